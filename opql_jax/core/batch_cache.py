@@ -7,16 +7,22 @@ import functools
 import hashlib
 import itertools
 import json
+import logging
+import os
+import pathlib
+import re
 from collections.abc import Callable, Iterable, Iterator
-from pathlib import Path
 
 import pyarrow as pa
 
 from opql_jax.core import files
 
+_log = logging.getLogger(__name__)
+
 # The column of a file with the keys of its rows.
 _KEY = 'key'
 _DIGEST_BYTES = hashlib.sha256().digest_size
+_NAME = re.compile(r'[0-9a-f]{64}\.arrow')
 
 Stage = Callable[[pa.RecordBatch], pa.RecordBatch]
 # Yields a pure stage of every batch, in their order: `functools.partial(processes.map_ordered, processes=8)`, or Spark.
@@ -24,7 +30,11 @@ MapBatches = Callable[[Stage, Iterable[pa.RecordBatch]], Iterator[pa.RecordBatch
 
 
 def map_cached(
-    map_batches: MapBatches, stage: Stage, folder: Path, batches: Iterable[pa.RecordBatch]
+    map_batches: MapBatches,
+    stage: Stage,
+    schema: pa.Schema,
+    folder: pathlib.Path,
+    batches: Iterable[pa.RecordBatch],
 ) -> Iterator[pa.RecordBatch]:
     """Yields `stage(batch)` for every batch in order, and maps only those whose results are not in the folder.
 
@@ -34,40 +44,50 @@ def map_cached(
     Args:
         map_batches: what runs the stage.
         stage: a pure function.
+        schema: of its results.
         folder: of its results; it exists and keeps those of no other function.
         batches: drawn as they are needed.
+
+    Raises:
+        InputError: something that would be read or written is a link, or no file.
     """
-    drawn: collections.deque[tuple[Path, bool]] = collections.deque()  # files, and whether they are being made
+    # Names of files, and whether they are being made.
+    drawn: collections.deque[tuple[str, bool]] = collections.deque()
 
     def missing():
         for batch in batches:
-            file = folder / f'{hashlib.sha256(batch.serialize()).hexdigest()}.arrow'
-            is_missing = _read(file) is None
-            drawn.append((file, is_missing))
+            name = f'{hashlib.sha256(batch.serialize()).hexdigest()}.arrow'
+            is_missing = _read(folder, name, schema) is None
+            drawn.append((name, is_missing))
             if is_missing:
                 yield batch
 
     for result in map_batches(stage, missing()):
         while not drawn[0][1]:
-            yield _read(drawn.popleft()[0])
-        _write(drawn.popleft()[0], result)
+            yield _read(folder, drawn.popleft()[0], schema)
+        _write(folder, drawn.popleft()[0], result)
         yield result
     while drawn:
-        yield _read(drawn.popleft()[0])
+        yield _read(folder, drawn.popleft()[0], schema)
 
 
 def map_rows_cached(
-    map_batches: MapBatches, stage: Stage, folder: Path, batches: Iterable[pa.RecordBatch]
+    map_batches: MapBatches,
+    stage: Stage,
+    schema: pa.Schema,
+    folder: pathlib.Path,
+    batches: Iterable[pa.RecordBatch],
 ) -> Iterator[pa.RecordBatch]:
     """`map_cached` row by row: maps only those rows of the batches whose results are not in the folder, whatever they stood beside then.
 
     The stage makes a row of each row, independently of the others. Results are stored as by `map_cached`, with the SHA-256 of the row that
     each was made of.
     """
-    places: dict[bytes, tuple[Path, int]] = {}
-    for file in sorted(folder.glob('*.arrow')):
-        if (stored := _read(file)) is not None:
-            places |= {key: (file, row) for row, key in enumerate(stored[_KEY].to_pylist())}
+    schema = schema.append(pa.field(_KEY, pa.binary()))
+    places: dict[bytes, tuple[str, int]] = {}
+    for name in filter(_NAME.fullmatch, files.names_below(folder, depth=0)):
+        if (stored := _read(folder, name, schema)) is not None:
+            places |= {key: (name, row) for row, key in enumerate(stored[_KEY].to_pylist())}
     drawn: collections.deque[tuple[list[bytes], list[int]]] = (
         collections.deque()
     )  # keys of a batch, and rows that are being made
@@ -81,16 +101,16 @@ def map_rows_cached(
                 yield batch.take(pa.array(rows))
 
     @functools.lru_cache(maxsize=8)
-    def read(file: Path) -> pa.RecordBatch:
-        stored = _read(file)
+    def read(name: str) -> pa.RecordBatch:
+        stored = _read(folder, name, schema)
         assert stored is not None  # it was read, or written, a moment ago
         return stored
 
     def stored_rows(keys: list[bytes]) -> pa.RecordBatch:
         found = list(dict.fromkeys(places[key][0] for key in keys))
-        first = dict(zip(found, itertools.accumulate((len(read(file)) for file in found), initial=0)))
-        rows = pa.array([first[file] + row for file, row in (places[key] for key in keys)])
-        taken = pa.Table.from_batches([read(file) for file in found]).drop_columns(_KEY).take(rows)
+        first = dict(zip(found, itertools.accumulate((len(read(name)) for name in found), initial=0)))
+        rows = pa.array([first[name] + row for name, row in (places[key] for key in keys)])
+        taken = pa.Table.from_batches([read(name) for name in found]).drop_columns(_KEY).take(rows)
         return taken.combine_chunks().to_batches()[0]
 
     for result in map_batches(stage, missing()):
@@ -98,30 +118,64 @@ def map_rows_cached(
             yield stored_rows(drawn.popleft()[0])
         keys, rows = drawn.popleft()
         made = [keys[row] for row in rows]
-        file = folder / f'{hashlib.sha256(b"".join(made)).hexdigest()}.arrow'
+        name = f'{hashlib.sha256(b"".join(made)).hexdigest()}.arrow'
         columns = [*result.columns, pa.array(made, pa.binary())]
-        _write(file, pa.RecordBatch.from_arrays(columns, names=[*result.schema.names, _KEY]))
-        places |= {key: (file, row) for row, key in enumerate(made)}
+        _write(folder, name, pa.RecordBatch.from_arrays(columns, names=[*result.schema.names, _KEY]))
+        places |= {key: (name, row) for row, key in enumerate(made)}
         yield result if len(rows) == len(keys) else stored_rows(keys)
     while drawn:
         yield stored_rows(drawn.popleft()[0])
 
 
-def _read(file: Path) -> pa.RecordBatch | None:
-    """The batch in a file; None if there is none, or it is damaged."""
-    if not file.exists():
-        return None
-    stored = memoryview(file.read_bytes())
-    if hashlib.sha256(stored[_DIGEST_BYTES:]).digest() != stored[:_DIGEST_BYTES]:
-        return None
-    return pa.ipc.open_file(pa.py_buffer(stored[_DIGEST_BYTES:])).get_batch(0)
+def remove(folder: str | os.PathLike, name: str) -> int:
+    """Removes results from the folders below one, and then those that are empty; returns how many bytes that freed.
+
+    Args:
+        folder: on disk.
+        name: of a folder in it, in which, or in whose folders, there are results; it may be missing.
+
+    Raises:
+        InputError: it is a link, or reached through one.
+    """
+    removed = []
+    for each in files.names_below(folder, name):
+        whole = files.whole_name(each)
+        if _NAME.fullmatch((whole or each).rpartition('/')[2]):
+            if whole or _content(folder, each) is not None:
+                removed.append(each)
+            else:
+                _log.warning('%s was left: it is damaged, or of somebody else', os.path.join(folder, each))
+    freed = files.remove_below(folder, removed)
+    files.remove_empty(folder, name)
+    return freed
 
 
-def _write(file: Path, batch: pa.RecordBatch) -> None:
+def _content(folder, name) -> memoryview | None:
+    """What a file holds after its digest; None if it is missing or cannot be read, or is not what was written."""
+    try:
+        stored = memoryview(files.read_below(folder, name))
+    except OSError:
+        return None
+    return stored[_DIGEST_BYTES:] if hashlib.sha256(stored[_DIGEST_BYTES:]).digest() == stored[:_DIGEST_BYTES] else None
+
+
+def _read(folder: pathlib.Path, name: str, schema: pa.Schema) -> pa.RecordBatch | None:
+    """The batch in a file; None if there is none of that schema, or it is damaged."""
+    if (content := _content(folder, name)) is None:
+        return None
+    try:
+        batch = pa.ipc.open_file(pa.py_buffer(content)).get_batch(0)
+        batch.validate(full=True)  # whoever forges a file can write a digest that fits
+    except (pa.ArrowException, OSError):
+        return None
+    return batch if batch.schema.equals(schema) else None
+
+
+def _write(folder: pathlib.Path, name: str, batch: pa.RecordBatch) -> None:
     sink = pa.BufferOutputStream()
     with pa.ipc.new_file(sink, batch.schema, options=pa.ipc.IpcWriteOptions(compression='lz4')) as writer:
         writer.write_batch(batch)
     stored = sink.getvalue()
-    with files.atomic_path(file) as partial, open(partial, 'wb') as out:
+    with files.atomic_path(folder / name) as partial, open(partial, 'wb') as out:
         out.write(hashlib.sha256(stored).digest())
         out.write(stored)

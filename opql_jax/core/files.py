@@ -2,19 +2,29 @@
 
 A bucket has no folders and no locks, and nothing in it can be mapped into memory; `manifest.local_copy` copies a finished folder
 to disk before it is used.
+
+A folder may come from a stranger, with a link in it to a file of the user's. So what lies below a folder is reached through
+`open_below`, which follows no link: to read a file (`opened_below`, or `below` for a library that takes a path), to write one
+(`atomic_path(below(folder, name))`), to list (`names_below`) and to remove (`remove_below`). The path of the folder itself is
+the user's own, and may be or lead through a link. A bucket has no links.
 """
 
 from __future__ import annotations
 
 import contextlib
+import errno
+import fnmatch
 import functools
 import hashlib
 import importlib.util
+import io
 import os
 import pathlib
+import re
 import shutil
+import stat
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import Annotated
 
 import fsspec.config
@@ -25,6 +35,8 @@ from opql_jax.core.errors import InputError
 
 _SCHEME = 'gs://'
 _CHUNK_BYTES = 1 << 24
+# The name under which `atomic_path` writes a file: its own, and the number of the process.
+_PARTIAL = re.compile(r'\.(.+)\.\d+\.partial')
 
 
 def is_remote(where: str | os.PathLike) -> bool:
@@ -86,13 +98,209 @@ class Digest(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 def digest(where: str | os.PathLike) -> Digest:
     """The digest of a file."""
     with path(where).open('rb') as file:
-        sha256 = hashlib.file_digest(file, 'sha256').hexdigest()
-        return Digest(file.seek(0, os.SEEK_END), sha256)
+        return digest_of(file)
+
+
+def digest_of(file: io.BufferedReader) -> Digest:
+    """The digest of a file that is open at its start."""
+    sha256 = hashlib.file_digest(file, 'sha256').hexdigest()
+    return Digest(file.seek(0, os.SEEK_END), sha256)
 
 
 def sha256(where: str | os.PathLike) -> str:
     """The hex SHA-256 of a file."""
     return digest(where).sha256
+
+
+def open_below(folder: str | os.PathLike, name: str) -> int:
+    """The descriptor of a file or folder below a folder on disk, to be read; '' is the folder itself. It never blocks.
+
+    Raises:
+        InputError: something on the way is a link, a mount point, or neither a file nor a folder.
+        OSError: it is missing, or cannot be opened.
+    """
+    handle = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
+    where, device = os.fspath(folder), os.fstat(handle).st_dev
+    for part in pathlib.PurePath(name).parts:
+        where = os.path.join(where, part)
+        try:
+            # Looked at before it is opened, as to open a device may do something.
+            _refuse(_lstat(part, handle), where, device)
+            inner = os.open(part, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK, dir_fd=handle)
+        except OSError as error:
+            error.filename = where
+            raise
+        finally:
+            os.close(handle)
+        handle = inner
+    return handle
+
+
+def _refuse(state: os.stat_result, where: str, device: int) -> None:
+    """Raises InputError unless something in a folder on a device is a plain file, or a folder on that device."""
+    kind = 'neither a file nor a folder'
+    if stat.S_ISLNK(state.st_mode):
+        kind = 'a link'
+    elif stat.S_ISREG(state.st_mode):
+        return  # files of an overlay, as of a container, may have another device than its folders
+    elif stat.S_ISDIR(state.st_mode):
+        if state.st_dev == device:
+            return
+        kind = 'a mount point'
+    raise InputError(f'{where} is {kind}; nothing below a knowledge base may be one: put a copy of the file or folder there')
+
+
+def opened_below(folder: str | os.PathLike, name: str) -> io.BufferedReader:
+    """A file below a folder, on disk or in a bucket, open to be read.
+
+    Raises:
+        InputError: as of `open_below`.
+        OSError: it is missing, is a folder, or cannot be opened.
+    """
+    if is_remote(folder):
+        return (path(folder) / name).open('rb')
+    handle = open_below(folder, name)
+    try:
+        return os.fdopen(handle, 'rb')
+    except OSError as error:  # it is a folder
+        os.close(handle)
+        error.filename = os.path.join(folder, name)
+        raise
+
+
+def read_below(folder: str | os.PathLike, name: str) -> bytes:
+    """The content of a file below a folder, see `opened_below`."""
+    with opened_below(folder, name) as file:
+        return file.read()
+
+
+def below(folder: str | os.PathLike, name: str) -> pathlib.Path | epath.Path:
+    """The path of what is, or is to be, below a folder, for whatever takes a path.
+
+    Raises:
+        InputError: as of `open_below`, for as much of it as is there.
+        OSError: a folder on the way cannot be opened.
+    """
+    if not is_remote(folder):
+        with contextlib.suppress(FileNotFoundError, NotADirectoryError):
+            os.close(open_below(folder, name))
+    return path(folder) / name
+
+
+def names_below(folder: str | os.PathLike, name: str = '', depth: int | None = None) -> list[str]:
+    """The names, with slashes, of all but folders below a folder, on disk or in a bucket; links are named and not followed.
+
+    Args:
+        folder: on disk or in a bucket.
+        name: of a folder below it, in which they are; there are none if it is missing. The names begin with it.
+        depth: of folders that are looked into.
+
+    Raises:
+        InputError: as of `open_below`, for `name`.
+    """
+    names = []
+    with contextlib.suppress(FileNotFoundError, NotADirectoryError):
+        for each, is_folder in _listed(folder, name):
+            inner = f'{name}/{each}' if name else each
+            if not is_folder:
+                names.append(inner)
+            elif depth != 0:
+                names += names_below(folder, inner, None if depth is None else depth - 1)
+    return names
+
+
+def _listed(folder, name) -> list[tuple[str, bool]]:
+    """What is in a folder below a folder, in order, and whether it is a folder; without mount points."""
+    if is_remote(folder):
+        return sorted((each.name, each.is_dir()) for each in (path(folder) / name).iterdir())
+    with _folder_below(folder, name) as handle:
+        device = os.fstat(handle).st_dev
+        states = {each: _lstat(each, handle) for each in sorted(os.listdir(handle))}
+    is_folder = {each: stat.S_ISDIR(state.st_mode) for each, state in states.items()}
+    return [(each, is_folder[each]) for each, state in states.items() if not is_folder[each] or state.st_dev == device]
+
+
+def remove_below(folder: str | os.PathLike, names: Iterable[str]) -> int:
+    """Removes files below a folder by their names, and of links only themselves; returns how many bytes on disk that freed.
+
+    Those that are missing, are folders, or would be reached through a link are passed over.
+    """
+    inside: dict[str, list[str]] = {}
+    for name in names:
+        parent, _, last = name.rpartition('/')
+        inside.setdefault(parent, []).append(last)
+    freed = 0
+    for parent, lasts in inside.items():
+        if is_remote(folder):
+            for last in lasts:
+                (path(folder) / parent / last).unlink(missing_ok=True)
+            continue
+        # What is behind a link is somebody else's.
+        with contextlib.suppress(FileNotFoundError, NotADirectoryError, InputError), _folder_below(folder, parent) as handle:
+            for last in lasts:
+                with contextlib.suppress(FileNotFoundError):
+                    state = _lstat(last, handle)
+                    if not stat.S_ISDIR(state.st_mode):
+                        _at(os.unlink, last, handle, os.path.join(folder, parent, last))
+                        freed += state.st_size
+    return freed
+
+
+def remove_empty(folder: str | os.PathLike, name: str) -> None:
+    """Removes a folder below a folder on disk, and those in it, as far as there is nothing in them; follows no link."""
+    parent, _, last = name.rpartition('/')
+    with contextlib.suppress(FileNotFoundError, NotADirectoryError, InputError):
+        with _folder_below(folder, name) as handle:
+            inner = [each for each in os.listdir(handle) if stat.S_ISDIR(_lstat(each, handle).st_mode)]
+        for each in inner:
+            remove_empty(folder, f'{name}/{each}')
+        with _folder_below(folder, parent) as handle:
+            try:
+                _at(os.rmdir, last, handle, os.path.join(folder, name))
+            except OSError as error:
+                if error.errno not in (errno.ENOTEMPTY, errno.EEXIST):
+                    raise
+
+
+def _lstat(name: str, handle: int) -> os.stat_result:
+    """The state of something in an open folder, of a link its own."""
+    return os.stat(name, dir_fd=handle, follow_symlinks=False)
+
+
+def _at(call, name: str, handle: int, where: str) -> None:
+    """Calls `os.unlink` or `os.rmdir`; an OSError names the whole path."""
+    try:
+        call(name, dir_fd=handle)
+    except OSError as error:
+        error.filename = where
+        raise
+
+
+@contextlib.contextmanager
+def _folder_below(folder, name) -> Iterator[int]:
+    """`open_below` of a folder, closed in the end; NotADirectoryError if it is a file."""
+    handle = open_below(folder, name)
+    try:
+        if not stat.S_ISDIR(os.fstat(handle).st_mode):
+            raise NotADirectoryError(errno.ENOTDIR, os.strerror(errno.ENOTDIR), os.path.join(folder, name))
+        yield handle
+    finally:
+        os.close(handle)
+
+
+def refuse_links(folder: str | os.PathLike, name: str = '') -> None:
+    """Looks at everything in a folder below a folder on disk, for a library that opens files there by itself.
+
+    Raises:
+        InputError: as of `open_below`.
+    """
+    with contextlib.suppress(FileNotFoundError, NotADirectoryError), _folder_below(folder, name) as handle:
+        where, device = os.path.join(folder, name), os.fstat(handle).st_dev
+        for each in os.listdir(handle):
+            state = _lstat(each, handle)
+            _refuse(state, os.path.join(where, each), device)
+            if stat.S_ISDIR(state.st_mode):
+                refuse_links(folder, os.path.join(name, each))
 
 
 def rmtree(folder: str | os.PathLike) -> None:
@@ -116,7 +324,7 @@ def copy(source: pathlib.Path | epath.Path, target: pathlib.Path | epath.Path) -
 def copy_folder(folder: pathlib.Path, target: str | os.PathLike) -> None:
     """Copies all files of a folder on disk to another place."""
     for file in sorted(file for file in folder.rglob('*') if file.is_file()):
-        copy(file, path(target) / file.relative_to(folder).as_posix())
+        copy(file, below(target, file.relative_to(folder).as_posix()))
 
 
 def _copy_bytes(source, target):
@@ -172,25 +380,20 @@ def refuse_link(where: str | os.PathLike) -> None:
 
 def remove_partials(folder: str | os.PathLike, *names: str) -> None:
     """Removes what killed runs left of files that they wrote by `atomic_path`; `names` in the folder may be patterns."""
-    for parent, slash, name in (name.rpartition('/') for name in names):
-        for partial in path(folder).glob(f'{parent}{slash}.{name}.*.partial'):
-            if partial.name.split('.')[-2].isdigit():
-                partial.unlink(missing_ok=True)
+    present = names_below(folder, depth=max(name.count('/') for name in names)) if names else []
+    remove_below(folder, [name for name in present if (whole := whole_name(name)) and matches(whole, names)])
 
 
-def remove_own(folder: pathlib.Path, *names: str) -> None:
-    """Removes files of a folder on disk, by patterns of their names; then the folder, unless files of somebody else are in it.
+def whole_name(name: str) -> str | None:
+    """The name that a file was to get when it was whole, by that under which `atomic_path` writes it; None if that is none."""
+    parent, slash, last = name.rpartition('/')
+    match = _PARTIAL.fullmatch(last)
+    return match and f'{parent}{slash}{match[1]}'
 
-    Of a link to a folder, only the link is removed.
-    """
-    if folder.is_symlink():
-        folder.unlink()
-        return
-    for path in [path for name in names for path in folder.glob(name)]:
-        path.unlink()
-    remove_partials(folder, *names)
-    if not any(folder.iterdir()):
-        folder.rmdir()
+
+def matches(name: str, patterns: Iterable[str]) -> bool:
+    """Whether the name of a file below a folder is one of some patterns, of which no `*` stands for a slash."""
+    return any(name.count('/') == each.count('/') and fnmatch.fnmatchcase(name, each) for each in patterns)
 
 
 def _sync(where: pathlib.Path) -> None:

@@ -37,7 +37,7 @@ _NO_LOCKS = (errno.ENOLCK, errno.ENOSYS, errno.EOPNOTSUPP)
 _RENEWAL_SECONDS, _LEASE_SECONDS = 10.0, 60.0
 
 
-def is_lock(path: os.PathLike) -> bool:
+def is_lock(path: str | os.PathLike) -> bool:
     """Whether a file is a writer's lock, and so no content of its folder."""
     name = os.fspath(path).rpartition('/')[2]
     return name == _LOCK or bool(_LEASE.fullmatch(name))
@@ -75,22 +75,31 @@ def writer(folder: str | os.PathLike, patience: float = 0.0) -> Iterator[None]:
         yield
 
 
-def shared(folders: Iterable[pathlib.Path]) -> contextlib.ExitStack:
-    """Takes shared locks on folders; closing the result releases them. Folders that are missing are left out."""
-    locks = contextlib.ExitStack()
-    for folder in folders:
-        # A missing folder is reported when its files are checked; not every file system has locks.
-        with contextlib.suppress(OSError):
-            handle = os.open(folder, os.O_RDONLY)
-            locks.callback(os.close, handle)
-            fcntl.flock(handle, fcntl.LOCK_SH)
-    return locks
+def shared(folder: str | os.PathLike, names: Iterable[str]) -> contextlib.ExitStack:
+    """Takes shared locks on folders below a folder; closing the result releases them. Those that are missing are left out.
+
+    Raises:
+        InputError: one is a link, or reached through one.
+    """
+    with contextlib.ExitStack() as locks:
+        for name in names:
+            # A missing folder is reported when its files are checked; not every file system has locks.
+            with contextlib.suppress(OSError):
+                handle = files.open_below(folder, name)
+                locks.callback(os.close, handle)
+                fcntl.flock(handle, fcntl.LOCK_SH)
+        return locks.pop_all()
 
 
 @contextlib.contextmanager
-def try_exclusive(folder: str | os.PathLike) -> Iterator[bool]:
-    """Yields whether no reader holds a lock on a folder on disk; if so none can take one while the context lasts."""
-    handle = os.open(folder, os.O_RDONLY)
+def try_exclusive(folder: str | os.PathLike, name: str) -> Iterator[bool]:
+    """Yields whether no reader holds a lock on a folder below one on disk; if so none can take one while the context lasts.
+
+    Raises:
+        InputError: it is a link, or reached through one.
+        OSError: it is missing.
+    """
+    handle = files.open_below(folder, name)
     try:
         try:
             fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -132,7 +141,7 @@ def _open_locked(path):
             raise InputError(f'{path.parent} is a file, or lies in one: give a folder') from error
         try:
             # No link is followed, as that of a received folder may lead to any file of the user's.
-            handle = os.open(path, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW, 0o666)
+            handle = os.open(path, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_NONBLOCK, 0o666)
         except FileNotFoundError:  # the folder was removed at this moment
             continue
         except PermissionError:
@@ -141,7 +150,7 @@ def _open_locked(path):
             _remove_of_other_user(path)
             continue
         except OSError as error:
-            if error.errno in (errno.ELOOP, errno.EISDIR):
+            if error.errno in (errno.ELOOP, errno.EISDIR, errno.ENXIO):  # a link, a folder, a socket
                 raise InputError(_IN_THE_WAY.format(path)) from error
             raise
         with contextlib.ExitStack() as opened:
@@ -169,15 +178,16 @@ def _remove_of_other_user(path):
         InputError: the writer has not ended, or the file cannot be removed.
     """
     try:
-        with open(path, 'rb') as file:
+        with files.opened_below(path.parent, path.name) as file:
             _require_lock(file.fileno(), path)
-            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            try:
+                fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except BlockingIOError:
+                raise _Held(_refusal(path.parent, file.read().decode(errors='replace'))) from None
             if _is_open_as(file.fileno(), path):
                 path.unlink()
     except FileNotFoundError:
         pass  # its writer ended at this moment
-    except BlockingIOError:
-        raise _Held(_refusal(path.parent, path.read_text(errors='replace'))) from None
     except OSError as error:
         raise InputError(
             f'{path} is the lock of another user, and cannot be taken over ({error.strerror}): have it removed when nobody writes'
@@ -186,15 +196,16 @@ def _remove_of_other_user(path):
 
 
 def _require_lock(handle, path) -> None:
-    """Raises InputError unless an open file is empty or the lock of some writer."""
-    content = os.pread(handle, len(_SIGNED), 0) if stat.S_ISREG(os.fstat(handle).st_mode) else b'a pipe or a device'
-    if not _SIGNED.startswith(content):
+    """Raises InputError unless an open file is empty or the lock of some writer, and has no other name, under which it is a user's."""
+    state = os.fstat(handle)
+    ours = stat.S_ISREG(state.st_mode) and state.st_nlink <= 1
+    if not ours or not _SIGNED.startswith(os.pread(handle, len(_SIGNED), 0)):
         raise InputError(_IN_THE_WAY.format(path))
 
 
 def _is_open_as(handle, path):
     try:
-        return os.path.samestat(os.fstat(handle), os.stat(path))
+        return os.path.samestat(os.fstat(handle), path.lstat())
     except FileNotFoundError:
         return False
 

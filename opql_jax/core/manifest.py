@@ -131,12 +131,21 @@ def sealed(stated: dict) -> bytes:
 
 
 def is_folder_of(folder: str | os.PathLike, format: FolderFormat) -> bool:
-    """Whether the manifest of a folder states this format: by what stands in it, as users may have files of that name."""
+    """Whether a folder is one of this format, and so may be written: users may have files of the name of its manifest.
+
+    Raises:
+        ManifestError: its manifest states the format, and is not what this program wrote.
+        InputError: its manifest is a link, or no file.
+    """
     try:
-        stated = msgspec.json.decode((files.path(folder) / format.file).read_bytes())
+        content = files.read_below(folder, format.file)
+        stated = msgspec.json.decode(content)
     except (OSError, msgspec.DecodeError, UnicodeDecodeError, RecursionError):
         return False
-    return isinstance(stated, dict) and stated.get('format') == format.name
+    if not isinstance(stated, dict) or stated.get('format') != format.name:
+        return False
+    _verified(content, folder, format)
+    return True
 
 
 def read_manifest(folder: str | os.PathLike, format: FolderFormat[H]) -> H:
@@ -145,11 +154,19 @@ def read_manifest(folder: str | os.PathLike, format: FolderFormat[H]) -> H:
     Raises:
         ManifestError: there is none, it is not one of this format and version, a field is missing, unknown or of another
             type, or the content is not what was written.
+        InputError: it is a link, or no file.
     """
+    try:
+        content = files.read_below(folder, format.file)
+    except (FileNotFoundError, NotADirectoryError, IsADirectoryError):
+        path = files.path(folder) / format.file
+        raise ManifestError(f'{path}: no such file; {folder} is not {format.noun}, or {format.writer} did not end') from None
+    return _verified(content, folder, format)
+
+
+def _verified(content: bytes, folder: str | os.PathLike, format: FolderFormat[H]) -> H:
+    """What the manifest of a folder states; raises as `read_manifest` does."""
     path = files.path(folder) / format.file
-    if not path.is_file():
-        raise ManifestError(f'{path}: no such file; {folder} is not {format.noun}, or {format.writer} did not end')
-    content = path.read_bytes()
     stated = _decode(content, path, format.advice)
     if stated.get('format') != format.name:
         raise ManifestError(f'{path}: not the manifest of {format.noun} (no format {format.name!r}); name the folder of one')
@@ -190,15 +207,17 @@ def plan_update(folder: pathlib.Path, plan: FolderFormat[Plan], replaced: Iterab
 
 
 def check_files(folder: pathlib.Path, manifest: Manifest, format: FolderFormat) -> None:
-    """Raises ManifestError, naming the file, unless every file of a manifest is there and has the size that it states."""
-    inside = folder.resolve()
+    """Raises InputError, naming the file, unless every file of a manifest is there, is a plain file, and has the size that it states."""
     for name, digest in manifest.files.items():
         file = folder / name
-        if not file.is_file():
-            raise ManifestError(f'{file}: listed in {format.file} but missing; {format.advice}')
-        if not file.resolve().is_relative_to(inside):
-            raise ManifestError(f'{file}: a link to a file outside {folder}; replace it by the file')
-        if (actual := file.stat().st_size) != digest.bytes:
+        try:
+            with files.opened_below(folder, name) as opened:
+                actual = os.fstat(opened.fileno()).st_size
+        except (FileNotFoundError, NotADirectoryError, IsADirectoryError):
+            raise ManifestError(f'{file}: listed in {format.file} but missing; {format.advice}') from None
+        except OSError as error:
+            raise ManifestError(f'{file}: cannot be read ({error.strerror}); {format.advice}') from error
+        if actual != digest.bytes:
             raise ManifestError(
                 f'{file}: {actual} bytes, {format.file} says {digest.bytes}: truncated or overwritten; {format.advice}'
             )
@@ -209,16 +228,18 @@ def checked_file(folder: pathlib.Path, name: str, manifest: Manifest, format: Fo
 
     Raises:
         ManifestError: the manifest does not list it, or it has another content.
+        InputError: it is a link, or reached through one.
     """
     file = folder / name
     if (digest := manifest.files.get(name)) is None:
         raise ManifestError(f'{folder / format.file}: lists no file {name}; {format.advice}')
     try:
-        state = file.stat()
-        key = (file, digest, state.st_dev, state.st_ino, state.st_size, state.st_mtime_ns, state.st_ctime_ns)
-        if key in _checked:
-            return file
-        actual = files.digest(file)
+        with files.opened_below(folder, name) as opened:
+            state = os.fstat(opened.fileno())
+            key = (file, digest, state.st_dev, state.st_ino, state.st_size, state.st_mtime_ns, state.st_ctime_ns)
+            if key in _checked:
+                return file
+            actual = files.digest_of(opened)
     except OSError as error:
         raise ManifestError(f'{file}: cannot be read ({error.strerror}); {format.advice}') from error
     if actual != digest:

@@ -93,6 +93,10 @@ class PreparedPlan(manifest.Header, forbid_unknown_fields=True, kw_only=True):
     settings: dict[str, Any]
     splits: list[str] = []
 
+    def listed(self) -> list[str]:
+        """The names of the files that are written, but for those of `PARTS`."""
+        return [*(name for name in CONTENTS if name != QUESTIONS), *(f'questions/{split}.jsonl' for split in self.splits)]
+
 
 PREPARED = manifest.FolderFormat('opql-prepared', 1, 'a prepared folder', 'prepare', PreparedManifest)
 PLAN = manifest.FolderFormat('opql-prepared', 1, 'an unfinished prepared folder', 'prepare', PreparedPlan, 'plan.json')
@@ -301,6 +305,6 @@ def write_manifest(directory: str | os.PathLike, fields: dict) -> PreparedManife
         fields: of `PreparedManifest`, but for the files.
     """
     directory = Path(directory)
-    paths = sorted(path for pattern in CONTENTS for path in directory.glob(pattern))
-    digests = {path.relative_to(directory).as_posix(): files.digest(path) for path in paths}
+    names = [name for name in files.names_below(directory, depth=2) if files.matches(name, CONTENTS)]
+    digests = {name: files.digest(files.below(directory, name)) for name in names}
     return manifest.write_manifest(directory, PREPARED, fields, digests)

@@ -62,7 +62,7 @@ FORMAT = FolderFormat('opql-kb', 1, 'a knowledge base', 'train', KBManifest, rep
 
 def _is_begun(part) -> bool:
     """Whether a folder is a part of a knowledge base that is being made, or was."""
-    return any((part / file).exists() for file in _BEGUN) or any(map(locks.is_lock, part.iterdir()))
+    return any(path.name in _BEGUN or locks.is_lock(path) for path in part.iterdir())
 
 
 class KBFolder:
@@ -82,7 +82,7 @@ class KBFolder:
             new: whether it is to be written, so that neither it nor the knowledge base need exist.
 
         Raises:
-            InputError: the name is not one of a folder, or there is no such knowledge base.
+            InputError: the name is not one of a folder, there is no such knowledge base, or the part is a link.
         """
         name = self._own_name(name)
         if '/' in name:
@@ -91,7 +91,7 @@ class KBFolder:
             raise InputError(f'{name!r} cannot name a part of {self.path}: give the plain name of a folder in it, or a path')
         if not new:
             self._require_folder()
-        return self.path / name
+        return files.below(self.path, name)
 
     def _own_name(self, name: str | os.PathLike) -> str:
         """A name or path as it was meant: a path to a folder in this one is its name. Shells complete both with a slash."""
@@ -134,7 +134,8 @@ class KBFolder:
         """
         self._require_folder()
         if not self.manifest.exists():
-            parts = [part for part in self.path.iterdir() if part.is_dir()]
+            # Links are left out, as nothing behind them is looked at.
+            parts = [part for part in self.path.iterdir() if part.is_dir() and not os.path.islink(part)]
             if inner := [part for part in parts if is_folder_of(part, FORMAT)]:
                 raise InputError(f'{self.path} is no knowledge base: did you mean {inner[0]}?')
             if not any(map(_is_begun, parts)):
@@ -195,7 +196,7 @@ class KBFolder:
         """The parts that answer (`read`), which stay on disk while the context lasts."""
         while True:
             stated = self.read()
-            with locks.shared(pathlib.Path(self.path, part) for part in stated.values() if part):
+            with locks.shared(self.path, filter(None, stated.values())):
                 if self.read() == stated:
                     yield stated
                     return

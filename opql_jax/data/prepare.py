@@ -15,7 +15,7 @@ import msgspec
 import pyarrow.parquet as pq
 from tokenizers import Tokenizer
 
-from opql_jax.core import files, locks
+from opql_jax.core import batch_cache, files, locks
 from opql_jax.core.batch_cache import MapBatches, map_cached
 from opql_jax.core.errors import InputError
 from opql_jax.core.manifest import MANIFEST, check_files, is_folder_of, read_manifest, write_manifest
@@ -185,7 +185,7 @@ def _prepare(
         max_tokens=settings['max_tokens'] - markup.MARKUP_ROOM,
         title_prefix=settings['title_prefix'],
     )
-    split_all = functools.partial(map_cached, map_batches, split, parts / 'passages')
+    split_all = functools.partial(map_cached, map_batches, split, tables.PASSAGES, parts / 'passages')
     options = TableOptions(settings['pair_mode'], settings['drop_above_rate'], settings['nested'])
     statistics = build_tables(directory, documents, vocab, split_all, options, base)
     clock(' '.join(f'{name} {count:,}' for name, count in statistics['counts'].items()))
@@ -193,12 +193,12 @@ def _prepare(
     with pq.ParquetFile(directory / 'passages.parquet') as passages:
         batches = passages.iter_batches(BATCH_PASSAGES, columns=['text', 'mentions'])
         tokenise = functools.partial(passage_records.tokenise_batch, tokenizer=wordpiece)
-        tokenised = map_cached(map_batches, tokenise, parts / 'records', batches)
+        tokenised = map_cached(map_batches, tokenise, passage_records.RECORDS, parts / 'records', batches)
         stored = (record for batch in tokenised for record in batch['record'].to_pylist())
         passage_records.write_passages(directory / passage_records.FILE_NAME, stored)
     clock('tokenised passages')
     for name, split_questions in questions.items():
-        write_questions(directory / 'questions' / f'{name}.jsonl', (to_record(q, vocab) for q in split_questions))
+        write_questions(files.below(directory, f'questions/{name}.jsonl'), (to_record(q, vocab) for q in split_questions))
         unknown = sum(q.topic_entity < 0 for q in split_questions)
         clock(f'{name}: {len(split_questions):,} questions, {unknown} with an unknown topic')
     if old:
@@ -243,11 +243,11 @@ def _claim(directory: pathlib.Path, settings: dict) -> None:
     """
     directory.mkdir(exist_ok=True)  # where nothing may be written this says so; taking its lock does not
     if is_folder_of(directory, tables.PLAN):
-        asked = {directory / f'questions/{split}.jsonl' for split in read_manifest(directory, tables.PLAN).splits}
-        if foreign := sorted({*directory.glob(tables.QUESTIONS)} - asked):
-            raise InputError(f'{foreign[0]} is in the way, and nothing that prepare wrote: move it elsewhere')
-        for leftover in [path for pattern in tables.CONTENTS for path in directory.glob(pattern)]:
-            leftover.unlink()
+        listed = read_manifest(directory, tables.PLAN).listed()
+        present = files.names_below(directory, 'questions')
+        if foreign := [name for name in present if files.matches(name, [tables.QUESTIONS]) and name not in listed]:
+            raise InputError(f'{directory / foreign[0]} is in the way, and nothing that prepare wrote: move it elsewhere')
+        files.remove_below(directory, listed)
     elif any(not (path.name.startswith(f'.{tables.PLAN.file}.') or locks.is_lock(path)) for path in directory.iterdir()):
         raise InputError(f'{directory} holds other files and nothing prepared: give a new or empty folder')
     files.remove_partials(directory, *tables.CONTENTS, MANIFEST, tables.PLAN.file, f'{tables.PARTS}/*/*/*')
@@ -258,9 +258,10 @@ def _parts(directory: pathlib.Path, wordpiece: Tokenizer, settings: dict) -> pat
     """The folder of what is cut and tokenised with these settings, named by all that this depends on but the text."""
     program = {'version': PARTS_VERSION, 'tokenizers': importlib.metadata.version('tokenizers')}
     depends = [program, wordpiece.to_str(), {name: settings[name] for name in tables.SharedSettings.__struct_fields__}]
-    parts = directory / tables.PARTS / hashlib.sha256(json.dumps(depends, sort_keys=True).encode()).hexdigest()
+    name = f'{tables.PARTS}/{hashlib.sha256(json.dumps(depends, sort_keys=True).encode()).hexdigest()}'
+    parts = directory / name
     for kind in ('passages', 'records'):
-        (parts / kind).mkdir(parents=True, exist_ok=True)
+        files.below(directory, f'{name}/{kind}').mkdir(parents=True, exist_ok=True)
     if found := len(list(parts.glob('*/*.arrow'))):
         _log.info('a killed run left %d parts of passages and records', found)
     return parts
@@ -269,8 +270,7 @@ def _parts(directory: pathlib.Path, wordpiece: Tokenizer, settings: dict) -> pat
 def _finish(directory: pathlib.Path) -> None:
     """Removes what only a killed run would need; the plan last, with which the folder is known for one being prepared."""
     if is_folder_of(directory, tables.PLAN):
-        if (directory / tables.PARTS).exists():
-            files.rmtree(directory / tables.PARTS)
+        batch_cache.remove(directory, tables.PARTS)
         (directory / tables.PLAN.file).unlink()
 
 

@@ -20,6 +20,7 @@ from typing import Any, ClassVar
 
 import pyarrow as pa
 
+from opql_jax.core import files as storage
 from opql_jax.core.batch_cache import MapBatches, map_rows_cached
 from opql_jax.core.errors import InputError
 from opql_jax.core.manifest import is_folder_of
@@ -151,7 +152,7 @@ class PlainText:
     def read(self, rejected_path):
         documents = self.documents(rejected_path)
         write_documents(rejected_path.with_name(tables.DOCUMENTS_FILE), documents)
-        parts = self.cache or rejected_path.parent / tables.PARTS
+        parts = self.cache or storage.below(rejected_path.parent, tables.PARTS)
         return link_names(documents, parts, str(self), self.model, self.processes, self.map_batches)
 
     def questions(self, vocab, rejected_path):
@@ -219,9 +220,9 @@ def link_names(
     batches = (_batch(documents[i : i + BATCH_DOCUMENTS]) for i in range(0, len(documents), BATCH_DOCUMENTS))
     recognise = functools.partial(recognition.recognise_batch, model=model)
     map_batches = map_batches or functools.partial(map_ordered, processes=processes)
-    kept = parts / _recognition_version(model) / 'spans'
+    kept = storage.below(parts, f'{_recognition_version(model)}/spans')
     kept.mkdir(parents=True, exist_ok=True)
-    recognised = map_rows_cached(map_batches, recognise, kept, batches)
+    recognised = map_rows_cached(map_batches, recognise, recognition.RECOGNISED, kept, batches)
     spans = [
         [Span(**span) for span in row]
         for batch in logged(recognised, len(documents), 'documents searched for names')

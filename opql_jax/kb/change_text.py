@@ -16,12 +16,13 @@ import os
 import pathlib
 import re
 import secrets
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from typing import NamedTuple
 
-from opql_jax.core import files, locks
+from opql_jax.core import batch_cache, files, locks
 from opql_jax.core.batch_cache import MapBatches
 from opql_jax.core.errors import InputError, told
-from opql_jax.core.manifest import MANIFEST, FolderFormat, is_folder_of
+from opql_jax.core.manifest import FolderFormat, ManifestError, is_folder_of, read_manifest
 from opql_jax.corpus import tables
 from opql_jax.corpus.documents import Document, read_documents
 from opql_jax.corpus.json_lines import shown
@@ -31,6 +32,7 @@ from opql_jax.datasets.plain_text import PlainText, document_from_record, docume
 from opql_jax.datasets.stored_text import StoredText
 from opql_jax.kb.forget_sentences import find_entities, find_sentences, without
 from opql_jax.kb.index_text import CACHE, ENCODER, Parts, make_parts
+from opql_jax.memory import build as build_lib
 from opql_jax.memory import manifest as memory_manifest
 from opql_jax.models.text_encoder import TextEncoder
 from opql_jax.retrieval import index as retrieval_index
@@ -42,15 +44,27 @@ REJECTED = 'rejected.jsonl'
 # Bytes of a text that a page or another program sends: a few hundred pages.
 LONGEST_TEXT = 1 << 20
 LONGEST_TITLE = 300
-_SEGMENT = 'segment-[0-9][0-9][0-9][0-9][0-9]'
-# The formats of each kind of part, finished and unfinished, and the files of both. Others in their folders are left alone.
-_OWN: dict[str, tuple[tuple[FolderFormat, ...], tuple[str, ...]]] = {
-    'text': ((tables.PREPARED, tables.PLAN), (*tables.CONTENTS, f'{tables.PARTS}/*/*/*.arrow')),
-    'memory': (
-        (memory_manifest.FORMAT, memory_manifest.PLAN_FORMAT),
-        (*(f'{_SEGMENT}/{name}' for name in ('*.npy', '*.parquet', '*.json')), '*.npy'),
+
+
+class _Kind(NamedTuple):
+    """A kind of part, of which each version has its own.
+
+    Attributes:
+        finished, unfinished: the formats of its manifest, and of the plan that states that it is unfinished.
+        files: an unfinished folder -> the names of the files that are written there.
+    """
+
+    finished: FolderFormat
+    unfinished: FolderFormat
+    files: Callable[[pathlib.Path], Iterable[str]]
+
+
+_KINDS = {
+    'text': _Kind(tables.PREPARED, tables.PLAN, lambda folder: read_manifest(folder, tables.PLAN).listed()),
+    'memory': _Kind(memory_manifest.FORMAT, memory_manifest.PLAN_FORMAT, build_lib.files_of_build),
+    'retrieval': _Kind(
+        retrieval_index.FORMAT, retrieval_index.PLAN, lambda folder: read_manifest(folder, retrieval_index.PLAN).names
     ),
-    'retrieval': ((retrieval_index.FORMAT,), ('*.npy', '*.parquet')),
 }
 
 
@@ -90,7 +104,9 @@ class Change:
         """
         documents = documents_from_records(sources)
         if paths := tuple(source for source in sources if not isinstance(source, dict)):
-            documents += PlainText(paths, max_reject_fraction=max_reject_fraction).documents(self._folder / REJECTED)
+            documents += PlainText(paths, max_reject_fraction=max_reject_fraction).documents(
+                files.below(self._folder, REJECTED)
+            )
         # Without those that another text replaces: a text may come back under another id.
         incoming = {document.id: document.text for document in documents} if replace else {}
         texts = {document.text for id, document in self.documents.items() if incoming.get(id, document.text) == document.text}
@@ -145,7 +161,7 @@ class Change:
         # What a name means may have changed with documents that this change has added or removed before.
         vocab, linked = link_names(
             [*self.documents.values()],
-            self._folder / CACHE,
+            files.below(self._folder, CACHE),
             'the text',
             processes=self._processes,
             map_batches=self._map_batches,
@@ -209,7 +225,8 @@ def change(kb: str | os.PathLike, *, processes: int | None = None, map_batches: 
         changed.check_some_left()
         new = _next(folder, parts)
         documents, rejected = tuple(changed.documents.values()), text.file('rejected.jsonl')
-        reader = StoredText(documents, str(folder.path), rejected, folder.path / CACHE, processes, map_batches)
+        cache = files.below(folder.path, CACHE)
+        reader = StoredText(documents, str(folder.path), rejected, cache, processes, map_batches)
         make_parts(reader, folder, new, TextEncoder.load(folder.part(ENCODER)))
         folder.change(stated, **dataclasses.asdict(new))
         try:
@@ -267,71 +284,67 @@ def compact(kb: str | os.PathLike) -> int:
     folder = KBFolder(kb)
     Parts.of(folder, folder.read())
     with locks.writer(files.require_local(folder.part(ENCODER))):
-        return remove_unneeded(folder) + _remove_cache(pathlib.Path(folder.path, CACHE))
-
-
-def _remove_cache(cache: pathlib.Path) -> int:
-    kept = [file for file in cache.rglob('*.arrow') if re.fullmatch('[0-9a-f]{64}', file.stem)]
-    freed = sum(file.stat().st_size for file in kept)
-    for file in kept:
-        file.unlink()
-    _remove_empty(cache)
-    return freed
+        return remove_unneeded(folder) + batch_cache.remove(folder.path, CACHE)
 
 
 def remove_unneeded(folder: KBFolder) -> int:
     """Removes parts of versions that do not answer, unless somebody has them open; returns how many bytes that freed.
 
-    The caller holds the lock of the encoder's folder. Files of a user's in those parts stay.
+    The caller holds the lock of the encoder's folder. Of a part only the files go that its manifest or its plan lists, and what killed
+    writes of them left; a folder with other files stays.
     """
-    stated, freed = set(folder.read().values()), 0
-    for kind, (formats, names) in _OWN.items():
-        for path in sorted(pathlib.Path(folder.path).glob(f'{kind}*')):
-            if path.name in stated or path.is_symlink() or not re.fullmatch(rf'{kind}(-\d+)?', path.name):
-                continue
-            if any(is_folder_of(path, format) for format in formats):
-                freed += _remove_part(path, names)
-            if path.is_dir() and all(map(locks.is_lock, path.iterdir())):  # it was killed, or the disk was full
-                for lock in path.iterdir():
-                    lock.unlink()
-                path.rmdir()
-        # Of an index that was killed while it was written.
-        for path in pathlib.Path(folder.path).glob(f'.{kind}*.*/index'):
-            files.remove_own(path, *names, MANIFEST)
-            with contextlib.suppress(OSError):  # something else is in it
-                path.parent.rmdir()
+    kb, freed = files.require_local(folder.path), 0
+    # Not by their names: of a disk that takes upper and lower case for the same, a part may be stated by another.
+    answering = [(kb / name).lstat() for name in folder.read().values() if name and (kb / name).exists()]
+    for part in sorted(kb.iterdir()):
+        kind = re.fullmatch(rf'({"|".join(_KINDS)})(-[0-9]+)?', part.name)
+        if not kind or part.is_symlink() or not part.is_dir():
+            continue
+        if any(os.path.samestat(part.lstat(), state) for state in answering):
+            continue
+        try:
+            freed += _remove_part(kb, part.name, _KINDS[kind[1]])
+        except ManifestError as error:
+            _log.warning('%s was left, as it may not be of this program: %s', part, error)
     return freed
 
 
-def _remove_part(path: pathlib.Path, names: Sequence[str]) -> int:
+def _remove_part(kb: pathlib.Path, part: str, kind: _Kind) -> int:
+    """Removes a part unless somebody has it open; ManifestError if its manifest or its plan is not what this program wrote."""
+    folder, listed = kb / part, set()
+    is_unfinished = is_folder_of(folder, kind.unfinished)
+    if is_folder_of(folder, kind.finished):
+        listed |= set(read_manifest(folder, kind.finished).files)
+    if is_unfinished:
+        listed |= set(kind.files(folder))
+    # Last what says that the folder is ours, so that the next change goes on if this one is killed.
+    last = {kind.unfinished.file, kind.finished.file}
+    present = [name.removeprefix(f'{part}/') for name in files.names_below(kb, part)]
+    partials = {name for name in present if files.whole_name(name) in listed | last}
+    kept_by = {name for name in present if locks.is_lock(name) and '/' not in name}
+    if not (is_unfinished or listed or partials | kept_by >= set(present)):
+        return 0
+    inside = lambda names: [f'{part}/{name}' for name in names]
     with contextlib.ExitStack() as held:
-        for each in (path, *path.glob(_SEGMENT)):
-            if not held.enter_context(locks.try_exclusive(each)):
-                return 0
-        freed = sum(file.stat().st_size for file in path.rglob('*') if file.is_file())
-        for file in [file for name in names for file in path.glob(name)]:
-            file.unlink()
-        files.remove_partials(path, *names)
-        for inner in path.iterdir():
-            _remove_empty(inner)
-        # Last what says that the folder is ours, so that the next change goes on if this one is killed.
-        files.remove_own(path, 'plan.json', MANIFEST)
+        for inner in {'', *(name.rpartition('/')[0] for name in listed)}:
+            with contextlib.suppress(FileNotFoundError, NotADirectoryError, InputError):  # a link's files stay
+                if not held.enter_context(locks.try_exclusive(kb, f'{part}/{inner}')):
+                    return 0
+        freed = files.remove_below(kb, inside(listed | partials))
+        if is_unfinished:
+            freed += batch_cache.remove(kb, f'{part}/{tables.PARTS}')
+        files.remove_empty(kb, part)
+        freed += files.remove_below(kb, inside(last | kept_by))
+        files.remove_empty(kb, part)
         return freed
-
-
-def _remove_empty(folder: pathlib.Path) -> None:
-    """Removes a folder, and those in it, as far as no file is in them."""
-    for path in sorted((folder, *folder.rglob('*')), reverse=True):
-        if path.is_dir() and not path.is_symlink() and not any(path.iterdir()):
-            path.rmdir()
 
 
 def _next(folder: KBFolder, parts: Parts) -> Parts:
     """Names of parts that are free."""
     number = re.search(r'-(\d+)$', parts.text)
     for version in itertools.count(int(number[1]) + 1 if number else 2):
-        new = Parts(*(f'{kind}-{version}' for kind in _OWN))
-        if not any((folder.path / part).exists() for part in dataclasses.astuple(new)):
+        new = Parts(*(f'{kind}-{version}' for kind in _KINDS))
+        if not any(os.path.lexists(folder.path / part) for part in dataclasses.astuple(new)):
             return new
     raise AssertionError
 

@@ -4,7 +4,9 @@ import gc
 import os
 import threading
 
+from opql_jax.core import files
 from opql_jax.core.errors import InputError
+from opql_jax.core.manifest import MANIFEST
 from opql_jax.data.kb_folder import KBFolder
 from opql_jax.kb.virtual_kb import VirtualKB
 
@@ -14,9 +16,8 @@ class Current:
 
     def __init__(self, folder: str | os.PathLike):
         self.folder = folder
-        self._manifest = os.fspath(KBFolder(folder).manifest)
         self._lock = threading.Lock()
-        if not os.path.exists(self._manifest):
+        if not KBFolder(folder).manifest.exists():
             KBFolder(folder).read()  # says what is missing
         self._opened = self._version(), VirtualKB.open(folder)
 
@@ -45,11 +46,13 @@ class Current:
             self._opened = version, VirtualKB.open(self.folder)
             gc.collect()  # the version before is a cycle of objects, and its files are removed only once it is gone
 
-    def _version(self) -> tuple[int, ...]:
+    def _version(self) -> tuple[int, int, bytes]:
         try:
-            state = os.stat(self._manifest)
+            with files.opened_below(self.folder, MANIFEST) as manifest:
+                state = os.fstat(manifest.fileno())
+                # With the content, as a file may get the number of one before it, and a clock may be set back.
+                return state.st_ino, state.st_mtime_ns, manifest.read()
         except (FileNotFoundError, NotADirectoryError):
             raise InputError(
                 f'{self.folder} is no longer there: it was moved or deleted; put it back, or open another'
             ) from None
-        return state.st_ino, state.st_mtime_ns, state.st_size

@@ -90,7 +90,7 @@ def index_text(
         max_reject_fraction=max_reject_fraction,
         processes=processes,
         map_batches=map_batches,
-        cache=files.require_local(kb) / CACHE,
+        cache=files.require_local(files.below(kb, CACHE)),
     )
     reader.files()  # or says what is wrong with the sources
     folder = KBFolder(kb)
@@ -169,7 +169,7 @@ def make_parts(reader: PlainText | StoredText, folder: KBFolder, parts: Parts, u
         )
     prepared = Prepared(paths['text'])
     rows = select_pair_rows(prepared, PAIRS)
-    passages = PassageEncoder(used, prepared, pathlib.Path(folder.path, CACHE), reader.map_batches or map)
+    passages = PassageEncoder(used, prepared, files.require_local(files.below(folder.path, CACHE)), reader.map_batches or map)
     passages.vectors()  # encoded first, so that the build tells its own rate
     memory = build_lib.build(
         paths['memory'],

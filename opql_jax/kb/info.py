@@ -52,7 +52,7 @@ def describe_version(folder: KBFolder, stated: Mapping[str, str | None]) -> dict
 
 def rejected_files(folder: KBFolder, text: Prepared) -> list[pathlib.Path]:
     """Where the documents are listed that were left out: of those that `opql index` was given, and of those that were added since."""
-    return [file for file in (text.directory / REJECTED, pathlib.Path(folder.path, REJECTED)) if file.exists()]
+    return [file for file in (files.below(text.directory, REJECTED), files.below(folder.path, REJECTED)) if file.exists()]
 
 
 def _size(path: pathlib.Path) -> int:

@@ -51,7 +51,7 @@ def verify(folder: str | os.PathLike, say: Callable[[str], None]) -> list[str]:
     """
     folder = files.require_local(folder)
     names = {format.file for format in _OPEN}
-    children = sorted(folder.iterdir()) if folder.is_dir() else []
+    children = sorted(path for path in folder.iterdir() if not path.is_symlink()) if folder.is_dir() else []
     parts = [part for part in (folder, *children) if any((part / name).is_file() for name in names)]
     if not parts:
         raise InputError(f'{folder}: no folder of this program: neither {" nor ".join(sorted(names))} is there')
@@ -92,8 +92,9 @@ def _damaged_files(folder, stated, format) -> Iterator[str]:
 
 
 def _check_parts(folder: pathlib.Path) -> None:
-    """Raises InputError unless all parts that the manifest of a knowledge base names are there."""
-    if missing := [part for part in KBFolder(folder).read().values() if part and not (folder / part).is_dir()]:
+    """Raises InputError unless all parts that the manifest of a knowledge base names are there, and none is a link."""
+    kb = KBFolder(folder)
+    if missing := [part for part in kb.read().values() if part and not kb.part(part).is_dir()]:
         raise InputError(f'{folder} has no folder {", ".join(missing)}, which its {MANIFEST} names')
 
 

@@ -224,5 +224,5 @@ def _clean(directory, folder):
     if is_folder_of(directory, _PLAN):
         for name in read_manifest(directory, _PLAN).names:
             if name != folder and (directory / name).exists():
-                storage.rmtree(directory / name)
+                storage.rmtree(storage.below(directory, name))
         (directory / _PLAN.file).unlink()

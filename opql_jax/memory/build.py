@@ -213,7 +213,7 @@ def build(
         if not finished:
             _build(directory, entries, encode, plan, embed, on_progress)
         if primary and is_folder_of(directory, manifest_lib.PLAN_FORMAT):
-            segments.remove_records(directory / _SEGMENT)
+            segments.remove_records(directory, _SEGMENT)
             (directory / manifest_lib.PLAN).unlink()
         distributed.barrier('the memory is there')
     return Memory.open(directory)
@@ -297,6 +297,11 @@ def check_entries(entries: EntryTable, num_entities: int) -> None:
             raise InputError(
                 f'row {bad[0]}: {name} {column[bad[0]]} is not an entity id; the vocabulary has {num_entities} entities'
             )
+
+
+def files_of_build(directory) -> list[str]:
+    """The names of the files that a build has written, finished or not, but for its plan and its manifest."""
+    return [*segments.names_of(directory, _SEGMENT), _ENTITY_ROWS]
 
 
 def _begin(directory, plan) -> bool:

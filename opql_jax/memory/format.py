@@ -35,6 +35,7 @@ import pyarrow as pa
 from opql_jax.core import files, locks
 from opql_jax.core import manifest as manifest_lib
 from opql_jax.core.arrays import MAX_MAGNITUDE, ArraySchema, bad_row, read_array
+from opql_jax.core.errors import InputError
 from opql_jax.core.hashing import params_hash
 from opql_jax.core.manifest import MANIFEST, ManifestError
 from opql_jax.core.ranges import ranges
@@ -145,12 +146,12 @@ class Memory:
         directory = manifest_lib.local_copy(directory)
         while True:
             manifest = read_manifest(directory)
-            readers = locks.shared(directory / segment.name for segment in manifest.segments)
+            readers = locks.shared(directory, (segment.name for segment in manifest.segments))
             try:
                 manifest_lib.check_files(directory, manifest, FORMAT)
                 memory = cls(directory, manifest, readers)
                 break
-            except (ManifestError, OSError):
+            except (InputError, OSError):
                 readers.close()
                 # An update that ended meanwhile may have removed files of the state before.
                 if read_manifest(directory) == manifest:

@@ -32,23 +32,24 @@ def clean(directory, manifest, plan=None):
     """
     noted = read_manifest(directory, PLAN).names if is_folder_of(directory, PLAN) else []
     kept = []
-    for path in (directory / name for name in noted if name not in _top_level(manifest)):
-        if path.is_symlink() or not path.is_dir():
-            path.unlink(missing_ok=True)  # whoever reads it has it open
-        elif plan is not None and _read_plan(path) == plan:
-            files.remove_partials(path, '*')
-            kept.append(path.name)
+    for name in (name for name in noted if name not in _top_level(manifest)):
+        files.remove_below(directory, [name])  # whoever reads a file has it open; a folder stays
+        if not (directory / name).is_dir():
+            continue
+        if plan is not None and _read_plan(directory, name) == plan:
+            files.remove_partials(directory, f'{name}/*')
+            kept.append(name)
         else:
             # A reader may hold it (`Memory.close`); then a later update will find it free.
-            with locks.try_exclusive(path) as free:
+            with locks.try_exclusive(directory, name) as free:
                 if free:
-                    _remove_plan(path)
-                    segments.remove(path)
+                    _remove_plan(directory, name)
+                    segments.remove(directory, name)
                 else:
-                    kept.append(path.name)
+                    kept.append(name)
     for segment in manifest.segments:
-        _remove_plan(directory / segment.name)
-        segments.remove_records(directory / segment.name)
+        _remove_plan(directory, segment.name)
+        segments.remove_records(directory, segment.name)
     if is_folder_of(directory, manifest_lib.PLAN_FORMAT):
         (directory / manifest_lib.PLAN).unlink()
     files.remove_partials(directory, MANIFEST, PLAN.file, *noted)
@@ -68,18 +69,18 @@ def segment_plan(state, origin):
     return {'state': state, 'injected': msgspec.to_builtins(origin)}
 
 
-def _read_plan(segment):
+def _read_plan(directory, segment):
     """The `segment_plan` of an unfinished segment, None if it has none."""
     with contextlib.suppress(OSError, msgspec.DecodeError, UnicodeDecodeError):
-        plan = msgspec.json.decode((segment / manifest_lib.PLAN).read_bytes(), type=dict)
+        plan = msgspec.json.decode(files.read_below(directory, f'{segment}/{manifest_lib.PLAN}'), type=dict)
         return plan if plan.keys() == {'state', 'injected'} else None
     return None
 
 
-def _remove_plan(segment):
-    files.remove_partials(segment, manifest_lib.PLAN)
-    if _read_plan(segment) is not None:
-        (segment / manifest_lib.PLAN).unlink()
+def _remove_plan(directory, segment):
+    files.remove_partials(directory, f'{segment}/{manifest_lib.PLAN}')
+    if _read_plan(directory, segment) is not None:
+        files.remove_below(directory, [f'{segment}/{manifest_lib.PLAN}'])
 
 
 def new_name(kind, manifest):

@@ -21,6 +21,8 @@ from opql_jax.memory.manifest import SegmentInfo
 _COLUMNS = ('topic', 'target', 'ids')
 _NUMBER = '[0-9]' * 5
 _RECORDS = f'shard-{_NUMBER}*.json'
+# The names of the files in the folder of a segment, finished or not, as patterns.
+_FILES = (*(f'{column}.npy' for column in _COLUMNS), f'relations-{_NUMBER}*.npy', f'provenance-{_NUMBER}*.parquet', _RECORDS)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -70,30 +72,39 @@ def write(
     for number, start, stop in format.shards_of(len(segment.topic), segment.shard_rows):
         if part is not None and number % part[1] != part[0]:
             continue
-        record = directory / segment.name / f'shard-{number:05d}.json'
+        record = f'{segment.name}/shard-{number:05d}.json'
         relations_file, provenance_file = format.shard_files(segment.name, number)
-        shard = _finished_shard(directory, record)
-        if shard is None or shard.keys() != {relations_file, provenance_file}:
+        shard = _finished_shard(directory, record, {relations_file, provenance_file})
+        if shard is None:
             relations, provenance = make_shard(start, stop)
             shard = write_array(directory, relations_file, relations)
             shard |= _write_provenance(directory, provenance_file, provenance)
-            write_json(record, shard)
+            write_json(directory, record, shard)
             if on_written is not None:
                 on_written(start, stop)
         digests |= shard
     return SegmentInfo(segment.name, len(segment.topic), segment.num_entities), digests
 
 
-def remove(folder: pathlib.Path) -> None:
+def names_of(directory: pathlib.Path, segment: str) -> list[str]:
+    """The names, in the folder of a memory, of the files of a segment that are there, finished or not; others in its folder are left out.
+
+    Raises:
+        InputError: the folder of the segment is a link.
+    """
+    names = files.names_below(directory, segment, depth=0)
+    return [name for name in names if files.matches((files.whole_name(name) or name).removeprefix(f'{segment}/'), _FILES)]
+
+
+def remove(directory: pathlib.Path, segment: str) -> None:
     """Removes the folder of a segment, finished or not; files in it that are none of a segment stay, and so does the folder."""
-    columns = (f'{column}.npy' for column in _COLUMNS)
-    files.remove_own(folder, *columns, f'relations-{_NUMBER}*.npy', f'provenance-{_NUMBER}*.parquet', _RECORDS)
+    files.remove_below(directory, names_of(directory, segment))
+    files.remove_empty(directory, segment)
 
 
-def remove_records(folder: pathlib.Path) -> None:
+def remove_records(directory: pathlib.Path, segment: str) -> None:
     """Removes from the folder of a finished segment what only its repetition would need."""
-    for record in folder.glob(_RECORDS):
-        record.unlink()
+    files.remove_below(directory, [name for name in names_of(directory, segment) if files.matches(name, [f'*/{_RECORDS}'])])
 
 
 def write_array(directory: pathlib.Path, name: str, array: np.ndarray) -> dict[str, files.Digest]:
@@ -102,30 +113,33 @@ def write_array(directory: pathlib.Path, name: str, array: np.ndarray) -> dict[s
     # numpy writes to a file by a handle of its own, and on a full disk loses the error of its last write.
     buffer = io.BytesIO()
     np.save(buffer, stored, allow_pickle=False)
-    with files.atomic_path(directory / name) as partial:
+    with files.atomic_path(files.below(directory, name)) as partial:
         partial.write_bytes(buffer.getbuffer())
     return {name: files.digest(directory / name)}
 
 
-def write_json(path: pathlib.Path, value) -> None:
+def write_json(directory: pathlib.Path, name: str, value) -> None:
     """Writes JSON, atomically."""
-    with files.atomic_path(path) as partial:
+    with files.atomic_path(files.below(directory, name)) as partial:
         partial.write_bytes(msgspec.json.format(msgspec.json.encode(value, order='sorted'), indent=1) + b'\n')
 
 
-def _finished_shard(directory, record):
-    """The digests of a shard whose files are all there and whole; None if it has to be made."""
-    if not record.exists():
-        return None
+def _finished_shard(directory, record, names):
+    """The digests of a shard whose files, by their names, are all there and whole; None if it has to be made."""
     try:
-        digests = msgspec.json.decode(record.read_bytes(), type=dict[str, files.Digest])
-    except (msgspec.DecodeError, UnicodeDecodeError):
+        digests = msgspec.json.decode(files.read_below(directory, record), type=dict[str, files.Digest])
+        if digests.keys() != names:
+            return None
+        for name, digest in digests.items():
+            with files.opened_below(directory, name) as file:
+                if files.digest_of(file) != digest:
+                    return None
+    except (FileNotFoundError, msgspec.DecodeError, UnicodeDecodeError):
         return None
-    whole = all((directory / name).is_file() and files.digest(directory / name) == digest for name, digest in digests.items())
-    return digests if whole else None
+    return digests
 
 
 def _write_provenance(directory, name, columns):
     table = pa.table([columns[key] for key in format.PROVENANCE.names], schema=format.PROVENANCE)
-    tables.write_table(directory / name, table.to_batches(), format.PROVENANCE)
+    tables.write_table(files.below(directory, name), table.to_batches(), format.PROVENANCE)
     return {name: files.digest(directory / name)}

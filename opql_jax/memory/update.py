@@ -130,7 +130,7 @@ def inject(
 def _add_segment(directory, manifest, origin, entries, encode, on_progress):
     name = leftovers.new_name('segment', manifest)
     if distributed.is_primary():
-        segments.write_json(directory / name / manifest_lib.PLAN, leftovers.segment_plan(manifest.history[-1], origin))
+        segments.write_json(directory, f'{name}/{manifest_lib.PLAN}', leftovers.segment_plan(manifest.history[-1], origin))
     distributed.barrier('the segment has been begun')
     start = name, manifest.next_entry
     segment, digests, num_mentions = write_entries(directory, start, entries, encode, manifest, on_progress)

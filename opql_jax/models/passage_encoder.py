@@ -136,9 +136,9 @@ class PassageEncoder:
         """The vectors of all mentions, and those of all passages and sentences."""
         encoder, size = self._encoder, self._encoder.module.hidden_size
         depends = f'{_VERSION}\n{params_hash(encoder.params)}\n{encoder.tokenizer.to_str()}'
-        folder = self._parts / hashlib.sha256(depends.encode()).hexdigest()
+        folder = files.below(self._parts, hashlib.sha256(depends.encode()).hexdigest())
         folder.mkdir(parents=True, exist_ok=True)
-        files.remove_partials(folder, '*')
+        files.remove_partials(folder, '*.arrow')
         passages = self._prepared.passages
         lists = passages['mentions'].combine_chunks()
         # Without their entities, whose numbers another version of the text may change.
@@ -149,7 +149,7 @@ class PassageEncoder:
         both = np.empty((self._first_mention[-1], size), np.float16), np.empty((self.first_vector[-1], size), np.float16)
         filled = [0, 0]
         stage = functools.partial(encode_batch, encoder=encoder)
-        found_by_batch = map_rows_cached(self._map_batches, stage, folder, batches)
+        found_by_batch = map_rows_cached(self._map_batches, stage, ENCODED, folder, batches)
         for encoded in logged(found_by_batch, len(table), 'passages encoded'):
             for side, (vectors, column) in enumerate(zip(both, encoded.columns)):
                 found = np.frombuffer(b''.join(column.to_pylist()), '<f2').reshape(-1, size)

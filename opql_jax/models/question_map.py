@@ -117,12 +117,11 @@ class QuestionMap:
             raise InputError('the map has a number that is not finite: training diverged')
         folder.mkdir(exist_ok=True)
         name = f'map-{self.hash()[:16]}.safetensors'
+        before = read_manifest(folder, FORMAT).files if is_folder_of(folder, FORMAT) else {}
         with files.atomic_path(folder / name) as partial:
             partial.write_bytes(safetensors.numpy.save(self._tensors()))
         write_manifest(folder, FORMAT, {'encoder': encoder, 'questions': questions}, {name: files.digest(folder / name)})
-        for other in folder.glob('map-*.safetensors'):
-            if other.name != name:
-                other.unlink()
+        files.remove_below(folder, before.keys() - {name})
 
     @classmethod
     def read(cls, folder: str | os.PathLike, encoder: str | None = None) -> 'QuestionMap':

@@ -21,7 +21,6 @@ import io
 import itertools
 import os
 import pathlib
-import tempfile
 from collections.abc import Sequence
 from typing import Annotated
 
@@ -36,12 +35,16 @@ from opql_jax.core import files
 from opql_jax.core.arrays import MAX_MAGNITUDE, ArraySchema, read_array
 from opql_jax.core.errors import InputError
 from opql_jax.core.manifest import (
+    MANIFEST,
     FolderFormat,
     Manifest,
     ManifestError,
+    Plan,
     check_files,
     checked_file,
+    is_folder_of,
     local_copy,
+    plan_update,
     read_manifest,
     write_manifest,
 )
@@ -65,6 +68,9 @@ class IndexManifest(Manifest, forbid_unknown_fields=True, kw_only=True):
 
 FORMAT = FolderFormat(
     'opql-retrieval', 1, 'a retrieval index', 'opql index', IndexManifest, repair='delete it and run `opql index` again'
+)
+PLAN = FolderFormat(
+    'opql-retrieval-plan', 1, 'an unfinished retrieval index', 'opql index', Plan, 'plan.json', 'delete the folder'
 )
 _PASSAGES = pa.schema([('id', pa.string()), ('title', pa.string()), ('text', pa.string()), ('title_entity', pa.int32())])
 _WORDS = pa.schema([('word', pa.string())])
@@ -91,14 +97,15 @@ _TITLE_TIMES = 2
 
 
 def build(folder: str | os.PathLike, corpus: Corpus) -> RetrievalIndex:
-    """Writes the index of a corpus, whole or not at all, and opens it.
+    """Writes the index of a corpus, the manifest last, and opens it.
 
     Raises:
-        InputError: `corpus` does not fit itself, or `folder` exists.
+        InputError: `corpus` does not fit itself, or `folder` holds something else than an index that was not finished.
     """
     target = files.require_local(folder)
     corpus.validate()
-    if target.exists() and (not target.is_dir() or any(target.iterdir())):
+    is_new = not target.exists() or (target.is_dir() and not any(target.iterdir()))
+    if not is_new and (os.path.lexists(target / MANIFEST) or not is_folder_of(target, PLAN)):
         raise InputError(f'{target}: exists; name a new folder for the index')
     counts = np.array([len(starts) for starts in corpus.sentence_starts], np.int32)
     starts = np.array([start for each in corpus.sentence_starts for start in each], np.int32)
@@ -126,25 +133,25 @@ def build(folder: str | os.PathLike, corpus: Corpus) -> RetrievalIndex:
         'words': pa.table([words], schema=_WORDS),
         'entities': pa.table([list(corpus.kinds)], schema=_ENTITIES),
     }
-    target.parent.mkdir(parents=True, exist_ok=True)
-    with tempfile.TemporaryDirectory(prefix=f'.{target.name}.', dir=target.parent) as temporary:
-        whole = pathlib.Path(temporary, 'index')
-        for name, array in arrays.items():
-            buffer = io.BytesIO()
-            np.save(buffer, array, allow_pickle=False)
-            with files.atomic_path(whole / f'{name}.npy') as partial:
-                partial.write_bytes(buffer.getbuffer())
-        for name, table in tables.items():
-            with files.atomic_path(whole / f'{name}.parquet') as partial:
-                pq.write_table(table, partial)
-        stated = {
-            'passages': len(counts),
-            'sentences': len(starts),
-            'entities': len(corpus.names),
-            'dim': corpus.passage_vectors.shape[1],
-        }
-        write_manifest(whole, FORMAT, stated, {file.name: files.digest(file) for file in whole.iterdir()})
-        os.replace(whole, target)
+    names = [*(f'{name}.npy' for name in arrays), *(f'{name}.parquet' for name in tables)]
+    # So that whoever finds it unfinished knows what of it may go.
+    plan_update(target, PLAN, (), names)
+    for name, array in arrays.items():
+        buffer = io.BytesIO()
+        np.save(buffer, array, allow_pickle=False)
+        with files.atomic_path(target / f'{name}.npy') as partial:
+            partial.write_bytes(buffer.getbuffer())
+    for name, table in tables.items():
+        with files.atomic_path(target / f'{name}.parquet') as partial:
+            pq.write_table(table, partial)
+    stated = {
+        'passages': len(counts),
+        'sentences': len(starts),
+        'entities': len(corpus.names),
+        'dim': corpus.passage_vectors.shape[1],
+    }
+    write_manifest(target, FORMAT, stated, {name: files.digest(target / name) for name in names})
+    (target / PLAN.file).unlink()
     return RetrievalIndex.open(target)
 
 

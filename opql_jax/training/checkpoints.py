@@ -38,6 +38,8 @@ class Checkpoints:
         self.directory = files.absolute(workdir) / 'checkpoints'
         if read_only and not self.directory.is_dir():
             raise CheckpointError(f'{self.directory} does not exist: train into {workdir} first, or name another folder')
+        if not files.is_remote(workdir):
+            files.refuse_links(workdir, 'checkpoints')  # Orbax opens, and removes, files there by their paths
         options = ocp.CheckpointManagerOptions(
             max_to_keep=None if read_only else keep,
             create=not read_only,

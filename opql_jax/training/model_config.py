@@ -135,7 +135,7 @@ def check_vocabulary(config: ModelConfig, prepared: Prepared, model_dir, grown: 
             f'{model_dir} was trained with an entity vocabulary of {config.num_entities} entities, hash {config.vocabulary_hash[:12]}, but'
             f' {prepared.directory} has {len(prepared.vocab)}, hash {prepared.vocab.hash()[:12]}: use the prepared folder it was trained on'
         )
-    tokenizer = files.path(model_dir) / 'tokenizer.json'
+    tokenizer = files.below(model_dir, 'tokenizer.json')
     if not tokenizer.exists() or tokenizer.read_bytes() != prepared.tokenizer_path.read_bytes():
         raise CheckpointError(
             f'{tokenizer} is not the tokenizer of {prepared.directory}, so the model would read other words than were written: use the'

@@ -63,7 +63,7 @@ class Progress:
                 f'profile_steps={config.profile_steps}: give (first, last) of the steps 1 to {config.num_steps}'
             )
         self._traced = range(max(first, start + 1), last + 1)
-        self._trace_folder = files.path(workdir) / 'profile'
+        self._trace_folder = files.below(workdir, 'profile')
         self._trace: tempfile.TemporaryDirectory | None = None
         # What a killed run logged after its newest checkpoint comes again.
         is_primary = distributed.is_primary()

@@ -5,6 +5,9 @@ import os
 import pathlib
 import re
 import shutil
+import stat
+import subprocess
+import sys
 
 import numpy as np
 import pytest
@@ -164,6 +167,75 @@ def test_only_what_is_named_as_a_killed_write_is_removed(tmp_path):
         (tmp_path / name).touch()
     files.remove_partials(tmp_path, 'a.npy', 'part/b*', 'missing/*')
     assert sorted(path.relative_to(tmp_path).as_posix() for path in tmp_path.rglob('*') if path.is_file()) == sorted(others)
+
+
+# What a received folder may hold besides files and folders: each leads to, or is, something of the user's.
+NOT_PLAIN = {
+    'a link to a file': (lambda path, outside: path.symlink_to(outside / 'x'), 'a link'),
+    'a link to a folder': (lambda path, outside: path.symlink_to(outside), 'a link'),
+    'a link to nothing': (lambda path, outside: path.symlink_to(outside / 'nothing'), 'a link'),
+    'a pipe': (lambda path, outside: os.mkfifo(path), 'neither a file nor a folder'),
+    'a socket': (lambda path, outside: os.mknod(path, stat.S_IFSOCK | 0o600), 'neither a file nor a folder'),
+}
+
+
+@pytest.mark.parametrize('kind', NOT_PLAIN)
+def test_what_is_below_a_folder_is_reached_through_plain_folders_only(tmp_path, kind):
+    make_it, said = NOT_PLAIN[kind]
+    kb, outside = tmp_path / 'kb', tmp_path / 'outside'
+    for folder in (kb / 'a', outside):
+        folder.mkdir(parents=True)
+        (folder / 'x').write_text('precious')
+        (folder / '.x.17.partial').write_text('precious')
+    make_it(kb / 'a' / 'it', outside)
+    before = contents(outside)
+    for name in ('a/it', 'a/it/x') if 'folder' in kind else ('a/it',):
+        for reach in (files.below, files.read_below, files.open_below):
+            with pytest.raises(InputError, match=f'kb/a/it is {said}; nothing below a knowledge base may be one: put a copy'):
+                reach(kb, name)
+    for name in ('', 'a'):
+        with pytest.raises(InputError, match=f'kb/a/it is {said}'):
+            files.refuse_links(kb, name)
+    assert files.names_below(kb) == ['a/.x.17.partial', 'a/it', 'a/x']
+    files.remove_partials(kb, 'a/it/x', '*/*/*')
+    assert files.remove_below(kb, ['a/it/x', 'a/it/.x.17.partial', 'a/missing', 'a']) == 0
+    files.remove_empty(kb, 'a')
+    assert os.path.lexists(kb / 'a' / 'it') and contents(outside) == before
+    files.remove_below(kb, ['a/it', 'a/x', 'a/.x.17.partial'])
+    files.remove_empty(kb, 'a')
+    assert list(kb.iterdir()) == [] and contents(outside) == before
+
+
+def test_the_path_of_the_folder_itself_may_be_a_link(tmp_path):
+    (tmp_path / 'kb').mkdir()
+    (tmp_path / 'kb' / 'x').write_text('of it')
+    (tmp_path / 'link').symlink_to('kb')
+    assert files.read_below(tmp_path / 'link', 'x') == b'of it'
+    assert files.remove_below(tmp_path / 'link', ['x']) == 5 and list((tmp_path / 'kb').iterdir()) == []
+
+
+def test_a_mount_point_below_a_folder_is_not_entered(tmp_path):
+    (tmp_path / 'kb' / 'inner').mkdir(parents=True)
+    script = f"""
+import pathlib, subprocess
+from opql_jax.core import files
+kb = pathlib.Path({str(tmp_path / 'kb')!r})
+subprocess.run(['mount', '-t', 'tmpfs', 'tmpfs', kb / 'inner'], check=True)
+(kb / 'inner' / 'x').write_text('precious')
+try:
+    files.below(kb, 'inner/x')
+except files.InputError as error:
+    print(error)
+files.remove_below(kb, ['inner/x'])
+files.remove_empty(kb, 'inner')
+print(files.names_below(kb), (kb / 'inner' / 'x').read_text())
+"""
+    command = ['unshare', '--mount', '--user', '--map-root-user', sys.executable, '-c', script]
+    run = subprocess.run(command, capture_output=True, text=True, env=os.environ | {'PYTHONPATH': os.pathsep.join(sys.path)})
+    if 'unshare' in run.stderr or 'mount:' in run.stderr:
+        pytest.skip(f'nothing can be mounted here: {run.stderr}')
+    told, rest = run.stdout.splitlines()
+    assert 'kb/inner is a mount point; nothing below a knowledge base may be one' in told and rest == '[] precious'
 
 
 @pytest.mark.parametrize('name', ['../../../x', 'segment-00000/../../x', '{outside}', '..\\\\x', 'manifest.json', 'gs://b/x'])

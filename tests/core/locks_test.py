@@ -9,6 +9,7 @@ import re
 import shutil
 import signal
 import socket
+import stat
 import subprocess
 import sys
 import tempfile
@@ -246,14 +247,14 @@ def test_a_writer_that_loses_its_lease_ends(monkeypatch, capsys, tmp_path, end):
 
 
 def test_a_folder_that_is_read_cannot_be_locked_exclusively(tmp_path):
-    readers = [locks.shared([tmp_path, tmp_path / 'missing']) for _ in range(2)]
+    readers = [locks.shared(tmp_path, ['', 'missing']) for _ in range(2)]
     for reader in readers:
-        with locks.try_exclusive(tmp_path) as locked:
+        with locks.try_exclusive(tmp_path, '') as locked:
             assert not locked
         reader.close()
-    with locks.try_exclusive(tmp_path) as locked:
+    with locks.try_exclusive(tmp_path, '') as locked:
         assert locked
-        with locks.try_exclusive(tmp_path) as another:
+        with locks.try_exclusive(tmp_path, '') as another:
             assert not another
 
 
@@ -262,7 +263,7 @@ def test_where_no_folder_can_be_locked_none_counts_as_unread(monkeypatch, tmp_pa
         raise OSError(errno.ENOLCK, 'No locks available')
 
     monkeypatch.setattr(fcntl, 'flock', flock)
-    with locks.try_exclusive(tmp_path) as locked:
+    with locks.try_exclusive(tmp_path, '') as locked:
         assert not locked
 
 
@@ -278,6 +279,7 @@ FOREIGN = {
     "a user's JSON": lambda path: path.write_text('{"version": 3}'),
     'a folder': lambda path: path.mkdir(),
     'a pipe': os.mkfifo,
+    'a socket': lambda path: os.mknod(path, stat.S_IFSOCK | 0o600),
     'a link to a file': lambda path: path.symlink_to(path.parents[1] / 'precious'),
     'a link to nothing': lambda path: path.symlink_to(path.parents[1] / 'nothing'),
     'a link to itself': lambda path: path.symlink_to(path.name),
@@ -304,6 +306,15 @@ def test_what_is_no_lock_is_neither_written_nor_removed_nor_followed(tmp_path, m
     assert content_of(lock) == before
     assert {path.name for path in tmp_path.iterdir()} == {'precious', 'kb'} and list((tmp_path / 'kb').iterdir()) == [lock]
     assert (tmp_path / 'precious').read_text() == 'precious'
+
+
+def test_a_lock_that_is_a_file_of_another_name_too_is_not_written(tmp_path):
+    (tmp_path / 'empty').touch()
+    (tmp_path / 'kb').mkdir()
+    os.link(tmp_path / 'empty', tmp_path / 'kb' / '.lock')
+    with pytest.raises(InputError, match='kb/.lock is in the way'), locks.writer(tmp_path / 'kb'):
+        pass
+    assert (tmp_path / 'empty').read_text() == ''
 
 
 @pytest.mark.parametrize('length', [0, 1, 11, 12, 40])

@@ -1,5 +1,6 @@
 """Whoever asks for the newest version of a knowledge base gets it, and waits for no other thread that opens it."""
 
+import os
 import threading
 
 import pytest
@@ -50,6 +51,16 @@ def test_a_version_is_opened_once_and_again_after_a_change(folder, opening):
     assert [kept.kb(), kept.newest(), kept.kb()] == [1, 1, 1]
     change(folder)
     assert [kept.kb(), kept.kb(), kept.newest()] == [2, 2, 2] and opening.count == 2
+
+
+def test_a_change_is_seen_though_the_clock_was_set_back_and_the_file_has_its_old_number(folder, opening):
+    opening.go.set()
+    manifest = folder / 'manifest.json'
+    manifest.write_text('first ')
+    kept, before = current.Current(folder), manifest.stat()
+    manifest.write_text('second')
+    os.utime(manifest, ns=(before.st_atime_ns, before.st_mtime_ns))
+    assert kept.kb() == 2
 
 
 def test_others_keep_the_version_before_while_one_thread_opens_the_new_one(folder, opening):

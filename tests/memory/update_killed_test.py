@@ -2,7 +2,7 @@
 
 import concurrent.futures
 import contextlib
-import pathlib
+import os
 import shutil
 import threading
 
@@ -84,11 +84,9 @@ def test_a_link_to_nothing_where_an_update_would_write_is_refused_and_kept(tmp_p
     make(tmp_path / 'memory')
     (tmp_path / 'memory' / name).symlink_to(tmp_path / 'nothing')
     for update in UPDATES.values():
-        with (
-            pytest.raises(InputError, match=f'{name} is in the way')
-            if update is not UPDATES['compact']
-            else contextlib.nullcontext()
-        ):
+        # To compact a memory of one segment writes nothing, but looks for the plan of an update.
+        is_refused = update is not UPDATES['compact'] or name == 'update.json'
+        with pytest.raises(InputError, match=f'{name} is (in the way|a link)') if is_refused else contextlib.nullcontext():
             update(tmp_path / 'memory')
     assert (tmp_path / 'memory' / name).is_symlink() and not (tmp_path / 'nothing').exists()
 
@@ -264,16 +262,16 @@ def test_a_state_replaced_while_it_is_being_opened_is_not_opened(tmp_path, monke
 def test_a_file_removed_while_a_state_is_being_opened_is_no_error_and_leaves_nothing_locked(tmp_path, monkeypatch):
     make(tmp_path).close()
     delete(tmp_path, entries=[1])
-    stat = pathlib.Path.stat
+    stat = os.stat
 
     def overtaken(path, **options):
         found = stat(path, **options)
-        if path.name == 'tombstones-00001.npy':
+        if path == 'tombstones-00001.npy':
             monkeypatch.undo()
             delete(tmp_path, entries=[2])  # removes it
         return found
 
-    monkeypatch.setattr(pathlib.Path, 'stat', overtaken)
+    monkeypatch.setattr(os, 'stat', overtaken)
     with contextlib.closing(Memory.open(tmp_path)) as memory:
         assert len(memory) == 38
     compact(tmp_path)

@@ -2,6 +2,7 @@
 
 import collections
 import dataclasses
+import itertools
 import json
 import math
 import pathlib
@@ -95,14 +96,24 @@ def test_a_folder_with_something_in_it_is_left_alone(tmp_path):
     assert [file.read_text() for file in tmp_path.iterdir()] == ['kept']
 
 
-def test_a_build_that_fails_leaves_nothing(tmp_path, monkeypatch):
-    def full(path, data):
-        raise OSError(28, 'No space left on device')
+@pytest.mark.parametrize('written', range(12))
+def test_a_build_that_fails_is_completed_by_the_next(tmp_path, monkeypatch, written):
+    content = lambda folder: {path.name: path.read_bytes() for path in folder.iterdir()}
+    corpus, write, count = corpus_of({'Ada': 'Met [Babbage].'}), pathlib.Path.write_bytes, itertools.count()
+    build(tmp_path / 'whole', corpus)
 
-    monkeypatch.setattr(pathlib.Path, 'write_bytes', full)
-    with pytest.raises(OSError, match='No space left'):
-        build(tmp_path / 'index', corpus_of({'Ada': 'Met [Babbage].'}))
-    assert not list(tmp_path.iterdir())
+    def full(path, data):
+        if next(count) >= written:
+            raise OSError(28, 'No space left on device')
+        return write(path, data)
+
+    with monkeypatch.context() as patch, pytest.raises(OSError, match='No space left'):
+        patch.setattr(pathlib.Path, 'write_bytes', full)
+        build(tmp_path / 'index', corpus)
+    with pytest.raises(ManifestError, match='manifest.json: no such file'):
+        RetrievalIndex.open(tmp_path / 'index')
+    build(tmp_path / 'index', corpus)
+    assert content(tmp_path / 'index') == content(tmp_path / 'whole')
 
 
 def test_every_damaged_file_is_told(tmp_path):

@@ -6,12 +6,14 @@ import json
 import types
 
 import numpy as np
+import two_versions
 
 from opql_jax.core.errors import InputError
 from opql_jax.core.hashing import params_hash
 from opql_jax.data.kb_folder import KBFolder
 from opql_jax.data.prepared import Prepared
 from opql_jax.kb.change_text import add_text
+from opql_jax.kb.change_text import compact as compact_text
 from opql_jax.kb.index_text import index_text as index
 from opql_jax.kb.question_sets import write_answers
 from opql_jax.kb.virtual_kb import VirtualKB
@@ -93,6 +95,14 @@ index_text, change_text = (
         ),
     )
 )
+
+
+def _answering_state(folder):
+    """The digests of the files that answer."""
+    return [digest_of_tree(folder / part) for part in KBFolder(folder).read().values()]
+
+
+compact_kb = types.SimpleNamespace(before=two_versions.write, run=compact_text, state=_answering_state, content=digest_of_tree)
 
 # A memory: built, and changed in three ways.
 

@@ -1,0 +1,265 @@
+"""A received knowledge base with links, pipes and sockets in it: what they lead to is not read, written or removed, and nothing blocks."""
+
+import contextlib
+import gc
+import hashlib
+import json
+import os
+import pathlib
+import shutil
+import signal
+import stat
+
+import pytest
+import two_versions
+
+import opql_jax
+from opql_jax.core.errors import InputError
+from opql_jax.core.manifest import plan_update
+from opql_jax.corpus import tables
+from opql_jax.kb.change_text import add_text, compact, remove_text
+from opql_jax.kb.index_text import index_text
+from opql_jax.retrieval import index as retrieval_index
+
+from trios import TRIOS
+
+ENGINE = TRIOS['engine']
+DOCUMENTS = [{'id': title, 'title': title, 'text': text} for title, text in ENGINE.documents.items()]
+NEW = {'id': 'new', 'title': 'Per Georg Scheutz', 'text': 'Per Georg Scheutz was a printer, born in Jönköping.'}
+# The longest that a command may take with what is not a plain file in its way.
+SECONDS = 60
+
+
+@pytest.fixture(scope='module')
+def whole(tmp_path_factory):
+    """A knowledge base in its second version, with the parts of the first, which was open when it was changed."""
+    kb = tmp_path_factory.mktemp('links') / 'whole.kb'
+    index_text(DOCUMENTS[:2], kb, processes=1)
+    opened = opql_jax.open(kb)
+    add_text(kb, DOCUMENTS[2:], processes=1)
+    opened.close()
+    return kb
+
+
+@pytest.fixture
+def kb(whole, tmp_path):
+    """A copy of it."""
+    return pathlib.Path(shutil.copytree(whole, tmp_path / 'films.kb'))
+
+
+@pytest.fixture(scope='module')
+def versions(tmp_path_factory):
+    """A folder with old and unfinished parts, which answers nothing and is made in a moment."""
+    return two_versions.write(tmp_path_factory.mktemp('links') / 'versions.kb')
+
+
+def answers(kb):
+    with opql_jax.open(kb) as opened:
+        asked = [opened.ask(each.question) for each in ENGINE.asked[:2]]
+        return [answer.names[:1] for answer in asked], [p.document for p in opened.retrieve(ENGINE.asked[0].question)]
+
+
+COMMANDS = {
+    'ask': answers,
+    'compact': compact,
+    'add': lambda kb: str(add_text(kb, [NEW], processes=1)),
+    'remove': lambda kb: str(remove_text(kb, ['Ada Lovelace'], processes=1)),
+}
+
+
+def state(path):
+    """Everything in a file or folder, with what changes if it is written."""
+    paths = [path, *sorted(path.rglob('*'))] if path.is_dir() else [path]
+    return [
+        (each.name, each.lstat().st_mtime_ns, hashlib.sha256(each.read_bytes()).hexdigest() if each.is_file() else '')
+        for each in paths
+    ]
+
+
+@contextlib.contextmanager
+def time_limit():
+    """Ends what blocks."""
+
+    def stop(*_):
+        raise AssertionError('blocked')
+
+    before = signal.signal(signal.SIGALRM, stop)
+    signal.alarm(SECONDS)
+    try:
+        yield
+    finally:
+        signal.alarm(0)
+        signal.signal(signal.SIGALRM, before)
+
+
+def run(command, kb):
+    """What a command gives, or the InputError that it ends in."""
+    with time_limit():
+        try:
+            return COMMANDS[command](kb)
+        except InputError as error:
+            assert '\n' not in str(error) and str(kb) in str(error)
+            return error
+        finally:
+            gc.collect()
+
+
+def everything(kb):
+    """The names of all files and folders."""
+    return [path.relative_to(kb).as_posix() for path in sorted(kb.rglob('*'))]
+
+
+def link(path, outside):
+    path.rename(outside)
+    path.symlink_to(outside)
+
+
+def pipe(path, outside):
+    path.rename(outside)
+    os.mkfifo(path)
+
+
+def socket(path, outside):
+    path.rename(outside)
+    os.mknod(path, stat.S_IFSOCK | 0o600)
+
+
+MADE = [link, pipe, socket]
+
+
+@pytest.mark.parametrize('make', MADE, ids=lambda make: make.__name__)
+def test_compact_leaves_alone_what_any_file_or_folder_that_is_no_plain_one_leads_to(versions, tmp_path, make):
+    """Each in turn, of two versions, of a third that is unfinished, and of the cache."""
+    names, told = everything(versions)[:: 1 if make is link else 5], 0
+    for number, name in enumerate(names):
+        kb = pathlib.Path(shutil.copytree(versions, tmp_path / str(number) / 'films.kb'))
+        outside = tmp_path / str(number) / 'outside'
+        make(kb / name, outside)
+        before = state(outside)
+        told += isinstance(run('compact', kb), InputError)
+        assert state(outside) == before, name
+        if not name.startswith(tuple(two_versions.ANSWERING.values())):
+            for part in two_versions.ANSWERING.values():
+                assert state(kb / part)[1:] == state(versions / part)[1:], name  # a lock may have been in it
+        shutil.rmtree(tmp_path / str(number))
+    assert 2 <= told < len(names) / 4
+
+
+@pytest.mark.parametrize('make', MADE, ids=lambda make: make.__name__)
+@pytest.mark.parametrize('command', ['ask', 'add', 'remove'])
+def test_whatever_is_no_plain_file_or_folder_is_told_or_not_needed(whole, tmp_path, command, make):
+    """Each file and folder that answers in turn, and some others, with which what is added and removed costs seconds."""
+    right, told = answers(whole), 0
+    answering = ('manifest.json', *filter(None, KBFolder(whole).read().values()))
+    needed = [name for name in everything(whole) if name.split('/')[0] in answering]
+    others = [name for name in everything(whole) if name.split('/')[0] not in answering]
+    names = needed[:: 1 if make is link else 6] + (others[::16] if make is link else [])
+    for number, name in enumerate(names):
+        # The copies share files with the whole, so that one that was written in its place would show there.
+        kb = pathlib.Path(shutil.copytree(whole, tmp_path / str(number) / 'films.kb', copy_function=os.link))
+        outside = tmp_path / str(number) / 'outside'
+        make(kb / name, outside)
+        before = state(outside)
+        found = run(command, kb)
+        assert state(outside) == before, name
+        if isinstance(found, InputError):
+            told += 1
+            assert make is not link or ' is a link; ' in str(found), f'{name}: {found}'
+        elif command == 'ask':
+            assert found == right, name
+        shutil.rmtree(tmp_path / str(number))
+    assert told > len(names) / 4
+    assert answers(whole) == right
+
+
+def test_a_file_with_another_name_outside_is_read_and_never_written(kb, tmp_path):
+    right = answers(kb)
+    (tmp_path / 'outside').mkdir()
+    for number, name in enumerate(name for name in everything(kb) if (kb / name).is_file()):
+        os.link(kb / name, tmp_path / 'outside' / str(number))
+    before = state(tmp_path / 'outside')
+    assert answers(kb) == right
+    for command in ('add', 'remove', 'compact'):
+        assert not isinstance(run(command, kb), InputError)
+    assert state(tmp_path / 'outside') == before
+
+
+def bait(folder):
+    """A folder of a user's with files of every name that is written in a knowledge base, down to any depth."""
+    names = [
+        'topic.npy',
+        'documents.parquet',
+        'shard-00000.json',
+        'manifest.json',
+        'relations-00000.npy',
+        'holiday.jpg',
+        '.lock',
+    ]
+    names += [f'{"0" * 64}.arrow', f'.{"0" * 64}.arrow.17.partial', '.topic.npy.17.partial', 'train.jsonl']
+    for inner in ('', 'segment-00000', '2-hop', 'a/b', 'index'):
+        (folder / inner).mkdir(parents=True, exist_ok=True)
+        for name in names:
+            (folder / inner / name).write_text('precious')
+    return folder
+
+
+# What an old part of a received knowledge base may be: one is made, and a link in it to the folder of baits.
+FORGED = {
+    'a memory of one field': lambda kb, outside: forge(kb / 'memory-9', {'format': 'opql-memory'}, 'segment-00000', outside),
+    'a text of one field': lambda kb, outside: forge(kb / 'text-9', {'format': 'opql-prepared'}, 'parts', outside),
+    'a plan of one field': lambda kb, outside: forge(kb / 'text-9', {'format': 'opql-prepared'}, 'parts', outside, 'plan.json'),
+    'an old temporary index': lambda kb, outside: (kb / '.retrieval-2.abc').symlink_to(outside),
+    'an index in an old temporary folder': lambda kb, outside: inside(kb / '.retrieval-2.abc', 'index', outside),
+    'a part': lambda kb, outside: (kb / 'memory-9').symlink_to(outside),
+    'a segment': lambda kb, outside: inside(kb / 'memory', 'segment-00000', outside),
+    'questions': lambda kb, outside: inside(kb / 'text', 'questions', outside),
+    'parts of a text': lambda kb, outside: unfinished_text(kb / 'text-9', outside),
+    'a file of an index': lambda kb, outside: unfinished_index(kb / 'retrieval-9', outside),
+    'the cache': lambda kb, outside: inside(kb, 'cache', outside),
+    'a folder of the cache': lambda kb, outside: inside(next((kb / 'cache').iterdir()).parent, 'other', outside),
+    'a folder of results': lambda kb, outside: inside(next((kb / 'cache').iterdir()), 'spans', outside),
+}
+
+
+def inside(folder, name, outside):
+    folder.mkdir(exist_ok=True)
+    if (folder / name).is_dir():
+        shutil.rmtree(folder / name)
+    (folder / name).symlink_to(outside)
+
+
+def forge(part, stated, name, outside, manifest='manifest.json'):
+    part.mkdir()
+    (part / manifest).write_text(json.dumps(stated))
+    (part / name).symlink_to(outside)
+
+
+def unfinished_text(part, outside):
+    part.mkdir()
+    tables.manifest.write_manifest(part, tables.PLAN, {'settings': {}, 'splits': ['2-hop/train']})
+    for name in ('parts', 'questions'):
+        (part / name).symlink_to(outside)
+
+
+def unfinished_index(part, outside):
+    plan_update(part, retrieval_index.PLAN, (), ['words.npy', 'segment-00000'])
+    (part / 'words.npy').symlink_to(outside / 'topic.npy')
+    (part / 'segment-00000').symlink_to(outside / 'segment-00000')
+
+
+@pytest.mark.parametrize('forged', FORGED)
+def test_an_old_part_of_a_received_knowledge_base_leads_to_no_file_outside(versions, tmp_path, forged):
+    kb, outside = pathlib.Path(shutil.copytree(versions, tmp_path / 'films.kb')), bait(tmp_path / 'outside')
+    FORGED[forged](kb, outside)
+    before = state(outside)
+    run('compact', kb)
+    assert state(outside) == before
+
+
+@pytest.mark.parametrize('forged', ['a memory of one field', 'a text of one field', 'the cache', 'a folder of results'])
+def test_what_is_added_is_written_to_no_folder_outside(kb, tmp_path, forged):
+    outside = bait(tmp_path / 'outside')
+    FORGED[forged](kb, outside)
+    before = state(outside)
+    assert isinstance(run('add', kb), InputError) == (forged in ('the cache', 'a folder of results'))
+    assert state(outside) == before
