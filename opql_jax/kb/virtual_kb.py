@@ -180,10 +180,11 @@ class VirtualKB:
                 raise InputError(f'{found.directory} is of other text: delete it and run `opql index` again')
             if any(setting is not None for setting in (step, *settings.values())):
                 raise InputError(f'{model_dir} is a released encoder, which has no step, k, exclude_topic or filter to choose')
-            part = stated.get('question_map')
-            question_map = QuestionMap.read(folder.part(part), encoder_hash) if part else None
-            if question_map and len(question_map.change) != released_encoder.dim:
-                raise InputError(f'{folder.part(part)} is of another encoder: delete it and run `opql train` again')
+            question_map = None
+            if part := stated.get('question_map'):
+                question_map = QuestionMap.read(folder.part(part), encoder_hash)
+                if len(question_map.change) != released_encoder.dim:
+                    raise InputError(f'{folder.part(part)} is of another encoder: delete it and run `opql train` again')
             return cls(prepared, released_encoder, released_encoder.params, found, index=index, question_map=question_map)
         from opql_jax.kb import trained_model  # as above
 
