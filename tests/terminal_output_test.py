@@ -92,12 +92,12 @@ def test_questions_and_names_that_are_refused(opql):
         opql(command, f'Who is Zorblax{ALL}?')
     opql('ask', f'Zorblax{ALL} . married')
     for option in ('--document', '--entity', '--sentence'):
-        code, _, errors = opql('remove', option, f'Zorblax{ALL}')
+        code, _, errors = opql('remove', option, f'Zorblax{IN_TEXT}{FAKE}')
         assert code not in (0, 70) and 'Zorblax' in errors
 
 
 def test_lines_of_a_pipe_and_of_the_prompt(opql, monkeypatch, tmp_path):
-    lines = [QUESTION, ':why 1', f'Who is Zorblax{ALL}?'.replace('\n', ' '), f':{IN_TEXT}', ':forget 1', 'n']
+    lines = [QUESTION, ':why 1', ':forget 1', 'n', f'Who is Zorblax{ALL}?'.replace('\n', ' '), f':{IN_TEXT}']
     monkeypatch.setattr(sys, 'stdin', _Lines(lines))
     assert opql('ask')[0] == 0
     monkeypatch.setattr(sys, 'stdin', _Lines([], is_terminal=True))
@@ -112,7 +112,7 @@ def test_lines_of_a_pipe_and_of_the_prompt(opql, monkeypatch, tmp_path):
 
     monkeypatch.setattr(builtins, 'input', read)
     code, out, _ = opql('ask')
-    assert code == 0 and 'Blue Oven' in out and 'forget' not in out
+    assert code == 0 and 'Blue Oven' in out
 
 
 class _Lines:
@@ -160,7 +160,7 @@ def test_files_that_cannot_be_added(opql, tmp_path):
 def test_a_table_holds_none_and_is_read_back_by_its_rule(kb, opql, tmp_path):
     file = tmp_path / f'facts{IN_TEXT[:40]}.csv'
     assert opql('export', '--out', file)[0] == 0
-    text = file.read_text(encoding='utf-8', newline='')
+    text = file.read_bytes().decode()
     assert dangerous_in(text.replace('\r\n', '\n')) == set()
     rows = list(csv.reader(io.StringIO(text, newline='')))[1:]
     assert len(rows) == len(kb.memory) == export(kb, tmp_path / 'again.csv')

@@ -19,10 +19,10 @@ def is_full(error: OSError) -> bool:
 def told(error: InputError | OSError | MemoryError) -> str:
     """What tells a person of an error: which file, what is wrong with it, and what to do where the disk or the memory is full.
 
-    One line, or an InputError's lines of choices, which are indented. Other line breaks are of names: they are escaped, as is
-    what a terminal would obey.
+    One line, or several of an InputError that lists choices, by two spaces, or marks a place with a `^`. Other line breaks are of
+    names: they are escaped, as is what a terminal would obey.
     """
-    return printable(re.sub(r'\n(?! )', r'\\n', _told(error)))
+    return printable(re.sub(r'\n(?!  \S| +\^$)', r'\\n', _told(error)))
 
 
 def _told(error: InputError | OSError | MemoryError) -> str:

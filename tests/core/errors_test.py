@@ -24,6 +24,7 @@ FULL = 'No space left on device: make room there, and do the same again'
             InputError('Ada may be 2 entities; write one of\n  Ada (ship)\n  Ada (film)'),
             'Ada may be 2 entities; write one of\n  Ada (ship)\n  Ada (film)',
         ),
+        (InputError('expected )\n  (Ada\n      ^'), 'expected )\n  (Ada\n      ^'),
         (InputError('a\r\nerror: b\x1b[2J: empty'), r'a\u000d\nerror: b\u001b[2J: empty'),
         (OSError(errno.EACCES, 'Permission denied', 'a\n\u202eb'), r'a\n\u202eb: Permission denied'),
         (OSError(errno.EACCES, 'Permission denied', b'a\xff'), r'a\udcff: Permission denied'),

@@ -195,15 +195,20 @@ def test_an_mcp_client_is_answered_whatever_line_it_sends(folder):
         ask(6, QUESTION),
     ]
     root = pathlib.Path(opql_jax.__file__).parents[1]
-    done = subprocess.run(
+    with subprocess.Popen(
         [sys.executable, '-m', 'opql_jax.cli', 'mcp', str(folder)],
-        input=''.join(f'{line}\n' for line in lines),
-        capture_output=True,
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
         text=True,
-        timeout=300,
         env=os.environ | {'PYTHONPATH': str(root), 'JAX_PLATFORMS': 'cpu'},
-    )
-    replies = [json.loads(line) for line in done.stdout.splitlines()]
+    ) as server:
+        server.stdin.write(''.join(f'{line}\n' for line in lines))
+        server.stdin.flush()
+        replies = []
+        while not replies or replies[-1]['id'] != 6:
+            replies.append(json.loads(server.stdout.readline()))
+        server.stdin.close()
+        assert server.wait(60) == 0
     codes = {reply['id']: reply['error']['code'] for reply in replies if 'error' in reply and reply['id'] is not None}
     assert codes == {2: -32700, 3: -32700, 'four': -32700, 5: -32600}
     assert [reply['error']['code'] for reply in replies if reply['id'] is None] == [-32700] * 3
