@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from opql_jax.corpus.questions import Question
     from opql_jax.kb.answers import Answer
     from opql_jax.kb.evaluate_questions import Evaluation
-    from opql_jax.kb.retrieve import Documents
+    from opql_jax.kb.retrieve import Documents, Retrieved
     from opql_jax.kb.virtual_kb import VirtualKB
     from opql_jax.kb.weighted_entities import WeightedEntities
 

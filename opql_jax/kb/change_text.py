@@ -311,18 +311,17 @@ def remove_unneeded(folder: KBFolder) -> int:
 
 def _remove_part(kb: pathlib.Path, part: str, kind: _Kind) -> int:
     """Removes a part unless somebody has it open; ManifestError if its manifest or its plan is not what this program wrote."""
-    folder, listed = kb / part, set()
-    is_unfinished = is_folder_of(folder, kind.unfinished)
+    folder, listed, stating = kb / part, set(), set()
     if is_folder_of(folder, kind.finished):
         listed |= set(read_manifest(folder, kind.finished).files)
-    if is_unfinished:
+        stating.add(kind.finished.file)
+    if is_folder_of(folder, kind.unfinished):
         listed |= set(kind.files(folder))
-    # Last what says that the folder is ours, so that the next change goes on if this one is killed.
-    last = {kind.unfinished.file, kind.finished.file}
+        stating.add(kind.unfinished.file)
     present = [name.removeprefix(f'{part}/') for name in files.names_below(kb, part)]
-    partials = {name for name in present if files.whole_name(name) in listed | last}
-    kept_by = {name for name in present if locks.is_lock(name) and '/' not in name}
-    if not (is_unfinished or listed or partials | kept_by >= set(present)):
+    partials = {name for name in present if files.whole_name(name) in listed | {kind.finished.file, kind.unfinished.file}}
+    held_by = {name for name in present if locks.is_lock(name) and '/' not in name}
+    if not (stating or partials | held_by >= set(present)):  # else a change was killed before it said what it writes
         return 0
     inside = lambda names: [f'{part}/{name}' for name in names]
     with contextlib.ExitStack() as held:
@@ -331,10 +330,11 @@ def _remove_part(kb: pathlib.Path, part: str, kind: _Kind) -> int:
                 if not held.enter_context(locks.try_exclusive(kb, f'{part}/{inner}')):
                     return 0
         freed = files.remove_below(kb, inside(listed | partials))
-        if is_unfinished:
+        if kind.unfinished.file in stating:
             freed += batch_cache.remove(kb, f'{part}/{tables.PARTS}')
         files.remove_empty(kb, part)
-        freed += files.remove_below(kb, inside(last | kept_by))
+        # Last what says that the folder is ours, so that the next change goes on if this one is killed.
+        freed += files.remove_below(kb, inside(stating | held_by))
         files.remove_empty(kb, part)
         return freed
 

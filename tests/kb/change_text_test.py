@@ -323,6 +323,19 @@ def test_the_commands(folder, half, capsys):
         cli.main(['remove', str(half)])
 
 
+def test_a_folder_that_is_moved_while_it_is_changed_answers_as_before_in_its_new_place(half, tmp_path):
+    before, opened, moved = documents(half), opql_jax.open(half), tmp_path / 'moved'
+    answer = opened.ask(ENGINE.asked[0].question).names
+    with pytest.raises(InputError, match='kb does not exist'), change(half) as changed:
+        changed.add({'id': 'new', 'title': 'Per Georg Scheutz', 'text': 'Per Georg Scheutz was a printer, born in Jönköping.'})
+        half.rename(moved)
+    assert opened.ask(ENGINE.asked[0].question).names == answer  # of one that was open
+    opened.close()
+    assert not half.exists() and documents(moved) == before
+    assert opql_jax.open(moved).ask(ENGINE.asked[0].question).names == answer
+    assert change_text.compact(moved) > 0 and parts(moved) == ['memory', 'retrieval', 'text']
+
+
 def test_of_two_added_documents_with_one_id_the_last_stays_if_it_may_replace(half):
     first, last = ({'id': 'x', 'title': 'X', 'text': f'Ada Lovelace met {name}.'} for name in ('Mary Somerville', 'Babbage'))
     with pytest.raises(InputError, match="'x' is there with another text"), change(half) as changed:

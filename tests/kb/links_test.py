@@ -17,6 +17,7 @@ import opql_jax
 from opql_jax.core.errors import InputError
 from opql_jax.core.manifest import plan_update
 from opql_jax.corpus import tables
+from opql_jax.data.kb_folder import KBFolder
 from opql_jax.kb.change_text import add_text, compact, remove_text
 from opql_jax.kb.index_text import index_text
 from opql_jax.retrieval import index as retrieval_index
