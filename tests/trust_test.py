@@ -187,6 +187,16 @@ def test_a_checkpoint_that_names_a_type_of_python_is_refused(run):
         checkpoints.params(1)
 
 
+def test_a_checkpoint_that_names_an_array_much_larger_than_its_files_is_told_before_it_is_read(run):
+    params = run / 'checkpoints' / '1' / 'params'
+    store = tensorstore.KvStore.open({'driver': 'ocdbt', 'base': f'file://{params}/'}).result()
+    stated = json.loads(store['layer.w/.zarray'])
+    store['layer.w/.zarray'] = json.dumps(stated | {'shape': [1 << 34, 3]})
+    with Checkpoints(run, read_only=True) as checkpoints, pytest.raises(CheckpointError) as caught:
+        checkpoints.params(1)
+    assert 'names parameters of 206158430208 bytes, and has files of' in str(caught.value)
+
+
 # Tokenizers.
 
 
