@@ -9,7 +9,7 @@ from typing import TypeVar
 
 from opql_jax.core.errors import InputError
 
-# Seconds that servers take for an answer. A command and a program take as long as it takes.
+# Seconds that a server of many takes for an answer; a command and a program take as long as it takes.
 SERVED = 10.0
 
 T = TypeVar('T')
