@@ -4,12 +4,15 @@ import contextlib
 import contextvars
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from typing import TypeVar
 
 from opql_jax.core.errors import InputError
 
-# Seconds that servers take for an answer. A command and a program take as long as it takes.
+# Seconds that a server of many takes for an answer; a command and a program take as long as it takes.
 SERVED = 10.0
+
+T = TypeVar('T')
 
 
 class TimeLimit:
@@ -48,11 +51,6 @@ def limited(seconds: float, stopped: threading.Event | None = None) -> Iterator[
         _CURRENT.reset(token)
 
 
-def is_limited() -> bool:
-    """Whether the work of this thread has a limit."""
-    return _CURRENT.get() is not None
-
-
 def passed() -> bool:
     """Whether the work has to end. Whoever asks leaves out what is left to do, if so."""
     limit = _CURRENT.get()
@@ -60,6 +58,21 @@ def passed() -> bool:
         return False
     limit.is_cut = True
     return True
+
+
+def parts(items: Sequence[T], sizes: Sequence[int], most: int) -> Iterator[Sequence[T]]:
+    """Items in parts of a total size of `most`, or of one item, until the work has to end; all at once where there is no limit."""
+    if _CURRENT.get() is None:
+        yield items
+        return
+    start, total = 0, 0
+    for place, size in enumerate([*sizes, most + 1]):
+        if place > start and total + size > most:
+            if passed():
+                return
+            yield items[start:place]
+            start, total = place, 0
+        total += size
 
 
 def is_cut() -> bool:

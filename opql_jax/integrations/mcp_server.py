@@ -11,7 +11,6 @@ import json
 import os
 import pathlib
 import threading
-from collections.abc import Iterator
 
 import anyio
 import mcp_types
@@ -21,7 +20,6 @@ from mcp.server.mcpserver.exceptions import ToolError
 from mcp.server.stdio import stdio_server
 from mcp.shared.message import SessionMessage
 
-from opql_jax.core import time_limit
 from opql_jax.core.errors import InputError, told
 from opql_jax.kb import answers, paths
 from opql_jax.kb.current import Current
@@ -51,7 +49,7 @@ def make_server(current: Current, writable: bool) -> MCPServer:
     @server.tool()
     def ask(question: str, top: int = 5) -> list[dict]:
         """Answers a question in plain English, of one or several hops: entities with paths of facts and sentences, and the probability that each is right."""
-        with _answering():
+        with _Told():
             kb = current.kb()
             answer = kb.ask(question)
             return [*_members(answer, top), *_noted('\n'.join(answers.notes(kb, answer)))]
@@ -59,20 +57,20 @@ def make_server(current: Current, writable: bool) -> MCPServer:
     @server.tool()
     def retrieve(question: str, k: int = 5) -> list[dict]:
         """The documents that together answer a question of one or several hops: id, title, text, score, and why they were found."""
-        with _answering():
+        with _Told():
             documents = current.kb().retrieve(question, _limited(k))
             return [*(document._asdict() for document in documents), *_noted(documents.note)]
 
     @server.tool()
     def follow(entity: str, relation: str, inverse: bool = False, top: int = 5) -> list[dict]:
         """The entities that an entity has a relation to, as words say it ('directed', 'was born in'); `inverse` turns it round."""
-        with _answering():
+        with _Told():
             return _members(current.kb().entity(entity).follow(relation, inverse=inverse), top)
 
     @server.tool()
     def facts_of(entity: str, most: int = 20) -> list[dict]:
         """What was read about an entity: facts from it to others, each with its sentence and document."""
-        with _answering():
+        with _Told():
             kb = current.kb()
             (found,) = kb.entity(entity).entities
             facts, _ = paths.facts_about(kb, found, 0, _limited(most))
@@ -86,7 +84,7 @@ def make_server(current: Current, writable: bool) -> MCPServer:
             """Adds a document, whose title is the name of what it is about, and returns its id. What it says can be asked for from then on."""
             from opql_jax.kb import change_text  # as it imports all that makes a knowledge base
 
-            with _telling():
+            with _Told():
                 document = change_text.sent_document(title, text)
                 with changing:
                     change = change_text.add_text(current.folder, [document], processes=1)
@@ -159,16 +157,12 @@ def _limited(count: int) -> int:
     return min(count, _MOST)
 
 
-@contextlib.contextmanager
-def _answering() -> Iterator[None]:
-    """Limits the time of an answer, and tells a client what is wrong with its request, rather than that something is."""
-    with time_limit.limited(time_limit.SERVED), _telling():
-        yield
+class _Told:
+    """Tells a client what is wrong with its request, rather than that something is."""
 
+    def __enter__(self):
+        return self
 
-@contextlib.contextmanager
-def _telling() -> Iterator[None]:
-    try:
-        yield
-    except (InputError, OSError) as error:
-        raise ToolError(told(error)) from None
+    def __exit__(self, kind, error, traceback):
+        if isinstance(error, InputError | OSError):
+            raise ToolError(told(error)) from None

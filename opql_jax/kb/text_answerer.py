@@ -160,9 +160,7 @@ class TextAnswerer:
         asked = [[question_plans.plans(question.text, span) for span in question.topics] for question in questions]
         steps = list(dict.fromkeys(step for of_topics in asked for plans in of_topics for plan in plans for step in plan))
         of_step: dict[question_plans.Step, np.ndarray] = {}
-        for part in _parts(steps):
-            if time_limit.passed():
-                break
+        for part in time_limit.parts(steps, [len(step.text) for step in steps], _ENCODED):
             of_step |= zip(part, self.map(self.relations(part)))
         found = []
         for question, of_topics in zip(questions, asked):
@@ -365,21 +363,6 @@ class TextAnswerer:
     def _rarity(self, word: str) -> float:
         count, having = self._index.manifest.passages, self._index.passages_with_word.get(word, 0)
         return float(np.log1p((count - having) / (having + 1)) / np.log1p(count))
-
-
-def _parts(steps: Sequence[question_plans.Step]) -> list[Sequence[question_plans.Step]]:
-    """Steps in parts that are encoded together: all at once, which is fastest, unless there is a time limit."""
-    if not time_limit.is_limited():
-        return [steps]
-    parts: list[list[question_plans.Step]] = [[]]
-    size = 0
-    for step in steps:
-        if parts[-1] and size + len(step.text) > _ENCODED:
-            parts.append([])
-            size = 0
-        parts[-1].append(step)
-        size += len(step.text)
-    return parts
 
 
 _SAID = re.compile(r"\w[\w'’-]*|,")

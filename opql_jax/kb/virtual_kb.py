@@ -270,7 +270,7 @@ class VirtualKB:
             entity = -1 if self._answerer.links_topics else self.vocab.id(name)
         return Question('ask', text, (topic,), (entity,), hops=hops)
 
-    def retrieve(self, questions: str | Sequence[str], k: int = 5) -> list:
+    def retrieve(self, questions: str | Sequence[str], k: int = 5) -> Any:
         """The k documents that answer a question best, as `retrieve.Documents`, or a list of those for several.
 
         Raises:

@@ -10,7 +10,7 @@ from opql_jax.core.errors import InputError
 
 def test_work_without_a_limit_never_has_to_end():
     time_limit.check()
-    assert not time_limit.is_limited() and not time_limit.passed() and not time_limit.is_cut()
+    assert not time_limit.passed() and not time_limit.is_cut()
 
 
 def test_work_ends_when_its_time_is_over_and_is_then_cut():
@@ -38,3 +38,15 @@ def test_a_limit_is_of_one_thread():
         thread.start()
         thread.join()
         assert seen == [False] and time_limit.passed()
+
+
+def test_what_is_done_in_parts_ends_between_two_of_them_and_without_a_limit_is_done_at_once():
+    items = [3, 1, 1, 9, 2, 2]
+    assert [*time_limit.parts(items, items, 4)] == [items] and [*time_limit.parts([], [], 4)] == [[]]
+    stopped = threading.Event()
+    with time_limit.limited(1000, stopped):
+        assert [*time_limit.parts(items, items, 4)] == [[3, 1], [1], [9], [2, 2]] and [*time_limit.parts([], [], 4)] == []
+        done = time_limit.parts(items, items, 4)
+        assert next(done) == [3, 1]
+        stopped.set()
+        assert [*done] == [] and time_limit.is_cut()

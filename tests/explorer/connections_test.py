@@ -151,9 +151,8 @@ def test_a_thread_ends_soon_after_its_client_is_gone():
         ended.set()
         return Response('late')
 
-    limited = time.monotonic()
     with serving(Starlette(routes=[Route('/', app.in_thread(page))])) as port:
         with socket.create_connection(('127.0.0.1', port)) as client:
             client.sendall(HEAD + b'x\r\n\r\n')
             assert begun.wait(60) and not ended.is_set()
-        assert ended.wait(app.time_limit.SERVED / 2) and time.monotonic() - limited < 60
+        assert ended.wait(60)  # long before its time is over
