@@ -27,7 +27,7 @@ from opql_jax.corpus.pronouns import pronouns
 from opql_jax.corpus.recognition import begins_sentence
 from opql_jax.corpus.spans import MAX_NAME, POSSESSIVE, VALUES, Span
 
-_BRACKETS = re.compile(r'\s*\(([^()]*)\)\s*$')
+_BRACKETS = re.compile(r'(?<!\s)\s*+\(([^()]*+)\)\s*+$')
 _ARTICLE = re.compile(r'^(?:the|a|an) (?=.)')
 NOT_WORDS = re.compile(r"[^\w&+/%$£€#']+")
 # Letters that Unicode does not take apart into a letter and an accent, and the two apostrophes.
