@@ -77,13 +77,12 @@ class EntityVocab:
 
         The first spelling is its key and name, later ones are aliases. Repeated names count once.
         """
-        rows: dict[str, list[str]] = {}
+        rows: dict[str, dict[str, None]] = {}
         for name in names:
-            spellings = rows.setdefault(name.casefold(), [])
-            if name not in spellings:
-                spellings.append(name)
-        first = [spellings[0] for spellings in rows.values()]
-        return cls(first, first, [spellings[1:] for spellings in rows.values()])
+            rows.setdefault(name.casefold(), {})[name] = None
+        spellings = [list(row) for row in rows.values()]
+        first = [row[0] for row in spellings]
+        return cls(first, first, [row[1:] for row in spellings])
 
     @classmethod
     def from_documents(cls, documents: Iterable[Document]) -> EntityVocab:

@@ -33,6 +33,8 @@ LINKED = pa.schema(
 # An entity in fewer texts than these is never dropped for its share of them: from a hundred on, the share is known to a tenth of
 # itself (the standard error of a count is at most its root), while of three short texts two may well be about the same person.
 DROP_FROM = 100
+# Characters of a text that are searched at a time: of names that begin alike each is found wherever the longest is, and only that is kept.
+_WINDOW = 1 << 14
 
 Span = tuple[int, int, int]  # start, end (code points, half-open), entity id
 
@@ -76,21 +78,30 @@ class MentionLinker:
         self._entities = list(vocab.spellings.values())
         # All matches are asked for, not only the leftmost-longest ones: the automaton knows no word
         # ends, and a longest match that breaks a word would hide the shorter one that does not.
+        self._longest = max(map(len, vocab.spellings), default=0)
         self._automaton = ahocorasick_rs.AhoCorasick(list(vocab.spellings), matchkind=ahocorasick_rs.MatchKind.Standard)
 
     def link(self, text: str) -> list[Span]:
         """The mentions in one text, `(start, end, entity id)` by start, an outer one before those in it; none is dropped."""
         length = len(text)
-        whole = []
-        for spelling, start, end in self._automaton.find_matches_as_indexes(text, overlapping=True):
-            if end < length and text[end].isalnum():
-                continue
-            if start:
-                before = text[start - 1]
-                if before.isalnum() or (before in "'\u2019" and start > 1 and text[start - 2].isalpha()):
+        whole: list[tuple[int, int, int]] = []
+        window = max(_WINDOW, self._longest)
+        for first in range(0, length, window):
+            found = []
+            piece = text[first : first + window + self._longest]
+            for spelling, start, end in self._automaton.find_matches_as_indexes(piece, overlapping=True):
+                if start >= window:
                     continue
-            whole.append((start, -end, spelling))
-        whole.sort()
+                start, end = first + start, first + end
+                if end < length and text[end].isalnum():
+                    continue
+                if start:
+                    before = text[start - 1]
+                    if before.isalnum() or (before in "'\u2019" and start > 1 and text[start - 2].isalpha()):
+                        continue
+                found.append((start, -end, spelling))
+            found.sort()
+            whole += found if self._nested else [match for i, match in enumerate(found) if i == 0 or found[i - 1][0] < match[0]]
         mentions: list[Span] = []
         enclosing: list[Span] = []  # mentions that have not ended yet, the innermost last
         for start, minus_end, spelling in whole:

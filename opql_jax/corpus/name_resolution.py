@@ -25,9 +25,10 @@ from opql_jax.corpus.entities import TITLE_KIND, UNKNOWN_KIND, EntityVocab
 from opql_jax.corpus.linking import MentionLinker
 from opql_jax.corpus.pronouns import pronouns
 from opql_jax.corpus.recognition import begins_sentence
-from opql_jax.corpus.spans import POSSESSIVE, VALUES, Span
+from opql_jax.corpus.spans import MAX_NAME, POSSESSIVE, VALUES, Span
 
-_BRACKETS = re.compile(r'(?<!\s)\s*\(([^()]*)\)\s*$')  # from the first of many spaces only, so that none is searched twice
+# From the first of many spaces only, so that none is searched twice.
+_BRACKETS = re.compile(r'(?<!\s)\s*+\(([^()]*+)\)\s*+$')
 _ARTICLE = re.compile(r'^(?:the|a|an) (?=.)')
 NOT_WORDS = re.compile(r"[^\w&+/%$£€#']+")
 # Letters that Unicode does not take apart into a letter and an accent, and the two apostrophes.
@@ -146,13 +147,20 @@ class _Titles:
 
     def __init__(self, documents: Sequence[Document]):
         self.name: dict[str, str] = {}
-        self._with_base: dict[str, list[str]] = collections.defaultdict(list)  # keys by the folded title without brackets
+        # By the folded title without brackets: its keys, and by what stands in the brackets, as folded words, which of them have it.
+        self._with_base: dict[str, dict[str, None]] = collections.defaultdict(dict)
+        self._told_by: dict[str, dict[tuple[str, ...], set[str]]] = collections.defaultdict(dict)
         for document in documents:
             key = self.entity_of(document)
             if key is not None and key not in self.name:
                 self.name[key] = document.title
-                self._with_base[fold(without_brackets(document.title))].append(key)
-        names = (name for title in self.name.values() if (name := without_brackets(title))[0].isupper())
+                base = fold(without_brackets(document.title))
+                self._with_base[base][key] = None
+                if in_brackets := _BRACKETS.search(document.title):
+                    words = tuple(fold(in_brackets[1]).split(' '))
+                    self._told_by[base].setdefault(words, set()).add(key)
+        bare = map(without_brackets, self.name.values())
+        names = (name for name in bare if name[0].isupper() and len(name) <= MAX_NAME)
         self._linker = MentionLinker(EntityVocab.from_names(names))
 
     def spellings(self) -> dict[str, collections.Counter[str]]:
@@ -184,16 +192,20 @@ class _Titles:
 
     def meant_by(self, name: str, document: Document, start: int, end: int) -> str:
         """The key of the entity that a folded name means at a place of a document."""
-        keys, about = self._with_base.get(name, []), self.entity_of(document)
+        keys, about = self._with_base.get(name, {}), self.entity_of(document)
         if about in keys:
             return about
         if name in self.name:
             return name  # a title without brackets is that name's first meaning
         if len(keys) < 2:
-            return keys[0] if keys else name
-        around = fold(document.text[max(0, start - _CONTEXT) : end + _CONTEXT])
-        told = [key for key in keys if (word := _BRACKETS.search(self.name[key])) and f' {fold(word[1])} ' in f' {around} ']
-        return told[0] if len(told) == 1 else name
+            return next(iter(keys), name)
+        around = fold(document.text[max(0, start - _CONTEXT) : end + _CONTEXT]).split(' ')
+        told: set[str] = set()
+        told_by = self._told_by[name]
+        for length in {len(words) for words in told_by} if len(told_by) < len(around) else range(1, len(around) + 1):
+            for i in range(len(around) - length + 1):
+                told |= told_by.get(tuple(around[i : i + length]), set())
+        return told.pop() if len(told) == 1 else name
 
 
 class _Names:
@@ -220,7 +232,7 @@ class _Names:
             elif len(words) > 1 and words[-1] in _FORMS:
                 short_for[' '.join(words[:-1])].add(name)
         for name, kind in names.items():
-            long = short_for.get(name, set()) - {name} - self._long.keys()
+            long = {other for other in short_for.get(name, ()) if other != name and other not in self._long}
             # The longest of names that contain each other is the full one: Byron, Lord Byron, George Gordon Lord Byron.
             longest = max(long, key=len, default='')
             if kind not in _SHORTENED | {'organisation'} or not longest:

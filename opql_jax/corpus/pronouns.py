@@ -32,6 +32,8 @@ _TITLE = re.compile(
 )
 # Sentences back in which a person is looked for.
 _SENTENCES = 3
+# Persons of a sentence, at most, among whom one is looked for.
+_PERSONS = 100
 
 
 def pronouns(text: str, mentions: Sequence[Mention], kinds: Mapping[str, str]) -> list[Mention]:
@@ -73,7 +75,8 @@ def pronouns(text: str, mentions: Sequence[Mention], kinds: Mapping[str, str]) -
         he, current = pronoun['he'] is not None, sentence_number(pronoun.start())
         may_be = lambda person, he=he: is_he.get(person, he) == he and person != last.get(not he)
         for number in range(current, current - 1 - _SENTENCES, -1):
-            candidates = list(itertools.islice(filter(may_be, of_sentence.get(number, ())), 2))
+            persons = itertools.islice(of_sentence.get(number, ()), _PERSONS)
+            candidates = list(itertools.islice(filter(may_be, persons), 2))
             if candidates:
                 person = last[he] = candidates[0]
                 if len(candidates) == 1:

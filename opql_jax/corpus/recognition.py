@@ -18,7 +18,7 @@ from opql_jax.core.errors import InputError
 from opql_jax.corpus.entities import UNKNOWN_KIND, EntityVocab
 from opql_jax.corpus.linking import MentionLinker
 from opql_jax.corpus.name_kinds import persons, places
-from opql_jax.corpus.spans import POSSESSIVE, VALUES, Span
+from opql_jax.corpus.spans import MAX_NAME, POSSESSIVE, VALUES, Span
 
 # Packages of spaCy models, of which the first that is installed is used: spaCy's own small one, and the same weights by the name that
 # the registry has them under.
@@ -293,8 +293,13 @@ def capitalised(text: str, spans: Sequence[Span]) -> list[Span]:
                 end = start + possessive.start()
             words = text[start:end].split()
             begins = begins_sentence(text, start)
-            while words and words[0] in FUNCTION_WORDS and (begins or words[0] != 'The' or len(words) < 2):
-                start = min(start + len(words.pop(0)) + 1, end)
+            left_out = 0  # of the words, as taking them from a list one by one takes the square of their number
+            while left_out < len(words) and (word := words[left_out]) in FUNCTION_WORDS:
+                if not (begins or word != 'The' or len(words) - left_out < 2):
+                    break
+                start = min(start + len(word) + 1, end)
+                left_out += 1
+            words = words[left_out:]
             alone = begins and len(words) == 1 and not (text[end : end + 1] == ' ' and end + 1 == gap_end)
             alone &= not _ABBREVIATION.search(text, max(0, start - 1 - _LONGEST_ABBREVIATION), max(0, start - 1))
             first = alone and (words[0].lower() in lower or words[0] not in inside and not _ABOUT.match(text, end))
@@ -332,7 +337,7 @@ def repeated(text: str, spans: Sequence[Span]) -> list[Span]:
             kinds.setdefault(text[start:end], kind)
             if kind == 'person' and (last := text[start:end].split()[-1])[0].isupper():
                 kinds.setdefault(last, kind)
-    linked = MentionLinker(EntityVocab.from_names(name for name in kinds if len(name) > 1)).link(text)
+    linked = MentionLinker(EntityVocab.from_names(name for name in kinds if 1 < len(name) <= MAX_NAME)).link(text)
     # Names that differ by case are one entity there, and of different kinds here.
     found = [Span(start, end, kinds[text[start:end]]) for start, end, _ in linked]
     return _disjoint(spans, found)

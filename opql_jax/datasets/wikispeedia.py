@@ -33,7 +33,7 @@ _WIDTH = 74  # columns; lines are wrapped before the word that would pass it
 _BULLET = re.compile(r'(?:[*+o#@]|\d{1,3}\.)\s+')
 _STOP = re.compile(r"""[.!?:;…]["'”’)\]]*$""")
 _COLUMNS = re.compile(r'\S {3,}\S')
-_FOOTNOTE = re.compile(r'\^(?:\[[^\]\s]*\]|\d+\b|[a-z]\b)|(?<=\S)\[\d+\]')
+_FOOTNOTE = re.compile(r'\^(?:\[[^\]\s]{0,100}\]|\d+\b|[a-z]\b)|(?<=\S)\[\d+\]')
 _ENLARGE = re.compile(r'(?<=\S) Enlarge$', re.MULTILINE)
 _FOOTER = re.compile(r'^ *Retrieved from "', re.MULTILINE)
 _NOTICES = re.compile(

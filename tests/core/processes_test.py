@@ -9,7 +9,8 @@ import time
 
 import pytest
 
-from opql_jax.core.processes import map_ordered
+from opql_jax.core.errors import InputError
+from opql_jax.core.processes import LimitedProcess, map_ordered
 
 
 def of_process(number):
@@ -81,3 +82,35 @@ def test_a_program_that_does_all_at_its_top_level_is_run_once(of_file, tmp_path)
 def test_what_is_large_reaches_the_processes():
     found = map_ordered(functools.partial(max, bytes(1 << 20)), [b'a', b'b', b'c'], 2)
     assert list(found) == [b'a', b'b', b'c']
+
+
+def fill_memory(mib):
+    return len(bytes(mib << 20))
+
+
+def use_time(seconds):
+    until = time.process_time() + seconds
+    while time.process_time() < until:
+        pass
+    return 'done'
+
+
+def test_what_takes_more_than_it_may_is_an_error_and_the_next_call_is_answered():
+    with LimitedProcess(memory=200 << 20) as process:
+        for function, argument, reason in [
+            (fill_memory, 400, 'more than 200 MiB of memory'),
+            (use_time, 60, 'more than 1 s of CPU time'),
+            (os._exit, 3, 'its process ended with 3'),
+        ]:
+            with pytest.raises(InputError, match=f'^cannot be read within limits: {reason}$'):
+                process.call(function, argument, seconds=1)
+            assert process.call(fill_memory, 1, seconds=1) == 1 << 20
+        with pytest.raises(ValueError, match='^-1 is below 0$'):
+            process.call(of_process, -1, seconds=1)
+
+
+def test_each_call_has_its_own_time():
+    with LimitedProcess(memory=200 << 20) as process:
+        first = process.call(of_process, 2, seconds=1)
+        assert [process.call(use_time, 0.4, seconds=1) for _ in range(5)] == ['done'] * 5
+        assert process.call(of_process, 2, seconds=1) == first and first[1] != os.getpid()

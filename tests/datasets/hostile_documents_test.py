@@ -1,0 +1,303 @@
+"""Documents that were made to fill up memory or time: each is rejected with its reason, and the others are read.
+
+Each is a few KB to a few hundred. They are read in a process that has a few times the memory that they may take.
+"""
+
+import bz2
+import gzip
+import json
+import os
+import subprocess
+import sys
+import time
+import zlib
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from opql_jax.corpus.documents import Document, Mention
+from opql_jax.corpus.entities import EntityVocab
+from opql_jax.corpus.linking import MentionLinker
+from opql_jax.corpus.name_resolution import resolve
+from opql_jax.corpus.pronouns import pronouns
+from opql_jax.corpus.recognition import refine
+from opql_jax.corpus.spans import Span
+from opql_jax.datasets.html_text import read_html
+
+MIB = 1 << 20
+GOOD = 'Ada Lovelace was a mathematician of London. '
+READ = """
+import pathlib, resource, sys
+resource.setrlimit(resource.RLIMIT_AS, (6 << 30, 6 << 30))
+from opql_jax.datasets.plain_text import PlainText
+from opql_jax.core.errors import InputError
+folder = pathlib.Path(sys.argv[1])
+try:
+    documents = PlainText((str(folder / 'texts'),), max_reject_fraction=0.99).documents(folder / 'rejected.jsonl')
+    print(*(document.id for document in documents), sep='\\n')
+except InputError as error:
+    print('InputError:', error)
+print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss >> 10, file=sys.stderr)
+"""
+
+
+def read(tmp_path, files, memory=1500):
+    """The ids of the documents of files, in lines, and the reasons of those rejected; takes `memory` MiB at most."""
+    (tmp_path / 'texts').mkdir()
+    for name, content in files.items():
+        (tmp_path / 'texts' / name).write_bytes(content)
+    run = subprocess.run(
+        [sys.executable, '-c', READ, tmp_path], capture_output=True, text=True, env=os.environ | {'OMP_NUM_THREADS': '1'}
+    )
+    assert run.returncode == 0, run.stderr
+    *_, peak = run.stderr.split()
+    assert int(peak) < memory
+    path = tmp_path / 'rejected.jsonl'
+    rows = map(json.loads, path.read_text().splitlines()) if path.exists() else ()
+    return run.stdout.strip(), {row['file'].removeprefix('texts/'): row['reason'] for row in rows}
+
+
+# PDF.
+
+
+def pdf(*objects):
+    data, starts = b'%PDF-1.4\n', []
+    for number, content in enumerate(objects, 1):
+        starts.append(len(data))
+        data += b'%d 0 obj\n%s\nendobj\n' % (number, content if isinstance(content, bytes) else content.encode())
+    table = f'xref\n0 {len(objects) + 1}\n0000000000 65535 f \n' + ''.join(f'{start:010d} 00000 n \n' for start in starts)
+    return data + f'{table}trailer\n<< /Size {len(objects) + 1} /Root 1 0 R >>\nstartxref\n{len(data)}\n%%EOF\n'.encode()
+
+
+def stream(data, filters='', more=''):
+    return f'<< /Length {len(data)} /Filter [{filters}] {more} >>\nstream\n'.encode() + data + b'\nendstream'
+
+
+FONT = '<< /Type /Font /Subtype /Type1 /BaseFont /Helvetica /Encoding /WinAnsiEncoding >>'
+CATALOG = '<< /Type /Catalog /Pages 2 0 R >>'
+
+
+def page(contents, resources='/Font << /F 3 0 R >>'):
+    return f'<< /Type /Page /Parent 2 0 R /MediaBox [0 0 9 9] /Contents {contents} 0 R /Resources << {resources} >> >>'
+
+
+def pages(content, count=1, resources='/Font << /F 3 0 R >>', more=()):
+    """A PDF of `count` pages that show one stream, the object 4."""
+    kids = ' '.join(f'{5 + i} 0 R' for i in range(count))
+    tree = f'<< /Type /Pages /Kids [{kids}] /Count {count} >>'
+    return pdf(CATALOG, tree, FONT, content, *[page(4, resources)] * count, *more)
+
+
+def inflating(mib, times=1):
+    data = b'BT /F 12 Tf (Ada) Tj ET ' + b' ' * (mib * MIB)
+    for _ in range(times):
+        data = zlib.compress(data, 1)
+    return stream(data, '/FlateDecode ' * times)
+
+
+def forms(depth):
+    """A page whose form shows the next one twice, and so on."""
+    both = '/Type /XObject /Subtype /Form /BBox [0 0 1 1] /Resources << /Font << /F 3 0 R >> /XObject << /X {} 0 R >> >>'
+    chain = [stream(b'/X Do /X Do', more=both.format(7 + i)) for i in range(depth)]
+    last = stream(b'BT /F 12 Tf (Ada) Tj ET', more=both.format(3))
+    return pages(stream(b'/X Do'), 1, '/Font << /F 3 0 R >> /XObject << /X 6 0 R >>', [*chain, last])
+
+
+def tree(depth, *kids):
+    """Nodes of pages that each have the next one as often as `kids` says."""
+    nodes = [f'<< /Type /Pages /Kids [{" ".join(f"{i + k} 0 R" for k in kids)}] /Count 2 >>' for i in range(2, 2 + depth)]
+    return pdf(CATALOG, *nodes, FONT)
+
+
+PDFS = {
+    'inflates to 100 MiB': pages(inflating(100)),
+    'inflates twice': pages(inflating(100, 2)),
+    'names 10,000 filters': pages(stream(b'x', '/FlateDecode ' * 10_000)),
+    'shows forms 2^20 times': forms(20),
+    'is a tree of itself': tree(1, 0, 0),
+    'is a deep tree': tree(3000, 1),
+    'is a tree of 2^24 pages': tree(24, 1, 1),
+    'is a deep array': pages(stream(b'[' * 100_000)),
+    'is a deep dictionary': pdf(CATALOG, '<< /A ' * 50_000),
+    'has strings in strings': pages(stream(b'BT /F 12 Tf ' + b'(' * 50_000)),
+}
+
+
+def test_a_pdf_that_is_a_bomb_is_rejected_and_the_others_are_read(tmp_path):
+    files = {f'{name}.pdf': data for name, data in PDFS.items()}
+    good = {'good.pdf': pages(stream(b'BT /F 12 Tf (%s) Tj ET' % GOOD.encode())), 'good.txt': b'London. ' + GOOD.encode()}
+    ids, reasons = read(tmp_path, files | good)
+    assert ids.split() == ['texts/good.pdf', 'texts/good.txt']
+    assert set(reasons) == set(files) and not any('\n' in reason for reason in reasons.values())
+    assert 'limits' in reasons['inflates to 100 MiB.pdf'] and 'limits' in reasons['shows forms 2^20 times.pdf']
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize('kind', ['time', 'memory'])
+def test_a_pdf_has_so_much_time_and_memory_and_no_more(tmp_path, kind):
+    shown = zlib.compress(b'BT /F 12 Tf ' + b'(Ada was here.) Tj ' * 20_000 + b'ET')
+    if kind == 'time':
+        file = pages(stream(shown, '/FlateDecode'), 5000)
+    else:
+        count, content = 40, inflating(70)
+        kids = ' '.join(f'{4 + 2 * i} 0 R' for i in range(count))
+        tree = f'<< /Type /Pages /Kids [{kids}] /Count {count} >>'
+        file = pdf(CATALOG, tree, FONT, *(part for i in range(count) for part in (page(5 + 2 * i), content)))
+    _, reasons = read(tmp_path, {'a.pdf': file, 'b.txt': GOOD.encode()})
+    assert 'cannot be read within limits: more than' in reasons['a.pdf']
+
+
+# Tables and dumps.
+
+
+def table(**columns):
+    sink = pa.BufferOutputStream()
+    pq.write_table(pa.table(columns), sink, compression='zstd')
+    return sink.getvalue().to_pybytes()
+
+
+def same(text, count):
+    return pa.DictionaryArray.from_arrays(pa.array([0] * count, pa.int32()), pa.array([text]))
+
+
+def wiki(text, count=1, head=''):
+    one = f'<page><title>A</title><ns>0</ns><id>1</id><revision><text>{text}</text></revision></page>'
+    return f'{head}<mediawiki><siteinfo/>{one * count}</mediawiki>'.encode()
+
+
+LAUGHS = ''.join(f'<!ENTITY a{i + 1} "{f"&a{i};" * 10}">' for i in range(9))
+LAUGHS = f'<!DOCTYPE mediawiki [<!ENTITY a0 "Ada was here. ">{LAUGHS}]>'
+OPEN = '<mediawiki><siteinfo/>'
+BOMBS = {
+    'rows.parquet': (lambda: table(id=range(300), text=same('x' * 1_000_000, 300)), 'hold more than'),
+    'no rows.parquet': (lambda: table(id=same('1', 2_000_000), text=pa.nulls(2_000_000, pa.string())), 'hold more than'),
+    'a value.parquet': (lambda: table(id=[1], text=['x' * (200 * MIB)]), 'hold more than'),
+    'page.xml.gz': (lambda: gzip.compress(wiki('a ' * 50 * MIB)), 'without the end of a page'),
+    'page.xml.bz2': (lambda: bz2.compress(wiki('a ' * 25 * MIB)), 'hold more than'),
+    'pages.xml.gz': (lambda: gzip.compress(wiki('', 300_000)), 'hold more than'),
+    'elements.xml.gz': (lambda: gzip.compress((OPEN + '<a/>' * 6_000_000).encode()), 'hold more than'),
+    'nested.xml': (lambda: (OPEN + '<a>' * 300_000).encode(), 'malformed, cut off'),
+    'attribute.xml': (lambda: (OPEN + '<a b="' + 'x' * 20 * MIB).encode(), 'malformed, cut off'),
+    'comment.xml': (lambda: (OPEN + '<!--' + 'x' * 20 * MIB).encode(), 'malformed, cut off'),
+    'entities.xml': (lambda: wiki('&a9;', head=LAUGHS), 'amplification'),
+}
+
+
+@pytest.mark.parametrize('name', BOMBS)
+def test_a_table_or_dump_that_is_a_bomb_is_refused(tmp_path, name):
+    make, reason = BOMBS[name]
+    found, _ = read(tmp_path, {name: make(), 'b.txt': GOOD.encode()})
+    assert found.startswith('InputError: ') and reason in found and name in found
+
+
+@pytest.mark.parametrize('mark', ['[[a|', '{{', '[http://a ', '<b>', '{|\n|\n', '<ref'])
+def test_a_wiki_page_of_open_marks_is_rejected_or_read_and_the_others_are_read(tmp_path, mark):
+    escaped = mark.replace('<', '&lt;')
+    hostile = wiki(GOOD + escaped * (60_000 // len(mark))).replace(b'</mediawiki>', b'')
+    good = wiki(GOOD).partition(b'<siteinfo/>')[2].replace(b'>1<', b'>2<').replace(b'>A<', b'>Good<')
+    began = time.monotonic()
+    ids, reasons = read(tmp_path, {'a.xml': hostile + good})
+    assert ids.split() in (['2'], ['1', '2']) and len(ids.split()) + len(reasons) == 2
+    assert all(reason.startswith('cannot be read within limits') for reason in reasons.values())
+    assert time.monotonic() - began < 120
+
+
+# Time in proportion to the text.
+
+
+def ratio(function, make, size):
+    """How many times longer a function takes for twice the size: 2 if its time is linear, 4 if it is quadratic."""
+
+    def seconds(size):
+        made = make(size)
+        tries = []
+        for _ in range(3):
+            began = time.process_time()
+            function(made)
+            tries.append(time.process_time() - began)
+        return min(tries)
+
+    return seconds(2 * size) / max(seconds(size), 0.01)
+
+
+UNITS = (
+    '<!-- x', '<', '<a', '<a ', '</', '</a', '<![CDATA[', '<![x', '<!', '<!doctype ', '<?', '&', '&a', '&#', '&#1114112;', '<p a="', '<p a=">" ',
+    '<script>', '<title> </title>', '<svg><title>x</title>', '<div>', '>', '--', ']]', '"', '=', '/', ' ', '<p a=1 ', '<script></',
+)  # fmt: skip
+
+
+@pytest.mark.parametrize('unit', UNITS)
+def test_a_page_takes_time_in_proportion_to_its_length(unit):
+    for before in ('', '<p ', '<title>x', '<!--', '<svg><![CDATA['):
+        assert ratio(read_html, lambda size: before + unit * (size // len(unit)), 50_000) < 3
+
+
+def test_a_page_has_no_mark_that_is_an_error():
+    for source in ('<![x[a]]>b', '<![if x]>b', '&#' + '1' * 5000 + ';', '&#xD800;&#0;&#x1;', '<p ' + 'a=1 ' * 100_000 + '>b'):
+        assert read_html(source)[0] is None
+    assert read_html('a <!-- never closed <b>x</b>') == (None, 'a <!-- never closed x')
+
+
+def titled(count, title, text):
+    return [Document(str(i), title(i), text(i), title_entity=title(i)) for i in range(count)]
+
+
+def resolved(documents):
+    spans = [[Span(0, document.text.index(' was'), 'person')] for document in documents]
+    resolve(documents, spans)
+
+
+def in_one_text(names):
+    text, spans = [], []
+    for name in names:
+        at = sum(map(len, text))
+        text.append(f'{name}, ')
+        spans.append(Span(at, at + len(name), 'person'))
+    return [Document('1', 'A', ''.join(text))], [spans]
+
+
+def crowd(size):
+    text, mentions = '', []
+    pieces = [f'Mr A{i}' for i in range(size)]
+    starts = [0]
+    for piece in pieces:
+        starts.append(starts[-1] + len(piece) + 2)
+    text = ', '.join(pieces) + ' and she' * size
+    mentions = [Mention(start, start + len(piece), piece) for start, piece in zip(starts, pieces)]
+    return text, mentions, {piece: 'person' for piece in pieces}
+
+
+def cases(size):
+    """Spellings of one name that differ by case."""
+    letters = 'adalovelacewasamathematician'
+    return [''.join(c.upper() if i >> k & 1 else c for k, c in enumerate(letters)) for i in range(size)]
+
+
+NAMES = {
+    'titles that differ in brackets': (
+        resolved,
+        lambda n: titled(n, lambda i: f'Ada (film {i})', lambda i: f'Ada was film {i}.'),
+    ),
+    'one title': (resolved, lambda n: titled(n, lambda i: 'Ada Lovelace', lambda i: f'Ada Lovelace was {i}.')),
+    'names that differ in a letter': (resolved, lambda n: titled(n, lambda i: f'Ada{i}', lambda i: f'Ada{i} was one.')),
+    'short and long forms in one text': (
+        lambda made: resolve(*made),
+        lambda n: in_one_text([*(f'Ada X{i}' for i in range(n)), *(f'X{i}' for i in range(n))]),
+    ),
+    'one name in one text': (lambda made: resolve(*made), lambda n: in_one_text(['Ada Lovelace'] * n)),
+    'names that differ by case': (EntityVocab.from_names, cases),
+    'a run of function words': (lambda text: refine(text, []), lambda n: 'The A ' * n),
+    'a crowd of another gender': (lambda made: pronouns(*made), crowd),
+}
+
+
+@pytest.mark.parametrize('kind', NAMES)
+def test_names_take_time_in_proportion_to_their_number(kind):
+    function, make = NAMES[kind]
+    assert ratio(function, make, 4000) < 3
+
+
+def test_names_that_begin_alike_take_memory_in_proportion_to_the_text():
+    linker = MentionLinker(EntityVocab.from_names(' '.join(['Bo'] * n) for n in range(1, 66)))
+    assert [end - start for start, end, _ in linker.link('Bo ' * 30_000)] == [65 * 3 - 1] * 461 + [35 * 3 - 1]
