@@ -172,3 +172,19 @@ def test_a_table_holds_none_and_is_read_back_by_its_rule(kb, opql, tmp_path):
     rows = list(csv.reader(io.StringIO(text, newline='')))[1:]
     assert len(rows) == len(kb.memory) == export(kb, tmp_path / 'again.csv')
     assert {row[0] for row in rows} <= set(map(csv_cell, kb.vocab.names))
+
+
+@pytest.mark.parametrize(
+    'command',
+    [
+        ['verify', '{}'],
+        ['ask', '--gin_file={}', '--question=who'],
+        ['ask', '--gin_file=gin/runs/ask.gin', '{}'],
+        ['ask', '--{}'],
+    ],
+)
+def test_binaries_escape_what_they_are_given(binaries, command):
+    for text in (IN_TEXT[:100], IN_TEXT[100:], FAKE):
+        done = binaries(*(part.format(f'gone{text}') for part in command))
+        assert done.returncode and 'gone' in done.stderr
+        assert dangerous_in(done.stdout + done.stderr) == set()
