@@ -179,7 +179,7 @@ def test_a_table_holds_none_and_is_read_back_by_its_rule(kb, opql, tmp_path):
     [
         ['verify', '{}'],
         ['ask', '--gin_file={}', '--question=who'],
-        ['ask', '--gin_file=gin/runs/ask.gin', '{}'],
+        ['ask', '--gin_file=gin/runs/ask.gin', '--question=who', '{}'],
         ['ask', '--{}'],
     ],
 )
