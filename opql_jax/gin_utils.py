@@ -190,7 +190,11 @@ def run(function, multi_process: bool = False, polls_preemption: bool = False, *
             # Only now, as gin knows the defaults of what was called.
             print('# operative configuration\n' + gin.operative_config_str())
 
+    stderr = sys.stderr
     with terminal.escaped_output():
+        for handler in (absl_logging.get_absl_handler().python_handler, *logging.getLogger().handlers):
+            if isinstance(handler, logging.StreamHandler) and handler.stream is stderr:  # made by what was imported
+                handler.setStream(sys.stderr)
         app.run(main, argv=argv)
 
 
@@ -237,7 +241,6 @@ def _log_to_stderr() -> None:
     absl_logging.set_verbosity(absl_logging.WARNING)
     # Orbax also warns that a folder opened for reading was opened for reading, and logs errors that it raises.
     notices = ('CheckpointManagerOptions.read_only=True', 'Given directory is read only', '_SignalingThread.run() raised')
-    absl_logging.get_absl_handler().python_handler.stream = sys.stderr  # which is another since absl was imported
     absl_logging.get_absl_handler().addFilter(lambda record: not any(n in record.getMessage() for n in notices))
     # After such an error, as on a full disk, TensorStore reports other arrays to an event loop that Orbax has closed.
     show = sys.unraisablehook

@@ -13,6 +13,7 @@ import pytest
 
 from opql_jax import cli
 from opql_jax.cli.display import answer_record
+from opql_jax.cli.prompt import Prompt
 from opql_jax.kb.export import csv_cell, export
 from opql_jax.kb.index_documents import index_documents
 from opql_jax.kb.virtual_kb import VirtualKB
@@ -115,6 +116,12 @@ def test_lines_of_a_pipe_and_of_the_prompt(opql, monkeypatch, tmp_path):
     assert code == 0 and 'Blue Oven' in out
 
 
+def test_the_tab_key_offers_no_name_that_a_line_cannot_show(folder, kb):
+    prompt = Prompt(folder, 5)
+    offered = ''.join(line for name in kb.vocab.names for line in prompt.completions(name[:3]))
+    assert 'Ann Bo' in offered and dangerous_in(offered) == set() and '\n' not in offered
+
+
 class _Lines:
     """Standard input."""
 
@@ -165,3 +172,19 @@ def test_a_table_holds_none_and_is_read_back_by_its_rule(kb, opql, tmp_path):
     rows = list(csv.reader(io.StringIO(text, newline='')))[1:]
     assert len(rows) == len(kb.memory) == export(kb, tmp_path / 'again.csv')
     assert {row[0] for row in rows} <= set(map(csv_cell, kb.vocab.names))
+
+
+@pytest.mark.parametrize(
+    'command',
+    [
+        ['verify', '{}'],
+        ['ask', '--gin_file={}', '--question=who'],
+        ['ask', '--gin_file=gin/runs/ask.gin', '--question=who', '{}'],
+        ['ask', '--{}'],
+    ],
+)
+def test_binaries_escape_what_they_are_given(binaries, command):
+    for text in (IN_TEXT[:100], IN_TEXT[100:], FAKE):
+        done = binaries(*(part.format(f'gone{text}') for part in command))
+        assert done.returncode and 'gone' in done.stderr
+        assert dangerous_in(done.stdout + done.stderr) == set()
