@@ -41,6 +41,8 @@ from opql_jax.data.tokenizer import token_counter, train_wordpiece
 from opql_jax.datasets.synthetic.world import generate
 from opql_jax.datasets.wikipedia import dump
 from opql_jax.datasets.wikipedia.reader import Wikipedia
+from opql_jax.datasets.wikipedia.titles import Site
+from opql_jax.datasets.wikipedia.wikitext import Converter
 
 from dump_writer import write_world
 
@@ -67,7 +69,7 @@ def text_stages(options, folder: pathlib.Path) -> tuple[dict, dict]:
     spent, (pages,) = cpu_seconds(lambda: dump.read_parts([part], folder / 'work', skip, processes=1))
     links = sum(map(len, pq.read_table(pages, columns=['links'])['links'].to_pylist()))
     some = [text for text in texts if text and not text.startswith('#')][: options.tree_pages]
-    converter = dump.Converter(dump.Site())
+    converter = Converter(Site())
     converted, _ = cpu_seconds(lambda: [converter.convert(text) for text in some])
     tree, _ = cpu_seconds(lambda: [by_tree(text) for text in some])
     reading = {
