@@ -86,7 +86,8 @@ def test_unfinished_heads_hold_up_nobody_and_are_closed_in_time(seconds):
         assert ask(port) == 200
 
 
-def test_the_oldest_that_waits_makes_room_and_not_who_is_being_answered():
+def test_the_oldest_that_waits_makes_room_and_not_who_is_being_answered(seconds):
+    seconds('head', 600.0)
     begun, goes_on = threading.Event(), threading.Event()
 
     async def slow(scope, receive, send):
