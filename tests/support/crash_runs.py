@@ -98,8 +98,8 @@ index_text, change_text = (
 
 
 def _answering_state(folder):
-    """The digests of the files that answer."""
-    return [digest_of_tree(folder / part) for part in KBFolder(folder).read().values()]
+    """The digests of the files that answer, but for the encoder's folder, in which a lock may be."""
+    return [digest_of_tree(folder / part) for kind, part in KBFolder(folder).read().items() if kind != 'model']
 
 
 compact_kb = types.SimpleNamespace(before=two_versions.write, run=compact_text, state=_answering_state, content=digest_of_tree)
