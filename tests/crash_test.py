@@ -50,7 +50,7 @@ def test_a_run_with_a_fault_leaves_the_old_state_or_the_new_one_and_is_completed
 @pytest.mark.parametrize(('work', 'how'), CASES)
 def test_a_run_with_a_fault_at_any_call_leaves_the_old_state_or_the_new_one_and_is_completed(tmp_path, work, how):
     (tried,) = system_calls.tried(tmp_path, 'crash_runs', [(work, how, None)])
-    check(tried, how, 1 if how == TEAR else 5)
+    check(tried, how, 1 if how == TEAR or work == 'compact_kb' else 5)  # which removes, and hardly writes
 
 
 @pytest.mark.slow
