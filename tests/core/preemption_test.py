@@ -65,6 +65,14 @@ if __name__ == '__main__':
 """
 
 
+@pytest.fixture(autouse=True)
+def hangups():
+    """Children begin with hangups as a terminal has them, though these tests may run under nohup."""
+    before = signal.signal(signal.SIGHUP, signal.SIG_DFL)
+    yield
+    signal.signal(signal.SIGHUP, before)
+
+
 class Running:
     """A Python process in a group of its own, which is ended with the context."""
 
