@@ -105,7 +105,6 @@ _LOOP = {
     'keep_checkpoints': 'utils.SaveCheckpointConfig.keep',
     'data_devices': 'NUM_PARTITIONS',
     'slices': None,
-    'data_shards': 'BATCH_SIZE',
     'profile_steps': None,
     'wandb_project': None,
 }
@@ -232,9 +231,9 @@ class T5xModel:
             self._params = fit(params) if fit else params
         if config.model:
             described = lineage.describe_run(
-                self.task, self._prepared, config.seed, origin, batch_size, config.bert_folder, config.fresh_w_r
+                self.task, self._prepared, config.seed, origin, config.bert_folder, config.fresh_w_r
             )
-            run = {'lineage': described, 'text': config.text, 'memory': memory}
+            run = {'lineage': {**described, 'batch_size': batch_size}, 'text': config.text, 'memory': memory}
             t5x_checkpoints.state_run(
                 config.model, self._encoder, self._prepared, encoding, run, training=optimizer_def is not None
             )

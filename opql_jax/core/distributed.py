@@ -120,26 +120,6 @@ def put(array, sharding: jax.sharding.Sharding) -> jax.Array:
     return jax.make_array_from_callback(array.shape, sharding, lambda index: array[index])
 
 
-def put_local_shards(
-    array: np.ndarray, replicated: jax.sharding.Sharding, split: jax.sharding.Sharding, num_parts: int
-) -> jax.Array:
-    """Places the arrays of all processes, concatenated along the first dimension.
-
-    Args:
-        array: this process's part, of the same shape in each; a scalar is the same number in each.
-        replicated: the sharding of the result if its rows cannot be split evenly.
-        split: the sharding otherwise, by rows into `num_parts` equal parts.
-        num_parts: see `split`.
-    """
-    if array.ndim and array.shape[0] * process_count() % num_parts == 0:
-        if process_count() == 1:
-            return jax.device_put(array, split)
-        return jax.make_array_from_process_local_data(split, array)
-    if array.ndim and process_count() > 1:
-        array = multihost_utils.process_allgather(array, tiled=True)
-    return put(array, replicated)
-
-
 def gather(array, mesh: jax.sharding.Mesh):
     """An array whole in main memory, if parts of it lie on devices of other processes only; any other array as it is."""
     if not isinstance(array, jax.Array) or array.is_fully_addressable or array.is_fully_replicated:

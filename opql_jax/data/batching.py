@@ -16,8 +16,10 @@ from opql_jax.data.tokenizer import SpecialIds
 
 # Tokens of a row, markup included. The longest holds a passage of 128 tokens with room to spare.
 BUCKET_LENGTHS = (32, 48, 64, 96, 136)
-# A bucket has a multiple of this many rows, so that they divide over devices.
+# A planned bucket has a multiple of this many rows, so that they divide over devices.
 ROW_MULTIPLE = 8
+# Buckets as settings state them: (tokens of a row, rows of a batch), shortest first; () for those that the lengths in the text suggest.
+Buckets = tuple[tuple[int, int], ...]
 
 
 class PairBucket(NamedTuple):
@@ -75,6 +77,36 @@ def plan_capacities(lengths: Sequence[int] | np.ndarray, rows: int, multiple: in
             capacities[length] = capacity
             assigned += capacity
     capacities[longest] = total - assigned
+    return capacities
+
+
+def capacities_for(
+    least: Sequence[int] | np.ndarray, lengths: Sequence[int] | np.ndarray, rows: int, buckets: Buckets = ()
+) -> dict[int, int]:
+    """The buckets of a batch: those that are stated, or else those that `plan_capacities` makes of the lengths in the text.
+
+    Args:
+        least: tokens that each row needs at least.
+        lengths: tokens that each row may have; the longest bucket cuts what is more.
+        rows: rows per batch.
+        buckets: those that are stated.
+
+    Returns:
+        {bucket length: rows}.
+
+    Raises:
+        InputError: stated buckets have other rows together, or are not in order of their lengths; or a row does not fit the longest.
+    """
+    if not buckets:
+        capacities = plan_capacities(np.minimum(lengths, max(max(BUCKET_LENGTHS), np.max(least, initial=0))), rows)
+    else:
+        capacities = {int(length): int(count) for length, count in buckets}
+        if list(capacities) != sorted(capacities) or len(capacities) < len(buckets) or min(capacities.values()) < 1:
+            raise InputError(f'buckets={buckets}: give (tokens, rows) of each, shortest first, with at least 1 row')
+        if (total := sum(capacities.values())) != rows:
+            raise InputError(f'buckets={buckets} have {total} rows, and a batch has {rows}: make them the same')
+    if (longest := int(np.max(least, initial=0))) > max(capacities):
+        raise InputError(f'buckets={buckets}: the longest row has {longest} tokens: give a bucket of at least as many')
     return capacities
 
 

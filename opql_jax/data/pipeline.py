@@ -1,10 +1,8 @@
 """Batches of a source in step order, made ahead of time by Grain's threads."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 
 import grain
-import jax
-import numpy as np
 
 from opql_jax.data.sources.base import Source
 
@@ -12,19 +10,17 @@ from opql_jax.data.sources.base import Source
 _THREADS, _PREFETCH = 2, 4
 
 
-def batches(shards: Sequence[Source], start: int, stop: int) -> Iterator:
+def batches(source: Source, start: int, stop: int) -> Iterator:
     """Yields the batches of the steps start, start + 1, ... stop - 1.
 
     A batch is a function of its step, so starting at step n yields exactly what a run from step 0 sees from n on.
 
     Args:
-        shards: shards of one source, whose batches are concatenated, array by array.
+        source: makes them.
         start, stop: the first step, and the one after the last.
 
     Raises:
         Whatever a source raises, at the step concerned.
     """
     options = grain.ReadOptions(num_threads=_THREADS, prefetch_buffer_size=_PREFETCH)
-    by_shard = [iter(grain.MapDataset.range(start, stop).map(shard.__getitem__).to_iter_dataset(options)) for shard in shards]
-    join = lambda *arrays: np.concatenate(arrays)
-    return by_shard[0] if len(shards) == 1 else (jax.tree.map(join, *of_step) for of_step in zip(*by_shard))
+    return iter(grain.MapDataset.range(start, stop).map(source.__getitem__).to_iter_dataset(options))

@@ -36,7 +36,7 @@ _log = logging.getLogger(__name__)
 
 # Steps after which the keys of a memory follow the entity table that is trained.
 REFRESH_EVERY = 5
-# Arrays that a warning names.
+# Parts of a batch that an error names.
 _NAMED = 5
 
 
@@ -63,8 +63,6 @@ class TrainConfig:
         data_devices: devices along the mesh's data axis, of each slice if there are several; all if None.
         slices: groups of devices that exchange fast among themselves and slowly with others, such as the hosts of a cluster. Each
             holds E and the memory whole. Those that the devices name if None: TPU slices; of GPUs, those of a host.
-        data_shards: parts that the data are distributed over, each with batches of the size that the objective says, which the
-            processes share; one per process if None. A run can go on with another number of processes, not of shards.
         profile_steps: (first, last) step, counted from 1, of which `jax.profiler` writes a trace to <model>/profile.
         wandb_project: of Weights & Biases, whose package has to be installed.
     """
@@ -87,7 +85,6 @@ class TrainConfig:
     keep_checkpoints: int | None = 2
     data_devices: int | None = None
     slices: int | None = None
-    data_shards: int | None = None
     profile_steps: tuple[int, int] | None = None
     wandb_project: str | None = None
 
@@ -125,7 +122,8 @@ def train(
     Raises:
         TrainingError: a loss or gradient is not finite; names the first such step. The last checkpoint is from before it.
             Or the folder holds another run, or one that was trained further than `num_steps`.
-            Or the memory of a device cannot hold the parameters with their gradients and moments, which is told before compiling.
+            Or, told before compiling, the devices cannot share a batch evenly, or the memory of one cannot hold the parameters with their
+            gradients and moments.
         CheckpointError: what training starts from does not fit.
         InputError: another run trains this model, or its folder or the manifest is somebody else's.
         Preempted: a SIGTERM came, and the state was saved.
@@ -133,9 +131,6 @@ def train(
     # ---------------- What is learnt, from what ----------------
     started = time.monotonic()
     check_start(config, objective)
-    num_shards = distributed.process_count() if config.data_shards is None else config.data_shards
-    if num_shards < 1 or num_shards % distributed.process_count():
-        raise TrainingError(f'data_shards={num_shards} cannot be shared out over {distributed.process_count()} processes')
     folder = KBFolder(config.kb)
     prepared = Prepared(folder.part(config.text))
     init_from = str(folder.part(config.init_from)) if config.init_from else None
@@ -156,6 +151,7 @@ def train(
     fresh = lambda: task.init(state_lib.init_params(encoder, len(prepared.vocab), config.seed))
     shapes = jax.eval_shape(lambda: state_lib.init_state(fresh(), task.trainable, optimizer))
     state_lib.check_memory(shapes, layout, task.trainable)
+    check_batch(task.source[0], mesh)
 
     if dry_run:
         if init_from or config.bert_folder:
@@ -174,9 +170,7 @@ def train(
         model_config.check_free(config.workdir)
         distributed.barrier('the folder was looked at')
         checkpoints = Checkpoints(config.workdir, keep=config.keep_checkpoints)
-        lineage = lineage_lib.describe_run(
-            task, prepared, config.seed, origin, num_shards, config.bert_folder, config.fresh_w_r
-        )
+        lineage = lineage_lib.describe_run(task, prepared, config.seed, origin, config.bert_folder, config.fresh_w_r)
         place = lambda tree: state_lib.place(tree, layout, task.trainable)
         start, seconds_before = checkpoints.latest_step() or 0, 0.0
         if start > config.num_steps:
@@ -214,9 +208,7 @@ def train(
             params, opt_state = state_lib.without_padding((state.params, state.opt_state), layout)
             checkpoints.save(done, params, opt_state, meta)
 
-        per_process = num_shards // distributed.process_count()
-        shards = [task.source.shard(distributed.process_index() * per_process + i, num_shards) for i in range(per_process)]
-        batches = pipeline.batches(shards, start, config.num_steps)
+        batches = pipeline.batches(task.source, start, config.num_steps)
         step_fn = make_train_step(task, optimizer, config.seed, mesh, getattr(encoder, 'dtype', 'float32'))
         refresh = None if task.refresh is None else jax.jit(task.refresh)
         searched, last = task.memory, {}
@@ -227,8 +219,6 @@ def train(
                     searched = refresh(task.memory, state.params)
                 with progress.timed('data'):
                     batch = next(batches)
-                if step == start:
-                    warn_of_whole_arrays(batch, mesh, num_shards)
                 progress.start_step(step, batch)
                 state, metrics = step_fn(state, mesh_lib.shard_batch(batch, mesh), searched)
                 progress.end_step(step, metrics)
@@ -366,25 +356,27 @@ def make_encoder(encoder: Callable[..., RelationEncoder], prepared: Prepared) ->
         ) from error
 
 
-def warn_of_whole_arrays(batch, mesh: Mesh, num_shards: int) -> None:
-    """Logs which arrays of a process's batch the devices cannot share equally, so that each device works on all of their rows.
-
-    Args:
-        batch: of this process, from its part of `num_shards`.
-        mesh: what the batch is split over.
-        num_shards: parts that the data are distributed over, which give equal numbers of rows.
-    """
-    devices, processes = mesh_lib.batch_devices(mesh), distributed.process_count()
-    arrays = {name: np.shape(array) for name, array in named_leaves(batch).items()}
-    rows = {name: shape[0] * processes for name, shape in arrays.items() if shape}
-    if whole := [f'{name} ({n // num_shards})' for name, n in rows.items() if n % devices]:
-        _log.warning(
-            'each of %d devices works on all rows of %s, whose numbers are no multiples of %d: change them in the objective, or the number of'
-            ' devices',
-            devices,
-            ', '.join(whole[:_NAMED]) + (f' and {len(whole) - _NAMED} more' if len(whole) > _NAMED else ''),
-            devices // math.gcd(devices, num_shards),
-        )
+def check_batch(batch, mesh: Mesh) -> None:
+    """Raises TrainingError, naming the sizes that can be shared, if the devices of a mesh cannot share the rows of a batch evenly."""
+    devices = mesh_lib.batch_devices(mesh)
+    rows = {}  # by the part of the batch, such as 'pairs/0'
+    for name, array in named_leaves(batch).items():
+        if shape := np.shape(array):
+            rows[name.rpartition('/')[0] or name] = shape[0]
+    uneven = {name: count for name, count in rows.items() if count % devices}
+    if not uneven:
+        return
+    common = math.gcd(*rows.values())
+    divisors = [str(size) for size in range(1, common + 1) if common % size == 0]
+    others = f' and {len(uneven) - _NAMED} more' if len(uneven) > _NAMED else ''
+    nearest = [
+        f'{name} has {n} ({n - n % devices or devices} or {n - n % devices + devices} can be)' for name, n in uneven.items()
+    ]
+    raise TrainingError(
+        f'{devices} devices cannot share the rows of a batch evenly: {", ".join(nearest[:_NAMED])}{others}. Counts of an objective are'
+        f' those of the whole job: make them, and its `buckets` if it has any, multiples of {devices}; or take {", ".join(divisors)}'
+        ' devices (data_devices)'
+    )
 
 
 def print_shapes(params, task: Task) -> None:

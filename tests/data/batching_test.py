@@ -130,3 +130,24 @@ def test_masked_mentions_are_packed_alike():
     assert long.tokens.shape == (1, 48)
     (empty,) = batching.pack_masked([], batching.Packer({32: 1}), SPECIAL)
     assert empty.entity.tolist() == [-1] and empty.tokens.dtype == np.int32
+
+
+def test_stated_buckets_are_taken_as_they_are():
+    assert batching.capacities_for([90], [140], 24, ((96, 8), (144, 16))) == {96: 8, 144: 16}
+    planned = batching.capacities_for([90, 20], [140, 20], 24)  # markup that rows can do without is cut at the longest
+    assert planned == batching.plan_capacities([136, 20], 24)
+
+
+@pytest.mark.parametrize(
+    ('buckets', 'least', 'reason'),
+    [
+        (((96, 8),), 90, r'buckets=\(\(96, 8\),\) have 8 rows, and a batch has 24'),
+        (((144, 16), (96, 8)), 90, 'shortest first'),
+        (((96, 8), (96, 16)), 90, 'shortest first'),
+        (((32, 0), (96, 24)), 90, 'at least 1 row'),
+        (((96, 24),), 97, 'the longest row has 97 tokens'),
+    ],
+)
+def test_stated_buckets_that_cannot_be_are_refused(buckets, least, reason):
+    with pytest.raises(ValueError, match=reason):
+        batching.capacities_for([least], [least], 24, buckets)

@@ -3,6 +3,7 @@
 from typing import NamedTuple
 
 from opql_jax.data import batching, markup
+from opql_jax.data.batching import Buckets
 from opql_jax.data.prepared import Prepared
 from opql_jax.data.sources.base import PassageSource
 
@@ -16,9 +17,9 @@ class EntityBatch(NamedTuple):
 class EntitySource(PassageSource):
     """Draws passages and a mention to hide in each."""
 
-    def __init__(self, prepared: Prepared, rows: int = 256, seed: int = 0):
+    def __init__(self, prepared: Prepared, rows: int = 256, seed: int = 0, buckets: Buckets = ()):
         # Hiding a mention never lengthens a passage by more than [CLS], [SEP] and one marker.
-        super().__init__(prepared, rows, 3, seed)
+        super().__init__(prepared, rows, 3, 3, buckets, seed)
 
     def batch(self, step, rng) -> EntityBatch:
         return EntityBatch(batching.pack_masked(*self._fill(rng, self._mark), self._special))

@@ -35,8 +35,18 @@ class PairPacker:
         capacities: {bucket length: rows} of a batch.
     """
 
-    def __init__(self, prepared: Prepared, columns: Mapping[str, np.ndarray], rows: int, max_context: int):
-        """Plans batches of `rows` rows out of `columns` of the pair table, with at most `max_context` context mentions each."""
+    def __init__(
+        self,
+        prepared: Prepared,
+        columns: Mapping[str, np.ndarray],
+        rows: int,
+        max_context: int,
+        buckets: batching.Buckets = (),
+    ):
+        """Plans batches of `rows` rows out of `columns` of the pair table, with at most `max_context` context mentions each.
+
+        `buckets` as for `batching.capacities_for`.
+        """
         self.index = sampling.PairIndex(columns)
         self._records, self._special, self._max_context = prepared.records, prepared.special, max_context
         tokens, _ = self._records.sizes()
@@ -44,8 +54,8 @@ class PairPacker:
         lengths = [len(marked.tokens) for marked in self._mark(sample)]
         # The sample may lack the longest row, which must have a bucket too.
         longest = int(tokens[np.unique(self.index.passage)].max()) + markup.MARKUP_ROOM
-        lengths.append(min(longest, max(batching.BUCKET_LENGTHS)))
-        self.capacities = batching.plan_capacities(lengths, rows)
+        lengths.append(longest)
+        self.capacities = batching.capacities_for(lengths, lengths, rows, buckets)
 
     def _mark(self, rows):
         index = self.index
@@ -92,6 +102,7 @@ class RelationSettings:
             is a positive or hard negative of others) or 'random' (no hard negatives: pairs drawn one by one, of which the
             others in the batch are negatives).
         rows: mentions encoded per step.
+        buckets: of these, ((tokens of a row, rows), ...), shortest first; planned from the text if ().
         neighbours: pairs around each seed pair (sampler 'shared'). The fewer, the more subjects a batch has: with many, what a
             passage is about tells no two rows of a batch apart and is not learnt.
         max_context: context mentions per row for L_el; each costs a softmax over all entities.
@@ -101,6 +112,7 @@ class RelationSettings:
 
     sampler: str = 'shared'
     rows: int = 256
+    buckets: batching.Buckets = ()
     neighbours: int = 16
     max_context: int = 2
     min_count: int = 1
@@ -122,7 +134,7 @@ class RelationSource(Source):
         if (settings.min_count, settings.max_pairs) != (1, None):  # else a copy of the whole table
             rows = select_pair_rows(prepared, 'all', settings.min_count, settings.max_pairs)
             columns = {name: column[rows] for name, column in columns.items()}
-        self._packer = PairPacker(prepared, columns, settings.rows, settings.max_context)
+        self._packer = PairPacker(prepared, columns, settings.rows, settings.max_context, settings.buckets)
         options: dict = {'neighbours': settings.neighbours} if settings.sampler == 'shared' else {}
         self._sampler = sampling.SAMPLERS[settings.sampler](self._packer.index, **options)
         self.capacities = self._packer.capacities
