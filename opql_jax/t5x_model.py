@@ -102,6 +102,7 @@ def write_answers(path: str, inferences: tuple, task_ds, mode: str, vocabulary: 
 _LOOP = {
     'log_every': 'train.stats_period',
     'checkpoint_every': 'CHECKPOINT_PERIOD',
+    'checkpoint_minutes': 'CHECKPOINT_PERIOD',
     'keep_checkpoints': 'utils.SaveCheckpointConfig.keep',
     'data_devices': 'NUM_PARTITIONS',
     'slices': None,

@@ -58,7 +58,9 @@ class TrainConfig:
         fresh_w_r: leaves out the W_r of the released encoder that training starts from, so that relations may have another size, up to the
             whole states of both mentions, `relation_dim` = 2 `hidden_size`. The fresh one is as beside a BERT (see `state.starting_params`).
         seed: of batches, dropout and fresh parameters.
-        log_every, checkpoint_every: steps.
+        log_every: steps.
+        checkpoint_every, checkpoint_minutes: steps, and time, from one checkpoint to the next, whichever is over first; None for no such
+            limit. Time is looked at with each report. Checkpoints are written in the background.
         keep_checkpoints: how many of the newest stay; all if None.
         data_devices: devices along the mesh's data axis, of each slice if there are several; all if None.
         slices: groups of devices that exchange fast among themselves and slowly with others, such as the hosts of a cluster. Each
@@ -81,7 +83,8 @@ class TrainConfig:
     fresh_w_r: bool = False
     seed: int = 0
     log_every: int = 50
-    checkpoint_every: int = 500
+    checkpoint_every: int | None = 500
+    checkpoint_minutes: float | None = None
     keep_checkpoints: int | None = 2
     data_devices: int | None = None
     slices: int | None = None
@@ -160,6 +163,7 @@ def train(
         else:
             params = jax.eval_shape(starting_params)
         print_shapes(params, task)
+        print_checkpoints(shapes, config)
         return {}
 
     # ---------------- Parameters: restored, or initialised ----------------
@@ -205,17 +209,17 @@ def train(
                 'lineage': lineage,
                 'gin': gin_config(),
             }
-            params, opt_state = state_lib.without_padding((state.params, state.opt_state), layout)
-            checkpoints.save(done, params, opt_state, meta)
+            checkpoints.save(done, state.params, state.opt_state, meta, (shapes.params, shapes.opt_state))
 
         batches = pipeline.batches(task.source, start, config.num_steps)
         step_fn = make_train_step(task, optimizer, config.seed, mesh, getattr(encoder, 'dtype', 'float32'))
         refresh = None if task.refresh is None else jax.jit(task.refresh)
         searched, last = task.memory, {}
+        saved, saved_at = True, time.monotonic()
         with checkpoints, PreemptionGuard() as preemption, Progress(config, encoder, start, mesh.size) as progress:
             for step in range(start, config.num_steps):
-                # After a scheduled checkpoint too, so that a run that goes on from it has the same keys.
-                if refresh and (step == start or step % REFRESH_EVERY == 0 or step % config.checkpoint_every == 0):
+                # After a checkpoint too, so that a run that goes on from it has the same keys.
+                if refresh and (saved or step % REFRESH_EVERY == 0):
                     searched = refresh(task.memory, state.params)
                 with progress.timed('data'):
                     batch = next(batches)
@@ -225,10 +229,14 @@ def train(
 
                 done = step + 1
                 stop = preemption.should_stop(done)
-                if stop or done % config.checkpoint_every == 0 or done == config.num_steps:
+                saved = stop or done == config.num_steps or checkpoint_is_due(done, time.monotonic() - saved_at, config)
+                if saved:
                     last = progress.report(done) or last
                     with progress.timed('checkpoint'), preemption.saving():
                         save(done)
+                        if stop or done == config.num_steps or on_checkpoint:
+                            checkpoints.wait()
+                    saved_at = time.monotonic()
                     # A run that is done is not started again, to be scored then.
                     if on_checkpoint and (not stop or done == config.num_steps):
                         with progress.timed('checkpoint'):
@@ -247,6 +255,8 @@ def train(
 
 def check_start(config: TrainConfig, objective: Objective) -> None:
     """Raises TrainingError if a count cannot be, or where parameters start is said twice, or not at all for an encoder that is not trained."""
+    if config.checkpoint_minutes is not None and not config.checkpoint_minutes > 0:
+        raise TrainingError(f'checkpoint_minutes={config.checkpoint_minutes}: give more than 0, or None')
     for name in ('num_steps', 'log_every', 'checkpoint_every', 'keep_checkpoints'):
         if (value := getattr(config, name)) is not None and value < 1:
             raise TrainingError(f'{name}={value}: give at least 1')
@@ -379,6 +389,15 @@ def check_batch(batch, mesh: Mesh) -> None:
     )
 
 
+def checkpoint_is_due(done: int, seconds: float, config: TrainConfig) -> bool:
+    """Whether to save the state after `done` steps, `seconds` after the last time; the same in all processes."""
+    if config.checkpoint_every is not None and done % config.checkpoint_every == 0:
+        return True
+    if config.checkpoint_minutes is None or done % config.log_every:
+        return False
+    return bool(distributed.broadcast(seconds >= 60 * config.checkpoint_minutes))
+
+
 def print_shapes(params, task: Task) -> None:
     """Prints every parameter and every array of the first batch with shape and dtype."""
     trained, frozen = state_lib.split_params(params, task.trainable)
@@ -389,3 +408,24 @@ def print_shapes(params, task: Task) -> None:
     print('# first batch')
     for name, value in named_leaves(task.source[0]).items():
         print(f'{name}  {np.shape(value)}  {np.asarray(value).dtype}')
+
+
+def print_checkpoints(shapes: TrainState, config: TrainConfig) -> None:
+    """Prints how large checkpoints are, how many a run writes, and what they keep on disk."""
+    size = sum(math.prod(leaf.shape) * leaf.dtype.itemsize for leaf in jax.tree.leaves((shapes.params, shapes.opt_state)))
+    times = [f'every {config.checkpoint_every:,} steps'] if config.checkpoint_every else []
+    times += [f'every {config.checkpoint_minutes:g} minutes'] if config.checkpoint_minutes else []
+    print(f'# checkpoints of {size / 1e9:.3g} GB: {" and ".join(times + ["at the end"])}')
+    if config.checkpoint_every and not config.checkpoint_minutes:
+        count = -(-config.num_steps // config.checkpoint_every)
+        print(f'{count:,} of them, {count * size / 1e9:,.3g} GB written')
+    kept = (
+        'all'
+        if config.keep_checkpoints is None
+        else f'{config.keep_checkpoints} ({config.keep_checkpoints * size / 1e9:.3g} GB)'
+    )
+    print(f'{kept} kept, and one more while it is written')
+    share = size / distributed.process_count()
+    print(
+        f'a step waits while each host copies {share / 1e9:.3g} GB from its devices; it is hashed and written in the background'
+    )
