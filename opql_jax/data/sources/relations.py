@@ -101,6 +101,7 @@ class RelationSettings:
         sampler: 'groups' (the paper's anchor, 2 positives, 8 hard negatives), 'shared' (neighbouring pairs, every encoded mention
             is a positive or hard negative of others) or 'random' (no hard negatives: pairs drawn one by one, of which the
             others in the batch are negatives).
+        anchors: how their pairs are drawn, see `sampling.ANCHORS`.
         rows: mentions encoded per step.
         buckets: of these, ((tokens of a row, rows), ...), shortest first; planned from the text if ().
         neighbours: pairs around each seed pair (sampler 'shared'). The fewer, the more subjects a batch has: with many, what a
@@ -111,6 +112,7 @@ class RelationSettings:
     """
 
     sampler: str = 'shared'
+    anchors: str = 'pairs'
     rows: int = 256
     buckets: batching.Buckets = ()
     neighbours: int = 16
@@ -135,7 +137,8 @@ class RelationSource(Source):
             rows = select_pair_rows(prepared, 'all', settings.min_count, settings.max_pairs)
             columns = {name: column[rows] for name, column in columns.items()}
         self._packer = PairPacker(prepared, columns, settings.rows, settings.max_context, settings.buckets)
-        options: dict = {'neighbours': settings.neighbours} if settings.sampler == 'shared' else {}
+        options: dict = {'anchors': settings.anchors}
+        options |= {'neighbours': settings.neighbours} if settings.sampler == 'shared' else {}
         self._sampler = sampling.SAMPLERS[settings.sampler](self._packer.index, **options)
         self.capacities = self._packer.capacities
         self.has_positives = bool(self._packer.index.repeated.any())
