@@ -11,7 +11,7 @@ from typing import NamedTuple
 import numpy as np
 
 from opql_jax.core.errors import InputError
-from opql_jax.data.markup import MarkedPair, MaskedMention
+from opql_jax.data.markup import MarkedPairs, MaskedMentions
 from opql_jax.data.tokenizer import SpecialIds
 
 # Tokens of a row, markup included. The longest holds a passage of 128 tokens with room to spare.
@@ -156,44 +156,56 @@ class Packer:
 
 
 def pack_pairs(
-    rows: Sequence[MarkedPair], anchors: Sequence[bool] | np.ndarray, packer: Packer, special: SpecialIds, max_context: int
+    marked: MarkedPairs,
+    chosen: np.ndarray,
+    entities: tuple[np.ndarray, np.ndarray],
+    anchors: Sequence[bool] | np.ndarray,
+    packer: Packer,
+    special: SpecialIds,
+    max_context: int,
 ) -> tuple[PairBucket, ...]:
     """The buckets of a batch of marked pairs.
 
     Args:
-        rows: those that `packer` accepted, in this order.
-        anchors: whether each row counts as an anchor of L_rel.
+        marked: many pairs.
+        chosen: [n] those that `packer` accepted, in this order.
+        entities: topics [n] and targets [n] of these.
+        anchors: [n], whether each counts as an anchor of L_rel.
         packer: the assignment of rows to buckets.
         special: marker ids.
-        max_context: C; no row has more context mentions.
+        max_context: C, context mentions of a row.
     """
+    anchors = np.asarray(anchors, bool)
 
     def pack(length, n, members):
-        column = lambda name, shape=(), fill=0: pad_rows([getattr(rows[i], name) for i in members], n, shape, fill)
+        members = np.array(members, np.int64)
+        tokens, r1, r2 = marked.batch(chosen[members], n, length)
+        tokens[len(members) :, :2] = special.cls, special.sep
+        topic, target = (filled(column[members], n, -1) for column in entities)
         return PairBucket(
-            tokens=pad_tokens([rows[i].tokens for i in members], n, length, special),
-            r1=column('r1'),
-            r2=column('r2'),
-            topic=column('topic', fill=-1),
-            target=column('target', fill=-1),
-            anchor=pad_rows([anchors[i] for i in members], n, fill=False, dtype=bool),
-            context_positions=column('context_positions', (max_context,)),
-            context_entities=column('context_entities', (max_context,), -1),
+            tokens, r1, r2, topic, target, filled(anchors[members], n, False), *marked.context(chosen[members], n, max_context)
         )
 
     return tuple(pack(*bucket) for bucket in packer.buckets())
 
 
-def pack_masked(rows: Sequence[MaskedMention], packer: Packer, special: SpecialIds) -> tuple[MaskedBucket, ...]:
-    """The buckets of a batch of passages with one hidden mention each; `rows` are those that `packer` accepted."""
-    return tuple(
-        MaskedBucket(
-            tokens=pad_tokens([rows[i].tokens for i in members], n, length, special),
-            position=pad_rows([rows[i].position for i in members], n),
-            entity=pad_rows([rows[i].entity for i in members], n, fill=-1),
-        )
-        for length, n, members in packer.buckets()
-    )
+def pack_masked(masked: MaskedMentions, chosen: np.ndarray, packer: Packer, special: SpecialIds) -> tuple[MaskedBucket, ...]:
+    """The buckets of a batch of passages with one hidden mention each; `chosen` are those that `packer` accepted."""
+
+    def pack(length, n, members):
+        members = chosen[np.array(members, np.int64)]
+        tokens, position = masked.batch(members, n, length)
+        tokens[len(members) :, :2] = special.cls, special.sep
+        return MaskedBucket(tokens, position, filled(masked.entity[members], n, -1))
+
+    return tuple(pack(*bucket) for bucket in packer.buckets())
+
+
+def filled(values: np.ndarray, count: int, fill) -> np.ndarray:
+    """`values` [n, ...] with rows of `fill` after them, [count, ...]."""
+    out = np.full((count, *values.shape[1:]), fill, values.dtype)
+    out[: len(values)] = values
+    return out
 
 
 def pad_rows(rows: Sequence | np.ndarray, count: int, shape: tuple[int, ...] = (), fill=0, dtype=np.int32) -> np.ndarray:

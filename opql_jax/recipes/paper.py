@@ -34,7 +34,7 @@ def opql_lm(options: Options) -> list[Step | Function]:
 
 
 # Estimated milliseconds of a step, and chips, by the compiler (docs/how-to/paper_on_tpu.md).
-_ESTIMATES = {
+ESTIMATES = {
     '8 chips of v5e': (8, {'entities': 39, 'relations': 40, 'lm_cloze': 171}),
     '64 chips of v4': (64, {'entities': 11, 'relations': 11, 'lm_cloze': 18}),
 }
@@ -49,7 +49,7 @@ _SIZES = """# sizes: the dump some 24 GB, BERT 0.4 GB, a checkpoint 4.4 GB, of w
 def needs() -> str:
     """What the stages take, by estimates: none was run."""
     lines = [_SIZES]
-    for devices, (chips, milliseconds) in _ESTIMATES.items():
+    for devices, (chips, milliseconds) in ESTIMATES.items():
         hours = {stage: macro(gin(stage), 'STEPS') * ms / 3.6e6 for stage, ms in milliseconds.items()}
         stages = ', '.join(f'{stage} {time:.1f}' for stage, time in hours.items())
         cost = sum(hours.values()) * chips * _PRICES[devices]

@@ -2,6 +2,8 @@
 
 from typing import NamedTuple
 
+import numpy as np
+
 from opql_jax.data import batching, markup
 from opql_jax.data.batching import Buckets
 from opql_jax.data.prepared import Prepared
@@ -22,8 +24,10 @@ class EntitySource(PassageSource):
         super().__init__(prepared, rows, 3, 3, buckets, seed)
 
     def batch(self, step, rng) -> EntityBatch:
-        return EntityBatch(batching.pack_masked(*self._fill(rng, self._mark), self._special))
+        drawn, packer = self._fill(rng, self._choose)
+        masked = markup.MaskedMentions(drawn.texts, *drawn.choice, self._special)
+        return EntityBatch(batching.pack_masked(masked, drawn.rows, packer, self._special))
 
-    def _mark(self, number, passage, rng):
-        masked = markup.mask_mention(passage, rng.integers(len(passage.entities)), self._special)
-        return masked, len(masked.tokens)
+    def _choose(self, numbers, texts, rng):
+        mention = np.array([rng.integers(count) for count in texts.sizes[:, 1].tolist()], np.int64)
+        return (mention,), markup.MaskedMentions(texts, mention, self._special).lengths
