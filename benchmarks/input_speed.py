@@ -60,6 +60,7 @@ def made_entries(columns, rng) -> EntryIndex:
 
 
 def main() -> None:
+    """Prints a line for each objective and each kind of machine."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument('--pieces', type=int, default=20_000)
     parser.add_argument('--entities', type=int, default=20_000)

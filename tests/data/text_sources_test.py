@@ -65,7 +65,8 @@ def test_entries_are_found_by_pair_but_those_of_the_passage_alone(memory):
     entries = EntryIndex(*memory)
     for a, b, p in [(topic[0], target[0], -1), (topic[5], target[5], passages[5, 0]), (topic[7], target[7], 3), (0, 999, -1)]:
         same = (topic == a) & (target == b) & ~((passages == p).any(axis=1) & (p >= 0))
-        assert sorted(entries.find(a, b, p)) == np.flatnonzero(same).tolist()
+        count, rows = entries.find(np.array([a]), np.array([b]), np.array([p]))
+        assert sorted(rows) == np.flatnonzero(same).tolist() and count.tolist() == [same.sum()]
 
 
 def test_a_cloze_hides_its_label_and_its_topics_are_visible(prepared, memory):
