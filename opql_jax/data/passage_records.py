@@ -117,6 +117,9 @@ class PassageRecords:
         self._reader = reader
         self._count = reader.num_records()
 
+    def __reduce__(self):
+        return PassageRecords, (self.path,)  # another process opens the file itself
+
     def __len__(self) -> int:
         return self._count
 

@@ -62,6 +62,7 @@ class TrainConfig:
         checkpoint_every, checkpoint_minutes: steps, and time, from one checkpoint to the next, whichever is over first; None for no such
             limit. Time is looked at with each report. Checkpoints are written in the background.
         keep_checkpoints: how many of the newest stay; all if None.
+        input_threads, input_prefetch, input_processes: that make batches, and how many are made ahead, see `pipeline.batches`.
         data_devices: devices along the mesh's data axis, of each slice if there are several; all if None.
         slices: groups of devices that exchange fast among themselves and slowly with others, such as the hosts of a cluster. Each
             holds E and the memory whole. Those that the devices name if None: TPU slices; of GPUs, those of a host.
@@ -86,6 +87,9 @@ class TrainConfig:
     checkpoint_every: int | None = 500
     checkpoint_minutes: float | None = None
     keep_checkpoints: int | None = 2
+    input_threads: int = 2
+    input_prefetch: int = 4
+    input_processes: int = 0
     data_devices: int | None = None
     slices: int | None = None
     profile_steps: tuple[int, int] | None = None
@@ -211,7 +215,14 @@ def train(
             }
             checkpoints.save(done, state.params, state.opt_state, meta, (shapes.params, shapes.opt_state))
 
-        batches = pipeline.batches(task.source, start, config.num_steps)
+        batches = pipeline.batches(
+            task.source,
+            start,
+            config.num_steps,
+            threads=config.input_threads,
+            prefetch=config.input_prefetch,
+            worker_processes=config.input_processes,
+        )
         step_fn = make_train_step(task, optimizer, config.seed, mesh, getattr(encoder, 'dtype', 'float32'))
         refresh = None if task.refresh is None else jax.jit(task.refresh)
         searched, last = task.memory, {}

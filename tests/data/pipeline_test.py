@@ -4,6 +4,7 @@ import jax
 import numpy as np
 import pytest
 
+from opql_jax.core.errors import InputError
 from opql_jax.data import pipeline
 from opql_jax.data.prepared import Prepared
 from opql_jax.data.sources.align import AlignSettings, AlignSource
@@ -79,3 +80,18 @@ def test_an_error_surfaces_at_its_step():
     assert [int(next(batches)['x']) for _ in range(5)] == [0, 1, 4, 9, 16]
     with pytest.raises(Exception, match='passage 17 is damaged'):
         next(batches)
+
+
+@pytest.mark.parametrize('name', SOURCES)
+def test_processes_do_not_change_the_batches(prepared, name):
+    source = SOURCES[name](prepared)
+    made = list(pipeline.batches(source, 2, 6, worker_processes=2))
+    assert len(made) == 4
+    for step, batch in enumerate(made, 2):
+        assert_same(batch, source[step])
+
+
+@pytest.mark.parametrize('numbers', [{'threads': 0}, {'prefetch': 0}, {'worker_processes': 1}, {'worker_processes': -1}])
+def test_numbers_that_cannot_be_are_refused(prepared, numbers):
+    with pytest.raises(InputError, match='give at least 1 of the first two, and 0 or at least 2 processes'):
+        pipeline.batches(SOURCES['entities'](prepared), 0, 1, **numbers)
