@@ -5,7 +5,6 @@ without communicating.
 """
 
 import contextlib
-import functools
 import os
 from collections.abc import Iterator, Mapping
 
@@ -15,9 +14,6 @@ from jax.experimental import multihost_utils
 
 from opql_jax.core import locks
 from opql_jax.core.errors import InputError
-
-# Rows of a split array that are gathered at a time, as a device need not have room for all of it.
-_GATHERED_ROWS = 1 << 16
 
 
 def initialize(environ: Mapping[str, str] = os.environ, handle_preemption: bool = True) -> None:
@@ -118,20 +114,3 @@ def put(array, sharding: jax.sharding.Sharding) -> jax.Array:
         return jax.device_put(array, sharding)
     array = np.asarray(array)
     return jax.make_array_from_callback(array.shape, sharding, lambda index: array[index])
-
-
-def gather(array, mesh: jax.sharding.Mesh):
-    """An array whole in main memory, if parts of it lie on devices of other processes only; any other array as it is."""
-    if not isinstance(array, jax.Array) or array.is_fully_addressable or array.is_fully_replicated:
-        return array
-    out, size = np.empty(array.shape, array.dtype), min(len(array), _GATHERED_ROWS)
-    rows_of = _replicated_rows(jax.sharding.NamedSharding(mesh, jax.sharding.PartitionSpec()), size)
-    for start in range(0, len(array), size):
-        start = min(start, len(array) - size)
-        out[start : start + size] = rows_of(array, start)
-    return out
-
-
-@functools.cache
-def _replicated_rows(replicated, size):
-    return jax.jit(lambda array, start: jax.lax.dynamic_slice_in_dim(array, start, size), out_shardings=replicated)
