@@ -40,7 +40,7 @@ create_tpu() {
   [ -z "${SUBNETWORK-}" ] || options+=(--subnetwork="$SUBNETWORK")
   local more
   read -ra more <<<"${CREATE_FLAGS-}"
-  run gcloud compute tpus "${kind[@]}" "${options[@]}" "${more[@]}" "$version=$RUNTIME_VERSION" --quiet
+  run gcloud compute tpus "${kind[@]}" "${options[@]}" ${more[@]+"${more[@]}"} "$version=$RUNTIME_VERSION" --quiet
 }
 
 created=

@@ -49,7 +49,7 @@ class TrainConfig:
         text: the prepared text.
         model: the part that is trained; receives checkpoints/, TensorBoard scalars, model.json, tokenizer.json.
         num_steps: updates in all.
-        learning_rate, warmup_steps, weight_decay, clip_norm: see `make_optimizer`.
+        learning_rate, warmup_steps, weight_decay, clip_norm, moment_dtype: see `make_optimizer`.
         init_from: the model whose parameters training starts from.
         bert_folder: what the encoder starts from: the folder of a Hugging Face BERT or of a released encoder, or 'minilm' or 'default'
             (see `state.starting_params`).
@@ -78,6 +78,7 @@ class TrainConfig:
     warmup_steps: int = 100
     weight_decay: float = 0.01
     clip_norm: float = 1.0
+    moment_dtype: str = 'float32'
     init_from: str | None = None
     bert_folder: str | None = None
     orthogonal_w_r: bool = False
@@ -266,6 +267,8 @@ def train(
 
 def check_start(config: TrainConfig, objective: Objective) -> None:
     """Raises TrainingError if a count cannot be, or where parameters start is said twice, or not at all for an encoder that is not trained."""
+    if config.moment_dtype not in ('float32', 'bfloat16'):
+        raise TrainingError(f"moment_dtype={config.moment_dtype!r}: give 'float32' or 'bfloat16'")
     if config.checkpoint_minutes is not None and not config.checkpoint_minutes > 0:
         raise TrainingError(f'checkpoint_minutes={config.checkpoint_minutes}: give more than 0, or None')
     for name in ('num_steps', 'log_every', 'checkpoint_every', 'keep_checkpoints'):
@@ -334,11 +337,23 @@ def make_schedule(num_steps: int, learning_rate: float = 1e-3, warmup_steps: int
 
 def optimizer_of(config: TrainConfig) -> optax.GradientTransformation:
     """The optimizer of a run."""
-    return make_optimizer(config.num_steps, config.learning_rate, config.warmup_steps, config.weight_decay, config.clip_norm)
+    return make_optimizer(
+        config.num_steps,
+        config.learning_rate,
+        config.warmup_steps,
+        config.weight_decay,
+        config.clip_norm,
+        config.moment_dtype,
+    )
 
 
 def make_optimizer(
-    num_steps: int, learning_rate: float = 1e-3, warmup_steps: int = 100, weight_decay: float = 0.01, clip_norm: float = 1.0
+    num_steps: int,
+    learning_rate: float = 1e-3,
+    warmup_steps: int = 100,
+    weight_decay: float = 0.01,
+    clip_norm: float = 1.0,
+    moment_dtype: str = 'float32',
 ) -> optax.GradientTransformation:
     """AdamW with linear warm-up and cosine decay to 2 %; gradients are clipped by global norm before AdamW sees them.
 
@@ -348,13 +363,15 @@ def make_optimizer(
         warmup_steps: updates in which it rises; half of `num_steps` at most.
         weight_decay: of AdamW, for matrices only.
         clip_norm: the largest norm that the gradients may have together.
+        moment_dtype: of Adam's first moment, 'float32' or 'bfloat16', which takes half of its memory; the second, a sum of squares, needs float32.
     """
     schedule = make_schedule(num_steps, learning_rate, warmup_steps)
     # Biases, layer norms and entity vectors have no reason to shrink towards 0.
     decay = lambda path, _: state_lib.param_name(path).endswith(('kernel', 'embedding', 'w_q', 'w_k', 'w_t'))
     decays = lambda params: jax.tree.map_with_path(decay, params)
     return optax.chain(
-        optax.clip_by_global_norm(clip_norm), optax.adamw(schedule, b2=0.98, weight_decay=weight_decay, mask=decays)
+        optax.clip_by_global_norm(clip_norm),
+        optax.adamw(schedule, b2=0.98, weight_decay=weight_decay, mask=decays, mu_dtype=moment_dtype),
     )
 
 
