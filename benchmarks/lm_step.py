@@ -57,6 +57,7 @@ def random_batch(options, rng) -> ClozeBatch:
         absent=rng.random((rows, topics)) < 0.5,
         label=integers(options.entities, rows),
         answers=integers(options.entities, rows, 1),
+        left_out=np.zeros(rows, np.int32),
     )
     return ClozeBatch((bucket,))
 

@@ -11,6 +11,7 @@
 #   TPU_TYPE, RUNTIME_VERSION  such as v5litepod-8 (one worker) or v5litepod-16 (several), and v2-alpha-tpuv5-lite
 #   SPOT=1           a spot VM: cheaper, and can be preempted at any time
 #   NETWORK, SUBNETWORK  where they are not the default ones
+#   CREATE_FLAGS     further flags of gcloud's create, such as '--internal-ips --reserved --service-account=NAME --labels=team=kb'
 #   COMMIT           the commit to install (default: HEAD, and then nothing may be uncommitted, as it would be left out)
 #   WORKER_SETUP     a command to run on each worker afterwards, such as one that mounts the storage where runs are kept: the
 #                    disks of a TPU that was preempted are gone
@@ -37,7 +38,9 @@ create_tpu() {
   [ "${SPOT:-0}" != 1 ] || options+=(--spot)
   [ -z "${NETWORK-}" ] || options+=(--network="$NETWORK")
   [ -z "${SUBNETWORK-}" ] || options+=(--subnetwork="$SUBNETWORK")
-  run gcloud compute tpus "${kind[@]}" "${options[@]}" "$version=$RUNTIME_VERSION" --quiet
+  local more
+  read -ra more <<<"${CREATE_FLAGS-}"
+  run gcloud compute tpus "${kind[@]}" "${options[@]}" ${more[@]+"${more[@]}"} "$version=$RUNTIME_VERSION" --quiet
 }
 
 created=

@@ -102,10 +102,13 @@ def write_answers(path: str, inferences: tuple, task_ds, mode: str, vocabulary: 
 _LOOP = {
     'log_every': 'train.stats_period',
     'checkpoint_every': 'CHECKPOINT_PERIOD',
+    'checkpoint_minutes': 'CHECKPOINT_PERIOD',
     'keep_checkpoints': 'utils.SaveCheckpointConfig.keep',
+    'input_threads': None,
+    'input_prefetch': None,
+    'input_processes': None,
     'data_devices': 'NUM_PARTITIONS',
     'slices': None,
-    'data_shards': 'BATCH_SIZE',
     'profile_steps': None,
     'wandb_project': None,
 }
@@ -232,9 +235,9 @@ class T5xModel:
             self._params = fit(params) if fit else params
         if config.model:
             described = lineage.describe_run(
-                self.task, self._prepared, config.seed, origin, batch_size, config.bert_folder, config.fresh_w_r
+                self.task, self._prepared, config.seed, origin, config.bert_folder, config.fresh_w_r
             )
-            run = {'lineage': described, 'text': config.text, 'memory': memory}
+            run = {'lineage': {**described, 'batch_size': batch_size}, 'text': config.text, 'memory': memory}
             t5x_checkpoints.state_run(
                 config.model, self._encoder, self._prepared, encoding, run, training=optimizer_def is not None
             )

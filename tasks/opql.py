@@ -75,8 +75,8 @@ def register(
         name: of the task.
         objective: makes the batches.
         prepared_dir: a prepared folder.
-        batch_size: elements that will be joined, over all processes: each run of so many are the shards of one step, as
-            `trainer.train` has them with `data_shards`.
+        batch_size: elements that will be joined, over all processes: each run of so many are the shards of one step, each of
+            the size that the objective says.
         questions: question sets, splits of the folder or files, of which the split 'validation' asks each question once. Without
             any it has other draws of what is trained on, and the metric is the mean loss.
         rows: questions of an element.

@@ -26,7 +26,6 @@ if importlib.util.find_spec('opql_jax_tasks') is None:
 from opql_jax import t5x_model
 from opql_jax.core.errors import InputError
 from opql_jax.corpus.questions import read_questions, write_questions
-from opql_jax.data import pipeline
 from opql_jax.data.prepared import Prepared
 from opql_jax.data.sources.base import named_leaves
 from opql_jax.evaluation import predictions
@@ -166,7 +165,7 @@ def test_elements_are_trained_on_as_one_batch(world):
     model = make_model('relations', world)
     params, shards = start(model), [model.task.source.shard(index, 2) for index in range(2)]
     batch = stacked(*(shard[0] for shard in shards))
-    (together,) = pipeline.batches(shards, 0, 1)
+    together = jax.tree.map(lambda *arrays: np.concatenate(arrays), *(shard[0] for shard in shards))
     reference = reference_loss(model, False)
     expected, _ = reference(params, together, jax.random.key(9))
     loss, _ = jax.jit(model.eval_fn)(params, batch)
@@ -291,7 +290,7 @@ def test_where_parameters_start_is_said_once_and_what_t5x_does_itself_is_not_set
     fresh = open_model(relations, world, init_from=None, orthogonal_w_r=True)
     w_r = jax.jit(lambda rng: fresh.get_initial_variables(rng, {})['params'])(jax.random.key(0))['encoder']['w_r']['kernel']
     np.testing.assert_allclose(w_r.T @ w_r, (w_r.T @ w_r)[0, 0] * np.eye(8), atol=1e-6)
-    settings = {'log_every': 5, 'checkpoint_every': 7, 'keep_checkpoints': None, 'data_devices': 1, 'data_shards': 2}
+    settings = {'log_every': 5, 'checkpoint_every': 7, 'keep_checkpoints': None, 'data_devices': 1}
     for name, value in (settings | {'profile_steps': (1, 2), 'wandb_project': 'mine'}).items():
         with pytest.raises(InputError, match=f'TrainConfig.{name}=.* does nothing under t5x: (set .* instead|leave it out)'):
             open_model(relations, world, **{name: value})
@@ -315,7 +314,7 @@ def test_another_run_in_the_same_folder_is_refused(world, tmp_path):
     open_model(relations, world, model=folder, seed=3)
     with pytest.raises(TrainingError, match='cannot be resumed as another run .*seed was 3 and is 4'):
         open_model(relations, world, optimizer, model=folder, seed=4, batch_size=2)
-    with pytest.raises(TrainingError, match='data_shards was 2 and is 1'):
+    with pytest.raises(TrainingError, match='batch_size was 2 and is 1'):
         open_model(relations, world, optimizer, model=folder, seed=3)
     with pytest.raises(TrainingError, match='max_context was 2 and is 1'):
         open_model(make_objective('relations', world, max_context=1), world, model=folder, seed=3)

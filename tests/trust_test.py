@@ -16,7 +16,6 @@ import tensorstore
 
 import opql_jax
 from opql_jax.core.errors import InputError
-from opql_jax.core.hashing import params_hash
 from opql_jax.corpus import recognition
 from opql_jax.data.tokenizer import TokenizerError, load_tokenizer
 from opql_jax.training.checkpoints import CheckpointError, Checkpoints
@@ -154,12 +153,10 @@ def rename_parameter(run, name, *, ocdbt, value_type='jax.Array'):
     (sharding,) = json.loads((params / '_sharding').read_text()).values()
     (params / '_sharding').write_text(json.dumps({base64.b64encode(name.encode()).decode(): sharding}))
     shutil.rmtree(params / 'array_metadatas')
-    file = run / 'checkpoints' / '1' / 'meta' / 'metadata'
-    meta = json.loads(file.read_text())
-    del meta['meta_hash']
-    meta['params_hash'] = params_hash({name: np.full((2, 3), 7, np.float32)})
-    digest = hashlib.sha256(json.dumps(meta, sort_keys=True).encode()).hexdigest()
-    file.write_text(json.dumps({**meta, 'meta_hash': digest}))
+    digest = hashlib.sha256(np.full((2, 3), 7, np.float32).tobytes()).hexdigest()
+    file = run / 'checkpoints' / '1' / 'digests' / '0.json'
+    others = [row for row in json.loads(file.read_text()) if row[0] != 'params']
+    file.write_text(json.dumps([*others, ['params', name, 'float32', [2, 3], [0, 0], [2, 3], digest]]))
 
 
 @pytest.mark.parametrize(

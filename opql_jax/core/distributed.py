@@ -5,7 +5,6 @@ without communicating.
 """
 
 import contextlib
-import functools
 import os
 from collections.abc import Iterator, Mapping
 
@@ -15,9 +14,6 @@ from jax.experimental import multihost_utils
 
 from opql_jax.core import locks
 from opql_jax.core.errors import InputError
-
-# Rows of a split array that are gathered at a time, as a device need not have room for all of it.
-_GATHERED_ROWS = 1 << 16
 
 
 def initialize(environ: Mapping[str, str] = os.environ, handle_preemption: bool = True) -> None:
@@ -118,40 +114,3 @@ def put(array, sharding: jax.sharding.Sharding) -> jax.Array:
         return jax.device_put(array, sharding)
     array = np.asarray(array)
     return jax.make_array_from_callback(array.shape, sharding, lambda index: array[index])
-
-
-def put_local_shards(
-    array: np.ndarray, replicated: jax.sharding.Sharding, split: jax.sharding.Sharding, num_parts: int
-) -> jax.Array:
-    """Places the arrays of all processes, concatenated along the first dimension.
-
-    Args:
-        array: this process's part, of the same shape in each; a scalar is the same number in each.
-        replicated: the sharding of the result if its rows cannot be split evenly.
-        split: the sharding otherwise, by rows into `num_parts` equal parts.
-        num_parts: see `split`.
-    """
-    if array.ndim and array.shape[0] * process_count() % num_parts == 0:
-        if process_count() == 1:
-            return jax.device_put(array, split)
-        return jax.make_array_from_process_local_data(split, array)
-    if array.ndim and process_count() > 1:
-        array = multihost_utils.process_allgather(array, tiled=True)
-    return put(array, replicated)
-
-
-def gather(array, mesh: jax.sharding.Mesh):
-    """An array whole in main memory, if parts of it lie on devices of other processes only; any other array as it is."""
-    if not isinstance(array, jax.Array) or array.is_fully_addressable or array.is_fully_replicated:
-        return array
-    out, size = np.empty(array.shape, array.dtype), min(len(array), _GATHERED_ROWS)
-    rows_of = _replicated_rows(jax.sharding.NamedSharding(mesh, jax.sharding.PartitionSpec()), size)
-    for start in range(0, len(array), size):
-        start = min(start, len(array) - size)
-        out[start : start + size] = rows_of(array, start)
-    return out
-
-
-@functools.cache
-def _replicated_rows(replicated, size):
-    return jax.jit(lambda array, start: jax.lax.dynamic_slice_in_dim(array, start, size), out_shardings=replicated)

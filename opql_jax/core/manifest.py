@@ -31,7 +31,7 @@ from opql_jax.core import files
 from opql_jax.core.errors import InputError
 
 MANIFEST = 'manifest.json'
-# Where copies of folders in buckets lie, if not in ~/.cache/opql_jax.
+# Where copies of folders in buckets, and selections of pairs, lie, if not in ~/.cache/opql_jax.
 CACHE_VARIABLE = 'OPQL_CACHE'
 
 # Files whose content was compared with a manifest by this process: path, digest, and the state of the file by `os.stat`.
@@ -262,6 +262,11 @@ def manifest_hash(manifest: Manifest | Mapping) -> str:
     return hashlib.sha256(json.dumps(msgspec.to_builtins(manifest), sort_keys=True).encode()).hexdigest()
 
 
+def cache_folder() -> pathlib.Path:
+    """Where this machine keeps what it can make again."""
+    return pathlib.Path(os.environ.get(CACHE_VARIABLE) or pathlib.Path.home() / '.cache' / 'opql_jax')
+
+
 def local_copy(folder: str | os.PathLike) -> pathlib.Path:
     """A finished folder on disk: itself, or a copy of one in a bucket, made once for each state of its manifest.
 
@@ -277,7 +282,7 @@ def local_copy(folder: str | os.PathLike) -> pathlib.Path:
     advice = 'copy the folder into the bucket again'
     stated = _decode(content, source / MANIFEST, advice)
     digests = _checked_manifest(stated, content, Manifest, source / MANIFEST, advice).files
-    cache = pathlib.Path(os.environ.get(CACHE_VARIABLE) or pathlib.Path.home() / '.cache' / 'opql_jax')
+    cache = cache_folder()
     copy = cache / f'{source.name}-{hashlib.sha256(os.fspath(source).encode() + b" " + content).hexdigest()[:16]}'
     if copy.exists():
         return copy

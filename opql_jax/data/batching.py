@@ -11,13 +11,15 @@ from typing import NamedTuple
 import numpy as np
 
 from opql_jax.core.errors import InputError
-from opql_jax.data.markup import MarkedPair, MaskedMention
+from opql_jax.data.markup import MarkedPairs, MaskedMentions
 from opql_jax.data.tokenizer import SpecialIds
 
 # Tokens of a row, markup included. The longest holds a passage of 128 tokens with room to spare.
 BUCKET_LENGTHS = (32, 48, 64, 96, 136)
-# A bucket has a multiple of this many rows, so that they divide over devices.
+# A planned bucket has a multiple of this many rows, so that they divide over devices.
 ROW_MULTIPLE = 8
+# Buckets as settings state them: (tokens of a row, rows of a batch), shortest first; () for those that the lengths in the text suggest.
+Buckets = tuple[tuple[int, int], ...]
 
 
 class PairBucket(NamedTuple):
@@ -78,6 +80,36 @@ def plan_capacities(lengths: Sequence[int] | np.ndarray, rows: int, multiple: in
     return capacities
 
 
+def capacities_for(
+    least: Sequence[int] | np.ndarray, lengths: Sequence[int] | np.ndarray, rows: int, buckets: Buckets = ()
+) -> dict[int, int]:
+    """The buckets of a batch: those that are stated, or else those that `plan_capacities` makes of the lengths in the text.
+
+    Args:
+        least: tokens that each row needs at least.
+        lengths: tokens that each row may have; the longest bucket cuts what is more.
+        rows: rows per batch.
+        buckets: those that are stated.
+
+    Returns:
+        {bucket length: rows}.
+
+    Raises:
+        InputError: stated buckets have other rows together, or are not in order of their lengths; or a row does not fit the longest.
+    """
+    if not buckets:
+        capacities = plan_capacities(np.minimum(lengths, max(max(BUCKET_LENGTHS), np.max(least, initial=0))), rows)
+    else:
+        capacities = {int(length): int(count) for length, count in buckets}
+        if list(capacities) != sorted(capacities) or len(capacities) < len(buckets) or min(capacities.values()) < 1:
+            raise InputError(f'buckets={buckets}: give (tokens, rows) of each, shortest first, with at least 1 row')
+        if (total := sum(capacities.values())) != rows:
+            raise InputError(f'buckets={buckets} have {total} rows, and a batch has {rows}: make them the same')
+    if (longest := int(np.max(least, initial=0))) > max(capacities):
+        raise InputError(f'buckets={buckets}: the longest row has {longest} tokens: give a bucket of at least as many')
+    return capacities
+
+
 def bucket_of(length: int, bucket_lengths: Iterable[int]) -> int:
     """The shortest of increasing bucket lengths that holds a row of `length` tokens; InputError if none does."""
     for bucket in bucket_lengths:
@@ -124,44 +156,56 @@ class Packer:
 
 
 def pack_pairs(
-    rows: Sequence[MarkedPair], anchors: Sequence[bool] | np.ndarray, packer: Packer, special: SpecialIds, max_context: int
+    marked: MarkedPairs,
+    chosen: np.ndarray,
+    entities: tuple[np.ndarray, np.ndarray],
+    anchors: Sequence[bool] | np.ndarray,
+    packer: Packer,
+    special: SpecialIds,
+    max_context: int,
 ) -> tuple[PairBucket, ...]:
     """The buckets of a batch of marked pairs.
 
     Args:
-        rows: those that `packer` accepted, in this order.
-        anchors: whether each row counts as an anchor of L_rel.
+        marked: many pairs.
+        chosen: [n] those that `packer` accepted, in this order.
+        entities: topics [n] and targets [n] of these.
+        anchors: [n], whether each counts as an anchor of L_rel.
         packer: the assignment of rows to buckets.
         special: marker ids.
-        max_context: C; no row has more context mentions.
+        max_context: C, context mentions of a row.
     """
+    anchors = np.asarray(anchors, bool)
 
     def pack(length, n, members):
-        column = lambda name, shape=(), fill=0: pad_rows([getattr(rows[i], name) for i in members], n, shape, fill)
+        members = np.array(members, np.int64)
+        tokens, r1, r2 = marked.batch(chosen[members], n, length)
+        tokens[len(members) :, :2] = special.cls, special.sep
+        topic, target = (filled(column[members], n, -1) for column in entities)
         return PairBucket(
-            tokens=pad_tokens([rows[i].tokens for i in members], n, length, special),
-            r1=column('r1'),
-            r2=column('r2'),
-            topic=column('topic', fill=-1),
-            target=column('target', fill=-1),
-            anchor=pad_rows([anchors[i] for i in members], n, fill=False, dtype=bool),
-            context_positions=column('context_positions', (max_context,)),
-            context_entities=column('context_entities', (max_context,), -1),
+            tokens, r1, r2, topic, target, filled(anchors[members], n, False), *marked.context(chosen[members], n, max_context)
         )
 
     return tuple(pack(*bucket) for bucket in packer.buckets())
 
 
-def pack_masked(rows: Sequence[MaskedMention], packer: Packer, special: SpecialIds) -> tuple[MaskedBucket, ...]:
-    """The buckets of a batch of passages with one hidden mention each; `rows` are those that `packer` accepted."""
-    return tuple(
-        MaskedBucket(
-            tokens=pad_tokens([rows[i].tokens for i in members], n, length, special),
-            position=pad_rows([rows[i].position for i in members], n),
-            entity=pad_rows([rows[i].entity for i in members], n, fill=-1),
-        )
-        for length, n, members in packer.buckets()
-    )
+def pack_masked(masked: MaskedMentions, chosen: np.ndarray, packer: Packer, special: SpecialIds) -> tuple[MaskedBucket, ...]:
+    """The buckets of a batch of passages with one hidden mention each; `chosen` are those that `packer` accepted."""
+
+    def pack(length, n, members):
+        members = chosen[np.array(members, np.int64)]
+        tokens, position = masked.batch(members, n, length)
+        tokens[len(members) :, :2] = special.cls, special.sep
+        return MaskedBucket(tokens, position, filled(masked.entity[members], n, -1))
+
+    return tuple(pack(*bucket) for bucket in packer.buckets())
+
+
+def filled(values: np.ndarray, count: int, fill) -> np.ndarray:
+    """`values` [n, ...] with rows of `fill` after them, [count, ...]."""
+    out = np.full((count, *values.shape[1:]), fill, values.dtype)
+    out[: len(values)] = values
+    return out
 
 
 def pad_rows(rows: Sequence | np.ndarray, count: int, shape: tuple[int, ...] = (), fill=0, dtype=np.int32) -> np.ndarray:

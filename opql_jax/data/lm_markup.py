@@ -6,7 +6,7 @@ from typing import NamedTuple
 import numpy as np
 
 from opql_jax.data import markup
-from opql_jax.data.markup import TokenisedPassage
+from opql_jax.data.markup import JoinedPassages, ragged
 from opql_jax.data.tokenizer import SpecialIds
 
 
@@ -19,40 +19,109 @@ class LMInput(NamedTuple):
     r2: int  # position of [R2], after the [ENT] of the answer
 
 
-def mark_cloze(passage: TokenisedPassage, target: int, topics: Sequence[int], special: SpecialIds) -> LMInput:
-    """Hides a mention of a passage; the other mentions of its entity, which would give the answer away, are hidden too.
+class MarkedCloze(NamedTuple):
+    """n texts with a hidden mention each, and at most T topics; int32 but for `lengths`."""
 
-    Args:
-        passage: the tokenised passage.
-        target: index of the mention to be predicted.
-        topics: indices of topics, from `topics_beside`.
-        special: marker ids.
+    tokens: np.ndarray  # [n, longest], 0 after a text's [SEP]
+    starts: np.ndarray  # [n, T], position of each topic's first token; 0 in unused slots
+    r1: np.ndarray  # [n, T], position of [R1] after each topic; 0 in unused slots
+    r2: np.ndarray  # [n], position of [R2], after the [ENT] of the answer
+    lengths: np.ndarray  # [n] int64
+
+
+class ClozeTexts:
+    """Many passages, a mention of each to be predicted; the other mentions of its entity, which would give it away, are hidden too.
+
+    Attributes:
+        base: [n] int64, tokens of each text without topics; each topic adds one.
     """
-    same = np.flatnonzero(passage.entities == passage.entities[target])
-    # Where a longer name of the entity holds the target, the rest of it would tell: the outermost comes first.
-    held_by = (int(i) for i in same if _overlap(passage, i, target) or _holds_empty(passage, i, target))
-    target = next((i for i in held_by if passage.ends[i] > passage.starts[i]), target)
-    edits: list[tuple[int, int, tuple[int, ...]]] = [
-        (int(passage.starts[target]), int(passage.ends[target]), (special.ent, special.r2))
-    ]
-    for i in same:
-        start, end = int(passage.starts[i]), int(passage.ends[i])
-        if end > start and all(end <= a or start >= b for a, b, _ in edits):  # what lies in a hidden mention is hidden with it
-            edits.append((start, end, (special.ent,)))
-    return _edited(passage.tokens, edits, passage.starts[topics], passage.ends[topics], special)
+
+    def __init__(self, passages: JoinedPassages, target: np.ndarray, special: SpecialIds):
+        """Hides mention `target[k]` of passage k."""
+        _, starts, ends, entities, sizes = passages
+        self._passages, self._special = passages, special
+        self._begin, self._mentions = passages.begins.T
+        owner, _ = ragged(sizes[:, 1])
+        at, asked = self._mentions + target, (self._mentions + target)[owner]
+        same, visible = entities == entities[asked], ends > starts
+        # Where a longer name of the entity holds the target, the rest of it would tell: the outermost comes first.
+        overlaps = np.maximum(starts, starts[asked]) < np.minimum(ends, ends[asked])
+        holds_empty = (starts <= starts[asked]) & (starts[asked] == ends[asked]) & (starts[asked] < ends)
+        held = np.flatnonzero(same & visible & (overlaps | holds_empty))
+        rows, first = np.unique(owner[held], return_index=True)
+        at[rows] = held[first]
+        self._answer = at
+        # What lies in a hidden mention is hidden with it.
+        self._hidden = np.flatnonzero(_outermost(same & visible, starts, ends, owner))
+        border = np.zeros(len(passages.tokens) + 1, np.int64)
+        begin = self._begin[owner]
+        np.add.at(border, (begin + starts)[self._hidden], 1)
+        np.add.at(border, (begin + ends)[self._hidden], -1)
+        self._kept = np.cumsum(border)[:-1] == 0
+        self._kept_before = np.concatenate([[0], np.cumsum(self._kept)])
+        kept_of = self._kept_before[begin + ends] - self._kept_before[begin + starts]
+        self._may_be_topic = _outermost(~same & visible & (kept_of == ends - starts), starts, ends, owner)
+        self._owner = owner
+        marks = np.bincount(owner[self._hidden], minlength=len(sizes)) + 1 + (starts[at] == ends[at])
+        kept = self._kept_before[self._begin + sizes[:, 0]] - self._kept_before[self._begin]
+        self.base = kept + marks + 2
+
+    def topics(self) -> tuple[np.ndarray, np.ndarray]:
+        """The mentions that may be topics: the passage of each, rising, and its index there.
+
+        They are of other entities and apart from all that is hidden; of nested ones the outermost.
+        """
+        chosen = np.flatnonzero(self._may_be_topic)
+        owner = self._owner[chosen]
+        return owner, chosen - self._mentions[owner]
+
+    def mark(self, topics: np.ndarray) -> MarkedCloze:
+        """Marks topics, [n, T] indices of mentions among `topics()`, -1 in unused slots."""
+        tokens, starts, ends, _, sizes = self._passages
+        special, used = self._special, topics >= 0
+        row, slot = np.nonzero(used)
+        topic = self._mentions[row] + topics[row, slot]
+        # Before each token, and after the last, is a gap; [R1] of a topic that ends there comes before what hides a mention.
+        gaps = self._begin + np.arange(len(sizes))
+        gap_of = lambda rows, place: gaps[rows] + place
+        follows = np.zeros(len(tokens) + len(sizes), np.int64)
+        follows[gap_of(row, ends[topic])] = 1
+        inserted = follows.copy()
+        answer_gap = gap_of(np.arange(len(sizes)), starts[self._answer])
+        others = self._hidden[self._answer[self._owner[self._hidden]] != self._hidden]
+        other_gap = gap_of(self._owner[others], starts[others])
+        inserted[other_gap] += 1
+        inserted[answer_gap] += 2
+        before = np.concatenate([[0], np.cumsum(inserted)])
+        column = lambda rows, place: (
+            1
+            + self._kept_before[self._begin[rows] + place]
+            - self._kept_before[self._begin[rows]]
+            + before[gap_of(rows, place)]
+            - before[gaps[rows]]
+        )
+        lengths = self.base + used.sum(axis=1)
+        out = np.full((len(sizes), int(lengths.max(initial=2))), special.pad, np.int32)
+        of_token, place = ragged(sizes[:, 0])
+        of_token, place = of_token[self._kept], place[self._kept]
+        out[of_token, column(of_token, place) + inserted[gap_of(of_token, place)]] = tokens[self._kept]
+        out[:, 0] = special.cls
+        out[np.arange(len(sizes)), lengths - 1] = special.sep
+        out[self._owner[others], column(self._owner[others], starts[others]) + follows[other_gap]] = special.ent
+        hidden = column(np.arange(len(sizes)), starts[self._answer]) + follows[answer_gap]
+        out[np.arange(len(sizes)), hidden], out[np.arange(len(sizes)), hidden + 1] = special.ent, special.r2
+        first, r1 = np.zeros((2, *topics.shape), np.int32)
+        r1[row, slot] = column(row, ends[topic])
+        out[row, r1[row, slot]] = special.r1
+        first[row, slot] = column(row, starts[topic]) + inserted[gap_of(row, starts[topic])]
+        return MarkedCloze(out, first, r1, (hidden + 1).astype(np.int32), lengths)
 
 
-def topics_beside(passage: TokenisedPassage, target: int) -> np.ndarray:
-    """Indices of the mentions that may be topics when a mention is hidden: of other entities, and apart from all that is hidden."""
-    hidden = np.flatnonzero(passage.entities == passage.entities[target])
-    whole = (passage.entities != passage.entities[target]) & (passage.ends > passage.starts)
-    free = [i for i in np.flatnonzero(whole) if not any(_overlap(passage, i, j) for j in hidden)]
-    # Of nested mentions the outermost, which comes first, is the topic.
-    apart: list[int] = []
-    for i in free:
-        if not any(_overlap(passage, i, j) for j in apart):
-            apart.append(int(i))
-    return np.array(apart, np.int64)
+def _outermost(chosen, starts, ends, owner):
+    """Which of the chosen mentions, disjoint or nested, the outer ones first, lie in no other chosen one of their passage."""
+    apart = owner * (int(ends.max(initial=0)) + 1)
+    reached = np.maximum.accumulate(np.where(chosen, ends, 0) + apart) if len(owner) else apart
+    return chosen & (starts + apart >= np.concatenate([[-1], reached[:-1]])[: len(owner)])
 
 
 def mark_open_question(tokenizer, text: str, mentions: Sequence[tuple[int, int]], special: SpecialIds) -> LMInput:
@@ -67,15 +136,6 @@ def mark_open_question(tokenizer, text: str, mentions: Sequence[tuple[int, int]]
     passage = markup.tokenise_passage(tokenizer, text, [(start, end, 0) for start, end in mentions])
     end = len(passage.tokens)
     return _edited(passage.tokens, [(end, end, (special.ent, special.r2))], passage.starts, passage.ends, special)
-
-
-def _overlap(passage, i, j):
-    return max(passage.starts[i], passage.starts[j]) < min(passage.ends[i], passage.ends[j]) or i == j
-
-
-def _holds_empty(passage, i, j):
-    """Whether mention j has no token and stands in or before the tokens of i."""
-    return passage.starts[i] <= passage.starts[j] == passage.ends[j] < passage.ends[i]
 
 
 def _edited(tokens, hidden, starts, ends, special):

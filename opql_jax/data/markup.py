@@ -34,6 +34,21 @@ class TokenisedPassage(NamedTuple):
     entities: np.ndarray  # [m]
 
 
+class JoinedPassages(NamedTuple):
+    """p passages end to end: tokens, and columns of mentions as of `TokenisedPassage`, whose positions are those in their passage."""
+
+    tokens: np.ndarray  # [n] int32
+    starts: np.ndarray  # [m] int32
+    ends: np.ndarray  # [m] int32
+    entities: np.ndarray  # [m] int32
+    sizes: np.ndarray  # [p, 2] int64, tokens and mentions of each
+
+    @property
+    def begins(self) -> np.ndarray:
+        """[p, 2] int64: where the tokens and the mentions of each passage begin."""
+        return np.cumsum(self.sizes, axis=0) - self.sizes
+
+
 class MarkedPair(NamedTuple):
     """One input of the relation encoder: an ordered pair of mentions in its context."""
 
@@ -192,13 +207,21 @@ def around_pair(passage: TokenisedPassage, most: int) -> TokenisedPassage:
 
 
 class MarkedPairs:
-    """Many pairs, each marked as `mark_pair` does, without context and many times faster.
+    """Many pairs, each marked as `mark_pair` does, and many times faster.
 
     Attributes:
         lengths: [n] int64, tokens of each marked pair.
     """
 
-    def __init__(self, passages: Sequence[TokenisedPassage], passage, i, j, special: SpecialIds, masked: bool = True):
+    def __init__(
+        self,
+        passages: JoinedPassages | Sequence[TokenisedPassage],
+        passage,
+        i,
+        j,
+        special: SpecialIds,
+        masked: bool = True,
+    ):
         """Finds the spans to be masked.
 
         Args:
@@ -209,8 +232,11 @@ class MarkedPairs:
             special: marker ids.
             masked: whether [ENT] takes the place of both names.
         """
-        tokens, starts, ends, sizes, offset, mentions = _joined(passages, passage)
-        i, j = mentions + i, mentions + j
+        self._passages = passages = passages if isinstance(passages, JoinedPassages) else join(passages)
+        tokens, starts, ends, _, sizes = passages
+        offset, mentions = passages.begins[passage].T
+        self._passage, self._mentions = passage, mentions
+        self._i, self._j = i, j = mentions + i, mentions + j
         # Among empty spans at one place the index decides, as in `mark_pair`.
         topic_first = (starts[i] < starts[j]) | ((starts[i] == starts[j]) & (i < j))
         first, second = np.where(topic_first, i, j), np.where(topic_first, j, i)
@@ -224,6 +250,7 @@ class MarkedPairs:
         # before the first marker, after it, and after the second.
         self._markers = np.stack([a + marks, a + 2 * marks + c - b])
         self._shifts = np.stack([offset - 1, b - a - marks, d - c - marks])
+        self._spans = a, b, c, d
 
     def batch(self, chosen, size: int, length: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """Some of the pairs as input of the encoder.
@@ -258,18 +285,88 @@ class MarkedPairs:
             tokens[row, places] = token
         return tokens, r1, r2
 
+    def context(self, chosen, size: int, most: int) -> tuple[np.ndarray, np.ndarray]:
+        """The context mentions of some of the pairs, as of `mark_pair`, at most so many each.
 
-def _joined(passages, passage):
-    """All passages end to end.
+        Args:
+            chosen: [m] indices of pairs.
+            size: rows of the result, at least m.
+            most: mentions of a row.
 
-    Returns:
-        tokens, starts, ends of mentions, [passages, 2] the numbers of tokens and mentions, and for each of the indices
-        `passage` [n] where the tokens and the mentions of its passage begin.
-    """
+        Returns:
+            Positions [size, most], 0 in unused slots, and entities [size, most], -1 there; int32.
+        """
+        passages = self._passages
+        positions, entities = np.zeros((size, most), np.int32), np.full((size, most), -1, np.int32)
+        if not most or not len(chosen):
+            return positions, entities
+        owner, place = ragged(passages.sizes[self._passage[chosen], 1])
+        pair = chosen[owner]
+        mention = self._mentions[pair] + place
+        a, b, c, d = (span[pair] for span in self._spans)
+        start, end, entity = passages.starts[mention], passages.ends[mention], passages.entities[mention]
+        other = (entity != passages.entities[self._i[pair]]) & (entity != passages.entities[self._j[pair]])
+        whole = ((end <= a) | (start >= b)) & ((end <= c) | (start >= d)) & (end > start)
+        kept = np.flatnonzero(other & whole)
+        # Of several with the same first token the first, which is the longest.
+        same = (owner[kept][1:] == owner[kept][:-1]) & (start[kept][1:] == start[kept][:-1])
+        kept = kept[np.concatenate([[True], ~same])] if len(kept) else kept
+        counts = np.bincount(owner[kept], minlength=len(chosen))
+        row, slot = ragged(np.minimum(counts, most))
+        spread = np.where(counts[row] > most, slot * counts[row] // most, slot)
+        one = kept[(np.cumsum(counts) - counts)[row] + spread]
+        marks = 2 if self._masked else 1
+        moved = np.where(start >= b, marks - (b - a), 0) + np.where(start >= d, marks - (d - c), 0)
+        positions[row, slot], entities[row, slot] = (1 + start + moved)[one], entity[one]
+        return positions, entities
+
+
+def join(passages: Sequence[TokenisedPassage]) -> JoinedPassages:
+    """Passages end to end."""
     none = np.empty(0, np.int32)
-    tokens, starts, ends = (np.concatenate([none, *(p[field] for p in passages)]) for field in range(3))
-    sizes = np.array([(len(p.tokens), len(p.entities)) for p in passages], np.int64).reshape(-1, 2)
-    return tokens, starts, ends, sizes, *(np.cumsum(sizes, axis=0) - sizes)[passage].T
+    columns = (np.concatenate([none, *(p[field] for p in passages)]) for field in range(4))
+    return JoinedPassages(*columns, np.array([(len(p.tokens), len(p.entities)) for p in passages], np.int64).reshape(-1, 2))
+
+
+def end_to_end(joined: Sequence[JoinedPassages]) -> JoinedPassages:
+    """Passages that were joined already."""
+    return joined[0] if len(joined) == 1 else JoinedPassages(*(np.concatenate(column) for column in zip(join([]), *joined)))
+
+
+def ragged(counts: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """For lists of so many items each, end to end: the list of each item, and its place in the list."""
+    owner = np.repeat(np.arange(len(counts)), counts)
+    return owner, np.arange(len(owner)) - np.repeat(np.cumsum(counts) - counts, counts)
+
+
+class MaskedMentions:
+    """Many passages with one mention hidden each, as `mask_mention` does, and many times faster.
+
+    Attributes:
+        lengths: [n] int64, tokens of each row.
+        entity: [n] int32, of the hidden mentions.
+    """
+
+    def __init__(self, passages: JoinedPassages, mention, special: SpecialIds):
+        """Hides mention `mention[k]` of passage k."""
+        begin, mentions = passages.begins.T
+        at = mentions + mention
+        self._start, hidden = passages.starts[at], passages.ends[at] - passages.starts[at]
+        self.lengths, self.entity = passages.sizes[:, 0] - hidden + 3, passages.entities[at]
+        self._tokens, self._begin, self._skipped, self._special = passages.tokens, begin, hidden - 1, special
+
+    def batch(self, chosen, size: int, length: int) -> tuple[np.ndarray, np.ndarray]:
+        """Some of the rows: tokens [size, length] and the positions of [ENT] [size], int32; see `MarkedPairs.batch`."""
+        special, row, at = self._special, np.arange(len(chosen)), np.arange(length)
+        position, last = self._start[chosen, None] + 1, self.lengths[chosen, None] - 1
+        source = at - 1 + self._begin[chosen, None] + (at > position) * self._skipped[chosen, None]
+        tokens = np.full((size, length), special.pad, np.int32)
+        tokens[: len(chosen)] = np.where(at < last, self._tokens.take(source, mode='clip'), special.pad)
+        for places, token in [(0, special.cls), (position[:, 0], special.ent), (last[:, 0], special.sep)]:
+            tokens[row, places] = token
+        positions = np.zeros(size, np.int32)
+        positions[: len(chosen)] = position[:, 0]
+        return tokens, positions
 
 
 def mask_mention(passage: TokenisedPassage, i: int, special: SpecialIds) -> MaskedMention:

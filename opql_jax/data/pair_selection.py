@@ -3,11 +3,23 @@
 A pair is one int64 key for both of its directions, `low * num_entities + high`.
 """
 
+import hashlib
+import logging
+import pathlib
+import time
+
 import numpy as np
 
+from opql_jax.core import files
 from opql_jax.core.errors import InputError
+from opql_jax.core.manifest import cache_folder
 from opql_jax.corpus.pairs import mutual_information
 from opql_jax.data.prepared import PAIR_KINDS, Prepared
+
+_log = logging.getLogger(__name__)
+
+# Seconds of choosing after which what was chosen is kept for the next start.
+_WORTH_KEEPING = 10.0
 
 
 def select_pair_rows(
@@ -23,6 +35,8 @@ def select_pair_rows(
             None. The paper (§2.5) has 800,000 with a `min_count` of 5.
         first_passage: passages before this one are ignored.
 
+    What took long to choose is kept in this machine's cache (`manifest.cache_folder`) and found there by the hash of the text and the settings.
+
     Returns:
         Rows of pairs.parquet [n] int64, rising.
 
@@ -31,6 +45,10 @@ def select_pair_rows(
     """
     if min_count < 1 or (max_pairs is not None and max_pairs < 1):
         raise InputError(f'min_count={min_count} and max_pairs={max_pairs} must be at least 1')
+    kept = _kept_at(prepared, pairs, min_count, max_pairs, first_passage)
+    if (rows := _read(kept, prepared.manifest.counts.pair_rows)) is not None:
+        return rows
+    started = time.monotonic()
     columns, rows = prepared.pairs, prepared.pair_rows(pairs)
     rows = rows[columns['passage'][rows] >= first_passage]
     if len(rows) and (min_count > 1 or max_pairs is not None):
@@ -42,7 +60,30 @@ def select_pair_rows(
             raise InputError(f'{prepared.directory} holds no {pairs} pairs that {min_count} passages or more mention')
     if not len(rows):
         raise InputError(f'{prepared.directory} holds no {pairs} pairs: {PAIR_KINDS[pairs]}')
+    if time.monotonic() - started > _WORTH_KEEPING:
+        with files.atomic_path(kept) as partial, partial.open('wb') as file:
+            np.save(file, rows, allow_pickle=False)
     return rows
+
+
+def _kept_at(prepared: Prepared, *settings) -> pathlib.Path:
+    key = hashlib.sha256(repr((prepared.hash(), *settings)).encode()).hexdigest()
+    return cache_folder() / f'pair-rows-{key[:32]}.npy'
+
+
+def _read(file: pathlib.Path, count: int) -> np.ndarray | None:
+    """Rows of a table of `count` that were kept; None if none were, or the file is damaged."""
+    if not file.exists():
+        return None
+    try:
+        rows = np.load(file, allow_pickle=False)
+        good = rows.dtype == np.int64 and rows.ndim == 1 and len(rows) and 0 <= rows[0] and rows[-1] < count
+        if good and (np.diff(rows) > 0).all():
+            return rows
+    except (ValueError, EOFError) as error:
+        _log.warning('%s cannot be read (%s)', file, error)
+    _log.warning('%s is damaged: the pairs are chosen again', file)
+    return None
 
 
 def pair_keys(topic: np.ndarray, target: np.ndarray, num_entities: int) -> np.ndarray:

@@ -15,7 +15,7 @@ from tokenizers import Tokenizer
 
 from opql_jax.core import files
 from opql_jax.core.errors import InputError
-from opql_jax.data.markup import TokenisedPassage, tokenise_passages
+from opql_jax.data.markup import JoinedPassages, TokenisedPassage, ragged, tokenise_passages
 
 FILE_NAME = 'passages.array_record'
 RECORDS = pa.schema([('record', pa.binary())])
@@ -46,6 +46,25 @@ def decode_passage(record: bytes) -> TokenisedPassage:
     if n < 0 or m < 0 or len(values) != 2 + n + 3 * m:
         raise RecordsError(f'a record says {n} tokens and {m} mentions but holds {len(values) - 2} numbers')
     return TokenisedPassage(values[2 : 2 + n], *values[2 + n :].reshape(3, m))
+
+
+def decode_joined(records: list[bytes]) -> JoinedPassages:
+    """`decode_passage` of many records, end to end."""
+    lengths = np.array([len(record) for record in records], np.int64)
+    if (lengths % 4).any() or (lengths < 8).any():
+        raise RecordsError(f'a record of {lengths[(lengths % 4 > 0) | (lengths < 8)][0]} bytes is not a passage')
+    values, lengths = np.frombuffer(b''.join(records), '<i4'), lengths // 4
+    begin = np.cumsum(lengths) - lengths
+    sizes = np.stack([values[begin], values[begin + 1]], axis=1).astype(np.int64)
+    wrong = (sizes < 0).any(axis=1) | (lengths != 2 + sizes[:, 0] + 3 * sizes[:, 1])
+    if wrong.any():
+        (n, m), found = sizes[wrong][0], lengths[wrong][0] - 2
+        raise RecordsError(f'a record says {n} tokens and {m} mentions but holds {found} numbers')
+    record, token = ragged(sizes[:, 0])
+    tokens = values[begin[record] + 2 + token]
+    record, mention = ragged(sizes[:, 1])
+    first = begin[record] + 2 + sizes[record, 0] + mention
+    return JoinedPassages(tokens, *(values[first + field * sizes[record, 1]] for field in range(3)), sizes)
 
 
 def tokenise_batch(batch: pa.RecordBatch, tokenizer: Tokenizer) -> pa.RecordBatch:
@@ -98,6 +117,9 @@ class PassageRecords:
         self._reader = reader
         self._count = reader.num_records()
 
+    def __reduce__(self):
+        return PassageRecords, (self.path,)  # another process opens the file itself
+
     def __len__(self) -> int:
         return self._count
 
@@ -122,13 +144,18 @@ class PassageRecords:
             IndexError: for an id outside the file.
             RecordsError: if a record is damaged.
         """
+        return self._decoded(ids, lambda records: [decode_passage(record) for record in records])
+
+    def read_joined(self, ids: Iterable[int]) -> JoinedPassages:
+        """`read` of many passages, end to end."""
+        return self._decoded(ids, decode_joined)
+
+    def _decoded(self, ids: Iterable[int], decode):
         ids = [int(i) for i in ids]
-        if not ids:
-            return []
-        if min(ids) < 0 or max(ids) >= len(self):
+        if ids and (min(ids) < 0 or max(ids) >= len(self)):
             raise IndexError(f'{self.path} has passages 0..{len(self) - 1}, not {min(ids) if min(ids) < 0 else max(ids)}')
         try:
-            return [decode_passage(record) for record in self._reader.read(ids)]
+            return decode(self._reader.read(ids) if ids else [])
         except (RuntimeError, RecordsError) as e:
             raise RecordsError(
                 f'{self.path}: damaged passage records ({e}); delete the prepared directory and run prepare again'

@@ -1,30 +1,39 @@
-"""Batches of a source in step order, made ahead of time by Grain's threads."""
+"""Batches of a source in step order, made ahead of time by Grain's threads, or in processes."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 
 import grain
-import jax
-import numpy as np
 
+from opql_jax.core import processes
+from opql_jax.core.errors import InputError
 from opql_jax.data.sources.base import Source
 
-# Threads that make batches, and batches made ahead of time. NumPy and the record reader release the GIL in part.
-_THREADS, _PREFETCH = 2, 4
 
-
-def batches(shards: Sequence[Source], start: int, stop: int) -> Iterator:
+def batches(
+    source: Source, start: int, stop: int, *, threads: int = 2, prefetch: int = 4, worker_processes: int = 0
+) -> Iterator:
     """Yields the batches of the steps start, start + 1, ... stop - 1.
 
     A batch is a function of its step, so starting at step n yields exactly what a run from step 0 sees from n on.
 
     Args:
-        shards: shards of one source, whose batches are concatenated, array by array.
+        source: makes them.
         start, stop: the first step, and the one after the last.
+        threads: that make batches. NumPy and the record reader release the GIL in part, so that more than two gain little.
+        prefetch: batches made ahead of time.
+        worker_processes: that make batches in place of threads, each with the source in its own memory; 0 for none.
 
     Raises:
+        InputError: a number cannot be.
         Whatever a source raises, at the step concerned.
     """
-    options = grain.ReadOptions(num_threads=_THREADS, prefetch_buffer_size=_PREFETCH)
-    by_shard = [iter(grain.MapDataset.range(start, stop).map(shard.__getitem__).to_iter_dataset(options)) for shard in shards]
-    join = lambda *arrays: np.concatenate(arrays)
-    return by_shard[0] if len(shards) == 1 else (jax.tree.map(join, *of_step) for of_step in zip(*by_shard))
+    if min(threads, prefetch) < 1 or worker_processes < 0 or worker_processes == 1:
+        raise InputError(
+            f'input_threads={threads}, input_prefetch={prefetch}, input_processes={worker_processes}: give at least 1 of the first two, and'
+            ' 0 or at least 2 processes'
+        )
+    if worker_processes:
+        ahead = -(-prefetch // worker_processes)
+        return processes.map_ordered(source.__getitem__, range(start, stop), worker_processes, ahead)
+    options = grain.ReadOptions(num_threads=threads, prefetch_buffer_size=prefetch)
+    return iter(grain.MapDataset.range(start, stop).map(source.__getitem__).to_iter_dataset(options))

@@ -31,6 +31,7 @@ class TextBucket(NamedTuple):
     absent: np.ndarray  # [n, T] bool, topics for which the memory has no entry that states an answer
     label: np.ndarray  # [n], the entity to predict; -1 in unused rows
     answers: np.ndarray  # [n, A], all right entities; -1 in unused slots
+    left_out: np.ndarray  # [n], topics of the passage for which the row has no room
 
 
 class TextRow(NamedTuple):
@@ -44,6 +45,7 @@ class TextRow(NamedTuple):
     absent: Sequence[bool] | bool = False
     passage: int = -1
     exclude: Sequence[int] = ()
+    left_out: int = 0
 
 
 class TextSizes(NamedTuple):
@@ -87,6 +89,7 @@ def pack_texts(
             absent=per_topic([row.absent for row in members], fill=False, dtype=bool),
             label=batching.pad_rows([row.label for row in members], n, fill=-1),
             answers=batching.pad_rows([row.answers[:answers] for row in members], n, (answers,), -1),
+            left_out=batching.pad_rows([row.left_out for row in members], n),
         )
 
     return tuple(pack(*bucket) for bucket in packer.buckets())

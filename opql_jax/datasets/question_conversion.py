@@ -15,6 +15,20 @@ from opql_jax.datasets.question_records import Coverage, with_topics
 FORMATS = {'webqsp': webqsp.read, 'webqsp_lines': webqsp.read_lines, 'complexwebq': complexwebquestions.read}
 
 
+def format_of(path: str | os.PathLike) -> str | None:
+    """The format that a file begins like; None for none that is known."""
+    with open(path, encoding='utf-8', errors='replace') as file:
+        start = file.read(4096).lstrip('\ufeff \n\r\t')
+    if start.startswith('['):
+        return 'complexwebq' if '"composition_answer"' in start or '"compositionality_type"' in start else None
+    if not start.startswith('{'):
+        line = start.partition('\n')[0]
+        return 'metaqa' if '\t' in line and '[' in line else None
+    if '"Questions"' in start:
+        return 'webqsp'
+    return 'webqsp_lines' if '"qId"' in start.partition('\n')[0] else None
+
+
 def convert(
     *,
     format: str,
@@ -40,12 +54,14 @@ def convert(
     Raises:
         InputError: a file cannot be read, no question of it names a topic, or another process writes into the folder of the output.
     """
+    if format not in (*FORMATS, 'metaqa'):
+        raise InputError(f'format={format!r}: expected one of {", ".join([*FORMATS, "metaqa"])}')
+    if (other := format_of(path)) not in (None, format):
+        raise InputError(f'{path}: the file is of the format {other!r}, not {format!r}: give FORMAT={other}')
     if format == 'metaqa':
         read = metaqa.read_records(path, vocab, hops)
-    elif format in FORMATS:
-        read = FORMATS[format](path, EntityResolver(vocab, mid_to_qid, qid_labels))
     else:
-        raise InputError(f'format={format!r}: expected one of {", ".join([*FORMATS, "metaqa"])}')
+        read = FORMATS[format](path, EntityResolver(vocab, mid_to_qid, qid_labels))
     records, coverage = with_topics(read, vocab)
     if not records:
         raise InputError(f'{path}: no topic is named in any of {coverage.questions} questions; give mid_to_qid and qid_labels')

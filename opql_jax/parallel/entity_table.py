@@ -62,12 +62,6 @@ def place(table, layout: Layout):
     return distributed.put(table, NamedSharding(layout.mesh, ROWS))
 
 
-def without_padding(table, layout: Layout):
-    """The rows [num_entities, d_e] of a placed table: in main memory, unless it has no padding and lies in this process."""
-    table = distributed.gather(table, layout.mesh)
-    return table if table.shape[0] == layout.num_entities else np.asarray(table)[: layout.num_entities]
-
-
 def lookup(table, ids, layout: Layout):
     """E[ids], each row from the device that owns it, with gradient to E.
 

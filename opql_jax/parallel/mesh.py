@@ -113,10 +113,11 @@ def replicate(tree, mesh: Mesh):
 
 
 def shard_batch(batch, mesh: Mesh):
-    """Splits the first dimension of every array of a batch; arrays that do not divide evenly are replicated.
+    """Splits the first dimension of every array of a batch, which every process has whole; arrays that do not divide evenly are replicated.
 
-    Replication changes the place of the work, never the result, so a batch of any size is accepted. Of several processes each
-    gives its share, and the batch is theirs one after the other, in the order in which the mesh has their devices.
+    Replication changes the place of the work, never the result. Training refuses such batches before it compiles.
     """
     whole, split, parts = NamedSharding(mesh, PartitionSpec()), NamedSharding(mesh, batch_spec(mesh)), batch_devices(mesh)
-    return jax.tree.map(lambda array: distributed.put_local_shards(np.asarray(array), whole, split, parts), batch)
+    divides = lambda array: array.ndim and array.shape[0] % parts == 0
+    place = lambda array: distributed.put(array, split if divides(array) else whole)
+    return jax.tree.map(lambda array: place(np.asarray(array)), batch)

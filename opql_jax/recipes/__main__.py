@@ -2,7 +2,8 @@
 
 list              the names of all recipes, with a line on each
 show NAME         the steps of a recipe with their inputs, outputs and state
-run NAME...       runs what is not done, of recipes or of all of a group; `--dry-run` (or `--show-gin`) prints the commands
+run NAME...       runs what is not done, of recipes or of all of a group; `--dry-run` (or `--show-gin`) prints the commands and
+                  what they need, whether the data are there or not
 """
 
 import argparse
@@ -46,10 +47,13 @@ def run_recipes(arguments) -> None:
     """Runs recipes, one after the other."""
     chosen = [recipe for name in arguments.names for recipe in catalog.find_all(name)]
     plans = [(recipe, options_of(recipe, arguments)) for recipe in chosen]
-    built = [(recipe, options, catalog.build(recipe, options)) for recipe, options in plans]
+    build = catalog.build_without_data if arguments.dry_run else catalog.build
+    built = [(recipe, options, build(recipe, options)) for recipe, options in plans]
     for recipe, options, steps in built:
         run(steps, options, dry_run=arguments.dry_run)
-        if not arguments.dry_run:
+        if arguments.dry_run:
+            print(catalog.needs(recipe, options))
+        else:
             print(f'{recipe.name} is done: {options.out}/{steps[-1].output}')
 
 

@@ -85,6 +85,24 @@ def build(recipe: Recipe, options: Options) -> Sequence[Step | Function]:
         ) from error
 
 
+def build_without_data(recipe: Recipe, options: Options) -> Sequence[Step | Function]:
+    """The steps of a recipe, whether its data are there or not; InputError as of `build` if it reads them to tell its steps."""
+    fields = {field.name: getattr(options, field.name) for field in dataclasses.fields(Options)}
+    try:
+        return recipe.build(_Recorder(**fields))
+    except (InputError, OSError):
+        return build(recipe, options)
+
+
+def needs(recipe: Recipe, options: Options) -> str:
+    """What a recipe takes: its data, whether they are there and where one gets them, and machines."""
+    lines = []
+    for name in data_files_of(recipe):
+        there = 'there' if (options.data / name).exists() else f'missing; {data_set(name)}/ is {SOURCES[data_set(name)]}'
+        lines.append(f'# data {options.data / name}: {there}')
+    return '\n'.join([*lines, *filter(None, recipe.needs().split('\n'))])
+
+
 def data_files_of(recipe: Recipe) -> list[str]:
     """The files and folders that a recipe reads below the folder of the data sets, such as 'metaqa/kb.txt'."""
     options = _Recorder(pathlib.Path('out'), pathlib.Path('/nowhere'))

@@ -346,11 +346,13 @@ class Recipe:
         name: such as 'metaqa/opql'; the part before the slash is the group, whose recipes share a folder below runs/.
         summary: what it shows, in one line.
         build: gives the steps.
+        needs: what a dry run tells of the machines that it takes, '' where any will do.
     """
 
     name: str
     summary: str
     build: Callable[[Options], Sequence[Step | Function]]
+    needs: Callable[[], str] = str
 
     @property
     def group(self) -> str:

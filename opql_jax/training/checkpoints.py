@@ -1,7 +1,8 @@
-"""Orbax checkpoints: `{params, opt_state, meta}` per step, restorable on any number of devices.
+"""Orbax checkpoints: `{params, opt_state, meta, digests}` per step, restorable on any number of devices and processes.
 
-`meta` holds what a reader needs besides arrays: the data position (the next step), the model's shape, the hash of the
-memory it was trained over, the operative gin configuration, and the hashes of `params`, `opt_state` and itself.
+They are written in the background, each part of an array by a process that holds it. `meta` holds what a reader needs besides arrays:
+the data position (the next step), the model's shape, the hash of the memory it was trained over, the operative gin configuration,
+and the hash of itself. `digests` are those of the parts (`array_digests`).
 """
 
 import hashlib
@@ -18,7 +19,7 @@ from flax import traverse_util
 from opql_jax.core import distributed, files
 from opql_jax.core.arrays import most_bytes
 from opql_jax.core.errors import InputError
-from opql_jax.core.hashing import params_hash
+from opql_jax.training import array_digests
 
 # Where steps are moved that are about to be removed, lest a run that is killed leaves half of one.
 _REMOVED = 'removed'
@@ -31,7 +32,8 @@ class CheckpointError(InputError):
 class Checkpoints:
     """The checkpoints of one training run, in `<workdir>/checkpoints/<step>`.
 
-    A step's folder exists only while it is whole: it is written under another name, and moved away before it is removed.
+    A step's folder exists only while it is whole: it is written under another name, and moved away before it is removed. Until a step
+    is whole, the one before it stays.
     """
 
     def __init__(self, workdir, keep: int | None = 2, read_only: bool = False):
@@ -44,14 +46,16 @@ class Checkpoints:
             max_to_keep=None if read_only else keep,
             create=not read_only,
             read_only=read_only,
-            enable_async_checkpointing=False,
+            enable_async_checkpointing=not read_only,
             todelete_subdir=None if read_only else _REMOVED,  # not in a bucket, where nothing can be moved
         )
         handlers = {
             'params': ocp.StandardCheckpointHandler(),
             'opt_state': ocp.StandardCheckpointHandler(),
             'meta': ocp.JsonCheckpointHandler(),
+            'digests': array_digests.Handler(),
         }
+        self._saving: int | None = None  # the step that is written in the background
         try:
             self._manager = ocp.CheckpointManager(
                 self.directory, options=options, item_names=tuple(handlers), item_handlers=handlers
@@ -76,27 +80,53 @@ class Checkpoints:
         """The newest step that was saved whole, or None."""
         return self._manager.latest_step()
 
-    def save(self, step: int, params, opt_state, meta: dict) -> None:
-        """Writes the state after `step` updates, with hashes of its parts in the meta data; returns once it is on disk.
+    def save(self, step: int, params, opt_state, meta: dict, shapes=None) -> None:
+        """Starts to write the state after `step` updates; all processes call it.
+
+        Returns once the step before is on disk and the arrays are copied to main memory, so that they may change.
+
+        Args:
+            step: updates that were made.
+            params, opt_state: trees of arrays, as they lie on the devices.
+            meta: JSON values.
+            shapes: (params, opt_state) of `jax.ShapeDtypeStruct`, without the rows that padding adds on these devices; as they are if None.
 
         Raises:
-            CheckpointError: it cannot be written, such as on a full disk.
+            CheckpointError: it, or the step before, cannot be written, such as on a full disk.
         """
-        meta = {**meta, 'params_hash': params_hash(params), 'opt_state_hash': params_hash(opt_state)}
-        meta['meta_hash'] = _meta_hash(meta)
+        self.wait()
+        arrays = {'params': params, 'opt_state': opt_state}
+        parts = array_digests.parts_of(arrays, arrays if shapes is None else dict(zip(arrays, shapes)))
         items = ocp.args.Composite(
-            params=ocp.args.StandardSave(params), opt_state=ocp.args.StandardSave(opt_state), meta=ocp.args.JsonSave(meta)
+            params=ocp.args.StandardSave(params),
+            opt_state=ocp.args.StandardSave(opt_state),
+            meta=ocp.args.JsonSave({**meta, 'meta_hash': _meta_hash(meta)}),
+            digests=array_digests.SaveDigests(parts),
         )
+        self._saving = step
         try:
             self._manager.save(step, args=items)
+        except Exception as error:
+            raise self._not_written(error) from error
+
+    def wait(self) -> None:
+        """Returns once what was saved is on disk; raises CheckpointError if it cannot be written."""
+        try:
             self._manager.wait_until_finished()
-        except Exception as error:  # Orbax raises errors of any type, some of them pages long
-            reason = ': '.join(str(error).split('\n')[0].split(': ')[-2:])
-            raise CheckpointError(
-                f'checkpoint {self.directory / str(step)} cannot be written ({type(error).__name__}: {reason}). Those before it are as'
-                ' they were: make room or mend the folder, and run the same command again.'
-            ) from error
-        self._remove_moved()
+        except Exception as error:
+            raise self._not_written(error) from error
+        if self._saving is not None:
+            self._saving = None
+            self._remove_moved()
+
+    def _not_written(self, error: Exception) -> CheckpointError:
+        """What to say of a failure of Orbax, which raises errors of any type, some of them pages long."""
+        reason = ': '.join(str(error).split('\n')[0].split(': ')[-2:])
+        step, self._saving = self._saving, None
+        return CheckpointError(
+            f'checkpoint {self.directory / str(step)} cannot be written ({type(error).__name__}: {reason}). Those before it are as'
+            ' they were: make room or mend the folder, and run the same command again.'
+        )
 
     def _require_step(self, step: int | None) -> int:
         step = self.latest_step() if step is None else step
@@ -108,7 +138,7 @@ class Checkpoints:
 
     def _restore(self, step: int, **items):
         try:
-            return self._manager.restore(step, args=ocp.args.Composite(**items))
+            return dict(self._manager.restore(step, args=ocp.args.Composite(**items)).items())
         except Exception as error:
             raise self._unreadable(step, error) from error
 
@@ -126,18 +156,20 @@ class Checkpoints:
         )
 
     def meta(self, step: int | None = None) -> dict:
-        """The meta data of a step (the newest if None)."""
+        """The meta data of a step (the newest if None), with `params_hash` and `opt_state_hash`, which identify its arrays."""
         step = self._require_step(step)
-        return self._checked(step, self._restore(step, meta=ocp.args.JsonRestore()))
+        return self._checked(step, self._restore(step, meta=ocp.args.JsonRestore(), digests=array_digests.RestoreDigests()))
 
-    def params(self, step: int | None = None, sharding=None):
-        """The parameters of a step, in the shapes they were saved with, placed by `sharding`."""
+    def params(self, step: int | None = None):
+        """The parameters of a step, on a device of this process."""
         step = self._require_step(step)
-        sharding = sharding or jax.sharding.SingleDeviceSharding(jax.local_devices()[0])
+        sharding = jax.sharding.SingleDeviceSharding(jax.local_devices()[0])
         saved = self._saved_shapes(step)
         self._check_size(step, saved)
         target = jax.tree.map(lambda leaf: jax.ShapeDtypeStruct(leaf.shape, leaf.dtype, sharding=sharding), saved)
-        out = self._restore(step, params=ocp.args.StandardRestore(target), meta=ocp.args.JsonRestore())
+        out = self._restore(
+            step, params=ocp.args.StandardRestore(target), meta=ocp.args.JsonRestore(), digests=array_digests.RestoreDigests()
+        )
         self._checked(step, out)
         return out['params']
 
@@ -148,7 +180,8 @@ class Checkpoints:
             CheckpointError: none is there, or its parameters have other names or shapes; names the first that differ.
         """
         step = self._require_step(step)
-        check_shapes(params, self._saved_shapes(step), f'checkpoint {self.directory / str(step)}')
+        shapes = array_digests.shapes_of(self._saved_shapes(step), self._digests(step).get('params', {}))
+        check_shapes(params, shapes, f'checkpoint {self.directory / str(step)}')
         # Of shapes alone Orbax would make arrays on the devices that wrote them, which may be others, of other processes.
         plain = lambda tree: jax.tree.map(lambda leaf: np.zeros(leaf.shape, leaf.dtype), tree)
         out = self._restore(
@@ -156,17 +189,26 @@ class Checkpoints:
             params=ocp.args.StandardRestore(plain(params)),
             opt_state=ocp.args.StandardRestore(plain(opt_state)),
             meta=ocp.args.JsonRestore(),
+            digests=array_digests.RestoreDigests(),
         )
-        return out['params'], out['opt_state'], self._checked(step, out)
+        meta = self._checked(step, out)
+        return out['params'], out['opt_state'], meta
 
-    def _checked(self, step: int, restored) -> dict:
-        """The meta data, once it and what else was restored agree with the hashes in it: Orbax keeps no checksums."""
-        meta = dict(restored['meta'] or {})
+    def _digests(self, step: int) -> array_digests.Digests:
+        return self._restore(step, digests=array_digests.RestoreDigests())['digests']
+
+    def _checked(self, step: int, restored: dict) -> dict:
+        """The meta data, once it and what else was restored agree with the digests: Orbax keeps no checksums. Cuts off padding."""
+        meta, digests = dict(restored['meta'] or {}), restored['digests']
         if meta.pop('meta_hash', None) != _meta_hash(meta):
             raise self._unreadable(step, ValueError('its meta data are not those that were written'))
         for item in ('params', 'opt_state'):
-            if item in restored and params_hash(restored[item]) != meta.get(f'{item}_hash'):
-                raise self._unreadable(step, ValueError(f'its {item} are not those that were written'))
+            arrays = digests.get(item, {})
+            if item in restored:
+                restored[item] = array_digests.without_padding(restored[item], arrays)
+                if array_digests.differs(restored[item], arrays):
+                    raise self._unreadable(step, ValueError(f'its {item} are not those that were written'))
+            meta[f'{item}_hash'] = array_digests.identity(arrays)
         for name, array in traverse_util.flatten_dict(restored.get('params') or {}, sep='/').items():
             if not np.isfinite(array).all():
                 raise CheckpointError(
@@ -200,13 +242,21 @@ class Checkpoints:
             raise self._unreadable(step, ValueError(f'it names parameters of {size} bytes, and has files of {length}'))
 
     def close(self) -> None:
-        self._manager.close()
+        """Waits for what was saved, see `wait`."""
+        try:
+            self.wait()
+        finally:
+            self._manager.close()
 
     def __enter__(self):
         return self
 
-    def __exit__(self, *_):
-        self.close()
+    def __exit__(self, kind, *_):
+        try:
+            self.close()
+        except CheckpointError:
+            if kind is None:  # else what ended the run says more
+                raise
 
 
 def _meta_hash(meta: dict) -> str:

@@ -23,7 +23,6 @@ def describe_run(
     prepared: Prepared,
     seed: int,
     origin: dict | None,
-    data_shards: int = 1,
     bert_folder: str | None = None,
     fresh_w_r: bool = False,
 ) -> dict:
@@ -34,12 +33,10 @@ def describe_run(
         prepared: the prepared folder.
         seed: of the run.
         origin: the meta data of the checkpoint it starts from, see `read_meta`.
-        data_shards: parts that the data are distributed over.
         bert_folder, fresh_w_r: what the encoder starts from in place of a checkpoint, see `state.starting_params`.
     """
     origin = origin or {'params_hash': None, 'lineage': {}}
     lineage = {**task.lineage, 'seed': seed, 'prepared_hash': prepared.hash(), 'init_hash': origin['params_hash']}
-    lineage['data_shards'] = data_shards
     lineage['bert_hash'] = state.weights_hash(bert_folder) if bert_folder else None
     if fresh_w_r:  # not stated otherwise, so that runs of before it can be resumed
         lineage['fresh_w_r'] = True

@@ -37,9 +37,9 @@ class Progress:
     Each report covers the steps since the last one, its window; between reports that are long in coming, lines in the log alone say how
     far the run is. Beside the means of the metrics a report has:
 
-        steps_per_second, sequences_per_second: a sequence is a row of tokens; all processes together.
+        steps_per_second, sequences_per_second: a sequence is a row of tokens.
         step_seconds, data_seconds, checkpoint_seconds: the time of a step; in which it waited for a batch, while devices may have
-            been at work on earlier ones; and in which the state was written and scored, before the window's first step.
+            been at work on earlier ones; and in which it waited for the state to be saved and scored, before the window's first step.
         tflops_per_device: 1e12 FLOP/s of the encoder alone, counted by `flops.encoder_flops`, forward and backward, with padding, as if
             every layer was trained and the last one was computed at the two markers and one mention: too much where layers are
             frozen, too little where more is read, as by language models.
@@ -74,6 +74,7 @@ class Progress:
         self._since, self._time = start, time.monotonic()
         self._said = self._time  # when the log last had a line
         self._seconds, self._sequences, self._flops = {'data': 0.0, 'checkpoint': 0.0}, 0, 0.0
+        self._began, self._saving = self._time, 0.0  # seconds lost to checkpoints since
 
     def __enter__(self):
         return self
@@ -100,16 +101,17 @@ class Progress:
         start = time.monotonic()
         yield
         self._seconds[part] += time.monotonic() - start
+        if part == 'checkpoint':
+            self._saving += time.monotonic() - start
 
     def start_step(self, step: int, batch) -> None:
-        """Before step `step` (from 0) on a batch of this process; logs how far the run is if that was long ago."""
+        """Before step `step` (from 0) on a batch of the whole job; logs how far the run is if that was long ago."""
         if self._metrics and time.monotonic() - self._said >= SILENCE:
             metrics = {name: float(value) for name, value in jax.device_get(self._metrics[-1][1]).items()}
             self._say(step, (step - self._since) / (time.monotonic() - self._time - self._seconds['checkpoint']), metrics)
         shapes = [np.shape(array) for name, array in named_leaves(batch).items() if name.endswith('tokens')]
-        self._sequences += distributed.process_count() * sum(n for n, _ in shapes)
-        counted = sum(flops.encoder_flops(self._encoder, shape) for shape in shapes)
-        self._flops += flops.TRAINING_OVER_FORWARD * distributed.process_count() * counted
+        self._sequences += sum(n for n, _ in shapes)
+        self._flops += flops.TRAINING_OVER_FORWARD * sum(flops.encoder_flops(self._encoder, shape) for shape in shapes)
         if self._traced and step + 1 == self._traced[0]:
             jax.block_until_ready([metrics for _, metrics in self._metrics])  # or the trace begins with earlier steps
             folder = self._trace = tempfile.TemporaryDirectory()
@@ -151,6 +153,8 @@ class Progress:
     def _say(self, done: int, rate: float, metrics: Mapping[str, float]) -> None:
         """Logs how far the run has come, in steps per second since the last report."""
         shown = '  '.join(f'{name} {value:.4g}' for name, value in metrics.items())
+        if self._saving:
+            shown += f'  checkpoints {self._saving / (time.monotonic() - self._began):.2%} of the time'
         _log.info('step %d/%d  %.2f steps/s  ETA %ds  %s', done, self._num_steps, rate, (self._num_steps - done) / rate, shown)
         self._said = time.monotonic()
 

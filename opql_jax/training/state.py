@@ -195,14 +195,3 @@ def place(tree, layout: entity_table.Layout, trainable):
         return distributed.put(x, NamedSharding(layout.mesh, split))
 
     return jax.tree.map_with_path(put, tree)
-
-
-def without_padding(tree, layout: entity_table.Layout):
-    """Placed arrays as checkpoints hold them, which do not depend on how many devices trained: whole, and without rows of padding.
-
-    What is split over several processes comes into main memory. In one process, all but a padded entity table stays on its devices.
-    """
-    cut = lambda path, x: (
-        entity_table.without_padding(x, layout) if _is_entity_table(path) else distributed.gather(x, layout.mesh)
-    )
-    return jax.tree.map_with_path(cut, tree)

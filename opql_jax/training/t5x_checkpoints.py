@@ -30,7 +30,7 @@ class T5xRun(Header, kw_only=True, forbid_unknown_fields=True):
     """What `opql_run.json` states.
 
     Attributes:
-        lineage: of the run, see `lineage.describe_run`.
+        lineage: of the run, see `lineage.describe_run`, and its `batch_size`: elements that t5x joins to the batch of a step.
         text, memory: the parts of the knowledge base that it reads.
     """
 
@@ -60,7 +60,7 @@ def state_run(model_dir, encoder: RelationEncoder, prepared: Prepared, pair_enco
         raise InputError(f'MODEL_DIR={model_dir}: give an absolute path, as checkpoints of t5x need one')
     if (folder / FORMAT.file).exists():
         before, now = read_manifest(folder, FORMAT).lineage, run['lineage']
-        lineage_lib.check_same_run(before, now if training else {**now, 'data_shards': before['data_shards']}, model_dir)
+        lineage_lib.check_same_run(before, now if training else {**now, 'batch_size': before['batch_size']}, model_dir)
     elif not training:
         raise InputError(f'{folder / FORMAT.file}: no such file: give the MODEL_DIR of a run of t5x.train over gin/t5x')
     elif _checkpoints(folder):

@@ -36,7 +36,7 @@ _log = logging.getLogger(__name__)
 
 # Steps after which the keys of a memory follow the entity table that is trained.
 REFRESH_EVERY = 5
-# Arrays that a warning names.
+# Parts of a batch that an error names.
 _NAMED = 5
 
 
@@ -49,7 +49,7 @@ class TrainConfig:
         text: the prepared text.
         model: the part that is trained; receives checkpoints/, TensorBoard scalars, model.json, tokenizer.json.
         num_steps: updates in all.
-        learning_rate, warmup_steps, weight_decay, clip_norm: see `make_optimizer`.
+        learning_rate, warmup_steps, weight_decay, clip_norm, moment_dtype: see `make_optimizer`.
         init_from: the model whose parameters training starts from.
         bert_folder: what the encoder starts from: the folder of a Hugging Face BERT or of a released encoder, or 'minilm' or 'default'
             (see `state.starting_params`).
@@ -58,13 +58,14 @@ class TrainConfig:
         fresh_w_r: leaves out the W_r of the released encoder that training starts from, so that relations may have another size, up to the
             whole states of both mentions, `relation_dim` = 2 `hidden_size`. The fresh one is as beside a BERT (see `state.starting_params`).
         seed: of batches, dropout and fresh parameters.
-        log_every, checkpoint_every: steps.
+        log_every: steps.
+        checkpoint_every, checkpoint_minutes: steps, and time, from one checkpoint to the next, whichever is over first; None for no such
+            limit. Time is looked at with each report. Checkpoints are written in the background.
         keep_checkpoints: how many of the newest stay; all if None.
+        input_threads, input_prefetch, input_processes: that make batches, and how many are made ahead, see `pipeline.batches`.
         data_devices: devices along the mesh's data axis, of each slice if there are several; all if None.
         slices: groups of devices that exchange fast among themselves and slowly with others, such as the hosts of a cluster. Each
             holds E and the memory whole. Those that the devices name if None: TPU slices; of GPUs, those of a host.
-        data_shards: parts that the data are distributed over, each with batches of the size that the objective says, which the
-            processes share; one per process if None. A run can go on with another number of processes, not of shards.
         profile_steps: (first, last) step, counted from 1, of which `jax.profiler` writes a trace to <model>/profile.
         wandb_project: of Weights & Biases, whose package has to be installed.
     """
@@ -77,17 +78,21 @@ class TrainConfig:
     warmup_steps: int = 100
     weight_decay: float = 0.01
     clip_norm: float = 1.0
+    moment_dtype: str = 'float32'
     init_from: str | None = None
     bert_folder: str | None = None
     orthogonal_w_r: bool = False
     fresh_w_r: bool = False
     seed: int = 0
     log_every: int = 50
-    checkpoint_every: int = 500
+    checkpoint_every: int | None = 500
+    checkpoint_minutes: float | None = None
     keep_checkpoints: int | None = 2
+    input_threads: int = 2
+    input_prefetch: int = 4
+    input_processes: int = 0
     data_devices: int | None = None
     slices: int | None = None
-    data_shards: int | None = None
     profile_steps: tuple[int, int] | None = None
     wandb_project: str | None = None
 
@@ -125,7 +130,8 @@ def train(
     Raises:
         TrainingError: a loss or gradient is not finite; names the first such step. The last checkpoint is from before it.
             Or the folder holds another run, or one that was trained further than `num_steps`.
-            Or the memory of a device cannot hold the parameters with their gradients and moments, which is told before compiling.
+            Or, told before compiling, the devices cannot share a batch evenly, or the memory of one cannot hold the parameters with their
+            gradients and moments.
         CheckpointError: what training starts from does not fit.
         InputError: another run trains this model, or its folder or the manifest is somebody else's.
         Preempted: a SIGTERM came, and the state was saved.
@@ -133,9 +139,6 @@ def train(
     # ---------------- What is learnt, from what ----------------
     started = time.monotonic()
     check_start(config, objective)
-    num_shards = distributed.process_count() if config.data_shards is None else config.data_shards
-    if num_shards < 1 or num_shards % distributed.process_count():
-        raise TrainingError(f'data_shards={num_shards} cannot be shared out over {distributed.process_count()} processes')
     folder = KBFolder(config.kb)
     prepared = Prepared(folder.part(config.text))
     init_from = str(folder.part(config.init_from)) if config.init_from else None
@@ -156,6 +159,7 @@ def train(
     fresh = lambda: task.init(state_lib.init_params(encoder, len(prepared.vocab), config.seed))
     shapes = jax.eval_shape(lambda: state_lib.init_state(fresh(), task.trainable, optimizer))
     state_lib.check_memory(shapes, layout, task.trainable)
+    check_batch(task.source[0], mesh)
 
     if dry_run:
         if init_from or config.bert_folder:
@@ -164,6 +168,7 @@ def train(
         else:
             params = jax.eval_shape(starting_params)
         print_shapes(params, task)
+        print_checkpoints(shapes, config)
         return {}
 
     # ---------------- Parameters: restored, or initialised ----------------
@@ -174,9 +179,7 @@ def train(
         model_config.check_free(config.workdir)
         distributed.barrier('the folder was looked at')
         checkpoints = Checkpoints(config.workdir, keep=config.keep_checkpoints)
-        lineage = lineage_lib.describe_run(
-            task, prepared, config.seed, origin, num_shards, config.bert_folder, config.fresh_w_r
-        )
+        lineage = lineage_lib.describe_run(task, prepared, config.seed, origin, config.bert_folder, config.fresh_w_r)
         place = lambda tree: state_lib.place(tree, layout, task.trainable)
         start, seconds_before = checkpoints.latest_step() or 0, 0.0
         if start > config.num_steps:
@@ -211,34 +214,41 @@ def train(
                 'lineage': lineage,
                 'gin': gin_config(),
             }
-            params, opt_state = state_lib.without_padding((state.params, state.opt_state), layout)
-            checkpoints.save(done, params, opt_state, meta)
+            checkpoints.save(done, state.params, state.opt_state, meta, (shapes.params, shapes.opt_state))
 
-        per_process = num_shards // distributed.process_count()
-        shards = [task.source.shard(distributed.process_index() * per_process + i, num_shards) for i in range(per_process)]
-        batches = pipeline.batches(shards, start, config.num_steps)
+        batches = pipeline.batches(
+            task.source,
+            start,
+            config.num_steps,
+            threads=config.input_threads,
+            prefetch=config.input_prefetch,
+            worker_processes=config.input_processes,
+        )
         step_fn = make_train_step(task, optimizer, config.seed, mesh, getattr(encoder, 'dtype', 'float32'))
         refresh = None if task.refresh is None else jax.jit(task.refresh)
         searched, last = task.memory, {}
+        saved, saved_at = True, time.monotonic()
         with checkpoints, PreemptionGuard() as preemption, Progress(config, encoder, start, mesh.size) as progress:
             for step in range(start, config.num_steps):
-                # After a scheduled checkpoint too, so that a run that goes on from it has the same keys.
-                if refresh and (step == start or step % REFRESH_EVERY == 0 or step % config.checkpoint_every == 0):
+                # After a checkpoint too, so that a run that goes on from it has the same keys.
+                if refresh and (saved or step % REFRESH_EVERY == 0):
                     searched = refresh(task.memory, state.params)
                 with progress.timed('data'):
                     batch = next(batches)
-                if step == start:
-                    warn_of_whole_arrays(batch, mesh, num_shards)
                 progress.start_step(step, batch)
                 state, metrics = step_fn(state, mesh_lib.shard_batch(batch, mesh), searched)
                 progress.end_step(step, metrics)
 
                 done = step + 1
                 stop = preemption.should_stop(done)
-                if stop or done % config.checkpoint_every == 0 or done == config.num_steps:
+                saved = stop or done == config.num_steps or checkpoint_is_due(done, time.monotonic() - saved_at, config)
+                if saved:
                     last = progress.report(done) or last
                     with progress.timed('checkpoint'), preemption.saving():
                         save(done)
+                        if stop or done == config.num_steps or on_checkpoint:
+                            checkpoints.wait()
+                    saved_at = time.monotonic()
                     # A run that is done is not started again, to be scored then.
                     if on_checkpoint and (not stop or done == config.num_steps):
                         with progress.timed('checkpoint'):
@@ -257,6 +267,10 @@ def train(
 
 def check_start(config: TrainConfig, objective: Objective) -> None:
     """Raises TrainingError if a count cannot be, or where parameters start is said twice, or not at all for an encoder that is not trained."""
+    if config.moment_dtype not in ('float32', 'bfloat16'):
+        raise TrainingError(f"moment_dtype={config.moment_dtype!r}: give 'float32' or 'bfloat16'")
+    if config.checkpoint_minutes is not None and not config.checkpoint_minutes > 0:
+        raise TrainingError(f'checkpoint_minutes={config.checkpoint_minutes}: give more than 0, or None')
     for name in ('num_steps', 'log_every', 'checkpoint_every', 'keep_checkpoints'):
         if (value := getattr(config, name)) is not None and value < 1:
             raise TrainingError(f'{name}={value}: give at least 1')
@@ -323,11 +337,23 @@ def make_schedule(num_steps: int, learning_rate: float = 1e-3, warmup_steps: int
 
 def optimizer_of(config: TrainConfig) -> optax.GradientTransformation:
     """The optimizer of a run."""
-    return make_optimizer(config.num_steps, config.learning_rate, config.warmup_steps, config.weight_decay, config.clip_norm)
+    return make_optimizer(
+        config.num_steps,
+        config.learning_rate,
+        config.warmup_steps,
+        config.weight_decay,
+        config.clip_norm,
+        config.moment_dtype,
+    )
 
 
 def make_optimizer(
-    num_steps: int, learning_rate: float = 1e-3, warmup_steps: int = 100, weight_decay: float = 0.01, clip_norm: float = 1.0
+    num_steps: int,
+    learning_rate: float = 1e-3,
+    warmup_steps: int = 100,
+    weight_decay: float = 0.01,
+    clip_norm: float = 1.0,
+    moment_dtype: str = 'float32',
 ) -> optax.GradientTransformation:
     """AdamW with linear warm-up and cosine decay to 2 %; gradients are clipped by global norm before AdamW sees them.
 
@@ -337,13 +363,15 @@ def make_optimizer(
         warmup_steps: updates in which it rises; half of `num_steps` at most.
         weight_decay: of AdamW, for matrices only.
         clip_norm: the largest norm that the gradients may have together.
+        moment_dtype: of Adam's first moment, 'float32' or 'bfloat16', which takes half of its memory; the second, a sum of squares, needs float32.
     """
     schedule = make_schedule(num_steps, learning_rate, warmup_steps)
     # Biases, layer norms and entity vectors have no reason to shrink towards 0.
     decay = lambda path, _: state_lib.param_name(path).endswith(('kernel', 'embedding', 'w_q', 'w_k', 'w_t'))
     decays = lambda params: jax.tree.map_with_path(decay, params)
     return optax.chain(
-        optax.clip_by_global_norm(clip_norm), optax.adamw(schedule, b2=0.98, weight_decay=weight_decay, mask=decays)
+        optax.clip_by_global_norm(clip_norm),
+        optax.adamw(schedule, b2=0.98, weight_decay=weight_decay, mask=decays, mu_dtype=moment_dtype),
     )
 
 
@@ -366,25 +394,36 @@ def make_encoder(encoder: Callable[..., RelationEncoder], prepared: Prepared) ->
         ) from error
 
 
-def warn_of_whole_arrays(batch, mesh: Mesh, num_shards: int) -> None:
-    """Logs which arrays of a process's batch the devices cannot share equally, so that each device works on all of their rows.
+def check_batch(batch, mesh: Mesh) -> None:
+    """Raises TrainingError, naming the sizes that can be shared, if the devices of a mesh cannot share the rows of a batch evenly."""
+    devices = mesh_lib.batch_devices(mesh)
+    rows = {}  # by the part of the batch, such as 'pairs/0'
+    for name, array in named_leaves(batch).items():
+        if shape := np.shape(array):
+            rows[name.rpartition('/')[0] or name] = shape[0]
+    uneven = {name: count for name, count in rows.items() if count % devices}
+    if not uneven:
+        return
+    common = math.gcd(*rows.values())
+    divisors = [str(size) for size in range(1, common + 1) if common % size == 0]
+    others = f' and {len(uneven) - _NAMED} more' if len(uneven) > _NAMED else ''
+    nearest = [
+        f'{name} has {n} ({n - n % devices or devices} or {n - n % devices + devices} can be)' for name, n in uneven.items()
+    ]
+    raise TrainingError(
+        f'{devices} devices cannot share the rows of a batch evenly: {", ".join(nearest[:_NAMED])}{others}. Counts of an objective are'
+        f' those of the whole job: make them, and its `buckets` if it has any, multiples of {devices}; or take {", ".join(divisors)}'
+        ' devices (data_devices)'
+    )
 
-    Args:
-        batch: of this process, from its part of `num_shards`.
-        mesh: what the batch is split over.
-        num_shards: parts that the data are distributed over, which give equal numbers of rows.
-    """
-    devices, processes = mesh_lib.batch_devices(mesh), distributed.process_count()
-    arrays = {name: np.shape(array) for name, array in named_leaves(batch).items()}
-    rows = {name: shape[0] * processes for name, shape in arrays.items() if shape}
-    if whole := [f'{name} ({n // num_shards})' for name, n in rows.items() if n % devices]:
-        _log.warning(
-            'each of %d devices works on all rows of %s, whose numbers are no multiples of %d: change them in the objective, or the number of'
-            ' devices',
-            devices,
-            ', '.join(whole[:_NAMED]) + (f' and {len(whole) - _NAMED} more' if len(whole) > _NAMED else ''),
-            devices // math.gcd(devices, num_shards),
-        )
+
+def checkpoint_is_due(done: int, seconds: float, config: TrainConfig) -> bool:
+    """Whether to save the state after `done` steps, `seconds` after the last time; the same in all processes."""
+    if config.checkpoint_every is not None and done % config.checkpoint_every == 0:
+        return True
+    if config.checkpoint_minutes is None or done % config.log_every:
+        return False
+    return bool(distributed.broadcast(seconds >= 60 * config.checkpoint_minutes))
 
 
 def print_shapes(params, task: Task) -> None:
@@ -397,3 +436,24 @@ def print_shapes(params, task: Task) -> None:
     print('# first batch')
     for name, value in named_leaves(task.source[0]).items():
         print(f'{name}  {np.shape(value)}  {np.asarray(value).dtype}')
+
+
+def print_checkpoints(shapes: TrainState, config: TrainConfig) -> None:
+    """Prints how large checkpoints are, how many a run writes, and what they keep on disk."""
+    size = sum(math.prod(leaf.shape) * leaf.dtype.itemsize for leaf in jax.tree.leaves((shapes.params, shapes.opt_state)))
+    times = [f'every {config.checkpoint_every:,} steps'] if config.checkpoint_every else []
+    times += [f'every {config.checkpoint_minutes:g} minutes'] if config.checkpoint_minutes else []
+    print(f'# checkpoints of {size / 1e9:.3g} GB: {" and ".join(times + ["at the end"])}')
+    if config.checkpoint_every and not config.checkpoint_minutes:
+        count = -(-config.num_steps // config.checkpoint_every)
+        print(f'{count:,} of them, {count * size / 1e9:,.3g} GB written')
+    kept = (
+        'all'
+        if config.keep_checkpoints is None
+        else f'{config.keep_checkpoints} ({config.keep_checkpoints * size / 1e9:.3g} GB)'
+    )
+    print(f'{kept} kept, and one more while it is written')
+    share = size / distributed.process_count()
+    print(
+        f'a step waits while each host copies {share / 1e9:.3g} GB from its devices; it is hashed and written in the background'
+    )

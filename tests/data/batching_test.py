@@ -6,7 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from opql_jax.data import batching
-from opql_jax.data.markup import MarkedPair, MaskedMention
+from opql_jax.data.markup import MarkedPair, MaskedMentions, TokenisedPassage, join
 from opql_jax.data.tokenizer import SpecialIds
 
 SPECIAL = SpecialIds(pad=0, unk=1, cls=2, sep=3, ent=5, r1=6, r2=7)
@@ -74,12 +74,30 @@ def test_a_row_goes_to_the_shortest_bucket_that_holds_it():
         batching.bucket_of(65, (32, 64))
 
 
+class Rows:
+    """Rows one by one, with what `pack_pairs` asks of `MarkedPairs`."""
+
+    def __init__(self, rows):
+        self.rows = rows
+
+    def batch(self, chosen, size, length):
+        column = lambda name: batching.pad_rows([getattr(self.rows[i], name) for i in chosen], size)
+        return batching.pad_tokens([self.rows[i].tokens for i in chosen], size, length, SPECIAL), column('r1'), column('r2')
+
+    def context(self, chosen, size, most):
+        column = lambda name, fill: batching.pad_rows([getattr(self.rows[i], name) for i in chosen], size, (most,), fill)
+        return column('context_positions', 0), column('context_entities', -1)
+
+
 def pack(rows, capacities, max_context=0, anchors=None):
     """(buckets, which rows were accepted)."""
     packer = batching.Packer(capacities)
     accepted = [packer.add(len(r.tokens)) for r in rows]
-    packed = [r for r, ok in zip(rows, accepted) if ok]
-    return batching.pack_pairs(packed, anchors or [False] * len(packed), packer, SPECIAL, max_context), accepted
+    chosen = np.flatnonzero(accepted)
+    entities = tuple(np.array([getattr(rows[i], name) for i in chosen], np.int32) for name in ('topic', 'target'))
+    return batching.pack_pairs(
+        Rows(rows), chosen, entities, anchors or [False] * len(chosen), packer, SPECIAL, max_context
+    ), accepted
 
 
 def test_batches_have_fixed_shapes_and_types():
@@ -124,9 +142,32 @@ def test_a_row_that_could_never_fit_is_an_error():
 
 def test_masked_mentions_are_packed_alike():
     packer = batching.Packer({32: 1, 48: 1})
-    rows = [r for r in [MaskedMention(np.arange(1, 30, dtype=np.int32), 3, 7)] * 3 if packer.add(len(r.tokens))]
-    short, long = batching.pack_masked(rows, packer, SPECIAL)
-    assert short.position.tolist() == [3] and long.entity.tolist() == [7]
+    passage = TokenisedPassage(*(np.array(x, np.int32) for x in (range(1, 29), [2, 9], [4, 10], [7, 8])))
+    masked = MaskedMentions(join([passage] * 3), np.array([0, 1, 0]), SPECIAL)
+    chosen = np.flatnonzero([packer.add(length) for length in masked.lengths])
+    short, long = batching.pack_masked(masked, chosen, packer, SPECIAL)
+    assert short.position.tolist() == [3] and long.entity.tolist() == [8]
     assert long.tokens.shape == (1, 48)
-    (empty,) = batching.pack_masked([], batching.Packer({32: 1}), SPECIAL)
-    assert empty.entity.tolist() == [-1] and empty.tokens.dtype == np.int32
+    (empty,) = batching.pack_masked(masked, np.array([], int), batching.Packer({32: 1}), SPECIAL)
+    assert empty.entity.tolist() == [-1] and empty.tokens.dtype == np.int32 and empty.tokens[0, :3].tolist() == [2, 3, 0]
+
+
+def test_stated_buckets_are_taken_as_they_are():
+    assert batching.capacities_for([90], [140], 24, ((96, 8), (144, 16))) == {96: 8, 144: 16}
+    planned = batching.capacities_for([90, 20], [140, 20], 24)  # markup that rows can do without is cut at the longest
+    assert planned == batching.plan_capacities([136, 20], 24)
+
+
+@pytest.mark.parametrize(
+    ('buckets', 'least', 'reason'),
+    [
+        (((96, 8),), 90, r'buckets=\(\(96, 8\),\) have 8 rows, and a batch has 24'),
+        (((144, 16), (96, 8)), 90, 'shortest first'),
+        (((96, 8), (96, 16)), 90, 'shortest first'),
+        (((32, 0), (96, 24)), 90, 'at least 1 row'),
+        (((96, 24),), 97, 'the longest row has 97 tokens'),
+    ],
+)
+def test_stated_buckets_that_cannot_be_are_refused(buckets, least, reason):
+    with pytest.raises(ValueError, match=reason):
+        batching.capacities_for([least], [least], 24, buckets)

@@ -1,12 +1,17 @@
 """The language model's input: what is visible, what is hidden, and where the marks are."""
 
 import numpy as np
+import one_cloze
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 from tokenizers import Tokenizer, models, normalizers, pre_tokenizers
 
-from opql_jax.data import lm_markup
+from opql_jax.data import batching, lm_markup, markup
 from opql_jax.data.markup import TokenisedPassage
 from opql_jax.data.tokenizer import SpecialIds
+
+from nested_spans import nested_spans
 
 SPECIAL = SpecialIds(pad=0, unk=1, cls=2, sep=3, ent=4, r1=5, r2=6)
 
@@ -16,12 +21,52 @@ def passage(tokens, *mentions):
     return TokenisedPassage(np.array(tokens, np.int32), starts, ends, entities)
 
 
+def mark_cloze(text, target, topics, special):
+    """One passage of `ClozeTexts`, as an LMInput."""
+    marked = lm_markup.ClozeTexts(markup.join([text]), np.array([target]), special).mark(
+        np.array([topics], np.int64).reshape(1, -1)
+    )
+    tokens = marked.tokens[0, : marked.lengths[0]]
+    return lm_markup.LMInput(tokens, marked.starts[0], marked.r1[0], int(marked.r2[0]))
+
+
+def topics_beside(text, target):
+    return lm_markup.ClozeTexts(markup.join([text]), np.array([target]), SPECIAL).topics()[1]
+
+
+@settings(max_examples=200, deadline=None)
+@given(st.lists(nested_spans(12), min_size=1, max_size=5), st.integers(0, 2**32 - 1))
+def test_clozes_of_a_batch_are_those_of_one_by_one(spans, seed):
+    rng = np.random.default_rng(seed)
+    texts = []
+    for of_text in spans:
+        starts, ends = np.array([*of_text, *[(12, 12)] * (not of_text)], np.int32).T
+        # Some names have no token of their own.
+        ends = np.where(rng.random(len(starts)) < 0.1, starts, ends).astype(np.int32)
+        entities = rng.integers(0, 4, len(starts)).astype(np.int32)
+        texts.append(TokenisedPassage(rng.integers(100, 200, 12).astype(np.int32), starts, ends, entities))
+    target = np.array([rng.integers(len(text.entities)) for text in texts])
+    many = lm_markup.ClozeTexts(markup.join(texts), target, SPECIAL)
+    owner, mention = many.topics()
+    chosen = [rng.permutation(mention[owner == k])[:3] for k in range(len(texts))]
+    marked = many.mark(batching.pad_rows(chosen, len(texts), (3,), -1, np.int64))
+    for k, text in enumerate(texts):
+        assert mention[owner == k].tolist() == one_cloze.topics_beside(text, int(target[k])).tolist()
+        one = one_cloze.mark_cloze(text, int(target[k]), chosen[k], SPECIAL)
+        count = len(chosen[k])
+        assert marked.tokens[k].tolist() == [*one.tokens, *[0] * (marked.tokens.shape[1] - len(one.tokens))]
+        assert (marked.lengths[k], many.base[k] + count, marked.r2[k]) == (len(one.tokens), len(one.tokens), one.r2)
+        assert marked.starts[k, :count].tolist() == one.starts.tolist() and marked.r1[k, :count].tolist() == one.r1.tolist()
+        assert not marked.starts[k, count:].any() and not marked.r1[k, count:].any()
+    assert marked.tokens.dtype == marked.starts.dtype == marked.r1.dtype == marked.r2.dtype == np.int32
+
+
 # Mentions: 10 11 is entity 1, 13 entity 2, 15 16 entity 3 with 16 entity 4 nested in it, 18 entity 2 again.
 TEXT = passage([10, 11, 12, 13, 14, 15, 16, 17, 18], (0, 2, 1), (3, 4, 2), (5, 7, 3), (6, 7, 4), (8, 9, 2))
 
 
 def test_an_entity_is_hidden_wherever_it_is_mentioned_and_topics_stay_visible():
-    found = lm_markup.mark_cloze(TEXT, 1, [0, 2], SPECIAL)
+    found = mark_cloze(TEXT, 1, [0, 2], SPECIAL)
     assert found.tokens.tolist() == [2, 10, 11, 5, 12, 4, 6, 14, 15, 16, 5, 17, 4, 3]
     assert found.tokens[found.starts].tolist() == [10, 15]
     assert found.r1.tolist() == [3, 10] and found.r2 == 6
@@ -30,7 +75,7 @@ def test_an_entity_is_hidden_wherever_it_is_mentioned_and_topics_stay_visible():
 @pytest.mark.parametrize('target', [0, 1])
 def test_of_nested_names_of_an_entity_the_outermost_is_hidden(target):
     text = passage([10, 11, 12, 13], (0, 3, 7), (1, 2, 7), (3, 4, 8))
-    found = lm_markup.mark_cloze(text, target, [2], SPECIAL)
+    found = mark_cloze(text, target, [2], SPECIAL)
     assert found.tokens.tolist() == [2, 4, 6, 13, 5, 3] and found.tokens[found.starts].tolist() == [13]
 
 
@@ -38,21 +83,21 @@ def test_of_nested_names_of_an_entity_the_outermost_is_hidden(target):
 @pytest.mark.parametrize('target', [0, 1])
 def test_a_name_without_a_token_leaves_no_other_name_of_its_entity_visible(mentions, target):
     text = passage([10, 11, 12, 13], *mentions, (3, 4, 8))
-    found = lm_markup.mark_cloze(text, target, [2], SPECIAL)
+    found = mark_cloze(text, target, [2], SPECIAL)
     assert found.tokens.tolist() == [2, 10, 4, 6, 13, 5, 3] and found.r2 == 3
 
 
 def test_neighbours_keep_their_own_marks():
     text = passage([10, 11, 12], (0, 1, 1), (1, 2, 2), (2, 3, 3))
-    found = lm_markup.mark_cloze(text, 1, [2, 0], SPECIAL)
+    found = mark_cloze(text, 1, [2, 0], SPECIAL)
     assert found.tokens.tolist() == [2, 10, 5, 4, 6, 12, 5, 3]
     assert found.starts.tolist() == [5, 1] and found.r1.tolist() == [6, 2] and found.r2 == 4
 
 
 def test_topics_are_of_other_entities_and_apart():
-    assert lm_markup.topics_beside(TEXT, 1).tolist() == [0, 2]
-    assert lm_markup.topics_beside(TEXT, 3).tolist() == [0, 1, 4], 'the outer name would give the inner one away'
-    assert lm_markup.topics_beside(TEXT, 0).tolist() == [1, 2, 4]
+    assert topics_beside(TEXT, 1).tolist() == [0, 2]
+    assert topics_beside(TEXT, 3).tolist() == [0, 1, 4], 'the outer name would give the inner one away'
+    assert topics_beside(TEXT, 0).tolist() == [1, 2, 4]
 
 
 @pytest.mark.parametrize(

@@ -170,6 +170,44 @@ def test_many_pairs_at_once_are_marked_as_one_by_one(seed, count, masked):
 
 
 @settings(max_examples=100, deadline=None)
+@given(st.lists(nested_spans(12), min_size=1, max_size=5), st.integers(0, 4), st.booleans(), st.integers(0, 2**32 - 1))
+def test_context_of_many_pairs_and_many_masked_mentions_are_those_of_one_by_one(spans, most, masked, seed):
+    rng = np.random.default_rng(seed)
+    passages = []
+    for of_passage in spans:
+        starts, ends = np.array(of_passage, np.int32).reshape(-1, 2).T
+        entities = rng.integers(0, 5, len(starts)).astype(np.int32)
+        passages.append(markup.TokenisedPassage(rng.integers(100, 200, 12).astype(np.int32), starts, ends, entities))
+    chosen = [
+        (p, i, j)
+        for p, of_passage in enumerate(spans)
+        for i, a in enumerate(of_passage)
+        for j, b in enumerate(of_passage)
+        if not overlap(a, b)
+    ]
+    many = markup.MarkedPairs(passages, *np.array(chosen, int).reshape(-1, 3).T, SPECIAL, masked)
+    order = rng.permutation(len(chosen))
+    positions, entities = many.context(order, len(chosen) + 2, most)
+    assert positions.dtype == entities.dtype == np.int32 and positions.shape == (len(chosen) + 2, most)
+    assert (entities[len(chosen) :] == -1).all()
+    for row, (p, i, j) in enumerate(chosen[k] for k in order):
+        one = markup.mark_pair(passages[p], i, j, SPECIAL, most, masked)
+        used = entities[row] >= 0
+        assert positions[row][used].tolist() == one.context_positions.tolist() and (positions[row][~used] == 0).all()
+        assert entities[row][used].tolist() == one.context_entities.tolist()
+
+    with_mentions = [passage for passage in passages if len(passage.entities)]
+    mention = np.array([rng.integers(len(passage.entities)) for passage in with_mentions], int)
+    hidden = markup.MaskedMentions(markup.join(with_mentions), mention, SPECIAL)
+    order = rng.permutation(len(with_mentions))
+    tokens, position = hidden.batch(order, len(order) + 1, 16)
+    for row, k in enumerate(order):
+        one = markup.mask_mention(with_mentions[k], mention[k], SPECIAL)
+        assert hidden.lengths[k] == len(one.tokens) and hidden.entity[k] == one.entity and position[row] == one.position
+        assert tokens[row].tolist() == one.tokens.tolist() + [SPECIAL.pad] * (16 - len(one.tokens))
+
+
+@settings(max_examples=100, deadline=None)
 @given(nested_spans(12), st.data())
 def test_marking_among_nested_mentions_hides_the_two_and_takes_only_whole_ones_as_context(spans, data):
     entities = np.array(data.draw(st.lists(st.integers(0, 9), min_size=len(spans), max_size=len(spans))), np.int32)

@@ -6,7 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
-from opql_jax.data import passage_records
+from opql_jax.data import markup, passage_records
 from opql_jax.data.markup import TokenisedPassage
 
 INT32 = st.integers(-(2**31), 2**31 - 1)
@@ -41,6 +41,14 @@ def assert_same(a, b):
 @given(passages())
 def test_a_record_round_trips(passage):
     assert_same(passage, passage_records.decode_passage(passage_records.encode_passage(passage)))
+
+
+@settings(max_examples=50, deadline=None)
+@given(st.lists(passages(), max_size=6))
+def test_records_are_joined_as_their_passages_are(some):
+    joined = passage_records.decode_joined([passage_records.encode_passage(passage) for passage in some])
+    assert_same(markup.join(some)[:4], joined[:4])
+    np.testing.assert_array_equal(joined.sizes, markup.join(some).sizes)
 
 
 def test_the_layout_is_little_endian_int32():
@@ -106,3 +114,6 @@ def test_a_missing_file_is_named(tmp_path):
 def test_a_record_of_something_else_is_refused(record):
     with pytest.raises(passage_records.RecordsError, match='record'):
         passage_records.decode_passage(record)
+    good = np.array([1, 0, 7], '<i4').tobytes()
+    with pytest.raises(passage_records.RecordsError, match='record'):
+        passage_records.decode_joined([good, record, good])

@@ -7,6 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from opql_jax.core.errors import InputError
 from opql_jax.data import sampling
 
 
@@ -173,3 +174,22 @@ def test_where_no_pair_is_repeated_all_are_drawn(sampler):
     index = sampling.PairIndex(columns([(0, 1, 0), (1, 0, 0), (2, 3, 1)]))
     rows = [row for chunk, _ in sampling.SAMPLERS[sampler](index).draw(np.random.default_rng(0)) for row in chunk.tolist()]
     assert set(rows) == {0, 1, 2}
+
+
+def test_anchors_are_drawn_by_pairs_or_by_mentions():
+    """Pairs of 2 and of 12 mentions are anchors equally often, or 6 times as often as one another."""
+    counts = np.array([2, 12] * 20)
+    pair = np.repeat(np.arange(len(counts)), counts)
+    passage = np.concatenate([np.arange(count) for count in counts])
+    columns = dict(topic=pair, target=pair + 100, passage=passage, topic_mention=pair * 0, target_mention=pair * 0 + 1)
+    index = sampling.PairIndex(columns)
+
+    def share_of_frequent(anchors):
+        sampler, rng = sampling.GroupSampler(index, anchors=anchors), np.random.default_rng(0)
+        first = [index.pair_of(next(sampler.draw(rng))[0][:1])[0] for _ in range(2000)]
+        return np.mean(counts[first] == 12)
+
+    assert share_of_frequent('pairs') == pytest.approx(1 / 2, abs=0.05)
+    assert share_of_frequent('mentions') == pytest.approx(12 / 14, abs=0.05)
+    with pytest.raises(InputError, match="anchors is 'rows'; it must be one of 'pairs', 'mentions'"):
+        sampling.GroupSampler(index, anchors='rows')

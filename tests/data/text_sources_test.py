@@ -1,15 +1,20 @@
 """Batches of the language model: what is hidden, which entries are gold, and what null must be right for."""
 
+import types
+
 import numpy as np
 import pytest
 
 from opql_jax.core.errors import InputError
 from opql_jax.corpus.questions import Question
+from opql_jax.data import passage_records
+from opql_jax.data.markup import TokenisedPassage
 from opql_jax.data.prepared import Prepared
 from opql_jax.data.sources.base import named_leaves
 from opql_jax.data.sources.cloze import ClozeSource, EntryIndex
 from opql_jax.data.sources.names import NameSource
 from opql_jax.data.sources.open_questions import MOST_EXCLUDED, OpenQuestionSource
+from opql_jax.data.tokenizer import SpecialIds
 
 import tiny_training
 
@@ -60,7 +65,8 @@ def test_entries_are_found_by_pair_but_those_of_the_passage_alone(memory):
     entries = EntryIndex(*memory)
     for a, b, p in [(topic[0], target[0], -1), (topic[5], target[5], passages[5, 0]), (topic[7], target[7], 3), (0, 999, -1)]:
         same = (topic == a) & (target == b) & ~((passages == p).any(axis=1) & (p >= 0))
-        assert sorted(entries.find(a, b, p)) == np.flatnonzero(same).tolist()
+        count, rows = entries.find(np.array([a]), np.array([b]), np.array([p]))
+        assert sorted(rows) == np.flatnonzero(same).tolist() and count.tolist() == [same.sum()]
 
 
 def test_a_cloze_hides_its_label_and_its_topics_are_visible(prepared, memory):
@@ -208,3 +214,44 @@ def test_shards_of_several_sources_are_shards_of_each(prepared):
     assert all(
         differ(*parts) for parts in ([getattr(shard, part) for shard in shards] for part in ('questions', 'text', 'names'))
     )
+
+
+def rich_text(folder, mentions, tokens=122):
+    """A text of full pieces, each with so many mentions of entities of their own, three tokens long."""
+    starts = np.linspace(0, tokens - 3, mentions).astype(np.int32)
+    pieces = [
+        TokenisedPassage(np.arange(10, 10 + tokens, dtype=np.int32), starts, starts + 3, np.arange(mentions, dtype=np.int32))
+        for _ in range(40)
+    ]
+    passage_records.write_passages(folder / 'text', map(passage_records.encode_passage, pieces))
+    records = passage_records.PassageRecords(folder / 'text')
+    return types.SimpleNamespace(records=records, special=SpecialIds(pad=0, unk=1, cls=2, sep=3, ent=5, r1=6, r2=7))
+
+
+@pytest.mark.parametrize('mentions', [2, 12, 14, 17, 30])
+def test_pieces_with_many_mentions_are_read_like_others_with_the_nearest_topics(tmp_path, mentions):
+    text = rich_text(tmp_path, mentions)
+    rows = list(rows_of(ClozeSource(text, rows=64, topics=16)[0].texts))
+    assert len(rows) == 64
+    # A piece has 122 tokens, of which one mention gives three to [ENT] and [R2]; [CLS] and [SEP] come on top.
+    room = 136 - (122 - 1 + 2)
+    starts = text.records[0].starts
+    for row in rows:
+        assert row['used'].sum() == min(mentions - 1, 16, room)
+        assert row['left_out'] == max(min(mentions - 1, 16) - room, 0)
+        if 0 < mentions - 1 <= 16:  # none was left out by chance
+            apart = np.abs(starts - starts[row['label']])
+            chosen = apart[row['topic'][row['used']]]
+            others = np.setdiff1d(np.arange(mentions), [*row['topic'][row['used']], row['label']])
+            assert not len(others) or chosen.max() <= apart[others].min()
+
+
+def test_a_longer_bucket_has_room_for_all_topics(tmp_path):
+    text = rich_text(tmp_path, 17)
+    rows = list(rows_of(ClozeSource(text, rows=64, topics=16, buckets=((144, 64),))[0].texts))
+    assert len(rows) == 64 and all(row['used'].all() and not row['left_out'] for row in rows)
+
+
+def test_a_piece_that_fits_no_bucket_is_refused(tmp_path):
+    with pytest.raises(InputError, match='the longest row has 126 tokens: give a bucket of at least as many'):
+        ClozeSource(rich_text(tmp_path, 3), rows=64, buckets=((96, 64),))

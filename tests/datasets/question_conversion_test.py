@@ -362,6 +362,19 @@ def test_errors_name_the_question_and_the_field(file, tmp_path, format, value, s
     assert not (tmp_path / 'out.jsonl').exists()
 
 
+def test_a_file_of_another_format_is_told_with_the_setting_that_reads_it(file, tmp_path):
+    files = {
+        'webqsp': file('w.json', {'Version': '1.0', 'Questions': WEBQSP}),
+        'webqsp_lines': file('w.jsonl', LINES),
+        'complexwebq': file('c.json', COMPLEX),
+        'metaqa': file('dev.txt', 'who left [Roma]\tBob\n'),
+    }
+    for right, path in files.items():
+        for wrong in files.keys() - {right}:
+            with pytest.raises(InputError, match=f"is of the format '{right}', not '{wrong}': give FORMAT={right}$"):
+                convert(format=wrong, path=path, vocab=VOCAB, output=tmp_path / 'out.jsonl')
+
+
 def test_the_real_questions_are_marked_and_covered_as_measured(shared_data, tmp_path):
     path, folder = shared_data / 'openqa' / 'webqsp_train.jsonl', shared_data / 'wikispeedia'
     vocab = wikispeedia.entity_vocab(folder)

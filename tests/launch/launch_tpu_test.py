@@ -90,8 +90,16 @@ def test_a_dry_run_prints_how_a_tpu_is_made(tpu_host):
     assert unpack[:-1] == [*VM, 'ssh', 'my-tpu', *PLACE, '--worker=all', '--quiet'] and 'tar -xzf' in unpack[-1]
 
     options = {'SPOT': '1', 'NETWORK': 'net', 'SUBNETWORK': 'sub', 'WORKER_SETUP': 'mount /mnt/runs'}
+    options['CREATE_FLAGS'] = '--internal-ips  --labels=team=kb'
     made = tpu_host.commands('setup_tpu.sh', '--queued', '--dry_run', **TPU, **options)
-    given = ['--accelerator-type=v5litepod-16', '--spot', '--network=net', '--subnetwork=sub']
+    given = [
+        '--accelerator-type=v5litepod-16',
+        '--spot',
+        '--network=net',
+        '--subnetwork=sub',
+        '--internal-ips',
+        '--labels=team=kb',
+    ]
     runtime = ['--runtime-version=v2-alpha-tpuv5-lite', '--quiet']
     assert made[2] == [*QUEUE, 'create', 'my-tpu', '--node-id=my-tpu', *PLACE, *given, *runtime]
     assert made[-1] == [*unpack[:-1], '--command=mount /mnt/runs']

@@ -72,9 +72,10 @@ TINY_PAPER = {
     },
     **{f'encoder.RelationEncoder.{name}': 8 for name in ('relation_dim', 'entity_dim')},
     'ROWS': 16,
+    'BUCKETS': (),
 }
 TINY = {
-    'gin/models/base.gin': {name: size for name, size in TINY_PAPER.items() if name != 'ROWS'},
+    'gin/models/base.gin': {name: size for name, size in TINY_PAPER.items() if name not in ('ROWS', 'BUCKETS')},
     # Less than there are, so that an injection adds some.
     'gin/experiments/webqsp/memory.gin': {'MAX_PAIRS': 5},
     'gin/experiments/paper/text.gin': {'reader.Wikipedia.min_links': 0, 'PROCESSES': 1},
@@ -82,7 +83,7 @@ TINY = {
     'gin/experiments/paper/relations.gin': TINY_PAPER | {'MIN_COUNT': 1},
     'gin/experiments/paper/memory.gin': {'MIN_COUNT': 1},
     'gin/experiments/paper/lm_cloze.gin': TINY_PAPER,
-    'gin/experiments/paper/lm_questions.gin': TINY_PAPER,
+    'gin/experiments/paper/lm_questions.gin': {name: size for name, size in TINY_PAPER.items() if name != 'BUCKETS'},
 }
 
 

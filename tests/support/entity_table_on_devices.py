@@ -13,7 +13,6 @@ import numpy as np
 
 from opql_jax.parallel import entity_table
 from opql_jax.parallel.mesh import make_mesh, shard_batch
-from opql_jax.training.state import without_padding
 
 import entity_table_cases as cases
 from eight_devices import MESHES, row_devices
@@ -52,8 +51,7 @@ def main(output):
             of_table = 'entity_table' in jax.tree_util.keystr(path)
             rows = {shard.data.shape[0] for shard in leaf.addressable_shards} if of_table else None
             assert rows == {len(leaf) // row_devices(devices)} if of_table else leaf.is_fully_replicated, (path, leaf.sharding)
-        for path, leaf in jax.tree.leaves_with_path(without_padding(state, layout)):
-            found[f'trained-{devices}-{jax.tree_util.keystr(path)}'] = leaf
+            found[f'trained-{devices}-{jax.tree_util.keystr(path)}'] = leaf[: layout.num_entities] if of_table else leaf
         pathlib.Path(f'{output}.{devices}.hlo').write_text(compiled.as_text())
     np.savez(output, **found)
 

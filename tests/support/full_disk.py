@@ -35,6 +35,7 @@ def train_until_the_disk_is_full(prepared, workdir, **options):
     def save_on_a_small_disk(store, step, *state):
         with limit_of_files(2000) if step == 4 else contextlib.nullcontext():
             save(store, step, *state)
+            store.wait()
 
     Checkpoints.save = save_on_a_small_disk
     tiny_training.run(prepared, workdir, **options)

@@ -136,6 +136,6 @@ def run(setting: Setting, mesh, hops, train=False, memory=True, gradient=False) 
         'entries': [hop.entries for hop in out.hops],
     }
     if gradient:
-        gradients['entity_table'] = entity_table.without_padding(gradients['entity_table'], layout)
+        gradients['entity_table'] = gradients['entity_table'][: layout.num_entities]
         found['gradients'] = jax.device_get(gradients)
     return found

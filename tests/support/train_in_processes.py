@@ -28,8 +28,6 @@ from opql_jax.training import objectives, trainer
 import tiny_training
 from train_until_killed import be_asked_to_stop
 
-# All runs deal their data to as many parts, whatever the number of processes.
-SHARDS = 4
 STEPS, MANY = 3, 300
 SHARD_ROWS, FEW_PAIRS = 20, 30
 
@@ -47,8 +45,8 @@ def main(prepared, model, memory, output, *names):
         'relations': lambda: objectives.Relations(rows=16),
         'slices': lambda: objectives.Relations(rows=16),
         'stopped': lambda: objectives.Relations(rows=16),
-        'passages': lambda: objectives.AlignPassages(passages=8, topics=4, questions=6),
-        'follow': lambda: objectives.Follow(memory_dir=memory, splits=('1-hop/train', '2-hop/train'), questions=6, k=8),
+        'passages': lambda: objectives.AlignPassages(passages=8, topics=4, questions=8),
+        'follow': lambda: objectives.Follow(memory_dir=memory, splits=('1-hop/train', '2-hop/train'), questions=8, k=8),
         'whole memory': lambda: objectives.Follow(memory_dir=memory, splits=('2-hop/train',), questions=8, k=8, filter=False),
     }
     metrics, beside, parts = {}, pathlib.Path(model).parent, dict(text=prepared, memory=memory)
@@ -80,9 +78,7 @@ def main(prepared, model, memory, output, *names):
             steps = MANY
             if jax.process_index() == jax.process_count() - 1:
                 be_asked_to_stop(2, pause=0.1)
-        options = dict(
-            num_steps=steps, data_shards=SHARDS, checkpoint_every=2 * steps // 3, slices=2 if name == 'slices' else None
-        )
+        options = dict(num_steps=steps, checkpoint_every=2 * steps // 3, slices=2 if name == 'slices' else None)
         metrics[name] = tiny_training.run(prepared, workdir, objective, init_from=model, **options)
     if distributed.is_primary():
         pathlib.Path(output, 'metrics.json').write_text(json.dumps(metrics))

@@ -34,8 +34,8 @@ def main(prepared, model, memory, output):
     # Adam would blow the rounding of a gradient that is 0 up to a whole step.
     trainer.make_optimizer = lambda *_: optax.sgd(0.1, momentum=0.9)
     choices = {
-        'relations': objectives.Relations(rows=32),
-        'sampled': objectives.Relations(rows=32, sampled_entities=2),
+        'relations': objectives.Relations(rows=48, buckets=((48, 48),)),
+        'sampled': objectives.Relations(rows=48, buckets=((48, 48),), sampled_entities=2),
         'passages': objectives.AlignPassages(passages=16, topics=8, questions=16),
         'follow': objectives.Follow(memory_dir=memory, splits=('2-hop/train',), questions=16, k=8),
         'whole memory': objectives.Follow(memory_dir=memory, splits=('2-hop/train',), questions=16, k=8, filter=False),

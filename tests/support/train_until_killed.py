@@ -3,7 +3,8 @@
     python tests/support/train_until_killed.py MOMENT OBJECTIVE PREPARED MODEL MEMORY WORKDIR
 
 MOMENT is `step` (prints `ready` after five of six steps and waits to be killed), `save` (SIGKILL when the arrays of the
-second checkpoint are written but the checkpoint is not finished) or `stop` (SIGTERM in the third step).
+second checkpoint are written but the checkpoint is not finished), `hash` (SIGKILL while its arrays are hashed, in the background) or
+`stop` (SIGTERM in the third step).
 """
 
 import itertools
@@ -14,7 +15,7 @@ import time
 
 import orbax.checkpoint as ocp
 
-from opql_jax.training import objectives, trainer
+from opql_jax.training import array_digests, objectives, trainer
 
 import tiny_training
 
@@ -79,11 +80,26 @@ def die_in_save(number):
     ocp.JsonCheckpointHandler.finalize = finalize
 
 
+def die_in_background(number):
+    """Makes the process die while the arrays of checkpoint `number` (from 0) are hashed."""
+    hashed, original = [], array_digests._write
+
+    async def write(*arguments):
+        hashed.append(0)
+        if len(hashed) > number:
+            os.kill(os.getpid(), signal.SIGKILL)
+        await original(*arguments)
+
+    array_digests._write = write
+
+
 def main(moment, name, prepared, model, memory, workdir):
     if moment == 'step':
         wait_in_step(5)
     elif moment == 'stop':
         be_asked_to_stop(2)
+    elif moment == 'hash':
+        die_in_background(1)
     else:
         die_in_save(1)
     tiny_training.run(prepared, workdir, make_objective(name, memory), init_from=model, **OPTIONS)

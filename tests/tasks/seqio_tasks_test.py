@@ -78,7 +78,7 @@ def test_elements_are_the_batches_of_the_objective_for_a_seed(directory, asked, 
     objective = OBJECTIVES[kind](asked)
     opql.register(kind, objective, directory)
     for seed in (0, 5):
-        made = pipeline.batches([objective.source(Prepared(directory), seed)], 0, STEPS)
+        made = pipeline.batches(objective.source(Prepared(directory), seed), 0, STEPS)
         for element, batch in zip(dataset(kind, seed).take(STEPS).as_numpy_iterator(), made, strict=True):
             check_equal(element, batch)
 

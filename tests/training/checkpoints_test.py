@@ -88,22 +88,23 @@ def test_a_damaged_checkpoint_is_refused_or_was_damaged_where_it_does_not_matter
     assert refused >= 4
 
 
-@pytest.mark.parametrize('item', ['params', 'opt_state', 'meta'])
+@pytest.mark.parametrize('item', ['params', 'opt_state', 'meta', 'digests'])
 def test_flipped_bits_are_noticed(world, tmp_path, elsewhere, item):
     workdir = copied(world / 'model', tmp_path)
     data = max((workdir / 'checkpoints' / '1' / item).rglob('*'), key=lambda path: path.is_file() and path.stat().st_size)
     content = bytearray(data.read_bytes())
-    # In the meta data a digit of a hash, which remains valid JSON.
-    content[content.index(b'prepared_hash') + 20 if item == 'meta' else len(content) // 2] ^= 1
+    # In the meta data and among the digests a digit of a hash, which remains valid JSON.
+    at = {'meta': content.find(b'prepared_hash') + 20, 'digests': content.rfind(b'"') - 9}.get(item, len(content) // 2)
+    content[at] ^= 1
     data.write_bytes(content)
     with pytest.raises(CheckpointError, match=f'{workdir}/checkpoints/1 cannot be read .*damaged'):
-        if item == 'opt_state':
+        if item in ('opt_state', 'digests'):  # the last digest is of a moment
             elsewhere(tiny_training.run, world / 'prepared', workdir, objectives.Relations(rows=16))
         else:
             elsewhere(model_config.load, workdir)
 
 
-@pytest.mark.parametrize('item', ['params', 'opt_state', 'meta'])
+@pytest.mark.parametrize('item', ['params', 'opt_state', 'meta', 'digests'])
 def test_a_run_does_not_go_on_from_a_checkpoint_that_lacks_a_part(world, tmp_path, elsewhere, item):
     workdir = copied(world / 'model', tmp_path)
     shutil.rmtree(workdir / 'checkpoints' / '1' / item)

@@ -11,12 +11,10 @@ import sys
 import numpy as np
 import pytest
 
-from opql_jax.core import distributed
 from opql_jax.core.errors import Preempted
 from opql_jax.corpus.questions import write_questions
 from opql_jax.data.prepared import Prepared
 from opql_jax.training import objectives, trainer
-from opql_jax.training.trainer import TrainingError
 
 import tiny_training
 from train_in_processes import plain_optimizer
@@ -100,6 +98,15 @@ def test_processes_train_what_one_trains(inputs, trained, processes, stage):
         np.testing.assert_allclose(found[name], expected[name], rtol=1e-4, atol=1e-6, err_msg=name)
 
 
+def test_each_process_writes_the_parts_that_it_holds(trained):
+    """Of E, whose rows are on four devices, each of two processes hashes those of its two, and so with its moment."""
+    folder = trained[2] / 'relations/checkpoints/3/digests'
+    assert sorted(path.name for path in folder.glob('*.json')) == ['0.json', '1.json']
+    for name in ('0.json', '1.json'):
+        rows = [row for row in json.loads((folder / name).read_text()) if 'entity_table' in row[1]]
+        assert [row[0] for row in rows] == ['params'] * 2 + ['opt_state'] * 2
+
+
 @pytest.mark.parametrize('name', ['memory', 'inject'])
 def test_processes_encode_the_bytes_that_one_encodes(trained, name):
     """All shards of a memory, or of what is added to one."""
@@ -133,11 +140,13 @@ def plainly(monkeypatch):
     monkeypatch.setattr(trainer, 'make_optimizer', plain_optimizer)
 
 
-def test_a_run_goes_on_with_another_number_of_processes_but_not_of_shards(inputs, trained, tmp_path, plainly):
+def test_a_run_goes_on_with_another_number_of_processes(inputs, trained, tmp_path, plainly):
+    """And of devices; what it gives is what one process gives that was not stopped."""
     folder = shutil.copytree(trained[4] / 'relations', tmp_path / 'relations')
-    with pytest.raises(TrainingError, match='data_shards was 4 and is 1'):
-        tiny_training.run(inputs[0], folder, objectives.Relations(rows=16), num_steps=4, init_from=inputs[1])
-    tiny_training.run(inputs[0], folder, objectives.Relations(rows=16), num_steps=4, init_from=inputs[1], data_shards=4)
+    goes_on = dict(num_steps=4, init_from=inputs[1])
+    several = tiny_training.run(inputs[0], folder, objectives.Relations(rows=16), **goes_on)
+    alone = tiny_training.run(inputs[0], tmp_path / 'alone', objectives.Relations(rows=16), **goes_on)
+    assert several == pytest.approx(alone, rel=1e-4)
 
 
 def test_processes_stop_at_the_same_step_when_one_is_asked_to(inputs, tmp_path, plainly):
@@ -146,10 +155,4 @@ def test_processes_stop_at_the_same_step_when_one_is_asked_to(inputs, tmp_path, 
     (step,) = (int(path.name) for path in (tmp_path / 'stopped/checkpoints').iterdir())
     assert 3 <= step < 100
     stage = objectives.Relations(rows=16)
-    tiny_training.run(inputs[0], tmp_path / 'stopped', stage, num_steps=step + 1, init_from=inputs[1], data_shards=4)
-
-
-def test_data_that_processes_cannot_share_are_refused(inputs, tmp_path, monkeypatch):
-    monkeypatch.setattr(distributed, 'process_count', lambda: 2)
-    with pytest.raises(TrainingError, match='data_shards=3 cannot be shared out over 2 processes'):
-        tiny_training.run(inputs[0], tmp_path, data_shards=3)
+    tiny_training.run(inputs[0], tmp_path / 'stopped', stage, num_steps=step + 1, init_from=inputs[1])

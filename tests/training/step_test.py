@@ -1,7 +1,6 @@
 """The train step: the same on any number of devices, changes what it may and nothing else, and can learn."""
 
 import json
-import re
 
 import jax
 import jax.numpy as jnp
@@ -10,7 +9,6 @@ import optax
 import pytest
 from jax.sharding import AbstractMesh
 
-from opql_jax.data import pipeline
 from opql_jax.data.prepared import Prepared
 from opql_jax.parallel import mesh as mesh_lib
 from opql_jax.training import objectives, state, trainer
@@ -102,30 +100,42 @@ def test_a_sampled_softmax_is_another_loss(on_devices):
 
 
 @pytest.mark.parametrize(
-    ('rows', 'shards', 'processes', 'shape', 'told'),
+    ('options', 'shape', 'message'),
     [
-        (32, 1, 1, (8,), None),
-        (32, 1, 1, (6,), r'each of 6 devices works on all rows of pairs/0/tokens \(32\), .* and 3 more, .* no multiples of 6:'),
-        (24, 1, 1, (6,), None),
-        (32, 3, 3, (6,), None),  # the three batches have 96 rows
-        (32, 5, 1, (20,), None),
-        (32, 1, 1, (2, 16), None),
-        (32, 1, 1, (4, 16), 'each of 64 devices .* no multiples of 64:'),
-        (64, 1, 1, (4, 16), None),
-        (32, 2, 2, (4, 16), None),
-        (32, 2, 1, (4, 32), r'each of 128 devices .* pairs/0/tokens \(32\), .* no multiples of 64:'),
-        (64, 2, 2, (4, 32), None),
+        ({'rows': 32}, (8,), None),
+        ({'rows': 32}, (2, 16), None),
+        ({'rows': 64}, (4, 16), None),
+        (
+            {'rows': 32},
+            (6,),
+            r'6 devices cannot share the rows of a batch evenly: pairs/0 has 32 \(30 or 36 can be\)\. .* multiples of 6;'
+            r' or take 1, 2, 4, 8, 16, 32 devices \(data_devices\)$',
+        ),
+        ({'rows': 32}, (4, 16), r'64 devices .* pairs/0 has 32 \(64 or 128 can be\)'),
+        (
+            {'rows': 32, 'buckets': ((32, 8), (48, 24))},
+            (16,),
+            r'pairs/0 has 8 .*, pairs/1 has 24 \(16 or 32 can be\).* take 1, 2, 4, 8 devices',
+        ),
+        ({'rows': 48, 'buckets': ((48, 48),)}, (3, 16), None),
     ],
 )
-def test_it_is_told_which_rows_devices_cannot_share(trained, caplog, monkeypatch, rows, shards, processes, shape, told):
-    prepared = Prepared(trained[0])
-    encoder = tiny_training.encoder(vocab_size=prepared.tokenizer.get_vocab_size())
-    source = objectives.Relations(rows=rows).build(prepared, encoder, mesh_lib.make_mesh(1)).source
-    batch = next(pipeline.batches([source.shard(i, shards) for i in range(shards // processes)], 0, 1))
-    monkeypatch.setattr(trainer.distributed, 'process_count', lambda: processes)
-    names = (mesh_lib.SLICE, *mesh_lib.ROW_AXES)[2 - len(shape) :]
-    trainer.warn_of_whole_arrays(batch, AbstractMesh((*shape, 1), names), shards)
-    assert re.search(told, caplog.text) if told else not caplog.text
+def test_a_batch_that_devices_cannot_share_is_refused_with_the_sizes_that_can_be(trained, options, shape, message):
+    source = objectives.Relations(**options).source(Prepared(trained[0]))
+    mesh = AbstractMesh((*shape, 1), (mesh_lib.SLICE, *mesh_lib.ROW_AXES)[2 - len(shape) :])
+    if message is None:
+        trainer.check_batch(source[0], mesh)
+        return
+    with pytest.raises(trainer.TrainingError, match=message):
+        trainer.check_batch(source[0], mesh)
+
+
+@pytest.mark.parametrize('dry_run', [False, True])
+def test_it_is_refused_before_anything_is_compiled_or_written(trained, tmp_path, monkeypatch, dry_run):
+    monkeypatch.setattr(trainer.mesh_lib, 'batch_devices', lambda mesh: 3)
+    with pytest.raises(trainer.TrainingError, match='3 devices cannot share'):
+        tiny_training.run(trained[0], tmp_path / 'run', objectives.Relations(rows=16), dry_run=dry_run)
+    assert not (tmp_path / 'run').exists()
 
 
 def test_more_devices_than_there_are_is_an_error():

@@ -17,7 +17,6 @@ import numpy as np
 import pytest
 
 from opql_jax.core.errors import InputError
-from opql_jax.core.hashing import params_hash
 from opql_jax.data.kb_folder import KBFolder
 from opql_jax.data.prepared import Prepared
 from opql_jax.memory.format import Memory
@@ -182,8 +181,9 @@ def test_the_scalars_of_a_killed_run_reach_to_its_newest_checkpoint(killed):
     assert list(scalars(killed)['loss']) == [2, 4]
 
 
-def test_a_checkpoint_half_written_when_the_run_was_killed_is_not_read(inputs, uninterrupted, tmp_path, caplog):
-    run_and_kill('save', 'relations', inputs, tmp_path)
+@pytest.mark.parametrize('moment', ['save', 'hash'])
+def test_a_checkpoint_half_written_when_the_run_was_killed_is_not_read(inputs, uninterrupted, tmp_path, caplog, moment):
+    run_and_kill(moment, 'relations', inputs, tmp_path)
     (partial,) = (path for path in (tmp_path / 'checkpoints').iterdir() if not path.name.isdigit())
     assert partial.name.startswith('4.') and any(partial.rglob('*'))
     reader = Checkpoints(tmp_path, read_only=True)
@@ -226,10 +226,10 @@ def test_a_checkpoint_says_where_it_comes_from(inputs, uninterrupted, objective)
         meta = store.meta(step)
         lineage = meta.pop('lineage')
         assert meta.pop('seconds') > 0 and re.fullmatch(r'1 x \w+(, \d+ cores)?', meta.pop('hardware'))
-        assert len(meta.pop('opt_state_hash')) == 64
-        assert meta == {'step': step, 'seed': 0, 'gin': 'a.b = 1', 'params_hash': params_hash(store.params(step))}
+        assert len(meta.pop('opt_state_hash')) == len(meta.pop('params_hash')) == 64
+        assert meta == {'step': step, 'seed': 0, 'gin': 'a.b = 1'}
         assert lineage['objective'] == {'relations': 'Relations', 'follow': 'Follow'}[objective]
-        assert lineage['init_hash'] == params_hash(Checkpoints(inputs[1], read_only=True).params())
+        assert lineage['init_hash'] == Checkpoints(inputs[1], read_only=True).meta()['params_hash']
         assert lineage['prepared_hash'] == Prepared(inputs[0]).hash() and lineage['seed'] == 0
         if objective == 'follow':
             assert lineage['memory_hash'] == Memory.open(inputs[2]).hash() and lineage['memory_dir'] is None
@@ -245,6 +245,45 @@ def test_scalars_are_written_for_tensorboard(uninterrupted):
     assert {name: values[6] for name, values in told.items() if name in metrics} == pytest.approx(metrics, rel=1e-6)
     assert all(value > 0 for name in SPEED - {'checkpoint_seconds'} for value in told[name].values())
     assert [value > 0 for value in told['checkpoint_seconds'].values()] == [False, True, True]
+
+
+@pytest.mark.parametrize(
+    ('done', 'seconds', 'settings', 'due'),
+    [
+        (4, 0, {'checkpoint_every': 2}, True),
+        (3, 1e9, {'checkpoint_every': 2}, False),
+        (4, 59, {'checkpoint_every': None, 'checkpoint_minutes': 1.0}, False),
+        (4, 60, {'checkpoint_every': None, 'checkpoint_minutes': 1.0}, True),
+        (5, 60, {'checkpoint_every': None, 'checkpoint_minutes': 1.0}, False),  # time is looked at with each report
+        (4, 60, {'checkpoint_every': 50, 'checkpoint_minutes': 1.0}, True),
+        (50, 0, {'checkpoint_every': 50, 'checkpoint_minutes': 1.0}, True),
+        (50, 1e9, {'checkpoint_every': None}, False),
+    ],
+)
+def test_checkpoints_are_due_by_steps_and_by_time(done, seconds, settings, due):
+    config = trainer.TrainConfig('kb', 'model', 100, log_every=2, **settings)
+    assert trainer.checkpoint_is_due(done, seconds, config) == due
+
+
+def test_a_run_without_an_interval_saves_its_end(inputs, tmp_path):
+    tiny_training.run(inputs[0], tmp_path / 'run', checkpoint_every=None)
+    assert steps_of(tmp_path / 'run') == [3]
+    with pytest.raises(trainer.TrainingError, match='checkpoint_minutes=0: give more than 0'):
+        tiny_training.run(inputs[0], tmp_path / 'run', checkpoint_minutes=0)
+
+
+def test_a_dry_run_says_what_checkpoints_cost(inputs, tmp_path, capsys):
+    tiny_training.run(inputs[0], tmp_path / 'real')
+    size = sum(array.nbytes for array in tiny_training.state_of(tmp_path / 'real', 3).values())
+    tiny_training.run(inputs[0], tmp_path / 'run', num_steps=1000, checkpoint_every=300, dry_run=True)
+    said = capsys.readouterr().out
+    assert (
+        f'# checkpoints of {size / 1e9:.3g} GB: every 300 steps and at the end\n4 of them, {4 * size / 1e9:.3g} GB written\n'
+        in said
+    )
+    assert f'2 ({2 * size / 1e9:.3g} GB) kept' in said and f'each host copies {size / 1e9:.3g} GB' in said
+    tiny_training.run(inputs[0], tmp_path / 'run', checkpoint_every=None, checkpoint_minutes=20.0, dry_run=True)
+    assert 'every 20 minutes and at the end\n2 (' in capsys.readouterr().out
 
 
 def printed_parameters(text, title):
@@ -274,7 +313,7 @@ def test_a_dry_run_prints_shapes_and_writes_nothing(inputs, objective, tmp_path,
     for shapes, count in ((trained, num_trained), (frozen, num_frozen)):
         assert count == sum(np.prod(wanted[name]) for name in shapes)
 
-    batch = text.split('# first batch\n')[1].splitlines()
+    batch = text.split('# first batch\n')[1].split('# checkpoints')[0].splitlines()
     if objective == 'follow':
         assert {'hops  ()  int32', 'questions/topic  (16,)  int32', 'questions/answers  (16, 8)  int32'} <= set(batch)
     else:

@@ -32,6 +32,7 @@ class AlignSettings:
     Attributes:
         split: the questions: a split of the prepared folder, or a .jsonl file, see `data.questions.one_hop_questions`.
         rows: mentions encoded per step.
+        buckets: of these, as in `RelationSettings`.
         pairs: 'title', 'sentence' or 'all': the pairs that the memory will hold; other co-mentions of a topic are no candidates.
         held_out: relations such as 'P57'; questions that need one are left out (see `Question.needs`).
         topics: topics per batch.
@@ -40,6 +41,7 @@ class AlignSettings:
 
     split: str = '1-hop/train'
     rows: int = 256
+    buckets: batching.Buckets = ()
     pairs: str = 'title'
     held_out: tuple[str, ...] = ()
     topics: int = 32
@@ -57,7 +59,8 @@ class AlignSource(Source):
     def __init__(self, prepared: Prepared, settings: AlignSettings, seed: int = 0):
         super().__init__(seed)
         self._settings = settings
-        self._packer = PairPacker(prepared, prepared.pair_columns(settings.pairs), settings.rows, max_context=0)
+        columns = prepared.pair_columns(settings.pairs)
+        self._packer = PairPacker(prepared, columns, settings.rows, 0, settings.buckets)
         self.capacities = self._packer.capacities
         self.questions = AlignedQuestions(prepared, settings.split, settings.held_out, self._packer.index)
         self._order = EpochOrder(len(self.questions.topics), seed)

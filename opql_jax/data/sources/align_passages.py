@@ -52,15 +52,26 @@ class PassagePacker:
         capacities: {bucket length: passages} of a batch.
     """
 
-    def __init__(self, prepared: Prepared, columns: Mapping[str, np.ndarray], passages: int, pairs_per_passage: int):
-        """Plans batches of so many passages with at most R = `pairs_per_passage` rows each out of `columns` of the pair table."""
+    def __init__(
+        self,
+        prepared: Prepared,
+        columns: Mapping[str, np.ndarray],
+        passages: int,
+        pairs_per_passage: int,
+        buckets: batching.Buckets = (),
+    ):
+        """Plans batches of so many passages with at most R = `pairs_per_passage` rows each out of `columns` of the pair table.
+
+        `buckets` as for `batching.capacities_for`.
+        """
         self.index = sampling.PairIndex(columns)
         self._records, self._special, self._pairs = prepared.records, prepared.special, pairs_per_passage
         self._order = np.argsort(self.index.passage, kind='stable')
         self._start = np.searchsorted(self.index.passage[self._order], np.arange(len(prepared.records) + 1))
         tokens, mentions = prepared.records.sizes()
         self._mentions = batching.round_up(int(mentions.max()), 4)
-        self.capacities = batching.plan_capacities(tokens[np.unique(self.index.passage)] + 2, passages)
+        lengths = tokens[np.unique(self.index.passage)] + 2
+        self.capacities = batching.capacities_for(lengths, lengths, passages, buckets)
 
     def rows_of(self, passages: np.ndarray) -> np.ndarray:
         """All rows of passages."""
@@ -110,6 +121,7 @@ class PassageAlignSettings:
     Attributes:
         split: the questions: a split of the prepared folder, or a .jsonl file, see `data.questions.one_hop_questions`.
         passages: passages encoded per step.
+        buckets: of these, as in `RelationSettings`.
         pairs: 'title', 'sentence' or 'all': the pairs that the memory will hold.
         held_out: relations such as 'P57'; questions that need one are left out (see `Question.needs`).
         topics: topics whose passages a batch holds; the questions are about these, or others that the passages mention.
@@ -118,6 +130,7 @@ class PassageAlignSettings:
 
     split: str = '1-hop/train'
     passages: int = 128
+    buckets: batching.Buckets = ()
     pairs: str = 'title'
     held_out: tuple[str, ...] = ()
     topics: int = 48
@@ -140,7 +153,7 @@ class PassageAlignSource(Source):
         super().__init__(seed)
         self._settings = settings
         columns = prepared.pair_columns(settings.pairs)
-        self._packer = PassagePacker(prepared, columns, settings.passages, settings.pairs_per_passage)
+        self._packer = PassagePacker(prepared, columns, settings.passages, settings.pairs_per_passage, settings.buckets)
         self.capacities = self._packer.capacities
         self.questions = AlignedQuestions(prepared, settings.split, settings.held_out, self._packer.index)
         self._order = EpochOrder(len(self.questions.topics), seed)

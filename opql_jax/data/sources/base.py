@@ -3,19 +3,21 @@
 `source[step]` is the batch of a step: a NamedTuple of NumPy arrays, a pure function of (seed, step, shard). A run that is
 resumed at step n therefore sees what an uninterrupted one would have seen, and nothing needs to be saved but the step.
 
-All batches of a source have the same shapes and types. Each process takes a shard of its own: passages are drawn independently,
-questions and topics are distributed so that each comes once per epoch over all shards.
+All batches of a source have the same shapes and types. A batch is that of the whole job: every process makes it, and places the rows that
+its devices hold. Where something else joins batches, as t5x does, each is of a shard: passages are drawn independently, questions
+and topics are distributed so that each comes once per epoch over all shards.
 """
 
 import copy
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, Self
+from typing import Any, NamedTuple, Self
 
 import jax
 import numpy as np
 
 from opql_jax.core.errors import InputError
 from opql_jax.data import batching
+from opql_jax.data.markup import JoinedPassages, end_to_end
 from opql_jax.data.prepared import Prepared
 from opql_jax.data.questions import EpochOrder
 
@@ -52,27 +54,55 @@ class Source:
 class PassageSource(Source):
     """Draws passages that mention an entity, and hides a mention of each."""
 
-    def __init__(self, prepared: Prepared, rows: int, room: int, seed: int):
-        """Plans batches of `rows` passages with at most `room` tokens of markup each; InputError if no passage has a mention."""
+    def __init__(self, prepared: Prepared, rows: int, least: int, room: int, buckets: batching.Buckets, seed: int):
+        """Plans the batches.
+
+        Args:
+            prepared: the text.
+            rows: passages of a batch.
+            least, room: tokens of markup that each passage needs, and that it may have.
+            buckets: see `batching.capacities_for`.
+            seed: of the draws.
+
+        Raises:
+            InputError: no passage has a mention, or one does not fit the longest bucket.
+        """
         super().__init__(seed)
         self._records, self._special = prepared.records, prepared.special
         tokens, mentions = self._records.sizes()
         self._passages = np.flatnonzero(mentions)
         if not len(self._passages):
             raise InputError(f'{self._records.path}: no passage has a mention')
-        lengths = np.minimum(tokens[self._passages] + room, max(batching.BUCKET_LENGTHS))
-        self.capacities = batching.plan_capacities(lengths, rows)
+        tokens = tokens[self._passages]
+        self.capacities = batching.capacities_for(tokens + least, tokens + room, rows, buckets)
 
-    def _fill(self, rng: np.random.Generator, mark: Callable) -> tuple[list, batching.Packer]:
-        """The rows of a batch and their buckets; `mark(number, passage, rng)` gives the row of a passage and its length."""
-        packer, rows = batching.Packer(self.capacities), []
-        for _ in range(2):  # a second draw fills what the lengths of the first one left free
-            drawn = rng.choice(self._passages, sum(packer.free.values()))
-            for number, passage in zip(drawn.tolist(), self._records.read(drawn)):
-                row, length = mark(number, passage, rng)
-                if length <= max(self.capacities) and packer.add(length):
-                    rows.append(row)
-        return rows, packer
+    def _fill(self, rng: np.random.Generator, choose: Callable) -> tuple['Drawn', batching.Packer]:
+        """Draws passages, twice, as the lengths of the first ones may leave room, and assigns them to buckets.
+
+        Args:
+            rng: of the draws.
+            choose: gives what is hidden in n passages, as a tuple of arrays [n, ...], and the tokens of their rows [n], from the numbers of
+                the passages [n], the JoinedPassages and `rng`.
+        """
+        packer, numbers, texts, choices, rows = batching.Packer(self.capacities), [], [], [], []
+        for _ in range(2):
+            before = sum(map(len, numbers))
+            numbers.append(rng.choice(self._passages, sum(packer.free.values())))
+            texts.append(self._records.read_joined(numbers[-1]))
+            choice, lengths = choose(numbers[-1], texts[-1], rng)
+            choices.append(choice)
+            rows.append(before + np.flatnonzero([packer.add(length) for length in lengths.tolist()]))
+        choice = tuple(np.concatenate(column) for column in zip(*choices))
+        return Drawn(np.concatenate(numbers), end_to_end(texts), choice, np.concatenate(rows)), packer
+
+
+class Drawn(NamedTuple):
+    """Passages that were drawn for a batch."""
+
+    numbers: np.ndarray  # [n], ids
+    texts: JoinedPassages
+    choice: tuple[np.ndarray, ...]  # what is hidden in each, arrays [n, ...]
+    rows: np.ndarray  # those that found room, in the order of the packer
 
 
 @jax.tree_util.register_static

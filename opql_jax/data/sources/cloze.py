@@ -4,10 +4,11 @@ from typing import NamedTuple
 
 import numpy as np
 
-from opql_jax.data import lm_markup
+from opql_jax.data import batching, lm_markup
+from opql_jax.data.markup import ragged
 from opql_jax.data.prepared import Prepared
 from opql_jax.data.sources.base import PassageSource
-from opql_jax.data.texts import TextBucket, TextRow, TextSizes, pack_texts
+from opql_jax.data.texts import TextBucket, Texts
 
 # Tokens that markup adds to a passage besides [R1] of its topics: [CLS], [SEP], and [ENT] [R2] in place of a name.
 _MARKUP_ROOM = 4
@@ -26,23 +27,44 @@ class EntryIndex:
 
     def __init__(self, topic: np.ndarray, target: np.ndarray, passages: np.ndarray):
         """Takes the memory's columns: topic and target [N], passages [N, P] with -1 in unused slots."""
-        order = np.lexsort((target, topic))
-        self._rows, self._passages = order, passages
-        self._topic, self._target = topic[order], target[order]
+        keys = _key(topic, target)
+        self._rows, self._passages = np.argsort(keys, kind='stable'), passages
+        self._keys = keys[self._rows]
 
-    def find(self, topic: int, target: int, passage: int) -> np.ndarray:
-        """Rows of the entries (topic, target), without those read in `passage` (-1 excludes none)."""
-        first, end = np.searchsorted(self._topic, [topic, topic + 1])
-        first, end = first + np.searchsorted(self._target[first:end], [target, target + 1])
-        rows = self._rows[first:end]
-        return rows[~((self._passages[rows] == passage).any(axis=1) & (passage >= 0))]
+    def find(self, topic: np.ndarray, target: np.ndarray, passage: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Entries (topic, target), without those read in `passage` (-1 excludes none), of k queries.
+
+        Returns:
+            How many each query has [k], and their rows, those of the first query first.
+        """
+        keys = _key(topic, target)
+        first, end = (np.searchsorted(self._keys, keys, side=side) for side in ('left', 'right'))
+        query, place = ragged(end - first)
+        rows = self._rows[first[query] + place]
+        kept = ~((self._passages[rows] == passage[query, None]).any(axis=1) & (passage[query] >= 0))
+        return np.bincount(query[kept], minlength=len(keys)), rows[kept]
+
+
+def _key(topic, target):
+    """(topic, target) as one int64 that sorts alike."""
+    return (np.asarray(topic, np.int64) << 32) + target
 
 
 class ClozeSource(PassageSource):
-    """Draws passages, a mention to hide in each, and other mentions as topics."""
+    """Draws passages, a mention to hide in each, and other mentions as topics.
+
+    A passage with more topics than the longest bucket has room for keeps those nearest to the hidden mention; `left_out` counts the others.
+    """
 
     def __init__(
-        self, prepared: Prepared, *, entries: EntryIndex | None = None, rows: int = 64, topics: int = 2, seed: int = 0
+        self,
+        prepared: Prepared,
+        *,
+        entries: EntryIndex | None = None,
+        rows: int = 64,
+        topics: int = 2,
+        buckets: batching.Buckets = (),
+        seed: int = 0,
     ):
         """Plans the batches.
 
@@ -51,30 +73,90 @@ class ClozeSource(PassageSource):
             entries: of the memory; None for a model without one.
             rows: passages per batch.
             topics: T; of a passage with more, as many are chosen at random.
+            buckets: see `batching.capacities_for`.
             seed: of the draws.
 
         Raises:
-            InputError: no passage has a mention.
+            InputError: no passage has a mention, or one does not fit the longest bucket.
         """
-        super().__init__(prepared, rows, _MARKUP_ROOM + topics, seed)
-        self._entries, self._sizes = entries, TextSizes(topics=topics, gold=_GOLD)
+        super().__init__(prepared, rows, _MARKUP_ROOM, _MARKUP_ROOM + topics, buckets, seed)
+        self._entries, self._topics = entries, topics
 
     def batch(self, step, rng) -> ClozeBatch:
-        return ClozeBatch(pack_texts(*self._fill(rng, self._row), self._sizes, self._special))
+        drawn, packer = self._fill(rng, self._choose)
+        (target, topics, left_out), texts = drawn.choice, drawn.texts
+        marked = lm_markup.ClozeTexts(texts, target, self._special).mark(topics)
+        first = texts.begins[:, 1]
+        label, used = texts.entities[first + target], topics >= 0
+        topic = np.where(used, texts.entities[first[:, None] + topics], -1)
+        gold, absent = self._find_gold(topic, label, drawn.numbers, rng)
 
-    def _row(self, number, passage, rng):
-        target = int(rng.integers(len(passage.entities)))
-        label = int(passage.entities[target])
-        topics = rng.permutation(lm_markup.topics_beside(passage, target))[: self._sizes.topics]
-        entities = passage.entities[topics]
-        gold = [] if self._entries is None else [rng.permutation(self._entries.find(e, label, number)) for e in entities]
-        row = TextRow(
-            input=lm_markup.mark_cloze(passage, target, topics, self._special),
-            label=label,
-            answers=[label],
-            topic=entities,
-            gold=gold,
-            absent=[not len(rows) for rows in gold] if gold else False,
-            passage=number,
-        )
-        return row, len(row.input.tokens)
+        def pack(length, n, members):
+            rows = drawn.rows[np.array(members, np.int64)]
+            column = lambda values, fill=0: batching.filled(values[rows], n, fill)
+            tokens = np.full((n, length), self._special.pad, np.int32)
+            width = min(length, marked.tokens.shape[1])
+            tokens[: len(rows), :width] = marked.tokens[rows, :width]
+            tokens[len(rows) :, :2] = self._special.cls, self._special.sep
+            return TextBucket(
+                Texts(
+                    tokens=tokens,
+                    start=column(marked.starts),
+                    r1=column(marked.r1),
+                    r2=column(marked.r2),
+                    used=column(used, False),
+                    gold=column(gold, -1),
+                    passage=column(drawn.numbers.astype(np.int32), -1),
+                    exclude=np.full((n, 1), -1, np.int32),
+                ),
+                topic=column(topic, -1),
+                absent=column(absent, False),
+                label=column(label, -1),
+                answers=column(label[:, None], -1),
+                left_out=column(left_out),
+            )
+
+        return ClozeBatch(tuple(pack(*bucket) for bucket in packer.buckets()))
+
+    def _choose(self, numbers, texts, rng):
+        """Hides a mention of each passage: which [n], the topics [n, T], -1 in unused slots, and how many had no room [n]."""
+        target = rng.integers(texts.sizes[:, 1])
+        hidden = lm_markup.ClozeTexts(texts, target, self._special)
+        topics = first_at_random(*hidden.topics(), len(numbers), self._topics, rng)
+        count = (topics >= 0).sum(axis=1)
+        left_out = np.maximum(hidden.base + count - max(self.capacities), 0)  # each topic has one token of markup
+        first = texts.begins[:, 1]
+        for row in np.flatnonzero(left_out):
+            at, chosen = first[row] + target[row], first[row] + topics[row, : count[row]]
+            apart = np.maximum(texts.starts[chosen] - texts.ends[at], texts.starts[at] - texts.ends[chosen])
+            nearest = np.sort(np.argsort(apart, kind='stable')[: count[row] - left_out[row]])
+            topics[row] = np.concatenate([topics[row, nearest], np.full(self._topics - len(nearest), -1)])
+        return (target, topics, left_out.astype(np.int32)), hidden.base + count - left_out
+
+    def _find_gold(self, topic, label, numbers, rng):
+        """Entries that state the label [n, T, G], and whether a topic has none [n, T]."""
+        gold, absent = np.full((*topic.shape, _GOLD), -1, np.int32), np.zeros(topic.shape, bool)
+        if self._entries is not None:
+            row, slot = np.nonzero(topic >= 0)
+            found, rows = self._entries.find(topic[row, slot], label[row], numbers[row])
+            absent[row, slot] = found == 0
+            gold[row, slot] = first_at_random(np.repeat(np.arange(len(row)), found), rows, len(row), _GOLD, rng)
+        return gold, absent
+
+
+def first_at_random(owner: np.ndarray, items: np.ndarray, count: int, most: int, rng) -> np.ndarray:
+    """At most so many items of each list, in random order: [count, most] int64, -1 in unused slots.
+
+    Args:
+        owner: [n] the list of each item, rising.
+        items: [n].
+        count: of lists.
+        most: of each.
+        rng: of the order.
+    """
+    items = items[np.lexsort((rng.random(len(items)), owner))]
+    counts = np.bincount(owner, minlength=count)
+    row, slot = ragged(np.minimum(counts, most))
+    out = np.full((count, most), -1, np.int64)
+    out[row, slot] = items[(np.cumsum(counts) - counts)[row] + slot]
+    return out

@@ -2,7 +2,10 @@
 
 from typing import NamedTuple
 
+import numpy as np
+
 from opql_jax.data import batching, markup
+from opql_jax.data.batching import Buckets
 from opql_jax.data.prepared import Prepared
 from opql_jax.data.sources.base import PassageSource
 
@@ -16,13 +19,15 @@ class EntityBatch(NamedTuple):
 class EntitySource(PassageSource):
     """Draws passages and a mention to hide in each."""
 
-    def __init__(self, prepared: Prepared, rows: int = 256, seed: int = 0):
+    def __init__(self, prepared: Prepared, rows: int = 256, seed: int = 0, buckets: Buckets = ()):
         # Hiding a mention never lengthens a passage by more than [CLS], [SEP] and one marker.
-        super().__init__(prepared, rows, 3, seed)
+        super().__init__(prepared, rows, 3, 3, buckets, seed)
 
     def batch(self, step, rng) -> EntityBatch:
-        return EntityBatch(batching.pack_masked(*self._fill(rng, self._mark), self._special))
+        drawn, packer = self._fill(rng, self._choose)
+        masked = markup.MaskedMentions(drawn.texts, *drawn.choice, self._special)
+        return EntityBatch(batching.pack_masked(masked, drawn.rows, packer, self._special))
 
-    def _mark(self, number, passage, rng):
-        masked = markup.mask_mention(passage, rng.integers(len(passage.entities)), self._special)
-        return masked, len(masked.tokens)
+    def _choose(self, numbers, texts, rng):
+        mention = np.array([rng.integers(count) for count in texts.sizes[:, 1].tolist()], np.int64)
+        return (mention,), markup.MaskedMentions(texts, mention, self._special).lengths

@@ -35,24 +35,34 @@ class PairPacker:
         capacities: {bucket length: rows} of a batch.
     """
 
-    def __init__(self, prepared: Prepared, columns: Mapping[str, np.ndarray], rows: int, max_context: int):
-        """Plans batches of `rows` rows out of `columns` of the pair table, with at most `max_context` context mentions each."""
+    def __init__(
+        self,
+        prepared: Prepared,
+        columns: Mapping[str, np.ndarray],
+        rows: int,
+        max_context: int,
+        buckets: batching.Buckets = (),
+    ):
+        """Plans batches of `rows` rows out of `columns` of the pair table, with at most `max_context` context mentions each.
+
+        `buckets` as for `batching.capacities_for`.
+        """
         self.index = sampling.PairIndex(columns)
         self._records, self._special, self._max_context = prepared.records, prepared.special, max_context
         tokens, _ = self._records.sizes()
         sample = np.unique(np.linspace(0, len(self.index.topic) - 1, _SAMPLE).astype(np.int64))
-        lengths = [len(marked.tokens) for marked in self._mark(sample)]
+        lengths = self._mark(sample, self._read(sample), np.arange(len(sample))).lengths.tolist()
         # The sample may lack the longest row, which must have a bucket too.
         longest = int(tokens[np.unique(self.index.passage)].max()) + markup.MARKUP_ROOM
-        lengths.append(min(longest, max(batching.BUCKET_LENGTHS)))
-        self.capacities = batching.plan_capacities(lengths, rows)
+        lengths.append(longest)
+        self.capacities = batching.capacities_for(lengths, lengths, rows, buckets)
 
-    def _mark(self, rows):
-        index = self.index
-        return [
-            markup.mark_pair(passage, index.topic_mention[row], index.target_mention[row], self._special, self._max_context)
-            for passage, row in zip(self._records.read(index.passage[rows]), rows)
-        ]
+    def _mark(self, rows: np.ndarray, passages: markup.JoinedPassages, at: np.ndarray) -> markup.MarkedPairs:
+        """Marks rows, whose passages are those at `at`."""
+        return markup.MarkedPairs(passages, at, self.index.topic_mention[rows], self.index.target_mention[rows], self._special)
+
+    def _read(self, rows: np.ndarray) -> markup.JoinedPassages:
+        return self._records.read_joined(self.index.passage[rows])
 
     def pack(self, chunks: Iterator[tuple[np.ndarray, np.ndarray]]) -> tuple[batching.PairBucket, ...]:
         """Packs chunks (rows, whether each is meant as an anchor) until the buckets are full.
@@ -64,23 +74,43 @@ class PairPacker:
         capacity = sum(self.capacities.values())
         seen: dict[tuple[int, int], int | None] = {}  # pair and passage: the number among the packed
         pairs, packed, anchors = [], [], []
-        for rows, is_anchor in chunks:
-            keys = zip(self.index.pair_of(rows).tolist(), self.index.passage[rows].tolist())
-            for key, marked, anchor in zip(keys, self._mark(rows), is_anchor.tolist()):
-                if key in seen:
-                    if anchor and (number := seen[key]) is not None:
-                        anchors[number] = True
-                    continue
-                seen[key] = len(packed) if packer.add(len(marked.tokens)) else None
-                if seen[key] is not None:
-                    pairs.append(key[0])
-                    packed.append(marked)
-                    anchors.append(anchor)
-            if packer.full or len(seen) > _OFFERS * capacity:
+        read, places = [], []  # passages, and the place of each packed row's among them
+        while not (packer.full or len(seen) > _OFFERS * capacity):
+            # As many as there is room for are read at once.
+            some, offered = [], 0
+            while offered < sum(packer.free.values()) and (chunk := next(chunks, None)) is not None:
+                some.append(chunk)
+                offered += len(chunk[0])
+            if not some:
                 break
+            rows = np.concatenate([rows for rows, _ in some])
+            keys = list(zip(self.index.pair_of(rows).tolist(), self.index.passage[rows].tolist()))
+            before = sum(len(passages.sizes) for passages in read)
+            read.append(self._read(rows))
+            lengths = self._mark(rows, read[-1], np.arange(len(rows))).lengths.tolist()
+            meant, end = np.concatenate([meant for _, meant in some]).tolist(), 0
+            for chunk, _ in some:
+                start, end = end, end + len(chunk)
+                of_chunk = (column[start:end] for column in (keys, lengths, meant))
+                for place, (row, key, length, anchor) in enumerate(zip(chunk.tolist(), *of_chunk), before + start):
+                    if key in seen:
+                        if anchor and (number := seen[key]) is not None:
+                            anchors[number] = True
+                        continue
+                    seen[key] = len(packed) if packer.add(length) else None
+                    if seen[key] is not None:
+                        pairs.append(key[0])
+                        packed.append(row)
+                        places.append(place)
+                        anchors.append(anchor)
+                if packer.full or len(seen) > _OFFERS * capacity:
+                    break
+        rows = np.array(packed, np.int64)
         _, pair, count = np.unique(pairs, return_inverse=True, return_counts=True)
-        anchors = np.array(anchors) & (count[pair] > 1)
-        return batching.pack_pairs(packed, anchors, packer, self._special, self._max_context)
+        anchors = np.array(anchors, bool) & (count[pair] > 1)
+        entities = self.index.topic[rows], self.index.target[rows]
+        marked = self._mark(rows, markup.end_to_end(read), np.array(places, np.int64))
+        return batching.pack_pairs(marked, np.arange(len(rows)), entities, anchors, packer, self._special, self._max_context)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -91,7 +121,9 @@ class RelationSettings:
         sampler: 'groups' (the paper's anchor, 2 positives, 8 hard negatives), 'shared' (neighbouring pairs, every encoded mention
             is a positive or hard negative of others) or 'random' (no hard negatives: pairs drawn one by one, of which the
             others in the batch are negatives).
+        anchors: how their pairs are drawn, see `sampling.ANCHORS`.
         rows: mentions encoded per step.
+        buckets: of these, ((tokens of a row, rows), ...), shortest first; planned from the text if ().
         neighbours: pairs around each seed pair (sampler 'shared'). The fewer, the more subjects a batch has: with many, what a
             passage is about tells no two rows of a batch apart and is not learnt.
         max_context: context mentions per row for L_el; each costs a softmax over all entities.
@@ -100,7 +132,9 @@ class RelationSettings:
     """
 
     sampler: str = 'shared'
+    anchors: str = 'pairs'
     rows: int = 256
+    buckets: batching.Buckets = ()
     neighbours: int = 16
     max_context: int = 2
     min_count: int = 1
@@ -122,8 +156,9 @@ class RelationSource(Source):
         if (settings.min_count, settings.max_pairs) != (1, None):  # else a copy of the whole table
             rows = select_pair_rows(prepared, 'all', settings.min_count, settings.max_pairs)
             columns = {name: column[rows] for name, column in columns.items()}
-        self._packer = PairPacker(prepared, columns, settings.rows, settings.max_context)
-        options: dict = {'neighbours': settings.neighbours} if settings.sampler == 'shared' else {}
+        self._packer = PairPacker(prepared, columns, settings.rows, settings.max_context, settings.buckets)
+        options: dict = {'anchors': settings.anchors}
+        options |= {'neighbours': settings.neighbours} if settings.sampler == 'shared' else {}
         self._sampler = sampling.SAMPLERS[settings.sampler](self._packer.index, **options)
         self.capacities = self._packer.capacities
         self.has_positives = bool(self._packer.index.repeated.any())

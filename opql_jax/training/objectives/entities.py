@@ -6,6 +6,7 @@ from typing import ClassVar
 
 import jax.numpy as jnp
 
+from opql_jax.data.batching import Buckets
 from opql_jax.data.sources.entities import EntityBatch, EntitySource
 from opql_jax.models import losses
 from opql_jax.parallel.entity_table import Layout
@@ -18,17 +19,19 @@ class Entities(Objective):
 
     Attributes:
         rows: mentions encoded per step.
+        buckets: of these, as in `RelationSettings`.
         frozen_encoder: trains E and W_e alone, over an encoder that is trained already.
         sampled_entities: entities that estimate a step's softmax; 0 for all.
     """
 
     unreached: ClassVar[tuple[str, ...]] = ('encoder/w_r/',)
     rows: int = 256
+    buckets: Buckets = ()
     frozen_encoder: bool = False
     sampled_entities: int = 0
 
     def source(self, prepared, seed=0) -> EntitySource:
-        return EntitySource(prepared, self.rows, seed)
+        return EntitySource(prepared, self.rows, seed, self.buckets)
 
     def trainable(self, name):
         return name.startswith(('entity_table', 'encoder/w_e')) if self.frozen_encoder else super().trainable(name)

@@ -10,6 +10,7 @@ import numpy as np
 
 from opql_jax.core.errors import InputError
 from opql_jax.core.hashing import params_hash
+from opql_jax.data.batching import Buckets
 from opql_jax.data.prepared import Prepared
 from opql_jax.data.sources.base import Source
 from opql_jax.data.sources.cloze import ClozeSource, EntryIndex
@@ -37,6 +38,8 @@ class LanguageModelObjective(Objective):
         memory_dir: the memory, for `trainer.train` a part of the knowledge base; built by the encoder that pretraining of the
             language model starts from. Its relations stay as they are while E is trained. None for none, which makes the model EaE.
         rows: texts per step.
+        buckets: of passages, as in `RelationSettings`. A passage with more topics than the longest has room for keeps the nearest; the
+            metric `texts_cut` is the share of these passages.
         mode: of the search, 'exact' or 'approx', see `ShardedMemory`.
         k, max_hops, entity_layer, own_prediction, mixing, null_entity: see `LanguageModel`.
         retrieval_weight: of L_re.
@@ -49,6 +52,7 @@ class LanguageModelObjective(Objective):
 
     memory_dir: str | None = None
     rows: int = 64
+    buckets: Buckets = ()
     k: int = 32
     mode: str = 'exact'
     max_hops: int = 3
@@ -178,6 +182,8 @@ class LanguageModelObjective(Objective):
                 used, absent = used.any(axis=1, keepdims=True), absent.any(axis=1, keepdims=True)
             retrieval, parts = losses.retrieval_loss(log_probs, targets, answers, used, absent, k)
             loss, metrics = loss + self.retrieval_weight * retrieval, {**metrics, 'L_re': retrieval, **parts}
+        if linked:
+            metrics['texts_cut'] = jnp.sum(concatenate(buckets, 'left_out') > 0) / jnp.maximum(jnp.sum(label >= 0), 1)
         if linked and self.entity_weight:
             linking, parts = _linking_loss(out.m_e1, out.entity_memory, concatenate(buckets, 'topic'), params, layout)
             loss, metrics = loss + self.entity_weight * linking, {**metrics, **parts}

@@ -11,7 +11,7 @@ class Cloze(LanguageModelObjective):
     """Predicts hidden mentions of passages."""
 
     def draw(self, prepared, memory, passages, seed):
-        return clozes(prepared, memory, passages, rows=self.rows, topics=self.topics, seed=seed)
+        return clozes(prepared, memory, passages, rows=self.rows, topics=self.topics, buckets=self.buckets, seed=seed)
 
     def loss(self, encoder, layout, params, batch: ClozeBatch, memory, rng):
         return self.text_loss(encoder, layout, params, without(batch.texts, 'exclude'), memory, 1, rng)

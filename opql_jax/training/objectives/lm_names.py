@@ -30,6 +30,7 @@ _QUERYING = (
     'entity_weight',
     'own_text',
     'topics',
+    'buckets',
     'score_gold',
 )
 

@@ -43,7 +43,8 @@ class AnswerQuestions(LanguageModelObjective):
         check_hops(self.questions, questions, self.max_hops)
         text = names = None
         if self.text_rows:  # of another seed than pretraining's, whose batches they would repeat
-            text = clozes(prepared, memory, passages, rows=self.text_rows, topics=self.topics, seed=seed + 1)
+            options = {'rows': self.text_rows, 'topics': self.topics, 'buckets': self.buckets, 'seed': seed + 1}
+            text = clozes(prepared, memory, passages, **options)
         if self.name_rows:
             names = NameSource(prepared, questions, rows=self.name_rows, seed=seed)
         return OpenQuestionSource(

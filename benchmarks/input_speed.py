@@ -1,0 +1,103 @@
+"""How many rows of input a core makes at the paper's shapes, beside what the estimated step takes.
+
+Made text of full pieces, whose mentions are as many as Wikipedia's by its hyperlinks or more. CPU time of this process, for a batch of 512.
+"""
+
+import argparse
+import json
+import pathlib
+import tempfile
+import time
+import types
+
+import numpy as np
+
+from opql_jax.data import passage_records
+from opql_jax.data.markup import TokenisedPassage
+from opql_jax.data.sources.cloze import ClozeSource, EntryIndex
+from opql_jax.data.sources.entities import EntitySource
+from opql_jax.data.sources.relations import RelationSettings, RelationSource
+from opql_jax.data.tokenizer import SpecialIds
+from opql_jax.recipes.paper import ESTIMATES
+
+TOKENS, ROWS, VOCABULARY = 122, 512, 30_000
+
+
+def made_text(folder: pathlib.Path, pieces: int, entities: int, rng) -> types.SimpleNamespace:
+    """What sources read of a prepared text: full pieces with 2 to 20 mentions of entities, few of which are mentioned often."""
+    passages, pairs = [], []
+    for number in range(pieces):
+        count = int(np.clip(rng.poisson(8), 2, 20))
+        starts = np.sort(rng.choice(TOKENS // 3, count, replace=False)).astype(np.int32) * 3
+        found = (entities * rng.random(count) ** 3).astype(np.int32)
+        passages.append(
+            TokenisedPassage(
+                rng.integers(10, VOCABULARY, TOKENS, dtype=np.int32),
+                starts,
+                starts + rng.integers(1, 4, count, dtype=np.int32),
+                found,
+            )
+        )
+        i, j = (axis.ravel() for axis in np.mgrid[:count, :count])
+        kept = found[i] != found[j]
+        pairs.append(np.stack([found[i], found[j], np.full(count * count, number), i, j])[:, kept])
+    passage_records.write_passages(folder / 'text', map(passage_records.encode_passage, passages))
+    table = np.concatenate(pairs, axis=1)
+    table = table[:, np.lexsort((table[1], table[0]))].astype(np.int32)
+    columns = dict(zip(('topic', 'target', 'passage', 'topic_mention', 'target_mention'), table))
+    special = SpecialIds(pad=0, unk=1, cls=2, sep=3, ent=5, r1=6, r2=7)
+    return types.SimpleNamespace(records=passage_records.PassageRecords(folder / 'text'), special=special, pairs=columns)
+
+
+def made_entries(columns, rng) -> EntryIndex:
+    """A memory of half of the pairs, each read in up to five pieces."""
+    key = columns['topic'].astype(np.int64) << 32 | columns['target']
+    _, first = np.unique(key, return_index=True)
+    first = first[rng.random(len(first)) < 0.5]
+    passages = rng.choice(columns['passage'], (len(first), 5))
+    passages[:, 0] = columns['passage'][first]
+    return EntryIndex(columns['topic'][first], columns['target'][first], passages)
+
+
+def main() -> None:
+    """Prints a line for each objective and each kind of machine."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument('--pieces', type=int, default=20_000)
+    parser.add_argument('--entities', type=int, default=20_000)
+    parser.add_argument('--batches', type=int, default=10)
+    parser.add_argument('--json', action='store_true', help='one line for each measurement')
+    parser.add_argument('--profile', action='store_true', help='where the time goes')
+    options = parser.parse_args()
+    rng = np.random.default_rng(0)
+    with tempfile.TemporaryDirectory() as folder:
+        text = made_text(pathlib.Path(folder), options.pieces, options.entities, rng)
+        settings = RelationSettings('groups', 'mentions', rows=ROWS, buckets=((128, ROWS),), max_context=16)
+        sources = {
+            'entities': EntitySource(text, ROWS, buckets=((128, ROWS),)),
+            'relations': RelationSource(text, settings),
+            'lm_cloze': ClozeSource(text, entries=made_entries(text.pairs, rng), rows=ROWS, topics=16, buckets=((144, ROWS),)),
+        }
+        for name, source in sources.items():
+            source[0]
+            if options.profile:
+                import cProfile
+
+                cProfile.runctx('for step in range(options.batches): source[step]', globals(), locals(), sort='tottime')
+                continue
+            started = time.process_time()
+            for step in range(options.batches):
+                source[step]
+            seconds = (time.process_time() - started) / options.batches
+            takes = {devices: milliseconds[name] for devices, (_, milliseconds) in ESTIMATES.items()}
+            if options.json:
+                print(json.dumps({'objective': name, 'ms': round(1000 * seconds, 1), 'rows_per_second': round(ROWS / seconds)}))
+                continue
+            print(f'{name}: {1000 * seconds:.0f} ms a batch of {ROWS}, {ROWS / seconds:,.0f} rows/s a core')
+            for devices, milliseconds in takes.items():
+                print(
+                    f'  {devices}: {1000 * ROWS / milliseconds:,.0f} rows/s, {1000 * seconds / milliseconds:.1f} cores of each host'
+                )
+
+
+if __name__ == '__main__':
+    main()

@@ -1,0 +1,46 @@
+"""The recipe at the paper's size tells what it takes without having it."""
+
+import re
+
+import pytest
+
+from opql_jax.recipes import __main__ as recipes_main
+from opql_jax.recipes import catalog
+from opql_jax.recipes.recipe import Options
+
+
+def test_a_dry_run_without_data_tells_the_commands_the_files_and_the_machines(tmp_path, capsys):
+    recipes_main.main(['run', 'paper/opql-lm', '--dry-run', '--data', str(tmp_path), '--out', str(tmp_path / 'out')])
+    said = capsys.readouterr().out
+    binaries = re.findall(r'^python -m opql_jax\.(\w+)', said, re.M)
+    assert binaries == [
+        *['prepare', 'train', 'train', 'build_memory', 'train', 'convert_questions', 'convert_questions', 'train', 'eval']
+    ]
+    for name, where in {
+        'webqsp/WebQSP.train.json': 'WebQSP.zip of aka.ms/WebQSP',
+        'webqsp/WebQSP.test.json': 'WebQSP.zip of aka.ms/WebQSP',
+        'wikipedia': 'dumps.wikimedia.org',
+        'bert-base-uncased': 'google-bert/bert-base-uncased',
+    }.items():
+        assert re.search(rf'# data {tmp_path}/{name}: missing; .*{where}', said), name
+    assert 'main memory on each host' in said and 'hours on 8 chips of v5e' in said and 'dollars' in said
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_files_that_are_there_are_told_apart(tmp_path, capsys):
+    (tmp_path / 'wikipedia').mkdir()
+    recipes_main.main(['run', 'paper/opql-lm', '--dry-run', '--data', str(tmp_path), '--out', str(tmp_path / 'out')])
+    assert f'# data {tmp_path}/wikipedia: there\n' in capsys.readouterr().out
+
+
+def test_the_questions_are_read_in_their_official_form(tmp_path):
+    steps = catalog.build_without_data(catalog.find('paper/opql-lm'), Options(tmp_path / 'out', tmp_path))
+    formats = {step.bindings['FORMAT'] for step in steps if 'FORMAT' in step.bindings}
+    assert formats == {'webqsp'}
+
+
+def test_a_recipe_that_reads_its_data_to_tell_its_steps_says_what_is_missing(tmp_path):
+    with pytest.raises(SystemExit, match=rf'error: {tmp_path} lacks redocred/'):
+        recipes_main.main(
+            ['run', 'slot-filling/opql-seen-50', '--dry-run', '--data', str(tmp_path), '--out', str(tmp_path / 'out')]
+        )

@@ -1,0 +1,54 @@
+"""Clozes one by one, as obviously as can be: the reference of `lm_markup.ClozeTexts`."""
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from opql_jax.data.lm_markup import LMInput, _edited
+from opql_jax.data.markup import TokenisedPassage
+from opql_jax.data.tokenizer import SpecialIds
+
+
+def mark_cloze(passage: TokenisedPassage, target: int, topics: Sequence[int], special: SpecialIds) -> LMInput:
+    """Hides a mention of a passage; the other mentions of its entity, which would give the answer away, are hidden too.
+
+    Args:
+        passage: the tokenised passage.
+        target: index of the mention to be predicted.
+        topics: indices of topics, from `topics_beside`.
+        special: marker ids.
+    """
+    same = np.flatnonzero(passage.entities == passage.entities[target])
+    # Where a longer name of the entity holds the target, the rest of it would tell: the outermost comes first.
+    held_by = (int(i) for i in same if _overlap(passage, i, target) or _holds_empty(passage, i, target))
+    target = next((i for i in held_by if passage.ends[i] > passage.starts[i]), target)
+    edits: list[tuple[int, int, tuple[int, ...]]] = [
+        (int(passage.starts[target]), int(passage.ends[target]), (special.ent, special.r2))
+    ]
+    for i in same:
+        start, end = int(passage.starts[i]), int(passage.ends[i])
+        if end > start and all(end <= a or start >= b for a, b, _ in edits):  # what lies in a hidden mention is hidden with it
+            edits.append((start, end, (special.ent,)))
+    return _edited(passage.tokens, edits, passage.starts[topics], passage.ends[topics], special)
+
+
+def topics_beside(passage: TokenisedPassage, target: int) -> np.ndarray:
+    """Indices of the mentions that may be topics when a mention is hidden: of other entities, and apart from all that is hidden."""
+    hidden = np.flatnonzero(passage.entities == passage.entities[target])
+    whole = (passage.entities != passage.entities[target]) & (passage.ends > passage.starts)
+    free = [i for i in np.flatnonzero(whole) if not any(_overlap(passage, i, j) for j in hidden)]
+    # Of nested mentions the outermost, which comes first, is the topic.
+    apart: list[int] = []
+    for i in free:
+        if not any(_overlap(passage, i, j) for j in apart):
+            apart.append(int(i))
+    return np.array(apart, np.int64)
+
+
+def _overlap(passage, i, j):
+    return max(passage.starts[i], passage.starts[j]) < min(passage.ends[i], passage.ends[j]) or i == j
+
+
+def _holds_empty(passage, i, j):
+    """Whether mention j has no token and stands in or before the tokens of i."""
+    return passage.starts[i] <= passage.starts[j] == passage.ends[j] < passage.ends[i]

@@ -1,0 +1,119 @@
+"""Checkpoints are written in the background, while training changes what they hold."""
+
+import shutil
+import threading
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+from opql_jax.training import array_digests, trainer
+from opql_jax.training.checkpoints import CheckpointError, Checkpoints
+
+import tiny_training
+
+
+def state(step):
+    params = {'layer': {'w': jnp.full((50, 4), step, jnp.float32)}, 'table': jnp.arange(6.0) + step}
+    return params, {'count': jnp.int32(step), 'mu': jax.tree.map(lambda x: x * 2, params)}
+
+
+def restored(folder, step=None):
+    """(params, opt_state, step) of a checkpoint, which were compared with their digests."""
+    with Checkpoints(folder, read_only=True) as checkpoints:
+        *trees, meta = checkpoints.restore(*state(0), step)
+    return *trees, meta['step']
+
+
+def assert_is(folder, step):
+    params, opt_state, found = restored(folder)
+    assert found == step
+    jax.tree.map(np.testing.assert_array_equal, (params, opt_state), state(step))
+
+
+@pytest.fixture
+def slow_hashes(monkeypatch):
+    """An event until which nothing is hashed."""
+    released, hash_of = threading.Event(), array_digests._sha256
+    monkeypatch.setattr(array_digests, '_sha256', lambda array: released.wait(60) and hash_of(array))
+    return released
+
+
+def test_training_goes_on_while_its_state_is_hashed_and_the_step_before_stays(tmp_path, slow_hashes):
+    advance = jax.jit(lambda tree: jax.tree.map(lambda x: x + 1, tree), donate_argnums=0)
+    slow_hashes.set()
+    with Checkpoints(tmp_path, keep=1) as checkpoints:
+        checkpoints.save(1, *state(1), {'step': 1})
+        checkpoints.wait()
+        slow_hashes.clear()
+        held = state(2)
+        checkpoints.save(2, *held, {'step': 2})  # returns, though nothing is hashed yet
+        for _ in range(3):
+            held = advance(held)  # in the memory that the state had
+        jax.block_until_ready(held)
+        slow_hashes.set()
+        checkpoints.wait()
+        assert checkpoints.steps() == [2]
+    assert_is(tmp_path, 2)
+
+
+def test_the_step_before_is_there_until_the_next_is_whole(tmp_path, slow_hashes, monkeypatch):
+    slow_hashes.set()
+    with Checkpoints(tmp_path, keep=1) as checkpoints:
+        checkpoints.save(1, *state(1), {'step': 1})
+        checkpoints.wait()
+        slow_hashes.clear()
+        checkpoints.save(2, *state(2), {'step': 2})
+        monkeypatch.undo()  # or reading would wait, too
+        assert_is(tmp_path, 1)
+        slow_hashes.set()
+    assert_is(tmp_path, 2)
+
+
+def test_what_could_not_be_written_is_told_at_the_next_step_that_is_saved(tmp_path, monkeypatch):
+    async def fail(*_):
+        raise OSError(28, 'No space left on device')
+
+    with pytest.raises(CheckpointError, match='checkpoints/2 cannot be written .*make room'):
+        with Checkpoints(tmp_path) as checkpoints:
+            checkpoints.save(1, *state(1), {'step': 1})
+            checkpoints.wait()
+            monkeypatch.setattr(array_digests, '_write', fail)
+            checkpoints.save(2, *state(2), {'step': 2})
+            monkeypatch.undo()
+            checkpoints.save(3, *state(3), {'step': 3})
+    assert_is(tmp_path, 1)
+
+
+def test_a_digest_that_a_process_did_not_write_is_missed(tmp_path):
+    with Checkpoints(tmp_path) as checkpoints:
+        checkpoints.save(1, *state(1), {'step': 1})
+    file = tmp_path / 'checkpoints/1/digests/0.json'
+    rows = file.read_text()
+    file.write_text('[' + rows[rows.index('], [') + 3 :])
+    with pytest.raises(CheckpointError, match='cannot be read .*damaged'):
+        restored(tmp_path)
+
+
+def test_a_run_with_moments_in_bfloat16_goes_on_from_them(tmp_path):
+    prepared = tiny_training.write_prepared(tmp_path / 'prepared')
+    settings = dict(moment_dtype='bfloat16', num_steps=4, checkpoint_every=2)
+    whole = tiny_training.run(prepared, tmp_path / 'whole', **settings)
+    moments = {name: value.dtype for name, value in tiny_training.state_of(tmp_path / 'whole', 2).items() if 'mu' in name}
+    assert moments and set(map(str, moments.values())) == {'bfloat16'}
+    shutil.copytree(tmp_path / 'whole', tmp_path / 'again', ignore=shutil.ignore_patterns('4'))
+    assert tiny_training.run(prepared, tmp_path / 'again', **settings) == whole
+    with pytest.raises(trainer.TrainingError, match="moment_dtype='int8': give 'float32' or 'bfloat16'"):
+        tiny_training.run(prepared, tmp_path / 'other', moment_dtype='int8')
+
+
+def test_padding_is_not_part_of_what_is_saved(tmp_path):
+    padded = {'table': jnp.concatenate([jnp.ones((5, 2)), jnp.zeros((3, 2))])}
+    whole = {'table': jax.ShapeDtypeStruct((5, 2), jnp.float32)}
+    with Checkpoints(tmp_path) as checkpoints:
+        checkpoints.save(1, padded, {'mu': padded}, {'step': 1}, (whole, {'mu': whole}))
+    with Checkpoints(tmp_path, read_only=True) as checkpoints:
+        params, opt_state, _ = checkpoints.restore(whole, {'mu': whole})
+        for found in (params, opt_state['mu'], checkpoints.params()):
+            np.testing.assert_array_equal(found['table'], np.ones((5, 2)))
