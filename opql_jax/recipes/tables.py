@@ -1,7 +1,7 @@
 """The tables of README.md, RESULTS.md and the notes of experiments, written from the `run.json` files in results/, so that no figure is typed by hand.
 
-    results/<group>/<row>/run.json    a published run: command, commit, seed, percent, device, seconds, metrics
-    results/<group>/gin/*.gin         the operative configurations of its training runs
+    results/<group>/<row>/run.json    a published run: command, commit, seed, percent, device, seconds, metrics, and
+                                      the operative gin configuration of each of its steps
 
 A table stands between two comments, `<!-- table: GROUP -->` and `<!-- end of table -->`.
 """
@@ -183,7 +183,7 @@ def publish(recipe: Recipe, options: Options, folder: pathlib.Path = RESULTS) ->
         if step.name.startswith('results'):
             metrics[step.name.rpartition('/')[2]] = last['metrics']
         if last['gin']:
-            configurations[step.name.replace('/', '-')] = (
+            configurations[step.name] = (
                 last['gin'].replace(str(out), 'OUT').replace(str(options.data.absolute()), 'DATA').replace(f'{GIN_ROOT}/', '')
             )
     group, _, row = recipe.name.partition('/')
@@ -199,16 +199,12 @@ def publish(recipe: Recipe, options: Options, folder: pathlib.Path = RESULTS) ->
         'percent': options.percent,
         'seed': options.seed,
         'seconds': round(seconds, 1),
+        'gin': configurations,
         'metrics': next(iter(metrics.values())) if len(metrics) == 1 else _joined(metrics),
         **{name: last[name] for name in ('commit', 'versions', 'device')},
     }
     target = folder / group / row / 'run.json'
     record.write_json(target, fields)
-    for name, text in configurations.items():
-        gin = folder / group / 'gin' / f'{name}.gin'
-        gin.parent.mkdir(exist_ok=True)
-        if not (options.seed and gin.exists()):  # that of seed 0 stays, which differs by the seed
-            gin.write_text(text, encoding='utf-8')
     return target
 
 

@@ -210,8 +210,8 @@ def test_a_published_configuration_names_no_folder_of_this_machine(tmp_path, mon
         gin=gin,
         metrics={'dev': {'hits@1': 1}},
     )
-    tables.publish(Recipe('g/a', '', lambda options: [step]), options, tmp_path / 'published')
-    published = (tmp_path / 'published/g/gin/results.gin').read_text()
+    path = tables.publish(Recipe('g/a', '', lambda options: [step]), options, tmp_path / 'published')
+    published = json.loads(path.read_text())['gin']['results']
     assert published == "A = 'OUT/text'\nB = 'DATA/metaqa'\nC = 'gin/experiments/metaqa/wordings.tsv'\nRATE = 0.1  # data\n"
 
 
