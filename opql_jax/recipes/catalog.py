@@ -23,7 +23,7 @@ from opql_jax.recipes import (
     slot_filling,
 )
 from opql_jax.recipes.data_sets import SOURCES, data_set
-from opql_jax.recipes.recipe import Function, MissingDataError, Options, Recipe, Step
+from opql_jax.recipes.recipe import CHOICES, Function, MissingDataError, Options, Recipe, Step
 
 RECIPES = {
     recipe.name: recipe
@@ -71,9 +71,9 @@ def build(recipe: Recipe, options: Options) -> Sequence[Step | Function]:
             can run with those that are.
     """
     try:
-        return recipe.build(options)
+        return recipe.steps(options)
     except MissingDataError as error:
-        missing = [name for name in data_files_of(recipe) if not (options.data / name).exists()]
+        missing = [name for name in data_files_of(recipe, options) if not (options.data / name).exists()]
         # Of a folder and its files the files.
         missing = [name for name in missing if not any(file.startswith(f'{name}/') for file in missing)]
         sets = sorted({data_set(name) for name in missing})
@@ -85,12 +85,13 @@ def build(recipe: Recipe, options: Options) -> Sequence[Step | Function]:
         ) from error
 
 
-def data_files_of(recipe: Recipe) -> list[str]:
-    """The files and folders that a recipe reads below the folder of the data sets, such as 'metaqa/kb.txt'."""
-    options = _Recorder(pathlib.Path('out'), pathlib.Path('/nowhere'))
+def data_files_of(recipe: Recipe, options: Options | None = None) -> list[str]:
+    """The files and folders that a recipe reads below the folder of the data sets, such as 'metaqa/kb.txt'; `options` have its choices."""
+    chosen = {name: getattr(options, name) for name in CHOICES} if options else {}
+    recorder = _Recorder(pathlib.Path('out'), pathlib.Path('/nowhere'), **chosen)
     with contextlib.suppress(InputError, OSError):  # a recipe that reads its data to tell its steps has named them by then
-        recipe.build(options)
-    return list(dict.fromkeys(options.names))
+        recipe.steps(recorder)
+    return list(dict.fromkeys(recorder.names))
 
 
 @dataclasses.dataclass(frozen=True)

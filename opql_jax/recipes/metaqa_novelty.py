@@ -1,6 +1,6 @@
-"""MetaQA with relations held out: which they are, and the rows of `novelty`.
+"""MetaQA with relations held out: which they are.
 
-The rows share steps with --out of metaqa/opql, metaqa/opql-pretrained and metaqa/opql-released. The index of mentions (DrKIT) learns
+Its runs share steps with --out of metaqa/opql, metaqa/opql-pretrained and metaqa/opql-released. The index of mentions (DrKIT) learns
 from the 1-hop questions here, as OPQL's encoder does, not from the knowledge base, in which the facts that are asked for stand.
 """
 
@@ -8,9 +8,9 @@ from collections.abc import Callable
 from typing import NamedTuple
 
 from opql_jax.recipes import metaqa, novelty
-from opql_jax.recipes.recipe import Options, Step, build_memory, train
+from opql_jax.recipes.recipe import Options, Recipe, Step, build_memory, train
 
-# The relations that may be held out, of which a row takes the first P percent, and the types of 1-hop questions that ask for them, in either
+# The relations that may be held out, of which a run takes the first --share percent, and the types of 1-hop questions that ask for them, in either
 # direction: a director's films tell who directed them. Few pairs of the first are joined by another relation as well, while every second director
 # also wrote the film. Actors are always known, as questions of several hops begin with a film's people, and some have to be left.
 # Tags and IMDb's numbers are in no question of several hops.
@@ -21,7 +21,7 @@ RELATIONS = {
     'language': ('movie_to_language',),
     'writer': ('movie_to_writer', 'writer_to_movie'),
 }
-PERCENT = (20, 40, 60, 80)
+SHARES = (60, 20, 40, 80)
 
 
 def from_scratch(options: Options) -> list[Step]:
@@ -79,15 +79,9 @@ SYSTEMS = {
 }
 
 
-def held_out(options: Options, system: str, protocol: str, percent: int) -> list[Step]:
-    """One system, asked all questions of `dev` and those that need one of the relations.
-
-    Args:
-        options: of the recipe.
-        system: one of `SYSTEMS`.
-        protocol: one of `novelty.PROTOCOLS`.
-        percent: the share of the relations.
-    """
+def held_out(options: Options) -> list[Step]:
+    """One system, asked all questions of `dev` and those that need one of the relations."""
+    system, protocol, percent = options.system, options.protocol, options.share
     spec = SYSTEMS[system]
     first = list(RELATIONS.values())[: len(RELATIONS) * percent // 100]
     new_relations = tuple(kind for kinds in first for kind in kinds)
@@ -107,4 +101,11 @@ def held_out(options: Options, system: str, protocol: str, percent: int) -> list
     ]
 
 
-RECIPES = novelty.recipes('metaqa-novelty', {name: spec.aligned for name, spec in SYSTEMS.items()}, PERCENT, held_out)
+RECIPES = [
+    Recipe(
+        'metaqa-novelty',
+        'MetaQA with some relations held out of training: what new relations cost',
+        held_out,
+        {'system': tuple(SYSTEMS), 'protocol': novelty.PROTOCOLS, 'share': SHARES},
+    )
+]

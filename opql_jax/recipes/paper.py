@@ -2,7 +2,7 @@
 
 from opql_jax.recipes import language_model as lm
 from opql_jax.recipes.open_questions import split_fifths
-from opql_jax.recipes.recipe import Function, Options, Recipe, Step, build_memory, prepare, train
+from opql_jax.recipes.recipe import Function, Options, Output, Recipe, Step, build_memory, prepare, train
 
 gin = 'gin/experiments/paper/{}.gin'.format
 
@@ -14,7 +14,7 @@ def pretrained(options: Options) -> list[Step | Function]:
     """
     bert = options.file('bert-base-uncased')
     return [
-        prepare('text', gin('text'), DUMP=options.file('wikipedia'), WORK_DIR='{out}/articles', TOKENIZER=bert),
+        prepare('text', gin('text'), DUMP=options.file('wikipedia'), WORK_DIR=Output('articles'), TOKENIZER=bert),
         train('entities', gin('entities'), options, BERT=bert),
         train('relations', gin('relations'), options, INIT_FROM='entities'),
         build_memory('memory', 'relations', gin=gin('memory')),
@@ -24,12 +24,12 @@ def pretrained(options: Options) -> list[Step | Function]:
 
 def opql_lm(options: Options) -> list[Step | Function]:
     """OPQL-LM, asked the fifth of WebQuestionsSP's training questions that it was not finetuned on."""
-    source = {'source': options.file('openqa/webqsp_train.jsonl'), 'folder': '{out}/parts', 'seed': options.seed}
-    questions = {part: f'{{out}}/questions/{part}.jsonl' for part in ('train', 'dev')}
+    source = {'source': options.file('openqa/webqsp_train.jsonl'), 'folder': Output('parts'), 'seed': options.seed}
+    questions = {part: Output(f'questions/{part}.jsonl') for part in ('train', 'dev')}
     return [
         *pretrained(options),
         Function('parts', split_fifths, source, 'parts'),
-        *(lm.converted(part, 'webqsp_lines', f'{{out}}/parts/{part}.jsonl') for part in questions),
+        *(lm.converted(part, 'webqsp_lines', Output(f'parts/{part}.jsonl')) for part in questions),
         lm.finetuned(options, 'paper', 'opql-lm', 'opql-lm-pretrained', 'memory', questions['train']),
         lm.asked('opql-lm', 'memory', 'memory', [questions['dev']]),
     ]
@@ -38,8 +38,8 @@ def opql_lm(options: Options) -> list[Step | Function]:
 RECIPES = [
     Recipe(
         'paper/opql-lm-pretrained',
-        'the paper at its size up to the questions, for Cloud TPU: weeks on anything smaller',
+        'the paper at its size without questions, for Cloud TPU',
         pretrained,
     ),
-    Recipe('paper/opql-lm', 'the same with questions, for Cloud TPU: weeks on anything smaller', opql_lm),
+    Recipe('paper/opql-lm', 'the paper at its size, for Cloud TPU: weeks on anything smaller', opql_lm),
 ]

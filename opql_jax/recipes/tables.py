@@ -17,10 +17,11 @@ from opql_jax.core.checkout import GIN_ROOT
 from opql_jax.core.errors import InputError
 from opql_jax.core.files import atomic_path
 from opql_jax.recipes import catalog, record
-from opql_jax.recipes.recipe import Options, Recipe, inputs_made_again, other_command, run_json_of
+from opql_jax.recipes.recipe import CHOICES, Function, Options, Recipe, Step, inputs_made_again, other_command, run_json_of
 
 RESULTS = record.ROOT / 'results'
-FILES = ('README.md', 'RESULTS.md', 'docs/experiments.md')
+NOTES = ('metaqa', 'new_relations', 'language_models')
+FILES = ('README.md', 'RESULTS.md', *(f'docs/experiments/{name}.md' for name in NOTES))
 _BLOCK = re.compile(r'(<!-- table: (.+?) -->\n).*?(<!-- end of table -->)', re.S)
 _SEED = re.compile(r'(.*?)-?seed-?\d+$')
 
@@ -186,16 +187,16 @@ def publish(recipe: Recipe, options: Options, folder: pathlib.Path = RESULTS) ->
             configurations[step.name] = (
                 last['gin'].replace(str(out), 'OUT').replace(str(options.data.absolute()), 'DATA').replace(f'{GIN_ROOT}/', '')
             )
-    group, _, row = recipe.name.partition('/')
+    group, row = recipe.group, _row(recipe, steps)
     group += '' if options.percent == 100 else f'-{options.percent:g}-percent'
     row = f'{row}-seed-{options.seed}'.removeprefix('-') if options.seed or not row else row
-    world = ''.join(
+    others = ''.join(
         f' --{name.replace("_", "-")} {getattr(options, name)}'
-        for name in ('world_seed', 'documents')
+        for name in ('world_seed', 'documents', *CHOICES)
         if getattr(options, name) != getattr(Options, name)
     )
     fields = {
-        'command': f'python -m opql_jax.recipes run {recipe.name} --seed {options.seed} --percent {options.percent:g}{world}',
+        'command': f'python -m opql_jax.recipes run {recipe.name} --seed {options.seed} --percent {options.percent:g}{others}',
         'percent': options.percent,
         'seed': options.seed,
         'seconds': round(seconds, 1),
@@ -206,6 +207,12 @@ def publish(recipe: Recipe, options: Options, folder: pathlib.Path = RESULTS) ->
     target = folder / group / row / 'run.json'
     record.write_json(target, fields)
     return target
+
+
+def _row(recipe: Recipe, steps: Sequence[Step | Function]) -> str:
+    """The row of a run: the folder of its results, or else what follows the group in the name of the recipe."""
+    results = next((step.name for step in steps if step.name.startswith('results/')), recipe.name)
+    return results.partition('/')[2].partition('/')[0]
 
 
 def _joined(metrics: dict[str, dict]) -> dict[str, dict]:

@@ -14,7 +14,7 @@ import tiny_metaqa
 @pytest.mark.parametrize('hops', [2, 3])
 def test_groups_marked_pairs_and_a_follower_of_one_number_of_hops_build_on_one_another(hops, tmp_path, fresh_gin):
     tiny_metaqa.write(tmp_path / 'metaqa')
-    chosen = catalog.find(f'metaqa/paper-form-{hops}-hop').build(Options(tmp_path / 'runs', tmp_path))
+    chosen = catalog.find('metaqa/paper-form').steps(Options(tmp_path / 'runs', tmp_path, hops=hops))
     steps = {step.name: step for step in chosen}
     evaluation = steps[f'results/paper-form-{hops}-hop'].bindings
     follower = steps[evaluation['MODEL']]

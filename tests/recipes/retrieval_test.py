@@ -36,7 +36,7 @@ def data(tmp_path):
 def test_the_recipe_ends_with_scores_and_is_then_done(data, tmp_path, capsys):
     options = Options(tmp_path / 'out', data, percent=20.0)
     recipes_main(['run', 'retrieval', '--out', str(options.out), '--data', str(data), '--percent', '20'])
-    steps = [step for recipe in catalog.find_all('retrieval') for step in recipe.build(options)]
+    steps = [step for recipe in catalog.find_all('retrieval') for step in recipe.steps(options)]
     for row in ('musique', 'musique-untitled', 'hotpotqa', 'hotpotqa-untitled'):
         metrics = json.loads((options.out / f'results/{row}/metrics.json').read_text())
         (step,) = [step for step in steps if step.name == f'results/{row}']
