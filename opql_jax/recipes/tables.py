@@ -102,7 +102,7 @@ def cell(seeds: Sequence[Published], name: str) -> str:
         text += f' ± {np.std(hits, ddof=1) / len(hits) ** 0.5:.3f}'
     # Other seeds may ask other questions.
     coverage = np.mean([1.0 if (share := scores.get('coverage')) is None else share for scores in found])
-    return text if coverage in (0.0, 1.0) else f'{text} ({100 * np.mean(hits) / coverage:.0f} %)'
+    return text if coverage in (0.0, 1.0) else f'{text} ({100 * np.mean(hits) / coverage:.0f}%)'
 
 
 def table(group: str, folder: pathlib.Path = RESULTS) -> str:
@@ -123,12 +123,10 @@ def _scores(group: str, folder: pathlib.Path) -> list[list[str]]:
             ),
         ]
     sets = sorted({name for fields in rows.values() for name in fields['metrics']})
-    lines = [['', *sets, 'seeds', 'minutes', 'commit']]
+    lines = [['', *sets, 'seeds', 'commit']]
     for name, seeds in merge_seeds(rows).items():
-        seconds = [fields['seconds'] for fields in seeds if fields['seconds']]
-        minutes = f'{np.mean(seconds) / 60:.0f}' if seconds else '–'
         commits = ', '.join(dict.fromkeys(fields['commit'] for fields in seeds))
-        lines.append([name, *(cell(seeds, s) for s in sets), str(len(seeds)), minutes, commits])
+        lines.append([name, *(cell(seeds, s) for s in sets), str(len(seeds)), commits])
     return lines
 
 
