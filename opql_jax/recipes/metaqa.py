@@ -24,6 +24,14 @@ SPLITS = ('dev', 'test', 'dev_official')
 # Some 78 for each type of question.
 WORDINGS = str(GIN_ROOT / 'gin/experiments/metaqa/wordings.tsv')
 gin = 'gin/experiments/metaqa/{}.gin'.format
+IN_OTHER_WORDS = {'objectives.Follow.wordings': WORDINGS}
+# {what the name of the pretrained encoder ends with: how its training differs}.
+_PRETRAINING: dict[str, dict[str, Any]] = {
+    '': {},
+    '_no_el': {'objectives.Relations.entity_weight': 0.0},
+    '_no_hard_negatives': {'objectives.Relations.sampler': 'random'},
+    '_paper_groups': {'objectives.Relations.sampler': 'groups'},
+}
 
 
 def prepared(options: Options) -> Step:
@@ -44,7 +52,7 @@ def pretrained(options: Options, ablation: str = '') -> list[Step]:
     name = f'relations{ablation}'
     return [
         train('entities', gin('entities'), options),
-        train(name, gin(name), options, INIT_FROM='entities'),
+        train(name, gin('relations'), options, INIT_FROM='entities', **_PRETRAINING[ablation]),
     ]
 
 
@@ -74,12 +82,12 @@ def aligned(options: Options) -> list[Step]:
     return [prepared(options), *pretrained(options), train('align', gin('align'), options, INIT_FROM='relations')]
 
 
-def opql(options: Options, row: str = 'opql', follow: str = 'follow', splits: Sequence[str] = SPLITS, **bindings) -> list[Step]:
+def opql(options: Options, row: str = 'opql', splits: Sequence[str] = SPLITS, **bindings) -> list[Step]:
     """OPQL: the memory of an encoder that was aligned with 1-hop questions."""
     return [
         *aligned(options),
         build_memory('memory', 'align'),
-        *followed(options, row, 'align', 'memory', gin(follow), splits=splits, **bindings),
+        *followed(options, row, 'align', 'memory', gin('follow'), splits=splits, **bindings),
     ]
 
 
@@ -110,12 +118,12 @@ def opql_released(options: Options, row: str = 'released') -> list[Step]:
 def opql_released_aligned(options: Options) -> list[Step]:
     """OPQL with the released encoder, aligned with 1-hop questions; its follower also learns from other wordings."""
     text, model, entries = 'text-released', 'align-released', 'memory-align-released'
-    follow = gin('follow_released_wordings')
+    follow = gin('follow_released')
     return [
         *released(options),
         train(model, gin('align_released'), options, INIT_FROM='entities-released', TEXT=text),
         build_memory(entries, model, text),
-        *followed(options, 'opql-released-aligned', model, entries, follow, text, WORDINGS=WORDINGS),
+        *followed(options, 'opql-released-aligned', model, entries, follow, text, **IN_OTHER_WORDS),
     ]
 
 
@@ -248,12 +256,16 @@ RECIPES = [
         ('opql', 'OPQL: the memory of an encoder aligned with 1-hop questions', opql),
         ('opql-pretrained', 'OPQL-pretrained: the memory of an encoder that saw no question', opql_pretrained),
         ('marked-pairs', 'ablation of OPQL: each pair marked in its text, both names masked, as in the paper', marked_pairs),
-        ('no-filter', 'ablation of OPQL: a hop searches the whole memory', _opql(row='no-filter', follow='follow_no_filter')),
-        ('one-wt', 'ablation of OPQL: one W_t for all hops', _opql(row='one-wt', follow='follow_one_wt')),
+        (
+            'no-filter',
+            'ablation of OPQL: a hop searches the whole memory',
+            _opql(row='no-filter', **{'objectives.Follow.filter': False}),
+        ),
+        ('one-wt', 'ablation of OPQL: one W_t for all hops', _opql(row='one-wt', **{'objectives.Follow.shared_hops': True})),
         (
             'unweighed-topics',
             'ablation of OPQL: a hop knows the weights of its topics by their centroid alone, as in the paper',
-            _opql(row='unweighed-topics', follow='follow_unweighed_topics'),
+            _opql(row='unweighed-topics', **{'objectives.Follow.weigh_topics': False}),
         ),
         ('only', 'ablation of OPQL: a follower of one number of hops alone, as in the paper', one_number_of_hops),
         ('paper-form', "the paper's batches, pairs and follower at once, for one number of hops", paper_form),
@@ -272,7 +284,7 @@ RECIPES = [
         (
             'opql-wordings',
             'OPQL: its follower also learns from its training questions in other words',
-            _opql(row='opql-wordings', follow='follow_wordings', WORDINGS=WORDINGS),
+            _opql(row='opql-wordings', **IN_OTHER_WORDS),
         ),
         (
             'opql-released',

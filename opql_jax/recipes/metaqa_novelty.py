@@ -38,6 +38,7 @@ class System(NamedTuple):
         pretraining: the steps before any question.
         align: the gin file that trains the encoder on questions, and its bindings; None if nothing does.
         follow: the gin file of the follower.
+        frozen: whether the follower leaves the encoder as it is.
     """
 
     encoder: str
@@ -47,6 +48,7 @@ class System(NamedTuple):
     pretraining: Callable[[Options], list[Step]] = from_scratch
     align: tuple[str, dict] | None = None
     follow: str = metaqa.gin('follow')
+    frozen: bool = False
 
     @property
     def aligned(self) -> bool:
@@ -66,10 +68,7 @@ SYSTEMS = {
     'opql': System('align', 'memory', 'follow-opql', align=(metaqa.gin('align'), {})),
     'opql-pretrained': System('relations', 'memory-pretrained', 'follow-opql-pretrained'),
     'opql-released': _RELEASED,
-    # Follows with the encoder frozen.
-    'opql-released-frozen': _RELEASED._replace(
-        follower='follow-opql-released-frozen', follow=metaqa.gin('follow_released_frozen')
-    ),
+    'opql-released-frozen': _RELEASED._replace(follower='follow-opql-released-frozen', frozen=True),
     'drkit': System(
         'align-mentions',
         'memory-mentions',
@@ -93,6 +92,7 @@ def held_out(options: Options) -> list[Step]:
         gin, questions = spec.align
         steps.append(train(encoder, gin, options, INIT_FROM=steps[-1].name, **questions, **new.encoder_bindings))
     following = {'INIT_FROM': encoder, 'TEXT': spec.text, 'MEMORY': memory}
+    following |= {'objectives.Follow.frozen_encoder': True} if spec.frozen else {}
     return [
         *steps,
         build_memory(memory, encoder, spec.text),

@@ -324,7 +324,7 @@ def test_percent_scales_the_steps_of_the_gin_file_but_leaves_enough_to_learn_som
 
 
 def test_a_gin_file_takes_numbers_from_its_includes(options):
-    assert macro('gin/experiments/metaqa/follow_one_wt.gin', 'STEPS') == 6000
+    assert macro('gin/experiments/metaqa/follow_released_states.gin', 'STEPS') == 6000
     with pytest.raises(KeyError, match='NOTHING'):
         macro('gin/experiments/demo/align.gin', 'NOTHING')
 

@@ -15,11 +15,12 @@ from opql_jax.recipes import record, tables
 from opql_jax.recipes.recipe import Function, Options, Output, Recipe, Step, run, run_json_of
 
 
-def write_run(folder, group, row, **fields):
+def write_run(folder, group, row, seed=0, **fields):
     path = folder / group / row / 'run.json'
-    path.parent.mkdir(parents=True)
-    base = {'command': 'c', 'commit': 'abc', 'metrics': {}, 'percent': 100, 'seed': 0, 'seconds': 60.0}
-    path.write_text(json.dumps(base | fields))
+    path.parent.mkdir(parents=True, exist_ok=True)
+    runs = json.loads(path.read_text()) if path.exists() else {}
+    base = {'command': 'c', 'commit': 'abc', 'metrics': {}, 'percent': 100, 'seed': seed, 'seconds': 60.0}
+    path.write_text(json.dumps(runs | {str(seed): base | fields}))
 
 
 def test_each_published_run_is_shown_by_a_page():
@@ -51,7 +52,7 @@ def cells(line):
 
 def published(group, row, asked, measure='hits@1'):
     """The mean over the seeds of a published row."""
-    return np.mean([fields['metrics'][asked][measure] for fields in tables.merge_seeds(tables.read_rows(group))[row]])
+    return np.mean([fields['metrics'][asked][measure] for fields in tables.read_rows(group)[row]])
 
 
 def test_figures_of_ours_that_the_docs_have_beside_those_of_the_paper_are_those_of_published_runs():
@@ -76,7 +77,7 @@ def test_figures_of_ours_that_the_docs_have_beside_those_of_the_paper_are_those_
 def test_seeds_of_a_row_are_one_line_with_their_spread(tmp_path):
     for seed, hits, coverage in ((0, 0.8, 0.92), (1, 0.9, 0.88)):
         scores = {'hits@1': hits, 'coverage': coverage}
-        write_run(tmp_path, 'g', f'a-seed{seed}', metrics={'1-hop/dev': scores}, seconds=60 * seed)
+        write_run(tmp_path, 'g', 'a', seed, metrics={'1-hop/dev': scores}, seconds=60 * seed)
     write_run(tmp_path, 'g', 'b', metrics={'2-hop/dev': {'hits@1': 0.5}}, seconds=None)
     lines = tables.table('g', tmp_path).splitlines()
     assert lines[0] == '|  | 1-hop/dev | 2-hop/dev | seeds | commit |'
@@ -118,7 +119,7 @@ def test_a_group_without_runs_and_a_run_without_its_commit_are_named(tmp_path):
         tables.table('g', tmp_path)
     path = tmp_path / 'g/a/run.json'
     path.parent.mkdir(parents=True)
-    path.write_text('{"command": "c"}')
+    path.write_text('{"0": {"command": "c"}}')
     with pytest.raises(InputError, match=r'g/a/run.json is damaged .*required field `commit`.*: publish the run again'):
         tables.table('g', tmp_path)
 
@@ -162,8 +163,8 @@ def test_a_recipe_is_published_once_it_is_done(tmp_path):
         tables.publish(recipe, options, tmp_path / 'results')
     run(recipe.build(options), options)
     path = tables.publish(recipe, options, tmp_path / 'results')
-    assert path == tmp_path / 'results/g-10-percent/a-seed-3/run.json'
-    published = json.loads(path.read_text())
+    assert path == tmp_path / 'results/g-10-percent/a/run.json'
+    published = json.loads(path.read_text())['3']
     assert published['seed'] == 3 and published['commit'] == record.commit() and published['device'] == describe_devices()
     assert published['command'] == 'python -m opql_jax.recipes run g/a --seed 3 --percent 10'
 
@@ -178,7 +179,7 @@ def test_a_run_is_published_with_the_options_that_it_had(tmp_path):
         with pytest.raises(InputError, match='step one was run with .*, now .*: give publish the options that run had'):
             tables.publish(recipe, dataclasses.replace(ran, **other), tmp_path / 'results')
     assert not (tmp_path / 'results').exists()
-    published = json.loads(tables.publish(recipe, ran, tmp_path / 'results').read_text())
+    published = json.loads(tables.publish(recipe, ran, tmp_path / 'results').read_text())['3']
     assert published['command'] == 'python -m opql_jax.recipes run g/a --seed 3 --percent 100 --world-seed 1 --documents 50'
 
 
@@ -196,7 +197,7 @@ def test_a_published_configuration_names_no_folder_of_this_machine(tmp_path, mon
         metrics={'dev': {'hits@1': 1}},
     )
     path = tables.publish(Recipe('g/a', '', lambda options: [step]), options, tmp_path / 'published')
-    published = json.loads(path.read_text())['gin']['results']
+    published = json.loads(path.read_text())['0']['gin']['results']
     assert published == "A = 'OUT/text'\nB = 'DATA/metaqa'\nC = 'gin/experiments/metaqa/wordings.tsv'\nRATE = 0.1  # data\n"
 
 
