@@ -46,8 +46,8 @@ def test_every_benchmark_is_tried():
     } == set(TINY)
 
 
-# It is made of four that are tried.
-SLOW = {'accelerator'}
+# The first is made of four that are tried; the other runs in tests/memory/search_on_tpu_test.py and tests/training/step_on_tpu_test.py.
+SLOW = {'accelerator', 'tpu_compile'}
 
 
 @pytest.mark.parametrize('name', [pytest.param(name, marks=[pytest.mark.slow] * (name in SLOW)) for name in TINY])

@@ -88,14 +88,14 @@ def build(recipe: Recipe, options: Options) -> Sequence[Step | Function]:
 def data_files_of(recipe: Recipe, options: Options | None = None) -> list[str]:
     """The files and folders that a recipe reads below the folder of the data sets, such as 'metaqa/kb.txt'; `options` have its choices."""
     chosen = {name: getattr(options, name) for name in CHOICES} if options else {}
-    recorder = _Recorder(pathlib.Path('out'), pathlib.Path('/nowhere'), **chosen)
+    recorder = Recorder(pathlib.Path('out'), pathlib.Path('/nowhere'), **chosen)
     with contextlib.suppress(InputError, OSError):  # a recipe that reads its data to tell its steps has named them by then
         recipe.steps(recorder)
     return list(dict.fromkeys(recorder.names))
 
 
 @dataclasses.dataclass(frozen=True)
-class _Recorder(Options):
+class Recorder(Options):
     """Options that remember which data were asked for."""
 
     names: list[str] = dataclasses.field(default_factory=list)

@@ -289,7 +289,7 @@ def test_an_interrupted_step_does_not_go_on_from_another_input(options, tmp_path
 
 
 def test_what_a_step_names_below_the_output_is_an_output():
-    options = catalog._Recorder(pathlib.Path('out'), pathlib.Path('/data'))
+    options = catalog.Recorder(pathlib.Path('out'), pathlib.Path('/data'))
     for recipe in catalog.RECIPES.values():
         if recipe.group == 'slot-filling':  # reads its data to tell its steps
             continue

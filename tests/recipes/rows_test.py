@@ -29,13 +29,11 @@ from forked_binaries import ENVIRONMENT, Done
 # In CI one row of each kind of step, and the demo in demo_test.py; with -m slow all of them. Language models are those of metaqa here.
 QUICK = {
     ('metaqa/opql',),
-    ('metaqa/no-filter',),
     ('metaqa-lm', 'opql-lm'),
     ('slot-filling', 'kv-memory'),
     ('fewshot/minilm',),
     ('encoder/labels',),
     ('little-training/metaqa', 'all'),
-    ('msf', 'opql-pretrained'),
 }
 
 
