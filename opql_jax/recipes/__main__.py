@@ -10,6 +10,7 @@ import contextlib
 import logging
 import pathlib
 import sys
+from collections.abc import Callable
 
 from opql_jax.core import preemption, terminal
 from opql_jax.core.errors import InputError, Preempted, told
@@ -27,6 +28,15 @@ _CHOICE_HELP = {
 
 def _size(text: str) -> int | str:
     return int(text) if text.isdecimal() else text
+
+
+_CHOICE_TYPES: dict[str, Callable[[str], int | str]] = {
+    'system': str,
+    'protocol': str,
+    'share': int,
+    'hops': int,
+    'size': _size,
+}
 
 
 def options_of(recipe: Recipe, arguments: argparse.Namespace) -> Options:
@@ -108,8 +118,7 @@ def parser() -> argparse.ArgumentParser:
         command.add_argument('--percent', type=float, default=100, help='of the training steps: less for a quick look')
         command.add_argument('--documents', type=int, default=2000, help='size of a generated world')
         for name in CHOICES:  # `list` names the values of each recipe
-            number = {'share': int, 'hops': int, 'size': _size}.get(name, str)
-            command.add_argument(f'--{name}', type=number, help=_CHOICE_HELP[name])
+            command.add_argument(f'--{name}', type=_CHOICE_TYPES[name], help=_CHOICE_HELP[name])
     return out
 
 

@@ -5,6 +5,7 @@ L_rel. For more entries than MetaQA's, run `demo` with `--documents`.
 """
 
 import pathlib
+from typing import Any
 
 import numpy as np
 
@@ -49,7 +50,7 @@ def pairs(options: Options) -> list[Step]:
     # Of pairs that one passage mentions L_rel learns nothing, and these have the highest mutual information.
     chosen = {'min_count': 2, 'max_pairs': None if options.size == 'all' else options.size}
     model, memory, row = f'relations-{options.size}', f'memory-pairs-{options.size}', f'pairs-{options.size}'
-    bindings = {f'objectives.Relations.{setting}': value for setting, value in chosen.items()}
+    bindings: dict[str, Any] = {f'objectives.Relations.{setting}': value for setting, value in chosen.items()}
     return [
         prepared(options),
         train('entities', gin('entities'), options),
@@ -61,7 +62,8 @@ def pairs(options: Options) -> list[Step]:
 
 def layers(options: Options) -> list[Step]:
     """OPQL with an encoder of so many layers, from its first step on."""
-    row, size = f'layers-{options.size}', {'encoder.RelationEncoder.num_layers': options.size}
+    row = f'layers-{options.size}'
+    size: dict[str, Any] = {'encoder.RelationEncoder.num_layers': options.size}
     stages = [('entities', {}), ('relations', {'INIT_FROM': f'entities-{row}'}), ('align', {'INIT_FROM': f'relations-{row}'})]
     return [
         prepared(options),

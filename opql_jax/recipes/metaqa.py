@@ -24,7 +24,7 @@ SPLITS = ('dev', 'test', 'dev_official')
 # Some 78 for each type of question.
 WORDINGS = str(GIN_ROOT / 'gin/experiments/metaqa/wordings.tsv')
 gin = 'gin/experiments/metaqa/{}.gin'.format
-IN_OTHER_WORDS = {'objectives.Follow.wordings': WORDINGS}
+IN_OTHER_WORDS: dict[str, Any] = {'objectives.Follow.wordings': WORDINGS}
 # {what the name of the pretrained encoder ends with: how its training differs}.
 _PRETRAINING: dict[str, dict[str, Any]] = {
     '': {},

@@ -5,7 +5,7 @@ from the 1-hop questions here, as OPQL's encoder does, not from the knowledge ba
 """
 
 from collections.abc import Callable
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from opql_jax.recipes import metaqa, novelty
 from opql_jax.recipes.recipe import Options, Recipe, Step, build_memory, train
@@ -91,7 +91,7 @@ def held_out(options: Options) -> list[Step]:
     if spec.align:
         gin, questions = spec.align
         steps.append(train(encoder, gin, options, INIT_FROM=steps[-1].name, **questions, **new.encoder_bindings))
-    following = {'INIT_FROM': encoder, 'TEXT': spec.text, 'MEMORY': memory}
+    following: dict[str, Any] = {'INIT_FROM': encoder, 'TEXT': spec.text, 'MEMORY': memory}
     following |= {'objectives.Follow.frozen_encoder': True} if spec.frozen else {}
     return [
         *steps,

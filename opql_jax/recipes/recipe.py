@@ -20,6 +20,7 @@ import re
 import signal
 import time
 from collections.abc import Callable, Mapping, Sequence
+from typing import Any
 
 from opql_jax.core import locks, preemption
 from opql_jax.core.checkout import GIN_ROOT
@@ -74,6 +75,8 @@ class Options:
         hops: of the questions.
         size: how much of what the recipe varies, such as the number of training questions.
 
+    The last five have no meaning by default: `Recipe.complete` gives them values.
+
     Raises:
         InputError: a number that cannot be; names it.
     """
@@ -84,11 +87,11 @@ class Options:
     world_seed: int = 0
     percent: float = 100
     documents: int = 2000
-    system: str | None = None
-    protocol: str | None = None
-    share: int | None = None
-    hops: int | None = None
-    size: int | str | None = None
+    system: str = ''
+    protocol: str = ''
+    share: int = -1
+    hops: int = 0
+    size: int | str = ''
 
     def __post_init__(self):
         for name, most in (('seed', MAX_SEED), ('world_seed', MAX_SEED), ('percent', 1e6)):
@@ -183,7 +186,7 @@ def placed(value, out: str):
 
 def reads_of(step: Step | Function) -> set[pathlib.PurePath]:
     """The paths below the output folder that the bindings of a step name, its own output among them."""
-    parts = {value for name, value in step.bindings.items() if name in PARTS and value}
+    parts = {str(value) for name, value in step.bindings.items() if name in PARTS and value}
     return {pathlib.PurePath(path) for path in parts | {value.path for value in values_of(step) if isinstance(value, Output)}}
 
 
@@ -413,13 +416,14 @@ class Recipe:
         Raises:
             InputError: an option that this recipe lacks was given, or a value that it may not have.
         """
-        defaults = {}
+        defaults: dict[str, Any] = {}
         for name in CHOICES:
             chosen, values = getattr(options, name), self.choices.get(name)
-            if values is None and chosen is not None:
+            is_given = chosen != getattr(Options, name)
+            if values is None and is_given:
                 has = f'its options are {self.flags}' if self.choices else 'it has no such options'
                 raise InputError(f'{self.name} has no --{name}: {has}')
-            if values and chosen is None:
+            if values and not is_given:
                 defaults[name] = values[0]
             elif values and chosen not in values:
                 raise InputError(f'{self.name} has no --{name} {chosen}: give one of {", ".join(map(str, values))}')

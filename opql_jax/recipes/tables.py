@@ -70,12 +70,12 @@ def read_rows(group: str, folder: pathlib.Path = RESULTS) -> dict[str, list[Publ
     Raises:
         InputError: there are none, or a file is damaged, or a field is missing or of another type; names both.
     """
-    return _read_rows(group, folder, Published)
+    return _read_rows(group, folder, dict[str, Published])
 
 
-def _read_rows(group: str, folder: pathlib.Path, type: type[T]) -> dict[str, list[T]]:
+def _read_rows(group: str, folder: pathlib.Path, by_seed: type[dict[str, T]]) -> dict[str, list[T]]:
     paths = sorted((folder / group).glob('*/run.json'))
-    read = lambda path: list(record.read_json(path, dict[str, type], 'publish the run again').values())
+    read = lambda path: list(record.read_json(path, by_seed, 'publish the run again').values())
     rows = {path.parent.name: read(path) for path in paths}
     if not rows:
         raise InputError(f'{folder / group} holds no published run')
@@ -125,7 +125,7 @@ def _scores(group: str, folder: pathlib.Path) -> list[list[str]]:
 
 def _rankings(group: str, folder: pathlib.Path) -> list[list[str]]:
     """The header and the lines of a group whose runs rank documents: a column for each run, a line for each ranking, the best last."""
-    runs = {row: seeds[0] for row, seeds in _read_rows(group, folder, _PublishedRankings).items()}
+    runs = {row: seeds[0] for row, seeds in _read_rows(group, folder, dict[str, _PublishedRankings]).items()}
     found: dict[str, dict[str, _Ranking]] = {}
     for row, fields in runs.items():
         for ranking, scores in fields['metrics'].items():
