@@ -128,31 +128,6 @@ def world(opened):
 
 # Damaged folders.
 
-READERS = {
-    'entities.parquet': lambda w, folder: w.ask(text=folder),
-    'passages.parquet': lambda w, folder: w.ask(text=folder),
-    'pairs.parquet': lambda w, folder: w.build(text=folder),
-    'questions/1-hop/train.jsonl': lambda w, folder: w.train('align', text=folder),
-    'passages.array_record': lambda w, folder: w.train('entities', text=folder),
-    'tokenizer.json': lambda w, folder: w.train('entities', text=folder),
-}
-
-
-@pytest.mark.parametrize('name', READERS)
-def test_a_truncated_file_of_a_prepared_folder_is_named_by_whoever_opens_it(world, name):
-    folder = world.truncated(world.text, name)
-    sizes = [(path / name).stat().st_size for path in (folder, world.text)]
-    for command in (world.ask(text=folder), world.train('relations', text=folder), world.build(text=folder)):
-        line = complaint(world.binaries(*command))
-        assert f'{folder}/{name}: {sizes[0]} bytes, manifest.json says {sizes[1]}: truncated' in line
-    assert not world.new.exists()
-
-
-@pytest.mark.parametrize('name', READERS)
-def test_a_damaged_file_of_the_right_size_is_named_when_it_is_read(world, name):
-    folder = world.truncated(world.text, name, zeros=True)
-    assert f'{folder}/{name}:' in complaint(world.binaries(*READERS[name](world, folder)))
-
 
 def test_preparing_anew_repairs_a_truncated_file_as_the_message_advises(world):
     folder = world.truncated(world.text, 'pairs.parquet')
@@ -162,22 +137,6 @@ def test_preparing_anew_repairs_a_truncated_file_as_the_message_advises(world):
     shutil.rmtree(folder)
     world.prepare(folder)
     assert (folder / 'pairs.parquet').read_bytes() == (world.text / 'pairs.parquet').read_bytes()
-
-
-@pytest.mark.parametrize('part', [RELATIONS, PROVENANCE, TOPICS])
-def test_a_truncated_file_of_a_memory_is_named(world, part):
-    memory = world.truncated(world.memory, part)
-    follow = world.train('follow', f'--gin.INIT_FROM={world.model}', *parts(memory=memory))
-    for command in (world.ask(memory=memory), follow):
-        line = complaint(world.binaries(*command))
-        assert re.search(rf'{memory}/{part}: \d+ bytes, manifest\.json says \d+: truncated', line), line
-
-
-def test_damaged_provenance_is_named_when_evidence_is_shown(world):
-    memory = world.truncated(world.memory, PROVENANCE, zeros=True)
-    assert f'{memory}/{PROVENANCE}: its sha256 is not the one in manifest.json' in complaint(
-        world.binaries(*world.ask(memory=memory))
-    )
 
 
 @pytest.mark.parametrize('part', [RELATIONS, PROVENANCE, TOPICS])

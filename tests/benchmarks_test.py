@@ -1,6 +1,5 @@
 """Every benchmark runs, at a tiny size, and prints one JSON object a line with what its subject is measured by."""
 
-import collections
 import importlib.util
 import json
 import pathlib
@@ -10,10 +9,7 @@ import sys
 import pytest
 
 from opql_jax.kb.index_text import index_text
-from opql_jax.training import objectives
 
-import answered_metaqa
-import tiny_training
 from forked_binaries import ENVIRONMENT
 
 BENCHMARKS = pathlib.Path(__file__).parents[1] / 'benchmarks'
@@ -25,31 +21,17 @@ TINY = {
     ),
     'ann': ('--rows 20000 --dim 16 --queries 1,3 --k 4', 'exact_over_scann'),
     'calibration': ('--removed 2', 'removed_rejected'),
-    'cold_start': ('--calls 1', 'over_import_jax'),
-    'build_memory': ('--rows 40 --documents 30 --calls 1', 'ratio'),
-    'corpus': ('--documents 24 --mentions 2000 --pair_modes title --tree_pages 20', 'hours'),
-    'entity_softmax': ('--entities 50 --dim 8 --mentions 4 --num_sampled 8 --calls 1', 'chunked_over_dense_seconds'),
     'follow': ('--rows 2000 --dim 16 --k 4 --batch 1,20', 'whole_over_follow'),
-    'gradient_sums': ('--devices 2 --steps 2 --seeds 0 --window 1 --rows 16 --documents 30', 'bfloat16_adds'),
     'index_text': ('--passages 12', 'documents_per_cpu_second'),
     'lm_step': ('--entries 300 --entities 50 --rows 8 --length 16 --k 4 --calls 1 --modes exact,approx', 'on_over_off'),
-    'memory_scaling': ('--rows 2000 --device_rows 2000 --devices 1,2 --dim 16 --queries 4 --k 4', 'formula_bytes'),
     'memory_search': ('--rows 2000 --dim 16 --queries 1,3 --k 4', 'over_exact'),
-    'mention_kinds': ('--documents 10', 'accuracy'),
-    'metaqa_errors': ('', 'right_of_stated'),
-    'open': ('--rows 2000 --dim 16 --k 4 --calls 1', 'checked_over_unchecked'),
-    'paraphrases': ('--wordings --row opql', 'paraphrased'),
     'recognition': ('--documents 3', 'words_per_cpu_second'),
-    'relation_probe': ('--memories memory,memory', 'over_first'),
     'retrieval': ('--percent 1', 'recall@5'),
-    'scaling': ('--rows 8 --length 16 --devices 2 --chips 64 --rows_per_chip 8 --calls 1', 'on_paper'),
     'tpu_compile': (
         '--model tiny --programs search,build --entries 9000 --entities 300 --relation_dim 64 --entity_dim 64 --queries 8 --rows 2'
         ' --length 16 --k 4',
         'compile_seconds',
     ),
-    'serve': ('--users 4 --seconds 5 --updates 2 --kills 1 --pause 0.2', 'other_version'),
-    'set_algebra': ('--pairs 500', 'average_precision'),
     'train_step': ('--model tiny --rows 16 --job --documents 20 --steps 1 --calls 1', 'ratio_of_anchors'),
 }
 
@@ -57,17 +39,15 @@ TINY = {
 def test_every_benchmark_is_tried():
     assert {path.stem for path in BENCHMARKS.glob('*.py')} - {
         'command_line',
-        'explorer_process',
         'hlo',
         'inputs',
         'timing',
         'train_program',
-        'dump_writer',
     } == set(TINY)
 
 
-# One starts three servers, and changes a knowledge base five times; the other is made of four that are tried.
-SLOW = {'serve', 'accelerator'}
+# The first is made of four that are tried; the other runs in tests/memory/search_on_tpu_test.py and tests/training/step_on_tpu_test.py.
+SLOW = {'accelerator', 'tpu_compile'}
 
 
 @pytest.mark.parametrize('name', [pytest.param(name, marks=[pytest.mark.slow] * (name in SLOW)) for name in TINY])
@@ -82,30 +62,20 @@ def test_a_tiny_run_prints_what_it_measures(name, binaries, request):
     options, field = TINY[name]
     if name == 'index_text':
         pytest.importorskip('spacy', reason='spaCy is not installed')
-    if name in ('recognition', 'mention_kinds'):
+    if name == 'recognition':
         pytest.importorskip('spacy', reason='spaCy is not installed')
         options += f' --data {request.getfixturevalue("shared_data") / "redocred"}'
     if name == 'retrieval':
         pytest.importorskip('spacy', reason='spaCy is not installed')
         options += f' --data {request.getfixturevalue("shared_data")} --out {request.getfixturevalue("tmp_path")}'
-    if name in ('calibration', 'set_algebra'):
+    if name == 'calibration':
         pytest.importorskip('spacy', reason='spaCy is not installed')
         metaqa, folder = request.getfixturevalue('shared_data') / 'metaqa', request.getfixturevalue('tmp_path')
         few = (metaqa / 'passages.jsonl').read_text(encoding='utf-8').splitlines(keepends=True)[:40]
         (folder / 'few.jsonl').write_text(''.join(few), encoding='utf-8')
         index_text([folder / 'few.jsonl'], folder / 'kb', processes=1)
         options += f' --kb {folder / "kb"} --data {metaqa}'
-        if name == 'calibration':
-            options += f' --questions {_questions_about(few, metaqa, folder / "questions.jsonl")}'
-    if name == 'metaqa_errors':
-        kb, metaqa = answered_metaqa.write(request.getfixturevalue('tmp_path'))
-        options += f'--kb {kb} --data {metaqa}'
-    if name in ('paraphrases', 'relation_probe'):
-        kb, _ = answered_metaqa.write(request.getfixturevalue('tmp_path'))
-        tiny_training.write_untrained(kb / 'text', kb / 'model')
-        tiny_training.write_memory(kb / 'text', kb / 'model', kb / 'memory')
-        tiny_training.write_untrained(kb / 'text', kb / 'follow-opql', objectives.Follow(memory_dir=str(kb / 'memory')))
-        options += f' --kb {kb}'
+        options += f' --questions {_questions_about(few, metaqa, folder / "questions.jsonl")}'
     command = [BENCHMARKS / f'{name}.py', *options.split(), '--json']
     if name == 'train_step':  # one as its user starts it, with nothing imported yet
         cpu = ENVIRONMENT | {'JAX_PLATFORMS': 'cpu'}
@@ -115,27 +85,6 @@ def test_a_tiny_run_prints_what_it_measures(name, binaries, request):
     assert ran.returncode == 0, ran.stderr[-3000:]
     lines = [json.loads(line) for line in ran.stdout.splitlines()]
     assert field in lines[-1]
-    if name == 'serve':
-        assert [lines[-2][problem] for problem in ('errors', 'torn', 'stale')] == [0, 0, 0] and lines[-2]['updates'] == 2
-        assert lines[-1]['kills'] == 1 and lines[-1]['other_version'] == 0
-    if name == 'memory_scaling':
-        assert lines[-1]['received_bytes'] == lines[-1]['formula_bytes'] > 0
-    if name == 'metaqa_errors':
-        for line, questions in zip(lines, answered_metaqa.QUESTIONS.values(), strict=True):
-            groups = [group for *_, group in questions]
-            assert line['wrong'] == dict(collections.Counter(filter(None, groups)))
-            assert line['right'] == groups.count(None) / len(groups)
-            assert line['any_path'] == 1 - groups.count('no path') / len(groups)
-            unstated = groups.count('no path') + groups.count('not stated')
-            assert line['stated'] == (len(groups) - unstated) / len(groups)
-    if name == 'relation_probe':
-        assert [line['type'] for line in lines].count('all') == 2 and lines[-1]['over_first'] == 1
-        # Those whose answer the text states: all but that of the actor.
-        of = {line['type']: line['questions'] for line in lines}
-        assert (of['movie_to_actor'], of['movie_to_genre'], of['all']) == (0, 1, 6), of
-    if name == 'scaling':
-        assert lines[0]['received_bytes'] == lines[0]['formula_bytes'] > 0
-        assert 0 < lines[-1]['on_paper']['TPU v4']['serial'] < lines[-1]['on_paper']['TPU v4']['overlapped'] <= 1
 
 
 def _questions_about(passages, metaqa, path):

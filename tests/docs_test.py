@@ -12,8 +12,8 @@ REPO = pathlib.Path(__file__).resolve().parent.parent
 PAGES = sorted([*REPO.glob('*.md'), *(REPO / 'docs').rglob('*.md')])
 NAMES = [str(page.relative_to(REPO)) for page in PAGES]
 MAX_LINES = {'README.md': 150, 'WORKSPACE.md': 100, 'RESULTS.md': 150}
-# Notes of experiments name the files of the commits they were made at.
-HISTORY = {'docs/experiments.md', 'CHANGELOG.md'}
+# It names files that are gone.
+HISTORY = {'CHANGELOG.md'}
 SUFFIXES = 'py|sh|sbatch|gin|toml|tsv|cff|ipynb'
 
 _FENCE = re.compile(r'^```.*?^```', re.S | re.M)

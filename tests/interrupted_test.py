@@ -96,33 +96,6 @@ def larger(tmp_path_factory, binaries):
     return files(folder)
 
 
-@pytest.mark.parametrize('moment', ['tokenizer.json', 'entities.parquet', 'pairs.parquet'])
-def test_preparing_a_larger_world_killed_from_outside_is_done_again_by_the_next_run(binaries, larger, tmp_path, moment):
-    assert kill_when(tmp_path / moment, prepare(tmp_path, *LARGER)) == KILLED
-    assert not (tmp_path / 'manifest.json').exists()
-    succeed(binaries, prepare(tmp_path, *LARGER))
-    assert files(tmp_path) == larger
-
-
-@pytest.mark.parametrize(
-    'name',
-    ['passages.parquet', MANIFEST],
-)
-def test_a_folder_whose_preparation_was_killed_is_refused_until_it_is_prepared(binaries, world, tmp_path, name):
-    assert binaries(*prepare(tmp_path), kill_before=f'replace {name}').returncode == KILLED
-    assert list(tmp_path.rglob(f'*{name}*.partial')) and not list(tmp_path.rglob(name))
-    read = binaries(*build(world, tmp_path / 'm'), f'--gin.TEXT={tmp_path}')
-    assert f'{tmp_path} is not a prepared folder, or prepare did not end' in complaint(read)
-    succeed(binaries, prepare(tmp_path))
-    assert files(tmp_path) == files(world / 'prepared')
-
-
-def test_a_folder_killed_after_its_manifest_is_whole(binaries, world, tmp_path):
-    assert binaries(*prepare(tmp_path), kill_before=f'unlink {MANIFEST}').returncode == KILLED
-    assert 'is already prepared' in succeed(binaries, prepare(tmp_path))
-    assert files(tmp_path) == files(world / 'prepared')
-
-
 def test_what_a_killed_run_left_is_not_found_in_what_is_prepared_there_next(binaries, tmp_path):
     assert binaries(*prepare(tmp_path / 'killed'), kill_before=f'replace {MANIFEST}').returncode == KILLED
     (tmp_path / 'mine.jsonl').write_text(

@@ -74,7 +74,7 @@ def test_a_folder_that_is_being_written_is_refused_and_left_alone(world, tmp_pat
             sentences=sentences(tmp_path), model_dir=str(world / 'align'), output_dir=str(folder), ways=2, episodes=5
         ),
         'recipe': lambda: recipe.run(
-            [recipe.Function('s', write_one, {'path': '{out}/s'}, 's')], recipe.Options(folder, tmp_path)
+            [recipe.Function('s', write_one, {'path': recipe.Output('s')}, 's')], recipe.Options(folder, tmp_path)
         ),
     }
     held = {'infer': folder.with_name('a.jsonl.parts'), 'recipe': folder / 'steps' / 's'}.get(command, folder)

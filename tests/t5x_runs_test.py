@@ -25,7 +25,7 @@ from opql_jax.evaluation.evaluate import evaluate_predictions
 from opql_jax.training import t5x_checkpoints, trainer
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
-RECORDED = ROOT / 'results/t5x'
+RECORDED = ROOT / 'results/t5x/recorded.json'
 ASKED = "('asked.jsonl',)"
 FOLLOW = {'INIT_FROM': 'start', 'objectives.Follow.questions': 8, 'objectives.Follow.k': 8}
 FOLLOW |= {'objectives.Follow.splits': "('1-hop/train', '2-hop/train')"}
@@ -160,17 +160,17 @@ class TestBinaries:
 
 
 @pytest.mark.parametrize('kind', SETTINGS)
-def test_what_the_runs_wrote_is_what_is_read(kind):
-    """results/t5x keeps it of the runs above: the scores of t5x.train at two steps, and what t5x.infer wrote after the last."""
-    scores, lines = (
-        [json.loads(line) for line in (RECORDED / kind / f'{name}.jsonl').open()] for name in ('metrics', 'answers')
-    )
+def test_what_the_runs_wrote_is_what_is_read(kind, tmp_path):
+    """RECORDED keeps it of the runs above: the scores of t5x.train at two steps, and what t5x.infer wrote after the last."""
+    recorded = json.loads(RECORDED.read_text())
+    scores, lines = (recorded[kind][name] for name in ('metrics', 'answers'))
     assert [line.pop('step') for line in scores] == [2, 4]
     if kind not in ('follow', 'lm_questions'):
         assert scores[-1] == pytest.approx({'loss': -np.mean([line['score'] for line in lines])})
         return
-    asked = [json.loads(line) for line in (RECORDED / 'asked.jsonl').open()]
-    records = predictions.read_predictions(RECORDED / kind / 'answers.jsonl')
+    asked = recorded['asked']
+    (tmp_path / 'answers.jsonl').write_text(''.join(json.dumps(line) + '\n' for line in lines))
+    records = predictions.read_predictions(tmp_path / 'answers.jsonl')
     ranked = {record['id']: [answer['key'] for answer in record['answers']] for record in records}
     hits = {f'hits@{n}': np.mean([bool({*ranked[q['id']][:n]} & {*q['answers']}) for q in asked]) for n in (1, 5, 10)}
     assert scores[-1] == pytest.approx(hits | {'answer_coverage': np.mean([q['answers'] != ['nobody'] for q in asked])})

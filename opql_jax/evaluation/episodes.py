@@ -43,13 +43,13 @@ def episode_accuracies(vectors, groups, ways: int, shots: int, episodes: int, se
     rng = np.random.default_rng(seed)
     accuracies = np.empty(episodes)
     for episode in range(episodes):
-        drawn = np.stack([_draw(groups[r], shots + 1, rng) for r in rng.choice(len(groups), ways, replace=False)])
+        drawn = np.stack([draw(groups[r], shots + 1, rng) for r in rng.choice(len(groups), ways, replace=False)])
         queries, support = unit[drawn[:, 0]], unit[drawn[:, 1:]]
         similarity = np.einsum('qd,nkd->qnk', queries, support).mean(axis=2)
         accuracies[episode] = np.mean(similarity.argmax(axis=1) == np.arange(ways))
     return accuracies
 
 
-def _draw(texts, count, rng):
+def draw(texts, count, rng):
     """One sentence of each of `count` different texts."""
     return [rng.choice(texts[i]) for i in rng.choice(len(texts), count, replace=False)]

@@ -17,7 +17,7 @@ The masses are those of the paper (§3), whose follow adds up the entries that l
 mentioned often but says something else should not outweigh one fact. Weights are relative to the best rather than shares of 1, of which each
 member of a large set would have next to nothing, and the operators do not scale anew: what hardly belongs to A & B weighs little, also after a
 further hop. With these operators the usual laws of sets hold: A & A is A, A - A is empty, & and | distribute over one another.
-`docs/experiments.md` compares them with sums and products.
+`docs/experiments/plain_text.md` compares them with sums and products.
 """
 
 from __future__ import annotations

@@ -11,24 +11,47 @@ import contextlib
 import logging
 import pathlib
 import sys
+from collections.abc import Callable
 
 from opql_jax.core import preemption, terminal
 from opql_jax.core.errors import InputError, Preempted, told
 from opql_jax.recipes import catalog, record, tables
-from opql_jax.recipes.recipe import Options, Recipe, inputs_of, run, states_of
+from opql_jax.recipes.recipe import CHOICES, Options, Recipe, inputs_of, run, states_of
+
+_CHOICE_HELP = {
+    'system': 'the model or the baseline, of recipes that have several; `list` names the values',
+    'protocol': 'what the new relations are new to',
+    'share': 'percentage of the relations that are new',
+    'hops': 'of the questions',
+    'size': 'how much of what the recipe varies, such as the number of training questions',
+}
+
+
+def _size(text: str) -> int | str:
+    return int(text) if text.isdecimal() else text
+
+
+_CHOICE_TYPES: dict[str, Callable[[str], int | str]] = {
+    'system': str,
+    'protocol': str,
+    'share': int,
+    'hops': int,
+    'size': _size,
+}
 
 
 def options_of(recipe: Recipe, arguments: argparse.Namespace) -> Options:
     """The options of a recipe from the command line."""
     out = pathlib.Path(arguments.out) if arguments.out else record.ROOT / 'runs' / recipe.group
     data = pathlib.Path(arguments.data) if arguments.data else record.ROOT.parent / 'shared' / 'data'
-    return Options(out, data, arguments.seed, arguments.world_seed, arguments.percent, arguments.documents)
+    choices = {name: value for name in CHOICES if (value := getattr(arguments, name)) is not None}
+    return Options(out, data, arguments.seed, arguments.world_seed, arguments.percent, arguments.documents, **choices)
 
 
 def list_recipes(_) -> None:
-    """Prints the names and summaries of all recipes."""
+    """Prints the names and summaries of all recipes, with their options."""
     for recipe in catalog.RECIPES.values():
-        print(f'{recipe.name:36} {recipe.summary}')
+        print(f'{recipe.name:28} {recipe.summary}' + (f' ({recipe.flags})' if recipe.choices else ''))
 
 
 def show(arguments) -> None:
@@ -98,6 +121,8 @@ def parser() -> argparse.ArgumentParser:
         command.add_argument('--world-seed', type=int, default=0, help='of a generated world')
         command.add_argument('--percent', type=float, default=100, help='of the training steps: less for a quick look')
         command.add_argument('--documents', type=int, default=2000, help='size of a generated world')
+        for name in CHOICES:  # `list` names the values of each recipe
+            command.add_argument(f'--{name}', type=_CHOICE_TYPES[name], help=_CHOICE_HELP[name])
     return out
 
 

@@ -23,7 +23,7 @@ from opql_jax.recipes import (
     slot_filling,
 )
 from opql_jax.recipes.data_sets import SOURCES, data_set
-from opql_jax.recipes.recipe import Function, MissingDataError, Options, Recipe, Step
+from opql_jax.recipes.recipe import CHOICES, Function, MissingDataError, Options, Recipe, Step
 
 RECIPES = {
     recipe.name: recipe
@@ -71,9 +71,9 @@ def build(recipe: Recipe, options: Options) -> Sequence[Step | Function]:
             can run with those that are.
     """
     try:
-        return recipe.build(options)
+        return recipe.steps(options)
     except MissingDataError as error:
-        missing = [name for name in data_files_of(recipe) if not (options.data / name).exists()]
+        missing = [name for name in data_files_of(recipe, options) if not (options.data / name).exists()]
         # Of a folder and its files the files.
         missing = [name for name in missing if not any(file.startswith(f'{name}/') for file in missing)]
         sets = sorted({data_set(name) for name in missing})
@@ -89,7 +89,7 @@ def build_without_data(recipe: Recipe, options: Options) -> Sequence[Step | Func
     """The steps of a recipe, whether its data are there or not; InputError as of `build` if it reads them to tell its steps."""
     fields = {field.name: getattr(options, field.name) for field in dataclasses.fields(Options)}
     try:
-        return recipe.build(_Recorder(**fields))
+        return recipe.steps(Recorder(**fields))
     except (InputError, OSError):
         return build(recipe, options)
 
@@ -97,22 +97,23 @@ def build_without_data(recipe: Recipe, options: Options) -> Sequence[Step | Func
 def needs(recipe: Recipe, options: Options) -> str:
     """What a recipe takes: its data, whether they are there and where one gets them, and machines."""
     lines = []
-    for name in data_files_of(recipe):
+    for name in data_files_of(recipe, options):
         there = 'there' if (options.data / name).exists() else f'missing; {data_set(name)}/ is {SOURCES[data_set(name)]}'
         lines.append(f'# data {options.data / name}: {there}')
     return '\n'.join([*lines, *filter(None, recipe.needs().split('\n'))])
 
 
-def data_files_of(recipe: Recipe) -> list[str]:
-    """The files and folders that a recipe reads below the folder of the data sets, such as 'metaqa/kb.txt'."""
-    options = _Recorder(pathlib.Path('out'), pathlib.Path('/nowhere'))
+def data_files_of(recipe: Recipe, options: Options | None = None) -> list[str]:
+    """The files and folders that a recipe reads below the folder of the data sets, such as 'metaqa/kb.txt'; `options` have its choices."""
+    chosen = {name: getattr(options, name) for name in CHOICES} if options else {}
+    recorder = Recorder(pathlib.Path('out'), pathlib.Path('/nowhere'), **chosen)
     with contextlib.suppress(InputError, OSError):  # a recipe that reads its data to tell its steps has named them by then
-        recipe.build(options)
-    return list(dict.fromkeys(options.names))
+        recipe.steps(recorder)
+    return list(dict.fromkeys(recorder.names))
 
 
 @dataclasses.dataclass(frozen=True)
-class _Recorder(Options):
+class Recorder(Options):
     """Options that remember which data were asked for."""
 
     names: list[str] = dataclasses.field(default_factory=list)

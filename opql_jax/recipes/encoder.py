@@ -6,7 +6,7 @@ these.
 
 import functools
 
-from opql_jax.recipes.recipe import Options, Recipe, Step, prepare, train
+from opql_jax.recipes.recipe import Options, Output, Recipe, Step, prepare, train
 
 # Sentences with labels, under the folder of the data sets, and all corpora with the documents of slot filling.
 SENTENCES = ('wiki64/sentences.jsonl', 'linked_sentences/sentences.jsonl', 'trex/documents.jsonl')
@@ -46,7 +46,7 @@ def labels(options: Options) -> dict[str, object]:
 
 def release(model: str, output: str, options: Options) -> Step:
     """The folder of the encoder of a model."""
-    bindings = {'KB': '{out}', 'MODEL': model, 'OUTPUT': f'{{out}}/{output}', 'CARD': CARD}
+    bindings = {'KB': Output(), 'MODEL': model, 'OUTPUT': Output(output), 'CARD': CARD}
     bindings['TYPED_DOCUMENTS'] = options.file('redocred/documents.json')
     return Step(output, 'release', ('gin/runs/release.gin',), bindings, output)
 
@@ -65,9 +65,9 @@ def held_out(options: Options, row: str) -> list[Step]:
     scored = {
         'SENTENCES': options.file('wiki64/sentences.jsonl'),
         'RELATIONS': HELD_OUT,
-        'MODEL_DIR': f'{{out}}/{encoder}',
+        'MODEL_DIR': Output(encoder),
         'EMBEDDING': 'pair',
-        'OUTPUT_DIR': f'{{out}}/results/{row}',
+        'OUTPUT_DIR': Output(f'results/{row}'),
     }
     return [
         text(options),
@@ -79,6 +79,10 @@ def held_out(options: Options, row: str) -> list[Step]:
 
 RECIPES = [
     Recipe('encoder/released', 'the relation encoder that comes with the package', released),
-    Recipe('encoder/labels', 'the same, on relations that it never saw', functools.partial(held_out, row='labels')),
-    Recipe('encoder/text', 'trained on nothing but text, on the same relations', functools.partial(held_out, row='text')),
+    Recipe(
+        'encoder/labels',
+        'an encoder of labelled sentences, on relations that it never saw',
+        functools.partial(held_out, row='labels'),
+    ),
+    Recipe('encoder/text', 'an encoder of text alone, on relations that it never saw', functools.partial(held_out, row='text')),
 ]

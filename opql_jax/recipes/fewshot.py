@@ -2,18 +2,18 @@
 
 import functools
 
-from opql_jax.recipes.recipe import Options, Recipe, Step, prepare, train
+from opql_jax.recipes.recipe import Options, Output, Recipe, Step, prepare, train
 
 TOKENS: dict = {'TOKENIZER': 'minilm', 'prepare.prepare.max_tokens': 48}
 
 
-def scored(options: Options, row: str, model: str, embedding: str) -> Step:
+def scored(options: Options, row: str, model: str | Output, embedding: str) -> Step:
     """The accuracy of an embedding."""
     bindings = {
         'SENTENCES': options.file('linked_sentences/sentences.jsonl'),
         'MODEL_DIR': model,
         'EMBEDDING': embedding,
-        'OUTPUT_DIR': f'{{out}}/results/{row}',
+        'OUTPUT_DIR': Output(f'results/{row}'),
     }
     return Step(f'results/{row}', 'fewshot', ('gin/runs/fewshot.gin',), bindings, f'results/{row}')
 
@@ -30,7 +30,7 @@ def opql(options: Options, row: str, embedding: str) -> list[Step]:
         prepare('text-wikispeedia', 'gin/data/wikispeedia.gin', DATA_DIR=options.file('wikispeedia'), **TOKENS),
         prepare('text', 'gin/data/metaqa.gin', **films),
         train('relations', 'gin/experiments/fewshot/relations.gin', options),
-        scored(options, row, '{out}/relations', embedding),
+        scored(options, row, Output('relations'), embedding),
     ]
 
 
@@ -38,7 +38,6 @@ RECIPES = [
     Recipe(f'fewshot/{row}', summary, functools.partial(build, row=row, embedding=embedding))
     for row, summary, build, embedding in (
         ('minilm', "baseline: the mean of MiniLM's last layer", minilm, 'mean'),
-        ('minilm-masked', "baseline: the mean of MiniLM's last layer, both names masked", minilm, 'mean masked'),
         ('opql', 'relation embeddings, pretrained from MiniLM without labels', opql, 'relation'),
         ('opql-masked', 'relation embeddings, both names masked', opql, 'relation masked'),
     )

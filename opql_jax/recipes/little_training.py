@@ -17,7 +17,7 @@ from opql_jax.datasets import wikispeedia
 from opql_jax.kb.train_questions import MOST, learn
 from opql_jax.kb.virtual_kb import VirtualKB
 from opql_jax.recipes.plain_text import index
-from opql_jax.recipes.recipe import Function, Options, Recipe
+from opql_jax.recipes.recipe import Function, Options, Output, Recipe
 
 TRAINED_WITH = (0, 32, 256, 'all')
 HELD_OUT = 1000
@@ -104,16 +104,17 @@ def _is_right(kb: VirtualKB, record: dict) -> bool:
     return bool(len(best)) and fold(kb.vocab.names[best[0]]) in {fold(name) for name in record['answers']}
 
 
-def steps(options: Options, data: str, trained_with: int | str) -> list[Function]:
+def steps(options: Options, data: str) -> list[Function]:
     """The steps of one point of a curve."""
-    folder, kb = f'{{out}}/{data}-questions', f'{{out}}/{data}.kb'
+    trained_with = options.size
+    folder, kb = Output(f'{data}-questions'), Output(f'{data}.kb')
     if data == 'metaqa':
         text, sets = options.file('metaqa/passages.jsonl'), ('1-hop', '2-hop')
         questions = Function(
             'metaqa-questions', metaqa_questions, {'source': options.file('metaqa'), 'folder': folder}, 'metaqa-questions'
         )
     else:
-        text, sets = f'{folder}/articles.jsonl', ('dev',)
+        text, sets = Output(f'{folder.path}/articles.jsonl'), ('dev',)
         sources = {
             'articles': options.file('wikispeedia'),
             'questions': options.file('openqa/webqsp_train.jsonl'),
@@ -121,8 +122,8 @@ def steps(options: Options, data: str, trained_with: int | str) -> list[Function
         }
         questions = Function('webqsp-questions', webqsp_questions, sources, 'webqsp-questions')
     scaled = lambda count: max(round(count * options.percent / 100), 4)
-    name = f'results/{data}-{trained_with}-seed-{options.seed}'
-    arguments = {'kb': kb, 'folder': folder, 'sets': sets, 'trained_with': trained_with, 'output': f'{{out}}/{name}'}
+    name = f'results/{data}-{trained_with}'
+    arguments = {'kb': kb, 'folder': folder, 'sets': sets, 'trained_with': trained_with, 'output': Output(name)}
     numbers = {'held_out': scaled(HELD_OUT), 'most': scaled(MOST) if trained_with == 'all' else MOST, 'seed': options.seed}
     return [
         questions,
@@ -133,10 +134,10 @@ def steps(options: Options, data: str, trained_with: int | str) -> list[Function
 
 RECIPES = [
     Recipe(
-        f'little-training/{data}-{count}',
-        f'plain text and {count} training questions, {title}',
-        functools.partial(steps, data=data, trained_with=count),
+        f'little-training/{data}',
+        f'plain text and some training questions, {title}',
+        functools.partial(steps, data=data),
+        {'size': TRAINED_WITH},
     )
     for data, title in (('metaqa', 'MetaQA'), ('webqsp', 'WebQuestionsSP'))
-    for count in TRAINED_WITH
 ]

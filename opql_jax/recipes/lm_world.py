@@ -4,11 +4,9 @@ It is asked over a memory that holds these facts, over one that lacks them, and 
 training step between.
 """
 
-import functools
-
 from opql_jax.datasets.synthetic.lm_world import write_lm_world
 from opql_jax.recipes import language_model as lm
-from opql_jax.recipes.recipe import Function, Options, Recipe, Step, build_memory, prepare, train
+from opql_jax.recipes.recipe import Function, Options, Output, Recipe, Step, build_memory, prepare, train
 
 gin = 'gin/experiments/lm_world/{}.gin'.format
 
@@ -16,8 +14,8 @@ gin = 'gin/experiments/lm_world/{}.gin'.format
 def prepared(text: str, corpus: str, **bindings) -> Step:
     """A prepared part of the generated world."""
     settings = {
-        'CORPUS': f'{{out}}/world/{corpus}/corpus.jsonl',
-        'ENTITIES': '{out}/world/entities.jsonl',
+        'CORPUS': Output(f'world/{corpus}/corpus.jsonl'),
+        'ENTITIES': Output('world/entities.jsonl'),
         'prepare.prepare.wordpieces': 4000,
         'prepare.prepare.max_tokens': 40,
         'prepare.prepare.drop_above_rate': 1.0,
@@ -25,13 +23,14 @@ def prepared(text: str, corpus: str, **bindings) -> Step:
     return prepare(text, 'gin/data/jsonl.gin', **settings, **bindings)
 
 
-def lm_world(options: Options, system: str) -> list[Step | Function]:
+def lm_world(options: Options) -> list[Step | Function]:
     """A language model over a generated world, part of which is only in the memory."""
-    questions = lambda *names: [f'{{out}}/world/questions/{name}.jsonl' for name in names]
-    world = {'directory': '{out}/world', 'seed': options.world_seed, 'num_documents': options.documents}
+    system = options.system
+    questions = lambda *names: [Output(f'world/questions/{name}.jsonl') for name in names]
+    world = {'directory': Output('world'), 'seed': options.world_seed, 'num_documents': options.documents}
     steps: list[Step | Function] = [
         Function('world', write_lm_world, world, 'world'),
-        prepared('text', 'train', QUESTION_FOLDER='{out}/world/linked'),
+        prepared('text', 'train', QUESTION_FOLDER=Output('world/linked')),
         train('entities', gin('entities'), options),
         train('relations', gin('relations'), options, INIT_FROM='entities'),
         # The questions that are trained on say what a topic's relations are: they are aligned with the text, by the names in them.
@@ -55,6 +54,10 @@ def lm_world(options: Options, system: str) -> list[Step | Function]:
 
 
 RECIPES = [
-    Recipe(f'lm-world/{system}', f'{title}, over a generated world', functools.partial(lm_world, system=system))
-    for system, title in {**lm.SYSTEMS, **lm.PAPER_FORMS}.items()
+    Recipe(
+        'lm-world',
+        'a language model over a generated world: facts are put into its memory, taken out and replaced',
+        lm_world,
+        {'system': (*lm.SYSTEMS, *lm.ABLATIONS)},
+    )
 ]

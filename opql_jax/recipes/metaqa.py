@@ -17,13 +17,21 @@ from opql_jax.data.prepared import Prepared
 from opql_jax.datasets.triples import read_triples
 from opql_jax.memory.format import Memory
 from opql_jax.recipes.memory_copy import copy_entries
-from opql_jax.recipes.recipe import Function, Options, Recipe, Step, build_memory, evaluate, prepare, train
+from opql_jax.recipes.recipe import Function, Options, Output, Recipe, Step, build_memory, evaluate, prepare, train
 
 HOPS = (1, 2, 3)
 SPLITS = ('dev', 'test', 'dev_official')
 # Some 78 for each type of question.
 WORDINGS = str(GIN_ROOT / 'gin/experiments/metaqa/wordings.tsv')
 gin = 'gin/experiments/metaqa/{}.gin'.format
+IN_OTHER_WORDS: dict[str, Any] = {'objectives.Follow.wordings': WORDINGS}
+# {what the name of the pretrained encoder ends with: how its training differs}.
+_PRETRAINING: dict[str, dict[str, Any]] = {
+    '': {},
+    '_no_el': {'objectives.Relations.entity_weight': 0.0},
+    '_no_hard_negatives': {'objectives.Relations.sampler': 'random'},
+    '_paper_groups': {'objectives.Relations.sampler': 'groups'},
+}
 
 
 def prepared(options: Options) -> Step:
@@ -36,7 +44,7 @@ def prepared(options: Options) -> Step:
 def prepared_with_kb(options: Options, name: str, data_gin: str) -> Step:
     """Text and knowledge base; entities and tokenizer are those of the text alone."""
     source = {'DATA_DIR': options.file('metaqa'), 'TRIPLES': options.file('metaqa/kb.txt')}
-    return prepare(name, data_gin, TOKENIZER='{out}/text/tokenizer.json', **source)
+    return prepare(name, data_gin, TOKENIZER=Output('text/tokenizer.json'), **source)
 
 
 def pretrained(options: Options, ablation: str = '') -> list[Step]:
@@ -44,7 +52,7 @@ def pretrained(options: Options, ablation: str = '') -> list[Step]:
     name = f'relations{ablation}'
     return [
         train('entities', gin('entities'), options),
-        train(name, gin(name), options, INIT_FROM='entities'),
+        train(name, gin('relations'), options, INIT_FROM='entities', **_PRETRAINING[ablation]),
     ]
 
 
@@ -74,12 +82,12 @@ def aligned(options: Options) -> list[Step]:
     return [prepared(options), *pretrained(options), train('align', gin('align'), options, INIT_FROM='relations')]
 
 
-def opql(options: Options, row: str = 'opql', follow: str = 'follow', splits: Sequence[str] = SPLITS, **bindings) -> list[Step]:
+def opql(options: Options, row: str = 'opql', splits: Sequence[str] = SPLITS, **bindings) -> list[Step]:
     """OPQL: the memory of an encoder that was aligned with 1-hop questions."""
     return [
         *aligned(options),
         build_memory('memory', 'align'),
-        *followed(options, row, 'align', 'memory', gin(follow), splits=splits, **bindings),
+        *followed(options, row, 'align', 'memory', gin('follow'), splits=splits, **bindings),
     ]
 
 
@@ -110,23 +118,23 @@ def opql_released(options: Options, row: str = 'released') -> list[Step]:
 def opql_released_aligned(options: Options) -> list[Step]:
     """OPQL with the released encoder, aligned with 1-hop questions; its follower also learns from other wordings."""
     text, model, entries = 'text-released', 'align-released', 'memory-align-released'
-    follow = gin('follow_released_wordings')
+    follow = gin('follow_released')
     return [
         *released(options),
         train(model, gin('align_released'), options, INIT_FROM='entities-released', TEXT=text),
         build_memory(entries, model, text),
-        *followed(options, 'opql-released-aligned', model, entries, follow, text, WORDINGS=WORDINGS),
+        *followed(options, 'opql-released-aligned', model, entries, follow, text, **IN_OTHER_WORDS),
     ]
 
 
 def opql_kb_pairs(options: Options) -> list[Step | Function]:
     """OPQL over those pairs of the text alone that a triple of the knowledge base joins, whatever the relation."""
-    parts = {'memory': '{out}/memory', 'text': '{out}/text', 'triples': options.file('metaqa/kb.txt')}
+    parts = {'memory': Output('memory'), 'text': Output('text'), 'triples': options.file('metaqa/kb.txt')}
     name = 'memory-kb-pairs'
     return [
         *aligned(options),
         build_memory('memory', 'align'),
-        Function(name, keep_joined_pairs, {'folder': f'{{out}}/{name}', **parts}, name),
+        Function(name, keep_joined_pairs, {'folder': Output(name), **parts}, name),
         *followed(options, 'opql-kb-pairs', 'align', name, gin('follow')),
     ]
 
@@ -159,9 +167,9 @@ def mean_mentions(options: Options) -> list[Step]:
     return [*aligned(options), averaged, *followed(options, 'mean-mentions', 'align', 'memory-mean', gin('follow'))]
 
 
-def one_number_of_hops(options: Options, hops: int) -> list[Step]:
+def one_number_of_hops(options: Options) -> list[Step]:
     """OPQL, ablation: a follower of questions of so many hops alone, as in the paper, which trains one for each (section 3)."""
-    return opql(options, f'only-{hops}-hop', hops=(hops,), **_splits_of(hops))
+    return opql(options, f'only-{options.hops}-hop', hops=(options.hops,), **_splits_of(options.hops))
 
 
 def _splits_of(hops: int) -> dict[str, Any]:
@@ -189,12 +197,13 @@ def marked_pairs(options: Options) -> list[Step]:
     return [*steps, *followed(options, 'marked-pairs', 'align-marked-pairs', 'memory-marked-pairs', gin('follow'))]
 
 
-def paper_form(options: Options, hops: int) -> list[Step]:
+def paper_form(options: Options) -> list[Step]:
     """OPQL in the paper's form: L_rel over groups, pairs marked with both names masked, and a follower of one number of hops (section 3).
 
     The follower knows its topics by their centroid alone and may return to that of the question. Not the paper's: all pairs are learnt
     from, the title stands in front of passages that lack it, and the filter acts within the search.
     """
+    hops = options.hops
     steps = _over_marked_pairs(options, 'paper-form', '_paper_groups')
     row, follow = f'paper-form-{hops}-hop', 'gin/experiments/paper/follow.gin'
     following = followed(options, row, 'align-paper-form', 'memory-paper-form', follow, hops=(hops,), **_splits_of(hops))
@@ -241,25 +250,25 @@ def opql_and_kb(options: Options) -> list[Step]:
 
 
 _opql, _pretrained = functools.partial(functools.partial, opql), functools.partial(functools.partial, opql_pretrained)
-_only = functools.partial(functools.partial, one_number_of_hops)
-_paper = functools.partial(functools.partial, paper_form)
 RECIPES = [
-    Recipe(f'metaqa/{row}', summary, build)
+    Recipe(f'metaqa/{row}', summary, build, {'hops': (2, 3)} if build in (one_number_of_hops, paper_form) else {})
     for row, summary, build in (
         ('opql', 'OPQL: the memory of an encoder aligned with 1-hop questions', opql),
         ('opql-pretrained', 'OPQL-pretrained: the memory of an encoder that saw no question', opql_pretrained),
         ('marked-pairs', 'ablation of OPQL: each pair marked in its text, both names masked, as in the paper', marked_pairs),
-        ('no-filter', 'ablation of OPQL: a hop searches the whole memory', _opql(row='no-filter', follow='follow_no_filter')),
-        ('one-wt', 'ablation of OPQL: one W_t for all hops', _opql(row='one-wt', follow='follow_one_wt')),
+        (
+            'no-filter',
+            'ablation of OPQL: a hop searches the whole memory',
+            _opql(row='no-filter', **{'objectives.Follow.filter': False}),
+        ),
+        ('one-wt', 'ablation of OPQL: one W_t for all hops', _opql(row='one-wt', **{'objectives.Follow.shared_hops': True})),
         (
             'unweighed-topics',
             'ablation of OPQL: a hop knows the weights of its topics by their centroid alone, as in the paper',
-            _opql(row='unweighed-topics', follow='follow_unweighed_topics'),
+            _opql(row='unweighed-topics', **{'objectives.Follow.weigh_topics': False}),
         ),
-        ('only-2-hop', 'ablation of OPQL: a follower of 2-hop questions alone, as in the paper', _only(hops=2)),
-        ('only-3-hop', 'ablation of OPQL: a follower of 3-hop questions alone, as in the paper', _only(hops=3)),
-        ('paper-form-2-hop', "the paper's batches, pairs and follower at once, 2-hop questions", _paper(hops=2)),
-        ('paper-form-3-hop', "the paper's batches, pairs and follower at once, 3-hop questions", _paper(hops=3)),
+        ('only', 'ablation of OPQL: a follower of one number of hops alone, as in the paper', one_number_of_hops),
+        ('paper-form', "the paper's batches, pairs and follower at once, for one number of hops", paper_form),
         ('mean-mentions', 'ablation of OPQL: the mean of up to 5 mentions of a pair', mean_mentions),
         (
             'no-hard-negatives',
@@ -275,7 +284,7 @@ RECIPES = [
         (
             'opql-wordings',
             'OPQL: its follower also learns from its training questions in other words',
-            _opql(row='opql-wordings', follow='follow_wordings', WORDINGS=WORDINGS),
+            _opql(row='opql-wordings', **IN_OTHER_WORDS),
         ),
         (
             'opql-released',
@@ -284,7 +293,7 @@ RECIPES = [
         ),
         (
             'opql-released-states',
-            'opql-released, with relations that hold the whole states of both mentions',
+            'OPQL-pretrained with the released encoder, whose relations hold the whole states of both mentions',
             functools.partial(opql_released, row='released-states'),
         ),
         (

@@ -1,16 +1,16 @@
-"""MetaQA with relations held out: which they are, and the rows of `novelty`.
+"""MetaQA with relations held out: which they are.
 
-The rows share steps with --out of metaqa/opql, metaqa/opql-pretrained and metaqa/opql-released. The index of mentions (DrKIT) learns
+Its runs share steps with --out of metaqa/opql, metaqa/opql-pretrained and metaqa/opql-released. The index of mentions (DrKIT) learns
 from the 1-hop questions here, as OPQL's encoder does, not from the knowledge base, in which the facts that are asked for stand.
 """
 
 from collections.abc import Callable
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from opql_jax.recipes import metaqa, novelty
-from opql_jax.recipes.recipe import Options, Step, build_memory, train
+from opql_jax.recipes.recipe import Options, Recipe, Step, build_memory, train
 
-# The relations that may be held out, of which a row takes the first P percent, and the types of 1-hop questions that ask for them, in either
+# The relations that may be held out, of which a run takes the first --share percent, and the types of 1-hop questions that ask for them, in either
 # direction: a director's films tell who directed them. Few pairs of the first are joined by another relation as well, while every second director
 # also wrote the film. Actors are always known, as questions of several hops begin with a film's people, and some have to be left.
 # Tags and IMDb's numbers are in no question of several hops.
@@ -21,7 +21,7 @@ RELATIONS = {
     'language': ('movie_to_language',),
     'writer': ('movie_to_writer', 'writer_to_movie'),
 }
-PERCENT = (20, 40, 60, 80)
+SHARES = (60, 20, 40, 80)
 
 
 def from_scratch(options: Options) -> list[Step]:
@@ -38,6 +38,7 @@ class System(NamedTuple):
         pretraining: the steps before any question.
         align: the gin file that trains the encoder on questions, and its bindings; None if nothing does.
         follow: the gin file of the follower.
+        frozen: whether the follower leaves the encoder as it is.
     """
 
     encoder: str
@@ -47,6 +48,7 @@ class System(NamedTuple):
     pretraining: Callable[[Options], list[Step]] = from_scratch
     align: tuple[str, dict] | None = None
     follow: str = metaqa.gin('follow')
+    frozen: bool = False
 
     @property
     def aligned(self) -> bool:
@@ -66,10 +68,7 @@ SYSTEMS = {
     'opql': System('align', 'memory', 'follow-opql', align=(metaqa.gin('align'), {})),
     'opql-pretrained': System('relations', 'memory-pretrained', 'follow-opql-pretrained'),
     'opql-released': _RELEASED,
-    # Follows with the encoder frozen.
-    'opql-released-frozen': _RELEASED._replace(
-        follower='follow-opql-released-frozen', follow=metaqa.gin('follow_released_frozen')
-    ),
+    'opql-released-frozen': _RELEASED._replace(follower='follow-opql-released-frozen', frozen=True),
     'drkit': System(
         'align-mentions',
         'memory-mentions',
@@ -79,15 +78,9 @@ SYSTEMS = {
 }
 
 
-def held_out(options: Options, system: str, protocol: str, percent: int) -> list[Step]:
-    """One system, asked all questions of `dev` and those that need one of the relations.
-
-    Args:
-        options: of the recipe.
-        system: one of `SYSTEMS`.
-        protocol: one of `novelty.PROTOCOLS`.
-        percent: the share of the relations.
-    """
+def held_out(options: Options) -> list[Step]:
+    """One system, asked all questions of `dev` and those that need one of the relations."""
+    system, protocol, percent = options.system, options.protocol, options.share
     spec = SYSTEMS[system]
     first = list(RELATIONS.values())[: len(RELATIONS) * percent // 100]
     new_relations = tuple(kind for kinds in first for kind in kinds)
@@ -98,7 +91,8 @@ def held_out(options: Options, system: str, protocol: str, percent: int) -> list
     if spec.align:
         gin, questions = spec.align
         steps.append(train(encoder, gin, options, INIT_FROM=steps[-1].name, **questions, **new.encoder_bindings))
-    following = {'INIT_FROM': encoder, 'TEXT': spec.text, 'MEMORY': memory}
+    following: dict[str, Any] = {'INIT_FROM': encoder, 'TEXT': spec.text, 'MEMORY': memory}
+    following |= {'objectives.Follow.frozen_encoder': True} if spec.frozen else {}
     return [
         *steps,
         build_memory(memory, encoder, spec.text),
@@ -107,4 +101,11 @@ def held_out(options: Options, system: str, protocol: str, percent: int) -> list
     ]
 
 
-RECIPES = novelty.recipes('metaqa-novelty', {name: spec.aligned for name, spec in SYSTEMS.items()}, PERCENT, held_out)
+RECIPES = [
+    Recipe(
+        'metaqa-novelty',
+        'MetaQA with some relations held out of training: what new relations cost',
+        held_out,
+        {'system': tuple(SYSTEMS), 'protocol': novelty.PROTOCOLS, 'share': SHARES},
+    )
+]

@@ -4,8 +4,6 @@ As in the paper an entry is a page's title and what a paragraph of it mentions, 
 The settings are those of MetaQA: nothing was tuned on this data, which is not at hand.
 """
 
-import functools
-
 from opql_jax.recipes.recipe import Options, Recipe, Step, build_memory, evaluate, prepare, train
 
 gin = 'gin/experiments/metaqa/{}.gin'.format
@@ -16,8 +14,9 @@ def prepared(options: Options, text: str, part: str, **bindings) -> Step:
     return prepare(text, 'gin/data/msf.gin', DATA_DIR=options.file('msf'), PART=part, **bindings)
 
 
-def msf(options: Options, system: str) -> list[Step]:
+def msf(options: Options) -> list[Step]:
     """Queries such as 'Steve Jobs, founder, headquarters in' over paragraphs that were not trained on."""
+    system = options.system
     steps = [
         prepared(options, 'text', 'train'),
         train('entities', gin('entities'), options),
@@ -40,9 +39,10 @@ def msf(options: Options, system: str) -> list[Step]:
 
 
 RECIPES = [
-    Recipe(f'msf/{name}', f'{summary}; needs your own files', functools.partial(msf, system=name))
-    for name, summary in (
-        ('opql', 'OPQL over MSF: the memory of an encoder aligned with 1-hop queries'),
-        ('opql-pretrained', 'OPQL-pretrained over MSF: the memory of an encoder that saw no query'),
+    Recipe(
+        'msf',
+        'multi-hop slot filling over Wikipedia (MSF); needs your own files',
+        msf,
+        {'system': ('opql', 'opql-pretrained')},
     )
 ]

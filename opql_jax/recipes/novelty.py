@@ -1,26 +1,19 @@
-"""What new relations cost: rows that hold P percent of the relations out of training, as slot filling and MetaQA have them.
+"""What new relations cost: a share of the relations is held out of training, as slot filling and MetaQA have it.
 
-    SYSTEM-novel-P    the protocol of the paper (section 3): the encoder of the memory was not trained on them, the follower was
-    SYSTEM-without-P  a harder one: they are left out of all supervision
-    SYSTEM-seen-P     for comparison: all relations were trained on
+    --protocol novel    that of the paper (section 3): the encoder of the memory was not trained on them, the follower was
+    --protocol without  a harder one: they are left out of all supervision
+    --protocol seen     for comparison: all relations were trained on. Where the encoder saw no question this is `novel`
 
 Each row asks everything ('all') and what needs one of these relations ('novel'). A relation is held out by leaving out the questions
 that need it; the pairs that it joins stay negatives of other questions, and positives where another relation joins them too.
 """
 
 import dataclasses
-import functools
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Sequence
 
-from opql_jax.recipes.recipe import Recipe, Step, evaluate
+from opql_jax.recipes.recipe import Step, evaluate
 
-PROTOCOLS = {
-    'novel': 'whose questions the encoder of the memory was not trained on',
-    'without': 'whose questions nothing was trained on',
-    'seen': 'all of which were trained on',
-}
-# {system: whether the encoder of its memory is trained on questions at all}.
-SYSTEMS = {'opql': True, 'opql-pretrained': False, 'drkit': True}
+PROTOCOLS = ('novel', 'without', 'seen')
 
 
 @dataclasses.dataclass(frozen=True)
@@ -77,26 +70,3 @@ class Novelty:
             row += f'-{self.protocol}-{self.percent}'
             needs = {f'{row}/all': (), f'{row}/novel': self.relations}
         return [evaluate(name, follower, memory, questions, text, NEEDS=relations) for name, relations in needs.items()]
-
-
-def recipes(group: str, systems: Mapping[str, bool], percents: Sequence[int], build: Callable) -> list[Recipe]:
-    """The rows of a group.
-
-    Args:
-        group: such as 'slot-filling'.
-        systems: as `SYSTEMS`.
-        percents: the shares of the relations.
-        build: takes options, a system, a protocol and a share; gives the steps.
-    """
-    return [
-        Recipe(
-            f'{group}/{system}-{protocol}-{percent}',
-            f'{system}, asked what needs one of {percent} % of the relations, {meaning}',
-            functools.partial(build, system=system, protocol=protocol, percent=percent),
-        )
-        for protocol, meaning in PROTOCOLS.items()
-        for percent in percents
-        for system, aligned in systems.items()
-        # Where the encoder saw no question, there are no relations to hold out of its memory: `novel` is `seen`.
-        if aligned or protocol != 'seen'
-    ]

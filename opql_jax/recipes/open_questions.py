@@ -11,15 +11,16 @@ from opql_jax.core.checkout import RELEASED_ENCODER
 from opql_jax.core.errors import InputError
 from opql_jax.recipes import language_model as lm
 from opql_jax.recipes import metaqa
-from opql_jax.recipes.recipe import Function, Options, Recipe, Step, build_memory, prepare, train
+from opql_jax.recipes.recipe import Function, Options, Output, Recipe, Step, build_memory, prepare, train
 
 
-def metaqa_questions(options: Options, system: str, hops: int = 2) -> list[Step | Function]:
+def metaqa_questions(options: Options) -> list[Step | Function]:
     """MetaQA's questions of so many hops, from the model and over the memory of the row metaqa/opql (for FaE: metaqa/fae-kb)."""
-    kb, of_hops = '-fae-kb' if system == 'fae' else '', '' if hops == 2 else f'-{hops}-hop'
+    system, hops = options.system, options.hops
+    kb, of_hops = '-fae-kb' if system == 'fae' else '', f'-{hops}-hop'
     row, text, memory = 'fae-kb' if kb else 'opql', f'text{kb}', f'memory{kb}'
     files_of = {part: (f'{hops}-hop-{part}{kb}', options.file(f'metaqa/{hops}-hop/{part}.txt')) for part in ('train', 'dev')}
-    train_file, dev_file = (f'{{out}}/questions/{name}.jsonl' for name, _ in files_of.values())
+    train_file, dev_file = (Output(f'questions/{name}.jsonl') for name, _ in files_of.values())
     start = {'TEXT': text, 'INIT_FROM': f'follow-{row}', 'MEMORY': memory, 'QUESTIONS': train_file}
     # As many as a hop of metaqa/opql finds, in place of 32: gin/experiments/metaqa/follow.gin says what fewer cost at 3 hops.
     bindings: dict[str, Any] = {} if hops == 2 else {'objectives.AnswerQuestions.k': 128}
@@ -56,21 +57,21 @@ def split_fifths(source: str, folder: str, seed: int) -> None:
             partial.write_bytes(content)
 
 
-def webqsp(options: Options, system: str, max_pairs: int | None = None, released: bool = False) -> list[Step | Function]:
+def webqsp(options: Options, max_pairs: int | None = None) -> list[Step | Function]:
     """WebQuestionsSP over Wikispeedia: trained on four fifths of its training questions, asked the rest, before and after an injection."""
-    source = {'source': options.file('openqa/webqsp_train.jsonl'), 'folder': '{out}/parts', 'seed': options.seed}
-    parts = {part: f'{{out}}/parts/{part}.jsonl' for part in ('train', 'dev')}
+    source = {'source': options.file('openqa/webqsp_train.jsonl'), 'folder': Output('parts'), 'seed': options.seed}
+    parts = {part: Output(f'parts/{part}.jsonl') for part in ('train', 'dev')}
     split = Function('parts', split_fifths, source, 'parts')
-    return over_wikispeedia(options, system, 'webqsp_lines', parts, [split], max_pairs, released=released)
+    return over_wikispeedia(options, 'webqsp_lines', parts, [split], max_pairs)
 
 
-def webqsp_official(options: Options, system: str) -> list[Step | Function]:
+def webqsp_official(options: Options) -> list[Step | Function]:
     """WebQuestionsSP's official split over Wikispeedia; the files are the user's own, in webqsp/."""
     parts = {'train': options.file('webqsp/WebQSP.train.json'), 'dev': options.file('webqsp/WebQSP.test.json')}
-    return over_wikispeedia(options, system, 'webqsp', parts)
+    return over_wikispeedia(options, 'webqsp', parts)
 
 
-def complexwebquestions(options: Options, system: str) -> list[Step | Function]:
+def complexwebquestions(options: Options) -> list[Step | Function]:
     """ComplexWebQuestions over Wikispeedia; the files are the user's own, in complexwebquestions/.
 
     Its topics are ids of Freebase, whose names are those of two more files, the arguments of `EntityResolver`.
@@ -78,34 +79,31 @@ def complexwebquestions(options: Options, system: str) -> list[Step | Function]:
     parts = {part: options.file(f'complexwebquestions/ComplexWebQuestions_{part}.json') for part in ('train', 'dev')}
     names = {'MID_TO_QID': 'mid_to_qid.tsv', 'QID_LABELS': 'qid_labels.json'}
     tables = {macro: options.file(f'complexwebquestions/{name}') for macro, name in names.items()}
-    return over_wikispeedia(options, system, 'complexwebq', parts, tables=tables)
+    return over_wikispeedia(options, 'complexwebq', parts, tables=tables)
 
 
 def over_wikispeedia(
     options: Options,
-    system: str,
     question_format: str,
-    parts: Mapping[str, str],
+    parts: Mapping[str, str | Output],
     steps: Sequence[Function] = (),
     max_pairs: int | None = None,
     tables: Mapping[str, str] = types.MappingProxyType({}),
-    released: bool = False,
 ) -> list[Step | Function]:
     """A language model over Wikispeedia, pretrained, finetuned and evaluated, also over a memory that pairs are injected into.
 
+    Training begins with the encoder that comes with the package, which knows English.
+
     Args:
         options: of the recipe.
-        system: one of `language_model.SYSTEMS`.
         question_format: of the files, see `data.open_questions.convert_questions`.
         parts: {'train' and 'dev': file of questions}.
         steps: those that make the files.
         max_pairs: how many pairs the memory has before the injection; all if None.
         tables: {macro: file} of those that name the topics of the questions, if these do not.
-        released: training begins with the encoder that comes with the package, in place of one from scratch.
     """
-    variant = '_released' if released else ''
-    gin = lambda stage: f'gin/experiments/webqsp/{stage}{variant}.gin'
-    questions = {part: f'{{out}}/questions/{part}.jsonl' for part in parts}
+    system, gin = options.system, 'gin/experiments/webqsp/{}.gin'.format
+    questions = {part: Output(f'questions/{part}.jsonl') for part in parts}
     injection = {'QUESTIONS': (questions['dev'],), 'PAIRS_PER_ENTITY': 100}
     suffix = '-best' if max_pairs else ''
     memory, names = f'memory{suffix}', f'names{suffix}'
@@ -114,27 +112,18 @@ def over_wikispeedia(
     linked = {'INIT_FROM': 'align', 'MEMORY': memory, 'QUESTIONS': questions['train']}
     split = {'objectives.AlignPassages.split': questions['train']}
     limit: dict[str, Any] = {'MAX_PAIRS': max_pairs} if max_pairs else {}
-    if released:
-        encoder = str(RELEASED_ENCODER)  # by its path, so that its files are part of the record
-        tokenizer = {'TOKENIZER': encoder}
-        pretraining = [train('entities', gin('entities'), options, BERT=encoder)]
-    else:
-        tokenizer = {}
-        pretraining = [
-            train('entities', gin('entities'), options),
-            train('relations', gin('relations'), options, INIT_FROM='entities'),
-        ]
+    encoder = str(RELEASED_ENCODER)  # by its path, so that its files are part of the record
     return [
-        prepare('text', 'gin/data/wikispeedia.gin', DATA_DIR=options.file('wikispeedia'), **tokenizer),
+        prepare('text', 'gin/data/wikispeedia.gin', DATA_DIR=options.file('wikispeedia'), TOKENIZER=encoder),
         *steps,
         *(lm.converted(part, question_format, source, **tables) for part, source in parts.items()),
-        *pretraining,
-        train('align', gin('align'), options, INIT_FROM=pretraining[-1].name, **split),
+        train('entities', metaqa.gin('entities_released'), options, BERT=encoder),
+        train('align', gin('align'), options, INIT_FROM='entities', **split),
         build_memory(memory, 'align', gin='gin/experiments/webqsp/memory.gin', **limit),
         *lm.injected(f'{memory}-injected', memory, 'text', 'align', **injection),
         # Names first, as over MetaQA; passages, which mention each of these entities often, keep them.
         train(names, gin('lm_names'), options, **linked),
-        lm.cloze(options, 'webqsp', system, names, memory, suffix, variant),
+        lm.cloze(options, 'webqsp', system, names, memory, suffix),
         lm.finetuned(
             options,
             'webqsp',
@@ -143,7 +132,6 @@ def over_wikispeedia(
             memory,
             questions['train'],
             suffix=suffix,
-            variant=variant,
         ),
         *(lm.asked(system, name, folder, [questions['dev']], suffix=suffix) for name, folder in asked.items()),
     ]
@@ -153,33 +141,45 @@ def over_wikispeedia(
 # as the paper's (section 4) does.
 BEST_PAIRS = 20_000
 
-_FAE = {'fae': "FaE: a memory of the knowledge base's triples"}
-_INJECTED = {name: title for name, title in lm.SYSTEMS.items() if name in ('opql-lm', 'opql-follow')}
-
 RECIPES = [
-    Recipe(f'{group}/{system}{suffix}', f'{title}, {data}', functools.partial(build, system=system))
-    for group, suffix, build, data, systems in (
-        # With --out of the row metaqa/opql they share its steps.
-        ('metaqa-lm', '', metaqa_questions, '2-hop questions, topics not linked', lm.SYSTEMS | _FAE),
-        ('metaqa-lm', '-3-hop', functools.partial(metaqa_questions, hops=3), '3-hop questions, topics not linked', lm.SYSTEMS),
-        ('webqsp', '', webqsp, 'a part of the training questions over Wikispeedia', lm.SYSTEMS),
+    Recipe(name, summary, build, {'system': systems, **more})
+    for name, summary, build, systems, more in (
+        # With --out of the row metaqa/opql it shares its steps. FaE has a memory of the knowledge base's triples.
         (
-            'webqsp-released',
-            '',
-            functools.partial(webqsp, released=True),
-            'a part of the training questions over Wikispeedia, from the released encoder',
+            'metaqa-lm',
+            'a language model on questions of MetaQA whose topics are not linked',
+            metaqa_questions,
+            (*lm.SYSTEMS, 'fae'),
+            {'hops': (2, 3)},
+        ),
+        (
+            'webqsp',
+            'a language model over Wikispeedia, on a part of the training questions of WebQSP',
+            webqsp,
             lm.SYSTEMS,
+            {},
         ),
         (
             'webqsp-injection',
-            '',
-            # With --out of webqsp-released they share its text, encoder and questions.
-            functools.partial(webqsp, max_pairs=BEST_PAIRS, released=True),
-            'before and after 100 pairs of each topic join the best pairs of the text',
-            _INJECTED,
+            'a language model over Wikispeedia, before and after pairs of the topics are injected',
+            # With --out of webqsp it shares its text, encoder and questions.
+            functools.partial(webqsp, max_pairs=BEST_PAIRS),
+            ('opql-lm', 'opql-follow'),
+            {},
         ),
-        ('webqsp-official', '', webqsp_official, 'the official split over Wikispeedia; needs your own files', lm.SYSTEMS),
-        ('complexwebquestions', '', complexwebquestions, 'over Wikispeedia; needs your own files', lm.SYSTEMS),
+        (
+            'webqsp-official',
+            'the official split of WebQSP over Wikispeedia; needs your own files',
+            webqsp_official,
+            lm.SYSTEMS,
+            {},
+        ),
+        (
+            'complexwebquestions',
+            'ComplexWebQuestions over Wikispeedia; needs your own files',
+            complexwebquestions,
+            lm.SYSTEMS,
+            {},
+        ),
     )
-    for system, title in systems.items()
 ]

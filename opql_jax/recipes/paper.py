@@ -1,7 +1,7 @@
 """The paper at its size: from a dump of Wikipedia to a language model over 1.6 M entries, for a machine with accelerators."""
 
 from opql_jax.recipes import language_model as lm
-from opql_jax.recipes.recipe import Function, Options, Recipe, Step, build_memory, macro, prepare, train
+from opql_jax.recipes.recipe import Function, Options, Output, Recipe, Step, build_memory, macro, prepare, train
 
 gin = 'gin/experiments/paper/{}.gin'.format
 
@@ -13,7 +13,7 @@ def pretrained(options: Options) -> list[Step | Function]:
     """
     bert = options.file('bert-base-uncased')
     return [
-        prepare('text', gin('text'), DUMP=options.file('wikipedia'), WORK_DIR='{out}/articles', TOKENIZER=bert),
+        prepare('text', gin('text'), DUMP=options.file('wikipedia'), WORK_DIR=Output('articles'), TOKENIZER=bert),
         train('entities', gin('entities'), options, BERT=bert),
         train('relations', gin('relations'), options, INIT_FROM='entities'),
         build_memory('memory', 'relations', gin=gin('memory')),
@@ -24,7 +24,7 @@ def pretrained(options: Options) -> list[Step | Function]:
 def opql_lm(options: Options) -> list[Step | Function]:
     """OPQL-LM, finetuned on WebQuestionsSP's training questions and asked those of its test set, as WebQSP.zip has them."""
     sources = {part: options.file(f'webqsp/WebQSP.{part}.json') for part in ('train', 'test')}
-    questions = {part: f'{{out}}/questions/{part}.jsonl' for part in sources}
+    questions = {part: Output(f'questions/{part}.jsonl') for part in sources}
     return [
         *pretrained(options),
         *(lm.converted(part, 'webqsp', source) for part, source in sources.items()),
@@ -60,9 +60,9 @@ def needs() -> str:
 RECIPES = [
     Recipe(
         'paper/opql-lm-pretrained',
-        'the paper at its size up to the questions, for Cloud TPU: weeks on anything smaller',
+        'the paper at its size without questions, for Cloud TPU',
         pretrained,
-        needs,
+        needs=needs,
     ),
-    Recipe('paper/opql-lm', 'the same with questions, for Cloud TPU: weeks on anything smaller', opql_lm, needs),
+    Recipe('paper/opql-lm', 'the paper at its size, for Cloud TPU: weeks on anything smaller', opql_lm, needs=needs),
 ]

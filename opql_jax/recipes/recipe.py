@@ -20,6 +20,7 @@ import re
 import signal
 import time
 from collections.abc import Callable, Mapping, Sequence
+from typing import Any
 
 from opql_jax.core import locks, preemption
 from opql_jax.core.checkout import GIN_ROOT
@@ -32,8 +33,25 @@ _log = logging.getLogger(__name__)
 
 # Fewer steps than this train nothing: the learning rate of the first is 0.
 MIN_TRAINING_STEPS = 2
+# Macros and parameters that name a part of the knowledge base which a command reads.
+PARTS = ('TEXT', 'MODEL', 'MEMORY', 'INIT_FROM', 'EXTENDS', 'prepare.prepare.extends')
+# Options that some recipes have: which values they may take, and the default, is up to each.
+CHOICES = ('system', 'protocol', 'share', 'hops', 'size')
+
+
+@dataclasses.dataclass(frozen=True)
+class Output:
+    """A path below the output folder, as a value of a binding. The step whose output it is, or lies in, is an input."""
+
+    path: str = ''
+
+    def place(self, out: str) -> str:
+        """The path, given the output folder."""
+        return f'{out}/{self.path}' if self.path else out
+
+
 # The folder of a recipe is a knowledge base.
-KB = {'KB': '{out}'}
+KB = {'KB': Output()}
 
 
 class MissingDataError(InputError):
@@ -51,6 +69,13 @@ class Options:
         world_seed: of a generated world.
         percent: of the training steps: less for a quick look.
         documents: size of a generated world.
+        system: the model or the baseline.
+        protocol: what new relations are new to, see `novelty`.
+        share: percentage of the relations that are new.
+        hops: of the questions.
+        size: how much of what the recipe varies, such as the number of training questions.
+
+    The last five have no meaning by default: `Recipe.complete` gives them values.
 
     Raises:
         InputError: a number that cannot be; names it.
@@ -62,6 +87,11 @@ class Options:
     world_seed: int = 0
     percent: float = 100
     documents: int = 2000
+    system: str = ''
+    protocol: str = ''
+    share: int = -1
+    hops: int = 0
+    size: int | str = ''
 
     def __post_init__(self):
         for name, most in (('seed', MAX_SEED), ('world_seed', MAX_SEED), ('percent', 1e6)):
@@ -88,7 +118,7 @@ class Step:
         name: unique among the steps that share an output folder.
         binary: a module of opql_jax, such as 'train', which is run with the gin files and bindings.
         gin: gin files, such as 'gin/runs/eval.gin'.
-        bindings: {macro or parameter: value}; '{out}' in a string stands for the output folder.
+        bindings: {macro or parameter: value}, of which those of `PARTS` and each `Output` tell what the step reads.
         output: the file or folder that exists once the step is complete, relative to the output folder: a part of that as a knowledge
             base, a result or a file.
     """
@@ -101,7 +131,7 @@ class Step:
 
     def command(self, out: str) -> list[str]:
         """The command line, after the interpreter."""
-        flags = [f'--gin.{name}={gin_value(value).replace("{out}", out)}' for name, value in self.bindings.items()]
+        flags = [f'--gin.{name}={gin_value(placed(value, out))}' for name, value in self.bindings.items()]
         return ['-m', f'opql_jax.{self.binary}', *(f'--gin_file={file}' for file in self.gin), *flags]
 
     def run(self, out: pathlib.Path, run_json: pathlib.Path) -> None:
@@ -128,7 +158,7 @@ class Function:
     Attributes:
         name, output: as of `Step`.
         function: its output must appear whole or not at all. What it returns are metrics.
-        bindings: its arguments; '{out}' in a string stands for the output folder.
+        bindings: its arguments.
     """
 
     gin = ()  # it reads no gin file
@@ -138,23 +168,39 @@ class Function:
     output: str
 
     def command(self, out: str) -> list[str]:
-        arguments = ', '.join(f'{name}={value!r}'.replace('{out}', out) for name, value in self.bindings.items())
+        arguments = ', '.join(f'{name}={placed(value, out)!r}' for name, value in self.bindings.items())
         return ['-c', f'from {self.function.__module__} import {self.function.__name__}; {self.function.__name__}({arguments})']
 
     def run(self, out: pathlib.Path, run_json: pathlib.Path) -> None:
         started = time.monotonic()
-        place = lambda value: value.replace('{out}', str(out)) if isinstance(value, str) else value
-        metrics = self.function(**{name: place(value) for name, value in self.bindings.items()})
+        metrics = self.function(**{name: placed(value, str(out)) for name, value in self.bindings.items()})
         record.write(run_json, command=self.command(str(out)), seconds=time.monotonic() - started, metrics=metrics)
 
 
+def placed(value, out: str):
+    """A value of a binding with its paths below the output folder `out`."""
+    if isinstance(value, tuple):
+        return tuple(placed(one, out) for one in value)
+    return value.place(out) if isinstance(value, Output) else value
+
+
+def reads_of(step: Step | Function) -> set[pathlib.PurePath]:
+    """The paths below the output folder that the bindings of a step name, its own output among them."""
+    parts = {str(value) for name, value in step.bindings.items() if name in PARTS and value}
+    return {pathlib.PurePath(path) for path in parts | {value.path for value in values_of(step) if isinstance(value, Output)}}
+
+
+def values_of(step: Step | Function) -> list:
+    """The values of the bindings of a step, and those in tuples."""
+    return [one for value in step.bindings.values() for one in (value if isinstance(value, tuple) else (value,))]
+
+
 def inputs_of(step: Step | Function, steps: Sequence[Step | Function]) -> list[str]:
-    """The names of the steps before it whose outputs the bindings of a step name."""
-    text, before = repr(dict(step.bindings)), steps[: [other.name for other in steps].index(step.name)]
-    part = lambda output: re.escape(output.removesuffix('/manifest.json'))  # a folder may be known by its manifest
-    # By its path, or as a part of the knowledge base by its name.
-    names_output = lambda other: re.search(rf"({{out}}/|'){part(other.output)}(?![\w-])", text)
-    return [other.name for other in before if names_output(other)]
+    """The names of the steps before it whose outputs a step reads."""
+    reads, before = reads_of(step), steps[: [other.name for other in steps].index(step.name)]
+    # A folder may be known by its manifest.
+    output = lambda other: other.output.removesuffix('/manifest.json')
+    return [other.name for other in before if any(path.is_relative_to(output(other)) for path in reads)]
 
 
 def train(name: str, gin: str, options: Options, **bindings) -> Step:
@@ -175,10 +221,12 @@ def build_memory(name: str, model: str, text: str = 'text', gin: str = 'gin/runs
     return Step(name, 'build_memory', (gin,), {**KB, 'TEXT': text, 'MODEL': model, 'MEMORY': name, **bindings}, name)
 
 
-def evaluate(name: str, model: str, memory: str | None, questions: Sequence[str], text: str = 'text', **bindings) -> Step:
+def evaluate(
+    name: str, model: str, memory: str | None, questions: Sequence[str | Output], text: str = 'text', **bindings
+) -> Step:
     """The answers of a model to question sets, and their metrics, in the folder `name`."""
     parts = {**KB, 'TEXT': text, 'MODEL': model, 'MEMORY': memory}
-    asked = {'QUESTIONS': tuple(questions), 'OUTPUT_DIR': f'{{out}}/{name}'}
+    asked = {'QUESTIONS': tuple(questions), 'OUTPUT_DIR': Output(name)}
     return Step(name, 'eval', ('gin/runs/eval.gin',), {**parts, **asked, **bindings}, name)
 
 
@@ -272,7 +320,7 @@ def inputs_json_of(step, out: pathlib.Path) -> pathlib.Path:
 
 
 def inputs_made_again(step, steps: Sequence[Step | Function], out: pathlib.Path) -> list[str]:
-    """The names of the inputs of a step that were run again since, or are to be; none are known of runs of earlier versions."""
+    """The names of the inputs of a step that were run again since, or are to be; none of a step that did not run."""
     inputs_json = inputs_json_of(step, out)
     if not inputs_json.exists():
         return []
@@ -297,9 +345,8 @@ def _differing(before: Mapping[str, str], now: Mapping[str, str]) -> list[str]:
 
 
 def data_of(step) -> list[str]:
-    """The files and folders of data that a step names: absolute paths, as those of `Options.file`. Others are below '{out}'."""
-    values = [one for value in step.bindings.values() for one in (value if isinstance(value, tuple) else (value,))]
-    return [value for value in values if isinstance(value, str) and os.path.isabs(value)]
+    """The files and folders of data that a step names: absolute paths, as those of `Options.file`."""
+    return [value for value in values_of(step) if isinstance(value, str) and os.path.isabs(value)]
 
 
 def run(steps: Sequence[Step | Function], options: Options, dry_run: bool = False) -> None:
@@ -345,15 +392,49 @@ class Recipe:
     Attributes:
         name: such as 'metaqa/opql'; the part before the slash is the group, whose recipes share a folder below runs/.
         summary: what it shows, in one line.
-        build: gives the steps.
+        build: gives the steps, for options in which all choices are made.
         needs: what a dry run tells of the machines that it takes, '' where any will do.
+        choices: {option of `CHOICES`: the values that it may have, the default first}.
     """
 
     name: str
     summary: str
     build: Callable[[Options], Sequence[Step | Function]]
+    choices: Mapping[str, tuple[int | str, ...]] = dataclasses.field(default_factory=dict)
     needs: Callable[[], str] = str
 
     @property
     def group(self) -> str:
         return self.name.partition('/')[0]
+
+    @property
+    def flags(self) -> str:
+        """The options that it has, with their values."""
+        return '; '.join(f'--{name} {", ".join(map(str, values))}' for name, values in self.choices.items())
+
+    def complete(self, options: Options) -> Options:
+        """Options with the defaults of what was not chosen.
+
+        Raises:
+            InputError: an option that this recipe lacks was given, or a value that it may not have.
+        """
+        defaults: dict[str, Any] = {}
+        for name in CHOICES:
+            chosen, values = getattr(options, name), self.choices.get(name)
+            is_given = chosen != getattr(Options, name)
+            if values is None and is_given:
+                has = f'its options are {self.flags}' if self.choices else 'it has no such options'
+                raise InputError(f'{self.name} has no --{name}: {has}')
+            if values and not is_given:
+                defaults[name] = values[0]
+            elif values and chosen not in values:
+                raise InputError(f'{self.name} has no --{name} {chosen}: give one of {", ".join(map(str, values))}')
+        return dataclasses.replace(options, **defaults)
+
+    def steps(self, options: Options) -> Sequence[Step | Function]:
+        """The steps for these options.
+
+        Raises:
+            InputError: as of `complete`, or data are missing.
+        """
+        return self.build(self.complete(options))

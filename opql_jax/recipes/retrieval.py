@@ -6,7 +6,7 @@ import pathlib
 from opql_jax.corpus.json_lines import write_json_lines
 from opql_jax.kb.evaluate_retrieval import evaluate_retrieval
 from opql_jax.recipes.plain_text import index
-from opql_jax.recipes.recipe import Function, Options, Recipe
+from opql_jax.recipes.recipe import Function, Options, Output, Recipe
 
 # Development questions; the text is that of all passages which come with any of them.
 SETS = ('musique', 'hotpotqa')
@@ -40,16 +40,16 @@ def steps_of(options: Options, name: str, titled: bool = True) -> list[Function]
     source = {
         'corpus': options.file(f'multihop/{name}_corpus.jsonl'),
         'questions': options.file(f'multihop/{name}_questions.jsonl'),
-        'folder': f'{{out}}/text-{name}',
+        'folder': Output(f'text-{name}'),
         'percent': options.percent,
     }
-    remove = {'source': f'{{out}}/text-{name}/documents.jsonl', 'folder': f'{{out}}/text-{text}'}
-    kb = f'{{out}}/kb-{text}'
-    scored = {'kb': kb, 'questions': f'{{out}}/text-{name}/questions.jsonl', 'output': f'{{out}}/results/{text}'}
+    remove = {'source': Output(f'text-{name}/documents.jsonl'), 'folder': Output(f'text-{text}')}
+    kb = Output(f'kb-{text}')
+    scored = {'kb': kb, 'questions': Output(f'text-{name}/questions.jsonl'), 'output': Output(f'results/{text}')}
     return [
         Function(f'text-{name}', select, source, f'text-{name}'),
         *([] if titled else [Function(f'text-{text}', without_titles, remove, f'text-{text}')]),
-        Function(f'kb-{text}', index, {'source': f'{{out}}/text-{text}/documents.jsonl', 'kb': kb}, f'kb-{text}'),
+        Function(f'kb-{text}', index, {'source': Output(f'text-{text}/documents.jsonl'), 'kb': kb}, f'kb-{text}'),
         Function(f'results/{text}', evaluate_retrieval, scored, f'results/{text}'),
     ]
 

@@ -1,9 +1,8 @@
 """Slot filling over documents with relation labels: trained over the memory of four fifths of them, asked over that of the rest.
 
-Every answer rests on a sentence at every hop. More rows tell what new relations cost, see `novelty`.
+Every answer rests on a sentence at every hop. With a share of new relations it tells what these cost, see `novelty`.
 """
 
-import functools
 import os
 from collections.abc import Sequence
 
@@ -14,9 +13,9 @@ from opql_jax.recipes import novelty
 from opql_jax.recipes.recipe import Options, Recipe, Step, build_memory, prepare, train
 
 gin = 'gin/experiments/slot_filling/{}.gin'.format
-SYSTEMS = novelty.SYSTEMS | {'kv-memory': True}
-# Those with rows of new relations.
-WITH_NOVELTY = novelty.SYSTEMS | {'opql-labels': True}
+# {system: whether the encoder of its memory is trained on questions at all}. The encoder of `opql-labels` begins with labelled sentences
+# of other documents, of relations that are not new, in place of text alone.
+SYSTEMS = {'opql': True, 'opql-pretrained': False, 'drkit': True, 'opql-labels': True, 'kv-memory': True}
 # Labels that say as much as that of a relation, or hold it: KnowledgeNet has one for fathers and mothers, and one, under the id of
 # 'employer', for employees and members.
 SAME = {
@@ -27,7 +26,7 @@ SAME = {
     'military branch': 'employer',
     'original language of work': 'language of work or name',
 }
-PERCENT = (10, 25, 50, 75)
+SHARES = (0, 10, 25, 50, 75)
 HOPS = (1, 2, 3)
 
 
@@ -55,20 +54,17 @@ def _labels(options: Options, model: str, sentences: Sequence[str], new: Sequenc
     return train(model, gin('labels'), options, SENTENCES=sentences, NAMES=names, HELD_OUT=held_out)
 
 
-def slot_filling(options: Options, system: str, protocol: str = 'seen', percent: int = 0) -> list[Step]:
+def slot_filling(options: Options) -> list[Step]:
     """Queries such as '[Willi Schneider], country of citizenship, capital' over documents that were not trained on.
 
-    Args:
-        system: one of `SYSTEMS`, or `opql-labels`: OPQL whose encoder begins with labelled sentences of other documents, of relations
-            that are not new, in place of text alone.
-        protocol: one of `novelty.PROTOCOLS`.
-        percent: the share of the relations that are new, if questions that need one are asked apart. Inverses are two relations, such
-            as 'follows' and 'followed by': one may be new and the other not.
+    With --share those that need a new relation are asked apart. Inverses are two relations, such as 'follows' and 'followed by': one may
+    be new and the other not.
     """
+    system, protocol, percent = options.system, options.protocol, options.share
     # Before any data is read: a recipe is to name all that it lacks.
     labelled = tuple(map(options.file, encoder_recipes.SENTENCES)) if system == 'opql-labels' else ()
     chosen = random_share(_relations(options), percent / 100, options.seed) if percent else ()
-    new = novelty.Novelty(protocol, percent, chosen, aligned=(SYSTEMS | WITH_NOVELTY)[system])
+    new = novelty.Novelty(protocol, percent, chosen, aligned=SYSTEMS[system])
     encoder = f'align-{system}{new.encoder_suffix}' if new.aligned else 'relations'
     steps = [prepared(options, 'text', 'train', TOKENIZER='minilm')]
     start, follow = 'relations', 'follow'
@@ -95,9 +91,10 @@ def slot_filling(options: Options, system: str, protocol: str = 'seen', percent:
 
 
 RECIPES = [
-    *(
-        Recipe(f'slot-filling/{name}', f'{name}, all relations', functools.partial(slot_filling, system=name))
-        for name in SYSTEMS
-    ),
-    *novelty.recipes('slot-filling', WITH_NOVELTY, PERCENT, slot_filling),
+    Recipe(
+        'slot-filling',
+        'slot filling over Re-DocRED, with some relations held out of training or with none',
+        slot_filling,
+        {'system': tuple(SYSTEMS), 'protocol': novelty.PROTOCOLS, 'share': SHARES},
+    )
 ]

@@ -1,7 +1,7 @@
 """The tables of README.md, RESULTS.md and the notes of experiments, written from the `run.json` files in results/, so that no figure is typed by hand.
 
-    results/<group>/<row>/run.json    a published run: command, commit, seed, percent, device, seconds, metrics
-    results/<group>/gin/*.gin         the operative configurations of its training runs
+    results/<group>/<row>/run.json    the published runs of a row by seed: command, commit, percent, device, seconds,
+                                      metrics, and the operative gin configuration of each step
 
 A table stands between two comments, `<!-- table: GROUP -->` and `<!-- end of table -->`.
 """
@@ -17,12 +17,12 @@ from opql_jax.core.checkout import GIN_ROOT
 from opql_jax.core.errors import InputError
 from opql_jax.core.files import atomic_path
 from opql_jax.recipes import catalog, record
-from opql_jax.recipes.recipe import Options, Recipe, inputs_made_again, other_command, run_json_of
+from opql_jax.recipes.recipe import CHOICES, Function, Options, Recipe, Step, inputs_made_again, other_command, run_json_of
 
 RESULTS = record.ROOT / 'results'
-FILES = ('README.md', 'RESULTS.md', 'docs/experiments.md')
+NOTES = ('metaqa', 'new_relations', 'language_models')
+FILES = ('README.md', 'RESULTS.md', *(f'docs/experiments/{name}.md' for name in NOTES))
 _BLOCK = re.compile(r'(<!-- table: (.+?) -->\n).*?(<!-- end of table -->)', re.S)
-_SEED = re.compile(r'(.*?)-?seed-?\d+$')
 
 
 # Of a question set; there are others, which no table shows.
@@ -64,30 +64,22 @@ class _PublishedRankings(_Run):
     metrics: dict[str, _Ranking]
 
 
-def read_rows(group: str, folder: pathlib.Path = RESULTS) -> dict[str, Published]:
-    """The published runs of a group: {row: record}.
+def read_rows(group: str, folder: pathlib.Path = RESULTS) -> dict[str, list[Published]]:
+    """The published runs of a group: {row: the records of its seeds}.
 
     Raises:
         InputError: there are none, or a file is damaged, or a field is missing or of another type; names both.
     """
-    return _read_rows(group, folder, Published)
+    return _read_rows(group, folder, dict[str, Published])
 
 
-def _read_rows(group: str, folder: pathlib.Path, type: type[T]) -> dict[str, T]:
+def _read_rows(group: str, folder: pathlib.Path, by_seed: type[dict[str, T]]) -> dict[str, list[T]]:
     paths = sorted((folder / group).glob('*/run.json'))
-    rows = {path.parent.name: record.read_json(path, type, 'publish the run again') for path in paths}
+    read = lambda path: list(record.read_json(path, by_seed, 'publish the run again').values())
+    rows = {path.parent.name: read(path) for path in paths}
     if not rows:
         raise InputError(f'{folder / group} holds no published run')
     return rows
-
-
-def merge_seeds(rows: dict[str, Published]) -> dict[str, list[Published]]:
-    """{row: the records of its seeds}: rows that differ by `seed<N>` at the end of their names only are one."""
-    merged: dict[str, list[Published]] = {}
-    for name, fields in rows.items():
-        match = _SEED.fullmatch(name)
-        merged.setdefault((match[1] if match else name) or 'all seeds', []).append(fields)
-    return merged
 
 
 def cell(seeds: Sequence[Published], name: str) -> str:
@@ -101,7 +93,7 @@ def cell(seeds: Sequence[Published], name: str) -> str:
         text += f' ± {np.std(hits, ddof=1) / len(hits) ** 0.5:.3f}'
     # Other seeds may ask other questions.
     coverage = np.mean([1.0 if (share := scores.get('coverage')) is None else share for scores in found])
-    return text if coverage in (0.0, 1.0) else f'{text} ({100 * np.mean(hits) / coverage:.0f} %)'
+    return text if coverage in (0.0, 1.0) else f'{text} ({100 * np.mean(hits) / coverage:.0f}%)'
 
 
 def table(group: str, folder: pathlib.Path = RESULTS) -> str:
@@ -113,27 +105,27 @@ def table(group: str, folder: pathlib.Path = RESULTS) -> str:
 def _scores(group: str, folder: pathlib.Path) -> list[list[str]]:
     """The header and the lines of a group whose runs answer questions or tell relations apart."""
     rows = read_rows(group, folder)
-    if all({'accuracy', 'standard_error'} <= fields['metrics'].keys() for fields in rows.values()):
+    runs = [fields for seeds in rows.values() for fields in seeds]
+    if all({'accuracy', 'standard_error'} <= fields['metrics'].keys() for fields in runs):
         return [
             ['', '5-way 1-shot accuracy', 'commit'],
             *(
                 [name, f'{f["metrics"]["accuracy"]:.3f} ± {f["metrics"]["standard_error"]:.3f}', f['commit']]
-                for name, f in rows.items()
+                for name, (f, *_) in rows.items()
             ),
         ]
-    sets = sorted({name for fields in rows.values() for name in fields['metrics']})
-    lines = [['', *sets, 'seeds', 'minutes', 'commit']]
-    for name, seeds in merge_seeds(rows).items():
-        seconds = [fields['seconds'] for fields in seeds if fields['seconds']]
-        minutes = f'{np.mean(seconds) / 60:.0f}' if seconds else '–'
+    # Of the official questions most are about films without text; their figures are in run.json.
+    sets = sorted({name for fields in runs for name in fields['metrics'] if 'official' not in name})
+    lines = [['', *sets, 'seeds', 'commit']]
+    for name, seeds in rows.items():
         commits = ', '.join(dict.fromkeys(fields['commit'] for fields in seeds))
-        lines.append([name, *(cell(seeds, s) for s in sets), str(len(seeds)), minutes, commits])
+        lines.append([name, *(cell(seeds, s) for s in sets), str(len(seeds)), commits])
     return lines
 
 
 def _rankings(group: str, folder: pathlib.Path) -> list[list[str]]:
     """The header and the lines of a group whose runs rank documents: a column for each run, a line for each ranking, the best last."""
-    runs = _read_rows(group, folder, _PublishedRankings)
+    runs = {row: seeds[0] for row, seeds in _read_rows(group, folder, dict[str, _PublishedRankings]).items()}
     found: dict[str, dict[str, _Ranking]] = {}
     for row, fields in runs.items():
         for ranking, scores in fields['metrics'].items():
@@ -183,33 +175,35 @@ def publish(recipe: Recipe, options: Options, folder: pathlib.Path = RESULTS) ->
         if step.name.startswith('results'):
             metrics[step.name.rpartition('/')[2]] = last['metrics']
         if last['gin']:
-            configurations[step.name.replace('/', '-')] = (
+            configurations[step.name] = (
                 last['gin'].replace(str(out), 'OUT').replace(str(options.data.absolute()), 'DATA').replace(f'{GIN_ROOT}/', '')
             )
-    group, _, row = recipe.name.partition('/')
+    group, row = recipe.group, _row(recipe, steps)
     group += '' if options.percent == 100 else f'-{options.percent:g}-percent'
-    row = f'{row}-seed-{options.seed}'.removeprefix('-') if options.seed or not row else row
-    world = ''.join(
+    choices = ''.join(
         f' --{name.replace("_", "-")} {getattr(options, name)}'
-        for name in ('world_seed', 'documents')
+        for name in ('world_seed', 'documents', *CHOICES)
         if getattr(options, name) != getattr(Options, name)
     )
     fields = {
-        'command': f'python -m opql_jax.recipes run {recipe.name} --seed {options.seed} --percent {options.percent:g}{world}',
+        'command': f'python -m opql_jax.recipes run {recipe.name} --seed {options.seed} --percent {options.percent:g}{choices}',
         'percent': options.percent,
         'seed': options.seed,
         'seconds': round(seconds, 1),
+        'gin': configurations,
         'metrics': next(iter(metrics.values())) if len(metrics) == 1 else _joined(metrics),
         **{name: last[name] for name in ('commit', 'versions', 'device')},
     }
     target = folder / group / row / 'run.json'
-    record.write_json(target, fields)
-    for name, text in configurations.items():
-        gin = folder / group / 'gin' / f'{name}.gin'
-        gin.parent.mkdir(exist_ok=True)
-        if not (options.seed and gin.exists()):  # that of seed 0 stays, which differs by the seed
-            gin.write_text(text, encoding='utf-8')
+    others = record.read_json(target, dict[str, dict], 'remove it') if target.exists() else {}
+    record.write_json(target, others | {str(options.seed): fields})
     return target
+
+
+def _row(recipe: Recipe, steps: Sequence[Step | Function]) -> str:
+    """The row of a run: the folder of its results, or else the last part of the name of the recipe."""
+    results = next((step.name for step in steps if step.name.startswith('results/')), f'/{recipe.name.split("/")[-1]}')
+    return results.partition('/')[2].partition('/')[0]
 
 
 def _joined(metrics: dict[str, dict]) -> dict[str, dict]:

@@ -7,7 +7,7 @@
 - `passage_vectors.npy` [passages, d] and `sentence_vectors.npy` [sentences, d] float16, of unit length;
 - `mentions.npy` [mentions, 2] int32: a sentence and an entity that it names, by itself or inside of another name, rising, each pair
   once; the first sentence also has the names inside of the title;
-- `entities.parquet`: the kind of each entity; in an index that was made before there was this file, that of the text counts;
+- `entities.parquet`: the kind of each entity;
 - `words.parquet`, `word_starts.npy`, `word_passages.npy`, `word_scores.npy`: for each word the passages that have it, with their BM25
   scores (float32), as the columns of a sparse matrix;
 - `word_sentence_starts.npy`, `word_sentences.npy`: for each word the sentences that have it, in the same form.
@@ -325,10 +325,8 @@ class IndexFolder:
         return dict(zip(words, counts.tolist()))
 
     @functools.cached_property
-    def kinds(self) -> list[str] | None:
-        """The kind of each entity; None if the index is from before it had them. InputError if they are damaged."""
-        if 'entities.parquet' not in self.manifest.files:
-            return None
+    def kinds(self) -> list[str]:
+        """The kind of each entity. InputError if they are damaged."""
         kinds = self._table('entities', _ENTITIES, self.manifest.entities)['kind'].to_pylist()
         if max(map(len, kinds), default=0) > LONGEST_KIND:
             raise self._damaged('entities.parquet', f'a kind has more than {LONGEST_KIND} characters')

@@ -7,7 +7,7 @@ import tomllib
 import numpy as np
 import pytest
 
-from opql_jax.data import markup, relation_questions
+from opql_jax.data import markup
 from opql_jax.data.relation_questions import MOST_AROUND, cloze_question, templates
 from opql_jax.data.tokenizer import special_ids
 
@@ -79,7 +79,3 @@ def test_what_a_question_holds_beside_the_words_between_is_bounded(left, between
         found = cloze_question(passage(text, 'Emma', 'Lucy'), i, j, WHO, SPECIAL)
         assert len(found.tokens) - between <= MOST_AROUND
         assert found.tokens.tolist().count(ids('met')[0]) == between
-
-
-def test_the_file_is_part_of_the_package():
-    assert relation_questions._templates() == TEMPLATES

@@ -189,15 +189,6 @@ def test_in_shared_batches_every_row_with_another_of_its_pair_is_an_anchor(prepa
     assert np.mean(shares) > 0.5  # against 1/11 in groups
 
 
-def test_fewer_neighbours_make_more_neighbourhoods(prepared):
-    def connected(neighbours):
-        source = make('shared', prepared, neighbours=neighbours)
-        rows, _ = next(source._sampler.draw(np.random.default_rng(0)))
-        return len(np.unique(source._packer.index.pair_of(rows)))
-
-    assert [connected(n) for n in (1, 3, 16)] == [1, 3, 16]
-
-
 # Questions.
 
 

@@ -56,5 +56,5 @@ def test_a_query_never_has_a_text_of_its_support():
     groups = [[np.array([0, 1, 2]), np.array([3])], [np.array([4]), np.array([5, 6])]]
     texts = np.array([0, 0, 0, 1, 2, 3, 3])
     rng = np.random.default_rng(0)
-    drawn = [texts[episodes._draw(relation, 2, rng)] for relation in groups for _ in range(50)]
+    drawn = [texts[episodes.draw(relation, 2, rng)] for relation in groups for _ in range(50)]
     assert all(query != support for query, support in drawn)

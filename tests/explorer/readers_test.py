@@ -1,8 +1,6 @@
 """Fifty clients ask over HTTP while documents come and go: every response is whole, and of one version."""
 
 import json
-import pathlib
-import sys
 import threading
 from urllib.parse import urlencode
 
@@ -14,7 +12,6 @@ import films
 
 pytest.importorskip('starlette', reason='the extra app is not installed')
 pytest.importorskip('uvicorn', reason='uvicorn is not installed')
-sys.path.append(str(pathlib.Path(__file__).parents[2] / 'benchmarks'))
 
 from explorer_process import Server
 

@@ -5,10 +5,7 @@ import json
 import pytest
 
 import opql_jax
-from opql_jax.core.files import Digest
-from opql_jax.core.manifest import write_manifest
 from opql_jax.kb.index_text import index_text
-from opql_jax.retrieval import index as retrieval_index
 
 DOCUMENTS = {
     'Kestrel Observatory': 'Kestrel Observatory stands near Halden. It was founded by Lucas Fenwick, who studied in Tromford.',
@@ -56,14 +53,3 @@ def test_a_change_tells_the_kinds_of_new_names(folder):
         assert 'Priya Nair' in named(kb, 'person') and {'Stourfield', 'Carnmoor'} <= named(kb, 'place')
     with opql_jax.open(folder) as kb, kb.update() as change:
         change.remove(document='new')
-
-
-def test_a_knowledge_base_from_before_has_the_kinds_that_were_recognised(folder):
-    part = folder / json.loads((folder / 'manifest.json').read_text())['retrieval']
-    stated = json.loads((part / 'manifest.json').read_text())
-    files = {name: Digest(**digest) for name, digest in stated['files'].items() if name != 'entities.parquet'}
-    fields = {name: stated[name] for name in ('passages', 'sentences', 'entities', 'dim')}
-    write_manifest(part, retrieval_index.FORMAT, fields, files)
-    with opql_jax.open(folder) as kb:
-        assert kb.vocab.kinds == kb.prepared.vocab.kinds
-        assert kb.ask('Who founded Kestrel Observatory?').names

@@ -1,6 +1,5 @@
 """Building a memory: which entries, in which order, from which mentions; and builds that are killed."""
 
-import errno
 import json
 import os
 
@@ -156,32 +155,6 @@ def test_files_of_somebody_else_beside_a_memory_outlast_another_build(tmp_path, 
         path.write_text('precious')
     make(tmp_path)
     assert {name: (tmp_path / name).read_text() for name in names} == dict.fromkeys(names, 'precious')
-
-
-def test_two_builds_of_one_directory_at_a_time_are_refused(tmp_path):
-    def encode(rows):
-        with pytest.raises(InputError, match='is being written by process'):
-            make(tmp_path)
-        return relations_of(rows)
-
-    make(tmp_path, encode=encode, shard_rows=100)
-
-
-def test_a_full_disk_leaves_no_whole_looking_file_and_the_build_resumes(tmp_path, monkeypatch):
-    def full(*args, **kwargs):
-        raise OSError(errno.ENOSPC, 'No space left on device')
-
-    def encode(rows):
-        monkeypatch.setattr(os, 'fsync', full)
-        return relations_of(rows)
-
-    with pytest.raises(OSError, match='No space left'):
-        make(tmp_path / 'resumed', encode=encode)
-    monkeypatch.undo()
-    assert not list((tmp_path / 'resumed').rglob('*relations*'))
-    make(tmp_path / 'resumed')
-    make(tmp_path / 'undisturbed')
-    assert digest_of_tree(tmp_path / 'resumed') == digest_of_tree(tmp_path / 'undisturbed')
 
 
 @pytest.mark.parametrize(

@@ -276,15 +276,3 @@ def test_a_file_removed_while_a_state_is_being_opened_is_no_error_and_leaves_not
         assert len(memory) == 38
     compact(tmp_path)
     assert sorted(path.name for path in tmp_path.iterdir()) == ['manifest.json', 'segment-00003']
-
-
-def test_two_writers_at_a_time_are_refused(tmp_path):
-    make(tmp_path)
-
-    def encode(rows):
-        for update in UPDATES.values():
-            with pytest.raises(InputError, match='is being written by process'):
-                update(tmp_path)
-        return relations_of(rows)
-
-    assert len(inject(tmp_path, make_table(5, seed=1), encode, injection())) == 45

@@ -165,46 +165,6 @@ def test_padding_rows_change_no_loss():
     np.testing.assert_allclose(entity_loss(pad(mentions, 100), pad(entities, -1), table), want, rtol=1e-6)
 
 
-def test_another_mention_of_the_anchors_pair_is_never_its_negative():
-    """However near it is: it is one more positive. The reversed pair is a negative."""
-    relations = np.array([[1, 0], [1, 0], [4, 0], [0, 1]], np.float32)
-    anchor = np.array([True, False, False, False])
-    topic, target = np.array([4, 4, 4, 5]), np.array([5, 5, 5, 4])
-    loss, accuracy = relation_loss(relations, topic, target, anchor)
-    want = -(np.log(np.exp([1, 4]) / np.exp([1, 4, 0]).sum())).mean()
-    np.testing.assert_allclose(loss, want, rtol=1e-5)
-    assert accuracy == 1
-    alone, _ = relation_loss(relations, topic, np.array([5, 6, 5, 4]), anchor)  # row 1 is now of another pair
-    np.testing.assert_allclose(alone, -np.log(np.exp(4) / np.exp([1, 4, 0]).sum()), rtol=1e-5)
-
-
-def test_several_positives_share_the_mass():
-    """The least loss spreads the probability evenly over the positives; all on one of them costs more."""
-    topic, target, anchor = np.zeros(3, np.int32), np.ones(3, np.int32), np.array([True, False, False])
-    even = np.array([[1, 0], [5, 0], [5, 0]], np.float32)
-    uneven = np.array([[1, 0], [10, 0], [0, 0]], np.float32)
-    np.testing.assert_allclose(relation_loss(even, topic, target, anchor)[0], np.log(2), rtol=1e-5)
-    assert relation_loss(uneven, topic, target, anchor)[0] > 4
-
-
-def test_all_positives_of_a_question_count_as_one():
-    """A question is satisfied by one of its mentions: which one, is for the encoder to find out."""
-    questions, relations = np.array([[1.0, 0]], np.float32), np.array([[20, 0], [0, 0], [0, 5]], np.float32)
-    loss, accuracy = alignment_loss(
-        questions, np.array([3]), np.array([[7, 8]]), relations, np.array([3, 3, 3]), np.array([7, 8, 9])
-    )
-    assert loss < 1e-6 and accuracy == 1
-
-
-def test_a_question_sees_only_mentions_of_its_own_topic():
-    questions, relations = np.array([[1.0]], np.float32), np.array([[0.0], [0.0], [50.0]], np.float32)
-    batch = questions, np.array([3]), np.array([[7]]), relations, np.array([3, 3, 4]), np.array([7, 9, 9])
-    np.testing.assert_allclose(alignment_loss(*batch)[0], np.log(2), rtol=1e-5)
-    # As facts, both lie below the threshold of 4: the one that answers should not.
-    wanted = np.log(2) + np.log1p(np.exp(4)) + np.log1p(np.exp(-4))
-    np.testing.assert_allclose(alignment_loss(*batch, 1.0)[0], wanted, rtol=1e-5)
-
-
 @pytest.mark.parametrize('loss', [
     lambda r: relation_loss(r, jnp.arange(4), jnp.arange(4), jnp.ones(4, bool)),  # no pair twice
     lambda r: relation_loss(r, jnp.full(4, -1), jnp.full(4, -1), jnp.ones(4, bool)),  # nothing but padding

@@ -53,10 +53,6 @@ def test_relations_are_those_of_the_spans(relations):
     assert np.abs(relations[0] - relations[1]).max() > 0.01
 
 
-def test_relations_have_unit_length(relations):
-    np.testing.assert_allclose(np.linalg.norm(relations, axis=1), 1, rtol=1e-5)
-
-
 def test_neither_order_nor_company_matters(relations):
     order = np.random.default_rng(0).permutation(len(PAIRS))
     pick = lambda column: [column[i] for i in order]
@@ -196,10 +192,3 @@ def test_texts_and_their_topics_are_those_of_each():
     np.testing.assert_allclose(np.concatenate(relations), expected, atol=1e-5)
     with pytest.raises(InputError, match='topic_spans: 59 for 60 texts'):
         ENCODER.encode_texts_and_topics(texts, topics[1:])
-
-
-def test_nothing_gives_nothing():
-    assert ENCODER.encode_pairs([], [], []).shape == (0, ENCODER.dim)
-    assert ENCODER.encode_questions([], []).shape == (0, ENCODER.dim)
-    assert ENCODER.encode_texts([]).shape == (0, ENCODER.module.hidden_size)
-    assert ENCODER.encode_texts_and_topics([], [])[1] == []

@@ -56,7 +56,7 @@ def test_from_the_released_encoder_every_stage_has_its_size_and_goes_on_from_the
     (tmp_path / 'wikispeedia').mkdir()
     (tmp_path / 'openqa').mkdir()
     (tmp_path / 'openqa/webqsp_train.jsonl').touch()
-    steps = {s.name: s for s in catalog.find('webqsp-released/opql-lm').build(Options(tmp_path / 'out', tmp_path))}
+    steps = {s.name: s for s in catalog.find('webqsp').steps(Options(tmp_path / 'out', tmp_path))}
     assert steps['text'].bindings['TOKENIZER'] == steps['entities'].bindings['BERT'] == str(RELEASED_ENCODER)
     stages = [step for step in steps.values() if isinstance(step, Step) and step.binary == 'train']
     assert [stage.name for stage in stages] == ['entities', 'align', 'names', 'opql-lm-pretrained', 'opql-lm']

@@ -1,5 +1,6 @@
 """Recipes run like make: what is done is skipped, what was interrupted is run again, what has changed is refused."""
 
+import dataclasses
 import json
 import pathlib
 import re
@@ -15,11 +16,13 @@ from opql_jax.recipes.__main__ import main as recipes_main
 from opql_jax.recipes.recipe import (
     Function,
     Options,
+    Output,
     Recipe,
     Step,
     gin_value,
     inputs_of,
     macro,
+    reads_of,
     run,
     run_json_of,
     state_of,
@@ -34,7 +37,7 @@ def write_number(path, number=0):
 
 
 def step(name, **arguments):
-    return Function(name, write_number, {'path': f'{{out}}/{name}', **arguments}, name)
+    return Function(name, write_number, {'path': Output(name), **arguments}, name)
 
 
 def fail(path):
@@ -111,7 +114,7 @@ def copy_step(options, tmp_path, request):
     (data / 'more').mkdir(parents=True)
     (data / 'a.txt').write_text('a')
     (data / 'more/b.txt').write_text('b')
-    copied = Function('copied', copy, {'source': options.file(f'set/{request.param}'), 'target': '{out}/copied'}, 'copied')
+    copied = Function('copied', copy, {'source': options.file(f'set/{request.param}'), 'target': Output('copied')}, 'copied')
     run([copied], options)
     return copied
 
@@ -160,7 +163,7 @@ def test_an_output_without_a_record_is_of_an_interrupted_step(options):
 
 
 def test_a_dry_run_prints_commands_and_writes_nothing(options, capsys):
-    run([step('one'), Step('e', 'train', ('a.gin',), {'KB': '{out}', 'HELD_OUT': ('P1',)}, 'e')], options, dry_run=True)
+    run([step('one'), Step('e', 'train', ('a.gin',), {'KB': Output(), 'HELD_OUT': ('P1',)}, 'e')], options, dry_run=True)
     assert not options.out.exists()
     out = options.out
     assert (
@@ -212,11 +215,13 @@ def test_a_folder_that_cannot_be_written_is_told_in_one_line(options, capsys, mo
 
 def test_inputs_are_the_outputs_that_bindings_name():
     steps = [step('text'), step('text-kb'), step('follow'), step('questions/a.jsonl')]
-    bindings = {'KB': '{out}', 'TEXT': 'text-kb', 'MODEL': 'follow', 'QUESTIONS': ('{out}/questions/a.jsonl',)}
+    asked = (Output('questions/a.jsonl'),)
+    # A word that happens to be the name of a step is no input.
+    bindings = {'KB': Output(), 'TEXT': 'text-kb', 'MODEL': 'follow', 'QUESTIONS': asked, 'EMBEDDING': 'text'}
     last = Step('last', 'eval', (), bindings, 'last')
     assert inputs_of(last, [*steps, last]) == ['text-kb', 'follow', 'questions/a.jsonl']
     built = Function('kb', fail, {}, 'films.kb/manifest.json')
-    asked = Function('asked', fail, {'kb': '{out}/films.kb'}, 'asked')
+    asked = Function('asked', fail, {'kb': Output('films.kb')}, 'asked')
     assert inputs_of(asked, [built, asked]) == ['kb']
     # Of two steps with one output the second reads what the first wrote.
     copied, changed = (Step(name, 'a', (), {'MEMORY': 'memory'}, 'memory') for name in ('copied', 'changed'))
@@ -230,10 +235,9 @@ def make_of(path, reads):
 
 def chain(data):
     """Three steps of which each reads the one before, and the first a file of data."""
-    first = Function('a', make_of, {'path': '{out}/a', 'reads': str(data)}, 'a')
+    first = Function('a', make_of, {'path': Output('a'), 'reads': str(data)}, 'a')
     after = [
-        Function(name, make_of, {'path': f'{{out}}/{name}', 'reads': f'{{out}}/{of}'}, name)
-        for name, of in (('b', 'a'), ('c', 'b'))
+        Function(name, make_of, {'path': Output(name), 'reads': Output(of)}, name) for name, of in (('b', 'a'), ('c', 'b'))
     ]
     return [first, *after]
 
@@ -285,13 +289,13 @@ def test_an_interrupted_step_does_not_go_on_from_another_input(options, tmp_path
 
 
 def test_what_a_step_names_below_the_output_is_an_output():
-    options = catalog._Recorder(pathlib.Path('out'), pathlib.Path('/data'))
+    options = catalog.Recorder(pathlib.Path('out'), pathlib.Path('/data'))
     for recipe in catalog.RECIPES.values():
         if recipe.group == 'slot-filling':  # reads its data to tell its steps
             continue
-        steps = recipe.build(options)
+        steps = recipe.steps(options)
         outputs = {step.output.removesuffix('/manifest.json') for step in steps} | {'articles'}  # which only prepare reads
-        named = {path for step in steps for path in re.findall(r"'{out}/([^']+)'", repr(dict(step.bindings)))}
+        named = {str(path) for step in steps for path in reads_of(step)} - {'.'}
         assert {path for path in named if not any(f'{path}/'.startswith(f'{output}/') for output in outputs)} == set()
 
 
@@ -320,7 +324,7 @@ def test_percent_scales_the_steps_of_the_gin_file_but_leaves_enough_to_learn_som
 
 
 def test_a_gin_file_takes_numbers_from_its_includes(options):
-    assert macro('gin/experiments/metaqa/follow_one_wt.gin', 'STEPS') == 6000
+    assert macro('gin/experiments/metaqa/follow_released_states.gin', 'STEPS') == 6000
     with pytest.raises(KeyError, match='NOTHING'):
         macro('gin/experiments/demo/align.gin', 'NOTHING')
 
@@ -331,12 +335,34 @@ def test_an_unknown_recipe_is_answered_with_similar_names():
 
 
 def test_a_group_stands_for_its_recipes():
-    assert [recipe.name for recipe in catalog.find_all('lm-world')] == [
-        name for name in catalog.RECIPES if name.startswith('lm-world/')
+    assert [recipe.name for recipe in catalog.find_all('metaqa')] == [
+        name for name in catalog.RECIPES if name.startswith('metaqa/')
     ]
     assert [recipe.name for recipe in catalog.find_all('demo')] == ['demo']
     with pytest.raises(InputError, match='no recipe lm-worl;'):
         catalog.find_all('lm-worl')
+
+
+def test_a_recipe_takes_the_options_that_it_has_with_the_values_that_they_may_have(options):
+    grid = Recipe('g', '', lambda chosen: [step(f'{chosen.system}-{chosen.share}')], {'system': ('a', 'b'), 'share': (0, 50)})
+    names = lambda **chosen: [one.name for one in grid.steps(dataclasses.replace(options, **chosen))]
+    assert names() == ['a-0'] and names(system='b', share=50) == ['b-50']
+    for chosen, error in (
+        ({'system': 'c'}, r'g has no --system c: give one of a, b'),
+        ({'share': 1}, r'g has no --share 1: give one of 0, 50'),
+        ({'hops': 2}, r'g has no --hops: its options are --system a, b; --share 0, 50'),
+    ):
+        with pytest.raises(InputError, match=error):
+            names(**chosen)
+    with pytest.raises(InputError, match='demo has no --hops: it has no such options'):
+        catalog.find('demo').steps(dataclasses.replace(options, hops=2))
+
+
+def test_there_are_few_recipes_and_each_says_in_a_line_what_it_shows(capsys):
+    recipes_main(['list'])
+    lines = capsys.readouterr().out.splitlines()
+    assert len(lines) == len(catalog.RECIPES) <= 60
+    assert len({recipe.summary for recipe in catalog.RECIPES.values()}) == len(lines)
 
 
 @pytest.mark.parametrize(
@@ -349,7 +375,7 @@ def test_a_number_that_cannot_be_is_told(tmp_path, option, value):
 
 def test_missing_data_are_named(options):
     with pytest.raises(InputError, match=r'metaqa/passages.jsonl does not exist: name the folder of the data sets with --data'):
-        catalog.find('metaqa/opql').build(options)
+        catalog.find('metaqa/opql').steps(options)
 
 
 def data_sets_of(recipe):
@@ -377,13 +403,13 @@ def test_where_missing_data_come_from_is_told_and_how_many_recipes_can_run(read,
 def test_data_that_are_there_are_not_told_as_missing(options):
     (options.data / 'redocred').mkdir(parents=True)
     (options.data / 'redocred/documents.json').touch()
-    with pytest.raises(InputError, match='lacks redocred/rel_info.json, which slot-filling/opql reads'):
-        catalog.build(catalog.find('slot-filling/opql'), options)
+    with pytest.raises(InputError, match='lacks redocred/rel_info.json, which slot-filling reads'):
+        catalog.build(catalog.find('slot-filling'), options)
 
 
 def test_docs_tell_of_each_data_set():
     docs = (record.ROOT / 'docs/how-to/experiments.md').read_text(encoding='utf-8')
-    read = frozenset().union(*READERS)
+    read = frozenset().union(*READERS) | {'wiki64', 'trex'}  # opql-labels reads these, too
     assert read == data_sets.SOURCES.keys() and all(f'`{name}' in docs for name in read)
 
 

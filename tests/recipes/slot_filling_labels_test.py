@@ -37,15 +37,19 @@ def data(tmp_path_factory):
     return folder
 
 
-def steps_of(row, data, folder, seed=0):
-    return {step.name: step.bindings for step in catalog.find(f'slot-filling/{row}').build(Options(folder, data, seed=seed))}
+def options_of(protocol, data, folder, seed=0):
+    return Options(folder, data, seed=seed, system='opql-labels', protocol=protocol, share=50)
+
+
+def steps_of(*chosen):
+    return {step.name: step.bindings for step in catalog.find('slot-filling').steps(options_of(*chosen))}
 
 
 @pytest.mark.parametrize('seed', SEEDS)
 @pytest.mark.parametrize('protocol', ['novel', 'without'])
 def test_sentences_that_state_a_new_relation_are_left_out_under_each_of_its_names(protocol, seed, data, tmp_path):
     row = f'opql-labels-{protocol}-50'
-    steps = steps_of(row, data, tmp_path, seed)
+    steps = steps_of(protocol, data, tmp_path, seed)
     new = steps[f'results/{row}/novel']['NEEDS']
     assert new
     encoder = steps[steps[f'results/{row}/novel']['MODEL']]['INIT_FROM']
@@ -62,22 +66,18 @@ def test_sentences_that_state_a_new_relation_are_left_out_under_each_of_its_name
 
 
 def test_fathers_and_members_are_new_for_some_of_these_seeds(data, tmp_path):
-    news = [
-        steps_of('opql-labels-novel-50', data, tmp_path, seed)['results/opql-labels-novel-50/novel']['NEEDS'] for seed in SEEDS
-    ]
+    news = [steps_of('novel', data, tmp_path, seed)['results/opql-labels-novel-50/novel']['NEEDS'] for seed in SEEDS]
     assert all(any(name in new for new in news) and any(name not in new for new in news) for name in ('P26', 'P17'))
 
 
 def test_where_all_relations_are_trained_on_all_sentences_are(data, tmp_path):
-    steps = steps_of('opql-labels-seen-50', data, tmp_path)
+    steps = steps_of('seen', data, tmp_path)
     assert steps['labels']['HELD_OUT'] == () and steps['align-opql-labels']['INIT_FROM'] == 'labels'
     assert len(steps['labels']['SENTENCES']) == 3
 
 
 def test_sentences_that_are_missing_are_all_named(data, tmp_path):
     (tmp_path / 'redocred').symlink_to(data / 'redocred')
-    missing = (
-        'lacks wiki64/sentences.jsonl, linked_sentences/sentences.jsonl, trex/documents.jsonl, which slot-filling/opql-labels'
-    )
+    missing = 'lacks wiki64/sentences.jsonl, linked_sentences/sentences.jsonl, trex/documents.jsonl, which slot-filling reads'
     with pytest.raises(InputError, match=missing):
-        catalog.build(catalog.find('slot-filling/opql-labels-novel-50'), Options(tmp_path / 'runs', tmp_path))
+        catalog.build(catalog.find('slot-filling'), options_of('novel', tmp_path, tmp_path / 'runs'))

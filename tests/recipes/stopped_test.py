@@ -17,7 +17,7 @@ from opql_jax.core import preemption
 if __name__ == '__main__':
     preemption.exit_on_signals()
     from opql_jax.recipes import __main__, catalog
-    from opql_jax.recipes.recipe import Function, Recipe, Step, prepare
+    from opql_jax.recipes.recipe import Function, Output, Recipe, prepare
     (number, moment, child), sys.argv[1:] = sys.argv[1:4], sys.argv[4:]
     kill = lambda: os.kill(os.getpid(), int(number))
 
@@ -37,7 +37,7 @@ if __name__ == '__main__':
             return status
 
     preemption.subprocess = types.SimpleNamespace(Popen=Popen)
-    last = Function('last', pathlib.Path.touch, {'self': '{out}/last'}, 'last')
+    last = Function('last', pathlib.Path.touch, {'self': Output('last')}, 'last')
     settings = {'DOCUMENTS': 60, 'prepare.prepare.wordpieces': 300}
     catalog.RECIPES['two'] = Recipe('two', '', lambda options: [prepare('text', 'gin/data/synthetic.gin', **settings), last])
     __main__.main()

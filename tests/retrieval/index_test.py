@@ -3,7 +3,6 @@
 import collections
 import dataclasses
 import itertools
-import json
 import math
 import pathlib
 
@@ -13,10 +12,9 @@ import pytest
 from tiny_retrieval import corpus_of
 
 from opql_jax.core.errors import InputError
-from opql_jax.core.files import Digest
-from opql_jax.core.manifest import ManifestError, write_manifest
+from opql_jax.core.manifest import ManifestError
 from opql_jax.retrieval.corpus import Corpus
-from opql_jax.retrieval.index import FORMAT, IndexFolder, RetrievalIndex, build
+from opql_jax.retrieval.index import IndexFolder, RetrievalIndex, build
 from opql_jax.retrieval.words import words_of
 
 
@@ -142,13 +140,7 @@ def test_numbers_that_are_not_finite_are_told_and_never_ranked(tmp_path, name, n
         RetrievalIndex.open(tmp_path / 'index')
 
 
-def test_an_index_has_the_kinds_of_its_entities_but_one_from_before_there_were_any(tmp_path):
+def test_an_index_has_the_kinds_of_its_entities(tmp_path):
     corpus = corpus_of({'Ada': 'Ada met [Babbage].', 'Babbage': 'A man of [London].'})
     build(tmp_path / 'index', dataclasses.replace(corpus, kinds=['person', 'person', 'place']))
     assert IndexFolder(tmp_path / 'index').kinds == ['person', 'person', 'place']
-    stated = json.loads((tmp_path / 'index' / 'manifest.json').read_text())
-    files = {name: Digest(**digest) for name, digest in stated['files'].items() if name != 'entities.parquet'}
-    fields = {name: stated[name] for name in ('passages', 'sentences', 'entities', 'dim')}
-    write_manifest(tmp_path / 'index', FORMAT, fields, files)
-    assert IndexFolder(tmp_path / 'index').kinds is None
-    assert RetrievalIndex.open(tmp_path / 'index').ids == ['ada', 'babbage']
