@@ -37,6 +37,7 @@ from explorer_process import Client, Server
 
 import opql_jax
 from opql_jax.kb import paths
+from opql_jax.kb.answer_record import path_record
 from opql_jax.kb.index_text import index_text
 
 # The text that comes and goes: about a place that no other text mentions, and two people, in a sentence each.
@@ -181,7 +182,8 @@ class Versions:
         if topic not in self._facts:
             entities = [entity for entity, name in enumerate(self._kb.vocab.names) if name == topic]
             facts = [fact for entity in entities for fact in paths.facts_about(self._kb, entity, 0, 10**6)[0]]
-            self._facts[topic] = {(fact.target, fact.document, fact.sentence) for fact in facts}
+            records = path_record(self._kb, facts)
+            self._facts[topic] = {(fact['target'], fact['document'], fact['sentence']) for fact in records}
         return self._facts[topic]
 
 
