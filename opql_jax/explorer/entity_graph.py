@@ -23,7 +23,7 @@ _LONGEST_NAME = 22
 # Pixels of a character of a label, and of its line.
 _CHARACTER, _LINE = 7.2, 22
 # Steps of the layout of the map, and those that part labels which overlap.
-_STEPS, _PARTING = 150, 200
+_STEPS, _PARTING = 150, 2_000
 
 
 class Neighbour(NamedTuple):

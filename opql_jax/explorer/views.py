@@ -29,17 +29,10 @@ T = TypeVar('T')
 
 
 class Step(NamedTuple):
-    """A fact of a path.
-
-    Attributes:
-        fact: it.
-        number: of its citation, from 1; 0 if it was not read in the text.
-        forgettable: the sentence that can be forgotten; '' if there is none.
-    """
+    """A fact of a path, and the number of its citation, from 1; 0 if it was not read in the text."""
 
     fact: Fact
     number: int
-    forgettable: str
 
 
 class Found(NamedTuple):
@@ -90,9 +83,7 @@ def ask(kb: VirtualKB, text: str, top: int = ANSWERS) -> Answered:
 
 def _step(kb: VirtualKB, fact: Fact, numbers: dict[Citation, int]) -> Step:
     citation = cite(kb, fact)
-    if citation is None:
-        return Step(fact, 0, '')
-    return Step(fact, numbers.setdefault(citation, len(numbers) + 1), citation.sentence)
+    return Step(fact, 0 if citation is None else numbers.setdefault(citation, len(numbers) + 1))
 
 
 class Wording(NamedTuple):
