@@ -19,7 +19,7 @@ import anyio
 import mcp_types
 import pydantic
 from mcp.server import MCPServer
-from mcp.server.mcpserver.exceptions import ToolError
+from mcp.server.mcpserver.exceptions import ResourceError, ToolError
 from mcp.server.stdio import stdio_server
 from mcp.shared.message import SessionMessage
 
@@ -85,7 +85,7 @@ def make_server(current: Current, writable: bool) -> MCPServer:
     @server.resource('opql://document/{name}', mime_type='text/plain')
     def document(name: str) -> str:
         """The text of a document, by its id (percent-encoded)."""
-        with _Told():
+        with _Told(ResourceError):
             return current.kb().prepared.document_text(name)
 
     if writable:
@@ -163,11 +163,14 @@ def _limited(count: int) -> int:
 
 
 class _Told:
-    """Tells a client what is wrong with its request, rather than that something is."""
+    """Tells a client what is wrong with its request, rather than that something is, in an error of the kind given."""
+
+    def __init__(self, kind: type[Exception] = ToolError):
+        self._kind = kind
 
     def __enter__(self):
         return self
 
     def __exit__(self, kind, error, traceback):
         if isinstance(error, InputError | OSError):
-            raise ToolError(told(error)) from None
+            raise self._kind(told(error)) from None

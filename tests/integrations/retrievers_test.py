@@ -271,12 +271,15 @@ def test_an_mcp_client_asks_retrieves_and_follows(folder, kb):
 def test_an_mcp_client_reads_documents(folder, kb):
     pytest.importorskip('mcp', reason='mcp is not installed')
     import anyio
+    from mcp.server.mcpserver.exceptions import ResourceError
 
     from opql_jax.integrations.mcp_server import make_server
 
     server = make_server(Current(folder), writable=False)
     (content,) = anyio.run(server.read_resource, 'opql://document/harbour')
     assert content.content == kb.prepared.document_text('harbour')
+    with pytest.raises(ResourceError, match="no document has the id 'a/b.txt'"):
+        anyio.run(server.read_resource, 'opql://document/a%2Fb.txt')
 
 
 def test_an_mcp_client_is_answered_whatever_line_it_sends(folder):
