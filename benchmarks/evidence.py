@@ -1,8 +1,8 @@
 """How probable it is that a passage is evidence: the fit of its numbers, and how far they are from what comes true.
 
-python benchmarks/evidence.py KB QUESTIONS
+python benchmarks/evidence.py --kb KB --questions FILE --json
 
-QUESTIONS are JSON Lines `{"question", "supporting": [ids of documents]}`; some should have no supporting document in the knowledge base, as
+Questions are JSON Lines `{"question", "supporting": [ids of documents]}`; some should have no supporting document in the knowledge base, as
 users ask about what a text does not say. It prints the weights of `opql_jax.retrieval.evidence.FITTED` anew, and of each half of the
 questions, fitted to the other one, the Brier score of the best passages beside that of their ranking scores, and how often a passage
 that counts as evidence (a probability of 0.5 or a score of 0.5) comes first for a question that has none.
@@ -51,7 +51,7 @@ def read(kb: VirtualKB, path: pathlib.Path) -> list[Asked]:
 def fit(asked: Sequence[Asked]) -> evidence.Weights:
     """The weights under which what is evidence is most probable."""
     found, right = np.concatenate([one.quantities for one in asked]), np.concatenate([one.right for one in asked])
-    mean, deviation = found.mean(0), found.std(0)
+    mean, deviation = found.mean(0), found.std(0) + 1e-6
     rows = np.column_stack([np.ones(len(found)), (found - mean) / deviation])
 
     def loss(weights):
@@ -83,14 +83,14 @@ def measure(asked: Sequence[Asked], weights: evidence.Weights) -> dict[str, floa
 def main() -> None:
     """Fits, and prints."""
     parser = make_parser(__doc__)
-    parser.add_argument('kb')
-    parser.add_argument('questions', type=pathlib.Path)
+    parser.add_argument('--kb', required=True)
+    parser.add_argument('--questions', type=pathlib.Path, required=True)
     arguments = parser.parse_args()
     asked = read(VirtualKB.open(arguments.kb), arguments.questions)
     halves = asked[::2], asked[1::2]
     for half, other in (halves, halves[::-1]):
         show(measure(half, fit(other)), arguments.json)
-    print(fit(asked))
+    show({'weights': fit(asked)._asdict()}, arguments.json)
 
 
 if __name__ == '__main__':

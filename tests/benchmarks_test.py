@@ -13,6 +13,7 @@ from opql_jax.kb.index_text import index_text
 from opql_jax.training import objectives
 
 import answered_metaqa
+import films
 import tiny_training
 from forked_binaries import ENVIRONMENT
 
@@ -29,6 +30,7 @@ TINY = {
     'build_memory': ('--rows 40 --documents 30 --calls 1', 'ratio'),
     'corpus': ('--documents 24 --mentions 2000 --pair_modes title --tree_pages 20', 'hours'),
     'entity_softmax': ('--entities 50 --dim 8 --mentions 4 --num_sampled 8 --calls 1', 'chunked_over_dense_seconds'),
+    'evidence': ('', 'weights'),
     'follow': ('--rows 2000 --dim 16 --k 4 --batch 1,20', 'whole_over_follow'),
     'gradient_sums': ('--devices 2 --steps 2 --seeds 0 --window 1 --rows 16 --documents 30', 'bfloat16_adds'),
     'index_text': ('--passages 12', 'documents_per_cpu_second'),
@@ -88,6 +90,15 @@ def test_a_tiny_run_prints_what_it_measures(name, binaries, request):
     if name == 'retrieval':
         pytest.importorskip('spacy', reason='spaCy is not installed')
         options += f' --data {request.getfixturevalue("shared_data")} --out {request.getfixturevalue("tmp_path")}'
+    if name == 'evidence':
+        pytest.importorskip('spacy', reason='spaCy is not installed')
+        folder = request.getfixturevalue('tmp_path')
+        index_text([films.write(folder / 'films.jsonl')], folder / 'kb', processes=1)
+        asked = [('Who directed Night Ferry?', ['ferry']), ('Where was Clara Holm born?', ['holm'])]
+        asked += [('Who is the mayor of Lima?', []), ('How tall is Mount Fuji?', [])]
+        records = [{'question': question, 'supporting': supporting} for question, supporting in asked]
+        (folder / 'asked.jsonl').write_text(''.join(f'{json.dumps(record)}\n' for record in records), encoding='utf-8')
+        options += f'--kb {folder / "kb"} --questions {folder / "asked.jsonl"}'
     if name in ('calibration', 'set_algebra'):
         pytest.importorskip('spacy', reason='spaCy is not installed')
         metaqa, folder = request.getfixturevalue('shared_data') / 'metaqa', request.getfixturevalue('tmp_path')

@@ -141,7 +141,7 @@ class Explorer:
         page, kb = _number(request, 'page', 0, 0, 10**6), self._kb()
         text, kind = request.query_params.get('text', ''), request.query_params.get('kind', '')
         found = views.entities(kb, text, kind, page)
-        more = (page + 1) * views.ENTITIES < found.count
+        more = (page + 1) * views.ENTITIES < found.total
         kinds = views.kinds(kb)
         return self._page('entities.html', entities=found, text=text, kind=kind, kinds=kinds, page=page, more=more)
 
@@ -152,7 +152,7 @@ class Explorer:
     def documents(self, request: Request) -> Response:
         page, text = _number(request, 'page', 0, 0, 10**6), request.query_params.get('text', '')
         found = views.documents(self._kb(), text, page)
-        more = (page + 1) * views.DOCUMENTS < found.count
+        more = (page + 1) * views.DOCUMENTS < found.total
         changed = time.strftime('%Y-%m-%d %H:%M UTC', time.gmtime(os.stat(self._folder / MANIFEST).st_mtime))
         return self._page('documents.html', documents=found, text=text, page=page, more=more, changed=changed)
 

@@ -164,7 +164,7 @@ class Page(NamedTuple, Generic[T]):
     """Some of many: those of a page, and how many there are in all."""
 
     shown: list[T]
-    count: int
+    total: int
 
 
 def kinds(kb: VirtualKB) -> list[str]:
