@@ -69,6 +69,7 @@ APP = [
     'starlette>=1.10,<2',
     'uvicorn>=0.54,<1',
     'jinja2>=3.1.6,<4',
+    'pandas>=2.2,<3',  # answers as tables, `to_pandas`
 ]
 # Knowledge bases in other people's programs (`opql_jax.integrations`).
 LANGCHAIN = ['langchain-core>=1.8.3,<2']

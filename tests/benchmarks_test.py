@@ -10,6 +10,7 @@ import pytest
 
 from opql_jax.kb.index_text import index_text
 
+import films
 from forked_binaries import ENVIRONMENT
 
 BENCHMARKS = pathlib.Path(__file__).parents[1] / 'benchmarks'
@@ -21,6 +22,7 @@ TINY = {
     ),
     'ann': ('--rows 20000 --dim 16 --queries 1,3 --k 4', 'exact_over_scann'),
     'calibration': ('--removed 2', 'removed_rejected'),
+    'evidence': ('', 'weights'),
     'follow': ('--rows 2000 --dim 16 --k 4 --batch 1,20', 'whole_over_follow'),
     'index_text': ('--passages 12', 'documents_per_cpu_second'),
     'lm_step': ('--entries 300 --entities 50 --rows 8 --length 16 --k 4 --calls 1 --modes exact,approx', 'on_over_off'),
@@ -68,6 +70,15 @@ def test_a_tiny_run_prints_what_it_measures(name, binaries, request):
     if name == 'retrieval':
         pytest.importorskip('spacy', reason='spaCy is not installed')
         options += f' --data {request.getfixturevalue("shared_data")} --out {request.getfixturevalue("tmp_path")}'
+    if name == 'evidence':
+        pytest.importorskip('spacy', reason='spaCy is not installed')
+        folder = request.getfixturevalue('tmp_path')
+        index_text([films.write(folder / 'films.jsonl')], folder / 'kb', processes=1)
+        asked = [('Who directed Night Ferry?', ['ferry']), ('Where was Clara Holm born?', ['holm'])]
+        asked += [('Who is the mayor of Lima?', []), ('How tall is Mount Fuji?', [])]
+        records = [{'question': question, 'supporting': supporting} for question, supporting in asked]
+        (folder / 'asked.jsonl').write_text(''.join(f'{json.dumps(record)}\n' for record in records), encoding='utf-8')
+        options += f'--kb {folder / "kb"} --questions {folder / "asked.jsonl"}'
     if name == 'calibration':
         pytest.importorskip('spacy', reason='spaCy is not installed')
         metaqa, folder = request.getfixturevalue('shared_data') / 'metaqa', request.getfixturevalue('tmp_path')

@@ -12,7 +12,6 @@ import sys
 import pytest
 
 from opql_jax import cli
-from opql_jax.cli.display import answer_record
 from opql_jax.cli.prompt import Prompt
 from opql_jax.kb.export import csv_cell, export
 from opql_jax.kb.index_documents import index_documents
@@ -78,13 +77,14 @@ def test_the_text_has_all_of_them(kb):
 
 def test_answers_and_documents(kb, opql):
     for question in [QUESTION, 'Whom did [Ann Bo] marry?', 'Ann Bo . ^married']:
+        asked = kb.query if ' . ' in question else kb.ask
         assert opql('ask', question, '--top', 50)[0] == 0
         code, out, _ = opql('ask', question, '--top', 50, '--json')
-        assert code == 0 and json.loads(out) == json.loads(json.dumps(answer_record(kb, question, 50)))
+        assert code == 0 and json.loads(out) == asked(question).to_record(50)
     assert opql('retrieve', QUESTION)[0] == 0
     code, out, _ = opql('retrieve', QUESTION, '--json')
-    assert code == 0 and json.loads(out) == [found._asdict() for found in kb.retrieve(QUESTION, 5)]
-    assert dangerous_in(''.join(found['text'] for found in json.loads(out)))
+    assert code == 0 and json.loads(out) == kb.retrieve(QUESTION, 5).to_record()
+    assert dangerous_in(''.join(found['text'] for found in json.loads(out)['documents']))
 
 
 def test_questions_and_names_that_are_refused(opql):

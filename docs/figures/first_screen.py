@@ -1,9 +1,9 @@
-"""Writes the two pictures of README's first screen, from the sample articles.
+"""Writes the picture of a terminal in docs/how-to/command_line.md, from the sample articles.
 
 PYTHONPATH=. .venv/bin/python docs/figures/first_screen.py
 
 recording.svg is a terminal in which `opql` makes a knowledge base and answers a question: the commands run in a pseudo-terminal, and what
-they print there is drawn by rich. answer.svg is the path of the answer, as a notebook draws it.
+they print there is drawn by rich.
 """
 
 import fcntl
@@ -22,9 +22,6 @@ import termios
 
 from rich.console import Console
 from rich.text import Text
-
-from opql_jax.kb import path_graph
-from opql_jax.kb.virtual_kb import VirtualKB
 
 HERE = pathlib.Path(__file__).resolve().parent
 ARTICLES = HERE.parents[1] / 'opql_jax' / 'sample' / 'articles'
@@ -64,23 +61,14 @@ def draw_terminal(text: str) -> str:
     return re.sub(r'font-family: [^;]*;', f'font-family: {FONTS};', svg)
 
 
-def draw_answer(kb: VirtualKB) -> str:
-    """The path of the best answer as an SVG on paper: an image has no text around it, whose colour it could take."""
-    answer = kb.ask(QUESTION)
-    drawn = path_graph.draw(answer.paths(answer.names[0], 1)[:1])
-    return drawn.replace('<svg ', '<svg color="#1b2430" style="background:#fdfcf9" ', 1)
-
-
 def main() -> None:
-    """Runs the commands, and draws what they print and find."""
+    """Runs the commands, and draws what they print."""
     shown = ''
     with tempfile.TemporaryDirectory() as folder:
         shutil.copytree(ARTICLES, pathlib.Path(folder, 'articles'))
         for arguments in COMMANDS:
             quoted = ' '.join(f'"{argument}"' if ' ' in argument else argument for argument in arguments)
             shown += f'\x1b[1m$ opql {quoted}\x1b[0m\n{printed(arguments, folder)}\n'
-        with VirtualKB.open(pathlib.Path(folder, 'sample.kb')) as kb:
-            (HERE / 'answer.svg').write_text(draw_answer(kb) + '\n', encoding='utf-8')
     (HERE / 'recording.svg').write_text(draw_terminal(shown.rstrip()) + '\n', encoding='utf-8')
 
 

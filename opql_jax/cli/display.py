@@ -8,12 +8,10 @@ import sys
 from typing import TYPE_CHECKING
 
 from opql_jax.core.terminal import hanging, one_line, printable
-from opql_jax.kb.answers import format_answer, notes, to_record
+from opql_jax.kb.answers import format_answer, notes
 from opql_jax.kb.query_language import is_query
 
 if TYPE_CHECKING:
-    from opql_jax.corpus.questions import Question
-    from opql_jax.kb.answers import Answer
     from opql_jax.kb.evaluate_questions import Evaluation
     from opql_jax.kb.retrieve import Documents, Retrieved
     from opql_jax.kb.virtual_kb import VirtualKB
@@ -46,17 +44,9 @@ def print_lines(text: str) -> None:
 def print_answer(kb: VirtualKB, text: str, top: int, as_json: bool) -> None:
     """Prints the answer to a question, or the set that a query names."""
     if as_json:
-        print_json(answer_record(kb, text, top))
+        print_json((kb.query(text) if is_query(text) else kb.ask(text)).to_record(top))
     else:
         print_lines(answer_text(kb, text, top)[1])
-
-
-def answer_record(kb: VirtualKB, text: str, top: int) -> dict:
-    """What `--json` prints of an answer, with a note where its kind is out of reach, or of the set that a query names."""
-    if is_query(text):
-        return kb.query(text).to_record(top)
-    question, answer, note = _answer(kb, text)
-    return to_record(kb, question, answer, evidence=top) | ({'note': note} if note else {})
 
 
 def answer_text(kb: VirtualKB, text: str, top: int) -> tuple[WeightedEntities, str]:
@@ -64,22 +54,15 @@ def answer_text(kb: VirtualKB, text: str, top: int) -> tuple[WeightedEntities, s
     if is_query(text):
         members = kb.query(text)
         return members, members.explain(top=top) or 'no entity belongs to this set'
-    question, answer, note = _answer(kb, text)
-    return answer, (f'  ({note})\n' if note else '') + format_answer(kb, question, answer, top)
-
-
-def _answer(kb: VirtualKB, text: str) -> tuple[Question, Answer, str]:
-    """A question, its answer, and what should be said besides, or ''."""
-    question = kb.question(text)
-    (answer,) = kb.answer([question])
-    return question, answer, '; '.join(notes(kb, answer))
+    answer = kb.ask(text)
+    note = '; '.join(notes(kb, answer))
+    return answer, (f'  ({note})\n' if note else '') + format_answer(kb, answer.question, answer, top)
 
 
 def print_documents(documents: Documents, as_json: bool) -> None:
     """Prints ranked documents: how each was reached, and its best passage."""
     if as_json:
-        print_json([document._asdict() for document in documents])
-        print(documents.note, end='\n' * bool(documents.note), file=sys.stderr)
+        print_json(documents.to_record())
         return
     blocks = [f'  ({hanging(documents.note, 4)})'] if documents.note else []
     print_lines('\n'.join([*blocks, *map(_block, documents)]))

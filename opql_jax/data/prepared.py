@@ -13,6 +13,7 @@ from opql_jax.corpus import tables
 from opql_jax.corpus.entities import EntityVocab
 from opql_jax.corpus.questions import Question, read_questions
 from opql_jax.corpus.sentences import sentence_numbers
+from opql_jax.corpus.splitting import title_length
 from opql_jax.data import passage_records
 from opql_jax.data import tokenizer as tokenizer_lib
 
@@ -106,6 +107,46 @@ class Prepared:
         if len(bad):
             raise ManifestError(f'{file}: row {bad[0]}: a mention or a sentence is not in its text; {tables.PREPARED.advice}')
         return table
+
+    def document_text(self, name: str) -> str:
+        """The text of a document by its id, as it was read; InputError if there is none, or documents are not kept."""
+        if (text := (self._documents or {}).get(name)) is None:
+            raise InputError(f'no document has the id {name!r}')
+        return text
+
+    def document_offset(self, passage: int, place: int = 0) -> int | None:
+        """Where in its document a character of a passage stands, that of a title put before it at its beginning; None if documents are not kept."""
+        if self._passage_starts is None:
+            return None
+        start, cut = self._passage_starts[passage].tolist()
+        return start + max(place - cut, 0)
+
+    @functools.cached_property
+    def _documents(self) -> dict[str, str] | None:
+        """The texts of documents by their ids; None if they are not kept."""
+        if tables.DOCUMENTS_FILE not in self.manifest.files:
+            return None
+        texts = tables.read_table(self.file(tables.DOCUMENTS_FILE), tables.DOCUMENTS, nullable=('title_entity',))
+        return dict(zip(texts['id'].to_pylist(), texts['text'].to_pylist()))
+
+    @functools.cached_property
+    def _passage_starts(self) -> np.ndarray | None:
+        """Where passages stand in their documents, [passages, 2] int64; None if documents are not kept.
+
+        The first column is the character of the document that a passage begins with; the second how many characters of a title
+        were put before it. As all of a document but the space between passages is in these, each is found after the one before.
+        """
+        if self._documents is None:
+            return None
+        starts, reached = np.zeros((len(self.passages), 2), np.int64), dict.fromkeys(self._documents, 0)
+        columns = (self.passages[name].to_pylist() for name in ('doc_id', 'title', 'text'))
+        for row, (document, title, text) in enumerate(zip(*columns)):
+            cut, whole = title_length({'title': title, 'text': text}), self._documents[document]
+            start = whole.find(text[cut:], reached[document])
+            if whole[max(start - cut, 0) : start] == text[:cut]:  # the document itself begins so
+                start, cut = start - cut, 0
+            starts[row], reached[document] = (start, cut), start + len(text) - cut
+        return starts
 
     @functools.cached_property
     def pairs(self) -> dict[str, np.ndarray]:

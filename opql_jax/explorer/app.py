@@ -6,8 +6,10 @@ import errno
 import os
 import pathlib
 import threading
+import time
+import weakref
 from collections.abc import AsyncIterator, Awaitable, Callable, Collection
-from typing import TypeVar
+from typing import Any, TypeVar
 from urllib.parse import urlencode
 
 import anyio.to_thread
@@ -20,11 +22,13 @@ from starlette.staticfiles import StaticFiles
 
 from opql_jax.core import time_limit
 from opql_jax.core.errors import InputError, is_full, told
-from opql_jax.explorer import guard, views
+from opql_jax.core.manifest import MANIFEST
+from opql_jax.explorer import entity_graph, guard, views
 from opql_jax.explorer.changes import Changes
 from opql_jax.explorer.openapi import OPENAPI
 from opql_jax.explorer.rendering import STATIC, make_templates
 from opql_jax.explorer.snippets import snippets
+from opql_jax.explorer.suggestions import suggest
 from opql_jax.kb.current import Current
 from opql_jax.kb.virtual_kb import VirtualKB
 
@@ -52,7 +56,8 @@ class Explorer:
         self._changes = Changes(folder) if writable else None
         # Changes take no place of a page, however many wait for each other.
         self._changing = anyio.CapacityLimiter(CHANGES_AT_ONCE)
-        self._map: tuple[VirtualKB, list[views.Point]] | None = None
+        # A version, which this does not keep open, and what was made once of it.
+        self._made: tuple[Callable[[], VirtualKB | None], dict[Callable, Any]] = (lambda: None), {}
         self._folder = pathlib.Path(os.path.abspath(folder))
         self._title, self._needs_token, self._local = self._folder.name, needs_token, local
         self._templates = make_templates()
@@ -74,6 +79,8 @@ class Explorer:
             '/api/ask': self.api_ask,
             '/api/retrieve': self.api_retrieve,
             '/openapi.json': self.openapi,
+            '/docs': self.docs,
+            '/health': self.health,
         }
         forms = {
             '/add': self.add,
@@ -100,13 +107,23 @@ class Explorer:
             said = str(error) if self._local else str(error).replace(os.fspath(self._folder), self._title)
             raise HTTPException(503, said) from error
 
+    def _once(self, kb: VirtualKB, make: Callable[[VirtualKB], T]) -> T:
+        """What is made of a version, the first time that it is asked for."""
+        version, made = self._made
+        if version() is not kb:
+            self._made = version, made = weakref.ref(kb), {}
+        if make not in made:
+            made[make] = make(kb)
+        return made[make]
+
     # ---- Pages: each runs in a thread, see `in_thread` ----
 
     def ask(self, request: Request) -> Response:
         kb, text = self._kb(), request.query_params.get('q', '').strip()
         if text:
             return self._page('ask.html', question=text, answered=views.ask(kb, text))
-        return self._page('ask.html', question='', examples=views.examples(kb), documents=len(kb.prepared.passages))
+        suggested = self._once(kb, suggest)
+        return self._page('ask.html', question='', suggested=suggested, counts=kb.prepared.manifest.counts)
 
     def snippets(self, request: Request) -> Response:
         """What was asked, for programs. A page of its own, as the query of a question takes longer to find than its answer."""
@@ -121,25 +138,26 @@ class Explorer:
         return self._page('entity.html', entity=found, page=page, more=(page + 1) * views.FACTS < found.num_facts)
 
     def entities(self, request: Request) -> Response:
-        page, start = _number(request, 'page', 0, 0, 10**6), request.query_params.get('start', '')
-        found = views.entities(self._kb(), start, page)
-        return self._page('entities.html', entities=found, start=start, page=page, more=len(found) == views.ENTITIES)
+        page, kb = _number(request, 'page', 0, 0, 10**6), self._kb()
+        text, kind = request.query_params.get('text', ''), request.query_params.get('kind', '')
+        found = views.entities(kb, text, kind, page)
+        more = (page + 1) * views.ENTITIES < found.total
+        kinds = views.kinds(kb)
+        return self._page('entities.html', entities=found, text=text, kind=kind, kinds=kinds, page=page, more=more)
 
     def document(self, request: Request) -> Response:
-        return self._page('document.html', document=views.document(self._kb(), _text(request, 'id')))
+        start, end = (_number(request, name, 0, 0, 10**9) for name in ('start', 'end'))
+        return self._page('document.html', document=views.document(self._kb(), _text(request, 'id'), (start, end)))
 
     def documents(self, request: Request) -> Response:
-        page = _number(request, 'page', 0, 0, 10**6)
-        found = views.documents(self._kb(), page)
-        return self._page('documents.html', documents=found, page=page, more=len(found) == views.DOCUMENTS)
+        page, text = _number(request, 'page', 0, 0, 10**6), request.query_params.get('text', '')
+        found = views.documents(self._kb(), text, page)
+        more = (page + 1) * views.DOCUMENTS < found.total
+        changed = time.strftime('%Y-%m-%d %H:%M UTC', time.gmtime(os.stat(self._folder / MANIFEST).st_mtime))
+        return self._page('documents.html', documents=found, text=text, page=page, more=more, changed=changed)
 
     def map(self, request: Request) -> Response:
-        kb = self._kb()
-        if self._map is None or self._map[0] is not kb:
-            self._map = kb, views.relation_map(kb)
-        points = self._map[1]
-        kinds = {point.kind for point in points}
-        return self._page('map.html', points=points, kinds=sorted(kinds), width=900, height=600)
+        return self._page('map.html', map=self._once(self._kb(), entity_graph.draw_map))
 
     # ---- Forms ----
 
@@ -183,21 +201,28 @@ class Explorer:
             await anyio.to_thread.run_sync(self._current.newest, limiter=self._changing)
         except (InputError, OSError) as error:
             raise HTTPException(503, f'The change was made, but the new version cannot be opened: {told(error)}') from error
-        self._map = None  # that of the version before, which it would keep open
         return result
 
     # ---- For programs ----
 
     def api_ask(self, request: Request) -> Response:
         top = _number(request, 'top', 5, 1, 100)
-        return JSONResponse(views.ask(self._kb(), _text(request, 'q'), top).record)
+        return JSONResponse(views.members(self._kb(), _text(request, 'q')).to_record(top))
 
     def api_retrieve(self, request: Request) -> Response:
         k = _number(request, 'k', 5, 1, 100)
-        return JSONResponse(views.retrieve(self._kb(), _text(request, 'q'), k))
+        return JSONResponse(self._kb().retrieve(_text(request, 'q'), k).to_record())
 
     def openapi(self, request: Request) -> Response:
         return JSONResponse(OPENAPI)
+
+    def docs(self, request: Request) -> Response:
+        return self._page('docs.html', api=OPENAPI)
+
+    def health(self, request: Request) -> Response:
+        return JSONResponse(
+            {'status': 'ok', 'version': OPENAPI['info']['version'], 'passages': len(self._kb().prepared.passages)}
+        )
 
     # ---- What goes wrong ----
 
@@ -220,14 +245,22 @@ class Explorer:
         return Response(status_code=_GONE)
 
     def _error(self, request: Request, message: str, status: int) -> Response:
-        if request.url.path.startswith('/api/'):
+        if request.url.path.startswith('/api/') or request.url.path == '/health':
             return JSONResponse({'error': message}, status)
-        refused = 'Nothing was changed' if request.method == 'POST' and status in (400, 507) else 'That could not be answered'
-        heading = 'The new version cannot be shown' if request.method == 'POST' and status == 503 else refused
+        if status == 404:
+            heading, message = 'There is no such page', f'{request.url.path} leads nowhere. The pages are named above.'
+        elif request.method == 'POST' and status in (400, 507):
+            heading = 'Nothing was changed'
+        elif request.method == 'POST' and status == 503:
+            heading = 'The new version cannot be shown'
+        else:
+            heading = 'That could not be answered'
         return self._page('error.html', status, heading=heading, message=message, question=request.query_params.get('q', ''))
 
     def _page(self, template: str, status: int = 200, **values) -> Response:
-        return HTMLResponse(self._templates.get_template(template).render(**values), status)
+        suggested = self._made[1].get(suggest)
+        hint = suggested.query if suggested else ''
+        return HTMLResponse(self._templates.get_template(template).render(hint=hint, **values), status)
 
 
 def make_app(

@@ -1,45 +1,45 @@
 """What the pages of the explorer show of a knowledge base, as plain values."""
 
-import dataclasses
 import hashlib
 import itertools
 import json
-import re
 from collections.abc import Iterator
-from typing import Any, NamedTuple
+from typing import Generic, NamedTuple, TypeVar
 
 import numpy as np
+import pyarrow.compute as pc
 
 from opql_jax.core.errors import InputError
 from opql_jax.corpus.questions import check_text
 from opql_jax.data.prepared import Prepared
+from opql_jax.explorer import entity_graph
+from opql_jax.explorer.suggestions import is_plain
 from opql_jax.kb import path_graph, paths
-from opql_jax.kb import query as tree
-from opql_jax.kb.answers import Answer, ambiguous_names
+from opql_jax.kb.citations import Citation, cite
 from opql_jax.kb.paths import Fact
 from opql_jax.kb.query_language import is_query
-from opql_jax.kb.question_plans import out_of_reach
 from opql_jax.kb.virtual_kb import VirtualKB
 from opql_jax.kb.weighted_entities import Member, WeightedEntities
-from opql_jax.retrieval.words import words_of
 
 # Answers of a page, and those whose paths are drawn.
 ANSWERS, _DRAWN = 10, 5
 FACTS, ENTITIES, DOCUMENTS = 100, 50, 50
-# Characters between two mentions that still are a wording of their relation.
-_LONGEST_WORDING = 40
-# One that serves in an example, and entities that are looked at for it.
-_PLAIN_WORDING, _EXAMPLES = re.compile(r'[a-z]+(?: [a-z]+){0,3}(?<! the)(?<! a)'), 8
-# Entries that the map shows.
-_POINTS = 1_500
+
+T = TypeVar('T')
+
+
+class Step(NamedTuple):
+    """A fact of a path, and the number of its citation, from 1; 0 if it was not read in the text."""
+
+    fact: Fact
+    number: int
 
 
 class Found(NamedTuple):
-    """An answer, the path that it rests on, and of each of its facts the sentence that can be forgotten; '' of one without."""
+    """An answer, and the path that it rests on."""
 
     member: Member
-    path: paths.Path
-    sentences: list[str]
+    path: list[Step]
 
 
 class Answered(NamedTuple):
@@ -47,15 +47,19 @@ class Answered(NamedTuple):
 
     Attributes:
         found: the best.
-        picture: of their paths (SVG).
-        note: what to know about it.
-        record: the best as JSON.
+        citations: the sentences that they rest on, by their numbers from 1, each once.
+        first: how many of these the first answer rests on.
+        picture: of the paths of the first answers (SVG).
+        is_sure: see `Answer`; None of a set.
+        notes: what to know about it.
     """
 
     found: list[Found]
+    citations: list[Citation]
+    first: int
     picture: str
-    note: str
-    record: dict
+    is_sure: bool | None
+    notes: list[str]
 
 
 def members(kb: VirtualKB, text: str) -> WeightedEntities:
@@ -67,38 +71,19 @@ def members(kb: VirtualKB, text: str) -> WeightedEntities:
 def ask(kb: VirtualKB, text: str, top: int = ANSWERS) -> Answered:
     """Answers a question or a query, with the facts that the best answers rest on."""
     answer = members(kb, text)
-    shown = list(itertools.islice(answer, top))
-    found = [_found(kb, member, next(iter(answer.paths(member.id, 1)), ())) for member in shown]
-    record: dict[str, Any] = {
-        'question': text,
-        'answers': [one.member.to_record() | {'path': [fact.to_record() for fact in one.path]} for one in found],
-    }
-    note = ''
-    if isinstance(answer, Answer):
-        notes = [out_of_reach(text), *answer.bounds]
-        if answer.is_sure is not None:  # what answers over plain text
-            record['sure'] = answer.is_sure
-            if not (notes[0] or answer.is_sure) and found:
-                notes.append('The text may not say: none of these answers is sure.')
-            notes += ambiguous_names(kb, answer.question)
-        if answer.is_by_sentences:
-            record['by_sentences'] = True
-            notes.append('No name in the question leads to an answer: these are of the sentences most like it.')
-        note = '\n'.join(filter(None, notes))
-        record |= {'note': note} if note else {}
-    picture = path_graph.draw([one.path for one in found[:_DRAWN] if one.path])
-    return Answered(found, picture, note, record)
+    numbers: dict[Citation, int] = {}
+    found = []
+    for member in itertools.islice(answer, top):
+        path = next(iter(answer.paths(member.id, 1)), ())
+        found.append(Found(member, [_step(kb, fact, numbers) for fact in path]))
+    first = max((step.number for one in found[:1] for step in one.path), default=0)
+    picture = path_graph.draw([[step.fact for step in one.path] for one in found[:_DRAWN] if one.path])
+    return Answered(found, list(numbers), first, picture, answer.is_sure, list(answer.notes))
 
 
-def _found(kb: VirtualKB, member: Member, path: paths.Path) -> Found:
-    return Found(member, path, [paths.target_sentence(kb, fact) if fact.passage is not None else '' for fact in path])
-
-
-def retrieve(kb: VirtualKB, text: str, k: int) -> dict:
-    """The documents that answer a question, as a record."""
-    documents = kb.retrieve(text, k)
-    record: dict[str, Any] = {'documents': [document._asdict() for document in documents]}
-    return record | ({'note': documents.note} if documents.note else {})
+def _step(kb: VirtualKB, fact: Fact, numbers: dict[Citation, int]) -> Step:
+    citation = cite(kb, fact)
+    return Step(fact, 0 if citation is None else numbers.setdefault(citation, len(numbers) + 1))
 
 
 class Wording(NamedTuple):
@@ -110,58 +95,103 @@ class Wording(NamedTuple):
 
 
 class Entity(NamedTuple):
-    """An entity: its name and kind, how many facts there are, those of this page by their wording, and the documents about it."""
+    """An entity.
+
+    Attributes:
+        name, kind: its own.
+        num_facts: how many facts lead from it.
+        short: by kind the entities that most facts lead to, each with their number.
+        wordings: the facts of this page by their wording.
+        documents: those about it, as ids and titles.
+        picture: of its neighbours (SVG).
+        num_neighbours: how many there are.
+        legend: the kinds in the picture, each with the class of its colour.
+    """
 
     name: str
     kind: str
     num_facts: int
+    short: list[tuple[str, list[tuple[str, int]]]]
     wordings: list[Wording]
-    documents: list[str]
+    documents: list[tuple[str, str]]
+    picture: str
+    num_neighbours: int
+    legend: list[tuple[str, str]]
+
+
+# Kinds as headings, in the order in which they are told.
+_KINDS = {
+    'person': 'People',
+    'place': 'Places',
+    'organisation': 'Organisations',
+    'work': 'Works',
+    'event': 'Events',
+    'date': 'Dates',
+}
+_OF_A_KIND = 6
 
 
 def entity(kb: VirtualKB, name: str, page: int = 0) -> Entity:
     """What was read about an entity, `FACTS` facts a page."""
-    (found,) = kb.entity(name).entities
+    (found,) = kb.entity(name).entities.tolist()
     facts, num_facts = paths.facts_about(kb, found, page * FACTS, FACTS)
     groups: dict[tuple[str, bool], list[Fact]] = {}
     for fact in facts:
-        groups.setdefault(_wording(fact), []).append(fact)
+        words, first = fact.wording
+        groups.setdefault((words, first) if is_plain(words) else ('', True), []).append(fact)
     # Wordings that several facts share first, then in the order of the text; last what has none.
     wordings = sorted(groups.items(), key=lambda group: (not group[0][0], -len(group[1])))
-    titles = kb.prepared.passages['title_entity'].to_numpy()
-    about = kb.prepared.passages['doc_id'].take(np.flatnonzero(titles == found)).to_pylist()
+    near, names, kinds = entity_graph.neighbours(kb, found), kb.vocab.names, kb.vocab.kinds
+    short = {
+        heading: [(kb.linker.unique_name(one.entity), one.facts) for one in near if kinds[one.entity] == kind][:_OF_A_KIND]
+        for kind, heading in _KINDS.items()
+    }
+    about = kb.prepared.passages.take(np.flatnonzero(kb.prepared.passages['title_entity'].to_numpy() == found))
     return Entity(
-        kb.vocab.names[found],
-        kb.vocab.kinds[found],
+        names[found],
+        kinds[found],
         num_facts,
+        [(heading, ones) for heading, ones in short.items() if ones],
         [Wording(words, first, facts) for (words, first), facts in wordings],
-        list(dict.fromkeys(about)),
+        list(dict(zip(about['doc_id'].to_pylist(), about['title'].to_pylist())).items()),
+        entity_graph.draw_neighbours(kb, found, near),
+        len(near),
+        entity_graph.colours([kinds[one.entity] for one in near[: entity_graph.NEIGHBOURS]]),
     )
 
 
-def _wording(fact: Fact) -> tuple[str, bool]:
-    """The words between the mentions of a fact, '' if they are many, and whether the topic stands first."""
-    if fact.topic_span is None or fact.target_span is None or fact.sentence is None:
-        return '', True
-    first, last = sorted([fact.topic_span, fact.target_span])
-    words = words_between(fact.sentence[first[1] : last[0]])
-    return words, not words or fact.topic_span == first
+class Page(NamedTuple, Generic[T]):
+    """Some of many: those of a page, and how many there are in all."""
+
+    shown: list[T]
+    total: int
 
 
-def words_between(text: str) -> str:
-    """The words of what stands between two mentions, '' if they are many."""
-    words = ' '.join(re.findall(r"[\w'-]+", text))
-    return words if len(words) <= _LONGEST_WORDING else ''
+def kinds(kb: VirtualKB) -> list[str]:
+    """The kinds of entities that there are."""
+    return sorted(set(kb.vocab.kinds))
 
 
-def entities(kb: VirtualKB, start: str = '', page: int = 0) -> list[tuple[str, int]]:
-    """Entities whose names begin so, with their numbers of facts, those with most facts first."""
+def entities(kb: VirtualKB, text: str = '', kind: str = '', page: int = 0) -> Page[tuple[str, str, int]]:
+    """Entities whose names have a text, of a kind or of all: names, kinds and numbers of facts, those with most facts first."""
     assert kb.memory is not None
-    counts = np.diff(kb.memory.offsets)
-    wanted = start.casefold()
-    names = kb.vocab.names
-    chosen = [row for row in np.argsort(-counts, kind='stable').tolist() if names[row].casefold().startswith(wanted)]
-    return [(names[row], int(counts[row])) for row in chosen[page * ENTITIES : (page + 1) * ENTITIES]]
+    counts, wanted = np.diff(kb.memory.offsets), text.casefold()
+    names, kinds = kb.vocab.names, kb.vocab.kinds
+    chosen = [
+        row
+        for row in np.argsort(-counts, kind='stable').tolist()
+        if wanted in names[row].casefold() and kind in ('', kinds[row])
+    ]
+    shown = chosen[page * ENTITIES : (page + 1) * ENTITIES]
+    return Page([(names[row], kinds[row], int(counts[row])) for row in shown], len(chosen))
+
+
+class Piece(NamedTuple):
+    """A part of a text: the entity that it mentions or None, and whether it is cited."""
+
+    text: str
+    entity: str | None
+    is_cited: bool
 
 
 class Document(NamedTuple):
@@ -169,32 +199,42 @@ class Document(NamedTuple):
 
     Attributes:
         id, title: its own.
-        passages: each as pieces of text, with the entity that each mentions or None.
+        passages: each as pieces of text.
         sentences: of all passages.
         digest: of its text.
     """
 
     id: str
     title: str
-    passages: list[list[tuple[str, str | None]]]
+    passages: list[list[Piece]]
     sentences: list[str]
     digest: str
 
 
-def document(kb: VirtualKB, name: str) -> Document:
-    """A document by its id, with the entities that were recognised in it."""
+def document(kb: VirtualKB, name: str, cited: tuple[int, int] = (0, 0)) -> Document:
+    """A document by its id, with the entities that were recognised in it, and the characters of its text that are cited."""
+    rows = np.flatnonzero(np.array(kb.prepared.passages['doc_id'].to_pylist()) == name).tolist()
+    if not rows:
+        raise InputError(f'no document has the id {name!r}: if a page led here, the document was removed since')
     passages = passages_of(kb.prepared, name)
-    if not passages:
-        raise InputError(f'no document has the id {name!r}')
     sentences = [
         sentence
         for passage in passages
         for start, end in itertools.pairwise([*passage['sentence_starts'], None])
         if (sentence := passage['text'][start:end].strip())
     ]
-    return Document(
-        name, passages[0]['title'], [list(_pieces(kb, passage)) for passage in passages], sentences, digest(passages)
-    )
+    texts = [list(_pieces(kb, passage, _in_passage(kb, row, passage, cited))) for row, passage in zip(rows, passages)]
+    return Document(name, passages[0]['title'], texts, sentences, digest(passages))
+
+
+def _in_passage(kb: VirtualKB, row: int, passage: dict, cited: tuple[int, int]) -> tuple[int, int]:
+    """Characters of a document as those of a passage of it; none if they are not in it, or documents are not kept."""
+    length = len(passage['text'])
+    start, end = (kb.prepared.document_offset(row, place) for place in (0, length))
+    if start is None or end is None:
+        return 0, 0
+    first, last = max(cited[0], start), min(cited[1], end)
+    return (first - end + length, last - end + length) if first < last else (0, 0)
 
 
 def passages_of(prepared: Prepared, name: str) -> list[dict]:
@@ -208,80 +248,26 @@ def digest(passages: list[dict]) -> str:
     return hashlib.sha256(json.dumps([(passage['title'], passage['text']) for passage in passages]).encode()).hexdigest()
 
 
-def _pieces(kb: VirtualKB, passage: dict) -> Iterator[tuple[str, str | None]]:
-    text, place = passage['text'], 0
+def _pieces(kb: VirtualKB, passage: dict, cited: tuple[int, int]) -> Iterator[Piece]:
+    text, mentioned, place = passage['text'], {}, 0
     for mention in sorted(passage['mentions'], key=lambda mention: (mention['start'], -mention['end'])):
-        if mention['start'] < place:
-            continue  # inside of the one before
-        yield text[place : mention['start']], None
-        yield text[mention['start'] : mention['end']], kb.vocab.names[mention['entity']]
-        place = mention['end']
-    yield text[place:], None
+        if mention['start'] >= place:  # else it is inside of the one before
+            mentioned[mention['start'], mention['end']] = kb.vocab.names[mention['entity']]
+            place = mention['end']
+    borders = sorted({0, len(text), *cited, *(border for span in mentioned for border in span)})
+    spans = sorted(mentioned)
+    for start, end in itertools.pairwise(borders):
+        while spans and spans[0][1] <= start:
+            spans.pop(0)
+        name = mentioned[spans[0]] if spans and spans[0][0] <= start else None
+        yield Piece(text[start:end], name, cited[0] <= start < cited[1])
 
 
-def documents(kb: VirtualKB, page: int = 0) -> list[tuple[str, str]]:
-    """The ids and titles of documents, in their order."""
+def documents(kb: VirtualKB, text: str = '', page: int = 0) -> Page[tuple[str, str]]:
+    """The ids and titles of documents that have a text, or all, in their order."""
     table = kb.prepared.passages
-    titles = dict(zip(table['doc_id'].to_pylist(), table['title'].to_pylist()))
-    return list(itertools.islice(titles.items(), page * DOCUMENTS, (page + 1) * DOCUMENTS))
-
-
-def examples(kb: VirtualKB) -> list[str]:
-    """Questions to begin with, about entities that much was read about, and a query."""
-    assert kb.memory is not None
-    counts, kinds, names = np.diff(kb.memory.offsets), kb.vocab.kinds, kb.vocab.names
-    patterns = {
-        'person': 'Where was {} born?',
-        'place': 'Who was born in {}?',
-        'work': 'Who made {}?',
-        'organisation': 'Who founded {}?',
-    }
-    read = [row for row in np.argsort(-counts, kind='stable').tolist() if counts[row] and kinds[row] in patterns]
-    asked = [patterns.pop(kinds[row]).format(names[row]) for row in read if kinds[row] in patterns]
-    return [*asked, *_example_query(kb, read[:_EXAMPLES])]
-
-
-def _example_query(kb: VirtualKB, entities: list[int]) -> Iterator[str]:
-    """A query that follows what the text says most often of some entities."""
-    told = [fact for entity in entities for fact in paths.facts_about(kb, entity, 0, FACTS)[0]]
-    topics: dict[tuple[str, bool], list[str]] = {}
-    for fact in told:
-        if _is_plain((wording := _wording(fact))[0]) and len(kb.linker.meanings(fact.topic)) == 1:
-            topics.setdefault(wording, []).append(fact.topic)
-    if topics:
-        words, first = max(topics, key=lambda wording: len(topics[wording]))
-        yield str(tree.Follow(tree.Entity(topics[words, first][0]), words, inverse=not first))
-
-
-def _is_plain(words: str) -> bool:
-    """Whether a wording is a few words that say something."""
-    return bool(_PLAIN_WORDING.fullmatch(words) and words_of(words))
-
-
-@dataclasses.dataclass(frozen=True)
-class Point:
-    """An entry of the memory on the map: where it is, in 0 .. 1, and what it says."""
-
-    x: float
-    y: float
-    kind: str
-    topic: str
-    target: str
-
-
-def relation_map(kb: VirtualKB) -> list[Point]:
-    """The relations of entries, drawn from all of them, in the two directions in which they differ most."""
-    memory = kb.memory
-    assert memory is not None
-    rows = np.unique(np.linspace(0, len(memory) - 1, _POINTS).astype(np.int64))
-    relations = np.asarray(memory.relations(rows), np.float32)
-    relations = relations - relations.mean(axis=0)
-    _, directions = np.linalg.eigh(relations.T @ relations)
-    places = relations @ directions[:, -2:]
-    low, high = np.percentile(places, [1, 99], axis=0)
-    places = np.clip((places - low) / np.maximum(high - low, 1e-9), 0, 1)
-    names, kinds = kb.vocab.names, kb.vocab.kinds
-    return [
-        Point(round(float(x), 4), round(float(y), 4), kinds[target], names[topic], names[target])
-        for (x, y), topic, target in zip(places, memory.topic[rows].tolist(), memory.target[rows].tolist())
-    ]
+    if text:
+        has = [pc.match_substring(table[name], text, ignore_case=True) for name in ('title', 'doc_id', 'text')]
+        table = table.filter(pc.or_(pc.or_(has[0], has[1]), has[2]))
+    found = dict(zip(table['doc_id'].to_pylist(), table['title'].to_pylist()))
+    return Page(list(itertools.islice(found.items(), page * DOCUMENTS, (page + 1) * DOCUMENTS)), len(found))

@@ -1,30 +1,59 @@
 """A knowledge base of plain text as a retriever of LlamaIndex (extra `llama-index`).
 
 from opql_jax.integrations.llama_index import OPQLRetriever
-retriever = OPQLRetriever(opql_jax.open('films.kb'), k=5)
+retriever = OPQLRetriever('films.kb', similarity_top_k=5)
 retriever.retrieve('who starred in the films directed by Christopher Nolan?')
 """
 
+from __future__ import annotations
+
+import asyncio
+import os
+
 from llama_index.core.base.base_retriever import BaseRetriever
 from llama_index.core.schema import NodeWithScore, QueryBundle, TextNode
+
+import opql_jax
+from opql_jax.integrations.folder import folder_of
+from opql_jax.kb.retrieve import Retrieved
+from opql_jax.kb.virtual_kb import VirtualKB
 
 
 class OPQLRetriever(BaseRetriever):
     """Documents that answer a question of one or several hops, best first.
 
-    The metadata of a node are its `title`, and `why` it was found, in words.
+    A node has the text of a passage, its offsets in the document, and as metadata `source` (the id of the document), `title`,
+    `why` it was found, and `evidence` (start and end, in the text, of the sentence that suits the question best). Its score is the
+    probability that it is evidence, which can be compared between questions: `SimilarityPostprocessor` leaves out what has a
+    lower one than its `similarity_cutoff`. The pickle of a retriever holds the folder of its knowledge base, which is opened again.
+
+    Attributes:
+        similarity_top_k: documents for each question; may be set between questions.
     """
 
-    def __init__(self, kb, k: int = 5, **options):
-        """Takes a knowledge base of plain text, as `opql_jax.open` gives it, the number of documents, and options of LlamaIndex."""
+    def __init__(self, kb: VirtualKB | str | os.PathLike, similarity_top_k: int = 5, **options):
+        """Takes a knowledge base of plain text or its folder, the number of documents, and options of LlamaIndex."""
         super().__init__(**options)
-        self._kb, self._k = kb, k
+        self._kb = opql_jax.open(kb) if isinstance(kb, str | os.PathLike) else kb
+        self.similarity_top_k = similarity_top_k
+
+    def __reduce__(self):
+        return OPQLRetriever, (folder_of(self._kb), self.similarity_top_k)
 
     def _retrieve(self, query_bundle: QueryBundle) -> list[NodeWithScore]:
-        return [
-            NodeWithScore(
-                node=TextNode(id_=found.document, text=found.text, metadata={'title': found.title, 'why': found.why}),
-                score=found.score,
-            )
-            for found in self._kb.retrieve(query_bundle.query_str, self._k)
-        ]
+        return [_node(found) for found in self._kb.retrieve(query_bundle.query_str, self.similarity_top_k)]
+
+    async def _aretrieve(self, query_bundle: QueryBundle) -> list[NodeWithScore]:
+        return await asyncio.to_thread(self._retrieve, query_bundle)
+
+
+def _node(found: Retrieved) -> NodeWithScore:
+    metadata = {'source': found.document, 'title': found.title, 'why': found.why, 'evidence': found.sentence}
+    node = TextNode(
+        id_=found.document,
+        text=found.text,
+        start_char_idx=found.start,
+        end_char_idx=found.end,
+        metadata={name: value for name, value in metadata.items() if value is not None},
+    )
+    return NodeWithScore(node=node, score=found.probability)

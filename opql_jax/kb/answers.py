@@ -90,6 +90,20 @@ class Answer(WeightedEntities):
         """What was left out to bound the work, in words; nothing as a rule."""
         return bounds(self.question.left_out if self.question is not None else (), self.is_cut)
 
+    @property
+    def asked(self) -> str:
+        return self.question.text
+
+    @property
+    def notes(self) -> list[str]:
+        """What to know about the answer: `notes`, and whether it is unsure, or of sentences that are like the question."""
+        told = {
+            'nothing was found': not len(self),
+            'not sure: the text may not say': len(self) and self.is_sure is False,
+            'no name in the question leads to an answer: these are of the sentences most like it': self.is_by_sentences,
+        }
+        return [*(note for note, holds in told.items() if holds), *notes(self.kb, self)]
+
     def paths(self, entity: str | int, most: int = 3) -> list[Path]:
         entity = self._named(entity) if isinstance(entity, str) else entity
         found = [self._path(hops, place) for hops in self.traces if hops for place in self._places(hops[-1], entity)[:most]]

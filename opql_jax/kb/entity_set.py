@@ -118,6 +118,10 @@ class EntitySet(WeightedEntities):
         return differentiable(self.kb, self.query)
 
     @property
+    def asked(self) -> str:
+        return str(self.query)
+
+    @property
     def entities(self) -> np.ndarray:  # type: ignore[override]
         return self.kb.sets.evaluate(self.query).entities
 
@@ -128,18 +132,6 @@ class EntitySet(WeightedEntities):
     def paths(self, entity: str | int, most: int = 3) -> list[Path]:
         entity = self.kb.sets.entity(entity) if isinstance(entity, str) else entity
         return self.kb.sets.paths(self.query, entity, most)
-
-    def to_record(self, most: int = 5) -> dict:
-        """The JSON form of the set: its query, and its best members with their best paths."""
-        members, keys = list(self)[:most], self.kb.vocab.keys
-        return {
-            'query': str(self.query),
-            'answers': [
-                member.to_record()
-                | {'key': keys[member.id], 'paths': [[fact.to_record() for fact in path] for path in self.paths(member.id)]}
-                for member in members
-            ],
-        }
 
     def __eq__(self, other) -> bool:
         return isinstance(other, EntitySet) and self.kb is other.kb and self.query == other.query

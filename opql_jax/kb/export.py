@@ -23,8 +23,10 @@ from opql_jax.kb.virtual_kb import VirtualKB
 
 # Entries that are read at once.
 _BLOCK = 4096
-_COLUMNS = ('topic', 'topic_kind', 'target', 'target_kind', 'sentence', 'title', 'document')
-_READ_IN = _COLUMNS[4:]
+_READ_IN = ('relation', 'inverse', 'weight', 'sentence', 'title', 'document')
+_COLUMNS = ('topic', 'topic_kind', 'target', 'target_kind', *_READ_IN)
+# How GraphML and XML Schema call the type of a column that is no string.
+_TYPES = {'inverse': 'boolean', 'weight': 'double'}
 # What a spreadsheet takes for a formula, if it is no number. Apostrophes before it count, so that what was given one can be told
 # from what had one.
 _FORMULA = re.compile(r"'*[=+\-@\t\r\n＝＋－＠]")
@@ -33,6 +35,7 @@ _LIKE_ESCAPE = re.compile(r'\\(?=u[0-9a-f]{4})')
 # What XML cannot hold.
 _NO_XML = re.compile('[\x00-\x08\x0b\x0c\x0e-\x1f\ufffe\uffff]')
 _ESCAPES = str.maketrans({'\\': '\\\\', '"': '\\"', '\n': '\\n', '\r': '\\r'})
+_XSD = 'http://www.w3.org/2001/XMLSchema#'
 _LABEL = '<http://www.w3.org/2000/01/rdf-schema#label>'
 
 # An entry of the memory: its topic and target as ids, and the fact as people read it.
@@ -42,11 +45,15 @@ Entry = tuple[int, int, Fact]
 def export(kb: VirtualKB, output: str | os.PathLike) -> int:
     """Writes all entries of the memory, each with the sentence and the document that say it; the file appears whole or not at all.
 
+    `relation` has the words that stand between the two names, if they are few, and `inverse` says that the target stands first: of 'Night Ferry
+    was directed by Ingrid Solberg' one entry leads from Night Ferry in these words, the other one from Ingrid Solberg, inverse. `weight` is 1
+    divided by the number of entries that lead from the topic, so that the weights of an entity's entries add up to 1, as those of a random walk.
+
     Args:
         kb: a knowledge base of plain text.
         output: ends in .csv (a line per entry, its cells as `csv_cell` writes them), .graphml (entities as nodes, entries as
-            edges) or .nt (RDF as N-Triples: an entry is a blank node with `urn:opql:topic`, `target`, `sentence`, `title` and
-            `document`).
+            edges) or .nt (RDF as N-Triples: an entry is a blank node with `urn:opql:topic`, `target`, `relation`, `inverse`, `weight`,
+            `sentence`, `title` and `document`).
 
     Returns:
         How many entries were written.
@@ -68,9 +75,10 @@ def export(kb: VirtualKB, output: str | os.PathLike) -> int:
 def _entries(kb: VirtualKB) -> Iterator[Entry]:
     memory, started = kb.memory, time.monotonic()
     assert memory is not None  # `export` checked it
+    counts = np.diff(memory.offsets)
     for first in range(0, len(memory), _BLOCK):
         rows = np.arange(first, min(first + _BLOCK, len(memory)))
-        found = facts(kb, memory.ids[rows], np.ones(len(rows)))
+        found = facts(kb, memory.ids[rows], 1 / counts[memory.topic[rows]])
         yield from zip(memory.topic[rows].tolist(), memory.target[rows].tolist(), found)
         done = first + len(rows)
         rate = done / (time.monotonic() - started)
@@ -81,8 +89,15 @@ def _write_csv(file: TextIO, vocab: EntityVocab, entries: Iterator[Entry]) -> No
     lines = csv.writer(file)
     lines.writerow(_COLUMNS)
     for topic, target, fact in entries:
-        cells = [fact.topic, vocab.kinds[topic], fact.target, vocab.kinds[target], fact.sentence, fact.title, fact.document]
-        lines.writerow([csv_cell(cell or '') for cell in cells])
+        cells = [fact.topic, vocab.kinds[topic], fact.target, vocab.kinds[target], *_read_in(fact).values()]
+        lines.writerow(map(csv_cell, cells))
+
+
+def _read_in(fact: Fact) -> dict[str, str]:
+    """What the text says of a fact, by the names of `_READ_IN`."""
+    words, topic_first = fact.wording
+    values = (words, 'false' if topic_first else 'true', f'{fact.weight:.6g}', fact.sentence, fact.title, fact.document)
+    return {name: value or '' for name, value in zip(_READ_IN, values)}
 
 
 def csv_cell(text: str) -> str:
@@ -100,11 +115,11 @@ def csv_cell(text: str) -> str:
 def _write_graphml(file: TextIO, vocab: EntityVocab, entries: Iterator[Entry]) -> None:
     xml = XMLGenerator(file, 'utf-8', short_empty_elements=True)  # type: ignore[arg-type]  # it wants a method more than it calls
 
-    def element(name: str, attributes: dict[str, str], data: dict[str, str | None]) -> None:
+    def element(name: str, attributes: dict[str, str], data: dict[str, str]) -> None:
         xml.startElement(name, AttributesImpl(attributes))
         for key, value in data.items():
             xml.startElement('data', AttributesImpl({'key': key}))
-            xml.characters(_NO_XML.sub('', value or ''))
+            xml.characters(_NO_XML.sub('', value))
             xml.endElement('data')
         xml.endElement(name)
         xml.characters('\n')
@@ -113,26 +128,27 @@ def _write_graphml(file: TextIO, vocab: EntityVocab, entries: Iterator[Entry]) -
     xml.startElement('graphml', AttributesImpl({'xmlns': 'http://graphml.graphdrawing.org/xmlns'}))
     for of, names in (('node', ('name', 'kind')), ('edge', _READ_IN)):
         for name in names:
-            element('key', {'id': name, 'for': of, 'attr.name': name, 'attr.type': 'string'}, {})
+            element('key', {'id': name, 'for': of, 'attr.name': name, 'attr.type': _TYPES.get(name, 'string')}, {})
     xml.startElement('graph', AttributesImpl({'edgedefault': 'directed'}))
     for number, (name, kind) in enumerate(zip(vocab.names, vocab.kinds)):
         element('node', {'id': f'e{number}'}, {'name': name, 'kind': kind})
     for topic, target, fact in entries:
-        element('edge', {'source': f'e{topic}', 'target': f'e{target}'}, {name: getattr(fact, name) for name in _READ_IN})
+        element('edge', {'source': f'e{topic}', 'target': f'e{target}'}, _read_in(fact))
     xml.endElement('graph')
     xml.endElement('graphml')
     xml.endDocument()
 
 
 def _write_n_triples(file: TextIO, vocab: EntityVocab, entries: Iterator[Entry]) -> None:
+    typed = {name: f'^^<{_XSD}{_TYPES[name]}>' if name in _TYPES else '' for name in _READ_IN}
     literal = lambda text: f'"{text.translate(_ESCAPES)}"'
     entity = lambda number: f'<urn:opql:entity:{urllib.parse.quote(vocab.keys[number], safe="")}>'
     for number, (name, kind) in enumerate(zip(vocab.names, vocab.kinds)):
         file.write(f'{entity(number)} {_LABEL} {literal(name)} .\n{entity(number)} <urn:opql:kind> {literal(kind)} .\n')
     for number, (topic, target, fact) in enumerate(entries):
         file.write(f'_:f{number} <urn:opql:topic> {entity(topic)} .\n_:f{number} <urn:opql:target> {entity(target)} .\n')
-        for name in _READ_IN:
-            file.write(f'_:f{number} <urn:opql:{name}> {literal(getattr(fact, name) or "")} .\n')
+        for name, value in _read_in(fact).items():
+            file.write(f'_:f{number} <urn:opql:{name}> {literal(value)}{typed[name]} .\n')
 
 
 _FORMATS: dict[str, Callable[[TextIO, EntityVocab, Iterator[Entry]], None]] = {

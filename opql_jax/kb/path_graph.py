@@ -39,7 +39,7 @@ def draw(paths: Sequence[Path]) -> str:
     drawn = [_arrow(places[start], places[end], fact) for (start, end), fact in arrows.items()]
     drawn += [_box(name, *place) for (_, name), place in places.items()]
     return (
-        f'<svg xmlns="http://www.w3.org/2000/svg" role="img" aria-label="{_text(_in_words(list(arrows.values())))}" '
+        f'<svg xmlns="http://www.w3.org/2000/svg" role="img" aria-label="{xml_text(_in_words(list(arrows.values())))}" '
         f'viewBox="0 0 {width} {height:g}" width="{width}" height="{height:g}" '
         f'font-family="system-ui, sans-serif" font-size="13" fill="currentColor">{"".join(drawn)}</svg>'
     )
@@ -61,9 +61,9 @@ def _places(arrows: Sequence[tuple[Node, Node]]) -> dict[Node, tuple[float, floa
 
 def _box(name: str, x: float, y: float) -> str:
     return (
-        f'<g><title>{_text(name)}</title>'
+        f'<g><title>{xml_text(name)}</title>'
         f'<rect x="{x:g}" y="{y:g}" width="{_WIDTH}" height="{_HEIGHT}" rx="6" fill="none" stroke="currentColor"/>'
-        f'<text x="{x + _WIDTH / 2:g}" y="{y + _HEIGHT / 2 + 4.5:g}" text-anchor="middle">{_short(name, _LONGEST_NAME)}</text></g>'
+        f'<text x="{x + _WIDTH / 2:g}" y="{y + _HEIGHT / 2 + 4.5:g}" text-anchor="middle">{short(name, _LONGEST_NAME)}</text></g>'
     )
 
 
@@ -76,11 +76,11 @@ def _arrow(start: tuple[float, float], end: tuple[float, float], fact: Fact) -> 
     label = f'{fact.weight:.2f}' if fact.relation is None else f'{"^" * fact.inverse}{fact.relation}'
     thickness = 1 + 2 * min(max(fact.weight, 0), 1)
     return (
-        f'<g><title>{_text(str(fact))}</title>'
+        f'<g><title>{xml_text(str(fact))}</title>'
         f'<path d="M {x0:g} {y0:g} C {bend:g} {y0:g} {bend:g} {y1:g} {x1 - 6:g} {y1:g}" fill="none" stroke="currentColor" '
         f'stroke-width="{thickness:.2f}" stroke-opacity="0.6"/>'
         f'<path d="M {x1 - 7:g} {y1 - 4:g} L {x1:g} {y1:g} L {x1 - 7:g} {y1 + 4:g} z"/>'
-        f'<text x="{x:g}" y="{y - 6:g}" text-anchor="middle" font-size="11">{_short(label, _LONGEST_RELATION)}</text></g>'
+        f'<text x="{x:g}" y="{y - 6:g}" text-anchor="middle" font-size="11">{short(label, _LONGEST_RELATION)}</text></g>'
     )
 
 
@@ -88,9 +88,11 @@ def _in_words(facts: Sequence[Fact]) -> str:
     return '; '.join(' → '.join(fact.ends) for fact in facts)
 
 
-def _short(text: str, longest: int) -> str:
-    return _text(text if len(text) <= longest else text[: longest - 1].rstrip() + '…')
+def short(text: str, longest: int) -> str:
+    """A text for a picture, cut if it is longer than so many characters."""
+    return xml_text(text if len(text) <= longest else text[: longest - 1].rstrip() + '…')
 
 
-def _text(text: str) -> str:
+def xml_text(text: str) -> str:
+    """A text as XML writes it, also in an attribute."""
     return escape(_NOT_XML.sub('\ufffd', text))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import itertools
+import re
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Literal
 
@@ -13,6 +14,9 @@ from opql_jax.core.terminal import hanging, one_line
 
 if TYPE_CHECKING:
     from opql_jax.kb.virtual_kb import VirtualKB
+
+# Characters between two mentions that still are a wording of their relation.
+_LONGEST_WORDING = 40
 
 
 @dataclasses.dataclass(frozen=True)
@@ -47,6 +51,15 @@ class Fact:
         """The names of where it leads from, and to."""
         return (self.target, self.topic) if self.inverse else (self.topic, self.target)
 
+    @property
+    def wording(self) -> tuple[str, bool]:
+        """The words between its two mentions, '' if they are many, and whether the topic stands before them."""
+        if self.topic_span is None or self.target_span is None or self.sentence is None:
+            return '', True
+        first, last = sorted([self.topic_span, self.target_span])
+        words = words_between(self.sentence[first[1] : last[0]])
+        return words, not words or self.topic_span == first
+
     def pieces(self) -> Iterator[tuple[str, Literal['topic', 'target', None]]]:
         """The sentence cut into its mentions and what stands around them."""
         text, place = self.sentence or '', 0
@@ -58,16 +71,17 @@ class Fact:
                 place = end
         yield text[place:], None
 
-    def to_record(self) -> dict:
-        """Its JSON form, without what it does not have."""
-        record = {name: value for name, value in dataclasses.asdict(self).items() if value is not None}
-        return record | {'weight': round(self.weight, 6)}
-
     def __str__(self) -> str:
         said = ''.join(f'[{text}]' if role else text for text, role in self.pieces())
         relation = '' if self.relation is None else f'–{one_line(self.relation)}'
         arrow = f'{one_line(self.topic)} {relation}→ {one_line(self.target)}'
         return arrow if self.title is None else f'{arrow}, in “{one_line(self.title)}”: {hanging(said, 4)}'
+
+
+def words_between(text: str) -> str:
+    """The words of what stands between two mentions, '' if they are many."""
+    words = ' '.join(re.findall(r"[\w'-]+", text))
+    return words if len(words) <= _LONGEST_WORDING else ''
 
 
 # Facts that lead from a topic to an entity.

@@ -6,7 +6,7 @@ import contextvars
 import functools
 import os
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -77,6 +77,9 @@ class Retrieved(NamedTuple):
         title, text: of its best passage.
         score: the expected number of times that this is in a chain of passages that answers the question.
         why: how it was reached, in words.
+        probability: that the passage is evidence for the answer: unlike scores these can be compared between questions.
+        start, end: where the passage stands in the text of the document, in code points, half-open; None if documents are not kept.
+        sentence: where in `text` the sentence stands that suits the question best; None if there is none.
     """
 
     document: str
@@ -84,18 +87,82 @@ class Retrieved(NamedTuple):
     text: str
     score: float
     why: str
+    probability: float
+    start: int | None = None
+    end: int | None = None
+    sentence: tuple[int, int] | None = None
+
+    def to_record(self) -> dict[str, Any]:
+        """Its JSON form, see `SCHEMA`."""
+        record = {name: value for name, value in self._asdict().items() if value is not None}
+        record |= {'score': round(self.score, 6), 'probability': round(self.probability, 4)}
+        return record if self.sentence is None else record | {'sentence': list(self.sentence)}
 
 
 class Documents(list[Retrieved]):
     """Documents that answer a question, best first.
 
     Attributes:
+        question: what was asked.
         note: what was left out to bound the work, '' as a rule.
     """
 
-    def __init__(self, documents: Iterable[Retrieved], note: str):
+    def __init__(self, documents: Iterable[Retrieved], question: str, note: str):
         super().__init__(documents)
-        self.note = note
+        self.question, self.note = question, note
+
+    def to_record(self) -> dict[str, Any]:
+        """The JSON form that all interfaces give, see `SCHEMA`."""
+        record = {'question': self.question, 'documents': [document.to_record() for document in self]}
+        return record | ({'note': self.note} if self.note else {})
+
+
+_STRING, _COUNT = {'type': 'string'}, {'type': 'integer', 'minimum': 0}
+# The record of documents, in the words of JSON Schema.
+SCHEMA = {
+    'type': 'object',
+    'description': 'The documents that together answer a question.',
+    'properties': {
+        'question': {'type': 'string', 'description': 'what was asked'},
+        'note': {'type': 'string', 'description': 'what was left out to bound the work; absent if nothing'},
+        'documents': {
+            'type': 'array',
+            'description': 'best first',
+            'items': {
+                'type': 'object',
+                'properties': {
+                    'document': {'type': 'string', 'description': 'its id'},
+                    'title': _STRING,
+                    'text': {'type': 'string', 'description': 'of its best passage'},
+                    'score': {
+                        'type': 'number',
+                        'description': 'its share of the chains of passages that were found, by which they are ranked',
+                    },
+                    'why': {'type': 'string', 'description': 'how it was reached'},
+                    'probability': {
+                        'type': 'number',
+                        'minimum': 0,
+                        'maximum': 1,
+                        'description': 'that the passage is evidence for the answer; can be compared between questions',
+                    },
+                    'start': _COUNT | {'description': 'where the passage begins in the document, in code points'},
+                    'end': _COUNT | {'description': 'where it ends'},
+                    'sentence': {
+                        'type': 'array',
+                        'items': _COUNT,
+                        'minItems': 2,
+                        'maxItems': 2,
+                        'description': 'start and end, in the text, of the sentence that suits the question best',
+                    },
+                },
+                'required': ['document', 'title', 'text', 'score', 'why', 'probability'],
+                'additionalProperties': False,
+            },
+        },
+    },
+    'required': ['question', 'documents'],
+    'additionalProperties': False,
+}
 
 
 # A way to rank documents: of texts of questions and k, the ids of the k best documents for each.
@@ -121,7 +188,7 @@ class Retriever:
     ):
         """Takes the index of the passages of `prepared`, the memory of them, and what finds the names in a question."""
         self.index, self._memory, self._encoder, self._link = index, memory, encoder, link
-        self.documents, self._names = prepared.passages['doc_id'].to_pylist(), prepared.vocab.names
+        self._prepared, self.documents, self._names = prepared, prepared.passages['doc_id'].to_pylist(), prepared.vocab.names
         # As many passages of one document as may stand before the next document.
         self._most = max(collections.Counter(self.documents).values())
 
@@ -203,7 +270,7 @@ class Retriever:
                 if len(first) == k:
                     break
             note = '; '.join(bounds(question.left_out, time_limit.is_cut()))
-            yield Documents(map(self._retrieved, first.values()), note)
+            yield Documents(map(self._retrieved, first.values()), question.text, note)
 
     def _retrieved(self, ranked: Ranked) -> Retrieved:
         at, reason = ranked.passage, ranked.reason
@@ -213,7 +280,13 @@ class Retriever:
             why = f'{self._names[reason.entity]}, from “{self.index.titles[reason.previous]}”'
             if reason.sentence:
                 why += f': {self.index.texts[reason.previous][slice(*reason.sentence)].strip()}'
-        return Retrieved(self.documents[at], self.index.titles[at], self.index.texts[at], ranked.score, why)
+        found = Retrieved(
+            self.documents[at], self.index.titles[at], self.index.texts[at], ranked.score, why, ranked.probability
+        )
+        passage = self._prepared.passages['text'][at].as_py()  # which may begin with the title
+        start = self._prepared.document_offset(at, len(passage) - len(found.text))
+        end = self._prepared.document_offset(at, len(passage))
+        return found._replace(start=start, end=end, sentence=ranked.sentence)
 
 
 def retrieve_file(kb, questions: str | os.PathLike, output: str | os.PathLike, k: int) -> None:

@@ -4,15 +4,16 @@ from __future__ import annotations
 
 import abc
 import itertools
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from html import escape
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
 from opql_jax.core.errors import InputError
 from opql_jax.core.terminal import one_line
 from opql_jax.kb import path_graph
+from opql_jax.kb.answer_record import answer_record
 from opql_jax.kb.paths import Fact, Path
 
 if TYPE_CHECKING:
@@ -41,11 +42,6 @@ class Member(NamedTuple):
     id: int
     probability: float | None = None
 
-    def to_record(self) -> dict:
-        """Its JSON form, by its name alone; without a probability if it has none."""
-        record = {'entity': self.name, 'kind': self.kind, 'weight': round(self.weight, 6)}
-        return record if self.probability is None else record | {'probability': round(self.probability, 4)}
-
 
 class Passage(NamedTuple):
     """A passage that facts were read in: the id of its document, its title and text."""
@@ -63,12 +59,30 @@ class WeightedEntities(abc.ABC):
         entities: [n] entity ids.
         weights: [n] float32, falling.
         probabilities: [n] float32, see `Member`; or None.
+        asked: the question or query that they answer.
+        is_sure, is_by_sentences, notes: see `Answer`; a set has none of these.
     """
 
     kb: VirtualKB
     entities: np.ndarray
     weights: np.ndarray
     probabilities: np.ndarray | None = None
+
+    @property
+    @abc.abstractmethod
+    def asked(self) -> str: ...
+
+    @property
+    def is_sure(self) -> bool | None:
+        return None
+
+    @property
+    def is_by_sentences(self) -> bool:
+        return False
+
+    @property
+    def notes(self) -> Sequence[str]:
+        return ()
 
     @abc.abstractmethod
     def paths(self, entity: str | int, most: int = 3) -> list[Path]:
@@ -113,6 +127,10 @@ class WeightedEntities(abc.ABC):
             f'{member.weight:.3f} {one_line(member.name)}\n{_indented(self.paths(member.id, 1))}' for member in members
         )
 
+    def to_record(self, top: int = 5) -> dict[str, Any]:
+        """The JSON form of the `top` best, which all interfaces give: see `answer_record.SCHEMA`."""
+        return answer_record(self, top)
+
     def to_pandas(self):
         """A pandas.DataFrame with a row for each entity.
 
@@ -122,7 +140,7 @@ class WeightedEntities(abc.ABC):
         try:
             import pandas as pd  # an extra
         except ImportError as error:
-            raise InputError('to_pandas needs pandas: pip install pandas') from error
+            raise InputError("to_pandas needs pandas: pip install 'opql_jax[app]'") from error
         keys, facts = self.kb.vocab.keys, [self._last_fact(member) for member in self]
         rows = [
             (

@@ -24,6 +24,7 @@ import numpy as np
 
 from opql_jax.core import time_limit
 from opql_jax.core.errors import InputError
+from opql_jax.retrieval import evidence
 from opql_jax.retrieval.index import RetrievalIndex
 from opql_jax.retrieval.relations import Relations
 from opql_jax.retrieval.view import FIRST, LINKS, NEXT, Candidates, Link, Question, View, best
@@ -91,11 +92,21 @@ class Reason:
 
 
 class Ranked(NamedTuple):
-    """A passage (its row in the index), its score, and why it is there."""
+    """A passage that is ranked.
+
+    Attributes:
+        passage: its row in the index.
+        score: see above.
+        reason: why it is there.
+        probability: that it is evidence for the answer, see `evidence`.
+        sentence: start and end, in its text, of the sentence that suits the question best; None if it has none.
+    """
 
     passage: int
     score: float
     reason: Reason
+    probability: float
+    sentence: tuple[int, int] | None
 
 
 class _Step(NamedTuple):
@@ -193,7 +204,12 @@ class Ranker:
             steps.append(_Step(found, ways, shares))
             chains, logs = _longer(chains, found, shares)
         scores /= self.max_passages
-        return (Ranked(p, float(scores[p]), self._reason(p, first[p], steps)) for p in best(scores, k).tolist())
+        ranked = best(scores, k)
+        likely = evidence.probabilities(evidence.quantities(view, ranked, scores[ranked]))
+        return (
+            Ranked(p, float(scores[p]), self._reason(p, first[p], steps), float(probability), view.best_sentence(p))
+            for p, probability in zip(ranked.tolist(), likely)
+        )
 
     def _reason(self, passage: int, direct: float, steps: Sequence[_Step]) -> Reason:
         """The most probable way to a passage, in any step, or none if it is more probable as a first one."""

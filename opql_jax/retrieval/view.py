@@ -173,7 +173,8 @@ class View:
         self._ends = len(columns), len(columns) + len(self._asked)
         # [words, sentences]: a word of a sentence is worth as much as it can be. The last column is of no sentence.
         self._in_sentence = np.pad(_dense(index.words_of_sentence, columns), ((0, 0), (0, 1))) * most
-        similarity = (similarity - similarity.mean()) / (similarity.std() or 1)
+        mean, deviation = similarity.mean(), similarity.std() or 1
+        similarity = (similarity - mean) / deviation
         self._passage, self._sentence = similarity[:count], similarity[count:]
         # Of each passage the row of the sentence that suits the question best, or -1, and how well.
         self._best_row, self._best_sentence = np.full(count, -1), np.zeros(count, np.float32)
@@ -183,11 +184,20 @@ class View:
         self._best_row[index.passage_of_sentence[rows]] = rows
         # A passage is as similar as its best sentence, or it as a whole.
         self._best = np.where(self._best_row >= 0, np.maximum(self._passage, self._best_sentence), self._passage)
+        self.cosines = self._best * deviation + mean
         # [2 x pairs of joined names, passages] whether the title is the left name of a pair, for all pairs, then whether it is the right one.
         sides = [names for side in zip(*question.joined) for names in side]
         titled = [_dense(index.passages_titled, names).any(0) for names in sides]
         self._titled = np.array(titled, bool).reshape(len(sides), count)
         self.first = np.stack([*self._sums(self._has), self._best, self._passage, self._titled.any(0)], 1)
+
+    def best_sentence(self, passage: int) -> tuple[int, int] | None:
+        """Start and end, in the text of a passage, of the sentence that suits the question best; None if it has no sentence."""
+        row = int(self._best_row[passage])
+        if row < 0:
+            return None
+        start, end = self.index.sentence(row)
+        return start, start + len(self.index.texts[passage][start:end].rstrip())
 
     def begin(self, probabilities: np.ndarray) -> None:
         """Notes the probabilities of first passages [passages], of which the best are the roots."""

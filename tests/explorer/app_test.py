@@ -3,6 +3,8 @@
 import asyncio
 import errno
 import html
+import importlib.metadata
+import itertools
 import json
 import re
 import shlex
@@ -27,7 +29,9 @@ pytest.importorskip('starlette', reason='the extra app is not installed')
 httpx = pytest.importorskip('httpx', reason='httpx is not installed')
 from starlette.testclient import TestClient
 
-from opql_jax.explorer import app, guard
+from opql_jax.explorer import app, entity_graph, guard
+from opql_jax.explorer.rendering import STATIC
+from opql_jax.explorer.suggestions import suggest
 
 QUESTION = 'Who starred in the films directed by Ingrid Solberg?'
 STRANGE = '<script>alert("1")</script> Öz'
@@ -65,11 +69,8 @@ def test_a_question_is_answered_with_the_sentences_it_rests_on(client, kb):
     page = client.get('/', params={'q': QUESTION})
     assert page.status_code == 200
     answer = kb.ask(QUESTION)
-    for name in answer.names[:5]:
-        assert name in words(page.text)
-        assert all(
-            html.escape(fact.sentence, quote=False) in words(page.text) for path in answer.paths(name, 1) for fact in path
-        )
+    for one in answer.to_record(5)['answers']:
+        assert one['entity'] in words(page.text) and all(fact['sentence'] in words(page.text) for fact in one['path'])
     fact = answer.paths(answer.names[0], 1)[0][-1]
     assert f'<mark>{html.escape(fact.target)}</mark>' in page.text and '<svg' in page.text
 
@@ -82,7 +83,7 @@ def test_answers_say_how_probable_they_are_and_queries_do_not(client, kb):
     assert f'probability {answer.probabilities[0]:.2f}' in words(client.get('/', params={'q': QUESTION}).text)
     unsure = {'q': 'Which football club does Ingrid Solberg support?'}
     assert client.get('/api/ask', params=unsure).json()['sure'] is False
-    assert 'none of these answers is sure' in words(client.get('/', params=unsure).text)
+    assert 'not sure: the text may not say' in words(client.get('/', params=unsure).text)
     query = client.get('/api/ask', params={'q': 'Ingrid Solberg . directed'}).json()
     assert 'sure' not in query and 'probability' not in query['answers'][0]
 
@@ -140,18 +141,123 @@ def test_other_machines_are_not_told_where_the_folder_is(folder):
     assert str(folder.parent) not in html.unescape(page.text)
 
 
-def test_examples_are_questions_and_a_query_that_are_answered(client):
+def test_the_first_answer_is_told_with_its_citations_and_the_others_are_folded(client, kb):
+    page = client.get('/', params={'q': QUESTION}).text
+    record = kb.ask(QUESTION).to_record(10)
+    best, folded = re.fullmatch(r'.*<div class="best">(.*?)</div>(.*)', page, re.S).groups()
+    assert record['sure'] and record['answers'][0]['entity'] in best and 'probability' in words(best)
+    assert words(folded.partition('<details>')[2].partition('</summary>')[0]) == f'{len(record["answers"]) - 1} others'
+    # Each sentence is cited once, by a number; the first answer's come first, and all that is cited is in the text.
+    cited = [html.unescape(text) for text in re.findall(r'<li id="cite-\d+"><q>(.*?)</q>', page)]
+    assert cited == list(dict.fromkeys(fact['sentence'] for one in record['answers'] for fact in one['path']))
+    first = [cited[int(number) - 1] for number in re.findall(r'href="#cite-(\d+)"', best)]
+    assert first == [fact['sentence'] for fact in record['answers'][0]['path']]
+    assert set(re.findall(r'href="#(cite-\d+)"', page)) == set(re.findall(r'id="(cite-\d+)"', page))
+
+
+def test_a_citation_leads_to_its_sentence_in_its_document(client, kb):
+    page = client.get('/', params={'q': QUESTION}).text
+    found = re.findall(r'<li id="cite-\d+"><q>(.*?)</q> <cite><a href="(.*?)#cited">', page)
+    assert found
+    for sentence, link in found:
+        document = client.get(html.unescape(link)).text
+        assert document.count('id="cited"') == 1
+        assert ''.join(re.findall(r'<mark[^>]*>(.*?)</mark>', re.sub(r'</?a[^>]*>', '', document))) == sentence
+        shown = html.unescape(re.sub(r'<[^>]*>', '', re.search(r'<p class="text">(.*?)</p>', document, re.S)[1]))
+        (name,) = urllib.parse.parse_qs(html.unescape(link).partition('?')[2])['id']
+        assert shown == kb.prepared.document_text(name)
+    beyond = client.get('/document', params={'id': 'harbour', 'start': 10**6, 'end': 10**7})
+    assert beyond.status_code == 200 and '<mark' not in beyond.text  # a page left open while the text became shorter
+
+
+def test_what_to_know_about_an_answer_stands_before_it(client):
+    page = client.get('/', params={'q': 'Which football club does Ingrid Solberg support?'}).text
+    assert 'Not sure. At best:' in words(page) and page.index('class="note"') < page.index('class="best unsure"')
+    page = client.get('/', params={'q': 'Was Ingrid Solberg born in Oslo?'}).text
+    assert 'yes or no' in words(page.partition('class="best')[0])
+
+
+def test_what_is_suggested_is_answered_as_the_text_says(client, kb):
     page = client.get('/').text
-    examples = [html.unescape(name) for name in re.findall(r'<li><a[^>]*>(.*?)</a></li>', page)]
-    assert [is_query(name) for name in examples] == [False] * (len(examples) - 1) + [True]
-    assert all(client.get('/api/ask', params={'q': name}).json()['answers'] for name in examples)
+    suggested = suggest(kb)
+    assert suggested.questions and is_query(suggested.query)
+    assert re.findall(r'<li><a[^>]*>(.*?)</a></li>', page) == [html.escape(name) for name in suggested.questions]
+    for question in suggested.questions:
+        record = kb.ask(question).to_record(1)
+        assert record['sure'] and record['answers'][0]['entity'] in record['answers'][0]['path'][-1]['sentence']
+    assert kb.query(suggested.query).names
+    # From then on it is the example that each page has, in place of names that this text may not have.
+    assert suggested.query in words(client.get('/', params={'q': QUESTION}).text)
+
+
+def test_entities_and_documents_are_searched_and_counted(client, kb):
+    assert f'{len(kb.vocab):,} entities' in words(client.get('/entities').text)
+    page = client.get('/entities', params={'text': 'SOLBERG'})
+    assert '1 entity' in words(page.text) and 'name=Ingrid+Solberg' in page.text
+    people = kb.vocab.kinds.count('person')
+    assert f'{people} entities' in words(client.get('/entities', params={'kind': 'person'}).text)
+    documents = set(kb.prepared.passages['doc_id'].to_pylist())
+    assert f'{len(documents)} documents' in words(client.get('/documents').text)
+    born = [name for name in documents if 'born in aarhus' in kb.prepared.document_text(name).casefold()]
+    found = client.get('/documents', params={'text': 'Born in Aarhus'}).text
+    assert set(re.findall(r'/document\?id=(\w+)', found)) == set(born) != set()
+    assert re.search(r'last changed on \d{4}-\d\d-\d\d', found)
+
+
+def test_neighbours_are_a_graph_that_one_can_walk(client, kb):
+    page = client.get('/entity', params={'name': 'Ingrid Solberg'}).text
+    (graph,) = re.findall(r'<svg class="graph".*?</svg>', page, re.S)
+    (row,) = kb.entity('Ingrid Solberg').entities
+    targets = {kb.vocab.names[target] for target in kb.memory.target[slice(*kb.memory.offsets[row : row + 2])]}
+    links = [
+        urllib.parse.parse_qs(html.unescape(link).partition('?')[2])['name'][0] for link in re.findall('href="(.*?)"', graph)
+    ]
+    assert (
+        len(links) == min(len(targets), entity_graph.NEIGHBOURS)
+        and {kb.vocab.names[kb.entity(link).entities[0]] for link in links} <= targets
+    )
+    assert client.get('/entity', params={'name': links[0]}).status_code == 200
+
+
+def test_the_map_names_its_entities_whose_labels_do_not_overlap(kb, client):
+    drawn = entity_graph.draw_map(kb)
+    assert drawn == entity_graph.draw_map(kb) and drawn.picture in client.get('/map').text
+    boxes = [
+        tuple(map(float, box))
+        for box in re.findall(r'<rect class="kind-\w+" x="(.*?)" y="(.*?)" width="(.*?)" height="(.*?)"', drawn.picture)
+    ]
+    assert len(boxes) > 5
+    for (x, y, width, height), (left, top, wide, high) in itertools.combinations(boxes, 2):
+        assert x + width <= left or left + wide <= x or y + height <= top or top + high <= y
+    ((_, colour),) = [one for one in drawn.legend if one[0] == 'person']
+    assert colour == 'kind-person' and f'.{colour} ' in (STATIC / 'style.css').read_text()
+
+
+def test_a_page_that_is_not_there_is_said_to_be_none(client):
+    page = client.get('/nothing')
+    assert page.status_code == 404 and 'There is no such page /nothing leads nowhere' in words(page.text)
+
+
+def test_the_caret_of_an_error_stands_in_a_fixed_width(client):
+    page = client.get('/', params={'q': 'Ingrid Solberg . . directed'}).text
+    (message,) = re.findall(r'<pre class="note"[^>]*>(.*?)</pre>', page, re.S)
+    assert '^' in message
+
+
+def test_programs_find_what_the_api_takes_and_whether_it_is_well(client, kb):
+    page = words(client.get('/docs').text)
+    for name in ('GET /api/ask', 'GET /api/retrieve', 'GET /health', 'probability', 'by_sentences', 'start'):
+        assert name in page
+    version = importlib.metadata.version('opql-jax')
+    assert client.get('/health').json() == {'status': 'ok', 'version': version, 'passages': len(kb.prepared.passages)}
 
 
 def test_an_entity_has_all_of_its_facts_and_leads_to_its_document(client, kb):
     page = client.get('/entity', params={'name': 'Ingrid Solberg'})
     (entity,) = kb.entity('Ingrid Solberg').entities
     start, end = kb.memory.offsets[entity : entity + 2]
-    assert f'{end - start} facts' in words(page.text) and page.text.count('<li>') == end - start
+    assert f'{end - start} facts' in words(page.text)
+    assert sum(facts.count('<li>') for facts in re.findall(r'<ul class="facts">.*?</ul>', page.text, re.S)) == end - start
     for fact in kb.evidence(kb.memory.ids[start:end]):
         assert fact['target'] in words(page.text)
     assert 'href="/document?id=solberg"' in page.text
@@ -166,7 +272,7 @@ def test_every_link_of_every_page_leads_somewhere(client):
             found = client.get(address)
             assert found.status_code == 200, (address, found.text)
             todo += [html.unescape(link) for link in re.findall(r'href="(/[^"]*)"', found.text)]
-    assert {'/entities', '/documents', '/map', '/openapi.json', '/static/style.css'} <= seen and len(seen) > 30
+    assert {'/entities', '/documents', '/map', '/docs', '/openapi.json', '/static/style.css'} <= seen and len(seen) > 30
 
 
 def test_what_the_text_says_is_never_markup(client):
@@ -192,7 +298,7 @@ def test_what_a_question_is_answered_without_is_told(client, monkeypatch):
     for address, note in (('/api/ask', 'not Erik Lind, Trondheim'), ('/api/retrieve', 'not Erik Lind, Trondheim')):
         assert note in client.get(address, params=many).json()['note']
     assert 'not Erik Lind, Trondheim' in words(client.get('/', params=many).text)
-    assert 'note' not in client.get('/api/ask', params={'q': QUESTION}).json()
+    assert 'note' not in client.get('/api/retrieve', params={'q': QUESTION}).json()
     monkeypatch.setattr(app.time_limit, 'SERVED', 0)
     for address in ('/api/ask', '/api/retrieve'):
         assert 'time for an answer is over' in client.get(address, params={'q': QUESTION}).json()['note']

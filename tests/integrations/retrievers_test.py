@@ -1,8 +1,11 @@
 """Knowledge bases of plain text in LangChain, LlamaIndex and MCP clients: the real libraries, and the real command."""
 
+import asyncio
+import importlib.metadata
 import json
 import os
 import pathlib
+import pickle
 import shutil
 import subprocess
 import sys
@@ -10,13 +13,19 @@ import sys
 import pytest
 
 import opql_jax
+from opql_jax import cli
 from opql_jax.core.errors import InputError
+from opql_jax.kb.answer_record import SCHEMA
 from opql_jax.kb.current import Current
 from opql_jax.kb.index_text import index_text
+from opql_jax.kb.retrieve import SCHEMA as DOCUMENTS_SCHEMA
 
 import films
 
 QUESTION = 'Who starred in the films directed by Ingrid Solberg?'
+QUERY = 'Ingrid Solberg . directed . starring'
+UNSURE = 'Which football club does Ingrid Solberg support?'
+YES_OR_NO = 'Was Ingrid Solberg born in Oslo?'
 
 
 @pytest.fixture(scope='module')
@@ -35,25 +44,106 @@ def test_langchain_gets_the_documents_that_retrieve_finds(kb):
     pytest.importorskip('langchain_core', reason='LangChain is not installed')
     from opql_jax.integrations.langchain import OPQLRetriever
 
-    found = OPQLRetriever(kb=kb, k=3).invoke(QUESTION)
-    want = kb.retrieve(QUESTION, 3)
+    retriever, want = OPQLRetriever(kb=kb, k=3), kb.retrieve(QUESTION, 3)
+    found = retriever.invoke(QUESTION)
     assert [(document.id, document.page_content) for document in found] == [(one.document, one.text) for one in want]
-    assert [document.metadata for document in found] == [
-        {'title': one.title, 'score': one.score, 'why': one.why} for one in want
-    ]
-    assert OPQLRetriever(kb=kb, k=2).batch([QUESTION, QUESTION])[1] == found[:2]
+    for document, one in zip(found, want):
+        told = document.metadata
+        assert (told['source'], told['title'], told['why']) == (one.document, one.title, one.why)
+        assert told['score'] == one.probability
+        text = kb.prepared.document_text(told['source'])
+        assert text[told['start_index'] :].startswith(document.page_content)
+        start, end = told['evidence']
+        assert document.page_content[start:end].endswith('.') and (start == 0 or document.page_content[start - 2] == '.')
+    assert retriever.invoke(QUESTION, k=1) == found[:1] and retriever.batch([QUESTION], k=2) == [found[:2]]
+    assert asyncio.run(retriever.ainvoke(QUESTION, k=2)) == found[:2]
+    scores = [document.metadata['score'] for document in found]
+    assert retriever.invoke(QUESTION, score_threshold=max(scores)) == [found[scores.index(max(scores))]]
+    assert OPQLRetriever(kb=kb, score_threshold=1.0).invoke(QUESTION) == []
+
+
+def test_a_langchain_retriever_is_written_by_the_folder_of_its_knowledge_base(kb, folder):
+    pytest.importorskip('langchain_core', reason='LangChain is not installed')
+    from opql_jax.integrations.langchain import OPQLRetriever
+
+    retriever = OPQLRetriever(kb=kb, k=2, score_threshold=0.1, tags=['films'])
+    found = retriever.invoke(QUESTION)
+    assert json.loads(retriever.model_dump_json())['kb'] == str(folder)
+    for again in (OPQLRetriever.model_validate_json(retriever.model_dump_json()), pickle.loads(pickle.dumps(retriever))):
+        assert (again.k, again.score_threshold, again.tags) == (2, 0.1, ['films']) and again.invoke(QUESTION) == found
 
 
 def test_llama_index_gets_the_documents_that_retrieve_finds(kb):
     pytest.importorskip('llama_index.core', reason='LlamaIndex is not installed')
+    from llama_index.core.postprocessor import SimilarityPostprocessor
+
     from opql_jax.integrations.llama_index import OPQLRetriever
 
-    found = OPQLRetriever(kb, k=3).retrieve(QUESTION)
-    want = kb.retrieve(QUESTION, 3)
+    retriever, want = OPQLRetriever(kb, similarity_top_k=3), kb.retrieve(QUESTION, 3)
+    found = retriever.retrieve(QUESTION)
     assert [(one.node.node_id, one.node.text, one.score) for one in found] == [
-        (one.document, one.text, one.score) for one in want
+        (one.document, one.text, one.probability) for one in want
     ]
-    assert [one.node.metadata['why'] for one in found] == [one.why for one in want]
+    for one in found:
+        assert one.node.metadata['source'] == one.node.node_id and one.node.metadata['why']
+        text = kb.prepared.document_text(one.node.metadata['source'])
+        assert text[one.node.start_char_idx : one.node.end_char_idx] == one.node.text
+    assert asyncio.run(retriever.aretrieve(QUESTION)) == found
+    assert pickle.loads(pickle.dumps(retriever)).retrieve(QUESTION) == found
+    retriever.similarity_top_k = 1
+    assert retriever.retrieve(QUESTION) == found[:1]
+    cutoff = max(one.score for one in found)
+    kept = SimilarityPostprocessor(similarity_cutoff=cutoff).postprocess_nodes(found)
+    assert [one.score for one in kept] == [cutoff]
+
+
+@pytest.mark.parametrize('asked', [QUESTION, QUERY, UNSURE, YES_OR_NO])
+def test_all_interfaces_give_the_same_record_of_an_answer(folder, kb, asked, capsys):
+    """That of Python, of the command, of HTTP and of MCP, which is what the schema says and cites the text."""
+    jsonschema = pytest.importorskip('jsonschema', reason='jsonschema is not installed')
+    testclient = pytest.importorskip('starlette.testclient', reason='the extra app is not installed')
+    pytest.importorskip('mcp', reason='mcp is not installed')
+    import anyio
+
+    from opql_jax.explorer import app
+    from opql_jax.integrations.mcp_server import make_server
+
+    record = (kb.query(asked) if asked == QUERY else kb.ask(asked)).to_record(2)
+    jsonschema.validate(record, SCHEMA)
+    assert 1 <= len(record['answers']) <= 2
+    for answer in record['answers']:
+        assert answer['path'][-1]['target'] == answer['entity'] and ('probability' in answer) == (asked != QUERY)
+        for fact in answer['path']:
+            text = kb.prepared.document_text(fact['document'])
+            assert text[fact['start'] : fact['end']] == fact['sentence'] != ''
+    assert ('not sure' in record.get('note', '')) == (record.get('sure') is False)
+    assert ('yes or no' in record.get('note', '')) == (asked == YES_OR_NO)
+
+    cli.main(['ask', str(folder), asked, '--top', '2', '--json'])
+    assert json.loads(capsys.readouterr().out) == record
+    client = testclient.TestClient(app.make_app(folder), base_url='http://localhost')
+    assert client.get('/api/ask', params={'q': asked, 'top': 2}).json() == record
+    schema = client.get('/openapi.json').json()['paths']['/api/ask']['get']['responses']['200']['content']
+    assert schema['application/json']['schema'] == json.loads(json.dumps(SCHEMA))
+    if asked != QUERY:
+        server = make_server(Current(folder), writable=False)
+        (content,) = anyio.run(server.call_tool, 'ask', {'question': asked, 'top': 2}).content
+        assert json.loads(content.text) == record and len(content.text) < 2_000
+
+
+def test_all_interfaces_give_the_same_record_of_documents(folder, kb, capsys):
+    jsonschema = pytest.importorskip('jsonschema', reason='jsonschema is not installed')
+    testclient = pytest.importorskip('starlette.testclient', reason='the extra app is not installed')
+    from opql_jax.explorer import app
+
+    record = json.loads(json.dumps(kb.retrieve(QUESTION, 2).to_record()))
+    jsonschema.validate(record, DOCUMENTS_SCHEMA)
+    for one in record['documents']:
+        assert kb.prepared.document_text(one['document'])[one['start'] : one['end']] == one['text']
+    cli.main(['retrieve', str(folder), QUESTION, '-k', '2', '--json'])
+    assert json.loads(capsys.readouterr().out) == record
+    client = testclient.TestClient(app.make_app(folder), base_url='http://localhost')
+    assert client.get('/api/retrieve', params={'q': QUESTION, 'k': 2}).json() == record
 
 
 def talk(options, calls):
@@ -89,7 +179,7 @@ def test_an_mcp_client_adds_a_text_only_if_it_may(folder, tmp_path):
     facts = 'facts_of', {'entity': 'Winter Tide'}
     tools, told = talk([copy, '--writable'], [facts, ('add_text', text), facts, ('add_text', text)])
     assert tools[-1] == 'add_text' and [failed for failed, _ in told] == [True, False, False, True]
-    assert any(json.loads(fact)['target'] == 'Ingrid Solberg' for fact in told[2][1])
+    assert 'Ingrid Solberg' in [fact['target'] for fact in json.loads(told[2][1][0])['facts']]
     assert 'is there already' in told[3][1][0]
     tools, ((failed, _),) = talk([copy], [('add_text', text)])
     assert 'add_text' not in tools and failed
@@ -167,13 +257,29 @@ def test_an_mcp_client_asks_retrieves_and_follows(folder, kb):
     tools, answers = talk([folder], calls.values())
     told = dict(zip(calls, answers))
     assert tools == ['ask', 'retrieve', 'follow', 'facts_of']
-    records = {name: [json.loads(text) for text in texts] for name, (bad, texts) in told.items() if not bad}
-    assert [record['entity'] for record in records['ask']] == kb.ask(QUESTION).names[:5]
-    assert [record['document'] for record in records['retrieve']] == [one.document for one in kb.retrieve(QUESTION, 2)]
-    assert [record['entity'] for record in records['found']] == kb.entity('Ingrid Solberg').follow('directed').names[:3]
-    assert all(record['topic'] == 'Ingrid Solberg' and record['sentence'] for record in records['facts_of'])
+    records = {name: json.loads(text) for name, (bad, (text,)) in told.items() if not bad}
+    assert records['ask'] == kb.ask(QUESTION).to_record(3)
+    assert records['retrieve'] == json.loads(json.dumps(kb.retrieve(QUESTION, 2).to_record()))
+    assert records['found'] == kb.entity('Ingrid Solberg').follow('directed').to_record(3)
+    facts = records['facts_of']
+    assert all(fact['topic'] == 'Ingrid Solberg' and fact['sentence'] for fact in facts['facts'])
+    assert len(facts['facts']) == min(facts['facts_in_all'], 10)
     bad, (message,) = told['follow']
     assert bad and 'Ingrid Solberg' in message  # the nearest name
+
+
+def test_an_mcp_client_reads_documents(folder, kb):
+    pytest.importorskip('mcp', reason='mcp is not installed')
+    import anyio
+    from mcp.server.mcpserver.exceptions import ResourceError
+
+    from opql_jax.integrations.mcp_server import make_server
+
+    server = make_server(Current(folder), writable=False)
+    (content,) = anyio.run(server.read_resource, 'opql://document/harbour')
+    assert content.content == kb.prepared.document_text('harbour')
+    with pytest.raises(ResourceError, match="no document has the id 'a/b.txt'"):
+        anyio.run(server.read_resource, 'opql://document/a%2Fb.txt')
 
 
 def test_an_mcp_client_is_answered_whatever_line_it_sends(folder):
@@ -213,4 +319,6 @@ def test_an_mcp_client_is_answered_whatever_line_it_sends(folder):
     assert codes == {2: -32700, 3: -32700, 'four': -32700, 5: -32600}
     assert [reply['error']['code'] for reply in replies if reply['id'] is None] == [-32700] * 3
     (answer,) = (reply['result'] for reply in replies if reply['id'] == 6)
-    assert not answer.get('isError') and json.loads(answer['content'][0]['text'])['entity']
+    assert not answer.get('isError') and json.loads(answer['content'][0]['text'])['answers']
+    (server,) = (reply['result']['serverInfo'] for reply in replies if reply['id'] == 1)
+    assert server['version'] == importlib.metadata.version('opql-jax')

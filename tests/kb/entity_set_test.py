@@ -238,11 +238,12 @@ def test_the_command_answers_queries(kb, capsys):
     cli.main(['ask', folder, 'Ingrid Solberg . directed', '--top', '1', '--json'])
     record = json.loads(capsys.readouterr().out)
     (answer,) = record['answers']
-    assert record['query'] == 'Ingrid Solberg . directed' and answer['entity'] == 'The Silent Harbour' and answer['weight'] == 1
-    fact = answer['paths'][0][0]
+    assert record['question'] == 'Ingrid Solberg . directed' and 'sure' not in record
+    assert answer['entity'] == 'The Silent Harbour' and answer['weight'] == 1
+    (fact,) = answer['path']
     assert (fact['relation'], fact['document']) == ('directed', 'harbour')
-    start, end = fact['target_span']
-    assert fact['sentence'][start:end] == 'The Silent Harbour'
+    assert fact['sentence'] == kb.prepared.document_text('harbour')[fact['start'] : fact['end']]
+    assert fact['sentence'].startswith('It was directed by Ingrid Solberg')
     cli.main(['ask', folder, 'Ingrid Solberg . directed [kind=language]'])
     assert capsys.readouterr().out == 'no entity belongs to this set\n'
     with pytest.raises(SystemExit, match='error: query, column 18: expected a relation'):

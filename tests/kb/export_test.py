@@ -40,6 +40,17 @@ def expected(kb):
     return sorted((names[topic], names[target]) for topic, target in zip(memory.topic, memory.target))
 
 
+def check_told(kb, rows):
+    """The words between the two names stand so in the sentence, and the weights of an entity's entries add up to 1."""
+    for row in rows:
+        ends = [row['topic'], row['target']]
+        left, right = ends[::-1] if row['inverse'] == 'true' else ends
+        assert not row['relation'] or f'{left} {row["relation"]} {right}' in re.sub('["<>.]', '', row['sentence'])
+    assert {('met', 'false'), ('met', 'true')} <= {(row['relation'], row['inverse']) for row in rows}
+    for name in {row['topic'] for row in rows}:
+        assert sum(float(row['weight']) for row in rows if row['topic'] == name) == pytest.approx(1, abs=1e-4)
+
+
 def test_a_table_has_a_line_for_each_entry_with_its_sentence(folder, kb, expected, capsys):
     cli.main(['export', str(folder / 'kb'), '--out', str(folder / 'facts.csv')])
     assert capsys.readouterr().out.startswith(f'{len(expected)} entries in ')
@@ -48,6 +59,7 @@ def test_a_table_has_a_line_for_each_entry_with_its_sentence(folder, kb, expecte
     assert sorted((row['topic'], row['target']) for row in rows) == expected
     assert {row['topic']: row['topic_kind'] for row in rows}.items() <= dict(zip(kb.vocab.names, kb.vocab.kinds)).items()
     assert all(row['sentence'] in TEXT for row in rows) and {row['document'] for row in rows} == {'note.txt'}
+    check_told(kb, rows)
 
 
 def test_a_graph_has_entities_as_nodes_and_entries_as_edges(folder, kb, expected):
@@ -59,12 +71,20 @@ def test_a_graph_has_entities_as_nodes_and_entries_as_edges(folder, kb, expected
     edges = list(graph.iter(f'{GRAPHML}edge'))
     assert sorted((names[edge.get('source')], names[edge.get('target')]) for edge in edges) == expected
     assert all(data(edge)['sentence'] in TEXT for edge in edges)
+    check_told(kb, [data(e) | {'topic': names[e.get('source')], 'target': names[e.get('target')]} for e in edges])
+    networkx = pytest.importorskip('networkx', reason='networkx is not installed')
+    read = networkx.read_graphml(folder / 'facts.graphml')
+    assert all(
+        sum(edge['weight'] for *_, edge in read.out_edges(node, data=True)) == pytest.approx(1)
+        for node, degree in read.out_degree()
+        if degree
+    )
 
 
 def test_triples_follow_the_grammar_and_tell_the_same(folder, kb, expected):
     export(kb, folder / 'facts.nt')
     iri, literal = r'<[^\x00-\x20<>"{}|^`\\]*>', r'"(?:[^"\\\n\r]|\\[tbnrf"\'\\])*"'
-    triple = re.compile(rf'({iri}|_:\w+) ({iri}) ({iri}|_:\w+|{literal}) \.')
+    triple = re.compile(rf'({iri}|_:\w+) ({iri}) ({iri}|_:\w+|{literal}(?:\^\^{iri})?) \.')
     parsed = [triple.fullmatch(line) for line in (folder / 'facts.nt').read_text(encoding='utf-8').splitlines()]
     assert parsed and all(parsed)
     values = {found.group(1, 2): found[3] for found in parsed}
@@ -74,6 +94,11 @@ def test_triples_follow_the_grammar_and_tell_the_same(folder, kb, expected):
     told = sorted((label(values[e, '<urn:opql:topic>']), label(values[e, '<urn:opql:target>'])) for e in entries)
     assert told == expected
     assert all(text(values[e, '<urn:opql:sentence>']) in TEXT for e in entries)
+    value = lambda e, name: text(values[e, f'<urn:opql:{name}>'].partition('^^')[0])
+    columns = ('relation', 'inverse', 'weight', 'sentence')
+    ends = lambda e: {name: label(values[e, f'<urn:opql:{name}>']) for name in ('topic', 'target')}
+    check_told(kb, [{name: value(e, name) for name in columns} | ends(e) for e in entries])
+    assert values[entries[0], '<urn:opql:weight>'].endswith('^^<http://www.w3.org/2001/XMLSchema#double>')
 
 
 def test_other_endings_and_links_are_refused(folder, kb):

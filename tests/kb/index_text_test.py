@@ -248,7 +248,7 @@ def test_the_command(folder, tmp_path, capsys):
     cli.main(['ask', kb, 'Who designed the Analytical Engine?', '--json'])
     record = json.loads(capsys.readouterr().out)
     assert record['answers'][0]['entity'] == 'Charles Babbage'
-    assert 'designed' in record['traces'][0][0]['evidence'][0]['sentence']
+    assert 'designed' in record['answers'][0]['path'][-1]['sentence']
     cli.main(['ask', kb, 'Who designed the Analytical Engine?'])
     assert 'Charles Babbage' in capsys.readouterr().out
 

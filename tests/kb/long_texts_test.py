@@ -9,8 +9,8 @@ from opql_jax.core.errors import InputError
 from opql_jax.corpus.entities import EntityVocab
 from opql_jax.corpus.question_linking import QuestionLinker, near_spellings, written_as_names
 from opql_jax.corpus.questions import LONGEST
-from opql_jax.explorer.views import words_between
 from opql_jax.kb import question_plans
+from opql_jax.kb.paths import words_between
 from opql_jax.kb.query import quoted
 from opql_jax.kb.query_language import MAX_LENGTH, is_query, parse
 

@@ -1,0 +1,116 @@
+"""The JSON form of an answer: one record, which the command, the web page, HTTP, MCP and Python give alike."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterable
+from typing import TYPE_CHECKING, Any
+
+from opql_jax.kb.citations import cite
+
+if TYPE_CHECKING:
+    from opql_jax.kb.paths import Fact
+    from opql_jax.kb.virtual_kb import VirtualKB
+    from opql_jax.kb.weighted_entities import Member, WeightedEntities
+
+
+def answer_record(members: WeightedEntities, top: int) -> dict[str, Any]:
+    """The record of an answer to a question, or of the set that a query names, with its `top` best entities; see `SCHEMA`."""
+    best = list(itertools.islice(members, top))
+    record: dict[str, Any] = {'question': members.asked}
+    if members.is_sure is not None:
+        record['sure'] = members.is_sure
+    if members.is_by_sentences:
+        record['by_sentences'] = True
+    if members.notes:
+        record['note'] = '\n'.join(members.notes)
+    return record | {'answers': [_member_record(members, member) for member in best]}
+
+
+def _member_record(members: WeightedEntities, member: Member) -> dict[str, Any]:
+    record: dict[str, Any] = {'entity': member.name}
+    if member.id >= 0:  # else these are words of the text that name no entity
+        record['key'] = members.kb.vocab.keys[member.id]
+    record |= {'kind': member.kind, 'weight': round(member.weight, 6)}
+    if member.probability is not None:
+        record['probability'] = round(member.probability, 4)
+    path = next(iter(members.paths(member.id, 1)), ())
+    return record | {'path': path_record(members.kb, path)}
+
+
+def path_record(kb: VirtualKB, facts: Iterable[Fact]) -> list[dict[str, Any]]:
+    """The records of facts, each with the sentence that states it; see `FACT`."""
+    return [_fact_record(kb, fact) for fact in facts]
+
+
+def _fact_record(kb: VirtualKB, fact: Fact) -> dict[str, Any]:
+    record: dict[str, Any] = {'topic': fact.topic, 'target': fact.target}
+    if fact.relation is not None:
+        record['relation'] = fact.relation
+    if fact.inverse:
+        record['inverse'] = True
+    citation = cite(kb, fact)
+    if citation is None:
+        return record
+    return record | {name: value for name, value in citation._asdict().items() if value is not None}
+
+
+_STRING, _COUNT = {'type': 'string'}, {'type': 'integer', 'minimum': 0}
+FACT = {
+    'type': 'object',
+    'description': 'A fact, and the sentence that states it, verbatim.',
+    'properties': {
+        'topic': {'type': 'string', 'description': 'the entity that it is about'},
+        'target': {'type': 'string', 'description': 'the entity that it leads to'},
+        'relation': {'type': 'string', 'description': 'the words that a query follows; absent if a question was asked'},
+        'inverse': {'type': 'boolean', 'description': 'true where a query follows it from target to topic, else absent'},
+        'sentence': {'type': 'string', 'description': 'what the text says'},
+        'title': {'type': 'string', 'description': 'of the document that says it'},
+        'document': {'type': 'string', 'description': 'its id'},
+        'start': _COUNT | {'description': 'where the sentence begins in the text of the document, in code points'},
+        'end': _COUNT | {'description': 'where it ends'},
+    },
+    'required': ['topic', 'target'],
+    'additionalProperties': False,
+}
+_ANSWER = {
+    'type': 'object',
+    'properties': {
+        'entity': {'type': 'string', 'description': 'its name'},
+        'key': {
+            'type': 'string',
+            'description': 'what tells it from others of the same name; absent of words that are no entity',
+        },
+        'kind': {'type': 'string', 'description': 'person, place, organisation, work or another'},
+        'weight': {'type': 'number', 'description': 'its share of the weight; in a set, compared with the best'},
+        'probability': {'type': 'number', 'minimum': 0, 'maximum': 1, 'description': 'that it is right; absent in a set'},
+        'path': {
+            'type': 'array',
+            'items': FACT,
+            'description': 'the facts that lead to it, in order: the last one states the answer',
+        },
+    },
+    'required': ['entity', 'kind', 'weight', 'path'],
+    'additionalProperties': False,
+}
+# In the words of JSON Schema.
+SCHEMA = {
+    'type': 'object',
+    'description': 'The answer to a question, or the set that a query names.',
+    'properties': {
+        'question': {'type': 'string', 'description': 'what was asked'},
+        'sure': {'type': 'boolean', 'description': 'whether the first answer is probably right; absent in a set'},
+        'by_sentences': {
+            'type': 'boolean',
+            'description': 'true where no name led to an answer, and sentences like the question were read; else absent',
+        },
+        'note': {
+            'type': 'string',
+            'description': 'what to know about the answer, a line each: that it is unsure, that the question is of a kind that is'
+            ' out of reach, what else its names may mean, what was left out; absent if nothing',
+        },
+        'answers': {'type': 'array', 'items': _ANSWER, 'description': 'the best, best first'},
+    },
+    'required': ['question', 'answers'],
+    'additionalProperties': False,
+}

