@@ -14,8 +14,10 @@ import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import NamedTuple
 
+from opql_jax.corpus.entities import EntityVocab
+from opql_jax.corpus.linking import MentionLinker
 from opql_jax.corpus.sentences import sentence_starts
-from opql_jax.corpus.spans import POSSESSIVE
+from opql_jax.corpus.spans import MAX_NAME, POSSESSIVE, VALUES, Span
 
 _WORD = re.compile(r"[^\W\d_]+(?:['’][^\W\d_]+)*")
 # Words of a sentence in capitals, at least; where so much of a text is in capitals, one word is enough.
@@ -131,6 +133,46 @@ def told_case(text: str) -> str:
         return ''
     upper = sum(word.isupper() for word in words)
     return 'capitals' if upper > _OF_TEXT * len(words) else 'lower case' if all(map(str.islower, words)) else ''
+
+
+def with_names_in_lower_case(
+    texts: Sequence[str], spans: Sequence[Sequence[Span]], dictionary: Callable[[], Dictionary]
+) -> tuple[list[str], list[list[Span]]]:
+    """Texts and their spans with the names that are in lower case, where other text has them with capitals.
+
+    Of persons and places those of two words or more are looked for in all texts; in texts without any capital all names are, but for single
+    words that a dictionary has. The texts have capitals at these names, and as many characters as before.
+    """
+    several: dict[str, Span] = {}
+    spellings: dict[str, str] = {}
+    for text, of_text in zip(texts, spans):
+        for span in of_text:
+            name = text[span.start : span.end]
+            lower = name.lower()
+            if span.kind not in VALUES and 3 < len(name) <= MAX_NAME and lower != name and len(lower) == len(name):
+                several.setdefault(lower, span)
+                spellings.setdefault(lower, name)
+    in_lower_case = [told_case(text) == 'lower case' for text in texts]
+    words = dictionary() if any(in_lower_case) and several else None
+    sure = [name for name, span in several.items() if ' ' in name and span.kind in ('person', 'place')]
+    other = [name for name in several if words and (' ' in name or not words.has(name))]
+    links = {wanted: MentionLinker(EntityVocab.from_names(names)) for wanted, names in ((False, sure), (True, other)) if names}
+    found_texts, found_spans = [], []
+    for text, of_text, is_lower in zip(texts, spans, in_lower_case):
+        linker = links.get(is_lower)
+        starts = [span.start for span in of_text]
+        added = []
+        for start, end, _ in linker.link(text) if linker else ():
+            i = bisect.bisect_left(starts, end) - 1
+            if not (i >= 0 and of_text[i].end > start):
+                added.append(Span(start, end, several[text[start:end]].kind))
+        found_spans.append(sorted([*of_text, *added]))
+        pieces, at = [], 0
+        for start, end, _ in added:
+            pieces += [text[at:start], spellings[text[start:end]]]
+            at = end
+        found_texts.append(''.join([*pieces, text[at:]]))
+    return found_texts, found_spans
 
 
 def _in_capitals(text: str) -> list[tuple[int, int]]:

@@ -31,8 +31,8 @@ _ITEM = re.compile(r'(?P<indent>\s*)(?P<mark>[-*+•‣◦–—·]|\(?(?:\d{1,3
 _QUOTE = re.compile(r'\s*(?P<marks>>(?:[ \t]*>)*)[ \t]?')
 # Lines that are something by themselves: of a table or columns, of a chat ('[12:03] ana: ...', '12:03 <ana> ...'), 'Label: value'.
 _COLUMNS = re.compile(r'\t|\S {3,}\S|^\s*\||\|\s*$|(?:\|[^|\n]*){2}')
-_TIME = r'[\[(]?(?:\d{4}-\d\d-\d\d[ T,]*|\d{1,2}[./]\d{1,2}[./]\d{2,4},? *)?\d{1,2}:\d\d(?::\d\d)?(?: ?[AaPp]\.?[Mm]\.?)?[\])]?'
-_CHAT = re.compile(rf'\s*(?:{_TIME}[\s,-]+\S|<[^<>\n]{{1,60}}>\s)')
+TIME = r'[\[(]?(?:\d{4}-\d\d-\d\d[ T,]*|\d{1,2}[./]\d{1,2}[./]\d{2,4},? *)?\d{1,2}:\d\d(?::\d\d)?(?: ?[AaPp]\.?[Mm]\.?)?[\])]?'
+_CHAT = re.compile(rf'\s*(?:{TIME}[\s,-]+\S|<[^<>\n]{{1,60}}>\s)')
 _LABEL = re.compile(r'\s*(?:\*\*|__)?(?P<label>[^\W\d_][\w ()/&.’\'-]{0,39}?)(?:\*\*|__)?:(?:\*\*|__)?(?:[ \t]|$)')
 _LABEL_WORDS = 4
 # Lines at least so wide may be filled; one without other evidence, so wide.

@@ -26,6 +26,7 @@ from opql_jax.corpus.linking import MentionLinker
 from opql_jax.corpus.pronouns import pronouns
 from opql_jax.corpus.recognition import begins_sentence
 from opql_jax.corpus.spans import MAX_NAME, POSSESSIVE, VALUES, Span
+from opql_jax.corpus.speakers import Turn, first_persons, turns
 
 # From the first of many spaces only, so that none is searched twice.
 _BRACKETS = re.compile(r'(?<!\s)\s*+\(([^()]*+)\)\s*+$')
@@ -87,7 +88,8 @@ def resolve(documents: Iterable[Document], spans: Iterable[Sequence[Span]]) -> t
     kinds_by_definition: dict[str, str] = {}
     kinds: dict[str, collections.Counter[str]] = {key: collections.Counter() for key in spellings}
     for document, recognised in zip(documents, spans, strict=True):
-        found = titles.added_to(recognised, document.text)
+        said = turns(document.text, document.title)
+        found = _with_speakers(titles.added_to(recognised, document.text), said)
         keys = _Names(document, found, titles)
         mentions = []
         for span in found:
@@ -103,6 +105,7 @@ def resolve(documents: Iterable[Document], spans: Iterable[Sequence[Span]]) -> t
             spellings.setdefault(key, collections.Counter())[surface] += 1
             kinds.setdefault(key, collections.Counter())[span.kind] += 1
             mentions.append(Mention(span.start, span.end, key))
+        mentions = _with_first_persons(document.text, mentions, said)
         about = titles.entity_of(document)
         if about is not None and (kind := defined_kind(document.text)):
             kinds_by_definition[about] = kind
@@ -121,6 +124,24 @@ def resolve(documents: Iterable[Document], spans: Iterable[Sequence[Span]]) -> t
         names.append(titles.name.get(key) or forms[0])
         aliases.append([form for form in forms if form != names[-1]])
     return EntityVocab(list(spellings), names, aliases, [kind_of[key] for key in spellings]), resolved
+
+
+def _with_speakers(spans: Sequence[Span], said: Sequence[Turn]) -> list[Span]:
+    """Spans with the names of those who say 'I', in the place of those that overlap them."""
+    names = sorted({Span(turn.name_start, turn.name_end, 'person') for turn in said})
+    ends = [name.end for name in names]
+    overlaps = lambda span: (i := bisect.bisect_right(ends, span.start)) < len(names) and names[i].start < span.end
+    return sorted([span for span in spans if not overlaps(span)] + names) if names else list(spans)
+
+
+def _with_first_persons(text: str, mentions: list[Mention], said: Sequence[Turn]) -> list[Mention]:
+    """The mentions of a text with those by 'I' and 'my', see `speakers`; by start."""
+    if not said:
+        return mentions
+    entity_at = {mention.start: mention.entity for mention in mentions}
+    places = first_persons(text, said, [(mention.start, mention.end, 0) for mention in mentions])
+    meant = [Mention(start, end, entity_at[turn.name_start]) for start, end, turn in places]
+    return sorted([*mentions, *meant], key=lambda mention: mention.start)
 
 
 def _with_pronouns(document: Document, kinds: Mapping[str, str]) -> Document:

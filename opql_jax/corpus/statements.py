@@ -14,7 +14,7 @@ from collections.abc import Iterator, Sequence
 CELL, LABEL = ' | ', ': '
 _RULE = re.compile(r'\|?(?:[ \t]*:?-+:?[ \t]*\|)*[ \t]*:?-+:?[ \t]*\|?')
 _BAR = re.compile(r'(?<!\\)\|')
-_HAS_DIGIT_OR_STOP = re.compile(r'\d|[.!?]\s|[.!?]$')
+_HAS_DIGIT_OR_STOP = re.compile(r'\d|[.!?:]\s|[.!?:]$')
 # Lines of cells, at least, that make a table without a rule below its headings; and cells, but for tabs.
 _ROWS, _CELLS = 3, 3
 # Headings of two columns of which the first holds labels.
