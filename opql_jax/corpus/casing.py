@@ -1,7 +1,7 @@
-"""The case of words in text that is all capitals: as English prose would write them, so that names can be told from other words.
+"""The case of words in text that is all capitals, or all lower case: as English prose would write them, so that names can be told from other words.
 
-Only the case changes, and no place: what is recognised in such a text is where it is in the text itself. A word is a name if the other text has it so, or no
-dictionary has it; so are the nouns at its side ("PORT ELLERY"), and most nouns without an article behind 'in' and 'from' ("IN LONDON").
+Only the case changes, and no place: what is recognised in such a text is where it is in the text itself. A word is a name if the other text has it so, if a
+recogniser takes it for one, or, in capitals, if no dictionary has it; so are the nouns at its side ("PORT ELLERY"), and most nouns without an article behind 'in' and 'from' ("IN LONDON").
 """
 
 from __future__ import annotations
@@ -104,14 +104,14 @@ Recogniser = Callable[[Sequence[str]], list[list[tuple[int, int, bool]]]]
 
 
 def cased(texts: Sequence[str], dictionary: Callable[[], Dictionary], recognise: Recogniser) -> list[str]:
-    """Texts in which sentences in capitals are written as prose is; each has as many characters as before.
+    """Texts in which sentences in capitals, and texts without any, are written as prose is; each has as many characters as before.
 
     Args:
         texts: of all documents, which tell each other's names.
         dictionary: gives the words that are no names; called where there is such a sentence.
         recognise: is given such sentences with capitals at all words but function words.
     """
-    parts = [_in_capitals(text) for text in texts]
+    parts = [_in_one_case(text) for text in texts]
     if not any(parts):
         return list(texts)
     words, names = dictionary(), _names(texts, parts)
@@ -175,8 +175,11 @@ def with_names_in_lower_case(
     return found_texts, found_spans
 
 
-def _in_capitals(text: str) -> list[tuple[int, int]]:
-    """The places of the sentences of a text that are in capitals."""
+def _in_one_case(text: str) -> list[tuple[int, int]]:
+    """The places of the sentences of a text that are in capitals, or of all if it has no capital."""
+    if told_case(text) == 'lower case' and text.islower():
+        starts = sentence_starts(text)
+        return list(zip(starts, [*starts[1:], len(text)]))
     letters = [character for character in text[:100_000] if character.isalpha()]
     upper = sum(map(str.isupper, letters))
     if not upper or (len(letters) > 1000 and upper < 0.005 * len(letters)):
@@ -216,24 +219,28 @@ def _replaced(text: str, parts: Sequence[tuple[int, int]], prose: Iterator[str])
 
 
 def _sentence(sentence: str, dictionary: Dictionary, names: frozenset[str], recognised: Sequence[tuple[int, int, bool]]) -> str:
-    """One sentence in capitals, as prose."""
+    """One sentence in capitals, or without any, as prose."""
+    in_capitals = sentence.isupper()
     matches = list(_WORD.finditer(sentence))
     lower = [POSSESSIVE.sub('', match[0].lower()) for match in matches]
     is_beside = [False] + [sentence[a.end() : b.start()] == ' ' for a, b in zip(matches, matches[1:])]
-    known = [word in _FUNCTION_WORDS or dictionary.has(word) for word in lower]
-    is_name = [word in _ALWAYS or word in names or not (word in _FUNCTION_WORDS or is_known) for word, is_known in zip(lower, known)]
+    known = list(map(dictionary.has, lower))
+    is_name = [
+        word in _ALWAYS or word in names or (in_capitals and not (word in _FUNCTION_WORDS or is_known))
+        for word, is_known in zip(lower, known)
+    ]
     begins = [match.start() for match in matches]
     for start, end, is_person in recognised:
         inside = range(bisect.bisect_left(begins, start), bisect.bisect_left(begins, end))
         is_whole = is_person and len(inside) in (2, 3)
-        for i in inside:
-            is_name[i] |= (is_whole and dictionary.is_basic(lower[i])) or dictionary.has_only_noun(lower[i])
+        for place, i in enumerate(inside):
+            is_name[i] |= dictionary.is_basic(lower[i]) and ((is_whole and place < 2) or not known[i] or dictionary.has_only_noun(lower[i]))
     for i, word in enumerate(lower):  # "3 MAY 1999"
         is_name[i] |= word == 'may' and bool(_DAY_OR_YEAR.search(sentence[max(0, begins[i] - 3) : begins[i] + 8]))
     may_join = [dictionary.has_only_noun(word) or word in _BESIDE for word in lower]
     for i in range(1, len(lower)):  # "IN LONDON"
         before, after = lower[i - 1], sentence[matches[i].end() : matches[i].end() + 1]
-        is_place = is_beside[i] and before in _PLACE_BEFORE and may_join[i] and after in ('', '.', ',', ';', '!', '?', '\n')
+        is_place = is_beside[i] and before in _PLACE_BEFORE and (may_join[i] or not known[i]) and after in ('', '.', ',', ';', '!', '?', '\n')
         is_name[i] |= is_place and lower[i] not in _NO_PLACES and not _ABSTRACT.search(lower[i])
     for i in range(len(lower) - 1, 0, -1):  # "PORT ELLERY", "PAUL VENN", but "THE CAPTAIN ELLERY"
         is_name[i - 1] |= is_name[i] and is_beside[i] and may_join[i - 1] and not (i > 1 and is_beside[i - 1] and lower[i - 2] in _ARTICLES)

@@ -35,6 +35,7 @@ TIME = r'[\[(]?(?:\d{4}-\d\d-\d\d[ T,]*|\d{1,2}[./]\d{1,2}[./]\d{2,4},? *)?\d{1,
 _CHAT = re.compile(rf'\s*(?:{TIME}[\s,-]+\S|<[^<>\n]{{1,60}}>\s)')
 _LABEL = re.compile(r'\s*(?:\*\*|__)?(?P<label>[^\W\d_][\w ()/&.’\'-]{0,39}?)(?:\*\*|__)?:(?:\*\*|__)?(?:[ \t]|$)')
 _LABEL_WORDS = 4
+_LONGEST_STATEMENT = 120
 # Lines at least so wide may be filled; one without other evidence, so wide.
 _NARROW, _WIDE = 40, 55
 # Of the line breaks of a filled paragraph, the share behind which a word in lower case stands, at least: in prose it is some 0.8.
@@ -144,6 +145,13 @@ def is_label(line: str) -> bool:
     """Whether a line begins with a label, as 'Founder: Beatrice Lowe' does; a label has few words."""
     label = _LABEL.match(line)
     return label is not None and len(label['label'].split()) <= _LABEL_WORDS and '://' not in line[: label.end() + 2]
+
+
+def is_statement(line: str) -> bool:
+    """Whether a line states something by itself: a row of a table, or a label with a value that is no sentence."""
+    if ' | ' in line:
+        return True
+    return len(line) <= _LONGEST_STATEMENT and is_label(line) and not _STOP.search(line.rstrip()) and '. ' not in line
 
 
 def _may_go_on(line: _Line, after: _Line) -> bool:
