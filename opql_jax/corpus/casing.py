@@ -37,7 +37,9 @@ _ALWAYS = frozenset(
     'i january february march april june july august september october november december monday tuesday wednesday thursday friday saturday'
     ' sunday mr mrs ms dr english french german american british'.split()
 )
-_BESIDE = frozenset('east fort great lake lower mount new north northern old port river saint south southern st upper west western'.split())
+_BESIDE = frozenset(
+    'east fort great lake lower mount new north northern old port river saint south southern st upper west western'.split()
+)
 _PLACE_BEFORE = frozenset('from in near'.split())
 _NO_PLACES = frozenset(
     'bed charge church college court fact favor favour front general hospital jail office order part place practice prison school season'
@@ -64,7 +66,9 @@ class Dictionary(NamedTuple):
 
     def has_only_noun(self, word: str) -> bool:
         """Whether a word is a noun, and nothing else."""
-        return word not in _FUNCTION_WORDS and (word in self.nouns or (len(word) > 4 and word[-1] == 's' and word[:-1] in self.nouns))
+        return word not in _FUNCTION_WORDS and (
+            word in self.nouns or (len(word) > 4 and word[-1] == 's' and word[:-1] in self.nouns)
+        )
 
 
 def _basic_forms(word: str) -> Iterable[str]:
@@ -189,7 +193,11 @@ def _in_one_case(text: str) -> list[tuple[int, int]]:
     found = []
     for start, end in zip(starts, [*starts[1:], len(text)]):
         sentence = text[start:end]
-        if sentence.isupper() and sum(len(word) > 1 for word in _WORD.findall(sentence)) >= least and len(sentence.lower()) == len(sentence):
+        if (
+            sentence.isupper()
+            and sum(len(word) > 1 for word in _WORD.findall(sentence)) >= least
+            and len(sentence.lower()) == len(sentence)
+        ):
             found.append((start, end))
     return found
 
@@ -234,23 +242,38 @@ def _sentence(sentence: str, dictionary: Dictionary, names: frozenset[str], reco
         inside = range(bisect.bisect_left(begins, start), bisect.bisect_left(begins, end))
         is_whole = is_person and len(inside) in (2, 3)
         for place, i in enumerate(inside):
-            is_name[i] |= dictionary.is_basic(lower[i]) and ((is_whole and place < 2) or not known[i] or dictionary.has_only_noun(lower[i]))
+            is_name[i] |= dictionary.is_basic(lower[i]) and (
+                (is_whole and place < 2) or not known[i] or dictionary.has_only_noun(lower[i])
+            )
     for i, word in enumerate(lower):  # "3 MAY 1999"
         is_name[i] |= word == 'may' and bool(_DAY_OR_YEAR.search(sentence[max(0, begins[i] - 3) : begins[i] + 8]))
     may_join = [dictionary.has_only_noun(word) or word in _BESIDE for word in lower]
     for i in range(1, len(lower)):  # "IN LONDON"
         before, after = lower[i - 1], sentence[matches[i].end() : matches[i].end() + 1]
-        is_place = is_beside[i] and before in _PLACE_BEFORE and (may_join[i] or not known[i]) and after in ('', '.', ',', ';', '!', '?', '\n')
+        is_place = (
+            is_beside[i]
+            and before in _PLACE_BEFORE
+            and (may_join[i] or not known[i])
+            and after in ('', '.', ',', ';', '!', '?', '\n')
+        )
         is_name[i] |= is_place and lower[i] not in _NO_PLACES and not _ABSTRACT.search(lower[i])
     for i in range(len(lower) - 1, 0, -1):  # "PORT ELLERY", "PAUL VENN", but "THE CAPTAIN ELLERY"
-        is_name[i - 1] |= is_name[i] and is_beside[i] and may_join[i - 1] and not (i > 1 and is_beside[i - 1] and lower[i - 2] in _ARTICLES)
+        is_name[i - 1] |= (
+            is_name[i] and is_beside[i] and may_join[i - 1] and not (i > 1 and is_beside[i - 1] and lower[i - 2] in _ARTICLES)
+        )
     for i in range(1, len(lower)):
-        is_name[i] |= is_name[i - 1] and is_beside[i] and may_join[i] and lower[i - 1] not in _ALWAYS and lower[i] not in _FUNCTION_WORDS
+        is_name[i] |= (
+            is_name[i - 1] and is_beside[i] and may_join[i] and lower[i - 1] not in _ALWAYS and lower[i] not in _FUNCTION_WORDS
+        )
     pieces, at = [], 0
     for number, match in enumerate(matches):
         word = match[0].lower()
         first = number == 0 or is_name[number]
-        short = len(word) < 6 and sentence[match.start() - 1 : match.start()] == '(' and sentence[match.end() : match.end() + 1] == ')'
+        short = (
+            len(word) < 6
+            and sentence[match.start() - 1 : match.start()] == '('
+            and sentence[match.end() : match.end() + 1] == ')'
+        )
         pieces += [sentence[at : match.start()], match[0] if short else word[0].upper() + word[1:] if first else word]
         at = match.end()
     return ''.join([*pieces, sentence[at:]])

@@ -41,7 +41,9 @@ _NARROW, _WIDE = 40, 55
 # Of the line breaks of a filled paragraph, the share behind which a word in lower case stands, at least: in prose it is some 0.8.
 _LOWER = 0.3
 # What no line but one of a filled paragraph ends with.
-_GOES_ON = re.compile(r"(?:\b(?:a|an|and|as|at|by|for|from|her|his|in|is|its|of|on|or|that|the|their|to|was|were|which|who|with)|,)$")
+_GOES_ON = re.compile(
+    r'(?:\b(?:a|an|and|as|at|by|for|from|her|his|in|is|its|of|on|or|that|the|their|to|was|were|which|who|with)|,)$'
+)
 _STOP = re.compile(r'[.!?:;]["”’)\]]*$')
 
 
@@ -188,4 +190,8 @@ def _filled(text: str, paragraph: Sequence[_Line], is_markdown: bool) -> Iterato
 
 def _between(text: str, line: _Line, after: _Line) -> str:
     """What stands between two lines that were one: nothing where a word was divided, else a space."""
-    return '' if text[line.end - 1 : line.end] == '-' and text[line.end - 2 : line.end - 1].isalpha() and text[after.start].isalpha() else ' '
+    return (
+        ''
+        if text[line.end - 1 : line.end] == '-' and text[line.end - 2 : line.end - 1].isalpha() and text[after.start].isalpha()
+        else ' '
+    )

@@ -386,7 +386,12 @@ def cells(text: str, spans: Sequence[Span]) -> list[Span]:
             continue
         while start < end and text[start] in _MARKS_OF_ITEM:
             start += 1
-        if start < end and end - start <= MAX_NAME and _RUN.fullmatch(text, start, end) and text[start:end] not in FUNCTION_WORDS:
+        if (
+            start < end
+            and end - start <= MAX_NAME
+            and _RUN.fullmatch(text, start, end)
+            and text[start:end] not in FUNCTION_WORDS
+        ):
             within = inside(start, end)
             if not any(span.kind in VALUES for span in within):
                 gone |= set(within)

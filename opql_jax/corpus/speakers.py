@@ -26,7 +26,9 @@ _NO_SPEAKERS = frozenset(
 )
 _FROM = re.compile(rf'\s*(?:From|Sender):\s+"?(?P<name>{_NAME})"?(?=\s*(?:<|\[|\(|$))', re.MULTILINE)
 _HEADER = re.compile(r'\s*(?:To|Cc|Date|Sent|Subject|Reply-To|Message-ID|X-[\w-]+):', re.IGNORECASE)
-_WROTE = re.compile(rf'(?:^|[,>]|\bat\s[\d:. APMapm]+|\d)\s*(?P<name>{_NAME})\s*(?:<[^<>\n]*>|\([^()\n]*\))?\s*(?:wrote|writes|said):\s*$')
+_WROTE = re.compile(
+    rf'(?:^|[,>]|\bat\s[\d:. APMapm]+|\d)\s*(?P<name>{_NAME})\s*(?:<[^<>\n]*>|\([^()\n]*\))?\s*(?:wrote|writes|said):\s*$'
+)
 _QUOTE = re.compile(r'\s*(?P<marks>>(?:[ \t]*>)*)')
 # What states who wrote a text: its first lines, or 'My name is ...' anywhere; and how a letter ends.
 _STATED = (
@@ -106,7 +108,9 @@ def _author(text: str, title: str) -> tuple[int, int] | None:
     return next(iter(found.values())) if len(found) == 1 else None
 
 
-def first_persons(text: str, said: Sequence[Turn], mentions: Sequence[tuple[int, int, int]] = ()) -> Iterator[tuple[int, int, Turn]]:
+def first_persons(
+    text: str, said: Sequence[Turn], mentions: Sequence[tuple[int, int, int]] = ()
+) -> Iterator[tuple[int, int, Turn]]:
     """The places of 'I', 'my' and 'me', the first of each sentence and turn, with the turn that they stand in; none in quotation marks.
 
     Args:

@@ -18,7 +18,9 @@ _HAS_DIGIT_OR_STOP = re.compile(r'\d|[.!?:]\s|[.!?:]$')
 # Lines of cells, at least, that make a table without a rule below its headings; and cells, but for tabs.
 _ROWS, _CELLS = 3, 3
 # Headings of two columns of which the first holds labels.
-_NAMES_OF_LABELS = frozenset(('', 'attribute', 'detail', 'field', 'key', 'label', 'parameter', 'property', 'attributes', 'details'))
+_NAMES_OF_LABELS = frozenset(
+    ('', 'attribute', 'detail', 'field', 'key', 'label', 'parameter', 'property', 'attributes', 'details')
+)
 _NAMES_OF_VALUES = frozenset(('', 'content', 'data', 'description', 'details', 'information', 'value', 'values'))
 # A heading has no more characters. With headings a table is at most so many times longer; where it would be more, it stays as it is.
 _LONGEST_HEADING, _LONGER = 60, 6
@@ -51,7 +53,9 @@ class _Delimiters:
         for mark in ';,':
             cells = stripped.split(mark)
             # Prose has a space after each comma, and full stops.
-            if len(cells) >= _CELLS and not any(cell[:1] == ' ' or '. ' in cell for cell in cells[1:] if mark == ',' or '. ' in cell):
+            if len(cells) >= _CELLS and not any(
+                cell[:1] == ' ' or '. ' in cell for cell in cells[1:] if mark == ',' or '. ' in cell
+            ):
                 return mark, len(cells)
         return ''
 

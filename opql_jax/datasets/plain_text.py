@@ -140,7 +140,9 @@ class PlainText:
         """The files by the label that a document made of one has for its id, and all records as 'texts'."""
         found: dict[str, Any] = {}
         for source, (folder, inside) in self._inside.items():
-            of_kind = [path for path in inside if path.is_file() and (path.suffix.lower() in SUFFIXES or is_document_file(path))]
+            of_kind = [
+                path for path in inside if path.is_file() and (path.suffix.lower() in SUFFIXES or is_document_file(path))
+            ]
             if not of_kind:
                 raise InputError(
                     f'{source}: no text to read: expected {_EXPECTED} {"in it" if pathlib.Path(source).is_dir() else "files"}'

@@ -14,9 +14,13 @@ SHOWN_PARAMETER = dict.fromkeys(
     '|hover title|ill|interlanguage link|url|flag|flagu|flagcountry|country|quote|blockquote|cquote|bq|quotation|angbr|tq|not a typo|as written'
     '|visible anchor|vanchor|nihongo|nihongo2|linktext|num'.split('|'),
     1,
-) | dict.fromkeys('lang|langx|transl|transliteration|translit|wikt-lang|rtl-lang|resize|font color|fontcolor|color'.split('|'), 2)
+) | dict.fromkeys(
+    'lang|langx|transl|transliteration|translit|wikt-lang|rtl-lang|resize|font color|fontcolor|color'.split('|'), 2
+)
 # Templates whose parameters are the items of a list.
-LISTS = frozenset('plainlist|plain list|unbulleted list|ubl|ublist|hlist|flatlist|bulleted list|cslist|comma separated entries|csv'.split('|'))
+LISTS = frozenset(
+    'plainlist|plain list|unbulleted list|ubl|ublist|hlist|flatlist|bulleted list|cslist|comma separated entries|csv'.split('|')
+)
 _DATES = re.compile(
     r'(?:start|end|birth|death|film|release|launch|established|opening)[ -]?date(?: and age| and given age)?|date|dts|dob|bda|dda|sda'
     r'|start and end dates|birth-date|death-date|birth year and age|death year and age|birth based on age|year and age'
@@ -37,7 +41,17 @@ _UNITS = {
     'ST': 'short tons', 'l': 'litres', 'L': 'litres', 'impgal': 'imperial gallons', 'USgal': 'US gallons', 'km/h': 'kilometres per hour', 'mph': 'miles per hour', 'kn': 'knots',
     'C': '°C', 'F': '°F', 'K': 'K', 'hp': 'horsepower', 'kW': 'kilowatts', 'MW': 'megawatts', 'W': 'watts', 'fathom': 'fathoms', 'furlong': 'furlongs',
 }  # fmt: skip
-_JOINS = {'-': '–', '–': '–', 'to': ' to ', 'and': ' and ', 'or': ' or ', 'by': ' by ', 'x': ' × ', '×': ' × ', 'to about': ' to about '}
+_JOINS = {
+    '-': '–',
+    '–': '–',
+    'to': ' to ',
+    'and': ' and ',
+    'or': ' or ',
+    'by': ' by ',
+    'x': ' × ',
+    '×': ' × ',
+    'to about': ' to about ',
+}
 _NUMBER = re.compile(r'[-−+]?\d[\d.,/ ]*')
 
 
