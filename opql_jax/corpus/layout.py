@@ -36,14 +36,15 @@ _CHAT = re.compile(rf'\s*(?:{TIME}[\s,-]+\S|<[^<>\n]{{1,60}}>\s)')
 _LABEL = re.compile(r'\s*(?:\*\*|__)?(?P<label>[^\W\d_][\w ()/&.’\'-]{0,39}?)(?:\*\*|__)?:(?:\*\*|__)?(?:[ \t]|$)')
 _LABEL_WORDS = 4
 _LONGEST_STATEMENT = 120
-# Lines at least so wide may be filled; one without other evidence, so wide.
-_NARROW, _WIDE = 40, 55
+# Lines at least so wide may be filled, one without other evidence if it is so wide; those that are wider still are paragraphs.
+_NARROW, _WIDE, _WIDEST = 40, 55, 160
 # Of the line breaks of a filled paragraph, the share behind which a word in lower case stands, at least: in prose it is some 0.8.
 _LOWER = 0.3
 # What no line but one of a filled paragraph ends with.
 _GOES_ON = re.compile(
     r'(?:\b(?:a|an|and|as|at|by|for|from|her|his|in|is|its|of|on|or|that|the|their|to|was|were|which|who|with)|,)$'
 )
+_LONGEST_GOING_ON = 12
 _STOP = re.compile(r'[.!?:;]["”’)\]]*$')
 
 
@@ -149,6 +150,11 @@ def is_label(line: str) -> bool:
     return label is not None and len(label['label'].split()) <= _LABEL_WORDS and '://' not in line[: label.end() + 2]
 
 
+def goes_on(line: str) -> bool:
+    """Whether a line ends where no sentence, item or heading does, as behind "the"; else it may."""
+    return _GOES_ON.search(line, max(0, len(line) - _LONGEST_GOING_ON)) is not None
+
+
 def is_statement(line: str) -> bool:
     """Whether a line states something by itself: a row of a table, or a label with a value that is no sentence."""
     if ' | ' in line:
@@ -172,19 +178,19 @@ def _filled(text: str, paragraph: Sequence[_Line], is_markdown: bool) -> Iterato
         yield from ((line, after) for line, after in breaks if not line.hard)
         return
     width = max(line.width for line in paragraph)
-    if width < _NARROW:
+    if not _NARROW <= width <= _WIDEST:
         return
-    cut_short = [bool(_GOES_ON.search(text, max(line.start, line.end - 12), line.end)) for line, _ in breaks]
-    goes_on = [after.is_lower or cut for (_, after), cut in zip(breaks, cut_short)]
-    is_prose = sum(goes_on) >= max(_LOWER * len(breaks), 1)
+    cut_short = [goes_on(text[max(line.start, line.end - _LONGEST_GOING_ON) : line.end]) for line, _ in breaks]
+    certain = [after.is_lower or cut for (_, after), cut in zip(breaks, cut_short)]
+    is_prose = sum(certain) >= max(_LOWER * len(breaks), 1)
     is_prose = is_prose or len(breaks) == 1 and width >= _WIDE and _STOP.search(text, paragraph[1].start, paragraph[1].end)
     if not is_prose:
         return
-    for (line, after), certain, cut in zip(breaks, goes_on, cut_short):
+    for (line, after), is_certain, cut in zip(breaks, certain, cut_short):
         word = text[after.start : after.end].partition(' ')[0]
         # A paragraph may be indented at its first line only, or at all but that.
         is_full = line.width + 1 + len(word) > 0.9 * width and (line is paragraph[0] or after.indent <= line.indent + 1)
-        if is_full or cut or (certain and line.width >= 0.5 * width):
+        if is_full or cut or (is_certain and line.width >= 0.5 * width):
             yield line, after
 
 

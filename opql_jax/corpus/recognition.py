@@ -159,11 +159,13 @@ def bordered(text: str, spans: Sequence[Span]) -> list[Span]:
     """Names that end where a line or a cell does; of one that goes on behind it, each part by itself."""
     cut = []
     for start, end, kind in spans:
-        for border in _BORDER.finditer(text, start, end):
-            cut.append(Span(start, border.start(), kind))
-            start = border.end()
-        cut.append(Span(start, end, kind))
-    return [span for span in cut if span.start < span.end]
+        for border in (*_BORDER.finditer(text, start, end), None):
+            part = text[start : border.start() if border else end]
+            if name := part.strip():
+                begin = start + part.index(name)
+                cut.append(Span(begin, begin + len(name), kind))
+            start = border.end() if border else end
+    return cut
 
 
 _ARTICLE = re.compile(r'(?:the|a|an|its|his|her|their|our|my|this|that|these|those)\s+', re.IGNORECASE)

@@ -38,6 +38,11 @@ _STATED = (
     re.compile(rf"\b(?:[Dd]iary|[Jj]ournal|[Mm]emoirs?|[Aa]utobiography|[Ll]etters?|[Ll]og|[Rr]eport|[Nn]otes|[Tt]estimony|[Ss]tatement) (?:of|by|from) (?P<name>{_FULL_NAME})(?=$|[.,:\n])", re.MULTILINE),
     re.compile(rf'^(?:Yours(?: \w+)?|Sincerely(?: yours)?|(?:Best|Kind|Warm) (?:regards|wishes)|Regards|Love|Faithfully|Signed),?\s+(?P<name>{_FULL_NAME})$', re.MULTILINE),
 )  # fmt: skip
+_CAPITAL_BEFORE = re.compile(r'(?<!\w)[A-Z][\w-]* $')
+_DAYS = frozenset(
+    'January February March April May June July August September October November December Monday Tuesday Wednesday Thursday Friday Saturday'
+    ' Sunday Christmas Easter'.split()
+)
 _QUOTED = re.compile(r'“[^”\n]{0,2000}”|"[^"\n]{0,2000}"')
 
 
@@ -62,7 +67,8 @@ def turns(text: str, title: str = '') -> list[Turn]:
     author = _author(text, title)
     found: list[Turn] = []
     by_depth: dict[int, tuple[int, int] | None] = {0: author}
-    start, wrote, wrote_depth = 0, None, 0
+    wrote: tuple[int, int] | None = None
+    start = wrote_depth = 0
     for line in text.split('\n'):
         end = start + len(line)
         quote = _QUOTE.match(line)
@@ -78,12 +84,12 @@ def turns(text: str, title: str = '') -> list[Turn]:
             wrote = None
         elif attribution := _WROTE.search(text, max(begin, end - 300), end) if line.rstrip().endswith(':') else None:
             wrote, wrote_depth = place(attribution, 'name'), depth
-            by_depth = {level: name for level, name in by_depth.items() if level <= depth}
-            if depth:
-                by_depth[depth] = wrote
         elif line.strip() and not _HEADER.match(text, begin, end):
-            if depth not in by_depth:
-                by_depth[depth] = wrote if depth == wrote_depth + 1 else None
+            # Whom a mail quotes is said above the quote, or in its first line.
+            if wrote and (depth == wrote_depth + 1 or depth == wrote_depth > 0):
+                by_depth[depth] = wrote
+            wrote = None
+            by_depth.setdefault(depth, None)
             by_depth = {level: name for level, name in by_depth.items() if level <= depth}
             if name := by_depth[depth]:
                 found.append(Turn(begin, end, *name))
@@ -122,11 +128,15 @@ def first_persons(
     quoted = [match.span() for match in _QUOTED.finditer(text)]
     quote_starts = [start for start, _ in quoted]
     starts, begins, ends = sentence_starts(text, mentions), [turn.start for turn in said], [mention[1] for mention in mentions]
-    last = None
+    last, sentence_places = None, {*starts, *begins}
     for match in _FIRST_PERSON.finditer(text):
         i = bisect.bisect_right(begins, match.start()) - 1
         j = bisect.bisect_right(quote_starts, match.start()) - 1
         k = bisect.bisect_right(ends, match.start())
+        # "George I", "World War I"
+        before = _CAPITAL_BEFORE.search(text, max(0, match.start() - 30), match.start()) if match[0] == 'I' else None
+        if before and before[0].strip() not in _DAYS and before.start() not in sentence_places:
+            continue
         if i < 0 or match.start() >= said[i].end or (j >= 0 and match.start() < quoted[j][1]):
             continue
         if k < len(mentions) and mentions[k][0] < match.end():
