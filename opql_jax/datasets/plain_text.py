@@ -333,7 +333,7 @@ def _as_read(document: Document, is_filled: bool = True, is_markdown: bool = Fal
     """
     text = cleaned(document.text)
     text = restated(unfilled(text, is_markdown) if is_filled else text)
-    title, about = (name and ' '.join(cleaned(name).split()) for name in (document.title, document.title_entity))
+    title, about = (name and cleaned(name) for name in (document.title, document.title_entity))
     check_string('text', text)
     return dataclasses.replace(document, title=title or document.title, text=text, title_entity=about or document.title_entity)
 
