@@ -8,7 +8,7 @@ import collections
 import re
 from collections.abc import Sequence
 
-from opql_jax.corpus.definitions import PLACE
+from opql_jax.corpus.definitions import PERSON, PLACE
 from opql_jax.corpus.entities import UNKNOWN_KIND
 from opql_jax.corpus.spans import VALUES, Span
 
@@ -69,6 +69,29 @@ _ELSE_AFTER = re.compile(r"['’]s\b|['’]\s|\s(?:[A-Z]|and his|and her)")
 def stands_as_place(text: str, start: int, end: int) -> bool:
     """Whether a name stands where a place does: "moved to Lincoln", "the museum in Lincoln"; not in "in Lincoln's hand"."""
     return bool(_PLACE_BEFORE.search(text, max(0, start - _BEFORE_CHARACTERS), start)) and not _ELSE_AFTER.match(text, end)
+
+
+# What a label asks for, as "Gardener: Ines Duarte" and "home port: Hull" do.
+_ROLE = re.compile(
+    rf'(?:{PERSON}|captain|cook|chef|chief|head|chair|clerk|contact|pilot|judge|host|guide|maid|nurse|priest|bride|groom|\w{{2,}}(?:er|or|ist|ian|ant|man|woman))'
+    r'(?: of \w+)?(?: name)?',
+    re.IGNORECASE,
+)
+_WHERE = re.compile(
+    rf'(?:[\w ]+ )?(?:{PLACE}|port|location|headquarters|venue|origin|address|seat|base|station|harbour|harbor)', re.IGNORECASE
+)
+_NO_ROLES = re.compile(
+    r'.*(?:number|order|paper|computer|colou?r|river|water|power|error|letter|chapter|register|quarter|floor|sector|centre|center)',
+    re.IGNORECASE,
+)
+
+
+def labelled_kind(label: str, name: str, kind: str) -> str:
+    """The kind of a name that stands behind a label, if that tells it better than the name does."""
+    label = label.strip(' *_')
+    if _ROLE.fullmatch(label) and not _NO_ROLES.fullmatch(label) and ' ' in name and kind not in ('person', 'organisation'):
+        return 'person'
+    return 'place' if _WHERE.fullmatch(label) and kind in _NO_PLACES else kind
 
 
 def persons(text: str, spans: Sequence[Span]) -> list[Span]:

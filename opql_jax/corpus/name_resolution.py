@@ -25,7 +25,7 @@ from opql_jax.corpus.documents import Document, Mention
 from opql_jax.corpus.entities import TITLE_KIND, UNKNOWN_KIND, EntityVocab
 from opql_jax.corpus.linking import MentionLinker
 from opql_jax.corpus.name_kinds import stands_as_place
-from opql_jax.corpus.pronouns import pronouns
+from opql_jax.corpus.pronouns import possessives, pronouns
 from opql_jax.corpus.recognition import begins_sentence
 from opql_jax.corpus.spans import MAX_NAME, POSSESSIVE, VALUES, Span
 from opql_jax.corpus.speakers import Turn, first_persons, turns
@@ -180,12 +180,12 @@ def _with_first_persons(text: str, mentions: list[Mention], said: Sequence[Turn]
 
 
 def _with_pronouns(document: Document, kinds: Mapping[str, str]) -> Document:
-    """A document with whom its pronouns mean, unless it may be about a person, of whom all that it names is taken to be said anyway."""
+    """A document with what its pronouns mean; not persons where it may be about one, of whom all that it names is taken to be said anyway."""
     mentions, about = document.mentions or (), document.title_entity
     kind = None if about is None else kinds[about]
-    if kind == 'person' or (kind == UNKNOWN_KIND and any(mention.entity == about for mention in mentions)):
-        return document
-    found = pronouns(document.text, mentions, kinds)
+    found = possessives(document.text, mentions, kinds)
+    if not (kind == 'person' or (kind == UNKNOWN_KIND and any(mention.entity == about for mention in mentions))):
+        found += pronouns(document.text, mentions, kinds)
     return dataclasses.replace(document, mentions=tuple(sorted((*mentions, *found), key=lambda mention: mention.start)))
 
 

@@ -19,7 +19,7 @@ from opql_jax.core.errors import InputError
 from opql_jax.corpus.entities import UNKNOWN_KIND, EntityVocab
 from opql_jax.corpus.layout import is_label
 from opql_jax.corpus.linking import MentionLinker
-from opql_jax.corpus.name_kinds import persons, places
+from opql_jax.corpus.name_kinds import labelled_kind, persons, places
 from opql_jax.corpus.spans import MAX_NAME, POSSESSIVE, VALUES, Span
 
 # Packages of spaCy models, of which the first that is installed is used: spaCy's own small one, and the same weights by the name that
@@ -381,7 +381,9 @@ def cells(text: str, spans: Sequence[Span]) -> list[Span]:
         of_table = ' | ' in pieces[max(number - 1, 0) : number + 2]
         colon = text.find(': ', start, min(end, start + _LONGEST_LABEL))
         at += len(cell) + (len(pieces[number + 1]) if number + 1 < len(pieces) else 0)
+        label = ''
         if colon >= 0 and (of_table or is_label(text[start:end])):
+            label = text[start:colon]
             gone |= {span for span in inside(start, colon) if span.kind != 'person' or ' ' not in text[span.start : span.end]}
             start = colon + 2
         elif not of_table:
@@ -398,7 +400,8 @@ def cells(text: str, spans: Sequence[Span]) -> list[Span]:
             if not any(span.kind in VALUES for span in within):
                 gone |= set(within)
                 # Of a name that was found in parts, the last part tells what it is.
-                found.append(Span(start, end, within[-1].kind if within else UNKNOWN_KIND))
+                kind = within[-1].kind if within else UNKNOWN_KIND
+                found.append(Span(start, end, labelled_kind(label, text[start:end], kind)))
     return _disjoint(found, [span for span in spans if span not in gone])
 
 

@@ -16,6 +16,7 @@ from opql_jax.core.errors import InputError
 # Lines of a column, at least, and columns of a page, at most; characters of a line of one, on average, and the share that goes on in lower case.
 _LINES, _COLUMNS, _LONG, _GO_ON = 3, 4, 16, 0.3
 
+
 def read_pages(path: pathlib.Path) -> tuple[str, list[str]]:
     """The title in the metadata of a file, '' for none, and the text of each page.
 

@@ -50,7 +50,9 @@ def test_a_term_stands_for_the_name_before_it(marked, expected):
 
 
 def test_all_uses_of_a_term_mean_what_it_stands_for():
-    (names,) = resolved('[Norgate Lines AS] ("the Owner") owns it. The Owner names [Jorunn Vik|person]. An Owner’s duty. Landowner.')
+    (names,) = resolved(
+        '[Norgate Lines AS] ("the Owner") owns it. The Owner names [Jorunn Vik|person]. An Owner’s duty. Landowner.'
+    )
     assert names == ['Norgate Lines AS', 'Norgate Lines AS', 'Norgate Lines AS', 'Jorunn Vik', 'Norgate Lines AS']
 
 

@@ -47,7 +47,10 @@ def test_what_was_cleaned_stays_and_is_nfc(text):
 def test_a_filled_paragraph_is_one_line(width, indent):
     filled = textwrap.fill(PARAGRAPH, width, initial_indent=indent, subsequent_indent=indent, break_on_hyphens=False)
     assert filled.count('\n') > 2
-    assert unfilled(f'Skerry Point\n\n{filled}\n\nIts keeper lives in Ely.') == f'Skerry Point\n\n{indent}{PARAGRAPH}\n\nIts keeper lives in Ely.'
+    assert (
+        unfilled(f'Skerry Point\n\n{filled}\n\nIts keeper lives in Ely.')
+        == f'Skerry Point\n\n{indent}{PARAGRAPH}\n\nIts keeper lives in Ely.'
+    )
 
 
 def test_a_word_that_a_line_divides_at_its_hyphen_keeps_it():

@@ -22,7 +22,10 @@ Sent: Monday
 My offer stands.
 """
 TEXTS = {
-    'chat': ('[12:03] ana: I deployed it\n[12:04] Bo Lee: thanks\n2024-01-02 12:05 - Eva: my cat, and me', ['ana: I', 'Eva: my']),
+    'chat': (
+        '[12:03] ana: I deployed it\n[12:04] Bo Lee: thanks\n2024-01-02 12:05 - Eva: my cat, and me',
+        ['ana: I', 'Eva: my'],
+    ),
     'chat with brackets': ('14:03 <Bruno Keller> I restarted Puffin\n<Eva> my turn', ['Bruno Keller: I', 'Eva: my']),
     'dialogue': ('Eva Dahl: I signed it.\nNote: I think so.\nSummary: my view', ['Eva Dahl: I']),
     'mail': (MAIL, ['Lena Fischer: I', 'Marco Rossi: I', 'Ute Brandl: My']),
@@ -61,7 +64,22 @@ def test_no_place_is_in_a_name():
 
 
 @pytest.mark.parametrize(
-    'unit', ['I am Ana Bo. ', '> ', 'From: A\nI\n', '<', 'A: I ', 'On 1, ', 'I "', 'Ana ', '> I wrote:\n', '12:00 ', 'By Ana Bo\n', '\n>', 'My name is ']
+    'unit',
+    [
+        'I am Ana Bo. ',
+        '> ',
+        'From: A\nI\n',
+        '<',
+        'A: I ',
+        'On 1, ',
+        'I "',
+        'Ana ',
+        '> I wrote:\n',
+        '12:00 ',
+        'By Ana Bo\n',
+        '\n>',
+        'My name is ',
+    ],
 )
 def test_time_is_linear_in_the_text(unit):
     def seconds(text):

@@ -8,7 +8,9 @@ from hypothesis import strategies as st
 
 from opql_jax.corpus.statements import restated
 
-FLEET = '| Ship | Captain | Home port | Built |\n|---|:--|--:|---|\n| Aurora | Signe Dahl | Bergen | 1998 |\n| Petrel | | Hull |\n'
+FLEET = (
+    '| Ship | Captain | Home port | Built |\n|---|:--|--:|---|\n| Aurora | Signe Dahl | Bergen | 1998 |\n| Petrel | | Hull |\n'
+)
 TABLES = {
     'of Markdown': (FLEET, 'ship: Aurora | captain: Signe Dahl | home port: Bergen | built: 1998\nship: Petrel | home port: Hull\n'),
     'without outer bars': ('Name | Year\n-----|-----\nAda | 1815', 'name: Ada | year: 1815'),
@@ -44,7 +46,9 @@ def test_prose_stays_and_so_do_rows_that_were_said_before(text):
 @given(st.lists(st.lists(st.sampled_from(['Ada', 'Bo Li', '1815', '', 'x']), min_size=2, max_size=2), min_size=1, max_size=9))
 def test_all_cells_of_all_rows_are_said_in_their_order(rows):
     said = restated('\n'.join(['| Name | Year |', '|---|---|', *(f'| {a} | {b} |' for a, b in rows)]))
-    assert [line.replace('name: ', '').replace('year: ', '') for line in said.split('\n')] == [' | '.join(filter(None, row)) for row in rows]
+    assert [line.replace('name: ', '').replace('year: ', '') for line in said.split('\n')] == [
+        ' | '.join(filter(None, row)) for row in rows
+    ]
 
 
 def test_a_long_heading_does_not_make_a_table_long():
