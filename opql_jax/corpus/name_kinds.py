@@ -8,7 +8,7 @@ import collections
 import re
 from collections.abc import Sequence
 
-from opql_jax.corpus.definitions import PLACE
+from opql_jax.corpus.definitions import PERSON, PLACE
 from opql_jax.corpus.entities import UNKNOWN_KIND
 from opql_jax.corpus.spans import VALUES, Span
 
@@ -34,15 +34,64 @@ _BEFORE_CHARACTERS = 40
 
 
 def places(text: str, spans: Sequence[Span]) -> list[Span]:
-    """Places that spaCy took for something else: "the town of Exeter", and "born in Foss" if it took Foss for people."""
+    """Places that spaCy took for something else: "the town of Exeter", and "born in Foss" if it took Foss for people.
+
+    The last word of a person's name may be a place, too: "Harriet Lincoln moved to Lincoln". There each place is looked at by itself.
+    """
     names = set()
+    last_words = {
+        text[span.start : span.end].split()[-1]
+        for span in spans
+        if span.kind == 'person' and ' ' in text[span.start : span.end]
+    }
     for start, end, kind in spans:
         before = text[max(0, start - _BEFORE_CHARACTERS) : start]
         told = _TOWN_OF.search(before) or (kind in _NO_PLACES and _LIVED_IN.search(before))
         if told and kind not in VALUES and text[start].isupper():
             names.add(text[start:end])
-    changed = lambda span: span.kind not in VALUES and text[span.start : span.end] in names
+    names -= last_words
+    changed = lambda span: (
+        span.kind not in VALUES
+        and (name := text[span.start : span.end])
+        and (name in names or (name in last_words and stands_as_place(text, span.start, span.end)))
+    )
     return [span._replace(kind='place') if changed(span) else span for span in spans]
+
+
+_PLACE_BEFORE = re.compile(
+    r'\b(?:in|into|near|outside|throughout|(?:go|goes|going|went|move[sd]?|moving|return(?:s|ed)?|retired?|sail(?:s|ed)|travel(?:s|l?ed)|came|drove|flew'
+    r'|sent|emigrated|relocated|transferred|road|train|bus|way|trip|journey) (?:back )?to|(?:comes?|came|moved|hails?|native|originally|was|is|fled|left) from'
+    r'|(?:city|town|village|state|county|district|port) of)\s$'
+)
+_ELSE_AFTER = re.compile(r"['’]s\b|['’]\s|\s(?:[A-Z]|and his|and her)")
+
+
+def stands_as_place(text: str, start: int, end: int) -> bool:
+    """Whether a name stands where a place does: "moved to Lincoln", "the museum in Lincoln"; not in "in Lincoln's hand"."""
+    return bool(_PLACE_BEFORE.search(text, max(0, start - _BEFORE_CHARACTERS), start)) and not _ELSE_AFTER.match(text, end)
+
+
+# What a label asks for, as "Gardener: Ines Duarte" and "home port: Hull" do.
+_ROLE = re.compile(
+    rf'(?:{PERSON}|captain|cook|chef|chief|head|chair|clerk|contact|pilot|judge|host|guide|maid|nurse|priest|bride|groom|\w{{2,}}(?:er|or|ist|ian|ant|man|woman))'
+    r'(?: of \w+)?(?: name)?',
+    re.IGNORECASE,
+)
+_WHERE = re.compile(
+    rf'(?:[\w ]+ )?(?:{PLACE}|port|location|headquarters|venue|origin|address|seat|base|station|harbour|harbor)', re.IGNORECASE
+)
+_NO_ROLES = re.compile(
+    r'.*(?:number|order|paper|computer|colou?r|river|water|power|error|letter|chapter|register|quarter|floor|sector|centre|center)',
+    re.IGNORECASE,
+)
+
+
+def labelled_kind(label: str, name: str, kind: str) -> str:
+    """The kind of a name that stands behind a label, if that tells it better than the name does."""
+    label = label.strip(' *_')
+    if _ROLE.fullmatch(label) and not _NO_ROLES.fullmatch(label) and ' ' in name and kind not in ('person', 'organisation'):
+        return 'person'
+    return 'place' if _WHERE.fullmatch(label) and kind in _NO_PLACES else kind
 
 
 def persons(text: str, spans: Sequence[Span]) -> list[Span]:

@@ -19,13 +19,16 @@ import unicodedata
 from collections.abc import Iterable, Mapping, Sequence
 
 from opql_jax.corpus.concepts import CONCEPT, name_of
+from opql_jax.corpus.defined_terms import Defined, defined_terms, uses
 from opql_jax.corpus.definitions import defined_kind
 from opql_jax.corpus.documents import Document, Mention
 from opql_jax.corpus.entities import TITLE_KIND, UNKNOWN_KIND, EntityVocab
 from opql_jax.corpus.linking import MentionLinker
-from opql_jax.corpus.pronouns import pronouns
+from opql_jax.corpus.name_kinds import stands_as_place
+from opql_jax.corpus.pronouns import possessives, pronouns
 from opql_jax.corpus.recognition import begins_sentence
 from opql_jax.corpus.spans import MAX_NAME, POSSESSIVE, VALUES, Span
+from opql_jax.corpus.speakers import Turn, first_persons, turns
 
 # From the first of many spaces only, so that none is searched twice.
 _BRACKETS = re.compile(r'(?<!\s)\s*+\(([^()]*+)\)\s*+$')
@@ -35,6 +38,8 @@ NOT_WORDS = re.compile(r"[^\w&+/%$£€#']+")
 _LETTERS = str.maketrans({'ø': 'o', 'ł': 'l', 'đ': 'd', 'ð': 'd', 'þ': 'th', 'æ': 'ae', 'œ': 'oe', 'ı': 'i', '’': "'"})
 # Kinds whose names are shortened to one of their words, as those of organisations and places are not: Google is not Google Maps.
 _SHORTENED = frozenset({'person', UNKNOWN_KIND})
+# Persons of one first or last name, at least, by which it says nothing alone.
+_PERSONS_OF_A_NAME = 3
 # Words that the long form of an organisation may have besides its short one.
 _FORMS = frozenset('inc incorporated corp corporation co company ltd limited plc gmbh ag llc'.split())
 # The first characters of a text, in which it names what it is about.
@@ -86,16 +91,25 @@ def resolve(documents: Iterable[Document], spans: Iterable[Sequence[Span]]) -> t
     resolved, spellings = [], titles.spellings()
     kinds_by_definition: dict[str, str] = {}
     kinds: dict[str, collections.Counter[str]] = {key: collections.Counter() for key in spellings}
+    said_by: dict[str, list[Turn]] = {}
+    places: dict[str, list[Span]] = {}
+    names_of: dict[str, _Names] = {}
     for document, recognised in zip(documents, spans, strict=True):
-        found = titles.added_to(recognised, document.text)
-        keys = _Names(document, found, titles)
+        said_by[document.id] = said = turns(document.text, document.title)
+        found = _with_speakers(titles.added_to(recognised, document.text), said)
+        terms = defined_terms(document.text, found)
+        places[document.id] = found = _with_terms(document.text, found, terms)
+        names_of[document.id] = _Names(document, found, titles, terms)
+    shared = _SharedNames(names_of.values(), titles)
+    for document in documents:
+        found, said, keys = places.pop(document.id), said_by.pop(document.id), names_of[document.id]
         mentions = []
         for span in found:
             surface = ' '.join(document.text[span.start : span.end].split())
             if span.kind == CONCEPT:
                 key = f'{name_of(surface)} ({CONCEPT})'  # which no name has for its key, as `fold` leaves no brackets
             else:
-                key = surface if span.kind in VALUES else keys.entity(span, surface)
+                key = surface if span.kind in VALUES else shared.entity(keys, span, surface)
             if span.kind == 'group' and (
                 _ARTICLE.match(titles.name.get(key, '').lower()) and not _ARTICLE.match(surface.lower())
             ):
@@ -103,6 +117,7 @@ def resolve(documents: Iterable[Document], spans: Iterable[Sequence[Span]]) -> t
             spellings.setdefault(key, collections.Counter())[surface] += 1
             kinds.setdefault(key, collections.Counter())[span.kind] += 1
             mentions.append(Mention(span.start, span.end, key))
+        mentions = _with_first_persons(document.text, mentions, said)
         about = titles.entity_of(document)
         if about is not None and (kind := defined_kind(document.text)):
             kinds_by_definition[about] = kind
@@ -123,13 +138,54 @@ def resolve(documents: Iterable[Document], spans: Iterable[Sequence[Span]]) -> t
     return EntityVocab(list(spellings), names, aliases, [kind_of[key] for key in spellings]), resolved
 
 
+def _with_speakers(spans: Sequence[Span], said: Sequence[Turn]) -> list[Span]:
+    """Spans with the names of those who say 'I', in the place of those that overlap them."""
+    return _in_place_of(spans, sorted({Span(turn.name_start, turn.name_end, 'person') for turn in said}))
+
+
+def _in_place_of(spans: Sequence[Span], others: Sequence[Span]) -> list[Span]:
+    """Other spans, which are disjoint, and those of some spans that overlap none of them; by start."""
+    ends = [other.end for other in others]
+    overlaps = lambda span: (i := bisect.bisect_right(ends, span.start)) < len(others) and others[i].start < span.end
+    return sorted([*(span for span in spans if not overlaps(span)), *others])
+
+
+def _with_terms(text: str, spans: Sequence[Span], terms: Sequence[Defined]) -> list[Span]:
+    """Spans with the names that a text has acronyms for, as wholes, and all uses of the terms that it defines in quotes but in other spans."""
+    whole: list[Span] = []
+    starts = [span.start for span in spans]
+    for term in terms:
+        if not term.is_quoted and (not whole or whole[-1].end <= term.start):
+            inside = spans[bisect.bisect_left(starts, term.start) : bisect.bisect_left(starts, term.end)]
+            whole.append(Span(term.start, term.end, inside[-1].kind if inside else 'organisation'))
+    spans = _in_place_of(spans, whole)
+    kind_at = {span.start: span.kind for span in spans}
+    kinds = {term.term: kind_at.get(term.start, UNKNOWN_KIND) for term in terms if term.is_quoted}
+    ends, added = [span.end for span in spans], []
+    for start, end in uses(text, list(kinds)):
+        i = bisect.bisect_right(ends, start)
+        if not (i < len(spans) and spans[i].start < end):
+            added.append(Span(start, end, kinds[text[start:end]]))
+    return sorted([*spans, *added])
+
+
+def _with_first_persons(text: str, mentions: list[Mention], said: Sequence[Turn]) -> list[Mention]:
+    """The mentions of a text with those by 'I' and 'my', see `speakers`; by start."""
+    if not said:
+        return mentions
+    entity_at = {mention.start: mention.entity for mention in mentions}
+    places = first_persons(text, said, [(mention.start, mention.end, 0) for mention in mentions])
+    meant = [Mention(start, end, entity_at[turn.name_start]) for start, end, turn in places]
+    return sorted([*mentions, *meant], key=lambda mention: mention.start)
+
+
 def _with_pronouns(document: Document, kinds: Mapping[str, str]) -> Document:
-    """A document with whom its pronouns mean, unless it may be about a person, of whom all that it names is taken to be said anyway."""
+    """A document with what its pronouns mean; not persons where it may be about one, of whom all that it names is taken to be said anyway."""
     mentions, about = document.mentions or (), document.title_entity
     kind = None if about is None else kinds[about]
-    if kind == 'person' or (kind == UNKNOWN_KIND and any(mention.entity == about for mention in mentions)):
-        return document
-    found = pronouns(document.text, mentions, kinds)
+    found = possessives(document.text, mentions, kinds)
+    if not (kind == 'person' or (kind == UNKNOWN_KIND and any(mention.entity == about for mention in mentions))):
+        found += pronouns(document.text, mentions, kinds)
     return dataclasses.replace(document, mentions=tuple(sorted((*mentions, *found), key=lambda mention: mention.start)))
 
 
@@ -186,9 +242,7 @@ class _Titles:
             is_name = ' ' in text[start:end] or not begins_sentence(text, start)
             if is_name and not (i >= 0 and end <= spans[i].end):
                 whole.append(Span(start, end, UNKNOWN_KIND))
-        ends = [title.end for title in whole]
-        overlaps = lambda span: (i := bisect.bisect_right(ends, span.start)) < len(whole) and whole[i].start < span.end
-        return sorted([span for span in spans if not overlaps(span)] + whole)
+        return _in_place_of(spans, whole)
 
     def meant_by(self, name: str, document: Document, start: int, end: int) -> str:
         """The key of the entity that a folded name means at a place of a document."""
@@ -211,9 +265,19 @@ class _Titles:
 class _Names:
     """The names of one document, and which of them are short for others."""
 
-    def __init__(self, document: Document, spans: Sequence[Span], titles: _Titles):
-        self._document, self._titles = document, titles
-        names = {fold(document.text[s.start : s.end]): s.kind for s in spans if s.kind not in (*VALUES, CONCEPT)}
+    def __init__(self, document: Document, spans: Sequence[Span], titles: _Titles, terms: Sequence[Defined]):
+        self.document, self._document, self._titles = document.id, document, titles
+        names: dict[str, str] = {}
+        self._places: set[int] = set()  # where a surname stands for a place
+        for span in spans:
+            if span.kind not in (*VALUES, CONCEPT):
+                name = fold(document.text[span.start : span.end])
+                if ' ' not in name and stands_as_place(document.text, span.start, span.end):
+                    self._places.add(span.start)
+                if name not in names or span.start not in self._places:
+                    names[name] = span.kind
+        self.persons = {name for name, kind in names.items() if kind == 'person'}
+        self.defined = {fold(term.term): fold(document.text[term.start : term.end]) for term in terms}
         title = '' if document.title_entity is None else fold(without_brackets(document.title))
         if title:
             names.setdefault(title, UNKNOWN_KIND)
@@ -250,15 +314,57 @@ class _Names:
                 and _abbreviates(short, long)
             ):
                 self._long[fold(short)] = fold(long)
+        self._long |= {term: name for term, name in self.defined.items() if term != name}
 
-    def entity(self, span: Span, surface: str) -> str:
-        """The key of the entity that a mention means."""
-        name = fold(surface)
+    def has_long(self, name: str) -> bool:
+        """Whether a folded name is short for another one."""
+        return name in self._long
+
+    def entity(self, span: Span, name: str) -> str:
+        """The key of the entity that a mention means, by its folded name."""
+        if span.start in self._places and self._long.get(name) in self.persons:
+            return self._titles.meant_by(name, self._document, span.start, span.end)
         seen = {name}
         while (long := self._long.get(name)) and long not in seen:
             name = long
             seen.add(name)
         return self._titles.meant_by(name, self._document, span.start, span.end)
+
+
+class _SharedNames:
+    """What short names mean that a document uses and does not explain, by all documents.
+
+    A term or acronym that others define, all for the same name, means that one. A first or last name of several persons means none of
+    them, and in each document somebody else.
+    """
+
+    def __init__(self, names: Iterable[_Names], titles: _Titles):
+        means: dict[str, set[str]] = collections.defaultdict(set)
+        persons: dict[str, set[str]] = collections.defaultdict(set)
+        for of_document in names:
+            for term, name in of_document.defined.items():
+                means[term].add(name)
+            for name in of_document.persons:
+                words = name.split()
+                for word in {words[0], words[-1]} if len(words) > 1 else ():
+                    persons[word].add(name)
+        self._means = {
+            term: next(iter(of_term)) for term, of_term in means.items() if len(of_term) == 1 and not titles.has(term)
+        }
+        self._several = {
+            word for word, of_word in persons.items() if len(of_word) >= _PERSONS_OF_A_NAME and not titles.has(word)
+        }
+
+    def entity(self, names: _Names, span: Span, surface: str) -> str:
+        """The key of the entity that a mention in a document means."""
+        name = fold(surface)
+        if not names.has_long(name):
+            is_term = surface.isupper() or span.kind in (UNKNOWN_KIND, 'organisation', 'person')
+            if is_term and name in self._means:
+                return names.entity(span, self._means[name])
+            if name in self._several and span.kind in _SHORTENED:
+                return f'{name} ({names.document})'  # which no other name has for its key, as `fold` leaves no brackets
+        return names.entity(span, name)
 
 
 def _is_one_person(name: str, title: str) -> bool:

@@ -4,7 +4,7 @@ Rules, which would rather say nothing than something wrong. A pronoun, 'her' onl
 names first, else to the one whom the sentence before names first, and so on backwards; not to one whom the last pronoun of the other
 gender referred to, nor to one whom a title or a pronoun that could mean nobody else has told the other gender of. A text that says 'he' or
 'she' before it names anybody is about somebody whom it does not name, and nothing in it is resolved. 'It', 'they', 'him' and 'her' as an
-object are left open.
+object are left open. 'Its' and 'their' before a noun mean what the sentence before begins with, or the one thing that it names.
 """
 
 import bisect
@@ -15,6 +15,7 @@ from collections.abc import Mapping, Sequence
 from opql_jax.corpus.documents import Mention
 from opql_jax.corpus.recognition import begins_sentence
 from opql_jax.corpus.sentences import sentence_starts
+from opql_jax.corpus.spans import VALUES
 
 # Not 'he or she' and 'his/her', which are nobody's.
 _PRONOUN = re.compile(
@@ -85,6 +86,53 @@ def pronouns(text: str, mentions: Sequence[Mention], kinds: Mapping[str, str]) -
                     resolved.append(Mention(pronoun.start(), pronoun.end(), person))
                     of_sentence.setdefault(current, {})[person] = None
                 break
+    return resolved
+
+
+_POSSESSIVE = re.compile(r'\b(?P<its>[Ii]ts|[Tt]heir) [a-z]+\b(?! or )')
+_NO_THINGS = frozenset({'person', 'group', 'concept', 'language'}) | VALUES
+# Characters at the beginning of a sentence, in which it names what it is about.
+_SUBJECT = 5
+
+
+def possessives(text: str, mentions: Sequence[Mention], kinds: Mapping[str, str]) -> list[Mention]:
+    """The first 'its' or 'their' of each sentence that names nothing before it, where the sentence before in its line says what it means.
+
+    Args:
+        text, mentions, kinds: see `pronouns`.
+
+    Returns:
+        By start; none overlaps those given.
+    """
+    found = list(_POSSESSIVE.finditer(text))
+    if not found:
+        return []
+    starts = sentence_starts(text, [(mention.start, mention.end, 0) for mention in mentions])
+    begins = [mention.start for mention in mentions]
+    things = lambda first, end: [
+        mention for mention in mentions[bisect.bisect_left(begins, first) : bisect.bisect_left(begins, end)]
+    ]
+    resolved: list[Mention] = []
+    last = -1
+    for match in found:
+        number = bisect.bisect_right(starts, match.start()) - 1
+        if number in (0, last):
+            continue
+        last = number
+        begin, before = starts[number], starts[number - 1]
+        named = things(before, begin)
+        may_be = [mention for mention in named if kinds[mention.entity] not in _NO_THINGS]
+        several = {mention.entity for mention in may_be}
+        persons = {mention.entity for mention in named if kinds[mention.entity] == 'person'}
+        if (
+            not may_be
+            or '\n' in text[before:begin]
+            or things(begin, match.start())
+            or (match['its'][0] in 'tT' and len(persons) > 1)
+        ):
+            continue
+        if len(several) == 1 or may_be[0].start - before <= _SUBJECT:
+            resolved.append(Mention(match.start(), match.start() + len(match['its']), may_be[0].entity))
     return resolved
 
 

@@ -6,6 +6,7 @@ The rules are functions from the spans of a text to better ones, applied in the 
 
 from __future__ import annotations
 
+import bisect
 import functools
 import importlib.util
 import re
@@ -16,8 +17,9 @@ import pyarrow as pa
 
 from opql_jax.core.errors import InputError
 from opql_jax.corpus.entities import UNKNOWN_KIND, EntityVocab
+from opql_jax.corpus.layout import is_label
 from opql_jax.corpus.linking import MentionLinker
-from opql_jax.corpus.name_kinds import persons, places
+from opql_jax.corpus.name_kinds import labelled_kind, persons, places
 from opql_jax.corpus.spans import MAX_NAME, POSSESSIVE, VALUES, Span
 
 # Packages of spaCy models, of which the first that is installed is used: spaCy's own small one, and the same weights by the name that
@@ -101,6 +103,20 @@ def recognise_batch(batch: pa.RecordBatch, model: str | None = None, rules: Sequ
     return pa.RecordBatch.from_pydict({'spans': rows}, schema=RECOGNISED)
 
 
+def persons_and_places(texts: Sequence[str], model: str | None = None) -> list[list[tuple[int, int, bool]]]:
+    """What spaCy takes for persons and places in each of some texts, by start: the characters `[start, end)`, and whether it is a person."""
+    spans: list[list[tuple[int, int, bool]]] = [[] for _ in texts]
+    pieces = [(row, start, piece) for row, text in enumerate(texts) for start, piece in _cut(text)]
+    for group in _groups(pieces):
+        for (row, offset, _), found in zip(group, _loaded(model).pipe([piece for *_, piece in group])):
+            spans[row] += [
+                (offset + entity.start_char, offset + entity.end_char, entity.label_ == 'PERSON')
+                for entity in found.ents
+                if KINDS.get(entity.label_) in ('person', 'place')
+            ]
+    return spans
+
+
 def refine(text: str, spans: Sequence[Span], rules: Sequence[Rule] | None = None) -> list[Span]:
     """Applies rules, all if None, to the spans of a text."""
     for rule in RULES if rules is None else rules:
@@ -135,6 +151,23 @@ def _groups(pieces: Sequence[tuple[int, int, str]]) -> Iterator[list[tuple[int, 
 
 
 Rule = Callable[[str, Sequence[Span]], Sequence[Span]]
+_BORDER = re.compile(r'(?<!\s)\s*\n\s*| \| |(?<=\w)> ')
+_LONGEST_LABEL = 60
+
+
+def bordered(text: str, spans: Sequence[Span]) -> list[Span]:
+    """Names that end where a line or a cell does; of one that goes on behind it, each part by itself."""
+    cut = []
+    for start, end, kind in spans:
+        for border in (*_BORDER.finditer(text, start, end), None):
+            part = text[start : border.start() if border else end]
+            if name := part.strip():
+                begin = start + part.index(name)
+                cut.append(Span(begin, begin + len(name), kind))
+            start = border.end() if border else end
+    return cut
+
+
 _ARTICLE = re.compile(r'(?:the|a|an|its|his|her|their|our|my|this|that|these|those)\s+', re.IGNORECASE)
 _TAIL = re.compile(r'(?: (?:a|an|and|at|by|for|from|in|of|on|or|the|to|was|is|with))+$')
 _EDGES = ' \t\r\n"“”‘’\',;:.()[]{}#*'
@@ -329,6 +362,49 @@ def _joined(text: str, spans: Sequence[Span]) -> list[Span]:
     return joined
 
 
+_CELLS = re.compile(r'(\n| \| )')
+_MARKS_OF_ITEM = ' \t-*•+_`|'
+
+
+def cells(text: str, spans: Sequence[Span]) -> list[Span]:
+    """Values of cells and of lines such as "Founder: Beatrice Lowe" that are written as names are, and no labels but the names of speakers."""
+    if not (' | ' in text or ': ' in text):
+        return list(spans)
+    found, gone = [], set()
+    starts = [span.start for span in spans]
+    inside = lambda start, end: spans[bisect.bisect_left(starts, start) : bisect.bisect_left(starts, end)]
+    pieces = _CELLS.split(text)
+    at = 0
+    for number in range(0, len(pieces), 2):
+        cell = pieces[number]
+        start, end = at + len(cell) - len(cell.lstrip(_MARKS_OF_ITEM)), at + len(cell.rstrip(_MARKS_OF_ITEM + '.,;'))
+        of_table = ' | ' in pieces[max(number - 1, 0) : number + 2]
+        colon = text.find(': ', start, min(end, start + _LONGEST_LABEL))
+        at += len(cell) + (len(pieces[number + 1]) if number + 1 < len(pieces) else 0)
+        label = ''
+        if colon >= 0 and (of_table or is_label(text[start:end])):
+            label = text[start:colon]
+            gone |= {span for span in inside(start, colon) if span.kind != 'person' or ' ' not in text[span.start : span.end]}
+            start = colon + 2
+        elif not of_table:
+            continue
+        while start < end and text[start] in _MARKS_OF_ITEM:
+            start += 1
+        if (
+            start < end
+            and end - start <= MAX_NAME
+            and _RUN.fullmatch(text, start, end)
+            and text[start:end] not in FUNCTION_WORDS
+        ):
+            within = inside(start, end)
+            if not any(span.kind in VALUES for span in within):
+                gone |= set(within)
+                # Of a name that was found in parts, the last part tells what it is.
+                kind = within[-1].kind if within else UNKNOWN_KIND
+                found.append(Span(start, end, labelled_kind(label, text[start:end], kind)))
+    return _disjoint(found, [span for span in spans if span not in gone])
+
+
 def repeated(text: str, spans: Sequence[Span]) -> list[Span]:
     """A name that was recognised once is one wherever the text has it, and so is the last word of a person's name."""
     kinds: dict[str, str] = {}
@@ -357,4 +433,4 @@ def _disjoint(first: Sequence[Span], then: Sequence[Span] = ()) -> list[Span]:
 
 
 # What each does to recall and precision: see `benchmarks/recognition.py`.
-RULES: tuple[Rule, ...] = (trim, values, quoted, capitalised, places, persons, repeated)
+RULES: tuple[Rule, ...] = (bordered, trim, values, quoted, capitalised, cells, places, persons, repeated)

@@ -29,8 +29,8 @@ _DOTTED = re.compile(r'(?:\w\.)+\w$')
 def sentence_starts(text: str, mentions: Sequence[tuple[int, int, int]] = ()) -> list[int]:
     """The code-point offsets at which the sentences of a text start, in increasing order; none in a blank text.
 
-    A sentence ends at a stop followed by space and something other than a lower-case letter, except
-    after abbreviations and initials, and at every line break. No sentence starts inside a mention.
+    A sentence ends at a stop followed by space and something other than a lower-case letter, which a text without any capital may
+    have there, except after abbreviations and initials, and at every line break. No sentence starts inside a mention.
 
     Args:
         text: any text.
@@ -40,12 +40,12 @@ def sentence_starts(text: str, mentions: Sequence[tuple[int, int, int]] = ()) ->
     if first == len(text):
         return []
     starts = [first]
-    position = 0
+    position, in_lower_case = 0, text.islower()
     for gap in _GAP.finditer(text):
         start = gap.end()
         if start >= len(text) or start <= first:
             continue
-        if gap['stop'] and '\n' not in gap[0] and not _ends_sentence(text, gap['stop'], gap.start(), start):
+        if gap['stop'] and '\n' not in gap[0] and not _ends_sentence(text, gap['stop'], gap.start(), start, in_lower_case):
             continue
         while position < len(mentions) and mentions[position][1] <= start:
             position += 1
@@ -55,13 +55,15 @@ def sentence_starts(text: str, mentions: Sequence[tuple[int, int, int]] = ()) ->
     return starts
 
 
-def _ends_sentence(text: str, stop: str, stop_at: int, start: int) -> bool:
+def _ends_sentence(text: str, stop: str, stop_at: int, start: int, in_lower_case: bool) -> bool:
     following = text[start : start + 40].lstrip(_OPENING)
-    if not following or following[0].islower():
+    if not following or (following[0].islower() and not in_lower_case):
         return False
     if stop != '.':
         return True
     word = _LAST_WORD.search(text, max(0, stop_at - 40), stop_at)[0]  # type: ignore[index]  # it matches any text
+    if in_lower_case:
+        word, following = word.capitalize(), following.capitalize()
     if word in _BEFORE_NAMES:
         return False
     initial = len(word) == 1 and word.isupper() and word != 'I'

@@ -14,6 +14,7 @@ import pyarrow as pa
 from opql_jax.core.errors import InputError
 from opql_jax.corpus import tables
 from opql_jax.corpus.documents import Document
+from opql_jax.corpus.layout import is_statement
 from opql_jax.corpus.linking import Span
 from opql_jax.corpus.sentences import sentence_starts
 
@@ -84,7 +85,7 @@ def split_document(
 ) -> list[Passage]:
     """Splits a document into passages of at most `max_tokens` tokens, at sentence ends.
 
-    A sentence that is longer by itself is cut between words, a longer word between characters. A mention is not cut unless it
+    A line that states something by itself, as a row of a table does, is a passage by itself. A sentence that is longer by itself is cut between words, a longer word between characters. A mention is not cut unless it
     is longer than a passage by itself; then no passage mentions it, and a warning is logged. All of the text but the space between passages is
     kept. The time is linear in the text if that of `count_tokens` is.
 
@@ -142,12 +143,20 @@ def split_document(
                 sizes[cut[0]] = count(*cut)
                 pieces.append(cut)
 
+    statements = _statements(text)
+    statement_starts = [start for start, _ in statements]
+
+    def statement(piece: tuple[int, int]) -> int:
+        """The number of the line that a piece is of, if that is a statement; else -1."""
+        i = bisect.bisect_right(statement_starts, piece[0]) - 1
+        return i if i >= 0 and piece[0] < statements[i][1] else -1
+
     passages, first, cut_mentions = [], 0, []
     while first < len(pieces):
         # Sums of counts find the last piece that may fit, a count of the whole text decides.
         start, end = pieces[first]
         last, total = first, sizes[start]
-        while last + 1 < len(pieces):
+        while last + 1 < len(pieces) and statement(pieces[first]) == statement(pieces[last + 1]):
             next_start, next_end = pieces[last + 1]
             total += sizes[next_start]
             needed = prefix_tokens if prefix_of(start, next_end) else 0
@@ -183,6 +192,17 @@ def split_document(
             *(document.id, len(cut_mentions), max_tokens, start, end, text[start : start + 40]),
         )
     return passages
+
+
+def _statements(text: str) -> list[tuple[int, int]]:
+    """The places of lines that state something by themselves, see `layout.is_statement`."""
+    found, start = [], 0
+    if '\n' in text and (': ' in text or ' | ' in text):
+        for line in text.split('\n'):
+            if is_statement(line):
+                found.append((start, start + len(line)))
+            start += len(line) + 1
+    return found
 
 
 def separate(text: str, mentions: Sequence[Span]) -> tuple[str, list[Span]]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import html
 import re
 from collections.abc import Iterator
+from typing import NamedTuple
 
 _SOFT_HYPHEN = '\xad'
 _UNREAD = frozenset({'script', 'style', 'title'})  # the title is told apart
@@ -21,19 +22,21 @@ _ENDS = {'<!--': re.compile(r'--\s*+>'), '<![CDATA[': re.compile(r']\s*+]\s*+>')
 _NAME = re.compile(r'[a-zA-Z][^\s/>]*+')
 # Elements without markup in them, and their ends.
 _RAW_ENDS = {tag: re.compile(rf'</\s*+{tag}\s*+>', re.IGNORECASE) for tag in ('script', 'style')}
+# A row of a table is a line if none of its cells has more characters, or more than a paragraph.
+_LONGEST_CELL = 200
 # A reference to a character by a number that is none of a character. Python reads no numbers of more than 4,300 digits.
 _LONG_REFERENCE = re.compile('&#[0-9]{1000,};?')
 
 
 def read_html(source: str) -> tuple[str | None, str]:
-    """The title of a page and its text, a line for each paragraph, heading, item or cell.
+    """The title of a page and its text, a line for each paragraph, heading, item or row of a table, which Markdown's bars show.
 
     The title is the first heading of level 1, which the text then lacks, or without one the page's `<title>`; None if it has neither.
     """
     page = _Page()
     for kind, content in _tokens(source):
         {'start': page.start_tag, 'end': page.end_tag, 'text': page.add_text}[kind](content)
-    page.end_block()
+    page.end()
     return page.heading or ' '.join(''.join(page.title).split()) or None, '\n'.join(page.blocks)
 
 
@@ -75,6 +78,13 @@ def _tokens(source: str) -> Iterator[tuple[str, str]]:
     yield 'text', unescaped(source[text_from:])
 
 
+class _Cell(NamedTuple):
+    """A cell of a table: whether it is a heading, and its paragraphs."""
+
+    is_heading: bool
+    blocks: list[str]
+
+
 class _Page:
     """Collects the blocks of a page.
 
@@ -91,12 +101,25 @@ class _Page:
         self._unread = ''  # the tag in which nothing is read
         self._in_heading = self._has_title = self._in_drawing = False
         self._pieces: list[str] = []
+        self._row: list[_Cell] | None = None  # the cells of the row that is open
+        self._rows = 0  # of the table that is open, before that row
 
     def start_tag(self, tag: str) -> None:
         if tag == 'br' and self._in_heading:
             self._pieces.append(' ')
         elif tag in _BLOCKS:
             self.end_block()
+        if tag in ('table', 'tr'):
+            self._end_row()
+            self._rows = 0 if tag == 'table' else self._rows
+            self._row = [] if tag == 'tr' else None
+        elif tag in ('td', 'th') and self._row is not None:
+            self._row.append(_Cell(tag == 'th', []))
+        elif tag == 'dt':
+            self._end_row()
+            self._row = [_Cell(True, [])]
+        elif tag == 'dd' and self._row:
+            self._row.append(_Cell(False, []))
         self._in_heading = (self._in_heading or tag == 'h1') and not self.heading
         self._in_drawing = self._in_drawing or tag == 'svg'
         self._unread = tag if tag in _UNREAD else self._unread
@@ -104,6 +127,8 @@ class _Page:
     def end_tag(self, tag: str) -> None:
         if tag in _BLOCKS and not (tag == 'br' and self._in_heading):
             self.end_block()
+        if tag in ('table', 'tr', 'dd', 'dl'):
+            self._end_row()
         if tag == 'title' and self.title:
             self._has_title = True
         if tag == 'svg':
@@ -127,5 +152,27 @@ class _Page:
         block, self._pieces = ' '.join(''.join(self._pieces).split()), []
         if block and self._in_heading:
             self.heading, self._in_heading = block, False
+        elif block and self._row:
+            self._row[-1].blocks.append(block)
         elif block:
             self.blocks.append(block)
+
+    def end(self):
+        """Ends the page."""
+        self.end_block()
+        self._end_row()
+
+    def _end_row(self):
+        """Ends the row of a table that is open, or the term of a list with what defines it."""
+        cells, self._row = self._row or [], None
+        filled = [cell for cell in cells if cell.blocks]
+        if any(len(cell.blocks) > 1 or len(cell.blocks[0]) > _LONGEST_CELL for cell in filled) or len(filled) < 2:
+            self.blocks += [block for cell in filled for block in cell.blocks]
+        elif len(cells) == 2 and cells[0].is_heading and not cells[1].is_heading:
+            self.blocks.append(f'{filled[0].blocks[0].rstrip(": ")}: {filled[1].blocks[0]}')
+        else:
+            texts = [cell.blocks[0].replace('|', '\\|') if cell.blocks else '' for cell in cells]
+            self.blocks.append(f'| {" | ".join(texts)} |')
+            if self._rows == 0 and all(cell.is_heading for cell in cells):
+                self.blocks.append('|---' * len(cells) + '|')
+        self._rows += bool(filled)

@@ -2,12 +2,19 @@
 
 from __future__ import annotations
 
+import bisect
+import collections
 import contextlib
+import itertools
 import logging
 import pathlib
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from typing import NamedTuple
 
 from opql_jax.core.errors import InputError
+
+# Lines of a column, at least, and columns of a page, at most; characters of a line of one, on average, and the share that goes on in lower case.
+_LINES, _COLUMNS, _LONG, _GO_ON = 3, 4, 16, 0.3
 
 
 def read_pages(path: pathlib.Path) -> tuple[str, list[str]]:
@@ -21,7 +28,7 @@ def read_pages(path: pathlib.Path) -> tuple[str, list[str]]:
     try:
         with _warnings() as warnings, pypdf.PdfReader(path) as reader:
             title = reader.metadata.title if reader.metadata else None
-            pages = [page.extract_text() for page in reader.pages]
+            pages = [_page_text(page) for page in reader.pages]
     except (pypdf.errors.FileNotDecryptedError, pypdf.errors.DependencyError) as error:
         raise InputError('encrypted: take off the password first, as with `qpdf --decrypt`') from error
     except OSError as error:
@@ -35,6 +42,53 @@ def read_pages(path: pathlib.Path) -> tuple[str, list[str]]:
     if warnings.limit:
         raise InputError(f'cannot be read within limits: {warnings.limit}')
     return title.strip() if isinstance(title, str) else '', pages
+
+
+class _Piece(NamedTuple):
+    """Text that a page shows in one go, and where: from the left, and from the bottom, in points."""
+
+    x: int
+    y: int
+    text: str
+
+
+def _page_text(page) -> str:
+    pieces: list[_Piece] = []
+
+    def add(text, user_matrix, text_matrix, *_) -> None:
+        if text.strip():
+            a, b, c, d, e, f = user_matrix
+            x, y = text_matrix[4:]
+            pieces.append(_Piece(round(a * x + c * y + e), round(b * x + d * y + f), text))
+
+    text = page.extract_text(visitor_text=add)
+    return ''.join(piece.text if piece.text.endswith('\n') else f'{piece.text}\n' for piece in by_columns(pieces)) or text
+
+
+def by_columns(pieces: Sequence[_Piece]) -> list[_Piece]:
+    """The pieces of a page column by column, if it shows columns of prose line by line across them; none if it does not.
+
+    Rows of tables are shown so, too: prose has long pieces, many of which go on with a word in lower case.
+    """
+    starts = collections.Counter(piece.x for piece in pieces)
+    columns = sorted(x for x, count in starts.items() if count >= _LINES)
+    if not 2 <= len(columns) <= _COLUMNS:
+        return []
+    column_of = [max(bisect.bisect_right(columns, piece.x) - 1, 0) for piece in pieces]
+    of_row = collections.defaultdict(set)
+    for piece, column in zip(pieces, column_of):
+        of_row[piece.y].add(column)
+    shared = [i for i, piece in enumerate(pieces) if len(of_row[piece.y]) > 1]
+    changes = sum(column_of[i] != column_of[j] for i, j in itertools.pairwise(shared))
+    if len(shared) < _LINES * len(columns) or changes < len(shared) / 2:
+        return []
+    first, last = shared[0], shared[-1] + 1
+    order = sorted(range(first, last), key=lambda i: column_of[i])
+    sorted_pieces = [pieces[i] for i in order]
+    goes_on = sum(after.text.lstrip()[0].islower() for before, after in itertools.pairwise(sorted_pieces))
+    if sum(len(piece.text) for piece in sorted_pieces) < _LONG * len(sorted_pieces) or goes_on < _GO_ON * len(sorted_pieces):
+        return []
+    return [*pieces[:first], *sorted_pieces, *pieces[last:]]
 
 
 class _Warnings(logging.Handler):

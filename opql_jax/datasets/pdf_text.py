@@ -10,6 +10,7 @@ import statistics
 
 from opql_jax.core.errors import InputError
 from opql_jax.core.processes import LimitedProcess
+from opql_jax.corpus.layout import goes_on
 from opql_jax.corpus.name_resolution import fold
 from opql_jax.datasets.pdf_pages import read_pages
 
@@ -113,5 +114,5 @@ def _paragraphs(lines: list[str]) -> list[str]:
             paragraphs[-1].append(line)
         else:
             paragraphs[-1] += [' ', line]
-        ended = len(line) < short and line[-1] not in _HYPHEN
+        ended = len(line) < short and line[-1] not in _HYPHEN and not goes_on(line)
     return [''.join(pieces).replace('\N{SOFT HYPHEN}', '') for pieces in paragraphs]

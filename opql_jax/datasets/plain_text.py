@@ -26,15 +26,17 @@ from opql_jax.core.errors import InputError
 from opql_jax.core.manifest import is_folder_of
 from opql_jax.core.processes import LimitedProcess, map_ordered
 from opql_jax.core.progress import logged
-from opql_jax.corpus import recognition, tables
+from opql_jax.corpus import casing, recognition, tables
 from opql_jax.corpus.concepts import find_concepts
 from opql_jax.corpus.definitions import subject
 from opql_jax.corpus.documents import MAX_MENTION, Document, document_from_json, validate, write_documents
 from opql_jax.corpus.entities import EntityVocab
 from opql_jax.corpus.json_lines import check_string, read_text, shown
+from opql_jax.corpus.layout import cleaned, unfilled
 from opql_jax.corpus.name_resolution import fold, resolve
 from opql_jax.corpus.rejected import add_rejected, convert_records
 from opql_jax.corpus.spans import Span
+from opql_jax.corpus.statements import restated
 from opql_jax.datasets import pdf_text
 from opql_jax.datasets.document_files import is_document_file, read_document_file
 from opql_jax.datasets.html_text import read_html
@@ -49,7 +51,7 @@ MAX_CHARACTERS = 10_000_000
 # Documents whose names are recognised at a time.
 BATCH_DOCUMENTS = 256
 # Of `corpus`: those that say which names are recognised.
-_MODULES_OF_NAMES = ('recognition', 'name_kinds', 'spans', 'definitions', 'linking')
+_MODULES_OF_NAMES = ('recognition', 'name_kinds', 'spans', 'definitions', 'linking', 'layout')
 # A text of this many words is judged. In prose 30 to 50 % of them are among the most frequent ones of its language; in tables and lists few are.
 JUDGED_FROM, FREQUENT_SHARE = 50, 0.05
 # Characters of a text by which it is judged.
@@ -68,6 +70,9 @@ _OTHER = frozenset(
     ' nie się na jest w z że do'.split()  # Polish
 )
 _WORD = re.compile(r'\w+')
+# What stands before a text in lines of its own, and the title in it.
+_FRONT_MATTER = re.compile(r'---[ \t]*\n(?P<fields>(?:[\w-][^\n]*\n|[ \t]+[^\n]*\n){1,60}?)---[ \t]*(?:\n|$)')
+_STATED_TITLE = re.compile(r'^title:[ \t]*["\']?(?P<title>[^\n]{1,100}?)["\']?[ \t]*$', re.MULTILINE | re.IGNORECASE)
 # The longest line that may be a heading, unless it is one of Markdown.
 _MAX_HEADING = 100
 
@@ -135,7 +140,9 @@ class PlainText:
         """The files by the label that a document made of one has for its id, and all records as 'texts'."""
         found: dict[str, Any] = {}
         for source, (folder, inside) in self._inside.items():
-            of_kind = [path for path in inside if path.suffix.lower() in SUFFIXES or is_document_file(path)]
+            of_kind = [
+                path for path in inside if path.is_file() and (path.suffix.lower() in SUFFIXES or is_document_file(path))
+            ]
             if not of_kind:
                 raise InputError(
                     f'{source}: no text to read: expected {_EXPECTED} {"in it" if pathlib.Path(source).is_dir() else "files"}'
@@ -195,7 +202,19 @@ class PlainText:
             )
         add_rejected(rejected_path, [*copies, *others])
         _warn_unless_english([document.text for document in documents])
+        _warn_of_case(documents)
         return documents
+
+    def left_out(self) -> list[str]:
+        """The labels of files in the sources that are of no kind that is read, and of links that lead to none; hidden ones last."""
+        found = {
+            path.relative_to(folder).as_posix()
+            for folder, inside in self._inside.values()
+            for path in inside
+            if not path.is_file() or not (path.suffix.lower() in SUFFIXES or is_document_file(path))
+        }
+        is_hidden = lambda label: any(part.startswith('.') for part in label.split('/'))
+        return sorted(found, key=lambda label: (is_hidden(label), label))
 
 
 def link_names(
@@ -217,7 +236,10 @@ def link_names(
     Raises:
         InputError: no document has a name.
     """
-    batches = (_batch(documents[i : i + BATCH_DOCUMENTS]) for i in range(0, len(documents), BATCH_DOCUMENTS))
+    dictionary = functools.partial(casing.load_dictionary, [model] if model else recognition.MODELS)
+    persons_and_places = functools.partial(recognition.persons_and_places, model=model)
+    texts = casing.cased([document.text for document in documents], dictionary, persons_and_places)
+    batches = (_batch(texts[i : i + BATCH_DOCUMENTS]) for i in range(0, len(texts), BATCH_DOCUMENTS))
     recognise = functools.partial(recognition.recognise_batch, model=model)
     map_batches = map_batches or functools.partial(map_ordered, processes=processes)
     kept = storage.below(parts, f'{_recognition_version(model)}/spans')
@@ -228,8 +250,11 @@ def link_names(
         for batch in logged(recognised, len(documents), 'documents searched for names')
         for row in batch['spans'].to_pylist()
     ]
-    concepts = find_concepts([document.text for document in documents], spans)
-    vocab, linked = resolve(documents, [sorted(names + common) for names, common in zip(spans, concepts)])
+    texts, spans = casing.with_names_in_lower_case(texts, spans, dictionary)
+    concepts = find_concepts(texts, spans)
+    as_prose = [dataclasses.replace(document, text=text) for document, text in zip(documents, texts)]
+    vocab, resolved = resolve(as_prose, [sorted(names + common) for names, common in zip(spans, concepts)])
+    linked = [dataclasses.replace(found, text=document.text) for found, document in zip(resolved, documents)]
     named = [document for document in linked if document.mentions]
     if not named:
         raise InputError(
@@ -256,14 +281,15 @@ def _recognition_version(model: str | None) -> str:
 
 
 def _files(paths: Iterable[pathlib.Path], folder: pathlib.Path) -> list[pathlib.Path]:
-    """The files among paths in a folder, but those of knowledge bases: one may be made in the folder whose text it holds."""
+    """The files and dangling links among paths in a folder, but not in knowledge bases: one may be made in the folder whose text it holds."""
 
     @functools.cache
     def is_outside(inner: pathlib.Path) -> bool:
         texts = [(text, format) for text in inner.glob('text*') for format in (tables.PREPARED, tables.PLAN)]
         return not any(is_folder_of(*each) for each in texts) and (inner == folder or is_outside(inner.parent))
 
-    return sorted(path for path in set(paths) if path.is_file() and is_outside(path.parent))
+    is_file = lambda path: path.is_file() or (path.is_symlink() and not path.exists())
+    return sorted(path for path in set(paths) if is_file(path) and is_outside(path.parent))
 
 
 def document_fields(record: dict[str, Any]) -> dict[str, Any]:
@@ -294,7 +320,22 @@ def document_from_record(record: object) -> Document:
     document = dataclasses.replace(document_from_json(record), title_entity=about)
     validate(document)
     _check_text(document.text)
-    return document
+    return _as_read(document)
+
+
+def _as_read(document: Document, is_filled: bool = True, is_markdown: bool = False) -> Document:
+    """A document in the form in which names are looked for, and in which answers show it; one that was read before stays as it is.
+
+    Args:
+        document: as it came.
+        is_filled: whether its paragraphs may be broken into lines.
+        is_markdown: see `layout.unfilled`.
+    """
+    text = cleaned(document.text)
+    text = restated(unfilled(text, is_markdown) if is_filled else text)
+    title, about = (name and cleaned(name) for name in (document.title, document.title_entity))
+    check_string('text', text)
+    return dataclasses.replace(document, title=title or document.title, text=text, title_entity=about or document.title_entity)
 
 
 def documents_from_records(sources: Sequence[object]) -> list[Document]:
@@ -311,6 +352,11 @@ def documents_from_records(sources: Sequence[object]) -> list[Document]:
 
 def _from_file(label: str, path: pathlib.Path, process: LimitedProcess) -> Document:
     """The document that a file is, about the entity of its heading, of its name if the text mentions it, or of what it defines first."""
+    document, suffix = _of_file(label, path, process), path.suffix.lower()
+    return _as_read(document, is_filled=suffix in ('.txt', '.md'), is_markdown=suffix == '.md')
+
+
+def _of_file(label: str, path: pathlib.Path, process: LimitedProcess) -> Document:
     suffix, title = path.suffix.lower(), None
     if suffix == '.pdf':
         title, text = pdf_text.read_pdf(path, process)
@@ -323,6 +369,7 @@ def _from_file(label: str, path: pathlib.Path, process: LimitedProcess) -> Docum
             title, text = read_html(text)
     check_string('text', text)
     _check_text(text)
+    text = cleaned(text)
     if title:
         return Document(label, title, text, title_entity=title)
     title, rest = _heading(text)
@@ -338,7 +385,13 @@ def _from_file(label: str, path: pathlib.Path, process: LimitedProcess) -> Docum
 
 def _heading(text: str) -> tuple[str, str]:
     """The heading of a text, of Markdown or a short first line with a blank one after it, and the text after it; '' for what there is not."""
-    line, _, rest = text.lstrip().partition('\n')
+    text = text.lstrip()
+    if front := _FRONT_MATTER.match(text):
+        title, rest = _heading(text[front.end() :])
+        stated = _STATED_TITLE.search(front['fields'])
+        title = stated['title'].strip() if stated else title
+        return title, f'{front["fields"]}\n{rest or text[front.end() :]}' if title else ''
+    line, _, rest = text.partition('\n')
     line = line.rstrip()
     if marks := re.match('#{1,6}[ \\t]+', line):
         title = line[marks.end() :]
@@ -369,6 +422,21 @@ def _warn_unless_english(texts: Sequence[str]) -> None:
         _log.warning('%d short documents are not English: %s. Few names will be recognised in them', len(short), shares)
 
 
+def _warn_of_case(documents: Sequence[Document]) -> None:
+    """Says which texts are in one case, so that names are hard to tell in them."""
+    for case, advice in (
+        ('capitals', 'they are read as prose in lower case, and some names may be missed'),
+        ('lower case', 'names are found in them only where other text has them with capitals'),
+    ):
+        if found := [document.id for document in documents if casing.told_case(document.text) == case]:
+            _log.warning('%d of %d documents are all in %s (%s): %s', len(found), len(documents), case, some(found), advice)
+
+
+def some(names: Sequence[str], most: int = 3) -> str:
+    """The first of some names, and how many more there are."""
+    return ', '.join(map(shown, names[:most])) + (f' and {len(names) - most:,} more' if len(names) > most else '')
+
+
 def _words(text: str) -> list[str]:
     return _WORD.findall(text[:JUDGED_CHARACTERS].lower())
 
@@ -390,5 +458,5 @@ def _other_language(texts: Sequence[str]) -> str:
     )
 
 
-def _batch(documents: Sequence[Document]) -> pa.RecordBatch:
-    return pa.RecordBatch.from_pydict({'text': [document.text for document in documents]})
+def _batch(texts: Sequence[str]) -> pa.RecordBatch:
+    return pa.RecordBatch.from_pydict({'text': texts})

@@ -31,7 +31,7 @@ from opql_jax.data.prepared import Prepared
 from opql_jax.datasets.plain_text import PlainText, document_from_record, documents_from_records, link_names
 from opql_jax.datasets.stored_text import StoredText
 from opql_jax.kb.forget_sentences import find_entities, find_sentences, without
-from opql_jax.kb.index_text import CACHE, ENCODER, Parts, make_parts
+from opql_jax.kb.index_text import CACHE, ENCODER, Parts, make_parts, tell_left_out
 from opql_jax.memory import build as build_lib
 from opql_jax.memory import manifest as memory_manifest
 from opql_jax.models.text_encoder import TextEncoder
@@ -104,9 +104,9 @@ class Change:
         """
         documents = documents_from_records(sources)
         if paths := tuple(source for source in sources if not isinstance(source, dict)):
-            documents += PlainText(paths, max_reject_fraction=max_reject_fraction).documents(
-                files.below(self._folder, REJECTED)
-            )
+            reader = PlainText(paths, max_reject_fraction=max_reject_fraction)
+            documents += reader.documents(files.below(self._folder, REJECTED))
+            tell_left_out(reader)
         # Without those that another text replaces: a text may come back under another id.
         incoming = {document.id: document.text for document in documents} if replace else {}
         texts = {document.text for id, document in self.documents.items() if incoming.get(id, document.text) == document.text}

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from opql_jax.corpus.documents import Mention
-from opql_jax.corpus.pronouns import pronouns
+from opql_jax.corpus.pronouns import possessives, pronouns
 
 _MARKED = re.compile(r'\[([^\]|]+)(?:\|([a-z]+))?\]')
 
@@ -94,3 +94,20 @@ def test_mentions_of_pronouns_are_in_order_disjoint_and_of_what_is_named_before(
         assert any(other.entity == each.entity and other.start < each.start for other in mentions)
         word = text[each.start : each.end].lower()
         assert kinds[each.entity] == 'person' and word in ('he', 'she', 'her', 'his')
+
+
+@pytest.mark.parametrize(
+    'marked, expected',
+    [
+        ('[Ada] signed with [Altona Pumps|organisation] in [1999|date]. Their contact is [Birgit Lang].', ['Altona Pumps']),
+        ('[Kestrel Bridge|place] is in [Hull|place]. Its architect was [Bo Lee].', ['Kestrel Bridge']),
+        ('They crossed [Kestrel Bridge|place] in [Hull|place]. Its architect was [Bo Lee].', []),
+        ('[Ada] and [Bo] saw [Altona Pumps|organisation]. Their car broke.', []),
+        ('[Altona Pumps|organisation] grew.\nIts contact is [Ada].', []),
+        ('[Altona Pumps|organisation] grew. [Weser|organisation] lost its head.', []),
+        ('Its head is [Ada].', []),
+        ('[Altona Pumps|organisation] grew. Its head is [Ada], and its cook [Bo]. Its dog died.', ['Altona Pumps']),
+    ],
+)
+def test_its_and_their_mean_what_the_sentence_before_is_about(marked, expected):
+    assert [found.entity for found in possessives(*read(marked))] == expected

@@ -13,6 +13,7 @@ from typing import Any, NamedTuple
 from opql_jax.core.errors import InputError
 from opql_jax.core.processes import LimitedProcess
 from opql_jax.datasets.html_text import unescaped
+from opql_jax.datasets.wikipedia import templates
 from opql_jax.datasets.wikipedia.titles import Site
 
 # Control characters, which XML cannot hold, mark positions in a text until the last step.
@@ -184,9 +185,54 @@ class Converter:
         self._out.append(text)
 
     def _write_template(self, template: _Element) -> None:
-        if name := self._name(template):
-            self._templates.add(name.replace('_', ' '))
-        self._out.append(_GAP)
+        name = self._name(template).replace('_', ' ')
+        if not name:
+            self._out.append(_GAP)
+            return
+        self._templates.add(name)
+        of_page, self._templates = self._templates, set()  # those in it are not of the page itself
+        self._write_content(name, template)
+        self._templates = of_page
+
+    def _write_content(self, name: str, template: _Element) -> None:
+        """Writes what a template shows, see `templates`."""
+        number = 1 if name.startswith('lang-') else templates.SHOWN_PARAMETER.get(name)
+        if number is None and name not in templates.LISTS and not templates.makes_text(name):
+            self._out.append(_GAP)
+            return
+        named, parameters = self._parameters(template.parts[1:])
+        if number is not None:
+            part = named.get(str(number)) or named.get('text') or (parameters[number - 1] if number <= len(parameters) else [])
+            self._out.append(_SEAM if part else _GAP)
+            self._write(part)
+            self._out.append(_SEAM)
+        elif name in templates.LISTS:
+            for place, part in enumerate(parameters):
+                self._out.append(', ' if place else _SEAM)
+                self._write(part)
+            self._out.append(_SEAM if parameters else _GAP)
+        else:
+            values = {key: self._plain(part) for key, part in named.items()}
+            shown = templates.shown(name, [self._plain(part) for part in parameters], values)
+            self._out.append(_GAP if shown is None else _literal(shown))
+
+    def _parameters(self, parts: list[list]) -> tuple[dict[str, list], list[list]]:
+        """The parameters of a template by name, and those without one."""
+        named, other = {}, []
+        for part in parts:
+            equals = next((i for i, piece in enumerate(part) if type(piece) is self._tokens.TemplateParamEquals), None)
+            if equals is None:
+                other.append(part)
+            else:
+                named[self._plain(part[:equals]).lower()] = part[equals + 1 :]
+        return named, other
+
+    def _plain(self, part: list) -> str:
+        """What is written of a part, as plain text."""
+        out, targets, self._out, self._targets = self._out, self._targets, [], []
+        self._write(part)
+        written, self._out, self._targets = ''.join(self._out), out, targets
+        return ' '.join(_CONTROL.sub('', written).replace(_APOSTROPHE, "'").split())
 
     def _name(self, element: _Element) -> str:
         """The name of a template or a tag in lower case; '' where it begins with other markup."""

@@ -1,0 +1,203 @@
+"""Text as it comes: one form of each letter, no invisible characters, and a line break only where something ends.
+
+A line break of a paragraph that was filled to a width is a space. All that are left are borders, which no name and no sentence crosses:
+those of headings, list items, rows of tables, lines of a chat or a poem, quoted mail, addresses and front matter.
+"""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+from collections.abc import Iterator, Sequence
+from typing import NamedTuple
+
+# Soft hyphens, with the line break after one, and what has no width and no meaning in English: zero-width spaces and joiners, byte
+# order marks, marks of direction, tags. Then escape sequences of terminals, and control characters but for NUL, which no text has.
+_INVISIBLE = re.compile(
+    '\u00ad\\s*\n\\s*|[\u00ad\u061c\u180e\u200b\u200e\u200f\u202a-\u202e\u2060-\u2064\u2066-\u206f\ufeff\ufff9-\ufffb]'
+    '|[\U000e0000-\U000e007f]|(?<=[a-zA-Z])[\u200c\u200d]|[\u200c\u200d](?=[a-zA-Z])|\x1b\\[[0-?]*[ -/]*[@-~]|[\x01-\x08\x0e-\x1f\x7f-\x84\x86-\x9f]'
+)
+_LINE_ENDS = re.compile('\r\n?|[\u0085\u2028\x0b]')
+_PAGE_ENDS = re.compile('[\u2029\f]')
+# Spaces that keep words together or have a width of their own.
+_SPACES = re.compile('[\u00a0\u1680\u2000-\u200a\u202f\u205f\u3000]')
+_LIGATURES = str.maketrans(dict(zip('ﬀﬁﬂﬃﬄﬅﬆ', ['ff', 'fi', 'fl', 'ffi', 'ffl', 'st', 'st'])))
+
+_FENCE = re.compile(r'\s*(?:```|~~~)')
+_FRONT_MATTER = re.compile(r'(?:---|\+\+\+)[ \t]*')
+_UNDERLINE = re.compile(r'={3,}|-{3,}|\*{3,}|_{3,}|~{3,}|[-=+ ]{5,}')
+_HEADING = re.compile(r'\s{0,3}#{1,6}(?:\s|$)')
+_ITEM = re.compile(r'(?P<indent>\s*)(?P<mark>[-*+•‣◦–—·]|\(?(?:\d{1,3}|[a-zA-Z])[.)]|\^\d{1,3}|\[\d{1,3}\])[ \t]+(?=\S)')
+_QUOTE = re.compile(r'\s*(?P<marks>>(?:[ \t]*>)*)[ \t]?')
+# Lines that are something by themselves: of a table or columns, of a chat ('[12:03] ana: ...', '12:03 <ana> ...'), 'Label: value'.
+_COLUMNS = re.compile(r'\t|\S {3,}\S|^\s*\||\|\s*$|(?:\|[^|\n]*){2}')
+TIME = r'[\[(]?(?:\d{4}-\d\d-\d\d[ T,]*|\d{1,2}[./]\d{1,2}[./]\d{2,4},? *)?\d{1,2}:\d\d(?::\d\d)?(?: ?[AaPp]\.?[Mm]\.?)?[\])]?'
+_CHAT = re.compile(rf'\s*(?:{TIME}[\s,-]+\S|<[^<>\n]{{1,60}}>\s)')
+_LABEL = re.compile(r'\s*(?:\*\*|__)?(?P<label>[^\W\d_][\w ()/&.’\'-]{0,39}?)(?:\*\*|__)?:(?:\*\*|__)?(?:[ \t]|$)')
+_LABEL_WORDS = 4
+_LONGEST_STATEMENT = 120
+# Lines at least so wide may be filled, one without other evidence if it is so wide; those that are wider still are paragraphs.
+_NARROW, _WIDE, _WIDEST = 40, 55, 160
+# Of the line breaks of a filled paragraph, the share behind which a word in lower case stands, at least: in prose it is some 0.8.
+_LOWER = 0.3
+# What no line but one of a filled paragraph ends with.
+_GOES_ON = re.compile(
+    r'(?:\b(?:a|an|and|as|at|by|for|from|her|his|in|is|its|of|on|or|that|the|their|to|was|were|which|who|with)|,)$'
+)
+_LONGEST_GOING_ON = 12
+_STOP = re.compile(r'[.!?:;]["”’)\]]*$')
+
+
+class _Line(NamedTuple):
+    """A line of a text.
+
+    Attributes:
+        start, end: of its words, without quotation marks of mail and space around them.
+        depth: how often it is quoted.
+        kind: 'blank', 'alone' for one that is joined to none, 'item' or 'label' for one that begins something, or 'plain'.
+        is_lower: whether it begins with a letter in lower case.
+        indent: how far its words are indented.
+        width: its characters, with the indentation.
+        hard: whether Markdown keeps the line break after it.
+    """
+
+    start: int
+    end: int
+    depth: int
+    kind: str
+    is_lower: bool
+    indent: int
+    width: int
+    hard: bool
+
+
+def cleaned(text: str) -> str:
+    """A text in Unicode's form NFC, with line feeds for all line ends, without characters that nobody sees, and with plain spaces.
+
+    The same text is returned for what was cleaned before.
+    """
+    if text.isascii() and not _INVISIBLE.search(text) and not re.search('[\r\x0b\f]', text):
+        return text
+    text = _PAGE_ENDS.sub('\n\n', _LINE_ENDS.sub('\n', text))
+    text = _SPACES.sub(' ', _INVISIBLE.sub('', text)).translate(_LIGATURES)
+    return unicodedata.normalize('NFC', text)
+
+
+def unfilled(text: str, is_markdown: bool = False) -> str:
+    """A text with a space for each line break of a filled paragraph; all line breaks that are left are borders.
+
+    Markdown fills whatever it does not mark otherwise. Elsewhere lines are filled that are wide, and end where the next word would
+    not have fitted, in a paragraph that has words in lower case at the beginning of lines. Takes time in proportion to the text.
+
+    Args:
+        text: `cleaned`.
+        is_markdown: whether it is written in Markdown.
+    """
+    lines = list(_lines(text))
+    pieces: list[str] = []
+    at = first = 0
+    while first < len(lines):
+        last = first + 1
+        while last < len(lines) and _may_go_on(lines[last - 1], lines[last]):
+            last += 1
+        paragraph = lines[first:last]
+        for line, after in _filled(text, paragraph, is_markdown):
+            pieces += [text[at : line.end], _between(text, line, after)]
+            at = after.start
+        first = last
+    return ''.join([*pieces, text[at:]])
+
+
+def _lines(text: str) -> Iterator[_Line]:
+    start, fenced, front = 0, False, None
+    raw_lines = text.split('\n')
+    underlined = [bool(_UNDERLINE.fullmatch(line.strip())) for line in raw_lines]
+    for number, raw in enumerate(raw_lines):
+        quote = _QUOTE.match(raw)
+        depth = quote['marks'].count('>') if quote else 0
+        begin = quote.end() if quote else 0
+        words = raw[begin:]
+        stripped = words.strip()
+        indent = len(words) - len(words.lstrip())
+        if number == 0 and _FRONT_MATTER.fullmatch(raw) and raw.strip() in map(str.strip, raw_lines[1:60]):
+            front = raw.strip()
+        kind = 'plain'
+        if not stripped:
+            kind = 'blank'
+        elif front or fenced or _FENCE.match(words):
+            kind = 'alone'
+        elif underlined[number] or (number + 1 < len(raw_lines) and underlined[number + 1]):
+            kind = 'alone'
+        elif _HEADING.match(words) or _COLUMNS.search(words.rstrip()):
+            kind = 'alone'
+        elif _ITEM.match(words) or _CHAT.match(words):
+            kind = 'item'
+        elif is_label(words):
+            kind = 'label'
+        if front and number and raw.strip() == front:
+            front = None
+        if not front and _FENCE.match(words):
+            fenced = not fenced
+        place = start + begin + indent
+        hard = words.endswith(('  ', '\\'))
+        yield _Line(place, place + len(stripped), depth, kind, stripped[:1].islower(), indent, len(words.rstrip()), hard)
+        start += len(raw) + 1
+
+
+def is_label(line: str) -> bool:
+    """Whether a line begins with a label, as 'Founder: Beatrice Lowe' does; a label has few words."""
+    label = _LABEL.match(line)
+    return label is not None and len(label['label'].split()) <= _LABEL_WORDS and '://' not in line[: label.end() + 2]
+
+
+def goes_on(line: str) -> bool:
+    """Whether a line ends where no sentence, item or heading does, as behind "the"; else it may."""
+    return _GOES_ON.search(line, max(0, len(line) - _LONGEST_GOING_ON)) is not None
+
+
+def is_statement(line: str) -> bool:
+    """Whether a line states something by itself: a row of a table, or a label with a value that is no sentence."""
+    if ' | ' in line:
+        return True
+    return len(line) <= _LONGEST_STATEMENT and is_label(line) and not _STOP.search(line.rstrip()) and '. ' not in line
+
+
+def _may_go_on(line: _Line, after: _Line) -> bool:
+    if line.kind in ('blank', 'alone') or line.depth != after.depth:
+        return False
+    # A line of prose may begin with "sub-kingdoms: ".
+    return after.kind == 'plain' or after.kind == 'label' and after.is_lower and line.kind == 'plain' and line.width >= _NARROW
+
+
+def _filled(text: str, paragraph: Sequence[_Line], is_markdown: bool) -> Iterator[tuple[_Line, _Line]]:
+    """The lines of a paragraph that a filled line break ends, each with the next."""
+    breaks = list(zip(paragraph, paragraph[1:]))
+    if not breaks:
+        return
+    if is_markdown and any(line.depth == 0 for line in paragraph):
+        yield from ((line, after) for line, after in breaks if not line.hard)
+        return
+    width = max(line.width for line in paragraph)
+    if not _NARROW <= width <= _WIDEST:
+        return
+    cut_short = [goes_on(text[max(line.start, line.end - _LONGEST_GOING_ON) : line.end]) for line, _ in breaks]
+    certain = [after.is_lower or cut for (_, after), cut in zip(breaks, cut_short)]
+    is_prose = sum(certain) >= max(_LOWER * len(breaks), 1)
+    is_prose = is_prose or len(breaks) == 1 and width >= _WIDE and _STOP.search(text, paragraph[1].start, paragraph[1].end)
+    if not is_prose:
+        return
+    for (line, after), is_certain, cut in zip(breaks, certain, cut_short):
+        word = text[after.start : after.end].partition(' ')[0]
+        # A paragraph may be indented at its first line only, or at all but that.
+        is_full = line.width + 1 + len(word) > 0.9 * width and (line is paragraph[0] or after.indent <= line.indent + 1)
+        if is_full or cut or (is_certain and line.width >= 0.5 * width):
+            yield line, after
+
+
+def _between(text: str, line: _Line, after: _Line) -> str:
+    """What stands between two lines that were one: nothing where a word was divided, else a space."""
+    return (
+        ''
+        if text[line.end - 1 : line.end] == '-' and text[line.end - 2 : line.end - 1].isalpha() and text[after.start].isalpha()
+        else ' '
+    )

@@ -1,0 +1,147 @@
+"""Who says 'I': the speaker of a line of a chat, the writer of a mail, also of one that is quoted, and the stated author of a text.
+
+Only words outside of quotation marks count, and nobody is guessed: where no name is stated, 'I' means nobody.
+"""
+
+from __future__ import annotations
+
+import bisect
+import re
+from collections.abc import Iterator, Sequence
+from typing import NamedTuple
+
+from opql_jax.corpus.layout import TIME
+from opql_jax.corpus.sentences import sentence_starts
+
+_FIRST_PERSON = re.compile(r"(?<![\w.'’&-])(?:I|[Mm]y|[Mm]e|[Mm]yself|[Mm]ine)(?![\w&-]|\.\w)")
+_NAME = r'[^\W\d_](?:[^\n<>:;,()|"“”\[\]]{0,58}[^\s<>:;,()|"“”\[\]])?'
+_FULL_NAME = r'(?:[A-Z]\.|[A-Z][^\W\d_]+)(?:[ \'’-](?:(?:de|van|von|der|la|le|al|bin|di) )?(?:[A-Z]\.|[A-Z][^\W\d_]+)){1,4}'
+# '[12:03] ana: ...', '12:03 <ana> ...', '12:03 - ana: ...', '<ana> ...'
+_CHAT = re.compile(rf'\s*(?:(?:{TIME}[\s,-]+)?<[@+ ]?(?P<marked>{_NAME})>|{TIME}[\s,-]+(?P<timed>{_NAME}):)\s')
+# 'Ana Petrov: I ...', 'ANA: I ...'; what else stands before a colon is a label.
+_SPOKEN = re.compile(rf'\s*(?P<name>{_FULL_NAME}|[A-Z][^\W\d_]+):\s(?=[^\n]{{0,200}}?(?<![\w\'’])(?:I|[Mm]y)\b)')
+_NO_SPEAKERS = frozenset(
+    'abstract answer author background caution comment conclusion date example fact from hint info introduction message method note notes'
+    ' objective ps q question quote re remark result results review subject summary text tip title to todo update warning'.split()
+)
+_FROM = re.compile(rf'\s*(?:From|Sender):\s+"?(?P<name>{_NAME})"?(?=\s*(?:<|\[|\(|$))', re.MULTILINE)
+_HEADER = re.compile(r'\s*(?:To|Cc|Date|Sent|Subject|Reply-To|Message-ID|X-[\w-]+):', re.IGNORECASE)
+_WROTE = re.compile(
+    rf'(?:^|[,>]|\bat\s[\d:. APMapm]+|\d)\s*(?P<name>{_NAME})\s*(?:<[^<>\n]*>|\([^()\n]*\))?\s*(?:wrote|writes|said):\s*$'
+)
+_QUOTE = re.compile(r'\s*(?P<marks>>(?:[ \t]*>)*)')
+# What states who wrote a text: its first lines, or 'My name is ...' anywhere; and how a letter ends.
+_STATED = (
+    re.compile(rf"\b(?:[Mm]y (?:full )?name is|I am called|I was christened) (?P<name>{_FULL_NAME}|[A-Z][^\W\d_]+)"),
+    re.compile(rf"(?:^|[.!?]\s+)(?:I am|I’m|I'm|I,) (?P<name>{_FULL_NAME})(?=[,.;!?]| and )", re.MULTILINE),
+    re.compile(rf'^(?:[Bb]y|[Ww]ritten by|[Aa]uthor:|author =|[Tt]old by|#+ [Bb]y) ?"?(?P<name>{_FULL_NAME})"?\.?$', re.MULTILINE),
+    re.compile(rf"\b(?:[Dd]iary|[Jj]ournal|[Mm]emoirs?|[Aa]utobiography|[Ll]etters?|[Ll]og|[Rr]eport|[Nn]otes|[Tt]estimony|[Ss]tatement) (?:of|by|from) (?P<name>{_FULL_NAME})(?=$|[.,:\n])", re.MULTILINE),
+    re.compile(rf'^(?:Yours(?: \w+)?|Sincerely(?: yours)?|(?:Best|Kind|Warm) (?:regards|wishes)|Regards|Love|Faithfully|Signed),?\s+(?P<name>{_FULL_NAME})$', re.MULTILINE),
+)  # fmt: skip
+_CAPITAL_BEFORE = re.compile(r'(?<!\w)[A-Z][\w-]* $')
+_DAYS = frozenset(
+    'January February March April May June July August September October November December Monday Tuesday Wednesday Thursday Friday Saturday'
+    ' Sunday Christmas Easter'.split()
+)
+_QUOTED = re.compile(r'“[^”\n]{0,2000}”|"[^"\n]{0,2000}"')
+
+
+class Turn(NamedTuple):
+    """Characters `[start, end)` of a text that one person says or writes, and those `[name_start, name_end)` that say who it is."""
+
+    start: int
+    end: int
+    name_start: int
+    name_end: int
+
+
+def turns(text: str, title: str = '') -> list[Turn]:
+    """Who says which lines of a text, by start, disjoint; lines that nobody is known to say are in none.
+
+    Args:
+        text: see `layout.unfilled`.
+        title: what it is called, which may state its author; places in it do not count, so its name has to be in the text, too.
+    """
+    if not _FIRST_PERSON.search(text):
+        return []
+    author = _author(text, title)
+    found: list[Turn] = []
+    by_depth: dict[int, tuple[int, int] | None] = {0: author}
+    wrote: tuple[int, int] | None = None
+    start = wrote_depth = 0
+    for line in text.split('\n'):
+        end = start + len(line)
+        quote = _QUOTE.match(line)
+        depth = quote['marks'].count('>') if quote else 0
+        begin = start + (quote.end() if quote else 0)
+        chat = _CHAT.match(text, begin, end) or _spoken(text, begin, end)
+        place = lambda match, name: match.span(name) if match else None
+        if chat:
+            name = chat.span(chat.lastgroup)
+            found.append(Turn(chat.end(), end, *name))
+        elif mail := _FROM.match(text, begin, end):
+            by_depth[depth] = place(mail, 'name')
+            wrote = None
+        elif attribution := _WROTE.search(text, max(begin, end - 300), end) if line.rstrip().endswith(':') else None:
+            wrote, wrote_depth = place(attribution, 'name'), depth
+        elif line.strip() and not _HEADER.match(text, begin, end):
+            # Whom a mail quotes is said above the quote, or in its first line.
+            if wrote and (depth == wrote_depth + 1 or depth == wrote_depth > 0):
+                by_depth[depth] = wrote
+            wrote = None
+            by_depth.setdefault(depth, None)
+            by_depth = {level: name for level, name in by_depth.items() if level <= depth}
+            if name := by_depth[depth]:
+                found.append(Turn(begin, end, *name))
+        start = end + 1
+    return found
+
+
+def _spoken(text: str, start: int, end: int) -> re.Match[str] | None:
+    spoken = _SPOKEN.match(text, start, end)
+    return spoken if spoken and spoken['name'].lower() not in _NO_SPEAKERS else None
+
+
+def _author(text: str, title: str) -> tuple[int, int] | None:
+    """Where a text names who wrote it; None unless exactly one does so."""
+    found = {}
+    for pattern in _STATED:
+        for match in pattern.finditer(text):
+            found.setdefault(match['name'], match.span('name'))
+        for match in pattern.finditer(title):
+            if (at := text.find(match['name'])) >= 0:
+                found.setdefault(match['name'], (at, at + len(match['name'])))
+    return next(iter(found.values())) if len(found) == 1 else None
+
+
+def first_persons(
+    text: str, said: Sequence[Turn], mentions: Sequence[tuple[int, int, int]] = ()
+) -> Iterator[tuple[int, int, Turn]]:
+    """The places of 'I', 'my' and 'me', the first of each sentence and turn, with the turn that they stand in; none in quotation marks.
+
+    Args:
+        text, said: a text, and its `turns`.
+        mentions: `(start, end, entity)` by start, which no sentence starts in, and which no place overlaps.
+    """
+    if not said:
+        return
+    quoted = [match.span() for match in _QUOTED.finditer(text)]
+    quote_starts = [start for start, _ in quoted]
+    starts, begins, ends = sentence_starts(text, mentions), [turn.start for turn in said], [mention[1] for mention in mentions]
+    last, sentence_places = None, {*starts, *begins}
+    for match in _FIRST_PERSON.finditer(text):
+        i = bisect.bisect_right(begins, match.start()) - 1
+        j = bisect.bisect_right(quote_starts, match.start()) - 1
+        k = bisect.bisect_right(ends, match.start())
+        # "George I", "World War I"
+        before = _CAPITAL_BEFORE.search(text, max(0, match.start() - 30), match.start()) if match[0] == 'I' else None
+        if before and before[0].strip() not in _DAYS and before.start() not in sentence_places:
+            continue
+        if i < 0 or match.start() >= said[i].end or (j >= 0 and match.start() < quoted[j][1]):
+            continue
+        if k < len(mentions) and mentions[k][0] < match.end():
+            continue
+        sentence = bisect.bisect_right(starts, match.start()), i
+        if sentence != last:
+            yield (*match.span(), said[i])
+            last = sentence

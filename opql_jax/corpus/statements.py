@@ -1,0 +1,106 @@
+"""What rows of tables state: each is said by itself, with the heading of its column before each cell.
+
+"| Kestrel | Lucy Brandt | Hull |" below "| Ship | Captain | Home port |" becomes "ship: Kestrel | captain: Lucy Brandt | home port: Hull", so that a row
+that is shown alone can be read alone. Rows of Markdown, and lines of cells that tabs, semicolons, commas or bars separate, are such; all else stays.
+"""
+
+from __future__ import annotations
+
+import itertools
+import re
+from collections.abc import Iterator, Sequence
+
+# Between cells of a row, and between a heading and its cell.
+CELL, LABEL = ' | ', ': '
+_RULE = re.compile(r'\|?(?:[ \t]*:?-+:?[ \t]*\|)*[ \t]*:?-+:?[ \t]*\|?')
+_BAR = re.compile(r'(?<!\\)\|')
+_HAS_DIGIT_OR_STOP = re.compile(r'\d|[.!?:]\s|[.!?:]$')
+# Lines of cells, at least, that make a table without a rule below its headings; and cells, but for tabs.
+_ROWS, _CELLS = 3, 3
+# Headings of two columns of which the first holds labels.
+_NAMES_OF_LABELS = frozenset(
+    ('', 'attribute', 'detail', 'field', 'key', 'label', 'parameter', 'property', 'attributes', 'details')
+)
+_NAMES_OF_VALUES = frozenset(('', 'content', 'data', 'description', 'details', 'information', 'value', 'values'))
+# A heading has no more characters. With headings a table is at most so many times longer; where it would be more, it stays as it is.
+_LONGEST_HEADING, _LONGER = 60, 6
+
+
+def restated(text: str) -> str:
+    """A text in which each row of a table stands with the headings of its columns; takes time in proportion to the text.
+
+    Args:
+        text: see `layout.unfilled`; no line break is added, and those are taken away that end headings and rules.
+    """
+    if not any(mark in text for mark in '|\t;,'):
+        return text
+    lines: list[str] = []
+    for delimiter, group in itertools.groupby(text.split('\n'), _Delimiters()):
+        of_table = list(group)
+        lines += _restated(of_table, delimiter[0]) if delimiter else of_table
+    return '\n'.join(lines)
+
+
+class _Delimiters:
+    """Tells what separates the cells of a line, and how many there are: lines of one table get the same; '' of lines without cells."""
+
+    def __call__(self, line: str) -> tuple[str, int] | str:
+        stripped = line.strip()
+        if '|' in stripped:
+            return '|', 0
+        if '\t' in stripped:
+            return '\t', stripped.count('\t')
+        for mark in ';,':
+            cells = stripped.split(mark)
+            # Prose has a space after each comma, and full stops.
+            if len(cells) >= _CELLS and not any(
+                cell[:1] == ' ' or '. ' in cell for cell in cells[1:] if mark == ',' or '. ' in cell
+            ):
+                return mark, len(cells)
+        return ''
+
+
+def _restated(lines: Sequence[str], mark: str) -> list[str]:
+    rows = [_cells(line, mark) for line in lines]
+    ruled = mark == '|' and len(lines) > 1 and _RULE.fullmatch(lines[1].strip()) and '-' in lines[1]
+    if ruled:
+        headings, body = rows[0], [row for row, line in zip(rows[2:], lines[2:]) if not _RULE.fullmatch(line.strip())]
+    elif len(rows) >= _ROWS and len(set(map(len, rows))) == 1 and _are_headings(rows[0]):
+        headings, body = rows[0], rows[1:]
+    else:
+        return list(lines)
+    headings = [_lowered(heading) for heading in headings]
+    if not body:
+        return [CELL.join(filter(None, rows[0]))]
+    if len(headings) == 2 and headings[0] in _NAMES_OF_LABELS and headings[1] in _NAMES_OF_VALUES:
+        return [LABEL.join(filter(None, row)) if len(row) == 2 else CELL.join(filter(None, row)) for row in body]
+    if any(len(heading) > _LONGEST_HEADING for heading in headings):
+        return list(lines)
+    said = [CELL.join(_labelled(headings, row)) for row in body]
+    return said if sum(map(len, said)) <= _LONGER * sum(map(len, lines)) else list(lines)
+
+
+def _cells(line: str, mark: str) -> list[str]:
+    line = line.strip()
+    if mark == '|':
+        cells = _BAR.split(line.removeprefix('|'))
+        cells = cells[:-1] if line.endswith('|') and len(cells) > 1 else cells
+        return [cell.strip().replace('\\|', '|') for cell in cells]
+    return [cell.strip().strip('"') for cell in line.split(mark)]
+
+
+def _are_headings(cells: Sequence[str]) -> bool:
+    """Whether the first row of cells tells what the others hold: distinct words, no number and no sentence among them."""
+    return all(cells) and len(set(cells)) == len(cells) and not any(map(_HAS_DIGIT_OR_STOP.search, cells))
+
+
+def _lowered(heading: str) -> str:
+    """A heading as a common noun: in lower case, but for abbreviations."""
+    heading = ' '.join(heading.strip('*_` ').split())
+    return ' '.join(word.lower() if word[1:].islower() or len(word) > 4 else word for word in heading.split(' '))
+
+
+def _labelled(headings: Sequence[str], row: Sequence[str]) -> Iterator[str]:
+    for heading, cell in itertools.zip_longest(headings, row, fillvalue=''):
+        if cell:
+            yield f'{heading}{LABEL}{cell}' if heading else cell

@@ -1,0 +1,131 @@
+"""What templates of MediaWiki show that hold content of a sentence: dates, measures, and text that they only mark.
+
+Names and parameters are those of the English Wikipedia. All other templates, such as boxes, notes and navigation, show nothing.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+
+# Templates that show one of their parameters, by its number from 1.
+SHOWN_PARAMETER = dict.fromkeys(
+    'nowrap|nobr|nobreak|no wrap|small|smaller|big|larger|em|strong|nobold|noitalic|sic|code|mono|var|kbd|samp|sub|sup|smallcaps|sc|abbr|abbrv|tooltip'
+    '|hover title|ill|interlanguage link|url|flag|flagu|flagcountry|country|quote|blockquote|cquote|bq|quotation|angbr|tq|not a typo|as written'
+    '|visible anchor|vanchor|nihongo|nihongo2|linktext|num'.split('|'),
+    1,
+) | dict.fromkeys(
+    'lang|langx|transl|transliteration|translit|wikt-lang|rtl-lang|resize|font color|fontcolor|color'.split('|'), 2
+)
+# Templates whose parameters are the items of a list.
+LISTS = frozenset(
+    'plainlist|plain list|unbulleted list|ubl|ublist|hlist|flatlist|bulleted list|cslist|comma separated entries|csv'.split('|')
+)
+_DATES = re.compile(
+    r'(?:start|end|birth|death|film|release|launch|established|opening)[ -]?date(?: and age| and given age)?|date|dts|dob|bda|dda|sda'
+    r'|start and end dates|birth-date|death-date|birth year and age|death year and age|birth based on age|year and age'
+)
+_CONVERT = frozenset('convert cvt conv'.split())
+_MARKS = {
+    'ndash': '–', 'en dash': '–', 'snd': ' – ', 'spnd': ' – ', 'spaced ndash': ' – ', 'mdash': '—', 'em dash': '—', 'nbsp': ' ', 'space': ' ', 'thinsp': ' ',
+    "'": "'", "'s": "'s", "s'": "s'", '!': '|', '=': '=', 'dot': ' · ', '·': ' · ', 'middot': ' · ', 'okina': 'ʻ', 'shy': '', 'zwj': '', 'zwsp': '', 'wbr': '',
+}  # fmt: skip
+_CURRENCIES = {'us$': 'US$', 'usd': 'US$', '£': '£', 'gbp': '£', '€': '€', 'euro': '€', 'eur': '€', 'a$': 'A$', 'aud': 'A$', 'can$': 'CA$', 'cad': 'CA$', '¥': '¥', 'yen': '¥', 'inr': '₹', '₹': '₹'}  # fmt: skip
+_SHIPS = frozenset('uss hms hmas hmcs hmnzs ss ms mv rms sms hnlms usns uscgc rfa ins'.split())
+_OTHER = frozenset('circa|as of|asof|val|formatnum|ship|frac|fraction|sfrac|born in|reign'.split('|'))
+_MONTHS = 'January February March April May June July August September October November December'.split()
+_UNITS = {
+    'm': 'metres', 'km': 'kilometres', 'cm': 'centimetres', 'mm': 'millimetres', 'ft': 'feet', 'in': 'inches', 'yd': 'yards', 'mi': 'miles', 'nmi': 'nautical miles',
+    'km2': 'square kilometres', 'm2': 'square metres', 'sqmi': 'square miles', 'sqft': 'square feet', 'sqkm': 'square kilometres', 'ha': 'hectares', 'acre': 'acres',
+    'm3': 'cubic metres', 'km3': 'cubic kilometres', 'cuft': 'cubic feet', 'kg': 'kilograms', 'g': 'grams', 't': 'tonnes', 'lb': 'pounds', 'oz': 'ounces', 'LT': 'long tons',
+    'ST': 'short tons', 'l': 'litres', 'L': 'litres', 'impgal': 'imperial gallons', 'USgal': 'US gallons', 'km/h': 'kilometres per hour', 'mph': 'miles per hour', 'kn': 'knots',
+    'C': '°C', 'F': '°F', 'K': 'K', 'hp': 'horsepower', 'kW': 'kilowatts', 'MW': 'megawatts', 'W': 'watts', 'fathom': 'fathoms', 'furlong': 'furlongs',
+}  # fmt: skip
+_JOINS = {
+    '-': '–',
+    '–': '–',
+    'to': ' to ',
+    'and': ' and ',
+    'or': ' or ',
+    'by': ' by ',
+    'x': ' × ',
+    '×': ' × ',
+    'to about': ' to about ',
+}
+_NUMBER = re.compile(r'[-−+]?\d[\d.,/ ]*')
+
+
+def makes_text(name: str) -> bool:
+    """Whether `shown` knows a template."""
+    is_listed = any(name in known for known in (_MARKS, _CONVERT, _CURRENCIES, _SHIPS, _OTHER))
+    return is_listed or name.startswith('formatnum:') or _DATES.fullmatch(name) is not None
+
+
+def shown(name: str, parameters: Sequence[str], named: Mapping[str, str]) -> str | None:
+    """What a template shows that makes text of its parameters; None if it is none of those.
+
+    Args:
+        name: in lower case, with spaces.
+        parameters: those without a name, as plain text.
+        named: those with one.
+    """
+    first = parameters[0] if parameters else ''
+    if name in _MARKS:
+        return _MARKS[name]
+    if name in _CONVERT:
+        return _measure(parameters, named)
+    if _DATES.fullmatch(name):
+        return _written_date(parameters, named.get('mf', '').lower() in ('y', 'yes')) or None
+    if name == 'circa':
+        return f'c. {"–".join(filter(None, parameters[:2]))}' if first else 'c.'
+    if name in ('as of', 'asof'):
+        return f'As of {_written_date(parameters)}' if first else None
+    if name in ('val', 'formatnum'):
+        return ' '.join(filter(None, (first, named.get('u') or named.get('ul') or '')))
+    if name.startswith('formatnum:'):
+        return name.removeprefix('formatnum:').strip()
+    if name in _CURRENCIES and first:
+        return _CURRENCIES[name] + first
+    if name in _SHIPS and first:
+        return f'{name.upper()} {first}'
+    if name == 'ship' and len(parameters) > 1:
+        return ' '.join(filter(None, parameters[:2]))
+    if name in ('frac', 'fraction', 'sfrac') and first:
+        return {1: f'1/{first}', 2: '/'.join(parameters)}.get(len(parameters), f'{first} {"/".join(parameters[1:3])}')
+    if name in ('born in', 'reign') and first:
+        return '–'.join(filter(None, parameters[:2]))
+    return None
+
+
+def _measure(parameters: Sequence[str], named: Mapping[str, str]) -> str | None:
+    """A measure in the unit that it was stated in: '93 metres' of {{convert|93|m|ft}}, '5 to 10 kilometres' of {{convert|5|to|10|km|mi}}."""
+    said, at = '', 0
+    while at < len(parameters) and _NUMBER.fullmatch(parameters[at]):
+        said += parameters[at]
+        if at + 2 < len(parameters) and parameters[at + 1] in _JOINS and _NUMBER.fullmatch(parameters[at + 2]):
+            said += _JOINS[parameters[at + 1]]
+            at += 2
+        else:
+            at += 1
+            break
+    if not said:
+        return None
+    unit = parameters[at] if at < len(parameters) else ''
+    if named.get('abbr') not in ('on', 'in', 'unit'):
+        unit = _UNITS.get(unit, unit)
+        unit = {'feet': 'foot', 'inches': 'inch'}.get(unit, unit.removesuffix('s')) if said == '1' and len(unit) > 3 else unit
+    return f'{said} {unit}'.strip()
+
+
+def _written_date(parameters: Sequence[str], month_first: bool = False) -> str:
+    """'2 July 1903' of year, month and day; what is no number, as '2 July 1903' itself, stays."""
+    year, month, day = (*(parameter.strip() for parameter in parameters[:3]), '', '', '')[:3]
+    if not year.isdigit():
+        return year
+    if month.isdigit() and 1 <= int(month) <= 12:
+        month = _MONTHS[int(month) - 1]
+    elif month.capitalize() not in _MONTHS and month.capitalize()[:3] not in [name[:3] for name in _MONTHS]:
+        return year
+    if not (day.isdigit() and 1 <= int(day) <= 31):
+        return f'{month} {year}'
+    return f'{month} {int(day)}, {year}' if month_first else f'{int(day)} {month} {year}'

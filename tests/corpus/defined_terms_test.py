@@ -1,0 +1,96 @@
+"""Terms and acronyms that texts define in brackets, in their own and in other documents."""
+
+import re
+import time
+
+import pytest
+
+from opql_jax.corpus.defined_terms import defined_terms, uses
+from opql_jax.corpus.documents import Document
+from opql_jax.corpus.name_resolution import resolve
+from opql_jax.corpus.spans import Span
+
+_NAME = re.compile(r'\[([^\]|]+)(?:\|([a-z]+))?\]')
+
+
+def read(marked):
+    """The text without marks and its spans; a mark is `[name]` or `[name|kind]`."""
+    text, spans, at = '', [], 0
+    for match in _NAME.finditer(marked):
+        text += marked[at : match.start()]
+        spans.append(Span(len(text), len(text) + len(match[1]), match[2] or 'organisation'))
+        text += match[1]
+        at = match.end()
+    return text + marked[at:], spans
+
+
+def resolved(*marked):
+    """Of each text the names of what it mentions."""
+    texts = [read(text) for text in marked]
+    documents = [Document(str(i), f'Text {i}', text) for i, (text, _) in enumerate(texts)]
+    vocab, found = resolve(documents, [spans for _, spans in texts])
+    return [[vocab.names[vocab.id_of_key[mention.entity]] for mention in document.mentions] for document in found]
+
+
+@pytest.mark.parametrize(
+    'marked, expected',
+    [
+        ('between [Norgate Lines AS] ("the Owner") and [Pella Ltd] (the “Charterer”).', {'Owner': 'Norgate Lines AS', 'Charterer': 'Pella Ltd'}),
+        ('[Acme Tools], a firm of [Ely|place] (hereinafter referred to as the "Agent"), sold it.', {'Agent': 'Acme Tools'}),
+        ('[Bo Lee|person], hereinafter the "Tenant", pays.', {'Tenant': 'Bo Lee'}),
+        ('the [Northern Rail Authority] (NRA) runs trains', {'NRA': 'Northern Rail Authority'}),
+        ('the Bank for Works and Aid (BWA) of [Ely|place]', {'BWA': 'Bank for Works and Aid'}),
+        ('[Ada Lovelace|person] (London) and [Bo Lee] (see "Notes") and [Cy Roe] (1815)', {}),
+        ('the [Northern Rail Authority] (ABC) and ("the Owner")', {}),
+    ],
+)  # fmt: skip
+def test_a_term_stands_for_the_name_before_it(marked, expected):
+    text, spans = read(marked)
+    assert {found.term: text[found.start : found.end] for found in defined_terms(text, spans)} == expected
+
+
+def test_all_uses_of_a_term_mean_what_it_stands_for():
+    (names,) = resolved(
+        '[Norgate Lines AS] ("the Owner") owns it. The Owner names [Jorunn Vik|person]. An Owner’s duty. Landowner.'
+    )
+    assert names == ['Norgate Lines AS', 'Norgate Lines AS', 'Norgate Lines AS', 'Jorunn Vik', 'Norgate Lines AS']
+
+
+def test_an_acronym_means_the_same_in_other_texts_unless_two_names_have_it():
+    define, other = 'The [Northern Rail Authority] ([NRA]) runs.', '[Solveig Lund|person] works for the [NRA].'
+    assert resolved(define, other)[1] == ['Solveig Lund', 'Northern Rail Authority']
+    against = 'The [National Road Agency] ([NRA]) builds.'
+    first, second, third = resolved(define, against, other)
+    assert first == ['Northern Rail Authority'] * 2 and second == ['National Road Agency'] * 2
+    assert third == ['Solveig Lund', 'NRA']
+
+
+def test_a_first_name_that_several_have_is_somebody_else_in_each_text():
+    longer = '[Henry Moss|person] met [Henry Dahl|person] and [Henry Kolb|person].'
+    texts = [longer, '[Henry|person] sang.', '[Henry|person] swam with [Ada|person].', '[Ada|person] sang.']
+    documents = [Document(str(i), f'Text {i}', text) for i, (text, _) in enumerate(map(read, texts))]
+    _, found = resolve(documents, [spans for _, spans in map(read, texts)])
+    keys = [[mention.entity for mention in document.mentions] for document in found]
+    assert keys[1][0] != keys[2][0] and keys[2][1] == keys[3][0]
+
+
+def test_a_surname_that_stands_where_a_place_does_is_one():
+    (names,) = resolved('[Harriet Lincoln|person] moved to [Lincoln|place]. [Lincoln|person] works in [Lincoln|person] now.')
+    assert names == ['Harriet Lincoln', 'Lincoln', 'Harriet Lincoln', 'Lincoln']
+
+
+def test_no_term_is_used_inside_of_a_word():
+    text = 'Owner, the Owners and a Landowner; Owner-in-chief, Owner.'
+    assert [text[a:b] for a, b in uses(text, ['Owner'])] == ['Owner', 'Owner']
+
+
+@pytest.mark.parametrize('unit', [' ("the A")', '((', ' (AB)', ' (hereinafter,', 'A B (AB) ', '\n', ' (the the the '])
+def test_time_is_linear_in_the_text(unit):
+    def seconds(text):
+        spans = [Span(match.start(), match.end(), 'organisation') for match in re.finditer('A B', text)]
+        started = time.process_time()
+        defined_terms(text, spans)
+        return time.process_time() - started
+
+    text = unit * (30_000 // len(unit)) + 'x'
+    assert min(seconds(text * 8) for _ in range(2)) < 40 * max(min(seconds(text) for _ in range(2)), 0.02)

@@ -1,0 +1,136 @@
+"""Text as it comes: one form of its letters, and line breaks only where something ends."""
+
+import random
+import textwrap
+import time
+import unicodedata
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from opql_jax.corpus.layout import cleaned, is_statement, unfilled
+
+PARAGRAPH = (
+    'The lighthouse of Skerry Point was designed by the engineer Ottilie Brandt of Malmo, who had built three others along the coast before'
+    ' she came to Eskdale in 1871. It was lit for the first time on a stormy night in the autumn of 1879 and it was run by the family of'
+    ' the first keeper, Gustav Ferrin, until the light was made automatic. A well-known painter lived there for some years.'
+)
+
+
+@pytest.mark.parametrize(
+    'text, expected',
+    [
+        ('Zoe\u0308 Mu\u0308ller', 'Zoë Müller'),
+        ('Bei\u00adjing and Hart\u00ad\n  mann', 'Beijing and Hartmann'),
+        ('Ada\u200b Love\u200dlace\ufeff \u202bwas\u202c here\u2060', 'Ada Lovelace was here'),
+        ('New\u00a0York,\u2009five\u202fmiles', 'New York, five miles'),
+        ('one\r\ntwo\rthree\u2028four\x0bfive\fsix', 'one\ntwo\nthree\nfour\nfive\n\nsix'),
+        ('a \x1b[31mred\x1b[0m bell\x07', 'a red bell'),
+        ('the oﬃce of Griﬀ', 'the office of Griff'),
+        ('plain text\n\twith a tab', 'plain text\n\twith a tab'),
+    ],
+)
+def test_letters_have_one_form_and_nothing_is_invisible(text, expected):
+    assert cleaned(text) == expected
+
+
+@given(st.text())
+def test_what_was_cleaned_stays_and_is_nfc(text):
+    once = cleaned(text)
+    assert cleaned(once) == once
+    assert unicodedata.is_normalized('NFC', once)
+
+
+@pytest.mark.parametrize('width', [60, 72, 79, 100])
+@pytest.mark.parametrize('indent', ['', '   '])
+def test_a_filled_paragraph_is_one_line(width, indent):
+    filled = textwrap.fill(PARAGRAPH, width, initial_indent=indent, subsequent_indent=indent, break_on_hyphens=False)
+    assert filled.count('\n') > 2
+    assert (
+        unfilled(f'Skerry Point\n\n{filled}\n\nIts keeper lives in Ely.')
+        == f'Skerry Point\n\n{indent}{PARAGRAPH}\n\nIts keeper lives in Ely.'
+    )
+
+
+def test_a_word_that_a_line_divides_at_its_hyphen_keeps_it():
+    first, rest = PARAGRAPH.split('well-known')
+    assert unfilled(f'{textwrap.fill(first, 70)} well-\nknown {rest.strip()}').replace('  ', ' ') == PARAGRAPH
+
+
+BORDERS = {
+    'headings': 'Fleet of the Norvik Line and of all of its daughters in the north\n===\nThe line was founded in Bergen.\n## Ships of the line\nIt has three.',
+    'items': '- Ines Duarte, who is the gardener of the house in the winter\n- Karl Weiss\n1. one of these\n2) another\n* and a third',
+    'rows': '| Name | Town |\n|---|---|\n| Ines Duarte | Braga |\nAna\tVarna\nBo\tLinz',
+    'chat': '[12:03] ana: I deployed the service to the cluster of the north\n[12:04] bo: thanks\n12:05 <Eva Dahl> and the tests',
+    'labels': 'Founder: Beatrice Lowe of the house of Lowe and its daughters\nOpened: 1931\nHome Port: Hull',
+    'mail': 'I signed the contract with the pumps of Altona and left for home\n> did you choose the supplier\n>> not yet',
+    'front matter': '---\ntitle: The book of the house that stands in the town of Braga\nauthor: ana petrov\n---\nText.',
+    'addresses': 'Jane Smith\nAccountant\n12 High Street\nLondon',
+    'poems': 'Lowe went up the hill of snow\nand saw the river far below\nand never came\nback home',
+    'code': '```\nthis is a line of code that is as long as a paragraph would be and\ngoes on here\n```',
+    'columns': 'Motto          none of the words that are on the shield of the town\nCapital        and\nCurrency       euro',
+}
+
+
+@pytest.mark.parametrize('kind', BORDERS)
+def test_what_ends_a_line_is_a_border(kind):
+    assert unfilled(BORDERS[kind]) == BORDERS[kind]
+
+
+def test_markdown_fills_what_it_does_not_mark():
+    text = '# Bohr\nHe studied at\nCopenhagen in 1911.\n\n- an item\n  goes on\n- another\n\nA hard  \nbreak.\n> a quote\n> of two lines'
+    assert unfilled(text, is_markdown=True) == (
+        '# Bohr\nHe studied at Copenhagen in 1911.\n\n- an item goes on\n- another\n\nA hard  \nbreak.\n> a quote\n> of two lines'
+    )
+
+
+def test_quoted_mail_is_joined_within_its_level():
+    quoted = textwrap.fill(PARAGRAPH, 70, initial_indent='> ', subsequent_indent='> ')
+    assert unfilled(f'Yes.\n{quoted}\n>> no') == f'Yes.\n> {PARAGRAPH}\n>> no'
+
+
+def test_wide_lines_are_paragraphs():
+    text = '\n'.join([PARAGRAPH, PARAGRAPH.lower(), PARAGRAPH])
+    assert unfilled(text) == text
+
+
+@given(st.text(alphabet='ab ,.\n>-|:#\t*1', max_size=200), st.booleans())
+def test_only_space_and_marks_of_quotes_change(text, is_markdown):
+    words = lambda text: ''.join(text.replace('>', '').split())
+    assert words(unfilled(text, is_markdown)) == words(text)
+
+
+def test_a_statement_is_a_row_or_a_short_label():
+    assert is_statement('ship: Kestrel | port: Hull') and is_statement('Founder: Beatrice Lowe')
+    for line in ('He said: it rains.', 'Note: He came. He saw.', 'https://x.org', 'Ada Lovelace was here'):
+        assert not is_statement(line)
+
+
+HOSTILE = [
+    'a', '\xad\n', '> ', '- ', ' ', '|', 'a: b\n', '=- ', 'x' * 60 + '\n', '\t', ' \n', '#', '\x1b[', '12:00 ', '<a', '---\n', '**a:', 'A',
+]  # fmt: skip
+
+
+@pytest.mark.parametrize('unit', HOSTILE)
+def test_time_is_linear_in_the_text(unit):
+    text = unit * (60_000 // len(unit)) + 'x'
+    assert seconds(text * 8) < 40 * max(seconds(text), 0.02)
+
+
+def seconds(text):
+    taken = []
+    for _ in range(2):
+        started = time.process_time()
+        unfilled(cleaned(text))
+        taken.append(time.process_time() - started)
+    return min(taken)
+
+
+def test_random_filled_text_comes_back():
+    chosen = random.Random(0)
+    words = PARAGRAPH.split()
+    for _ in range(50):
+        text = ' '.join(chosen.choices(words, k=chosen.randint(60, 120))) + '.'
+        text = text.replace('Malmo,', 'town,')
+        assert unfilled(textwrap.fill(text, 72, break_on_hyphens=False)) == text
