@@ -24,7 +24,7 @@ TINY = {
         'seconds',
     ),
     'ann': ('--rows 20000 --dim 16 --queries 1,3 --k 4', 'exact_over_scann'),
-    'calibration': ('--removed 2', 'removed_rejected'),
+    'calibration': ('--count 4', 'ece'),
     'cold_start': ('--calls 1', 'over_import_jax'),
     'build_memory': ('--rows 40 --documents 30 --calls 1', 'ratio'),
     'corpus': ('--documents 24 --mentions 2000 --pair_modes title --tree_pages 20', 'hours'),
@@ -94,9 +94,11 @@ def test_a_tiny_run_prints_what_it_measures(name, binaries, request):
         few = (metaqa / 'passages.jsonl').read_text(encoding='utf-8').splitlines(keepends=True)[:40]
         (folder / 'few.jsonl').write_text(''.join(few), encoding='utf-8')
         index_text([folder / 'few.jsonl'], folder / 'kb', processes=1)
-        options += f' --kb {folder / "kb"} --data {metaqa}'
         if name == 'calibration':
-            options += f' --questions {_questions_about(few, metaqa, folder / "questions.jsonl")}'
+            asked = _questions_about(few, metaqa, folder / 'questions.jsonl')
+            options += f' --set films {folder / "kb"} {asked} --set again {folder / "kb"} {asked}'
+        else:
+            options += f' --kb {folder / "kb"} --data {metaqa}'
     if name == 'metaqa_errors':
         kb, metaqa = answered_metaqa.write(request.getfixturevalue('tmp_path'))
         options += f'--kb {kb} --data {metaqa}'

@@ -18,7 +18,6 @@ from opql_jax.kb import query as tree
 from opql_jax.kb.answers import Answer, ambiguous_names
 from opql_jax.kb.paths import Fact
 from opql_jax.kb.query_language import is_query
-from opql_jax.kb.question_plans import out_of_reach
 from opql_jax.kb.virtual_kb import VirtualKB
 from opql_jax.kb.weighted_entities import Member, WeightedEntities
 from opql_jax.retrieval.words import words_of
@@ -75,7 +74,7 @@ def ask(kb: VirtualKB, text: str, top: int = ANSWERS) -> Answered:
     }
     note = ''
     if isinstance(answer, Answer):
-        notes = [out_of_reach(text), *answer.bounds]
+        notes = [answer.note, *answer.bounds]
         if answer.is_sure is not None:  # what answers over plain text
             record['sure'] = answer.is_sure
             if not (notes[0] or answer.is_sure) and found:

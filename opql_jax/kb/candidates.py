@@ -1,0 +1,152 @@
+"""What may answer a question: entities that relations lead to, and places that the reader finds in passages, as one table of features.
+
+A candidate is an entity or a few words of the text. What speaks for it, and against it, are the features of `FEATURES`, of which
+`kb.calibration` makes one probability.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import numpy as np
+
+from opql_jax.corpus.name_resolution import fold
+from opql_jax.models.reader import Reading, Span
+
+FEATURES = (
+    'read',  # log-probability of the candidate by the reader
+    'read_share',  # its share of what the reader gives to places in the text
+    'unanswered',  # log-odds that the passages do not answer, by the reader
+    'support',  # probability that its passage helps, by the reader
+    'followed',  # log-odds of its share of the weight of what following relations found
+    'fit',  # how well the facts of the best path fit the question; 0 for what following did not find
+    'both',  # whether the reader's first is what following found first
+    'kind',  # whether it is of the kind that is asked for: 1, 0, -1
+    'passage',  # score of its passage by retrieval, against that of the best; 0 if none of the best passages has it
+    'found',  # whether one of the best passages has it
+    'names',  # share of the question's names that its passage has, or that from which this was reached
+    'words',  # share of the question's words likewise, the rare ones counting more
+)
+# The least share and probability.
+_LEAST = 1e-4
+# What two places share, of the shorter one, that are one answer.
+_OVERLAP = 0.5
+
+
+class Evidence(NamedTuple):
+    """The passages that retrieval finds for a question, and what was read in them.
+
+    Attributes:
+        passages: their numbers, best first.
+        before: [n] for each the passage from which it was reached, or -1.
+        scores: [n] float64 of retrieval.
+        names, words: [n] float64 the shares of the question's names and of its words that each has, with the one before it.
+        named: of each the entities that it names.
+        reading: of the reader, whose spans are characters of the passages' text; below 0 those of the title. None without one.
+        texts: of the spans of the reading.
+        entities: of these the entities whose mentions they are, or -1.
+    """
+
+    passages: list[int]
+    before: np.ndarray
+    scores: np.ndarray
+    names: np.ndarray
+    words: np.ndarray
+    named: Sequence[np.ndarray]
+    reading: Reading | None = None
+    texts: Sequence[str] = ()
+    entities: Sequence[int] = ()
+
+
+@dataclasses.dataclass
+class Candidate:
+    """What may answer a question.
+
+    Attributes:
+        text: as it is shown.
+        entity: its id, or -1 for words that name none.
+        spans: where the reader found it, likeliest first.
+        places: of its passages among those of the evidence, the likeliest first.
+        read: its probability by the reader.
+        followed: its share of the weight of what following found.
+        fits: 1 if it is of the kind that is asked for, -1 if not, 0 if unknown.
+    """
+
+    text: str
+    entity: int
+    spans: list[Span] = dataclasses.field(default_factory=list)
+    places: list[int] = dataclasses.field(default_factory=list)
+    read: float = 0.0
+    followed: float = 0.0
+    fits: float = 0.0
+
+
+def read_candidates(evidence: Evidence) -> list[Candidate]:
+    """What was read, likeliest first: places that overlap, and texts that fold alike or name one entity, are one candidate."""
+    found: list[Candidate] = []
+    of_key: dict[object, Candidate] = {}
+    spans = evidence.reading.spans if evidence.reading else []
+    for span, text, entity in zip(spans, evidence.texts, evidence.entities):
+        key = entity if entity >= 0 else fold(text)
+        same = of_key.get(key) or next((one for one in found if any(_overlap(span, other) for other in one.spans)), None)
+        if same is None:
+            same = Candidate(text, entity)
+            found.append(same)
+        of_key.setdefault(key, same)
+        same.spans.append(span)
+        same.places.append(span.passage)
+        same.read += span.probability
+    return sorted(found, key=lambda one: -one.read)
+
+
+def _overlap(a: Span, b: Span) -> bool:
+    shared = min(a.end, b.end) - max(a.start, b.start)
+    return a.passage == b.passage and shared > _OVERLAP * min(a.end - a.start, b.end - b.start)
+
+
+def add_followed(
+    found: list[Candidate], evidence: Evidence, entities: Sequence[int], names: Sequence[str], shares: Sequence[float]
+) -> None:
+    """Adds what following found, entities with their names and shares of the weight, to candidates."""
+    of_entity = {one.entity: one for one in found if one.entity >= 0}
+    for entity, name, share in zip(entities, names, shares):
+        if (one := of_entity.get(entity)) is None:
+            one = Candidate(name, entity, places=[place for place, named in enumerate(evidence.named) if entity in named])
+            found.append(one)
+        one.followed = share
+
+
+def features(candidates: Sequence[Candidate], evidence: Evidence, fit: float) -> np.ndarray:
+    """The features of the candidates of a question, [n, len(FEATURES)] float64; `fit` is that of the best path, see `TextAnswerer.fit`."""
+    rows = []
+    reading = evidence.reading
+    total = sum(one.read for one in candidates)
+    most = max((one.followed for one in candidates), default=0.0)
+    first = max(candidates, key=lambda one: one.read, default=None)
+    for one in candidates:
+        row = dict.fromkeys(FEATURES, 0.0)
+        row['followed'] = _log_odds(one.followed)
+        row['fit'] = fit if one.followed else 0.0
+        row['kind'] = one.fits
+        if one.places:
+            best = one.places[0]
+            row['found'] = 1.0
+            row['passage'] = float(evidence.scores[one.places].max() / max(evidence.scores.max(), 1e-9))
+            row['names'] = float(evidence.names[one.places].max())
+            row['words'] = float(evidence.words[one.places].max())
+            if reading is not None:
+                row['support'] = float(reading.supports[best])
+        if reading is not None:
+            row['read'] = float(np.log(max(one.read, _LEAST)))
+            row['read_share'] = one.read / max(total, _LEAST)
+            row['unanswered'] = _log_odds(reading.unanswered)
+            row['both'] = float(one is first and one.followed == most > 0)
+        rows.append([row[name] for name in FEATURES])
+    return np.array(rows, np.float64).reshape(-1, len(FEATURES))
+
+
+def _log_odds(share: float) -> float:
+    share = min(max(share, _LEAST), 1 - _LEAST)
+    return float(np.log(share / (1 - share)))
