@@ -1,6 +1,7 @@
 """Connections to the explorer: a client that is slow to send or to take something is not waited for, and holds up nobody else."""
 
 import asyncio
+import time
 
 import h11
 from uvicorn.protocols.http.h11_impl import H11Protocol
@@ -15,7 +16,7 @@ class Connection(H11Protocol):
     """A connection that is closed if its client takes too long; uvicorn itself waits for good.
 
     Attributes:
-        since: when it began to wait for its client, in seconds of the event loop.
+        since: when it began to wait for its client, in seconds of `time.monotonic`.
     """
 
     since = 0.0
@@ -59,5 +60,5 @@ class Connection(H11Protocol):
             return
         if self._timer is not None:
             self._timer.cancel()
-        self._waits_for, self.since = what, self.loop.time()
+        self._waits_for, self.since = what, time.monotonic()  # the time of a loop is the same for all that it accepts at once
         self._timer = self.loop.call_later(SECONDS[what], self.transport.abort) if what else None

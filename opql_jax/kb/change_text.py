@@ -220,6 +220,7 @@ def change(kb: str | os.PathLike, *, processes: int | None = None, map_batches: 
         before = {document.id: document for document in read_documents(text.file(tables.DOCUMENTS_FILE))}
         changed = Change(dict(before), text, pathlib.Path(folder.path), processes, map_batches)
         yield changed
+        folder.read()  # InputError if it was moved or removed meanwhile
         if list(changed.documents.items()) == list(before.items()):
             return
         changed.check_some_left()

@@ -15,7 +15,7 @@ def call():
         yield call
 
 
-@pytest.mark.parametrize('every', [pytest.param(23, id='some'), pytest.param(1, id='all', marks=pytest.mark.slow)])
+@pytest.mark.parametrize('every', [pytest.param(47, id='some'), pytest.param(1, id='all', marks=pytest.mark.slow)])
 @pytest.mark.parametrize(
     'kind', [pytest.param(kind, marks=with_scann if kind == 'scann' else ()) for kind in forged_folders.KINDS]
 )

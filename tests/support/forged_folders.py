@@ -209,7 +209,7 @@ def plain_text(root: pathlib.Path) -> tuple[pathlib.Path, Read]:
 
 KINDS = {kind.__name__: kind for kind in (prepared, memory, retrieval, encoder, question_map, checkpoint, scann, plain_text)}
 # Files that are forged as another kind of folder, or are text for people.
-_ELSEWHERE = ('tokenizer.json', 'README.md', 'rejected.jsonl', 'questions/*', 'encoder/*', 'cache/*', '.lock*', '*.lock')
+_ELSEWHERE = ('*tokenizer.json', 'README.md', 'rejected.jsonl', 'questions/*', 'encoder/*', 'cache/*', '.lock*', '*.lock')
 
 
 def _meta(stated: dict) -> bytes:
