@@ -154,14 +154,21 @@ class TextAnswerer:
             evidence: what retrieval, and the reader if there is one, found for each.
         """
         answers = []
-        for question, found, seen in zip(questions, self.paths(questions), evidence):
+        for question, followed, seen in zip(questions, self.follow(questions), evidence):
+            answer = self.score(*followed, question_plans.wanted(question.text), seen)
+            answers.append(dataclasses.replace(answer, is_cut=time_limit.is_cut()))
+        return answers
+
+    def follow(self, questions: Sequence[Question]) -> list[tuple[Answer, float]]:
+        """What following relations finds for each question, without probabilities, and how well its facts fit, see `fit`."""
+        answers = []
+        for question, found in zip(questions, self.paths(questions)):
             answer, wanted = self.combine(question, found), question_plans.wanted(question.text)
             if not self._may_answer(wanted, answer.entities[:1]).any():
                 path = None if time_limit.passed() else self._search(question, wanted)
                 found = [*found, [path]] if path else found
                 answer = self.combine(question, found) if path else answer
-            answer = self.score(answer, wanted, self.fit(found), seen)
-            answers.append(dataclasses.replace(answer, is_cut=time_limit.is_cut()))
+            answers.append((answer, self.fit(found)))
         return answers
 
     def candidates(self, answer: Answer, wanted: question_plans.Wanted, evidence: Evidence) -> list[Candidate]:
@@ -175,7 +182,7 @@ class TextAnswerer:
             one.fits = value
         return found
 
-    def score(self, answer: Answer, wanted: question_plans.Wanted, fit: float, evidence: Evidence) -> Answer:
+    def score(self, answer: Answer, fit: float, wanted: question_plans.Wanted, evidence: Evidence) -> Answer:
         """What following found, with what was read, by falling probability."""
         found = self.candidates(answer, wanted, evidence)
         weights = calibration.FOLLOWED if evidence.reading is None else calibration.READ
