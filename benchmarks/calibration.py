@@ -1,21 +1,20 @@
 """Whether the probabilities of answers over plain text come true, and the fit of the weights that `opql_jax/kb/calibration.py` has.
 
-opql index ../shared/data/multihop/musique_corpus.jsonl --out musique.kb
-python benchmarks/calibration.py --set musique musique.kb ../shared/data/multihop/musique_questions.jsonl --set ... --json
+python benchmarks/calibration_sets.py sets --data ../shared/data
+python benchmarks/calibration.py sets --json
 
-A set is a name, a knowledge base, and a file of questions {"id", "question", "answer", "aliases"} or {"id", "question", "answers"}, a line.
-Questions of the file that the reader was trained with are left out by `--left-out` (`recipes.reader.is_left_out`). To each set belong questions
-about its names that its text does not answer, such as for a shoe size; these have no right answer.
+To the questions of each knowledge base belong some about its names that no text answers, such as for a shoe size. Questions that compare
+or are out of reach are left out: they have no score of their own.
 
 Lines `set` have, for each set, the weights being fitted to the others: the share of right first answers and of right ones among five; the
-expected calibration error (10 bins) of first answers; of those that are sure how many are right, and of the right ones how many are
-sure; and of the unanswerable questions how many have a sure answer. The line `weights` has those that all sets give.
+expected calibration error (10 bins) of first answers; how many of those that are sure are right, and of the right ones how many are
+sure; and of the questions without an answer how many have a sure one. Sets of the same text, `KIN`, are left out together. The
+last lines, `weights`, have those that all sets give. `reader` says whether the reader's part is looked at.
 """
 
-import argparse
 import json
 import pathlib
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -24,11 +23,12 @@ from command_line import make_parser, show
 import opql_jax
 from opql_jax.core.errors import InputError
 from opql_jax.corpus.name_resolution import fold
-from opql_jax.kb import calibration, question_plans
+from opql_jax.kb import calibration, comparison, question_plans
 from opql_jax.kb.candidates import features
-from opql_jax.recipes.reader import is_left_out
 
-BINS, TOGETHER = 10, 16
+BINS, TOGETHER = 10, 8
+# Sets that have text of another.
+KIN = {'articles': 'squad', 'pools': 'hotpotqa'}
 UNANSWERED = (
     'What is the shoe size of {}?',
     'Which football club does {} support?',
@@ -51,66 +51,74 @@ class Asked(NamedTuple):
     answerable: bool
 
 
+Sets = Mapping[str, Sequence[Asked]]
+
+
 def main() -> None:
     """Prints the lines."""
     parser = make_parser(__doc__)
-    parser.add_argument('--set', nargs=3, action='append', required=True, metavar=('NAME', 'KB', 'QUESTIONS'))
-    parser.add_argument('--left-out', nargs='*', default=['musique', 'hotpotqa'], help='sets that the reader was trained with')
-    parser.add_argument(
-        '--count', type=int, default=500, help='questions of each set, at most, and a fifth as many without an answer'
-    )
-    parser.add_argument('--no-reader', action='store_true')
+    parser.add_argument('sets', type=pathlib.Path, help='what calibration_sets.py wrote')
     options = parser.parse_args()
-    sets = {name: list(read_set(name, kb, questions, options)) for name, kb, questions in options.set}
-    for name, asked in sets.items():
-        others = [one for other, of in sets.items() for one in of if other != name] or asked
-        show({'measure': 'set', 'set': name} | scores(asked, fit({'others': others})), options.json)
-    weights = fit(sets)
-    show({'measure': 'weights'} | {feature: round(weight, 3) for feature, weight in weights.items()}, options.json)
+    with_reader: dict[str, list[Asked]] = {}
+    without: dict[str, list[Asked]] = {}
+    for folder in sorted(path for path in options.sets.iterdir() if path.is_dir()):
+        pairs = [pair for kb in sorted(folder.glob('*.kb')) for pair in asked_of_kb(kb)]
+        with_reader[folder.name], without[folder.name] = map(list, zip(*pairs))
+    for has_reader, sets in ((True, with_reader), (False, without)):
+        names = calibration.READ if has_reader else calibration.FOLLOWED
+        fit = lambda of: fit_to(of, [name for name in names if name != 'bias'])
+        for name, asked in sets.items():
+            others = {other: of for other, of in sets.items() if KIN.get(other, other) != KIN.get(name, name)}
+            show({'measure': 'set', 'set': name, 'reader': has_reader} | scores(asked, fit(others or sets)), options.json)
+        weights = {feature: round(weight, 3) for feature, weight in fit(sets).items()}
+        show({'measure': 'weights', 'reader': has_reader} | weights, options.json)
 
 
-def read_set(name: str, folder: str, questions: str, options: argparse.Namespace) -> Iterator[Asked]:
-    """The questions of a set, those that it refuses without any candidate, and then those without an answer."""
-    kb = opql_jax.open(folder, reader=not options.no_reader)
-    records = [json.loads(line) for line in pathlib.Path(questions).read_text(encoding='utf-8').splitlines()]
-    records = [record for record in records if name not in options.left_out or is_left_out(record['id'])]
-    rng = np.random.default_rng(0)
-    chosen = [records[i] for i in rng.permutation(len(records))[: options.count]]
-    rights = [
-        frozenset(map(fold, record.get('answers') or [record['answer'], *record.get('aliases', ())])) for record in chosen
-    ]
-    yield from asked_of(kb, [record['question'] for record in chosen], rights)
-    people = [row for row, kind in enumerate(kb.vocab.kinds) if kind in ('person', 'organisation', 'place')]
-    named = [kb.vocab.names[people[i]] for i in rng.permutation(len(people))[: len(chosen) // 5]]
-    texts = [UNANSWERED[number % len(UNANSWERED)].format(each) for number, each in enumerate(named)]
-    yield from asked_of(kb, texts, [frozenset()] * len(texts))
+def asked_of_kb(folder: pathlib.Path) -> Iterator[tuple[Asked, Asked]]:
+    """What answers the questions of a knowledge base, with the reader and without."""
+    records = [json.loads(line) for line in folder.with_suffix('.jsonl').read_text(encoding='utf-8').splitlines()]
+    with opql_jax.open(folder) as kb:
+        kinds = kb.vocab.kinds
+        known = [row for row, kind in enumerate(kinds) if kind in ('person', 'organisation', 'place')]
+        rng = np.random.default_rng(0)
+        named = [kb.vocab.names[known[i]] for i in rng.permutation(len(known))[: 1 + len(records) // 10]]
+        rights = [frozenset(map(fold, record['answers'])) for record in records] + [frozenset[str]()] * len(named)
+        texts = [record['question'] for record in records]
+        texts += [UNANSWERED[number % len(UNANSWERED)].format(name) for number, name in enumerate(named, len(records))]
+        for start in range(0, len(texts), TOGETHER):
+            yield from asked_together(kb, texts[start : start + TOGETHER], rights[start : start + TOGETHER])
 
 
-def asked_of(kb, texts: list[str], rights: list[frozenset[str]]) -> Iterator[Asked]:
-    """What answers questions, of which the folded names of right answers are known."""
-    for start in range(0, len(texts), TOGETHER):
-        block = []
-        for text, right in zip(texts[start : start + TOGETHER], rights[start:]):
-            try:
-                block.append((kb.question(text), right))
-            except InputError:  # it names nothing of the text
-                yield Asked(np.zeros((0, len(calibration.FEATURES))), np.zeros(0, bool), bool(right))
-        questions, answerer = [question for question, _ in block], kb.text_answerer
-        evidence = kb.evidence_finder.find(questions)
-        for (question, right), paths, seen in zip(block, answerer.paths(questions), evidence):
-            followed, wanted = answerer.combine(question, paths), question_plans.wanted(question.text)
-            found = answerer.candidates(followed, wanted, seen)
-            names = [{one.text} | ({kb.vocab.names[one.entity]} if one.entity >= 0 else set()) for one in found]
+def asked_together(kb, texts: list[str], rights: list[frozenset[str]]) -> Iterator[tuple[Asked, Asked]]:
+    """What answers some questions, of which the folded names of right answers are known."""
+    block = []
+    for text, right in zip(texts, rights):
+        try:
+            question = kb.question(text)
+        except InputError:  # it names nothing of the text
+            nothing = Asked(np.zeros((0, len(calibration.FEATURES))), np.zeros(0, bool), bool(right))
+            yield nothing, nothing
+        else:
+            if not (comparison.parse_question(question, kb.vocab.kinds) or question_plans.out_of_reach(text)):
+                block.append((question, right))
+    questions, answerer = [question for question, _ in block], kb.text_answerer
+    found = zip(block, answerer.follow(questions), kb.evidence_finder.find(questions))
+    for (question, right), (followed, fit), seen in found:
+        both = []
+        for evidence in (seen, seen._replace(reading=None, texts=(), entities=())):
+            candidates = answerer.candidates(followed, question_plans.wanted(question.text), evidence)
+            names = [{one.text} | ({kb.vocab.names[one.entity]} if one.entity >= 0 else set()) for one in candidates]
             is_right = [not right.isdisjoint(map(fold, spellings)) for spellings in names]
-            yield Asked(features(found, seen, answerer.fit(paths)), np.array(is_right, bool), bool(right))
+            both.append(Asked(features(candidates, evidence, fit), np.array(is_right, bool), bool(right)))
+        yield both[0], both[1]
 
 
-def fit(sets) -> dict[str, float]:
-    """The weights that the candidates of all sets give, each set counting alike."""
+def fit_to(sets: Sets, names: Sequence[str]) -> dict[str, float]:
+    """The weights that the candidates of sets give, each set counting alike."""
     rows = [one.features for asked in sets.values() for one in asked]
     right = [one.right for asked in sets.values() for one in asked]
     groups = [np.full(len(one.right), number) for number, asked in enumerate(sets.values()) for one in asked]
-    return calibration.fit(np.concatenate(rows), np.concatenate(right), groups=np.concatenate(groups))
+    return calibration.fit(np.concatenate(rows), np.concatenate(right), tuple(names), np.concatenate(groups))
 
 
 def scores(asked: list[Asked], weights: dict[str, float]) -> dict[str, float]:

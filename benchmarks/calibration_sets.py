@@ -2,20 +2,20 @@
 
 python benchmarks/calibration_sets.py OUT --data ../shared/data
 
-Writes below OUT a folder for each set, with knowledge bases `N.kb` and, beside each, questions `N.jsonl`: {"id", "question", "answers"}, whose
-answers are empty where its text does not have them. Documents are left out of the text to that end, so that such questions are like the others:
+Writes below OUT a folder for each set, with knowledge bases `N.kb` and beside each its questions, `N.jsonl`: {"id", "question", "answers"}.
+Some questions have no answers, as the documents that state these were left out of the text:
 
-    squad      paragraphs of Wikipedia with questions (XQuAD), whole, and with each third one left out
-    articles   the same as many small texts: the paragraphs of one article, all and without one
-    musique, hotpotqa   questions of several hops that the reader was not trained with, over some documents, half of the questions without
-                        the documents that have their answer
-    pools      as many small texts: the documents of one question of HotpotQA with some others, and without those that answer it
-    films      MetaQA's development questions about some of its films, and about others
+    squad       two thirds of the paragraphs of XQuAD, and questions about all of them
+    articles    the same, each article as a knowledge base of its own, without one of its paragraphs
+    hotpotqa, musique   questions of several hops that the reader was not trained with; one in four has lost what answers it
+    pools       as many small knowledge bases, of six documents for one question of HotpotQA each, half of them without what answers it
+    films       some of MetaQA's films, and questions of one and two hops
 """
 
+import argparse
 import json
 import pathlib
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 
 import numpy as np
 from command_line import make_parser, show
@@ -25,30 +25,36 @@ from opql_jax.corpus.name_resolution import fold
 from opql_jax.kb.index_text import index_text
 from opql_jax.recipes.reader import is_left_out
 
-# Documents of a small text, films and questions about them, and a prime that a fraction of things is taken by.
-POOL, FILMS, FILM_QUESTIONS = 6, 1_500, 360
+# Documents of a small knowledge base.
+POOL = 6
 
 
 def main() -> None:
-    """Makes the sets that are not there."""
+    """Makes the sets, and prints a line for each."""
     parser = make_parser(__doc__)
     parser.add_argument('out', type=pathlib.Path)
-    parser.add_argument('--data', type=pathlib.Path, required=True, help='the folder that has metaqa, multihop and qa')
-    parser.add_argument('--sets', nargs='*', default=list(SETS))
-    parser.add_argument('--documents', type=int, default=1_000, help='of each of musique and hotpotqa')
-    parser.add_argument('--small', type=int, default=60, help='small texts of each kind, at most')
+    parser.add_argument(
+        '--data', type=pathlib.Path, default='../shared/data', help='the folder that has metaqa, multihop and qa'
+    )
+    parser.add_argument('--sets', nargs='*', choices=list(SETS), default=list(SETS))
+    parser.add_argument('--questions', type=int, default=120, help='of each set, at most')
+    parser.add_argument('--documents', type=int, default=320, help='of hotpotqa, musique and films, about')
     options = parser.parse_args()
     for name in options.sets:
-        for number, (documents, questions) in enumerate(SETS[name](options)):
-            folder = options.out / name
-            folder.mkdir(parents=True, exist_ok=True)
-            made = [{'id': str(document['id']), 'title': document['title'], 'text': document['text']} for document in documents]
+        folder = options.out / name
+        folder.mkdir(parents=True, exist_ok=True)
+        counts = {'knowledge_bases': 0, 'documents': 0, 'questions': 0}
+        for number, (documents, questions) in enumerate(SETS[name](options, np.random.default_rng(0))):
+            made = [{'id': str(one['id']), 'title': one['title'], 'text': one['text']} for one in documents]
             index_text(made, folder / f'{number}.kb', processes=1)
             write_json_lines(folder / f'{number}.jsonl', questions)
-        show({'measure': 'made', 'set': name, 'knowledge_bases': number + 1}, options.json)
+            for of, count in zip(counts, (1, len(documents), len(questions))):
+                counts[of] += count
+        show({'measure': 'set', 'set': name, **counts}, options.json)
 
 
-Texts = Iterator[tuple[list[dict], list[dict]]]
+Documents, Questions = list[dict], list[dict]
+Texts = Iterator[tuple[Documents, Questions]]
 
 
 def records(path: pathlib.Path) -> list[dict]:
@@ -56,120 +62,121 @@ def records(path: pathlib.Path) -> list[dict]:
     return [json.loads(line) for line in path.read_text(encoding='utf-8').splitlines()]
 
 
-def paragraphs(options) -> list[dict]:
-    """Paragraphs as documents with their questions."""
+def some(of: Sequence, count: int, rng: np.random.Generator) -> list:
+    """As many of a sequence, in its order."""
+    return [of[i] for i in sorted(rng.permutation(len(of))[:count].tolist())]
+
+
+def asked(question: dict, answers: Sequence[str]) -> dict:
+    """A line of a file of questions."""
+    return {'id': question['id'], 'question': question['question'], 'answers': list(answers)}
+
+
+def paragraphs(options: argparse.Namespace) -> Documents:
+    """The paragraphs of XQuAD, with their questions."""
     found = records(options.data / 'qa' / 'squad_paragraphs.jsonl')
     return [{'id': number, **paragraph} for number, paragraph in enumerate(found)]
 
 
-def asked(documents: Iterable[dict], answerable: bool) -> list[dict]:
-    """The questions of paragraphs, as those are in the text or not."""
-    of = (question for document in documents for question in document['questions'])
-    return [{'id': one['id'], 'question': one['question'], 'answers': one['answers'] if answerable else []} for one in of]
+def questions_about(kept: Documents, lost: Documents, count: int, rng: np.random.Generator) -> Questions:
+    """Questions about paragraphs, a third of them about some that are lost."""
+    known = [asked(one, one['answers']) for paragraph in kept for one in paragraph['questions']]
+    unknown = [asked(one, ()) for paragraph in lost for one in paragraph['questions']]
+    return some(known, count - count // 3, rng) + some(unknown, count // 3, rng)
 
 
-def squad(options) -> Texts:
-    """All paragraphs in one text; two thirds of them."""
+def squad(options: argparse.Namespace, rng: np.random.Generator) -> Texts:
+    """Two thirds of all paragraphs."""
     found = paragraphs(options)
-    yield found, asked(found, True)
-    kept, left_out = [one for one in found if one['id'] % 3], [one for one in found if not one['id'] % 3]
-    yield kept, asked(left_out, False)
+    kept, lost = ([one for one in found if bool(one['id'] % 3) == is_kept] for is_kept in (True, False))
+    yield kept, questions_about(kept, lost, options.questions, rng)
 
 
-def articles(options) -> Texts:
-    """Each article as a text, whole and without one of its paragraphs."""
-    of_title: dict[str, list[dict]] = {}
+def articles(options: argparse.Namespace, rng: np.random.Generator) -> Texts:
+    """The articles of the paragraphs, each without one of them."""
+    of_title: dict[str, Documents] = {}
     for one in paragraphs(options):
         of_title.setdefault(one['title'], []).append(one)
-    for number, found in enumerate(list(of_title.values())[: options.small]):
-        left_out = found[number % len(found)]
-        yield found, asked(found, True)
-        yield [one for one in found if one is not left_out], asked([left_out], False)
+    chosen = some(list(of_title.values()), max(options.questions // 12, 1), rng)
+    for number, found in enumerate(chosen):
+        lost = found[number % len(found)]
+        kept = [one for one in found if one is not lost]
+        yield kept, questions_about(kept, [lost], options.questions // len(chosen), rng)
 
 
-def several_hops(options, name: str) -> tuple[dict[str, dict], list[dict]]:
-    """The documents of a set by id, and its questions that no training saw and that nothing is compared for."""
+def several_hops(options: argparse.Namespace, name: str) -> tuple[dict[str, dict], Questions]:
+    """The documents of a set by their ids, and the questions that no training saw."""
     folder = options.data / 'multihop'
-    documents = {document['id']: document for document in records(folder / f'{name}_corpus.jsonl')}
-    questions = [one for one in records(folder / f'{name}_questions.jsonl') if is_left_out(one['id'])]
-    return documents, questions
+    documents = {one['id']: one for one in records(folder / f'{name}_corpus.jsonl')}
+    return documents, [one for one in records(folder / f'{name}_questions.jsonl') if is_left_out(one['id'])]
 
 
-def answers(question: dict) -> list[str]:
-    """All spellings of what answers a question of several hops."""
+def answers_of(question: dict) -> list[str]:
+    """What answers a question of several hops, in all spellings."""
     return [question['answer'], *question['aliases']]
 
 
-def states(document: dict, spellings: list[str]) -> bool:
-    """Whether a document has one of some answers, in any spelling that folds alike."""
+def states(document: dict, spellings: Sequence[str]) -> bool:
+    """Whether a document has one of several names, as they fold."""
     text = f' {fold(document["title"])} {fold(document["text"])} '
     return any(f' {fold(each)} ' in text for each in spellings)
 
 
-def half_stated(options, name: str) -> Texts:
-    """A sample of documents, and all questions, every other one of which has lost what answers it."""
-    documents, questions = several_hops(options, name)
-    rng = np.random.default_rng(0)
-    known, unknown = questions[::2], questions[1::2]
-    lost = {i for one in unknown for i in one['supporting'] if states(documents[i], answers(one))}
-    needed = dict.fromkeys(i for one in questions for i in one['supporting'])
-    kept = [i for i in needed if i not in lost]
-    others = [i for i in documents if i not in needed]
-    kept += [others[i] for i in rng.permutation(len(others))[: max(options.documents - len(kept), 0)]]
-    known = [one for one in known if lost.isdisjoint(one['supporting'])]
-    yield (
-        [documents[i] for i in kept],
-        [
-            {'id': one['id'], 'question': one['question'], 'answers': answers(one) if one in known else []}
-            for one in (*known, *(one for one in unknown if not lost.isdisjoint(one['supporting'])))
-        ],
-    )
+def multihop(name: str) -> Callable[[argparse.Namespace, np.random.Generator], Texts]:
+    """A set of questions of several hops over one knowledge base."""
+
+    def texts(options: argparse.Namespace, rng: np.random.Generator) -> Texts:
+        documents, questions = several_hops(options, name)
+        questions = some(questions, options.questions, rng)
+        unknown = questions[::4]
+        lost = {i for one in unknown for i in one['supporting'] if states(documents[i], answers_of(one))}
+        kept = [i for i in dict.fromkeys(i for one in questions for i in one['supporting']) if i not in lost]
+        kept += some([i for i in documents if i not in lost and i not in kept], max(options.documents - len(kept), 0), rng)
+        of = {one['id']: not lost.isdisjoint(one['supporting']) for one in questions}
+        yield (
+            [documents[i] for i in kept],
+            # What another question lost is not there for this one, either.
+            [asked(one, () if of[one['id']] else answers_of(one)) for one in questions if one in unknown or not of[one['id']]],
+        )
+
+    return texts
 
 
-def pools(options) -> Texts:
-    """The documents of a question with a few others, with and without those that answer it."""
+def pools(options: argparse.Namespace, rng: np.random.Generator) -> Texts:
+    """Documents that support a question and others, with and without those that state its answer."""
     documents, questions = several_hops(options, 'hotpotqa')
-    rng = np.random.default_rng(1)
-    ids = list(documents)
-    for number, one in enumerate(questions[: options.small]):
-        spellings = answers(one)
-        support = [i for i in one['supporting'] if not number % 2 or not states(documents[i], spellings)]
-        drawn = [ids[i] for i in rng.permutation(len(ids)) if not states(documents[ids[i]], spellings)][:POOL]
-        pool = dict.fromkeys((*support, *drawn))
-        asked_for = spellings if not number % 2 else []
-        yield [documents[i] for i in list(pool)[:POOL]], [{'id': one['id'], 'question': one['question'], 'answers': asked_for}]
+    for number, question in enumerate(some(questions, max(options.questions // 4, 2), rng)):
+        spellings, has = answers_of(question), number % 2 == 0
+        support = [documents[i] for i in question['supporting'] if has or not states(documents[i], spellings)]
+        others = [one for one in some(list(documents.values()), 4 * POOL, rng) if not states(one, spellings)]
+        of = {one['id']: one for one in (*support, *others)}
+        yield list(of.values())[:POOL], [asked(question, spellings if has else ())]
 
 
-def films(options) -> Texts:
-    """Some films, and questions of one and two hops, of whose answers all or none are of these."""
-    found = records(options.data / 'metaqa' / 'passages.jsonl')
-    rng = np.random.default_rng(2)
-    kept = [found[i] for i in rng.permutation(len(found))[:FILMS]]
+def films(options: argparse.Namespace, rng: np.random.Generator) -> Texts:
+    """Some films; questions about names that they have, and all or none of whose answers are in the text."""
+    kept = some(records(options.data / 'metaqa' / 'passages.jsonl'), options.documents, rng)
     text = ' '.join(f' {fold(one["title"])} {fold(one["text"])} ' for one in kept)
-    questions: list[dict] = []
+    questions: Questions = []
     for hops in (1, 2):
         lines = (options.data / 'metaqa' / f'{hops}-hop' / 'dev.txt').read_text(encoding='utf-8').splitlines()
-        asked_for: dict[bool, list[dict]] = {True: [], False: []}
+        of: dict[bool, Questions] = {True: [], False: []}
         for number in rng.permutation(len(lines)).tolist():
             question, right, *_ = lines[number].split('\t')
             topic = question[question.index('[') + 1 : question.index(']')]
-            spellings = right.split('|')
-            has = [f' {fold(each)} ' in text for each in spellings]
-            # A film that is asked about is in the text, or none of what answers is: a person may be named there for another reason.
+            has = [f' {fold(each)} ' in text for each in right.split('|')]
             if f' {fold(topic)} ' in text and (all(has) or not any(has)):
-                plain = question.replace('[', '').replace(']', '')
-                asked_for[any(has)].append(
-                    {'id': f'{hops}-{number}', 'question': plain, 'answers': spellings if any(has) else []}
-                )
-        questions += [one for answerable, of in asked_for.items() for one in of[: FILM_QUESTIONS // (2 if answerable else 6)]]
+                plain = {'id': f'{hops}-{number}', 'question': question.replace('[', '').replace(']', '')}
+                of[any(has)].append(asked(plain, right.split('|') if any(has) else ()))
+        questions += of[True][: options.questions * 3 // 8] + of[False][: options.questions // 8]
     yield kept, questions
 
 
 SETS = {
     'squad': squad,
     'articles': articles,
-    'musique': lambda options: half_stated(options, 'musique'),
-    'hotpotqa': lambda options: half_stated(options, 'hotpotqa'),
+    'hotpotqa': multihop('hotpotqa'),
+    'musique': multihop('musique'),
     'pools': pools,
     'films': films,
 }

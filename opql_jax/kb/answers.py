@@ -93,6 +93,11 @@ class Answer(WeightedEntities):
         return self.question is not None and len(self.traces) > len(self.question.topics)
 
     @property
+    def is_unread(self) -> bool:
+        """Whether relations were followed over plain text, and no reader looked at the passages."""
+        return self.evidence is not None and self.evidence.reading is None or any(part.is_unread for part in self.parts)
+
+    @property
     def is_sure(self) -> bool | None:
         """Whether the best answer is right with a probability of at least `calibration.SURE`; None where a trained model answers."""
         if self.probabilities is None:
@@ -179,7 +184,7 @@ def to_record(kb: VirtualKB, question: Question, answer: Answer, evidence: int) 
 
     Besides the fields that every prediction has, each hop has `evidence`: its heaviest entries as `evidence` of the knowledge base
     gives them, with their weights. Where there are probabilities, each answer has its own, and `sure` says what `Answer.is_sure` does;
-    `by_sentences` is there, and true, where `Answer.is_by_sentences` is, `note` where `Answer.bounds` says something, and `parts` has the
+    `reader` is there, and false, where `Answer.is_unread` is, `by_sentences`, and true, where `Answer.is_by_sentences` is, `note` where `Answer.bounds` says something, and `parts` has the
     records of `Answer.parts`. An answer that is no entity has no key.
 
     Args:
@@ -205,6 +210,8 @@ def to_record(kb: VirtualKB, question: Question, answer: Answer, evidence: int) 
             one['probability'] = round(probability, 4)
     if answer.is_sure is not None:
         record['sure'] = answer.is_sure
+    if answer.is_unread:
+        record['reader'] = False
     if answer.parts:
         record['parts'] = [to_record(kb, part.question, part, evidence) for part in answer.parts]
     if answer.is_by_sentences:
@@ -277,7 +284,8 @@ def confidence(kb: VirtualKB, answer: Answer) -> str:
     if not len(answer):
         return 'not sure: nothing was found'
     name, probability = one_line(answer.name_of(answer.entities[0])), answer.probabilities[0]
-    return f'{"" if answer.is_sure else "not sure: at best "}{name}, with probability {probability:.2f}'
+    doubt, unread = '' if answer.is_sure else 'not sure: at best ', ', without the reader' * answer.is_unread
+    return f'{doubt}{name}, with probability {probability:.2f}{unread}'
 
 
 def _hop_lines(kb: VirtualKB, hop: Hop, top: int) -> Iterator[str]:

@@ -91,6 +91,15 @@ _ASIDE = re.compile(r', (?:who|which|whose|where|whom)\b[^,]*,|\([^()]*\)')
 _NO_LONGER = re.compile(r'\b(?:no longer|former|formerly|previously|until|once|ex-\w+|then-\w+)\b', re.IGNORECASE)
 
 
+def parse_question(question: Question, kinds: Sequence[str]) -> Comparison | None:
+    """What a question compares, whose topics are the names in it that the text has; see `parse`."""
+    linked = [
+        Name(start, end, entity, kinds[entity] if entity >= 0 else '')
+        for (start, end), entity in zip(question.topics, question.entities)
+    ]
+    return parse(question.text, names_of(question.text, linked))
+
+
 def answer(question: Question, kinds: Sequence[str], plain: Answerer) -> Answer | None:
     """The answer to a question that compares, or wants a fact confirmed: 'yes', 'no' or one of its names; None if it does neither.
 
@@ -101,11 +110,7 @@ def answer(question: Question, kinds: Sequence[str], plain: Answerer) -> Answer 
         kinds: of the entities.
         plain: answers plain questions; an answer without entities says that there is none.
     """
-    linked = [
-        Name(start, end, entity, kinds[entity] if entity >= 0 else '')
-        for (start, end), entity in zip(question.topics, question.entities)
-    ]
-    comparison = parse(question.text, names_of(question.text, linked))
+    comparison = parse_question(question, kinds)
     if comparison is None:
         return None
     verdict = decide(comparison, plain)

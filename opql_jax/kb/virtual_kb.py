@@ -66,13 +66,14 @@ class VirtualKB:
         objective=None,
         index: IndexFolder | None = None,
         question_map: QuestionMap | None = None,
-        reader: Reader | None = None,
+        reader: bool = False,
     ):
         """Puts together what `open` has opened and checked.
 
-        Without an objective the encoder is a released one, with an index and, if questions were trained on, a map of questions.
+        Without an objective the encoder is a released one, with an index and, if questions were trained on, a map of questions;
+        `reader` says whether the released reader is loaded with the first question.
         """
-        self._reader = reader
+        self._has_reader = reader
         self.prepared, self.memory, self._params = prepared, memory, params
         self.vocab = prepared.vocab.with_kinds(index.kinds) if index and index.kinds else prepared.vocab
         self.entity_table = np.asarray(params['entity_table']) if objective else None
@@ -194,7 +195,7 @@ class VirtualKB:
                 question_map = QuestionMap.read(folder.part(part), encoder_hash)
                 if len(question_map.change) != released_encoder.dim:
                     raise InputError(f'{folder.part(part)} is of another encoder: delete it and run `opql train` again')
-            options = {'index': index, 'question_map': question_map, 'reader': Reader.load() if reader else None}
+            options = {'index': index, 'question_map': question_map, 'reader': reader}
             return cls(prepared, released_encoder, released_encoder.params, found, **options)
         from opql_jax.kb import trained_model  # as above
 
@@ -344,7 +345,7 @@ class VirtualKB:
     @functools.cached_property
     def evidence_finder(self) -> EvidenceFinder:
         """What finds the passages that answers over plain text rest on, and reads them."""
-        return EvidenceFinder(self.prepared, self.retriever, self._reader)
+        return EvidenceFinder(self.prepared, self.retriever, Reader.load() if self._has_reader else None)
 
     def _linked(self, text: str) -> Question:
         """A question in plain words, with the names that it mentions for its topics, see `followed`.
