@@ -24,7 +24,6 @@ from opql_jax.core.errors import InputError
 from opql_jax.corpus.json_lines import map_records, read_json_lines, shown, string_field
 from opql_jax.data import relation_questions
 from opql_jax.data.reading import titled
-from opql_jax.datasets import relation_corpora
 from opql_jax.datasets.labelled_sentences import LabelledSentence
 
 YES, NO = 'yes', 'no'
@@ -348,15 +347,3 @@ def _some(items: Sequence, rng: np.random.Generator, count: int) -> list:
 
 def _shuffled(items: Sequence, rng: np.random.Generator) -> list:
     return [items[i] for i in rng.permutation(len(items))]
-
-
-def write_examples(path: str | os.PathLike, examples: Sequence[ReadingExample]) -> None:
-    """Writes a file of examples, in an order that is drawn by chance."""
-    from opql_jax.corpus.json_lines import write_json_lines
-
-    write_json_lines(path, (each._asdict() for each in examples))
-
-
-def read_labelled_corpora(paths: Sequence[str], names: str) -> list[LabelledSentence]:
-    """The labelled sentences of `relation_corpora`."""
-    return relation_corpora.read(paths, names)

@@ -23,7 +23,9 @@ def test_it_is_a_logistic_function_of_the_features_by_their_names():
 @pytest.mark.parametrize('weights', [calibration.READ, calibration.FOLLOWED])
 def test_the_weights_in_use_are_of_features_that_there_are(weights):
     assert weights.keys() - {'bias'} <= set(FEATURES)
-    assert weights['followed'] > 0 and weights['words'] > 0  # what following finds, and what has the question's words, is worth more
+    assert (
+        weights['followed'] > 0 and weights['words'] > 0
+    )  # what following finds, and what has the question's words, is worth more
 
 
 def test_a_fit_finds_the_weights_that_made_the_answers():
