@@ -52,7 +52,8 @@ def make_server(current: Current, writable: bool) -> MCPServer:
         with _Told():
             kb = current.kb()
             answer = kb.ask(question)
-            return [*_members(answer, top), *_noted('\n'.join(answers.notes(kb, answer)))]
+            doubt = ['not sure: the text may not say'] if answer.is_sure is False else []
+            return [*_members(answer, top), *_noted('\n'.join([*doubt, *answers.notes(kb, answer)]))]
 
     @server.tool()
     def retrieve(question: str, k: int = 5) -> list[dict]:
