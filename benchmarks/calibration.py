@@ -24,7 +24,7 @@ import opql_jax
 from opql_jax.core.errors import InputError
 from opql_jax.corpus.name_resolution import fold
 from opql_jax.kb import calibration, comparison, question_plans
-from opql_jax.kb.candidates import features
+from opql_jax.kb.candidates import features, followed_features
 
 BINS, TOGETHER = 10, 8
 # Sets that have text of another.
@@ -65,12 +65,14 @@ def main() -> None:
         pairs = [pair for kb in sorted(folder.glob('*.kb')) for pair in asked_of_kb(kb)]
         with_reader[folder.name], without[folder.name] = map(list, zip(*pairs))
     for has_reader, sets in ((True, with_reader), (False, without)):
-        names = calibration.READ if has_reader else calibration.FOLLOWED
-        fit = lambda of: fit_to(of, [name for name in names if name != 'bias'])
+        names = [name for name in (calibration.READ if has_reader else calibration.FOLLOWED) if name != 'bias']
+        chances = calibration.read_probabilities if has_reader else calibration.probabilities
         for name, asked in sets.items():
             others = {other: of for other, of in sets.items() if KIN.get(other, other) != KIN.get(name, name)}
-            show({'measure': 'set', 'set': name, 'reader': has_reader} | scores(asked, fit(others or sets)), options.json)
-        weights = {feature: round(weight, 3) for feature, weight in fit(sets).items()}
+            weights = fit_to(others or sets, names)
+            measured = scores(asked, [chances(one.features, weights) for one in asked])
+            show({'measure': 'set', 'set': name, 'reader': has_reader} | measured, options.json)
+        weights = {feature: round(weight, 3) for feature, weight in fit_to(sets, names).items()}
         show({'measure': 'weights', 'reader': has_reader} | weights, options.json)
 
 
@@ -103,14 +105,15 @@ def asked_together(kb, texts: list[str], rights: list[frozenset[str]]) -> Iterat
                 block.append((question, right))
     questions, answerer = [question for question, _ in block], kb.text_answerer
     found = zip(block, answerer.follow(questions), kb.evidence_finder.find(questions))
-    for (question, right), (followed, fit), seen in found:
-        both = []
-        for evidence in (seen, seen._replace(reading=None, texts=(), entities=())):
-            candidates = answerer.candidates(followed, question_plans.wanted(question.text), evidence)
-            names = [{one.text} | ({kb.vocab.names[one.entity]} if one.entity >= 0 else set()) for one in candidates]
-            is_right = [not right.isdisjoint(map(fold, spellings)) for spellings in names]
-            both.append(Asked(features(candidates, evidence, fit), np.array(is_right, bool), bool(right)))
-        yield both[0], both[1]
+    for (question, right), (followed, fit), evidence in found:
+        is_right = lambda names: np.array([not right.isdisjoint(map(fold, of)) for of in names], bool)
+        entities = [[kb.vocab.names[entity]] for entity in followed.entities.tolist()]
+        candidates = answerer.candidates(followed, question_plans.wanted(question.text), evidence)
+        names = [[one.text] + ([kb.vocab.names[one.entity]] if one.entity >= 0 else []) for one in candidates]
+        yield (
+            Asked(features(candidates, evidence, fit), is_right(names), bool(right)),
+            Asked(followed_features(followed.weights, fit), is_right(entities), bool(right)),
+        )
 
 
 def fit_to(sets: Sets, names: Sequence[str]) -> dict[str, float]:
@@ -121,20 +124,19 @@ def fit_to(sets: Sets, names: Sequence[str]) -> dict[str, float]:
     return calibration.fit(np.concatenate(rows), np.concatenate(right), tuple(names), np.concatenate(groups))
 
 
-def scores(asked: list[Asked], weights: dict[str, float]) -> dict[str, float]:
-    """The scores of a set by some weights."""
-    first, chances, five, unstated = [], [], [], []
-    for one in asked:
-        chance = calibration.probabilities(one.features, weights)
+def scores(asked: Sequence[Asked], chances: Sequence[np.ndarray]) -> dict[str, float]:
+    """The scores of a set by the probabilities of the candidates of its questions."""
+    first, best_chances, five, unstated = [], [], [], []
+    for one, chance in zip(asked, chances):
         order = np.argsort(-chance, kind='stable')
         best = float(chance[order[0]]) if len(order) else 0.0
         if one.answerable:
             first.append(bool(len(order) and one.right[order[0]]))
             five.append(bool(one.right[order[:5]].any()))
-            chances.append(best)
+            best_chances.append(best)
         else:
             unstated.append(best >= calibration.SURE)
-    is_right, probability = np.array(first), np.array(chances)
+    is_right, probability = np.array(first), np.array(best_chances)
     sure = probability >= calibration.SURE
     measured = {
         'hits@1': is_right.mean(),

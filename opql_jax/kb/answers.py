@@ -58,7 +58,7 @@ class Answer(WeightedEntities):
             `calibration`. They do not add up to 1, as several answers may be right, or none. None where a trained model answers.
         plans: for each of `traces` the questions of one hop that its hops answered; empty where a trained model answers.
         phrases: the words of answers that are no entities, whose ids are -1, -2, ... in their order.
-        evidence: the passages that were looked at, and what was read in them; None where a trained model answers.
+        evidence: the passages that were looked at, and what was read in them; None without a reader.
         read: for each id of an answer that the reader found its places, likeliest first.
         is_cut: whether a time limit (`core.time_limit`) passed, so that this is what was found until then.
         without_memory: [n] the entities that a language model would answer without its memory, best first; None for a follower.
@@ -91,11 +91,6 @@ class Answer(WeightedEntities):
     def is_by_sentences(self) -> bool:
         """Whether the sentences most like the question were looked at, as no topic led to what is asked for."""
         return self.question is not None and len(self.traces) > len(self.question.topics)
-
-    @property
-    def is_unread(self) -> bool:
-        """Whether relations were followed over plain text, and no reader looked at the passages."""
-        return self.evidence is not None and self.evidence.reading is None or any(part.is_unread for part in self.parts)
 
     @property
     def is_sure(self) -> bool | None:
@@ -184,7 +179,7 @@ def to_record(kb: VirtualKB, question: Question, answer: Answer, evidence: int) 
 
     Besides the fields that every prediction has, each hop has `evidence`: its heaviest entries as `evidence` of the knowledge base
     gives them, with their weights. Where there are probabilities, each answer has its own, and `sure` says what `Answer.is_sure` does;
-    `reader` is there, and false, where `Answer.is_unread` is, `by_sentences`, and true, where `Answer.is_by_sentences` is, `note` where `Answer.bounds` says something, and `parts` has the
+    `by_sentences` is there, and true, where `Answer.is_by_sentences` is, `note` where `Answer.bounds` says something, and `parts` has the
     records of `Answer.parts`. An answer that is no entity has no key.
 
     Args:
@@ -210,8 +205,6 @@ def to_record(kb: VirtualKB, question: Question, answer: Answer, evidence: int) 
             one['probability'] = round(probability, 4)
     if answer.is_sure is not None:
         record['sure'] = answer.is_sure
-    if answer.is_unread:
-        record['reader'] = False
     if answer.parts:
         record['parts'] = [to_record(kb, part.question, part, evidence) for part in answer.parts]
     if answer.is_by_sentences:
@@ -284,8 +277,7 @@ def confidence(kb: VirtualKB, answer: Answer) -> str:
     if not len(answer):
         return 'not sure: nothing was found'
     name, probability = one_line(answer.name_of(answer.entities[0])), answer.probabilities[0]
-    doubt, unread = '' if answer.is_sure else 'not sure: at best ', ', without the reader' * answer.is_unread
-    return f'{doubt}{name}, with probability {probability:.2f}{unread}'
+    return f'{"" if answer.is_sure else "not sure: at best "}{name}, with probability {probability:.2f}'
 
 
 def _hop_lines(kb: VirtualKB, hop: Hop, top: int) -> Iterator[str]:

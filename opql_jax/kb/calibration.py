@@ -13,8 +13,20 @@ import numpy as np
 import scipy.optimize
 import scipy.special
 
-from opql_jax.kb.candidates import FEATURES
-
+FEATURES = (
+    'followed',  # log-odds of its share of the weight of what following relations found
+    'fit',  # how well the facts of the best path fit the question; 0 for what following did not find
+    'read',  # log-probability that it answers, by the reader; 0 where this did not see a passage that has it
+    'unanswered',  # log-odds that the passages do not answer, by the reader; 0 likewise
+    'seen',  # whether the reader saw a passage that has it
+    'both',  # whether the reader's first is what following found first
+    'kind',  # whether it is of the kind that is asked for: 1, 0, -1
+    'passage',  # score of its passage by retrieval, against that of the best
+    'names',  # share of the question's names that its passage has, or that from which this was reached
+    'words',  # share of the question's words likewise, the rare ones counting more
+)
+# Shares and probabilities are clipped to [LEAST, 1 - LEAST].
+LEAST = 1e-4
 # An answer with at least this probability is sure.
 SURE = 0.6
 # With a reader, and without one.
@@ -45,8 +57,6 @@ FOLLOWED: Mapping[str, float] = {
 }
 # Of the weights of standardised features, but for the bias: a penalty on their squares.
 _DECAY = 1e-3
-# Probabilities are clipped to [_CLOSEST, 1 - _CLOSEST].
-_CLOSEST = 1e-4
 
 
 def probabilities(features: np.ndarray, weights: Mapping[str, float], added: float = 0.0) -> np.ndarray:
@@ -59,6 +69,17 @@ def probabilities(features: np.ndarray, weights: Mapping[str, float], added: flo
     """
     by_feature = np.array([weights.get(name, 0.0) for name in FEATURES])
     return scipy.special.expit(features @ by_feature + weights['bias'] + added)
+
+
+def read_probabilities(features: np.ndarray, weights: Mapping[str, float], added: float = 0.0) -> np.ndarray:
+    """The probability that each candidate is right that following or the reader found: [n] float64.
+
+    That of a candidate whose passage the reader saw is at most the reader's probability that these passages answer: where they do not, no
+    answer from them is sure.
+    """
+    chances = probabilities(features, weights, added)
+    answered = scipy.special.expit(-features[:, FEATURES.index('unanswered')])
+    return np.where(features[:, FEATURES.index('seen')] > 0, np.minimum(chances, answered), chances)
 
 
 def fit(
@@ -93,9 +114,9 @@ def fit(
     return {'bias': float(bias - weights @ mean), **{name: float(weight) for name, weight in zip(names, weights)}}
 
 
-def log_odds(probabilities: np.ndarray) -> np.ndarray:
-    """Of probabilities, which are taken to be neither 0 nor 1."""
-    return scipy.special.logit(np.clip(probabilities, _CLOSEST, 1 - _CLOSEST))
+def log_odds(probabilities: np.ndarray | float) -> np.ndarray:
+    """Of probabilities or shares, which are taken to be neither 0 nor 1."""
+    return scipy.special.logit(np.clip(probabilities, LEAST, 1 - LEAST))
 
 
 def fit_added(log_odds: np.ndarray, right: np.ndarray) -> float:

@@ -1,6 +1,6 @@
 """What may answer a question: entities that relations lead to, and places that the reader finds in passages, as one table of features.
 
-A candidate is an entity or a few words of the text. What speaks for it, and against it, are the features of `FEATURES`, of which
+A candidate is an entity or a few words of the text. What speaks for it, and against it, are the features of which
 `kb.calibration` makes one probability.
 """
 
@@ -13,24 +13,9 @@ from typing import NamedTuple
 import numpy as np
 
 from opql_jax.corpus.name_resolution import fold
+from opql_jax.kb.calibration import FEATURES, LEAST, log_odds
 from opql_jax.models.reader import Reading, Span
 
-FEATURES = (
-    'read',  # log-probability of the candidate by the reader
-    'read_share',  # its share of what the reader gives to places in the text
-    'unanswered',  # log-odds that the passages do not answer, by the reader
-    'support',  # probability that its passage helps, by the reader
-    'followed',  # log-odds of its share of the weight of what following relations found
-    'fit',  # how well the facts of the best path fit the question; 0 for what following did not find
-    'both',  # whether the reader's first is what following found first
-    'kind',  # whether it is of the kind that is asked for: 1, 0, -1
-    'passage',  # score of its passage by retrieval, against that of the best; 0 if none of the best passages has it
-    'found',  # whether one of the best passages has it
-    'names',  # share of the question's names that its passage has, or that from which this was reached
-    'words',  # share of the question's words likewise, the rare ones counting more
-)
-# The least share and probability.
-_LEAST = 1e-4
 # What two places share, of the shorter one, that are one answer.
 _OVERLAP = 0.5
 
@@ -44,7 +29,7 @@ class Evidence(NamedTuple):
         scores: [n] float64 of retrieval.
         names, words: [n] float64 the shares of the question's names and of its words that each has, with the one before it.
         named: of each the entities that it names.
-        reading: of the reader, whose spans are characters of the passages' text; below 0 those of the title. None without one.
+        reading: of the reader, whose spans are characters of the passages' text; below 0 those of the title.
         texts: of the spans of the reading.
         entities: of these the entities whose mentions they are, or -1.
     """
@@ -55,9 +40,9 @@ class Evidence(NamedTuple):
     names: np.ndarray
     words: np.ndarray
     named: Sequence[np.ndarray]
-    reading: Reading | None = None
-    texts: Sequence[str] = ()
-    entities: Sequence[int] = ()
+    reading: Reading
+    texts: Sequence[str]
+    entities: Sequence[int]
 
 
 @dataclasses.dataclass
@@ -87,8 +72,7 @@ def read_candidates(evidence: Evidence) -> list[Candidate]:
     """What was read, likeliest first: places that overlap, and texts that fold alike or name one entity, are one candidate."""
     found: list[Candidate] = []
     of_key: dict[object, Candidate] = {}
-    spans = evidence.reading.spans if evidence.reading else []
-    for span, text, entity in zip(spans, evidence.texts, evidence.entities):
+    for span, text, entity in zip(evidence.reading.spans, evidence.texts, evidence.entities):
         key = entity if entity >= 0 else fold(text)
         same = of_key.get(key) or next((one for one in found if any(_overlap(span, other) for other in one.spans)), None)
         if same is None:
@@ -120,33 +104,30 @@ def add_followed(
 
 def features(candidates: Sequence[Candidate], evidence: Evidence, fit: float) -> np.ndarray:
     """The features of the candidates of a question, [n, len(FEATURES)] float64; `fit` is that of the best path, see `TextAnswerer.fit`."""
-    rows = []
-    reading = evidence.reading
-    total = sum(one.read for one in candidates)
+    rows = followed_features(np.array([one.followed for one in candidates]), fit)
+    rows[:, FEATURES.index('kind')] = [one.fits for one in candidates]
     most = max((one.followed for one in candidates), default=0.0)
     first = max(candidates, key=lambda one: one.read, default=None)
-    for one in candidates:
-        row = dict.fromkeys(FEATURES, 0.0)
-        row['followed'] = _log_odds(one.followed)
-        row['fit'] = fit if one.followed else 0.0
-        row['kind'] = one.fits
-        if one.places:
-            best = one.places[0]
-            row['found'] = 1.0
-            row['passage'] = float(evidence.scores[one.places].max() / max(evidence.scores.max(), 1e-9))
-            row['names'] = float(evidence.names[one.places].max())
-            row['words'] = float(evidence.words[one.places].max())
-            if reading is not None:
-                row['support'] = float(reading.supports[best])
-        if reading is not None:
-            row['read'] = float(np.log(max(one.read, _LEAST)))
-            row['read_share'] = one.read / max(total, _LEAST)
-            row['unanswered'] = _log_odds(reading.unanswered)
-            row['both'] = float(one is first and one.followed == most > 0)
-        rows.append([row[name] for name in FEATURES])
-    return np.array(rows, np.float64).reshape(-1, len(FEATURES))
+    for one, row in zip(candidates, rows):
+        if not one.places:
+            continue
+        found = {
+            'read': float(np.log(max(one.read, LEAST))),
+            'unanswered': float(log_odds(evidence.reading.unanswered)),
+            'seen': 1.0,
+            'both': float(one is first and one.followed == most > 0),
+            'passage': float(evidence.scores[one.places].max() / max(evidence.scores.max(), 1e-9)),
+            'names': float(evidence.names[one.places].max()),
+            'words': float(evidence.words[one.places].max()),
+        }
+        for name, value in found.items():
+            row[FEATURES.index(name)] = value
+    return rows
 
 
-def _log_odds(share: float) -> float:
-    share = min(max(share, _LEAST), 1 - _LEAST)
-    return float(np.log(share / (1 - share)))
+def followed_features(shares: np.ndarray, fit: float) -> np.ndarray:
+    """The features of what following alone found, by its shares of the weight [n]; 0 for all that a reader says."""
+    rows = np.zeros((len(shares), len(FEATURES)))
+    rows[:, FEATURES.index('followed')] = log_odds(shares)
+    rows[:, FEATURES.index('fit')] = np.where(np.asarray(shares) > 0, fit, 0)
+    return rows

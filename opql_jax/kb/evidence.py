@@ -12,7 +12,7 @@ from opql_jax.data.prepared import Prepared
 from opql_jax.data.reading import TITLE_END, titled
 from opql_jax.kb.candidates import Evidence
 from opql_jax.kb.retrieve import Retriever
-from opql_jax.models.reader import Reader, Span
+from opql_jax.models.reader import Reader, Reading, Span
 from opql_jax.retrieval.rank import Ranked
 from opql_jax.retrieval.words import words_of
 
@@ -27,34 +27,30 @@ _SAME = 0.8
 class EvidenceFinder:
     """Retrieval over a knowledge base of plain text, and a reader of what it finds."""
 
-    def __init__(self, prepared: Prepared, retriever: Retriever, reader: Reader | None):
-        """Takes the text, what ranks its passages, and the reader, if there is one."""
+    def __init__(self, prepared: Prepared, retriever: Retriever, reader: Reader):
+        """Takes the text, what ranks its passages, and the reader."""
         self._passages, self._retriever, self._reader = prepared.passages, retriever, reader
 
     def find(self, questions: Sequence[Question]) -> list[Evidence]:
         """The best passages of each question, and what is read in them."""
-        texts = [question.text for question in questions]
-        ranked = self._retriever.rank(texts, PASSAGES)
-        found = [self._passages_of(question, each) for question, each in zip(questions, ranked)]
-        return found if self._reader is None else self._read(self._reader, texts, found)
+        asked, index = [question.text for question in questions], self._retriever.index
+        ranked = self._retriever.rank(asked, PASSAGES)
+        texts = [[titled(index.titles[each.passage], index.texts[each.passage]) for each in of] for of in ranked]
+        readings = self._reader.read(asked, texts)
+        return [self._evidence(*each) for each in zip(questions, ranked, readings)]
 
-    def _passages_of(self, question: Question, ranked: Sequence[Ranked]) -> Evidence:
+    def _evidence(self, question: Question, ranked: Sequence[Ranked], reading: Reading) -> Evidence:
         numbers = [each.passage for each in ranked]
         before = np.array([-1 if each.reason.previous is None else each.reason.previous for each in ranked], np.int64)
         has = [self._has(question, {number, other} - {-1}) for number, other in zip(numbers, before.tolist())]
         names, words = np.array(has, np.float64).reshape(-1, 2).T
         scores = np.array([each.score for each in ranked], np.float64)
-        return Evidence(numbers, before, scores, names, words, [self._named(number) for number in numbers])
-
-    def _read(self, reader: Reader, questions: Sequence[str], found: Sequence[Evidence]) -> list[Evidence]:
-        index = self._retriever.index
-        texts = [[titled(index.titles[number], index.texts[number]) for number in each.passages] for each in found]
-        read = []
-        for evidence, reading in zip(found, reader.read(questions, texts)):
-            placed = [one for span in reading.spans if (one := self._placed(evidence, span))]
-            spans, words, entities = zip(*placed) if placed else ((), (), ())
-            read.append(evidence._replace(reading=reading._replace(spans=list(spans)), texts=words, entities=entities))
-        return read
+        placed = [one for span in reading.spans if (one := self._placed(numbers[span.passage], span))]
+        spans, said, entities = zip(*placed) if placed else ((), (), ())
+        reading = reading._replace(spans=list(spans))
+        return Evidence(
+            numbers, before, scores, names, words, [self._named(number) for number in numbers], reading, said, entities
+        )
 
     def _has(self, question: Question, passages: set[int]) -> tuple[float, float]:
         """The shares of the names and of the words of a question that some passages have together."""
@@ -72,12 +68,12 @@ class EvidenceFinder:
         sentences = index.entities_of_sentence[index.first_sentence[number] : index.first_sentence[number + 1]]
         return np.union1d(sentences.indices, index.title_entity[number : number + 1])
 
-    def _placed(self, evidence: Evidence, span: Span) -> tuple[Span, str, int] | None:
-        """A span as characters of its passage, without marks around it, its text, and the entity that it is a mention of, or -1.
+    def _placed(self, number: int, span: Span) -> tuple[Span, str, int] | None:
+        """A span of a passage as characters of its text, without marks around it, its text, and the entity that it is a mention of, or -1.
 
         None if nothing is left, or it begins in the title and ends in the text.
         """
-        index, number = self._retriever.index, evidence.passages[span.passage]
+        index = self._retriever.index
         title, text = index.titles[number], index.texts[number]
         whole, cut = titled(title, text), len(title) + len(TITLE_END) if title else 0
         start, end = span.start, span.end

@@ -28,7 +28,7 @@ from opql_jax.corpus.spans import VALUES
 from opql_jax.data.prepared import Prepared
 from opql_jax.kb import calibration, question_plans
 from opql_jax.kb.answers import Answer, Hop
-from opql_jax.kb.candidates import Candidate, Evidence, add_followed, features, read_candidates
+from opql_jax.kb.candidates import Candidate, Evidence, add_followed, features, followed_features, read_candidates
 from opql_jax.kb.closest_sentences import SENTENCES, ClosestSentences
 from opql_jax.memory.format import Memory
 from opql_jax.models.mention_kinds import THING
@@ -143,7 +143,7 @@ class TextAnswerer:
         """What answers depend on besides parameters, memory and tokenizer."""
         return f'{TOPICS} {KEPT} {SCALE} {_KIND} {_WORDS} {_ANYWHERE} {_COMMON} {_AFTER} {LONGER} {COMMIT} {SENTENCES} {self.map.hash()}'
 
-    def answer(self, questions: Sequence[Question], evidence: Sequence[Evidence]) -> list[Answer]:
+    def answer(self, questions: Sequence[Question], evidence: Sequence[Evidence] | None = None) -> list[Answer]:
         """Answers questions, from all of their topics; an unknown one, -1, leads nowhere.
 
         Where no topic leads to what a question asks for, as far as one can tell, the facts of the sentences most like it count, too.
@@ -151,11 +151,17 @@ class TextAnswerer:
 
         Args:
             questions: what is asked.
-            evidence: what retrieval, and the reader if there is one, found for each.
+            evidence: what retrieval and the reader found for each; None without a reader.
         """
         answers = []
-        for question, followed, seen in zip(questions, self.follow(questions), evidence):
-            answer = self.score(*followed, question_plans.wanted(question.text), seen)
+        for place, (question, (answer, fit)) in enumerate(zip(questions, self.follow(questions))):
+            if evidence is None:
+                chances = calibration.probabilities(
+                    followed_features(answer.weights, fit), calibration.FOLLOWED, self.map.log_odds
+                )
+                answer = dataclasses.replace(answer, probabilities=chances.astype(np.float32))
+            else:
+                answer = self.score(answer, fit, question_plans.wanted(question.text), evidence[place])
             answers.append(dataclasses.replace(answer, is_cut=time_limit.is_cut()))
         return answers
 
@@ -185,8 +191,7 @@ class TextAnswerer:
     def score(self, answer: Answer, fit: float, wanted: question_plans.Wanted, evidence: Evidence) -> Answer:
         """What following found, with what was read, by falling probability."""
         found = self.candidates(answer, wanted, evidence)
-        weights = calibration.FOLLOWED if evidence.reading is None else calibration.READ
-        scores = calibration.probabilities(features(found, evidence, fit), weights, self.map.log_odds)
+        scores = calibration.read_probabilities(features(found, evidence, fit), calibration.READ, self.map.log_odds)
         ranked = [found[place] for place in np.argsort(-scores, kind='stable')]
         phrases = [one.text for one in ranked if one.entity < 0]
         ids = iter(range(-1, -1 - len(phrases), -1))

@@ -172,7 +172,7 @@ def learn(
     if found is not None:
         learnt, before, after, maps = fit_question_map.fit(found, SCALE, seed)
         others = [*unlearnable, *(linked[number] for number in sorted({*range(len(linked))} - {*reached}))]
-        odds, right = _left_out(kb, maps, [linked[number] for number in reached], others)
+        odds, right = _left_out(answerer, maps, [linked[number] for number in reached], others)
         if len(odds) >= _ENOUGH:
             left_out, learnt = len(odds), dataclasses.replace(learnt, log_odds=fit_added(odds, right))
         answerer.map = untrained
@@ -218,7 +218,7 @@ def _linked(kb: VirtualKB, pairs, order, most: int) -> tuple[list[Answerable], l
 
 
 def _left_out(
-    kb: VirtualKB,
+    answerer: TextAnswerer,
     maps: Sequence[tuple[QuestionMap, np.ndarray]],
     reached: Sequence[Answerable],
     others: Sequence[Answerable],
@@ -226,7 +226,7 @@ def _left_out(
     """Of the best answers to left-out questions, the log-odds that they are right, and whether they are: [n] each.
 
     Args:
-        kb: whose map is replaced.
+        answerer: whose map is replaced.
         maps: `Fitted.left_out`.
         reached: the questions that it numbers.
         others: questions that nothing was learnt from, of which the same share is taken, as people ask such ones, too.
@@ -235,10 +235,8 @@ def _left_out(
     asked = [(learnt, [reached[number] for number in numbers]) for learnt, numbers in maps]
     asked.append((maps[0][0], list(others[: round(share * len(others))])))
     odds, right = [], []
-    answerer = kb.text_answerer
-    for answerer.map, answerable in asked:
-        questions = [question for question, _ in answerable]
-        for (_, answers), answer in zip(answerable, answerer.answer(questions, kb.evidence_finder.find(questions))):
+    for answerer.map, questions in asked:
+        for (_, answers), answer in zip(questions, answerer.answer([question for question, _ in questions])):
             if len(answer):
                 assert answer.probabilities is not None  # what answers over plain text gives them
                 odds.append(log_odds(answer.probabilities[:1]))

@@ -102,7 +102,7 @@ class VirtualKB:
         k: int | None = None,
         exclude_topic: bool | None = None,
         filter: bool | None = None,
-        reader: bool = True,
+        reader: bool = False,
     ) -> 'VirtualKB':
         """Opens the knowledge base in a folder.
 
@@ -117,8 +117,8 @@ class VirtualKB:
             k: memory entries per hop.
             exclude_topic: a path never returns to its topic.
             filter: a hop searches the rows of its topics only. These three are as in training if None.
-            reader: whether the reader that comes with the package reads what answers over plain text rest on. Without it they take
-                half of the time, and are right less often.
+            reader: whether the reader that comes with the package reads the passages that are found for a question over plain text,
+                and answers from these, too. That takes several times as long.
 
         Raises:
             CheckpointError: the model answers no questions, or was trained with another vocabulary or another encoder's memory.
@@ -275,7 +275,8 @@ class VirtualKB:
     def _answer_each(self, questions: list[Question]) -> list[Answer]:
         """Answers questions that compare nothing. One whose kind is out of reach has no probability, and says so."""
         answers = []
-        for question, found in zip(questions, self._answerer.answer(questions, self.evidence_finder.find(questions))):
+        evidence = self.evidence_finder.find(questions) if self._has_reader else None
+        for question, found in zip(questions, self._answerer.answer(questions, evidence)):
             found = dataclasses.replace(found, kb=self, question=question)
             if question_plans.out_of_reach(question.text):
                 said = [
@@ -345,7 +346,7 @@ class VirtualKB:
     @functools.cached_property
     def evidence_finder(self) -> EvidenceFinder:
         """What finds the passages that answers over plain text rest on, and reads them."""
-        return EvidenceFinder(self.prepared, self.retriever, Reader.load() if self._has_reader else None)
+        return EvidenceFinder(self.prepared, self.retriever, Reader.load())
 
     def _linked(self, text: str) -> Question:
         """A question in plain words, with the names that it mentions for its topics, see `followed`.
