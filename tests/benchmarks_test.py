@@ -24,7 +24,9 @@ TINY = {
         'seconds',
     ),
     'ann': ('--rows 20000 --dim 16 --queries 1,3 --k 4', 'exact_over_scann'),
-    'calibration': ('--count 4', 'ece'),
+    'calibration': ('', 'bias'),
+    'calibration_sets': ('--sets articles --questions 12', 'questions'),
+    'comparisons': ('', 'among_five'),
     'cold_start': ('--calls 1', 'over_import_jax'),
     'build_memory': ('--rows 40 --documents 30 --calls 1', 'ratio'),
     'corpus': ('--documents 24 --mentions 2000 --pair_modes title --tree_pages 20', 'hours'),
@@ -85,6 +87,12 @@ def test_a_tiny_run_prints_what_it_measures(name, binaries, request):
     if name in ('recognition', 'mention_kinds'):
         pytest.importorskip('spacy', reason='spaCy is not installed')
         options += f' --data {request.getfixturevalue("shared_data") / "redocred"}'
+    if name == 'calibration_sets':
+        pytest.importorskip('spacy', reason='spaCy is not installed')
+        options += f' {request.getfixturevalue("tmp_path")} --data {request.getfixturevalue("shared_data")}'
+    if name == 'comparisons':
+        pytest.importorskip('spacy', reason='spaCy is not installed')
+        options += _comparisons(binaries, request.getfixturevalue('shared_data'), request.getfixturevalue('tmp_path'))
     if name == 'retrieval':
         pytest.importorskip('spacy', reason='spaCy is not installed')
         options += f' --data {request.getfixturevalue("shared_data")} --out {request.getfixturevalue("tmp_path")}'
@@ -93,12 +101,13 @@ def test_a_tiny_run_prints_what_it_measures(name, binaries, request):
         metaqa, folder = request.getfixturevalue('shared_data') / 'metaqa', request.getfixturevalue('tmp_path')
         few = (metaqa / 'passages.jsonl').read_text(encoding='utf-8').splitlines(keepends=True)[:40]
         (folder / 'few.jsonl').write_text(''.join(few), encoding='utf-8')
-        index_text([folder / 'few.jsonl'], folder / 'kb', processes=1)
+        kb = folder / 'sets' / 'films' / '0.kb'
+        index_text([folder / 'few.jsonl'], kb, processes=1)
         if name == 'calibration':
-            asked = _questions_about(few, metaqa, folder / 'questions.jsonl')
-            options += f' --set films {folder / "kb"} {asked} --set again {folder / "kb"} {asked}'
+            _questions_about(few, metaqa, kb.with_suffix('.jsonl'))
+            options += f' {folder / "sets"}'
         else:
-            options += f' --kb {folder / "kb"} --data {metaqa}'
+            options += f' --kb {kb} --data {metaqa}'
     if name == 'metaqa_errors':
         kb, metaqa = answered_metaqa.write(request.getfixturevalue('tmp_path'))
         options += f'--kb {kb} --data {metaqa}'
@@ -148,6 +157,21 @@ def _questions_about(passages, metaqa, path):
     records = [{'question': row[0].replace('[', '').replace(']', ''), 'answers': row[1].split('|')} for row in about[:8]]
     path.write_text(''.join(json.dumps(record) + '\n' for record in records), encoding='utf-8')
     return path
+
+
+def _comparisons(binaries, data, folder):
+    """Makes the questions that compare, and a knowledge base for two of them; returns the options that ask these."""
+    made, texts = folder / 'made.jsonl', folder / 'texts.jsonl'
+    done = binaries.script(BENCHMARKS / 'comparisons.py', '--data', data, '--write', made, '--texts', texts)
+    assert done.returncode == 0, done.stderr
+    records = [json.loads(line) for line in made.read_text(encoding='utf-8').splitlines()]
+    assert len({record['kind'] for record in records}) == 4
+    few = [record for record in records if record['kind'] == 'comparison'][:2]
+    needed = {name for record in few for name in record['documents']}
+    documents = [json.loads(line) for line in texts.read_text(encoding='utf-8').splitlines()]
+    index_text([document for document in documents if document['id'] in needed], folder / 'kb', processes=1)
+    made.write_text(''.join(json.dumps(record) + '\n' for record in few), encoding='utf-8')
+    return f' --questions {made} --kb {folder / "kb"}'
 
 
 HLO = """HloModule step

@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from opql_jax.kb import calibration
-from opql_jax.kb.candidates import FEATURES
+from opql_jax.kb.calibration import FEATURES
 
 
 def rows(rng, count):
@@ -23,9 +23,17 @@ def test_it_is_a_logistic_function_of_the_features_by_their_names():
 @pytest.mark.parametrize('weights', [calibration.READ, calibration.FOLLOWED])
 def test_the_weights_in_use_are_of_features_that_there_are(weights):
     assert weights.keys() - {'bias'} <= set(FEATURES)
-    assert (
-        weights['followed'] > 0 and weights['words'] > 0
-    )  # what following finds, and what has the question's words, is worth more
+    assert weights['followed'] > 0 and weights['fit'] > 0  # what has more of the weight, and fits better, is worth more
+
+
+def test_what_was_read_is_at_most_as_probable_as_that_the_passages_answer():
+    features = rows(np.random.default_rng(0), 200)
+    features[:, FEATURES.index('seen')] = np.arange(200) % 2
+    made = {'bias': 2.0, 'read': 1.0}
+    free, found = calibration.probabilities(features, made), calibration.read_probabilities(features, made)
+    answered = 1 / (1 + np.exp(features[:, FEATURES.index('unanswered')]))
+    assert (found[::2] == free[::2]).all()
+    np.testing.assert_allclose(found[1::2], np.minimum(free, answered)[1::2])
 
 
 def test_a_fit_finds_the_weights_that_made_the_answers():
