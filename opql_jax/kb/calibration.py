@@ -14,14 +14,16 @@ import scipy.optimize
 import scipy.special
 
 FEATURES = (
+    'read',  # log-probability that the candidate answers, by the reader
+    'read_share',  # its share of what the reader gives to places in the text
+    'unanswered',  # log-odds that the passages do not answer, by the reader
+    'support',  # probability that its passage helps, by the reader
     'followed',  # log-odds of its share of the weight of what following relations found
     'fit',  # how well the facts of the best path fit the question; 0 for what following did not find
-    'read',  # log-probability that it answers, by the reader; 0 where this did not see a passage that has it
-    'unanswered',  # log-odds that the passages do not answer, by the reader; 0 likewise
-    'seen',  # whether the reader saw a passage that has it
     'both',  # whether the reader's first is what following found first
     'kind',  # whether it is of the kind that is asked for: 1, 0, -1
-    'passage',  # score of its passage by retrieval, against that of the best
+    'passage',  # score of its passage by retrieval, against that of the best; 0 if none of the best passages has it
+    'found',  # whether one of the best passages, which the reader saw, has it
     'names',  # share of the question's names that its passage has, or that from which this was reached
     'words',  # share of the question's words likewise, the rare ones counting more
 )
@@ -79,7 +81,7 @@ def read_probabilities(features: np.ndarray, weights: Mapping[str, float], added
     """
     chances = probabilities(features, weights, added)
     answered = scipy.special.expit(-features[:, FEATURES.index('unanswered')])
-    return np.where(features[:, FEATURES.index('seen')] > 0, np.minimum(chances, answered), chances)
+    return np.where(features[:, FEATURES.index('found')] > 0, np.minimum(chances, answered), chances)
 
 
 def fit(

@@ -106,21 +106,25 @@ def features(candidates: Sequence[Candidate], evidence: Evidence, fit: float) ->
     """The features of the candidates of a question, [n, len(FEATURES)] float64; `fit` is that of the best path, see `TextAnswerer.fit`."""
     rows = followed_features(np.array([one.followed for one in candidates]), fit)
     rows[:, FEATURES.index('kind')] = [one.fits for one in candidates]
+    rows[:, FEATURES.index('unanswered')] = log_odds(evidence.reading.unanswered)
+    total = sum(one.read for one in candidates)
     most = max((one.followed for one in candidates), default=0.0)
     first = max(candidates, key=lambda one: one.read, default=None)
     for one, row in zip(candidates, rows):
-        if not one.places:
-            continue
-        found = {
-            'read': float(np.log(max(one.read, LEAST))),
-            'unanswered': float(log_odds(evidence.reading.unanswered)),
-            'seen': 1.0,
-            'both': float(one is first and one.followed == most > 0),
-            'passage': float(evidence.scores[one.places].max() / max(evidence.scores.max(), 1e-9)),
-            'names': float(evidence.names[one.places].max()),
-            'words': float(evidence.words[one.places].max()),
+        values = {
+            'read': np.log(max(one.read, LEAST)),
+            'read_share': one.read / max(total, LEAST),
+            'both': one is first and one.followed == most > 0,
         }
-        for name, value in found.items():
+        if one.places:
+            values |= {
+                'found': 1,
+                'support': evidence.reading.supports[one.places[0]],
+                'passage': evidence.scores[one.places].max() / max(evidence.scores.max(), 1e-9),
+                'names': evidence.names[one.places].max(),
+                'words': evidence.words[one.places].max(),
+            }
+        for name, value in values.items():
             row[FEATURES.index(name)] = value
     return rows
 

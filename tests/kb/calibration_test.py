@@ -28,7 +28,7 @@ def test_the_weights_in_use_are_of_features_that_there_are(weights):
 
 def test_what_was_read_is_at_most_as_probable_as_that_the_passages_answer():
     features = rows(np.random.default_rng(0), 200)
-    features[:, FEATURES.index('seen')] = np.arange(200) % 2
+    features[:, FEATURES.index('found')] = np.arange(200) % 2
     made = {'bias': 2.0, 'read': 1.0}
     free, found = calibration.probabilities(features, made), calibration.read_probabilities(features, made)
     answered = 1 / (1 + np.exp(features[:, FEATURES.index('unanswered')]))

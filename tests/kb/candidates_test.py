@@ -58,14 +58,15 @@ def test_what_was_followed_to_joins_what_was_read_of_the_same_entity():
     ]
 
 
-def test_the_reader_has_no_say_about_what_it_did_not_see():
+def test_what_stands_in_no_passage_that_was_read_has_no_features_of_one():
     seen = evidence([(1, 0, 4, 0.5, 'a word', -1)], unanswered=0.25)
     found = read_candidates(seen)
     add_followed(found, seen, [YORK, LEEDS], ['York', 'Leeds'], [0.75, 0.25])
     rows = features(found, seen, 0.9)
-    assert column(rows, 'seen') == [1, 1, 0] and column(rows, 'fit') == [0, 0.9, 0.9]
-    assert column(rows, 'read') == pytest.approx([np.log(0.5), np.log(calibration.LEAST), 0])
-    assert column(rows, 'unanswered') == pytest.approx([np.log(1 / 3), np.log(1 / 3), 0])
+    assert column(rows, 'found') == [1, 1, 0] and column(rows, 'fit') == [0, 0.9, 0.9]
+    assert column(rows, 'read') == pytest.approx([np.log(0.5), *2 * [np.log(calibration.LEAST)]])
+    assert column(rows, 'read_share') == [1, 0, 0] and column(rows, 'support') == pytest.approx([0.1, 0.9, 0])
+    assert column(rows, 'unanswered') == pytest.approx(3 * [np.log(1 / 3)])
     assert column(rows, 'passage') == [0.5, 1, 0] and column(rows, 'names') == [0.5, 1, 0]
     assert column(rows, 'followed')[1:] == pytest.approx([np.log(3), -np.log(3)])
 
