@@ -232,7 +232,7 @@ class _Names:
             elif len(words) > 1 and words[-1] in _FORMS:
                 short_for[' '.join(words[:-1])].add(name)
         for name, kind in names.items():
-            long = short_for.get(name, set()) - {name} - self._long.keys()
+            long = {other for other in short_for.get(name, ()) if other != name and other not in self._long}
             # The longest of names that contain each other is the full one: Byron, Lord Byron, George Gordon Lord Byron.
             longest = max(long, key=len, default='')
             if kind not in _SHORTENED | {'organisation'} or not longest:
