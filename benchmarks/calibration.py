@@ -105,14 +105,14 @@ def asked_together(kb, texts: list[str], rights: list[frozenset[str]]) -> Iterat
                 block.append((question, right))
     questions, answerer = [question for question, _ in block], kb.text_answerer
     found = zip(block, answerer.follow(questions), kb.evidence_finder.find(questions))
-    for (question, right), (followed, fit), evidence in found:
+    for (question, right), followed, evidence in found:
         is_right = lambda names: np.array([not right.isdisjoint(map(fold, of)) for of in names], bool)
-        entities = [[kb.vocab.names[entity]] for entity in followed.entities.tolist()]
-        candidates = answerer.candidates(followed, question_plans.wanted(question.text), evidence)
+        entities = [[kb.vocab.names[entity]] for entity in followed.answer.entities.tolist()]
+        candidates = answerer.candidates(followed.answer, question_plans.wanted(question.text), evidence)
         names = [[one.text] + ([kb.vocab.names[one.entity]] if one.entity >= 0 else []) for one in candidates]
         yield (
-            Asked(features(candidates, evidence, fit), is_right(names), bool(right)),
-            Asked(followed_features(followed.weights, fit), is_right(entities), bool(right)),
+            Asked(features(candidates, evidence, followed.fit, followed.covered), is_right(names), bool(right)),
+            Asked(followed_features(followed.answer.weights, followed.fit, followed.covered), is_right(entities), bool(right)),
         )
 
 

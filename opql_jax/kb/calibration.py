@@ -20,6 +20,7 @@ FEATURES = (
     'support',  # probability that its passage helps, by the reader
     'followed',  # log-odds of its share of the weight of what following relations found
     'fit',  # how well the facts of the best path fit the question; 0 for what following did not find
+    'covered',  # share of the question's words, the rare ones counting more, that the sentences of this path have; 0 likewise
     'both',  # whether the reader's first is what following found first
     'kind',  # whether it is of the kind that is asked for: 1, 0, -1
     'passage',  # score of its passage by retrieval, against that of the best; 0 if none of the best passages has it
@@ -48,14 +49,10 @@ READ: Mapping[str, float] = {
     'words': 0.714,
 }
 FOLLOWED: Mapping[str, float] = {
-    'bias': -4.125,
-    'followed': 0.355,
-    'fit': 2.18,
-    'kind': 0.267,
-    'passage': -0.34,
-    'found': -0.097,
-    'names': 0.845,
-    'words': 0.223,
+    'bias': -3.26,
+    'followed': 0.219,
+    'fit': 4.089,
+    'covered': 0.0,
 }
 # Of the weights of standardised features, but for the bias: a penalty on their squares.
 _DECAY = 1e-3

@@ -102,9 +102,9 @@ def add_followed(
         one.followed = share
 
 
-def features(candidates: Sequence[Candidate], evidence: Evidence, fit: float) -> np.ndarray:
-    """The features of the candidates of a question, [n, len(FEATURES)] float64; `fit` is that of the best path, see `TextAnswerer.fit`."""
-    rows = followed_features(np.array([one.followed for one in candidates]), fit)
+def features(candidates: Sequence[Candidate], evidence: Evidence, fit: float, covered: float) -> np.ndarray:
+    """The features of the candidates of a question, [n, len(FEATURES)] float64; `fit` and `covered` are of the best path, see `Followed`."""
+    rows = followed_features(np.array([one.followed for one in candidates]), fit, covered)
     rows[:, FEATURES.index('kind')] = [one.fits for one in candidates]
     rows[:, FEATURES.index('unanswered')] = log_odds(evidence.reading.unanswered)
     total = sum(one.read for one in candidates)
@@ -129,9 +129,10 @@ def features(candidates: Sequence[Candidate], evidence: Evidence, fit: float) ->
     return rows
 
 
-def followed_features(shares: np.ndarray, fit: float) -> np.ndarray:
+def followed_features(shares: np.ndarray, fit: float, covered: float) -> np.ndarray:
     """The features of what following alone found, by its shares of the weight [n]; 0 for all that a reader says."""
     rows = np.zeros((len(shares), len(FEATURES)))
     rows[:, FEATURES.index('followed')] = log_odds(shares)
-    rows[:, FEATURES.index('fit')] = np.where(np.asarray(shares) > 0, fit, 0)
+    rows[:, FEATURES.index('fit')] = np.where(shares > 0, fit, 0)
+    rows[:, FEATURES.index('covered')] = np.where(shares > 0, covered, 0)
     return rows

@@ -103,6 +103,20 @@ class Path:
 _NOWHERE = Path((), (), (), 0.0)
 
 
+class Followed(NamedTuple):
+    """What following relations found for a question.
+
+    Attributes:
+        answer: without probabilities.
+        fit: how well the facts of the best path fit their steps: cosine and what is added to it, the mean of the hops; 0 if there is none.
+        covered: the share of the question's words, the rare ones counting more, that the sentences of these facts have.
+    """
+
+    answer: Answer
+    fit: float
+    covered: float
+
+
 class TextAnswerer:
     """A released encoder over a memory of text.
 
@@ -154,19 +168,18 @@ class TextAnswerer:
             evidence: what retrieval and the reader found for each; None without a reader.
         """
         answers = []
-        for place, (question, (answer, fit)) in enumerate(zip(questions, self.follow(questions))):
+        for place, (question, followed) in enumerate(zip(questions, self.follow(questions))):
             if evidence is None:
-                chances = calibration.probabilities(
-                    followed_features(answer.weights, fit), calibration.FOLLOWED, self.map.log_odds
-                )
-                answer = dataclasses.replace(answer, probabilities=chances.astype(np.float32))
+                rows = followed_features(followed.answer.weights, followed.fit, followed.covered)
+                chances = calibration.probabilities(rows, calibration.FOLLOWED, self.map.log_odds)
+                answer = dataclasses.replace(followed.answer, probabilities=chances.astype(np.float32))
             else:
-                answer = self.score(answer, fit, question_plans.wanted(question.text), evidence[place])
+                answer = self.score(followed, question_plans.wanted(question.text), evidence[place])
             answers.append(dataclasses.replace(answer, is_cut=time_limit.is_cut()))
         return answers
 
-    def follow(self, questions: Sequence[Question]) -> list[tuple[Answer, float]]:
-        """What following relations finds for each question, without probabilities, and how well its facts fit, see `fit`."""
+    def follow(self, questions: Sequence[Question]) -> list[Followed]:
+        """What following relations finds for each question."""
         answers = []
         for question, found in zip(questions, self.paths(questions)):
             answer, wanted = self.combine(question, found), question_plans.wanted(question.text)
@@ -174,7 +187,7 @@ class TextAnswerer:
                 path = None if time_limit.passed() else self._search(question, wanted)
                 found = [*found, [path]] if path else found
                 answer = self.combine(question, found) if path else answer
-            answers.append((answer, self.fit(found)))
+            answers.append(Followed(answer, *self._support(question, found)))
         return answers
 
     def candidates(self, answer: Answer, wanted: question_plans.Wanted, evidence: Evidence) -> list[Candidate]:
@@ -188,17 +201,18 @@ class TextAnswerer:
             one.fits = value
         return found
 
-    def score(self, answer: Answer, fit: float, wanted: question_plans.Wanted, evidence: Evidence) -> Answer:
+    def score(self, followed: Followed, wanted: question_plans.Wanted, evidence: Evidence) -> Answer:
         """What following found, with what was read, by falling probability."""
-        found = self.candidates(answer, wanted, evidence)
-        scores = calibration.read_probabilities(features(found, evidence, fit), calibration.READ, self.map.log_odds)
+        found = self.candidates(followed.answer, wanted, evidence)
+        rows = features(found, evidence, followed.fit, followed.covered)
+        scores = calibration.read_probabilities(rows, calibration.READ, self.map.log_odds)
         ranked = [found[place] for place in np.argsort(-scores, kind='stable')]
         phrases = [one.text for one in ranked if one.entity < 0]
         ids = iter(range(-1, -1 - len(phrases), -1))
         entities = [one.entity if one.entity >= 0 else next(ids) for one in ranked]
         scores = np.sort(scores)[::-1]
         return dataclasses.replace(
-            answer,
+            followed.answer,
             entities=np.array(entities, np.int64),
             weights=(scores / max(scores.sum(), 1e-30)).astype(np.float32),
             probabilities=scores.astype(np.float32),
@@ -271,14 +285,23 @@ class TextAnswerer:
         shares = weights / max(weights.sum(), 1e-30)
         return Answer(np.array(ranked, np.int64), shares.astype(np.float32), tuple(traces), plans=tuple(plans))
 
-    def fit(self, found: list[list[Path]]) -> float:
-        """How well the facts of the best path of all topics fit their steps: cosine and what is added to it, the mean of the hops."""
+    def _support(self, question: Question, found: list[list[Path]]) -> tuple[float, float]:
+        """How well the facts of the best path of all topics fit, and what of the question's words they cover, see `Followed`."""
         paths = [path for of_topic in found for path in of_topic]
         if not paths:
-            return 0.0
+            return 0.0, 0.0
         best = max(paths, key=lambda path: path.worth)
         places = [np.argmax(self.map.score(entries.cosines, entries.added)) for entries in best.entries]
-        return float(np.mean([entries.cosines[place] + entries.added[place] for entries, place in zip(best.entries, places)]))
+        fit = np.mean([entries.cosines[place] + entries.added[place] for entries, place in zip(best.entries, places)])
+        rows = np.array([entries.rows[place] for entries, place in zip(best.entries, places)])
+        mentions = self._memory.mentions(rows)
+        said: set[str] = set()
+        for side in ('topic', 'target'):
+            spans = zip(*(mentions[f'{side}_sentence_{end}'].tolist() for end in ('start', 'end')))
+            said = said.union(*(self._stems(*each) for each in zip(mentions['passage'].tolist(), spans)))
+        asked = {word: max(self._rarity(word), _COMMON) for word in words_of(question.text)}
+        covered = sum(rarity for word, rarity in asked.items() if _alike(word, said))
+        return float(fit), covered / max(sum(asked.values()), 1e-9)
 
     def _follow(self, plan, entity: int, relations, exclude) -> Path | None:
         """The path of a plan; None if it leads nowhere, or a time limit leaves it out."""
