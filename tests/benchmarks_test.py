@@ -21,10 +21,13 @@ TINY = {
         'seconds',
     ),
     'ann': ('--rows 20000 --dim 16 --queries 1,3 --k 4', 'exact_over_scann'),
-    'calibration': ('--removed 2', 'removed_rejected'),
+    'calibration': ('', 'bias'),
+    'calibration_sets': ('--sets articles --questions 12', 'questions'),
+    'comparisons': ('', 'among_five'),
     'evidence': ('', 'weights'),
     'follow': ('--rows 2000 --dim 16 --k 4 --batch 1,20', 'whole_over_follow'),
     'index_text': ('--passages 12', 'documents_per_cpu_second'),
+    'input_speed': ('--pieces 800 --entities 300 --batches 1', 'rows_per_second'),
     'lm_step': ('--entries 300 --entities 50 --rows 8 --length 16 --k 4 --calls 1 --modes exact,approx', 'on_over_off'),
     'memory_search': ('--rows 2000 --dim 16 --queries 1,3 --k 4', 'over_exact'),
     'recognition': ('--documents 3', 'words_per_cpu_second'),
@@ -67,6 +70,12 @@ def test_a_tiny_run_prints_what_it_measures(name, binaries, request):
     if name == 'recognition':
         pytest.importorskip('spacy', reason='spaCy is not installed')
         options += f' --data {request.getfixturevalue("shared_data") / "redocred"}'
+    if name == 'calibration_sets':
+        pytest.importorskip('spacy', reason='spaCy is not installed')
+        options += f' {request.getfixturevalue("tmp_path")} --data {request.getfixturevalue("shared_data")}'
+    if name == 'comparisons':
+        pytest.importorskip('spacy', reason='spaCy is not installed')
+        options += _comparisons(binaries, request.getfixturevalue('shared_data'), request.getfixturevalue('tmp_path'))
     if name == 'retrieval':
         pytest.importorskip('spacy', reason='spaCy is not installed')
         options += f' --data {request.getfixturevalue("shared_data")} --out {request.getfixturevalue("tmp_path")}'
@@ -84,9 +93,10 @@ def test_a_tiny_run_prints_what_it_measures(name, binaries, request):
         metaqa, folder = request.getfixturevalue('shared_data') / 'metaqa', request.getfixturevalue('tmp_path')
         few = (metaqa / 'passages.jsonl').read_text(encoding='utf-8').splitlines(keepends=True)[:40]
         (folder / 'few.jsonl').write_text(''.join(few), encoding='utf-8')
-        index_text([folder / 'few.jsonl'], folder / 'kb', processes=1)
-        options += f' --kb {folder / "kb"} --data {metaqa}'
-        options += f' --questions {_questions_about(few, metaqa, folder / "questions.jsonl")}'
+        kb = folder / 'sets' / 'films' / '0.kb'
+        index_text([folder / 'few.jsonl'], kb, processes=1)
+        _questions_about(few, metaqa, kb.with_suffix('.jsonl'))
+        options += f' {folder / "sets"}'
     command = [BENCHMARKS / f'{name}.py', *options.split(), '--json']
     if name == 'train_step':  # one as its user starts it, with nothing imported yet
         cpu = ENVIRONMENT | {'JAX_PLATFORMS': 'cpu'}
@@ -106,6 +116,21 @@ def _questions_about(passages, metaqa, path):
     records = [{'question': row[0].replace('[', '').replace(']', ''), 'answers': row[1].split('|')} for row in about[:8]]
     path.write_text(''.join(json.dumps(record) + '\n' for record in records), encoding='utf-8')
     return path
+
+
+def _comparisons(binaries, data, folder):
+    """Makes the questions that compare, and a knowledge base for two of them; returns the options that ask these."""
+    made, texts = folder / 'made.jsonl', folder / 'texts.jsonl'
+    done = binaries.script(BENCHMARKS / 'comparisons.py', '--data', data, '--write', made, '--texts', texts)
+    assert done.returncode == 0, done.stderr
+    records = [json.loads(line) for line in made.read_text(encoding='utf-8').splitlines()]
+    assert len({record['kind'] for record in records}) == 4
+    few = [record for record in records if record['kind'] == 'comparison'][:2]
+    needed = {name for record in few for name in record['documents']}
+    documents = [json.loads(line) for line in texts.read_text(encoding='utf-8').splitlines()]
+    index_text([document for document in documents if document['id'] in needed], folder / 'kb', processes=1)
+    made.write_text(''.join(json.dumps(record) + '\n' for record in few), encoding='utf-8')
+    return f' --questions {made} --kb {folder / "kb"}'
 
 
 HLO = """HloModule step

@@ -103,6 +103,8 @@ def chain(binaries, tmp_path_factory):
         ]
     ]
     (root / 'labelled.jsonl').write_text('\n'.join(map(json.dumps, sentences)))
+    read = {'source': 'a', 'question': 'who met Emma', 'passages': ['Ann met Emma'], 'answers': [[0, 0, 3]], 'supports': [1]}
+    (root / 'examples.jsonl').write_text(json.dumps(read))
     known = itertools.islice(questions(world, 'train', 1), 2)
     write_questions(root / 'open.jsonl', [to_record(question, world.vocab()) for question in known])
     without = ['--gin.MEMORY=None', '--gin.INIT_FROM=align', f'--gin.QUESTIONS={root / "open.jsonl"}', '--gin.ENTITY_LAYER=0']

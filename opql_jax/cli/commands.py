@@ -133,6 +133,7 @@ def ask(
     ] = None,
     as_json: Json = False,
     top: Annotated[int, Count(metavar='N', help='Answers to print.')] = 5,
+    reader: Annotated[bool, typer.Option(help='Also read the passages that are found: slower.')] = False,
 ) -> None:
     """Answer a question, and say where that was read.
 
@@ -143,14 +144,14 @@ def ask(
     if question is not None:
         from opql_jax.cli.display import print_answer
 
-        print_answer(VirtualKB.open(kb), question, top, as_json)
+        print_answer(VirtualKB.open(kb, reader=reader), question, top, as_json)
         return
     from opql_jax.cli import prompt
 
     if sys.stdin.isatty() and not as_json:
-        prompt.run_prompt(kb, top)
+        prompt.run_prompt(kb, top, reader=reader)
     else:
-        prompt.answer_lines(VirtualKB.open(kb), sys.stdin, top, as_json)
+        prompt.answer_lines(VirtualKB.open(kb, reader=reader), sys.stdin, top, as_json)
 
 
 @app.command()

@@ -49,9 +49,9 @@ def answer_lines(kb: VirtualKB, lines: Iterable[str], top: int, as_json: bool) -
                 print_lines(f'  {told(error)}')
 
 
-def run_prompt(folder: str, top: int) -> None:
+def run_prompt(folder: str, top: int, reader: bool) -> None:
     """Reads questions and commands from the terminal until its end. Ctrl-C clears the line that is typed, or stops the answer."""
-    prompt = Prompt(folder, top)
+    prompt = Prompt(folder, top, reader)
     keep = _edit_lines(prompt)
     print(f'{len(prompt.kb.vocab):,} entities, {len(prompt.kb.prepared.passages):,} passages. Ask, or :help')
     preemption.raise_on_interrupt()
@@ -78,9 +78,9 @@ class Prompt:
         kb: the version that answers; the newest, as each line looks for it.
     """
 
-    def __init__(self, folder: str, top: int):
+    def __init__(self, folder: str, top: int, reader: bool):
         """Takes the folder of a knowledge base, and how many answers are printed."""
-        self._current, self._top = Current(folder), top
+        self._current, self._top = Current(folder, reader), top
         self.kb = self._current.kb()
         self._answers: WeightedEntities | None = None
         self._folded: list[tuple[str, str]] | None = None

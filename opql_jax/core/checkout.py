@@ -11,3 +11,5 @@ IN_CHECKOUT = (_PACKAGE.parent / 'gin' / 'train.gin').is_file()
 GIN_ROOT = _PACKAGE.parent if IN_CHECKOUT else _PACKAGE
 # The encoder that comes with the package.
 RELEASED_ENCODER = _PACKAGE / 'released' / 'default'
+# The reader that comes with it.
+RELEASED_READER = _PACKAGE / 'released' / 'reader'

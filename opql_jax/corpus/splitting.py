@@ -57,6 +57,12 @@ def title_length(passage: Mapping) -> int:
     return len(before) if passage['text'].startswith(before) else 0
 
 
+def text_start(passage: Mapping) -> int:
+    """Where the text of a passage begins that is indexed: after its title, unless it has nothing else."""
+    cut = title_length(passage)
+    return cut if cut < len(passage['text']) else 0
+
+
 def split_batch(
     batch: pa.RecordBatch, count_tokens: Callable[[str], int], max_tokens: int, title_prefix: bool = True
 ) -> pa.RecordBatch:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -15,9 +15,11 @@ from opql_jax.corpus.question_linking import left_out_note
 from opql_jax.corpus.questions import Question, bracketed
 from opql_jax.data.questions import round_up
 from opql_jax.kb.calibration import SURE
-from opql_jax.kb.paths import Path, facts
-from opql_jax.kb.question_plans import Plan, out_of_reach
+from opql_jax.kb.candidates import Evidence
+from opql_jax.kb.paths import Path, facts, read_path
+from opql_jax.kb.question_plans import Plan
 from opql_jax.kb.weighted_entities import WeightedEntities
+from opql_jax.models.reader import Span
 
 if TYPE_CHECKING:
     from opql_jax.kb.virtual_kb import VirtualKB
@@ -55,8 +57,13 @@ class Answer(WeightedEntities):
         probabilities: [n] float32, falling: that each entity is a right answer, calibrated on questions with known answers, see
             `calibration`. They do not add up to 1, as several answers may be right, or none. None where a trained model answers.
         plans: for each of `traces` the questions of one hop that its hops answered; empty where a trained model answers.
+        phrases: the words of answers that are no entities, whose ids are -1, -2, ... in their order.
+        evidence: the passages that were looked at, and what was read in them; None without a reader.
+        read: for each id of an answer that the reader found its places, likeliest first.
         is_cut: whether a time limit (`core.time_limit`) passed, so that this is what was found until then.
         without_memory: [n] the entities that a language model would answer without its memory, best first; None for a follower.
+        parts: the answers to the plain questions that a comparison, or a question of yes or no, rests on, see `comparison`.
+        note: what was compared, or why the question is out of reach, in which case there are no probabilities; '' as a rule.
         kb, question: what answered, and what was asked; None in what a model gives to `VirtualKB.answer`, which sets them.
     """
 
@@ -65,8 +72,13 @@ class Answer(WeightedEntities):
     traces: tuple[tuple[Hop, ...], ...]
     probabilities: np.ndarray | None = None
     plans: tuple[Plan, ...] = ()
+    phrases: tuple[str, ...] = ()
+    evidence: Evidence | None = dataclasses.field(default=None, repr=False, compare=False)
+    read: Mapping[int, Sequence[Span]] = dataclasses.field(default_factory=dict, repr=False, compare=False)
     is_cut: bool = False
     without_memory: np.ndarray | None = None
+    parts: tuple[Answer, ...] = ()
+    note: str = ''
     kb: VirtualKB = dataclasses.field(default=None, repr=False, compare=False)  # type: ignore[assignment]
     question: Question = dataclasses.field(default=None, repr=False)  # type: ignore[assignment]
 
@@ -82,8 +94,14 @@ class Answer(WeightedEntities):
 
     @property
     def is_sure(self) -> bool | None:
-        """Whether the best answer is right with a probability of at least `calibration.SURE`; None where there are no probabilities."""
-        return None if self.probabilities is None else bool((self.probabilities[:1] >= SURE).any())
+        """Whether the best answer is right with a probability of at least `calibration.SURE`; None where a trained model answers."""
+        if self.probabilities is None:
+            return False if self.note else None
+        return bool((self.probabilities[:1] >= SURE).any())
+
+    def name_of(self, entity: int) -> str:
+        """The name of one of `entities`, or the words of one that is none."""
+        return self.kb.vocab.names[entity] if entity >= 0 else self.phrases[-1 - entity]
 
     @property
     def bounds(self) -> list[str]:
@@ -105,12 +123,24 @@ class Answer(WeightedEntities):
         return [*(note for note, holds in told.items() if holds), *notes(self.kb, self)]
 
     def paths(self, entity: str | int, most: int = 3) -> list[Path]:
+        if self.parts:  # all that is compared, one after the other
+            firsts = [part.paths(int(part.entities[0]), 1)[:1] for part in self.parts if len(part)]
+            return [path] if (path := tuple(fact for paths in firsts for path in paths for fact in path)) else []
         entity = self._named(entity) if isinstance(entity, str) else entity
-        found = [self._path(hops, place) for hops in self.traces if hops for place in self._places(hops[-1], entity)[:most]]
-        return sorted(found, key=lambda path: -path[-1].weight)
+        followed = [self._path(hops, place) for hops in self.traces if hops for place in self._places(hops[-1], entity)[:most]]
+        read = [self._read(entity, span) for span in self.read.get(entity, ())[:most]]
+        return sorted([*read, *followed], key=lambda path: -path[-1].weight)
+
+    def _read(self, entity: int, span: Span) -> Path:
+        """Where the reader found an answer; before it the sentence from which the passage was reached."""
+        assert self.evidence is not None  # that was read
+        number, before = self.evidence.passages[span.passage], int(self.evidence.before[span.passage])
+        return read_path(self.kb, self.name_of(entity), number, before, span)
 
     def _named(self, name: str) -> int:
-        """The entity of a key or name; of several that have it the one that is an answer."""
+        """The id of an answer by its words, or the entity of a key or name; of several that have it the one that is an answer."""
+        if name in self.phrases:
+            return -1 - self.phrases.index(name)
         linker = self.kb.linker
         means = linker.named(name)
         means = [entity for entity in means if entity in self.entities] or means
@@ -149,8 +179,7 @@ def bounds(left_out: Sequence[str], is_cut: bool) -> list[str]:
 
 def notes(kb: VirtualKB, answer: Answer) -> list[str]:
     """What to know about an answer: that its kind is out of reach, what bounded it, and what else its names may mean."""
-    reach = out_of_reach(answer.question.text)
-    return [*([reach] if reach else []), *answer.bounds, *ambiguous_names(kb, answer.question)]
+    return [*([answer.note] if answer.note else []), *answer.bounds, *ambiguous_names(kb, answer.question)]
 
 
 def check_finite(weights: np.ndarray) -> None:
@@ -164,7 +193,8 @@ def to_record(kb: VirtualKB, question: Question, answer: Answer, evidence: int) 
 
     Besides the fields that every prediction has, each hop has `evidence`: its heaviest entries as `evidence` of the knowledge base
     gives them, with their weights. Where there are probabilities, each answer has its own, and `sure` says what `Answer.is_sure` does;
-    `by_sentences` is there, and true, where `Answer.is_by_sentences` is, and `note` where `Answer.bounds` says something.
+    `by_sentences` is there, and true, where `Answer.is_by_sentences` is, `note` where `Answer.bounds` says something, and `parts` has the
+    records of `Answer.parts`. An answer that is no entity has no key.
 
     Args:
         kb: the knowledge base that answered.
@@ -172,28 +202,32 @@ def to_record(kb: VirtualKB, question: Question, answer: Answer, evidence: int) 
         answer: its answer.
         evidence: entries per hop.
     """
-    names, keys = kb.vocab.names, kb.vocab.keys
+    keys = kb.vocab.keys
     traces = [[_hop_record(kb, hop, evidence) for hop in hops] for hops in answer.traces]
     record: dict[str, Any] = {
         'id': question.id,
         'question': bracketed(question),
         'hops': question.hops,
         'answers': [
-            {'entity': names[e], 'key': keys[e], 'weight': round(float(w), 6)} for e, w in zip(answer.entities, answer.weights)
+            {'entity': answer.name_of(e)} | ({'key': keys[e]} if e >= 0 else {}) | {'weight': round(float(w), 6)}
+            for e, w in zip(answer.entities, answer.weights)
         ],
         'traces': traces,
     }
     if answer.probabilities is not None:
         for one, probability in zip(record['answers'], answer.probabilities.tolist()):
             one['probability'] = round(probability, 4)
+    if answer.is_sure is not None:
         record['sure'] = answer.is_sure
+    if answer.parts:
+        record['parts'] = [to_record(kb, part.question, part, evidence) for part in answer.parts]
     if answer.is_by_sentences:
         record['by_sentences'] = True
     if answer.bounds:
         record['note'] = '; '.join(answer.bounds)
     if answer.without_memory is not None:
-        record['without_memory'] = [names[e] for e in answer.without_memory]
-    elif question.topic_entity < 0 and not len(answer.entities):
+        record['without_memory'] = [kb.vocab.names[e] for e in answer.without_memory]
+    elif not answer.parts and question.topic_entity < 0 and not len(answer.entities):
         told = 'the topic is not in the entity vocabulary' if question.topics else 'no sentence says what is asked for'
         record['error'] = told
     return record
@@ -212,6 +246,9 @@ def format_answer(kb: VirtualKB, question: Question, answer: Answer, top: int = 
     lines = []
     if answer.probabilities is not None:
         lines.append(f'  {confidence(kb, answer)}')
+        lines += _read_lines(answer, top)
+    for part in answer.parts:
+        lines += [f'  {one_line(part.question.text)}', format_answer(kb, part.question, part, top)]
     starts = [f'[{one_line(question.text[start:end])}]' for start, end in question.topics] + ['sentences like the question']
     for start, hops in zip(starts, answer.traces):
         if len(answer.traces) > 1 or answer.is_by_sentences:
@@ -222,8 +259,19 @@ def format_answer(kb: VirtualKB, question: Question, answer: Answer, top: int = 
             lines += _hop_lines(kb, hop, top)
     if answer.without_memory is not None:
         lines.append('  answer')
-        lines += [f'    {w:6.3f}  {one_line(kb.vocab.names[e])}' for e, w in zip(answer.entities[:top], answer.weights)]
+        lines += [f'    {w:6.3f}  {one_line(answer.name_of(e))}' for e, w in zip(answer.entities[:top], answer.weights)]
     return '\n'.join(lines)
+
+
+def _read_lines(answer: Answer, top: int) -> Iterator[str]:
+    """Where the best answers were read."""
+    read = [(entity, p) for entity, p in zip(answer.entities[:top].tolist(), answer.probabilities) if entity in answer.read]
+    if read:
+        yield '  read'
+    for entity, probability in read:
+        yield f'    {probability:6.3f}  {one_line(answer.name_of(entity))}'
+        for fact in next(iter(answer.paths(entity, 1)), ()):
+            yield f'            [in “{one_line(fact.title or "")}”]  {hanging(fact.sentence or "", 14)}'
 
 
 def ambiguous_names(kb: VirtualKB, question: Question) -> Iterator[str]:
@@ -242,7 +290,7 @@ def confidence(kb: VirtualKB, answer: Answer) -> str:
     assert answer.probabilities is not None  # what answers over plain text gives them
     if not len(answer):
         return 'not sure: nothing was found'
-    name, probability = one_line(kb.vocab.names[answer.entities[0]]), answer.probabilities[0]
+    name, probability = one_line(answer.name_of(answer.entities[0])), answer.probabilities[0]
     return f'{"" if answer.is_sure else "not sure: at best "}{name}, with probability {probability:.2f}'
 
 

@@ -22,9 +22,9 @@ def as_query(answer: Answer) -> EntitySet | None:
     It follows the words of the plan's steps, and is a query of its own: weights and what comes after the best entity may differ.
 
     Returns:
-        A set whose best member is the best entity of the answer; None if the words of the question make none, or a trained model answers.
+        A set whose best member is the best entity of the answer; None if the words of the question make none, or the best is no entity, or a trained model answers.
     """
-    if not len(answer):
+    if not len(answer) or answer.entities[0] < 0:
         return None
     kb, best = answer.kb, int(answer.entities[0])
     for plan, topic in zip(answer.plans, answer.question.entities):

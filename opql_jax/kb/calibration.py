@@ -1,53 +1,121 @@
-"""How probable it is that an answer over plain text is right.
+"""The one score of what may answer a question over plain text: how probable it is that a candidate is right.
 
-A logistic regression on what the search tells: the share of the weight that an entity has, and how well the facts of the best path fit the
-question. `benchmarks/calibration.py` fits the numbers, and measures how far the probabilities are from what comes true. They are those of untrained
+A logistic regression on the features of `kb.candidates`, by name. `benchmarks/calibration.py` fits the weights on questions of several corpora,
+and measures on each how far the probabilities are from what comes true if they are fitted to the others. They are those of untrained
 answers; training with questions adds a number to the log-odds, so that they come true on questions that were left out.
 """
 
-from typing import NamedTuple
+from __future__ import annotations
+
+from collections.abc import Mapping
 
 import numpy as np
 import scipy.optimize
 import scipy.special
 
-# An answer with at least this probability is sure: more likely right than wrong, for questions such as the numbers were fitted to.
-SURE = 0.5
-# Shares are clipped to [_CLOSEST, 1 - _CLOSEST].
-_CLOSEST = 1e-4
+FEATURES = (
+    'read',  # log-probability that the candidate answers, by the reader
+    'read_share',  # its share of what the reader gives to places in the text
+    'unanswered',  # log-odds that the passages do not answer, by the reader
+    'support',  # probability that its passage helps, by the reader
+    'followed',  # log-odds of its share of the weight of what following relations found
+    'fit',  # how well the facts of the best path fit the question; 0 for what following did not find
+    'covered',  # share of the question's words, the rare ones counting more, that the sentences of this path have; 0 likewise
+    'both',  # whether the reader's first is what following found first
+    'kind',  # whether it is of the kind that is asked for: 1, 0, -1
+    'passage',  # score of its passage by retrieval, against that of the best; 0 if none of the best passages has it
+    'found',  # whether one of the best passages, which the reader saw, has it
+    'names',  # share of the question's names that its passage has, or that from which this was reached
+    'words',  # share of the question's words likewise, the rare ones counting more
+)
+# Shares and probabilities are clipped to [LEAST, 1 - LEAST].
+LEAST = 1e-4
+# An answer with at least this probability is sure.
+SURE = 0.6
+# With a reader, and without one.
+READ: Mapping[str, float] = {
+    'bias': -1.468,
+    'read': 0.206,
+    'read_share': 1.357,
+    'unanswered': -0.082,
+    'support': -0.614,
+    'followed': 0.221,
+    'fit': 0.317,
+    'both': -0.793,
+    'kind': 0.374,
+    'passage': 0.332,
+    'found': -0.435,
+    'names': 0.19,
+    'words': 0.714,
+}
+FOLLOWED: Mapping[str, float] = {
+    'bias': -3.26,
+    'followed': 0.219,
+    'fit': 4.089,
+    'covered': 0.0,
+}
+# Of the weights of standardised features, but for the bias: a penalty on their squares.
+_DECAY = 1e-3
 
 
-class Coefficients(NamedTuple):
-    """The weights of the regression: of the log-odds of an answer's share, and of how well the facts fit."""
-
-    bias: float
-    share: float
-    fit: float
-
-
-# Of 1,999 of MetaQA's development questions, of one and two hops, over its passages.
-FITTED = Coefficients(bias=-3.26, share=0.219, fit=4.089)
-
-
-def probabilities(shares: np.ndarray, fit: float, coefficients: Coefficients = FITTED, added: float = 0.0) -> np.ndarray:
-    """The probability of each answer to be right: [n] float32, falling with its share of the weight.
-
-    They add up to more than 1 where several answers are probably right, and to less where none is.
+def probabilities(features: np.ndarray, weights: Mapping[str, float], added: float = 0.0) -> np.ndarray:
+    """The probability that each candidate is right: [n] float64. They need not add up to 1, as several may be right, or none.
 
     Args:
-        shares: [n] of the weight.
-        fit: of the facts, see `TextAnswerer.fit`.
-        coefficients: as they were fitted.
+        features: [n, len(FEATURES)], see `candidates.features`.
+        weights: by the names of features, and 'bias'; a feature without a weight does not count.
         added: to the log-odds, see `fit_added`.
     """
-    logits = added + coefficients.bias + coefficients.share * log_odds(shares) + coefficients.fit * fit
-    return (1 / (1 + np.exp(-logits))).astype(np.float32)
+    by_feature = np.array([weights.get(name, 0.0) for name in FEATURES])
+    return scipy.special.expit(features @ by_feature + weights['bias'] + added)
 
 
-def log_odds(shares: np.ndarray) -> np.ndarray:
-    """Of each share of the weight against the rest."""
-    shares = np.clip(shares, _CLOSEST, 1 - _CLOSEST)
-    return np.log(shares / (1 - shares))
+def read_probabilities(features: np.ndarray, weights: Mapping[str, float], added: float = 0.0) -> np.ndarray:
+    """The probability that each candidate is right that following or the reader found: [n] float64.
+
+    That of a candidate whose passage the reader saw is at most the reader's probability that these passages answer: where they do not, no
+    answer from them is sure.
+    """
+    chances = probabilities(features, weights, added)
+    answered = scipy.special.expit(-features[:, FEATURES.index('unanswered')])
+    return np.where(features[:, FEATURES.index('found')] > 0, np.minimum(chances, answered), chances)
+
+
+def fit(
+    features: np.ndarray, right: np.ndarray, names: tuple[str, ...] = FEATURES, groups: np.ndarray | None = None
+) -> dict[str, float]:
+    """The weights that maximise the mean log-probability of what is right and what is not, less a small penalty.
+
+    Args:
+        features: [n, len(FEATURES)] of candidates of many questions.
+        right: [n] whether each is right.
+        names: the features that count.
+        groups: [n] such as the corpus of each, which count alike however many candidates they have; all count alike if None.
+    """
+    chosen = [FEATURES.index(name) for name in names]
+    mean, spread = features[:, chosen].mean(0), features[:, chosen].std(0) + 1e-6
+    x = np.column_stack([np.ones(len(features)), (features[:, chosen] - mean) / spread])
+    sign = np.where(right, 1, -1)
+    counts = (
+        np.ones(len(features))
+        if groups is None
+        else 1 / np.unique(groups, return_counts=True)[1][np.unique(groups, return_inverse=True)[1]]
+    )
+    share = counts / counts.sum()
+
+    def loss(weights):
+        odds = sign * (x @ weights)
+        penalty = _DECAY * np.concatenate([[0], weights[1:]])
+        return share @ np.logaddexp(0, -odds) + penalty @ weights, 2 * penalty - (share * sign * scipy.special.expit(-odds)) @ x
+
+    bias, *weights = scipy.optimize.minimize(loss, np.zeros(x.shape[1]), jac=True, method='L-BFGS-B').x
+    weights = weights / spread
+    return {'bias': float(bias - weights @ mean), **{name: float(weight) for name, weight in zip(names, weights)}}
+
+
+def log_odds(probabilities: np.ndarray | float) -> np.ndarray:
+    """Of probabilities or shares, which are taken to be neither 0 nor 1."""
+    return scipy.special.logit(np.clip(probabilities, LEAST, 1 - LEAST))
 
 
 def fit_added(log_odds: np.ndarray, right: np.ndarray) -> float:

@@ -14,12 +14,13 @@ from opql_jax.kb.virtual_kb import VirtualKB
 class Current:
     """The newest version of the knowledge base in a folder, opened again when it has been updated; for any number of threads."""
 
-    def __init__(self, folder: str | os.PathLike):
-        self.folder = folder
+    def __init__(self, folder: str | os.PathLike, reader: bool = False):
+        """Opens it, with the reader or without, see `VirtualKB.open`."""
+        self.folder, self._reader = folder, reader
         self._lock = threading.Lock()
         if not KBFolder(folder).manifest.exists():
             KBFolder(folder).read()  # says what is missing
-        self._opened = self._version(), VirtualKB.open(folder)
+        self._opened = self._version(), VirtualKB.open(folder, reader=reader)
 
     def kb(self) -> VirtualKB:
         """The newest version; the one before it while another thread opens that, which takes seconds.
@@ -43,7 +44,7 @@ class Current:
     def _open(self) -> None:
         version = self._version()  # before it is opened: an update in between is seen the next time
         if self._opened[0] != version:
-            self._opened = version, VirtualKB.open(self.folder)
+            self._opened = version, VirtualKB.open(self.folder, reader=self._reader)
             gc.collect()  # the version before is a cycle of objects, and its files are removed only once it is gone
 
     def _version(self) -> tuple[int, int, bytes]:

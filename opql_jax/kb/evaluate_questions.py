@@ -118,6 +118,6 @@ def _answered(kb: VirtualKB, asked: Sequence[AnsweredQuestion]) -> list[Result]:
     answers = iter(kb.answer(questions))
     results = []
     for place, one in enumerate(asked):
-        found = () if place in errors else tuple(kb.vocab.names[entity] for entity in next(answers).entities[:_TOP])
+        found = () if place in errors else tuple(next(answers).names[:_TOP])
         results.append(Result(one, found, errors.get(place, None if found else 'the memory has nothing that answers it')))
     return results

@@ -11,9 +11,11 @@ from typing import TYPE_CHECKING, Literal
 import numpy as np
 
 from opql_jax.core.terminal import hanging, one_line
+from opql_jax.corpus.splitting import text_start
 
 if TYPE_CHECKING:
     from opql_jax.kb.virtual_kb import VirtualKB
+    from opql_jax.models.reader import Span
 
 # Characters between two mentions that still are a wording of their relation.
 _LONGEST_WORDING = 40
@@ -112,6 +114,37 @@ def facts(
             )
         found.append(fact)
     return found
+
+
+def read_path(kb: VirtualKB, name: str, number: int, before: int, span: Span) -> Path:
+    """Where an answer was read, as a path: its sentence, and before it the one from which its passage was reached, if there is such.
+
+    Args:
+        kb: the knowledge base.
+        name: of the answer.
+        number: of its passage.
+        before: of the passage from which that was reached, or -1.
+        span: where it stands, in characters of the text of the passage that is indexed; below 0 in the title.
+    """
+    row, *others = (kb.prepared.passages.slice(each, 1).to_pylist()[0] for each in (number, before) if each >= 0)
+    start, end = (place + text_start(row) for place in (max(span.start, 0), max(span.end, 1)))
+    first, last = next(
+        (each for each in itertools.pairwise([*row['sentence_starts'], len(row['text'])]) if each[0] <= start < each[1]),
+        (0, len(row['text'])),
+    )
+    said = row['text'][first:last].rstrip()
+    place = None if span.end <= 0 else (start - first, min(end - first, len(said)))
+    fact = Fact(
+        others[0]['title'] if others else row['title'],
+        name,
+        span.probability,
+        title=row['title'],
+        document=row['doc_id'],
+        passage=number,
+        sentence=said,
+        target_span=place,
+    )
+    return (fact,)
 
 
 def facts_about(kb: VirtualKB, entity: int, first: int, most: int) -> tuple[list[Fact], int]:

@@ -174,10 +174,43 @@ def is_question(text: str) -> bool:
     return bool(_QUESTION_WORDS.search(text))
 
 
-def out_of_reach(text: str) -> str | None:
-    """Why no entity that is followed to can answer a question, if so."""
+# "the largest city", "the most films"; what is no superlative, or is one of a thing itself, is left out.
+_SUPERLATIVE = re.compile(
+    r'\bthe (?:(?:(?:second|third|fourth|fifth)[ -])?(?!(?:best known|latest|first|forest|west|east|rest|test|guest|chest|interest|request|priest|nest|quest|honest)\b)([a-z]{2,}est)|(most|fewest|least) [a-z]+)\b',
+    re.IGNORECASE,
+)
+# "how many films did she direct", rather than "how many people live there", which sentences state in many ways.
+_COUNT = re.compile(r'\bhow many (?:[a-z-]+ ){0,2}?(?!people\b)([a-z]+) (?:did|has|have|had)\b', re.IGNORECASE)
+_WHY = re.compile(
+    r'\s*(?:and |but |so )?(why|how come|how (?=(?:did|do|does|is|are|was|were|has|have|had|can|could|would|should|to)\b))',
+    re.IGNORECASE,
+)
+_COUNTED = r'\b(?:\d[\d,.]*|an?|two|three|four|five|six|seven|eight|nine|ten|eleven|twelve|\w+teen|\w+ty(?:-\w+)?|hundred|dozens?|several) (?:[\w-]+ ){0,3}'
+
+
+def out_of_reach(text: str, stated: str = '') -> str | None:
+    """Why what is found is no answer to a question, or a doubtful one; None if it is one.
+
+    What `comparison` understands is not asked for here: it is what compares, or asks for yes or no, in another way.
+
+    Args:
+        text: the question.
+        stated: the sentences that its best answer rests on. A count, or what is the largest, is in reach if they state it.
+    """
     if _YES_OR_NO.match(text):
-        return 'this asks for yes or no: what follows is what the text says about its names'
+        return 'this asks for yes or no in a way that is not understood: what follows is what the text says about its names'
     if any((word := _COMPARISON.search(line)) and _OR_AND.search(line, word.end()) for line in text.split('\n')):
-        return 'this compares: what follows is what the text says about each of its names'
+        return 'this compares in a way that is not understood: what follows is what the text says about each of its names'
+    if why := _WHY.match(text):
+        word = why[1].split()[0].lower()
+        return f'this asks {word}, which no single name answers: what follows is what the text says about its names'
+    counted = _COUNT.search(text)
+    if counted and not re.search(f'{_COUNTED}{counted[1]}', stated, re.IGNORECASE):
+        return (
+            'this counts, and no sentence that was found states the number: what follows is what the text says about its names'
+        )
+    best = _SUPERLATIVE.search(text)
+    if best and not re.search(rf'\b{best[1] or best[2]}\b', stated, re.IGNORECASE):
+        word = best[1] or best[2]
+        return f'this asks for the {word}, and no sentence that was found says which that is: nothing is compared'
     return None

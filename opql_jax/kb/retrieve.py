@@ -16,7 +16,7 @@ from opql_jax.corpus.concepts import CONCEPT
 from opql_jax.corpus.json_lines import check_string, map_records, read_json_lines, shown, write_json_lines
 from opql_jax.corpus.question_linking import Named, followed, joined
 from opql_jax.corpus.questions import check_text
-from opql_jax.corpus.splitting import title_length
+from opql_jax.corpus.splitting import text_start
 from opql_jax.data.prepared import Prepared
 from opql_jax.kb.answers import bounds
 from opql_jax.memory.format import Memory
@@ -40,8 +40,7 @@ def index_passages(folder: str | os.PathLike, prepared: Prepared, encoded: Passa
     titles, texts, title_entities, starts, mentions = [], [], [], [], []
     for number, row in enumerate(prepared.passages.to_pylist()):
         # The index counts words of titles by itself.
-        cut = title_length(row)
-        cut = cut if cut < len(row['text']) else 0
+        cut = text_start(row)
         titles.append(row['title'])
         texts.append(row['text'][cut:])
         title_entities.append(row['title_entity'])
@@ -223,6 +222,10 @@ class Retriever:
         with concurrent.futures.ThreadPoolExecutor(1) as encoding:
             encoded = [encoding.submit(contextvars.copy_context().run, self.questions, batch) for batch in batches]
             return [found for batch in encoded for found in self.best_documents(self._ranker, batch.result(), k)]
+
+    def rank(self, texts: Sequence[str], k: int) -> list[list[Ranked]]:
+        """The k best passages for questions, best first."""
+        return [list(ranked) for ranked in self._ranker.rank_all(self.questions(texts), k)]
 
     def compare(self) -> dict[str, Ranking]:
         """By name `retrieve` itself, as a ranking, without following links, and what it is compared with."""

@@ -28,6 +28,7 @@ from opql_jax.corpus.spans import VALUES
 from opql_jax.data.prepared import Prepared
 from opql_jax.kb import calibration, question_plans
 from opql_jax.kb.answers import Answer, Hop
+from opql_jax.kb.candidates import Candidate, Evidence, add_followed, features, followed_features, read_candidates
 from opql_jax.kb.closest_sentences import SENTENCES, ClosestSentences
 from opql_jax.memory.format import Memory
 from opql_jax.models.mention_kinds import THING
@@ -54,6 +55,8 @@ _AFTER = 0.5
 LONGER = 0.08
 # The log weight of a topic counts so many times: an answer should rest on the best of them.
 COMMIT = 3.0
+# Answers of following and of reading that are scored.
+_CANDIDATES = 10
 # Characters of the steps that are encoded together under a time limit, a fraction of a second's work.
 _ENCODED = 8_000
 # Kinds that no question is answered by unless it asks for them.
@@ -100,6 +103,20 @@ class Path:
 _NOWHERE = Path((), (), (), 0.0)
 
 
+class Followed(NamedTuple):
+    """What following relations found for a question.
+
+    Attributes:
+        answer: without probabilities.
+        fit: how well the facts of the best path fit their steps: cosine and what is added to it, the mean of the hops; 0 if there is none.
+        covered: the share of the question's words, the rare ones counting more, that the sentences of these facts have.
+    """
+
+    answer: Answer
+    fit: float
+    covered: float
+
+
 class TextAnswerer:
     """A released encoder over a memory of text.
 
@@ -140,20 +157,69 @@ class TextAnswerer:
         """What answers depend on besides parameters, memory and tokenizer."""
         return f'{TOPICS} {KEPT} {SCALE} {_KIND} {_WORDS} {_ANYWHERE} {_COMMON} {_AFTER} {LONGER} {COMMIT} {SENTENCES} {self.map.hash()}'
 
-    def answer(self, questions: Sequence[Question]) -> list[Answer]:
+    def answer(self, questions: Sequence[Question], evidence: Sequence[Evidence] | None = None) -> list[Answer]:
         """Answers questions, from all of their topics; an unknown one, -1, leads nowhere.
 
         Where no topic leads to what a question asks for, as far as one can tell, the facts of the sentences most like it count, too.
         Once a time limit (`core.time_limit`) has passed, what was found so far is the answer, and says so.
+
+        Args:
+            questions: what is asked.
+            evidence: what retrieval and the reader found for each; None without a reader.
         """
+        answers = []
+        for place, (question, followed) in enumerate(zip(questions, self.follow(questions))):
+            if evidence is None:
+                rows = followed_features(followed.answer.weights, followed.fit, followed.covered)
+                chances = calibration.probabilities(rows, calibration.FOLLOWED, self.map.log_odds)
+                answer = dataclasses.replace(followed.answer, probabilities=chances.astype(np.float32))
+            else:
+                answer = self.score(followed, question_plans.wanted(question.text), evidence[place])
+            answers.append(dataclasses.replace(answer, is_cut=time_limit.is_cut()))
+        return answers
+
+    def follow(self, questions: Sequence[Question]) -> list[Followed]:
+        """What following relations finds for each question."""
         answers = []
         for question, found in zip(questions, self.paths(questions)):
             answer, wanted = self.combine(question, found), question_plans.wanted(question.text)
             if not self._may_answer(wanted, answer.entities[:1]).any():
                 path = None if time_limit.passed() else self._search(question, wanted)
-                answer = self.combine(question, [*found, [path]]) if path else answer
-            answers.append(dataclasses.replace(answer, is_cut=time_limit.is_cut()))
+                found = [*found, [path]] if path else found
+                answer = self.combine(question, found) if path else answer
+            answers.append(Followed(answer, *self._support(question, found)))
         return answers
+
+    def candidates(self, answer: Answer, wanted: question_plans.Wanted, evidence: Evidence) -> list[Candidate]:
+        """What following found and what was read: the best of both."""
+        found = read_candidates(evidence)[:_CANDIDATES]
+        entities = answer.entities[:_CANDIDATES].tolist()
+        add_followed(found, evidence, entities, [self._names[entity] for entity in entities], answer.weights.tolist())
+        named = [one for one in found if one.entity >= 0]
+        fits = self._fits(wanted, np.array([one.entity for one in named], np.int64))
+        for one, value in zip(named, fits.tolist()):
+            one.fits = value
+        return found
+
+    def score(self, followed: Followed, wanted: question_plans.Wanted, evidence: Evidence) -> Answer:
+        """What following found, with what was read, by falling probability."""
+        found = self.candidates(followed.answer, wanted, evidence)
+        rows = features(found, evidence, followed.fit, followed.covered)
+        scores = calibration.read_probabilities(rows, calibration.READ, self.map.log_odds)
+        ranked = [found[place] for place in np.argsort(-scores, kind='stable')]
+        phrases = [one.text for one in ranked if one.entity < 0]
+        ids = iter(range(-1, -1 - len(phrases), -1))
+        entities = [one.entity if one.entity >= 0 else next(ids) for one in ranked]
+        scores = np.sort(scores)[::-1]
+        return dataclasses.replace(
+            followed.answer,
+            entities=np.array(entities, np.int64),
+            weights=(scores / max(scores.sum(), 1e-30)).astype(np.float32),
+            probabilities=scores.astype(np.float32),
+            phrases=tuple(phrases),
+            evidence=evidence,
+            read={entity: tuple(one.spans) for entity, one in zip(entities, ranked) if one.spans},
+        )
 
     def paths(self, questions: Sequence[Question]) -> list[list[list[Path]]]:
         """What the plans of questions find: a list for each topic of each question; without those that a time limit leaves out."""
@@ -217,17 +283,25 @@ class TextAnswerer:
         ranked = sorted(totals.keys() - passed, key=lambda target: (-totals[target], target))
         weights = np.array([totals[target] for target in ranked], np.float64)
         shares = weights / max(weights.sum(), 1e-30)
-        probabilities = calibration.probabilities(shares, self.fit(found), added=self.map.log_odds)
-        return Answer(np.array(ranked, np.int64), shares.astype(np.float32), tuple(traces), probabilities, tuple(plans))
+        return Answer(np.array(ranked, np.int64), shares.astype(np.float32), tuple(traces), plans=tuple(plans))
 
-    def fit(self, found: list[list[Path]]) -> float:
-        """How well the facts of the best path of all topics fit their steps: cosine and what is added to it, the mean of the hops."""
+    def _support(self, question: Question, found: list[list[Path]]) -> tuple[float, float]:
+        """How well the facts of the best path of all topics fit, and what of the question's words they cover, see `Followed`."""
         paths = [path for of_topic in found for path in of_topic]
         if not paths:
-            return 0.0
+            return 0.0, 0.0
         best = max(paths, key=lambda path: path.worth)
         places = [np.argmax(self.map.score(entries.cosines, entries.added)) for entries in best.entries]
-        return float(np.mean([entries.cosines[place] + entries.added[place] for entries, place in zip(best.entries, places)]))
+        fit = np.mean([entries.cosines[place] + entries.added[place] for entries, place in zip(best.entries, places)])
+        rows = np.array([entries.rows[place] for entries, place in zip(best.entries, places)])
+        mentions = self._memory.mentions(rows)
+        said: set[str] = set()
+        for side in ('topic', 'target'):
+            spans = zip(*(mentions[f'{side}_sentence_{end}'].tolist() for end in ('start', 'end')))
+            said = said.union(*(self._stems(*each) for each in zip(mentions['passage'].tolist(), spans)))
+        asked = {word: max(self._rarity(word), _COMMON) for word in words_of(question.text)}
+        covered = sum(rarity for word, rarity in asked.items() if _alike(word, said))
+        return float(fit), covered / max(sum(asked.values()), 1e-9)
 
     def _follow(self, plan, entity: int, relations, exclude) -> Path | None:
         """The path of a plan; None if it leads nowhere, or a time limit leaves it out."""

@@ -16,13 +16,14 @@ from opql_jax.core.errors import InputError
 from opql_jax.core.hashing import params_hash
 from opql_jax.core.manifest import ManifestError, is_folder_of
 from opql_jax.corpus.json_lines import check_string, shown
-from opql_jax.corpus.question_linking import QuestionLinker, followed, near_spellings, written_as_names
+from opql_jax.corpus.question_linking import Named, QuestionLinker, followed, near_spellings, written_as_names
 from opql_jax.corpus.questions import Question, check_text, parse_bracketed
 from opql_jax.data.kb_folder import KBFolder
 from opql_jax.data.prepared import Prepared
-from opql_jax.kb import paths, query, query_language
+from opql_jax.kb import comparison, paths, query, query_language, question_plans
 from opql_jax.kb.answers import Answer
 from opql_jax.kb.entity_set import EntitySet
+from opql_jax.kb.evidence import EvidenceFinder
 from opql_jax.kb.question_plans import is_question
 from opql_jax.kb.retrieve import Retriever
 from opql_jax.kb.set_evaluation import SetEvaluator
@@ -31,6 +32,7 @@ from opql_jax.memory.coverage import covered
 from opql_jax.memory.format import Memory
 from opql_jax.models import released
 from opql_jax.models.question_map import QuestionMap
+from opql_jax.models.reader import Reader
 from opql_jax.models.text_encoder import TextEncoder
 from opql_jax.retrieval.index import IndexFolder
 from opql_jax.retrieval.words import words_of
@@ -64,11 +66,14 @@ class VirtualKB:
         objective=None,
         index: IndexFolder | None = None,
         question_map: QuestionMap | None = None,
+        reader: bool = False,
     ):
         """Puts together what `open` has opened and checked.
 
-        Without an objective the encoder is a released one, with an index and, if questions were trained on, a map of questions.
+        Without an objective the encoder is a released one, with an index and, if questions were trained on, a map of questions;
+        `reader` says whether the released reader is loaded with the first question.
         """
+        self._has_reader = reader
         self.prepared, self.memory, self._params = prepared, memory, params
         self.vocab = prepared.vocab.with_kinds(index.kinds) if index and index.kinds else prepared.vocab
         self.entity_table = np.asarray(params['entity_table']) if objective else None
@@ -97,6 +102,7 @@ class VirtualKB:
         k: int | None = None,
         exclude_topic: bool | None = None,
         filter: bool | None = None,
+        reader: bool = False,
     ) -> 'VirtualKB':
         """Opens the knowledge base in a folder.
 
@@ -111,6 +117,8 @@ class VirtualKB:
             k: memory entries per hop.
             exclude_topic: a path never returns to its topic.
             filter: a hop searches the rows of its topics only. These three are as in training if None.
+            reader: whether the reader that comes with the package reads the passages that are found for a question over plain text,
+                and answers from these, too. That takes several times as long.
 
         Raises:
             CheckpointError: the model answers no questions, or was trained with another vocabulary or another encoder's memory.
@@ -122,7 +130,7 @@ class VirtualKB:
         folder = KBFolder(kb)
         with contextlib.ExitStack() as held:
             answering = held.enter_context(folder.hold()) if model is None and folder.manifest.exists() else None
-            opened = cls._open(folder, answering, text, model, memory, settings)
+            opened = cls._open(folder, answering, text, model, memory, settings, reader)
             opened.folder = folder
             opened._release = weakref.finalize(opened, held.pop_all().close)
             return opened
@@ -147,7 +155,9 @@ class VirtualKB:
         self.close()
 
     @classmethod
-    def _open(cls, folder: KBFolder, answering: dict[str, str | None] | None, text, model, memory, settings) -> 'VirtualKB':
+    def _open(
+        cls, folder: KBFolder, answering: dict[str, str | None] | None, text, model, memory, settings, reader: bool
+    ) -> 'VirtualKB':
         """`open`, while the parts that the manifest states, `answering`, stay on disk; None if it is not asked."""
         step = settings.pop('step')
         if answering and answering.get('retrieval'):
@@ -185,7 +195,8 @@ class VirtualKB:
                 question_map = QuestionMap.read(folder.part(part), encoder_hash)
                 if len(question_map.change) != released_encoder.dim:
                     raise InputError(f'{folder.part(part)} is of another encoder: delete it and run `opql train` again')
-            return cls(prepared, released_encoder, released_encoder.params, found, index=index, question_map=question_map)
+            options = {'index': index, 'question_map': question_map, 'reader': reader}
+            return cls(prepared, released_encoder, released_encoder.params, found, **options)
         from opql_jax.kb import trained_model  # as above
 
         settings = {name: value for name, value in settings.items() if value is not None}
@@ -228,7 +239,8 @@ class VirtualKB:
 
         A follower starts from the entity of the first topic, and answers nothing if that is unknown; a language model reads all
         topics and links them itself. A released encoder starts from all topics, and takes as many hops as a question seems to need; where they
-        lead to nothing that is asked for, or the question has none, it looks at the sentences most like the question.
+        lead to nothing that is asked for, or the question has none, it looks at the sentences most like the question. Comparisons, and
+        questions of yes or no, are answered by plain questions about what they name, see `comparison`.
 
         Raises:
             InputError: a question is longer than the encoder reads, or has more hops than the model.
@@ -238,7 +250,9 @@ class VirtualKB:
 
     def _answer(self, questions: list[Question]) -> list[Answer]:
         if isinstance(self._answerer, TextAnswerer):
-            return self._answerer.answer(questions)
+            compared = [comparison.answer(question, self.vocab.kinds, self._answer_plain) for question in questions]
+            others = iter(self._answer_each([one for one, found in zip(questions, compared) if found is None]))
+            return [next(others) if found is None else found for found in compared]
         answers = {}
         for hops in sorted({q.hops for q in questions}):
             members = [i for i, q in enumerate(questions) if q.hops == hops]
@@ -246,6 +260,35 @@ class VirtualKB:
                 batch = members[start : start + _BATCH]
                 answers |= zip(batch, self._answerer.answer([questions[i] for i in batch], hops))
         return [answers[i] for i in range(len(questions))]
+
+    def _answer_plain(self, texts: Sequence[str]) -> list[Answer]:
+        """The answers to questions that another rests on; there is none to one that names nothing of the text."""
+        linked = [self.linker.link(text) for text in texts]
+        questions = [_linked_question(text, names) for text, names in zip(texts, linked)]
+        found = iter(self._answer_each([question for question in questions if question.topics]))
+        nothing = Answer(np.zeros(0, np.int64), np.zeros(0, np.float32), ())
+        return [
+            next(found) if question.topics else dataclasses.replace(nothing, kb=self, question=question)
+            for question in questions
+        ]
+
+    def _answer_each(self, questions: list[Question]) -> list[Answer]:
+        """Answers questions that compare nothing. One whose kind is out of reach has no probability, and says so."""
+        answers = []
+        evidence = self.evidence_finder.find(questions) if self._has_reader else None
+        for question, found in zip(questions, self._answerer.answer(questions, evidence)):
+            found = dataclasses.replace(found, kb=self, question=question)
+            if question_plans.out_of_reach(question.text):
+                said = [
+                    fact.sentence or ''
+                    for entity in found.entities[:1]
+                    for path in found.paths(int(entity), 1)
+                    for fact in path
+                ]
+                if note := question_plans.out_of_reach(question.text, ' '.join(said)):
+                    found = dataclasses.replace(found, probabilities=None, note=note)
+            answers.append(found)
+        return answers
 
     def ask(self, text: str, hops: int = 1) -> Answer:
         """Answers `text`, whose topic stands in square brackets; a released encoder finds its topics itself where there are none.
@@ -300,6 +343,11 @@ class VirtualKB:
         index = self._index.load()
         return Retriever(index, self.prepared, self.memory, self._encoder, lambda text: self.linker.link(text))
 
+    @functools.cached_property
+    def evidence_finder(self) -> EvidenceFinder:
+        """What finds the passages that answers over plain text rest on, and reads them."""
+        return EvidenceFinder(self.prepared, self.retriever, Reader.load())
+
     def _linked(self, text: str) -> Question:
         """A question in plain words, with the names that it mentions for its topics, see `followed`.
 
@@ -309,9 +357,7 @@ class VirtualKB:
         if not found and not (is_question(text) and self._is_of_text(text)):
             hint = near_spellings(text, self.vocab) or '. Questions are read in English'
             raise InputError(f'the question mentions no name that the text has: {shown(text)}{hint}')
-        topics, others = followed(found)
-        spans, entities = tuple((named.start, named.end) for named in topics), tuple(named.entities[0] for named in topics)
-        return Question('ask', text, spans, entities, left_out=tuple(text[named.start : named.end] for named in others))
+        return _linked_question(text, found)
 
     def _is_of_text(self, text: str) -> bool:
         assert self._index is not None  # `index_text` writes it
@@ -358,6 +404,13 @@ class VirtualKB:
             | ({} if fact.title is None else {'title': fact.title, 'sentence': fact.sentence})
             for fact in paths.facts(self, np.asarray(entries, np.int64), np.ones(len(entries)))
         ]
+
+
+def _linked_question(text: str, names: Sequence[Named]) -> Question:
+    """A question with the names that it mentions for its topics, see `followed`."""
+    topics, others = followed(names)
+    spans, entities = tuple((named.start, named.end) for named in topics), tuple(named.entities[0] for named in topics)
+    return Question('ask', text, spans, entities, left_out=tuple(text[named.start : named.end] for named in others))
 
 
 class _Closed(VirtualKB):

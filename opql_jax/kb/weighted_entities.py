@@ -12,6 +12,7 @@ import numpy as np
 
 from opql_jax.core.errors import InputError
 from opql_jax.core.terminal import one_line
+from opql_jax.corpus.entities import UNKNOWN_KIND
 from opql_jax.kb import path_graph
 from opql_jax.kb.answer_record import answer_record
 from opql_jax.kb.paths import Fact, Path
@@ -32,7 +33,7 @@ class Member(NamedTuple):
         name: of the entity.
         weight: in 0 .. 1.
         kind: 'person', 'place' or another that `EntityVocab.kinds` has; UNKNOWN_KIND if the text does not tell.
-        id: its row in the vocabulary.
+        id: its row in the vocabulary; below 0 for words that are no entity, see `Answer.phrases`.
         probability: that it is a right answer; None in a set, and where a trained model answers.
     """
 
@@ -97,10 +98,15 @@ class WeightedEntities(abc.ABC):
         """
 
     def __iter__(self) -> Iterator[Member]:
-        vocab = self.kb.vocab
+        kinds = self.kb.vocab.kinds
         probabilities = itertools.repeat(None) if self.probabilities is None else self.probabilities.tolist()
         for entity, weight, probability in zip(self.entities.tolist(), self.weights.tolist(), probabilities):
-            yield Member(vocab.names[entity], weight, vocab.kinds[entity], entity, probability)
+            kind = kinds[entity] if entity >= 0 else UNKNOWN_KIND
+            yield Member(self.name_of(entity), weight, kind, entity, probability)
+
+    def name_of(self, entity: int) -> str:
+        """The name of one of the entities."""
+        return self.kb.vocab.names[entity]
 
     def __len__(self) -> int:
         return len(self.entities)
@@ -145,7 +151,7 @@ class WeightedEntities(abc.ABC):
         rows = [
             (
                 member.name,
-                keys[member.id],
+                keys[member.id] if member.id >= 0 else None,
                 member.kind,
                 member.weight,
                 member.probability,

@@ -1,4 +1,4 @@
-"""Released encoders: folders in the form of Hugging Face's, complete and small.
+"""Released encoders and readers: folders in the form of Hugging Face's, complete and small.
 
     config.json         the format, the fields of the encoder, and the digest of every other file
     model.safetensors   the parameters by their names, matrices as int8 with a float32 scale for each of their outputs
@@ -61,9 +61,16 @@ class ReleaseConfig(Manifest, forbid_unknown_fields=True, kw_only=True):
 FORMAT = FolderFormat(
     'opql-encoder', 1, 'a released encoder', 'release', ReleaseConfig, 'config.json', 'download the encoder again'
 )
+# A reader has one parameter more, see `models.reader`.
+READER_FORMAT = FolderFormat(
+    'opql-reader', 1, 'a released reader', 'release', ReleaseConfig, 'config.json', 'download the reader again'
+)
+READER_HEAD, READER_OUTPUTS = 'reader.kernel', 6
 
 
-def write(folder: str | os.PathLike, encoder: RelationEncoder, params, tokenizer: str, card: str) -> None:
+def write(
+    folder: str | os.PathLike, encoder: RelationEncoder, params, tokenizer: str, card: str, format: FolderFormat = FORMAT
+) -> None:
     """Writes a released encoder; `config.json` comes last, without which it is none, and with that of another it is damaged.
 
     Args:
@@ -71,6 +78,7 @@ def write(folder: str | os.PathLike, encoder: RelationEncoder, params, tokenizer
         encoder, params: the encoder, whose W_e is left out.
         tokenizer: the content of its `tokenizer.json`.
         card: the model card in Markdown.
+        format: FORMAT, or READER_FORMAT for an encoder whose parameters have those of a reader beside them.
 
     Raises:
         InputError: the folder holds something else, another process writes there, or a parameter is not finite.
@@ -82,7 +90,7 @@ def write(folder: str | os.PathLike, encoder: RelationEncoder, params, tokenizer
             tensors |= _rounded(name, np.asarray(value, np.float32))
     with locks.writer(folder):
         others = [path for path in folder.iterdir() if not locks.is_lock(path)]
-        if others and not manifest_lib.is_folder_of(folder, FORMAT):
+        if others and not manifest_lib.is_folder_of(folder, format):
             raise InputError(f'{folder} holds other files: give a new or empty folder')
         digests = {}
         for name, content in (
@@ -94,7 +102,7 @@ def write(folder: str | os.PathLike, encoder: RelationEncoder, params, tokenizer
                 partial.write_bytes(content)
             digests[name] = files.digest(folder / name)
         fields = {name: getattr(encoder, name) for name in EncoderFields.__struct_fields__}
-        manifest_lib.write_manifest(folder, FORMAT, {'encoder': fields}, digests)
+        manifest_lib.write_manifest(folder, format, {'encoder': fields}, digests)
         (folder / KINDS).unlink(missing_ok=True)  # of the encoder before
 
 
@@ -183,8 +191,8 @@ def read_kinds(folder: str | os.PathLike) -> MentionKinds | None:
         raise ManifestError(f'{path}: {error}; {FORMAT.advice}') from error
 
 
-def read(folder: str | os.PathLike) -> tuple[RelationEncoder, Any, Tokenizer]:
-    """Opens a released encoder.
+def read(folder: str | os.PathLike, format: FolderFormat = FORMAT) -> tuple[RelationEncoder, Any, Tokenizer]:
+    """Opens a released encoder; by READER_FORMAT a reader, whose parameters have those of the reader beside the encoder's.
 
     Returns:
         The module, its parameters (float32), and its tokenizer.
@@ -193,30 +201,32 @@ def read(folder: str | os.PathLike) -> tuple[RelationEncoder, Any, Tokenizer]:
         ManifestError: the folder is missing, is none, or a file of it is not what was written.
     """
     folder = files.require_local(folder)
-    config = manifest_lib.read_manifest(folder, FORMAT)
-    manifest_lib.check_files(folder, config, FORMAT)
-    manifest_lib.verify_files(folder, config, FORMAT)
+    config = manifest_lib.read_manifest(folder, format)
+    manifest_lib.check_files(folder, config, format)
+    manifest_lib.verify_files(folder, config, format)
     encoder = RelationEncoder(**msgspec.structs.asdict(config.encoder), entity_dim=0, dropout_rate=0.0)
     try:
         shapes = _shapes(encoder)
+        if format is READER_FORMAT:
+            shapes[READER_HEAD] = (encoder.hidden_size, READER_OUTPUTS)
     except (InputError, OverflowError) as error:  # no such encoder can be
-        raise ManifestError(f'{folder / FORMAT.file}: {error}; {FORMAT.advice}') from error
-    path = manifest_lib.checked_file(folder, WEIGHTS, config, FORMAT)
+        raise ManifestError(f'{folder / format.file}: {error}; {format.advice}') from error
+    path = manifest_lib.checked_file(folder, WEIGHTS, config, format)
     try:
         stored = safetensors.numpy.load(path.read_bytes())
     except safetensors.SafetensorError as error:
-        raise ManifestError(f'{path}: not a readable safetensors file ({error}); {FORMAT.advice}') from error
+        raise ManifestError(f'{path}: not a readable safetensors file ({error}); {format.advice}') from error
     try:
         params = {name: _exact(name, stored, shapes) for name in sorted(stored) if not name.endswith(_SCALE)}
     except InputError as error:
-        raise ManifestError(f'{path}: {error}; {FORMAT.advice}') from error
+        raise ManifestError(f'{path}: {error}; {format.advice}') from error
     params['w_e.kernel'] = np.zeros((config.encoder.hidden_size, 0), np.float32)
     if missing := sorted(shapes.keys() - params.keys()):
-        raise ManifestError(f'{path}: has no {missing[0]}, which {FORMAT.file} says; {FORMAT.advice}')
-    file = manifest_lib.checked_file(folder, TOKENIZER, config, FORMAT)
+        raise ManifestError(f'{path}: has no {missing[0]}, which {format.file} says; {format.advice}')
+    file = manifest_lib.checked_file(folder, TOKENIZER, config, format)
     tokenizer = tokenizer_lib.load_tokenizer(file)
     if (most := max(tokenizer.get_vocab(with_added_tokens=True).values(), default=0)) >= encoder.vocab_size:
-        raise ManifestError(f'{file}: has token {most} of {encoder.vocab_size}; {FORMAT.advice}')
+        raise ManifestError(f'{file}: has token {most} of {encoder.vocab_size}; {format.advice}')
     return encoder, jax.device_put(traverse_util.unflatten_dict(params, sep='.')), tokenizer
 
 
@@ -252,7 +262,7 @@ def _exact(name: str, stored: Mapping[str, np.ndarray], shapes: Mapping[str, tup
     """A stored parameter as float32; InputError if it is not of its shape, or not as `_rounded` stores it."""
     value, scale = stored[name], stored.get(name + _SCALE)
     if value.shape != shapes.get(name):
-        raise InputError(f'{name} is not what {FORMAT.file} says')
+        raise InputError(f'{name} is not what config.json says')
     if scale is None:
         fits, numbers = value.dtype == np.float32, value
     else:

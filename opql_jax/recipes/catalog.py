@@ -19,6 +19,7 @@ from opql_jax.recipes import (
     msf,
     open_questions,
     paper,
+    reader,
     retrieval,
     slot_filling,
 )
@@ -36,6 +37,7 @@ RECIPES = {
         msf,
         fewshot,
         encoder,
+        reader,
         lm_world,
         open_questions,
         paper,

@@ -12,6 +12,7 @@ SOURCES = {
     'msf': 'MSF, which the script create_multihop_wikidata.sh of DrKIT (Dhingra et al., 2020) makes, language/labs/drkit/wikidata/scripts of github.com/google-research/language',
     'multihop': 'MuSiQue (Trivedi et al., 2022) and HotpotQA (Yang et al., 2018), github.com/StonyBrookNLP/musique and hotpotqa.github.io, each with its passages as one pool',
     'openqa': 'questions of WebQuestionsSP (Yih et al., 2016), one on a line, from WebQSP.zip of aka.ms/WebQSP',
+    'qa': 'QAMR (Michael et al., 2018), github.com/uwnlp/qamr, one question a line',
     'redocred': 'Re-DocRED (Tan et al., 2022), github.com/tonytan48/Re-DocRED, with rel_info.json of github.com/thunlp/DocRED (Yao et al., 2019)',
     'trex': 'T-REx (Elsahar et al., 2018), hadyelsahar.github.io/t-rex',
     'webqsp': 'WebQuestionsSP (Yih et al., 2016), WebQSP.zip of aka.ms/WebQSP',

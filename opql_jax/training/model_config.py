@@ -16,6 +16,8 @@ from opql_jax.models.encoder import RelationEncoder, init_params
 from opql_jax.training.checkpoints import CheckpointError, Checkpoints, shape_differences
 
 MAX_LAYERS = 1000  # of an encoder; it takes a while to lay out more, which are a damaged file
+# Parameters that an objective adds to those of the encoder and the entities.
+OWN_PARAMETERS = ('follower', 'lm', 'reader')
 ENCODERS: dict[str, Any] = {kind.__name__: kind for kind in (RelationEncoder, BagOfWords)}
 
 
@@ -112,7 +114,7 @@ def load(model_dir, step: int | None = None):
     with Checkpoints(model_dir, read_only=True) as checkpoints:
         params, meta = checkpoints.params(step), checkpoints.meta(step)
     path = files.path(model_dir) / FORMAT.file
-    found = {name: value for name, value in params.items() if name not in ('follower', 'lm')}
+    found = {name: value for name, value in params.items() if name not in OWN_PARAMETERS}
     try:
         expected = jax.eval_shape(lambda: init_params(encoder, config.num_entities, 0))
     except InputError as error:

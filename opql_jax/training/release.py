@@ -1,4 +1,4 @@
-"""Releases the encoder of a training run as a folder that any text can use."""
+"""Releases the encoder or the reader of a training run as a folder that any text can use."""
 
 import logging
 
@@ -29,27 +29,32 @@ def release(
 
     Args:
         kb: the knowledge base that it was trained in.
-        model: the part that was trained by `TextRelations`.
+        model: the part that was trained by `TextRelations`, or by `Reading`.
         output: the folder; new or empty, or that of another release.
         card: a Markdown file, the model card.
-        typed_documents: a file of DocRED's form, of whose types it learns to tell the kinds of mentions; without, it tells none.
+        typed_documents: a file of DocRED's form, of whose types an encoder learns to tell the kinds of mentions; without, it tells none.
         step: checkpoint to use; the newest if None.
         dry_run: writes nothing.
 
     Raises:
-        InputError: the model is no encoder of span pairs, or the folder holds something else.
+        InputError: the model is neither an encoder of span pairs nor a reader, or the folder holds something else.
     """
     folder = KBFolder(kb).part(model)
     encoder, params, config, meta = model_config.load(folder, step)
-    if not isinstance(encoder, RelationEncoder) or meta['lineage']['objective'] != 'TextRelations':
-        raise InputError(f'{folder} was not trained by TextRelations: its encoder reads no text but its own')
+    objective = meta['lineage']['objective']
+    if not isinstance(encoder, RelationEncoder) or objective not in ('TextRelations', 'Reading'):
+        raise InputError(f'{folder} was trained neither by TextRelations nor by Reading: its encoder reads no text but its own')
     typed = read_typed(typed_documents) if typed_documents else []
     if dry_run:
         print(f'# {encoder}')
         return
     tokenizer = read_text(files.path(folder) / 'tokenizer.json')
-    released.write(output, encoder, params['encoder'], tokenizer, read_text(card))
-    if typed:
-        released.add_kinds(output, fit_mention_kinds(TextEncoder.load(output), typed))
+    if objective == 'Reading':
+        whole = {**params['encoder'], 'reader': params['reader']}
+        released.write(output, encoder, whole, tokenizer, read_text(card), released.READER_FORMAT)
+    else:
+        released.write(output, encoder, params['encoder'], tokenizer, read_text(card))
+        if typed:
+            released.add_kinds(output, fit_mention_kinds(TextEncoder.load(output), typed))
     size = sum(path.stat().st_size for path in files.require_local(output).iterdir())
     _log.info('%s: step %d, %.1f MB', output, meta['step'], size / 1e6)

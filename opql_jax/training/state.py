@@ -65,7 +65,7 @@ def starting_params(
         with Checkpoints(init_from, read_only=True) as checkpoints:
             params = checkpoints.params()
         expected = jax.eval_shape(lambda: init_params(encoder, len(prepared.vocab), seed))
-        found = {name: value for name, value in params.items() if name not in ('follower', 'lm')}
+        found = {name: value for name, value in params.items() if name not in model_config.OWN_PARAMETERS}
         check_shapes(expected, found, f'the checkpoint in {init_from}')
         return params
     params = init_params(encoder, len(prepared.vocab), seed)

@@ -1,6 +1,4 @@
-"""The probabilities of answers over plain text: what they are made of."""
-
-import math
+"""The one score of answers over plain text: what it is made of, and how it is fitted."""
 
 import numpy as np
 import pytest
@@ -8,32 +6,51 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from opql_jax.kb import calibration
-from opql_jax.kb.calibration import FITTED, Coefficients
-
-SHARES = st.lists(st.floats(0, 1), max_size=8)
-FIT = st.floats(-1.2, 1.5)
+from opql_jax.kb.calibration import FEATURES
 
 
-def reference(share, fit, coefficients):
-    share = min(max(share, 1e-4), 1 - 1e-4)
-    value = coefficients.bias + coefficients.share * (math.log(share) - math.log1p(-share)) + coefficients.fit * fit
-    return 1 / (1 + math.exp(-value))
+def rows(rng, count):
+    return rng.normal(size=(count, len(FEATURES)))
 
 
-@given(SHARES, FIT)
-def test_it_is_a_logistic_function_of_the_share_of_the_weight_and_of_how_well_the_facts_fit(shares, fit):
-    for coefficients in (FITTED, Coefficients(0.5, 2.0, -1.0)):
-        found = calibration.probabilities(np.array(shares), fit, coefficients)
-        assert found.dtype == np.float32 and found.shape == (len(shares),)
-        assert found == pytest.approx([reference(share, fit, coefficients) for share in shares], rel=1e-4)
+def test_it_is_a_logistic_function_of_the_features_by_their_names():
+    features = rows(np.random.default_rng(0), 20)
+    weights = {'bias': -0.5, 'kind': 2.0, 'words': -1.0}
+    odds = -0.5 + 2 * features[:, FEATURES.index('kind')] - features[:, FEATURES.index('words')] + 0.25
+    np.testing.assert_allclose(calibration.probabilities(features, weights, added=0.25), 1 / (1 + np.exp(-odds)))
 
 
-@given(SHARES, FIT, FIT)
-def test_more_of_the_weight_and_facts_that_fit_better_make_it_more_probable(shares, one, other):
-    falling = np.sort(shares)[::-1]
-    worse, better = (calibration.probabilities(falling, fit) for fit in sorted((one, other)))
-    assert (worse <= better).all() and (worse > 0).all() and (better < 1).all()
-    assert (np.diff(worse) <= 0).all() and (np.diff(better) <= 0).all()
+@pytest.mark.parametrize('weights', [calibration.READ, calibration.FOLLOWED])
+def test_the_weights_in_use_are_of_features_that_there_are(weights):
+    assert weights.keys() - {'bias'} <= set(FEATURES)
+    assert weights['followed'] > 0 and weights['fit'] > 0  # what has more of the weight, and fits better, is worth more
+
+
+def test_what_was_read_is_at_most_as_probable_as_that_the_passages_answer():
+    features = rows(np.random.default_rng(0), 200)
+    features[:, FEATURES.index('found')] = np.arange(200) % 2
+    made = {'bias': 2.0, 'read': 1.0}
+    free, found = calibration.probabilities(features, made), calibration.read_probabilities(features, made)
+    answered = 1 / (1 + np.exp(features[:, FEATURES.index('unanswered')]))
+    assert (found[::2] == free[::2]).all()
+    np.testing.assert_allclose(found[1::2], np.minimum(free, answered)[1::2])
+
+
+def test_a_fit_finds_the_weights_that_made_the_answers():
+    rng = np.random.default_rng(0)
+    features = rows(rng, 20_000)
+    made = {'bias': -1.0, 'read': 1.5, 'names': 0.5}
+    right = rng.random(len(features)) < calibration.probabilities(features, made)
+    found = calibration.fit(features, right)
+    for name in ('bias', *FEATURES):
+        assert found[name] == pytest.approx(made.get(name, 0), abs=0.1)
+
+
+def test_each_group_counts_alike_in_a_fit_however_large_it_is():
+    features = np.zeros((1_000, len(FEATURES)))
+    right, groups = np.arange(1_000) < 900, (np.arange(1_000) < 900).astype(int)
+    chance = calibration.probabilities(features[:1], calibration.fit(features, right, groups=groups))
+    assert chance[0] == pytest.approx(0.5, abs=0.01)
 
 
 @given(st.lists(st.tuples(st.floats(-9, 9), st.booleans()), min_size=1, max_size=40))

@@ -157,6 +157,11 @@ def test_only_the_word_asks_for_a_year():
         ('which of the two is older, Ann or Bob', 'compares'),
         ('who was born first, Ann or Bob', 'compares'),
         ('Were Ann and Bob born in the same city?', 'yes or no'),
+        ('Why did Ann leave', 'why'),
+        ('how did Ann die', 'how'),
+        ('how many films did Ann direct', 'counts'),
+        ('what is the largest city of Norway', 'largest'),
+        ('who directed the most films', 'most'),
     ],
 )
 def test_what_no_entity_answers_is_told(question, why):
@@ -164,7 +169,28 @@ def test_what_no_entity_answers_is_told(question, why):
 
 
 @pytest.mark.parametrize(
-    'question', ['Isabel is who', 'who is older than Ann', 'who directed Love and Death', 'who came first']
+    'question',
+    [
+        'Isabel is who',
+        'who is older than Ann',
+        'who directed Love and Death',
+        'who came first',
+        'how long is it',
+        'how many people live there',
+        'who sings in the forest',
+    ],
 )
 def test_other_questions_are_in_reach(question):
     assert out_of_reach(question) is None
+
+
+@pytest.mark.parametrize(
+    'question, stated',
+    [
+        ('what is the largest city of Norway', 'Oslo is the largest city of Norway.'),
+        ('how many films did Ann direct', 'Ann directed twelve long films.'),
+        ('how many novels has Ann written', 'She wrote 14 novels.'),
+    ],
+)
+def test_a_count_or_superlative_that_a_sentence_states_is_in_reach(question, stated):
+    assert out_of_reach(question) and out_of_reach(question, stated) is None

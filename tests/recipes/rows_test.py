@@ -14,6 +14,7 @@ from opql_jax.core import preemption
 from opql_jax.corpus.documents import Document, Mention
 from opql_jax.corpus.entities import EntityVocab
 from opql_jax.data.tokenizer import TokenizerError, find_minilm
+from opql_jax.models.reader import Reader
 from opql_jax.models.text_encoder import TextEncoder
 from opql_jax.recipes import catalog, encoder, metaqa, metaqa_novelty, recipe, record
 from opql_jax.recipes.recipe import Options, Step, run
@@ -122,7 +123,7 @@ def data(tmp_path_factory):
     people, pairs = write_wikispeedia(folder / 'wikispeedia')
     verbs = ('met', 'taught', 'admired', 'employed', 'married')
     sentences = [
-        {'text': f'{a} {verb} {b} .', 'sub_text': a, 'obj_text': b, 'rel': verb}
+        {'text': f'{a} {verb} {b} .', 'sub_text': a, 'obj_text': b, 'rel': 'spouse' if verb == 'married' else verb}
         for verb in verbs
         for a, b in zip(people[:3], people[5:])
     ]
@@ -159,9 +160,20 @@ def data(tmp_path_factory):
     (folder / 'openqa/webqsp_train.jsonl').write_text('\n'.join(map(json.dumps, asked)), encoding='utf-8')
     documents = [{'id': str(i), 'title': a, 'text': f'{a} was a pupil of {b} for years.'} for i, (a, b) in enumerate(pairs)]
     hops = [
-        {'question': f'Who taught the teacher of {pairs[i][0]}?', 'supporting': [str(i), str(i + 1)], 'answer': pairs[i + 1][1]}
+        {
+            'id': f'hop-{i}',
+            'question': f'Who taught the teacher of {pairs[i][0]}?',
+            'supporting': [str(i), str(i + 1)],
+            'answer': pairs[i + 1][1],
+        }
         for i in range(4)
     ]
+    (folder / 'qa').mkdir()
+    about = [
+        {'source': f'{i}:0', 'sentence': document['text'], 'question': f'Who taught {a}?', 'answers': [b]}
+        for i, ((a, b), document) in enumerate(zip(pairs, documents))
+    ]
+    (folder / 'qa/qamr.jsonl').write_text('\n'.join(map(json.dumps, about)), encoding='utf-8')
     write_wikipedia(folder / 'wikipedia', pairs)
     sizes = {'num_hidden_layers': 5, 'max_position_embeddings': 512}
     bert = tiny_bert.write(folder / 'bert-base-uncased', tiny_bert.fake_tensors(**sizes), **sizes)
@@ -226,6 +238,8 @@ def test_a_recipe_ends_with_metrics_and_is_then_done(row, data, outputs, binarie
     results = [s for s in steps if s.name.startswith('results')]
     if name == 'encoder/released':
         assert TextEncoder.load(options.out / 'encoder')
+    elif name == 'encoder/reader':
+        assert Reader.load(options.out / 'reader')
     elif name == 'paper/opql-lm-pretrained':
         assert (options.out / 'opql-lm-pretrained/model.json').exists()
     else:

@@ -100,6 +100,11 @@ GIN = {
         ' --gin.objectives.TextRelations.unrelated=0',
         ['question_tokens  (4, 32)', 'first  (8, 2)', 'TextRelations.rows_per_label = 4', 'TrainConfig.warmup_steps = 40'],
     ),
+    'runs/reading': (
+        'train',
+        f'{INTO} --gin.EXAMPLES={{kb}}/examples.jsonl --gin.BERT=None',
+        ['inputs/0/tokens  (16, 96)', 'reader/kernel  (', 'Reading.rows = ', 'TrainConfig.warmup_steps = 40'],
+    ),
     'runs/release': (
         'release',
         '--gin.KB={kb} --gin.MODEL=text_relations --gin.OUTPUT={kb}/new --gin.CARD={kb}/card.md',

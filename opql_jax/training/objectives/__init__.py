@@ -5,6 +5,7 @@
     align            the encoder learns from distantly aligned 1-hop questions (paper §3).     trains encoder
     align_passages   the same, with each passage encoded once for all of its pairs.            trains encoder
     text_relations   a relation encoder that any text can use, by labels or pairs of entities.  trains encoder
+    reading          a reader of questions with passages: where the answer stands.              trains encoder, reader
     follow           multi-hop questions over a fixed memory, loss at the last hop only.       trains encoder, W_q, W_t
     lm_names         linking of mentions by names, before the language model (ours).           trains encoder, entity_table
     lm_cloze         pretraining of the language model: L_mel + L_re + L_el.                   trains all but W_r of the memory
@@ -21,6 +22,7 @@ from opql_jax.training.objectives.follow import Follow
 from opql_jax.training.objectives.lm_cloze import Cloze
 from opql_jax.training.objectives.lm_names import LinkNames
 from opql_jax.training.objectives.lm_questions import AnswerQuestions
+from opql_jax.training.objectives.reading import Reading
 from opql_jax.training.objectives.relations import Relations
 from opql_jax.training.objectives.text_relations import TextRelations
 

@@ -1,0 +1,185 @@
+"""The knowledge bases and questions that `benchmarks/calibration.py` fits and checks the probabilities of answers with.
+
+python benchmarks/calibration_sets.py OUT --data ../shared/data
+
+Writes below OUT a folder for each set, with knowledge bases `N.kb` and beside each its questions, `N.jsonl`: {"id", "question", "answers"}.
+Some questions have no answers, as the documents that state these were left out of the text:
+
+    squad       two thirds of the paragraphs of XQuAD, and questions about all of them
+    articles    the same, each article as a knowledge base of its own, without one of its paragraphs
+    hotpotqa, musique   questions of several hops that the reader was not trained with; one in four has lost what answers it
+    pools       as many small knowledge bases, of six documents for one question of HotpotQA each, half of them without what answers it
+    films       some of MetaQA's films, and questions of one and two hops
+"""
+
+import argparse
+import json
+import pathlib
+from collections.abc import Callable, Iterator, Sequence
+
+import numpy as np
+from command_line import make_parser, show
+
+from opql_jax.corpus.json_lines import write_json_lines
+from opql_jax.corpus.name_resolution import fold
+from opql_jax.kb.index_text import index_text
+from opql_jax.recipes.reader import is_left_out
+
+# Documents of a small knowledge base.
+POOL = 6
+
+
+def main() -> None:
+    """Makes the sets, and prints a line for each."""
+    parser = make_parser(__doc__)
+    parser.add_argument('out', type=pathlib.Path)
+    parser.add_argument(
+        '--data', type=pathlib.Path, default='../shared/data', help='the folder that has metaqa, multihop and qa'
+    )
+    parser.add_argument('--sets', nargs='*', choices=list(SETS), default=list(SETS))
+    parser.add_argument('--questions', type=int, default=120, help='of each set, at most')
+    parser.add_argument('--documents', type=int, default=320, help='of hotpotqa, musique and films, about')
+    options = parser.parse_args()
+    for name in options.sets:
+        folder = options.out / name
+        folder.mkdir(parents=True, exist_ok=True)
+        counts = {'knowledge_bases': 0, 'documents': 0, 'questions': 0}
+        for number, (documents, questions) in enumerate(SETS[name](options, np.random.default_rng(0))):
+            made = [{'id': str(one['id']), 'title': one['title'], 'text': one['text']} for one in documents]
+            index_text(made, folder / f'{number}.kb', processes=1)
+            write_json_lines(folder / f'{number}.jsonl', questions)
+            for of, count in zip(counts, (1, len(documents), len(questions))):
+                counts[of] += count
+        show({'measure': 'set', 'set': name, **counts}, options.json)
+
+
+Documents, Questions = list[dict], list[dict]
+Texts = Iterator[tuple[Documents, Questions]]
+
+
+def records(path: pathlib.Path) -> list[dict]:
+    """The objects of a file, a line each."""
+    return [json.loads(line) for line in path.read_text(encoding='utf-8').splitlines()]
+
+
+def some(of: Sequence, count: int, rng: np.random.Generator) -> list:
+    """As many of a sequence, in its order."""
+    return [of[i] for i in sorted(rng.permutation(len(of))[:count].tolist())]
+
+
+def asked(question: dict, answers: Sequence[str]) -> dict:
+    """A line of a file of questions."""
+    return {'id': question['id'], 'question': question['question'], 'answers': list(answers)}
+
+
+def paragraphs(options: argparse.Namespace) -> Documents:
+    """The paragraphs of XQuAD, with their questions."""
+    found = records(options.data / 'qa' / 'squad_paragraphs.jsonl')
+    return [{'id': number, **paragraph} for number, paragraph in enumerate(found)]
+
+
+def questions_about(kept: Documents, lost: Documents, count: int, rng: np.random.Generator) -> Questions:
+    """Questions about paragraphs, a third of them about some that are lost."""
+    known = [asked(one, one['answers']) for paragraph in kept for one in paragraph['questions']]
+    unknown = [asked(one, ()) for paragraph in lost for one in paragraph['questions']]
+    return some(known, count - count // 3, rng) + some(unknown, count // 3, rng)
+
+
+def squad(options: argparse.Namespace, rng: np.random.Generator) -> Texts:
+    """Two thirds of all paragraphs."""
+    found = paragraphs(options)
+    kept, lost = ([one for one in found if bool(one['id'] % 3) == is_kept] for is_kept in (True, False))
+    yield kept, questions_about(kept, lost, options.questions, rng)
+
+
+def articles(options: argparse.Namespace, rng: np.random.Generator) -> Texts:
+    """The articles of the paragraphs, each without one of them."""
+    of_title: dict[str, Documents] = {}
+    for one in paragraphs(options):
+        of_title.setdefault(one['title'], []).append(one)
+    chosen = some(list(of_title.values()), max(options.questions // 12, 1), rng)
+    for number, found in enumerate(chosen):
+        lost = found[number % len(found)]
+        kept = [one for one in found if one is not lost]
+        yield kept, questions_about(kept, [lost], options.questions // len(chosen), rng)
+
+
+def several_hops(options: argparse.Namespace, name: str) -> tuple[dict[str, dict], Questions]:
+    """The documents of a set by their ids, and the questions that no training saw."""
+    folder = options.data / 'multihop'
+    documents = {one['id']: one for one in records(folder / f'{name}_corpus.jsonl')}
+    return documents, [one for one in records(folder / f'{name}_questions.jsonl') if is_left_out(one['id'])]
+
+
+def answers_of(question: dict) -> list[str]:
+    """What answers a question of several hops, in all spellings."""
+    return [question['answer'], *question['aliases']]
+
+
+def states(document: dict, spellings: Sequence[str]) -> bool:
+    """Whether a document has one of several names, as they fold."""
+    text = f' {fold(document["title"])} {fold(document["text"])} '
+    return any(f' {fold(each)} ' in text for each in spellings)
+
+
+def multihop(name: str) -> Callable[[argparse.Namespace, np.random.Generator], Texts]:
+    """A set of questions of several hops over one knowledge base."""
+
+    def texts(options: argparse.Namespace, rng: np.random.Generator) -> Texts:
+        documents, questions = several_hops(options, name)
+        questions = some(questions, options.questions, rng)
+        unknown = questions[::4]
+        lost = {i for one in unknown for i in one['supporting'] if states(documents[i], answers_of(one))}
+        kept = [i for i in dict.fromkeys(i for one in questions for i in one['supporting']) if i not in lost]
+        kept += some([i for i in documents if i not in lost and i not in kept], max(options.documents - len(kept), 0), rng)
+        of = {one['id']: not lost.isdisjoint(one['supporting']) for one in questions}
+        yield (
+            [documents[i] for i in kept],
+            # What another question lost is not there for this one, either.
+            [asked(one, () if of[one['id']] else answers_of(one)) for one in questions if one in unknown or not of[one['id']]],
+        )
+
+    return texts
+
+
+def pools(options: argparse.Namespace, rng: np.random.Generator) -> Texts:
+    """Documents that support a question and others, with and without those that state its answer."""
+    documents, questions = several_hops(options, 'hotpotqa')
+    for number, question in enumerate(some(questions, max(options.questions // 4, 2), rng)):
+        spellings, has = answers_of(question), number % 2 == 0
+        support = [documents[i] for i in question['supporting'] if has or not states(documents[i], spellings)]
+        others = [one for one in some(list(documents.values()), 4 * POOL, rng) if not states(one, spellings)]
+        of = {one['id']: one for one in (*support, *others)}
+        yield list(of.values())[:POOL], [asked(question, spellings if has else ())]
+
+
+def films(options: argparse.Namespace, rng: np.random.Generator) -> Texts:
+    """Some films; questions about names that they have, and all or none of whose answers are in the text."""
+    kept = some(records(options.data / 'metaqa' / 'passages.jsonl'), options.documents, rng)
+    text = ' '.join(f' {fold(one["title"])} {fold(one["text"])} ' for one in kept)
+    questions: Questions = []
+    for hops in (1, 2):
+        lines = (options.data / 'metaqa' / f'{hops}-hop' / 'dev.txt').read_text(encoding='utf-8').splitlines()
+        of: dict[bool, Questions] = {True: [], False: []}
+        for number in rng.permutation(len(lines)).tolist():
+            question, right, *_ = lines[number].split('\t')
+            topic = question[question.index('[') + 1 : question.index(']')]
+            has = [f' {fold(each)} ' in text for each in right.split('|')]
+            if f' {fold(topic)} ' in text and (all(has) or not any(has)):
+                plain = {'id': f'{hops}-{number}', 'question': question.replace('[', '').replace(']', '')}
+                of[any(has)].append(asked(plain, right.split('|') if any(has) else ()))
+        questions += of[True][: options.questions * 3 // 8] + of[False][: options.questions // 8]
+    yield kept, questions
+
+
+SETS = {
+    'squad': squad,
+    'articles': articles,
+    'hotpotqa': multihop('hotpotqa'),
+    'musique': multihop('musique'),
+    'pools': pools,
+    'films': films,
+}
+
+if __name__ == '__main__':
+    main()

@@ -1,0 +1,86 @@
+"""One input of the reader: a question and the passages that may answer it, as tokens.
+
+    [CLS] question [SEP] passage [SEP] passage [SEP] ...
+
+A passage is read with its title before it, so that 'He was born in 1879' says of whom.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import numpy as np
+from tokenizers import Tokenizer
+
+from opql_jax.data.tokenizer import SpecialIds
+
+# What stands between a title and its text.
+TITLE_END = ': '
+# The longest question that is read whole; of a longer one the beginning is.
+_QUESTION_TOKENS = 96
+
+
+class ReadingInput(NamedTuple):
+    """A question and its passages as tokens; all but `tokens` say where a token is from.
+
+    Attributes:
+        tokens: [length] int32, from [CLS] to the last [SEP].
+        passage: [length] int32, the passage of each token, -1 outside of passages.
+        start, end: [length] int32, the characters of each token in its passage, half-open.
+        first: [passages] int32, the [SEP] before each passage, which says whether the passage helps.
+    """
+
+    tokens: np.ndarray
+    passage: np.ndarray
+    start: np.ndarray
+    end: np.ndarray
+    first: np.ndarray
+
+
+def titled(title: str, text: str) -> str:
+    """A passage as the reader reads it."""
+    return f'{title}{TITLE_END}{text}' if title else text
+
+
+def reading_input(
+    tokenizer: Tokenizer,
+    question: str,
+    passages: Sequence[str],
+    special: SpecialIds,
+    most_tokens: int,
+) -> ReadingInput:
+    """Packs a question and passages into one input.
+
+    Args:
+        tokenizer: see `tokenizer.load_tokenizer`.
+        question: in plain words.
+        passages: texts, see `titled`; if they have too many tokens, the longest are cut first.
+        special: marker ids.
+        most_tokens: of the whole input.
+    """
+    encoded = tokenizer.encode_batch([question, *passages], add_special_tokens=False)
+    asked = encoded[0].ids[:_QUESTION_TOKENS]
+    lengths = np.array([len(each.ids) for each in encoded[1:]], np.int64)
+    kept = fair_lengths(lengths, most_tokens - len(asked) - 2 - len(lengths))
+    tokens, passage, start, end, first = [special.cls, *asked], [-1] * (1 + len(asked)), [], [], []
+    start, end = [0] * len(tokens), [0] * len(tokens)
+    for number, (each, length) in enumerate(zip(encoded[1:], kept.tolist())):
+        first.append(len(tokens))
+        tokens += [special.sep, *each.ids[:length]]
+        passage += [-1] + [number] * length
+        start += [0, *(begin for begin, _ in each.offsets[:length])]
+        end += [0, *(stop for _, stop in each.offsets[:length])]
+    tokens.append(special.sep)
+    columns = tokens, [*passage, -1], [*start, 0], [*end, 0], first
+    return ReadingInput(*(np.array(column, np.int32) for column in columns))
+
+
+def fair_lengths(lengths: np.ndarray, room: int) -> np.ndarray:
+    """How much of each of some lengths [n] is kept so that they add up to at most `room`: the longest are cut first."""
+    kept, left = np.zeros_like(lengths), max(room, 0)
+    order = np.argsort(lengths, kind='stable')
+    for place, number in enumerate(order.tolist()):
+        kept[number] = min(lengths[number], left // (len(order) - place))
+        left -= kept[number]
+    return kept

@@ -1,0 +1,349 @@
+"""Examples that teach the reader: questions, passages, and where in these the answers stand.
+
+They come from questions that people asked, and from sentences that are labelled with relations, of which questions are made; and
+from made sentences in which a negation, a year or an exchanged role decides. A file of examples is JSON Lines:
+
+    {"source": "qamr", "question": "...", "passages": ["..."], "answers": [[passage, start, end]], "supports": [1], "verdict": ""}
+"""
+
+from __future__ import annotations
+
+import collections
+import functools
+import importlib.resources
+import itertools
+import os
+import re
+import tomllib
+from collections.abc import Iterator, Mapping, Sequence
+from typing import NamedTuple
+
+import numpy as np
+
+from opql_jax.core.errors import InputError
+from opql_jax.corpus.json_lines import map_records, read_json_lines, shown, string_field
+from opql_jax.data import relation_questions
+from opql_jax.data.reading import titled
+from opql_jax.datasets.labelled_sentences import LabelledSentence
+
+YES, NO = 'yes', 'no'
+# Whether a passage helps: it does, it does not, nobody knows.
+HELPS, DOES_NOT, UNKNOWN = 1, 0, -1
+
+
+class ReadingExample(NamedTuple):
+    """A question with passages.
+
+    Attributes:
+        source: what it was made of.
+        question: in plain words.
+        passages: see `reading.titled`.
+        answers: passage, start and end of each place where an answer stands, code points; none if no passage answers by a span.
+        supports: for each passage whether it helps to answer.
+        verdict: YES, NO, or '' where the question is not answered by one of these.
+    """
+
+    source: str
+    question: str
+    passages: tuple[str, ...]
+    answers: tuple[tuple[int, int, int], ...] = ()
+    supports: tuple[int, ...] = ()
+    verdict: str = ''
+
+
+def read_examples(path: str | os.PathLike) -> Iterator[ReadingExample]:
+    """Yields the examples of a file.
+
+    Raises:
+        InputError: there is none, or a line is malformed; names file and line.
+    """
+    number = 0
+    for number, (_, example) in enumerate(map_records(path, read_json_lines(path), _from_record), 1):
+        yield example
+    if not number:
+        raise InputError(f'{path}: no example in the file')
+
+
+def _from_record(record: dict) -> ReadingExample:
+    fields = string_field(record, 'source'), string_field(record, 'question')
+    passages, answers, supports = (record.get(name) for name in ('passages', 'answers', 'supports'))
+    if not (isinstance(passages, list) and passages and all(isinstance(text, str) for text in passages)):
+        raise InputError(f'passages: expected a list of strings, found {shown(passages)}')
+    if not (isinstance(supports, list) and len(supports) == len(passages) and set(supports) <= {HELPS, DOES_NOT, UNKNOWN}):
+        raise InputError(f'supports: expected 1, 0 or -1 for each passage, found {shown(supports)}')
+    if not isinstance(answers, list) or not all(_is_place(place, passages) for place in answers):
+        raise InputError(f'answers: expected [passage, start, end] within the passages, found {shown(answers)}')
+    verdict = string_field(record, 'verdict', '')
+    if verdict not in ('', YES, NO):
+        raise InputError(f'verdict: expected "{YES}", "{NO}" or "", found {shown(verdict)}')
+    return ReadingExample(*fields, tuple(passages), tuple(map(tuple, answers)), tuple(supports), verdict)
+
+
+def _is_place(place: object, passages: Sequence[str]) -> bool:
+    if not (isinstance(place, list) and len(place) == 3 and all(type(number) is int for number in place)):
+        return False
+    passage, start, end = place
+    return 0 <= passage < len(passages) and 0 <= start < end <= len(passages[passage])
+
+
+def occurrences(
+    answers: Sequence[str], passages: Sequence[str], among: Sequence[int] | None = None
+) -> list[tuple[int, int, int]]:
+    """Where answers stand in passages as whole words, without regard to case; `among` names the passages that count."""
+    found = set()
+    for answer in filter(str.strip, answers):
+        before, after = (r'\b' if c.isalnum() else '' for c in (answer.strip()[0], answer.strip()[-1]))
+        pattern = re.compile(before + re.escape(answer.strip()) + after, re.IGNORECASE)
+        for passage in range(len(passages)) if among is None else among:
+            found |= {(passage, *match.span()) for match in pattern.finditer(passages[passage])}
+    return sorted(found)
+
+
+# ---------------- Questions that people asked ----------------
+
+
+def from_sentence_questions(path: str | os.PathLike, rng: np.random.Generator, most: int) -> Iterator[ReadingExample]:
+    """Examples of questions about single sentences, JSON Lines {source, sentence, question, answers} as of QAMR.
+
+    A passage is the sentence with those around it; a quarter of the questions meet other passages alone, and have no answer.
+
+    Args:
+        path: the file; a source is that of the document, a colon and the place of the sentence.
+        rng: what is drawn with.
+        most: examples, at most; one question after the other of each sentence.
+    """
+    of_sentence: dict[tuple[str, str], list[tuple[str, list[str]]]] = collections.defaultdict(list)
+    for _, record in map_records(path, read_json_lines(path), dict):
+        place = string_field(record, 'source'), string_field(record, 'sentence')
+        of_sentence[place].append((string_field(record, 'question'), list(record['answers'])))
+    of_document: dict[str, list[str]] = collections.defaultdict(list)
+    for source, sentence in of_sentence:
+        of_document[source.rpartition(':')[0]].append(sentence)
+    places = list(of_sentence)
+    turns = itertools.zip_longest(*(_shuffled(of_sentence[place], rng) for place in places))
+    asked = [(place, *each) for turn in turns for place, each in zip(places, turn) if each][:most]
+    for (source, sentence), question, answers in _shuffled(asked, rng):
+        document = of_document[source.rpartition(':')[0]]
+        at = document.index(sentence)
+        around = ' '.join(document[max(0, at - int(rng.integers(3))) : at + 1 + int(rng.integers(3))])
+        # Of other documents, as another passage of the same may answer by accident.
+        others = [' '.join(of_document[name][:2]) for name in _some(list(of_document), rng, 2)]
+        others = [text for text in others if sentence not in text][: int(rng.integers(3))]
+        yield _with_others('qamr', question, around, answers, others, rng, unanswered=0.25, within=sentence)
+
+
+def from_passage_questions(
+    source: str,
+    questions: Sequence[Mapping],
+    documents: Mapping[str, tuple[str, str]],
+    retrieved: Mapping[str, Sequence[str]],
+    rng: np.random.Generator,
+    passages: int = 5,
+    times: int = 2,
+) -> Iterator[ReadingExample]:
+    """Examples of questions whose supporting documents are known, with others that a search confuses with them.
+
+    Args:
+        source: what they are called.
+        questions: `{id, question, answer, aliases, supporting}`.
+        documents: title and text of each document by its id.
+        retrieved: the documents that a search finds for each question, by its id, best first.
+        rng: what is drawn with.
+        passages: of an example.
+        times: examples of each question, with other passages each. The last has not all that support it, and no answer if none that
+            is left states it.
+    """
+    for question in questions:
+        helping = list(question['supporting'])
+        answers = [question['answer'], *question.get('aliases', ())]
+        for turn in range(times):
+            kept = helping if turn + 1 < times or rng.random() < 0.5 else [n for n in helping if rng.random() < 0.5]
+            others = [name for name in retrieved[question['id']] if name not in helping]
+            chosen = _shuffled([*kept, *others[: max(0, passages - len(kept))]], rng)
+            texts = tuple(titled(*documents[name]) for name in chosen)
+            supports = tuple(HELPS if name in helping else DOES_NOT for name in chosen)
+            whole = set(helping) <= set(chosen)
+            verdict = question['answer'].lower() if whole and question['answer'].lower() in (YES, NO) else ''
+            places = (
+                occurrences(answers, texts, [i for i, helps in enumerate(supports) if helps == HELPS])
+                if whole and not verdict
+                else []
+            )
+            if not whole or verdict or places:
+                yield ReadingExample(source, question['question'], texts, tuple(places), supports, verdict)
+
+
+# ---------------- Questions made of labelled sentences ----------------
+
+
+def from_labelled(sentences: Sequence[LabelledSentence], rng: np.random.Generator, most: int) -> Iterator[ReadingExample]:
+    """Examples made of sentences with a relation each: what one states is asked by a template, among sentences that state another thing.
+
+    A third has no answer: the sentence is of another topic with the same relation, or of the topic with another relation.
+    """
+    about_topic, of_relation = collections.defaultdict(list), collections.defaultdict(list)
+    usable = [each for each in sentences if each.relation and _is_name(_named(each)[0]) and _is_name(_named(each)[1])]
+    for each in usable:
+        about_topic[_named(each)[0].casefold()].append(each)
+        of_relation[each.relation].append(each)
+    stated = collections.defaultdict(set)
+    for each in sentences:
+        topic, target = (name.casefold() for name in _named(each))
+        stated[topic, each.relation].add(target)
+    frequency = np.array([1 / np.sqrt(len(of_relation[each.relation])) for each in usable])
+    for number in rng.choice(len(usable), min(most, len(usable)), replace=False, p=frequency / frequency.sum()):
+        each = usable[number]
+        topic, target = _named(each)
+        templates = relation_questions.templates(each.relation)
+        backward = bool(templates.inverse) and rng.random() < 0.25
+        asked, answer = (target, topic) if backward else (topic, target)
+        pattern = _drawn(templates.inverse if backward else templates.about, rng)
+        question = _as_asked(pattern.replace('{}', asked), rng)
+        same_topic = [
+            other.text
+            for other in about_topic[topic.casefold()]
+            if other.relation != each.relation and answer not in other.text
+        ]
+        near = [
+            other.text for other in _some(of_relation[each.relation], rng, 3) if asked.casefold() not in other.text.casefold()
+        ]
+        others = list(dict.fromkeys([*_some(same_topic, rng, 2), *near]))[: int(rng.integers(4))]
+        right = stated[topic.casefold(), each.relation] if not backward else {answer.casefold()}
+        answers = [name for name in {target, *right} if name] if not backward else [answer]
+        yield _with_others('labelled', question, each.text, answers, others, rng, unanswered=0.33)
+
+
+def made(names: Sequence[str], works: Sequence[str], rng: np.random.Generator, count: int) -> Iterator[ReadingExample]:
+    """Made sentences in which a negation, another verb, a year or an exchanged role decides.
+
+    Args:
+        names: of people and organisations.
+        works: of things that are made.
+        rng: what is drawn with.
+        count: how many.
+    """
+    for _ in range(count):
+        yield _of_role(names, works, rng) if rng.random() < 0.35 else _of_verb(names, works, rng)
+
+
+def _of_verb(names, works, rng) -> ReadingExample:
+    patterns = _statements()
+    verb, second = (patterns['verbs'][i] for i in rng.choice(len(patterns['verbs']), 2, replace=False))
+    doer, other = _some(names, rng, 2)
+    work = _drawn(works, rng)
+    words = dict(zip(('base', 'past', 'participle'), verb)) | {'past_2': second[1], 'participle_2': second[2]}
+    words |= {'doer': doer, 'other': other, 'work': work, 'year': str(rng.integers(1700, 2024))}
+    if second[1] == verb[1]:
+        words |= {'past_2': 'praised', 'participle_2': 'praised'}
+    is_stated = rng.random() < 0.5
+    sentence = _drawn(patterns['stated' if is_stated else 'unstated'], rng).format(**words)
+    around = [
+        _drawn(patterns['unstated'], rng).format(**{**words, 'work': _drawn(works, rng)}) for _ in range(int(rng.integers(3)))
+    ]
+    text = ' '.join(_shuffled([sentence, *around], rng))
+    if rng.random() < 0.3:
+        one = doer if rng.random() < 0.6 else other
+        question = _drawn(patterns['asked_yes'], rng).format(**words, one=one)
+        denies = any(mark in sentence for mark in (' not ', 'never', 'denied', 'refused', 'in fact', 'in the end', 'turned'))
+        verdict = YES if is_stated and one == doer else NO if one == other and denies and 'not known' not in sentence else ''
+        return ReadingExample('made', question, (text,), (), (HELPS if verdict else DOES_NOT,), verdict)
+    question = _as_asked(_drawn(patterns['asked'], rng).format(**words), rng)
+    return _with_others('made', question, text, [doer] if is_stated else [], [], rng, unanswered=0)
+
+
+def _of_role(names, works, rng) -> ReadingExample:
+    patterns = _statements()['roles']
+    role = _drawn(patterns['names'], rng).format(_drawn(works, rng))
+    holders = _some(names, rng, 3)
+    years = sorted(int(year) for year in rng.choice(np.arange(1950, 2024), 3, replace=False))
+    spans = [(years[0], years[1]), (years[1], years[2]), (years[2], None)]
+    sentences, forms = [], []
+    for place, (holder, (begin, end)) in enumerate(zip(holders, spans)):
+        form = int(rng.integers(len(patterns['past' if end else 'present'])))
+        before = holders[place - 1]
+        sentence = patterns['past' if end else 'present'][form]
+        sentences.append(sentence.format(holder=holder, role=role, begin=begin, end=end, before=before))
+        forms.append(form)
+    left_out = int(rng.integers(3)) if rng.random() < 0.4 else None
+    kind = rng.random()
+    if kind < 0.45:
+        question, right = _drawn(patterns['now'], rng).format(role=role), 2
+    elif kind < 0.8:
+        dated = [place for place in (0, 1) if forms[place] in patterns['dated']]
+        right = _drawn(dated, rng) if dated else None
+        if right is None:
+            question, right = _drawn(patterns['now'], rng).format(role=role), 2
+        else:
+            begin, end = spans[right]
+            year = int(rng.integers(begin + 1, end)) if end - begin > 1 else begin
+            question = _drawn(patterns['in_year'], rng).format(role=role, year=year)
+    else:
+        question, right = patterns['former'][0].format(role=role, holder=holders[2]), 1
+    kept = [sentence for place, sentence in enumerate(sentences) if place != left_out]
+    parts = _shuffled(kept, rng)
+    split = rng.random() < 0.5
+    texts = tuple(parts) if split else (' '.join(parts),)
+    succession = ' succeeded ' in sentences[2] and left_out != 2
+    answered = left_out != right
+    if not answered and right == 1 and succession:  # the successor's sentence names him
+        answered = True
+    if 'before' in question and not answered:
+        answered = False
+    if right == 1 and 'before' in question and left_out == 2:
+        answered = False  # nothing says who came after
+    marked = [i for i, text in enumerate(texts) if holders[right] in text]
+    places = occurrences([holders[right]], texts, marked) if answered else []
+    supports = tuple(HELPS if answered and i in marked else DOES_NOT for i in range(len(texts)))
+    return ReadingExample('made', _as_asked(question, rng), texts, tuple(places), supports)
+
+
+def _with_others(source, question, text, answers, others, rng, unanswered: float, within: str | None = None) -> ReadingExample:
+    """An example of a passage among others; now and then it is left out."""
+    is_there = rng.random() >= unanswered or not others
+    texts = tuple(_shuffled([*([text] if is_there else []), *others], rng))
+    here = [texts.index(text)] if is_there else []
+    places = occurrences(answers, texts, here)
+    if within is not None and here:
+        start = text.index(within)
+        places = [place for place in places if start <= place[1] and place[2] <= start + len(within)]
+    supports = tuple(HELPS if i in here and places else DOES_NOT for i in range(len(texts)))
+    return ReadingExample(source, question, texts, tuple(places), supports)
+
+
+def names_of(sentences: Sequence[LabelledSentence], relations: Sequence[str]) -> list[str]:
+    """The distinct names of the topics of some relations, in order."""
+    found = (_named(each)[0] for each in sentences if each.relation in relations)
+    return list(dict.fromkeys(name for name in found if _is_name(name)))
+
+
+@functools.cache
+def _statements() -> dict:
+    return tomllib.loads((importlib.resources.files('opql_jax.datasets') / 'reading_statements.toml').read_text('utf-8'))
+
+
+def _named(sentence: LabelledSentence) -> tuple[str, str]:
+    return sentence.text[slice(*sentence.topic)], sentence.text[slice(*sentence.target)]
+
+
+def _is_name(name: str) -> bool:
+    return (
+        len(name) > 2
+        and (name[0].isupper() or name[0].isdigit())
+        and name.casefold() not in ('she', 'his', 'her', 'they', 'the')
+    )
+
+
+def _as_asked(question: str, rng: np.random.Generator) -> str:
+    return question[0].upper() + question[1:] + ('' if question.endswith('?') or rng.random() < 0.2 else '?')
+
+
+def _drawn(items: Sequence, rng: np.random.Generator):
+    return items[int(rng.integers(len(items)))]
+
+
+def _some(items: Sequence, rng: np.random.Generator, count: int) -> list:
+    return [items[i] for i in rng.choice(len(items), min(count, len(items)), replace=False)] if items else []
+
+
+def _shuffled(items: Sequence, rng: np.random.Generator) -> list:
+    return [items[i] for i in rng.permutation(len(items))]

@@ -1,0 +1,138 @@
+"""What may answer a question: entities that relations lead to, and places that the reader finds in passages, as one table of features.
+
+A candidate is an entity or a few words of the text. What speaks for it, and against it, are the features of which
+`kb.calibration` makes one probability.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import numpy as np
+
+from opql_jax.corpus.name_resolution import fold
+from opql_jax.kb.calibration import FEATURES, LEAST, log_odds
+from opql_jax.models.reader import Reading, Span
+
+# What two places share, of the shorter one, that are one answer.
+_OVERLAP = 0.5
+
+
+class Evidence(NamedTuple):
+    """The passages that retrieval finds for a question, and what was read in them.
+
+    Attributes:
+        passages: their numbers, best first.
+        before: [n] for each the passage from which it was reached, or -1.
+        scores: [n] float64 of retrieval.
+        names, words: [n] float64 the shares of the question's names and of its words that each has, with the one before it.
+        named: of each the entities that it names.
+        reading: of the reader, whose spans are characters of the passages' text; below 0 those of the title.
+        texts: of the spans of the reading.
+        entities: of these the entities whose mentions they are, or -1.
+    """
+
+    passages: list[int]
+    before: np.ndarray
+    scores: np.ndarray
+    names: np.ndarray
+    words: np.ndarray
+    named: Sequence[np.ndarray]
+    reading: Reading
+    texts: Sequence[str]
+    entities: Sequence[int]
+
+
+@dataclasses.dataclass
+class Candidate:
+    """What may answer a question.
+
+    Attributes:
+        text: as it is shown.
+        entity: its id, or -1 for words that name none.
+        spans: where the reader found it, likeliest first.
+        places: of its passages among those of the evidence, the likeliest first.
+        read: its probability by the reader.
+        followed: its share of the weight of what following found.
+        fits: 1 if it is of the kind that is asked for, -1 if not, 0 if unknown.
+    """
+
+    text: str
+    entity: int
+    spans: list[Span] = dataclasses.field(default_factory=list)
+    places: list[int] = dataclasses.field(default_factory=list)
+    read: float = 0.0
+    followed: float = 0.0
+    fits: float = 0.0
+
+
+def read_candidates(evidence: Evidence) -> list[Candidate]:
+    """What was read, likeliest first: places that overlap, and texts that fold alike or name one entity, are one candidate."""
+    found: list[Candidate] = []
+    of_key: dict[object, Candidate] = {}
+    for span, text, entity in zip(evidence.reading.spans, evidence.texts, evidence.entities):
+        key = entity if entity >= 0 else fold(text)
+        same = of_key.get(key) or next((one for one in found if any(_overlap(span, other) for other in one.spans)), None)
+        if same is None:
+            same = Candidate(text, entity)
+            found.append(same)
+        of_key.setdefault(key, same)
+        same.spans.append(span)
+        same.places.append(span.passage)
+        same.read += span.probability
+    return sorted(found, key=lambda one: -one.read)
+
+
+def _overlap(a: Span, b: Span) -> bool:
+    shared = min(a.end, b.end) - max(a.start, b.start)
+    return a.passage == b.passage and shared > _OVERLAP * min(a.end - a.start, b.end - b.start)
+
+
+def add_followed(
+    found: list[Candidate], evidence: Evidence, entities: Sequence[int], names: Sequence[str], shares: Sequence[float]
+) -> None:
+    """Adds what following found, entities with their names and shares of the weight, to candidates."""
+    of_entity = {one.entity: one for one in found if one.entity >= 0}
+    for entity, name, share in zip(entities, names, shares):
+        if (one := of_entity.get(entity)) is None:
+            one = Candidate(name, entity, places=[place for place, named in enumerate(evidence.named) if entity in named])
+            found.append(one)
+        one.followed = share
+
+
+def features(candidates: Sequence[Candidate], evidence: Evidence, fit: float, covered: float) -> np.ndarray:
+    """The features of the candidates of a question, [n, len(FEATURES)] float64; `fit` and `covered` are of the best path, see `Followed`."""
+    rows = followed_features(np.array([one.followed for one in candidates]), fit, covered)
+    rows[:, FEATURES.index('kind')] = [one.fits for one in candidates]
+    rows[:, FEATURES.index('unanswered')] = log_odds(evidence.reading.unanswered)
+    total = sum(one.read for one in candidates)
+    most = max((one.followed for one in candidates), default=0.0)
+    first = max(candidates, key=lambda one: one.read, default=None)
+    for one, row in zip(candidates, rows):
+        values = {
+            'read': np.log(max(one.read, LEAST)),
+            'read_share': one.read / max(total, LEAST),
+            'both': one is first and one.followed == most > 0,
+        }
+        if one.places:
+            values |= {
+                'found': 1,
+                'support': evidence.reading.supports[one.places[0]],
+                'passage': evidence.scores[one.places].max() / max(evidence.scores.max(), 1e-9),
+                'names': evidence.names[one.places].max(),
+                'words': evidence.words[one.places].max(),
+            }
+        for name, value in values.items():
+            row[FEATURES.index(name)] = value
+    return rows
+
+
+def followed_features(shares: np.ndarray, fit: float, covered: float) -> np.ndarray:
+    """The features of what following alone found, by its shares of the weight [n]; 0 for all that a reader says."""
+    rows = np.zeros((len(shares), len(FEATURES)))
+    rows[:, FEATURES.index('followed')] = log_odds(shares)
+    rows[:, FEATURES.index('fit')] = np.where(shares > 0, fit, 0)
+    rows[:, FEATURES.index('covered')] = np.where(shares > 0, covered, 0)
+    return rows

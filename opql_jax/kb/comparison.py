@@ -1,0 +1,334 @@
+"""Comparisons and questions of yes or no, answered by plain questions about each of the things that they name.
+
+'Which film is older, Night Ferry or Dawn Ferry?' asks when each was released, and compares the dates; 'Was Night Ferry directed by Ingrid
+Solberg?' asks who directed it, and looks whether that is she. Which plain questions these are is in `comparison_questions`
+and `fact_questions`; whatever answers such answers them.
+"""
+
+from __future__ import annotations
+
+import itertools
+import re
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, NamedTuple
+
+import numpy as np
+
+from opql_jax.corpus.name_resolution import fold
+from opql_jax.corpus.question_linking import written_as_names
+from opql_jax.corpus.spans import VALUES
+from opql_jax.kb import paths, values
+from opql_jax.kb.answers import Answer
+from opql_jax.kb.comparison_questions import parse
+from opql_jax.kb.marked_questions import VERBS, Comparison, Name, Side, names_of
+from opql_jax.kb.values import country
+from opql_jax.retrieval.words import words_of
+
+if TYPE_CHECKING:
+    from opql_jax.corpus.questions import Question
+    from opql_jax.kb.paths import Fact, Path
+    from opql_jax.kb.virtual_kb import VirtualKB
+    from opql_jax.kb.weighted_entities import Member
+
+# Answers to a plain question that are looked at, and the least probability of one that counts.
+_LOOKED_AT, _LEAST = 5, 0.05
+# What the probability of a 'no' is multiplied by if the place that was found may lie in the one that is asked for.
+_MAY_LIE_IN = 0.5
+# Another value speaks against the one that is asked for if that has less than this share of its probability.
+_RIVAL = 0.5
+# What the probability of an answer is multiplied by if its sentence does not name what it is to be said of: if it is about something else, as
+# far as one can tell, and if that stands some sentences before.
+_OF_ANOTHER, _FAR = 0.3, 0.6
+# What it is multiplied by if a question wants a fact confirmed whose words the sentence does not have.
+_OTHER_WORDS = 0.5
+# Paths to an answer that are looked at for the one that supports it best.
+_PATHS = 3
+# How a sentence begins that is about what the one before names.
+_GOES_ON = re.compile(r'(?:it|its|he|his|she|her|they|their|this|these|the (?=[a-z]))\b', re.IGNORECASE)
+# Words that a sentence need not have.
+_ANY_WORDS = frozenset(
+    words_of('who what which where when why located situated based country nationality profession type thing from be is in')
+)
+_FORMS = tuple(frozenset(words_of(' '.join((base, *forms)))) for base, forms in VERBS.items())
+
+
+class Found(NamedTuple):
+    """What answers a plain question best: the whole answer, the entity of it, its name and probability, and the last fact it rests on."""
+
+    answer: Answer
+    entity: int
+    name: str
+    probability: float
+    fact: Fact | None
+
+
+class Verdict(NamedTuple):
+    """What a comparison comes to.
+
+    Attributes:
+        said: 'yes', 'no', the place of the chosen side among `sides`, or None if nothing states it.
+        probability: that it is right.
+        answers: to the plain questions that it rests on.
+        note: what was found about each side, in words.
+    """
+
+    said: str | int | None
+    probability: float
+    answers: tuple[Answer, ...]
+    note: str
+
+
+Answerer = Callable[[list[str]], list[Answer]]
+# What the probability of an answer is multiplied by if the text has not the name that is asked about, but a part of it.
+_PART_OF_NAME = 0.5
+_NEGATED = re.compile(
+    r'\b(?:not(?! only)|never|nor|neither|denie[sd]|denying|deny|refuse[sd]|declined|rejected|falsely|wrongly|mistakenly|allegedly'
+    r"|supposedly|rumou?red|unlike|instead of|rather than)\b|n['’]t\b",
+    re.IGNORECASE,
+)
+# What is said between a name and its verb: ', who was never married,'.
+_ASIDE = re.compile(r', (?:who|which|whose|where|whom)\b[^,]*,|\([^()]*\)')
+_NO_LONGER = re.compile(r'\b(?:no longer|former|formerly|previously|until|once|ex-\w+|then-\w+)\b', re.IGNORECASE)
+
+
+def parse_question(question: Question, kinds: Sequence[str]) -> Comparison | None:
+    """What a question compares, whose topics are the names in it that the text has; see `parse`."""
+    linked = [
+        Name(start, end, entity, kinds[entity] if entity >= 0 else '')
+        for (start, end), entity in zip(question.topics, question.entities)
+    ]
+    return parse(question.text, names_of(question.text, linked))
+
+
+def answer(question: Question, kinds: Sequence[str], plain: Answerer) -> Answer | None:
+    """The answer to a question that compares, or wants a fact confirmed: 'yes', 'no' or one of its names; None if it does neither.
+
+    There are no entities in it, and a note, if the text does not state what decides.
+
+    Args:
+        question: with its names as topics.
+        kinds: of the entities.
+        plain: answers plain questions; an answer without entities says that there is none.
+    """
+    comparison = parse_question(question, kinds)
+    if comparison is None:
+        return None
+    verdict = decide(comparison, plain)
+    if verdict.said is None:
+        nothing = np.zeros(0, np.int64), np.zeros(0, np.float32), ()
+        return Answer(*nothing, parts=verdict.answers, note=f'the text does not decide this: {verdict.note}')
+    entity, phrases = -1, (str(verdict.said),)
+    if isinstance(verdict.said, int):
+        side = comparison.sides[verdict.said]
+        entity, phrases = (side.entity, ()) if side.entity >= 0 else (-1, (side.name,))
+    probabilities = np.array([verdict.probability], np.float32)
+    one = np.ones(1, np.float32)
+    return Answer(np.array([entity]), one, (), probabilities, phrases=phrases, parts=verdict.answers, note=verdict.note)
+
+
+def decide(comparison: Comparison, answer: Answerer) -> Verdict:
+    """What a comparison comes to.
+
+    Args:
+        comparison: see `parse`.
+        answer: answers plain questions; an answer without entities says that there is none.
+    """
+    asked = [question for side in comparison.sides for question in side.questions]
+    answers = dict(zip(asked, answer(asked), strict=True))
+    found = [_best(comparison, side, [answers[question] for question in side.questions]) for side in comparison.sides]
+    note = '; '.join(f'{side.name}: {one.name if one else "not stated"}' for side, one in zip(comparison.sides, found))
+    rests_on = tuple(one.answer if one else answers[side.questions[0]] for side, one in zip(comparison.sides, found))
+    if not all(found):
+        return Verdict(None, 0.0, rests_on, note)
+    known: list[Found] = [one for one in found if one]
+    if comparison.how in ('least', 'most', 'same', 'different') or (len(known) == 2 and not comparison.asked):
+        said, probability = _of_two(comparison, *known)
+        return Verdict(said, probability, rests_on, note)
+    each = [_confirm(comparison, one, answer) for one in known]
+    probabilities = [probability for _, probability in each]
+    if all(said == 'yes' for said, _ in each):
+        return Verdict('yes', float(np.prod(probabilities)), rests_on, note)
+    if any(said == 'no' for said, _ in each):
+        return Verdict('no', max(probability for said, probability in each if said == 'no'), rests_on, note)
+    return Verdict(None, 0.0, rests_on, note)
+
+
+def _best(comparison: Comparison, side: Side, answers: Sequence[Answer]) -> Found | None:
+    """The likeliest of the answers that is a value of the right kind; of those to a question about one fact, what it names comes first."""
+    candidates: list[Found] = []
+    for answer in answers:
+        for place, member in enumerate(answer):
+            if place == _LOOKED_AT:
+                break
+            probability = (member.probability or 0.0) * (_PART_OF_NAME if side.entity < 0 else 1)
+            if probability >= _LEAST and _is_value(comparison.measure, member):
+                supports = [
+                    (_support(answer, path) * _wording(comparison, answer, path), path[-1])
+                    for path in answer.paths(member.id, _PATHS)
+                    if path
+                ]
+                support, fact = max(supports, key=lambda pair: pair[0], default=(1.0, None))
+                candidates.append(Found(answer, member.id, member.name, probability * support, fact))
+    if comparison.measure == 'country':
+        candidates = [one for one in candidates if country(one.name)] or candidates
+    best = max(candidates, key=lambda one: one.probability, default=None)
+    if best is not None and comparison.asked:
+        asked = [one for one in candidates if _is_asked(comparison, one.name)]
+        least = best.probability * (_RIVAL if comparison.exclusive else 0)
+        return max((one for one in asked if one.probability >= least), key=lambda one: one.probability, default=best)
+    return best
+
+
+def _wording(comparison: Comparison, answer: Answer, path: Path) -> float:
+    """Less than 1 if a question wants a fact confirmed, and the sentence of what was found has no word of it: who directed has not written."""
+    text, topics = answer.question.text, answer.question.topics
+    asked = set(
+        words_of(''.join(text[end:start] for (_, end), (start, _) in itertools.pairwise([(0, 0), *topics, (len(text), 0)])))
+    )
+    asked -= _ANY_WORDS
+    for forms in _FORMS:
+        asked |= forms if asked & forms else set()
+    sentence = path[-1].sentence
+    has = sentence is None or not asked or comparison.how != 'is' or not asked.isdisjoint(words_of(sentence))
+    return 1.0 if has else _OTHER_WORDS
+
+
+def _support(answer: Answer, path: Path) -> float:
+    """How much the sentences of a path let its end be said of what a question asks about, in 0 .. 1: wholly if each has both names."""
+    kb, text = answer.kb, answer.question.text
+    if path[0].topic in {kb.vocab.names[entity] for entity in answer.question.entities}:
+        return float(np.prod([_says(kb, fact) for fact in path]))
+    names = [text[start:end] for start, end in answer.question.topics]
+    return 1.0 if _is_about(kb, path[-1], names) else _OF_ANOTHER
+
+
+def _is_about(kb: VirtualKB, fact: Fact, names: Sequence[str]) -> bool:
+    """Whether the sentence of a fact's target has one of some names, or goes on about what a sentence before it names."""
+    if fact.passage is None:
+        return True
+    (passage,) = kb.prepared.passages.slice(fact.passage, 1).to_pylist()
+    place = passage['text'].find(said := paths.target_sentence(kb, fact))
+    starts = [start for start in passage['sentence_starts'] if start <= place]
+    while starts and _GOES_ON.match(said) and not any(name in said for name in names):
+        said = passage['text'][starts[-2] : starts[-1]].strip() if len(starts) > 1 else passage['title']
+        starts.pop()
+    return any(name in said for name in names)
+
+
+def _says(kb: VirtualKB, fact: Fact) -> float:
+    if fact.sentence is None or not fact.topic_span or not fact.target_span:
+        return 1.0
+    said = paths.target_sentence(kb, fact)
+    start = fact.sentence.find(said)
+    if start <= fact.topic_span[0] < start + len(said):
+        return 1.0
+    if fact.topic_span[0] > start or _is_name_first(said):
+        return _OF_ANOTHER
+    return 1.0 if _GOES_ON.match(said) and not fact.sentence[:start].endswith('… ') else _FAR
+
+
+def _is_name_first(said: str) -> bool:
+    """Whether a sentence begins with a name: with a capital that is no common word's."""
+    spans = written_as_names(said)
+    return bool(spans) and spans[0][0] == 0
+
+
+def _is_value(measure: str, member: Member) -> bool:
+    if measure in ('date', 'year'):
+        return values.date(member.name) is not None
+    return values.number(member.name) is not None if measure == 'number' else member.kind not in VALUES
+
+
+def _of_two(comparison: Comparison, left: Found, right: Found) -> tuple[str | int | None, float]:
+    """What two values come to, and how probable both are."""
+    how, measure = comparison.how, comparison.measure
+    probability = left.probability * right.probability
+    if _is_negated(left, comparison) or _is_negated(right, comparison):
+        return None, 0.0
+    if how in ('same', 'different'):
+        same = _same_value(measure, left.name, right.name)
+        return None if same is None else ('yes' if same == (how == 'same') else 'no'), probability
+    order = values.compare(measure, left.name, right.name)
+    if not order:
+        return None, 0.0
+    if how in ('less', 'more'):
+        return 'yes' if (order < 0) == (how == 'less') else 'no', probability
+    return int((order > 0) == (how == 'least')), probability
+
+
+def _confirm(comparison: Comparison, found: Found, answer: Answerer) -> tuple[str | None, float]:
+    """Whether what was found is what a question names: 'yes', 'no' or None, and how probable that is."""
+    is_negated = _is_negated(found, comparison)
+    if comparison.how in ('less', 'more'):
+        order = values.compare('date', found.name, comparison.asked)
+        said = None if is_negated or not order else 'yes' if (order < 0) == (comparison.how == 'less') else 'no'
+        return said, found.probability
+    if _is_asked(comparison, found.name):
+        return (None if is_negated else 'yes'), found.probability
+    if is_negated or not comparison.exclusive:
+        return None, 0.0
+    if comparison.measure == 'country':
+        return ('no' if country(found.name) and country(comparison.asked) else None), found.probability
+    if not comparison.is_place:
+        return 'no', found.probability
+    if country(found.name):
+        return ('no' if country(comparison.asked) else None), found.probability
+    asked = answer([f'Where is {comparison.asked} located?'])
+    if any(_same_name(member.name, found.name) for one in asked for member in list(one)[:_LOOKED_AT]):
+        return None, 0.0  # the place that is asked for lies in the one that was found
+    further = answer([f'Where is {found.name} located?', f'In which country is {found.name} located?'])
+    within = [(member.name, member.probability or 0.0) for one in further for member in list(one)[:_LOOKED_AT]]
+    if at := [probability for name, probability in within if _is_asked(comparison, name)]:
+        return 'yes', found.probability * max(at)
+    if country(comparison.asked):
+        at = [probability for name, probability in within if country(name)]
+        return ('no' if at else None), found.probability * max(at, default=0.0)
+    return 'no', found.probability * _MAY_LIE_IN
+
+
+def _is_asked(comparison: Comparison, name: str) -> bool:
+    """Whether a value is the one that a question names."""
+    asked = comparison.asked
+    if comparison.how != 'is':
+        return True
+    if comparison.measure == 'date':
+        return values.lies_in(name, asked)
+    if (nation := country(asked)) and nation == country(name):
+        return True
+    return _same_name(name, asked)
+
+
+def _same_name(left: str, right: str) -> bool:
+    """Whether two spellings are of one name: alike, or one the end of the other, as a surname is."""
+    one, other = fold(left).split(), fold(right).split()
+    if len(one) > len(other):
+        one, other = other, one
+    return bool(one) and (one == other[-len(one) :] or one == other)
+
+
+def _same_value(measure: str, left: str, right: str) -> bool | None:
+    if measure == 'country':
+        nations = country(left), country(right)
+        if all(nations):
+            return nations[0] == nations[1]
+        return True if _same_name(left, right) else None if any(nations) else False
+    if measure == 'year':
+        years = values.date(left), values.date(right)
+        return int(years[0][0]) == int(years[1][0]) if all(years) else None  # type: ignore[index]
+    if measure == 'date':
+        return values.compare('date', left, right) == 0
+    return _same_name(left, right)
+
+
+def _is_negated(found: Found, comparison: Comparison) -> bool:
+    """Whether the sentence that states a value says that it is not so, or, asked of the present, that it was so once."""
+    fact = found.fact
+    if fact is None or fact.sentence is None:
+        return False
+    text = fact.sentence
+    if fact.topic_span and fact.target_span:
+        start = min(fact.topic_span[0], fact.target_span[0])
+        end = max(fact.topic_span[1], fact.target_span[1])
+        start = max(text.rfind(mark, 0, start) for mark in ('. ', '; ')) + 1
+        text = _ASIDE.sub(' ', text[start:end])
+    return bool(_NEGATED.search(text) or (comparison.now and _NO_LONGER.search(text)))

@@ -1,0 +1,280 @@
+"""What a question compares, and which plain questions ask for the values: 'Which film is older, Night Ferry or Dawn Ferry?'."""
+
+import re
+from collections.abc import Sequence
+
+from opql_jax.corpus.definitions import GROUP, PERSON, WORK
+from opql_jax.kb.fact_questions import read_both, read_fact
+from opql_jax.kb.marked_questions import (
+    BASES,
+    COUNTRY,
+    IS,
+    JOINTS,
+    LOCATED,
+    MOST_CHARACTERS,
+    NOUNS,
+    PAST_OF_PARTICIPLE,
+    ROLE,
+    Comparison,
+    Marked,
+    Name,
+    Pair,
+    find_pair,
+    join_names,
+    mark_names,
+)
+
+# Names of a question that is looked at, at most.
+_MOST_NAMES = 4
+_FIRST = r'first|earlier|earliest|sooner'
+_LAST = r'last|later|latest|more recently|most recently'
+_OLD, _YOUNG = r'older|oldest|elder|eldest', r'younger|youngest|newer|newest|more recent|most recent'
+_LESS_DATE = re.compile(rf'\b(?:{_FIRST}|{_OLD})\b')
+_MORE_DATE = re.compile(rf'\b(?:{_LAST}|{_YOUNG})\b')
+# Adjectives of numbers, and what asks for them.
+_SIZES = {
+    'larger bigger greater largest biggest greatest': ('most', 'How large is {x}?'),
+    'smaller smallest': ('least', 'How large is {x}?'),
+    'taller tallest': ('most', 'How tall is {x}?'),
+    'higher highest': ('most', 'How high is {x}?'),
+    'lower lowest': ('least', 'How high is {x}?'),
+    'longer longest': ('most', 'How long is {x}?'),
+    'shorter shortest': ('least', 'How long is {x}?'),
+    'deeper deepest': ('most', 'How deep is {x}?'),
+    'shallower': ('least', 'How deep is {x}?'),
+    'heavier heaviest': ('most', 'How heavy is {x}?'),
+    'lighter lightest': ('least', 'How heavy is {x}?'),
+    'wider broader widest': ('most', 'How wide is {x}?'),
+    'narrower': ('least', 'How wide is {x}?'),
+    'faster fastest': ('most', 'How fast is {x}?'),
+    'slower slowest': ('least', 'How fast is {x}?'),
+}
+_SIZE = {word: (how, asks) for words, (how, asks) in _SIZES.items() for word in words.split()}
+_ADJECTIVE = '|'.join(_SIZE)
+_MEASURE = 'population|area|height|length|width|depth|weight|capacity|speed|budget|running time|elevation|size|duration'
+_MANY = {'more': 'most', 'most': 'most', 'less': 'least', 'fewer': 'least', 'fewest': 'least'}
+
+
+def parse(text: str, names: Sequence[Name]) -> Comparison | None:
+    """What a question compares or wants confirmed; None if it does neither, or in a way that is out of reach.
+
+    Args:
+        text: the question.
+        names: those in it, see `names_of`.
+    """
+    if len(text) > MOST_CHARACTERS:
+        return None
+    for joint in (None, *JOINTS):
+        joined = list(names) if joint is None else join_names(text, names, joint)
+        if 1 <= len(joined) <= _MOST_NAMES:
+            marked = mark_names(text, joined)
+            for read in (_read_choice, _read_same, _read_order, read_both, read_fact):
+                if found := read(marked):
+                    return found
+    return None
+
+
+def _read_choice(marked: Marked) -> Comparison | None:
+    """'which film is older, @0 or @1', 'did @0 or @1 die first', 'which film has the director who was born earlier, @0 or @1'."""
+    pair = find_pair(marked.text)
+    if not pair:
+        return None
+    text = re.sub(r'(?: one)? of (?:the|these) two(?: [a-z]+)?\b', '', pair.text)
+    if wh := re.fullmatch(r'(?:(?:between|of|out of)(?: the two)? X[,:]? )(.*)', text):
+        text = wh[1]
+    elif wh := re.fullmatch(r'(.*?)[,:;]? ?X', text):
+        text = wh[1] if pair.word == 'or' else ''
+    elif wh := re.fullmatch(r'(which|who|what)(?: one)? of X (.*)', text):
+        text = f'{wh[1]} {wh[2]}'
+    elif wh := re.fullmatch(r'((?:which|who|what)(?: [a-z]+){0,2}), ?X, ?(.*)', text):
+        text = f'{wh[1]} {wh[2]}'
+    elif pair.word == 'and' or not re.match(rf'(?:{IS}|did|does|do|has|had|have) X ', text):
+        return None
+    role, noun, rest = pair.role, '', ''
+    if aux := re.fullmatch(rf'({IS}|did|does|do|has|had|have) X (.*)', text):
+        rest = aux[2] if aux[1] in ('did', 'does', 'do') else f'{aux[1]} {aux[2]}'
+        asks_base = aux[1] in ('did', 'does', 'do')
+    elif wh := re.fullmatch(r'(?:which|what|who|whose)\b ?(.*)', text):
+        rest, asks_base = wh[1], False
+        if of := re.fullmatch(
+            rf'(?:({NOUNS}|[a-z]+) )?(?:has|have|had|with) (?:the|an?) {ROLE} (?:who |that |which |whose )?(.*)', rest
+        ):
+            noun, role, rest = of[1] or '', of[2], of[3]
+            if adjective := re.fullmatch(rf'({_OLD}|{_YOUNG}) ([a-z]+)', role):
+                role, rest = adjective[2], f'is {adjective[1]}'
+            elif taken := re.fullmatch(rf'([a-z]+) (born|died|{IS})', role):
+                role, rest = taken[1], f'{taken[2]} {rest}'
+        if of := re.fullmatch(rf'(?:({NOUNS}|[a-z]+) )?(?:has|have|had) (?:the|an?) ({_OLD}|{_YOUNG}) ([a-z]+)', wh[1]):
+            noun, role, rest = of[1] or '', of[3], f'is {of[2]}'
+        elif of := re.fullmatch(rf"(?:({NOUNS})?(?:'s| whose) )?([a-z]+) ((?:{IS}|died|has|came)\b.*)", rest):
+            if text.startswith('whose') or of[1] or "'s " in rest or ' whose ' in rest:
+                noun, role, rest = of[1] or '', of[2], of[3]
+            else:
+                noun, rest = of[2], of[3]
+        elif of := re.fullmatch(rf'({NOUNS}) (.*)', rest):
+            noun, rest = of[1], of[2]
+    else:
+        return None
+    if role and re.fullmatch(rf'(?:.* )?(?:{_MEASURE}|{_ADJECTIVE}|more|most|less|fewer)', role):
+        role, rest = '', f'has {role} {rest}'.strip()
+    dimension = _dimension(' '.join(rest.split()), asks_base, noun, text.startswith('who '), _kind(marked, pair, role))
+    if not dimension:
+        return None
+    how, measure, asks = dimension
+    role = re.sub(r's$', '', role) if pair.role and pair.role.endswith('s') else role
+    return Comparison((marked.side(pair.left, *asks, role=role), marked.side(pair.right, *asks, role=role)), how, measure)
+
+
+def _kind(marked: Marked, pair: Pair, role: str) -> str:
+    """The kind of what two names, or who has a role in them, are of."""
+    if role:
+        return 'person' if re.fullmatch(PERSON, role) else ''
+    kinds = [kind for kind in (marked.kind(pair.left), marked.kind(pair.right)) if kind]
+    return kinds[0] if len(set(kinds)) == 1 else ''
+
+
+def _dimension(rest: str, is_base: bool, noun: str, is_who: bool, kind: str) -> tuple[str, str, tuple[str, ...]] | None:
+    """What a comparison is of: which of two values is chosen, their measure, and what asks for one.
+
+    Args:
+        rest: the question without its names and question word: 'was born first', 'is older'.
+        is_base: whether its verb is in the base form, 'die first'.
+        noun: what the question calls the things, may be ''.
+        is_who: whether it asks for persons.
+        kind: of the things, may be ''.
+    """
+    if size := re.fullmatch(rf'{IS}(?: the| a)? ({_ADJECTIVE})(?: (?:{NOUNS}|one))?', rest):
+        how, ask = _SIZE[size[1]]
+        if size[1].startswith('short') and (kind == 'person' or is_who):
+            ask = 'How tall is {x}?'
+        return how, 'number', (ask,)
+    if size := re.fullmatch(rf'(?:has|have|had)(?: the| a)? ({_ADJECTIVE}) ({_MEASURE})', rest):
+        return _SIZE[size[1]][0], 'number', (f'What is the {size[2]} of {{x}}?',)
+    if many := re.fullmatch(rf'(?:has|have|had)(?: the)? ({"|".join(_MANY)}) ((?:[a-z]+ ){{0,2}}[a-z]+)', rest):
+        ask = (
+            'How many people live in {x}?'
+            if many[2] in ('people', 'inhabitants', 'residents')
+            else f'How many {many[2]} does {{x}} have?'
+        )
+        return _MANY[many[1]], 'number', (ask,)
+    if re.fullmatch(r'(?:last|lasted|ran|run|is|was)(?: for)? longer', rest):
+        return 'most', 'number', ('How long did {x} last?',)
+    earlier, later = _LESS_DATE.search(rest), _MORE_DATE.search(rest)
+    if bool(earlier) == bool(later):
+        return None
+    word = (earlier or later)[0]  # type: ignore[index]
+    words = _LESS_DATE.pattern if earlier else _MORE_DATE.pattern
+    said = ' '.join(re.sub(rf'(?:\bthe )?{words}(?: one\b)?(?: to\b)?', ' ', rest).split())
+    is_age = bool(re.fullmatch(f'{_OLD}|{_YOUNG}', word)) or said in ('come', 'came')
+    said = '' if said in ('come', 'came') else said
+    ask = _when(said, is_base)
+    if re.fullmatch(rf'(?:{IS})?(?: (?:{NOUNS}|person|one))?', said):
+        asks = _began(f'{noun} {said}', kind, is_who) if is_age else ()
+    else:
+        asks = (ask,) if ask else ()
+    return ('least' if earlier else 'most', 'date', asks) if asks else None
+
+
+def _when(said: str, is_base: bool) -> str:
+    """What asks for the date of something that is said: 'was born', 'died', or, in the base form, 'die'; '' if there is no telling."""
+    if is_base and (active := re.fullmatch(r'(?!come out)((?:[a-z]+ ){0,3}[a-z]+)', said)):
+        return f'When did {{x}} {active[1]}?'
+    if re.fullmatch(r'(?:came|come) out|(?:was |were )?come out|(?:was|were|got|be) released', said):
+        return 'When was {x} released?'
+    if passive := re.fullmatch(
+        rf'(?:(?:{IS}|got|be) (?:be )?)?([a-z]+(?:ed|en|born|wn|lt|de|ung|gun))((?: [a-z]+){{0,3}})', said
+    ):
+        verb, tail = passive.groups()
+        if verb == 'died':
+            return f'When did {{x}} die{tail}?'
+        return f'When was {{x}} {verb}{tail}?'
+    if past := re.fullmatch(r'([a-z]+)((?: [a-z]+){0,3})', said):
+        if past[1] in BASES:
+            return f'When did {{x}} {BASES[past[1]]}{past[2]}?'
+    return 'When was {x} born?' if said in ('was born', 'born', 'is born') else ''
+
+
+def _began(said: str, kind: str, is_who: bool) -> tuple[str, ...]:
+    """What asks since when something is there, by the noun that it is called by, else by its kind."""
+    if is_who or re.search(rf'\b(?:{PERSON})\b', said) or kind == 'person':
+        return ('When was {x} born?',)
+    if re.search(rf'\b(?:{WORK}|documentary|documentaries)\b', said) or kind == 'work':
+        return ('When was {x} released?', 'When was {x} published?')
+    if re.search(rf'\b(?:{GROUP}|magazines?|newspapers?)\b', said) or kind == 'organisation':
+        return ('When was {x} founded?',)
+    if re.search(r'\b(?:bridges?|buildings?|towers?|church|castle|ships?|stations?)\b', said):
+        return ('When was {x} built?', 'When was {x} opened?')
+    return ('When was {x} founded?', 'When was {x} released?', 'When was {x} built?')
+
+
+def _read_same(marked: Marked) -> Comparison | None:
+    """'are @0 and @1 from the same country', 'do both @0 and @1 have directors of the same nationality'."""
+    pair = find_pair(marked.text)
+    if not pair or pair.word != 'and':
+        return None
+    found = re.fullmatch(
+        rf'({IS}|do|does|did|have|has) X,? (.*?)(?:the |an? )?\b(same|different|identical) ([a-z]+(?: [a-z]+)?)', pair.text
+    )
+    if not found:
+        return None
+    aux, between, word, noun = found.groups()
+    between = ' '.join(re.sub(r'\b(?:both|all|each|come|originate|also|share|located|situated|lie)\b', ' ', between).split())
+    noun = re.sub(r'^(?:nationalities)$', 'nationality', re.sub(r'^(countr)ies$', r'\1y', noun))
+    role = pair.role
+    if of := re.fullmatch(
+        r'(?:have|has)(?: the)? ([a-z]+?)s?(?: (?:who|that|which)(?: are| were| come| came)?)? ((?:[a-z]+ )?(?:from|of|in|with|on))',
+        between,
+    ):
+        role, between = of[1], of[2]
+    role = re.sub(r's$', '', role) if role.endswith('s') and pair.role else role
+    measure, asks = 'name', ()
+    is_place_of_event = re.fullmatch(r'([a-z]+) (in|on|at)', between)
+    if re.fullmatch('country|nationality', noun) and not is_place_of_event:
+        measure = 'country'
+        is_there = between in ('in', 'within') or 'located in' in found[2] or 'situated in' in found[2]
+        asks = LOCATED if is_there else COUNTRY
+        if between not in ('', 'from', 'of', 'in', 'have', 'with', 'within', 'having'):
+            return None
+    elif by := re.fullmatch(r'([a-z]+) by', between):
+        asks = (f'Who {PAST_OF_PARTICIPLE.get(by[1], by[1])} {{x}}?',)
+    elif is_place_of_event:
+        verb = is_place_of_event[1]
+        measure = 'date' if noun in ('year', 'day', 'date', 'decade', 'century') else 'country' if noun == 'country' else 'name'
+        asks = (
+            (f'When did {{x}} {verb}?' if aux == 'did' else f'When was {{x}} {verb}?',)
+            if measure == 'date'
+            else (f'In which {noun} did {{x}} {verb}?' if aux == 'did' else f'In which {noun} was {{x}} {verb}?',)
+        )
+    elif between in ('', 'have', 'has', 'of', 'with', 'having'):
+        asks = (f'Who is the {noun} of {{x}}?' if re.fullmatch(PERSON, noun) else f'What is the {noun} of {{x}}?',)
+    elif between in ('in', 'from'):
+        asks = (f'In which {noun} is {{x}}?',) if between == 'in' else (f'Which {noun} is {{x}} from?',)
+    if not asks or (measure == 'date' and noun in ('decade', 'century')):
+        return None
+    sides = marked.side(pair.left, *asks, role=role), marked.side(pair.right, *asks, role=role)
+    how = 'different' if word == 'different' else 'same'
+    return Comparison(sides, how, 'year' if measure == 'date' and noun == 'year' else measure)
+
+
+def _read_order(marked: Marked) -> Comparison | None:
+    """'was @0 born before @1', 'is @0 older than @1', 'did @0 open after 1990'."""
+    found = re.fullmatch(
+        rf'({IS}|did|does|has) @(\d) (.*?)\b(before|after|(?:{_OLD}|{_YOUNG}|{_FIRST}|{_LAST}|{_ADJECTIVE}) than) @(\d)(?: (?:{IS}|did|does|has|had)(?: [a-z]+)?)?',
+        marked.text,
+    )
+    if not found:
+        return None
+    aux, left, said, word, right = found.groups()
+    word = {'before': 'earlier', 'after': 'later'}.get(word, word.removesuffix(' than'))
+    rest = f'{said.strip()} {word}' if aux in ('did', 'does') else f'{aux} {said.strip()} {word}'
+    kinds = {marked.kind(left), marked.kind(right)} - {''}
+    dimension = _dimension(' '.join(rest.split()), aux in ('did', 'does'), '', False, kinds.pop() if len(kinds) == 1 else '')
+    if not dimension:
+        return None
+    how, measure, asks = dimension
+    how = {'least': 'less', 'most': 'more'}[how]
+    if marked.is_date(right):
+        return (
+            Comparison((marked.side(left, *asks),), how, measure, asked=marked.said[int(right)]) if measure == 'date' else None
+        )
+    return Comparison((marked.side(left, *asks), marked.side(right, *asks)), how, measure)

@@ -1,0 +1,102 @@
+"""The passages that retrieval finds for questions, and what the reader reads in them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from opql_jax.corpus.questions import Question
+from opql_jax.corpus.splitting import text_start
+from opql_jax.data.prepared import Prepared
+from opql_jax.data.reading import TITLE_END, titled
+from opql_jax.kb.candidates import Evidence
+from opql_jax.kb.retrieve import Retriever
+from opql_jax.models.reader import Reader, Reading, Span
+from opql_jax.retrieval.rank import Ranked
+from opql_jax.retrieval.words import words_of
+
+# Passages of a question that are looked at.
+PASSAGES = 5
+# What an answer neither begins nor ends with.
+_MARKS = ' \t\n.,;:!?"“”\'‘’()[]{}«»'
+# What a place and a mention share, of the longer one, that are the same.
+_SAME = 0.8
+
+
+class EvidenceFinder:
+    """Retrieval over a knowledge base of plain text, and a reader of what it finds."""
+
+    def __init__(self, prepared: Prepared, retriever: Retriever, reader: Reader):
+        """Takes the text, what ranks its passages, and the reader."""
+        self._passages, self._retriever, self._reader = prepared.passages, retriever, reader
+
+    def find(self, questions: Sequence[Question]) -> list[Evidence]:
+        """The best passages of each question, and what is read in them."""
+        asked, index = [question.text for question in questions], self._retriever.index
+        ranked = self._retriever.rank(asked, PASSAGES)
+        texts = [[titled(index.titles[each.passage], index.texts[each.passage]) for each in of] for of in ranked]
+        readings = self._reader.read(asked, texts)
+        return [self._evidence(*each) for each in zip(questions, ranked, readings)]
+
+    def _evidence(self, question: Question, ranked: Sequence[Ranked], reading: Reading) -> Evidence:
+        numbers = [each.passage for each in ranked]
+        before = np.array([-1 if each.reason.previous is None else each.reason.previous for each in ranked], np.int64)
+        has = [self._has(question, {number, other} - {-1}) for number, other in zip(numbers, before.tolist())]
+        names, words = np.array(has, np.float64).reshape(-1, 2).T
+        scores = np.array([each.score for each in ranked], np.float64)
+        placed = [one for span in reading.spans if (one := self._placed(numbers[span.passage], span))]
+        spans, said, entities = zip(*placed) if placed else ((), (), ())
+        reading = reading._replace(spans=list(spans))
+        return Evidence(
+            numbers, before, scores, names, words, [self._named(number) for number in numbers], reading, said, entities
+        )
+
+    def _has(self, question: Question, passages: set[int]) -> tuple[float, float]:
+        """The shares of the names and of the words of a question that some passages have together."""
+        index, rows = self._retriever.index, sorted(passages)
+        names = [bool(index.passages_of_entity[rows, entity].nnz) for entity in question.entities if entity >= 0]
+        columns = sorted({index.word_ids[word] for word in words_of(question.text) if word in index.word_ids})
+        table = index.words[:, columns]
+        most = table.max(axis=0).toarray().ravel() if columns else np.zeros(0)
+        there = table.tocsr()[rows].max(axis=0).toarray().ravel() > 0 if columns else np.zeros(0, bool)
+        return float(np.mean(names)) if names else 0.0, float((most * there).sum() / max(most.sum(), 1e-9))
+
+    def _named(self, number: int) -> np.ndarray:
+        """The entities that a passage names, in its text or by its title."""
+        index = self._retriever.index
+        sentences = index.entities_of_sentence[index.first_sentence[number] : index.first_sentence[number + 1]]
+        return np.union1d(sentences.indices, index.title_entity[number : number + 1])
+
+    def _placed(self, number: int, span: Span) -> tuple[Span, str, int] | None:
+        """A span of a passage as characters of its text, without marks around it, its text, and the entity that it is a mention of, or -1.
+
+        None if nothing is left, or it begins in the title and ends in the text.
+        """
+        index = self._retriever.index
+        title, text = index.titles[number], index.texts[number]
+        whole, cut = titled(title, text), len(title) + len(TITLE_END) if title else 0
+        start, end = span.start, span.end
+        while start < end and whole[start] in _MARKS:
+            start += 1
+        while start < end and whole[end - 1] in _MARKS:
+            end -= 1
+        if whole[start:end].count('(') > whole[start:end].count(')') and whole[end : end + 1] == ')':
+            end += 1
+        if start >= end or start < cut < end:
+            return None
+        row = self._passages.slice(number, 1).to_pylist()[0]
+        return span._replace(start=start - cut, end=end - cut), whole[start:end], _entity(row, start - cut, end - cut)
+
+
+def _entity(row: dict, start: int, end: int) -> int:
+    """The entity that a span of a passage names, -1 if none. Characters below 0 are of the title."""
+    if end <= 0:
+        return int(row['title_entity'])
+    cut = text_start(row)
+    start, end = start + cut, end + cut
+    for mention in row['mentions']:
+        shared = min(end, mention['end']) - max(start, mention['start'])
+        if shared > 0 and shared >= _SAME * max(end - start, mention['end'] - mention['start']):
+            return int(mention['entity'])
+    return -1

@@ -1,0 +1,203 @@
+"""Questions with marks in place of their names: 'which film is older, @0 or @1', for patterns that say what is asked about which."""
+
+import dataclasses
+import re
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from opql_jax.corpus.definitions import GROUP, PERSON, PLACE, WORK
+from opql_jax.corpus.question_linking import written_as_names
+from opql_jax.kb import values
+from opql_jax.kb.values import DATE
+
+# Longer questions are not looked at.
+MOST_CHARACTERS = 400
+# What may stand in names that the text lacks, or has in another form, tried in this order where a question is not understood otherwise.
+JOINTS = tuple(
+    re.compile(pattern)
+    for pattern in (
+        r"[ .:'’&-]{1,3}|,? (?:of|de|du|di|da|del|della|der|van|von|la|le|y)(?: (?:the|la|der|den))? ",
+        r"[ .,:'’&-]{1,3}|,? (?:(?!(?:and|or|is|are|was|were)\b)[a-zà-ÿ]{1,4}[ '’]+){1,3}",
+        r"[ .,:'’&-]{1,3}|,? (?:(?!(?:or|is|are|was|were)\b)[a-zà-ÿ]{1,4}[ '’]+){1,3}",
+    )
+)
+# What a question may call the things that it names, and its auxiliary verb.
+NOUNS = f'{WORK}|{GROUP}|{PLACE}|{PERSON}|magazines?|rivers?|mountains?|bridges?|buildings?|towers?|ships?|documentar(?:y|ies)'
+IS = r'(?:is|are|was|were)'
+# Base, past and participle of verbs that are not regular.
+VERBS = {
+    base: (past, participle)
+    for base, past, participle in (
+        verb.split()
+        for verb in (
+            'write wrote written,sing sang sung,draw drew drawn,make made made,build built built,begin began begun,win won won'
+            ',lead led led,give gave given,take took taken,buy bought bought,sell sold sold,hold held held,come came come'
+            ',become became become,die died died,shoot shot shot,teach taught taught,run ran run,lose lost lost,find found found'
+            ',bring brought brought,leave left left,meet met met,beat beat beaten,star starred starred,open opened opened'
+            ',happen happened happened,premiere premiered premiered,fight fought fought,break broke broken,fall fell fallen'
+        ).split(',')
+    )
+}
+# From past to base, and from participle to past.
+BASES = {past: base for base, (past, _) in VERBS.items()}
+PAST_OF_PARTICIPLE = {participle: past for past, participle in VERBS.values()}
+# What asks for the country of a person or work, and of a place.
+COUNTRY = ('What country is {x} from?', 'What is the nationality of {x}?')
+LOCATED = ('In which country is {x} located?', 'What country is {x} in?')
+
+
+class Name(NamedTuple):
+    """The characters `[start, end)` of a name in a question, and the entity that it is, -1 if none, with its kind."""
+
+    start: int
+    end: int
+    entity: int = -1
+    kind: str = ''
+
+
+class Side(NamedTuple):
+    """One of the things that a question asks about.
+
+    Attributes:
+        name: as the question has it.
+        entity: its id, or -1.
+        questions: a plain question about it, in one or several wordings, of which the likeliest answer counts.
+    """
+
+    name: str
+    entity: int
+    questions: tuple[str, ...]
+
+
+class Comparison(NamedTuple):
+    """A question that answers of plain questions answer together.
+
+    Attributes:
+        sides: one or two.
+        how: 'least' or 'most' of two values is chosen; or yes if they are the 'same', 'different', the first 'less' or 'more' than the
+            second; or yes if the value of each side 'is' `asked`, or is 'less' or 'more' than that.
+        measure: what is compared, 'date', 'number', 'country' or 'name'.
+        asked: the value that the question names.
+        exclusive: whether another value than that means no.
+        is_place: whether what is asked for is a place, in which the one that is found may lie.
+        now: whether it asks of the present.
+    """
+
+    sides: tuple[Side, ...]
+    how: str
+    measure: str
+    asked: str = ''
+    exclusive: bool = False
+    is_place: bool = False
+    now: bool = False
+
+
+@dataclasses.dataclass(frozen=True)
+class Marked:
+    """A question in small letters in which names are '@0', '@1', ...; what they are, and whether it is of both."""
+
+    text: str
+    names: tuple[Name, ...]
+    said: tuple[str, ...]
+
+    def side(self, mark: str | int, *asks: str, role: str = '') -> Side:
+        """A side by its mark, asked in such words, where {x} stands for it or for who has a role in it."""
+        name, of = self.names[int(mark)], self.said[int(mark)]
+        bare = re.sub(r'^[Tt]he ', '', of)
+        x = f'the {role} of {of}' if role else of
+        return Side(bare, name.entity, tuple(ask.format(x=x) for ask in asks))
+
+    def is_date(self, mark: str | int) -> bool:
+        return values.date(self.said[int(mark)]) is not None
+
+    def kind(self, mark: str | int) -> str:
+        return self.names[int(mark)].kind
+
+
+def names_of(text: str, linked: Sequence[Name]) -> list[Name]:
+    """The names of a question, by start: those that were linked, longer where the words before belong to them, and others that look like some."""
+    names = list(linked)
+    if len(text) > MOST_CHARACTERS:
+        return names
+    dates = [match.span() for match in DATE.finditer(text)]
+    for start, end in [*dates, *written_as_names(text)]:
+        over = [name for name in names if name.start < end and start < name.end]
+        if not over:
+            names.append(Name(start, end))
+        elif start < over[0].start and over[0].end >= end and len(over) == 1:
+            names[names.index(over[0])] = Name(start, over[0].end)  # 'The Mask of [Fu Manchu]' is not he
+    return sorted(names)
+
+
+def join_names(text: str, names: Sequence[Name], joint: re.Pattern) -> list[Name]:
+    """The names with those made one between which there are no words but such as stand in names."""
+    found: list[Name] = []
+    for name in names:
+        if found and joint.fullmatch(text[found[-1].end : name.start]):
+            found[-1] = Name(found[-1].start, name.end)
+        else:
+            found.append(name)
+    return found
+
+
+def mark_names(text: str, names: Sequence[Name]) -> Marked:
+    """The question in small letters with marks for names, without quotation marks and nouns beside these."""
+    pieces, place, said = [], 0, []
+    for number, name in enumerate(names):
+        before = text[place : name.start].lower()
+        article = re.search(r'(?:^|\s)(the)\s+["“]?$', before)
+        if article and number + name.start:  # 'the Night Ferry' is asked for so
+            before = before[: article.start(1)] + before[article.end(1) :]
+        pieces += [before, f'@{number}']
+        said.append(('the ' if article else '') + ' '.join(text[name.start : name.end].split()))
+        place = name.end
+    plain = ''.join([*pieces, text[place:].lower()]).replace('’', "'")
+    plain = ' '.join(re.sub(r'["“”«»\[\]]|(?:[?.!]\s*)+$', ' ', plain).split())
+    plain = re.sub(
+        rf"(?<![\w'])(?<!'s )(?<!' )(?:the )?(?:both )?(?:{NOUNS})s?(?: (?=@)|, (?=@\d,? and))",
+        lambda found: 'both ' * ('both ' in found[0]),
+        plain,
+    )
+    return Marked(plain.replace(' ,', ','), tuple(names), tuple(said))
+
+
+class Pair(NamedTuple):
+    """Two names that are joined: their marks, by which word, what of them is meant if not themselves, and the text with X in their place."""
+
+    left: str
+    right: str
+    word: str
+    role: str
+    text: str
+
+
+ROLE = r'([a-z]+(?: (?!(?:who|that|which|whose|born|died|is|was|are|were)\b)[a-z]+)?)'
+_PAIRS = tuple(
+    re.compile(pattern)
+    for pattern in (
+        rf'(?:the )?{ROLE} of @(\d),? (and|or) (?:the )?\1 of @(\d)',
+        rf"@(\d)'s? {ROLE},? (and|or) @(\d)'s? \2\b",
+        r'(?:both )?(?:the )?(?:both )?([a-z]+)s of (?:both )?@(\d),? (and|or) @(\d)',
+        r"(?:both )?@(\d)(?:'s?)?,? (and|or) @(\d)(?:'s?(?!\w))?",
+    )
+)
+_NO_ROLE = re.compile(rf'(?:.* )?(?:which|who|what|one|{IS}|did|do|does|between)\b.*')
+
+
+def find_pair(text: str) -> Pair | None:
+    """The first two names of a question that are joined by 'and' or 'or', as '@0 or @1'; None if none are."""
+    for number, pattern in enumerate(_PAIRS):
+        for found in pattern.finditer(text):
+            groups = found.groups()
+            if number == 0:
+                role, left, word, right = groups
+            elif number == 1:
+                left, role, word, right = groups
+            elif number == 2:
+                role, left, word, right = groups
+            else:
+                (left, word, right), role = groups, ''
+            if _NO_ROLE.fullmatch(role):
+                continue
+            return Pair(left, right, word, role, f'{text[: found.start()]}X{text[found.end() :]}')
+    return None

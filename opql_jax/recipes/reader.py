@@ -1,0 +1,122 @@
+"""The reader: examples from public questions and labelled sentences, training in two stages, and the folder that is released.
+
+The first stage reads single sentences and short passages, the second what `opql retrieve` finds for questions of several hops. Three
+of ten of these questions are left out, by their ids: the weights of `kb.calibration` are fitted to them, and figures are of them.
+"""
+
+import json
+import pathlib
+import zlib
+
+import numpy as np
+
+from opql_jax.corpus.json_lines import write_json_lines
+from opql_jax.data import reading_examples
+from opql_jax.datasets import relation_corpora
+from opql_jax.kb.virtual_kb import VirtualKB
+from opql_jax.recipes import retrieval
+from opql_jax.recipes.encoder import CORPORA
+from opql_jax.recipes.recipe import KB, Function, Options, Recipe, Step, prepare, train
+
+# Examples of the first stage, of each kind, and those of them that the second stage reads again.
+SENTENCES, LABELLED, MADE, AGAIN = 9000, 10000, 4000, 4000
+CARD = 'docs/reader_card.md'
+# At least so many of each, of however few percent.
+_FEWEST = 40
+# Relations whose topics are people, or things that are made or led.
+_OF_PEOPLE = ('place of birth', 'spouse', 'employer', 'educated at', 'date of birth', 'occupation')
+_OF_WORKS = (
+    'director',
+    'author',
+    'composer',
+    'performer',
+    'architect',
+    'developer',
+    'publication date',
+    'inception',
+    'headquarters location',
+    'located in the administrative territorial entity',
+)
+# Documents that a question of the second stage is read with are drawn from so many.
+_RETRIEVED = 12
+
+
+def is_left_out(question_id: str) -> bool:
+    """Whether a question of several hops is left out of training."""
+    return zlib.crc32(question_id.encode()) % 10 < 3
+
+
+def first_examples(
+    sentences: str, labelled: tuple[str, ...], names: str, output: str, percent: float, seed: int
+) -> dict[str, int]:
+    """Writes the examples of the first stage; returns how many there are."""
+    rng = np.random.default_rng(seed)
+    count = lambda number: max(_FEWEST, round(number * percent / 100))
+    stated = relation_corpora.read(labelled, names)
+    people, works = (reading_examples.names_of(stated, relations) for relations in (_OF_PEOPLE, _OF_WORKS))
+    examples = [
+        *reading_examples.from_sentence_questions(sentences, rng, count(SENTENCES)),
+        *reading_examples.from_labelled(stated, rng, count(LABELLED)),
+        *reading_examples.made(people, works, rng, count(MADE)),
+    ]
+    write_json_lines(output, (example._asdict() for example in examples))
+    return {'examples': len(examples)}
+
+
+def second_examples(first: str, sets: tuple[str, ...], out: str, output: str, percent: float, seed: int) -> dict[str, int]:
+    """Writes the examples of the second stage; returns how many there are.
+
+    Args:
+        first: the examples of the first stage, of which some are read again.
+        sets: of questions, with their documents in `text-SET` and the knowledge base of these in `kb-SET`, below:
+        out: the output folder.
+        output: the file.
+        percent: of the examples that are read again.
+        seed: of what is drawn.
+    """
+    rng = np.random.default_rng(seed)
+    before = list(reading_examples.read_examples(first))
+    examples = [before[i] for i in rng.permutation(len(before))[: max(_FEWEST, round(AGAIN * percent / 100))]]
+    for name in sets:
+        text = pathlib.Path(out, f'text-{name}')
+        records = lambda file: [json.loads(line) for line in (text / file).read_bytes().splitlines()]
+        documents = {record['id']: (record['title'], record['text']) for record in records('documents.jsonl')}
+        questions = [record for record in records('questions.jsonl') if not is_left_out(record['id'])]
+        with VirtualKB.open(pathlib.Path(out, f'kb-{name}')) as kb:
+            found = kb.retrieve([question['question'] for question in questions], _RETRIEVED)
+        retrieved = {question['id']: [each.document for each in of] for question, of in zip(questions, found)}
+        examples += reading_examples.from_passage_questions(name, questions, documents, retrieved, rng)
+    write_json_lines(output, (example._asdict() for example in examples))
+    return {'examples': len(examples)}
+
+
+def steps(options: Options) -> list[Step | Function]:
+    """From the data sets to the folder of the reader."""
+    drawn = {'percent': options.percent, 'seed': options.seed}
+    first = {
+        'sentences': options.file('qa/qamr.jsonl'),
+        'labelled': tuple(map(options.file, CORPORA)),
+        'names': options.file('redocred/rel_info.json'),
+        'output': '{out}/first.jsonl',
+        **drawn,
+    }
+    second = {'first': '{out}/first.jsonl', 'sets': retrieval.SETS, 'out': '{out}', 'output': '{out}/second.jsonl', **drawn}
+    indexed = [step for name in retrieval.SETS for step in retrieval.steps_of(options, name)[:2]]
+    return [
+        Function('first.jsonl', first_examples, first, 'first.jsonl'),
+        *indexed,
+        Function('second.jsonl', second_examples, second, 'second.jsonl'),
+        prepare('text', 'gin/data/text.gin', SOURCES=('{out}/text-musique/documents.jsonl',), TOKENIZER='default'),
+        train('reader-1', 'gin/experiments/encoder/reader_1.gin', options, EXAMPLES='{out}/first.jsonl'),
+        train('reader-2', 'gin/experiments/encoder/reader_2.gin', options, EXAMPLES='{out}/second.jsonl', INIT_FROM='reader-1'),
+        Step(
+            'reader',
+            'release',
+            ('gin/runs/release.gin',),
+            {**KB, 'MODEL': 'reader-2', 'OUTPUT': '{out}/reader', 'CARD': CARD},
+            'reader',
+        ),
+    ]
+
+
+RECIPES = [Recipe('encoder/reader', 'the reader that comes with the package', steps)]

@@ -1,0 +1,136 @@
+"""Examples for the reader: answers stand where they say, and what a made sentence denies answers nothing."""
+
+import json
+
+import numpy as np
+import pytest
+
+from opql_jax.core.errors import InputError
+from opql_jax.corpus.json_lines import write_json_lines
+from opql_jax.data import reading_examples
+from opql_jax.data.reading_examples import ReadingExample
+from opql_jax.datasets.labelled_sentences import LabelledSentence
+
+PEOPLE = ['Ann Low', 'José Dee', 'Max Hill', 'Kim Stone', 'Lucy Orr']
+WORKS = ['Red River', 'Night Song', 'The Mill', 'Old Bridge']
+
+
+def rng():
+    return np.random.default_rng(0)
+
+
+def answers(example):
+    return {example.passages[passage][start:end] for passage, start, end in example.answers}
+
+
+def write_questions(path):
+    sentences = [('doc:1', 'Ann Low wrote Red River.'), ('doc:2', 'It sold well in York.'), ('other:1', 'Max Hill sang.')]
+    asked = [
+        {'source': source, 'sentence': sentence, 'question': question, 'answers': [answer]}
+        for (source, sentence), question, answer in zip(
+            sentences, ('Who wrote Red River?', 'Where did it sell well?', 'Who sang?'), ('Ann Low', 'York', 'Max Hill')
+        )
+    ]
+    path.write_text('\n'.join(map(json.dumps, asked)))
+    return path
+
+
+def test_questions_about_sentences_are_answered_within_their_sentence(tmp_path):
+    found = list(reading_examples.from_sentence_questions(write_questions(tmp_path / 'q.jsonl'), rng(), 100))
+    right = {'Who wrote Red River?': {'Ann Low'}, 'Where did it sell well?': {'York'}, 'Who sang?': {'Max Hill'}}
+    assert {example.question for example in found} == set(right)
+    for example in found:
+        assert answers(example) in (right[example.question], set())
+        assert [bool(helps) for helps in example.supports] == [
+            any(place[0] == number for place in example.answers) for number in range(len(example.passages))
+        ]
+
+
+def labelled(text, topic, target, relation):
+    place = lambda name: (text.index(name), text.index(name) + len(name))
+    return LabelledSentence(text, place(topic), place(target), relation)
+
+
+def test_a_made_question_is_answered_by_what_its_sentence_states():
+    sentences = [
+        labelled('Ann Low was born in York.', 'Ann Low', 'York', 'place of birth'),
+        labelled('Ann Low studied in Oslo.', 'Ann Low', 'Oslo', 'educated at'),
+        labelled('Max Hill was born in Bergen.', 'Max Hill', 'Bergen', 'place of birth'),
+    ]
+    found = list(reading_examples.from_labelled(sentences, rng(), 3))
+    assert len(found) == 3
+    for example in found:
+        assert answers(example) <= {'York', 'Oslo', 'Bergen', 'Ann Low', 'Max Hill'}
+        if not example.answers:
+            assert not any(example.supports)
+
+
+def test_only_who_is_said_to_have_done_it_answers():
+    found = list(reading_examples.made(PEOPLE, WORKS, rng(), 400))
+    assert len(found) == 400
+    for example in found:
+        asked = [work for work in WORKS if work in example.question]
+        for passage, start, end in example.answers:
+            text = example.passages[passage]
+            sentence = next(part for part in text.split('. ') if text[start:end] in part and asked[0] in part)
+            name = text[start:end]
+            assert not any(f'{name} {denial}' in sentence for denial in ('never', 'did not', 'denied', 'refused', 'had hoped'))
+        assert not (example.verdict and example.answers)
+    kinds = {(bool(example.answers), example.verdict) for example in found}
+    assert kinds == {(True, ''), (False, ''), (False, 'yes'), (False, 'no')}
+
+
+def test_who_holds_an_office_now_is_not_who_held_it_before():
+    found = [
+        e for e in reading_examples.made(PEOPLE, WORKS, rng(), 600) if 'current' in e.question or e.question.endswith('now?')
+    ]
+    assert len(found) > 20
+    for example in found:
+        for passage, start, end in example.answers:
+            name = example.passages[passage][start:end]
+            sentences = [part for part in example.passages[passage].split('. ') if name in part]
+            assert any(
+                word in part for part in sentences for word in ('since', 'Since', 'still', 'current', 'succeeded', ' is the ')
+            )
+
+
+def test_examples_are_read_back(tmp_path):
+    examples = list(reading_examples.made(PEOPLE, WORKS, rng(), 20))
+    write_json_lines(tmp_path / 'e.jsonl', (example._asdict() for example in examples))
+    assert list(reading_examples.read_examples(tmp_path / 'e.jsonl')) == examples
+
+
+GOOD = ReadingExample('a', 'Who?', ('Ann Low.',), ((0, 0, 7),), (1,), '')._asdict()
+
+
+@pytest.mark.parametrize(
+    'field, value',
+    [
+        ('passages', []),
+        ('passages', 'text'),
+        ('answers', [[1, 0, 2]]),
+        ('answers', [[0, 3, 3]]),
+        ('answers', [[0, 0, 99]]),
+        ('answers', [[0, True, 2]]),
+        ('supports', [1, 0]),
+        ('supports', [2]),
+        ('verdict', 'perhaps'),
+        ('question', ' '),
+    ],
+)
+def test_a_bad_example_is_told_with_its_line_and_field(tmp_path, field, value):
+    path = tmp_path / 'e.jsonl'
+    path.write_text(json.dumps(GOOD) + '\n' + json.dumps({**GOOD, field: value}))
+    with pytest.raises(InputError, match=rf'e\.jsonl:2: {field}: '):
+        list(reading_examples.read_examples(path))
+
+
+def test_a_file_without_examples_is_refused(tmp_path):
+    (tmp_path / 'e.jsonl').write_text('\n')
+    with pytest.raises(InputError, match='no example in the file'):
+        list(reading_examples.read_examples(tmp_path / 'e.jsonl'))
+
+
+def test_an_answer_is_found_in_whole_words_wherever_it_stands():
+    assert reading_examples.occurrences(['no'], ['I know. No, no.']) == [(0, 8, 10), (0, 12, 14)]
+    assert reading_examples.occurrences(['No'], ['no', 'no'], among=[1]) == [(1, 0, 2)]

@@ -1,0 +1,79 @@
+"""What dates, numbers and countries in words are worth."""
+
+import pytest
+
+from opql_jax.kb.values import compare, country, date, lies_in, number
+
+
+@pytest.mark.parametrize(
+    'earlier, later',
+    [
+        ('1994', '1999'),
+        ('9 June 2011', '10 June 2011'),
+        ('June 9, 2011', '2011-07-01'),
+        ('May 2003', '4 June 2003'),
+        ('44 BC', '1994'),
+        ('44 BC', '30 BC'),
+        ('3rd century BC', '1st century'),
+        ('the 19th century', '1901'),
+        ('the 1980s', '1994'),
+        ('1st of March 1850', 'the summer of 1851'),
+    ],
+)
+def test_dates_in_any_form_have_an_order(earlier, later):
+    assert compare('date', earlier, later) == -1 and compare('date', later, earlier) == 1
+
+
+@pytest.mark.parametrize(
+    'one, other', [('1994', '9 June 1994'), ('1994', '1994'), ('the 1990s', '1994'), ('20th century', '1950')]
+)
+def test_dates_that_overlap_have_none(one, other):
+    assert compare('date', one, other) == 0
+
+
+@pytest.mark.parametrize('text', ['Tuesday', '9 June', 'soon', '1,994', '412 metres'])
+def test_what_names_no_year_is_no_date(text):
+    assert date(text) is None
+
+
+def test_a_day_lies_in_its_year_and_a_year_in_no_day():
+    assert lies_in('9 June 2011', '2011') and lies_in('2011', '2011') and lies_in('9 June 2011', 'June 2011')
+    assert not lies_in('2011', '9 June 2011') and not lies_in('9 June 2011', '2012')
+
+
+@pytest.mark.parametrize(
+    'less, more',
+    [
+        ('412 metres', '1.2 km'),
+        ('1,250 people', '1.3 million'),
+        ('750 kg', '1.3 tonnes'),
+        ('eleven', 'twenty one'),
+        ('90 minutes', 'two hours'),
+        ('5 feet', '2 m'),
+        ('3 square kilometres', '4 km²'),
+        ('about 40 mph', '100 km/h'),
+    ],
+)
+def test_numbers_are_compared_in_one_unit(less, more):
+    assert compare('number', less, more) == -1 and compare('number', more, less) == 1
+
+
+@pytest.mark.parametrize('one, other', [('412 metres', '750 kg'), ('many', '12'), ('', '1')])
+def test_what_measures_something_else_is_not_compared(one, other):
+    assert compare('number', one, other) is None
+
+
+def test_a_count_has_no_unit():
+    assert number('three films') == (3, '') and number('some') is None
+
+
+@pytest.mark.parametrize(
+    'names',
+    [('American', 'United States', 'the U.S.', 'USA'), ('British', 'the United Kingdom', 'UK'), ('Dutch', 'the Netherlands')],
+)
+def test_names_and_adjectives_of_a_country_are_one(names):
+    assert len({country(name) for name in names}) == 1 and country(names[0])
+
+
+def test_a_town_is_no_country():
+    assert country('Bergen') is None

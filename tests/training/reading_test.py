@@ -1,0 +1,134 @@
+"""The objective of the reader: its loss against one computed row by row, what it trains, and that it learns to read."""
+
+import json
+
+import jax
+import numpy as np
+import pytest
+
+from opql_jax.core.errors import InputError
+from opql_jax.data.prepared import Prepared
+from opql_jax.data.reading_examples import ReadingExample
+from opql_jax.data.sources.reading import BY_SPANS, SAYS_NO, SAYS_YES, UNANSWERED, ReadingSource
+from opql_jax.models.reader import Reader, read_logits
+from opql_jax.parallel.mesh import make_mesh
+from opql_jax.training import model_config, objectives
+
+import tiny_text_encoder
+import tiny_training
+
+ROWS = {24: 6, 48: 2}
+EXAMPLES = [
+    ReadingExample('a', 'who met York', ('Emma: saw Lucy', 'Lucy met York'), ((1, 0, 4),), (0, 1)),
+    ReadingExample('a', 'who wrote York', ('Emma saw Lucy',), (), (0,)),
+    ReadingExample('a', 'was York built', ('York built',), (), (1,), 'yes'),
+    ReadingExample('a', 'was York built', ('York never built',), (), (1,), 'no'),
+    ReadingExample(
+        'a', 'who saw Lucy', ('Emma saw Lucy again', 'Emma met York', 'song ' * 12), ((0, 0, 4), (1, 0, 4)), (1, 1, -1)
+    ),
+]
+
+
+@pytest.fixture(scope='module')
+def text(tmp_path_factory):
+    return tiny_text_encoder.write_text(tmp_path_factory.mktemp('text') / 'a')
+
+
+@pytest.fixture(scope='module')
+def file(tmp_path_factory):
+    path = tmp_path_factory.mktemp('examples') / 'examples.jsonl'
+    path.write_text('\n'.join(json.dumps(example._asdict()) for example in EXAMPLES), encoding='utf-8')
+    return str(path)
+
+
+@pytest.fixture(scope='module')
+def task_and_params(text, file):
+    prepared = Prepared(text)
+    encoder = tiny_training.encoder(vocab_size=prepared.tokenizer.get_vocab_size(), dropout_rate=0.0)
+    task = objectives.Reading(examples=file, rows=ROWS).build(prepared, encoder, make_mesh(1))
+    return task, task.init(objectives_params(encoder, prepared)), encoder
+
+
+def objectives_params(encoder, prepared):
+    from opql_jax.training.state import init_params
+
+    return init_params(encoder, len(prepared.vocab), seed=1)
+
+
+def test_every_example_comes_once_an_epoch_in_the_shortest_bucket(text, file):
+    source = ReadingSource(Prepared(text), objectives.Reading(examples=file, rows={24: 2, 48: 1}))
+    verdicts = [verdict for step in range(2) for bucket in source[step].inputs for verdict in bucket.verdict.tolist()]
+    assert sorted(verdicts[:2] + verdicts[3:5]) == [UNANSWERED, SAYS_YES, SAYS_NO, BY_SPANS]
+    assert verdicts[2] == verdicts[5] == BY_SPANS  # the long one, again
+
+
+def test_marks_are_the_first_and_last_tokens_of_answers(text, file):
+    prepared = Prepared(text)
+    batch = ReadingSource(prepared, objectives.Reading(examples=file, rows=ROWS))[0]
+    words = set()
+    for bucket in batch.inputs:
+        for row in range(len(bucket.tokens)):
+            for place in np.flatnonzero(bucket.start[row]):
+                end = next(e for e in np.flatnonzero(bucket.end[row]) if e >= place)
+                words.add(prepared.tokenizer.decode(bucket.tokens[row, place : end + 1].tolist()))
+                assert bucket.is_text[row, place]
+    assert words == {'lucy', 'emma'}
+
+
+def test_the_loss_is_that_of_its_rows(task_and_params):
+    task, params, encoder = task_and_params
+    batch = task.source[0]
+    loss, metrics = task.loss(params, batch, None, None)
+    spans, supports = [], []
+    for bucket in batch.inputs:
+        logits = np.asarray(read_logits(encoder, params, bucket.tokens), np.float64)
+        for row in range(len(bucket.tokens)):
+            if bucket.verdict[row] < 0:
+                continue
+            for way, marks in enumerate((bucket.start[row], bucket.end[row])):
+                weights = np.exp(np.concatenate([logits[row, 0, 2:5], logits[row, bucket.is_text[row], way]]))
+                right = (
+                    [int(bucket.verdict[row])]
+                    if bucket.verdict[row] < BY_SPANS
+                    else 3 + np.flatnonzero(marks[bucket.is_text[row]])
+                )
+                spans.append(-np.log(weights[right].sum() / weights.sum()))
+            for first, helps in zip(bucket.first[row], bucket.supports[row]):
+                if helps >= 0:
+                    odds = logits[row, first, 5] * (1 if helps else -1)
+                    supports.append(np.log1p(np.exp(-odds)))
+    np.testing.assert_allclose(metrics['L_span'], np.mean(spans), rtol=1e-4)
+    np.testing.assert_allclose(metrics['L_supports'], np.mean(supports), rtol=1e-4)
+    np.testing.assert_allclose(loss, np.mean(spans) + np.mean(supports), rtol=1e-4)
+
+
+def test_gradients_reach_what_is_trained_and_nothing_else(task_and_params):
+    task, params, _ = task_and_params
+    gradients = jax.grad(lambda params: task.loss(params, task.source[0], None, None)[0])(params)
+    for path, gradient in jax.tree_util.tree_leaves_with_path(gradients):
+        name = jax.tree_util.keystr(path, simple=True, separator='/')
+        if task.trainable(name):
+            assert np.abs(gradient).max() > 0, name
+
+
+def test_a_few_examples_are_learnt_by_heart_and_read_back(text, file, tmp_path):
+    objective = objectives.Reading(examples=file, rows=ROWS)
+    tiny_training.run(
+        text, tmp_path / 'kb' / 'reader', objective, num_steps=150, learning_rate=2e-2, encoder=tiny_training.encoder
+    )
+    encoder, params, _, _ = model_config.load(tmp_path / 'kb' / 'reader')
+    reader = Reader(encoder, params, Prepared(text).tokenizer)
+    readings = reader.read([e.question for e in EXAMPLES], [e.passages for e in EXAMPLES])
+    best = [
+        max([('', r.unanswered), ('yes', r.yes), ('no', r.no), (r.spans[0][:3], r.spans[0].probability)], key=lambda p: p[1])[0]
+        for r in readings
+    ]
+    assert best[0] == (1, 0, 4) and best[1:4] == ['', 'yes', 'no'] and best[4] in EXAMPLES[4].answers
+
+
+def test_what_is_no_example_or_no_length_is_refused(text, tmp_path):
+    (tmp_path / 'none.jsonl').write_text('')
+    with pytest.raises(InputError, match='no example in the file'):
+        objectives.Reading(examples=str(tmp_path / 'none.jsonl')).source(Prepared(text))
+    with pytest.raises(InputError, match='rows: empty'):
+        objectives.Reading(examples=str(tmp_path / 'none.jsonl'), rows={}).source(Prepared(text))
