@@ -110,9 +110,9 @@ def test_pages_that_everyone_reads_are_short(name):
 
 
 def test_lines_of_the_readme_fit_a_screen():
-    # Tables of results are generated.
+    # Tables of results are generated, and what commands print is as it is.
     lines = (REPO / 'README.md').read_text(encoding='utf-8').splitlines()
-    assert [line for line in lines if len(line) > 120 and not line.startswith('|')] == []
+    assert [line for line in lines if len(line) > 120 and not line.startswith(('|', '    '))] == []
 
 
 @pytest.mark.parametrize('figure', sorted((REPO / 'docs/figures').glob('*.svg')), ids=lambda figure: figure.name)
