@@ -7,6 +7,8 @@ import re
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
+from opql_jax.corpus.entities import EntityVocab
+from opql_jax.corpus.linking import MentionLinker
 from opql_jax.corpus.spans import VALUES, Span
 
 _TERM = r'[A-Z][\w&.’\'-]*(?:[ /-][A-Z][\w&.’\'-]*){0,3}'
@@ -83,8 +85,8 @@ _SMALL = frozenset('a an and at by de del des di du et for in la le of on the to
 
 
 def uses(text: str, terms: Sequence[str]) -> Iterator[tuple[int, int]]:
-    """The places of defined terms in a text, by start, where no letter is beside them."""
+    """The places of defined terms in a text, by start, where they are words by themselves."""
     if terms:
-        any_term = '|'.join(map(re.escape, sorted(set(terms), key=len, reverse=True)))
-        for match in re.finditer(rf"(?<![\w’'-])(?:{any_term})(?![\w-])", text):
-            yield match.span()
+        for start, end, _ in MentionLinker(EntityVocab.from_names(terms)).link(text):
+            if text[end : end + 1] != '-' and text[max(0, start - 1) : start] != '-':
+                yield start, end

@@ -14,6 +14,7 @@ import bisect
 import collections
 import dataclasses
 import functools
+import itertools
 import re
 import unicodedata
 from collections.abc import Iterable, Mapping, Sequence
@@ -40,6 +41,8 @@ _LETTERS = str.maketrans({'ø': 'o', 'ł': 'l', 'đ': 'd', 'ð': 'd', 'þ': 'th'
 _SHORTENED = frozenset({'person', UNKNOWN_KIND})
 # Persons of one first or last name, at least, by which it says nothing alone.
 _PERSONS_OF_A_NAME = 3
+# Spans before "born" among which a person is looked for, and behind it that say where and when; and persons of one name, at most.
+_BEFORE_BIRTH, _FACTS_OF_BIRTH, _HOMONYMS = 5, 4, 100
 # Words that the long form of an organisation may have besides its short one.
 _FORMS = frozenset('inc incorporated corp corporation co company ltd limited plc gmbh ag llc'.split())
 # The first characters of a text, in which it names what it is about.
@@ -91,18 +94,15 @@ def resolve(documents: Iterable[Document], spans: Iterable[Sequence[Span]]) -> t
     resolved, spellings = [], titles.spellings()
     kinds_by_definition: dict[str, str] = {}
     kinds: dict[str, collections.Counter[str]] = {key: collections.Counter() for key in spellings}
-    said_by: dict[str, list[Turn]] = {}
-    places: dict[str, list[Span]] = {}
-    names_of: dict[str, _Names] = {}
+    said_by, places, names_of = [], [], []
     for document, recognised in zip(documents, spans, strict=True):
-        said_by[document.id] = said = turns(document.text, document.title)
-        found = _with_speakers(titles.added_to(recognised, document.text), said)
+        said_by.append(turns(document.text, document.title))
+        found = _with_speakers(titles.added_to(recognised, document.text), said_by[-1])
         terms = defined_terms(document.text, found)
-        places[document.id] = found = _with_terms(document.text, found, terms)
-        names_of[document.id] = _Names(document, found, titles, terms)
-    shared = _SharedNames(names_of.values(), titles)
-    for document in documents:
-        found, said, keys = places.pop(document.id), said_by.pop(document.id), names_of[document.id]
+        places.append(_with_terms(document.text, found, terms))
+        names_of.append(_Names(document, places[-1], titles, terms))
+    shared = _SharedNames(names_of, titles)
+    for document, found, said, keys in zip(documents, places, said_by, names_of):
         mentions = []
         for span in found:
             surface = ' '.join(document.text[span.start : span.end].split())
@@ -315,6 +315,9 @@ class _Names:
             ):
                 self._long[fold(short)] = fold(long)
         self._long |= {term: name for term, name in self.defined.items() if term != name}
+        self.births: dict[str, set[str]] = {}
+        for name, facts in _births(document.text, spans).items():
+            self.births.setdefault(self._full(name), set()).update(facts)
 
     def has_long(self, name: str) -> bool:
         """Whether a folded name is short for another one."""
@@ -324,21 +327,26 @@ class _Names:
         """The key of the entity that a mention means, by its folded name."""
         if span.start in self._places and self._long.get(name) in self.persons:
             return self._titles.meant_by(name, self._document, span.start, span.end)
+        return self._titles.meant_by(self._full(name), self._document, span.start, span.end)
+
+    def _full(self, name: str) -> str:
+        """The folded name that a folded name is short for, or that itself."""
         seen = {name}
         while (long := self._long.get(name)) and long not in seen:
             name = long
             seen.add(name)
-        return self._titles.meant_by(name, self._document, span.start, span.end)
+        return name
 
 
 class _SharedNames:
     """What short names mean that a document uses and does not explain, by all documents.
 
     A term or acronym that others define, all for the same name, means that one. A first or last name of several persons means none of
-    them, and in each document somebody else.
+    them, and in each document somebody else. Persons of one name who are born elsewhere, or in other years, are not the same.
     """
 
-    def __init__(self, names: Iterable[_Names], titles: _Titles):
+    def __init__(self, names: Sequence[_Names], titles: _Titles):
+        self._apart = _apart(names, titles)
         means: dict[str, set[str]] = collections.defaultdict(set)
         persons: dict[str, set[str]] = collections.defaultdict(set)
         for of_document in names:
@@ -364,7 +372,69 @@ class _SharedNames:
                 return names.entity(span, self._means[name])
             if name in self._several and span.kind in _SHORTENED:
                 return f'{name} ({names.document})'  # which no other name has for its key, as `fold` leaves no brackets
-        return names.entity(span, name)
+        key = names.entity(span, name)
+        return self._apart.get((key, names.document), key)
+
+
+def _apart(names: Sequence[_Names], titles: _Titles) -> dict[tuple[str, str], str]:
+    """The keys of persons whom another document calls the same, and contradicts, by name and document; the first keep their name."""
+    born: dict[str, dict[str, set[str]]] = collections.defaultdict(dict)
+    for of_document in names:
+        for name, where_or_when in of_document.births.items():
+            if ' ' in name and not titles.has(name):
+                born[name][of_document.document] = where_or_when
+    keys = {}
+    for name, by_document in born.items():
+        persons: list[tuple[str, set[str]]] = []
+        for document, facts in by_document.items():
+            same = next((person for person in persons if not _contradict(person[1], facts)), None)
+            if same is None:
+                same = (name if not persons else f'{name} ({document})', set())
+                persons.append(same)
+            same[1].update(facts)
+            keys[name, document] = same[0]
+            if len(persons) > _HOMONYMS:
+                break
+    return {place: key for place, key in keys.items() if key != place[0]}
+
+
+def _contradict(facts: set[str], others: set[str]) -> bool:
+    """Whether two sets of places and years have places, or years, and none of them together."""
+    is_year = lambda fact: fact.isdigit()
+    for kind in (set(filter(is_year, facts)), set(itertools.filterfalse(is_year, facts))):
+        of_kind = {other for other in others if kind and is_year(other) == is_year(next(iter(kind)))}
+        if kind and of_kind and not kind & of_kind:
+            return True
+    return False
+
+
+_BORN = re.compile(r'\bborn (?:on|in|at) (?:the )?')
+_YEAR = re.compile(r'\b\d{4}\b')
+
+
+def _births(text: str, spans: Sequence[Span]) -> dict[str, set[str]]:
+    """Where, and in which year, a text says that persons are born, by their folded names as they stand before that."""
+    found: dict[str, set[str]] = {}
+    starts = [span.start for span in spans]
+    for match in _BORN.finditer(text):
+        first = bisect.bisect_left(starts, match.end())
+        before = spans[max(0, first - _BEFORE_BIRTH) : first]
+        person = next((span for span in reversed(before) if span.kind == 'person'), None)
+        if person is None or first == len(spans) or spans[first].start > match.end():
+            continue
+        facts = found.setdefault(fold(text[person.start : person.end]), set())
+        for span in spans[first : first + _FACTS_OF_BIRTH]:
+            value = text[span.start : span.end]
+            if span.kind == 'date':
+                facts.update(_YEAR.findall(value))
+            elif span.kind != 'quantity':
+                facts.add(fold(value))
+            if not _GOES_ON.match(text, span.end):
+                break
+    return found
+
+
+_GOES_ON = re.compile(r',? (?:in |at |on )?(?=[A-Z0-9])')
 
 
 def _is_one_person(name: str, title: str) -> bool:

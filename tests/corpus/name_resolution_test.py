@@ -236,3 +236,32 @@ def test_a_concept_is_no_name_that_is_spelled_like_it():
     meant = [vocab.names[vocab.id_of_key[mention.entity]] for mention in document.mentions or ()]
     assert meant == ['Comedy', 'Laura', 'comedy']
     assert vocab.kinds[vocab.id_of_key['comedy (concept)']] == 'concept'
+
+
+OKAFOR = {
+    'Daniel Okafor': 'person',
+    'Okafor': 'person',
+    'Lagos': 'place',
+    'Toronto': 'place',
+    'Nigeria': 'place',
+    '3 May 1960': 'date',
+    '1999': 'date',
+}
+
+
+@pytest.mark.parametrize(
+    'first, second, are_two',
+    [
+        ('was born in [Lagos]', 'was born in [Toronto]', True),
+        ('was born in [Lagos]', 'was born in [Lagos], [Nigeria]', False),
+        ('was born in [Lagos]', 'was born on [3 May 1960]', False),
+        ('was born on [3 May 1960]', 'was born in [1999]', True),
+        ('was born in [Lagos]', 'lives in [Toronto]', False),
+    ],
+)  # fmt: skip
+def test_persons_of_one_name_who_are_born_elsewhere_are_two(first, second, are_two):
+    texts = [f'[Daniel Okafor] runs it. [Okafor] {text}.' for text in (first, second)]
+    _, (one, other) = resolve_marked(('Brightwater Mills', texts[0]), ('Tidewell Shipping', texts[1]), kinds=OKAFOR)
+    keys = [{mention.entity for mention in document.mentions[:2]} for document in (one, other)]
+    assert [len(of_document) for of_document in keys] == [1, 1]
+    assert (keys[0] != keys[1]) == are_two
