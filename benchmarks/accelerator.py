@@ -29,9 +29,9 @@ import lm_step
 import numpy as np
 import train_step
 from command_line import add_search, add_timing, integers, make_parser, show
-from inputs import make_encoder
 from memory_search import RandomMemory
 from timing import medians
+from train_program import make_encoder
 
 FOLLOWED = (1, 256)  # queries of two hops
 DTYPE = 'bfloat16'
@@ -89,8 +89,7 @@ def steps(options) -> Iterator[dict]:
     encoder = make_encoder(options.model, train_step.VOCABULARY, dtype=DTYPE, max_length=max(options.lengths))
     for rows, length in zip(options.step_rows, options.lengths):
         batch = train_step.random_batch(rows, length, np.random.default_rng(0), options.entities)
-        batches = {'ours': [batch], 'torch': [batch]}
-        measured = train_step.measure(encoder, options.entities, batches, options.calls, options.limit)
+        measured = train_step.measure(encoder, options.entities, batch, options.calls, options.limit)
         line = {'subject': 'step of relations', 'size': f'{rows} x {length}, {options.model}, {options.entities:,} entities'}
         line |= {'milliseconds': 1e3 * measured['ours']['step_seconds'], 'mfu': measured['ours']['mfu']}
         if 'torch' in measured:

@@ -40,7 +40,6 @@ def main() -> None:
     parser = make_parser(__doc__)
     parser.add_argument('--passages', type=integers, default=[1000], help='documents of a passage each, about')
     parser.add_argument('--data', type=pathlib.Path, help='a folder with files *_corpus.jsonl; generated text if not given')
-    parser.add_argument('--profile', type=pathlib.Path, help='a file for the profile of cProfile, which slows it down')
     options = parser.parse_args()
     for count in options.passages:
         with tempfile.TemporaryDirectory() as folder:
@@ -50,7 +49,7 @@ def main() -> None:
                     file.write(json.dumps({'id': number, 'title': title, 'text': text}) + '\n')
             # In a process of its own, whose peak memory is that of this run alone.
             with multiprocessing.get_context('spawn').Pool(1) as pool:
-                lines = pool.apply(_measure, (corpus, pathlib.Path(folder, 'kb'), options.profile))
+                lines = pool.apply(_measure, (corpus, pathlib.Path(folder, 'kb')))
         for line in lines:
             show({'passages': count, **line}, options.json)
 
@@ -68,7 +67,7 @@ def _texts(data: pathlib.Path | None) -> Iterator[tuple[str, str]]:
             yield (f'{title} ({copy})', f'{text} This is copy {copy}.') if copy else (title, text)
 
 
-def _measure(corpus: pathlib.Path, kb: pathlib.Path, profile: pathlib.Path | None) -> list[dict]:
+def _measure(corpus: pathlib.Path, kb: pathlib.Path) -> list[dict]:
     spent: dict[str, float] = collections.defaultdict(float)
     peak: dict[str, float] = {}
 
@@ -99,8 +98,6 @@ def _measure(corpus: pathlib.Path, kb: pathlib.Path, profile: pathlib.Path | Non
             (index_lib, 'index_passages', 'retrieval index'),
         ):
             stack.enter_context(mock.patch.object(module, function, counted(getattr(module, function), name)))
-        if profile:
-            stack.enter_context(_profiled(profile))
         with stage('all else'):
             index_lib.index_text([corpus], kb, map_batches=map_batches)
     total = sum(spent.values())
@@ -116,16 +113,6 @@ def _measure(corpus: pathlib.Path, kb: pathlib.Path, profile: pathlib.Path | Non
         *lines,
         {'stage': 'whole', **whole, 'peak_gb': max(line['peak_gb'] for line in lines), 'folder_gb': round(size / 1e9, 3)},
     ]
-
-
-@contextlib.contextmanager
-def _profiled(path: pathlib.Path) -> Iterator[None]:
-    import cProfile
-
-    profile = cProfile.Profile()
-    with profile:
-        yield
-    profile.dump_stats(path)
 
 
 if __name__ == '__main__':

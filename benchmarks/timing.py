@@ -14,7 +14,6 @@ def medians(
     functions: Mapping[Name, Callable[[], object]],
     calls: int = 5,
     limit: float = 60,
-    clock: Callable[[], float] = time.perf_counter,
 ) -> dict[Name, float]:
     """Median seconds of each function, called in turn, so that a busy moment of the machine falls on all of them.
 
@@ -22,16 +21,15 @@ def medians(
         functions: what to time; the first call of each, which may compile, is not counted.
         calls: timed calls of each, at most.
         limit: no further round of calls begins once this many seconds were measured in all.
-        clock: of the seconds; `time.process_time` counts those of all cores.
     """
     seconds: dict[Name, list[float]] = {name: [] for name in functions}
     for function in functions.values():
         jax.block_until_ready(function())
     for _ in range(calls):
         for name, function in functions.items():
-            start = clock()
+            start = time.perf_counter()
             jax.block_until_ready(function())
-            seconds[name].append(clock() - start)
+            seconds[name].append(time.perf_counter() - start)
         if sum(map(sum, seconds.values())) > limit:
             break
     return {name: statistics.median(times) for name, times in seconds.items()}

@@ -43,10 +43,9 @@ import lm_step
 import numpy as np
 from command_line import integers, make_parser, show
 from hlo import arrays_exchanged, bytes_of_other_slices, estimated_cycles, received_bytes
-from inputs import make_encoder
 from jax.experimental import topologies
 from jax.sharding import NamedSharding, PartitionSpec
-from train_program import make_task
+from train_program import make_encoder, make_task
 from train_step import VOCABULARY, random_batch
 
 from opql_jax.memory import search

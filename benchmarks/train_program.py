@@ -1,11 +1,23 @@
-"""The project's training step with its state, as the benchmarks run it."""
+"""The project's encoders and its training step with its state, as the benchmarks run them."""
+
+import pathlib
 
 import jax
 
+import gin
+from opql_jax.models.encoder import RelationEncoder
 from opql_jax.parallel.entity_table import Layout
 from opql_jax.parallel.mesh import shard_batch
 from opql_jax.training import state, trainer
 from opql_jax.training.objectives import Objective, Task
+
+MODELS = pathlib.Path(__file__).parents[1] / 'gin' / 'models'
+
+
+def make_encoder(model: str, vocab_size: int, **fields) -> RelationEncoder:
+    """The encoder of a size in gin/models."""
+    gin.parse_config_file(str(MODELS / f'{model}.gin'))
+    return gin.get_configurable(RelationEncoder)(vocab_size=vocab_size, **fields)
 
 
 def make_task(objective: Objective, loss) -> Task:

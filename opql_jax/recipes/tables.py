@@ -99,7 +99,8 @@ def cell(seeds: Sequence[Published], name: str) -> str:
 def table(group: str, folder: pathlib.Path = RESULTS) -> str:
     """A Markdown table of a group, with a line for each row."""
     lines = _rankings(group, folder) if _RANKINGS.fullmatch(group) else _scores(group, folder)
-    return '\n'.join('| ' + ' | '.join(cells) + ' |' for cells in (lines[0], ['---'] * len(lines[0]), *lines[1:])) + '\n'
+    header, *rows = ('| ' + ' | '.join(cells) + ' |\n' for cells in lines)
+    return header + '|' + '---|' * len(lines[0]) + '\n' + ''.join(rows)
 
 
 def _scores(group: str, folder: pathlib.Path) -> list[list[str]]:

@@ -5,10 +5,10 @@ import importlib.metadata
 import json
 import os
 import pathlib
-import pickle
 import shutil
 import subprocess
 import sys
+from multiprocessing.reduction import ForkingPickler
 
 import pytest
 
@@ -40,6 +40,11 @@ def kb(folder):
     return opql_jax.open(folder)
 
 
+def sent(retriever):
+    """A retriever as another process gets it that is started with it."""
+    return ForkingPickler.loads(ForkingPickler.dumps(retriever))
+
+
 def test_langchain_gets_the_documents_that_retrieve_finds(kb):
     pytest.importorskip('langchain_core', reason='LangChain is not installed')
     from opql_jax.integrations.langchain import OPQLRetriever
@@ -69,7 +74,7 @@ def test_a_langchain_retriever_is_written_by_the_folder_of_its_knowledge_base(kb
     retriever = OPQLRetriever(kb=kb, k=2, score_threshold=0.1, tags=['films'])
     found = retriever.invoke(QUESTION)
     assert json.loads(retriever.model_dump_json())['kb'] == str(folder)
-    for again in (OPQLRetriever.model_validate_json(retriever.model_dump_json()), pickle.loads(pickle.dumps(retriever))):
+    for again in (OPQLRetriever.model_validate_json(retriever.model_dump_json()), sent(retriever)):
         assert (again.k, again.score_threshold, again.tags) == (2, 0.1, ['films']) and again.invoke(QUESTION) == found
 
 
@@ -89,7 +94,7 @@ def test_llama_index_gets_the_documents_that_retrieve_finds(kb):
         text = kb.prepared.document_text(one.node.metadata['source'])
         assert text[one.node.start_char_idx : one.node.end_char_idx] == one.node.text
     assert asyncio.run(retriever.aretrieve(QUESTION)) == found
-    assert pickle.loads(pickle.dumps(retriever)).retrieve(QUESTION) == found
+    assert sent(retriever).retrieve(QUESTION) == found
     retriever.similarity_top_k = 1
     assert retriever.retrieve(QUESTION) == found[:1]
     cutoff = max(one.score for one in found)

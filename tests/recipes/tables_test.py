@@ -93,7 +93,7 @@ def test_rankings_are_lines_and_each_run_is_a_column_of_recall_and_answers(tmp_p
     assert table == tables.table('retrieval-20-percent', tmp_path)
     assert table.splitlines() == [
         '|  | a | b |',
-        '| --- | --- | --- |',
+        '|---|---|---|',
         '| BM25 | 0.250 / 0.500 / 0.500 | 0.300 / 0.600 / 0.600 |',
         '| ours | 0.450 / 0.900 / 0.900 | – |',
         '| commit | abc | def |',
