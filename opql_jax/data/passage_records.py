@@ -48,18 +48,24 @@ def decode_passage(record: bytes) -> TokenisedPassage:
     return TokenisedPassage(values[2 : 2 + n], *values[2 + n :].reshape(3, m))
 
 
-def decode_joined(records: list[bytes]) -> JoinedPassages:
-    """`decode_passage` of many records, end to end."""
+def sizes_of(records: list[bytes]) -> np.ndarray:
+    """Tokens and mentions of each record, [n, 2] int64; RecordsError as of `decode_passage`."""
     lengths = np.array([len(record) for record in records], np.int64)
     if (lengths % 4).any() or (lengths < 8).any():
         raise RecordsError(f'a record of {lengths[(lengths % 4 > 0) | (lengths < 8)][0]} bytes is not a passage')
-    values, lengths = np.frombuffer(b''.join(records), '<i4'), lengths // 4
-    begin = np.cumsum(lengths) - lengths
-    sizes = np.stack([values[begin], values[begin + 1]], axis=1).astype(np.int64)
-    wrong = (sizes < 0).any(axis=1) | (lengths != 2 + sizes[:, 0] + 3 * sizes[:, 1])
+    sizes = np.frombuffer(b''.join([record[:8] for record in records]), '<i4').reshape(-1, 2).astype(np.int64)
+    wrong = (sizes < 0).any(axis=1) | (lengths // 4 != 2 + sizes[:, 0] + 3 * sizes[:, 1])
     if wrong.any():
-        (n, m), found = sizes[wrong][0], lengths[wrong][0] - 2
+        (n, m), found = sizes[wrong][0], lengths[wrong][0] // 4 - 2
         raise RecordsError(f'a record says {n} tokens and {m} mentions but holds {found} numbers')
+    return sizes
+
+
+def decode_joined(records: list[bytes]) -> JoinedPassages:
+    """`decode_passage` of many records, end to end."""
+    sizes = sizes_of(records)
+    lengths = 2 + sizes[:, 0] + 3 * sizes[:, 1]
+    values, begin = np.frombuffer(b''.join(records), '<i4'), np.cumsum(lengths) - lengths
     record, token = ragged(sizes[:, 0])
     tokens = values[begin[record] + 2 + token]
     record, mention = ragged(sizes[:, 1])
@@ -130,8 +136,8 @@ class PassageRecords:
         """Tokens and mentions of every passage, ([len] int32, [len] int32); reads the whole file."""
         headers = np.empty((len(self), 2), np.int32)
         for start in range(0, len(self), SCAN):
-            passages = self.read(range(start, min(start + SCAN, len(self))))
-            headers[start : start + len(passages)] = [(len(p.tokens), len(p.entities)) for p in passages]
+            found = self._decoded(range(start, min(start + SCAN, len(self))), sizes_of)
+            headers[start : start + len(found)] = found
         return headers[:, 0], headers[:, 1]
 
     def read(self, ids: Iterable[int]) -> list[TokenisedPassage]:
