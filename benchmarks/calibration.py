@@ -65,14 +65,13 @@ def main() -> None:
         pairs = [pair for kb in sorted(folder.glob('*.kb')) for pair in asked_of_kb(kb)]
         with_reader[folder.name], without[folder.name] = map(list, zip(*pairs))
     for has_reader, sets in ((True, with_reader), (False, without)):
-        names = [name for name in (calibration.READ if has_reader else calibration.FOLLOWED) if name != 'bias']
         chances = calibration.read_probabilities if has_reader else calibration.probabilities
         for name, asked in sets.items():
             others = {other: of for other, of in sets.items() if KIN.get(other, other) != KIN.get(name, name)}
-            weights = fit_to(others or sets, names)
+            weights = fit_to(others or sets, has_reader)
             measured = scores(asked, [chances(one.features, weights) for one in asked])
             show({'measure': 'set', 'set': name, 'reader': has_reader} | measured, options.json)
-        weights = {feature: round(weight, 3) for feature, weight in fit_to(sets, names).items()}
+        weights = {feature: round(weight, 3) for feature, weight in fit_to(sets, has_reader).items()}
         show({'measure': 'weights', 'reader': has_reader} | weights, options.json)
 
 
@@ -111,17 +110,27 @@ def asked_together(kb, texts: list[str], rights: list[frozenset[str]]) -> Iterat
         candidates = answerer.candidates(followed.answer, question_plans.wanted(question.text), evidence)
         names = [[one.text] + ([kb.vocab.names[one.entity]] if one.entity >= 0 else []) for one in candidates]
         yield (
-            Asked(features(candidates, evidence, followed.fit, followed.covered), is_right(names), bool(right)),
-            Asked(followed_features(followed.answer.weights, followed.fit, followed.covered), is_right(entities), bool(right)),
+            Asked(features(candidates, evidence, followed.path), is_right(names), bool(right)),
+            Asked(followed_features(followed.answer.weights, followed.path), is_right(entities), bool(right)),
         )
 
 
-def fit_to(sets: Sets, names: Sequence[str]) -> dict[str, float]:
-    """The weights that the candidates of sets give, each set counting alike."""
-    rows = [one.features for asked in sets.values() for one in asked]
-    right = [one.right for asked in sets.values() for one in asked]
-    groups = [np.full(len(one.right), number) for number, asked in enumerate(sets.values()) for one in asked]
-    return calibration.fit(np.concatenate(rows), np.concatenate(right), tuple(names), np.concatenate(groups))
+def fit_to(sets: Sets, has_reader: bool) -> dict[str, float]:
+    """The weights that the answers to questions of sets give, each set counting alike.
+
+    Without the reader they are fitted to first answers, and the weight of an answer's share is given: of a first answer the share
+    says little, of the others what they are worth beside it.
+    """
+    known = calibration.READ if has_reader else calibration.FOLLOWED
+    fixed = {} if has_reader else {'followed': known['followed']}
+    most = None if has_reader else 1
+    rows = [one.features[:most] for asked in sets.values() for one in asked]
+    right = [one.right[:most] for asked in sets.values() for one in asked]
+    groups = [
+        np.full(len(of), number) for number, asked in enumerate(sets.values()) for of in (one.right[:most] for one in asked)
+    ]
+    names = [name for name in known if name not in ('bias', *fixed)]
+    return calibration.fit(np.concatenate(rows), np.concatenate(right), names, np.concatenate(groups), fixed)
 
 
 def scores(asked: Sequence[Asked], chances: Sequence[np.ndarray]) -> dict[str, float]:

@@ -7,7 +7,7 @@ answers; training with questions adds a number to the log-odds, so that they com
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 import scipy.optimize
@@ -21,6 +21,7 @@ FEATURES = (
     'followed',  # log-odds of its share of the weight of what following relations found
     'fit',  # how well the facts of the best path fit the question; 0 for what following did not find
     'covered',  # share of the question's words, the rare ones counting more, that the sentences of this path have; 0 likewise
+    'sentences',  # whether sentences like the question were looked at, as no name in it leads to an answer; 0 likewise
     'both',  # whether the reader's first is what following found first
     'kind',  # whether it is of the kind that is asked for: 1, 0, -1
     'passage',  # score of its passage by retrieval, against that of the best; 0 if none of the best passages has it
@@ -31,7 +32,7 @@ FEATURES = (
 # Shares and probabilities are clipped to [LEAST, 1 - LEAST].
 LEAST = 1e-4
 # An answer with at least this probability is sure.
-SURE = 0.6
+SURE = 0.5
 # With a reader, and without one.
 READ: Mapping[str, float] = {
     'bias': -1.468,
@@ -49,10 +50,11 @@ READ: Mapping[str, float] = {
     'words': 0.714,
 }
 FOLLOWED: Mapping[str, float] = {
-    'bias': -3.26,
-    'followed': 0.219,
-    'fit': 4.089,
-    'covered': 0.0,
+    'bias': -6.462,
+    'followed': 0.22,
+    'fit': 5.316,
+    'sentences': -1.903,
+    'covered': 2.047,
 }
 # Of the weights of standardised features, but for the bias: a penalty on their squares.
 _DECAY = 1e-3
@@ -66,8 +68,11 @@ def probabilities(features: np.ndarray, weights: Mapping[str, float], added: flo
         weights: by the names of features, and 'bias'; a feature without a weight does not count.
         added: to the log-odds, see `fit_added`.
     """
-    by_feature = np.array([weights.get(name, 0.0) for name in FEATURES])
-    return scipy.special.expit(features @ by_feature + weights['bias'] + added)
+    return scipy.special.expit(_weighted(features, weights) + added)
+
+
+def _weighted(features: np.ndarray, weights: Mapping[str, float]) -> np.ndarray:
+    return features @ np.array([weights.get(name, 0.0) for name in FEATURES]) + weights['bias']
 
 
 def read_probabilities(features: np.ndarray, weights: Mapping[str, float], added: float = 0.0) -> np.ndarray:
@@ -82,7 +87,11 @@ def read_probabilities(features: np.ndarray, weights: Mapping[str, float], added
 
 
 def fit(
-    features: np.ndarray, right: np.ndarray, names: tuple[str, ...] = FEATURES, groups: np.ndarray | None = None
+    features: np.ndarray,
+    right: np.ndarray,
+    names: Sequence[str] = FEATURES,
+    groups: np.ndarray | None = None,
+    fixed: Mapping[str, float] | None = None,
 ) -> dict[str, float]:
     """The weights that maximise the mean log-probability of what is right and what is not, less a small penalty.
 
@@ -91,11 +100,13 @@ def fit(
         right: [n] whether each is right.
         names: the features that count.
         groups: [n] such as the corpus of each, which count alike however many candidates they have; all count alike if None.
+        fixed: weights that are given, of other features.
     """
     chosen = [FEATURES.index(name) for name in names]
     mean, spread = features[:, chosen].mean(0), features[:, chosen].std(0) + 1e-6
     x = np.column_stack([np.ones(len(features)), (features[:, chosen] - mean) / spread])
     sign = np.where(right, 1, -1)
+    offset = _weighted(features, {'bias': 0.0, **(fixed or {})})
     counts = (
         np.ones(len(features))
         if groups is None
@@ -104,13 +115,14 @@ def fit(
     share = counts / counts.sum()
 
     def loss(weights):
-        odds = sign * (x @ weights)
+        odds = sign * (x @ weights + offset)
         penalty = _DECAY * np.concatenate([[0], weights[1:]])
         return share @ np.logaddexp(0, -odds) + penalty @ weights, 2 * penalty - (share * sign * scipy.special.expit(-odds)) @ x
 
     bias, *weights = scipy.optimize.minimize(loss, np.zeros(x.shape[1]), jac=True, method='L-BFGS-B').x
     weights = weights / spread
-    return {'bias': float(bias - weights @ mean), **{name: float(weight) for name, weight in zip(names, weights)}}
+    found = {name: float(weight) for name, weight in zip(names, weights)}
+    return {'bias': float(bias - weights @ mean), **(fixed or {}), **found}
 
 
 def log_odds(probabilities: np.ndarray | float) -> np.ndarray:

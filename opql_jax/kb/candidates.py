@@ -20,6 +20,20 @@ from opql_jax.models.reader import Reading, Span
 _OVERLAP = 0.5
 
 
+class PathFeatures(NamedTuple):
+    """What speaks for the best path of what following relations found; all are 0 if there is none.
+
+    Attributes:
+        fit: how well its facts fit their steps: cosine and what is added to it, the mean of the hops.
+        covered: the share of the question's words, the rare ones counting more, that the sentences of these facts have.
+        sentences: 1 if sentences like the question were looked at, as no name in it leads to an answer.
+    """
+
+    fit: float = 0.0
+    covered: float = 0.0
+    sentences: float = 0.0
+
+
 class Evidence(NamedTuple):
     """The passages that retrieval finds for a question, and what was read in them.
 
@@ -102,9 +116,9 @@ def add_followed(
         one.followed = share
 
 
-def features(candidates: Sequence[Candidate], evidence: Evidence, fit: float, covered: float) -> np.ndarray:
-    """The features of the candidates of a question, [n, len(FEATURES)] float64; `fit` and `covered` are of the best path, see `Followed`."""
-    rows = followed_features(np.array([one.followed for one in candidates]), fit, covered)
+def features(candidates: Sequence[Candidate], evidence: Evidence, path: PathFeatures) -> np.ndarray:
+    """The features of the candidates of a question, [n, len(FEATURES)] float64; `path` is what following found best."""
+    rows = followed_features(np.array([one.followed for one in candidates]), path)
     rows[:, FEATURES.index('kind')] = [one.fits for one in candidates]
     rows[:, FEATURES.index('unanswered')] = log_odds(evidence.reading.unanswered)
     total = sum(one.read for one in candidates)
@@ -129,10 +143,10 @@ def features(candidates: Sequence[Candidate], evidence: Evidence, fit: float, co
     return rows
 
 
-def followed_features(shares: np.ndarray, fit: float, covered: float) -> np.ndarray:
+def followed_features(shares: np.ndarray, path: PathFeatures) -> np.ndarray:
     """The features of what following alone found, by its shares of the weight [n]; 0 for all that a reader says."""
     rows = np.zeros((len(shares), len(FEATURES)))
     rows[:, FEATURES.index('followed')] = log_odds(shares)
-    rows[:, FEATURES.index('fit')] = np.where(shares > 0, fit, 0)
-    rows[:, FEATURES.index('covered')] = np.where(shares > 0, covered, 0)
+    for name, value in path._asdict().items():
+        rows[:, FEATURES.index(name)] = np.where(shares > 0, value, 0)
     return rows

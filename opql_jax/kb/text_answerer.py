@@ -28,7 +28,7 @@ from opql_jax.corpus.spans import VALUES
 from opql_jax.data.prepared import Prepared
 from opql_jax.kb import calibration, question_plans
 from opql_jax.kb.answers import Answer, Hop
-from opql_jax.kb.candidates import Candidate, Evidence, add_followed, features, followed_features, read_candidates
+from opql_jax.kb.candidates import Candidate, Evidence, PathFeatures, add_followed, features, followed_features, read_candidates
 from opql_jax.kb.closest_sentences import SENTENCES, ClosestSentences
 from opql_jax.memory.format import Memory
 from opql_jax.models.mention_kinds import THING
@@ -108,13 +108,11 @@ class Followed(NamedTuple):
 
     Attributes:
         answer: without probabilities.
-        fit: how well the facts of the best path fit their steps: cosine and what is added to it, the mean of the hops; 0 if there is none.
-        covered: the share of the question's words, the rare ones counting more, that the sentences of these facts have.
+        path: what speaks for it.
     """
 
     answer: Answer
-    fit: float
-    covered: float
+    path: PathFeatures
 
 
 class TextAnswerer:
@@ -170,7 +168,7 @@ class TextAnswerer:
         answers = []
         for place, (question, followed) in enumerate(zip(questions, self.follow(questions))):
             if evidence is None:
-                rows = followed_features(followed.answer.weights, followed.fit, followed.covered)
+                rows = followed_features(followed.answer.weights, followed.path)
                 chances = calibration.probabilities(rows, calibration.FOLLOWED, self.map.log_odds)
                 answer = dataclasses.replace(followed.answer, probabilities=chances.astype(np.float32))
             else:
@@ -187,7 +185,7 @@ class TextAnswerer:
                 path = None if time_limit.passed() else self._search(question, wanted)
                 found = [*found, [path]] if path else found
                 answer = self.combine(question, found) if path else answer
-            answers.append(Followed(answer, *self._support(question, found)))
+            answers.append(Followed(answer, self._support(question, found)))
         return answers
 
     def candidates(self, answer: Answer, wanted: question_plans.Wanted, evidence: Evidence) -> list[Candidate]:
@@ -204,7 +202,7 @@ class TextAnswerer:
     def score(self, followed: Followed, wanted: question_plans.Wanted, evidence: Evidence) -> Answer:
         """What following found, with what was read, by falling probability."""
         found = self.candidates(followed.answer, wanted, evidence)
-        rows = features(found, evidence, followed.fit, followed.covered)
+        rows = features(found, evidence, followed.path)
         scores = calibration.read_probabilities(rows, calibration.READ, self.map.log_odds)
         ranked = [found[place] for place in np.argsort(-scores, kind='stable')]
         phrases = [one.text for one in ranked if one.entity < 0]
@@ -285,11 +283,11 @@ class TextAnswerer:
         shares = weights / max(weights.sum(), 1e-30)
         return Answer(np.array(ranked, np.int64), shares.astype(np.float32), tuple(traces), plans=tuple(plans))
 
-    def _support(self, question: Question, found: list[list[Path]]) -> tuple[float, float]:
-        """How well the facts of the best path of all topics fit, and what of the question's words they cover, see `Followed`."""
+    def _support(self, question: Question, found: list[list[Path]]) -> PathFeatures:
+        """What speaks for the best path of all topics."""
         paths = [path for of_topic in found for path in of_topic]
         if not paths:
-            return 0.0, 0.0
+            return PathFeatures()
         best = max(paths, key=lambda path: path.worth)
         places = [np.argmax(self.map.score(entries.cosines, entries.added)) for entries in best.entries]
         fit = np.mean([entries.cosines[place] + entries.added[place] for entries, place in zip(best.entries, places)])
@@ -301,7 +299,8 @@ class TextAnswerer:
             said = said.union(*(self._stems(*each) for each in zip(mentions['passage'].tolist(), spans)))
         asked = {word: max(self._rarity(word), _COMMON) for word in words_of(question.text)}
         covered = sum(rarity for word, rarity in asked.items() if _alike(word, said))
-        return float(fit), covered / max(sum(asked.values()), 1e-9)
+        by_sentences = float(len(found) > len(question.topics))
+        return PathFeatures(float(fit), covered / max(sum(asked.values()), 1e-9), by_sentences)
 
     def _follow(self, plan, entity: int, relations, exclude) -> Path | None:
         """The path of a plan; None if it leads nowhere, or a time limit leaves it out."""

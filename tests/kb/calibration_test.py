@@ -46,6 +46,16 @@ def test_a_fit_finds_the_weights_that_made_the_answers():
         assert found[name] == pytest.approx(made.get(name, 0), abs=0.1)
 
 
+def test_weights_that_are_given_stay():
+    rng = np.random.default_rng(1)
+    features = rows(rng, 20_000)
+    made = {'bias': -1.0, 'followed': 0.5, 'fit': 1.5}
+    right = rng.random(len(features)) < calibration.probabilities(features, made)
+    found = calibration.fit(features, right, ['fit'], fixed={'followed': 0.5})
+    assert found.keys() == made.keys() and found['followed'] == 0.5
+    assert found['fit'] == pytest.approx(1.5, abs=0.1) and found['bias'] == pytest.approx(-1, abs=0.1)
+
+
 def test_each_group_counts_alike_in_a_fit_however_large_it_is():
     features = np.zeros((1_000, len(FEATURES)))
     right, groups = np.arange(1_000) < 900, (np.arange(1_000) < 900).astype(int)

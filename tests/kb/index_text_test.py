@@ -253,6 +253,9 @@ def test_the_command(folder, tmp_path, capsys):
     assert 'Charles Babbage' in capsys.readouterr().out
 
     cli.main(['ask', kb, 'Was the Analytical Engine designed by Charles Babbage?', '--json'])
+    record = json.loads(capsys.readouterr().out)
+    assert [one['entity'] for one in record['answers']] == ['yes'] and 'Charles Babbage' in record['note']
+    cli.main(['ask', kb, 'Has Charles Babbage seen the Analytical Engine?', '--json'])
     assert 'yes or no' in json.loads(capsys.readouterr().out)['note']
 
     questions, out = tmp_path / 'questions.jsonl', tmp_path / 'out.jsonl'
