@@ -240,7 +240,14 @@ def _log_to_stderr() -> None:
     """Our own messages from INFO, everybody else's from WARNING: Orbax reports every array it touches."""
     absl_logging.set_verbosity(absl_logging.WARNING)
     # Orbax also warns that a folder opened for reading was opened for reading, and logs errors that it raises.
-    notices = ('CheckpointManagerOptions.read_only=True', 'Given directory is read only', '_SignalingThread.run() raised')
+    notices = (
+        'CheckpointManagerOptions.read_only=True',
+        'Given directory is read only',
+        '_SignalingThread.run() raised',
+        'in background save thread',
+        'Save Finalize thread',
+        'Checkpointer failed: one or more items',
+    )
     absl_logging.get_absl_handler().addFilter(lambda record: not any(n in record.getMessage() for n in notices))
     # After such an error, as on a full disk, TensorStore reports other arrays to an event loop that Orbax has closed.
     show = sys.unraisablehook

@@ -407,9 +407,8 @@ def check_batch(batch, mesh: Mesh) -> None:
     common = math.gcd(*rows.values())
     divisors = [str(size) for size in range(1, common + 1) if common % size == 0]
     others = f' and {len(uneven) - _NAMED} more' if len(uneven) > _NAMED else ''
-    nearest = [
-        f'{name} has {n} ({n - n % devices or devices} or {n - n % devices + devices} can be)' for name, n in uneven.items()
-    ]
+    fewer = lambda n: f'{n - n % devices} or ' if n > devices else ''
+    nearest = [f'{name} has {n} ({fewer(n)}{n - n % devices + devices} can be)' for name, n in uneven.items()]
     raise TrainingError(
         f'{devices} devices cannot share the rows of a batch evenly: {", ".join(nearest[:_NAMED])}{others}. Counts of an objective are'
         f' those of the whole job: make them, and its `buckets` if it has any, multiples of {devices}; or take {", ".join(divisors)}'
