@@ -36,7 +36,8 @@ class Weights(NamedTuple):
 
 
 # Of 108 development questions of MuSiQue and HotpotQA over 236 of their documents, which have no evidence for 50 of them.
-FITTED = Weights(0.0, 1.0, 0.0, 0.0, 0.0, 0.0)
+# Fitted to half of the questions, the Brier score of the other half's best passages is 0.117 and 0.046 (scores: 0.255 and 0.181).
+FITTED = Weights(bias=-6.213, score=0.358, words=0.709, cosine=5.848, most_words=1.871, most_cosine=4.316)
 
 
 def quantities(view: View, passages: np.ndarray, scores: np.ndarray) -> np.ndarray:
