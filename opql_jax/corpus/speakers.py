@@ -77,7 +77,7 @@ def turns(text: str, title: str = '') -> list[Turn]:
         chat = _CHAT.match(text, begin, end) or _spoken(text, begin, end)
         place = lambda match, name: match.span(name) if match else None
         if chat:
-            name = chat.span(chat.lastgroup)
+            name = chat.span(chat.lastgroup or 0)
             found.append(Turn(chat.end(), end, *name))
         elif mail := _FROM.match(text, begin, end):
             by_depth[depth] = place(mail, 'name')
