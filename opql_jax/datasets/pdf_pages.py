@@ -44,7 +44,7 @@ def read_pages(path: pathlib.Path) -> tuple[str, list[str]]:
     return title.strip() if isinstance(title, str) else '', pages
 
 
-class _Piece(NamedTuple):
+class Piece(NamedTuple):
     """Text that a page shows in one go, and where: from the left, and from the bottom, in points."""
 
     x: int
@@ -53,19 +53,19 @@ class _Piece(NamedTuple):
 
 
 def _page_text(page) -> str:
-    pieces: list[_Piece] = []
+    pieces: list[Piece] = []
 
     def add(text, user_matrix, text_matrix, *_) -> None:
         if text.strip():
             a, b, c, d, e, f = user_matrix
             x, y = text_matrix[4:]
-            pieces.append(_Piece(round(a * x + c * y + e), round(b * x + d * y + f), text))
+            pieces.append(Piece(round(a * x + c * y + e), round(b * x + d * y + f), text))
 
     text = page.extract_text(visitor_text=add)
     return ''.join(piece.text if piece.text.endswith('\n') else f'{piece.text}\n' for piece in by_columns(pieces)) or text
 
 
-def by_columns(pieces: Sequence[_Piece]) -> list[_Piece]:
+def by_columns(pieces: Sequence[Piece]) -> list[Piece]:
     """The pieces of a page column by column, if it shows columns of prose line by line across them; none if it does not.
 
     Rows of tables are shown so, too: prose has long pieces, many of which go on with a word in lower case.

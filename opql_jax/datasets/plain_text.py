@@ -48,6 +48,8 @@ SUFFIXES = ('.txt', '.md', '.html', '.htm', '.pdf')
 _EXPECTED = f'{", ".join(SUFFIXES)}, .jsonl, .parquet or MediaWiki dumps (.xml, .xml.bz2, .xml.gz)'
 # Of a document, at most: its names are found by one process in one go, and answers cite it as a whole.
 MAX_CHARACTERS = 10_000_000
+# Files or documents, at most, that a message names.
+MOST_TOLD = 30
 # Documents whose names are recognised at a time.
 BATCH_DOCUMENTS = 256
 # Of `corpus`: those that say which names are recognised.
@@ -266,6 +268,8 @@ def link_names(
     message = '%d of %d documents mention names, dates or quantities, which are %.1f%% of their characters'
     tell = _log.warning if len(named) < len(linked) / 2 else _log.info
     tell(message, len(named), len(linked), 100 * share)
+    if nameless := [document.id for document in linked if not document.mentions]:
+        _log.info('no question leads to %d documents, which name nothing: %s', len(nameless), some(nameless, MOST_TOLD))
     return vocab, linked
 
 
@@ -387,10 +391,10 @@ def _heading(text: str) -> tuple[str, str]:
     """The heading of a text, of Markdown or a short first line with a blank one after it, and the text after it; '' for what there is not."""
     text = text.lstrip()
     if front := _FRONT_MATTER.match(text):
-        title, rest = _heading(text[front.end() :])
+        body = text[front.end() :]
+        title, rest = _heading(body)
         stated = _STATED_TITLE.search(front['fields'])
-        title = stated['title'].strip() if stated else title
-        return title, f'{front["fields"]}\n{rest or text[front.end() :]}' if title else ''
+        return (stated['title'].strip() if stated else title), f'{front["fields"]}\n{rest if title and rest else body}'
     line, _, rest = text.partition('\n')
     line = line.rstrip()
     if marks := re.match('#{1,6}[ \\t]+', line):

@@ -23,7 +23,7 @@ from opql_jax.data.kb_folder import KBFolder
 from opql_jax.data.pair_selection import select_pair_rows
 from opql_jax.data.prepare import prepare
 from opql_jax.data.prepared import Prepared
-from opql_jax.datasets.plain_text import PlainText, some
+from opql_jax.datasets.plain_text import MOST_TOLD, PlainText, some
 from opql_jax.datasets.stored_text import StoredText
 from opql_jax.kb.build_memory import entry_table, log_progress, memory_options
 from opql_jax.kb.retrieve import index_passages
@@ -43,8 +43,6 @@ CACHE = 'cache'
 # Pairs that are far apart say little of each other.
 PAIRS = 'near'
 MAX_TOKENS = 128
-# Files that are left out, at most, that are named.
-_NAMED = 30
 
 
 @dataclasses.dataclass(frozen=True)
@@ -115,7 +113,7 @@ def tell_left_out(reader: PlainText) -> None:
     """Says which files of the sources are not read."""
     if left_out := reader.left_out():
         what = '1 file is' if len(left_out) == 1 else f'{len(left_out):,} files are'
-        _log.warning('%s of no kind that is read, or a link to nothing, and left out: %s', what, some(left_out, _NAMED))
+        _log.warning('%s of no kind that is read, or a link to nothing, and left out: %s', what, some(left_out, MOST_TOLD))
 
 
 def _check_unchanged(reader: PlainText, folder: KBFolder, parts: Parts) -> None:

@@ -12,6 +12,7 @@ import pytest
 import opql_jax
 from opql_jax import cli
 from opql_jax.core.errors import InputError
+from opql_jax.datasets.pdf_pages import Piece, by_columns
 from opql_jax.datasets.pdf_text import read_pdf
 from opql_jax.datasets.plain_text import PlainText
 
@@ -216,3 +217,33 @@ def test_the_command_reads_them_and_adds_more(tmp_path, texts, monkeypatch, caps
     with opql_jax.open('mine.kb') as kb:
         for asked in ENGINE.asked:
             assert kb.ask(asked.question).names[0] == asked.answer
+
+
+LEFT = [
+    'The mill of Corran was founded by',
+    'the engineer Edith Falkner, who then',
+    'sold it to her brother in',
+    'the spring of 1866.',
+]
+RIGHT = [
+    'The school was founded long after,',
+    'in the year 1902, by the teacher',
+    'Walter Finch. He was the uncle of',
+    'its first pupil.',
+]
+TITLE = Piece(30, 180, 'Corran')
+
+
+def side_by_side(left, right):
+    return [Piece(x, 150 - 14 * y, text) for y, row in enumerate(zip(left, right)) for x, text in zip((30, 220), row)]
+
+
+def test_columns_of_prose_that_a_page_shows_line_by_line_are_read_one_by_one():
+    assert [piece.text for piece in by_columns([TITLE, *side_by_side(LEFT, RIGHT)])] == ['Corran', *LEFT, *RIGHT]
+
+
+def test_tables_and_columns_that_are_read_one_by_one_stay():
+    ships = side_by_side(['Ship', 'Aurora', 'Petrel', 'Kestrel'], ['Captain', 'Signe Dahl', 'Omar Haddad', 'Lucy Brandt'])
+    assert by_columns(ships) == []
+    pieces = sorted(side_by_side(LEFT, RIGHT), key=lambda piece: piece.x)
+    assert by_columns(pieces) == [] == by_columns([]) == by_columns([TITLE])

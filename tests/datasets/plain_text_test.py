@@ -314,3 +314,49 @@ def test_what_is_wrong_with_a_single_file_is_told_without_counting(tmp_path):
     write(tmp_path, a__txt=GERMAN)
     with pytest.raises(InputError, match=rf'^{tmp_path}/texts/a\.txt: text: not English: [^:]*English$'):
         read(tmp_path, (str(tmp_path / 'texts' / 'a.txt'),))
+
+
+def test_files_that_are_not_read_are_known_by_name(tmp_path):
+    folder = tmp_path / 'texts'
+    (folder / 'inner').mkdir(parents=True)
+    for name in ('a.txt', 'crew.csv', 'inner/page.rst', '.hidden'):
+        (folder / name).write_text(ENGLISH)
+    (folder / 'dangling.txt').symlink_to('/nonexistent')
+    (folder / 'whole').symlink_to('.')
+    assert PlainText((str(folder),)).left_out() == [
+        'texts/crew.csv',
+        'texts/dangling.txt',
+        'texts/inner/page.rst',
+        'texts/.hidden',
+    ]
+    assert PlainText((str(folder / 'a.txt'),)).left_out() == []
+
+
+def test_documents_that_name_nothing_and_those_in_one_case_are_told(tmp_path, caplog):
+    caplog.set_level('INFO')
+    texts = {
+        'good.txt': ENGLISH,
+        'bare.txt': 'It was so, and then it was not.',
+        'loud.txt': 'ADA LOVELACE WAS IN LONDON AND SHE WAS WELL.',
+    }
+    (tmp_path / 'texts').mkdir()
+    for name, text in texts.items():
+        (tmp_path / 'texts' / name).write_text(text)
+    vocab, documents = read(tmp_path)
+    assert "no question leads to 1 documents, which name nothing: 'texts/bare.txt'" in caplog.text
+    assert "1 of 3 documents are all in capitals ('texts/loud.txt')" in caplog.text
+    loud = documents['texts/loud.txt']
+    assert loud.text == texts['loud.txt']
+    assert {vocab.names[vocab.id_of_key[mention.entity]] for mention in loud.mentions} == {'Ada Lovelace', 'London'}
+
+
+def test_text_is_read_as_it_comes(tmp_path):
+    (tmp_path / 'texts').mkdir()
+    (tmp_path / 'texts' / 'fleet.md').write_text(
+        '---\ntitle: The Fleet\n---\n| Ship | Port |\n|---|---|\n| Kestrel | Hull |\n\nIt was founded\nin Ber\u00adgen by Zoe\u0308 Dahl.\n'
+    )
+    _, documents = read(tmp_path)
+    assert documents['texts/fleet.md'].title == 'The Fleet'
+    assert documents['texts/fleet.md'].text == (
+        'title: The Fleet\n\nship: Kestrel | port: Hull\n\nIt was founded in Bergen by Zoë Dahl.'
+    )
