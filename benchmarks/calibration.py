@@ -118,11 +118,10 @@ def asked_together(kb, texts: list[str], rights: list[frozenset[str]]) -> Iterat
 def fit_to(sets: Sets, has_reader: bool) -> dict[str, float]:
     """The weights that the answers to questions of sets give, each set counting alike.
 
-    Without the reader they are fitted to first answers, and the weight of an answer's share is given: of a first answer the share
-    says little, of the others what they are worth beside it.
+    Without the reader they are fitted to first answers, and the weights of the share and the fit are given: they are of a large sample.
     """
     known = calibration.READ if has_reader else calibration.FOLLOWED
-    fixed = {} if has_reader else {'followed': known['followed']}
+    fixed = {} if has_reader else {name: known[name] for name in ('followed', 'fit')}
     most = None if has_reader else 1
     rows = [one.features[:most] for asked in sets.values() for one in asked]
     right = [one.right[:most] for asked in sets.values() for one in asked]

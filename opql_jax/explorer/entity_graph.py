@@ -203,7 +203,7 @@ def _svg(
         for entity in cluster
     ]
     drawn += [_edge(kb, pair, places, count, middle) for pair, count in edges.items()]
-    drawn += [_node(kb, entity, *place, entity == middle) for entity, place in places.items()]
+    drawn += [_node(kb, entity, place[0], place[1], entity == middle) for entity, place in places.items()]
     return (
         f'<svg class="graph" xmlns="http://www.w3.org/2000/svg" role="group" aria-label="{xml_text(description)}" '
         f'viewBox="0 0 {_WIDTH} {_HEIGHT}" width="{_WIDTH}" height="{_HEIGHT}" font-size="13">{"".join(drawn)}</svg>'

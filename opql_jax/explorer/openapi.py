@@ -1,6 +1,7 @@
 """What `/api/…` of the explorer takes and gives, in the words of OpenAPI: `/openapi.json`, and `/docs` for people."""
 
 import importlib.metadata
+from typing import Any
 
 from opql_jax.kb.answer_record import SCHEMA as ANSWER_SCHEMA
 from opql_jax.kb.retrieve import SCHEMA as DOCUMENTS_SCHEMA
@@ -36,7 +37,7 @@ _HEALTH = {
     'required': ['status', 'version', 'passages'],
 }
 
-OPENAPI = {
+OPENAPI: dict[str, Any] = {
     'openapi': '3.1.0',
     'info': {'title': 'A knowledge base of plain text', 'version': importlib.metadata.version('opql-jax')},
     'paths': {

@@ -77,7 +77,7 @@ def ask(kb: VirtualKB, text: str, top: int = ANSWERS) -> Answered:
         path = next(iter(answer.paths(member.id, 1)), ())
         found.append(Found(member, [_step(kb, fact, numbers) for fact in path]))
     first = max((step.number for one in found[:1] for step in one.path), default=0)
-    picture = path_graph.draw([[step.fact for step in one.path] for one in found[:_DRAWN] if one.path])
+    picture = path_graph.draw([tuple(step.fact for step in one.path) for one in found[:_DRAWN] if one.path])
     return Answered(found, list(numbers), first, picture, answer.is_sure, list(answer.notes))
 
 

@@ -25,12 +25,10 @@ class PathFeatures(NamedTuple):
 
     Attributes:
         fit: how well its facts fit their steps: cosine and what is added to it, the mean of the hops.
-        covered: the share of the question's words, the rare ones counting more, that the sentences of these facts have.
         sentences: 1 if sentences like the question were looked at, as no name in it leads to an answer.
     """
 
     fit: float = 0.0
-    covered: float = 0.0
     sentences: float = 0.0
 
 

@@ -291,16 +291,7 @@ class TextAnswerer:
         best = max(paths, key=lambda path: path.worth)
         places = [np.argmax(self.map.score(entries.cosines, entries.added)) for entries in best.entries]
         fit = np.mean([entries.cosines[place] + entries.added[place] for entries, place in zip(best.entries, places)])
-        rows = np.array([entries.rows[place] for entries, place in zip(best.entries, places)])
-        mentions = self._memory.mentions(rows)
-        said: set[str] = set()
-        for side in ('topic', 'target'):
-            spans = zip(*(mentions[f'{side}_sentence_{end}'].tolist() for end in ('start', 'end')))
-            said = said.union(*(self._stems(*each) for each in zip(mentions['passage'].tolist(), spans)))
-        asked = {word: max(self._rarity(word), _COMMON) for word in words_of(question.text)}
-        covered = sum(rarity for word, rarity in asked.items() if _alike(word, said))
-        by_sentences = float(len(found) > len(question.topics))
-        return PathFeatures(float(fit), covered / max(sum(asked.values()), 1e-9), by_sentences)
+        return PathFeatures(float(fit), float(len(found) > len(question.topics)))
 
     def _follow(self, plan, entity: int, relations, exclude) -> Path | None:
         """The path of a plan; None if it leads nowhere, or a time limit leaves it out."""

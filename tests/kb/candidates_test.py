@@ -62,9 +62,9 @@ def test_what_stands_in_no_passage_that_was_read_has_no_features_of_one():
     seen = evidence([(1, 0, 4, 0.5, 'a word', -1)], unanswered=0.25)
     found = read_candidates(seen)
     add_followed(found, seen, [YORK, LEEDS], ['York', 'Leeds'], [0.75, 0.25])
-    rows = features(found, seen, PathFeatures(0.9, 0.6))
+    rows = features(found, seen, PathFeatures(0.9, 1))
     assert column(rows, 'found') == [1, 1, 0] and column(rows, 'fit') == [0, 0.9, 0.9]
-    assert column(rows, 'covered') == [0, 0.6, 0.6]
+    assert column(rows, 'sentences') == [0, 1, 1]
     assert column(rows, 'read') == pytest.approx([np.log(0.5), *2 * [np.log(calibration.LEAST)]])
     assert column(rows, 'read_share') == [1, 0, 0] and column(rows, 'support') == pytest.approx([0.1, 0.9, 0])
     assert column(rows, 'unanswered') == pytest.approx(3 * [np.log(1 / 3)])
@@ -76,13 +76,13 @@ def test_both_ways_lead_to_an_answer_that_is_the_first_of_each():
     seen = evidence([(0, 0, 4, 0.5, 'York', YORK), (0, 10, 13, 0.3, 'Ann', ANN)])
     found = read_candidates(seen)
     add_followed(found, seen, [YORK, ANN], ['York', 'Ann'], [0.8, 0.2])
-    assert column(features(found, seen, PathFeatures(0.5, 0.5)), 'both') == [1, 0]
+    assert column(features(found, seen, PathFeatures(0.5)), 'both') == [1, 0]
 
 
 def test_without_a_reader_the_share_and_the_best_path_are_all_there_is():
-    rows = followed_features(np.array([0.8, 0.2]), PathFeatures(0.7, 0.4, 1))
+    rows = followed_features(np.array([0.8, 0.2]), PathFeatures(0.7, 1))
     assert column(rows, 'fit') == [0.7, 0.7] and column(rows, 'followed') == pytest.approx([np.log(4), -np.log(4)])
-    assert {FEATURES[place] for place in np.flatnonzero(rows.any(0))} == {'followed', 'fit', 'covered', 'sentences'}
+    assert {FEATURES[place] for place in np.flatnonzero(rows.any(0))} == {'followed', 'fit', 'sentences'}
 
 
 def test_nothing_found_has_no_features():
