@@ -324,8 +324,9 @@ class MarkedPairs:
 def join(passages: Sequence[TokenisedPassage]) -> JoinedPassages:
     """Passages end to end."""
     none = np.empty(0, np.int32)
-    columns = (np.concatenate([none, *(p[field] for p in passages)]) for field in range(4))
-    return JoinedPassages(*columns, np.array([(len(p.tokens), len(p.entities)) for p in passages], np.int64).reshape(-1, 2))
+    tokens, starts, ends, entities = (np.concatenate([none, *(p[field] for p in passages)]) for field in range(4))
+    sizes = np.array([(len(p.tokens), len(p.entities)) for p in passages], np.int64).reshape(-1, 2)
+    return JoinedPassages(tokens, starts, ends, entities, sizes)
 
 
 def end_to_end(joined: Sequence[JoinedPassages]) -> JoinedPassages:

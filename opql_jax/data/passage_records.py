@@ -70,7 +70,8 @@ def decode_joined(records: list[bytes]) -> JoinedPassages:
     tokens = values[begin[record] + 2 + token]
     record, mention = ragged(sizes[:, 1])
     first = begin[record] + 2 + sizes[record, 0] + mention
-    return JoinedPassages(tokens, *(values[first + field * sizes[record, 1]] for field in range(3)), sizes)
+    starts, ends, entities = (values[first + field * sizes[record, 1]] for field in range(3))
+    return JoinedPassages(tokens, starts, ends, entities, sizes)
 
 
 def tokenise_batch(batch: pa.RecordBatch, tokenizer: Tokenizer) -> pa.RecordBatch:

@@ -85,13 +85,14 @@ class PassageSource(Source):
                 the passages [n], the JoinedPassages and `rng`.
         """
         packer, numbers, texts, choices, rows = batching.Packer(self.capacities), [], [], [], []
+        before = 0
         for _ in range(2):
-            before = sum(map(len, numbers))
             numbers.append(rng.choice(self._passages, sum(packer.free.values())))
             texts.append(self._records.read_joined(numbers[-1]))
             choice, lengths = choose(numbers[-1], texts[-1], rng)
             choices.append(choice)
             rows.append(before + np.flatnonzero([packer.add(length) for length in lengths.tolist()]))
+            before += len(lengths)
         choice = tuple(np.concatenate(column) for column in zip(*choices))
         return Drawn(np.concatenate(numbers), end_to_end(texts), choice, np.concatenate(rows)), packer
 

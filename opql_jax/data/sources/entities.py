@@ -25,7 +25,8 @@ class EntitySource(PassageSource):
 
     def batch(self, step, rng) -> EntityBatch:
         drawn, packer = self._fill(rng, self._choose)
-        masked = markup.MaskedMentions(drawn.texts, *drawn.choice, self._special)
+        (mention,) = drawn.choice
+        masked = markup.MaskedMentions(drawn.texts, mention, self._special)
         return EntityBatch(batching.pack_masked(masked, drawn.rows, packer, self._special))
 
     def _choose(self, numbers, texts, rng):

@@ -74,7 +74,7 @@ class PairPacker:
         capacity = sum(self.capacities.values())
         seen: dict[tuple[int, int], int | None] = {}  # pair and passage: the number among the packed
         pairs, packed, anchors = [], [], []
-        read, places = [], []  # passages, and the place of each packed row's among them
+        read, places, before = [], [], 0  # passages, and the place of each packed row's among them
         while not (packer.full or len(seen) > _OFFERS * capacity):
             # As many as there is room for are read at once.
             some, offered = [], 0
@@ -85,7 +85,6 @@ class PairPacker:
                 break
             rows = np.concatenate([rows for rows, _ in some])
             keys = list(zip(self.index.pair_of(rows).tolist(), self.index.passage[rows].tolist()))
-            before = sum(len(passages.sizes) for passages in read)
             read.append(self._read(rows))
             lengths = self._mark(rows, read[-1], np.arange(len(rows))).lengths.tolist()
             meant, end = np.concatenate([meant for _, meant in some]).tolist(), 0
@@ -105,6 +104,7 @@ class PairPacker:
                         anchors.append(anchor)
                 if packer.full or len(seen) > _OFFERS * capacity:
                     break
+            before += len(rows)
         rows = np.array(packed, np.int64)
         _, pair, count = np.unique(pairs, return_inverse=True, return_counts=True)
         anchors = np.array(anchors, bool) & (count[pair] > 1)
