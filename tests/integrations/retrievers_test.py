@@ -167,7 +167,7 @@ def talk(options, calls):
     tools, told = [], []
 
     async def converse():
-        async with stdio_client(program) as streams, ClientSession(*streams) as session:
+        async with stdio_client(program, errlog=sys.__stderr__) as streams, ClientSession(*streams) as session:
             await session.initialize()
             tools.extend(tool.name for tool in (await session.list_tools()).tools)
             for name, arguments in calls:
