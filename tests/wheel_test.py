@@ -168,7 +168,10 @@ def test_a_script_of_a_few_lines_makes_and_asks_a_knowledge_base(run, root):
     assert ANSWER in run('python', 'script.py')
 
 
-def test_the_package_is_the_installed_one_and_its_encoder_opens(run, root):
-    script = "import opql_jax; print(opql_jax.__file__, opql_jax.load_encoder('default').dim)"
+def test_the_package_is_the_installed_one_and_its_encoder_and_reader_open(run, root):
+    script = (
+        'import opql_jax; from opql_jax.models.reader import Reader; Reader.load(); '
+        "print(opql_jax.__file__, opql_jax.load_encoder('default').dim)"
+    )
     file, dim = run('python', '-c', script).split()
     assert pathlib.Path(file).is_relative_to(root / 'venv') and int(dim) == 256

@@ -1,0 +1,57 @@
+"""Answers with the reader: it reads the passages that are found, and what it finds there is shown as it stands."""
+
+import pytest
+
+pytest.importorskip('spacy', reason='spaCy is not installed')
+
+import opql_jax
+from opql_jax.kb.answers import format_answer, to_record
+from opql_jax.kb.index_text import index_text
+
+from trios import TRIOS, write
+
+QUESTION = 'Who designed the Analytical Engine?'
+
+
+@pytest.fixture(scope='module')
+def folder(tmp_path_factory):
+    root = tmp_path_factory.mktemp('read')
+    write(root / 'articles', TRIOS['engine'].documents)
+    index_text([root / 'articles'], root / 'kb', processes=1)
+    return root / 'kb'
+
+
+@pytest.fixture(scope='module')
+def kb(folder):
+    with opql_jax.open(folder, reader=True) as opened:
+        yield opened
+
+
+def test_the_passages_that_are_found_are_read(kb):
+    (evidence,) = kb.evidence_finder.find([kb.question(QUESTION)])
+    titles = [kb.prepared.passages['title'][number].as_py() for number in evidence.passages]
+    assert 'Charles Babbage' in titles and len(evidence.reading.supports) == len(titles)
+    for span, text in zip(evidence.reading.spans, evidence.texts):
+        if span.end > 0:
+            assert text in kb.prepared.passages['text'][evidence.passages[span.passage]].as_py()
+    assert sum(span.probability for span in evidence.reading.spans) + evidence.reading.unanswered <= 1 + 1e-4
+
+
+def test_an_answer_that_was_read_is_shown_with_its_sentence(kb):
+    answer = kb.ask(QUESTION)
+    probabilities = answer.probabilities.tolist()
+    assert probabilities == sorted(probabilities, reverse=True) and answer.evidence is not None
+    read = [entity for entity in answer.entities.tolist() if entity in answer.read]
+    assert read and format_answer(kb, answer.question, answer).count('\n  read\n') == 1
+    for entity in read:
+        facts = [path[-1] for path in answer.paths(entity)]
+        assert any(fact.sentence in kb.prepared.passages['text'][fact.passage].as_py() for fact in facts)
+    record = to_record(kb, answer.question, answer, 1)
+    assert [one['entity'] for one in record['answers']] == [member.name for member in answer] == answer.names
+    assert [('key' in one) for one in record['answers']] == [entity >= 0 for entity in answer.entities.tolist()]
+
+
+def test_without_the_reader_no_passage_is_read(folder):
+    with opql_jax.open(folder) as opened:
+        answer = opened.ask(QUESTION)
+    assert answer.evidence is None and not answer.read and not answer.phrases and (answer.entities >= 0).all()
