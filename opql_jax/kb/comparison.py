@@ -21,6 +21,7 @@ from opql_jax.kb import paths, values
 from opql_jax.kb.answers import Answer
 from opql_jax.kb.comparison_questions import parse
 from opql_jax.kb.marked_questions import VERBS, Comparison, Name, Side, names_of
+from opql_jax.kb.polarity import denies
 from opql_jax.kb.values import country
 from opql_jax.retrieval.words import words_of
 
@@ -81,14 +82,6 @@ class Verdict(NamedTuple):
 Answerer = Callable[[list[str]], list[Answer]]
 # What the probability of an answer is multiplied by if the text has not the name that is asked about, but a part of it.
 _PART_OF_NAME = 0.5
-_NEGATED = re.compile(
-    r'\b(?:not(?! only)|never|nor|neither|denie[sd]|denying|deny|refuse[sd]|declined|rejected|falsely|wrongly|mistakenly|allegedly'
-    r"|supposedly|rumou?red|unlike|instead of|rather than)\b|n['’]t\b",
-    re.IGNORECASE,
-)
-# What is said between a name and its verb: ', who was never married,'.
-_ASIDE = re.compile(r', (?:who|which|whose|where|whom)\b[^,]*,|\([^()]*\)')
-_NO_LONGER = re.compile(r'\b(?:no longer|former|formerly|previously|until|once|ex-\w+|then-\w+)\b', re.IGNORECASE)
 
 
 def parse_question(question: Question, kinds: Sequence[str]) -> Comparison | None:
@@ -243,7 +236,7 @@ def _of_two(comparison: Comparison, left: Found, right: Found) -> tuple[str | in
     """What two values come to, and how probable both are."""
     how, measure = comparison.how, comparison.measure
     probability = left.probability * right.probability
-    if _is_negated(left, comparison) or _is_negated(right, comparison):
+    if _is_denied(left, comparison) or _is_denied(right, comparison):
         return None, 0.0
     if how in ('same', 'different'):
         same = _same_value(measure, left.name, right.name)
@@ -258,7 +251,7 @@ def _of_two(comparison: Comparison, left: Found, right: Found) -> tuple[str | in
 
 def _confirm(comparison: Comparison, found: Found, answer: Answerer) -> tuple[str | None, float]:
     """Whether what was found is what a question names: 'yes', 'no' or None, and how probable that is."""
-    is_negated = _is_negated(found, comparison)
+    is_negated = _is_denied(found, comparison)
     if comparison.how in ('less', 'more'):
         order = values.compare('date', found.name, comparison.asked)
         said = None if is_negated or not order else 'yes' if (order < 0) == (comparison.how == 'less') else 'no'
@@ -320,15 +313,5 @@ def _same_value(measure: str, left: str, right: str) -> bool | None:
     return _same_name(left, right)
 
 
-def _is_negated(found: Found, comparison: Comparison) -> bool:
-    """Whether the sentence that states a value says that it is not so, or, asked of the present, that it was so once."""
-    fact = found.fact
-    if fact is None or fact.sentence is None:
-        return False
-    text = fact.sentence
-    if fact.topic_span and fact.target_span:
-        start = min(fact.topic_span[0], fact.target_span[0])
-        end = max(fact.topic_span[1], fact.target_span[1])
-        start = max(text.rfind(mark, 0, start) for mark in ('. ', '; ')) + 1
-        text = _ASIDE.sub(' ', text[start:end])
-    return bool(_NEGATED.search(text) or (comparison.now and _NO_LONGER.search(text)))
+def _is_denied(found: Found, comparison: Comparison) -> bool:
+    return found.fact is not None and denies(found.fact, comparison.now)

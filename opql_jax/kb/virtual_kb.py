@@ -24,6 +24,7 @@ from opql_jax.kb import comparison, paths, query, query_language, question_plans
 from opql_jax.kb.answers import Answer
 from opql_jax.kb.entity_set import EntitySet
 from opql_jax.kb.evidence import EvidenceFinder
+from opql_jax.kb.polarity import denies_answer
 from opql_jax.kb.question_plans import is_question
 from opql_jax.kb.retrieve import Retriever
 from opql_jax.kb.set_evaluation import SetEvaluator
@@ -42,6 +43,8 @@ if TYPE_CHECKING:
 
 # Questions answered together.
 _BATCH = 64
+# Answers of which it is looked at whether their sentence denies them, and what it leaves of their probability.
+_LOOKED_AT, _DENIED = 3, 0.3
 # Words of a question that names nothing, function words aside: 'who wrote it?' cannot be answered.
 _FEWEST_WORDS = 2
 
@@ -287,7 +290,7 @@ class VirtualKB:
                 ]
                 if note := question_plans.out_of_reach(question.text, ' '.join(said)):
                     found = dataclasses.replace(found, probabilities=None, note=note)
-            answers.append(found)
+            answers.append(_without_denied(found))
         return answers
 
     def ask(self, text: str, hops: int = 1) -> Answer:
@@ -404,6 +407,24 @@ class VirtualKB:
             | ({} if fact.title is None else {'title': fact.title, 'sentence': fact.sentence})
             for fact in paths.facts(self, np.asarray(entries, np.int64), np.ones(len(entries)))
         ]
+
+
+def _without_denied(answer: Answer) -> Answer:
+    """An answer in which what is denied by the sentence that it rests on is unlikely, and comes after what is not."""
+    if answer.probabilities is None or not len(answer):
+        return answer
+    factors = np.ones(len(answer), np.float32)
+    for place, entity in enumerate(answer.entities[:_LOOKED_AT].tolist()):
+        path = next(iter(answer.paths(entity, 1)), ())
+        if path and denies_answer(path[-1], answer.question.text):
+            factors[place] = _DENIED
+    if (factors == 1).all():
+        return answer
+    probabilities = answer.probabilities * factors
+    order = np.argsort(-probabilities, kind='stable')
+    best = {name: getattr(answer, name)[order] for name in ('entities', 'weights')}
+    note = answer.note or ('the text denies the first answer, or says that it was so once' if factors[order[0]] < 1 else '')
+    return dataclasses.replace(answer, **best, probabilities=probabilities[order], note=note)
 
 
 def _linked_question(text: str, names: Sequence[Named]) -> Question:
