@@ -69,7 +69,7 @@ _WORDS = {
 _SCALES = {'hundred': 1e2, 'thousand': 1e3, 'million': 1e6, 'billion': 1e9, 'm': 1e6, 'bn': 1e9}
 # What a unit is a measure of, and in which it is one.
 _UNITS: dict[str, tuple[str, float]] = {
-    unit: (dimension, size)
+    unit: (dimension, float(size))
     for dimension, sizes in {
         'length': 'mm millimetre millimeter .001;cm centimetre centimeter .01;m metre meter 1;km kilometre kilometer 1000;in inch inches .0254'
         ';ft foot feet .3048;yd yard .9144;mi mile 1609.344',
@@ -79,7 +79,7 @@ _UNITS: dict[str, tuple[str, float]] = {
         'speed': 'km/h kph .27778;mph .44704;m/s 1;knot .51444',
     }.items()
     for units in sizes.split(';')
-    for *names, size in [units.split()[:-1] + [float(units.split()[-1])]]
+    for *names, size in [units.split()]
     for unit in names
 }
 _DIGITS = re.compile(r'(?<![\w.])[-−]?(\d{1,3}(?:[ ,]\d{3})+(?:\.\d+)?|\d+(?:\.\d+)?)')
