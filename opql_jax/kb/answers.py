@@ -251,6 +251,7 @@ def format_answer(kb: VirtualKB, question: Question, answer: Answer, top: int = 
 
 def _read_lines(answer: Answer, top: int) -> Iterator[str]:
     """Where the best answers were read."""
+    assert answer.probabilities is not None  # what answers over plain text gives them
     read = [(entity, p) for entity, p in zip(answer.entities[:top].tolist(), answer.probabilities) if entity in answer.read]
     if read:
         yield '  read'

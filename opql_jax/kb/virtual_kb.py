@@ -195,8 +195,8 @@ class VirtualKB:
                 question_map = QuestionMap.read(folder.part(part), encoder_hash)
                 if len(question_map.change) != released_encoder.dim:
                     raise InputError(f'{folder.part(part)} is of another encoder: delete it and run `opql train` again')
-            options = {'index': index, 'question_map': question_map, 'reader': reader}
-            return cls(prepared, released_encoder, released_encoder.params, found, **options)
+            params = released_encoder.params
+            return cls(prepared, released_encoder, params, found, index=index, question_map=question_map, reader=reader)
         from opql_jax.kb import trained_model  # as above
 
         settings = {name: value for name, value in settings.items() if value is not None}
