@@ -141,7 +141,7 @@ def _reading(read: ReadingInput, logits: np.ndarray) -> Reading:
         Span(int(read.passage[a[i]]), int(read.start[a[i]]), int(read.end[b[i]]), float(shares[3 + i])) for i in best.tolist()
     ]
     supports = 1 / (1 + np.exp(-logits[read.first, SUPPORTS]))
-    unanswered, yes, no = (float(share) for share in shares[:3])
+    unanswered, yes, no = shares[:3].tolist()
     return Reading(spans, unanswered, yes, no, supports.astype(np.float32))
 
 
