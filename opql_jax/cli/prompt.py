@@ -78,7 +78,7 @@ class Prompt:
         kb: the version that answers; the newest, as each line looks for it.
     """
 
-    def __init__(self, folder: str, top: int, reader: bool):
+    def __init__(self, folder: str, top: int, reader: bool = False):
         """Takes the folder of a knowledge base, and how many answers are printed."""
         self._current, self._top = Current(folder, reader), top
         self.kb = self._current.kb()

@@ -202,14 +202,15 @@ def to_record(kb: VirtualKB, question: Question, answer: Answer, evidence: int) 
         answer: its answer.
         evidence: entries per hop.
     """
-    keys = kb.vocab.keys
+    names, keys = kb.vocab.names, kb.vocab.keys
     traces = [[_hop_record(kb, hop, evidence) for hop in hops] for hops in answer.traces]
     record: dict[str, Any] = {
         'id': question.id,
         'question': bracketed(question),
         'hops': question.hops,
         'answers': [
-            {'entity': answer.name_of(e)} | ({'key': keys[e]} if e >= 0 else {}) | {'weight': round(float(w), 6)}
+            ({'entity': names[e], 'key': keys[e]} if e >= 0 else {'entity': answer.phrases[-1 - e]})
+            | {'weight': round(float(w), 6)}
             for e, w in zip(answer.entities, answer.weights)
         ],
         'traces': traces,
@@ -226,7 +227,7 @@ def to_record(kb: VirtualKB, question: Question, answer: Answer, evidence: int) 
     if answer.bounds:
         record['note'] = '; '.join(answer.bounds)
     if answer.without_memory is not None:
-        record['without_memory'] = [kb.vocab.names[e] for e in answer.without_memory]
+        record['without_memory'] = [names[e] for e in answer.without_memory]
     elif not answer.parts and question.topic_entity < 0 and not len(answer.entities):
         told = 'the topic is not in the entity vocabulary' if question.topics else 'no sentence says what is asked for'
         record['error'] = told
@@ -259,7 +260,7 @@ def format_answer(kb: VirtualKB, question: Question, answer: Answer, top: int = 
             lines += _hop_lines(kb, hop, top)
     if answer.without_memory is not None:
         lines.append('  answer')
-        lines += [f'    {w:6.3f}  {one_line(answer.name_of(e))}' for e, w in zip(answer.entities[:top], answer.weights)]
+        lines += [f'    {w:6.3f}  {one_line(kb.vocab.names[e])}' for e, w in zip(answer.entities[:top], answer.weights)]
     return '\n'.join(lines)
 
 

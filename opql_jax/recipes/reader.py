@@ -16,7 +16,7 @@ from opql_jax.datasets import relation_corpora
 from opql_jax.kb.virtual_kb import VirtualKB
 from opql_jax.recipes import retrieval
 from opql_jax.recipes.encoder import CORPORA
-from opql_jax.recipes.recipe import KB, Function, Options, Recipe, Step, prepare, train
+from opql_jax.recipes.recipe import KB, Function, Options, Output, Recipe, Step, prepare, train
 
 # Examples of the first stage, of each kind, and those of them that the second stage reads again.
 SENTENCES, LABELLED, MADE, AGAIN = 9000, 10000, 4000, 4000
@@ -90,6 +90,12 @@ def second_examples(first: str, sets: tuple[str, ...], out: str, output: str, pe
     return {'examples': len(examples)}
 
 
+def trained(name: str, examples: str, options: Options, **bindings) -> Step:
+    """A stage of training."""
+    gin = f'gin/experiments/encoder/{name.replace("-", "_")}.gin'
+    return train(name, gin, options, TEXT='read-text', EXAMPLES=Output(examples), **bindings)
+
+
 def steps(options: Options) -> list[Step | Function]:
     """From the data sets to the folder of the reader."""
     drawn = {'percent': options.percent, 'seed': options.seed}
@@ -97,23 +103,29 @@ def steps(options: Options) -> list[Step | Function]:
         'sentences': options.file('qa/qamr.jsonl'),
         'labelled': tuple(map(options.file, CORPORA)),
         'names': options.file('redocred/rel_info.json'),
-        'output': '{out}/first.jsonl',
+        'output': Output('first.jsonl'),
         **drawn,
     }
-    second = {'first': '{out}/first.jsonl', 'sets': retrieval.SETS, 'out': '{out}', 'output': '{out}/second.jsonl', **drawn}
+    second = {
+        'first': Output('first.jsonl'),
+        'sets': retrieval.SETS,
+        'out': Output(),
+        'output': Output('second.jsonl'),
+        **drawn,
+    }
     indexed = [step for name in retrieval.SETS for step in retrieval.steps_of(options, name)[:2]]
     return [
         Function('first.jsonl', first_examples, first, 'first.jsonl'),
         *indexed,
         Function('second.jsonl', second_examples, second, 'second.jsonl'),
-        prepare('text', 'gin/data/text.gin', SOURCES=('{out}/text-musique/documents.jsonl',), TOKENIZER='default'),
-        train('reader-1', 'gin/experiments/encoder/reader_1.gin', options, EXAMPLES='{out}/first.jsonl'),
-        train('reader-2', 'gin/experiments/encoder/reader_2.gin', options, EXAMPLES='{out}/second.jsonl', INIT_FROM='reader-1'),
+        prepare('read-text', 'gin/data/text.gin', SOURCES=(Output('text-musique/documents.jsonl'),), TOKENIZER='default'),
+        trained('reader-1', 'first.jsonl', options),
+        trained('reader-2', 'second.jsonl', options, INIT_FROM='reader-1'),
         Step(
             'reader',
             'release',
             ('gin/runs/release.gin',),
-            {**KB, 'MODEL': 'reader-2', 'OUTPUT': '{out}/reader', 'CARD': CARD},
+            {**KB, 'MODEL': 'reader-2', 'OUTPUT': Output('reader'), 'CARD': CARD},
             'reader',
         ),
     ]
