@@ -132,11 +132,11 @@ from opql_jax.kb.virtual_kb import VirtualKB
 
 ask = VirtualKB.question
 
-def question(kb, text):
+def question(kb, text, hops):
     if 'Byron' in text:
         print('computing', flush=True)
         time.sleep(600)
-    return ask(kb, text)
+    return ask(kb, text, hops)
 
 VirtualKB.question = question
 cli.main()

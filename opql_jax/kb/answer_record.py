@@ -31,7 +31,7 @@ def _member_record(members: WeightedEntities, member: Member) -> dict[str, Any]:
     record: dict[str, Any] = {'entity': member.name}
     if member.id >= 0:  # else these are words of the text that name no entity
         record['key'] = members.kb.vocab.keys[member.id]
-    record |= {'kind': member.kind, 'weight': round(member.weight, 6)}
+    record |= {'kind': member.kind, 'weight': round(member.weight, 4)}
     if member.probability is not None:
         record['probability'] = round(member.probability, 4)
     path = next(iter(members.paths(member.id, 1)), ())

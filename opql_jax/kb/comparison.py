@@ -7,6 +7,7 @@ and `fact_questions`; whatever answers such answers them.
 
 from __future__ import annotations
 
+import dataclasses
 import itertools
 import re
 from collections.abc import Callable, Sequence
@@ -54,13 +55,14 @@ _FORMS = tuple(frozenset(words_of(' '.join((base, *forms)))) for base, forms in 
 
 
 class Found(NamedTuple):
-    """What answers a plain question best: the whole answer, the entity of it, its name and probability, and the last fact it rests on."""
+    """What answers a plain question: the whole answer, the entity of it, its name and probability, the last fact it rests on, its weight."""
 
     answer: Answer
     entity: int
     name: str
     probability: float
     fact: Fact | None
+    weight: float
 
 
 class Verdict(NamedTuple):
@@ -130,7 +132,7 @@ def decide(comparison: Comparison, answer: Answerer) -> Verdict:
     answers = dict(zip(asked, answer(asked), strict=True))
     found = [_best(comparison, side, [answers[question] for question in side.questions]) for side in comparison.sides]
     note = '; '.join(f'{side.name}: {one.name if one else "not stated"}' for side, one in zip(comparison.sides, found))
-    rests_on = tuple(one.answer if one else answers[side.questions[0]] for side, one in zip(comparison.sides, found))
+    rests_on = tuple(_only(one) if one else answers[side.questions[0]] for side, one in zip(comparison.sides, found))
     if not all(found):
         return Verdict(None, 0.0, rests_on, note)
     known: list[Found] = [one for one in found if one]
@@ -144,6 +146,18 @@ def decide(comparison: Comparison, answer: Answerer) -> Verdict:
     if any(said == 'no' for said, _ in each):
         return Verdict('no', max(probability for said, probability in each if said == 'no'), rests_on, note)
     return Verdict(None, 0.0, rests_on, note)
+
+
+def _only(found: Found) -> Answer:
+    """What was found, as an answer of its own."""
+    place = found.answer.entities == found.entity
+    probabilities = found.answer.probabilities
+    return dataclasses.replace(
+        found.answer,
+        entities=found.answer.entities[place],
+        weights=found.answer.weights[place],
+        probabilities=None if probabilities is None else probabilities[place],
+    )
 
 
 def _best(comparison: Comparison, side: Side, answers: Sequence[Answer]) -> Found | None:
@@ -161,14 +175,14 @@ def _best(comparison: Comparison, side: Side, answers: Sequence[Answer]) -> Foun
                     if path
                 ]
                 support, fact = max(supports, key=lambda pair: pair[0], default=(1.0, None))
-                candidates.append(Found(answer, member.id, member.name, probability * support, fact))
+                candidates.append(Found(answer, member.id, member.name, probability * support, fact, member.weight * support))
     if comparison.measure == 'country':
         candidates = [one for one in candidates if country(one.name)] or candidates
     best = max(candidates, key=lambda one: one.probability, default=None)
     if best is not None and comparison.asked:
         asked = [one for one in candidates if _is_asked(comparison, one.name)]
-        least = best.probability * (_RIVAL if comparison.exclusive else 0)
-        return max((one for one in asked if one.probability >= least), key=lambda one: one.probability, default=best)
+        least = best.weight * (_RIVAL if comparison.exclusive else 0)
+        return max((one for one in asked if one.weight >= least), key=lambda one: one.probability, default=best)
     return best
 
 

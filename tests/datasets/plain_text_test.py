@@ -358,5 +358,5 @@ def test_text_is_read_as_it_comes(tmp_path):
     _, documents = read(tmp_path)
     assert documents['texts/fleet.md'].title == 'The Fleet'
     assert documents['texts/fleet.md'].text == (
-        'title: The Fleet\n\nship: Kestrel | port: Hull\n\nIt was founded in Bergen by Zoë Dahl.'
+        'title: The Fleet\n\nship: Kestrel | port: Hull\n\nIt was founded in Bergen by Zoë Dahl.\n'
     )

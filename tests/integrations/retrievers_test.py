@@ -25,7 +25,7 @@ import films
 QUESTION = 'Who starred in the films directed by Ingrid Solberg?'
 QUERY = 'Ingrid Solberg . directed . starring'
 UNSURE = 'Which football club does Ingrid Solberg support?'
-YES_OR_NO = 'Was Ingrid Solberg born in Oslo?'
+OUT_OF_REACH = 'How many films did Ingrid Solberg direct?'
 
 
 @pytest.fixture(scope='module')
@@ -102,7 +102,7 @@ def test_llama_index_gets_the_documents_that_retrieve_finds(kb):
     assert [one.score for one in kept] == [cutoff]
 
 
-@pytest.mark.parametrize('asked', [QUESTION, QUERY, UNSURE, YES_OR_NO])
+@pytest.mark.parametrize('asked', [QUESTION, QUERY, UNSURE, OUT_OF_REACH])
 def test_all_interfaces_give_the_same_record_of_an_answer(folder, kb, asked, capsys):
     """That of Python, of the command, of HTTP and of MCP, which is what the schema says and cites the text."""
     jsonschema = pytest.importorskip('jsonschema', reason='jsonschema is not installed')
@@ -117,12 +117,12 @@ def test_all_interfaces_give_the_same_record_of_an_answer(folder, kb, asked, cap
     jsonschema.validate(record, SCHEMA)
     assert 1 <= len(record['answers']) <= 2
     for answer in record['answers']:
-        assert answer['path'][-1]['target'] == answer['entity'] and ('probability' in answer) == (asked != QUERY)
+        assert answer['path'][-1]['target'] == answer['entity'] and ('probability' in answer) == (asked in (QUESTION, UNSURE))
         for fact in answer['path']:
             text = kb.prepared.document_text(fact['document'])
             assert text[fact['start'] : fact['end']] == fact['sentence'] != ''
     assert ('not sure' in record.get('note', '')) == (record.get('sure') is False)
-    assert ('yes or no' in record.get('note', '')) == (asked == YES_OR_NO)
+    assert ('this counts' in record.get('note', '')) == (asked == OUT_OF_REACH)
 
     cli.main(['ask', str(folder), asked, '--top', '2', '--json'])
     assert json.loads(capsys.readouterr().out) == record

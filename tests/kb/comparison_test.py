@@ -266,6 +266,17 @@ def test_both_facts_are_shown_by_each_interface(kb):
     assert answer.passages()[0].title == 'Bridges of the Orla' and answer.to_pandas()['entity'][0] == 'Harl Bridge'
 
 
+def test_a_place_that_another_fact_names_is_not_confirmed(tmp_path):
+    (tmp_path / 'a.txt').write_text(
+        'Ada Holm\n\nAda Holm was a pilot. She was born in Trondheim in 1921 and died in Oslo in 1999.'
+    )
+    index_text([tmp_path / 'a.txt'], tmp_path / 'kb', processes=1)
+    with opql_jax.open(tmp_path / 'kb') as kb:
+        assert not kb.ask('Was Ada Holm born in Oslo?').is_sure
+        (member,) = confirmed = kb.ask('Was Ada Holm born in Trondheim?')
+        assert member.name == 'yes' and confirmed.paths('yes')[0][-1].target == 'Trondheim'
+
+
 def test_yes_is_a_phrase_with_the_fact_that_states_it(kb):
     answer = kb.ask('Was the Harl Bridge designed by Amara Finch?')
     (member,) = answer
