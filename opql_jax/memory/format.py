@@ -189,9 +189,10 @@ class Memory:
 
     def check_vocabulary(self, vocab: EntityVocab) -> None:
         """Raises ManifestError if the `EntityVocab` does not begin with the memory's entities."""
-        if (count := self.manifest.num_entities) > len(vocab):
+        count = self.manifest.num_entities
+        self._check_hash('vocabulary', vocab.hash(min(count, len(vocab))))
+        if count > len(vocab):
             raise self._damaged(MANIFEST, f'num_entities is {count}, of {len(vocab)} in the vocabulary')
-        self._check_hash('vocabulary', vocab.hash(count))
 
     def arrays(self) -> MemoryArrays:
         """The living entries as arrays on the default device, for `memory.follow`, which speaks of entries by their rows.

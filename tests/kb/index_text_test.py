@@ -276,7 +276,7 @@ def test_the_command(folder, tmp_path, capsys):
 def test_the_command_retrieves_for_one_question_and_scores_answers(folder, tmp_path, capsys):
     kb, questions = str(folder / 'kb'), tmp_path / 'questions.jsonl'
     cli.main(['retrieve', kb, 'Who designed the Analytical Engine?', '-k', '1', '--json'])
-    (document,) = json.loads(capsys.readouterr().out)
+    (document,) = json.loads(capsys.readouterr().out)['documents']
     assert document['title'] in ENGINE.documents
     cli.main(['retrieve', kb, 'Who designed the Analytical Engine?', '-k', '1'])
     assert document['title'] in capsys.readouterr().out

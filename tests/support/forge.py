@@ -179,6 +179,8 @@ def of_json(content: bytes, seal: Callable[[dict], bytes] = sealed) -> Iterator[
     stated = json.loads(content)
 
     def written(forged) -> bytes:
+        if not isinstance(forged, dict):
+            return json.dumps(forged).encode()
         return seal({name: value for name, value in forged.items() if name not in ('checksum', 'meta_hash')})
 
     for path in _paths(stated):

@@ -114,7 +114,7 @@ def test_gradients_reach_what_is_trained_and_nothing_else(task_and_params):
 def test_a_few_examples_are_learnt_by_heart_and_read_back(text, file, tmp_path):
     objective = objectives.Reading(examples=file, rows=ROWS)
     tiny_training.run(
-        text, tmp_path / 'kb' / 'reader', objective, num_steps=300, learning_rate=2e-2, encoder=tiny_training.encoder
+        text, tmp_path / 'kb' / 'reader', objective, num_steps=400, learning_rate=5e-3, encoder=tiny_training.encoder
     )
     encoder, params, _, _ = model_config.load(tmp_path / 'kb' / 'reader')
     reader = Reader(encoder, params, Prepared(text).tokenizer)
