@@ -1,6 +1,6 @@
 """What rows of tables state: each is said by itself, with the heading of its column before each cell.
 
-"| Kestrel | Lucy Brandt | Hull |" below "| Ship | Captain | Home port |" becomes "ship: Kestrel | captain: Lucy Brandt | home port: Hull", so that a row
+`| Kestrel | Lucy Brandt | Hull |` below `| Ship | Captain | Home port |` becomes `ship: Kestrel | captain: Lucy Brandt | home port: Hull`, so that a row
 that is shown alone can be read alone. Rows of Markdown, and lines of cells that tabs, semicolons, commas or bars separate, are such; all else stays.
 """
 
