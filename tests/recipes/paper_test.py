@@ -41,6 +41,4 @@ def test_the_questions_are_read_in_their_official_form(tmp_path):
 
 def test_a_recipe_that_reads_its_data_to_tell_its_steps_says_what_is_missing(tmp_path):
     with pytest.raises(SystemExit, match=rf'error: {tmp_path} lacks redocred/'):
-        recipes_main.main(
-            ['run', 'slot-filling/opql-seen-50', '--dry-run', '--data', str(tmp_path), '--out', str(tmp_path / 'out')]
-        )
+        recipes_main.main(['run', 'slot-filling', '--dry-run', '--data', str(tmp_path), '--out', str(tmp_path / 'out')])
