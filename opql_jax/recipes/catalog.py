@@ -88,12 +88,8 @@ def build(recipe: Recipe, options: Options) -> Sequence[Step | Function]:
 
 
 def build_without_data(recipe: Recipe, options: Options) -> Sequence[Step | Function]:
-    """The steps of a recipe, whether its data are there or not; InputError as of `build` if it reads them to tell its steps."""
-    fields = {field.name: getattr(options, field.name) for field in dataclasses.fields(Options)}
-    try:
-        return recipe.steps(Recorder(**fields))
-    except (InputError, OSError):
-        return build(recipe, options)
+    """The steps of a recipe, whether its data are there or not."""
+    return recipe.steps(Recorder(**{field.name: getattr(options, field.name) for field in dataclasses.fields(Options)}))
 
 
 def needs(recipe: Recipe, options: Options) -> str:
