@@ -69,5 +69,5 @@ def test_training_sets_it_before_anything_that_starts_threads_is_imported():
     code = f'import sys; before = set(sys.modules); {"; ".join(map(ast.unparse, imports))}; print(*set(sys.modules) - before)'
     out = subprocess.run([sys.executable, '-c', code], capture_output=True, text=True, check=True).stdout
     others = {name for name in out.split() if name.partition('.')[0] not in sys.stdlib_module_names}
-    core = {'opql_jax.core', 'opql_jax.core.errors', 'opql_jax.core.preemption'}
+    core = {'opql_jax.core', 'opql_jax.core.errors', 'opql_jax.core.preemption', 'opql_jax.core.terminal'}
     assert others == core | {'opql_jax', 'opql_jax.training', 'opql_jax.training.malloc'}
