@@ -165,7 +165,9 @@ def test_a_dry_run_writes_no_release(trained, tmp_path, capsys):
 
 def test_models_of_other_objectives_are_not_released(trained, text, tmp_path):
     tiny_training.write_untrained(text, trained / 'other')
-    with pytest.raises(InputError, match='other was not trained by TextRelations: its encoder reads no text but its own'):
+    with pytest.raises(
+        InputError, match='other was trained neither by TextRelations nor by Reading: its encoder reads no text but its own'
+    ):
         release(kb=str(trained), model='other', output=str(tmp_path / 'encoder'), card='none.md')
     with pytest.raises(InputError, match='none.md'):
         release(kb=str(trained), model='relations', output=str(tmp_path / 'encoder'), card='none.md')
