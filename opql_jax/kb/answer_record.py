@@ -7,6 +7,7 @@ from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
 
 from opql_jax.kb.citations import cite
+from opql_jax.kb.json_schema import COUNT, PROBABILITY, object_schema
 
 if TYPE_CHECKING:
     from opql_jax.kb.paths import Fact
@@ -55,11 +56,8 @@ def _fact_record(kb: VirtualKB, fact: Fact) -> dict[str, Any]:
     return record | {name: value for name, value in citation._asdict().items() if value is not None}
 
 
-_STRING, _COUNT = {'type': 'string'}, {'type': 'integer', 'minimum': 0}
-FACT = {
-    'type': 'object',
-    'description': 'A fact, and the sentence that states it, verbatim.',
-    'properties': {
+FACT = object_schema(
+    {
         'topic': {'type': 'string', 'description': 'the entity that it is about'},
         'target': {'type': 'string', 'description': 'the entity that it leads to'},
         'relation': {'type': 'string', 'description': 'the words that a query follows; absent if a question was asked'},
@@ -67,15 +65,14 @@ FACT = {
         'sentence': {'type': 'string', 'description': 'what the text says'},
         'title': {'type': 'string', 'description': 'of the document that says it'},
         'document': {'type': 'string', 'description': 'its id'},
-        'start': _COUNT | {'description': 'where the sentence begins in the text of the document, in code points'},
-        'end': _COUNT | {'description': 'where it ends'},
+        'start': COUNT | {'description': 'where the sentence begins in the text of the document, in code points'},
+        'end': COUNT | {'description': 'where it ends'},
     },
-    'required': ['topic', 'target'],
-    'additionalProperties': False,
-}
-_ANSWER = {
-    'type': 'object',
-    'properties': {
+    optional=('relation', 'inverse', 'sentence', 'title', 'document', 'start', 'end'),
+    description='A fact, and the sentence that states it, verbatim.',
+)
+_ANSWER = object_schema(
+    {
         'entity': {'type': 'string', 'description': 'its name'},
         'key': {
             'type': 'string',
@@ -83,21 +80,18 @@ _ANSWER = {
         },
         'kind': {'type': 'string', 'description': 'person, place, organisation, work or another'},
         'weight': {'type': 'number', 'description': 'its share of the weight; in a set, compared with the best'},
-        'probability': {'type': 'number', 'minimum': 0, 'maximum': 1, 'description': 'that it is right; absent in a set'},
+        'probability': PROBABILITY | {'description': 'that it is right; absent in a set'},
         'path': {
             'type': 'array',
             'items': FACT,
             'description': 'the facts that lead to it, in order: the last one states the answer',
         },
     },
-    'required': ['entity', 'kind', 'weight', 'path'],
-    'additionalProperties': False,
-}
+    optional=('key', 'probability'),
+)
 # In the words of JSON Schema.
-SCHEMA = {
-    'type': 'object',
-    'description': 'The answer to a question, or the set that a query names.',
-    'properties': {
+SCHEMA = object_schema(
+    {
         'question': {'type': 'string', 'description': 'what was asked'},
         'sure': {'type': 'boolean', 'description': 'whether the first answer is probably right; absent in a set'},
         'by_sentences': {
@@ -111,6 +105,6 @@ SCHEMA = {
         },
         'answers': {'type': 'array', 'items': _ANSWER, 'description': 'the best, best first'},
     },
-    'required': ['question', 'answers'],
-    'additionalProperties': False,
-}
+    optional=('sure', 'by_sentences', 'note'),
+    description='The answer to a question, or the set that a query names.',
+)

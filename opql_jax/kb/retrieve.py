@@ -19,6 +19,7 @@ from opql_jax.corpus.questions import check_text
 from opql_jax.corpus.splitting import text_start
 from opql_jax.data.prepared import Prepared
 from opql_jax.kb.answers import bounds
+from opql_jax.kb.json_schema import COUNT, PROBABILITY, object_schema
 from opql_jax.memory.format import Memory
 from opql_jax.models.passage_encoder import PassageEncoder
 from opql_jax.models.text_encoder import TextEncoder
@@ -116,52 +117,40 @@ class Documents(list[Retrieved]):
         return record | ({'note': self.note} if self.note else {})
 
 
-_STRING, _COUNT = {'type': 'string'}, {'type': 'integer', 'minimum': 0}
 # The record of documents, in the words of JSON Schema.
-SCHEMA = {
-    'type': 'object',
-    'description': 'The documents that together answer a question.',
-    'properties': {
-        'question': {'type': 'string', 'description': 'what was asked'},
-        'note': {'type': 'string', 'description': 'what was left out to bound the work; absent if nothing'},
-        'documents': {
+_DOCUMENT = object_schema(
+    {
+        'document': {'type': 'string', 'description': 'its id'},
+        'title': {'type': 'string'},
+        'text': {'type': 'string', 'description': 'of its best passage'},
+        'score': {
+            'type': 'number',
+            'description': 'its share of the chains of passages that were found, by which they are ranked',
+        },
+        'why': {'type': 'string', 'description': 'how it was reached'},
+        'probability': PROBABILITY
+        | {'description': 'that the passage is evidence for the answer; can be compared between questions'},
+        'start': COUNT | {'description': 'where the passage begins in the document, in code points'},
+        'end': COUNT | {'description': 'where it ends'},
+        'sentence': {
             'type': 'array',
-            'description': 'best first',
-            'items': {
-                'type': 'object',
-                'properties': {
-                    'document': {'type': 'string', 'description': 'its id'},
-                    'title': _STRING,
-                    'text': {'type': 'string', 'description': 'of its best passage'},
-                    'score': {
-                        'type': 'number',
-                        'description': 'its share of the chains of passages that were found, by which they are ranked',
-                    },
-                    'why': {'type': 'string', 'description': 'how it was reached'},
-                    'probability': {
-                        'type': 'number',
-                        'minimum': 0,
-                        'maximum': 1,
-                        'description': 'that the passage is evidence for the answer; can be compared between questions',
-                    },
-                    'start': _COUNT | {'description': 'where the passage begins in the document, in code points'},
-                    'end': _COUNT | {'description': 'where it ends'},
-                    'sentence': {
-                        'type': 'array',
-                        'items': _COUNT,
-                        'minItems': 2,
-                        'maxItems': 2,
-                        'description': 'start and end, in the text, of the sentence that suits the question best',
-                    },
-                },
-                'required': ['document', 'title', 'text', 'score', 'why', 'probability'],
-                'additionalProperties': False,
-            },
+            'items': COUNT,
+            'minItems': 2,
+            'maxItems': 2,
+            'description': 'start and end, in the text, of the sentence that suits the question best',
         },
     },
-    'required': ['question', 'documents'],
-    'additionalProperties': False,
-}
+    optional=('start', 'end', 'sentence'),
+)
+SCHEMA = object_schema(
+    {
+        'question': {'type': 'string', 'description': 'what was asked'},
+        'note': {'type': 'string', 'description': 'what was left out to bound the work; absent if nothing'},
+        'documents': {'type': 'array', 'description': 'best first', 'items': _DOCUMENT},
+    },
+    optional=('note',),
+    description='The documents that together answer a question.',
+)
 
 
 # A way to rank documents: of texts of questions and k, the ids of the k best documents for each.

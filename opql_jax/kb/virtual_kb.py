@@ -23,7 +23,7 @@ from opql_jax.data.prepared import Prepared
 from opql_jax.kb import comparison, paths, query, query_language, question_plans
 from opql_jax.kb.answers import Answer
 from opql_jax.kb.entity_set import EntitySet
-from opql_jax.kb.evidence import EvidenceFinder
+from opql_jax.kb.evidence_finder import EvidenceFinder
 from opql_jax.kb.polarity import denies_answer
 from opql_jax.kb.question_plans import is_question
 from opql_jax.kb.retrieve import Retriever
