@@ -40,6 +40,7 @@ import tiny_prepared
 import tiny_text_encoder
 import tiny_updates
 from memory_tables import make_table
+from own_process import own_process
 
 # What reads a folder.
 Read = Callable[[], object]
@@ -165,9 +166,10 @@ def checkpoint(root: pathlib.Path) -> tuple[pathlib.Path, Read]:
 
 def scann(root: pathlib.Path) -> tuple[pathlib.Path, Read]:
     """A ScaNN index of a memory that is not forged."""
-    folder, memory = root / 'index', ann_memories.make_memory(root / 'memory', 2000)
-    with unittest.mock.patch.object(ann_build, 'MIN_ENTRIES', 1000):
-        ann_build.build_index(folder, memory, ann_memories.TABLE, recall=0.8)
+    # Elsewhere: JAX has threads once it has compiled something, without which a fork of this process waits for good where it compiles.
+    with own_process() as call:
+        call(_build_scann, root)
+    folder, memory = root / 'index', Memory.open(root / 'memory')
     queries = ann_memories.queries_near(memory, 5)
 
     def read():
@@ -176,6 +178,12 @@ def scann(root: pathlib.Path) -> tuple[pathlib.Path, Read]:
         return scores.tolist(), ids.tolist()
 
     return folder, read
+
+
+def _build_scann(root: pathlib.Path) -> None:
+    memory = ann_memories.make_memory(root / 'memory', 2000)
+    with unittest.mock.patch.object(ann_build, 'MIN_ENTRIES', 1000):
+        ann_build.build_index(root / 'index', memory, ann_memories.TABLE, recall=0.8)
 
 
 QUESTIONS = [
