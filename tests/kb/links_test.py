@@ -218,7 +218,7 @@ FORGED = {
     'a file of an index': lambda kb, outside: unfinished_index(kb / 'retrieval-9', outside),
     'the cache': lambda kb, outside: inside(kb, 'cache', outside),
     'a folder of the cache': lambda kb, outside: inside(next((kb / 'cache').iterdir()).parent, 'other', outside),
-    'a folder of results': lambda kb, outside: inside(next((kb / 'cache').iterdir()), 'spans', outside),
+    'a folder of results': lambda kb, outside: inside(next((kb / 'cache').glob('*/spans')).parent, 'spans', outside),
 }
 
 
