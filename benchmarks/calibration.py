@@ -23,8 +23,9 @@ from command_line import make_parser, show
 import opql_jax
 from opql_jax.core.errors import InputError
 from opql_jax.corpus.name_resolution import fold
-from opql_jax.kb import calibration, comparison, question_plans
-from opql_jax.kb.candidates import features, followed_features
+from opql_jax.kb import calibration
+from opql_jax.kb.text import comparison, question_plans
+from opql_jax.kb.text.candidates import features, followed_features
 
 BINS, TOGETHER = 10, 8
 # Sets that have text of another.

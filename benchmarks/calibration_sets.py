@@ -22,7 +22,7 @@ from command_line import make_parser, show
 
 from opql_jax.corpus.json_lines import write_json_lines
 from opql_jax.corpus.name_resolution import fold
-from opql_jax.kb.index_text import index_text
+from opql_jax.kb.text.index_text import index_text
 from opql_jax.recipes.reader import is_left_out
 
 # Documents of a small knowledge base.

@@ -24,7 +24,7 @@ from unittest import mock
 from command_line import integers, make_parser, show
 
 from opql_jax.datasets.synthetic import pages, world
-from opql_jax.kb import index_text as index_lib
+from opql_jax.kb.text import index_text as index_lib
 
 # How stages are called here, by the function that does them.
 STAGES = {

@@ -20,8 +20,8 @@ import numpy as np
 import scipy.optimize
 from command_line import make_parser, show
 
-from opql_jax.kb.evaluate_retrieval import Asked, read_questions, scores
-from opql_jax.kb.retrieve import Retriever
+from opql_jax.kb.text.retrieve import Retriever
+from opql_jax.kb.trained.evaluate_retrieval import Asked, read_questions, scores
 from opql_jax.kb.virtual_kb import VirtualKB
 from opql_jax.recipes.recipe import Options, run
 from opql_jax.recipes.retrieval import SETS, steps_of

@@ -10,7 +10,7 @@ def open(kb, **options):
 
 def index(texts, out, **options):
     """Builds a knowledge base of texts or a table of them in the folder `out`, and opens it; see `index_documents`."""
-    from opql_jax.kb.index_documents import index_documents  # as above
+    from opql_jax.kb.text.index_documents import index_documents  # as above
 
     index_documents(texts, out, **options)
     return open(out)

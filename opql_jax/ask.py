@@ -7,7 +7,7 @@ if __name__ == '__main__':
     from absl import flags
 
     from opql_jax import gin_utils
-    from opql_jax.kb.ask import ask
+    from opql_jax.kb.trained.ask import ask
 
     flags.DEFINE_multi_string('question', None, 'A question with its topic in square brackets; may be given several times.')
     flags.DEFINE_integer('hops', 1, 'Relations to follow from the topic to the answer.', lower_bound=1)

@@ -5,6 +5,6 @@ from opql_jax.core import preemption
 if __name__ == '__main__':
     preemption.exit_on_signals()
     from opql_jax import gin_utils
-    from opql_jax.kb.fewshot import evaluate_fewshot
+    from opql_jax.kb.trained.fewshot import evaluate_fewshot
 
     gin_utils.run(evaluate_fewshot)

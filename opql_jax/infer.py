@@ -5,6 +5,6 @@ from opql_jax.core import preemption
 if __name__ == '__main__':
     preemption.exit_on_signals()
     from opql_jax import gin_utils
-    from opql_jax.kb.question_sets import infer
+    from opql_jax.kb.trained.question_sets import infer
 
     gin_utils.run(infer, multi_process=True)

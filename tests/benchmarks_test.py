@@ -8,7 +8,7 @@ import sys
 
 import pytest
 
-from opql_jax.kb.index_text import index_text
+from opql_jax.kb.text.index_text import index_text
 
 import films
 from forked_binaries import ENVIRONMENT

@@ -16,8 +16,8 @@ import pytest
 
 from opql_jax.cli import prompt as prompt_lib
 from opql_jax.cli.prompt import Prompt
-from opql_jax.kb.change_text import add_text
-from opql_jax.kb.index_text import index_text
+from opql_jax.kb.text.change_text import add_text
+from opql_jax.kb.text.index_text import index_text
 from opql_jax.kb.virtual_kb import VirtualKB
 
 from trios import TRIOS, write

@@ -13,8 +13,8 @@ from opql_jax.core.errors import InputError
 from opql_jax.data.prepare import prepare
 from opql_jax.data.prepared import Prepared
 from opql_jax.datasets.jsonl import JsonLines
-from opql_jax.kb.fewshot import evaluate_fewshot
-from opql_jax.kb.question_sets import evaluate, write_answers
+from opql_jax.kb.trained.fewshot import evaluate_fewshot
+from opql_jax.kb.trained.question_sets import evaluate, write_answers
 from opql_jax.memory import ann_build
 from opql_jax.memory.format import Memory
 from opql_jax.recipes import recipe

@@ -16,7 +16,7 @@ from opql_jax import cli
 from opql_jax.cli.prompt import Prompt
 from opql_jax.datasets import plain_text
 from opql_jax.kb.export import csv_cell, export
-from opql_jax.kb.index_documents import index_documents
+from opql_jax.kb.text.index_documents import index_documents
 from opql_jax.kb.virtual_kb import VirtualKB
 
 from dangerous import DANGEROUS, IN_TEXT, dangerous_in

@@ -126,7 +126,7 @@ def test_a_gin_file_is_a_program(tmp_path):
     marker = tmp_path / 'ran'
     file = tmp_path / 'a.gin'
     lines = ['from __gin__ import dynamic_registration', 'import os', 'PATH = @os.mkdir()', f"os.mkdir.path = '{marker}'"]
-    file.write_text('\n'.join([*lines, 'from opql_jax.kb import ask', 'ask.ask.kb = %PATH', '']))
+    file.write_text('\n'.join([*lines, 'from opql_jax.kb.trained import ask', 'ask.ask.kb = %PATH', '']))
     command = [sys.executable, '-m', 'opql_jax.ask', f'--gin_file={file}', '--question=where is [it]']
     run = subprocess.run(command, cwd=PACKAGE.parent, capture_output=True, text=True, timeout=120)
     assert marker.is_dir() and run.returncode

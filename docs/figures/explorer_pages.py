@@ -14,8 +14,8 @@ import textwrap
 import opql_jax
 from opql_jax.explorer import entity_graph, views
 from opql_jax.explorer.rendering import STATIC
-from opql_jax.kb.index_text import index_text
 from opql_jax.kb.path_graph import xml_text
+from opql_jax.kb.text.index_text import index_text
 from opql_jax.kb.virtual_kb import VirtualKB
 
 HERE = pathlib.Path(__file__).resolve().parent

@@ -96,7 +96,7 @@ def index(
     Reads .txt, .md, .html, .pdf, .jsonl and .parquet files, dumps of MediaWiki (.xml, .xml.bz2, .xml.gz), and folders of them. A run that
     was killed goes on where it was.
     """
-    from opql_jax.kb.index_text import index_text
+    from opql_jax.kb.text.index_text import index_text
 
     make = functools.partial(index_text, sources, out, encoder=encoder, max_reject_fraction=max_reject_fraction)
     started = time.monotonic()
@@ -171,7 +171,7 @@ def retrieve(
 ) -> None:
     """Find the documents that answer questions, best first."""
     from opql_jax.cli.display import print_documents
-    from opql_jax.kb.retrieve import retrieve_file
+    from opql_jax.kb.text.retrieve import retrieve_file
     from opql_jax.kb.virtual_kb import VirtualKB
 
     if question is not None and questions is None and out is None:
@@ -203,7 +203,7 @@ def train(
     import dataclasses
 
     from opql_jax.cli.display import print_json
-    from opql_jax.kb.train_questions import MOST, train_questions
+    from opql_jax.kb.trained.train_questions import MOST, train_questions
 
     report = train_questions(kb, questions, most=most or MOST, seed=seed)
     if as_json:
@@ -224,7 +224,7 @@ def evaluate(
     Lines of the file may also have "hops", the number of relations that a question takes; scores are then told apart by it.
     """
     from opql_jax.cli.display import print_scores
-    from opql_jax.kb.evaluate_questions import evaluate_questions
+    from opql_jax.kb.trained.evaluate_questions import evaluate_questions
 
     print_scores(evaluate_questions(kb, questions), show, as_json)
 
@@ -238,7 +238,7 @@ def add(
     as_json: Json = False,
 ) -> None:
     """Add text to a knowledge base."""
-    from opql_jax.kb.change_text import add_text
+    from opql_jax.kb.text.change_text import add_text
 
     started = time.monotonic()
     changed = add_text(kb, sources, replace=replace, max_reject_fraction=max_reject_fraction)
@@ -262,7 +262,7 @@ def remove(
     """Forget documents, sentences, or all that is said of entities."""
     if not (document or entity or sentence):
         raise InputError('nothing to remove: name a document, an entity or a sentence (--document, --entity, --sentence)')
-    from opql_jax.kb.change_text import remove_text
+    from opql_jax.kb.text.change_text import remove_text
 
     started = time.monotonic()
     changed = remove_text(kb, document or [], entity or [], sentence or [])
@@ -272,7 +272,7 @@ def remove(
 @app.command()
 def compact(kb: KB, as_json: Json = False) -> None:
     """Free the space of what no version needs."""
-    from opql_jax.kb.change_text import compact
+    from opql_jax.kb.text.change_text import compact
 
     started = time.monotonic()
     freed = compact(kb)

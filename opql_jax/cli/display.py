@@ -9,11 +9,11 @@ from typing import TYPE_CHECKING
 
 from opql_jax.core.terminal import hanging, one_line, printable
 from opql_jax.kb.answers import format_answer, notes
-from opql_jax.kb.query_language import is_query
+from opql_jax.kb.sets.query_language import is_query
 
 if TYPE_CHECKING:
-    from opql_jax.kb.evaluate_questions import Evaluation
-    from opql_jax.kb.retrieve import Documents, Retrieved
+    from opql_jax.kb.text.retrieve import Documents, Retrieved
+    from opql_jax.kb.trained.evaluate_questions import Evaluation
     from opql_jax.kb.virtual_kb import VirtualKB
     from opql_jax.kb.weighted_entities import WeightedEntities
 

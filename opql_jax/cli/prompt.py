@@ -138,7 +138,7 @@ class Prompt:
         return int(entities[int(number) - 1])
 
     def _forget(self, entity: int) -> None:
-        from opql_jax.kb.change_text import remove_text  # as it imports all that makes a knowledge base
+        from opql_jax.kb.text.change_text import remove_text  # as it imports all that makes a knowledge base
 
         folder, paths = self.kb.folder, self._answered().paths(entity, 1)
         if not paths or not paths[0] or paths[0][-1].sentence is None or folder is None:

@@ -14,7 +14,7 @@ from starlette.requests import Request
 from opql_jax.core.errors import InputError
 from opql_jax.corpus.documents import Document
 from opql_jax.explorer import views
-from opql_jax.kb import change_text
+from opql_jax.kb.text import change_text
 
 # Changes that can be taken back.
 _REMEMBERED = 20

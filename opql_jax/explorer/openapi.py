@@ -4,7 +4,7 @@ import importlib.metadata
 from typing import Any
 
 from opql_jax.kb.answer_record import SCHEMA as ANSWER_SCHEMA
-from opql_jax.kb.retrieve import SCHEMA as DOCUMENTS_SCHEMA
+from opql_jax.kb.text.retrieve import SCHEMA as DOCUMENTS_SCHEMA
 
 
 def _parameter(name: str, kind: str, description: str, **limits) -> dict:

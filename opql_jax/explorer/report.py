@@ -22,9 +22,9 @@ from opql_jax.corpus.documents import read_documents
 from opql_jax.data.kb_folder import KBFolder
 from opql_jax.data.prepared import Prepared
 from opql_jax.explorer.rendering import STATIC, make_templates
-from opql_jax.kb.index_text import Parts
 from opql_jax.kb.info import describe_version, rejected_files
 from opql_jax.kb.paths import words_between
+from opql_jax.kb.text.index_text import Parts
 from opql_jax.memory.format import Memory
 from opql_jax.models import released
 from opql_jax.retrieval.index import IndexFolder

@@ -4,10 +4,10 @@ import pathlib
 import shlex
 from typing import NamedTuple
 
-from opql_jax.kb import query
 from opql_jax.kb.answers import Answer
-from opql_jax.kb.as_query import as_query
-from opql_jax.kb.entity_set import EntitySet
+from opql_jax.kb.sets import query
+from opql_jax.kb.sets.as_query import as_query
+from opql_jax.kb.sets.entity_set import EntitySet
 from opql_jax.kb.weighted_entities import WeightedEntities
 
 

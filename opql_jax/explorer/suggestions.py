@@ -8,8 +8,8 @@ from typing import NamedTuple
 import numpy as np
 
 from opql_jax.kb import paths
-from opql_jax.kb import query as tree
 from opql_jax.kb.paths import Fact
+from opql_jax.kb.sets import query as tree
 from opql_jax.kb.virtual_kb import VirtualKB
 from opql_jax.retrieval.words import words_of
 

@@ -17,7 +17,7 @@ from opql_jax.explorer.suggestions import is_plain
 from opql_jax.kb import path_graph, paths
 from opql_jax.kb.citations import Citation, cite
 from opql_jax.kb.paths import Fact
-from opql_jax.kb.query_language import is_query
+from opql_jax.kb.sets.query_language import is_query
 from opql_jax.kb.virtual_kb import VirtualKB
 from opql_jax.kb.weighted_entities import Member, WeightedEntities
 

@@ -18,7 +18,7 @@ from pydantic import BeforeValidator, PlainSerializer
 
 import opql_jax
 from opql_jax.integrations.folder import folder_of
-from opql_jax.kb.retrieve import Retrieved
+from opql_jax.kb.text.retrieve import Retrieved
 
 
 def _opened(kb: Any) -> Any:

@@ -15,7 +15,7 @@ from llama_index.core.schema import NodeWithScore, QueryBundle, TextNode
 
 import opql_jax
 from opql_jax.integrations.folder import folder_of
-from opql_jax.kb.retrieve import Retrieved
+from opql_jax.kb.text.retrieve import Retrieved
 from opql_jax.kb.virtual_kb import VirtualKB
 
 

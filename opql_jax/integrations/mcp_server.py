@@ -94,7 +94,7 @@ def make_server(current: Current, writable: bool) -> MCPServer:
         @server.tool()
         def add_text(title: str, text: str) -> str:
             """Adds a document, whose title is the name of what it is about, and returns its id. What it says can be asked for from then on."""
-            from opql_jax.kb import change_text  # as it imports all that makes a knowledge base
+            from opql_jax.kb.text import change_text  # as it imports all that makes a knowledge base
 
             with _Told():
                 document = change_text.sent_document(title, text)

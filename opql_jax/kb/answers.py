@@ -15,9 +15,9 @@ from opql_jax.corpus.question_linking import left_out_note
 from opql_jax.corpus.questions import Question, bracketed
 from opql_jax.data.questions import round_up
 from opql_jax.kb.calibration import SURE
-from opql_jax.kb.candidates import Evidence
 from opql_jax.kb.paths import Path, facts, read_path
-from opql_jax.kb.question_plans import Plan
+from opql_jax.kb.text.candidates import Evidence
+from opql_jax.kb.text.question_plans import Plan
 from opql_jax.kb.weighted_entities import WeightedEntities
 from opql_jax.models.reader import Span
 

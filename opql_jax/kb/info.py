@@ -8,8 +8,8 @@ from typing import Any
 from opql_jax.core import files
 from opql_jax.data.kb_folder import KBFolder
 from opql_jax.data.prepared import Prepared
-from opql_jax.kb.change_text import REJECTED
-from opql_jax.kb.index_text import Parts
+from opql_jax.kb.text.change_text import REJECTED
+from opql_jax.kb.text.index_text import Parts
 from opql_jax.memory.manifest import read_manifest
 
 

@@ -20,7 +20,7 @@ from opql_jax.data.pair_selection import best_pairs_of_topics, pair_keys, select
 from opql_jax.data.prepared import Prepared
 from opql_jax.kb.build_memory import entry_table, log_progress
 from opql_jax.kb.new_entities import embed_new_entities
-from opql_jax.kb.question_sets import as_tuple, load_questions
+from opql_jax.kb.trained.question_sets import as_tuple, load_questions
 from opql_jax.memory import update as update_lib
 from opql_jax.memory.coverage import covered
 from opql_jax.memory.format import Memory

@@ -20,15 +20,17 @@ from opql_jax.corpus.question_linking import Named, QuestionLinker, followed, ne
 from opql_jax.corpus.questions import Question, check_text, parse_bracketed
 from opql_jax.data.kb_folder import KBFolder
 from opql_jax.data.prepared import Prepared
-from opql_jax.kb import comparison, paths, query, query_language, question_plans
+from opql_jax.kb import paths
 from opql_jax.kb.answers import Answer
-from opql_jax.kb.entity_set import EntitySet
-from opql_jax.kb.evidence_finder import EvidenceFinder
-from opql_jax.kb.polarity import denies_answer
-from opql_jax.kb.question_plans import is_question
-from opql_jax.kb.retrieve import Retriever
-from opql_jax.kb.set_evaluation import SetEvaluator
-from opql_jax.kb.text_answerer import TextAnswerer
+from opql_jax.kb.sets import query, query_language
+from opql_jax.kb.sets.entity_set import EntitySet
+from opql_jax.kb.sets.set_evaluation import SetEvaluator
+from opql_jax.kb.text import comparison, question_plans
+from opql_jax.kb.text.evidence_finder import EvidenceFinder
+from opql_jax.kb.text.polarity import denies_answer
+from opql_jax.kb.text.question_plans import is_question
+from opql_jax.kb.text.retrieve import Retriever
+from opql_jax.kb.text.text_answerer import TextAnswerer
 from opql_jax.memory.coverage import covered
 from opql_jax.memory.format import Memory
 from opql_jax.models import released
@@ -39,7 +41,7 @@ from opql_jax.retrieval.index import IndexFolder
 from opql_jax.retrieval.words import words_of
 
 if TYPE_CHECKING:
-    from opql_jax.kb.change_text import Change
+    from opql_jax.kb.text.change_text import Change
 
 # Questions answered together.
 _BATCH = 64
@@ -88,7 +90,9 @@ class VirtualKB:
             assert memory is not None and index is not None  # `index_text` writes both
             self._answerer = TextAnswerer(prepared, encoder, memory, index, question_map)
         else:
-            from opql_jax.kb import trained_model  # here, as training takes a second to import, and plain text needs none of it
+            from opql_jax.kb.trained import (
+                trained_model,  # here, as training takes a second to import, and plain text needs none of it
+            )
 
             self._answerer = trained_model.make_answerer(prepared, encoder, params, memory, objective)
         self.memory_is_of_text = getattr(objective, 'own_text', True)
@@ -200,7 +204,7 @@ class VirtualKB:
                     raise InputError(f'{folder.part(part)} is of another encoder: delete it and run `opql train` again')
             params = released_encoder.params
             return cls(prepared, released_encoder, params, found, index=index, question_map=question_map, reader=reader)
-        from opql_jax.kb import trained_model  # as above
+        from opql_jax.kb.trained import trained_model  # as above
 
         settings = {name: value for name, value in settings.items() if value is not None}
         return cls(prepared, *trained_model.open_model(folder, parts, memory, prepared, step, settings))
@@ -213,7 +217,7 @@ class VirtualKB:
         """
         if self.folder is None:
             raise InputError('only what was opened from a folder can be updated')
-        from opql_jax.kb.change_text import change  # here, as it imports all that makes a knowledge base
+        from opql_jax.kb.text.change_text import change  # here, as it imports all that makes a knowledge base
 
         return change(self.folder.path)
 

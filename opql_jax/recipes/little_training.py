@@ -14,7 +14,7 @@ from opql_jax.core.errors import InputError
 from opql_jax.corpus.json_lines import read_json_lines, read_lines, write_json, write_json_lines
 from opql_jax.corpus.name_resolution import fold
 from opql_jax.datasets import wikispeedia
-from opql_jax.kb.train_questions import MOST, learn
+from opql_jax.kb.trained.train_questions import MOST, learn
 from opql_jax.kb.virtual_kb import VirtualKB
 from opql_jax.recipes.plain_text import index
 from opql_jax.recipes.recipe import Function, Options, Output, Recipe

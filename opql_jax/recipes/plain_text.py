@@ -1,6 +1,6 @@
 """The step of recipes that makes a knowledge base of plain text."""
 
-from opql_jax.kb.index_text import index_text
+from opql_jax.kb.text.index_text import index_text
 
 
 def index(source: str, kb: str) -> None:

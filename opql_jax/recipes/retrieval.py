@@ -4,7 +4,7 @@ import json
 import pathlib
 
 from opql_jax.corpus.json_lines import write_json_lines
-from opql_jax.kb.evaluate_retrieval import evaluate_retrieval
+from opql_jax.kb.trained.evaluate_retrieval import evaluate_retrieval
 from opql_jax.recipes.plain_text import index
 from opql_jax.recipes.recipe import Function, Options, Output, Recipe
 

@@ -21,7 +21,7 @@ from opql_jax.data.kb_folder import KBFolder
 from opql_jax.data.prepared import Prepared
 from opql_jax.datasets import metaqa
 from opql_jax.evaluation import predictions
-from opql_jax.kb.question_sets import write_answers
+from opql_jax.kb.trained.question_sets import write_answers
 from opql_jax.memory import update
 from opql_jax.memory.format import Memory
 from opql_jax.training import model_config

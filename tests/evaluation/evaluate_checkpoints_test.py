@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from opql_jax.core.errors import InputError
-from opql_jax.kb.question_sets import evaluate
+from opql_jax.kb.trained.question_sets import evaluate
 from opql_jax.kb.virtual_kb import VirtualKB
 from opql_jax.training import checkpoints
 from opql_jax.training.checkpoints import CheckpointError, Checkpoints, each_step

@@ -12,7 +12,7 @@ from opql_jax.corpus.entities import EntityVocab
 from opql_jax.corpus.questions import Question, bracketed
 from opql_jax.evaluation.evaluate import evaluate_predictions, format_table
 from opql_jax.evaluation.predictions import PredictionError, read_predictions
-from opql_jax.kb.question_sets import write_answers
+from opql_jax.kb.trained.question_sets import write_answers
 
 from graph_kb import GraphKB, ask, lines_of
 

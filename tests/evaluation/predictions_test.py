@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from opql_jax.core import distributed, locks
 from opql_jax.evaluation import predictions
 from opql_jax.evaluation.predictions import PredictionError
-from opql_jax.kb.question_sets import write_answers
+from opql_jax.kb.trained.question_sets import write_answers
 
 from graph_kb import NAMES, QUESTIONS, VOCAB, lines_of, ring
 

@@ -20,8 +20,8 @@ import pytest
 
 import opql_jax
 from opql_jax.core.errors import InputError
-from opql_jax.kb.index_text import index_text
-from opql_jax.kb.query_language import is_query
+from opql_jax.kb.sets.query_language import is_query
+from opql_jax.kb.text.index_text import index_text
 
 import films
 

@@ -9,7 +9,7 @@ from urllib.parse import urlencode
 import pytest
 
 import opql_jax
-from opql_jax.kb.index_text import index_text
+from opql_jax.kb.text.index_text import index_text
 
 import films
 

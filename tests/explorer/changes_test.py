@@ -16,10 +16,10 @@ import pytest
 from opql_jax.core.errors import InputError
 from opql_jax.corpus.documents import read_documents
 from opql_jax.data.kb_folder import KBFolder
-from opql_jax.kb import change_text
-from opql_jax.kb.change_text import add_text, remove_text
 from opql_jax.kb.current import Current
-from opql_jax.kb.index_text import index_text
+from opql_jax.kb.text import change_text
+from opql_jax.kb.text.change_text import add_text, remove_text
+from opql_jax.kb.text.index_text import index_text
 
 import films
 from full_disk import limit_of_files

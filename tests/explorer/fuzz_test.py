@@ -4,7 +4,7 @@ import hypothesis.strategies as st
 import pytest
 from hypothesis import HealthCheck, given, settings
 
-from opql_jax.kb.index_text import index_text
+from opql_jax.kb.text.index_text import index_text
 
 import films
 

@@ -6,7 +6,7 @@ from urllib.parse import urlencode
 
 import pytest
 
-from opql_jax.kb.index_text import index_text
+from opql_jax.kb.text.index_text import index_text
 
 import films
 

@@ -11,8 +11,8 @@ import pytest
 import opql_jax
 from opql_jax import cli
 from opql_jax.core.errors import InputError
-from opql_jax.kb.index_text import index_text
 from opql_jax.kb.paths import facts
+from opql_jax.kb.text.index_text import index_text
 
 from trios import TRIOS, write
 

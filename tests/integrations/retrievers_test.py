@@ -17,8 +17,8 @@ from opql_jax import cli
 from opql_jax.core.errors import InputError
 from opql_jax.kb.answer_record import SCHEMA
 from opql_jax.kb.current import Current
-from opql_jax.kb.index_text import index_text
-from opql_jax.kb.retrieve import SCHEMA as DOCUMENTS_SCHEMA
+from opql_jax.kb.text.index_text import index_text
+from opql_jax.kb.text.retrieve import SCHEMA as DOCUMENTS_SCHEMA
 
 import films
 

@@ -7,8 +7,8 @@ import pytest
 
 import opql_jax
 from opql_jax.core.errors import InputError
-from opql_jax.kb.as_query import as_query
-from opql_jax.kb.index_text import index_text
+from opql_jax.kb.sets.as_query import as_query
+from opql_jax.kb.text.index_text import index_text
 
 import films
 

@@ -11,10 +11,10 @@ from opql_jax.core.errors import InputError
 from opql_jax.corpus.question_linking import MOST_NAMES
 from opql_jax.corpus.questions import LONGEST, read_questions
 from opql_jax.kb.current import Current
-from opql_jax.kb.index_text import index_text
-from opql_jax.kb.query_language import is_query
-from opql_jax.kb.retrieve import retrieve_file
-from opql_jax.kb.train_questions import read_answered
+from opql_jax.kb.sets.query_language import is_query
+from opql_jax.kb.text.index_text import index_text
+from opql_jax.kb.text.retrieve import retrieve_file
+from opql_jax.kb.trained.train_questions import read_answered
 
 import films
 

@@ -5,7 +5,7 @@ import pytest
 
 from opql_jax.kb import calibration
 from opql_jax.kb.calibration import FEATURES
-from opql_jax.kb.candidates import Evidence, PathFeatures, add_followed, features, followed_features, read_candidates
+from opql_jax.kb.text.candidates import Evidence, PathFeatures, add_followed, features, followed_features, read_candidates
 from opql_jax.models.reader import Reading, Span
 
 ANN, YORK, LEEDS = 7, 8, 9

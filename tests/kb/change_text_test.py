@@ -18,10 +18,10 @@ from opql_jax.core.errors import InputError
 from opql_jax.corpus.documents import Document, Mention, read_documents
 from opql_jax.corpus.entities import EntityVocab
 from opql_jax.data.kb_folder import KBFolder
-from opql_jax.kb import change_text
-from opql_jax.kb.change_text import add_text, change, remove_text
-from opql_jax.kb.forget_sentences import find_entities
-from opql_jax.kb.index_text import index_text
+from opql_jax.kb.text import change_text
+from opql_jax.kb.text.change_text import add_text, change, remove_text
+from opql_jax.kb.text.forget_sentences import find_entities
+from opql_jax.kb.text.index_text import index_text
 from opql_jax.kb.verify import verify
 
 from trios import TRIOS, write
@@ -276,8 +276,8 @@ def test_a_change_that_was_killed_leaves_the_version_before(folder, half, killed
     script = f"""
 import os, signal, sys
 from opql_jax.data.kb_folder import KBFolder
-from opql_jax.kb import index_text
-from opql_jax.kb.change_text import add_text
+from opql_jax.kb.text import index_text
+from opql_jax.kb.text.change_text import add_text
 
 def killed(*arguments, **options):
     os.kill(os.getpid(), signal.SIGKILL)

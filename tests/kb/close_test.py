@@ -4,8 +4,8 @@ import pytest
 
 import opql_jax
 from opql_jax.core.errors import InputError
-from opql_jax.kb.change_text import add_text, compact
-from opql_jax.kb.index_text import index_text
+from opql_jax.kb.text.change_text import add_text, compact
+from opql_jax.kb.text.index_text import index_text
 
 import tiny_training
 from open_files import open_under

@@ -10,8 +10,8 @@ pytest.importorskip('spacy', reason='spaCy is not installed')
 import opql_jax
 from opql_jax.core.errors import InputError
 from opql_jax.kb.answers import format_answer, to_record
-from opql_jax.kb.closest_sentences import ClosestSentences
-from opql_jax.kb.index_text import index_text
+from opql_jax.kb.text.closest_sentences import ClosestSentences
+from opql_jax.kb.text.index_text import index_text
 
 from trios import write
 
@@ -99,7 +99,7 @@ def test_where_no_sentence_says_what_is_asked_for_that_is_told(kb):
 
 
 def test_entries_are_those_of_the_sentences_with_the_highest_cosines(kb, monkeypatch):
-    monkeypatch.setattr('opql_jax.kb.closest_sentences.SENTENCES', 2)
+    monkeypatch.setattr('opql_jax.kb.text.closest_sentences.SENTENCES', 2)
     question, answerer = 'Where does the review talk take place?', kb.text_answerer
     rows, cosines = ClosestSentences(kb.prepared, answerer._encoder, kb.memory, answerer._index).entries(question)
     sentences = [

@@ -7,9 +7,9 @@ pytest.importorskip('spacy', reason='spaCy is not installed')
 import opql_jax
 from opql_jax.cli.display import answer_text
 from opql_jax.explorer import views
-from opql_jax.kb.comparison_questions import parse
-from opql_jax.kb.index_text import index_text
-from opql_jax.kb.marked_questions import Name, names_of
+from opql_jax.kb.text.comparison_questions import parse
+from opql_jax.kb.text.index_text import index_text
+from opql_jax.kb.text.marked_questions import Name, names_of
 from opql_jax.kb.weighted_entities import UNKNOWN_KIND
 
 from trios import write

@@ -13,9 +13,9 @@ import pytest
 import opql_jax
 from opql_jax import cli
 from opql_jax.core.errors import InputError
-from opql_jax.kb import set_evaluation
-from opql_jax.kb.index_text import index_text
-from opql_jax.kb.question_plans import Step
+from opql_jax.kb.sets import set_evaluation
+from opql_jax.kb.text.index_text import index_text
+from opql_jax.kb.text.question_plans import Step
 
 import films
 

@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from opql_jax.kb.evaluate_in_training import evaluate_checkpoints
+from opql_jax.kb.trained.evaluate_in_training import evaluate_checkpoints
 from opql_jax.training import objectives
 
 import tiny_training

@@ -5,8 +5,8 @@ import json
 import pytest
 
 from opql_jax.core.errors import InputError
-from opql_jax.kb.evaluate_retrieval import Asked, evaluate_retrieval, scores, table
-from opql_jax.kb.index_text import index_text
+from opql_jax.kb.text.index_text import index_text
+from opql_jax.kb.trained.evaluate_retrieval import Asked, evaluate_retrieval, scores, table
 
 from trios import TRIOS
 

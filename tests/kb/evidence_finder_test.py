@@ -6,7 +6,7 @@ pytest.importorskip('spacy', reason='spaCy is not installed')
 
 import opql_jax
 from opql_jax.kb.answers import format_answer, to_record
-from opql_jax.kb.index_text import index_text
+from opql_jax.kb.text.index_text import index_text
 
 from trios import TRIOS, write
 

@@ -11,7 +11,7 @@ import pytest
 from opql_jax import cli
 from opql_jax.core.errors import InputError
 from opql_jax.kb.export import csv_cell, export
-from opql_jax.kb.index_text import index_text
+from opql_jax.kb.text.index_text import index_text
 from opql_jax.kb.virtual_kb import VirtualKB
 
 from dangerous import dangerous_in

@@ -11,8 +11,8 @@ import pytest
 from opql_jax.core.errors import InputError
 from opql_jax.data import batching, markup
 from opql_jax.datasets.labelled_sentences import read_labelled
-from opql_jax.kb import fewshot
-from opql_jax.kb.fewshot import evaluate_fewshot
+from opql_jax.kb.trained import fewshot
+from opql_jax.kb.trained.fewshot import evaluate_fewshot
 from opql_jax.models import released
 from opql_jax.models.text_encoder import TextEncoder
 from opql_jax.training import model_config

@@ -10,7 +10,7 @@ pytest.importorskip('spacy', reason='spaCy is not installed')
 
 import opql_jax
 from opql_jax.core.errors import InputError
-from opql_jax.kb.index_text import index_text
+from opql_jax.kb.text.index_text import index_text
 
 TEXTS = [
     'Ada Lovelace was an English mathematician. She was the daughter of Lord Byron.',

@@ -18,7 +18,7 @@ import os, signal, sys
 from opql_jax.corpus import linking
 from opql_jax.data import prepare
 from opql_jax.datasets import plain_text
-from opql_jax.kb.index_text import index_text
+from opql_jax.kb.text.index_text import index_text
 from opql_jax.models import passage_encoder
 
 linking.BATCH_DOCUMENTS = prepare.BATCH_PASSAGES = plain_text.BATCH_DOCUMENTS = passage_encoder.BATCH_PASSAGES = 2

@@ -4,7 +4,7 @@ import pytest
 
 from opql_jax import cli
 from opql_jax.datasets import plain_text
-from opql_jax.kb.index_text import index_text
+from opql_jax.kb.text.index_text import index_text
 from opql_jax.models import passage_encoder
 
 import spark_session

@@ -14,7 +14,7 @@ from opql_jax.core.manifest import ManifestError
 from opql_jax.corpus.name_resolution import fold
 from opql_jax.kb.answers import format_answer, to_record
 from opql_jax.kb.calibration import SURE
-from opql_jax.kb.index_text import index_text
+from opql_jax.kb.text.index_text import index_text
 from opql_jax.kb.verify import verify
 
 from trios import TRIOS, write
@@ -192,7 +192,7 @@ def test_a_finished_knowledge_base_stays_as_it_is(folder, tmp_path):
 
 def test_an_index_that_was_cut_off_is_the_same_once_it_is_done(folder, tmp_path, monkeypatch):
     """Each part in turn is the last that was written."""
-    from opql_jax.kb import index_text as module
+    from opql_jax.kb.text import index_text as module
 
     whole = content(folder / 'kb')
     steps = [(module, name) for name in ('prepare', 'select_pair_rows', 'index_passages')]

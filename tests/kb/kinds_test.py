@@ -5,7 +5,7 @@ import json
 import pytest
 
 import opql_jax
-from opql_jax.kb.index_text import index_text
+from opql_jax.kb.text.index_text import index_text
 
 DOCUMENTS = {
     'Kestrel Observatory': 'Kestrel Observatory stands near Halden. It was founded by Lucas Fenwick, who studied in Tromford.',

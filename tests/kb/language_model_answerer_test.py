@@ -18,9 +18,9 @@ from opql_jax.core.errors import InputError
 from opql_jax.corpus.questions import read_questions, write_questions
 from opql_jax.data.kb_folder import KBFolder
 from opql_jax.data.prepared import Prepared
-from opql_jax.kb import trained_model
-from opql_jax.kb.ask import ask
-from opql_jax.kb.question_sets import evaluate as evaluate_sets
+from opql_jax.kb.trained import trained_model
+from opql_jax.kb.trained.ask import ask
+from opql_jax.kb.trained.question_sets import evaluate as evaluate_sets
 from opql_jax.kb.virtual_kb import VirtualKB
 from opql_jax.memory.format import Memory
 from opql_jax.memory.update import delete

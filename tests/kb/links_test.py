@@ -18,8 +18,8 @@ from opql_jax.core.errors import InputError
 from opql_jax.core.manifest import plan_update
 from opql_jax.corpus import tables
 from opql_jax.data.kb_folder import KBFolder
-from opql_jax.kb.change_text import add_text, compact, remove_text
-from opql_jax.kb.index_text import index_text
+from opql_jax.kb.text.change_text import add_text, compact, remove_text
+from opql_jax.kb.text.index_text import index_text
 from opql_jax.retrieval import index as retrieval_index
 
 from trios import TRIOS

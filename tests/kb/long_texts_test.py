@@ -9,10 +9,10 @@ from opql_jax.core.errors import InputError
 from opql_jax.corpus.entities import EntityVocab
 from opql_jax.corpus.question_linking import QuestionLinker, near_spellings, written_as_names
 from opql_jax.corpus.questions import LONGEST
-from opql_jax.kb import question_plans
 from opql_jax.kb.paths import words_between
-from opql_jax.kb.query import quoted
-from opql_jax.kb.query_language import MAX_LENGTH, is_query, parse
+from opql_jax.kb.sets.query import quoted
+from opql_jax.kb.sets.query_language import MAX_LENGTH, is_query, parse
+from opql_jax.kb.text import question_plans
 
 pytest.importorskip('lark')
 

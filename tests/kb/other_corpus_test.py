@@ -13,7 +13,7 @@ from opql_jax.data.pair_selection import select_pair_rows
 from opql_jax.data.prepare import prepare
 from opql_jax.data.prepared import Prepared
 from opql_jax.datasets.slot_filling import SlotFilling
-from opql_jax.kb.question_sets import evaluate
+from opql_jax.kb.trained.question_sets import evaluate
 from opql_jax.kb.update_memory import Selection, delete, inject
 from opql_jax.kb.virtual_kb import VirtualKB
 from opql_jax.memory.format import Memory

@@ -5,9 +5,9 @@ import pytest
 pytest.importorskip('spacy', reason='spaCy is not installed')
 
 import opql_jax
-from opql_jax.kb.index_text import index_text
 from opql_jax.kb.paths import Fact
-from opql_jax.kb.polarity import denies_answer
+from opql_jax.kb.text.index_text import index_text
+from opql_jax.kb.text.polarity import denies_answer
 
 
 def fact(sentence, topic, target):

@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given
 
 from opql_jax.core.errors import InputError
-from opql_jax.kb.query import Combined, Entity, Follow, Top, Where, quoted
-from opql_jax.kb.query_language import MAX_LENGTH, is_query, parse
+from opql_jax.kb.sets.query import Combined, Entity, Follow, Top, Where, quoted
+from opql_jax.kb.sets.query_language import MAX_LENGTH, is_query, parse
 
 pytest.importorskip('lark')
 
@@ -166,7 +166,7 @@ def test_a_full_stop_between_spaces_makes_a_query():
 
 
 def test_without_lark_it_says_what_to_install(monkeypatch):
-    from opql_jax.kb import query_language
+    from opql_jax.kb.sets import query_language
 
     monkeypatch.setitem(__import__('sys').modules, 'lark', None)
     query_language._parser.cache_clear()

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from opql_jax.kb.question_plans import out_of_reach, plans, wanted
+from opql_jax.kb.text.question_plans import out_of_reach, plans, wanted
 
 
 def plans_of(question, **options):

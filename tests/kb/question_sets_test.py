@@ -10,8 +10,8 @@ from opql_jax.core.errors import InputError
 from opql_jax.corpus.questions import bracketed, read_questions, to_record, write_questions
 from opql_jax.evaluation.evaluate import evaluate_predictions, format_table
 from opql_jax.evaluation.predictions import PredictionError, read_predictions
-from opql_jax.kb.ask import ask
-from opql_jax.kb.question_sets import evaluate, infer, load_questions
+from opql_jax.kb.trained.ask import ask
+from opql_jax.kb.trained.question_sets import evaluate, infer, load_questions
 from opql_jax.kb.virtual_kb import VirtualKB
 
 import tiny_training

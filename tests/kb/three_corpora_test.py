@@ -7,7 +7,7 @@ pytest.importorskip('spacy', reason='spaCy is not installed')
 from three_corpora import ABSTRACTS, STORY, WIKI
 
 import opql_jax
-from opql_jax.kb.index_text import index_text
+from opql_jax.kb.text.index_text import index_text
 
 from trios import write
 

@@ -14,9 +14,9 @@ from opql_jax.core.manifest import ManifestError
 from opql_jax.data.kb_folder import KBFolder
 from opql_jax.kb.answers import Answer
 from opql_jax.kb.calibration import log_odds
-from opql_jax.kb.index_text import index_text
-from opql_jax.kb.text_answerer import TextAnswerer
-from opql_jax.kb.train_questions import QUESTION_MAP, SCALE, candidates, train_questions
+from opql_jax.kb.text.index_text import index_text
+from opql_jax.kb.text.text_answerer import TextAnswerer
+from opql_jax.kb.trained.train_questions import QUESTION_MAP, SCALE, candidates, train_questions
 from opql_jax.kb.verify import verify
 from opql_jax.models.question_map import QuestionMap
 from opql_jax.training import fit_question_map
@@ -212,7 +212,7 @@ def test_probabilities_are_fitted_to_left_out_questions_where_there_are_enough(o
     assert opql_jax.open(kb).text_answerer.map.log_odds == 0
     others = [{'id': f'o{i}', 'question': f'the zorp of {name}', 'answers': ['Atlantis']} for i, name in enumerate(NAMES)]
     questions = write(tmp_path / 'q.jsonl', rows() + others)  # half of which have no right answer in the text
-    monkeypatch.setattr('opql_jax.kb.train_questions._ENOUGH', 2 * len(NAMES))
+    monkeypatch.setattr('opql_jax.kb.trained.train_questions._ENOUGH', 2 * len(NAMES))
     report = train_questions(shutil.copytree(original, tmp_path / 'kb'), questions)
     assert report.left_out == 2 * len(NAMES) and 'are fitted to 14 left-out questions' in str(report)
     opened = opql_jax.open(tmp_path / 'kb')
@@ -230,7 +230,7 @@ def test_questions_that_name_nothing_take_no_place_of_those_that_are_learnt_from
     nothing = [
         {'id': f'n{i}', 'question': f'when were {i} of these persons born', 'answers': ['Vienna']} for i in range(len(NAMES))
     ]
-    monkeypatch.setattr('opql_jax.kb.train_questions._ENOUGH', len(NAMES) + 1)
+    monkeypatch.setattr('opql_jax.kb.trained.train_questions._ENOUGH', len(NAMES) + 1)
     report = train_questions(kb, write(tmp_path / 'q.jsonl', rows() + nothing), most=len(NAMES))
     assert report.used == len(NAMES) and report.not_reached == 0
     assert report.no_topic > 0 and report.left_out > len(NAMES)

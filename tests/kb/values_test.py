@@ -2,7 +2,7 @@
 
 import pytest
 
-from opql_jax.kb.values import compare, country, date, lies_in, number
+from opql_jax.kb.text.values import compare, country, date, lies_in, number
 
 
 @pytest.mark.parametrize(

@@ -12,8 +12,9 @@ from opql_jax.core.errors import InputError
 from opql_jax.corpus.questions import bracketed
 from opql_jax.data import markup
 from opql_jax.datasets.synthetic.reader import Synthetic
-from opql_jax.kb import trained_model, virtual_kb
+from opql_jax.kb import virtual_kb
 from opql_jax.kb.answers import to_record
+from opql_jax.kb.trained import trained_model
 from opql_jax.kb.virtual_kb import VirtualKB
 from opql_jax.memory import update
 from opql_jax.memory.build import EntryTable

@@ -21,7 +21,7 @@ from tiny_retrieval import corpus_of, vector_of
 import opql_jax
 from opql_jax.core.arrays import bad_row
 from opql_jax.data.prepared import Prepared
-from opql_jax.kb.index_text import index_text
+from opql_jax.kb.text.index_text import index_text
 from opql_jax.memory import ann_build
 from opql_jax.memory.ann import open_index
 from opql_jax.memory.format import Memory

@@ -118,7 +118,7 @@ def _serve():
     import opql_jax.data.prepare
     import opql_jax.gin_utils
     import opql_jax.kb.build_memory
-    import opql_jax.kb.question_sets
+    import opql_jax.kb.trained.question_sets
     import opql_jax.kb.update_memory
     import opql_jax.training.trainer  # noqa: F401
 

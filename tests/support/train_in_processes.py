@@ -20,7 +20,7 @@ import optax
 
 from opql_jax.core import distributed
 from opql_jax.evaluation import predictions
-from opql_jax.kb.question_sets import evaluate
+from opql_jax.kb.trained.question_sets import evaluate
 from opql_jax.kb.update_memory import inject
 from opql_jax.memory import build as build_lib
 from opql_jax.training import objectives, trainer

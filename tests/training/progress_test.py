@@ -262,7 +262,7 @@ def test_metrics_of_checkpoints_are_logged_beside_those_of_training(tmp_path):
 
 @pytest.mark.skipif(importlib.util.find_spec('torch') is None, reason='torch is not installed')
 def test_nothing_waits_for_torch():
-    loaded = 'import sys, opql_jax.training.trainer, opql_jax.kb.question_sets; print("torch" in sys.modules)'
+    loaded = 'import sys, opql_jax.training.trainer, opql_jax.kb.trained.question_sets; print("torch" in sys.modules)'
     later = 'import torch; print(torch.ones(2).sum().item())'  # whoever wants it gets it
     done = subprocess.run([sys.executable, '-c', f'{loaded}; {later}'], capture_output=True, text=True, check=True, timeout=120)
     assert done.stdout.split() == ['False', '2.0']

@@ -9,9 +9,9 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from opql_jax.kb import query as tree
-from opql_jax.kb.question_plans import Step
-from opql_jax.kb.text_answerer import SCALE
+from opql_jax.kb.sets import query as tree
+from opql_jax.kb.text.question_plans import Step
+from opql_jax.kb.text.text_answerer import SCALE
 
 if TYPE_CHECKING:
     from opql_jax.kb.virtual_kb import VirtualKB

@@ -16,9 +16,9 @@ from opql_jax.corpus.json_lines import check_string, map_records, read_json_line
 from opql_jax.corpus.name_resolution import fold
 from opql_jax.corpus.questions import Question, check_text
 from opql_jax.data.kb_folder import KBFolder
-from opql_jax.kb import text_answerer
 from opql_jax.kb.calibration import fit_added, log_odds
-from opql_jax.kb.text_answerer import Path, TextAnswerer
+from opql_jax.kb.text import text_answerer
+from opql_jax.kb.text.text_answerer import Path, TextAnswerer
 from opql_jax.kb.virtual_kb import VirtualKB
 from opql_jax.models.question_map import QuestionMap
 from opql_jax.training import fit_question_map

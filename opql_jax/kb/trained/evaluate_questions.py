@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from opql_jax.core.errors import InputError
 from opql_jax.core.terminal import hanging, one_line
 from opql_jax.corpus.name_resolution import fold
-from opql_jax.kb.train_questions import AnsweredQuestion, read_answered
+from opql_jax.kb.trained.train_questions import AnsweredQuestion, read_answered
 from opql_jax.kb.virtual_kb import VirtualKB
 
 # Answers that are looked at, and questions that are answered together.

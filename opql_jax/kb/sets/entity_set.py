@@ -28,9 +28,9 @@ import numpy as np
 
 from opql_jax.core.errors import InputError
 from opql_jax.corpus.json_lines import check_string, shown
-from opql_jax.kb import query as tree
-from opql_jax.kb.differentiable import DifferentiableSet, differentiable
 from opql_jax.kb.paths import Path
+from opql_jax.kb.sets import query as tree
+from opql_jax.kb.sets.differentiable import DifferentiableSet, differentiable
 from opql_jax.kb.weighted_entities import WeightedEntities
 
 if TYPE_CHECKING:

@@ -9,7 +9,7 @@ import pyarrow as pa
 from opql_jax.core.errors import InputError
 from opql_jax.corpus.json_lines import shown
 from opql_jax.datasets.plain_text import document_fields
-from opql_jax.kb.index_text import index_text
+from opql_jax.kb.text.index_text import index_text
 
 
 def index_documents(texts: str | os.PathLike | Iterable[Any], kb: str | os.PathLike, **options) -> None:

@@ -15,10 +15,10 @@ from opql_jax.corpus.concepts import CONCEPT
 from opql_jax.corpus.entities import UNKNOWN_KIND
 from opql_jax.corpus.json_lines import shown
 from opql_jax.corpus.recognition import KINDS
-from opql_jax.kb import query as tree
 from opql_jax.kb.paths import Path, facts
-from opql_jax.kb.question_plans import Step, wanted
-from opql_jax.kb.text_answerer import SCALE
+from opql_jax.kb.sets import query as tree
+from opql_jax.kb.text.question_plans import Step, wanted
+from opql_jax.kb.text.text_answerer import SCALE
 from opql_jax.models.mention_kinds import THING
 
 if TYPE_CHECKING:

@@ -26,10 +26,19 @@ from opql_jax.corpus.entities import TITLE_KIND, UNKNOWN_KIND
 from opql_jax.corpus.questions import Question
 from opql_jax.corpus.spans import VALUES
 from opql_jax.data.prepared import Prepared
-from opql_jax.kb import calibration, question_plans
+from opql_jax.kb import calibration
 from opql_jax.kb.answers import Answer, Hop
-from opql_jax.kb.candidates import Candidate, Evidence, PathFeatures, add_followed, features, followed_features, read_candidates
-from opql_jax.kb.closest_sentences import SENTENCES, ClosestSentences
+from opql_jax.kb.text import question_plans
+from opql_jax.kb.text.candidates import (
+    Candidate,
+    Evidence,
+    PathFeatures,
+    add_followed,
+    features,
+    followed_features,
+    read_candidates,
+)
+from opql_jax.kb.text.closest_sentences import SENTENCES, ClosestSentences
 from opql_jax.memory.format import Memory
 from opql_jax.models.mention_kinds import THING
 from opql_jax.models.question_map import QuestionMap

@@ -7,8 +7,8 @@ from typing import NamedTuple
 
 from opql_jax.corpus.definitions import GROUP, PERSON, PLACE, WORK
 from opql_jax.corpus.question_linking import written_as_names
-from opql_jax.kb import values
-from opql_jax.kb.values import DATE
+from opql_jax.kb.text import values
+from opql_jax.kb.text.values import DATE
 
 # Longer questions are not looked at.
 MOST_CHARACTERS = 400

@@ -10,8 +10,8 @@ from opql_jax.corpus.questions import Question
 from opql_jax.corpus.splitting import text_start
 from opql_jax.data.prepared import Prepared
 from opql_jax.data.reading import TITLE_END, titled
-from opql_jax.kb.candidates import Evidence
-from opql_jax.kb.retrieve import Retriever
+from opql_jax.kb.text.candidates import Evidence
+from opql_jax.kb.text.retrieve import Retriever
 from opql_jax.models.reader import Reader, Reading, Span
 from opql_jax.retrieval.rank import Ranked
 from opql_jax.retrieval.words import words_of

@@ -4,8 +4,8 @@ import re
 from collections.abc import Sequence
 
 from opql_jax.corpus.definitions import GROUP, PERSON, WORK
-from opql_jax.kb.fact_questions import read_both, read_fact
-from opql_jax.kb.marked_questions import (
+from opql_jax.kb.text.fact_questions import read_both, read_fact
+from opql_jax.kb.text.marked_questions import (
     BASES,
     COUNTRY,
     IS,

@@ -3,7 +3,7 @@
 from collections.abc import Callable
 
 from opql_jax.data.kb_folder import KBFolder
-from opql_jax.kb.question_sets import as_tuple, evaluate
+from opql_jax.kb.trained.question_sets import as_tuple, evaluate
 
 
 def evaluate_checkpoints(

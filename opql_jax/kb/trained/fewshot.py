@@ -13,7 +13,7 @@ from opql_jax.data import batching, markup
 from opql_jax.data import tokenizer as tokenizer_lib
 from opql_jax.datasets.labelled_sentences import LabelledSentence, read_labelled
 from opql_jax.evaluation.episodes import episode_accuracies, group_by_relation
-from opql_jax.kb.question_sets import as_tuple
+from opql_jax.kb.trained.question_sets import as_tuple
 from opql_jax.models import bert
 from opql_jax.models.bulk_encoding import LENGTHS, BatchedEncoder, MarkedPairEncoder
 from opql_jax.models.encoder import PAD_ID, RelationEncoder

@@ -9,8 +9,8 @@ from opql_jax.core.arrays import bad_row
 from opql_jax.core.errors import InputError
 from opql_jax.data.kb_folder import KBFolder
 from opql_jax.data.prepared import Prepared
-from opql_jax.kb.follower_answerer import FollowerAnswerer
-from opql_jax.kb.language_model_answerer import LanguageModelAnswerer
+from opql_jax.kb.trained.follower_answerer import FollowerAnswerer
+from opql_jax.kb.trained.language_model_answerer import LanguageModelAnswerer
 from opql_jax.memory.coverage import covered
 from opql_jax.memory.format import Memory
 from opql_jax.training import model_config, objectives

@@ -4,10 +4,10 @@ import re
 from collections.abc import Iterator
 
 from opql_jax.core.errors import InputError
-from opql_jax.kb import query as tree
 from opql_jax.kb.answers import Answer
-from opql_jax.kb.entity_set import EntitySet
-from opql_jax.kb.question_plans import Plan, Step, says_something
+from opql_jax.kb.sets import query as tree
+from opql_jax.kb.sets.entity_set import EntitySet
+from opql_jax.kb.text.question_plans import Plan, Step, says_something
 
 # What begins a phrase or a question, and names no relation.
 _OPENING = re.compile(

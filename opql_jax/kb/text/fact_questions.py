@@ -4,8 +4,18 @@ import dataclasses
 import re
 
 from opql_jax.corpus.definitions import GROUP, PERSON, PLACE, WORK
-from opql_jax.kb.marked_questions import COUNTRY, IS, LOCATED, PAST_OF_PARTICIPLE, ROLE, VERBS, Comparison, Marked, find_pair
-from opql_jax.kb.values import country
+from opql_jax.kb.text.marked_questions import (
+    COUNTRY,
+    IS,
+    LOCATED,
+    PAST_OF_PARTICIPLE,
+    ROLE,
+    VERBS,
+    Comparison,
+    Marked,
+    find_pair,
+)
+from opql_jax.kb.text.values import country
 
 # What is mostly done to a thing once, by one.
 _ONCE = frozenset(

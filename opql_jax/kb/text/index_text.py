@@ -26,7 +26,7 @@ from opql_jax.data.prepared import Prepared
 from opql_jax.datasets.plain_text import MOST_TOLD, PlainText, some
 from opql_jax.datasets.stored_text import StoredText
 from opql_jax.kb.build_memory import entry_table, log_progress, memory_options
-from opql_jax.kb.retrieve import index_passages
+from opql_jax.kb.text.retrieve import index_passages
 from opql_jax.memory import build as build_lib
 from opql_jax.memory import manifest as memory_manifest
 from opql_jax.models import released

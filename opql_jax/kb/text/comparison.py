@@ -18,12 +18,13 @@ import numpy as np
 from opql_jax.corpus.name_resolution import fold
 from opql_jax.corpus.question_linking import written_as_names
 from opql_jax.corpus.spans import VALUES
-from opql_jax.kb import paths, values
+from opql_jax.kb import paths
 from opql_jax.kb.answers import Answer
-from opql_jax.kb.comparison_questions import parse
-from opql_jax.kb.marked_questions import VERBS, Comparison, Name, Side, names_of
-from opql_jax.kb.polarity import denies
-from opql_jax.kb.values import country
+from opql_jax.kb.text import values
+from opql_jax.kb.text.comparison_questions import parse
+from opql_jax.kb.text.marked_questions import VERBS, Comparison, Name, Side, names_of
+from opql_jax.kb.text.polarity import denies
+from opql_jax.kb.text.values import country
 from opql_jax.retrieval.words import words_of
 
 if TYPE_CHECKING:

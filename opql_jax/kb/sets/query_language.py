@@ -13,7 +13,7 @@ import re
 from typing import NoReturn
 
 from opql_jax.core.errors import InputError
-from opql_jax.kb import query as tree
+from opql_jax.kb.sets import query as tree
 
 MAX_LENGTH = 10_000
 

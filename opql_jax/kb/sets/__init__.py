@@ -1,0 +1,1 @@
+"""Weighted sets of entities: their algebra, its query language, and its gradients."""

@@ -1,0 +1,1 @@
+"""Plain text: indexed, changed, asked and searched without training."""

@@ -1,0 +1,1 @@
+"""Followers and language models over a memory: opened, trained on questions, evaluated."""
