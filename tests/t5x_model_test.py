@@ -1,4 +1,7 @@
-"""OPQL's training objectives behind t5x's model interface: same losses, same gradients, and, where t5x is installed, its own trainer."""
+"""OPQL's training objectives behind t5x's model interface: same losses, same gradients, and, where t5x is installed, its own trainer.
+
+CI checks the interface and the loss and gradient of one objective; the rest is slow.
+"""
 
 import functools
 import importlib.util
@@ -160,6 +163,7 @@ def test_loss_and_gradient_of_other_stages_are_the_objectives(name, world):
     check_gradient(model, by_hops(model).values())
 
 
+@pytest.mark.slow
 def test_elements_are_trained_on_as_one_batch(world):
     """As the shards of several processes are: negatives of a mention come from all of them. Without a key nothing drops out."""
     model = make_model('relations', world)
@@ -182,6 +186,7 @@ def test_elements_are_trained_on_as_one_batch(world):
     assert used.any() and np.abs(relations[used]).max() > 0.01
 
 
+@pytest.mark.slow
 def test_the_hops_of_a_batch_are_found_out_and_a_batch_without_one_number_is_not_trained_on(world):
     model = make_model('follow', world)
     params, batches = start(model), by_hops(model)
@@ -202,6 +207,7 @@ def test_the_hops_of_a_batch_are_found_out_and_a_batch_without_one_number_is_not
     assert all(np.isnan(at(*hops)[0]) for hops in ((1, 2), (3, 3), (0, 0)))
 
 
+@pytest.mark.slow
 def test_followed_entities_are_ranked_for_each_element(world):
     model = make_model('follow', world)
     params, batches = start(model), list(by_hops(model).values())
@@ -219,6 +225,7 @@ def test_followed_entities_are_ranked_for_each_element(world):
     assert (again[1] == -1).all() and np.isnan(aux_again['weights'][1]).all()
 
 
+@pytest.mark.slow
 def test_what_has_no_prediction_says_so(world):
     model = make_model('align', world)
     with pytest.raises(InputError, match='this objective predicts nothing'):
@@ -242,6 +249,7 @@ def test_an_evaluator_asks_a_language_model(world):
     assert 0 <= scores['hits@1'] <= scores['hits@10'] <= scores['answer_coverage'] < 1 and scores['hits@10'] > 0
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize('name', ['relations', 'follow'])
 def test_every_parameter_has_named_axes(name, world):
     model = make_model(name, world)
@@ -254,6 +262,7 @@ def test_every_parameter_has_named_axes(name, world):
     assert tuple(names['encoder/layers_0/mlp_out/kernel']) == ('mlp', 'embed')
 
 
+@pytest.mark.slow
 def test_parameters_start_where_the_run_ended(world):
     params = plain(start(make_model('follow', world)))
     for name, value in tiny_training.params_of(world / 'model').items():
@@ -263,6 +272,7 @@ def test_parameters_start_where_the_run_ended(world):
     assert np.abs(first['entity_table'] - second['entity_table']).max() > 0.1
 
 
+@pytest.mark.slow
 def test_parameters_start_from_a_released_encoder(world, tmp_path):
     prepared = Prepared(world / 'text')
     module = tiny_training.encoder(vocab_size=prepared.tokenizer.get_vocab_size())
@@ -279,6 +289,7 @@ def test_parameters_start_from_a_released_encoder(world, tmp_path):
     np.testing.assert_allclose(begun['encoder']['w_r']['kernel'], state.one_map(module, stored, prepared), atol=1e-6)
 
 
+@pytest.mark.slow
 def test_where_parameters_start_is_said_once_and_what_t5x_does_itself_is_not_set(world):
     relations = make_objective('relations', world)
     with pytest.raises(InputError, match=r'init_from \(model\) and bert_folder \(minilm\) both say where to start'):
@@ -296,6 +307,7 @@ def test_where_parameters_start_is_said_once_and_what_t5x_does_itself_is_not_set
             open_model(relations, world, **{name: value})
 
 
+@pytest.mark.slow
 def test_a_memory_of_another_encoder_is_refused(world, tmp_path):
     other = tiny_training.write_untrained(world / 'text', tmp_path / 'other', seed=5)
     for init_from in (str(other), None):
@@ -303,6 +315,7 @@ def test_a_memory_of_another_encoder_is_refused(world, tmp_path):
             open_model(make_objective('follow', world), world, init_from=init_from)
 
 
+@pytest.mark.slow
 def test_another_run_in_the_same_folder_is_refused(world, tmp_path):
     """What trains states its run; what evaluates needs that statement, and no other run is taken for it."""
     folder, optimizer = str(tmp_path / 'run'), object()
@@ -320,6 +333,7 @@ def test_another_run_in_the_same_folder_is_refused(world, tmp_path):
         open_model(make_objective('relations', world, max_context=1), world, model=folder, seed=3)
 
 
+@pytest.mark.slow
 def test_questions_without_answers_are_refused_before_training_and_can_be_asked(world, tmp_path):
     records = [json.loads(line) | {'answers': []} for line in (world / 'asked.jsonl').open()]
     write_questions(tmp_path / 'open.jsonl', records)
@@ -329,6 +343,7 @@ def test_questions_without_answers_are_refused_before_training_and_can_be_asked(
     open_model(follow, world, questions=questions)
 
 
+@pytest.mark.slow
 def test_gradients_of_microbatches_add_up_to_their_mean(world):
     """t5x's trainer adds them up."""
     relations = make_objective('relations', world)
@@ -341,6 +356,7 @@ def test_gradients_of_microbatches_add_up_to_their_mean(world):
     assert float(others['loss'].compute()) == float(metrics['loss'].compute())
 
 
+@pytest.mark.slow
 def test_a_metric_of_hops_that_did_not_come_is_no_number(world):
     model = make_model('follow', world)
     batch = by_hops(model)[1]
@@ -352,6 +368,7 @@ def test_a_metric_of_hops_that_did_not_come_is_no_number(world):
     assert all(np.isfinite(value.value) for value in values.values() if isinstance(value, clu_values.Scalar))
 
 
+@pytest.mark.slow
 def test_answers_are_written_as_predictions_that_are_scored_as_t5x_scores_them(world, tmp_path):
     asked = str(world / 'asked.jsonl')
     model = open_model(make_objective('follow', world), world, questions=(asked,), rows=6)
@@ -379,6 +396,7 @@ def test_answers_are_written_as_predictions_that_are_scored_as_t5x_scores_them(w
     assert (tmp_path / 'scores').read_text().startswith('{"score": -1.5}\n{"score": -2.0}\n')
 
 
+@pytest.mark.slow
 def test_only_what_is_trained_changes():
     """And as the train step changes it, whose optimizer sees a flat dictionary of nothing else."""
     names = ('encoder/w_r/kernel', 'encoder/norm/bias', 'follower/w_q', 'follower/w_k', 'entity_table')

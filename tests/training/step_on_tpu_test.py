@@ -17,9 +17,10 @@ SPLIT = (30_000 + 64) * 128 + 2 * 12 * 128**2
 # By this version of the compiler. Where a change is meant, so is a change of this number.
 CYCLES, LIBTPU = 957_501, '0.0.42.1'
 
-pytestmark = pytest.mark.skipif(
-    not importlib.util.find_spec('libtpu'), reason="needs the TPU compiler: pip install -e '.[tpu-aot]'"
-)
+pytestmark = [
+    pytest.mark.slow,  # in CI the TPU compiler is tried by tests/memory/search_on_tpu_test.py
+    pytest.mark.skipif(not importlib.util.find_spec('libtpu'), reason="needs the TPU compiler: pip install -e '.[tpu-aot]'"),
+]
 
 
 def compile_step(topology):
