@@ -50,8 +50,9 @@ def test_every_benchmark_is_tried():
     } == set(TINY)
 
 
-# The first is made of four that are tried; the other runs in tests/memory/search_on_tpu_test.py and tests/training/step_on_tpu_test.py.
-SLOW = {'accelerator', 'tpu_compile'}
+# The first is made of four others, `tpu_compile` runs in tests/memory/search_on_tpu_test.py and tests/training/step_on_tpu_test.py; the
+# rest take half a minute and more each, to compile or to index, and what they time has tests of its own.
+SLOW = {'accelerator', 'tpu_compile', 'calibration', 'calibration_sets', 'comparisons', 'lm_step', 'train_step'}
 
 
 @pytest.mark.parametrize('name', [pytest.param(name, marks=[pytest.mark.slow] * (name in SLOW)) for name in TINY])
