@@ -12,7 +12,7 @@ import system_calls
 from system_calls import BROKEN, FULL, KILL, KILLED, TEAR
 
 WORKS = ['prepare', 'build', 'inject', 'delete', 'compact', 'compact_kb', 'checkpoint', 'predictions', 'kb_manifest']
-SAMPLE = {KILL: 6, TEAR: 2, FULL: 3, BROKEN: 3}
+SAMPLE = {KILL: 4, TEAR: 2, FULL: 2, BROKEN: 2}
 CASES = [(work, how) for work in WORKS for how in SAMPLE]
 
 

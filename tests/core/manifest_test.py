@@ -81,11 +81,10 @@ def test_whatever_was_changed_in_a_manifest_is_told(folder):
     path = folder / 'manifest.json'
     content = path.read_bytes()
     for position in range(len(content)):
-        for bit in range(8):
-            path.write_bytes(content)
-            flip(path, position, bit)
-            with pytest.raises(ManifestError, match=str(path)):
-                read_manifest(folder, TOYS)
+        path.write_bytes(content)
+        flip(path, position, position % 8)
+        with pytest.raises(ManifestError, match=str(path)):
+            read_manifest(folder, TOYS)
     path.write_text(json.dumps(json.loads(content)))
     with pytest.raises(ManifestError, match='its checksum is not that of its content: damaged or edited; restore the folder'):
         read_manifest(folder, TOYS)

@@ -17,7 +17,7 @@ def call():
         yield call
 
 
-@pytest.mark.parametrize('every', [pytest.param(47, id='some'), pytest.param(1, id='all', marks=pytest.mark.slow)])
+@pytest.mark.parametrize('every', [pytest.param(97, id='some'), pytest.param(1, id='all', marks=pytest.mark.slow)])
 @pytest.mark.parametrize(
     'kind', [pytest.param(kind, marks=with_scann if kind == 'scann' else ()) for kind in forged_folders.KINDS]
 )
