@@ -20,7 +20,7 @@ import tiny_training
 from train_in_processes import plain_optimizer
 
 TESTS = pathlib.Path(__file__).parents[1]
-# A process compiles for itself, so that four cost most.
+# A process compiles for itself, so that four cost most: `-m slow` tries them.
 STAGES = {
     1: ('memory', 'inject', 'eval', 'eval open', 'relations', 'slices', 'passages', 'follow', 'whole memory'),
     2: ('memory', 'inject', 'eval', 'eval open', 'relations', 'passages', 'follow', 'whole memory'),
@@ -71,21 +71,34 @@ def finish(running):
     return [process.returncode for process in running], said
 
 
+class Trained(dict):
+    """{processes: folder}, all with four devices; each is trained when it is asked for."""
+
+    def __init__(self, inputs, tmp_path_factory):
+        self._inputs, self._tmp_path_factory = inputs, tmp_path_factory
+
+    def __missing__(self, processes):
+        folder = self._tmp_path_factory.mktemp(f'of-{processes}')
+        script = TESTS / 'support' / 'train_in_processes.py'
+        codes, said = finish(start(processes, 4 // processes, script, *self._inputs, folder, *STAGES[processes]))
+        assert not any(codes), said[0][-3000:]
+        self[processes] = folder
+        return folder
+
+
 @pytest.fixture(scope='module')
 def trained(inputs, tmp_path_factory):
-    """{processes: folder}, all with four devices."""
-    folders = {processes: tmp_path_factory.mktemp(f'of-{processes}') for processes in (1, 2, 4)}
-    for processes, folder in folders.items():
-        codes, said = finish(
-            start(processes, 4 // processes, TESTS / 'support' / 'train_in_processes.py', *inputs, folder, *STAGES[processes])
-        )
-        assert not any(codes), said[0][-3000:]
-    return folders
+    return Trained(inputs, tmp_path_factory)
 
 
 @pytest.mark.parametrize(
     ('processes', 'stage'),
-    [(n, stage) for n in (2, 4) for stage in STAGES[n] if stage not in ('memory', 'inject', 'eval', 'eval open')],
+    [
+        pytest.param(n, stage, marks=[pytest.mark.slow] * (n == 4))
+        for n in (2, 4)
+        for stage in STAGES[n]
+        if stage not in ('memory', 'inject', 'eval', 'eval open')
+    ],
 )
 def test_processes_train_what_one_trains(inputs, trained, processes, stage):
     one, several = (json.loads((trained[n] / 'metrics.json').read_text())[stage] for n in (1, processes))
@@ -140,9 +153,10 @@ def plainly(monkeypatch):
     monkeypatch.setattr(trainer, 'make_optimizer', plain_optimizer)
 
 
-def test_a_run_goes_on_with_another_number_of_processes(inputs, trained, tmp_path, plainly):
+@pytest.mark.parametrize('processes', [2, pytest.param(4, marks=pytest.mark.slow)])
+def test_a_run_goes_on_with_another_number_of_processes(inputs, trained, tmp_path, plainly, processes):
     """And of devices; what it gives is what one process gives that was not stopped."""
-    folder = shutil.copytree(trained[4] / 'relations', tmp_path / 'relations')
+    folder = shutil.copytree(trained[processes] / 'relations', tmp_path / 'relations')
     goes_on = dict(num_steps=4, init_from=inputs[1])
     several = tiny_training.run(inputs[0], folder, objectives.Relations(rows=16), **goes_on)
     alone = tiny_training.run(inputs[0], tmp_path / 'alone', objectives.Relations(rows=16), **goes_on)
