@@ -1,6 +1,7 @@
 """A small language model over a random memory, for language_model_test.py and the process that it starts on several devices."""
 
 import collections
+import functools
 import itertools
 import math
 from typing import NamedTuple
@@ -45,17 +46,24 @@ class Setting(NamedTuple):
         return self._replace(text=self.text._replace(start=start, r1=r1))
 
 
+ENCODER = RelationEncoder(
+    vocab_size=40, hidden_size=16, num_layers=2, num_heads=2, mlp_size=32, max_length=16, relation_dim=6, entity_dim=8,
+    dropout_rate=0.0,
+)  # fmt: skip
+
+
+@functools.cache
+def encoder_params():
+    """Of all settings, made once."""
+    zeros = jnp.zeros((1,), jnp.int32)
+    return ENCODER.init(jax.random.key(0), jnp.zeros((1, 8), jnp.int32), zeros, zeros)['params']
+
+
 def make(**options) -> Setting:
     rng = np.random.default_rng(3)
-    encoder = RelationEncoder(
-        vocab_size=40, hidden_size=16, num_layers=2, num_heads=2, mlp_size=32, max_length=16, relation_dim=6, entity_dim=8,
-        dropout_rate=0.0,
-    )  # fmt: skip
-    model = LanguageModel(encoder, max_hops=2, k=K, **options)
+    model = LanguageModel(ENCODER, max_hops=2, k=K, **options)
     draw = lambda *shape: rng.normal(size=shape).astype(np.float32)
-    zeros = jnp.zeros((1,), jnp.int32)
-    params = {'encoder': encoder.init(jax.random.key(0), jnp.zeros((1, 8), jnp.int32), zeros, zeros)['params']}
-    params |= model.init(jax.random.key(1))
+    params = {'encoder': encoder_params()} | model.init(jax.random.key(1))
     # Every part must matter, also what starts at zero or as an identity.
     params = jax.tree.map(lambda x: np.asarray(x) + 0.3 * draw(*x.shape), params)
     table = draw(ENTITIES, 8)
