@@ -43,8 +43,9 @@ collect_seldom()
 if importlib.util.find_spec('hypothesis'):
     import hypothesis
 
-    # No deadline, because a first call compiles; the same examples in every run, so that a failure repeats.
-    hypothesis.settings.register_profile('opql_jax', deadline=None, derandomize=True)
+    # No deadline, because a first call compiles; the same examples in every run, so that a failure repeats, and half as many as
+    # Hypothesis tries by default, since no later run would try others.
+    hypothesis.settings.register_profile('opql_jax', deadline=None, derandomize=True, max_examples=50)
     hypothesis.settings.load_profile('opql_jax')
 
 
@@ -72,6 +73,23 @@ def fresh_gin():
     gin.clear_config()
 
 
+# Minutes each; a file stays in one process.
+LONGEST = (
+    'rows_test.py',
+    'docs_build_test.py',
+    'benchmarks_test.py',
+    'binaries_test.py',
+    'several_processes_test.py',
+    'links_test.py',
+    'bad_input_test.py',
+    'cli_prompt_test.py',
+    'step_test.py',
+    'crash_test.py',
+    'forged_test.py',
+)
+
+
 def pytest_collection_modifyitems(items):
-    """The file that takes longest comes first, so that no process is left alone with it at the end."""
-    items.sort(key=lambda item: item.path.name != 'rows_test.py')
+    """The files that take longest come first, so that no process is left alone with one at the end."""
+    order = {name: place for place, name in enumerate(LONGEST)}
+    items.sort(key=lambda item: order.get(item.path.name, len(order)))

@@ -214,7 +214,8 @@ def test_the_smallest_texts_make_a_memory(binaries, tmp_path, records, entries):
     succeed(binaries, 'prepare', '--gin_file=gin/data/jsonl.gin', f'--gin.CORPUS={tmp_path / "my.jsonl"}', kb)
     counts = Prepared(tmp_path / 'text').manifest.counts
     assert counts.documents_without_mentions == 0 and counts.title_pair_rows == entries
-    done = binaries('train', *ENCODER, '--gin_file=gin/runs/relations.gin', kb, '--gin.STEPS=2')
+    rows = '--gin.objectives.Relations.rows=16'
+    done = binaries('train', *ENCODER, '--gin_file=gin/runs/relations.gin', rows, kb, '--gin.STEPS=2')
     assert done.returncode == 0, done.stderr
     assert ('L_rel has no positives' in done.stderr) == (records is A_SENTENCE)
     succeed(binaries, 'build_memory', '--gin_file=gin/runs/build_memory.gin', kb, '--gin.MODEL=relations')

@@ -1,9 +1,14 @@
-"""The demo in a small world: from generated text to answers, no worse than it was."""
+"""The demo in a small world: from generated text to answers, no worse than it was.
+
+It trains for eight minutes, and is run before a release; in CI rows_test.py runs the recipe for a few steps.
+"""
 
 import json
 import os
 import subprocess
 import sys
+
+import pytest
 
 from opql_jax.recipes import record
 
@@ -15,6 +20,7 @@ MEAN_FLOOR = 0.75
 FLOORS = {'1-hop/test': 0.66, '2-hop/test': 0.71, '3-hop/test': 0.71, '1-hop/unseen_wording': 0.66}
 
 
+@pytest.mark.slow
 def test_hits_at_1_of_a_small_world_stay_above_their_floors(tmp_path):
     command = [sys.executable, '-m', 'opql_jax.recipes', 'run', 'demo', '--documents', '250', '--percent', '45']
     # Hundreds of steps: here compiling well is worth its time, unlike in other tests. LLVM's higher levels, which users have, only take longer.

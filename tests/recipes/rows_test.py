@@ -5,8 +5,6 @@ import gzip
 import json
 import pathlib
 import re
-import subprocess
-import sys
 
 import pytest
 
@@ -14,6 +12,7 @@ from opql_jax.core import preemption
 from opql_jax.corpus.documents import Document, Mention
 from opql_jax.corpus.entities import EntityVocab
 from opql_jax.data.tokenizer import TokenizerError, find_minilm
+from opql_jax.gin_utils import with_includes
 from opql_jax.models.reader import Reader
 from opql_jax.models.text_encoder import TextEncoder
 from opql_jax.recipes import catalog, encoder, metaqa, metaqa_novelty, recipe, record
@@ -25,10 +24,11 @@ import tiny_metaqa
 import tiny_msf
 import tiny_webqsp
 from dump_writer import write_dump
-from forked_binaries import ENVIRONMENT, Done
+from forked_binaries import Done
 
-# In CI one row of each kind of step, and the demo in demo_test.py; with -m slow all of them. Language models are those of metaqa here.
+# In CI one row of each kind of step; with -m slow all of them. Language models are those of metaqa here.
 QUICK = {
+    ('demo',),
     ('metaqa/opql',),
     ('metaqa-lm', 'opql-lm'),
     ('slot-filling', 'kv-memory'),
@@ -95,6 +95,22 @@ TINY = {
     'gin/experiments/paper/memory.gin': {'MIN_COUNT': 1},
     'gin/experiments/paper/lm_cloze.gin': TINY_PAPER,
     'gin/experiments/paper/lm_questions.gin': {name: size for name, size in TINY_PAPER.items() if name != 'BUCKETS'},
+    'gin/experiments/encoder/relations.gin': {'RELATIONS_PER_BATCH': 4},
+}
+# Of files that train an encoder of the size `tiny`: two layers, as some language models link after the first, and small batches.
+TINIER = {
+    f'encoder.RelationEncoder.{name}': size
+    for name, size in dict(hidden_size=16, num_heads=2, mlp_size=32, relation_dim=16, entity_dim=8).items()
+}
+BATCHES = {
+    'Entities': {'rows': 16},
+    'Relations': {'rows': 16},
+    'Align': {'rows': 16},
+    'AlignPassages': {'passages': 8, 'questions': 16},
+    'Follow': {'questions': 8},
+    'LinkNames': {'rows': 16},
+    'AnswerQuestions': {'rows': 8},
+    'Cloze': {'rows': 8},
 }
 
 
@@ -197,10 +213,19 @@ def folder_of(chosen):
     return shared.get(chosen.group, chosen.group)
 
 
+def tiny_bindings(file):
+    """What makes the models and batches of a gin file small."""
+    text = with_includes(record.ROOT / file)
+    if file in TINY or (record.ROOT / 'gin/models/tiny.gin').read_text(encoding='utf-8') not in text:
+        return TINY.get(file, {})
+    (objective,) = re.findall(r'^OBJECTIVE = @objectives\.(\w+)\(\)', text, re.M)
+    return TINIER | {f'objectives.{objective}.{name}': size for name, size in BATCHES.get(objective, {}).items()}
+
+
 def build(chosen, options):
-    """The steps of a recipe, those of the paper's size made small."""
+    """The steps of a recipe, made small."""
     named = lambda step: {name: str(options.data / 'wordings.tsv') for name in metaqa.IN_OTHER_WORDS if name in step.bindings}
-    small = lambda step: named(step) | {name: value for file in step.gin for name, value in TINY.get(file, {}).items()}
+    small = lambda step: named(step) | {name: value for file in step.gin for name, value in tiny_bindings(file).items()}
     return [dataclasses.replace(step, bindings={**step.bindings, **small(step)}) for step in chosen.steps(options)]
 
 
@@ -382,16 +407,9 @@ def test_an_injection_raises_the_share_of_questions_that_a_memory_can_answer(dat
     assert metrics[0]['coverage'] < metrics[1]['coverage'] == 1
 
 
-def test_the_command_line_lists_shows_and_runs(data, tmp_path):
+def test_the_command_line_lists_shows_and_runs(data, tmp_path, binaries):
     def python(*arguments):
-        done = subprocess.run(
-            [sys.executable, '-m', 'opql_jax.recipes', *arguments],
-            capture_output=True,
-            text=True,
-            env=ENVIRONMENT,
-            cwd=record.ROOT,
-        )
-        return done.returncode, done.stdout, done.stderr
+        return binaries('recipes', *arguments)
 
     code, listed, _ = python('list')
     assert code == 0 and [line.split()[0] for line in listed.splitlines()] == list(catalog.RECIPES)
