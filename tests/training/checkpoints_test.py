@@ -61,7 +61,7 @@ def files_of(step):
     return sorted(path.relative_to(step) for path in step.rglob('*') if path.is_file())
 
 
-@pytest.fixture
+@pytest.fixture(scope='module')
 def elsewhere():
     """Calls in another process: Orbax drops what it has under way when a file turns out to be damaged."""
     with own_process() as call:
@@ -134,8 +134,7 @@ def test_missing_checkpoints_are_told_apart_from_damaged_ones(world, tmp_path):
     assert not (workdir / 'checkpoints').exists()
 
 
-@pytest.mark.parametrize('number', [np.nan, np.inf])
-@pytest.mark.parametrize('use', ['open', 'resume', 'init_from'])
+@pytest.mark.parametrize(('use', 'number'), [('open', np.nan), ('resume', np.inf), ('init_from', np.nan)])
 def test_parameters_that_are_not_finite_are_refused_by_name(world, tmp_path, use, number):
     workdir = copied(world / 'model', tmp_path)
     with Checkpoints(workdir) as checkpoints:
@@ -170,25 +169,11 @@ def test_a_folder_without_a_model_card_is_no_training_run(world, tmp_path):
     assert 'no such file' in (said := refused_card(world, tmp_path, None)) and 'is not a model, or train did not end' in said
 
 
-@pytest.mark.parametrize('text', [b'', b'{"format": "opql-mo'])
-def test_a_damaged_model_card_is_refused(world, tmp_path, text):
-    assert 'not valid JSON' in refused_card(world, tmp_path, text)
-
-
-def test_each_flipped_byte_of_a_model_card_is_told(world, tmp_path):
+def test_a_model_card_that_was_edited_is_told(world, tmp_path):
+    """What other bytes and fields of it lead to is tried in tests/manifest_fuzz_test.py."""
     content = (world / 'model' / 'model.json').read_bytes()
-    for position in range(0, len(content), 37):
-        (folder := tmp_path / str(position)).mkdir()
-        damaged = content[:position] + bytes([content[position] ^ 1]) + content[position + 1 :]
-        assert refused_card(world, folder, damaged)
-    (folder := tmp_path / 'number').mkdir()
-    said = refused_card(world, folder, content.replace(b'"num_entities": 40', b'"num_entities": 41'))
+    said = refused_card(world, tmp_path, content.replace(b'"num_entities": 40', b'"num_entities": 41'))
     assert 'its checksum is not that of its content: damaged or edited; restore the folder from a copy' in said
-
-
-@pytest.mark.parametrize('text', [b'[]', b'null', b'\xff\xfe{}', b'{"format": "opql-model", "version": 1}'])
-def test_a_model_card_that_is_no_card_is_refused(world, tmp_path, text):
-    assert 'model.json' in refused_card(world, tmp_path, text)
 
 
 @pytest.mark.parametrize(
@@ -209,33 +194,14 @@ def test_a_model_card_that_is_no_card_is_refused(world, tmp_path, text):
         ({'relation_dim': 7}, 'relation_dim=7 is odd'),
         ({'dtype': 'int8'}, "dtype='int8' must be"),
         ({'depth': 2}, 'unknown field `depth`'),
+        ({'version': 2}, 'format version 2, this program reads 1'),
+        ({'format': 'opql-memory'}, "not the manifest of a model (no format 'opql-model')"),
     ],
 )
 def test_a_model_card_with_a_wrong_field_is_refused(world, tmp_path, change, said):
     card = json.loads((world / 'model' / 'model.json').read_text())
     (name,) = change
     (card if name in card or name == 'entities' else card['encoder']).update(change)
-    assert said in refused_card(world, tmp_path, card)
-
-
-def test_a_model_card_without_a_field_is_refused(world, tmp_path):
-    card = json.loads((world / 'model' / 'model.json').read_text())
-    for name in card.keys() - {'format', 'version', 'checksum'}:
-        rest = {field: value for field, value in card.items() if field != name}
-        (folder := tmp_path / name).mkdir()
-        assert f'missing required field `{name}`' in refused_card(world, folder, rest)
-
-
-@pytest.mark.parametrize(
-    ('change', 'said'),
-    [
-        ({'version': 2}, 'format version 2, this program reads 1'),
-        ({'version': None}, 'format version None, this program reads 1'),
-        ({'format': 'opql-memory'}, "not the manifest of a model (no format 'opql-model')"),
-    ],
-)
-def test_a_model_card_of_another_version_is_refused(world, tmp_path, change, said):
-    card = json.loads((world / 'model' / 'model.json').read_text()) | change
     assert said in refused_card(world, tmp_path, card)
 
 
