@@ -26,7 +26,7 @@ EVALUATION = ('dev_known', 'held_out', 'changed', 'two_hop', 'conjunction')
 CHAINS = {question_type(key.split('>')): key.split('>') for key in WORDINGS}
 
 
-@pytest.fixture(scope='module', params=(0, 7))
+@pytest.fixture(scope='module', params=(0, pytest.param(7, marks=pytest.mark.slow)))
 def seed(request):
     return request.param
 

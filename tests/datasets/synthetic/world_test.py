@@ -20,7 +20,7 @@ from opql_jax.datasets.synthetic.world import MIN_DOCUMENTS, SPLITS, generate
 
 from synthetic_text import read_facts, sentences_of, walk
 
-SEEDS = (0, 7)
+SEEDS = (0, pytest.param(7, marks=pytest.mark.slow))
 CHAINS = {question_type(chain.split('>')): chain.split('>') for chain in WORDINGS}
 
 
