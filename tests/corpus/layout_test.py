@@ -2,7 +2,6 @@
 
 import random
 import textwrap
-import time
 import unicodedata
 
 import pytest
@@ -10,6 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from opql_jax.corpus.layout import cleaned, is_statement, unfilled
+
+import linear_time
 
 PARAGRAPH = (
     'The lighthouse of Skerry Point was designed by the engineer Ottilie Brandt of Malmo, who had built three others along the coast before'
@@ -114,17 +115,7 @@ HOSTILE = [
 
 @pytest.mark.parametrize('unit', HOSTILE)
 def test_time_is_linear_in_the_text(unit):
-    text = unit * (60_000 // len(unit)) + 'x'
-    assert seconds(text * 8) < 40 * max(seconds(text), 0.02)
-
-
-def seconds(text):
-    taken = []
-    for _ in range(2):
-        started = time.process_time()
-        unfilled(cleaned(text))
-        taken.append(time.process_time() - started)
-    return min(taken)
+    linear_time.check(lambda text: unfilled(cleaned(text)), unit * (15_000 // len(unit)) + 'x')
 
 
 def test_random_filled_text_comes_back():

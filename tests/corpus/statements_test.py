@@ -1,12 +1,12 @@
 """Rows of tables, each with the headings of its columns."""
 
-import time
-
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from opql_jax.corpus.statements import restated
+
+import linear_time
 
 FLEET = (
     '| Ship | Captain | Home port | Built |\n|---|:--|--:|---|\n| Aurora | Signe Dahl | Bergen | 1998 |\n| Petrel | | Hull |\n'
@@ -58,10 +58,4 @@ def test_a_long_heading_does_not_make_a_table_long():
 
 @pytest.mark.parametrize('unit', ['|', 'a\tb\n', 'a,b,c\n', '|a', '|-', '-', '| |\n', '|-|\n', 'a;b;c\n'])
 def test_time_is_linear_in_the_text(unit):
-    def seconds(text):
-        started = time.process_time()
-        restated(text)
-        return time.process_time() - started
-
-    text = unit * (50_000 // len(unit)) + 'x'
-    assert min(seconds(text * 8) for _ in range(2)) < 40 * max(min(seconds(text) for _ in range(2)), 0.02)
+    linear_time.check(restated, unit * (15_000 // len(unit)) + 'x')
