@@ -127,8 +127,9 @@ def test_a_process_inside_xla_ends_at_once_with_one_line(number, status, message
         assert process.end(number) == (status, '', message)
 
 
-@each
-@pytest.mark.parametrize('binary', ['train', 'verify'])
+@pytest.mark.parametrize(
+    ('binary', 'number', 'status', 'message'), [('train', *TERM), ('train', *INT), ('verify', *INT), ('verify', *HUP)]
+)
 @pytest.mark.skipif(sys.platform != 'linux', reason='reads /proc')
 def test_a_binary_that_still_imports_ends_the_same_way(binary, number, status, message):
     with Running('-m', f'opql_jax.{binary}', '--gin_file=gin/models/tiny.gin') as process:
@@ -136,8 +137,7 @@ def test_a_binary_that_still_imports_ends_the_same_way(binary, number, status, m
         assert process.end(number) == (status, '', message)
 
 
-@pytest.mark.parametrize('number', [signal.SIGTERM, signal.SIGHUP])
-@pytest.mark.parametrize('loop', ['polls', 'saves'])
+@pytest.mark.parametrize(('loop', 'number'), [('polls', signal.SIGHUP), ('saves', signal.SIGTERM)])
 def test_a_guarded_loop_that_polls_or_saves_has_all_the_time_it_needs(loop, number):
     with Running('-c', GUARDED, loop, '1') as process:
         process.wait_until_ready()
