@@ -49,8 +49,11 @@ def cells(page):
 def test_the_code_of_the_tutorial_runs_in_small(tmp_path, monkeypatch, capsys, binaries):
     """With small models, and without the seconds that each of its processes takes to import what it needs."""
 
-    def run(command, **_):
-        assert command[:2] == [sys.executable, '-m']
+    run_process = subprocess.run
+
+    def run(command, **options):
+        if command[:2] != [sys.executable, '-m']:  # what a library calls as it is imported
+            return run_process(command, **options)
         binary = command[2].removeprefix('opql_jax.')
         done = binaries(binary, *command[3:], *(ENCODER[1:] if binary == 'train' else ()))
         return subprocess.CompletedProcess(command, done.returncode, done.stdout + done.stderr)

@@ -5,6 +5,7 @@ import unicodedata
 
 _DIRECTIONS = {'LRE', 'RLE', 'LRO', 'RLO', 'PDF', 'LRI', 'RLI', 'FSI', 'PDI'}
 _TAGS, _ANNOTATIONS = range(0xE0000, 0xE0080), range(0xFFF9, 0xFFFC)
+_OTHERS = {*_TAGS, *_ANNOTATIONS}
 
 
 def is_dangerous(character: str) -> bool:
@@ -13,7 +14,7 @@ def is_dangerous(character: str) -> bool:
         unicodedata.category(character) in ('Cc', 'Zl', 'Zp', 'Cs')
         and character not in '\n\t'
         or unicodedata.bidirectional(character) in _DIRECTIONS
-        or ord(character) in (*_TAGS, *_ANNOTATIONS)
+        or ord(character) in _OTHERS
     )
 
 
