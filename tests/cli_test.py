@@ -75,6 +75,7 @@ def test_the_version(capsys):
     [
         ['gone'],
         ['ask', 'kb', 'question', '--top', '0'],
+        ['ask', 'kb', 'question', '--hops', '0'],
         ['index', 'text', '--out', 'kb', '--max_reject_fraction', 'nan'],
         ['index', 'text', '--out', 'kb', '--engine', 'cloud'],
         ['retrieve', 'kb'],

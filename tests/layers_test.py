@@ -50,7 +50,6 @@ EDGE = {
     'eval',
     'convert_questions',
     'infer',
-    'ask',
     'fewshot',
     'gin_utils',
     'verify',

@@ -183,9 +183,9 @@ def test_a_table_holds_none_and_is_read_back_by_its_rule(kb, opql, tmp_path):
     'command',
     [
         ['verify', '{}'],
-        ['ask', '--gin_file={}', '--question=who'],
-        ['ask', '--gin_file=gin/runs/ask.gin', '--question=who', '{}'],
-        ['ask', '--{}'],
+        ['infer', '--gin_file={}'],
+        ['infer', '--gin_file=gin/runs/infer.gin', '{}'],
+        ['infer', '--{}'],
     ],
 )
 def test_binaries_escape_what_they_are_given(binaries, command):

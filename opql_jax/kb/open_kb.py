@@ -7,7 +7,7 @@ from typing import Any
 from opql_jax.core.errors import InputError
 from opql_jax.core.manifest import is_folder_of
 from opql_jax.data.kb_folder import KBFolder
-from opql_jax.kb.text.open_text import open_text
+from opql_jax.kb.text.text_kb import open_text
 from opql_jax.kb.virtual_kb import VirtualKB
 from opql_jax.models import released
 

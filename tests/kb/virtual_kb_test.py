@@ -211,6 +211,25 @@ def test_asking_about_an_unknown_entity_names_the_nearest(kb):
         kb.ask(f'who met {name}?', 1)
 
 
+@pytest.mark.parametrize(
+    'text, said',
+    [
+        ('who met [ß]', "unknown entity 'ß'$"),
+        ('who met [{}\t]', r"unknown entity '(.*)\\t'; did you mean '\1'"),
+        ('who met [{}', 'a bracket without its partner'),
+        ('who met []', 'topic in brackets is empty'),
+        ('', 'the question: expected a string that is not blank'),
+        ('who met [{}] \udcff', 'the question: code point .* surrogate pair'),
+        ('who met [{}\udcff]', 'the question: code point .* surrogate'),
+        ('who met [{}]' + ' and' * 250_000, r'the question has 1,000,0\d\d characters: ask it in at most 2,000$'),
+        ('who met [{}]' + ' and' * 400, r"has 4\d\d tokens, more than the encoder's 144: 'who met .{,100}$"),
+    ],
+)
+def test_a_text_that_is_no_question_is_refused(kb, text, said):
+    with pytest.raises(InputError, match=said):
+        kb.ask(text.format(max(kb.vocab.names, key=len)))
+
+
 # Evidence.
 
 

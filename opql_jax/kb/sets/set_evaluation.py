@@ -21,7 +21,6 @@ from opql_jax.kb.paths import Path, facts
 from opql_jax.kb.sets import query as tree
 from opql_jax.kb.text.question_plans import Step, wanted
 from opql_jax.kb.text.text_answerer import SCALE, TextAnswerer
-from opql_jax.memory.format import Memory
 from opql_jax.models.mention_kinds import THING
 
 # The members that a hop starts from, entries of each that are scored, and entries that it keeps, at most.
@@ -54,7 +53,7 @@ class SetEvaluator(Closeable):
     """Evaluates queries over a knowledge base of plain text, and keeps what it found. Threads may share it.
 
     Attributes:
-        store: of the knowledge base.
+        store, memory: of the knowledge base.
         answerer: whose relations are followed.
         evaluate: of a query what it found, as `Evaluated`.
         entity: of a key or name the id of the entity; see `EntitySet` for errors.
@@ -62,18 +61,11 @@ class SetEvaluator(Closeable):
 
     def __init__(self, store: FactStore, answerer: TextAnswerer):
         assert store.memory is not None  # plain text has one
-        self.store, self.answerer = store, answerer
+        self.store, self.memory, self.answerer = store, store.memory, answerer
         # Were the method itself kept, the cache and this object would keep each other.
         evaluate: Any = weakref.WeakMethod(self._evaluate)
         self.evaluate = functools.lru_cache(_CACHED)(lambda query: evaluate()(query))
         self.entity = functools.lru_cache(_CACHED)(functools.partial(_entity_named, store))
-
-    @property
-    def memory(self) -> Memory:
-        """That of the store."""
-        memory = self.store.memory
-        assert memory is not None
-        return memory
 
     def check_kind(self, kind: str) -> None:
         """Raises InputError unless entities may be of a kind."""

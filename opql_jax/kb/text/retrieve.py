@@ -166,12 +166,7 @@ class Retriever:
         texts: of the documents, by id; of a document of several passages these, one after the other.
     """
 
-    def __init__(
-        self,
-        index: RetrievalIndex,
-        store: FactStore,
-        encoder: TextEncoder,
-    ):
+    def __init__(self, index: RetrievalIndex, store: FactStore, encoder: TextEncoder):
         """Takes the index of the passages of a store, and the encoder of both."""
         self.index, self._store, self._encoder = index, store, encoder
         self.documents = store.prepared.passages['doc_id'].to_pylist()
