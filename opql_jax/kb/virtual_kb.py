@@ -5,7 +5,7 @@ import contextlib
 import functools
 import hashlib
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 
@@ -49,7 +49,7 @@ class VirtualKB(Closeable, abc.ABC):
         self.folder, self.store = folder, store
         self._params, self._answerer = params, answerer
 
-    def __enter__(self):
+    def __enter__(self) -> Self:
         return self
 
     def __exit__(self, *_) -> None:

@@ -1,6 +1,5 @@
 """One checkpoint of a run evaluated, all that are there, or those that are still to come."""
 
-import gc
 import threading
 import weakref
 
@@ -90,7 +89,6 @@ def test_what_was_opened_is_let_go(kb):
     opened.answer(opened.prepared.questions('1-hop/dev')[:2])
     reference = weakref.ref(opened)
     del opened
-    gc.collect()
     assert reference() is None
 
 
