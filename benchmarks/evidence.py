@@ -17,6 +17,7 @@ import numpy as np
 import scipy.optimize
 from command_line import make_parser, show
 
+from opql_jax.kb.open_kb import open_kb
 from opql_jax.kb.virtual_kb import VirtualKB
 from opql_jax.retrieval import evidence
 from opql_jax.retrieval.rank import Ranker
@@ -86,7 +87,7 @@ def main() -> None:
     parser.add_argument('--kb', required=True)
     parser.add_argument('--questions', type=pathlib.Path, required=True)
     arguments = parser.parse_args()
-    asked = read(VirtualKB.open(arguments.kb), arguments.questions)
+    asked = read(open_kb(arguments.kb), arguments.questions)
     halves = asked[::2], asked[1::2]
     for half, other in (halves, halves[::-1]):
         show(measure(half, fit(other)), arguments.json)

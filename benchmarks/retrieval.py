@@ -20,9 +20,9 @@ import numpy as np
 import scipy.optimize
 from command_line import make_parser, show
 
+from opql_jax.kb.open_kb import open_kb
 from opql_jax.kb.text.retrieve import Retriever
 from opql_jax.kb.trained.evaluate_retrieval import Asked, read_questions, scores
-from opql_jax.kb.virtual_kb import VirtualKB
 from opql_jax.recipes.recipe import Options, run
 from opql_jax.recipes.retrieval import SETS, steps_of
 from opql_jax.retrieval import rank, view
@@ -98,7 +98,7 @@ def load(options: argparse.Namespace, row: str) -> Task:
     """Runs the steps of the recipe that a row needs, and opens what they made."""
     recipe = Options(options.out, options.data, percent=options.percent)
     run([step for step in steps_of(recipe, row) if not step.name.startswith('results')], recipe)
-    retriever = VirtualKB.open(options.out / f'kb-{row}').retriever
+    retriever = open_kb(options.out / f'kb-{row}').retriever
     return task_of(retriever, read_questions(options.out / f'text-{row}/questions.jsonl'))
 
 

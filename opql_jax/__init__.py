@@ -2,17 +2,21 @@
 
 
 def open(kb, **options):
-    """Opens the knowledge base in a folder: a `VirtualKB`, see `VirtualKB.open` for the options."""
-    from opql_jax.kb.virtual_kb import VirtualKB  # here, as importing the package imports nothing
+    """Opens the knowledge base in a folder: a `VirtualKB`, see `open_kb` for the options."""
+    from opql_jax.kb.open_kb import open_kb  # here, as importing the package imports nothing
 
-    return VirtualKB.open(kb, **options)
+    return open_kb(kb, **options)
 
 
 def index(texts, out, **options):
-    """Builds a knowledge base of texts or a table of them in the folder `out`, and opens it; see `index_documents`."""
-    from opql_jax.kb.text.index_documents import index_documents  # as above
+    """Builds a knowledge base in the folder `out`, and opens it.
 
-    index_documents(texts, out, **options)
+    `texts` are what `as_sources` takes, such as strings, documents or a table; `options` are those of `index_text`.
+    """
+    from opql_jax.datasets.texts_in_memory import as_sources  # as above
+    from opql_jax.kb.text.index_text import index_text
+
+    index_text(as_sources(texts), out, **options)
     return open(out)
 
 

@@ -208,7 +208,7 @@ class T5xModel:
                 it is said twice where parameters start, or not at all for an encoder that is not trained.
         """
         _check_config(config, objective)
-        folder, memory = KBFolder(config.kb), getattr(objective, 'memory_dir', None) or None
+        folder, memory = KBFolder(config.kb), objective.memory_dir or None
         objective = objective.located(folder)
         prepared_dir, init_from = folder.part(config.text), str(folder.part(config.init_from)) if config.init_from else None
         self._prepared = Prepared(prepared_dir)

@@ -24,7 +24,6 @@ GIN = {
     'build_memory': 'runs/build_memory',
     'eval': 'runs/eval',
     'infer': 'runs/infer',
-    'ask': 'runs/ask',
 }
 
 
@@ -89,17 +88,15 @@ class World:
         paths = parts(kb=self.root, text=text or 'text', model=model or 'follow', memory=memory or 'memory')
         return [binary, f'--gin_file=gin/runs/{binary}.gin', *paths, *flags]
 
-    def ask(self, *flags, question='who made [{}]', **paths):
-        return self.open('ask', f'--question={question.format(self.topic)}', *flags, **paths)
-
-    def infer(self, *questions, hops=1):
+    def infer(self, *questions, hops=1, flags=(), **paths):
         """Answers a file of these questions; one that has no brackets is a whole line."""
         lines = [
             json.dumps(question_record(f'q{i}', question.format(self.topic), hops=hops)) if '[' in question else question
             for i, question in enumerate(questions or ['who made [{}]'], 1)
         ]
         (self.root / 'mine.jsonl').write_text('\n'.join(lines))
-        return self.open('infer', f'--gin.QUESTIONS={self.root}/mine.jsonl', f'--gin.OUTPUT={self.new}/x')
+        files = f'--gin.QUESTIONS={self.root}/mine.jsonl', f'--gin.OUTPUT={self.new}/x'
+        return self.open('infer', *files, *flags, **paths)
 
     def score(self, *records):
         """Scores predictions for one question."""
@@ -128,7 +125,7 @@ def world(opened):
 
 def test_preparing_anew_repairs_a_truncated_file_as_the_message_advises(world):
     folder = world.truncated(world.text, 'pairs.parquet')
-    for command in (world.ask(text=folder), world.synthetic(folder)):
+    for command in (world.infer(text=folder), world.synthetic(folder)):
         line = complaint(world.binaries(*command))
         assert 'pairs.parquet: ' in line and 'run prepare again' in line
     shutil.rmtree(folder)
@@ -139,7 +136,7 @@ def test_preparing_anew_repairs_a_truncated_file_as_the_message_advises(world):
 def test_building_anew_repairs_a_truncated_memory_as_the_message_advises(world):
     part = 'segment-00000/relations-00000.npy'
     memory = world.truncated(world.memory, part)
-    for command in (world.ask(memory=memory), world.build(memory=memory)):
+    for command in (world.infer(memory=memory), world.build(memory=memory)):
         line = complaint(world.binaries(*command))
         assert f'{part}: ' in line and 'restore the folder from a copy, or delete it and run build_memory again' in line
     shutil.rmtree(memory)
@@ -153,8 +150,8 @@ ROWS = '--gin.objectives.Relations.rows=16'  # as the models were trained
 
 
 @cases(
-    no_prepared_folder=(lambda w: w.ask(text='/none'), '/none/manifest.json: no such file; /none is not a prepared'),
-    a_mistyped_kb=(lambda w: w.ask(*parts(kb='/none')), '/none does not exist: give the folder of a knowledge base'),
+    no_prepared_folder=(lambda w: w.infer(text='/none'), '/none/manifest.json: no such file; /none is not a prepared'),
+    a_mistyped_kb=(lambda w: w.infer(flags=parts(kb='/none')), '/none does not exist: give the folder of a knowledge base'),
     a_mistyped_kb_to_train_on=(
         lambda w: w.train('entities', *parts(kb='/none')),
         '/none does not exist: give the folder of a knowledge base',
@@ -164,16 +161,16 @@ ROWS = '--gin.objectives.Relations.rows=16'  # as the models were trained
         'text/manifest.json is a file: give the folder of a knowledge base',
     ),
     a_kb_that_does_not_say_what_answers=(
-        lambda w: w.ask(text='None'),
+        lambda w: w.infer(text='None'),
         r'world\d+/manifest.json: no such file, so .* or name TEXT, MODEL and MEMORY',
     ),
-    no_model=(lambda w: w.ask(model='/none'), '/none/model.json: no such file'),
-    no_memory=(lambda w: w.ask(memory='/none'), '/none/manifest.json: no such file; /none is not a memory'),
+    no_model=(lambda w: w.infer(model='/none'), '/none/model.json: no such file'),
+    no_memory=(lambda w: w.infer(memory='/none'), '/none/manifest.json: no such file; /none is not a memory'),
     folders_that_are_swapped=(
-        lambda w: w.ask(text=w.memory, memory=w.text),
+        lambda w: w.infer(text=w.memory, memory=w.text),
         'memory/manifest.json: not the manifest of',
     ),
-    a_model_that_does_not_follow=(lambda w: w.ask(model=w.model), '/model holds no model that answers questions'),
+    a_model_that_does_not_follow=(lambda w: w.infer(model=w.model), '/model holds no model that answers questions'),
     a_memory_of_another_encoder_to_build=(
         lambda w: w.build(model=w.other_model, memory=w.memory),
         '/memory holds a finished memory of something else: hashes is .*Give another directory',
@@ -225,29 +222,11 @@ TOO_LONG = r"has \d+ tokens, more than the encoder's 144: 'who made "
 
 
 @cases(
-    an_unknown_topic=(lambda w: w.ask(question='who made [{}y]'), r"unknown entity '(.*)y'; did you mean '\1'"),
-    a_topic_like_no_other=(lambda w: w.ask(question='who made [ß]'), "unknown entity 'ß'$"),
-    no_brackets=(lambda w: w.ask(question='who made {}'), r"no topic in brackets \(write it as .*: 'who made "),
-    a_bracket_without_its_partner=(lambda w: w.ask(question='who made [{}'), 'a bracket without its partner'),
-    no_question=(lambda w: w.ask(question=''), 'the question: expected a string that is not blank'),
-    an_undecodable_byte=(lambda w: w.ask(question='who made [{}] \udcff'), 'the question: code point .* surrogate pair'),
-    a_tab_in_a_topic=(lambda w: w.ask(question='who made [{}\t]'), r"unknown entity '(.*)\\t'; did you mean '\1'"),
-    a_question_of_a_megabyte=(
-        lambda w: w.ask(question='who made [{}]' + ' and' * 250_000),
-        r'the question has 1,000,0\d\d characters: ask it in at most 2,000$',
-    ),
-    a_question_that_is_longer_than_the_encoder_reads=(
-        lambda w: w.ask(question='who made [{}]' + ' and' * 400),
-        r"has 4\d\d tokens, .*: 'who made .{,100}$",
-    ),
-    no_entries=(lambda w: w.ask('--gin.ask.ask.k=0'), 'k=0: give a number of entries of at least 1'),
+    no_entries=(lambda w: w.infer(flags=['--gin.question_sets.infer.k=0']), 'k=0: give a number of entries of at least 1'),
     a_knowledge_base_named_by_a_number=(
-        lambda w: w.ask('--gin.KB=2024'),
-        r"""ask\.kb is 2024, expected str; text that looks like a number is quoted twice: --gin.NAME="'2024'\"""",
+        lambda w: w.infer(flags=['--gin.KB=2024']),
+        r"""infer\.kb is 2024, expected str; text that looks like a number is quoted twice: --gin.NAME="'2024'\"""",
     ),
-    empty_brackets=(lambda w: w.ask(question='who made []'), 'topic in brackets is empty'),
-    more_hops_than_the_model_has=(lambda w: w.ask('--hops=4'), HOPS),
-    a_question_that_is_too_long=(lambda w: w.ask(question=LONG), TOO_LONG),
     no_hops_in_a_file=(lambda w: w.infer(hops=0), r'mine\.jsonl:1: hops: expected a whole number from 1 to 100, found 0'),
     too_many_hops_in_a_file=(lambda w: w.infer(hops=4), HOPS),
     a_damaged_line=(lambda w: w.infer('who made [{}]', 'who ma'), r'mine\.jsonl:2: not a JSON value'),
@@ -272,8 +251,7 @@ def test_a_question_that_cannot_be_answered_is_named(world, command, said):
 
 def least(binary):
     """A binary's flags without any of the folders it needs."""
-    others = {'ask': ['--question=[x]'], 'train': ENCODER}
-    return [binary, f'--gin_file=gin/{GIN[binary]}.gin', *others.get(binary, [])]
+    return [binary, f'--gin_file=gin/{GIN[binary]}.gin', *(ENCODER if binary == 'train' else [])]
 
 
 @pytest.mark.parametrize('binary', GIN)
@@ -304,16 +282,3 @@ def test_a_misspelt_flag_or_binding_is_named(world, binary, flag, said):
 def test_a_binding_without_a_value_is_named(world):
     line = complaint(world.binaries(*least('prepare'), '--gin.CORPUS'))
     assert line == 'error: --gin.CORPUS: write --gin.NAME=VALUE'
-
-
-@pytest.mark.parametrize(
-    'flag, said',
-    [
-        ('--hops=0', 'flag --hops=0: 0 is not a positive integer'),
-        ('--hops=two', 'flag --hops=two: invalid literal'),
-        ('--dry_run', 'flag --question=None: Flag --question must have a value'),
-    ],
-)
-def test_a_flag_of_ask_with_a_wrong_value_is_named(world, flag, said):
-    done = world.binaries('ask', '--gin_file=gin/runs/ask.gin', flag)
-    assert done.returncode == 1 and said in done.stderr and 'Traceback' not in done.stderr

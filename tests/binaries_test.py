@@ -49,9 +49,9 @@ def snapshot(folder):
 
 
 def hops_of(printed):
-    """What `ask` printed for one question: per hop [(weight, entity, (topic, target, title, sentence))]."""
+    """What `opql ask` printed for one question: per hop [(weight, entity, (topic, target, title, sentence))]."""
     hops = []
-    for block in re.split(r'\n  hop \d+.*\n', printed)[1:]:
+    for block in re.split(r'^  hop \d+.*\n', printed, flags=re.MULTILINE)[1:]:
         lines = [line for line in block.split('\n') if not line.startswith('    …')]
         rows = []
         for answer, fact in zip(lines[::2], lines[1::2]):
@@ -119,7 +119,7 @@ def chain(binaries, tmp_path_factory):
     scored = [f'--gin.PREDICTIONS={root / "mine.jsonl"}', f'--gin.OUTPUT_DIR={root / "scored"}', '--gin.SHOW=1']
     printed['score'] = run('eval', '--gin_file=gin/runs/eval.gin', kb, *flags, *scored)
     question = bracketed(read_questions(file, Prepared(root / 'text').vocab)[0])
-    printed['ask'] = run('ask', '--gin_file=gin/runs/ask.gin', kb, '--hops=2', f'--question={question}')
+    printed['ask'] = run('cli', 'ask', str(root), question, '--hops', '2')
     return types.SimpleNamespace(
         root=root, kb=kb, stated=stated, asked=flags, questions=asked, question=question, printed=printed
     )
@@ -258,7 +258,7 @@ def test_scoring_the_output_of_infer_equals_answering_the_file(chain, binaries, 
 
 def test_ask_prints_the_entities_of_each_hop_with_the_sentences_that_name_them(chain):
     topic = re.search(r'\[(.*)\]', chain.question).group(1)
-    assert chain.question in chain.printed['ask'] and '  hop 2 (answer)\n' in chain.printed['ask']
+    assert '  hop 2 (answer)\n' in chain.printed['ask']
     hops = hops_of(chain.printed['ask'])
     assert len(hops) == 2 and all(hops)
     for rows in hops:
@@ -297,7 +297,7 @@ def test_new_text_is_added_asked_about_and_deleted(chain, binaries, tmp_path):
     again = binaries(*inject)
     assert again.returncode == 0 and ' mentions  ' not in again.stderr, again.stderr  # nothing was left to encode
     assert KBFolder(tmp_path / 'kb').read() == {'text': 'more', 'model': 'follow', 'memory': 'memory'}
-    ask = ['ask', '--gin_file=gin/runs/ask.gin', kb, '--question=by [Zorblax]']
+    ask = ['cli', 'ask', str(tmp_path / 'kb'), 'by [Zorblax]']
     assert hops_of(succeed(*ask)) == [[(1.0, topic, ('Zorblax', topic, 'Zorblax', text))]]
     deleted = succeed(*update, '--gin.ACTION=delete', '--document=new', '--pair', f'{topic}|Zorblax')
     assert deleted == 'deleted 2 entries\n'

@@ -16,9 +16,9 @@ import pytest
 
 from opql_jax.cli import prompt as prompt_lib
 from opql_jax.cli.prompt import Prompt
+from opql_jax.kb.open_kb import open_kb
 from opql_jax.kb.text.change_text import add_text
 from opql_jax.kb.text.index_text import index_text
-from opql_jax.kb.virtual_kb import VirtualKB
 
 from trios import TRIOS, write
 
@@ -275,16 +275,16 @@ def test_a_sentence_is_forgotten_when_the_user_says_yes_and_the_new_version_answ
         prompt.run(':forget 1')
         out = capsys.readouterr().out
         assert read in out and ('1 document cut' in out) == (said == 'y')
-        assert any(read in text for text in VirtualKB.open(copy).prepared.passages['text'].to_pylist()) == (said != 'y')
+        assert any(read in text for text in open_kb(copy).prepared.passages['text'].to_pylist()) == (said != 'y')
     # Where a passage shows a part of a sentence only, the rest does not go with it.
     monkeypatch.setattr(prompt_lib, 'target_sentence', lambda *_: 'an English mathematician and writer')
     monkeypatch.setattr('builtins.input', lambda _: 'y')
     prompt.run(DESIGNED)
-    texts = VirtualKB.open(copy).prepared.passages['text'].to_pylist()
+    texts = open_kb(copy).prepared.passages['text'].to_pylist()
     prompt.run(':forget 1')
     out = capsys.readouterr().out
     assert "unknown sentence 'an English mathematician and writer'" in out
-    assert VirtualKB.open(copy).prepared.passages['text'].to_pylist() == texts
+    assert open_kb(copy).prepared.passages['text'].to_pylist() == texts
     add_text(copy, [{'id': 'new', 'title': 'Ida Rhodes', 'text': 'Ida Rhodes was a mathematician, born in Kamianets.'}])
     prompt.run('Where was Ida Rhodes born?')
     out = capsys.readouterr().out

@@ -10,7 +10,7 @@ import types
 import pytest
 
 from opql_jax import cli
-from opql_jax.kb import virtual_kb
+from opql_jax.kb import open_kb
 
 COMMANDS = [
     'index',
@@ -75,6 +75,7 @@ def test_the_version(capsys):
     [
         ['gone'],
         ['ask', 'kb', 'question', '--top', '0'],
+        ['ask', 'kb', 'question', '--hops', '0'],
         ['index', 'text', '--out', 'kb', '--max_reject_fraction', 'nan'],
         ['index', 'text', '--out', 'kb', '--engine', 'cloud'],
         ['retrieve', 'kb'],
@@ -106,7 +107,7 @@ def test_an_error_of_the_program_has_a_traceback_under_debug_only(monkeypatch, c
     def fail(kb, reader):
         raise ZeroDivisionError('oh')
 
-    monkeypatch.setattr(virtual_kb.VirtualKB, 'open', fail)
+    monkeypatch.setattr(open_kb, 'open_kb', fail)
     code, _, errors = run(['ask', 'kb', 'who?'], capsys)
     assert code == 70 and errors == 'internal error: ZeroDivisionError: oh; `opql --debug …` shows where\n'
     code, _, errors = run(['--debug', 'ask', 'kb', 'who?'], capsys)
@@ -138,25 +139,26 @@ def test_lines_are_in_colour_at_a_terminal_only(monkeypatch, capsys):
     assert '\x1b[' in coloured and re.sub(r'\x1b\[[\d;]*m', '', coloured) == answer + '\n'
 
 
-def test_other_meanings_of_a_name_are_told():
+def test_other_meanings_of_a_name_are_told(monkeypatch):
     from opql_jax.corpus.questions import Question
-    from opql_jax.kb import answers
+    from opql_jax.kb import ambiguous_names
 
-    kb = types.SimpleNamespace(
+    store = types.SimpleNamespace(
         memory=(),
         vocab=types.SimpleNamespace(names=['Titanic (ship)', 'Titanic (film)', 'Ada']),
         linker=types.SimpleNamespace(meanings={'Titanic': [0, 1], 'Ada': [2]}.get),
-        sets=types.SimpleNamespace(candidates=lambda entities, write: f'  {write(entities)}'),
     )
+    monkeypatch.setattr(ambiguous_names, 'candidates', lambda store, entities, write: f'  {write(entities)}')
     question = Question('q', 'Did Ada see Titanic?', ((4, 7), (12, 19)), (2, 0))
-    assert [*answers.ambiguous_names(kb, question)] == ['Titanic is taken for Titanic (ship); it may also be\n  [[1]]']
+    (told,) = ambiguous_names.ambiguous_names(store, question)
+    assert told == 'Titanic is taken for Titanic (ship); it may also be\n  [[1]]'
 
 
 def test_what_the_system_refuses_is_told_with_the_file(monkeypatch, capsys):
     def refuse(kb, reader):
         raise PermissionError(13, 'Permission denied', 'kb/memory')
 
-    monkeypatch.setattr(virtual_kb.VirtualKB, 'open', refuse)
+    monkeypatch.setattr(open_kb, 'open_kb', refuse)
     assert run(['ask', 'kb', 'who?'], capsys)[0] == 'error: kb/memory: Permission denied'
 
 

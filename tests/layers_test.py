@@ -6,6 +6,7 @@ and, to show that they see what they are meant to see, on small trees made for t
 """
 
 import ast
+import graphlib
 import json
 import os
 import pathlib
@@ -49,7 +50,6 @@ EDGE = {
     'eval',
     'convert_questions',
     'infer',
-    'ask',
     'fewshot',
     'gin_utils',
     'verify',
@@ -194,6 +194,24 @@ def violations(root: pathlib.Path) -> list[str]:
     return found
 
 
+def circle(root: pathlib.Path) -> list[str]:
+    """Modules of which each imports the next, from one back to itself, also inside of functions or for types only; none is []."""
+    sources = {module_name(path.relative_to(root)): path for path in source_files(root / 'opql_jax')}
+    graph: dict[str, set[str]] = {}
+    for module, path in sources.items():
+        tree = ast.parse(path.read_text(encoding='utf-8'))
+        graph[module] = set()
+        for _, imported, _ in imports(tree, module, path.name == '__init__.py'):
+            target = imported if imported in sources else imported.rpartition('.')[0]
+            if target in sources and room_of(target) == room_of(module) and target != module:
+                graph[module].add(target)
+    try:
+        graphlib.TopologicalSorter(graph).prepare()
+    except graphlib.CycleError as error:
+        return error.args[1][::-1]
+    return []
+
+
 IMPORT_ALL = """
 import importlib, json, sys
 from importlib.machinery import PathFinder
@@ -244,6 +262,10 @@ def unimportable(root: pathlib.Path, modules: list[str]) -> list[str]:
 
 def test_the_repository_keeps_the_house_rules():
     assert violations(REPO) == []
+
+
+def test_no_room_has_a_circle_of_imports():
+    assert circle(REPO) == []
 
 
 def test_core_imports_without_the_optional_packages():
@@ -352,6 +374,28 @@ def test_what_is_allowed(tmp_path, path, source):
 def test_what_is_forbidden(tmp_path, path, source, reason):
     (found,) = violations(make_tree(tmp_path, {path: source}))
     assert found.startswith(path) and reason in found
+
+
+@pytest.mark.parametrize(
+    'source',
+    [
+        'from opql_jax.kb.text import answerer',
+        'from opql_jax.kb.text.answerer import Answerer',
+        'from .text import answerer',
+        'def open():\n    from opql_jax.kb.text.answerer import Answerer',
+        'from typing import TYPE_CHECKING\nif TYPE_CHECKING:\n    from opql_jax.kb.text.answerer import Answerer',
+    ],
+)
+def test_a_circle_is_found_wherever_in_a_file_it_is_imported(tmp_path, source):
+    answerer = {'opql_jax/kb/text/answerer.py': 'from opql_jax.kb.paths import Path'}
+    others = {'opql_jax/kb/paths.py': 'from opql_jax.kb import door', 'opql_jax/core/files.py': ''}
+    make_tree(tmp_path, {**answerer, **others, 'opql_jax/kb/door.py': 'from opql_jax.core import files'})
+    assert circle(tmp_path) == []
+    make_tree(tmp_path, {'opql_jax/kb/door.py': source})
+    found = circle(tmp_path)
+    assert found[0] == found[-1]
+    names = ('door', 'text.answerer', 'paths')
+    assert set(found) == {f'opql_jax.kb.{name}' for name in names} and len(found) == 4
 
 
 def test_a_violation_names_its_line(tmp_path):

@@ -15,9 +15,10 @@ import pytest
 from opql_jax import cli
 from opql_jax.cli.prompt import Prompt
 from opql_jax.datasets import plain_text
+from opql_jax.datasets.texts_in_memory import as_sources
 from opql_jax.kb.export import csv_cell, export
-from opql_jax.kb.text.index_documents import index_documents
-from opql_jax.kb.virtual_kb import VirtualKB
+from opql_jax.kb.open_kb import open_kb
+from opql_jax.kb.text.index_text import index_text
 
 from dangerous import DANGEROUS, IN_TEXT, dangerous_in
 
@@ -41,13 +42,13 @@ def folder(tmp_path_factory):
     path = tmp_path_factory.mktemp('terminal') / 'kb'
     # They are not indexed any more, and a knowledge base that was received may hold them.
     with mock.patch.object(plain_text, 'cleaned', lambda text: text):
-        index_documents(documents, path, processes=1)
+        index_text(as_sources(documents), path, processes=1)
     return path
 
 
 @pytest.fixture(scope='module')
 def kb(folder):
-    return VirtualKB.open(folder)
+    return open_kb(folder)
 
 
 @pytest.fixture
@@ -182,9 +183,9 @@ def test_a_table_holds_none_and_is_read_back_by_its_rule(kb, opql, tmp_path):
     'command',
     [
         ['verify', '{}'],
-        ['ask', '--gin_file={}', '--question=who'],
-        ['ask', '--gin_file=gin/runs/ask.gin', '--question=who', '{}'],
-        ['ask', '--{}'],
+        ['infer', '--gin_file={}'],
+        ['infer', '--gin_file=gin/runs/infer.gin', '{}'],
+        ['infer', '--{}'],
     ],
 )
 def test_binaries_escape_what_they_are_given(binaries, command):

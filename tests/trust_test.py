@@ -126,8 +126,10 @@ def test_a_gin_file_is_a_program(tmp_path):
     marker = tmp_path / 'ran'
     file = tmp_path / 'a.gin'
     lines = ['from __gin__ import dynamic_registration', 'import os', 'PATH = @os.mkdir()', f"os.mkdir.path = '{marker}'"]
-    file.write_text('\n'.join([*lines, 'from opql_jax.kb.trained import ask', 'ask.ask.kb = %PATH', '']))
-    command = [sys.executable, '-m', 'opql_jax.ask', f'--gin_file={file}', '--question=where is [it]']
+    lines += ['from opql_jax.kb.trained import question_sets', 'question_sets.infer.kb = %PATH']
+    others = [f"question_sets.infer.{name} = 'x'" for name in ('questions', 'output')]
+    file.write_text('\n'.join([*lines, *others, '']))
+    command = [sys.executable, '-m', 'opql_jax.infer', f'--gin_file={file}']
     run = subprocess.run(command, cwd=PACKAGE.parent, capture_output=True, text=True, timeout=120)
     assert marker.is_dir() and run.returncode
 

@@ -134,24 +134,25 @@ def ask(
     as_json: Json = False,
     top: Annotated[int, Count(metavar='N', help='Answers to print.')] = 5,
     reader: Annotated[bool, typer.Option(help='Also read the passages that are found: slower.')] = False,
+    hops: Annotated[int, Count(metavar='N', help='Relations from the topic to the answer, for a trained model.')] = 1,
 ) -> None:
     """Answer a question, and say where that was read.
 
     Without a QUESTION it asks for them at a prompt, or reads one from each line of a pipe.
     """
-    from opql_jax.kb.virtual_kb import VirtualKB
+    from opql_jax.kb.open_kb import open_kb
 
     if question is not None:
         from opql_jax.cli.display import print_answer
 
-        print_answer(VirtualKB.open(kb, reader=reader), question, top, as_json)
+        print_answer(open_kb(kb, reader=reader), question, top, as_json, hops)
         return
     from opql_jax.cli import prompt
 
     if sys.stdin.isatty() and not as_json:
-        prompt.run_prompt(kb, top, reader=reader)
+        prompt.run_prompt(kb, top, reader, hops)
     else:
-        prompt.answer_lines(VirtualKB.open(kb, reader=reader), sys.stdin, top, as_json)
+        prompt.answer_lines(open_kb(kb, reader=reader), sys.stdin, top, as_json, hops)
 
 
 @app.command()
@@ -171,13 +172,13 @@ def retrieve(
 ) -> None:
     """Find the documents that answer questions, best first."""
     from opql_jax.cli.display import print_documents
+    from opql_jax.kb.open_kb import open_kb
     from opql_jax.kb.text.retrieve import retrieve_file
-    from opql_jax.kb.virtual_kb import VirtualKB
 
     if question is not None and questions is None and out is None:
-        print_documents(VirtualKB.open(kb).retrieve(question, k), as_json)
+        print_documents(open_kb(kb).retrieve(question, k), as_json)
     elif question is None and questions is not None and out is not None:
-        retrieve_file(VirtualKB.open(kb), questions, out, k)
+        retrieve_file(open_kb(kb), questions, out, k)
     else:
         raise typer.BadParameter('give a QUESTION, or else --questions FILE and --out FILE')
 
@@ -316,9 +317,9 @@ def export(
     Each entry comes with the sentence and the document that say it.
     """
     from opql_jax.kb.export import export
-    from opql_jax.kb.virtual_kb import VirtualKB
+    from opql_jax.kb.open_kb import open_kb
 
-    print(f'{export(VirtualKB.open(kb), out):,} entries in {terminal.one_line(out)}')
+    print(f'{export(open_kb(kb), out):,} entries in {terminal.one_line(out)}')
 
 
 @app.command('serve', help='Another name for explore.')

@@ -8,14 +8,11 @@ import sys
 from typing import TYPE_CHECKING
 
 from opql_jax.core.terminal import hanging, one_line, printable
-from opql_jax.kb.answers import format_answer, notes
-from opql_jax.kb.sets.query_language import is_query
 
 if TYPE_CHECKING:
     from opql_jax.kb.text.retrieve import Documents, Retrieved
     from opql_jax.kb.trained.evaluate_questions import Evaluation
     from opql_jax.kb.virtual_kb import VirtualKB
-    from opql_jax.kb.weighted_entities import WeightedEntities
 
 # How parts of an answer's lines look at a terminal: headings, weights, entities, and where something was read. Further lines
 # of a text are indented more than any of these but the last.
@@ -41,22 +38,10 @@ def print_lines(text: str) -> None:
     Console().print(shown, soft_wrap=True)
 
 
-def print_answer(kb: VirtualKB, text: str, top: int, as_json: bool) -> None:
+def print_answer(kb: VirtualKB, text: str, top: int, as_json: bool, hops: int = 1) -> None:
     """Prints the answer to a question, or the set that a query names."""
-    if as_json:
-        print_json((kb.query(text) if is_query(text) else kb.ask(text)).to_record(top))
-    else:
-        print_lines(answer_text(kb, text, top)[1])
-
-
-def answer_text(kb: VirtualKB, text: str, top: int) -> tuple[WeightedEntities, str]:
-    """The answer to a question, or the set that a query names, and what is printed of it."""
-    if is_query(text):
-        members = kb.query(text)
-        return members, members.explain(top=top) or 'no entity belongs to this set'
-    answer = kb.ask(text)
-    note = '; '.join(notes(kb, answer))
-    return answer, (f'  ({note})\n' if note else '') + format_answer(kb, answer.question, answer, top)
+    found = kb.find(text, hops)
+    print_json(found.to_record(top)) if as_json else print_lines(found.to_text(top))
 
 
 def print_documents(documents: Documents, as_json: bool) -> None:

@@ -14,7 +14,7 @@ import threading
 from collections.abc import Callable, Iterable, Sequence
 from typing import TypeVar
 
-from opql_jax.cli.display import answer_text, print_answer, print_json, print_lines
+from opql_jax.cli.display import print_answer, print_json, print_lines
 from opql_jax.core import preemption
 from opql_jax.core.errors import InputError, told
 from opql_jax.core.terminal import hanging, one_line
@@ -35,13 +35,13 @@ _OFFERED = 50
 _BEGINNING = re.compile(r'(?<=\[)|\b(?=[A-Z])')
 
 
-def answer_lines(kb: VirtualKB, lines: Iterable[str], top: int, as_json: bool) -> None:
+def answer_lines(kb: VirtualKB, lines: Iterable[str], top: int, as_json: bool, hops: int = 1) -> None:
     """Answers each line that is not blank; one that cannot be answered is told in its place."""
     for text in filter(None, map(str.strip, lines)):
         if not as_json:
             print(text)
         try:
-            print_answer(kb, text, top, as_json)
+            print_answer(kb, text, top, as_json, hops)
         except InputError as error:
             if as_json:
                 print_json({'question': text, 'error': str(error)})
@@ -49,9 +49,9 @@ def answer_lines(kb: VirtualKB, lines: Iterable[str], top: int, as_json: bool) -
                 print_lines(f'  {told(error)}')
 
 
-def run_prompt(folder: str, top: int, reader: bool) -> None:
+def run_prompt(folder: str, top: int, reader: bool, hops: int = 1) -> None:
     """Reads questions and commands from the terminal until its end. Ctrl-C clears the line that is typed, or stops the answer."""
-    prompt = Prompt(folder, top, reader)
+    prompt = Prompt(folder, top, reader, hops)
     keep = _edit_lines(prompt)
     print(f'{len(prompt.kb.vocab):,} entities, {len(prompt.kb.prepared.passages):,} passages. Ask, or :help')
     preemption.raise_on_interrupt()
@@ -78,9 +78,9 @@ class Prompt:
         kb: the version that answers; the newest, as each line looks for it.
     """
 
-    def __init__(self, folder: str, top: int, reader: bool = False):
-        """Takes the folder of a knowledge base, and how many answers are printed."""
-        self._current, self._top = Current(folder, reader), top
+    def __init__(self, folder: str, top: int, reader: bool = False, hops: int = 1):
+        """Takes the folder of a knowledge base, how many answers are printed, and how they are found."""
+        self._current, self._top, self._hops = Current(folder, reader), top, hops
         self.kb = self._current.kb()
         self._answers: WeightedEntities | None = None
         self._folded: list[tuple[str, str]] | None = None
@@ -93,7 +93,7 @@ class Prompt:
             word, _, rest = line.partition(' ')
             if not word.startswith(':'):
                 self._answers = None  # if this is refused, there is nothing to explain
-                self._answers, text = self._in_thread(answer_text, self.kb, line, self._top)
+                self._answers, text = self._in_thread(_found, self.kb, line, self._hops, self._top)
                 print_lines(text)
             elif word == ':why':
                 print_lines(self._in_thread(self._answered().explain, self._chosen(rest)))
@@ -140,10 +140,10 @@ class Prompt:
     def _forget(self, entity: int) -> None:
         from opql_jax.kb.text.change_text import remove_text  # as it imports all that makes a knowledge base
 
-        folder, paths = self.kb.folder, self._answered().paths(entity, 1)
-        if not paths or not paths[0] or paths[0][-1].sentence is None or folder is None:
+        paths = self._answered().paths(entity, 1)
+        if not paths or not paths[0] or paths[0][-1].sentence is None:
             raise InputError('no sentence says this')
-        sentence = target_sentence(self.kb, paths[0][-1])
+        sentence = target_sentence(self.kb.store, paths[0][-1])
         print_lines(f'  {hanging(sentence, 4)}')
         try:
             said = input('  forget this sentence, wherever it stands? [y/N] ')
@@ -151,7 +151,7 @@ class Prompt:
             said = ''
         if said.strip().lower() in ('y', 'yes'):
             # No more than was shown: a passage may have a part of a very long sentence only.
-            print_lines(f'  {self._in_thread(remove_text, folder.path, sentences=[sentence], whole=True)}')
+            print_lines(f'  {self._in_thread(remove_text, self.kb.folder.path, sentences=[sentence], whole=True)}')
             self._take_newest()
 
     def _in_thread(self, function: Callable[..., T], *arguments, **keywords) -> T:
@@ -182,6 +182,12 @@ class Prompt:
         if self._calls:
             sys.stdout.flush()
             os._exit(0)
+
+
+def _found(kb: VirtualKB, text: str, hops: int, top: int) -> tuple[WeightedEntities, str]:
+    """What a line finds, and what is printed of it."""
+    found = kb.find(text, hops)
+    return found, found.to_text(top)
 
 
 def _edit_lines(prompt: Prompt):

@@ -128,8 +128,8 @@ class Explorer:
     def snippets(self, request: Request) -> Response:
         """What was asked, for programs. A page of its own, as the query of a question takes longer to find than its answer."""
         text, address = _text(request, 'q').strip(), f'{request.base_url}api/ask'
-        members = views.members(self._kb(), text)
-        ways = snippets(members, text, self._folder, address, self._needs_token, self._local)
+        kb = self._kb()
+        ways = snippets(views.members(kb, text), kb.sets, text, self._folder, address, self._needs_token, self._local)
         return self._page('snippets.html', question=text, snippets=ways)
 
     def entity(self, request: Request) -> Response:

@@ -8,6 +8,7 @@ from opql_jax.kb.answers import Answer
 from opql_jax.kb.sets import query
 from opql_jax.kb.sets.as_query import as_query
 from opql_jax.kb.sets.entity_set import EntitySet
+from opql_jax.kb.sets.set_evaluation import SetEvaluator
 from opql_jax.kb.weighted_entities import WeightedEntities
 
 
@@ -19,12 +20,13 @@ class Snippet(NamedTuple):
 
 
 def snippets(
-    members: WeightedEntities, text: str, kb: pathlib.Path, address: str, needs_token: bool, local: bool
+    members: WeightedEntities, sets: SetEvaluator, text: str, kb: pathlib.Path, address: str, needs_token: bool, local: bool
 ) -> list[Snippet]:
     """The ways to ask something again.
 
     Args:
         members: what was found: an answer to a question, or the set of a query.
+        sets: evaluates the queries of the knowledge base.
         text: what was asked.
         kb: the folder of the knowledge base.
         address: of `/api/ask`.
@@ -35,7 +37,7 @@ def snippets(
         found, same, code = 'found', members, query.to_python(members.query)
     else:
         assert isinstance(members, Answer)
-        found, same, code = 'answer', as_query(members), f'kb.ask({text!r})'
+        found, same, code = 'answer', as_query(members, sets), f'kb.ask({text!r})'
     opened = f'{str(kb)!r})' if local else f'{kb.name!r})  # on the server, in the folder that holds it'
     python = f'import opql_jax\n\nkb = opql_jax.open({opened}\n{found} = {code}\nprint({found}.explain())'
     token = ' -H "Authorization: Bearer $OPQL_TOKEN"' if needs_token else ''

@@ -44,7 +44,7 @@ def suggest(kb: VirtualKB) -> Suggestions:
     counts, kinds = np.diff(kb.memory.offsets), kb.vocab.kinds
     rows = (row for row in np.argsort(-counts, kind='stable').tolist() if counts[row])
     read = list(itertools.islice((row for row in rows if kinds[row] in ('person', 'work', 'organisation', 'place')), _ENTITIES))
-    told = {row: paths.facts_about(kb, row, 0, _FACTS)[0] for row in read}
+    told = {row: paths.facts_about(kb.store, row, 0, _FACTS)[0] for row in read}
     tried = itertools.islice(_distinct(kb, told), _TRIED)
     sure = (question for question, answer in tried if _is_answered(kb, question, answer))
     return Suggestions(

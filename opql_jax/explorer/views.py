@@ -17,7 +17,6 @@ from opql_jax.explorer.suggestions import is_plain
 from opql_jax.kb import path_graph, paths
 from opql_jax.kb.citations import Citation, cite
 from opql_jax.kb.paths import Fact
-from opql_jax.kb.sets.query_language import is_query
 from opql_jax.kb.virtual_kb import VirtualKB
 from opql_jax.kb.weighted_entities import Member, WeightedEntities
 
@@ -65,7 +64,7 @@ class Answered(NamedTuple):
 def members(kb: VirtualKB, text: str) -> WeightedEntities:
     """What a question in plain English, or a query of the query language, finds."""
     check_text('the question', text)
-    return kb.query(text) if is_query(text) else kb.ask(text)
+    return kb.find(text)
 
 
 def ask(kb: VirtualKB, text: str, top: int = ANSWERS) -> Answered:
@@ -82,7 +81,7 @@ def ask(kb: VirtualKB, text: str, top: int = ANSWERS) -> Answered:
 
 
 def _step(kb: VirtualKB, fact: Fact, numbers: dict[Citation, int]) -> Step:
-    citation = cite(kb, fact)
+    citation = cite(kb.store, fact)
     return Step(fact, 0 if citation is None else numbers.setdefault(citation, len(numbers) + 1))
 
 
@@ -134,7 +133,7 @@ _OF_A_KIND = 6
 def entity(kb: VirtualKB, name: str, page: int = 0) -> Entity:
     """What was read about an entity, `FACTS` facts a page."""
     (found,) = kb.entity(name).entities.tolist()
-    facts, num_facts = paths.facts_about(kb, found, page * FACTS, FACTS)
+    facts, num_facts = paths.facts_about(kb.store, found, page * FACTS, FACTS)
     groups: dict[tuple[str, bool], list[Fact]] = {}
     for fact in facts:
         words, first = fact.wording

@@ -59,7 +59,7 @@ def make_server(current: Current, writable: bool) -> MCPServer:
         whether the first is probably right, and `note` what else to know.
         """
         with _Told():
-            return _json(current.kb().ask(question).to_record(_limited(top)))
+            return _json(current.kb().find(question).to_record(_limited(top)))
 
     @server.tool(structured_output=False)
     def retrieve(question: str, k: int = 5) -> str:
@@ -79,8 +79,8 @@ def make_server(current: Current, writable: bool) -> MCPServer:
         with _Told():
             kb = current.kb()
             (found,) = kb.entity(entity).entities
-            facts, count = paths.facts_about(kb, found, 0, _limited(most))
-            return _json({'facts': path_record(kb, facts), 'facts_in_all': count})
+            facts, count = paths.facts_about(kb.store, found, 0, _limited(most))
+            return _json({'facts': path_record(kb.store, facts), 'facts_in_all': count})
 
     @server.resource('opql://document/{name}', mime_type='text/plain')
     def document(name: str) -> str:

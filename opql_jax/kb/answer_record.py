@@ -2,55 +2,27 @@
 
 from __future__ import annotations
 
-import itertools
 from collections.abc import Iterable
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from opql_jax.kb.citations import cite
+from opql_jax.kb.fact_store import FactStore
 from opql_jax.kb.json_schema import COUNT, PROBABILITY, object_schema
-
-if TYPE_CHECKING:
-    from opql_jax.kb.paths import Fact
-    from opql_jax.kb.virtual_kb import VirtualKB
-    from opql_jax.kb.weighted_entities import Member, WeightedEntities
+from opql_jax.kb.paths import Fact
 
 
-def answer_record(members: WeightedEntities, top: int) -> dict[str, Any]:
-    """The record of an answer to a question, or of the set that a query names, with its `top` best entities; see `SCHEMA`."""
-    best = list(itertools.islice(members, top))
-    record: dict[str, Any] = {'question': members.asked}
-    if members.is_sure is not None:
-        record['sure'] = members.is_sure
-    if members.is_by_sentences:
-        record['by_sentences'] = True
-    if members.notes:
-        record['note'] = '\n'.join(members.notes)
-    return record | {'answers': [_member_record(members, member) for member in best]}
-
-
-def _member_record(members: WeightedEntities, member: Member) -> dict[str, Any]:
-    record: dict[str, Any] = {'entity': member.name}
-    if member.id >= 0:  # else these are words of the text that name no entity
-        record['key'] = members.kb.vocab.keys[member.id]
-    record |= {'kind': member.kind, 'weight': round(member.weight, 4)}
-    if member.probability is not None:
-        record['probability'] = round(member.probability, 4)
-    path = next(iter(members.paths(member.id, 1)), ())
-    return record | {'path': path_record(members.kb, path)}
-
-
-def path_record(kb: VirtualKB, facts: Iterable[Fact]) -> list[dict[str, Any]]:
+def path_record(store: FactStore, facts: Iterable[Fact]) -> list[dict[str, Any]]:
     """The records of facts, each with the sentence that states it; see `FACT`."""
-    return [_fact_record(kb, fact) for fact in facts]
+    return [_fact_record(store, fact) for fact in facts]
 
 
-def _fact_record(kb: VirtualKB, fact: Fact) -> dict[str, Any]:
+def _fact_record(store: FactStore, fact: Fact) -> dict[str, Any]:
     record: dict[str, Any] = {'topic': fact.topic, 'target': fact.target}
     if fact.relation is not None:
         record['relation'] = fact.relation
     if fact.inverse:
         record['inverse'] = True
-    citation = cite(kb, fact)
+    citation = cite(store, fact)
     if citation is None:
         return record
     return record | {name: value for name, value in citation._asdict().items() if value is not None}

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -12,17 +11,15 @@ from opql_jax.core.errors import InputError
 from opql_jax.core.terminal import hanging, one_line
 from opql_jax.corpus.json_lines import shown
 from opql_jax.corpus.question_linking import left_out_note
-from opql_jax.corpus.questions import Question, bracketed
-from opql_jax.data.questions import round_up
+from opql_jax.corpus.questions import Question
+from opql_jax.kb.ambiguous_names import ambiguous_names
 from opql_jax.kb.calibration import SURE
-from opql_jax.kb.paths import Path, facts, read_path
+from opql_jax.kb.fact_store import FactStore
+from opql_jax.kb.paths import Path, evidence_of, facts, read_path
 from opql_jax.kb.text.candidates import Evidence
 from opql_jax.kb.text.question_plans import Plan
 from opql_jax.kb.weighted_entities import WeightedEntities
 from opql_jax.models.reader import Span
-
-if TYPE_CHECKING:
-    from opql_jax.kb.virtual_kb import VirtualKB
 
 
 @dataclasses.dataclass(frozen=True)
@@ -64,7 +61,8 @@ class Answer(WeightedEntities):
         without_memory: [n] the entities that a language model would answer without its memory, best first; None for a follower.
         parts: the answers to the plain questions that a comparison, or a question of yes or no, rests on, see `comparison`.
         note: what was compared, or why the question is out of reach, in which case there are no probabilities; '' as a rule.
-        kb, question: what answered, and what was asked; None in what a model gives to `VirtualKB.answer`, which sets them.
+        store, question: of the knowledge base that answered, and what was asked; None in what a model
+            gives to `VirtualKB.answer`, which sets them.
     """
 
     entities: np.ndarray
@@ -79,7 +77,7 @@ class Answer(WeightedEntities):
     without_memory: np.ndarray | None = None
     parts: tuple[Answer, ...] = ()
     note: str = ''
-    kb: VirtualKB = dataclasses.field(default=None, repr=False, compare=False)  # type: ignore[assignment]
+    store: FactStore = dataclasses.field(default=None, repr=False, compare=False)  # type: ignore[assignment]
     question: Question = dataclasses.field(default=None, repr=False)  # type: ignore[assignment]
 
     @property
@@ -101,7 +99,7 @@ class Answer(WeightedEntities):
 
     def name_of(self, entity: int) -> str:
         """The name of one of `entities`, or the words of one that is none."""
-        return self.kb.vocab.names[entity] if entity >= 0 else self.phrases[-1 - entity]
+        return self.store.vocab.names[entity] if entity >= 0 else self.phrases[-1 - entity]
 
     @property
     def bounds(self) -> list[str]:
@@ -114,13 +112,23 @@ class Answer(WeightedEntities):
 
     @property
     def notes(self) -> list[str]:
-        """What to know about the answer: `notes`, and whether it is unsure, or of sentences that are like the question."""
+        """What to know about the answer: whether it is out of reach or was bounded, what else its names may mean, and whether it is unsure, or of sentences that are like the question."""
         told = {
             'nothing was found': not len(self),
             'not sure: the text may not say': len(self) and self.is_sure is False,
             'no name in the question leads to an answer: these are of the sentences most like it': self.is_by_sentences,
         }
-        return [*(note for note, holds in told.items() if holds), *notes(self.kb, self)]
+        return [*(note for note, holds in told.items() if holds), *self._caveats]
+
+    @property
+    def _caveats(self) -> list[str]:
+        """That its kind is out of reach, what bounded it, and what else its names may mean."""
+        names = ambiguous_names(self.store, self.question)
+        return [*([self.note] if self.note else []), *self.bounds, *names]
+
+    def to_text(self, top: int = 5) -> str:
+        note = '; '.join(self._caveats)
+        return (f'  ({note})\n' if note else '') + format_answer(self, top)
 
     def paths(self, entity: str | int, most: int = 3) -> list[Path]:
         if self.parts:  # all that is compared, one after the other
@@ -135,13 +143,13 @@ class Answer(WeightedEntities):
         """Where the reader found an answer; before it the sentence from which the passage was reached."""
         assert self.evidence is not None  # that was read
         number, before = self.evidence.passages[span.passage], int(self.evidence.before[span.passage])
-        return read_path(self.kb, self.name_of(entity), number, before, span)
+        return read_path(self.store, self.name_of(entity), number, before, span)
 
     def _named(self, name: str) -> int:
         """The id of an answer by its words, or the entity of a key or name; of several that have it the one that is an answer."""
         if name in self.phrases:
             return -1 - self.phrases.index(name)
-        linker = self.kb.linker
+        linker = self.store.linker
         means = linker.named(name)
         means = [entity for entity in means if entity in self.entities] or means
         if len(means) > 1:
@@ -151,7 +159,7 @@ class Answer(WeightedEntities):
 
     def _places(self, hop: Hop, target: int) -> np.ndarray:
         """Where among the entries of a hop those of a target are."""
-        memory = self.kb.memory
+        memory = self.store.memory
         assert memory is not None  # the hop searched it
         return np.flatnonzero(memory.target[memory.rows(hop.entries)] == target)
 
@@ -160,10 +168,10 @@ class Answer(WeightedEntities):
 
         A language model may read what no hop before led to: there the path begins.
         """
-        hop, memory = hops[-1], self.kb.memory
+        hop, memory = hops[-1], self.store.memory
         assert memory is not None
         chosen = slice(place, place + 1)
-        (fact,) = facts(self.kb, hop.entries[chosen], hop.entry_weights[chosen])
+        (fact,) = facts(self.store, hop.entries[chosen], hop.entry_weights[chosen])
         if len(hops) == 1:
             return (fact,)
         (row,) = memory.rows(hop.entries[chosen])
@@ -177,79 +185,14 @@ def bounds(left_out: Sequence[str], is_cut: bool) -> list[str]:
     return [told for told in (left_out_note(left_out), cut) if told]
 
 
-def notes(kb: VirtualKB, answer: Answer) -> list[str]:
-    """What to know about an answer: that its kind is out of reach, what bounded it, and what else its names may mean."""
-    return [*([answer.note] if answer.note else []), *answer.bounds, *ambiguous_names(kb, answer.question)]
-
-
-def check_finite(weights: np.ndarray) -> None:
-    """Raises InputError if the weights that a model gives have NaN or infinite numbers."""
-    if not np.isfinite(weights).all():
-        raise InputError('the model gives weights that are not finite: its training diverged; use an earlier checkpoint (step)')
-
-
-def to_record(kb: VirtualKB, question: Question, answer: Answer, evidence: int) -> dict:
-    """The JSON form of an answer, see `evaluation.predictions`.
-
-    Besides the fields that every prediction has, each hop has `evidence`: its heaviest entries as `evidence` of the knowledge base
-    gives them, with their weights. Where there are probabilities, each answer has its own, and `sure` says what `Answer.is_sure` does;
-    `by_sentences` is there, and true, where `Answer.is_by_sentences` is, `note` where `Answer.bounds` says something, and `parts` has the
-    records of `Answer.parts`. An answer that is no entity has no key.
-
-    Args:
-        kb: the knowledge base that answered.
-        question: the question.
-        answer: its answer.
-        evidence: entries per hop.
-    """
-    names, keys = kb.vocab.names, kb.vocab.keys
-    traces = [[_hop_record(kb, hop, evidence) for hop in hops] for hops in answer.traces]
-    record: dict[str, Any] = {
-        'id': question.id,
-        'question': bracketed(question),
-        'hops': question.hops,
-        'answers': [
-            ({'entity': names[e], 'key': keys[e]} if e >= 0 else {'entity': answer.phrases[-1 - e]})
-            | {'weight': round(float(w), 6)}
-            for e, w in zip(answer.entities, answer.weights)
-        ],
-        'traces': traces,
-    }
-    if answer.probabilities is not None:
-        for one, probability in zip(record['answers'], answer.probabilities.tolist()):
-            one['probability'] = round(probability, 4)
-    if answer.is_sure is not None:
-        record['sure'] = answer.is_sure
-    if answer.parts:
-        record['parts'] = [to_record(kb, part.question, part, evidence) for part in answer.parts]
-    if answer.is_by_sentences:
-        record['by_sentences'] = True
-    if answer.bounds:
-        record['note'] = '; '.join(answer.bounds)
-    if answer.without_memory is not None:
-        record['without_memory'] = [names[e] for e in answer.without_memory]
-    elif not answer.parts and question.topic_entity < 0 and not len(answer.entities):
-        told = 'the topic is not in the entity vocabulary' if question.topics else 'no sentence says what is asked for'
-        record['error'] = told
-    return record
-
-
-def _hop_record(kb: VirtualKB, hop: Hop, evidence: int) -> dict:
-    record: dict = {'entities': [kb.vocab.keys[e] for e in hop.entities]}
-    if hop.null is not None:
-        record['null'] = round(hop.null, 6)
-    facts = zip(kb.evidence(hop.entries[:evidence]), hop.entry_weights)
-    return record | {'evidence': [{**fact, 'weight': round(float(weight), 6)} for fact, weight in facts]}
-
-
-def format_answer(kb: VirtualKB, question: Question, answer: Answer, top: int = 5) -> str:
+def format_answer(answer: Answer, top: int = 5) -> str:
     """An answer as text: how sure it is, and per hop the best entities, each with the heaviest entry that led there and where that was read."""
-    lines = []
+    store, question, lines = answer.store, answer.question, []
     if answer.probabilities is not None:
-        lines.append(f'  {confidence(kb, answer)}')
+        lines.append(f'  {_confidence(answer)}')
         lines += _read_lines(answer, top)
     for part in answer.parts:
-        lines += [f'  {one_line(part.question.text)}', format_answer(kb, part.question, part, top)]
+        lines += [f'  {one_line(part.question.text)}', format_answer(part, top)]
     starts = [f'[{one_line(question.text[start:end])}]' for start, end in question.topics] + ['sentences like the question']
     for start, hops in zip(starts, answer.traces):
         if len(answer.traces) > 1 or answer.is_by_sentences:
@@ -257,10 +200,10 @@ def format_answer(kb: VirtualKB, question: Question, answer: Answer, top: int = 
         for number, hop in enumerate(hops, 1):
             is_answer = answer.without_memory is None and number == len(hops)
             lines.append(f'  hop {number}{" (answer)" if is_answer else ""}')
-            lines += _hop_lines(kb, hop, top)
+            lines += _hop_lines(store, hop, top)
     if answer.without_memory is not None:
         lines.append('  answer')
-        lines += [f'    {w:6.3f}  {one_line(kb.vocab.names[e])}' for e, w in zip(answer.entities[:top], answer.weights)]
+        lines += [f'    {w:6.3f}  {one_line(store.vocab.names[e])}' for e, w in zip(answer.entities[:top], answer.weights)]
     return '\n'.join(lines)
 
 
@@ -276,18 +219,7 @@ def _read_lines(answer: Answer, top: int) -> Iterator[str]:
             yield f'            [in “{one_line(fact.title or "")}”]  {hanging(fact.sentence or "", 14)}'
 
 
-def ambiguous_names(kb: VirtualKB, question: Question) -> Iterator[str]:
-    """What to write for other entities that a name in the question may mean, with a sentence about each."""
-    if kb.memory is None:
-        return
-    for (start, end), taken in zip(question.topics, question.entities):
-        name = question.text[start:end]
-        if others := [entity for entity in kb.linker.meanings(name) if entity != taken]:
-            candidates = kb.sets.candidates(others[:5], '[{}]'.format)
-            yield f'{one_line(name)} is taken for {one_line(kb.vocab.names[taken])}; it may also be\n{candidates}'
-
-
-def confidence(kb: VirtualKB, answer: Answer) -> str:
+def _confidence(answer: Answer) -> str:
     """The best answer over plain text and its probability, or that it is not sure."""
     assert answer.probabilities is not None  # what answers over plain text gives them
     if not len(answer):
@@ -296,28 +228,17 @@ def confidence(kb: VirtualKB, answer: Answer) -> str:
     return f'{"" if answer.is_sure else "not sure: at best "}{name}, with probability {probability:.2f}'
 
 
-def _hop_lines(kb: VirtualKB, hop: Hop, top: int) -> Iterator[str]:
+def _hop_lines(store: FactStore, hop: Hop, top: int) -> Iterator[str]:
     if hop.null is not None:
         yield f'    {hop.null:6.3f}  (not in the memory)'
     elif not len(hop.entities):
         yield '    nothing: no entry of the memory has these topics'
-    assert kb.memory is not None  # the hop searched it
-    targets = kb.memory.target[kb.memory.rows(hop.entries)]
+    assert store.memory is not None  # the hop searched it
+    targets = store.memory.target[store.memory.rows(hop.entries)]
     for entity, weight in zip(hop.entities[:top], hop.weights):
-        yield f'    {weight:6.3f}  {one_line(kb.vocab.names[entity])}'
-        for fact in kb.evidence(hop.entries[targets == entity][:1]):
+        yield f'    {weight:6.3f}  {one_line(store.vocab.names[entity])}'
+        for fact in evidence_of(store, hop.entries[targets == entity][:1]):
             where = f', in “{one_line(fact["title"])}”]  {hanging(fact["sentence"], 14)}' if 'title' in fact else ']'
             yield f'            [{one_line(fact["topic"])} → {one_line(fact["target"])}{where}'
     if len(hop.entities) > top:
         yield f'    … and {len(hop.entities) - top} more of weight {hop.weights[top:].sum():.3f} in all'
-
-
-def padded_length(questions: list[Question], tokens: list[np.ndarray], max_length: int) -> int:
-    """The length of a batch of tokenised questions, rounded up so that few shapes are compiled; InputError names a longer one."""
-    length = round_up(max(map(len, tokens)), 16)
-    if length > max_length:
-        longest, question = max(zip(tokens, questions), key=lambda pair: len(pair[0]))
-        raise InputError(
-            f"question {question.id} has {len(longest)} tokens, more than the encoder's {max_length}: {shown(question.text)}"
-        )
-    return length

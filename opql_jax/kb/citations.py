@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import itertools
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
-if TYPE_CHECKING:
-    from opql_jax.kb.paths import Fact
-    from opql_jax.kb.virtual_kb import VirtualKB
+from opql_jax.kb.fact_store import FactStore
+from opql_jax.kb.paths import Fact
 
 
 class Citation(NamedTuple):
@@ -27,7 +26,7 @@ class Citation(NamedTuple):
     end: int | None = None
 
 
-def cite(kb: VirtualKB, fact: Fact) -> Citation | None:
+def cite(store: FactStore, fact: Fact) -> Citation | None:
     """The sentence that states a fact; None for a fact that was not read in the text of the knowledge base.
 
     Of two sentences it is the one that mentions the entity which the document is not about: 'It was directed by Ingrid Solberg'
@@ -35,9 +34,9 @@ def cite(kb: VirtualKB, fact: Fact) -> Citation | None:
     """
     if fact.passage is None or fact.title is None or fact.document is None:
         return None
-    (passage,) = kb.prepared.passages.slice(fact.passage, 1).to_pylist()
-    first, last = _sentence(passage, fact, kb.vocab.names[passage['title_entity']] if passage['title_entity'] >= 0 else None)
-    start, end = (kb.prepared.document_offset(fact.passage, place) for place in (first, last))
+    (passage,) = store.prepared.passages.slice(fact.passage, 1).to_pylist()
+    first, last = _sentence(passage, fact, store.vocab.names[passage['title_entity']] if passage['title_entity'] >= 0 else None)
+    start, end = (store.prepared.document_offset(fact.passage, place) for place in (first, last))
     said = passage['text'][first:last]
     if start is None or end is None:
         return Citation(said, fact.title, fact.document)

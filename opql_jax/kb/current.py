@@ -1,6 +1,5 @@
 """The newest version of a knowledge base that is open while others change it."""
 
-import gc
 import os
 import threading
 
@@ -8,6 +7,7 @@ from opql_jax.core import files
 from opql_jax.core.errors import InputError
 from opql_jax.core.manifest import MANIFEST
 from opql_jax.data.kb_folder import KBFolder
+from opql_jax.kb.open_kb import open_kb
 from opql_jax.kb.virtual_kb import VirtualKB
 
 
@@ -15,12 +15,12 @@ class Current:
     """The newest version of the knowledge base in a folder, opened again when it has been updated; for any number of threads."""
 
     def __init__(self, folder: str | os.PathLike, reader: bool = False):
-        """Opens it, with the reader or without, see `VirtualKB.open`."""
+        """Opens it, with the reader or without, see `open_kb`."""
         self.folder, self._reader = folder, reader
         self._lock = threading.Lock()
         if not KBFolder(folder).manifest.exists():
             KBFolder(folder).read()  # says what is missing
-        self._opened = self._version(), VirtualKB.open(folder, reader=reader)
+        self._opened = self._version(), open_kb(folder, reader=reader)
 
     def kb(self) -> VirtualKB:
         """The newest version; the one before it while another thread opens that, which takes seconds.
@@ -44,8 +44,7 @@ class Current:
     def _open(self) -> None:
         version = self._version()  # before it is opened: an update in between is seen the next time
         if self._opened[0] != version:
-            self._opened = version, VirtualKB.open(self.folder, reader=self._reader)
-            gc.collect()  # the version before is a cycle of objects, and its files are removed only once it is gone
+            self._opened = version, open_kb(self.folder, reader=self._reader)
 
     def _version(self) -> tuple[int, int, bytes]:
         try:

@@ -65,7 +65,7 @@ def export(kb: VirtualKB, output: str | os.PathLike) -> int:
     if suffix not in _FORMATS:
         raise InputError(f'{output}: the name of the file has to end in one of {", ".join(_FORMATS)}')
     files.refuse_link(output)
-    if kb.memory is None or not kb.memory_is_of_text:
+    if kb.memory is None or not kb.store.memory_is_of_text:
         raise InputError('only a memory of the text of its knowledge base can be exported')
     with files.atomic_path(output) as partial, open(partial, 'w', encoding='utf-8', newline='') as file:
         _FORMATS[suffix](file, kb.vocab, _entries(kb))
@@ -78,7 +78,7 @@ def _entries(kb: VirtualKB) -> Iterator[Entry]:
     counts = np.diff(memory.offsets)
     for first in range(0, len(memory), _BLOCK):
         rows = np.arange(first, min(first + _BLOCK, len(memory)))
-        found = facts(kb, memory.ids[rows], 1 / counts[memory.topic[rows]])
+        found = facts(kb.store, memory.ids[rows], 1 / counts[memory.topic[rows]])
         yield from zip(memory.topic[rows].tolist(), memory.target[rows].tolist(), found)
         done = first + len(rows)
         rate = done / (time.monotonic() - started)

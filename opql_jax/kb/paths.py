@@ -6,16 +6,14 @@ import dataclasses
 import itertools
 import re
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, Literal
+from typing import Literal
 
 import numpy as np
 
 from opql_jax.core.terminal import hanging, one_line
 from opql_jax.corpus.splitting import text_start
-
-if TYPE_CHECKING:
-    from opql_jax.kb.virtual_kb import VirtualKB
-    from opql_jax.models.reader import Span
+from opql_jax.kb.fact_store import FactStore
+from opql_jax.models.reader import Span
 
 # Characters between two mentions that still are a wording of their relation.
 _LONGEST_WORDING = 40
@@ -91,17 +89,17 @@ Path = tuple[Fact, ...]
 
 
 def facts(
-    kb: VirtualKB, entries: np.ndarray, weights: np.ndarray, relation: str | None = None, inverse: bool = False
+    store: FactStore, entries: np.ndarray, weights: np.ndarray, relation: str | None = None, inverse: bool = False
 ) -> list[Fact]:
     """The facts of memory entries, in their order; of an averaged entry the first mention counts."""
-    memory, names = kb.memory, kb.vocab.names
+    memory, names = store.memory, store.vocab.names
     assert memory is not None  # the entries are its
     found = []
     for entry, row, weight in zip(entries, memory.rows(entries), weights):
         fact = Fact(names[memory.topic[row]], names[memory.target[row]], float(weight), relation, inverse)
-        if kb.memory_is_of_text:
+        if store.memory_is_of_text:
             mention = memory.provenance([entry])[0]
-            passage = kb.prepared.passages.slice(mention['passage'], 1).to_pylist()[0]
+            passage = store.prepared.passages.slice(mention['passage'], 1).to_pylist()[0]
             sentence, (topic, target) = _sentence(passage['text'], mention)
             fact = dataclasses.replace(
                 fact,
@@ -116,17 +114,30 @@ def facts(
     return found
 
 
-def read_path(kb: VirtualKB, name: str, number: int, before: int, span: Span) -> Path:
+def evidence_of(store: FactStore, entries: np.ndarray) -> list[dict]:
+    """Where memory entries were read: `{topic, target, title, sentence}` for each in turn.
+
+    The sentence is the one that mentions the target, after the one that mentions the topic if that is
+    another. A memory of other text, such as a knowledge base's triples, gives `{topic, target}`.
+    """
+    return [
+        {'topic': fact.topic, 'target': fact.target}
+        | ({} if fact.title is None else {'title': fact.title, 'sentence': fact.sentence})
+        for fact in facts(store, np.asarray(entries, np.int64), np.ones(len(entries)))
+    ]
+
+
+def read_path(store: FactStore, name: str, number: int, before: int, span: Span) -> Path:
     """Where an answer was read, as a path: its sentence, and before it the one from which its passage was reached, if there is such.
 
     Args:
-        kb: the knowledge base.
+        store: of the knowledge base.
         name: of the answer.
         number: of its passage.
         before: of the passage from which that was reached, or -1.
         span: where it stands, in characters of the text of the passage that is indexed; below 0 in the title.
     """
-    row, *others = (kb.prepared.passages.slice(each, 1).to_pylist()[0] for each in (number, before) if each >= 0)
+    row, *others = (store.prepared.passages.slice(each, 1).to_pylist()[0] for each in (number, before) if each >= 0)
     start, end = (place + text_start(row) for place in (max(span.start, 0), max(span.end, 1)))
     first, last = next(
         (each for each in itertools.pairwise([*row['sentence_starts'], len(row['text'])]) if each[0] <= start < each[1]),
@@ -147,18 +158,18 @@ def read_path(kb: VirtualKB, name: str, number: int, before: int, span: Span) ->
     return (fact,)
 
 
-def facts_about(kb: VirtualKB, entity: int, first: int, most: int) -> tuple[list[Fact], int]:
+def facts_about(store: FactStore, entity: int, first: int, most: int) -> tuple[list[Fact], int]:
     """Facts that lead from an entity, at most so many from the `first` on, all of weight 1; and how many there are in all."""
-    assert kb.memory is not None  # that of plain text
-    start, end = map(int, kb.memory.offsets[entity : entity + 2])
+    assert store.memory is not None  # that of plain text
+    start, end = map(int, store.memory.offsets[entity : entity + 2])
     rows = np.arange(start, end)[first : first + most]
-    return facts(kb, kb.memory.ids[rows], np.ones(len(rows))), end - start
+    return facts(store, store.memory.ids[rows], np.ones(len(rows))), end - start
 
 
-def target_sentence(kb: VirtualKB, fact: Fact) -> str:
+def target_sentence(store: FactStore, fact: Fact) -> str:
     """The one sentence that mentions the target of a fact that was read in the text, without the one that mentions the topic."""
     assert fact.passage is not None and fact.sentence is not None  # it was read in the text
-    (passage,) = kb.prepared.passages.slice(fact.passage, 1).to_pylist()
+    (passage,) = store.prepared.passages.slice(fact.passage, 1).to_pylist()
     text, place = passage['text'], fact.target_span[0] if fact.target_span else 0
     for start, end in itertools.pairwise([*passage['sentence_starts'], len(text)]):
         first = fact.sentence.find(said := text[start:end].strip())

@@ -6,7 +6,7 @@ import abc
 import itertools
 from collections.abc import Iterator, Sequence
 from html import escape
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -14,11 +14,9 @@ from opql_jax.core.errors import InputError
 from opql_jax.core.terminal import one_line
 from opql_jax.corpus.entities import UNKNOWN_KIND
 from opql_jax.kb import path_graph
-from opql_jax.kb.answer_record import answer_record
+from opql_jax.kb.answer_record import path_record
+from opql_jax.kb.fact_store import FactStore
 from opql_jax.kb.paths import Fact, Path
-
-if TYPE_CHECKING:
-    from opql_jax.kb.virtual_kb import VirtualKB
 
 # Entities that a notebook shows, and that its drawing has paths of.
 _SHOWN, _DRAWN = 10, 5
@@ -56,7 +54,7 @@ class WeightedEntities(abc.ABC):
     """Weighted entities, best first; iterated over, each is a `Member`.
 
     Attributes:
-        kb: the knowledge base that has them.
+        store: of the knowledge base that has them.
         entities: [n] entity ids.
         weights: [n] float32, falling.
         probabilities: [n] float32, see `Member`; or None.
@@ -64,7 +62,7 @@ class WeightedEntities(abc.ABC):
         is_sure, is_by_sentences, notes: see `Answer`; a set has none of these.
     """
 
-    kb: VirtualKB
+    store: FactStore
     entities: np.ndarray
     weights: np.ndarray
     probabilities: np.ndarray | None = None
@@ -98,7 +96,7 @@ class WeightedEntities(abc.ABC):
         """
 
     def __iter__(self) -> Iterator[Member]:
-        kinds = self.kb.vocab.kinds
+        kinds = self.store.vocab.kinds
         probabilities = itertools.repeat(None) if self.probabilities is None else self.probabilities.tolist()
         for entity, weight, probability in zip(self.entities.tolist(), self.weights.tolist(), probabilities):
             kind = kinds[entity] if entity >= 0 else UNKNOWN_KIND
@@ -106,7 +104,7 @@ class WeightedEntities(abc.ABC):
 
     def name_of(self, entity: int) -> str:
         """The name of one of the entities."""
-        return self.kb.vocab.names[entity]
+        return self.store.vocab.names[entity]
 
     def __len__(self) -> int:
         return len(self.entities)
@@ -120,7 +118,7 @@ class WeightedEntities(abc.ABC):
         """The passages that the best paths of the best entities were read in, in their order, at most so many."""
         facts = (fact for member in self for path in self.paths(member.id, 1) for fact in path)
         numbers = dict.fromkeys(fact.passage for fact in itertools.islice(facts, _LOOKED_AT * most) if fact.passage is not None)
-        table = self.kb.prepared.passages
+        table = self.store.prepared.passages
         rows = [table.slice(number, 1).to_pylist()[0] for number in list(numbers)[:most]]
         return [Passage(row['doc_id'], row['title'], row['text']) for row in rows]
 
@@ -135,7 +133,28 @@ class WeightedEntities(abc.ABC):
 
     def to_record(self, top: int = 5) -> dict[str, Any]:
         """The JSON form of the `top` best, which all interfaces give: see `answer_record.SCHEMA`."""
-        return answer_record(self, top)
+        record: dict[str, Any] = {'question': self.asked}
+        if self.is_sure is not None:
+            record['sure'] = self.is_sure
+        if self.is_by_sentences:
+            record['by_sentences'] = True
+        if self.notes:
+            record['note'] = '\n'.join(self.notes)
+        return record | {'answers': [self._record_of(member) for member in itertools.islice(self, top)]}
+
+    def _record_of(self, member: Member) -> dict[str, Any]:
+        record: dict[str, Any] = {'entity': member.name}
+        if member.id >= 0:  # else these are words of the text that name no entity
+            record['key'] = self.store.vocab.keys[member.id]
+        record |= {'kind': member.kind, 'weight': round(member.weight, 4)}
+        if member.probability is not None:
+            record['probability'] = round(member.probability, 4)
+        path = next(iter(self.paths(member.id, 1)), ())
+        return record | {'path': path_record(self.store, path)}
+
+    @abc.abstractmethod
+    def to_text(self, top: int = 5) -> str:
+        """The `top` best as lines of text, with what to know about them."""
 
     def to_pandas(self):
         """A pandas.DataFrame with a row for each entity.
@@ -147,7 +166,7 @@ class WeightedEntities(abc.ABC):
             import pandas as pd  # an extra
         except ImportError as error:
             raise InputError("to_pandas needs pandas: pip install 'opql_jax[app]'") from error
-        keys, facts = self.kb.vocab.keys, [self._last_fact(member) for member in self]
+        keys, facts = self.store.vocab.keys, [self._last_fact(member) for member in self]
         rows = [
             (
                 member.name,

@@ -117,10 +117,12 @@ class TextEncoder:
 
     @functools.cached_property
     def _states(self) -> BatchedEncoder:
-        apply: Any = self.module.apply
-        return BatchedEncoder(
-            lambda params, tokens: apply({'params': params}, tokens, method=self.module.hidden).astype(jnp.float32), self.params
-        )
+        module: Any = self.module  # by itself, lest this object refer to itself
+
+        def hidden(params, tokens):
+            return module.apply({'params': params}, tokens, method=module.hidden).astype(jnp.float32)
+
+        return BatchedEncoder(hidden, self.params)
 
     def encode_pairs(
         self, texts: Sequence[str], topic_spans: Sequence[CharacterSpan], target_spans: Sequence[CharacterSpan]

@@ -14,6 +14,7 @@ from opql_jax.core.errors import InputError
 from opql_jax.corpus.json_lines import read_json_lines, read_lines, write_json, write_json_lines
 from opql_jax.corpus.name_resolution import fold
 from opql_jax.datasets import wikispeedia
+from opql_jax.kb.open_kb import open_kb
 from opql_jax.kb.trained.train_questions import MOST, learn
 from opql_jax.kb.virtual_kb import VirtualKB
 from opql_jax.recipes.plain_text import index
@@ -69,7 +70,7 @@ def answer(kb: str, folder: str, sets: tuple[str, ...], trained_with, held_out: 
         {set: metrics}, also written to metrics.json in `output`: Hits@1 over all held-out questions, the number of these, that of the
         training questions that were learnt from, and the seconds that took.
     """
-    opened, metrics = VirtualKB.open(kb), {}
+    opened, metrics = open_kb(kb), {}
     used, seconds = 0, 0.0
     if trained_with:
         pairs = [(r['question'], tuple(r['answers'])) for r in _read(folder, 'train')]

@@ -13,7 +13,7 @@ import numpy as np
 from opql_jax.corpus.json_lines import write_json_lines
 from opql_jax.data import reading_examples
 from opql_jax.datasets import relation_corpora
-from opql_jax.kb.virtual_kb import VirtualKB
+from opql_jax.kb.open_kb import open_kb
 from opql_jax.recipes import retrieval
 from opql_jax.recipes.encoder import CORPORA
 from opql_jax.recipes.recipe import KB, Function, Options, Output, Recipe, Step, prepare, train
@@ -82,7 +82,7 @@ def second_examples(first: str, sets: tuple[str, ...], out: str, output: str, pe
         records = lambda file: [json.loads(line) for line in (text / file).read_bytes().splitlines()]
         documents = {record['id']: (record['title'], record['text']) for record in records('documents.jsonl')}
         questions = [record for record in records('questions.jsonl') if not is_left_out(record['id'])]
-        with VirtualKB.open(pathlib.Path(out, f'kb-{name}')) as kb:
+        with open_kb(pathlib.Path(out, f'kb-{name}')) as kb:
             found = kb.retrieve([question['question'] for question in questions], _RETRIEVED)
         retrieved = {question['id']: [each.document for each in of] for question, of in zip(questions, found)}
         examples += reading_examples.from_passage_questions(name, questions, documents, retrieved, rng)

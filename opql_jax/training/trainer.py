@@ -28,7 +28,7 @@ from opql_jax.training import lineage as lineage_lib
 from opql_jax.training import model_config
 from opql_jax.training import state as state_lib
 from opql_jax.training.checkpoints import Checkpoints
-from opql_jax.training.objectives import ANSWERING, Objective, Task
+from opql_jax.training.objectives import Objective, Task
 from opql_jax.training.progress import Progress, TrainingError
 from opql_jax.training.state import TrainState
 
@@ -142,7 +142,7 @@ def train(
     folder = KBFolder(config.kb)
     prepared = Prepared(folder.part(config.text))
     init_from = str(folder.part(config.init_from)) if config.init_from else None
-    memory = getattr(objective, 'memory_dir', None) or None
+    memory = objective.memory_dir or None
     objective = objective.located(folder)
     encoder = make_encoder(encoder, prepared)
     mesh = mesh_lib.make_mesh(data=config.data_devices, slices=config.slices)
@@ -172,7 +172,7 @@ def train(
         return {}
 
     # ---------------- Parameters: restored, or initialised ----------------
-    answers = type(objective).__name__ in ANSWERING
+    answers = objective.answers_questions
     if answers:
         folder.stated()  # whatever is wrong with the manifest is told now, and not after the training
     with distributed.writer(config.workdir):

@@ -1,6 +1,5 @@
 """One checkpoint of a run evaluated, all that are there, or those that are still to come."""
 
-import gc
 import threading
 import weakref
 
@@ -8,8 +7,8 @@ import numpy as np
 import pytest
 
 from opql_jax.core.errors import InputError
+from opql_jax.kb.open_kb import open_kb
 from opql_jax.kb.trained.question_sets import evaluate
-from opql_jax.kb.virtual_kb import VirtualKB
 from opql_jax.training import checkpoints
 from opql_jax.training.checkpoints import CheckpointError, Checkpoints, each_step
 
@@ -86,11 +85,10 @@ def test_a_dry_run_over_several_steps_waits_for_none_and_writes_nothing(kb, tmp_
 
 
 def test_what_was_opened_is_let_go(kb):
-    opened = VirtualKB.open(kb)
+    opened = open_kb(kb)
     opened.answer(opened.prepared.questions('1-hop/dev')[:2])
     reference = weakref.ref(opened)
     del opened
-    gc.collect()
     assert reference() is None
 
 

@@ -123,7 +123,7 @@ def test_what_was_asked_is_shown_as_query_python_and_http_that_find_the_same(cli
 
 
 def test_a_question_is_answered_without_the_search_for_its_query(client, monkeypatch):
-    def search(answer):
+    def search(answer, sets):
         raise AssertionError('searched')
 
     monkeypatch.setattr('opql_jax.explorer.snippets.as_query', search)

@@ -90,7 +90,7 @@ def mentions_of(kb):
 
 def facts_in_order(kb):
     """The facts whose topic stands before their target, one of each two."""
-    found = facts(kb, kb.memory.ids, [1] * len(kb.memory))
+    found = facts(kb.store, kb.memory.ids, [1] * len(kb.memory))
     ends = zip(kb.memory.topic.tolist(), kb.memory.target.tolist())
     return [(fact, *of_fact) for fact, of_fact in zip(found, ends) if fact.topic_span < fact.target_span]
 

@@ -32,13 +32,13 @@ def kb(tmp_path_factory):
 )
 def test_the_query_follows_the_words_of_each_hop_and_finds_the_same(kb, question, query):
     answer = kb.ask(question)
-    found = as_query(answer)
+    found = as_query(answer, kb.sets)
     assert str(found).startswith(query)  # then a kind, where words alone find something else
     assert found.names[0] == answer.names[0] and kb.query(str(found)) == found
 
 
 def test_where_no_relation_is_named_there_is_no_query(kb):
-    assert as_query(kb.ask('Who is Tomas Lind?')) is None
+    assert as_query(kb.ask('Who is Tomas Lind?'), kb.sets) is None
 
 
 def test_of_several_that_have_a_name_the_one_that_is_an_answer_is_explained(kb):

@@ -5,7 +5,7 @@ import json
 import pytest
 
 import opql_jax
-from opql_jax.cli.display import answer_text, print_documents
+from opql_jax.cli.display import print_documents
 from opql_jax.core import time_limit
 from opql_jax.core.errors import InputError
 from opql_jax.corpus.question_linking import MOST_NAMES
@@ -66,7 +66,7 @@ def test_of_many_names_the_first_are_followed_and_the_others_are_told(kb, many):
     assert len(question.topics) == MOST_NAMES and list(question.left_out) == others
     note = f'only the first {MOST_NAMES} names are followed, not {", ".join(others)}'
     assert note in kb.ask(text).to_record(3)['note']
-    assert note in answer_text(kb, text, 3)[1]
+    assert note in kb.find(text).to_text(3)
 
 
 def test_documents_are_ranked_for_the_first_names_and_the_others_are_told(kb, many, tmp_path, capsys):

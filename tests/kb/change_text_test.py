@@ -1,6 +1,5 @@
 """Documents are added to a knowledge base of plain text and forgotten, all or nothing."""
 
-import gc
 import json
 import os
 import pathlib
@@ -133,7 +132,6 @@ def test_one_change_may_add_replace_and_remove_and_readers_keep_what_they_opened
     assert opened.ask(ENGINE.asked[0].question).entities.size
     assert parts(half) == ['memory', 'memory-2', 'retrieval', 'retrieval-2', 'text', 'text-2']
     del opened
-    gc.collect()
     (half / 'text-3').mkdir()
     (half / 'text-3' / '.lock').touch()  # a change began there, and was killed
     change_text.remove_unneeded(KBFolder(half))

@@ -1,5 +1,7 @@
 """A knowledge base that is closed: what it lets go of, and what it says when it is asked afterwards."""
 
+import gc
+
 import pytest
 
 import opql_jax
@@ -21,10 +23,38 @@ def folder(tmp_path_factory):
     return root / 'kb'
 
 
+@pytest.fixture(autouse=True)
+def no_garbage_collection():
+    """Python frees objects that refer to each other only when it collects garbage; these do not."""
+    gc.collect()
+    gc.disable()
+    yield
+    gc.enable()
+
+
+def used(kb):
+    """An answer and a set of a knowledge base all of whose parts were used."""
+    answer, cast = kb.ask(QUESTION), kb.entity('Ada Lovelace').follow('father')
+    assert answer.explain() and kb.retrieve(QUESTION, 1) and list(cast)
+    assert kb.text_answerer.relations and cast.differentiable() and answer.to_pandas() is not None
+    return answer, cast
+
+
 def test_the_end_of_a_context_lets_go_of_all_files(folder):
     with opql_jax.open(folder) as kb:
-        assert kb.ask(QUESTION).explain() and kb.retrieve(QUESTION, 1) and list(kb.entity('Ada Lovelace').follow('father'))
+        kept = used(kb)
         assert open_under(folder)
+    assert kept and not open_under(folder)
+
+
+def test_what_is_dropped_lets_go_of_all_files_with_its_last_answer_or_set(folder):
+    kb = opql_jax.open(folder)
+    answer, cast = used(kb)
+    del kb
+    assert open_under(folder) and answer.explain()
+    del answer
+    assert open_under(folder) and cast.follow('child').paths('Ada Lovelace') is not None
+    del cast
     assert not open_under(folder)
 
 
@@ -32,6 +62,12 @@ def test_a_trained_model_lets_go_of_its_files(tmp_path):
     with opql_jax.open(tiny_training.write_world(tmp_path), k=3) as kb:
         kb.answer(kb.prepared.questions('1-hop/dev')[:1])
         assert open_under(tmp_path)
+    assert not open_under(tmp_path)
+    kb = opql_jax.open(tmp_path, k=3)
+    answers = kb.answer(kb.prepared.questions('1-hop/dev')[:1])
+    del kb
+    assert open_under(tmp_path) and answers[0].explain()
+    del answers
     assert not open_under(tmp_path)
 
 

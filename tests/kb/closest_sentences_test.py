@@ -9,7 +9,8 @@ pytest.importorskip('spacy', reason='spaCy is not installed')
 
 import opql_jax
 from opql_jax.core.errors import InputError
-from opql_jax.kb.answers import format_answer, to_record
+from opql_jax.kb.answers import format_answer
+from opql_jax.kb.prediction_record import prediction_record
 from opql_jax.kb.text.closest_sentences import ClosestSentences
 from opql_jax.kb.text.index_text import index_text
 
@@ -52,16 +53,16 @@ def test_a_question_that_names_nothing_is_answered_by_the_sentence_that_is_like_
     assert answer.question.topics == () and answer.names[0] == right
     (path, *_) = answer.paths(right)
     assert right in path[-1].sentence
-    record = to_record(kb, answer.question, answer, evidence=1)
+    record = prediction_record(answer, evidence=1)
     assert record['by_sentences'] and 'error' not in record and right in record['traces'][0][0]['evidence'][0]['sentence']
-    assert 'sentences like the question' in (told := format_answer(kb, answer.question, answer)) and right in told
+    assert 'sentences like the question' in (told := format_answer(answer)) and right in told
 
 
 def test_where_a_name_leads_to_nothing_that_is_asked_for_sentences_count_too(kb):
     answer = kb.ask('Who coordinated the Brightside trial?')
     assert answer.names[0] == 'Paolo Reschi'
     assert len(answer.traces) == len(answer.question.topics) + 1
-    assert 'sentences like the question' in format_answer(kb, answer.question, answer)
+    assert 'sentences like the question' in format_answer(answer)
 
 
 def test_numbers_and_dates_do_not_answer_who(kb):
@@ -94,7 +95,7 @@ def test_a_word_with_a_capital_that_the_text_has_need_not_be_a_name(kb):
 
 def test_where_no_sentence_says_what_is_asked_for_that_is_told(kb):
     answer = kb.ask('How much is paid for leave?')
-    record = to_record(kb, answer.question, answer, evidence=1)
+    record = prediction_record(answer, evidence=1)
     assert record.get('error') == 'no sentence says what is asked for' if not record['answers'] else record['by_sentences']
 
 

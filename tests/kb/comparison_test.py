@@ -5,7 +5,6 @@ import pytest
 pytest.importorskip('spacy', reason='spaCy is not installed')
 
 import opql_jax
-from opql_jax.cli.display import answer_text
 from opql_jax.explorer import views
 from opql_jax.kb.text.comparison_questions import parse
 from opql_jax.kb.text.index_text import index_text
@@ -253,7 +252,8 @@ def test_an_undecided_question_has_no_answer_and_says_what_was_found(kb):
 
 def test_both_facts_are_shown_by_each_interface(kb):
     question = 'Which bridge opened first, the Harl Bridge or the Corve Bridge?'
-    answer, text = answer_text(kb, question, 3)
+    answer = kb.find(question)
+    text = answer.to_text(3)
     record = answer.to_record(3)
     assert 'Harl Bridge: 1931; Corve Bridge: 9 June 1954' in record['note'].split('\n')
     (first,) = record['answers']
@@ -304,4 +304,4 @@ def test_what_is_out_of_reach_has_no_probability_and_says_so(kb, question, why):
     assert record['sure'] is shown.is_sure is False
     assert all('probability' not in one for one in record['answers'])
     assert all(one.member.probability is None for one in shown.found)
-    assert 'probability' not in answer_text(kb, question, 3)[1]
+    assert 'probability' not in kb.find(question).to_text(3)

@@ -9,12 +9,12 @@ from opql_jax.kb import current
 
 
 class Opening:
-    """Stands for `VirtualKB.open`: gives 1, 2, ..., and from the second on not before `go` is set."""
+    """Stands for `open_kb`: gives 1, 2, ..., and from the second on not before `go` is set."""
 
     def __init__(self):
         self.count, self.begun, self.go = 0, threading.Event(), threading.Event()
 
-    def open(self, folder, reader):
+    def __call__(self, folder, reader):
         self.count += 1
         if self.count > 1:
             self.begun.set()
@@ -25,7 +25,7 @@ class Opening:
 @pytest.fixture
 def opening(monkeypatch):
     stand_in = Opening()
-    monkeypatch.setattr(current, 'VirtualKB', stand_in)
+    monkeypatch.setattr(current, 'open_kb', stand_in)
     return stand_in
 
 
@@ -90,11 +90,10 @@ def test_who_has_changed_it_waits_for_the_version_with_the_change(folder, openin
 def test_a_version_that_cannot_be_opened_is_tried_again_by_the_next(folder, opening, monkeypatch):
     kept = current.Current(folder)
     change(folder)
-    monkeypatch.setattr(opening, 'open', lambda folder, reader: 1 / 0)
+    monkeypatch.setattr(current, 'open_kb', lambda folder, reader: 1 / 0)
     for _ in range(2):
         with pytest.raises(ZeroDivisionError):
             kept.kb()
-    monkeypatch.undo()
-    monkeypatch.setattr(current, 'VirtualKB', opening)
+    monkeypatch.setattr(current, 'open_kb', opening)
     opening.go.set()
     assert kept.kb() == 2

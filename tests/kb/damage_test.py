@@ -10,8 +10,8 @@ import pytest
 
 from opql_jax.core.errors import InputError
 from opql_jax.data.prepared import Prepared
-from opql_jax.kb.answers import to_record
-from opql_jax.kb.virtual_kb import VirtualKB
+from opql_jax.kb.open_kb import open_kb
+from opql_jax.kb.prediction_record import prediction_record
 from opql_jax.memory import ann_build
 from opql_jax.memory.ann import open_index
 from opql_jax.memory.ann_build import build_index
@@ -179,9 +179,9 @@ def test_a_damaged_knowledge_base_is_told(tmp_path, tries):
     parts = [folder / 'text', folder / 'memory', folder / 'manifest.json']
 
     def answers(_):
-        kb = VirtualKB.open(folder)
+        kb = open_kb(folder)
         question = kb.prepared.questions('2-hop/dev')[0]
-        return to_record(kb, question, *kb.answer([question]), evidence=3)
+        return prediction_record(*kb.answer([question]), evidence=3)
 
     for part in parts:
         assert survey(part, answers, tries, seed=tries).total() == tries

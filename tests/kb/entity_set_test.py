@@ -57,7 +57,7 @@ def test_a_hop_gives_the_weights_that_arithmetic_gives(kb, start, inverse, monke
     found = set_evaluation.Evaluated(
         np.array([kb.vocab.id(name) for name in start]), np.array(list(start.values()), np.float32)
     )
-    evaluator = set_evaluation.SetEvaluator(kb)
+    evaluator = set_evaluation.SetEvaluator(kb.store, kb.text_answerer)
     query = kb.entity('Ingrid Solberg').follow('directed', inverse).query
     evaluated = evaluator.evaluate(query)
     monkeypatch.setattr(evaluator, 'evaluate', lambda query: found)

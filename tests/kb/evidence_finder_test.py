@@ -5,7 +5,8 @@ import pytest
 pytest.importorskip('spacy', reason='spaCy is not installed')
 
 import opql_jax
-from opql_jax.kb.answers import format_answer, to_record
+from opql_jax.kb.answers import format_answer
+from opql_jax.kb.prediction_record import prediction_record
 from opql_jax.kb.text.index_text import index_text
 
 from trios import TRIOS, write
@@ -42,11 +43,11 @@ def test_an_answer_that_was_read_is_shown_with_its_sentence(kb):
     probabilities = answer.probabilities.tolist()
     assert probabilities == sorted(probabilities, reverse=True) and answer.evidence is not None
     read = [entity for entity in answer.entities.tolist() if entity in answer.read]
-    assert read and format_answer(kb, answer.question, answer).count('\n  read\n') == 1
+    assert read and format_answer(answer).count('\n  read\n') == 1
     for entity in read:
         facts = [path[-1] for path in answer.paths(entity)]
         assert any(fact.sentence in kb.prepared.passages['text'][fact.passage].as_py() for fact in facts)
-    record = to_record(kb, answer.question, answer, 1)
+    record = prediction_record(answer, 1)
     assert [one['entity'] for one in record['answers']] == [member.name for member in answer] == answer.names
     assert [('key' in one) for one in record['answers']] == [entity >= 0 for entity in answer.entities.tolist()]
 

@@ -11,8 +11,8 @@ import pytest
 from opql_jax import cli
 from opql_jax.core.errors import InputError
 from opql_jax.kb.export import csv_cell, export
+from opql_jax.kb.open_kb import open_kb
 from opql_jax.kb.text.index_text import index_text
-from opql_jax.kb.virtual_kb import VirtualKB
 
 from dangerous import dangerous_in
 
@@ -30,7 +30,7 @@ def folder(tmp_path_factory):
 
 @pytest.fixture(scope='module')
 def kb(folder):
-    return VirtualKB.open(folder / 'kb')
+    return open_kb(folder / 'kb')
 
 
 @pytest.fixture(scope='module')

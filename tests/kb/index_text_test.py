@@ -12,8 +12,9 @@ from opql_jax import cli
 from opql_jax.core.errors import InputError
 from opql_jax.core.manifest import ManifestError
 from opql_jax.corpus.name_resolution import fold
-from opql_jax.kb.answers import format_answer, to_record
+from opql_jax.kb.answers import format_answer
 from opql_jax.kb.calibration import SURE
+from opql_jax.kb.prediction_record import prediction_record
 from opql_jax.kb.text.index_text import index_text
 from opql_jax.kb.verify import verify
 
@@ -96,18 +97,16 @@ def test_an_answer_says_how_probable_it_is_and_whether_it_is_sure(kb):
     probabilities = [member.probability for member in answer]
     assert probabilities == answer.probabilities.tolist() == sorted(probabilities, reverse=True)
     assert answer.is_sure and SURE <= probabilities[0] < 1 and probabilities[-1] > 0
-    record = to_record(kb, answer.question, answer, 1)
+    record = prediction_record(answer, 1)
     assert record['sure'] is True and record['answers'][0]['probability'] == pytest.approx(probabilities[0], abs=1e-4)
-    assert format_answer(kb, answer.question, answer).startswith(
-        f'  Missolonghi, with probability {probabilities[0]:.2f}\n  hop 1\n'
-    )
+    assert format_answer(answer).startswith(f'  Missolonghi, with probability {probabilities[0]:.2f}\n  hop 1\n')
 
 
 def test_what_the_text_does_not_say_is_answered_as_not_sure(kb):
     answer = kb.ask('Which football club did Lord Byron support?')
     assert not answer.is_sure and len(answer) and answer.probabilities[0] < SURE
-    assert to_record(kb, answer.question, answer, 1)['sure'] is False
-    assert format_answer(kb, answer.question, answer).startswith(f'  not sure: at best {answer.names[0]}, with probability 0.')
+    assert prediction_record(answer, 1)['sure'] is False
+    assert format_answer(answer).startswith(f'  not sure: at best {answer.names[0]}, with probability 0.')
 
 
 def test_an_answer_in_a_notebook_has_a_picture_and_marked_sentences(kb):

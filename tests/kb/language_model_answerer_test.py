@@ -18,10 +18,10 @@ from opql_jax.core.errors import InputError
 from opql_jax.corpus.questions import read_questions, write_questions
 from opql_jax.data.kb_folder import KBFolder
 from opql_jax.data.prepared import Prepared
+from opql_jax.kb.open_kb import open_kb
 from opql_jax.kb.trained import trained_model
-from opql_jax.kb.trained.ask import ask
 from opql_jax.kb.trained.question_sets import evaluate as evaluate_sets
-from opql_jax.kb.virtual_kb import VirtualKB
+from opql_jax.kb.trained.trained_kb import TrainedKB
 from opql_jax.memory.format import Memory
 from opql_jax.memory.update import delete
 from opql_jax.models.language_model import normalize_entity_table
@@ -112,7 +112,7 @@ def pairs_of(directory):
 
 
 def test_answers_do_not_depend_on_what_is_asked_beside(world):
-    model = VirtualKB.open(world.root, **TEXT, model='lm', memory='memory')
+    model = open_kb(world.root, **TEXT, model='lm', memory='memory')
     asked = read_questions(world.root / 'asked.jsonl', model.vocab)[:5]
     for question, together in zip(asked, model.answer(asked)):
         (alone,) = model.answer([question])
@@ -122,13 +122,13 @@ def test_answers_do_not_depend_on_what_is_asked_beside(world):
 
 def test_entities_are_told_apart_by_direction_not_by_length(world):
     """With lengths of E that differ a hundredfold answers and losses are the same, and a sure retrieval is the answer."""
-    model = VirtualKB.open(world.root, **TEXT, model='lm', memory='memory')
+    model = open_kb(world.root, **TEXT, model='lm', memory='memory')
     asked = read_questions(world.root / 'asked.jsonl', model.vocab)[:5]
     encoder, params, _, meta = model_config.load(world.root / 'lm')
     lengths = np.exp(np.random.default_rng(0).uniform(-2.3, 2.3, (len(model.vocab), 1))).astype(np.float32)
     longer = params | {'entity_table': params['entity_table'] * lengths}
     stage = objectives.AnswerQuestions.from_lineage(meta['lineage'])
-    changed = VirtualKB(world.prepared, encoder, longer, model.memory, stage)
+    changed = TrainedKB(model.folder, world.prepared, encoder, longer, model.memory, stage)
     for one, other in zip(model.answer(asked), changed.answer(asked)):
         np.testing.assert_allclose(other.weights, one.weights, rtol=1e-4)
         np.testing.assert_array_equal(other.entities, one.entities)
@@ -148,32 +148,29 @@ def test_entities_are_told_apart_by_direction_not_by_length(world):
 def test_deleted_entries_are_not_read_again(world, tmp_path):
     copy = tmp_path / 'memory'
     shutil.copytree(world.memory, copy)
-    model = VirtualKB.open(world.root, **TEXT, model='lm', memory='memory')
+    model = open_kb(world.root, **TEXT, model='lm', memory='memory')
     asked = read_questions(world.root / 'asked.jsonl', model.vocab)[:4]
     read = {int(e) for answer in model.answer(asked) for e in answer.hops[0].entries}
     delete(copy, entries=sorted(read))
-    after = VirtualKB.open(world.root, **TEXT, model='lm', memory=copy)
+    after = open_kb(world.root, **TEXT, model='lm', memory=copy)
     for answer in after.answer(asked):
         assert len(answer.hops[0].entries) == 4 and read.isdisjoint(answer.hops[0].entries.tolist())
 
 
-def test_asking_prints_what_each_hop_read_and_the_answer(world, capsys):
-    topic = world.prepared.vocab.names[0]
-    arguments = dict(kb=str(world.root), **TEXT, questions=(f'who wrote [{topic}]', 'who wrote [Nobody Known]'), hops=2)
-    ask(model='lm', memory='memory', **arguments)
-    printed = capsys.readouterr().out.split('\nwho wrote ')
-    assert len(printed) == 3  # the model reads where the topic is, not which entity it is
-    for text in printed[1:]:
-        assert re.search(r'\n  hop 1\n +0\.\d+  \(not in the memory\)\n +0\.\d+  .+\n +\[.+ → .+, in “.+”\]', text)
-        assert re.search(r'\n  hop 2\n(.*\n)+  answer\n( +0\.\d+  .+\n){5}', text)
-    ask(model='eae', **arguments)
-    assert 'hop 1' not in (text := capsys.readouterr().out) and text.count('\n  answer\n') == 2
+def test_an_answer_shows_what_each_hop_read(world):
+    opened = open_kb(world.root, **TEXT, model='lm', memory='memory')
+    for topic in (world.prepared.vocab.names[0], 'Nobody Known'):  # which the model need not know
+        text = opened.ask(f'who wrote [{topic}]', 2).to_text()
+        assert re.search(r'^  hop 1\n +0\.\d+  \(not in the memory\)\n +0\.\d+  .+\n +\[.+ → .+, in “.+”\]', text, re.MULTILINE)
+        assert re.search(r'\n  hop 2\n(.*\n)+  answer\n( +0\.\d+  .+(\n|$)){5}', text)
+    text = open_kb(world.root, **TEXT, model='eae').ask(f'who wrote [{topic}]', 2).to_text()
+    assert 'hop 1' not in text and text.startswith('  answer\n')
 
 
 def test_settings_that_a_language_model_does_not_have_are_refused(world):
     with pytest.raises(InputError, match='filter: .*cloze was trained by Cloze, which has no such setting'):
-        VirtualKB.open(world.root, **TEXT, model='cloze', memory='memory', filter=True)
-    assert VirtualKB.open(world.root, **TEXT, model='lm', memory='memory', k=2).identity
+        open_kb(world.root, **TEXT, model='cloze', memory='memory', filter=True)
+    assert open_kb(world.root, **TEXT, model='lm', memory='memory', k=2).identity
 
 
 def test_a_model_without_a_memory_answers_by_itself(world, tmp_path):
@@ -185,14 +182,14 @@ def test_a_model_without_a_memory_answers_by_itself(world, tmp_path):
 
 def test_models_and_memories_that_do_not_belong_together_are_refused(world, tmp_path):
     with pytest.raises(CheckpointError, match='was trained without a memory: name none'):
-        VirtualKB.open(world.root, **TEXT, model='eae', memory='memory')
+        open_kb(world.root, **TEXT, model='eae', memory='memory')
     with pytest.raises(CheckpointError, match='was trained with a memory: name one'):
-        VirtualKB.open(world.root, **TEXT, model='lm')
+        open_kb(world.root, **TEXT, model='lm')
     with pytest.raises(CheckpointError, match='holds no model that answers questions'):
-        VirtualKB.open(world.root, **TEXT, model='entities', memory='memory')
+        open_kb(world.root, **TEXT, model='entities', memory='memory')
     other = tiny_training.write_memory(world.folder, world.root / 'cloze', tmp_path / 'other')
     with pytest.raises(CheckpointError, match='built with another encoder'):
-        VirtualKB.open(world.root, **TEXT, model='lm', memory=other)
+        open_kb(world.root, **TEXT, model='lm', memory=other)
     with pytest.raises(CheckpointError, match='was not built by the encoder that training starts from'):
         stage = objectives.Cloze(memory_dir=str(other), **OPTIONS)
         world.run(tmp_path / 'new', stage, init_from=str(world.root / 'eae'))
@@ -296,13 +293,13 @@ def test_names_are_learnt_first(world, tmp_path, monkeypatch):
     }.items():
         world.run(tmp_path / name, stage, init_from=str(tmp_path / 'names'), num_steps=1)
     with pytest.raises(CheckpointError, match='holds no model that answers questions'):
-        VirtualKB.open(world.root, **TEXT, model=tmp_path / 'names', memory='memory')
-    VirtualKB.open(world.root, **TEXT, model=tmp_path / 'lm', memory='memory')
+        open_kb(world.root, **TEXT, model=tmp_path / 'names', memory='memory')
+    open_kb(world.root, **TEXT, model=tmp_path / 'lm', memory='memory')
     with monkeypatch.context() as patch, pytest.raises(CheckpointError, match='1 injected entities'):
         grown = Memory.open(world.memory)
         grown.entity_rows = np.ones((1, 8), np.float32)
         patch.setattr(trained_model, 'Memory', types.SimpleNamespace(open=lambda directory: grown))
-        VirtualKB.open(world.root, **TEXT, model=tmp_path / 'lm', memory='memory')
+        open_kb(world.root, **TEXT, model=tmp_path / 'lm', memory='memory')
     with pytest.raises(CheckpointError, match='entity_layer=1, not 0'):
         stage = objectives.Cloze(memory_dir=str(world.memory), **{**OPTIONS, 'entity_layer': 0})
         world.run(tmp_path / 'new', stage, init_from=str(tmp_path / 'names'))

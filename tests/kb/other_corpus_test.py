@@ -13,9 +13,9 @@ from opql_jax.data.pair_selection import select_pair_rows
 from opql_jax.data.prepare import prepare
 from opql_jax.data.prepared import Prepared
 from opql_jax.datasets.slot_filling import SlotFilling
+from opql_jax.kb.open_kb import open_kb
 from opql_jax.kb.trained.question_sets import evaluate
 from opql_jax.kb.update_memory import Selection, delete, inject
-from opql_jax.kb.virtual_kb import VirtualKB
 from opql_jax.memory.format import Memory
 from opql_jax.training import objectives
 from opql_jax.training.checkpoints import CheckpointError
@@ -84,7 +84,7 @@ def test_a_memory_of_the_new_text_is_what_injecting_it_and_deleting_the_old_text
 
 @pytest.mark.usefixtures('replaced')
 def test_the_model_answers_from_the_new_text_alone(world):
-    kb, same = (VirtualKB.open(world, **FOLLOWER, memory=memory) for memory in ('memory_other', 'replaced'))
+    kb, same = (open_kb(world, **FOLLOWER, memory=memory) for memory in ('memory_other', 'replaced'))
     questions = kb.prepared.questions('2-hop/dev')[:16]
     old = len(Prepared(world / 'prepared').passages)
     for found, wanted in zip(kb.answer(questions), same.answer(questions), strict=True):
@@ -98,7 +98,7 @@ def test_further_text_can_be_injected_into_it(world, tmp_path):
     write(tmp_path / 'more', tiny_docred.world(3, first=90), 'dev', extends=str(world / 'other'))
     memory = shutil.copytree(world / 'memory_other', tmp_path / 'memory')
     inject(str(tmp_path / 'more'), str(world / 'model'), str(memory))
-    kb = VirtualKB.open(world, text=tmp_path / 'more', model='follower', memory=memory)
+    kb = open_kb(world, text=tmp_path / 'more', model='follower', memory=memory)
     entity = kb.vocab.id('Given91 Family91')
     assert len(kb.memory) > len(Memory.open(world / 'memory_other')) and entity in kb.memory.topic
     assert len(kb.entity_table) == len(kb.vocab)
@@ -138,19 +138,19 @@ def test_the_memory_of_another_encoder_is_refused(world, tmp_path):
     with pytest.raises(
         CheckpointError, match=f'was trained over the memory .* but {tmp_path}/memory is .*, built with another encoder'
     ):
-        VirtualKB.open(world, **FOLLOWER, memory=tmp_path / 'memory')
+        open_kb(world, **FOLLOWER, memory=tmp_path / 'memory')
 
 
 def test_the_memory_of_other_text_is_refused(world, tmp_path):
     with pytest.raises(InputError, match='was built with the vocabulary'):
-        VirtualKB.open(world, text='prepared', model='follower', memory='memory_other')
+        open_kb(world, text='prepared', model='follower', memory='memory_other')
     # The same names in other sentences.
     documents = list(tiny_docred.world(9, first=50))
     for document in documents:
         document['sents'].append(['That', 'is', 'all', '.'])
     write(tmp_path / 'longer', documents, 'dev', extends=str(world / 'prepared'))
     with pytest.raises(InputError, match=f'is a memory of other text than {tmp_path}/longer'):
-        VirtualKB.open(world, text=tmp_path / 'longer', model='follower', memory='memory_other')
+        open_kb(world, text=tmp_path / 'longer', model='follower', memory='memory_other')
 
 
 def test_questions_that_need_a_relation_are_scored_alone(world, tmp_path):

@@ -7,6 +7,7 @@ import shutil
 
 import pytest
 
+import opql_jax
 from opql_jax.core import distributed
 from opql_jax.core.errors import InputError
 from opql_jax.data.kb_folder import KBFolder
@@ -15,7 +16,6 @@ from opql_jax.data.prepared import Prepared
 from opql_jax.datasets.jsonl import JsonLines
 from opql_jax.kb import update_memory
 from opql_jax.kb.update_memory import Selection, delete
-from opql_jax.kb.virtual_kb import VirtualKB
 from opql_jax.memory.format import Memory
 from opql_jax.models.bulk_encoding import pair_encoder
 
@@ -137,7 +137,7 @@ def test_only_injections_into_the_memory_that_answers_move_the_text_on(world, ex
     inject()
     assert KBFolder(kb).read() == before | {'text': 'more'}
     update_memory.update_memory(action='delete', kb=str(kb), selection=Selection(documents=('m',)))
-    assert len(VirtualKB.open(kb).memory) == len(VirtualKB.open(kb, text='text', memory=world / 'memory').memory)
+    assert len(opql_jax.open(kb).memory) == len(opql_jax.open(kb, text='text', memory=world / 'memory').memory)
 
 
 def test_a_knowledge_base_that_answers_without_a_memory_has_none_to_change(tmp_path):

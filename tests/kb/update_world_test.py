@@ -9,6 +9,7 @@ import jax
 import numpy as np
 import pytest
 
+import opql_jax
 from opql_jax.core.errors import InputError
 from opql_jax.core.hashing import params_hash
 from opql_jax.corpus.questions import write_questions
@@ -20,7 +21,6 @@ from opql_jax.datasets.jsonl import JsonLines
 from opql_jax.kb import new_entities
 from opql_jax.kb.build_memory import entry_table
 from opql_jax.kb.update_memory import Selection, compact, delete, inject
-from opql_jax.kb.virtual_kb import VirtualKB
 from opql_jax.memory.format import Memory
 from opql_jax.models.bulk_encoding import MarkedPairEncoder
 from opql_jax.training import model_config
@@ -173,7 +173,7 @@ def test_injecting_again_changes_nothing_and_later_text_comes_on_top(world, exte
     once = shutil.copytree(world / 'memory', tmp_path / 'once')
     for folder in (memory, once):
         add(world, folder, more)
-    kb = VirtualKB.open(world, text=more, memory=memory)
+    kb = opql_jax.open(world, text=more, memory=memory)
     assert facts(kb, 'Later') == {'Quonk': 'Later followed Quonk.'} and 'Zorblax' in facts(kb, 'Quonk')
     # In two steps or in one, apart from ids.
     one, two = (Memory.open(folder) for folder in (once, memory))

@@ -12,10 +12,9 @@ from opql_jax.core.errors import InputError
 from opql_jax.corpus.questions import bracketed
 from opql_jax.data import markup
 from opql_jax.datasets.synthetic.reader import Synthetic
-from opql_jax.kb import virtual_kb
-from opql_jax.kb.answers import to_record
-from opql_jax.kb.trained import trained_model
-from opql_jax.kb.virtual_kb import VirtualKB
+from opql_jax.kb.open_kb import open_kb
+from opql_jax.kb.prediction_record import prediction_record
+from opql_jax.kb.trained import trained_kb, trained_model
 from opql_jax.memory import update
 from opql_jax.memory.build import EntryTable
 from opql_jax.memory.format import Memory
@@ -35,7 +34,7 @@ def folder(tmp_path_factory):
 
 @pytest.fixture(scope='module')
 def kb(folder):
-    return VirtualKB.open(folder, k=K)
+    return open_kb(folder, k=K)
 
 
 def questions_of(kb, hops, count=40):
@@ -54,7 +53,7 @@ class SlowFollower:
     """Relation following written out, a question at a time and without padding."""
 
     def __init__(self, folder):
-        self.kb = VirtualKB.open(folder)
+        self.kb = open_kb(folder)
         self.memory = Memory.open(folder / 'memory')
         self.relations = np.concatenate(self.memory.relation_shards).astype(np.float64)
         params = tiny_training.params_of(folder / 'follow')
@@ -99,7 +98,7 @@ class SlowFollower:
 def test_answers_are_those_of_relation_following_written_out(folder, kb, exclude_topic):
     slow, several = SlowFollower(folder), 0
     questions = questions_of(kb, 2)
-    kb = VirtualKB.open(folder, k=K, exclude_topic=exclude_topic)
+    kb = open_kb(folder, k=K, exclude_topic=exclude_topic)
     for question, steps in list(zip(questions, hops_of(kb, questions)))[:15]:
         wanted, kept = slow(question, 2, K, exclude_topic)
         for step, weights, entries in zip(steps, wanted, kept):
@@ -127,7 +126,7 @@ def test_a_path_returns_to_its_topic_only_if_asked_to(folder, kb):
     questions = questions_of(kb, 2)
     returned = lambda steps, question: any(question.topic_entity in step.entities for step in steps)
     assert not any(map(returned, hops_of(kb, questions), questions))
-    free = VirtualKB.open(folder, k=K, exclude_topic=False)
+    free = open_kb(folder, k=K, exclude_topic=False)
     assert any(map(returned, hops_of(free, questions), questions))
 
 
@@ -139,7 +138,7 @@ def test_the_batch_a_question_is_in_does_not_change_its_answers(kb, monkeypatch)
     assert min(lengths) <= 16 < max(lengths)  # padded to 16 alone, to 32 with others
     batches = {}
     for size in (1, 7, 64):
-        monkeypatch.setattr(virtual_kb, '_BATCH', size)
+        monkeypatch.setattr(trained_kb, '_BATCH', size)
         batches[size] = kb.answer(questions)
     for other in (batches[7], batches[64]):
         for alone, together in zip(batches[1], other, strict=True):
@@ -212,6 +211,25 @@ def test_asking_about_an_unknown_entity_names_the_nearest(kb):
         kb.ask(f'who met {name}?', 1)
 
 
+@pytest.mark.parametrize(
+    'text, said',
+    [
+        ('who met [ß]', "unknown entity 'ß'$"),
+        ('who met [{}\t]', r"unknown entity '(.*)\\t'; did you mean '\1'"),
+        ('who met [{}', 'a bracket without its partner'),
+        ('who met []', 'topic in brackets is empty'),
+        ('', 'the question: expected a string that is not blank'),
+        ('who met [{}] \udcff', 'the question: code point .* surrogate pair'),
+        ('who met [{}\udcff]', 'the question: code point .* surrogate'),
+        ('who met [{}]' + ' and' * 250_000, r'the question has 1,000,0\d\d characters: ask it in at most 2,000$'),
+        ('who met [{}]' + ' and' * 400, r"has 4\d\d tokens, more than the encoder's 144: 'who met .{,100}$"),
+    ],
+)
+def test_a_text_that_is_no_question_is_refused(kb, text, said):
+    with pytest.raises(InputError, match=said):
+        kb.ask(text.format(max(kb.vocab.names, key=len)))
+
+
 # Evidence.
 
 
@@ -221,7 +239,7 @@ def averaged(folder, tmp_path_factory):
     root, text = tmp_path_factory.mktemp('averaged'), folder / 'text'
     memory = tiny_training.write_memory(text, folder / 'align', root / 'memory', mentions='average')
     follow = tiny_training.write_untrained(text, root / 'follow', objectives.Follow(memory_dir=str(memory)), spread=8.0)
-    return VirtualKB.open(root, text=text, model=follow, memory=memory)
+    return open_kb(root, text=text, model=follow, memory=memory)
 
 
 @pytest.mark.parametrize('memory', ['kb', 'averaged'])
@@ -262,7 +280,7 @@ def test_evidence_is_that_of_the_asked_entries_in_their_order(kb):
 
 def test_the_excluded_topic_takes_no_place_from_what_is_kept(folder, kb):
     questions = questions_of(kb, 2)
-    for question, (first, last) in zip(questions, hops_of(VirtualKB.open(folder, k=1), questions)):
+    for question, (first, last) in zip(questions, hops_of(open_kb(folder, k=1), questions)):
         (entity,) = first.entities
         targets = set(kb.memory.target[kb.memory.topic == entity].tolist())
         assert len(last.entities) == bool(targets - {question.topic_entity}), bracketed(question)
@@ -272,7 +290,7 @@ def test_no_evidence_is_shown_for_an_answer_that_was_excluded(kb):
     questions = questions_of(kb, 2)
     for question, answer in zip(questions, kb.answer(questions)):
         name = kb.vocab.names[question.topic_entity]
-        hops = to_record(kb, question, answer, evidence=3)['traces'][0]
+        hops = prediction_record(answer, evidence=3)['traces'][0]
         assert all(fact['target'] != name for hop in hops for fact in hop['evidence']), question.text
 
 
@@ -284,12 +302,12 @@ def test_the_identity_tells_models_and_memories_apart(folder, kb, averaged, tmp_
     other = tiny_training.write_untrained(folder / 'text', tmp_path / 'other', stage, spread=8.0, seed=1)
     identities = [
         kb.identity,
-        VirtualKB.open(folder, model=other, k=K).identity,
+        open_kb(folder, model=other, k=K).identity,
         averaged.identity,
-        VirtualKB.open(folder, k=K + 1).identity,
-        VirtualKB.open(folder, k=K, exclude_topic=False).identity,
+        open_kb(folder, k=K + 1).identity,
+        open_kb(folder, k=K, exclude_topic=False).identity,
     ]
-    assert VirtualKB.open(folder, k=K).identity == kb.identity and len(set(identities)) == 5
+    assert open_kb(folder, k=K).identity == kb.identity and len(set(identities)) == 5
 
 
 def test_a_folder_without_a_manifest_says_what_to_do_and_opens_by_names(folder, kb, tmp_path):
@@ -298,19 +316,19 @@ def test_a_folder_without_a_manifest_says_what_to_do_and_opens_by_names(folder, 
     with pytest.raises(
         InputError, match=r'kb/manifest\.json: no such file, so .*train the model .* or name TEXT, MODEL and MEMORY'
     ):
-        VirtualKB.open(copy)
-    assert VirtualKB.open(copy, text='text', model='follow', memory='memory', k=K).identity == kb.identity
+        open_kb(copy)
+    assert open_kb(copy, text='text', model='follow', memory='memory', k=K).identity == kb.identity
 
 
 def test_a_model_that_answers_no_questions_is_refused(folder):
     said = f'{folder}/align holds no model that answers questions: it was not trained by Follow or Cloze'
     with pytest.raises(CheckpointError, match=said):
-        VirtualKB.open(folder, model='align')
+        open_kb(folder, model='align')
 
 
 def test_a_follower_without_a_memory_is_refused(folder, tmp_path):
     with pytest.raises(CheckpointError, match=rf'{folder}/follow was trained with a memory: name one \(MEMORY\)'):
-        VirtualKB.open(tmp_path, text=folder / 'text', model=folder / 'follow')
+        open_kb(tmp_path, text=folder / 'text', model=folder / 'follow')
 
 
 def test_a_memory_of_another_encoder_is_refused_and_another_one_of_its_own_is_not(folder, averaged, tmp_path):
@@ -319,19 +337,19 @@ def test_a_memory_of_another_encoder_is_refused_and_another_one_of_its_own_is_no
     hashes = [Memory.open(memory).hash()[:12] for memory in (folder / 'memory', other)]
     said = f'{folder}/follow was trained over the memory {hashes[0]}, but {other} is {hashes[1]}, built with another encoder'
     with pytest.raises(CheckpointError, match=said):
-        VirtualKB.open(folder, memory=other)
-    opened = VirtualKB.open(folder, memory=averaged.memory.directory)
+        open_kb(folder, memory=other)
+    opened = open_kb(folder, memory=averaged.memory.directory)
     assert opened.memory.hash() == averaged.memory.hash()
 
 
 def test_another_vocabulary_is_refused_for_model_and_memory(folder, tmp_path):
     other = tiny_training.write_prepared(tmp_path / 'prepared')
     with pytest.raises(CheckpointError, match=f'{folder}/follow was trained with an entity vocabulary .* but {other} has 40'):
-        VirtualKB.open(folder, text=other)
+        open_kb(folder, text=other)
     model = tiny_training.write_untrained(other, tmp_path / 'model')
     memory = tiny_training.write_memory(other, model, tmp_path / 'memory')
     with pytest.raises(InputError, match=f'{memory} was built with the vocabulary'):
-        VirtualKB.open(folder, memory=memory)
+        open_kb(folder, memory=memory)
 
 
 def test_an_unfinished_memory_is_refused(folder, tmp_path):
@@ -339,12 +357,12 @@ def test_an_unfinished_memory_is_refused(folder, tmp_path):
     (memory / 'plan.json').write_text(json.dumps({}))
     (memory / 'manifest.json').unlink()
     with pytest.raises(InputError, match=f'{memory}: the build of this memory is unfinished'):
-        VirtualKB.open(folder, memory=memory)
+        open_kb(folder, memory=memory)
 
 
 def test_k_is_at_most_what_there_is(folder, kb):
     question = questions_of(kb, 2)[0]
-    most, all_entries = (VirtualKB.open(folder, k=k) for k in (100_000, len(kb.memory)))
+    most, all_entries = (open_kb(folder, k=k) for k in (100_000, len(kb.memory)))
     assert most.identity == all_entries.identity
     (found,), (expected,) = most.answer([question]), all_entries.answer([question])
     np.testing.assert_array_equal(found.entities, expected.entities)
@@ -361,7 +379,8 @@ def test_an_entity_table_that_is_not_finite_is_refused(kb):
 def test_weights_that_are_not_finite_are_no_answer(kb):
     params = jax.tree.map(np.array, kb._params)
     params['follower']['w_t'][0, 0, 0] = np.nan
-    broken = VirtualKB(kb.prepared, kb._answerer._encoder, params, kb.memory, kb._answerer._objective)
+    answerer = kb._answerer
+    broken = trained_kb.TrainedKB(kb.folder, kb.prepared, answerer._encoder, params, kb.memory, answerer._objective)
     with pytest.raises(InputError, match='the model gives weights that are not finite'):
         broken.answer(questions_of(kb, 1)[:1])
 
@@ -378,7 +397,7 @@ def test_a_memory_updated_since_the_training_answers_with_what_it_holds_now(fold
     relations = kb.memory.relations(np.flatnonzero(kb.memory.target == target))
     gone = update.delete(memory, entities=[target]).entries
     update.compact(memory)
-    updated = VirtualKB.open(folder, memory=memory, k=K)
+    updated = open_kb(folder, memory=memory, k=K)
     (without,) = hops_of(updated, [question])[0]
     assert target not in without.entities and not np.isin(without.entries, gone).any() and len(without.entries)
     assert updated.evidence(without.entries) == kb.evidence(without.entries)  # the same ids, in other rows
@@ -386,7 +405,7 @@ def test_a_memory_updated_since_the_training_answers_with_what_it_holds_now(fold
     # Those about it as a target, read again: the answer is what it was, by entries with new ids.
     injection = update.Injection(kb.vocab, kb.memory.manifest.hashes['encoder'])
     update.inject(memory, table, lambda rows: relations[rows], injection)
-    updated = VirtualKB.open(folder, memory=memory, k=K)
+    updated = open_kb(folder, memory=memory, k=K)
     (after,) = hops_of(updated, [question])[0]
     np.testing.assert_array_equal(after.entities, before.entities)
     np.testing.assert_allclose(after.weights, before.weights, atol=1e-6)

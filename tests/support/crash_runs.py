@@ -12,11 +12,11 @@ from opql_jax.core.errors import InputError
 from opql_jax.core.hashing import params_hash
 from opql_jax.data.kb_folder import KBFolder
 from opql_jax.data.prepared import Prepared
+from opql_jax.kb.open_kb import open_kb
 from opql_jax.kb.text.change_text import add_text
 from opql_jax.kb.text.change_text import compact as compact_text
 from opql_jax.kb.text.index_text import index_text as index
 from opql_jax.kb.trained.question_sets import write_answers
-from opql_jax.kb.virtual_kb import VirtualKB
 from opql_jax.memory.format import Memory
 from opql_jax.training.checkpoints import Checkpoints
 
@@ -76,7 +76,7 @@ _DOCUMENTS = [{'id': title, 'title': title, 'text': text} for title, text in TRI
 
 def _text_state(folder):
     try:
-        kb = VirtualKB.open(folder)
+        kb = open_kb(folder)
     except InputError:
         return NOTHING
     with kb:

@@ -155,5 +155,4 @@ GIN = {
         '--gin.SENTENCES={kb}/labelled.jsonl --gin.MODEL_DIR={kb}/relations --gin.OUTPUT_DIR={kb}/new --gin.WAYS=2',
         ["'relations': 2, 'sentences': 4", 'SHOTS = 1'],
     ),
-    'runs/ask': ('ask', '--gin.KB={kb} --hops=2 --question=[x]', [' entries over 64 entities', 'ask.top = 5']),
 }

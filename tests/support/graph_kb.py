@@ -14,12 +14,13 @@ NAMES = ['Zoë “Ω” Łęcka', '北京', 'a\u2028b\x85c', 'tab\\t"quote"', "O
 
 
 class GraphKB:
-    """Stands for a `VirtualKB`: follows every entry of a topic with the same weight. Can fail at a given question."""
+    """Stands for a `VirtualKB` and its store: follows every entry of a topic with the same weight. Can fail at a given question."""
 
     def __init__(self, vocab, entries, identity='one model', k=64):
         self.vocab, self.identity, self.k, self.fails_at, self.answered = vocab, identity, k, None, 0
         topic, target = np.array(sorted(entries), np.int32).reshape(-1, 2).T
-        self.memory = types.SimpleNamespace(topic=topic, target=target)
+        self.memory = types.SimpleNamespace(topic=topic, target=target, rows=lambda entries: entries)
+        self.memory_is_of_text = False
 
     def answer(self, questions):
         return [self._answer(question) for question in questions]
@@ -35,11 +36,8 @@ class GraphKB:
             order = np.argsort(-counts, kind='stable')
             topics = topics[order]
             hops.append(Hop(topics, counts[order] / max(counts.sum(), 1), entries, np.full(len(entries), 1 / 3)))
-        return Answer(hops[-1].entities, hops[-1].weights, (tuple(hops),))
-
-    def evidence(self, entries):
-        names = self.vocab.names
-        return [{'topic': names[self.memory.topic[e]], 'target': names[self.memory.target[e]]} for e in entries]
+        found = hops[-1].entities, hops[-1].weights, (tuple(hops),)
+        return Answer(*found, store=self, question=question)
 
 
 def ask(vocab, topic, answers=(), number=1, kind='', text='who met {} again, and why'):

@@ -1,11 +1,11 @@
 """A memory of a small world to which text is added."""
 
+import opql_jax
 from opql_jax.kb.update_memory import inject
-from opql_jax.kb.virtual_kb import VirtualKB
 
 
 def open_kb(world, memory, text='extended'):
-    return VirtualKB.open(world, text=text, memory=memory)
+    return opql_jax.open(world, text=text, memory=memory)
 
 
 def add(world, memory, text='extended', **options):

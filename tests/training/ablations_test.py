@@ -10,7 +10,7 @@ import pytest
 from opql_jax.data import sampling
 from opql_jax.data.prepared import Prepared
 from opql_jax.data.sources.relations import RelationSettings, RelationSource
-from opql_jax.kb.virtual_kb import VirtualKB
+from opql_jax.kb.open_kb import open_kb
 from opql_jax.memory.sharding import shard_memory
 from opql_jax.models.follower import Follower, follow_loss
 from opql_jax.parallel import mesh as mesh_lib
@@ -174,13 +174,13 @@ def make_follow(memory, **option):
 def test_an_ablated_follower_answers_as_it_was_trained(trained, tmp_path, option):
     prepared, _, memory = trained
     follower = tiny_training.write_untrained(prepared, tmp_path / 'follow', make_follow(memory, **option), spread=8.0)
-    kb = VirtualKB.open(prepared.parent, model=follower)
+    kb = open_kb(prepared.parent, model=follower)
     has_filter = option.get('filter', True)
     questions = kb.prepared.questions('2-hop/dev')[:10]
     first_hops = lambda kb: [answer.hops[0].entries.tolist() for answer in kb.answer(questions)]
     for question, steps in zip(questions, (answer.hops for answer in kb.answer(questions))):
         assert len(steps[-1].entities) and question.topic_entity not in steps[-1].entities
-    filtered = VirtualKB.open(prepared.parent, model=follower, filter=True)
+    filtered = open_kb(prepared.parent, model=follower, filter=True)
     assert (filtered.identity == kb.identity) == has_filter
     assert (first_hops(filtered) == first_hops(kb)) == has_filter
     with pytest.raises(TrainingError, match=f'{next(iter(option))} was'):
@@ -193,7 +193,7 @@ def test_without_their_weights_topics_give_later_hops_other_answers(trained, tmp
         tiny_training.write_untrained(prepared, tmp_path / f'{weigh}', make_follow(memory, weigh_topics=weigh), spread=8.0)
         for weigh in (True, False)
     ]
-    weighed, unweighed = (VirtualKB.open(prepared.parent, model=folder) for folder in folders)
+    weighed, unweighed = (open_kb(prepared.parent, model=folder) for folder in folders)
     assert weighed.identity != unweighed.identity
     questions = weighed.prepared.questions('2-hop/dev')[:10]
     both = list(zip(weighed.answer(questions), unweighed.answer(questions)))

@@ -2,7 +2,7 @@
 
 import pytest
 
-from opql_jax.kb.virtual_kb import VirtualKB
+from opql_jax.kb.open_kb import open_kb
 from opql_jax.training import objectives
 from opql_jax.training.checkpoints import CheckpointError, Checkpoints
 from opql_jax.training.objectives.follow import Follow
@@ -62,7 +62,7 @@ def test_a_follower_that_an_earlier_version_trained_is_told(world):
     with pytest.raises(
         CheckpointError, match='earlier was trained by an earlier version, which knew no wordings: train it again'
     ):
-        VirtualKB.open(world, text='prepared', model='earlier', memory='memory')
+        open_kb(world, text='prepared', model='earlier', memory='memory')
 
 
 def test_what_is_learnt_depends_on_the_wordings(world, tmp_path):

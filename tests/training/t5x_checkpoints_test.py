@@ -35,7 +35,7 @@ def write_run(kb, folder, objective, steps=(2, 4), broken=False):
     encoder = tiny_training.encoder(vocab_size=prepared.tokenizer.get_vocab_size())
     task = objective.located(KBFolder(kb)).build(prepared, encoder, make_mesh(1), 5)
     described = lineage.describe_run(task, prepared, 5, lineage.read_meta(str(kb / 'start')))
-    run = {'lineage': described, 'text': 'text', 'memory': getattr(objective, 'memory_dir', None)}
+    run = {'lineage': described, 'text': 'text', 'memory': objective.memory_dir}
     t5x_checkpoints.state_run(folder, encoder, prepared, 'marked_pair', run, training=True)
     with Checkpoints(kb / 'start', read_only=True) as checkpoints:
         params = task.init(checkpoints.params())

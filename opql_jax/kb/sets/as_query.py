@@ -7,6 +7,7 @@ from opql_jax.core.errors import InputError
 from opql_jax.kb.answers import Answer
 from opql_jax.kb.sets import query as tree
 from opql_jax.kb.sets.entity_set import EntitySet
+from opql_jax.kb.sets.set_evaluation import SetEvaluator
 from opql_jax.kb.text.question_plans import Plan, Step, says_something
 
 # What begins a phrase or a question, and names no relation.
@@ -16,22 +17,26 @@ _OPENING = re.compile(
 )
 
 
-def as_query(answer: Answer) -> EntitySet | None:
+def as_query(answer: Answer, sets: SetEvaluator) -> EntitySet | None:
     """A query that finds what an answer found.
 
     It follows the words of the plan's steps, and is a query of its own: weights and what comes after the best entity may differ.
 
+    Args:
+        answer: of a knowledge base of plain text.
+        sets: what evaluates its queries.
+
     Returns:
-        A set whose best member is the best entity of the answer; None if the words of the question make none, or the best is no entity, or a trained model answers.
+        A set whose best member is the best entity of the answer; None if the words of the question make none, or the best is no entity.
     """
     if not len(answer) or answer.entities[0] < 0:
         return None
-    kb, best = answer.kb, int(answer.entities[0])
+    store, best = answer.store, int(answer.entities[0])
     for plan, topic in zip(answer.plans, answer.question.entities):
-        for query in _queries(plan, kb.linker.unique_name(topic)) if topic >= 0 else ():
-            for narrowed in (query, tree.Where(query, 'kind', kb.vocab.kinds[best])):
+        for query in _queries(plan, store.linker.unique_name(topic)) if topic >= 0 else ():
+            for narrowed in (query, tree.Where(query, 'kind', store.vocab.kinds[best])):
                 try:
-                    found = EntitySet(kb, narrowed)
+                    found = EntitySet(sets, narrowed)
                 except InputError:  # of a name that the query language does not take for one entity
                     return None
                 if found.entities[:1].tolist() == [best]:

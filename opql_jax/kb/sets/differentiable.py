@@ -3,18 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 
 from opql_jax.kb.sets import query as tree
+from opql_jax.kb.sets.set_evaluation import SetEvaluator
 from opql_jax.kb.text.question_plans import Step
 from opql_jax.kb.text.text_answerer import SCALE
-
-if TYPE_CHECKING:
-    from opql_jax.kb.virtual_kb import VirtualKB
 
 Params = dict[str, jax.Array]
 
@@ -40,14 +38,14 @@ class DifferentiableSet(NamedTuple):
     entities: np.ndarray
 
 
-def differentiable(kb: VirtualKB, query: tree.Query) -> DifferentiableSet:
+def differentiable(sets: SetEvaluator, query: tree.Query) -> DifferentiableSet:
     """The function that a query is; at its `params` the weights are those of the set."""
-    met = np.unique(np.concatenate([kb.sets.evaluate(part).entities for part in _all(query)]))
+    met = np.unique(np.concatenate([sets.evaluate(part).entities for part in _all(query)]))
     wordings = list(dict.fromkeys(part.relation for part in _all(query) if isinstance(part, tree.Follow)))
-    answerer = kb.text_answerer
+    answerer = sets.answerer
     relations = answerer.map(answerer.relations([Step(f'it {wording}', (0, 2)) for wording in wordings])) if wordings else []
     params = {wording: np.asarray(relation, np.float32) for wording, relation in zip(wordings, relations)}
-    weigh = _function(kb, query, met, params)
+    weigh = _function(sets, query, met, params)
     return DifferentiableSet(weigh, {wording: jnp.asarray(relation) for wording, relation in params.items()}, met)
 
 
@@ -55,13 +53,13 @@ def _all(query: tree.Query) -> list[tree.Query]:
     return [query, *(inner for part in query.parts for inner in _all(part))]
 
 
-def _function(kb: VirtualKB, query: tree.Query, met: np.ndarray, params: dict[str, np.ndarray]):
+def _function(sets: SetEvaluator, query: tree.Query, met: np.ndarray, params: dict[str, np.ndarray]):
     """The weights [n] of the entities that were met, as a function of parameters."""
-    found = kb.sets.evaluate(query)
+    found = sets.evaluate(query)
     if isinstance(query, tree.Entity):
         weights = jnp.asarray(met == found.entities[0], jnp.float32)
         return lambda params: weights
-    parts = [_function(kb, part, met, params) for part in query.parts]
+    parts = [_function(sets, part, met, params) for part in query.parts]
     if isinstance(query, tree.Combined):
         combine, (left, right) = _OPERATORS[query.operator], parts
         return lambda params: combine(left(params), right(params))
@@ -71,13 +69,13 @@ def _function(kb: VirtualKB, query: tree.Query, met: np.ndarray, params: dict[st
         return lambda params: start(params) * kept
     if not len(found.rows):
         return lambda params: jnp.zeros(len(met))
-    memory, wording, cosine_weight = kb.memory, query.relation, kb.text_answerer.map.cosine_weight
-    assert memory is not None  # its rows were found
+    memory, wording = sets.memory, query.relation
+    cosine_weight = sets.answerer.map.cosine_weight
     begins = (memory.target if query.inverse else memory.topic)[found.rows]
     first, last = np.searchsorted(met, begins), np.searchsorted(met, found.ends)
     entries = memory.relations(found.rows).astype(np.float32)
     # What is in the score besides the cosine: words of the relation.
-    weight_of = dict(zip(*(column.tolist() for column in kb.sets.evaluate(query.start)[:2])))
+    weight_of = dict(zip(*(column.tolist() for column in sets.evaluate(query.start)[:2])))
     prior = np.log([weight_of[begin] for begin in begins.tolist()])
     rest = (np.log(found.masses) - prior) / SCALE - cosine_weight * (entries @ params[wording])
 

@@ -22,8 +22,6 @@ further hop. With these operators the usual laws of sets hold: A & A is A, A - A
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import numpy as np
 
 from opql_jax.core.errors import InputError
@@ -31,10 +29,8 @@ from opql_jax.corpus.json_lines import check_string, shown
 from opql_jax.kb.paths import Path
 from opql_jax.kb.sets import query as tree
 from opql_jax.kb.sets.differentiable import DifferentiableSet, differentiable
+from opql_jax.kb.sets.set_evaluation import SetEvaluator
 from opql_jax.kb.weighted_entities import WeightedEntities
-
-if TYPE_CHECKING:
-    from opql_jax.kb.virtual_kb import VirtualKB
 
 # Members that a `repr` shows.
 _SHOWN = 10
@@ -46,14 +42,13 @@ class EntitySet(WeightedEntities):
     Sets never change; any number of threads may use them at once.
 
     Attributes:
-        kb: the knowledge base.
         query: what the set is, in the query language: `kb.query(str(query))` is the same set.
         entities: [n] entity ids, best first; equal weights by rising id.
         weights: [n] float32 in 0 .. 1.
     """
 
-    def __init__(self, kb: VirtualKB, query: tree.Query):
-        """Takes a query whose entities the knowledge base knows.
+    def __init__(self, sets: SetEvaluator, query: tree.Query):
+        """Takes what evaluates it, and a query whose entities the knowledge base knows.
 
         Raises:
             InputError: an unknown entity, with the nearest names; an ambiguous name, with a sentence about each that it may mean; or a kind
@@ -61,10 +56,10 @@ class EntitySet(WeightedEntities):
         """
         for field, name, column in query.names():
             try:
-                kb.sets.entity(name) if field == 'entity' else kb.sets.check_kind(name)
+                sets.entity(name) if field == 'entity' else sets.check_kind(name)
             except InputError as error:
                 raise error if column is None else InputError(f'query, column {column}: {error}') from None
-        self.kb, self.query = kb, query
+        self._sets, self.store, self.query = sets, sets.store, query
 
     # ---- Sets made of sets ----
 
@@ -76,7 +71,7 @@ class EntitySet(WeightedEntities):
             inverse: between what is looked for and a member: `film.follow('directed', inverse=True)` are its directors.
         """
         check_string('relation', relation)
-        return EntitySet(self.kb, tree.Follow(self.query, relation, bool(inverse)))
+        return EntitySet(self._sets, tree.Follow(self.query, relation, bool(inverse)))
 
     def where(self, *, kind: str | None = None, entity: str | None = None) -> EntitySet:
         """The members of a kind, such as 'person' (as it was recognised; see `Member.kind`), or the one that is an entity."""
@@ -87,13 +82,13 @@ class EntitySet(WeightedEntities):
         if entity is not None:
             check_string('entity', entity)
             query = tree.Where(query, 'entity', entity)
-        return EntitySet(self.kb, query)
+        return EntitySet(self._sets, query)
 
     def top(self, k: int) -> EntitySet:
         """The k best members."""
         if not isinstance(k, int | np.integer) or k < 1:
             raise InputError(f'k: expected a number of at least 1, found {shown(k)}')
-        return EntitySet(self.kb, tree.Top(self.query, int(k)))
+        return EntitySet(self._sets, tree.Top(self.query, int(k)))
 
     def __and__(self, other: EntitySet) -> EntitySet:
         return self._combined('&', other)
@@ -107,15 +102,15 @@ class EntitySet(WeightedEntities):
     def _combined(self, operator, other) -> EntitySet:
         if not isinstance(other, EntitySet):
             return NotImplemented
-        if other.kb is not self.kb:
+        if other._sets is not self._sets:
             raise InputError(f'{operator}: the two sets are of different knowledge bases')
-        return EntitySet(self.kb, tree.Combined(operator, self.query, other.query))
+        return EntitySet(self._sets, tree.Combined(operator, self.query, other.query))
 
     # ---- What is in it ----
 
     def differentiable(self) -> DifferentiableSet:
         """The set as a pure function of the relations that it follows, and these: for JAX to train."""
-        return differentiable(self.kb, self.query)
+        return differentiable(self._sets, self.query)
 
     @property
     def asked(self) -> str:
@@ -123,21 +118,24 @@ class EntitySet(WeightedEntities):
 
     @property
     def entities(self) -> np.ndarray:  # type: ignore[override]
-        return self.kb.sets.evaluate(self.query).entities
+        return self._sets.evaluate(self.query).entities
 
     @property
     def weights(self) -> np.ndarray:  # type: ignore[override]
-        return self.kb.sets.evaluate(self.query).weights
+        return self._sets.evaluate(self.query).weights
 
     def paths(self, entity: str | int, most: int = 3) -> list[Path]:
-        entity = self.kb.sets.entity(entity) if isinstance(entity, str) else entity
-        return self.kb.sets.paths(self.query, entity, most)
+        entity = self._sets.entity(entity) if isinstance(entity, str) else entity
+        return self._sets.paths(self.query, entity, most)
+
+    def to_text(self, top: int = 5) -> str:
+        return self.explain(top=top) or 'no entity belongs to this set'
 
     def __eq__(self, other) -> bool:
-        return isinstance(other, EntitySet) and self.kb is other.kb and self.query == other.query
+        return isinstance(other, EntitySet) and self._sets is other._sets and self.query == other.query
 
     def __hash__(self) -> int:
-        return hash((id(self.kb), self.query))
+        return hash((id(self._sets), self.query))
 
     def __str__(self) -> str:
         return str(self.query)

@@ -3,26 +3,25 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, NamedTuple
+import weakref
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from opql_jax.core import time_limit
 from opql_jax.core.errors import InputError
-from opql_jax.core.terminal import hanging, one_line
 from opql_jax.corpus.concepts import CONCEPT
 from opql_jax.corpus.entities import UNKNOWN_KIND
 from opql_jax.corpus.json_lines import shown
 from opql_jax.corpus.recognition import KINDS
+from opql_jax.kb.ambiguous_names import candidates
+from opql_jax.kb.closeable import Closeable
+from opql_jax.kb.fact_store import FactStore
 from opql_jax.kb.paths import Path, facts
 from opql_jax.kb.sets import query as tree
 from opql_jax.kb.text.question_plans import Step, wanted
-from opql_jax.kb.text.text_answerer import SCALE
+from opql_jax.kb.text.text_answerer import SCALE, TextAnswerer
 from opql_jax.models.mention_kinds import THING
-
-if TYPE_CHECKING:
-    from opql_jax.kb.virtual_kb import VirtualKB
 
 # The members that a hop starts from, entries of each that are scored, and entries that it keeps, at most.
 TOPICS, ENTRIES, KEPT = 64, 20_000, 256
@@ -50,19 +49,27 @@ class Evaluated(NamedTuple):
     masses: np.ndarray = np.zeros(0, np.float32)
 
 
-class SetEvaluator:
-    """Evaluates queries over a knowledge base of plain text, and keeps what it found. Threads may share it."""
+class SetEvaluator(Closeable):
+    """Evaluates queries over a knowledge base of plain text, and keeps what it found. Threads may share it.
 
-    def __init__(self, kb: VirtualKB):
-        self._kb, self._answerer = kb, kb.text_answerer
-        assert kb.memory is not None  # an answerer over text has one
-        self._memory = kb.memory
-        self.evaluate = functools.lru_cache(maxsize=_CACHED)(self._evaluate)
-        self.entity = functools.lru_cache(maxsize=_CACHED)(self._entity)
+    Attributes:
+        store, memory: of the knowledge base.
+        answerer: whose relations are followed.
+        evaluate: of a query what it found, as `Evaluated`.
+        entity: of a key or name the id of the entity; see `EntitySet` for errors.
+    """
+
+    def __init__(self, store: FactStore, answerer: TextAnswerer):
+        assert store.memory is not None  # plain text has one
+        self.store, self.memory, self.answerer = store, store.memory, answerer
+        # Were the method itself kept, the cache and this object would keep each other.
+        evaluate: Any = weakref.WeakMethod(self._evaluate)
+        self.evaluate = functools.lru_cache(_CACHED)(lambda query: evaluate()(query))
+        self.entity = functools.lru_cache(_CACHED)(functools.partial(_entity_named, store))
 
     def check_kind(self, kind: str) -> None:
         """Raises InputError unless entities may be of a kind."""
-        kinds = {*KINDS.values(), UNKNOWN_KIND, THING, *self._kb.vocab.kinds}
+        kinds = {*KINDS.values(), UNKNOWN_KIND, THING, *self.store.vocab.kinds}
         if kind not in kinds:
             raise InputError(f'unknown kind {shown(kind)}: there are {", ".join(sorted(kinds))}')
 
@@ -84,8 +91,8 @@ class SetEvaluator:
     def _paths_of_hop(self, query: tree.Follow, entity: int, most: int) -> list[Path]:
         found = self.evaluate(query)
         chosen = np.flatnonzero(found.ends == entity)[:most]
-        rows, memory = found.rows[chosen], self._memory
-        said = facts(self._kb, memory.ids[rows], found.masses[chosen], query.relation, query.inverse)
+        rows, memory = found.rows[chosen], self.memory
+        said = facts(self.store, memory.ids[rows], found.masses[chosen], query.relation, query.inverse)
         starts = (memory.target if query.inverse else memory.topic)[rows]
         return [(*before, fact) for start, fact in zip(starts, said) for before in self.paths(query.start, int(start), 1)]
 
@@ -110,13 +117,13 @@ class SetEvaluator:
         if query.field == 'entity':
             keep = found.entities == self.entity(query.value)
         else:
-            kinds = self._kb.vocab.kinds
+            kinds = self.store.vocab.kinds
             keep = np.array([kinds[entity] == query.value for entity in found.entities.tolist()], bool)
         return Evaluated(found.entities[keep], found.weights[keep])
 
     def _follow(self, query: tree.Follow) -> Evaluated:
         time_limit.check()  # a part of a set would be another set
-        start, memory = self.evaluate(query.start), self._memory
+        start, memory = self.evaluate(query.start), self.memory
         positive = start.weights > 0
         topics, weights = start.entities[positive][:TOPICS], start.weights[positive][:TOPICS]
         spans = [self._rows_to(topic) if query.inverse else self._rows_of(topic) for topic in topics]
@@ -129,7 +136,7 @@ class SetEvaluator:
             return Evaluated(np.zeros(0, np.int64), np.zeros(0, np.float32))
         # The topic is masked where a relation is encoded, so that one encoding serves for all.
         step = Step(f'it {query.relation}', (0, 2))
-        rows, scores = self._answerer.best_entries(step, rows, prior, KEPT)
+        rows, scores = self.answerer.best_entries(step, rows, prior, KEPT)
         masses = np.exp(SCALE * (scores - scores[0]))
         rows, masses = rows[masses >= LEAST], (weights[0] * masses[masses >= LEAST]).astype(np.float32)
         ends = np.asarray((memory.topic if query.inverse else memory.target)[rows], np.int64)
@@ -139,10 +146,10 @@ class SetEvaluator:
     @functools.cached_property
     def _is_named(self) -> np.ndarray:
         """Whether entities have names, unlike concepts."""
-        return np.array([kind != CONCEPT for kind in self._kb.vocab.kinds], bool)
+        return np.array([kind != CONCEPT for kind in self.store.vocab.kinds], bool)
 
     def _rows_of(self, topic: int) -> np.ndarray:
-        first, end = self._memory.offsets[topic : topic + 2]
+        first, end = self.memory.offsets[topic : topic + 2]
         return np.arange(first, min(end, first + ENTRIES))
 
     def _rows_to(self, target: int) -> np.ndarray:
@@ -153,33 +160,17 @@ class SetEvaluator:
     @functools.cached_property
     def _by_target(self) -> tuple[np.ndarray, np.ndarray]:
         """The rows of the memory by target, and where those of each begin."""
-        target, count = self._memory.target, len(self._kb.vocab)
+        target, count = self.memory.target, len(self.store.vocab)
         counts = np.bincount(target, minlength=count)
         return np.argsort(target, kind='stable'), np.concatenate([[0], np.cumsum(counts)])
 
-    def _entity(self, name: str) -> int:
-        """The id of an entity, by its key or name; see `EntitySet` for errors."""
-        means = self._kb.linker.named(name)
-        if len(means) > 1:
-            raise InputError(f'{shown(name)} may be {len(means)} entities; write one of\n{self.candidates(means, tree.quoted)}')
-        return means[0]
 
-    def candidates(self, entities: Sequence[int], write: Callable[[str], str]) -> str:
-        """Entities that a name may mean, a line each: how `write` names it, its kind, and a sentence about it."""
-        kinds, linker = self._kb.vocab.kinds, self._kb.linker
-        lines = (f'  {one_line(write(linker.unique_name(e)))} ({kinds[e]}): {hanging(self._about(e), 4)}' for e in entities)
-        return '\n'.join(lines)
-
-    def _about(self, entity: int) -> str:
-        """A sentence of the document about an entity, or one that mentions it."""
-        passages = self._kb.prepared.passages
-        about = np.flatnonzero(passages['title_entity'].to_numpy() == entity)
-        if len(about):
-            passage = passages.slice(int(about[0]), 1).to_pylist()[0]
-            return passage['text'][slice(*[*passage['sentence_starts'], None][:2])].strip()
-        rows = self._rows_of(entity)[:1]
-        said = facts(self._kb, self._memory.ids[rows], np.ones(len(rows)))
-        return said[0].sentence or '' if said else 'no fact is known'
+def _entity_named(store: FactStore, name: str) -> int:
+    means = store.linker.named(name)
+    if len(means) > 1:
+        listed = candidates(store, means, tree.quoted)
+        raise InputError(f'{shown(name)} may be {len(means)} entities; write one of\n{listed}')
+    return means[0]
 
 
 def _combine(operator: str, left: Evaluated, right: Evaluated) -> Evaluated:

@@ -11,27 +11,25 @@ import dataclasses
 import itertools
 import re
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
 from opql_jax.corpus.name_resolution import fold
 from opql_jax.corpus.question_linking import written_as_names
+from opql_jax.corpus.questions import Question
 from opql_jax.corpus.spans import VALUES
 from opql_jax.kb import paths
 from opql_jax.kb.answers import Answer
+from opql_jax.kb.fact_store import FactStore
+from opql_jax.kb.paths import Fact, Path
 from opql_jax.kb.text import values
 from opql_jax.kb.text.comparison_questions import parse
 from opql_jax.kb.text.marked_questions import VERBS, Comparison, Name, Side, names_of
 from opql_jax.kb.text.polarity import denies
 from opql_jax.kb.text.values import country
+from opql_jax.kb.weighted_entities import Member
 from opql_jax.retrieval.words import words_of
-
-if TYPE_CHECKING:
-    from opql_jax.corpus.questions import Question
-    from opql_jax.kb.paths import Fact, Path
-    from opql_jax.kb.virtual_kb import VirtualKB
-    from opql_jax.kb.weighted_entities import Member
 
 # Answers to a plain question that are looked at, and the least probability of one that counts.
 _LOOKED_AT, _LEAST = 5, 0.05
@@ -203,19 +201,19 @@ def _wording(comparison: Comparison, answer: Answer, path: Path) -> float:
 
 def _support(answer: Answer, path: Path) -> float:
     """How much the sentences of a path let its end be said of what a question asks about, in 0 .. 1: wholly if each has both names."""
-    kb, text = answer.kb, answer.question.text
-    if path[0].topic in {kb.vocab.names[entity] for entity in answer.question.entities}:
-        return float(np.prod([_says(kb, fact) for fact in path]))
+    store, text = answer.store, answer.question.text
+    if path[0].topic in {store.vocab.names[entity] for entity in answer.question.entities}:
+        return float(np.prod([_says(store, fact) for fact in path]))
     names = [text[start:end] for start, end in answer.question.topics]
-    return 1.0 if _is_about(kb, path[-1], names) else _OF_ANOTHER
+    return 1.0 if _is_about(store, path[-1], names) else _OF_ANOTHER
 
 
-def _is_about(kb: VirtualKB, fact: Fact, names: Sequence[str]) -> bool:
+def _is_about(store: FactStore, fact: Fact, names: Sequence[str]) -> bool:
     """Whether the sentence of a fact's target has one of some names, or goes on about what a sentence before it names."""
     if fact.passage is None:
         return True
-    (passage,) = kb.prepared.passages.slice(fact.passage, 1).to_pylist()
-    place = passage['text'].find(said := paths.target_sentence(kb, fact))
+    (passage,) = store.prepared.passages.slice(fact.passage, 1).to_pylist()
+    place = passage['text'].find(said := paths.target_sentence(store, fact))
     starts = [start for start in passage['sentence_starts'] if start <= place]
     while starts and _GOES_ON.match(said) and not any(name in said for name in names):
         said = passage['text'][starts[-2] : starts[-1]].strip() if len(starts) > 1 else passage['title']
@@ -223,10 +221,10 @@ def _is_about(kb: VirtualKB, fact: Fact, names: Sequence[str]) -> bool:
     return any(name in said for name in names)
 
 
-def _says(kb: VirtualKB, fact: Fact) -> float:
+def _says(store: FactStore, fact: Fact) -> float:
     if fact.sentence is None or not fact.topic_span or not fact.target_span:
         return 1.0
-    said = paths.target_sentence(kb, fact)
+    said = paths.target_sentence(store, fact)
     start = fact.sentence.find(said)
     if start <= fact.topic_span[0] < start + len(said):
         return 1.0

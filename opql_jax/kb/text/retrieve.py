@@ -14,13 +14,13 @@ from opql_jax.core import files, time_limit
 from opql_jax.core.errors import InputError
 from opql_jax.corpus.concepts import CONCEPT
 from opql_jax.corpus.json_lines import check_string, map_records, read_json_lines, shown, write_json_lines
-from opql_jax.corpus.question_linking import Named, followed, joined
+from opql_jax.corpus.question_linking import followed, joined
 from opql_jax.corpus.questions import check_text
 from opql_jax.corpus.splitting import text_start
 from opql_jax.data.prepared import Prepared
 from opql_jax.kb.answers import bounds
+from opql_jax.kb.fact_store import FactStore
 from opql_jax.kb.json_schema import COUNT, PROBABILITY, object_schema
-from opql_jax.memory.format import Memory
 from opql_jax.models.passage_encoder import PassageEncoder
 from opql_jax.models.text_encoder import TextEncoder
 from opql_jax.retrieval.baselines import BASELINES, Baseline
@@ -166,31 +166,26 @@ class Retriever:
         texts: of the documents, by id; of a document of several passages these, one after the other.
     """
 
-    def __init__(
-        self,
-        index: RetrievalIndex,
-        prepared: Prepared,
-        memory: Memory,
-        encoder: TextEncoder,
-        link: Callable[[str], Sequence[Named]],
-    ):
-        """Takes the index of the passages of `prepared`, the memory of them, and what finds the names in a question."""
-        self.index, self._memory, self._encoder, self._link = index, memory, encoder, link
-        self._prepared, self.documents, self._names = prepared, prepared.passages['doc_id'].to_pylist(), prepared.vocab.names
+    def __init__(self, index: RetrievalIndex, store: FactStore, encoder: TextEncoder):
+        """Takes the index of the passages of a store, and the encoder of both."""
+        self.index, self._store, self._encoder = index, store, encoder
+        self.documents = store.prepared.passages['doc_id'].to_pylist()
         # As many passages of one document as may stand before the next document.
         self._most = max(collections.Counter(self.documents).values())
 
     @functools.cached_property
     def relations(self) -> Relations:
         """Those of the memory, by passage."""
-        mentions = self._memory.mentions(np.arange(len(self._memory)))
-        rows = self._memory.rows(mentions['entry'])
+        memory = self._store.memory
+        assert memory is not None  # `index_text` writes both
+        mentions = memory.mentions(np.arange(len(memory)))
+        rows = memory.rows(mentions['entry'])
         return Relations(
             mentions['passage'],
-            self._memory.topic[rows],
-            self._memory.target[rows],
+            memory.topic[rows],
+            memory.target[rows],
             self.index.num_entities,
-            lambda at: self._memory.relations(rows[at]),
+            lambda at: memory.relations(rows[at]),
         )
 
     @functools.cached_property
@@ -241,7 +236,7 @@ class Retriever:
         """Questions as they are ranked for."""
         if not texts:
             return []
-        names, others = zip(*(followed(self._link(text)) for text in texts))
+        names, others = zip(*(followed(self._store.linker.link(text)) for text in texts))
         vectors, relations = self._encoder.encode_texts_and_topics(
             texts, [[(named.start, named.end) for named in each] for each in names]
         )
@@ -269,15 +264,16 @@ class Retriever:
         if reason.previous is None or reason.entity is None:
             why = 'suits the question'
         else:
-            why = f'{self._names[reason.entity]}, from “{self.index.titles[reason.previous]}”'
+            why = f'{self._store.vocab.names[reason.entity]}, from “{self.index.titles[reason.previous]}”'
             if reason.sentence:
                 why += f': {self.index.texts[reason.previous][slice(*reason.sentence)].strip()}'
         found = Retrieved(
             self.documents[at], self.index.titles[at], self.index.texts[at], ranked.score, why, ranked.probability
         )
-        passage = self._prepared.passages['text'][at].as_py()  # which may begin with the title
-        start = self._prepared.document_offset(at, len(passage) - len(found.text))
-        end = self._prepared.document_offset(at, len(passage))
+        prepared = self._store.prepared
+        passage = prepared.passages['text'][at].as_py()  # which may begin with the title
+        start = prepared.document_offset(at, len(passage) - len(found.text))
+        end = prepared.document_offset(at, len(passage))
         return found._replace(start=start, end=end, sentence=ranked.sentence)
 
 

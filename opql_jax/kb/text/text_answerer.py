@@ -18,6 +18,7 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
+import pyarrow as pa
 
 from opql_jax.core import time_limit
 from opql_jax.corpus.concepts import CONCEPT
@@ -130,10 +131,7 @@ class TextAnswerer:
     Attributes:
         map: what was learnt from questions.
         encoder_hash: `params_hash` of the encoder.
-        links_topics: whether it finds out by itself which entity a topic in brackets is.
     """
-
-    links_topics = False
 
     def __init__(
         self,
@@ -152,12 +150,13 @@ class TextAnswerer:
         self._about = {int(e): int(p) for e, p in zip(about, first) if e >= 0}
         self._definitions: dict[int, frozenset[str]] = {}
         # The plans of a question, and the questions of a conversation, meet the same sentences again and again.
-        self._stems = functools.lru_cache(_CACHED)(self._stems_of)
-        self._nearness = functools.lru_cache(_CACHED)(self._nearness_in)
+        texts = prepared.passages['text'].combine_chunks()
+        self._stems = functools.lru_cache(_CACHED)(functools.partial(_stems_of, texts))
+        self._nearness = functools.lru_cache(_CACHED)(functools.partial(_nearness_in, texts))
         self._names = prepared.vocab.names
         self.encoder_hash = memory.manifest.hashes['encoder']
         self._kinds = np.array(index.kinds or prepared.vocab.kinds)
-        self._texts = prepared.passages['text'].combine_chunks()
+        self._texts = texts
 
     @property
     def settings(self) -> str:
@@ -427,15 +426,17 @@ class TextAnswerer:
             shares += weight * (_ANYWHERE * anywhere + beside)
         return np.minimum(shares, 1)
 
-    def _stems_of(self, passage: int, sentence: tuple[int, int]) -> frozenset[str]:
-        return frozenset(words_of(self._texts[passage].as_py()[slice(*sentence)]))
-
-    def _nearness_in(self, passage: int, target: tuple[int, int], sentence: tuple[int, int]) -> dict[str, float]:
-        return _nearness(self._texts[passage].as_py(), target, sentence)
-
     def _rarity(self, word: str) -> float:
         count, having = self._index.manifest.passages, self._index.passages_with_word.get(word, 0)
         return float(np.log1p((count - having) / (having + 1)) / np.log1p(count))
+
+
+def _stems_of(texts: pa.StringArray, passage: int, sentence: tuple[int, int]) -> frozenset[str]:
+    return frozenset(words_of(texts[passage].as_py()[slice(*sentence)]))
+
+
+def _nearness_in(texts: pa.StringArray, passage: int, target: tuple[int, int], sentence: tuple[int, int]) -> dict[str, float]:
+    return _nearness(texts[passage].as_py(), target, sentence)
 
 
 _SAID = re.compile(r"\w[\w'’-]*|,")

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from opql_jax.core.errors import InputError
 from opql_jax.core.terminal import hanging, one_line
 from opql_jax.corpus.name_resolution import fold
+from opql_jax.kb.open_kb import open_kb
 from opql_jax.kb.trained.train_questions import AnsweredQuestion, read_answered
 from opql_jax.kb.virtual_kb import VirtualKB
 
@@ -101,7 +102,7 @@ def evaluate_questions(kb: str | os.PathLike, questions: str | os.PathLike) -> E
         InputError: a line of the file is bad, or the knowledge base cannot be opened.
     """
     asked = read_answered(questions)
-    opened = VirtualKB.open(kb)
+    opened = open_kb(kb)
     results = []
     for start in range(0, len(asked), _TOGETHER):
         results += _answered(opened, asked[start : start + _TOGETHER])

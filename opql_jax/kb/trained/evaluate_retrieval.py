@@ -11,7 +11,7 @@ import numpy as np
 
 from opql_jax.core.errors import InputError
 from opql_jax.corpus.json_lines import map_records, read_json_lines, string_field, string_list_field, write_json
-from opql_jax.kb.virtual_kb import VirtualKB
+from opql_jax.kb.open_kb import open_kb
 
 # The most documents that are looked at.
 K = 5
@@ -41,7 +41,7 @@ def evaluate_retrieval(kb: str | os.PathLike, questions: str | os.PathLike, outp
     Raises:
         InputError: a line is not such, or a supporting document is not in the knowledge base.
     """
-    retriever = VirtualKB.open(kb).retriever
+    retriever = open_kb(kb).retriever
     asked = read_questions(questions)
     if absent := sorted({name for one in asked for name in one.supporting} - retriever.texts.keys()):
         raise InputError(f'{questions}: the document {absent[0]} supports a question, but {kb} has none of that id')

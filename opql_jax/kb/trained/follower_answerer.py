@@ -9,7 +9,8 @@ import numpy as np
 from opql_jax.corpus.questions import Question
 from opql_jax.data import markup
 from opql_jax.data.prepared import Prepared
-from opql_jax.kb.answers import Answer, Hop, check_finite, padded_length
+from opql_jax.kb.answers import Answer, Hop
+from opql_jax.kb.trained.batches import check_finite, padded_length
 from opql_jax.memory.format import Memory
 from opql_jax.memory.search_keys import with_keys
 from opql_jax.models.encoder import RelationEncoder

@@ -16,7 +16,9 @@ from opql_jax.data.questions import is_file, load_questions
 from opql_jax.evaluation.checkpoints import evaluate_checkpoints
 from opql_jax.evaluation.evaluate import evaluate_predictions, format_table
 from opql_jax.evaluation.predictions import check_same_questions, in_order, read_predictions, write_predictions
-from opql_jax.kb.answers import format_answer, to_record
+from opql_jax.kb.answers import format_answer
+from opql_jax.kb.open_kb import open_kb
+from opql_jax.kb.prediction_record import prediction_record
 from opql_jax.kb.virtual_kb import VirtualKB
 
 
@@ -37,8 +39,8 @@ def write_answers(kb: VirtualKB, questions: list[Question], output, evidence: in
     by = hashlib.sha256(f'{kb.identity} {evidence}'.encode()).hexdigest()[:12]
 
     def answer(chunk):
-        for question, found in zip(chunk, kb.answer(chunk)):
-            yield to_record(kb, question, found, evidence) | {'by': by}
+        for found in kb.answer(chunk):
+            yield prediction_record(found, evidence) | {'by': by}
 
     return write_predictions(output, questions, by, answer)
 
@@ -61,13 +63,13 @@ def infer(
     Several processes answer together; a killed run resumes, and `output` appears only when it is complete.
 
     Args:
-        kb, text, model, memory, k, step: see `VirtualKB.open`.
+        kb, text, model, memory, k, step: see `open_kb`.
         questions: see `load_questions`.
         output: the predictions file.
         evidence: see `write_answers`.
         dry_run: only opens and counts.
     """
-    opened = VirtualKB.open(kb, text=text, model=model, memory=memory, step=step, k=k)
+    opened = open_kb(kb, text=text, model=model, memory=memory, step=step, k=k)
     loaded = load_questions(questions, opened.prepared)
     if dry_run:
         print(f'# {questions}: {len(loaded):,} questions{_over(opened)}')
@@ -98,7 +100,7 @@ def evaluate(
     memory and settings, are scored and not made again.
 
     Args:
-        kb, text, model, memory, k: see `VirtualKB.open`.
+        kb, text, model, memory, k: see `open_kb`.
         questions: one set or several, see `load_questions`.
         output_dir: receives <set>.predictions.jsonl, <set>.cases.jsonl (wrong ones first) and metrics.json; a file's set is named
             by its stem.
@@ -130,7 +132,7 @@ def evaluate(
     folder = KBFolder(kb)
 
     def evaluate_one(step, directory):
-        opened = VirtualKB.open(kb, text=text, model=model, memory=memory, step=step, k=k)
+        opened = open_kb(kb, text=text, model=model, memory=memory, step=step, k=k)
         sets = {name: load_questions(source, opened.prepared) for name, source in names.items()}
         if needs:
             sets = {name: [q for q in loaded if q.needs(needs)] for name, loaded in sets.items()}
@@ -176,7 +178,7 @@ def _score(kb: VirtualKB, sets, sources, paths, directory, show: int) -> dict[st
     for name, questions in sets.items():
         for question, answer in zip(questions, kb.answer(questions[:show]) if show else ()):
             gold = one_line(', '.join([*(kb.vocab.names[a] for a in question.answers), *question.unknown_answers]))
-            print(f'\n{name}: {one_line(bracketed(question))}\n  gold: {gold}\n{format_answer(kb, question, answer, top=3)}')
+            print(f'\n{name}: {one_line(bracketed(question))}\n  gold: {gold}\n{format_answer(answer, top=3)}')
     print('\n' + format_table(metrics))
     return metrics
 

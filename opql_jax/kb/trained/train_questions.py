@@ -17,6 +17,7 @@ from opql_jax.corpus.name_resolution import fold
 from opql_jax.corpus.questions import Question, check_text
 from opql_jax.data.kb_folder import KBFolder
 from opql_jax.kb.calibration import fit_added, log_odds
+from opql_jax.kb.open_kb import open_kb
 from opql_jax.kb.text import text_answerer
 from opql_jax.kb.text.text_answerer import Path, TextAnswerer
 from opql_jax.kb.virtual_kb import VirtualKB
@@ -150,7 +151,7 @@ def train_questions(kb: str | os.PathLike, questions: str | os.PathLike, *, most
     folder = KBFolder(kb)
     stated = folder.read()
     part = files.require_local(folder.part(QUESTION_MAP, new=True))
-    opened = VirtualKB.open(kb)
+    opened = open_kb(kb)
     with locks.writer(part):
         learnt, report = learn(opened, pairs, most, seed)
         if report.used:

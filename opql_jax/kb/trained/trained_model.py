@@ -1,4 +1,4 @@
-"""Opens the followers and language models of a knowledge base, and makes what answers with them."""
+"""Opens the followers and language models of a knowledge base."""
 
 import dataclasses
 from typing import Any
@@ -9,48 +9,34 @@ from opql_jax.core.arrays import bad_row
 from opql_jax.core.errors import InputError
 from opql_jax.data.kb_folder import KBFolder
 from opql_jax.data.prepared import Prepared
-from opql_jax.kb.trained.follower_answerer import FollowerAnswerer
-from opql_jax.kb.trained.language_model_answerer import LanguageModelAnswerer
+from opql_jax.kb.trained.trained_kb import TrainedKB
 from opql_jax.memory.coverage import covered
 from opql_jax.memory.format import Memory
 from opql_jax.training import model_config, objectives
 from opql_jax.training.checkpoints import CheckpointError
 
 
-def make_answerer(
-    prepared: Prepared, encoder, params, memory: Memory | None, objective
-) -> FollowerAnswerer | LanguageModelAnswerer:
-    """What answers with a model that `open_model` has opened."""
-    answerer: Any = FollowerAnswerer if isinstance(objective, objectives.Follow) else LanguageModelAnswerer
-    return answerer(prepared, encoder, params, memory, objective)
-
-
-def open_model(
+def open_trained(
     folder: KBFolder,
     parts: dict[str, Any],
     memory: str | None,
-    prepared: Prepared,
     step: int | None,
     settings: dict[str, Any],
-) -> tuple[Any, Any, Memory | None, Any]:
-    """Opens a model, and its memory.
+) -> TrainedKB:
+    """Opens a knowledge base that a trained model answers.
 
     Args:
         folder: of the knowledge base.
         parts: those that answer, by name.
         memory: the one that the caller named, if any: a model that was trained without one takes none from the manifest.
-        prepared: its text.
         step: of the checkpoint; the newest if None.
         settings: of the objective, where they are to be others than in training.
-
-    Returns:
-        The encoder, the parameters with the rows of injected entities, the memory or None, and the objective.
 
     Raises:
         CheckpointError: the model answers no questions, or was trained with another vocabulary or another encoder's memory.
         InputError: the memory is unfinished, damaged, or of other text; or the objective has no such setting.
     """
-    model_dir = folder.part(parts['model'])
+    prepared, model_dir = Prepared(folder.part(parts['text'])), folder.part(parts['model'])
     encoder, params, card, meta = model_config.load(model_dir, step)
     lineage = meta['lineage']
     if lineage['objective'] not in objectives.ANSWERING:
@@ -70,7 +56,8 @@ def open_model(
         settings = settings | {'k': min(settings['k'], max(len(opened), 1))}  # there are no more
     if unknown := settings.keys() - {field.name for field in dataclasses.fields(objective)}:
         raise InputError(f'{min(unknown)}: {model_dir} was trained by {lineage["objective"]}, which has no such setting')
-    return encoder, params, opened, dataclasses.replace(objective, **settings)
+    objective = dataclasses.replace(objective, **settings)
+    return TrainedKB(folder, prepared, encoder, params, opened, objective)
 
 
 def _open_memory(memory_dir, model_dir, lineage: dict, prepared: Prepared) -> Memory | None:

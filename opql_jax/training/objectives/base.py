@@ -62,6 +62,7 @@ class Objective(abc.ABC):
     Attributes:
         trains: prefixes of the names of the parameters that are trained.
         unreached: prefixes of those among them that no loss reaches, and that weight decay alone would change.
+        answers_questions: whether its models answer questions, so that a knowledge base opens them.
         pair_encoding: how memories encode pairs with a trained model (`models.bulk_encoding`); None for the same as with the
             model that training starts from.
     """
@@ -69,6 +70,17 @@ class Objective(abc.ABC):
     trains: ClassVar[tuple[str, ...]] = ('encoder/', 'entity_table')
     unreached: ClassVar[tuple[str, ...]] = ()
     pair_encoding: ClassVar[str | None] = None
+    answers_questions: ClassVar[bool] = False
+
+    @property
+    def memory_dir(self) -> str | None:
+        """The memory that it learns over, as a part of a knowledge base or a path; None for none."""
+        return None
+
+    @property
+    def own_text(self) -> bool:
+        """Whether that memory is of the text that is learnt from."""
+        return True
 
     @abc.abstractmethod
     def source(self, prepared: Prepared, seed: int = 0) -> Source:
@@ -100,8 +112,9 @@ class Objective(abc.ABC):
 
     def located(self, folder: KBFolder) -> 'Objective':
         """The same with the path of its memory, which settings may name as a part of a knowledge base."""
-        memory = getattr(self, 'memory_dir', None)
-        return dataclasses.replace(self, memory_dir=str(folder.part(memory))) if memory else self  # type: ignore[call-arg]
+        if not self.memory_dir:
+            return self
+        return dataclasses.replace(self, memory_dir=str(folder.part(self.memory_dir)))  # type: ignore[call-arg]
 
     def trainable(self, name: str) -> bool:
         """Whether the parameter of this name is trained; of a prefix such as 'encoder/', whether most of those below it are."""

@@ -1,6 +1,7 @@
 """Pretraining of the language model: L_mel + L_re + L_el over passages with one mention hidden (paper §4)."""
 
 import dataclasses
+from typing import ClassVar
 
 from opql_jax.data.sources.cloze import ClozeBatch
 from opql_jax.training.objectives.language_model import LanguageModelObjective, clozes, without
@@ -9,6 +10,8 @@ from opql_jax.training.objectives.language_model import LanguageModelObjective, 
 @dataclasses.dataclass(frozen=True)
 class Cloze(LanguageModelObjective):
     """Predicts hidden mentions of passages."""
+
+    answers_questions: ClassVar[bool] = True
 
     def draw(self, prepared, memory, passages, seed):
         return clozes(prepared, memory, passages, rows=self.rows, topics=self.topics, buckets=self.buckets, seed=seed)

@@ -1,6 +1,7 @@
 """Finetuning of the language model on questions whose topics are marked but not linked: L_mel + L_re of the last hop (paper §4)."""
 
 import dataclasses
+from typing import ClassVar
 
 from opql_jax.core import files
 from opql_jax.corpus.questions import read_questions
@@ -26,6 +27,7 @@ class AnswerQuestions(LanguageModelObjective):
             vocabulary that text and questions mention too rarely to make known.
     """
 
+    answers_questions: ClassVar[bool] = True
     filter: bool = False
     exclude_topic: bool = False
     questions: str = ''

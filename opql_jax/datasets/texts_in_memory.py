@@ -1,4 +1,4 @@
-"""Builds a knowledge base from texts that are in memory: a list of them, or a table."""
+"""Texts in memory, a list of them or a table, as sources of a knowledge base."""
 
 import os
 from collections.abc import Iterable, Mapping, Set
@@ -9,24 +9,22 @@ import pyarrow as pa
 from opql_jax.core.errors import InputError
 from opql_jax.corpus.json_lines import shown
 from opql_jax.datasets.plain_text import document_fields
-from opql_jax.kb.text.index_text import index_text
 
 
-def index_documents(texts: str | os.PathLike | Iterable[Any], kb: str | os.PathLike, **options) -> None:
-    """Builds a knowledge base of plain text.
+def as_sources(texts: str | os.PathLike | Iterable[Any]) -> list[str | os.PathLike | dict]:
+    """The sources that `index_text` reads.
 
     Args:
-        texts: the path of a file or folder; or several texts, each a string, a document `{id, title, text}` in which id and title may be
-            missing, or a path; or a table with a column `text` and, if there are such, `id` and `title`: a pandas DataFrame or any other
-            that has the Arrow interface. What has no id is called by its number, from 0.
-        kb: the folder that is written.
-        options: of `index_text`.
+        texts: the path of a file or folder; or several texts, each a string, a document `{id, title, text}`
+            in which id and title may be missing, or a path; or a table with a column `text` and, if there are
+            such, `id` and `title`: a pandas DataFrame or any other that has the Arrow interface. What has no
+            id is called by its number, from 0.
 
     Raises:
-        InputError: there is no text among them, one is of another form, and what `index_text` raises.
+        InputError: there is no text among them, or one is of another form.
     """
     if isinstance(texts, str | os.PathLike):
-        return index_text([texts], kb, **options)
+        return [texts]
     sources = _listed(texts)
     for number, each in enumerate(sources):
         if isinstance(each, str | dict):
@@ -40,7 +38,7 @@ def index_documents(texts: str | os.PathLike | Iterable[Any], kb: str | os.PathL
             if str(number) not in taken:
                 each['id'] = str(number)
             number += len(sources)
-    return index_text(sources, kb, **options)
+    return sources
 
 
 def _listed(texts: Any) -> list[Any]:

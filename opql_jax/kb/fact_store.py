@@ -1,0 +1,55 @@
+"""What answers and sets look up: the text of an open knowledge base, its entities, and its memory."""
+
+import contextlib
+import functools
+import weakref
+from collections.abc import Callable
+
+from opql_jax.corpus.entities import EntityVocab
+from opql_jax.corpus.question_linking import QuestionLinker
+from opql_jax.data.prepared import Prepared
+from opql_jax.kb.closeable import Closeable
+from opql_jax.memory.format import Memory
+
+
+class FactStore(Closeable):
+    """The text and the memory of an open knowledge base.
+
+    The knowledge base, its answers and its sets refer to it, and it refers to none of them: files
+    and locks are released once it is closed, or the last of these is dropped.
+
+    Attributes:
+        prepared: the text.
+        vocab: its entities.
+        memory: the facts that were read in it; None for a language model without a memory.
+        memory_is_of_text: whether entries of the memory were read in `prepared`, rather than in
+            other text such as triples.
+    """
+
+    def __init__(
+        self,
+        prepared: Prepared,
+        vocab: EntityVocab,
+        memory: Memory | None,
+        memory_is_of_text: bool = True,
+    ):
+        self.prepared, self.vocab, self.memory = prepared, vocab, memory
+        self.memory_is_of_text = memory_is_of_text
+        self._release: Callable[[], object] = lambda: None
+
+    def hold(self, locks: contextlib.ExitStack) -> None:
+        """Keeps locks, which keep a version on disk, until the store is closed or dropped."""
+        self._release = weakref.finalize(self, locks.close)
+
+    def close(self) -> None:
+        held = vars(self).copy()
+        super().close()
+        if '_release' in held:  # else it was closed before
+            held['_release']()
+            if held['memory'] is not None:
+                held['memory'].close()
+
+    @functools.cached_property
+    def linker(self) -> QuestionLinker:
+        """Finds the names of entities in plain words."""
+        return QuestionLinker(self.vocab)

@@ -1,0 +1,76 @@
+"""Opens the knowledge base in a folder, with whatever model answers there."""
+
+import contextlib
+import os
+from typing import Any
+
+from opql_jax.core.errors import InputError
+from opql_jax.core.manifest import is_folder_of
+from opql_jax.data.kb_folder import KBFolder
+from opql_jax.kb.text.text_kb import open_text
+from opql_jax.kb.virtual_kb import VirtualKB
+from opql_jax.models import released
+
+
+def open_kb(
+    kb: str | os.PathLike,
+    *,
+    text: str | None = None,
+    model: str | None = None,
+    memory: str | None = None,
+    step: int | None = None,
+    k: int | None = None,
+    exclude_topic: bool | None = None,
+    filter: bool | None = None,
+    reader: bool = False,
+) -> VirtualKB:
+    """Opens the knowledge base in a folder.
+
+    Args:
+        kb: the folder, see `KBFolder`. What it answers with are the parts that its manifest names, or these:
+        text: prepared text: that which the memory was made of, or the newest that was injected into it.
+            It is the model's, or continues that.
+        model: a follower, a language model or a released encoder.
+        memory: the memory that the model was trained over, as it was then or updated since, or another one
+            that the same encoder built. None also for a language model that was trained without one.
+        step: checkpoint to use; the newest if None.
+        k: memory entries per hop.
+        exclude_topic: a path never returns to its topic.
+        filter: a hop searches the rows of its topics only. These three are as in training if None.
+        reader: whether the reader that comes with the package reads the passages that are found for a
+            question over plain text, and answers from these, too. That takes several times as long.
+
+    Raises:
+        CheckpointError: the model answers no questions, or was trained with another vocabulary or another
+            encoder's memory.
+        InputError: no manifest says what answers, or the memory is unfinished, damaged, or of other text.
+    """
+    if k is not None and k < 1:
+        raise InputError(f'k={k}: give a number of entries of at least 1')
+    settings = {'k': k, 'exclude_topic': exclude_topic, 'filter': filter}
+    settings = {name: value for name, value in settings.items() if value is not None}
+    folder = KBFolder(kb)
+    with contextlib.ExitStack() as locks:
+        # The parts that the manifest states stay on disk while it is open.
+        is_stated = model is None and folder.manifest.exists()
+        stated = locks.enter_context(folder.hold()) if is_stated else None
+        parts: dict[str, Any] = {'text': text, 'memory': memory}
+        is_own_encoder = bool(stated and stated.get('retrieval'))
+        if is_own_encoder:
+            given = {name: value for name, value in parts.items() if value is not None}
+            parts = {**(stated or {}), **given}
+        else:
+            parts = folder.choose(**parts, model=model)
+        model_dir = folder.part(parts['model'])
+        if is_own_encoder or is_folder_of(model_dir, released.FORMAT):
+            if settings or step is not None:
+                raise InputError(f'{model_dir} is a released encoder, which has no step, k, exclude_topic or filter to choose')
+            stated = stated or folder.read()
+            opened: VirtualKB = open_text(folder, parts, stated, is_own_encoder=is_own_encoder, reader=reader)
+        else:
+            # Here, as training takes a second to import, and plain text needs none of it.
+            from opql_jax.kb.trained.trained_model import open_trained
+
+            opened = open_trained(folder, parts, memory, step, settings)
+        opened.store.hold(locks.pop_all())
+        return opened

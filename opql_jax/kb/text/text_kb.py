@@ -1,0 +1,217 @@
+"""A knowledge base of plain text, which a released encoder answers: nothing was trained on its text."""
+
+import dataclasses
+import functools
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from opql_jax.core.errors import InputError
+from opql_jax.core.hashing import params_hash
+from opql_jax.core.manifest import ManifestError
+from opql_jax.corpus.json_lines import shown
+from opql_jax.corpus.question_linking import Named, followed, near_spellings, written_as_names
+from opql_jax.corpus.questions import Question, parse_bracketed
+from opql_jax.data.kb_folder import KBFolder
+from opql_jax.data.prepared import Prepared
+from opql_jax.kb.answers import Answer
+from opql_jax.kb.fact_store import FactStore
+from opql_jax.kb.sets.set_evaluation import SetEvaluator
+from opql_jax.kb.text import comparison, question_plans
+from opql_jax.kb.text.evidence_finder import EvidenceFinder
+from opql_jax.kb.text.polarity import denies_answer
+from opql_jax.kb.text.question_plans import is_question
+from opql_jax.kb.text.retrieve import Retriever
+from opql_jax.kb.text.text_answerer import TextAnswerer
+from opql_jax.kb.virtual_kb import VirtualKB
+from opql_jax.memory.coverage import covered
+from opql_jax.memory.format import Memory
+from opql_jax.models.question_map import QuestionMap
+from opql_jax.models.reader import Reader
+from opql_jax.models.text_encoder import TextEncoder
+from opql_jax.retrieval.index import IndexFolder
+from opql_jax.retrieval.words import words_of
+
+# Answers of which it is looked at whether their sentence denies them, and what it leaves of their probability.
+_LOOKED_AT, _DENIED = 3, 0.3
+# Words of a question that names nothing, function words aside: 'who wrote it?' cannot be answered.
+_FEWEST_WORDS = 2
+
+
+class TextKB(VirtualKB):
+    """Text, a memory and an index of its passages, and a released encoder."""
+
+    _answerer: TextAnswerer
+
+    def __init__(
+        self,
+        folder: KBFolder,
+        prepared: Prepared,
+        encoder: TextEncoder,
+        memory: Memory,
+        index: IndexFolder,
+        question_map: QuestionMap | None = None,
+        reader: bool = False,
+    ):
+        """Puts together what `open_text` has checked.
+
+        Args:
+            folder: what it is opened from.
+            prepared, memory, index: of one text.
+            encoder: of memory and index.
+            question_map: what was learnt from questions, if there were any.
+            reader: whether the released reader, which is loaded with the first question, reads the passages that are found.
+        """
+        vocab = prepared.vocab.with_kinds(index.kinds) if index.kinds else prepared.vocab
+        answerer = TextAnswerer(prepared, encoder, memory, index, question_map)
+        super().__init__(folder, FactStore(prepared, vocab, memory), encoder.params, answerer)
+        self._encoder, self._index, self._has_reader = encoder, index, reader
+        self._sets = SetEvaluator(self.store, answerer)
+
+    @property
+    def sets(self) -> SetEvaluator:
+        return self._sets
+
+    def answer(self, questions: list[Question]) -> list[Answer]:
+        """Answers questions, from all of their topics.
+
+        It takes as many hops as a question seems to need; where they lead to nothing that is asked for, or the question has none, it
+        looks at the sentences most like the question. Comparisons, and questions of yes or no, are answered by plain questions about
+        what they name, see `comparison`.
+
+        Raises:
+            InputError: a question is longer than the encoder reads.
+        """
+        compared = [comparison.answer(question, self.vocab.kinds, self._answer_plain) for question in questions]
+        others = iter(self._answer_each([one for one, found in zip(questions, compared) if found is None]))
+        found = [next(others) if answer is None else answer for answer in compared]
+        return [self._of(answer, question) for answer, question in zip(found, questions)]
+
+    def _of(self, answer: Answer, question: Question) -> Answer:
+        return dataclasses.replace(answer, store=self.store, question=question)
+
+    def _answer_plain(self, texts: Sequence[str]) -> list[Answer]:
+        """The answers to questions that another rests on; there is none to one that names nothing of the text."""
+        questions = [_linked_question(text, self.linker.link(text)) for text in texts]
+        found = iter(self._answer_each([question for question in questions if question.topics]))
+        nothing = Answer(np.zeros(0, np.int64), np.zeros(0, np.float32), ())
+        return [next(found) if question.topics else self._of(nothing, question) for question in questions]
+
+    def _answer_each(self, questions: list[Question]) -> list[Answer]:
+        """Answers questions that compare nothing. One whose kind is out of reach has no probability, and says so."""
+        answers = []
+        evidence = self.evidence_finder.find(questions) if self._has_reader else None
+        for question, found in zip(questions, self._answerer.answer(questions, evidence)):
+            found = self._of(found, question)
+            if question_plans.out_of_reach(question.text):
+                said = [
+                    fact.sentence or ''
+                    for entity in found.entities[:1]
+                    for path in found.paths(int(entity), 1)
+                    for fact in path
+                ]
+                if note := question_plans.out_of_reach(question.text, ' '.join(said)):
+                    found = dataclasses.replace(found, probabilities=None, note=note)
+            answers.append(_without_denied(found))
+        return answers
+
+    def _question(self, text: str, hops: int) -> Question:
+        """A question whose topic stands in brackets; or else in plain words, with the names that it mentions for its topics."""
+        if text.count('[') == text.count(']') == 1:
+            text, topic = parse_bracketed(text)
+            return Question('ask', text, (topic,), (self.vocab.id(text[slice(*topic)]),), hops=hops)
+        found = self.linker.link(text)
+        # Without a name it must be English, have no word with a capital that the text lacks, and enough words to find sentences by.
+        if not found and not (is_question(text) and self._is_of_text(text)):
+            hint = near_spellings(text, self.vocab) or '. Questions are read in English'
+            raise InputError(f'the question mentions no name that the text has: {shown(text)}{hint}')
+        return _linked_question(text, found)
+
+    def _is_of_text(self, text: str) -> bool:
+        names = [word for start, end in written_as_names(text) for word in words_of(text[start:end])]
+        return len(words_of(text)) >= _FEWEST_WORDS and all(word in self._index.passages_with_word for word in names)
+
+    @functools.cached_property
+    def retriever(self) -> Retriever:
+        return Retriever(self._index.load(), self.store, self._encoder)
+
+    @functools.cached_property
+    def evidence_finder(self) -> EvidenceFinder:
+        """What finds the passages that answers over plain text rest on, and reads them."""
+        return EvidenceFinder(self.prepared, self.retriever, Reader.load())
+
+
+def _without_denied(answer: Answer) -> Answer:
+    """An answer in which what is denied by the sentence that it rests on is unlikely, and comes after what is not."""
+    if answer.probabilities is None or not len(answer):
+        return answer
+    factors = np.ones(len(answer), np.float32)
+    for place, entity in enumerate(answer.entities[:_LOOKED_AT].tolist()):
+        path = next(iter(answer.paths(entity, 1)), ())
+        if path and denies_answer(path[-1], answer.question.text):
+            factors[place] = _DENIED
+    if (factors == 1).all():
+        return answer
+    probabilities = answer.probabilities * factors
+    order = np.argsort(-probabilities, kind='stable')
+    best = {name: getattr(answer, name)[order] for name in ('entities', 'weights')}
+    note = answer.note or ('the text denies the first answer, or says that it was so once' if factors[order[0]] < 1 else '')
+    return dataclasses.replace(answer, **best, probabilities=probabilities[order], note=note)
+
+
+def _linked_question(text: str, names: Sequence[Named]) -> Question:
+    """A question with the names that it mentions for its topics, see `followed`."""
+    topics, others = followed(names)
+    spans, entities = tuple((named.start, named.end) for named in topics), tuple(named.entities[0] for named in topics)
+    return Question('ask', text, spans, entities, left_out=tuple(text[named.start : named.end] for named in others))
+
+
+def open_text(
+    folder: KBFolder,
+    parts: Mapping[str, Any],
+    stated: Mapping[str, str | None],
+    *,
+    is_own_encoder: bool,
+    reader: bool,
+) -> TextKB:
+    """Opens a knowledge base of plain text.
+
+    Args:
+        folder: of it.
+        parts: its text, model and memory.
+        stated: the parts that its manifest states, of which the index of passages and what was
+            learnt from questions are opened.
+        is_own_encoder: whether the manifest names the model, rather than the caller.
+        reader: see `TextKB`.
+
+    Raises:
+        InputError: a part is missing, unfinished, damaged, or of other text.
+    """
+    prepared = Prepared(folder.part(parts['text']))
+    try:
+        encoder = TextEncoder.load(folder.part(parts['model']))
+    except ManifestError as error:
+        if not is_own_encoder:
+            raise
+        raise ManifestError(f'{error}, or run `opql index` again with the same sources, which writes it anew') from error
+    encoder_hash = params_hash(encoder.params)
+    memory = Memory.open(folder.part(parts['memory']), encoder_hash)
+    memory.check_vocabulary(prepared.vocab)
+    covered(memory, prepared)
+    if not (retrieval := stated.get('retrieval')):
+        raise InputError(f'{folder.manifest} names no index of passages: make the knowledge base with `opql index`')
+    index = IndexFolder(folder.part(retrieval))
+    of_text = len(prepared.passages), len(prepared.vocab)
+    indexed = index.manifest.passages, index.manifest.entities, index.manifest.dim
+    again = 'is of other text: delete it and run `opql index` again'
+    if indexed != (*of_text, encoder.module.hidden_size):
+        raise InputError(f'{folder.part(retrieval)} {again}')
+    if (memory.manifest.num_entities, memory.manifest.relation_dim) != (of_text[1], encoder.dim):
+        raise InputError(f'{memory.directory} {again}')
+    question_map = None
+    if part := stated.get('question_map'):
+        question_map = QuestionMap.read(folder.part(part), encoder_hash)
+        if len(question_map.change) != encoder.dim:
+            raise InputError(f'{folder.part(part)} is of another encoder: delete it and run `opql train` again')
+    return TextKB(folder, prepared, encoder, memory, index, question_map, reader)
