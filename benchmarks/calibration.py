@@ -25,7 +25,7 @@ from opql_jax.core.errors import InputError
 from opql_jax.corpus.name_resolution import fold
 from opql_jax.kb import calibration
 from opql_jax.kb.text import comparison, question_plans
-from opql_jax.kb.text.candidates import features, followed_features
+from opql_jax.kb.text.candidates import features
 
 BINS, TOGETHER = 10, 8
 # Sets that have text of another.
@@ -112,7 +112,7 @@ def asked_together(kb, texts: list[str], rights: list[frozenset[str]]) -> Iterat
         names = [[one.text] + ([kb.vocab.names[one.entity]] if one.entity >= 0 else []) for one in candidates]
         yield (
             Asked(features(candidates, evidence, followed.path), is_right(names), bool(right)),
-            Asked(followed_features(followed.answer.weights, followed.path), is_right(entities), bool(right)),
+            Asked(answerer.followed_features(question, followed), is_right(entities), bool(right)),
         )
 
 
@@ -122,7 +122,7 @@ def fit_to(sets: Sets, has_reader: bool) -> dict[str, float]:
     Without the reader they are fitted to first answers, and the weights of the share and the fit are given: they are of a large sample.
     """
     known = calibration.READ if has_reader else calibration.FOLLOWED
-    fixed = {} if has_reader else {name: known[name] for name in ('followed', 'fit')}
+    fixed = {} if has_reader else {name: known[name] for name in ('share', 'fit')}
     most = None if has_reader else 1
     rows = [one.features[:most] for asked in sets.values() for one in asked]
     right = [one.right[:most] for asked in sets.values() for one in asked]
