@@ -153,7 +153,7 @@ def followed_features(shares: np.ndarray, fits: np.ndarray, path: PathFeatures) 
     """
     rows = np.zeros((len(shares), len(FEATURES)))
     odds = log_odds(shares)
-    values = {'followed': odds, 'share': np.clip(odds, -CERTAIN, CERTAIN), 'kind': fits}
+    values = {'followed': odds, 'share': np.clip(odds, -CERTAIN, CERTAIN), 'kind': fits, 'other': fits < 0}
     for name, value in (values | {name: np.where(shares > 0, value, 0) for name, value in path._asdict().items()}).items():
         rows[:, FEATURES.index(name)] = value
     return rows

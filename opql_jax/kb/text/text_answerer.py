@@ -295,19 +295,22 @@ class TextAnswerer:
             passed |= {int(hop.entities[0]) for hop in best.hops[:-1]}
             traces.append(best.hops)
             plans.append(best.plan)
-        asked = frozenset(words_of(question.text))
         ranked = sorted(
-            (target for target in totals.keys() - passed if not self._repeats(target, asked)),
+            (target for target in totals.keys() - passed if not self._repeats(target, question)),
             key=lambda target: (-totals[target], target),
         )
         weights = np.array([totals[target] for target in ranked], np.float64)
         shares = weights / max(weights.sum(), 1e-30)
         return Answer(np.array(ranked, np.int64), shares.astype(np.float32), tuple(traces), plans=tuple(plans))
 
-    def _repeats(self, entity: int, asked: frozenset[str]) -> bool:
-        """Whether a name is made of words of the question, which asks for something else: of 'Tunnels & Trolls' not 'Tunnels and Trolls'."""
-        words = words_of(self._names[entity])
-        return bool(words) and asked.issuperset(words)
+    def _repeats(self, entity: int, question: Question) -> bool:
+        """Whether a name is made of words of the question, which asks for something else: of 'Tunnels & Trolls' not 'Tunnels and Trolls'.
+
+        A part of a longer name may be another: Harriet Lincoln may live in Lincoln.
+        """
+        words = frozenset(words_of(self._names[entity]))
+        longer = any(words < frozenset(words_of(question.text[slice(*topic)])) for topic in question.topics)
+        return bool(words) and words <= frozenset(words_of(question.text)) and not longer
 
     def _support(self, question: Question, found: list[list[Path]]) -> PathFeatures:
         """What speaks for the best path of all topics."""
