@@ -9,7 +9,8 @@ or are out of reach are left out: they have no score of their own.
 Lines `set` have, for each set, the weights being fitted to the others: the share of right first answers and of right ones among five; the
 expected calibration error (10 bins) of first answers; how many of those that are sure are right, and of the right ones how many are
 sure; and of the questions without an answer how many have a sure one. Sets of the same text, `KIN`, are left out together. The
-last lines, `weights`, have those that all sets give. `reader` says whether the reader's part is looked at.
+last lines, `weights`, have those that all sets give. Lines `used` have the scores of each set with the weights that are in use. `reader` says
+whether the reader's part is looked at, which takes several times as long and is left out without `--reader`.
 """
 
 import json
@@ -25,7 +26,7 @@ from opql_jax.core.errors import InputError
 from opql_jax.corpus.name_resolution import fold
 from opql_jax.kb import calibration
 from opql_jax.kb.text import comparison, question_plans
-from opql_jax.kb.text.candidates import features, followed_features
+from opql_jax.kb.text.candidates import features
 
 BINS, TOGETHER = 10, 8
 # Sets that have text of another.
@@ -59,25 +60,31 @@ def main() -> None:
     """Prints the lines."""
     parser = make_parser(__doc__)
     parser.add_argument('sets', type=pathlib.Path, help='what calibration_sets.py wrote')
+    parser.add_argument('--reader', action='store_true', help='look at the part of the reader, too')
     options = parser.parse_args()
-    with_reader: dict[str, list[Asked]] = {}
-    without: dict[str, list[Asked]] = {}
+    of_reader: dict[bool, dict[str, list[Asked]]] = {
+        has_reader: {} for has_reader in ((True, False) if options.reader else (False,))
+    }
     for folder in sorted(path for path in options.sets.iterdir() if path.is_dir()):
-        pairs = [pair for kb in sorted(folder.glob('*.kb')) for pair in asked_of_kb(kb)]
-        with_reader[folder.name], without[folder.name] = map(list, zip(*pairs))
-    for has_reader, sets in ((True, with_reader), (False, without)):
+        found = [one for kb in sorted(folder.glob('*.kb')) for one in asked_of_kb(kb, options.reader)]
+        for has_reader, sets in of_reader.items():
+            sets[folder.name] = [one[has_reader] for one in found]
+    for has_reader, sets in of_reader.items():
         chances = calibration.read_probabilities if has_reader else calibration.probabilities
+        used = calibration.READ if has_reader else calibration.FOLLOWED
         for name, asked in sets.items():
             others = {other: of for other, of in sets.items() if KIN.get(other, other) != KIN.get(name, name)}
             weights = fit_to(others or sets, has_reader)
             measured = scores(asked, [chances(one.features, weights) for one in asked])
             show({'measure': 'set', 'set': name, 'reader': has_reader} | measured, options.json)
+            measured = scores(asked, [chances(one.features, used) for one in asked])
+            show({'measure': 'used', 'set': name, 'reader': has_reader} | measured, options.json)
         weights = {feature: round(weight, 3) for feature, weight in fit_to(sets, has_reader).items()}
         show({'measure': 'weights', 'reader': has_reader} | weights, options.json)
 
 
-def asked_of_kb(folder: pathlib.Path) -> Iterator[tuple[Asked, Asked]]:
-    """What answers the questions of a knowledge base, with the reader and without."""
+def asked_of_kb(folder: pathlib.Path, has_reader: bool) -> Iterator[dict[bool, Asked]]:
+    """What answers the questions of a knowledge base: without the reader, and with it if it is to be looked at."""
     records = [json.loads(line) for line in folder.with_suffix('.jsonl').read_text(encoding='utf-8').splitlines()]
     with opql_jax.open(folder) as kb:
         kinds = kb.vocab.kinds
@@ -88,10 +95,10 @@ def asked_of_kb(folder: pathlib.Path) -> Iterator[tuple[Asked, Asked]]:
         texts = [record['question'] for record in records]
         texts += [UNANSWERED[number % len(UNANSWERED)].format(name) for number, name in enumerate(named, len(records))]
         for start in range(0, len(texts), TOGETHER):
-            yield from asked_together(kb, texts[start : start + TOGETHER], rights[start : start + TOGETHER])
+            yield from asked_together(kb, texts[start : start + TOGETHER], rights[start : start + TOGETHER], has_reader)
 
 
-def asked_together(kb, texts: list[str], rights: list[frozenset[str]]) -> Iterator[tuple[Asked, Asked]]:
+def asked_together(kb, texts: list[str], rights: list[frozenset[str]], has_reader: bool) -> Iterator[dict[bool, Asked]]:
     """What answers some questions, of which the folded names of right answers are known."""
     block = []
     for text, right in zip(texts, rights):
@@ -99,21 +106,22 @@ def asked_together(kb, texts: list[str], rights: list[frozenset[str]]) -> Iterat
             question = kb.question(text)
         except InputError:  # it names nothing of the text
             nothing = Asked(np.zeros((0, len(calibration.FEATURES))), np.zeros(0, bool), bool(right))
-            yield nothing, nothing
+            yield {False: nothing, True: nothing}
         else:
             if not (comparison.parse_question(question, kb.vocab.kinds) or question_plans.out_of_reach(text)):
                 block.append((question, right))
     questions, answerer = [question for question, _ in block], kb.text_answerer
-    found = zip(block, answerer.follow(questions), kb.evidence_finder.find(questions))
-    for (question, right), followed, evidence in found:
-        is_right = lambda names: np.array([not right.isdisjoint(map(fold, of)) for of in names], bool)
+    is_right = lambda right, names: np.array([not right.isdisjoint(map(fold, of)) for of in names], bool)
+    evidence = kb.evidence_finder.find(questions) if has_reader else [None] * len(questions)
+    for (question, right), followed, read in zip(block, answerer.follow(questions), evidence):
         entities = [[kb.vocab.names[entity]] for entity in followed.answer.entities.tolist()]
-        candidates = answerer.candidates(followed.answer, question_plans.wanted(question.text), evidence)
-        names = [[one.text] + ([kb.vocab.names[one.entity]] if one.entity >= 0 else []) for one in candidates]
-        yield (
-            Asked(features(candidates, evidence, followed.path), is_right(names), bool(right)),
-            Asked(followed_features(followed.answer.weights, followed.path), is_right(entities), bool(right)),
-        )
+        rows = answerer.followed_features(question, followed)
+        asked = {False: Asked(rows, is_right(right, entities), bool(right))}
+        if read is not None:
+            candidates = answerer.candidates(followed.answer, question_plans.wanted(question.text), read)
+            names = [[one.text] + ([kb.vocab.names[one.entity]] if one.entity >= 0 else []) for one in candidates]
+            asked[True] = Asked(features(candidates, read, followed.path), is_right(right, names), bool(right))
+        yield asked
 
 
 def fit_to(sets: Sets, has_reader: bool) -> dict[str, float]:
@@ -122,7 +130,7 @@ def fit_to(sets: Sets, has_reader: bool) -> dict[str, float]:
     Without the reader they are fitted to first answers, and the weights of the share and the fit are given: they are of a large sample.
     """
     known = calibration.READ if has_reader else calibration.FOLLOWED
-    fixed = {} if has_reader else {name: known[name] for name in ('followed', 'fit')}
+    fixed = {} if has_reader else {name: known[name] for name in ('share', 'fit')}
     most = None if has_reader else 1
     rows = [one.features[:most] for asked in sets.values() for one in asked]
     right = [one.right[:most] for asked in sets.values() for one in asked]

@@ -23,7 +23,9 @@ def test_it_is_a_logistic_function_of_the_features_by_their_names():
 @pytest.mark.parametrize('weights', [calibration.READ, calibration.FOLLOWED])
 def test_the_weights_in_use_are_of_features_that_there_are(weights):
     assert weights.keys() - {'bias'} <= set(FEATURES)
-    assert weights['followed'] > 0 and weights['fit'] > 0  # what has more of the weight, and fits better, is worth more
+    assert (
+        weights.get('followed', weights.get('share')) > 0 and weights['fit'] > 0
+    )  # what has more of the weight, and fits better, is worth more
 
 
 def test_what_was_read_is_at_most_as_probable_as_that_the_passages_answer():

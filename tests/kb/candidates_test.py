@@ -80,9 +80,19 @@ def test_both_ways_lead_to_an_answer_that_is_the_first_of_each():
 
 
 def test_without_a_reader_the_share_and_the_best_path_are_all_there_is():
-    rows = followed_features(np.array([0.8, 0.2]), PathFeatures(0.7, 1))
-    assert column(rows, 'fit') == [0.7, 0.7] and column(rows, 'followed') == pytest.approx([np.log(4), -np.log(4)])
-    assert {FEATURES[place] for place in np.flatnonzero(rows.any(0))} == {'followed', 'fit', 'sentences'}
+    rows = followed_features(np.array([0.8, 0.2, 1.0]), np.array([1, -1, 0]), PathFeatures(0.7, 1, 1))
+    assert column(rows, 'fit') == [0.7, 0.7, 0.7] and column(rows, 'followed')[:2] == pytest.approx([np.log(4), -np.log(4)])
+    assert column(rows, 'share') == pytest.approx([np.log(4), -np.log(4), calibration.CERTAIN])
+    assert column(rows, 'kind') == [1, -1, 0] and column(rows, 'other') == [0, 1, 0]
+    assert {FEATURES[place] for place in np.flatnonzero(rows.any(0))} == {
+        'followed',
+        'share',
+        'fit',
+        'sentences',
+        'linked',
+        'kind',
+        'other',
+    }
 
 
 def test_nothing_found_has_no_features():

@@ -13,7 +13,7 @@ from typing import NamedTuple
 import numpy as np
 
 from opql_jax.corpus.name_resolution import fold
-from opql_jax.kb.calibration import FEATURES, LEAST, log_odds
+from opql_jax.kb.calibration import CERTAIN, FEATURES, LEAST, log_odds
 from opql_jax.models.reader import Reading, Span
 
 # What two places share, of the shorter one, that are one answer.
@@ -26,10 +26,13 @@ class PathFeatures(NamedTuple):
     Attributes:
         fit: how well its facts fit their steps: cosine and what is added to it, the mean of the hops.
         sentences: 1 if sentences like the question were looked at, as no name in it leads to an answer.
+        linked: 1 if it begins at such sentences, or at an entity whose whole name the question has: 'Phantom' may be another than
+            'Phantom Filly'.
     """
 
     fit: float = 0.0
     sentences: float = 0.0
+    linked: float = 0.0
 
 
 class Evidence(NamedTuple):
@@ -116,8 +119,7 @@ def add_followed(
 
 def features(candidates: Sequence[Candidate], evidence: Evidence, path: PathFeatures) -> np.ndarray:
     """The features of the candidates of a question, [n, len(FEATURES)] float64; `path` is what following found best."""
-    rows = followed_features(np.array([one.followed for one in candidates]), path)
-    rows[:, FEATURES.index('kind')] = [one.fits for one in candidates]
+    rows = followed_features(np.array([one.followed for one in candidates]), np.array([one.fits for one in candidates]), path)
     rows[:, FEATURES.index('unanswered')] = log_odds(evidence.reading.unanswered)
     total = sum(one.read for one in candidates)
     most = max((one.followed for one in candidates), default=0.0)
@@ -141,10 +143,17 @@ def features(candidates: Sequence[Candidate], evidence: Evidence, path: PathFeat
     return rows
 
 
-def followed_features(shares: np.ndarray, path: PathFeatures) -> np.ndarray:
-    """The features of what following alone found, by its shares of the weight [n]; 0 for all that a reader says."""
+def followed_features(shares: np.ndarray, fits: np.ndarray, path: PathFeatures) -> np.ndarray:
+    """The features of what following alone found: [n, len(FEATURES)] float64, 0 for all that a reader says.
+
+    Args:
+        shares: [n] of the weight.
+        fits: [n] whether each is of the kind that is asked for: 1, 0, -1.
+        path: what speaks for the best path.
+    """
     rows = np.zeros((len(shares), len(FEATURES)))
-    rows[:, FEATURES.index('followed')] = log_odds(shares)
-    for name, value in path._asdict().items():
-        rows[:, FEATURES.index(name)] = np.where(shares > 0, value, 0)
+    odds = log_odds(shares)
+    values = {'followed': odds, 'share': np.clip(odds, -CERTAIN, CERTAIN), 'kind': fits, 'other': fits < 0}
+    for name, value in (values | {name: np.where(shares > 0, value, 0) for name, value in path._asdict().items()}).items():
+        rows[:, FEATURES.index(name)] = value
     return rows

@@ -24,6 +24,7 @@ from opql_jax.core import time_limit
 from opql_jax.corpus.concepts import CONCEPT
 from opql_jax.corpus.definitions import definition
 from opql_jax.corpus.entities import TITLE_KIND, UNKNOWN_KIND
+from opql_jax.corpus.name_resolution import fold
 from opql_jax.corpus.questions import Question
 from opql_jax.corpus.spans import VALUES
 from opql_jax.data.prepared import Prepared
@@ -74,6 +75,8 @@ _UNASKED = (*sorted(VALUES), 'group', CONCEPT, TITLE_KIND)
 # Kinds that a thing may be of.
 _THINGS = frozenset({'work', 'language'})
 _YEAR = re.compile(r'\d{4}')
+# "Mercury (planet)"
+_REMARK = re.compile(r'\s*\([^()]*\)$')
 
 
 class Entries(NamedTuple):
@@ -176,13 +179,18 @@ class TextAnswerer:
         answers = []
         for place, (question, followed) in enumerate(zip(questions, self.follow(questions))):
             if evidence is None:
-                rows = followed_features(followed.answer.weights, followed.path)
+                rows = self.followed_features(question, followed)
                 chances = calibration.probabilities(rows, calibration.FOLLOWED, self.map.log_odds)
                 answer = dataclasses.replace(followed.answer, probabilities=chances.astype(np.float32))
             else:
                 answer = self.score(followed, question_plans.wanted(question.text), evidence[place])
             answers.append(dataclasses.replace(answer, is_cut=time_limit.is_cut()))
         return answers
+
+    def followed_features(self, question: Question, followed: Followed) -> np.ndarray:
+        """The features of what following found for a question, see `candidates.followed_features`."""
+        fits = self._fits(question_plans.wanted(question.text), followed.answer.entities)
+        return followed_features(followed.answer.weights, fits, followed.path)
 
     def follow(self, questions: Sequence[Question]) -> list[Followed]:
         """What following relations finds for each question."""
@@ -286,20 +294,40 @@ class TextAnswerer:
             passed |= {int(hop.entities[0]) for hop in best.hops[:-1]}
             traces.append(best.hops)
             plans.append(best.plan)
-        ranked = sorted(totals.keys() - passed, key=lambda target: (-totals[target], target))
+        ranked = sorted(
+            (target for target in totals.keys() - passed if not self._repeats(target, question)),
+            key=lambda target: (-totals[target], target),
+        )
         weights = np.array([totals[target] for target in ranked], np.float64)
         shares = weights / max(weights.sum(), 1e-30)
         return Answer(np.array(ranked, np.int64), shares.astype(np.float32), tuple(traces), plans=tuple(plans))
 
+    def _repeats(self, entity: int, question: Question) -> bool:
+        """Whether a name is made of words of the question, which asks for something else: of 'Tunnels & Trolls' not 'Tunnels and Trolls'.
+
+        A part of a longer name may be another: Harriet Lincoln may live in Lincoln.
+        """
+        words = frozenset(words_of(self._names[entity]))
+        longer = any(words < frozenset(words_of(question.text[slice(*topic)])) for topic in question.topics)
+        return bool(words) and words <= frozenset(words_of(question.text)) and not longer
+
     def _support(self, question: Question, found: list[list[Path]]) -> PathFeatures:
         """What speaks for the best path of all topics."""
-        paths = [path for of_topic in found for path in of_topic]
+        paths = [(path, number) for number, of_topic in enumerate(found) for path in of_topic]
         if not paths:
             return PathFeatures()
-        best = max(paths, key=lambda path: path.worth)
+        best, number = max(paths, key=lambda pair: pair[0].worth)
+        linked = number >= len(question.topics) or self._is_named(
+            question.text[slice(*question.topics[number])], question.entities[number]
+        )
         places = [np.argmax(self.map.score(entries.cosines, entries.added)) for entries in best.entries]
         fit = np.mean([entries.cosines[place] + entries.added[place] for entries, place in zip(best.entries, places)])
-        return PathFeatures(float(fit), float(len(found) > len(question.topics)))
+        return PathFeatures(float(fit), float(len(found) > len(question.topics)), float(linked))
+
+    def _is_named(self, text: str, entity: int) -> bool:
+        """Whether a text is the whole name of an entity, but for a remark in brackets that tells it from others."""
+        name = self._names[entity]
+        return fold(text) in (fold(name), fold(_REMARK.sub('', name)))
 
     def _follow(self, plan, entity: int, relations, exclude) -> Path | None:
         """The path of a plan; None if it leads nowhere, or a time limit leaves it out."""

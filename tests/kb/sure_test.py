@@ -1,0 +1,51 @@
+"""What makes an answer over plain text less probable, or none: a name that is only partly in the question, and what the question says itself."""
+
+import pytest
+
+import opql_jax
+from opql_jax.kb.text.index_text import index_text
+
+TEXTS = [
+    {'id': 'game', 'title': 'Castles & Caves', 'text': 'Castles & Caves is a board game that Ken Adair designed. Castles and Caves was sold by Orrin Press.'},
+    {'id': 'filly', 'title': 'Grey Filly', 'text': 'Grey Filly is a film that Henry Moss directed in 1951.'},
+    {'id': 'harriet', 'title': 'Harriet Lincoln', 'text': 'Harriet Lincoln is a curator. Harriet Lincoln moved to Lincoln in 2004.'},
+]  # fmt: skip
+
+
+@pytest.fixture(scope='module')
+def kb(tmp_path_factory):
+    folder = tmp_path_factory.mktemp('sure') / 'kb'
+    index_text(TEXTS, folder, processes=1)
+    with opql_jax.open(folder) as kb:
+        yield kb
+
+
+@pytest.mark.parametrize(
+    ('text', 'name'),
+    [
+        ('Who designed Castles and Caves?', 'Castles & Caves'),
+        ('Which press sold Castles & Caves?', 'Castles and Caves'),
+        ('When did Harriet Lincoln move to Lincoln?', 'Lincoln'),
+    ],
+)
+def test_no_answer_is_what_the_question_says(kb, text, name):
+    answer = kb.ask(text)
+    assert len(answer) and name not in answer.names
+
+
+def test_a_part_of_a_name_in_the_question_may_be_another_name(kb):
+    assert kb.ask('Where did Harriet Lincoln move to?').names[0] == 'Lincoln'
+
+
+def linked(kb, text):
+    (followed,) = kb.text_answerer.follow([kb.question(text)])
+    return followed.path.linked
+
+
+@pytest.mark.parametrize(
+    ('text', 'is_whole'),
+    [('Who directed Grey Filly?', 1), ('Who directed the grey filly?', 1), ('Where did Harriet Lincoln move to?', 1),
+     ('What did Moss direct?', 0)],
+)  # fmt: skip
+def test_a_path_tells_whether_it_begins_at_the_whole_name(kb, text, is_whole):
+    assert linked(kb, text) == is_whole
