@@ -9,6 +9,7 @@ from opql_jax.data.prepared import Prepared
 from opql_jax.parallel import entity_table
 from opql_jax.parallel.mesh import ROW_AXES, SLICE
 from opql_jax.training import objectives, state, trainer
+from opql_jax.training.optimizer import make_optimizer
 
 import tiny_training
 
@@ -84,7 +85,7 @@ def test_what_no_device_can_hold_is_told_before_anything_is_compiled(prepared_di
 )
 def test_a_share_of_the_table_of_a_slice_is_what_a_device_needs(mesh, more):
     params = {'encoder': {'kernel': np.zeros((10, 10), np.float32)}, 'entity_table': np.zeros((1000, 10), np.float32)}
-    start = jax.eval_shape(lambda: state.init_state(params, lambda name: True, trainer.make_optimizer(2)))
+    start = jax.eval_shape(lambda: state.init_state(params, lambda name: True, make_optimizer(2)))
     layout = entity_table.Layout(mesh, 1000)
     # A parameter, its gradient and two moments, float32, of 100 and of a share of 10,000 numbers; and counters.
     needed = 16 * (100 + 10_000 // 8)
