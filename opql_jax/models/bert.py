@@ -43,7 +43,7 @@ class _Family(NamedTuple):
         renamed: parts of names of tensors in BERT, and what they are here.
     """
 
-    supported: Mapping[str, Any] = {}
+    supported: dict[str, Any] = {}
     pad: int = 0
     positions_after_padding: bool = False
     relative: bool = False
@@ -161,7 +161,7 @@ class _ModernConfig(msgspec.Struct):
         rope = self.rope_parameters or {}
         if any(stated.get('rope_type', 'default') != 'default' for stated in rope.values()):
             raise ValueError("rope_parameters has another rope_type than 'default'")
-        theta = lambda kind, other: float(rope.get(kind, {}).get('rope_theta', other))
+        theta = lambda kind, other: rope.get(kind, {}).get('rope_theta', other)
         return {
             'vocab_size': self.vocab_size,
             'hidden_size': self.hidden_size,
@@ -336,10 +336,12 @@ def _read_config(file) -> _Config | _ModernConfig:
             known = ', '.join(sorted([*_FAMILIES, _MODERN]))
             raise InputError(f'{file}: model_type is {family!r}; only encoders of the types {known} can be loaded.')
         modern = family == _MODERN
-        for key, supported in (_MODERN_SUPPORTED if modern else _SUPPORTED | _FAMILIES[family].supported).items():
+        only = _MODERN_SUPPORTED if modern else _SUPPORTED | _FAMILIES[family].supported
+        for key, supported in only.items():
             if stated.get(key, supported) != supported:
                 raise InputError(f'{file}: {key} is {stated[key]!r}; only {supported!r} can be loaded.')
-        config = msgspec.convert(stated, _ModernConfig if modern else _Config)
+        config: _Config | _ModernConfig
+        config = msgspec.convert(stated, _ModernConfig) if modern else msgspec.convert(stated, _Config)
     except FileNotFoundError:
         raise InputError(
             f'{file}: no such file; the folder of a BERT holds one, such as a download of bert-base-uncased of Hugging Face.'

@@ -221,7 +221,7 @@ class RelationEncoder(nn.Module):
         if self.remat:
             layer = nn.remat(layer, static_argnums=(3,), policy=REMAT_POLICIES[self.remat])
         fields = self.num_heads, self.mlp_size, self.dropout_rate, self.dtype, self.layer_norm_epsilon
-        self.layers = [layer(*fields) for _ in range(self.num_layers)]
+        self.layers: list[nn.Module] = [layer(*fields) for _ in range(self.num_layers)]
         self.w_r = project(self.relation_dim)
         self.w_e = project(self.entity_dim)
 
