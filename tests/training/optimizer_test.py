@@ -1,6 +1,9 @@
 """The optimizer: AdamW unless another of optax is given, whose state a run goes on from, and which no other run takes over."""
 
+import dataclasses
 import functools
+import pathlib
+import re
 
 import jax
 import jax.numpy as jnp
@@ -8,6 +11,9 @@ import numpy as np
 import optax
 import pytest
 
+import gin
+from opql_jax import gin_utils
+from opql_jax.training import trainer
 from opql_jax.training.checkpoints import CheckpointError
 from opql_jax.training.optimizer import adamw, make_optimizer, make_schedule
 from opql_jax.training.progress import TrainingError
@@ -101,3 +107,41 @@ def test_a_run_goes_on_with_its_optimizer_and_with_no_other(prepared, tmp_path, 
     assert not compiled
     monkeypatch.undo()
     assert tiny_training.run(prepared, tmp_path / 'run', num_steps=4, **lion) == whole
+
+
+@pytest.mark.usefixtures('fresh_gin')
+class TestGinFiles:
+    """What they make of `OPTIMIZER` and the schedule."""
+
+    def config(self, *files):
+        there = [f'gin/{name}.gin' for name in ('models/tiny', 'runs/entities')]
+        gin_utils.configure([*there, *files], ["KB='kb'", 'STEPS=900', 'LEARNING_RATE=0.5'], trainer.train)
+        return gin.get_configurable(trainer.TrainConfig)()
+
+    def updates_of(self, config):
+        params = {'a/kernel': jnp.ones((2, 2)), 'b': jnp.ones(2)}
+        gradients = [jax.tree.map(lambda x: 0.1 * i * x, params) for i in (1, -2, 3)]
+        return updates(trainer.optimizer_of(config), gradients, params)
+
+    def assert_updates(self, config, factory):
+        given = dataclasses.replace(config, optimizer=factory)
+        jax.tree.map(np.testing.assert_array_equal, self.updates_of(config), self.updates_of(given))
+
+    def test_the_default_is_our_adamw_and_its_settings_are_bound(self, tmp_path):
+        (tmp_path / 'a.gin').write_text(
+            'from __gin__ import dynamic_registration\n'
+            'from opql_jax.training import optimizer\n'
+            'optimizer.adamw.weight_decay = 0.3\n'
+        )
+        self.assert_updates(self.config(str(tmp_path / 'a.gin')), functools.partial(adamw, weight_decay=0.3))
+
+    def test_a_file_names_one_of_optax(self):
+        config = self.config('gin/optimizers/adafactor.gin')
+        self.assert_updates(config, functools.partial(optax.adafactor, multiply_by_parameter_scale=False))
+
+    def test_the_example_of_the_page_works_as_it_says(self, tmp_path):
+        page = (pathlib.Path(__file__).parents[2] / 'docs/how-to/training.md').read_text(encoding='utf-8')
+        (tmp_path / 'mine.gin').write_text(re.search(r'```\n(from __gin__.*?)```', page, re.S)[1])
+        config = self.config(str(tmp_path / 'mine.gin'))
+        assert [float(config.schedule(step)) for step in (0, 250, 900)] == pytest.approx([0, 0.5e-4, 1e-4])
+        self.assert_updates(config, functools.partial(optax.lion, weight_decay=0.1))
