@@ -397,6 +397,8 @@ def check_fields(encoder: RelationEncoder) -> None:
         raise InputError(f'RelationEncoder.relation_dim={encoder.relation_dim} is odd; relations have two halves')
     if encoder.dtype not in ('float32', 'bfloat16'):
         raise InputError(f"RelationEncoder.dtype={encoder.dtype!r} must be 'float32' or 'bfloat16'.")
+    if encoder.relative_buckets % 4 or not 0 <= encoder.relative_buckets <= 256:
+        raise InputError(f'RelationEncoder.relative_buckets={encoder.relative_buckets} is no multiple of 4 up to 256.')
 
 
 def _distance_buckets(length: int, buckets: int, furthest: int = 128) -> np.ndarray:

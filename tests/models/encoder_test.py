@@ -176,7 +176,15 @@ def test_a_row_longer_than_the_positions_is_refused():
         ENCODER.init(jax.random.key(0), tokens, r1, r2)
 
 
-@pytest.mark.parametrize('field, value, message', [('num_heads', 3, 'multiple of num_heads=3'), ('dtype', 'float16', 'dtype')])
+@pytest.mark.parametrize(
+    'field, value, message',
+    [
+        ('num_heads', 3, 'multiple of num_heads=3'),
+        ('dtype', 'float16', 'dtype'),
+        ('relative_buckets', 6, 'relative_buckets=6 is no multiple of 4'),
+        ('relative_buckets', 260, 'up to 256'),
+    ],
+)
 def test_fields_that_make_no_encoder_are_refused(field, value, message):
     tokens, r1, r2 = random_rows(8, 1, 4)
     with pytest.raises(ValueError, match=message):
