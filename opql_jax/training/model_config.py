@@ -57,7 +57,7 @@ def _check_fields(kind, fields: dict) -> None:
     # Those that came later say nothing in older files.
     defaults = {field.name: (field.default,) for field in _fields(kind) if field.name in LATER_FIELDS}
     declared = [(field.name, types[field.name], *defaults.get(field.name, ())) for field in _fields(kind)]
-    msgspec.convert(fields, msgspec.defstruct(kind.__name__, declared, forbid_unknown_fields=True))
+    msgspec.convert(fields, msgspec.defstruct(kind.__name__, declared, forbid_unknown_fields=True, kw_only=True))
 
 
 def check_free(workdir) -> None:
