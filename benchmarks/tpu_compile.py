@@ -59,6 +59,7 @@ from opql_jax.parallel.entity_table import Layout
 from opql_jax.parallel.mesh import ROWS, batch_spec, mesh_of, row_devices
 from opql_jax.training import state, trainer
 from opql_jax.training.objectives import Cloze, Relations
+from opql_jax.training.optimizer import make_optimizer
 
 WHOLE = PartitionSpec()
 
@@ -182,11 +183,11 @@ def follow_program(mesh, options, queries: int) -> Program:
 def step_program(mesh, options, objective, loss, params, batch, flops, memory=None) -> Program:
     """A step of training: forward, backward, clipping and AdamW."""
     task = make_task(objective, loss)
-    optimizer = trainer.make_optimizer(1000)
+    optimizer = make_optimizer(1000)
     start = jax.eval_shape(lambda: state.init_state(params(), task.trainable, optimizer))
 
     def placed(path, x):
-        spec = state.sharding_spec(path, x.shape, mesh, task.trainable)
+        spec = state.sharding_spec(path, x.shape, Layout(mesh, options.entities), task.trainable)
         padding = -x.shape[0] % row_devices(mesh) if spec == ROWS else 0  # of the entity table
         return array(mesh, spec, x.dtype, *(x.shape if not padding else (x.shape[0] + padding, *x.shape[1:])))
 

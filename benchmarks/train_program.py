@@ -10,6 +10,7 @@ from opql_jax.parallel.entity_table import Layout
 from opql_jax.parallel.mesh import shard_batch
 from opql_jax.training import state, trainer
 from opql_jax.training.objectives import Objective, Task
+from opql_jax.training.optimizer import make_optimizer
 
 MODELS = pathlib.Path(__file__).parents[1] / 'gin' / 'models'
 
@@ -30,7 +31,7 @@ class TrainProgram:
 
     def __init__(self, task: Task, params, layout: Layout, memory=None):
         """Places the parameters as `layout` says; `memory` is what the loss reads besides."""
-        optimizer = trainer.make_optimizer(1000)
+        optimizer = make_optimizer(1000)
         place = lambda tree: state.place(tree, layout, task.trainable)
         self._state = place(state.init_state(place(params), task.trainable, optimizer))
         self._step, self._mesh, self._memory = trainer.make_train_step(task, optimizer, 0, layout.mesh), layout.mesh, memory

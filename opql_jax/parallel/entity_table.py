@@ -54,11 +54,16 @@ class Layout(NamedTuple):
     num_entities: int
 
 
+def padded_rows(layout: Layout) -> int:
+    """The rows of the table once it is placed."""
+    return layout.num_entities + -layout.num_entities % row_devices(layout.mesh)
+
+
 def place(table, layout: Layout):
-    """Pads [num_entities, d_e] (or longer, padded already) to a multiple of the devices of a slice and splits its rows over them."""
-    rows = layout.num_entities + -layout.num_entities % row_devices(layout.mesh)
+    """Pads [num_entities, ...] (or longer, padded already) to a multiple of the devices of a slice and splits its rows over them."""
+    rows = padded_rows(layout)
     if table.shape[0] < rows:
-        table = np.pad(np.asarray(table), ((0, rows - table.shape[0]), (0, 0)))
+        table = np.pad(np.asarray(table), ((0, rows - table.shape[0]), *[(0, 0)] * (table.ndim - 1)))
     return distributed.put(table, NamedSharding(layout.mesh, ROWS))
 
 

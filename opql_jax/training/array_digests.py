@@ -110,6 +110,17 @@ def shapes_of(tree, arrays: Mapping[str, ArrayDigest]):
     return jax.tree.map_with_path(lambda path, leaf: jax.ShapeDtypeStruct(whole(path, leaf), leaf.dtype), tree)
 
 
+def first_difference(tree, arrays: Mapping[str, ArrayDigest]) -> str:
+    """The first array, by name, that `tree` or a checkpoint lacks or that has another type or shape; '' if there is none."""
+    expected = {_name(path): f'{leaf.dtype} {list(leaf.shape)}' for path, leaf in jax.tree.leaves_with_path(tree)}
+    found = {name: f'{known.dtype} {list(known.shape)}' for name, known in arrays.items()}
+    for name in sorted(expected.keys() | found.keys()):
+        before, now = found.get(name, 'none'), expected.get(name, 'none')
+        if before != now:
+            return f'{name} was {before} and is {now}'
+    return ''
+
+
 def without_padding(tree, arrays: Mapping[str, ArrayDigest]):
     """Restored arrays, which have the padding that they were written with, without it."""
 

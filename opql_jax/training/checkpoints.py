@@ -177,11 +177,18 @@ class Checkpoints:
         """Restores `(params, opt_state, meta)` as arrays in main memory, of the shapes of the arguments (`jax.ShapeDtypeStruct`).
 
         Raises:
-            CheckpointError: none is there, or its parameters have other names or shapes; names the first that differ.
+            CheckpointError: none is there, its parameters have other names or shapes, of which it names the first, or it was
+                trained by another optimizer.
         """
         step = self._require_step(step)
-        shapes = array_digests.shapes_of(self._saved_shapes(step), self._digests(step).get('params', {}))
+        digests = self._digests(step)
+        shapes = array_digests.shapes_of(self._saved_shapes(step), digests.get('params', {}))
         check_shapes(params, shapes, f'checkpoint {self.directory / str(step)}')
+        if difference := array_digests.first_difference(opt_state, digests.get('opt_state', {})):
+            raise CheckpointError(
+                f'checkpoint {self.directory / str(step)} was trained by another optimizer ({difference}): go on with that one,'
+                ' or train into another folder, from this model by init_from'
+            )
         # Of shapes alone Orbax would make arrays on the devices that wrote them, which may be others, of other processes.
         plain = lambda tree: jax.tree.map(lambda leaf: np.zeros(leaf.shape, leaf.dtype), tree)
         out = self._restore(

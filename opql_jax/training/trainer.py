@@ -20,7 +20,7 @@ from opql_jax.data.kb_folder import KBFolder
 from opql_jax.data.prepared import Prepared
 from opql_jax.data.sources.base import named_leaves
 from opql_jax.models import released
-from opql_jax.models.encoder import RelationEncoder
+from opql_jax.models.encoder import REMAT_POLICIES, RelationEncoder
 from opql_jax.parallel import fsdp
 from opql_jax.parallel import mesh as mesh_lib
 from opql_jax.parallel.entity_table import Layout
@@ -29,6 +29,7 @@ from opql_jax.training import model_config
 from opql_jax.training import state as state_lib
 from opql_jax.training.checkpoints import Checkpoints
 from opql_jax.training.objectives import Objective, Task
+from opql_jax.training.optimizer import adamw, make_optimizer
 from opql_jax.training.progress import Progress, TrainingError
 from opql_jax.training.state import TrainState
 
@@ -49,10 +50,10 @@ class TrainConfig:
         text: the prepared text.
         model: the part that is trained; receives checkpoints/, TensorBoard scalars, model.json, tokenizer.json.
         num_steps: updates in all.
-        learning_rate, warmup_steps, weight_decay, clip_norm, moment_dtype: see `make_optimizer`.
+        learning_rate, warmup_steps, clip_norm, optimizer, schedule: see `make_optimizer`.
         init_from: the model whose parameters training starts from.
-        bert_folder: what the encoder starts from: the folder of a Hugging Face BERT or of a released encoder, or 'minilm' or 'default'
-            (see `state.starting_params`).
+        bert_folder: what the encoder starts from: the folder of a Hugging Face BERT, RoBERTa, MPNet or ModernBERT, or of a
+            released encoder, or 'minilm' or 'default' (see `state.starting_params`).
         orthogonal_w_r: starts with an orthogonal W_r, as beside a BERT. Which start is better without one depends on the data:
             MetaQA gains by it, the demo loses.
         fresh_w_r: leaves out the W_r of the released encoder that training starts from, so that relations may have another size, up to the
@@ -64,6 +65,13 @@ class TrainConfig:
         keep_checkpoints: how many of the newest stay; all if None.
         input_threads, input_prefetch, input_processes: that make batches, and how many are made ahead, see `pipeline.batches`.
         data_devices: devices along the mesh's data axis, of each slice if there are several; all if None.
+        model_devices: devices along its model axis, which work on the same rows of a batch; E and the matrices of the
+            encoder are split over them too. For more devices than rows of a batch.
+        accumulate_steps: parts of a batch that the encoder takes one after the other, each of them again in the backward
+            pass, adding up gradients; so activations of one part are held at a time. The loss, with all of its negatives,
+            stays that of the whole batch.
+        remat: what the backward pass computes again instead of keeping it: 'layers' for all but the input of each layer,
+            'dots' for all but the products with parameters; None for nothing.
         slices: groups of devices that exchange fast among themselves and slowly with others, such as the hosts of a cluster. Each
             holds E and the memory whole. Those that the devices name if None: TPU slices; of GPUs, those of a host.
         profile_steps: (first, last) step, counted from 1, of which `jax.profiler` writes a trace to <model>/profile.
@@ -76,9 +84,9 @@ class TrainConfig:
     text: str = 'text'
     learning_rate: float = 1e-3
     warmup_steps: int = 100
-    weight_decay: float = 0.01
     clip_norm: float = 1.0
-    moment_dtype: str = 'float32'
+    optimizer: Callable[..., optax.GradientTransformation] = adamw
+    schedule: optax.Schedule | None = None
     init_from: str | None = None
     bert_folder: str | None = None
     orthogonal_w_r: bool = False
@@ -92,6 +100,9 @@ class TrainConfig:
     input_prefetch: int = 4
     input_processes: int = 0
     data_devices: int | None = None
+    model_devices: int = 1
+    accumulate_steps: int = 1
+    remat: str | None = None
     slices: int | None = None
     profile_steps: tuple[int, int] | None = None
     wandb_project: str | None = None
@@ -139,18 +150,18 @@ def train(
     # ---------------- What is learnt, from what ----------------
     started = time.monotonic()
     check_start(config, objective)
+    optimizer = optimizer_of(config)
     folder = KBFolder(config.kb)
     prepared = Prepared(folder.part(config.text))
     init_from = str(folder.part(config.init_from)) if config.init_from else None
     memory = objective.memory_dir or None
     objective = objective.located(folder)
     encoder = make_encoder(encoder, prepared)
-    mesh = mesh_lib.make_mesh(data=config.data_devices, slices=config.slices)
+    mesh = mesh_lib.make_mesh(config.data_devices, config.model_devices, config.slices)
     layout = Layout(mesh, len(prepared.vocab))
-    task = objective.build(prepared, encoder, mesh, config.seed)
+    task = objective.build(prepared, sparing_memory(encoder, config), mesh, config.seed)
     encoding = pair_encoding(objective, init_from, config.bert_folder)
     origin = lineage_lib.read_meta(init_from)
-    optimizer = optimizer_of(config)
 
     def starting_params():
         start = start_of(config, encoding)
@@ -159,7 +170,7 @@ def train(
     fresh = lambda: task.init(state_lib.init_params(encoder, len(prepared.vocab), config.seed))
     shapes = jax.eval_shape(lambda: state_lib.init_state(fresh(), task.trainable, optimizer))
     state_lib.check_memory(shapes, layout, task.trainable)
-    check_batch(task.source[0], mesh)
+    check_batch(task.source[0], mesh, config.accumulate_steps)
 
     if dry_run:
         if init_from or config.bert_folder:
@@ -267,11 +278,10 @@ def train(
 
 def check_start(config: TrainConfig, objective: Objective) -> None:
     """Raises TrainingError if a count cannot be, or where parameters start is said twice, or not at all for an encoder that is not trained."""
-    if config.moment_dtype not in ('float32', 'bfloat16'):
-        raise TrainingError(f"moment_dtype={config.moment_dtype!r}: give 'float32' or 'bfloat16'")
     if config.checkpoint_minutes is not None and not config.checkpoint_minutes > 0:
         raise TrainingError(f'checkpoint_minutes={config.checkpoint_minutes}: give more than 0, or None')
-    for name in ('num_steps', 'log_every', 'checkpoint_every', 'keep_checkpoints'):
+    counts = ('num_steps', 'log_every', 'checkpoint_every', 'keep_checkpoints', 'model_devices', 'accumulate_steps')
+    for name in counts:
         if (value := getattr(config, name)) is not None and value < 1:
             raise TrainingError(f'{name}={value}: give at least 1')
     if not (config.init_from or config.bert_folder or objective.trainable('encoder/')):
@@ -329,49 +339,15 @@ def make_train_step(
     return jax.jit(step, donate_argnums=0)
 
 
-def make_schedule(num_steps: int, learning_rate: float = 1e-3, warmup_steps: int = 100) -> optax.Schedule:
-    """The learning rate of `make_optimizer` as a function of the step."""
-    warmup = min(warmup_steps, max(num_steps // 2, 1))
-    return optax.warmup_cosine_decay_schedule(0.0, learning_rate, warmup, max(num_steps, warmup + 1), learning_rate * 0.02)
-
-
 def optimizer_of(config: TrainConfig) -> optax.GradientTransformation:
     """The optimizer of a run."""
     return make_optimizer(
         config.num_steps,
         config.learning_rate,
         config.warmup_steps,
-        config.weight_decay,
         config.clip_norm,
-        config.moment_dtype,
-    )
-
-
-def make_optimizer(
-    num_steps: int,
-    learning_rate: float = 1e-3,
-    warmup_steps: int = 100,
-    weight_decay: float = 0.01,
-    clip_norm: float = 1.0,
-    moment_dtype: str = 'float32',
-) -> optax.GradientTransformation:
-    """AdamW with linear warm-up and cosine decay to 2 %; gradients are clipped by global norm before AdamW sees them.
-
-    Args:
-        num_steps: updates in all, over which the learning rate decays.
-        learning_rate: its peak.
-        warmup_steps: updates in which it rises; half of `num_steps` at most.
-        weight_decay: of AdamW, for matrices only.
-        clip_norm: the largest norm that the gradients may have together.
-        moment_dtype: of Adam's first moment, 'float32' or 'bfloat16', which takes half of its memory; the second, a sum of squares, needs float32.
-    """
-    schedule = make_schedule(num_steps, learning_rate, warmup_steps)
-    # Biases, layer norms and entity vectors have no reason to shrink towards 0.
-    decay = lambda path, _: state_lib.param_name(path).endswith(('kernel', 'embedding', 'w_q', 'w_k', 'w_t'))
-    decays = lambda params: jax.tree.map_with_path(decay, params)
-    return optax.chain(
-        optax.clip_by_global_norm(clip_norm),
-        optax.adamw(schedule, b2=0.98, weight_decay=weight_decay, mask=decays, mu_dtype=moment_dtype),
+        config.optimizer,
+        config.schedule,
     )
 
 
@@ -394,9 +370,25 @@ def make_encoder(encoder: Callable[..., RelationEncoder], prepared: Prepared) ->
         ) from error
 
 
-def check_batch(batch, mesh: Mesh) -> None:
-    """Raises TrainingError, naming the sizes that can be shared, if the devices of a mesh cannot share the rows of a batch evenly."""
-    devices = mesh_lib.batch_devices(mesh)
+def sparing_memory(encoder: RelationEncoder, config: TrainConfig) -> RelationEncoder:
+    """The encoder as it is trained, with less memory if `config` says so; TrainingError if it cannot be."""
+    if config.accumulate_steps == 1 and config.remat is None:
+        return encoder
+    if not isinstance(encoder, RelationEncoder):
+        raise TrainingError(
+            f'accumulate_steps and remat are of a transformer, and the encoder is {type(encoder).__name__}: leave them out'
+        )
+    if config.remat not in (None, *REMAT_POLICIES):
+        raise TrainingError(f'remat={config.remat!r}: give one of {", ".join(map(repr, REMAT_POLICIES))}, or None')
+    return encoder.clone(accumulate_steps=config.accumulate_steps, remat=config.remat)
+
+
+def check_batch(batch, mesh: Mesh, accumulate_steps: int = 1) -> None:
+    """Raises TrainingError, naming the sizes that can be shared, if the devices of a mesh cannot share the rows of a batch evenly.
+
+    Of a batch in several parts, each is shared.
+    """
+    devices = mesh_lib.batch_devices(mesh) * accumulate_steps
     rows = {}  # by the part of the batch, such as 'pairs/0'
     for name, array in named_leaves(batch).items():
         if shape := np.shape(array):
@@ -405,14 +397,17 @@ def check_batch(batch, mesh: Mesh) -> None:
     if not uneven:
         return
     common = math.gcd(*rows.values())
-    divisors = [str(size) for size in range(1, common + 1) if common % size == 0]
+    divisors = [str(size // accumulate_steps) for size in range(1, common + 1) if common % size == size % accumulate_steps == 0]
     others = f' and {len(uneven) - _NAMED} more' if len(uneven) > _NAMED else ''
     fewer = lambda n: f'{n - n % devices} or ' if n > devices else ''
     nearest = [f'{name} has {n} ({fewer(n)}{n - n % devices + devices} can be)' for name, n in uneven.items()]
+    sharing, else_ = f'{mesh_lib.batch_devices(mesh)} devices', ''
+    if accumulate_steps > 1:
+        sharing, else_ = f'{sharing} with accumulate_steps={accumulate_steps}', ', or another accumulate_steps'
+    fitting = f'take {", ".join(divisors)} devices (data_devices)' if divisors else 'take fewer devices (data_devices)'
     raise TrainingError(
-        f'{devices} devices cannot share the rows of a batch evenly: {", ".join(nearest[:_NAMED])}{others}. Counts of an objective are'
-        f' those of the whole job: make them, and its `buckets` if it has any, multiples of {devices}; or take {", ".join(divisors)}'
-        ' devices (data_devices)'
+        f'{sharing} cannot share the rows of a batch evenly: {", ".join(nearest[:_NAMED])}{others}. Counts of an objective are'
+        f' those of the whole job: make them, and its `buckets` if it has any, multiples of {devices}; or {fitting}{else_}'
     )
 
 

@@ -1,11 +1,11 @@
-"""WordPiece tokenizers: training, loading, markers."""
+"""Tokenizers: training, loading, markers."""
 
 import subprocess
 import sys
 import time
 
 import pytest
-from tokenizers import Tokenizer, models
+from tokenizers import Tokenizer, models, pre_tokenizers, processors, trainers
 
 from opql_jax.data import tokenizer as tokenizer_lib
 from opql_jax.models import released
@@ -92,6 +92,63 @@ def test_a_bert_vocabulary_lends_its_unused_tokens(tmp_path):
     tokenizer = tokenizer_lib.load_tokenizer(tmp_path)
     assert tokenizer_lib.special_ids(tokenizer) == (0, 5, 6, 7, 2, 3, 4)
     assert encode(tokenizer, 'Film') == ['film']
+
+
+def byte_level(special, added=()):
+    """A byte-level tokenizer as RoBERTa and ModernBERT have it, with tokens of the vocabulary and tokens added to it."""
+    tokenizer = Tokenizer(models.BPE(unk_token=special[0]))
+    tokenizer.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
+    alphabet = pre_tokenizers.ByteLevel.alphabet()
+    trainer = trainers.BpeTrainer(vocab_size=340, special_tokens=special, initial_alphabet=alphabet, show_progress=False)
+    tokenizer.train_from_iterator(TEXTS, trainer)
+    tokenizer.add_special_tokens(list(added))
+    return tokenizer
+
+
+def roberta():
+    markers = [f'madeupword000{i}' for i in range(3)]
+    tokenizer = byte_level(['<s>', '<pad>', '</s>', '<unk>', *markers])
+    tokenizer.post_processor = processors.RobertaProcessing(('</s>', 2), ('<s>', 0), add_prefix_space=False)
+    return tokenizer, (0, 3, 1, 2, 4, 5, 6)
+
+
+def modern_bert():
+    tokenizer = byte_level(['<other>'], ['[UNK]', '[CLS]', '[SEP]', '[PAD]', *(f'[unused{i}]' for i in range(4))])
+    return tokenizer, (0, 340, 341, 342, 345, 346, 347)
+
+
+def mpnet():
+    words = ['<s>', '<pad>', '</s>', '[UNK]', *(f'[unused{i}]' for i in range(4)), 'ada', 'wrote', 'program', 'in']
+    tokenizer = tokenizer_lib._bert_wordpiece({word: i for i, word in enumerate(words)})
+    tokenizer.add_special_tokens(words[:3])
+    return tokenizer, (0, 3, 1, 2, 5, 6, 7)
+
+
+@pytest.mark.parametrize('family', [roberta, modern_bert, mpnet])
+def test_padding_of_a_relative_of_bert_becomes_0_and_nothing_else_changes(tmp_path, family):
+    original, markers = family()
+    pad = original.token_to_id('<pad>') or original.token_to_id('[PAD]')
+    original.save(str(tmp_path / 'tokenizer.json'))
+    loaded = tokenizer_lib.load_tokenizer(tmp_path)
+    assert tokenizer_lib.special_ids(loaded) == markers and pad
+    exchanged = {0: pad, pad: 0}
+    wanted = {token: exchanged.get(i, i) for token, i in original.get_vocab(with_added_tokens=True).items()}
+    assert loaded.get_vocab(with_added_tokens=True) == wanted
+    for text in TEXTS:
+        found = loaded.encode(text, add_special_tokens=False)
+        assert found.ids == original.encode(text, add_special_tokens=False).ids
+        if family is not mpnet:  # bytes are all known, and a token is what its offsets say
+            assert [text[a:b] for a, b in found.offsets if text[a:b].isascii()] == [
+                token.removeprefix('Ġ') for token, (a, b) in zip(found.tokens, found.offsets) if text[a:b].isascii()
+            ]
+    loaded.save(str(tmp_path / 'tokenizer.json'))  # as prepared text has it
+    assert tokenizer_lib.load_tokenizer(tmp_path).to_str() == loaded.to_str()
+
+
+def test_a_word_is_its_token_after_a_space(tmp_path):
+    assert tokenizer_lib.word_id(mpnet()[0], 'wrote') == 9
+    tokenizer, _ = roberta()
+    assert tokenizer_lib.word_id(tokenizer, 'the') == tokenizer.token_to_id('Ġthe') != tokenizer.token_to_id('the')
 
 
 def test_errors_name_the_file_and_the_reason(tmp_path):

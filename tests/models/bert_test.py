@@ -1,4 +1,4 @@
-"""BERT checkpoints in the relation encoder, against torch's BertModel."""
+"""Checkpoints of BERT and its relatives in the relation encoder, against the models of transformers."""
 
 import json
 import re
@@ -11,14 +11,15 @@ import pytest
 
 from opql_jax.core.errors import InputError
 from opql_jax.data.tokenizer import TokenizerError, find_minilm, load_tokenizer, special_ids, train_wordpiece
-from opql_jax.models.bert import MARKER_WORDS, load_bert, merge_pretrained, with_marker_words
+from opql_jax.models.bert import MARKER_WORDS, check_encoder, encoder_class, load_bert, merge_pretrained, with_marker_words
 from opql_jax.models.encoder import RelationEncoder
+from opql_jax.models.modern_bert import ModernEncoder
 
 from tiny_bert import CONFIG, fake_tensors, write
 
 
 def fresh_params(fields, relation_dim=4):
-    encoder = RelationEncoder(**fields, relation_dim=relation_dim, entity_dim=3)
+    encoder = encoder_class(fields)(**fields, relation_dim=relation_dim, entity_dim=3)
     one = jnp.ones((1, 2), jnp.int32)
     return encoder, jax.jit(encoder.init)(jax.random.key(0), one, one[:, 0], one[:, 0])['params']
 
@@ -30,11 +31,11 @@ def load(folder):
     return encoder, merge_pretrained(fresh, loaded)
 
 
-def assert_like_torch(folder, rows):
-    """Hidden states of the rows, padded to one length and each alone, are those of torch's BertModel."""
+def assert_like_torch(folder, rows, pad=0):
+    """Hidden states of the rows, padded to one length and each alone, are those of transformers, where `pad` is padding and not 0."""
     torch = pytest.importorskip('torch', reason='torch is not installed', exc_type=ImportError)
     transformers = pytest.importorskip('transformers', reason='transformers is not installed', exc_type=ImportError)
-    reference = transformers.BertModel.from_pretrained(folder, attn_implementation='eager').eval()
+    reference = transformers.AutoModel.from_pretrained(folder, attn_implementation='eager').eval()
     encoder, params = load(folder)
     hidden = jax.jit(lambda params, tokens: encoder.apply({'params': params}, tokens, method='hidden'))
     longest = max(map(len, rows))
@@ -42,7 +43,8 @@ def assert_like_torch(folder, rows):
     for tokens in (padded, rows[0][None]):
         with torch.no_grad():
             mask = torch.tensor((tokens != 0).astype(np.int64))
-            expected = reference(torch.tensor(tokens), attention_mask=mask).last_hidden_state.numpy()
+            theirs = np.select([tokens == 0, tokens == pad], [pad, 0], tokens)
+            expected = reference(torch.tensor(theirs), attention_mask=mask).last_hidden_state.numpy()
         np.testing.assert_allclose(np.asarray(hidden(params, tokens))[tokens != 0], expected[tokens != 0], atol=1e-4, rtol=0)
 
 
@@ -69,10 +71,100 @@ def test_what_transformers_saves_matches_torch(tmp_path, head):
     assert_like_torch(tmp_path, random_rows(40, [20, 1, 11, 5]))
 
 
+# What the sizes of `tiny_bert` are called alike in; the lengths reach the last bucket of distances.
+RELATIVES = {
+    'roberta': dict(type_vocab_size=1, pad_token_id=1, layer_norm_eps=1e-5, max_position_embeddings=202),
+    'roberta padded with 5': dict(type_vocab_size=1, pad_token_id=5, layer_norm_eps=1e-5, max_position_embeddings=206),
+    'mpnet': dict(pad_token_id=1, layer_norm_eps=1e-5, max_position_embeddings=202),
+}
+
+
+@pytest.mark.parametrize('kind', RELATIVES)
+@pytest.mark.parametrize('head', ['Model', 'ForMaskedLM'])
+def test_a_relative_of_bert_matches_torch(tmp_path, kind, head):
+    transformers = pytest.importorskip('transformers', reason='transformers is not installed', exc_type=ImportError)
+    pytest.importorskip('torch', reason='torch is not installed', exc_type=ImportError)
+    family = {'roberta': 'Roberta', 'mpnet': 'MPNet'}[kind.split()[0]]
+    config = {k: v for k, v in CONFIG.items() if k != 'model_type'} | RELATIVES[kind] | {'initializer_range': 0.5}
+    model = getattr(transformers, family + head)(getattr(transformers, f'{family}Config')(**config))
+    model.save_pretrained(tmp_path)
+    assert_like_torch(tmp_path, random_rows(40, [200, 1, 11, 5]), pad=config['pad_token_id'])
+
+
+# What the configuration of ModernBERT calls otherwise, with windows shorter than the rows.
+MODERN = dict(norm_eps=1e-5, pad_token_id=39, local_attention=16, max_position_embeddings=300, global_attn_every_n_layers=2)
+
+
+@pytest.mark.parametrize('head', ['Model', 'ForMaskedLM'])
+def test_modern_bert_matches_torch(tmp_path, head):
+    transformers = pytest.importorskip('transformers', reason='transformers is not installed', exc_type=ImportError)
+    pytest.importorskip('torch', reason='torch is not installed', exc_type=ImportError)
+    if not hasattr(transformers, 'ModernBertModel'):
+        pytest.skip('this transformers has no ModernBERT')
+    sizes = dict(vocab_size=40, hidden_size=8, num_hidden_layers=4, num_attention_heads=2, intermediate_size=12)
+    config = transformers.ModernBertConfig(**sizes, **MODERN, initializer_range=0.5, cls_token_id=1, sep_token_id=2)
+    getattr(transformers, f'ModernBert{head}')(config).save_pretrained(tmp_path)
+    fields, _ = load_bert(tmp_path)
+    assert fields['global_every'] == 2 and fields['local_window'] == 8
+    rows = [np.where(row == 39, 38, row) for row in random_rows(40, [200, 1, 11, 5])]
+    assert_like_torch(tmp_path, rows, pad=39)
+
+
+def test_modern_bert_computes_the_last_layer_at_a_few_positions_and_in_parts_alike():
+    encoder = ModernEncoder(40, 8, 2, 2, 12, 60, relation_dim=4, entity_dim=3, local_window=5, dropout_rate=0.0)
+    tokens, positions = jnp.asarray(random_rows(40, [50] * 4)), jnp.array([[3, 40], [49, 0], [1, 2], [7, 7]])
+    params = jax.jit(encoder.init)(jax.random.key(0), tokens, positions[:, 0], positions[:, 1])['params']
+    params = jax.tree.map(lambda x: 10 * x, params)
+    hidden = lambda encoder, *at: encoder.apply({'params': params}, tokens, not at, *at, method=encoder.hidden)
+    whole = jnp.take_along_axis(hidden(encoder), positions[:, :, None], axis=1)
+    for each in (encoder, encoder.clone(accumulate_steps=2, remat='layers')):
+        np.testing.assert_allclose(hidden(each, positions), whole, atol=1e-3, rtol=1e-4)
+
+
+def test_a_modern_bert_of_other_layers_is_refused(tmp_path):
+    def refused(message, **changed):
+        config = {'model_type': 'modernbert', **{k: v for k, v in CONFIG.items() if k != 'model_type'}, **MODERN, **changed}
+        (tmp_path / 'config.json').write_text(json.dumps(config))
+        with pytest.raises(InputError, match=message):
+            load_bert(tmp_path)
+
+    refused('norm_bias is True; only False can be loaded', norm_bias=True)
+    layers = ['full_attention', 'full_attention', 'sliding_attention', 'full_attention']
+    refused('layer_types is no pattern that repeats', layer_types=layers, num_hidden_layers=4)
+    refused('rope_parameters has another rope_type', rope_parameters={'full_attention': {'rope_type': 'yarn'}})
+    fields, _ = load_bert(write(tmp_path / 'bert', fake_tensors()))
+    with pytest.raises(
+        InputError, match='is of the class RelationEncoder, and the encoder that is trained ModernEncoder: use a fi'
+    ):
+        check_encoder(ModernEncoder(40, 8, 2, 2, 12, 60, relation_dim=4, entity_dim=3), fields, tmp_path)
+
+
+def test_relations_of_an_encoder_with_relative_positions_are_those_of_its_last_layer(tmp_path):
+    """At a few positions, as they are read, and at all of them."""
+    encoder = RelationEncoder(40, 8, 2, 2, 12, 60, relation_dim=4, entity_dim=3, relative_buckets=32)
+    tokens, positions = jnp.asarray(random_rows(40, [50, 50])), jnp.array([[3, 40], [49, 0]])
+    params = jax.jit(encoder.init)(jax.random.key(0), tokens, positions[:, 0], positions[:, 1])['params']
+    params = jax.tree.map(lambda x: 10 * x, params)  # fresh ones are so small that attention is even
+    hidden = lambda *at: encoder.apply({'params': params}, tokens, True, *at, method=encoder.hidden)
+    whole = jnp.take_along_axis(hidden(), positions[:, :, None], axis=1)
+    np.testing.assert_allclose(hidden(positions), whole, atol=1e-4)
+    far = encoder.clone(relative_buckets=0).apply({'params': params}, tokens, True, positions, method=encoder.hidden)
+    assert np.abs(far - whole).max() > 0.1
+
+
+def test_an_encoder_that_computes_otherwise_than_the_checkpoint_is_refused(tmp_path):
+    fields, _ = load_bert(write(tmp_path, fake_tensors(), layer_norm_eps=1e-5))
+    check_encoder(RelationEncoder(**fields, relation_dim=4, entity_dim=3), fields, tmp_path)
+    with pytest.raises(InputError, match='layer_norm_epsilon=1e-05, and the encoder .* 1e-12: set RelationEncoder.layer'):
+        check_encoder(RelationEncoder(**fields | {'layer_norm_epsilon': 1e-12}, relation_dim=4, entity_dim=3), fields, tmp_path)
+
+
 def test_every_value_lands_where_it_belongs(tmp_path):
     tensors = fake_tensors()
     fields, loaded = load_bert(write(tmp_path, tensors))
-    assert fields == dict(vocab_size=40, hidden_size=8, num_layers=2, num_heads=2, mlp_size=12, max_length=20)
+    assert fields == dict(vocab_size=40, hidden_size=8, num_layers=2, num_heads=2, mlp_size=12, max_length=20) | dict(
+        layer_norm_epsilon=1e-12, relative_buckets=0
+    )
     segment = tensors['embeddings.token_type_embeddings.weight'][0]
     np.testing.assert_array_equal(
         loaded['position_embedding']['embedding'], tensors['embeddings.position_embeddings.weight'] + segment
@@ -158,11 +250,20 @@ def test_merging_into_an_encoder_of_another_shape_lists_the_differences(tmp_path
 
 @pytest.mark.parametrize(
     'key, value',
-    [('model_type', 'roberta'), ('hidden_act', 'relu'), ('position_embedding_type', 'relative'), ('pad_token_id', 1)],
+    [('model_type', 'electra'), ('hidden_act', 'relu'), ('position_embedding_type', 'relative'), ('is_decoder', True)],
 )
 def test_other_kinds_of_model_are_refused(tmp_path, key, value):
     with pytest.raises(InputError, match=f'config.json: {key} is {value!r}'):
         load_bert(write(tmp_path, fake_tensors(), **{key: value}))
+
+
+def test_the_types_that_can_be_loaded_are_told_in_one_line(tmp_path):
+    with pytest.raises(
+        InputError, match="model_type is 't5'; only encoders of the types bert, modernbert, mpnet, roberta can be loaded.$"
+    ):
+        load_bert(write(tmp_path, fake_tensors(), model_type='t5'))
+    with pytest.raises(InputError, match='pad_token_id is 40, which leaves no tokens'):
+        load_bert(write(tmp_path, fake_tensors(), pad_token_id=40))
 
 
 def test_a_missing_tensor_is_named(tmp_path):

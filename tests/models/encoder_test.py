@@ -176,7 +176,15 @@ def test_a_row_longer_than_the_positions_is_refused():
         ENCODER.init(jax.random.key(0), tokens, r1, r2)
 
 
-@pytest.mark.parametrize('field, value, message', [('num_heads', 3, 'multiple of num_heads=3'), ('dtype', 'float16', 'dtype')])
+@pytest.mark.parametrize(
+    'field, value, message',
+    [
+        ('num_heads', 3, 'multiple of num_heads=3'),
+        ('dtype', 'float16', 'dtype'),
+        ('relative_buckets', 6, 'relative_buckets=6 is no multiple of 4'),
+        ('relative_buckets', 260, 'up to 256'),
+    ],
+)
 def test_fields_that_make_no_encoder_are_refused(field, value, message):
     tokens, r1, r2 = random_rows(8, 1, 4)
     with pytest.raises(ValueError, match=message):
@@ -202,4 +210,23 @@ def test_gin_sizes_make_an_encoder(size):
 def test_devices_exchange_nothing_to_encode_their_rows(binaries, tmp_path):
     """In bfloat16, where attention takes several short rows as one: those of two devices never are."""
     eight_devices.run(binaries, 'encoder_on_devices.py', tmp_path / 'found.json')
-    assert json.loads((tmp_path / 'found.json').read_text()) == {f'{rows} rows': [] for rows in (8, 16, 24, 40, 64)}
+    found = json.loads((tmp_path / 'found.json').read_text())
+    assert found and {name: [] for name in found} == found
+    assert found.keys() >= {'40 rows', '16 rows in 2 parts', '64 rows in 4 parts'}
+
+
+def test_remat_and_parts_keep_less_for_the_backward_pass():
+    """Bytes of all that a row's gradient needs, from the shapes alone."""
+    tokens, marker = jnp.ones((16, 40), jnp.int32), jnp.zeros(16, jnp.int32)
+    encoder = RelationEncoder(100, 16, 3, 2, 64, 40, relation_dim=8, entity_dim=8)
+    params = jax.eval_shape(encoder.init, jax.random.key(0), tokens, marker, marker)
+
+    def kept(**fields):
+        run = lambda params: encoder.clone(**fields).apply(
+            params, tokens, marker, marker, False, rngs={'dropout': jax.random.key(0)}
+        )
+        backward = jax.eval_shape(lambda params: jax.vjp(run, params)[1], params)
+        return sum(leaf.size * 4 for leaf in jax.tree.leaves(backward))
+
+    assert kept() > 2 * kept(remat='dots') > 2 * kept(remat='layers') > kept(accumulate_steps=4)
+    assert kept(accumulate_steps=4, remat='layers') <= kept(accumulate_steps=4)

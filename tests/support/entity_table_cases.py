@@ -10,6 +10,7 @@ from opql_jax.parallel import entity_table
 from opql_jax.parallel.mesh import row_devices
 from opql_jax.training import state, trainer
 from opql_jax.training.objectives import Task
+from opql_jax.training.optimizer import make_optimizer
 
 # On 8 devices 13 rows each: M * DIM is then the most that anything may have, less than M * 13 or any array with all rows.
 M, DIM, CHUNK, SAMPLED = 32, 7, 5, 20
@@ -94,7 +95,7 @@ class Training:
     def __init__(self, layout):
         case = make('uneven')
         trainable = lambda name: True
-        optimizer = trainer.make_optimizer(10, 0.05, warmup_steps=1)
+        optimizer = make_optimizer(10, 0.05, warmup_steps=1)
 
         def loss(params, batch, memory, rng):
             vectors = batch['vectors'] @ params['encoder']['kernel']

@@ -19,6 +19,7 @@ from opql_jax.parallel.entity_table import Layout
 from opql_jax.parallel.mesh import make_mesh, row_devices
 from opql_jax.training import state, trainer
 from opql_jax.training.objectives import Task
+from opql_jax.training.optimizer import make_optimizer
 
 import eight_devices
 import tiny_training
@@ -61,7 +62,7 @@ def train(mesh, split: bool):
         apply = functools.partial(encoder.apply, {'params': params['encoder']}, deterministic=False, rngs={'dropout': key})
         return jnp.square(apply(*batch) - wanted).mean(), {}
 
-    optimizer, layout = trainer.make_optimizer(STEPS, 0.01, warmup_steps=1), Layout(mesh, ENTITIES)
+    optimizer, layout = make_optimizer(STEPS, 0.01, warmup_steps=1), Layout(mesh, ENTITIES)
     task = Task(source=None, loss=loss, trainable=EVERYTHING, lineage={})
     place = lambda tree: state.place(tree, layout, EVERYTHING)
     start = state.init_state({'encoder': init_params(encoder, ENTITIES, 0)['encoder']}, EVERYTHING, optimizer)

@@ -58,6 +58,18 @@ GIN = {
     'models/minilm': size(384, 6, 768, 128),
     'models/released': size(384, 6, 256, 128),
     'models/base': size(768, 12, 512, 256),
+    'models/roberta_base': size(768, 12, 512, 256),
+    'models/mpnet_base': size(768, 12, 512, 256),
+    'models/modern_bert_base': (
+        'train',
+        f'--gin_file=gin/runs/entities.gin {INTO}',
+        ['encoder/layers_21/mlp_in/kernel  (768, 2304)', 'encoder/w_r/kernel  (1536, 512)', 'entity_table  (64, 256)'],
+    ),
+    'optimizers/adafactor': (
+        'train',
+        f'--gin_file=gin/models/tiny.gin --gin_file=gin/runs/entities.gin --gin_file=gin/optimizers/adafactor.gin {INTO}',
+        ['adafactor.multiply_by_parameter_scale = False', 'OPTIMIZER = @'],
+    ),
     'models/bag_of_words': (
         'train',
         f'--gin_file=gin/runs/entities.gin {INTO}',

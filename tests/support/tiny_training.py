@@ -17,8 +17,9 @@ from opql_jax.parallel.mesh import make_mesh
 from opql_jax.training import model_config, objectives
 from opql_jax.training.checkpoints import Checkpoints
 from opql_jax.training.lineage import describe_run, read_meta
+from opql_jax.training.optimizer import make_optimizer
 from opql_jax.training.state import init_params, init_state
-from opql_jax.training.trainer import TrainConfig, make_optimizer, train
+from opql_jax.training.trainer import TrainConfig, train
 
 import tiny_prepared
 

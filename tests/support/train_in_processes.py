@@ -10,6 +10,7 @@ to it, 'eval', which scores the checkpoints of the folder `follower` beside MODE
 Leaves a workdir OUTPUT/<stage> for each and, of the first process, OUTPUT/metrics.json with the metrics of their last steps.
 """
 
+import functools
 import json
 import os
 import pathlib
@@ -23,7 +24,7 @@ from opql_jax.evaluation import predictions
 from opql_jax.kb.trained.question_sets import evaluate
 from opql_jax.kb.update_memory import inject
 from opql_jax.memory import build as build_lib
-from opql_jax.training import objectives, trainer
+from opql_jax.training import objectives
 
 import tiny_training
 from train_until_killed import be_asked_to_stop
@@ -32,15 +33,13 @@ STEPS, MANY = 3, 300
 SHARD_ROWS, FEW_PAIRS = 20, 30
 
 
-def plain_optimizer(*_):
-    """Adam would blow the rounding of a gradient that is 0 up to a whole step."""
-    return optax.sgd(0.1, momentum=0.9)
+# Adam would blow the rounding of a gradient that is 0 up to a whole step.
+PLAIN = dict(optimizer=functools.partial(optax.sgd, momentum=0.9), schedule=optax.constant_schedule(0.1))
 
 
 def main(prepared, model, memory, output, *names):
     if 'OPQL_PROCESSES' in os.environ:
         distributed.initialize()
-    trainer.make_optimizer = plain_optimizer
     choices = {
         'relations': lambda: objectives.Relations(rows=16),
         'slices': lambda: objectives.Relations(rows=16),
@@ -78,7 +77,7 @@ def main(prepared, model, memory, output, *names):
             steps = MANY
             if jax.process_index() == jax.process_count() - 1:
                 be_asked_to_stop(2, pause=0.1)
-        options = dict(num_steps=steps, checkpoint_every=2 * steps // 3, slices=2 if name == 'slices' else None)
+        options = dict(num_steps=steps, checkpoint_every=2 * steps // 3, slices=2 if name == 'slices' else None, **PLAIN)
         metrics[name] = tiny_training.run(prepared, workdir, objective, init_from=model, **options)
     if distributed.is_primary():
         pathlib.Path(output, 'metrics.json').write_text(json.dumps(metrics))

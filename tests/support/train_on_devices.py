@@ -6,6 +6,7 @@ Leaves a workdir OUTPUT/<stage>-<devices> for each run and OUTPUT/metrics.json w
 'relations-8 then 3' is one that went on with 3 devices, 'relations-2x4 then 4 then 1' one that went on twice.
 """
 
+import functools
 import json
 import pathlib
 import sys
@@ -13,7 +14,7 @@ import sys
 import jax
 import optax
 
-from opql_jax.training import objectives, trainer
+from opql_jax.training import objectives
 
 import tiny_training
 from eight_devices import slices_and_devices
@@ -26,13 +27,20 @@ DEVICES = {
     'follow': (1, 8),
     'whole memory': (1, 8, '2x4'),
 }
+# The same batch in parts, without dropout, whose masks would be others.
+SPARING = {
+    '1': dict(data_devices=1),
+    '1 by 4': dict(data_devices=1, accumulate_steps=4, remat='dots'),
+    '4 by 4': dict(data_devices=4, accumulate_steps=4, remat='layers'),
+    '2 and 2 by 3': dict(data_devices=2, model_devices=2, accumulate_steps=3),
+}
 STEPS = 3
+# Adam would blow the rounding of a gradient that is 0 up to a whole step.
+PLAIN = dict(optimizer=functools.partial(optax.sgd, momentum=0.9), schedule=optax.constant_schedule(0.1))
 
 
 def main(prepared, model, memory, output):
     assert jax.device_count() == 8, jax.devices()
-    # Adam would blow the rounding of a gradient that is 0 up to a whole step.
-    trainer.make_optimizer = lambda *_: optax.sgd(0.1, momentum=0.9)
     choices = {
         'relations': objectives.Relations(rows=48, buckets=((48, 48),)),
         'sampled': objectives.Relations(rows=48, buckets=((48, 48),), sampled_entities=2),
@@ -52,11 +60,17 @@ def main(prepared, model, memory, output):
             init_from=model,
             data_devices=devices,
             slices=slices,
+            **PLAIN,
         )
 
     for stage in choices:
         for devices in DEVICES[stage]:
             run(f'{stage}-{devices}', stage, devices)
+    without_dropout = functools.partial(tiny_training.encoder, dropout_rate=0.0)
+    for name, options in SPARING.items():
+        workdir = pathlib.Path(output, f'parts-{name}')
+        run_of = dict(num_steps=STEPS, init_from=model, encoder=without_dropout)
+        metrics[workdir.name] = tiny_training.run(prepared, workdir, choices['relations'], **run_of, **options, **PLAIN)
     run('relations-8 then 3', 'relations', 8, num_steps=STEPS - 1)
     run('relations-8 then 3', 'relations', 3)
     for done, devices in enumerate(('2x4', 4, 1), start=1):

@@ -1,5 +1,6 @@
 """Checkpoints are written in the background, while training changes what they hold."""
 
+import functools
 import shutil
 import threading
 
@@ -10,6 +11,7 @@ import pytest
 
 from opql_jax.training import array_digests, trainer
 from opql_jax.training.checkpoints import CheckpointError, Checkpoints
+from opql_jax.training.optimizer import adamw
 
 import tiny_training
 
@@ -98,14 +100,15 @@ def test_a_digest_that_a_process_did_not_write_is_missed(tmp_path):
 
 def test_a_run_with_moments_in_bfloat16_goes_on_from_them(tmp_path):
     prepared = tiny_training.write_prepared(tmp_path / 'prepared')
-    settings = dict(moment_dtype='bfloat16', num_steps=4, checkpoint_every=2)
+    half = functools.partial(adamw, moment_dtype='bfloat16')
+    settings = dict(optimizer=half, num_steps=4, checkpoint_every=2)
     whole = tiny_training.run(prepared, tmp_path / 'whole', **settings)
     moments = {name: value.dtype for name, value in tiny_training.state_of(tmp_path / 'whole', 2).items() if 'mu' in name}
     assert moments and set(map(str, moments.values())) == {'bfloat16'}
     shutil.copytree(tmp_path / 'whole', tmp_path / 'again', ignore=shutil.ignore_patterns('4'))
     assert tiny_training.run(prepared, tmp_path / 'again', **settings) == whole
     with pytest.raises(trainer.TrainingError, match="moment_dtype='int8': give 'float32' or 'bfloat16'"):
-        tiny_training.run(prepared, tmp_path / 'other', moment_dtype='int8')
+        tiny_training.run(prepared, tmp_path / 'other', optimizer=functools.partial(adamw, moment_dtype='int8'))
 
 
 def test_padding_is_not_part_of_what_is_saved(tmp_path):

@@ -14,10 +14,10 @@ import pytest
 from opql_jax.core.errors import Preempted
 from opql_jax.corpus.questions import write_questions
 from opql_jax.data.prepared import Prepared
-from opql_jax.training import objectives, trainer
+from opql_jax.training import objectives
 
 import tiny_training
-from train_in_processes import plain_optimizer
+from train_in_processes import PLAIN
 
 TESTS = pathlib.Path(__file__).parents[1]
 # A process compiles for itself, so that four cost most: `-m slow` tries them.
@@ -147,26 +147,20 @@ def test_processes_ask_a_language_model_as_one_does(trained):
     assert len(one['asked.predictions.jsonl'].splitlines()) == 18
 
 
-@pytest.fixture
-def plainly(monkeypatch):
-    """Trains here with the optimizer of the processes."""
-    monkeypatch.setattr(trainer, 'make_optimizer', plain_optimizer)
-
-
 @pytest.mark.parametrize('processes', [2, pytest.param(4, marks=pytest.mark.slow)])
-def test_a_run_goes_on_with_another_number_of_processes(inputs, trained, tmp_path, plainly, processes):
+def test_a_run_goes_on_with_another_number_of_processes(inputs, trained, tmp_path, processes):
     """And of devices; what it gives is what one process gives that was not stopped."""
     folder = shutil.copytree(trained[processes] / 'relations', tmp_path / 'relations')
-    goes_on = dict(num_steps=4, init_from=inputs[1])
+    goes_on = dict(num_steps=4, init_from=inputs[1], **PLAIN)
     several = tiny_training.run(inputs[0], folder, objectives.Relations(rows=16), **goes_on)
     alone = tiny_training.run(inputs[0], tmp_path / 'alone', objectives.Relations(rows=16), **goes_on)
     assert several == pytest.approx(alone, rel=1e-4)
 
 
-def test_processes_stop_at_the_same_step_when_one_is_asked_to(inputs, tmp_path, plainly):
+def test_processes_stop_at_the_same_step_when_one_is_asked_to(inputs, tmp_path):
     codes, said = finish(start(2, 2, TESTS / 'support' / 'train_in_processes.py', *inputs, tmp_path, 'stopped'))
     assert codes == [Preempted.CODE] * 2, said[0][-3000:]
     (step,) = (int(path.name) for path in (tmp_path / 'stopped/checkpoints').iterdir())
     assert 3 <= step < 100
     stage = objectives.Relations(rows=16)
-    tiny_training.run(inputs[0], tmp_path / 'stopped', stage, num_steps=step + 1, init_from=inputs[1])
+    tiny_training.run(inputs[0], tmp_path / 'stopped', stage, num_steps=step + 1, init_from=inputs[1], **PLAIN)

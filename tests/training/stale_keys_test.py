@@ -9,6 +9,7 @@ from opql_jax.memory.follow import Queries
 from opql_jax.memory.sharding import shard_memory
 from opql_jax.parallel.mesh import make_mesh
 from opql_jax.training import trainer
+from opql_jax.training.optimizer import make_optimizer
 
 ENTITIES, DIM, ENTRIES, K, QUERIES = 2000, 128, 20_000, 32, 64
 
@@ -19,7 +20,7 @@ def normalized(x):
 
 def tables(steps):
     """Rows of unit length of E before each step at the highest default learning rate, where a step meets a tenth of the entities."""
-    rng, optimizer = np.random.default_rng(0), trainer.make_optimizer(1000, warmup_steps=1)
+    rng, optimizer = np.random.default_rng(0), make_optimizer(1000, warmup_steps=1)
     params = {'entity_table': 0.1 * rng.normal(size=(ENTITIES, DIM)).astype(np.float32)}
     state = optimizer.init(params)
     for _ in range(steps):

@@ -1,5 +1,6 @@
 """The objective of a relation encoder for any text: its loss, what it trains, and that it can learn; and the release of what it left."""
 
+import functools
 import json
 
 import jax
@@ -11,10 +12,12 @@ from opql_jax.data import tokenizer as tokenizer_lib
 from opql_jax.data.prepared import Prepared
 from opql_jax.data.sources.text_relations import UNUSED
 from opql_jax.data.tokenizer import TokenizerError, find_minilm
+from opql_jax.models.bert import load_bert
 from opql_jax.models.losses import label_loss, relation_loss
 from opql_jax.models.text_encoder import TextEncoder
 from opql_jax.parallel.mesh import make_mesh
 from opql_jax.training import objectives, trainer
+from opql_jax.training.optimizer import adamw, make_optimizer
 from opql_jax.training.release import release
 from opql_jax.training.state import init_params, init_state
 
@@ -103,7 +106,7 @@ def test_pairs_that_state_nothing_are_like_no_other(task_and_params):
 
 def test_a_tiny_set_is_learnt_by_heart(task_and_params):
     task, params = task_and_params
-    optimizer = trainer.make_optimizer(150, 0.01, warmup_steps=5, weight_decay=0.0)
+    optimizer = make_optimizer(150, 0.01, warmup_steps=5, optimizer=functools.partial(adamw, weight_decay=0.0))
     state = init_state(jax.tree.map(np.array, params), task.trainable, optimizer)
     step = trainer.make_train_step(task, optimizer, seed=0)
     before = jax.tree.map(np.array, params)
@@ -172,6 +175,23 @@ def test_models_of_other_objectives_are_not_released(trained, text, tmp_path):
     with pytest.raises(InputError, match='none.md'):
         release(kb=str(trained), model='relations', output=str(tmp_path / 'encoder'), card='none.md')
     assert list(tmp_path.iterdir()) == []
+
+
+def test_a_model_of_any_objective_is_written_for_transformers(trained, text, tmp_path):
+    tiny_training.write_untrained(text, trained / 'another')
+    (tmp_path / 'card.md').write_text('# A tiny one\n')
+    there = dict(kb=str(trained), model='another', output=str(tmp_path / 'bert'), card=str(tmp_path / 'card.md'))
+    release(**there, form='transformers')
+    _, loaded = load_bert(tmp_path / 'bert')
+    params = tiny_training.params_of(trained / 'another')
+    np.testing.assert_array_equal(loaded['layers_0']['qkv']['kernel'], params['encoder/layers_0/qkv/kernel'])
+    for changed, message in (
+        ({}, 'bert holds other files: give a new or empty folder'),
+        ({'form': 'onnx'}, "form='onnx': give 'opql' or 'transformers'"),
+        ({'typed_documents': 'documents.json'}, 'typed_documents teaches an encoder of the form'),
+    ):
+        with pytest.raises(InputError, match=message):
+            release(**there, **{'form': 'transformers'} | changed)
 
 
 def test_rows_that_a_batch_has_no_mention_for_are_unused(text, corpus):

@@ -17,6 +17,7 @@ from opql_jax.data.markup import MarkedQuestion, TokenisedPassage
 from opql_jax.data.prepared import Prepared
 from opql_jax.data.sampling import PairIndex
 from opql_jax.data.sources.base import Source
+from opql_jax.data.tokenizer import word_id
 from opql_jax.datasets import relation_corpora
 from opql_jax.datasets.labelled_sentences import LabelledSentence
 
@@ -87,7 +88,7 @@ class TextRelationSource(Source):
         self._settings, self._special, self._records = settings, prepared.special, prepared.records
         if settings.rows_per_label < 2:
             raise InputError(f'rows_per_label={settings.rows_per_label}: a sentence alone has none to be like, give at least 2')
-        words = [prepared.tokenizer.token_to_id(word) for word in _UNKNOWN]
+        words = [word_id(prepared.tokenizer, word) for word in _UNKNOWN]
         self._unknown = [token for token in words if token is not None]
         if not self._unknown:
             raise InputError(f'text: its tokenizer has none of {", ".join(_UNKNOWN)}: prepare it with that of an English BERT')

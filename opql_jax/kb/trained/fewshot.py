@@ -16,7 +16,7 @@ from opql_jax.evaluation.episodes import episode_accuracies, group_by_relation
 from opql_jax.kb.trained.question_sets import as_tuple
 from opql_jax.models import bert
 from opql_jax.models.bulk_encoding import LENGTHS, BatchedEncoder, MarkedPairEncoder
-from opql_jax.models.encoder import PAD_ID, RelationEncoder
+from opql_jax.models.encoder import PAD_ID
 from opql_jax.models.text_encoder import TextEncoder
 from opql_jax.training import model_config
 
@@ -152,7 +152,7 @@ def _open(model_dir, step, embedding):
         model_dir = tokenizer_lib.find_minilm()
     if embedding.startswith('mean') and not (files.require_local(model_dir) / 'model.json').exists():
         fields, params = bert.load_bert(model_dir)
-        encoder = RelationEncoder(**fields, relation_dim=0, entity_dim=0)  # neither projection is applied
+        encoder = bert.encoder_class(fields)(**fields, relation_dim=0, entity_dim=0)  # neither projection is applied
     else:
         encoder, params, _, _ = model_config.load(model_dir, step)
         params = params['encoder']

@@ -1,0 +1,111 @@
+"""How gradients change parameters: AdamW with warm-up and cosine decay, or any optimizer and schedule of optax."""
+
+from collections.abc import Callable
+
+import jax
+import optax
+
+from opql_jax.training import state as state_lib
+from opql_jax.training.progress import TrainingError
+
+
+def warmup_cosine(num_steps: int, learning_rate: float = 1e-3, warmup_steps: int = 100) -> optax.Schedule:
+    """The learning rate as a function of the step: a linear warm-up, then cosine decay to 2 %.
+
+    Args:
+        num_steps: updates in all, over which the learning rate decays.
+        learning_rate: its peak.
+        warmup_steps: updates in which it rises; half of `num_steps` at most.
+    """
+    warmup = min(warmup_steps, max(num_steps // 2, 1))
+    end = max(num_steps, warmup + 1)
+    return optax.warmup_cosine_decay_schedule(0.0, learning_rate, warmup, end, learning_rate * 0.02)
+
+
+def adamw(
+    learning_rate: optax.ScalarOrSchedule, weight_decay: float = 0.01, moment_dtype: str = 'float32'
+) -> optax.GradientTransformation:
+    """AdamW with b2 = 0.98.
+
+    Args:
+        learning_rate: a number, or a function of the step.
+        weight_decay: for matrices only: biases, layer norms and entity vectors have no reason to
+            shrink towards 0.
+        moment_dtype: of the first moment, 'float32' or 'bfloat16', which takes half of its memory;
+            the second, a sum of squares, needs float32.
+
+    Raises:
+        TrainingError: another `moment_dtype`.
+    """
+    if moment_dtype not in ('float32', 'bfloat16'):
+        raise TrainingError(f"moment_dtype={moment_dtype!r}: give 'float32' or 'bfloat16'")
+    matrices = ('kernel', 'embedding', 'w_q', 'w_k', 'w_t')
+    decay = lambda path, _: state_lib.param_name(path).endswith(matrices)
+    decays = lambda params: jax.tree.map_with_path(decay, params)
+    return optax.adamw(learning_rate, b2=0.98, weight_decay=weight_decay, mask=decays, mu_dtype=moment_dtype)
+
+
+def make_optimizer(
+    num_steps: int,
+    learning_rate: float = 1e-3,
+    warmup_steps: int = 100,
+    clip_norm: float = 1.0,
+    optimizer: Callable[..., optax.GradientTransformation] = adamw,
+    schedule: optax.Schedule | None = None,
+) -> optax.GradientTransformation:
+    """The optimizer of a run; gradients are clipped by their global norm before it sees them.
+
+    Args:
+        num_steps: updates in all.
+        learning_rate: the peak of the learning rate, which `warmup_steps` and `num_steps` shape, see
+            `warmup_cosine`; none of the three matters with a `schedule`.
+        warmup_steps: updates in which the learning rate rises; half of `num_steps` at most.
+        clip_norm: the largest norm that the gradients may have together.
+        optimizer: makes the optimizer of a `learning_rate`, such as `optax.lion`.
+        schedule: the learning rate as a function of the step, such as `optax.cosine_decay_schedule`
+            returns; warm-up and cosine decay if None.
+
+    Raises:
+        TrainingError: `optimizer` or `schedule` is no such function.
+    """
+    rate = make_schedule(num_steps, learning_rate, warmup_steps, schedule)
+    try:
+        made = optimizer(learning_rate=rate)
+    except TypeError as error:
+        raise TrainingError(
+            f'optimizer={_name(optimizer)} cannot be made of a learning_rate ({_first_line(error)}):'
+            ' give a function of one, without parentheses, such as @optax.lion'
+        ) from error
+    if not isinstance(made, optax.GradientTransformation):
+        raise TrainingError(
+            f'optimizer={_name(optimizer)} makes no optimizer of optax but {type(made).__name__}:'
+            ' give a function such as @optax.lion'
+        )
+    return optax.chain(optax.clip_by_global_norm(clip_norm), made)
+
+
+def make_schedule(
+    num_steps: int,
+    learning_rate: float = 1e-3,
+    warmup_steps: int = 100,
+    schedule: optax.Schedule | None = None,
+) -> optax.Schedule:
+    """The learning rate of `make_optimizer`, of the same arguments, as a function of the step."""
+    if schedule is None:
+        return warmup_cosine(num_steps, learning_rate, warmup_steps)
+    try:
+        float(schedule(0))
+    except TypeError as error:
+        raise TrainingError(
+            f'schedule={_name(schedule)} gives no learning rate for a step ({_first_line(error)}):'
+            ' give what a schedule of optax returns, such as @optax.cosine_decay_schedule()'
+        ) from error
+    return schedule
+
+
+def _name(function) -> str:
+    return getattr(function, '__name__', repr(function))
+
+
+def _first_line(error: Exception) -> str:
+    return str(error).splitlines()[0]

@@ -1,0 +1,147 @@
+"""The optimizer: AdamW unless another of optax is given, whose state a run goes on from, and which no other run takes over."""
+
+import dataclasses
+import functools
+import pathlib
+import re
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import optax
+import pytest
+
+import gin
+from opql_jax import gin_utils
+from opql_jax.training import trainer
+from opql_jax.training.checkpoints import CheckpointError
+from opql_jax.training.optimizer import adamw, make_optimizer, make_schedule
+from opql_jax.training.progress import TrainingError
+
+import tiny_training
+
+
+def updates(optimizer, gradients, params):
+    """What an optimizer makes of gradients that come one after the other, at parameters that stay."""
+    state, made = optimizer.init(params), []
+    for gradient in gradients:
+        update, state = optimizer.update(gradient, state, params)
+        made.append(update)
+    return made
+
+
+def test_gradients_are_clipped_before_adam_sees_them():
+    """A huge gradient must not fill Adam's second moment, and the size of a step is Adam's own, unclipped."""
+    params, rate = {'bias': jnp.zeros(3)}, 0.1
+    gradients = [np.array([300.0, 400, 0]), np.array([0.1, -0.2, 0.3])]
+    plain = functools.partial(adamw, weight_decay=0.0)
+    ours = make_optimizer(100, rate, warmup_steps=1, clip_norm=1.0, optimizer=plain)
+    schedule = optax.warmup_cosine_decay_schedule(0.0, rate, 1, 100, rate * 0.02)
+    adam = optax.adamw(schedule, b2=0.98, weight_decay=0.0)
+    clipped = [gradient * min(1.0, 1.0 / np.linalg.norm(gradient)) for gradient in gradients]
+    as_given = lambda gradients: [{'bias': jnp.asarray(g, jnp.float32)} for g in gradients]
+    found = updates(ours, as_given(gradients), params)
+    for update, wanted in zip(found, updates(adam, as_given(clipped), params)):
+        np.testing.assert_allclose(update['bias'], wanted['bias'], rtol=1e-4)
+    assert np.linalg.norm(found[-1]['bias']) > 0.5 * rate  # a clip after Adam or a full second moment would leave less
+
+
+def test_only_matrices_decay():
+    params = {name: jnp.ones(2) for name in ('a/kernel', 'a/bias', 'norm/scale', 'token/embedding', 'entity_table', 'w_q')}
+    optimizer = make_optimizer(10, 1.0, warmup_steps=1, optimizer=functools.partial(adamw, weight_decay=0.1))
+    *_, last = updates(optimizer, [jax.tree.map(jnp.zeros_like, params)] * 2, params)
+    assert {name for name in params if last[name].any()} == {'a/kernel', 'token/embedding', 'w_q'}
+
+
+@pytest.mark.parametrize(
+    ('factory', 'schedule'),
+    [
+        (optax.adafactor, None),
+        (optax.lion, optax.exponential_decay(0.1, 2, 0.5)),
+        (functools.partial(optax.sgd, momentum=0.9), optax.constant_schedule(0.3)),
+    ],
+)
+def test_another_optimizer_and_schedule_are_those_of_optax_over_clipped_gradients(factory, schedule):
+    rng, params = np.random.default_rng(0), {'a/kernel': jnp.ones((3, 2)), 'b': jnp.ones(4)}
+    gradients = [jax.tree.map(lambda x: jnp.asarray(9 * rng.normal(size=x.shape), jnp.float32), params) for _ in range(3)]
+    ours = make_optimizer(20, 0.2, warmup_steps=2, clip_norm=1.5, optimizer=factory, schedule=schedule)
+    clipped = [jax.tree.map(lambda x: x * min(1, 1.5 / optax.tree.norm(g)), g) for g in gradients]
+    rate = schedule or optax.warmup_cosine_decay_schedule(0, 0.2, 2, 20, 0.004)
+    for found, wanted in zip(updates(ours, gradients, params), updates(factory(rate), clipped, params)):
+        jax.tree.map(functools.partial(np.testing.assert_allclose, rtol=1e-4, atol=1e-7), found, wanted)
+    assert make_schedule(20, 0.2, 2, schedule)(5) == rate(5)
+
+
+@pytest.mark.parametrize(
+    ('given', 'message'),
+    [
+        ({'optimizer': optax.lion(1e-3)}, 'cannot be made of a learning_rate .*without parentheses, such as @optax.lion'),
+        ({'optimizer': optax.clip}, 'optimizer=clip cannot be made of a learning_rate'),
+        ({'optimizer': optax.constant_schedule(1)}, 'cannot be made of a learning_rate'),
+        ({'optimizer': lambda learning_rate: None}, 'makes no optimizer of optax but NoneType'),
+        ({'schedule': optax.cosine_decay_schedule}, 'schedule=cosine_decay_schedule gives no learning rate .*_schedule\\(\\)$'),
+        ({'schedule': 0.1}, 'schedule=0.1 gives no learning rate for a step'),
+        ({'optimizer': functools.partial(adamw, moment_dtype='int8')}, "moment_dtype='int8': give 'float32' or 'bfloat16'"),
+    ],
+)
+def test_what_makes_no_optimizer_is_told_before_anything_is_written(tmp_path, given, message):
+    with pytest.raises(TrainingError, match=message):
+        tiny_training.run(tmp_path / 'prepared', tmp_path / 'run', **given)
+    assert not list(tmp_path.iterdir())
+
+
+@pytest.fixture(scope='module')
+def prepared(tmp_path_factory):
+    return tiny_training.write_prepared(tmp_path_factory.mktemp('text') / 'prepared')
+
+
+def test_a_run_goes_on_with_its_optimizer_and_with_no_other(prepared, tmp_path, monkeypatch):
+    lion = dict(optimizer=optax.lion, schedule=optax.constant_schedule(1e-3))
+    whole = tiny_training.run(prepared, tmp_path / 'whole', num_steps=4, **lion)
+    tiny_training.run(prepared, tmp_path / 'run', num_steps=2, **lion)
+    compiled = []
+    monkeypatch.setattr('opql_jax.training.trainer.make_train_step', lambda *_: compiled.append(_))
+    for other in (adamw, optax.sgd, functools.partial(optax.lion, mu_dtype='bfloat16')):
+        with pytest.raises(CheckpointError, match=r'run/checkpoints/2 was trained by another optimizer \(.* was .* and is '):
+            tiny_training.run(prepared, tmp_path / 'run', num_steps=4, optimizer=other)
+    assert not compiled
+    monkeypatch.undo()
+    assert tiny_training.run(prepared, tmp_path / 'run', num_steps=4, **lion) == whole
+
+
+@pytest.mark.usefixtures('fresh_gin')
+class TestGinFiles:
+    """What they make of `OPTIMIZER` and the schedule."""
+
+    def config(self, *files):
+        there = [f'gin/{name}.gin' for name in ('models/tiny', 'runs/entities')]
+        gin_utils.configure([*there, *files], ["KB='kb'", 'STEPS=900', 'LEARNING_RATE=0.5'], trainer.train)
+        return gin.get_configurable(trainer.TrainConfig)()
+
+    def updates_of(self, config):
+        params = {'a/kernel': jnp.ones((2, 2)), 'b': jnp.ones(2)}
+        gradients = [jax.tree.map(lambda x: 0.1 * i * x, params) for i in (1, -2, 3)]
+        return updates(trainer.optimizer_of(config), gradients, params)
+
+    def assert_updates(self, config, factory):
+        given = dataclasses.replace(config, optimizer=factory)
+        jax.tree.map(np.testing.assert_array_equal, self.updates_of(config), self.updates_of(given))
+
+    def test_the_default_is_our_adamw_and_its_settings_are_bound(self, tmp_path):
+        (tmp_path / 'a.gin').write_text(
+            'from __gin__ import dynamic_registration\n'
+            'from opql_jax.training import optimizer\n'
+            'optimizer.adamw.weight_decay = 0.3\n'
+        )
+        self.assert_updates(self.config(str(tmp_path / 'a.gin')), functools.partial(adamw, weight_decay=0.3))
+
+    def test_a_file_names_one_of_optax(self):
+        config = self.config('gin/optimizers/adafactor.gin')
+        self.assert_updates(config, functools.partial(optax.adafactor, multiply_by_parameter_scale=False))
+
+    def test_the_example_of_the_page_works_as_it_says(self, tmp_path):
+        page = (pathlib.Path(__file__).parents[2] / 'docs/how-to/training.md').read_text(encoding='utf-8')
+        (tmp_path / 'mine.gin').write_text(re.search(r'```\n(from __gin__.*?)```', page, re.S)[1])
+        config = self.config(str(tmp_path / 'mine.gin'))
+        assert [float(config.schedule(step)) for step in (0, 250, 900)] == pytest.approx([0, 0.5e-4, 1e-4])
+        self.assert_updates(config, functools.partial(optax.lion, weight_decay=0.1))
