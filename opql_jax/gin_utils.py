@@ -25,7 +25,7 @@ from absl import logging as absl_logging
 import gin
 from opql_jax.core import terminal
 from opql_jax.core.checkout import GIN_ROOT
-from opql_jax.core.errors import InputError, Preempted, told
+from opql_jax.core.errors import InputError, Preempted, error_message
 
 flags.DEFINE_multi_string('gin_file', [], 'Gin file; looked up as given, then in the package.')
 flags.DEFINE_multi_string('gin_bindings', [], 'Gin binding; --gin.X=Y is short for --gin_bindings=X=Y.')
@@ -180,7 +180,7 @@ def run(function, multi_process: bool = False, polls_preemption: bool = False, *
         except Exception as error:
             if isinstance(error, (InputError, OSError, MemoryError)):
                 # gin appends which configured function was called, which says nothing about the input.
-                print('error: ' + told(error).split('\n  In call to configurable')[0].rstrip(), file=sys.stderr)
+                print('error: ' + error_message(error).split('\n  In call to configurable')[0].rstrip(), file=sys.stderr)
             else:
                 traceback.print_exc()
             if processes > 1:  # the others may be waiting for this one, which at its exit would wait for them

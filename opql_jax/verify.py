@@ -7,7 +7,7 @@ from opql_jax.core import preemption, terminal
 
 def main(folders: list[str]) -> int:
     """The exit code: 2 without folders, 1 if something is wrong."""
-    from opql_jax.core.errors import InputError, told
+    from opql_jax.core.errors import InputError, error_message
     from opql_jax.kb.verify import verify
 
     if not folders or {'-h', '--help'} & set(folders):
@@ -18,7 +18,7 @@ def main(folders: list[str]) -> int:
         try:
             wrong += verify(folder, print)
         except InputError as error:
-            wrong.append(told(error))
+            wrong.append(error_message(error))
     for message in wrong:
         print(f'error: {message}', file=sys.stderr)
     print(f'{len(wrong)} wrong' if wrong else 'all is as the manifests say')

@@ -14,7 +14,7 @@ import sys
 import traceback
 
 from opql_jax.core import preemption, terminal
-from opql_jax.core.errors import InputError, Preempted, told
+from opql_jax.core.errors import InputError, Preempted, error_message
 
 # Exit codes, as docs/how-to/command_line.md lists them. Bad input ends with 1, SIGTERM and a hangup with 75, Ctrl-C with 130.
 USAGE, INTERNAL_ERROR = 2, 70  # EX_SOFTWARE of sysexits.h
@@ -60,7 +60,7 @@ def _run(arguments: list[str]) -> None:
         if str(error).startswith('RESOURCE_EXHAUSTED'):  # of XLA
             error = MemoryError(str(error))
         if isinstance(error, InputError | OSError | MemoryError):
-            sys.exit(f'error: {told(error)}')
+            sys.exit(f'error: {error_message(error)}')
         what = terminal.one_line(f'{type(error).__name__}: {error}')
         print(f'internal error: {what}; `opql --debug …` shows where', file=sys.stderr)
         sys.exit(INTERNAL_ERROR)

@@ -16,7 +16,7 @@ from typing import TypeVar
 
 from opql_jax.cli.display import print_answer, print_json, print_lines
 from opql_jax.core import preemption
-from opql_jax.core.errors import InputError, told
+from opql_jax.core.errors import InputError, error_message
 from opql_jax.core.terminal import hanging, one_line
 from opql_jax.kb.current import Current
 from opql_jax.kb.paths import target_sentence
@@ -46,7 +46,7 @@ def answer_lines(kb: VirtualKB, lines: Iterable[str], top: int, as_json: bool, h
             if as_json:
                 print_json({'question': text, 'error': str(error)})
             else:
-                print_lines(f'  {told(error)}')
+                print_lines(f'  {error_message(error)}')
 
 
 def run_prompt(folder: str, top: int, reader: bool, hops: int = 1) -> None:
@@ -102,7 +102,7 @@ class Prompt:
             else:
                 print(HELP)
         except (InputError, OSError) as error:
-            print_lines(f'  {told(error)}')
+            print_lines(f'  {error_message(error)}')
 
     def completions(self, line: str) -> list[str]:
         """The lines that begin as this one does, with the name at its end completed; not with one that a line cannot show."""

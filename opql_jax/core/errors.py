@@ -16,7 +16,7 @@ def is_full(error: OSError) -> bool:
     return error.errno in (errno.ENOSPC, errno.EDQUOT)
 
 
-def told(error: InputError | OSError | MemoryError) -> str:
+def error_message(error: InputError | OSError | MemoryError) -> str:
     """What tells a person of an error: which file, what is wrong with it, and what to do where the disk or the memory is full.
 
     One line, or several of an InputError that lists choices, by two spaces, or marks a place with a `^`. Other line breaks are of

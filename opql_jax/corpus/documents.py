@@ -10,7 +10,7 @@ import pyarrow as pa
 
 from opql_jax.core.errors import InputError
 from opql_jax.corpus import tables
-from opql_jax.corpus.json_lines import check_string, shown
+from opql_jax.corpus.json_lines import check_string, short_repr
 from opql_jax.corpus.rejected import convert_lines
 
 # Characters of a mention, which is a name. More are a wrong span, and would not fit in a passage either.
@@ -64,7 +64,7 @@ def validate(document: Document, known_entities: Collection[str] | None = None) 
     for i, mention in enumerate(mentions):
         for side in ('start', 'end'):
             if type(offset := getattr(mention, side)) is not int:
-                raise InputError(f'mentions[{i}].{side}: expected an integer, found {shown(offset)}')
+                raise InputError(f'mentions[{i}].{side}: expected an integer, found {short_repr(offset)}')
         if mention.start < 0:
             raise InputError(f'mentions[{i}].start: {mention.start} is before the text')
         if mention.end <= mention.start:
@@ -86,7 +86,7 @@ def validate(document: Document, known_entities: Collection[str] | None = None) 
 def _check_entity(field: str, entity: str, known: Collection[str] | None) -> None:
     check_string(field, entity)
     if known is not None and entity not in known:
-        raise InputError(f'{field}: unknown entity id {shown(entity)}')
+        raise InputError(f'{field}: unknown entity id {short_repr(entity)}')
 
 
 def document_from_json(record: object) -> Document:
@@ -105,11 +105,11 @@ def document_from_json(record: object) -> Document:
             raise InputError(f'{field}: missing')
     mentions = record.get('mentions')
     if not isinstance(mentions, list | None):
-        raise InputError(f'mentions: expected a list, found {shown(mentions)}')
+        raise InputError(f'mentions: expected a list, found {short_repr(mentions)}')
     links = []
     for i, mention in enumerate(mentions or ()):
         if not isinstance(mention, dict):
-            raise InputError(f'mentions[{i}]: expected an object, found {shown(mention)}')
+            raise InputError(f'mentions[{i}]: expected an object, found {short_repr(mention)}')
         for field in ('start', 'end', 'entity'):
             if field not in mention:
                 raise InputError(f'mentions[{i}].{field}: missing')
@@ -145,7 +145,7 @@ def read_jsonl(
         document = document_from_json(record)
         validate(document, known_entities)
         if document.id in seen:
-            raise InputError(f'id: {shown(document.id)} was already used in line {seen[document.id]}')
+            raise InputError(f'id: {short_repr(document.id)} was already used in line {seen[document.id]}')
         seen[document.id] = number
         return document
 

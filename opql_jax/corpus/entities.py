@@ -16,7 +16,7 @@ import pyarrow as pa
 from opql_jax.core.errors import InputError
 from opql_jax.corpus import tables
 from opql_jax.corpus.documents import Document
-from opql_jax.corpus.json_lines import shown
+from opql_jax.corpus.json_lines import short_repr
 
 UNKNOWN_KIND = 'name'
 # Of what only the title of a document names, in words of which some are in lower case: 'The Guide for Visitors'.
@@ -123,7 +123,7 @@ class EntityVocab:
         """The id of a key, name or alias; InputError with the closest spellings when there is none."""
         entity = self.get(name)
         if entity is None:
-            raise InputError(f'unknown entity {shown(name)}{self.did_you_mean([name])}')
+            raise InputError(f'unknown entity {short_repr(name)}{self.did_you_mean([name])}')
         return entity
 
     def did_you_mean(self, names: Sequence[str]) -> str:
@@ -134,7 +134,7 @@ class EntityVocab:
             close = [s for s in self.spellings if s.casefold() == folded]
             close += [s for s in difflib.get_close_matches(name, self.spellings, n=3, cutoff=0.7) if s not in close]
             found += close or [s for s in self.spellings if folded in s.casefold().split()]
-        return f'; did you mean {" or ".join(map(shown, list(dict.fromkeys(found))[:3]))}?' if found else ''
+        return f'; did you mean {" or ".join(map(short_repr, list(dict.fromkeys(found))[:3]))}?' if found else ''
 
     def with_kinds(self, kinds: Sequence[str]) -> EntityVocab:
         """The same entities, of these kinds."""

@@ -22,7 +22,7 @@ _short = reprlib.Repr()
 _short.maxstring = _short.maxother = 100
 
 
-def shown(value: object) -> str:
+def short_repr(value: object) -> str:
     """The `repr` of a value for messages, shortened: a bad value may be long or deeply nested."""
     return _short.repr(value)
 
@@ -148,7 +148,7 @@ def map_records(
     for number, record in records:
         try:
             if not isinstance(record, dict):
-                raise InputError(f'expected an object, found {shown(record)}')
+                raise InputError(f'expected an object, found {short_repr(record)}')
             converted = convert(record)
         except InputError as error:
             raise InputError(f'{path}{separator}{number}: {error}') from error
@@ -158,7 +158,7 @@ def map_records(
 def check_string(field: str, value: object) -> None:
     """Raises InputError unless a value is a string that is not blank, has no NUL, and can be written as UTF-8."""
     if not isinstance(value, str) or not value.strip():
-        raise InputError(f'{field}: expected a string that is not blank, found {shown(value)}')
+        raise InputError(f'{field}: expected a string that is not blank, found {short_repr(value)}')
     if (at := value.find('\0')) >= 0:
         raise InputError(f'{field}: code point {at} is NUL, as in binary data')
     try:
@@ -176,7 +176,7 @@ def string_field(record: dict, field: str, default: str | None = None, prefix: s
     if value is None and default is not None:
         return default
     if not isinstance(value, str) or (default is None and not value.strip()):
-        raise InputError(f'{prefix}{field}: expected a string, found {shown(value)}')
+        raise InputError(f'{prefix}{field}: expected a string, found {short_repr(value)}')
     return value
 
 
@@ -184,7 +184,7 @@ def string_list_field(record: dict, field: str, prefix: str = '') -> list[str]:
     """A field that is a list of strings, empty where it is missing or null; blank strings are left out."""
     values = record.get(field) or []
     if not isinstance(values, list) or not all(isinstance(value, str) for value in values):
-        raise InputError(f'{prefix}{field}: expected a list of strings, found {shown(values)}')
+        raise InputError(f'{prefix}{field}: expected a list of strings, found {short_repr(values)}')
     return [value for value in values if value.strip()]
 
 
@@ -192,5 +192,5 @@ def object_list_field(record: dict, field: str, prefix: str = '') -> list[tuple[
     """A field that is a list of objects, each with the prefix of its own fields in errors."""
     values = record.get(field)
     if not isinstance(values, list) or not all(isinstance(value, dict) for value in values):
-        raise InputError(f'{prefix}{field}: expected a list of objects, found {shown(values)}')
+        raise InputError(f'{prefix}{field}: expected a list of objects, found {short_repr(values)}')
     return [(f'{prefix}{field}[{i}].', value) for i, value in enumerate(values)]

@@ -19,7 +19,7 @@ from collections.abc import Collection, Iterable, Mapping
 
 from opql_jax.core.errors import InputError
 from opql_jax.corpus.entities import EntityVocab
-from opql_jax.corpus.json_lines import check_string, shown, write_json_lines
+from opql_jax.corpus.json_lines import check_string, short_repr, write_json_lines
 from opql_jax.corpus.linking import MentionLinker
 from opql_jax.corpus.rejected import convert_lines
 
@@ -193,10 +193,10 @@ def parse_bracketed(marked: str) -> tuple[str, tuple[int, int]]:
     start, stop = marked.find('['), marked.rfind(']')
     if start < 0 or stop < start:
         lacks = 'a bracket without its partner' if start >= 0 or stop >= 0 else 'no topic in brackets'
-        raise InputError(f'the question has {lacks} (write it as in "who starred in [Up]"): {shown(marked)}')
+        raise InputError(f'the question has {lacks} (write it as in "who starred in [Up]"): {short_repr(marked)}')
     topic = marked[start + 1 : stop]
     if not topic.strip():
-        raise InputError(f'the topic in brackets is empty: {shown(marked)}')
+        raise InputError(f'the topic in brackets is empty: {short_repr(marked)}')
     return marked[:start] + topic + marked[stop + 1 :], (start, start + len(topic))
 
 
@@ -217,7 +217,7 @@ def _check(record: object, seen: Mapping[str, str]) -> None:
             raise InputError(f'{field}: missing')
     check_string('id', str(record['id']) if type(record['id']) is int else record['id'])
     if first := seen.get(str(record['id'])):
-        raise InputError(f'id: {shown(record["id"])} is already that of {first}')
+        raise InputError(f'id: {short_repr(record["id"])} is already that of {first}')
     check_text('question', record['question'])
     if 'topics' in record:
         _check_spans(record['topics'], record['question'])
@@ -228,11 +228,13 @@ def _check(record: object, seen: Mapping[str, str]) -> None:
             raise InputError(f'entities: {len(entities)} of {len(record.get("topics", ()))} topics; give one each, or null')
     hops, label, via = record.get('hops', 1), record.get('type', ''), record.get('via', [])
     if type(hops) is not int or not 1 <= hops <= MAX_HOPS:
-        raise InputError(f'hops: expected a whole number from 1 to {MAX_HOPS}, found {shown(hops)}')
+        raise InputError(f'hops: expected a whole number from 1 to {MAX_HOPS}, found {short_repr(hops)}')
     if label != '':
         check_string('type', label)
     if not isinstance(via, list) or (via and len(via) != hops - 1):
-        raise InputError(f'via: expected a list of entities for each of {hops - 1} hops before the last, found {shown(via)}')
+        raise InputError(
+            f'via: expected a list of entities for each of {hops - 1} hops before the last, found {short_repr(via)}'
+        )
     for i, names in enumerate(via):
         _check_names(f'via[{i}]', names, nullable=True)
         if not names:
@@ -241,7 +243,7 @@ def _check(record: object, seen: Mapping[str, str]) -> None:
 
 def _check_names(field: str, names: object, nullable: bool = False) -> None:
     if not isinstance(names, list):
-        raise InputError(f'{field}: expected a list, found {shown(names)}')
+        raise InputError(f'{field}: expected a list, found {short_repr(names)}')
     for i, name in enumerate(names):
         if not (nullable and name is None):
             check_string(f'{field}[{i}]', name)
@@ -249,11 +251,11 @@ def _check_names(field: str, names: object, nullable: bool = False) -> None:
 
 def _check_spans(spans: object, text: str) -> None:
     if not (isinstance(spans, list | tuple) and spans):
-        raise InputError(f'topics: expected a list of at least one [start, end], found {shown(spans)}')
+        raise InputError(f'topics: expected a list of at least one [start, end], found {short_repr(spans)}')
     before = 0
     for i, span in enumerate(spans):
         if not (isinstance(span, list | tuple) and len(span) == 2 and all(type(offset) is int for offset in span)):
-            raise InputError(f'topics[{i}]: expected [start, end] in code points, found {shown(span)}')
+            raise InputError(f'topics[{i}]: expected [start, end] in code points, found {short_repr(span)}')
         start, end = span
         if not 0 <= start < end <= len(text) or not text[start:end].strip():
             raise InputError(f'topics[{i}]: [{start}, {end}) marks no text in a question of {len(text)} code points')

@@ -13,7 +13,7 @@ import numpy as np
 
 from opql_jax.core import files
 from opql_jax.core.errors import InputError
-from opql_jax.corpus.json_lines import check_string, read_lines, shown
+from opql_jax.corpus.json_lines import check_string, read_lines, short_repr
 from opql_jax.corpus.questions import Question
 
 TOPIC = '[X]'
@@ -33,7 +33,9 @@ def read_wordings(path: str | os.PathLike) -> dict[str, list[Wording]]:
             continue
         kind, tab, text = line.partition('\t')
         if not (tab and kind.strip() and text.count(TOPIC) == 1):
-            raise InputError(f'{path}:{number}: expected a type, a tab, and a wording with one {TOPIC}, found {shown(line)}')
+            raise InputError(
+                f'{path}:{number}: expected a type, a tab, and a wording with one {TOPIC}, found {short_repr(line)}'
+            )
         try:
             check_string('the wording', text)
         except InputError as error:

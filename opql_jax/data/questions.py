@@ -8,7 +8,7 @@ from typing import NamedTuple
 import numpy as np
 
 from opql_jax.core.errors import InputError
-from opql_jax.corpus.json_lines import shown
+from opql_jax.corpus.json_lines import short_repr
 from opql_jax.corpus.questions import Question, read_questions
 from opql_jax.data import batching, markup
 from opql_jax.data.batching import round_up
@@ -209,7 +209,7 @@ def without_relations(questions: Sequence[Question], held_out: Sequence[str]) ->
     if unknown := sorted(set(held_out).difference(*(question.relations for question in questions))):
         known = sorted({relation for question in questions for relation in question.relations})
         raise InputError(
-            f'held_out: no question needs {shown(unknown[0])}; the types of the questions name {", ".join(known) or "none"}'
+            f'held_out: no question needs {short_repr(unknown[0])}; the types of the questions name {", ".join(known) or "none"}'
         )
     return [question for question in questions if not question.needs(held_out)]
 

@@ -21,7 +21,7 @@ from typing import NamedTuple
 import numpy as np
 
 from opql_jax.core.errors import InputError
-from opql_jax.corpus.json_lines import map_records, read_json_lines, shown, string_field
+from opql_jax.corpus.json_lines import map_records, read_json_lines, short_repr, string_field
 from opql_jax.data import relation_questions
 from opql_jax.data.reading import titled
 from opql_jax.datasets.labelled_sentences import LabelledSentence
@@ -68,14 +68,14 @@ def _from_record(record: dict) -> ReadingExample:
     fields = string_field(record, 'source'), string_field(record, 'question')
     passages, answers, supports = (record.get(name) for name in ('passages', 'answers', 'supports'))
     if not (isinstance(passages, list) and passages and all(isinstance(text, str) for text in passages)):
-        raise InputError(f'passages: expected a list of strings, found {shown(passages)}')
+        raise InputError(f'passages: expected a list of strings, found {short_repr(passages)}')
     if not (isinstance(supports, list) and len(supports) == len(passages) and set(supports) <= {HELPS, DOES_NOT, UNKNOWN}):
-        raise InputError(f'supports: expected 1, 0 or -1 for each passage, found {shown(supports)}')
+        raise InputError(f'supports: expected 1, 0 or -1 for each passage, found {short_repr(supports)}')
     if not isinstance(answers, list) or not all(_is_place(place, passages) for place in answers):
-        raise InputError(f'answers: expected [passage, start, end] within the passages, found {shown(answers)}')
+        raise InputError(f'answers: expected [passage, start, end] within the passages, found {short_repr(answers)}')
     verdict = string_field(record, 'verdict', '')
     if verdict not in ('', YES, NO):
-        raise InputError(f'verdict: expected "{YES}", "{NO}" or "", found {shown(verdict)}')
+        raise InputError(f'verdict: expected "{YES}", "{NO}" or "", found {short_repr(verdict)}')
     return ReadingExample(*fields, tuple(passages), tuple(map(tuple, answers)), tuple(supports), verdict)
 
 

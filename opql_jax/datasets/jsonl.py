@@ -7,7 +7,7 @@ from typing import Any, ClassVar
 from opql_jax.core.errors import InputError
 from opql_jax.corpus.documents import MAX_MENTION, read_jsonl
 from opql_jax.corpus.entities import EntityVocab
-from opql_jax.corpus.json_lines import check_string, shown
+from opql_jax.corpus.json_lines import check_string, short_repr
 from opql_jax.corpus.linking import link_titles
 from opql_jax.corpus.questions import Question, read_questions
 from opql_jax.corpus.rejected import convert_lines
@@ -71,7 +71,7 @@ def read_entities(path, rejected_path=None, max_reject_fraction: float = 0.0) ->
     def convert(number: int, record) -> tuple[str, str, list[str]]:
         key, name, aliases = _entity(record)
         if first := line_of_id.get(key):
-            raise InputError(f'id: {shown(key)} is already that of line {first}')
+            raise InputError(f'id: {short_repr(key)} is already that of line {first}')
         line_of_id[key] = number
         return key, name, aliases
 
@@ -85,7 +85,7 @@ def _entity(record) -> tuple[str, str, list[str]]:
     key: Any = str(record['id']) if type(record.get('id')) is int else record.get('id')
     name, aliases = record.get('name') or key, record.get('aliases') or []
     if not isinstance(aliases, list):
-        raise InputError(f'aliases: expected a list of strings, found {shown(aliases)}')
+        raise InputError(f'aliases: expected a list of strings, found {short_repr(aliases)}')
     for field, value in [('id', key), ('name', name), *((f'aliases[{i}]', alias) for i, alias in enumerate(aliases))]:
         check_string(field, value)
         if len(value) > MAX_MENTION:

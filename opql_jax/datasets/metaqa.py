@@ -14,7 +14,7 @@ from opql_jax.core import files
 from opql_jax.core.errors import InputError
 from opql_jax.corpus.documents import Document, read_jsonl
 from opql_jax.corpus.entities import EntityVocab
-from opql_jax.corpus.json_lines import read_lines, shown
+from opql_jax.corpus.json_lines import read_lines, short_repr
 from opql_jax.corpus.questions import RELATION_SEPARATOR, Question, look_up_answers, parse_bracketed, to_record
 
 
@@ -95,7 +95,7 @@ def parse_question(line: str, vocab: EntityVocab, hops: int, id: str) -> Questio
     if len(columns) > 4:
         raise InputError(f'expected at most 4 columns separated by tabs (question, answers, type), found {len(columns)}')
     if '[' in columns[0] and ']' not in columns[0] and ']' in line:
-        raise InputError(f'the topic has a tab, which ends the question: {shown(line)}')
+        raise InputError(f'the topic has a tab, which ends the question: {short_repr(line)}')
     text, topic = parse_bracketed(columns[0])
     entity = vocab.get(text[slice(*topic)])
     names = (name.strip() for name in columns[1].split('|')) if len(columns) > 1 else ()

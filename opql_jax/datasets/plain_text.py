@@ -31,7 +31,7 @@ from opql_jax.corpus.concepts import find_concepts
 from opql_jax.corpus.definitions import subject
 from opql_jax.corpus.documents import MAX_MENTION, Document, document_from_json, validate, write_documents
 from opql_jax.corpus.entities import EntityVocab
-from opql_jax.corpus.json_lines import check_string, read_text, shown
+from opql_jax.corpus.json_lines import check_string, read_text, short_repr
 from opql_jax.corpus.layout import cleaned, unfilled
 from opql_jax.corpus.name_resolution import fold, resolve
 from opql_jax.corpus.rejected import add_rejected, convert_records
@@ -191,7 +191,9 @@ class PlainText:
                 copies.append((place, f'the text of {place_of_text[document.text]}'))
             elif document.id in place_of_id:
                 before = place_of_id[document.id]
-                others.append((place, f'id: {shown(document.id)} was already used in {before} for another text, which is kept'))
+                others.append(
+                    (place, f'id: {short_repr(document.id)} was already used in {before} for another text, which is kept')
+                )
             else:
                 documents.append(document)
                 place_of_text[document.text] = place_of_id[document.id] = place
@@ -438,7 +440,7 @@ def _warn_of_case(documents: Sequence[Document]) -> None:
 
 def some(names: Sequence[str], most: int = 3) -> str:
     """The first of some names, and how many more there are."""
-    return ', '.join(map(shown, names[:most])) + (f' and {len(names) - most:,} more' if len(names) > most else '')
+    return ', '.join(map(short_repr, names[:most])) + (f' and {len(names) - most:,} more' if len(names) > most else '')
 
 
 def _words(text: str) -> list[str]:

@@ -16,7 +16,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from opql_jax.core.errors import InputError
-from opql_jax.corpus.json_lines import map_records, object_list_field, read_json_lines, shown, string_field
+from opql_jax.corpus.json_lines import map_records, object_list_field, read_json_lines, short_repr, string_field
 from opql_jax.corpus.sentences import sentence_starts
 from opql_jax.datasets import docred
 from opql_jax.datasets.labelled_sentences import LabelledSentence, nearest, read_labelled
@@ -91,14 +91,14 @@ def _document_of_trex(record: dict):
     for prefix, entity in object_list_field(record, 'entities'):
         boundaries = entity.get('boundaries')
         if not (isinstance(boundaries, list) and list(map(type, boundaries)) == [int, int]):
-            raise InputError(f'{prefix}boundaries: expected [start, end], found {shown(boundaries)}')
+            raise InputError(f'{prefix}boundaries: expected [start, end], found {short_repr(boundaries)}')
         # Of T-REx some end behind the text, and are in no sentence, and some have a blank URI.
         spans[string_field(entity, 'uri', '', prefix)].append(tuple(boundaries))
     for prefix, triple in object_list_field(record, 'triples'):
         sides: dict[str, Any] = {side: triple.get(side) for side in ('subject', 'predicate', 'object')}
         for side, value in sides.items():
             if not isinstance(value, dict):
-                raise InputError(f'{prefix}{side}: expected an object, found {shown(value)}')
+                raise InputError(f'{prefix}{side}: expected an object, found {short_repr(value)}')
         subject, relation, target = (string_field(value, 'uri', '', f'{prefix}{side}.') for side, value in sides.items())
         name = string_field(sides['predicate'], 'surfaceform', relation, f'{prefix}predicate.')
         if subject and name and target:

@@ -7,7 +7,7 @@ from typing import Any
 import pyarrow as pa
 
 from opql_jax.core.errors import InputError
-from opql_jax.corpus.json_lines import shown
+from opql_jax.corpus.json_lines import short_repr
 from opql_jax.datasets.plain_text import document_fields
 
 
@@ -31,7 +31,7 @@ def as_sources(texts: str | os.PathLike | Iterable[Any]) -> list[str | os.PathLi
             sources[number] = {'text': each} if isinstance(each, str) else document_fields(each)
         elif not isinstance(each, os.PathLike):
             form = 'a string, a document {id, title, text} or a path'
-            raise InputError(f'texts: text {number}: expected {form}, found {shown(each)}')
+            raise InputError(f'texts: text {number}: expected {form}, found {short_repr(each)}')
     taken = {str(each.get('id')) for each in sources if isinstance(each, dict)}
     for number, each in enumerate(sources):
         while isinstance(each, dict) and 'id' not in each:
@@ -43,7 +43,7 @@ def as_sources(texts: str | os.PathLike | Iterable[Any]) -> list[str | os.PathLi
 
 def _listed(texts: Any) -> list[Any]:
     if isinstance(texts, Mapping | Set | bytes) or not (isinstance(texts, Iterable) or hasattr(texts, '__arrow_c_stream__')):
-        raise InputError(f'texts: expected a list of strings or documents, a table, or a path, found {shown(texts)}')
+        raise InputError(f'texts: expected a list of strings or documents, a table, or a path, found {short_repr(texts)}')
     if hasattr(texts, '__arrow_c_stream__'):
         try:
             table = pa.table(texts)

@@ -23,7 +23,7 @@ from opql_jax.core import distributed, files, locks
 from opql_jax.core.errors import InputError
 from opql_jax.core.files import atomic_path
 from opql_jax.core.progress import logged
-from opql_jax.corpus.json_lines import shown
+from opql_jax.corpus.json_lines import short_repr
 from opql_jax.corpus.questions import Question, bracketed
 
 _log = logging.getLogger(__name__)
@@ -169,7 +169,7 @@ def read_predictions(path) -> list[dict]:
 
 def _check_id(id: object) -> None:
     if type(id) not in (str, int):
-        raise TypeError(f'id: expected a string or a whole number, found {shown(id)}')
+        raise TypeError(f'id: expected a string or a whole number, found {short_repr(id)}')
 
 
 def in_order(records: list[dict], questions: list[Question]) -> list[dict]:

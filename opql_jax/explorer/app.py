@@ -21,7 +21,7 @@ from starlette.routing import Mount, Route
 from starlette.staticfiles import StaticFiles
 
 from opql_jax.core import time_limit
-from opql_jax.core.errors import InputError, is_full, told
+from opql_jax.core.errors import InputError, error_message, is_full
 from opql_jax.core.manifest import MANIFEST
 from opql_jax.explorer import entity_graph, guard, views
 from opql_jax.explorer.changes import Changes
@@ -196,11 +196,13 @@ class Explorer:
             result = await anyio.to_thread.run_sync(function, *arguments, limiter=self._changing)
         except OSError as error:
             no_room = is_full(error) or error.errno == errno.EFBIG
-            raise HTTPException(507 if no_room else 500, told(error)) from error
+            raise HTTPException(507 if no_room else 500, error_message(error)) from error
         try:
             await anyio.to_thread.run_sync(self._current.newest, limiter=self._changing)
         except (InputError, OSError) as error:
-            raise HTTPException(503, f'The change was made, but the new version cannot be opened: {told(error)}') from error
+            raise HTTPException(
+                503, f'The change was made, but the new version cannot be opened: {error_message(error)}'
+            ) from error
         return result
 
     # ---- For programs ----
@@ -233,7 +235,7 @@ class Explorer:
     def unable(self, request: Request, error: Exception) -> Response:
         """A file that cannot be read, for one: no fault of the request."""
         assert isinstance(error, OSError)
-        return self._error(request, told(error) if self._local else error.strerror or type(error).__name__, 503)
+        return self._error(request, error_message(error) if self._local else error.strerror or type(error).__name__, 503)
 
     def failed(self, request: Request, error: Exception) -> Response:
         """A page that is not there, or a method that it does not have."""

@@ -23,7 +23,7 @@ from mcp.server.mcpserver.exceptions import ResourceError, ToolError
 from mcp.server.stdio import stdio_server
 from mcp.shared.message import SessionMessage
 
-from opql_jax.core.errors import InputError, told
+from opql_jax.core.errors import InputError, error_message
 from opql_jax.kb import paths
 from opql_jax.kb.answer_record import path_record
 from opql_jax.kb.current import Current
@@ -106,7 +106,7 @@ def make_server(current: Current, writable: bool) -> MCPServer:
                     current.newest()
                 except (InputError, OSError) as error:
                     raise InputError(
-                        f'{document["id"]} was added, but the new version cannot be opened: {told(error)}'
+                        f'{document["id"]} was added, but the new version cannot be opened: {error_message(error)}'
                     ) from None
                 return document['id']
 
@@ -173,4 +173,4 @@ class _Told:
 
     def __exit__(self, kind, error, traceback):
         if isinstance(error, InputError | OSError):
-            raise self._kind(told(error)) from None
+            raise self._kind(error_message(error)) from None

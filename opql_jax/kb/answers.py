@@ -9,7 +9,7 @@ import numpy as np
 
 from opql_jax.core.errors import InputError
 from opql_jax.core.terminal import hanging, one_line
-from opql_jax.corpus.json_lines import shown
+from opql_jax.corpus.json_lines import short_repr
 from opql_jax.corpus.question_linking import left_out_note
 from opql_jax.corpus.questions import Question
 from opql_jax.kb.ambiguous_names import ambiguous_names
@@ -153,8 +153,8 @@ class Answer(WeightedEntities):
         means = linker.named(name)
         means = [entity for entity in means if entity in self.entities] or means
         if len(means) > 1:
-            names = ', '.join(shown(linker.unique_name(entity)) for entity in means)
-            raise InputError(f'{shown(name)} may be {len(means)} entities; write one of {names}')
+            names = ', '.join(short_repr(linker.unique_name(entity)) for entity in means)
+            raise InputError(f'{short_repr(name)} may be {len(means)} entities; write one of {names}')
         return means[0]
 
     def _places(self, hop: Hop, target: int) -> np.ndarray:

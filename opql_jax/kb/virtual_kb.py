@@ -12,7 +12,7 @@ import numpy as np
 from opql_jax.core.errors import InputError
 from opql_jax.core.hashing import params_hash
 from opql_jax.corpus.entities import EntityVocab
-from opql_jax.corpus.json_lines import check_string, shown
+from opql_jax.corpus.json_lines import check_string, short_repr
 from opql_jax.corpus.question_linking import QuestionLinker
 from opql_jax.corpus.questions import Question, check_text
 from opql_jax.data.kb_folder import KBFolder
@@ -105,7 +105,7 @@ class VirtualKB(Closeable, abc.ABC):
         """The question that `ask` answers."""
         check_text('the question', text)
         if not isinstance(hops, int | np.integer) or hops < 1:
-            raise InputError(f'hops: expected a number of at least 1, found {shown(hops)}')
+            raise InputError(f'hops: expected a number of at least 1, found {short_repr(hops)}')
         return self._question(text, int(hops))
 
     @abc.abstractmethod
@@ -168,9 +168,9 @@ class VirtualKB(Closeable, abc.ABC):
         """
         retriever = self.retriever
         if not isinstance(k, int | np.integer) or k < 1:
-            raise InputError(f'k: expected a number of at least 1, found {shown(k)}')
+            raise InputError(f'k: expected a number of at least 1, found {short_repr(k)}')
         if not isinstance(questions, str) and not hasattr(questions, '__len__'):
-            raise InputError(f'questions: expected a string or a list of them, found {shown(questions)}')
+            raise InputError(f'questions: expected a string or a list of them, found {short_repr(questions)}')
         texts = [questions] if isinstance(questions, str) else list(questions)
         for text in texts:
             check_text('the question', text)

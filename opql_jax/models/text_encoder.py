@@ -22,7 +22,7 @@ from tokenizers import Tokenizer
 
 from opql_jax.core.errors import InputError
 from opql_jax.core.hashing import params_hash
-from opql_jax.corpus.json_lines import shown
+from opql_jax.corpus.json_lines import short_repr
 from opql_jax.data import batching, markup
 from opql_jax.data import tokenizer as tokenizer_lib
 from opql_jax.models import released
@@ -262,7 +262,7 @@ def _rows(texts, **spans):
     _check_texts(texts)
     for name, column in spans.items():
         if isinstance(column, str) or not hasattr(column, '__len__'):
-            raise InputError(f'{name}: expected a list of (start, end), found {shown(column)}')
+            raise InputError(f'{name}: expected a list of (start, end), found {short_repr(column)}')
         if len(column) != len(texts):
             raise InputError(f'{name}: {len(column)} for {len(texts)} texts')
     return zip(texts, *spans.values())
@@ -270,16 +270,16 @@ def _rows(texts, **spans):
 
 def _check_texts(texts) -> None:
     if isinstance(texts, str) or not hasattr(texts, '__len__'):
-        raise InputError(f'texts: expected a list of strings, found {shown(texts)}')
+        raise InputError(f'texts: expected a list of strings, found {short_repr(texts)}')
     for number, text in enumerate(texts):
         if not isinstance(text, str):
-            raise InputError(f'texts: text {number}: expected a string, found {shown(text)}')
+            raise InputError(f'texts: text {number}: expected a string, found {short_repr(text)}')
 
 
 def _check_span(number: int, name: str, text: str, span: CharacterSpan) -> None:
     is_pair = hasattr(span, '__len__') and len(span) == 2 and all(isinstance(place, int | np.integer) for place in span)
     if not is_pair:
-        raise InputError(f'{name}: text {number}: expected (start, end), two integers, found {shown(span)}')
+        raise InputError(f'{name}: text {number}: expected (start, end), two integers, found {short_repr(span)}')
     if not 0 <= span[0] < span[1] <= len(text):
         raise InputError(f'{name}: text {number} has {len(text)} characters, and no span {tuple(span)}')
 

@@ -14,7 +14,7 @@ import sys
 from collections.abc import Callable
 
 from opql_jax.core import preemption, terminal
-from opql_jax.core.errors import InputError, Preempted, told
+from opql_jax.core.errors import InputError, Preempted, error_message
 from opql_jax.recipes import catalog, record, tables
 from opql_jax.recipes.recipe import CHOICES, Options, Recipe, inputs_of, run, states_of
 
@@ -139,7 +139,7 @@ def main(argv: list[str] | None = None) -> None:
                 print(stopped.message, file=sys.stderr)
             raise
         except (InputError, OSError, MemoryError) as error:
-            sys.exit(f'error: {told(error)}')
+            sys.exit(f'error: {error_message(error)}')
 
 
 if __name__ == '__main__':

@@ -4,7 +4,7 @@ import errno
 
 import pytest
 
-from opql_jax.core.errors import InputError, told
+from opql_jax.core.errors import InputError, error_message
 
 FULL = 'No space left on device: make room there, and do the same again'
 
@@ -36,4 +36,4 @@ FULL = 'No space left on device: make room there, and do the same again'
     ],
 )
 def test_an_error_is_told_in_a_line(error, line):
-    assert told(error) == line
+    assert error_message(error) == line

@@ -186,10 +186,10 @@ def _forked(function, result=False):
             found = function()
             said = json.dumps(found) if result else ''
         except BaseException as error:
-            from opql_jax.core.errors import InputError, told
+            from opql_jax.core.errors import InputError, error_message
 
             is_told = isinstance(error, (InputError, OSError))
-            status, said = (1, f'error: {told(error)}') if is_told else (2, traceback.format_exc())
+            status, said = (1, f'error: {error_message(error)}') if is_told else (2, traceback.format_exc())
         with os.fdopen(write, 'w') as pipe:
             pipe.write(said)
         os._exit(status)

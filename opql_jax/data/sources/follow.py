@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from opql_jax.core.errors import InputError
-from opql_jax.corpus.json_lines import shown
+from opql_jax.corpus.json_lines import short_repr
 from opql_jax.corpus.questions import Question
 from opql_jax.corpus.wordings import in_other_wordings, read_wordings
 from opql_jax.data.prepared import Prepared
@@ -73,9 +73,9 @@ class FollowSource(Source):
         if wordings.keys() - types:  # those of sets that are not learnt from are known, too
             types |= {question.type for split in prepared.splits for question in prepared.questions(split)}
         if unknown := [type for type in wordings if type not in types]:
-            known = ', '.join(map(shown, sorted(filter(None, types))[:5])) or 'none'
+            known = ', '.join(map(short_repr, sorted(filter(None, types))[:5])) or 'none'
             raise InputError(
-                f'{path}: no question of {prepared.directory} has the type {shown(unknown[0])}; its types include {known}'
+                f'{path}: no question of {prepared.directory} has the type {short_repr(unknown[0])}; its types include {known}'
             )
         other = in_other_wordings(questions, wordings, seed)
         if not other:

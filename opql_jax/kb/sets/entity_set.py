@@ -25,7 +25,7 @@ from __future__ import annotations
 import numpy as np
 
 from opql_jax.core.errors import InputError
-from opql_jax.corpus.json_lines import check_string, shown
+from opql_jax.corpus.json_lines import check_string, short_repr
 from opql_jax.kb.paths import Path
 from opql_jax.kb.sets import query as tree
 from opql_jax.kb.sets.differentiable import DifferentiableSet, differentiable
@@ -87,7 +87,7 @@ class EntitySet(WeightedEntities):
     def top(self, k: int) -> EntitySet:
         """The k best members."""
         if not isinstance(k, int | np.integer) or k < 1:
-            raise InputError(f'k: expected a number of at least 1, found {shown(k)}')
+            raise InputError(f'k: expected a number of at least 1, found {short_repr(k)}')
         return EntitySet(self._sets, tree.Top(self.query, int(k)))
 
     def __and__(self, other: EntitySet) -> EntitySet:

@@ -12,7 +12,7 @@ from opql_jax.core import time_limit
 from opql_jax.core.errors import InputError
 from opql_jax.corpus.concepts import CONCEPT
 from opql_jax.corpus.entities import UNKNOWN_KIND
-from opql_jax.corpus.json_lines import shown
+from opql_jax.corpus.json_lines import short_repr
 from opql_jax.corpus.recognition import KINDS
 from opql_jax.kb.ambiguous_names import candidates
 from opql_jax.kb.closeable import Closeable
@@ -71,7 +71,7 @@ class SetEvaluator(Closeable):
         """Raises InputError unless entities may be of a kind."""
         kinds = {*KINDS.values(), UNKNOWN_KIND, THING, *self.store.vocab.kinds}
         if kind not in kinds:
-            raise InputError(f'unknown kind {shown(kind)}: there are {", ".join(sorted(kinds))}')
+            raise InputError(f'unknown kind {short_repr(kind)}: there are {", ".join(sorted(kinds))}')
 
     def paths(self, query: tree.Query, entity: int, most: int) -> list[Path]:
         """The best paths by which a query finds an entity, see `WeightedEntities.paths`."""
@@ -169,7 +169,7 @@ def _entity_named(store: FactStore, name: str) -> int:
     means = store.linker.named(name)
     if len(means) > 1:
         listed = candidates(store, means, tree.quoted)
-        raise InputError(f'{shown(name)} may be {len(means)} entities; write one of\n{listed}')
+        raise InputError(f'{short_repr(name)} may be {len(means)} entities; write one of\n{listed}')
     return means[0]
 
 

@@ -21,11 +21,11 @@ from typing import NamedTuple
 
 from opql_jax.core import batch_cache, files, locks
 from opql_jax.core.batch_cache import MapBatches
-from opql_jax.core.errors import InputError, told
+from opql_jax.core.errors import InputError, error_message
 from opql_jax.core.manifest import FolderFormat, ManifestError, is_folder_of, read_manifest
 from opql_jax.corpus import tables
 from opql_jax.corpus.documents import Document, read_documents
-from opql_jax.corpus.json_lines import shown
+from opql_jax.corpus.json_lines import short_repr
 from opql_jax.data.kb_folder import KBFolder
 from opql_jax.data.prepared import Prepared
 from opql_jax.datasets.plain_text import PlainText, document_from_record, documents_from_records, link_names
@@ -117,7 +117,7 @@ class Change:
                 continue
             if before is not None and not replace:
                 raise InputError(
-                    f'document {shown(document.id)} is there with another text: replace it (--replace), or give it another id'
+                    f'document {short_repr(document.id)} is there with another text: replace it (--replace), or give it another id'
                 )
             self.added, self.replaced = self.added + (before is None), self.replaced + (before is not None)
             self.documents[document.id] = document
@@ -147,8 +147,8 @@ class Change:
         for name in gone:
             if name not in self.documents:
                 near = difflib.get_close_matches(name, self.documents, n=3, cutoff=0.6)
-                hint = f'; did you mean {" or ".join(map(shown, near))}?' if near else ''
-                raise InputError(f'unknown document {shown(name)}{hint}')
+                hint = f'; did you mean {" or ".join(map(short_repr, near))}?' if near else ''
+                raise InputError(f'unknown document {short_repr(name)}{hint}')
         if names or sentences:
             self._forget(names, sentences, whole, gone)
         for name in gone:
@@ -233,7 +233,7 @@ def change(kb: str | os.PathLike, *, processes: int | None = None, map_batches: 
         try:
             remove_unneeded(folder)
         except OSError as error:  # the change is made; the next one removes them
-            _log.warning('what no version needs was left: %s', told(error))
+            _log.warning('what no version needs was left: %s', error_message(error))
 
 
 def add_text(kb: str | os.PathLike, sources: Sequence[str | os.PathLike | dict], *, replace: bool = False, **options) -> Change:

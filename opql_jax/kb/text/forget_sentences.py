@@ -8,7 +8,7 @@ from opql_jax.core.errors import InputError
 from opql_jax.core.terminal import hanging
 from opql_jax.corpus.documents import Document
 from opql_jax.corpus.entities import UNKNOWN_KIND, EntityVocab
-from opql_jax.corpus.json_lines import check_string, shown
+from opql_jax.corpus.json_lines import check_string, short_repr
 from opql_jax.corpus.question_linking import QuestionLinker
 from opql_jax.corpus.sentences import sentence_starts
 from opql_jax.corpus.splitting import title_before
@@ -51,10 +51,10 @@ def find_entities(vocab: EntityVocab, documents: Sequence[Document], names: Sequ
         means = linker.named(name)
         if len(means) > 1:
             several = '\n'.join(
-                f'  {shown(linker.unique_name(e))} ({vocab.kinds[e]}): {hanging(_about(vocab.keys[e], documents), 4)}'
+                f'  {short_repr(linker.unique_name(e))} ({vocab.kinds[e]}): {hanging(_about(vocab.keys[e], documents), 4)}'
                 for e in means
             )
-            raise InputError(f'{shown(name)} may be {len(means)} entities; write one of\n{several}')
+            raise InputError(f'{short_repr(name)} may be {len(means)} entities; write one of\n{several}')
         keys.add(vocab.keys[means[0]])
     return keys
 
@@ -88,10 +88,10 @@ def find_sentences(documents: Sequence[Document], asked: Sequence[str], only_who
                     (whole if plain == said else parts).append((document.id, (start, end), said))
         if not whole and len({said for _, _, said in parts}) > 1:
             raise InputError(
-                f'{len(parts)} sentences have the words {shown(text)}: give the whole of one, such as {shown(parts[0][2])}'
+                f'{len(parts)} sentences have the words {short_repr(text)}: give the whole of one, such as {short_repr(parts[0][2])}'
             )
         if not whole and not parts:
-            raise InputError(f'unknown sentence {shown(text)}{_nearest_sentences(documents, words)}')
+            raise InputError(f'unknown sentence {short_repr(text)}{_nearest_sentences(documents, words)}')
         for document_id, span, _ in whole or parts:
             found[document_id].add(span)
     return found
@@ -106,5 +106,5 @@ def _nearest_sentences(documents: Sequence[Document], words: str) -> str:
             said = ' '.join(document.text[start:end].split())
             has = set(said.casefold().split())
             best = sorted([*best, (len(asked & has) / len(asked | has), said)], reverse=True)[:2]
-    near = [shown(said) for share, said in best if share >= 0.5]
+    near = [short_repr(said) for share, said in best if share >= 0.5]
     return f'; did you mean {" or ".join(near)}?' if near else ''

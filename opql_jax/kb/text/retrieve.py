@@ -13,7 +13,7 @@ import numpy as np
 from opql_jax.core import files, time_limit
 from opql_jax.core.errors import InputError
 from opql_jax.corpus.concepts import CONCEPT
-from opql_jax.corpus.json_lines import check_string, map_records, read_json_lines, shown, write_json_lines
+from opql_jax.corpus.json_lines import check_string, map_records, read_json_lines, short_repr, write_json_lines
 from opql_jax.corpus.question_linking import followed, joined
 from opql_jax.corpus.questions import check_text
 from opql_jax.corpus.splitting import text_start
@@ -296,7 +296,7 @@ def retrieve_file(kb, questions: str | os.PathLike, output: str | os.PathLike, k
     if not records:
         raise InputError(f'{questions}: no question in the file')
     if twice := [name for name, count in collections.Counter(str(name) for name, _ in records).items() if count > 1]:
-        raise InputError(f'{questions}: id {shown(twice[0])} is that of two questions')
+        raise InputError(f'{questions}: id {short_repr(twice[0])} is that of two questions')
     found = kb.retrieve([text for _, text in records], k)
     write_json_lines(output, (_ranked(name, documents) for (name, _), documents in zip(records, found)))
 

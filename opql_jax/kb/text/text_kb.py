@@ -10,7 +10,7 @@ import numpy as np
 from opql_jax.core.errors import InputError
 from opql_jax.core.hashing import params_hash
 from opql_jax.core.manifest import ManifestError
-from opql_jax.corpus.json_lines import shown
+from opql_jax.corpus.json_lines import short_repr
 from opql_jax.corpus.question_linking import Named, followed, near_spellings, written_as_names
 from opql_jax.corpus.questions import Question, parse_bracketed
 from opql_jax.data.kb_folder import KBFolder
@@ -125,7 +125,7 @@ class TextKB(VirtualKB):
         # Without a name it must be English, have no word with a capital that the text lacks, and enough words to find sentences by.
         if not found and not (is_question(text) and self._is_of_text(text)):
             hint = near_spellings(text, self.vocab) or '. Questions are read in English'
-            raise InputError(f'the question mentions no name that the text has: {shown(text)}{hint}')
+            raise InputError(f'the question mentions no name that the text has: {short_repr(text)}{hint}')
         return _linked_question(text, found)
 
     def _is_of_text(self, text: str) -> bool:

@@ -3,7 +3,7 @@
 import numpy as np
 
 from opql_jax.core.errors import InputError
-from opql_jax.corpus.json_lines import shown
+from opql_jax.corpus.json_lines import short_repr
 from opql_jax.corpus.questions import Question
 from opql_jax.data.questions import round_up
 
@@ -14,7 +14,7 @@ def padded_length(questions: list[Question], tokens: list[np.ndarray], max_lengt
     if length > max_length:
         longest, question = max(zip(tokens, questions), key=lambda pair: len(pair[0]))
         raise InputError(
-            f"question {question.id} has {len(longest)} tokens, more than the encoder's {max_length}: {shown(question.text)}"
+            f"question {question.id} has {len(longest)} tokens, more than the encoder's {max_length}: {short_repr(question.text)}"
         )
     return length
 

@@ -12,7 +12,7 @@ import numpy as np
 
 from opql_jax.core import files, locks
 from opql_jax.core.errors import InputError
-from opql_jax.corpus.json_lines import check_string, map_records, read_json_lines, shown
+from opql_jax.corpus.json_lines import check_string, map_records, read_json_lines, short_repr
 from opql_jax.corpus.name_resolution import fold
 from opql_jax.corpus.questions import Question, check_text
 from opql_jax.data.kb_folder import KBFolder
@@ -110,7 +110,7 @@ def read_answered(path: str | os.PathLike) -> list[AnsweredQuestion]:
     questions, seen = [], {}
     for number, (name, question) in map_records(path, read_json_lines(path), _answered):
         if name in seen:
-            raise InputError(f'{path}:{number}: id: {shown(name)} is already that of line {seen[name]}')
+            raise InputError(f'{path}:{number}: id: {short_repr(name)} is already that of line {seen[name]}')
         seen[name] = number
         questions.append(question)
     if not questions:
@@ -126,12 +126,12 @@ def _answered(record: dict) -> tuple[str, AnsweredQuestion]:
     check_string('id', name)
     check_text('question', record['question'])
     if not isinstance(record['answers'], list) or not record['answers']:
-        raise InputError(f'answers: expected a list of at least one name, found {shown(record["answers"])}')
+        raise InputError(f'answers: expected a list of at least one name, found {short_repr(record["answers"])}')
     for place, answer in enumerate(record['answers']):
         check_string(f'answers[{place}]', answer)
     hops = record.get('hops')
     if hops is not None and (type(hops) is not int or hops < 1):
-        raise InputError(f'hops: expected a number of at least 1, found {shown(hops)}')
+        raise InputError(f'hops: expected a number of at least 1, found {short_repr(hops)}')
     return name, AnsweredQuestion(record['question'], tuple(record['answers']), hops)
 
 
