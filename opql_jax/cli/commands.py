@@ -193,8 +193,8 @@ QuestionFile = Annotated[
 def train(
     kb: KB,
     questions: QuestionFile,
-    most: Annotated[int | None, Count(metavar='N', help='Questions that are learnt from, at most. [default: 2000]')] = None,
-    seed: Annotated[int, typer.Option(min=0, help='Of what is drawn of more questions.')] = 0,
+    most: Annotated[int | None, Count(metavar='N', help='Maximum number of training questions. [default: 2000]')] = None,
+    seed: Annotated[int, typer.Option(min=0, help='Seed for subsampling.')] = 0,
     as_json: Json = False,
 ) -> None:
     """Learn from questions and their answers.
@@ -272,7 +272,7 @@ def remove(
 
 @app.command()
 def compact(kb: KB, as_json: Json = False) -> None:
-    """Free the space of what no version needs."""
+    """Delete unused versions and caches."""
     from opql_jax.kb.text.change_text import compact
 
     started = time.monotonic()
@@ -329,9 +329,7 @@ def explore(
     host: Annotated[str, typer.Option(help='The address to listen at; any but this machine needs a token.')] = '127.0.0.1',
     port: Annotated[int, typer.Option(min=0, max=65535, help='0 takes a free one.')] = 8000,
     writable: Annotated[bool, typer.Option('--writable', help='Pages may add and forget documents.')] = False,
-    token: Annotated[
-        str | None, typer.Option(envvar='OPQL_TOKEN', help='What clients have to know.', show_default=False)
-    ] = None,
+    token: Annotated[str | None, typer.Option(envvar='OPQL_TOKEN', help='Access token.', show_default=False)] = None,
 ) -> None:
     """Serve web pages of a knowledge base, and an HTTP API."""
     try:

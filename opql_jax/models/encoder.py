@@ -53,9 +53,9 @@ def _dot_general(inputs, kernel, dimension_numbers, precision):
 def _rows_joined(rows: int, length: int) -> int:
     """How many rows of a batch attention takes as one. A power of 2 that divides the rows of the batch.
 
-    A TPU works on 128 numbers of the last axis of an array at a time, which rows of 64 tokens would half fill. Joined, and hidden from each
-    other, they take as long for what their tokens have with each other as apart, and products with their states half as long. Rows of two
-    devices are never joined, over which the batch is split evenly.
+    A TPU works on 128 numbers of the last axis of an array at a time, which rows of 64 tokens would half fill. Packing them, masked from
+    each other, leaves the cost of attention scores unchanged and halves that of the products with values. Rows of different devices are
+    never packed together: the batch is split evenly over devices.
     """
     of_device = rows // math.gcd(rows, jax.device_count())
     return math.gcd(of_device, 1 << max(128 // length, 1).bit_length() - 1)

@@ -66,7 +66,7 @@ class QuestionMap:
     Attributes:
         change: C [d_r, d_r] float32.
         cosine_weight, added_weight: what the parts of a score count.
-        longer: what a plan is worth more, for each hop after the first.
+        longer: bonus of a plan per extra hop.
         log_odds: what is added to the log-odds of an answer to be right, see `kb.calibration`.
     """
 

@@ -1,4 +1,4 @@
-"""Retrieval for questions of several hops, of plain text that nothing was trained on: `opql index`, then `opql retrieve`."""
+"""Retrieval for questions of several hops, over unseen text, without training: `opql index`, then `opql retrieve`."""
 
 import json
 import pathlib

@@ -29,7 +29,7 @@ _OF_PASSAGE = ('words', 'words_share', 'named', 'titled', 'sentence', 'passage',
 _OF_LINK = ('direct', 'to_title', 'from_title', 'shared', 'rarity', 'spread', 'source', 'asked', 'prior', 'relation')
 # Of the sentence of the next passage that names the entity, or of its best one if the title does, how well it suits the question,
 # compared likewise; of that sentence the words that the chain has not covered; and how close what the next passage says of the
-# entity comes to what is asked, less what is usual, so that 0 is no telling.
+# entity comes to what is asked, less what is usual, so that 0 is unknown.
 _OF_END = ('target', 'target_words', 'target_relation')
 NEXT = (*_OF_PASSAGE, *_OF_LINK, *_OF_END)
 Link = Literal['direct', 'to_title', 'from_title', 'shared']

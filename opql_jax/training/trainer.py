@@ -147,7 +147,7 @@ def train(
         InputError: another run trains this model, or its folder or the manifest is somebody else's.
         Preempted: a SIGTERM came, and the state was saved.
     """
-    # ---------------- What is learnt, from what ----------------
+    # ---------------- Setup ----------------
     started = time.monotonic()
     check_start(config, objective)
     optimizer = optimizer_of(config)

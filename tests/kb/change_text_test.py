@@ -97,7 +97,7 @@ def test_bad_changes_are_told_and_none_is_made(folder, half, tmp_path):
     before = KBFolder(half).manifest.read_bytes()
     write(tmp_path / 'a', {'Charles Babbage': 'Charles Babbage was born in Walworth in London.'})
     for wrong, said in (
-        (lambda: add_text(half, [tmp_path / 'a']), "'a/charles babbage.txt' is there with another text.*--replace"),
+        (lambda: add_text(half, [tmp_path / 'a']), "'a/charles babbage.txt' already exists with different text.*--replace"),
         (lambda: add_text(half, [tmp_path / 'nothing']), 'no such file'),
         (lambda: add_text(half, [{'id': 'x', 'title': 'X'}]), '^texts: text 0: text: missing$'),
         (
@@ -239,7 +239,7 @@ def test_a_sentence_is_forgotten_with_the_facts_that_rest_on_it_and_stays_forgot
     check()
     change_text.compact(half)
     check()
-    with pytest.raises(InputError, match='is there with another text'):  # it comes back on request only, with --replace
+    with pytest.raises(InputError, match='already exists with different text'):  # it comes back on request only, with --replace
         add_text(half, [{'id': 'a/lord byron.txt', 'title': 'Lord Byron', 'text': ENGINE.documents['Lord Byron']}], processes=1)
 
 
@@ -336,7 +336,7 @@ def test_a_folder_that_is_moved_while_it_is_changed_answers_as_before_in_its_new
 
 def test_of_two_added_documents_with_one_id_the_last_stays_if_it_may_replace(half):
     first, last = ({'id': 'x', 'title': 'X', 'text': f'Ada Lovelace met {name}.'} for name in ('Mary Somerville', 'Babbage'))
-    with pytest.raises(InputError, match="'x' is there with another text"), change(half) as changed:
+    with pytest.raises(InputError, match="'x' already exists with different text"), change(half) as changed:
         changed.add(first, last)
     with change(half) as changed:
         changed.add(first, last, replace=True)

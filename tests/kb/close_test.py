@@ -1,4 +1,4 @@
-"""A knowledge base that is closed: what it lets go of, and what it says when it is asked afterwards."""
+"""A knowledge base that is closed: what it releases, and what it says when it is asked afterwards."""
 
 import gc
 

@@ -117,7 +117,7 @@ class Change:
                 continue
             if before is not None and not replace:
                 raise InputError(
-                    f'document {short_repr(document.id)} is there with another text: replace it (--replace), or give it another id'
+                    f'document {short_repr(document.id)} already exists with different text: replace it (--replace), or give it another id'
                 )
             self.added, self.replaced = self.added + (before is None), self.replaced + (before is not None)
             self.documents[document.id] = document

@@ -176,7 +176,7 @@ def _dimension(rest: str, is_base: bool, noun: str, is_who: bool, kind: str) -> 
 
 
 def _when(said: str, is_base: bool) -> str:
-    """What asks for the date of something that is said: 'was born', 'died', or, in the base form, 'die'; '' if there is no telling."""
+    """What asks for the date of something that is said: 'was born', 'died', or, in the base form, 'die'; '' if unknown."""
     if is_base and (active := re.fullmatch(r'(?!come out)((?:[a-z]+ ){0,3}[a-z]+)', said)):
         return f'When did {{x}} {active[1]}?'
     if re.fullmatch(r'(?:came|come) out|(?:was |were )?come out|(?:was|were|got|be) released', said):

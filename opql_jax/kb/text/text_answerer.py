@@ -1,4 +1,4 @@
-"""Answers questions over text that nothing was trained on, with a released encoder: relations are followed as the question is worded.
+"""Answers questions over unseen text, without training, with a released encoder: relations are followed as the question is worded.
 
 Every plan of a question (`question_plans`) is tried. A hop scores the entries of its topics by the cosine of the step's relation and theirs,
 with something added where the target is what the step asks for, by its kind or by what its document calls it, and where words of the step
@@ -48,7 +48,7 @@ from opql_jax.models.text_encoder import TextEncoder
 from opql_jax.retrieval.index import IndexFolder
 from opql_jax.retrieval.words import words_of
 
-# The most topics of a hop, entries of a topic that are scored, and entries that are kept.
+# Caps: topics per hop, entries scored per topic, entries kept.
 TOPICS, _ENTRIES, KEPT = 8, 20_000, 64
 # Cosines are multiplied by this before the softmax, as in training.
 SCALE = 20.0
@@ -62,7 +62,7 @@ _WORDS, _ANYWHERE = 0.3, 0.3
 _COMMON = 0.3
 # What a word after the target counts of one before it: English says 'directed by Solberg, written by Lind'.
 _AFTER = 0.5
-# What a plan is worth more for each hop after the first: that a phrase stands for something is rarely an accident.
+# Bonus per extra hop: a phrase rarely stands for something by accident.
 LONGER = 0.08
 # The log weight of a topic counts so many times: an answer should rest on the best of them.
 COMMIT = 3.0
@@ -70,7 +70,7 @@ COMMIT = 3.0
 _CANDIDATES = 10
 # Characters of the steps that are encoded together under a time limit, a fraction of a second's work.
 _ENCODED = 8_000
-# Kinds that no question is answered by unless it asks for them.
+# Kinds returned only when asked for.
 _UNASKED = (*sorted(VALUES), 'group', CONCEPT, TITLE_KIND)
 # Kinds that a thing may be of.
 _THINGS = frozenset({'work', 'language'})
@@ -394,7 +394,7 @@ class TextAnswerer:
         return Hop(found[best], total[best], ids, mass.astype(np.float32)), float(scores.max())
 
     def _fits(self, wanted: question_plans.Wanted, targets) -> np.ndarray:
-        """Whether entities are what a question asks for: [n] float32, 1 if so, -1 if not, 0 if there is no telling."""
+        """Whether entities are what a question asks for: [n] float32, 1 if so, -1 if not, 0 if unknown."""
         kinds = self._kinds[targets]
         if not wanted.kinds:
             fits = np.where(np.isin(kinds, _UNASKED), -1, 0)
