@@ -23,6 +23,7 @@ FEATURES = (
     'linked',  # whether the best path begins at an entity whose whole name the question has, or at sentences
     'fit',  # how well the facts of the best path fit the question; 0 for what following did not find
     'sentences',  # whether sentences like the question were looked at, as no name in it leads to an answer; 0 likewise
+    'length',  # words of the question beyond a few, its names aside: a long one states more than following looks at
     'both',  # whether the reader's first is what following found first
     'kind',  # whether it is of the kind that is asked for: 1, 0, -1
     'other',  # whether it is of another kind than is asked for
@@ -62,6 +63,7 @@ FOLLOWED: Mapping[str, float] = {
     'sentences': -2.6,
     'other': -1.0,
     'linked': 0.9,
+    'length': -0.3,
 }
 # Of the weights of standardised features, but for the bias: a penalty on their squares.
 _DECAY = 1e-3

@@ -43,6 +43,21 @@ def linked(kb, text):
 
 
 @pytest.mark.parametrize(
+    ('more', 'length'),
+    [
+        ('', 0),
+        (' in black and white', 0),
+        (' in Grey Filly and in Harriet Lincoln', 0),
+        (' for a studio near a lake', 1),
+        (' a b c' * 3 + ' lake mill tower cart wheel bell hill road town', 6),
+    ],
+)
+def test_a_question_is_long_by_its_words_that_are_no_names(kb, more, length):
+    (followed,) = kb.text_answerer.follow([kb.question(f'Who directed Grey Filly{more}?')])
+    assert followed.path.length == length
+
+
+@pytest.mark.parametrize(
     ('text', 'is_whole'),
     [('Who directed Grey Filly?', 1), ('Who directed the grey filly?', 1), ('Where did Harriet Lincoln move to?', 1),
      ('What did Moss direct?', 0)],

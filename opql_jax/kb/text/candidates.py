@@ -28,11 +28,13 @@ class PathFeatures(NamedTuple):
         sentences: 1 if sentences like the question were looked at, as no name in it leads to an answer.
         linked: 1 if it begins at such sentences, or at an entity whose whole name the question has: 'Phantom' may be another than
             'Phantom Filly'.
+        length: words of the question beyond a few, its names aside.
     """
 
     fit: float = 0.0
     sentences: float = 0.0
     linked: float = 0.0
+    length: float = 0.0
 
 
 class Evidence(NamedTuple):

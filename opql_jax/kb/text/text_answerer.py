@@ -75,6 +75,8 @@ _UNASKED = (*sorted(VALUES), 'group', CONCEPT, TITLE_KIND)
 # Kinds that a thing may be of.
 _THINGS = frozenset({'work', 'language'})
 _YEAR = re.compile(r'\d{4}')
+# Words of a question that say no more than what it asks for, and further ones that count.
+_SHORT, _LONG = 3, 6
 # "Mercury (planet)"
 _REMARK = re.compile(r'\s*\([^()]*\)$')
 
@@ -322,7 +324,7 @@ class TextAnswerer:
         )
         places = [np.argmax(self.map.score(entries.cosines, entries.added)) for entries in best.entries]
         fit = np.mean([entries.cosines[place] + entries.added[place] for entries, place in zip(best.entries, places)])
-        return PathFeatures(float(fit), float(len(found) > len(question.topics)), float(linked))
+        return PathFeatures(float(fit), float(len(found) > len(question.topics)), float(linked), _length(question))
 
     def _is_named(self, text: str, entity: int) -> bool:
         """Whether a text is the whole name of an entity, but for a remark in brackets that tells it from others."""
@@ -457,6 +459,12 @@ class TextAnswerer:
     def _rarity(self, word: str) -> float:
         count, having = self._index.manifest.passages, self._index.passages_with_word.get(word, 0)
         return float(np.log1p((count - having) / (having + 1)) / np.log1p(count))
+
+
+def _length(question: Question) -> int:
+    """The words of a question beyond `_SHORT`, without those of its names; `_LONG` at most."""
+    named = {word for topic in question.topics for word in words_of(question.text[slice(*topic)])}
+    return min(max(len(set(words_of(question.text)) - named) - _SHORT, 0), _LONG)
 
 
 def _stems_of(texts: pa.StringArray, passage: int, sentence: tuple[int, int]) -> frozenset[str]:
