@@ -1,4 +1,4 @@
-"""What makes an answer over plain text less probable, or none: a name that is only partly in the question, and what the question says itself."""
+"""What makes an answer over plain text less probable, or none: names of the question that its passage lacks, and what the question says itself."""
 
 import pytest
 
@@ -10,6 +10,16 @@ TEXTS = [
     {'id': 'filly', 'title': 'Grey Filly', 'text': 'Grey Filly is a film that Henry Moss directed in 1951.'},
     {'id': 'harriet', 'title': 'Harriet Lincoln', 'text': 'Harriet Lincoln is a curator. Harriet Lincoln moved to Lincoln in 2004.'},
 ]  # fmt: skip
+PLAYED = {'Amber Gate': 'Oslo', 'Cold Meadow': 'Bern', 'Tall Orchard': 'Riga', 'Quiet Wheel': 'Turin'}
+TEXTS += [{'id': 'bio', 'title': 'Edda Marsh', 'text': 'The pianist Edda Marsh was born in Ghent.'}]
+TEXTS += [
+    {
+        'id': piece,
+        'title': piece,
+        'text': f'{piece} is a sonata by Edda Marsh. The concert of Edda Marsh in {city} began with it.',
+    }
+    for piece, city in PLAYED.items()
+]
 
 
 @pytest.fixture(scope='module')
@@ -35,6 +45,11 @@ def test_no_answer_is_what_the_question_says(kb, text, name):
 
 def test_a_part_of_a_name_in_the_question_may_be_another_name(kb):
     assert kb.ask('Where did Harriet Lincoln move to?').names[0] == 'Lincoln'
+
+
+@pytest.mark.parametrize('piece', PLAYED)
+def test_all_names_of_a_question_count(kb, piece):
+    assert kb.ask(f'In which city did Edda Marsh play {piece}?').names[0] == PLAYED[piece]
 
 
 def linked(kb, text):

@@ -58,6 +58,8 @@ _CACHED = 1 << 13
 _KIND = 0.2
 # What is added if a rare word of the step stands at the side of the target; a third of that more if the sentences have it anywhere.
 _WORDS, _ANYWHERE = 0.3, 0.3
+# What is taken from an entry for the names of its step, the topic aside, that its passage does not have: all of them count.
+_NAMES = 0.2
 # A word weighs this at least: 'directed' is in all texts about films, and still tells the director from the cast.
 _COMMON = 0.3
 # What a word after the target counts of one before it: English says 'directed by Solberg, written by Lind'.
@@ -166,7 +168,7 @@ class TextAnswerer:
     @property
     def settings(self) -> str:
         """What answers depend on besides parameters, memory and tokenizer."""
-        return f'{TOPICS} {KEPT} {SCALE} {_KIND} {_WORDS} {_ANYWHERE} {_COMMON} {_AFTER} {LONGER} {COMMIT} {SENTENCES} {self.map.hash()}'
+        return f'{TOPICS} {KEPT} {SCALE} {_KIND} {_WORDS} {_NAMES} {_ANYWHERE} {_COMMON} {_AFTER} {LONGER} {COMMIT} {SENTENCES} {self.map.hash()}'
 
     def answer(self, questions: Sequence[Question], evidence: Sequence[Evidence] | None = None) -> list[Answer]:
         """Answers questions, from all of their topics; an unknown one, -1, leads nowhere.
@@ -246,9 +248,9 @@ class TextAnswerer:
             of_step |= zip(part, self.map(self.relations(part)))
         found = []
         for question, of_topics in zip(questions, asked):
-            asked_about = np.array(question.entities, np.int64)
+            asked_about, names = np.array(question.entities, np.int64), self._names_of(question)
             followed = [
-                [self._follow(plan, entity, of_step, asked_about) for plan in plans] if entity >= 0 else []
+                [self._follow(plan, entity, of_step, asked_about, names) for plan in plans] if entity >= 0 else []
                 for entity, plans in zip(question.entities, of_topics)
             ]
             found.append([[path for path in paths if path] for paths in followed])
@@ -331,14 +333,14 @@ class TextAnswerer:
         name = self._names[entity]
         return fold(text) in (fold(name), fold(_REMARK.sub('', name)))
 
-    def _follow(self, plan, entity: int, relations, exclude) -> Path | None:
+    def _follow(self, plan, entity: int, relations, exclude, names) -> Path | None:
         """The path of a plan; None if it leads nowhere, or a time limit leaves it out."""
         topics, weights = np.array([entity]), np.ones(1, np.float32)
         entries, hops, worths = [], [], []
         for step in plan:
             if step not in relations or time_limit.passed():
                 return None
-            chosen_from = self._entries(step, relations[step], topics, weights, exclude, onward=step is not plan[-1])
+            chosen_from = self._entries(step, relations[step], topics, weights, exclude, names, onward=step is not plan[-1])
             if chosen_from is None:
                 return None
             hop, worth = self._hop(chosen_from)
@@ -363,7 +365,7 @@ class TextAnswerer:
         hop, worth = self._hop(entries)
         return Path((step,), (entries,), (hop,), worth)
 
-    def _entries(self, step: question_plans.Step, relation, topics, weights, exclude, onward: bool) -> Entries | None:
+    def _entries(self, step: question_plans.Step, relation, topics, weights, exclude, names, onward: bool) -> Entries | None:
         """The entries of weighted topics that suit a step best; where the way goes on, none to a number, which leads anywhere."""
         offsets = self._memory.offsets
         rows = np.concatenate(
@@ -379,7 +381,11 @@ class TextAnswerer:
         topic = self._memory.topic[rows]
         prior = COMMIT * np.log(np.maximum(weights, 1e-9))[_index_of(topic, topics)] / SCALE
         kept = np.argsort(-(self.map.score(cosines, added) + prior), kind='stable')[:KEPT]
-        added = added[kept] + _WORDS * self._shares_of_words(step, rows[kept])
+        added = (
+            added[kept]
+            + _WORDS * self._shares_of_words(step, rows[kept])
+            - _NAMES * self._shares_of_names_missing(step, names, rows[kept])
+        )
         return Entries(rows[kept], topic[kept], target[kept], cosines[kept], added, prior[kept])
 
     def _hop(self, entries: Entries) -> tuple[Hop, float]:
@@ -455,6 +461,25 @@ class TextAnswerer:
             beside = np.array([max((at[stem] for stem in alike & at.keys()), default=0) for at in near])
             shares += weight * (_ANYWHERE * anywhere + beside)
         return np.minimum(shares, 1)
+
+    def _names_of(self, question: Question) -> list[frozenset[str]]:
+        """The words of each name in a question that the text knows, dates and numbers aside."""
+        known = [
+            topic
+            for topic, entity in zip(question.topics, question.entities)
+            if entity >= 0 and self._kinds[entity] not in VALUES
+        ]
+        return [frozenset(words) for topic in known if (words := words_of(question.text[slice(*topic)]))]
+
+    def _shares_of_names_missing(self, step: question_plans.Step, names: Sequence[frozenset[str]], rows) -> np.ndarray:
+        """Of the names in a step, its topic aside, the share that the passages of memory entries do not have: [n] in 0 .. 1."""
+        said = frozenset(words_of(step.text[: step.topic[0]] + ' ' + step.text[step.topic[1] :]))
+        others = [name for name in names if name <= said]
+        if not others:
+            return np.zeros(len(rows))
+        passages, place = np.unique(self._memory.mentions(rows)['passage'], return_inverse=True)
+        stems = [self._stems(passage, (0, len(self._texts[passage].as_py()))) for passage in passages.tolist()]
+        return np.array([np.mean([not name <= of for name in others]) for of in stems])[place]
 
     def _rarity(self, word: str) -> float:
         count, having = self._index.manifest.passages, self._index.passages_with_word.get(word, 0)
