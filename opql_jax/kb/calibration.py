@@ -54,8 +54,8 @@ READ: Mapping[str, float] = {
     'names': 0.19,
     'words': 0.714,
 }
-# Without one. That of the fit is of 1,999 questions on films, of one and two hops; the others make the most of 420 questions over five kinds
-# of text, with and without answers, while an answer of a clear fit stays sure: see docs/experiments/plain_text.md.
+# Without one. That of the fit is of 1,999 questions on films, of one and two hops. The others were chosen on five kinds of text, with questions
+# that have an answer there and some that have none, so that an answer of a clear fit stays sure: see docs/experiments/plain_text.md.
 FOLLOWED: Mapping[str, float] = {
     'bias': -4.608,
     'share': 0.35,
