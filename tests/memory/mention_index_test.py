@@ -137,5 +137,5 @@ def test_the_pair_encoding_goes_with_the_model(world, tmp_path):
     card = model_config.read(tmp_path / 'follow')
     assert model_config.read(model).pair_encoding == card.pair_encoding == 'mention'
     edit(tmp_path / 'follow', 'model.json', encoder_class='Rnn')
-    with pytest.raises(ValueError, match="encoder_class 'Rnn' is not one of RelationEncoder, BagOfWords"):
+    with pytest.raises(ValueError, match="encoder_class 'Rnn' is not one of RelationEncoder, ModernEncoder, BagOfWords"):
         model_config.read(tmp_path / 'follow')
