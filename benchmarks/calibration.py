@@ -127,7 +127,7 @@ def asked_together(kb, texts: list[str], rights: list[frozenset[str]], has_reade
 def fit_to(sets: Sets, has_reader: bool) -> dict[str, float]:
     """The weights that the answers to questions of sets give, each set counting alike.
 
-    Without the reader they are fitted to first answers, and the weights of the share and the fit are given: they are of a large sample.
+    Without the reader they are fitted to first answers, and the weights of the share and the fit are those in use.
     """
     known = calibration.READ if has_reader else calibration.FOLLOWED
     fixed = {} if has_reader else {name: known[name] for name in ('share', 'fit')}

@@ -22,7 +22,7 @@ from opql_jax.corpus.questions import read_questions
 from opql_jax.data.prepared import Prepared
 from opql_jax.evaluation import predictions
 from opql_jax.evaluation.evaluate import evaluate_predictions
-from opql_jax.training import t5x_checkpoints, trainer
+from opql_jax.training import optimizer, t5x_checkpoints
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 RECORDED = ROOT / 'results/t5x/recorded.json'
@@ -139,7 +139,7 @@ class TestBinaries:
             logged = train(world, kind, steps=steps, MODEL_DIR=f'stopped-{kind}', **options)
             (rate,) = re.findall(r'collection=train .*learning_rate/current=([\d.e-]+)', logged)
             peak = {'relations': 5e-4, 'follow': 3e-4}[kind]
-            assert float(rate) == pytest.approx(float(trainer.make_schedule(4, peak, 1)(steps - 1)), rel=0.01)
+            assert float(rate) == pytest.approx(float(optimizer.make_schedule(4, peak, 1)(steps - 1)), rel=0.01)
         t5x_checkpoints.import_checkpoint(kb=str(world / 'kb'), model_dir=str(world / f'stopped-{kind}'), model=f'from-{kind}')
         settings = {'KB': 'kb', 'MODEL': f'ours-{kind}', 'STEPS': 4} | SETTINGS[kind] | options
         settings.pop('EVAL_ROWS', None), settings.pop('EVAL_QUESTIONS', None)

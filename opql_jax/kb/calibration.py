@@ -1,7 +1,7 @@
 """The one score of what may answer a question over plain text: how probable it is that a candidate is right.
 
-A logistic regression on the features of `kb.candidates`, by name. `benchmarks/calibration.py` fits the weights on questions of several corpora,
-and measures on each how far the probabilities are from what comes true if they are fitted to the others. They are those of untrained
+A logistic regression on the features of `kb.text.candidates`, by name. `benchmarks/calibration.py` measures on questions of several corpora how
+far the probabilities are from what comes true, with the weights in use and with those that are fitted to the other corpora. They are those of untrained
 answers; training with questions adds a number to the log-odds, so that they come true on questions that were left out.
 """
 

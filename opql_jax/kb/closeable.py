@@ -15,7 +15,8 @@ class Closeable:
     def close(self) -> None:
         """Releases all that it refers to; closing it again does nothing."""
         attributes = vars(self)
-        parts = [part for part in attributes.values() if isinstance(part, Closeable)]
+        # A list first: another thread may add a cached property meanwhile.
+        parts = [part for part in list(attributes.values()) if isinstance(part, Closeable)]
         attributes.clear()  # first, so that another thread is told
         attributes['_is_closed'] = True
         for part in parts:

@@ -156,7 +156,9 @@ class _ModernConfig(msgspec.Struct):
         every = self.global_attn_every_n_layers
         if self.layer_types is not None:
             every = next((i for i in range(1, len(self.layer_types)) if self.layer_types[i] == _GLOBAL), len(self.layer_types))
-            if self.layer_types != [_LOCAL if i % every else _GLOBAL for i in range(self.num_hidden_layers)]:
+            if len(self.layer_types) != self.num_hidden_layers or self.layer_types != [
+                _LOCAL if i % every else _GLOBAL for i in range(self.num_hidden_layers)
+            ]:
                 raise ValueError('layer_types is no pattern that repeats')
         rope = self.rope_parameters or {}
         if any(stated.get('rope_type', 'default') != 'default' for stated in rope.values()):

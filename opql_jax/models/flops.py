@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 
 from opql_jax.models.encoder import RelationEncoder
+from opql_jax.models.modern_bert import ModernEncoder
 
 # Dense bfloat16 FLOP/s of one JAX device, from the data sheets of Google and NVIDIA. A TPU v2 or v3 chip (46 and 123 TFLOP/s) is two
 # devices.
@@ -45,7 +46,8 @@ def encoder_flops(encoder: RelationEncoder, tokens_shape: Sequence[int], positio
     n, length = tokens_shape
     hidden, outputs = encoder.hidden_size, length if positions is None else positions
     # Per position: keys and values; queries and what comes after attention; attention itself.
-    read, computed, attention = 4 * hidden**2, 4 * hidden**2 + 4 * hidden * encoder.mlp_size, 4 * hidden * length
+    mlp = (6 if isinstance(encoder, ModernEncoder) else 4) * hidden * encoder.mlp_size  # gated, or plain
+    read, computed, attention = 4 * hidden**2, 4 * hidden**2 + mlp, 4 * hidden * length
     layers = (encoder.num_layers - 1) * length * (read + computed + attention)
     layers += length * read + outputs * (computed + attention)
     projected = 0 if positions is None else 2 * hidden * (2 * encoder.relation_dim + (positions - 2) * encoder.entity_dim)

@@ -1,4 +1,4 @@
-"""How gradients change parameters: AdamW with warm-up and cosine decay, or any optimizer and schedule of optax."""
+"""How gradients change parameters: AdamW with warm-up and cosine decay, or an optimizer of optax that takes a learning rate and needs gradients alone."""
 
 from collections.abc import Callable
 

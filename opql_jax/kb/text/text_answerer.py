@@ -160,6 +160,7 @@ class TextAnswerer:
         texts = prepared.passages['text'].combine_chunks()
         self._stems = functools.lru_cache(_CACHED)(functools.partial(_stems_of, texts))
         self._nearness = functools.lru_cache(_CACHED)(functools.partial(_nearness_in, texts))
+        self._stems_of_passage = functools.lru_cache(_CACHED >> 3)(lambda passage: frozenset(words_of(texts[passage].as_py())))
         self._names = prepared.vocab.names
         self.encoder_hash = memory.manifest.hashes['encoder']
         self._kinds = np.array(index.kinds or prepared.vocab.kinds)
@@ -478,7 +479,7 @@ class TextAnswerer:
         if not others:
             return np.zeros(len(rows))
         passages, place = np.unique(self._memory.mentions(rows)['passage'], return_inverse=True)
-        stems = [self._stems(passage, (0, len(self._texts[passage].as_py()))) for passage in passages.tolist()]
+        stems = [self._stems_of_passage(passage) for passage in passages.tolist()]
         return np.array([np.mean([not name <= of for name in others]) for of in stems])[place]
 
     def _rarity(self, word: str) -> float:

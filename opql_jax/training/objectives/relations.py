@@ -53,7 +53,10 @@ class Relations(RelationSettings, Objective):
             return False
         frozen = [f'encoder/layers_{i}/' for i in range(self.frozen_layers)]
         if frozen:
-            frozen += ['encoder/token_embedding/', 'encoder/position_embedding/', 'encoder/embedding_norm/']
+            # What all layers share would change the frozen ones, too.
+            frozen += [
+                f'encoder/{name}/' for name in ('token_embedding', 'position_embedding', 'embedding_norm', 'relative_bias')
+            ]
         return super().trainable(name) and not name.startswith(tuple(frozen))
 
     def loss(self, encoder, layout, params, batch: RelationBatch, memory, rng):
