@@ -62,9 +62,8 @@ def main() -> None:
     parser.add_argument('sets', type=pathlib.Path, help='what calibration_sets.py wrote')
     parser.add_argument('--reader', action='store_true', help='look at the part of the reader, too')
     options = parser.parse_args()
-    of_reader: dict[bool, dict[str, list[Asked]]] = {
-        has_reader: {} for has_reader in ((True, False) if options.reader else (False,))
-    }
+    with_reader = (True, False) if options.reader else (False,)
+    of_reader: dict[bool, dict[str, list[Asked]]] = {has_reader: {} for has_reader in with_reader}
     for folder in sorted(path for path in options.sets.iterdir() if path.is_dir()):
         found = [one for kb in sorted(folder.glob('*.kb')) for one in asked_of_kb(kb, options.reader)]
         for has_reader, sets in of_reader.items():

@@ -109,15 +109,22 @@ class _Config(msgspec.Struct):
     def fields(self) -> dict[str, Any]:
         """The fields of `RelationEncoder`."""
         return {
-            'vocab_size': self.vocab_size,
-            'hidden_size': self.hidden_size,
-            'num_layers': self.num_hidden_layers,
-            'num_heads': self.num_attention_heads,
-            'mlp_size': self.intermediate_size,
+            **_sizes(self),
             'max_length': self.max_position_embeddings - self.first_position,
             'layer_norm_epsilon': self.layer_norm_eps,
             'relative_buckets': 32 if self.family.relative else 0,
         }
+
+
+def _sizes(config: '_Config | _ModernConfig') -> dict[str, int]:
+    """The fields that all encoders have, by their names here."""
+    return {
+        'vocab_size': config.vocab_size,
+        'hidden_size': config.hidden_size,
+        'num_layers': config.num_hidden_layers,
+        'num_heads': config.num_attention_heads,
+        'mlp_size': config.intermediate_size,
+    }
 
 
 class _ModernConfig(msgspec.Struct):
@@ -165,11 +172,7 @@ class _ModernConfig(msgspec.Struct):
             raise ValueError("rope_parameters has another rope_type than 'default'")
         theta = lambda kind, other: rope.get(kind, {}).get('rope_theta', other)
         return {
-            'vocab_size': self.vocab_size,
-            'hidden_size': self.hidden_size,
-            'num_layers': self.num_hidden_layers,
-            'num_heads': self.num_attention_heads,
-            'mlp_size': self.intermediate_size,
+            **_sizes(self),
             'max_length': self.max_position_embeddings,
             'layer_norm_epsilon': self.norm_eps,
             'global_every': every,

@@ -299,22 +299,12 @@ class TextAnswerer:
             passed |= {int(hop.entities[0]) for hop in best.hops[:-1]}
             traces.append(best.hops)
             plans.append(best.plan)
-        ranked = sorted(
-            (target for target in totals.keys() - passed if not self._repeats(target, question)),
-            key=lambda target: (-totals[target], target),
-        )
+        said, named = frozenset(words_of(question.text)), _words_of_topics(question)
+        left = [target for target in totals.keys() - passed if not _repeats(words_of(self._names[target]), said, named)]
+        ranked = sorted(left, key=lambda target: (-totals[target], target))
         weights = np.array([totals[target] for target in ranked], np.float64)
         shares = weights / max(weights.sum(), 1e-30)
         return Answer(np.array(ranked, np.int64), shares.astype(np.float32), tuple(traces), plans=tuple(plans))
-
-    def _repeats(self, entity: int, question: Question) -> bool:
-        """Whether a name is made of words of the question, which asks for something else: of 'Tunnels & Trolls' not 'Tunnels and Trolls'.
-
-        A part of a longer name may be another: Harriet Lincoln may live in Lincoln.
-        """
-        words = frozenset(words_of(self._names[entity]))
-        longer = any(words < frozenset(words_of(question.text[slice(*topic)])) for topic in question.topics)
-        return bool(words) and words <= frozenset(words_of(question.text)) and not longer
 
     def _support(self, question: Question, found: list[list[Path]]) -> PathFeatures:
         """What speaks for the best path of all topics."""
@@ -440,10 +430,7 @@ class TextAnswerer:
 
         A word weighs its inverse document frequency, `_COMMON` at least, and more the closer it stands to the target, see `_nearness`.
         """
-        asked = {
-            word: max(self._rarity(word), _COMMON)
-            for word in words_of(step.text[: step.topic[0]] + ' ' + step.text[step.topic[1] :])
-        }
+        asked = {word: max(self._rarity(word), _COMMON) for word in _words_beside_topic(step)}
         if not asked:
             return np.zeros(len(rows))
         mentions = self._memory.mentions(rows)
@@ -465,16 +452,12 @@ class TextAnswerer:
 
     def _names_of(self, question: Question) -> list[frozenset[str]]:
         """The words of each name in a question that the text knows, dates and numbers aside."""
-        known = [
-            topic
-            for topic, entity in zip(question.topics, question.entities)
-            if entity >= 0 and self._kinds[entity] not in VALUES
-        ]
-        return [frozenset(words) for topic in known if (words := words_of(question.text[slice(*topic)]))]
+        known = [entity >= 0 and self._kinds[entity] not in VALUES for entity in question.entities]
+        return [words for words, is_known in zip(_words_of_topics(question), known) if words and is_known]
 
     def _shares_of_names_missing(self, step: question_plans.Step, names: Sequence[frozenset[str]], rows) -> np.ndarray:
         """Of the names in a step, its topic aside, the share that the passages of memory entries do not have: [n] in 0 .. 1."""
-        said = frozenset(words_of(step.text[: step.topic[0]] + ' ' + step.text[step.topic[1] :]))
+        said = frozenset(_words_beside_topic(step))
         others = [name for name in names if name <= said]
         if not others:
             return np.zeros(len(rows))
@@ -487,9 +470,32 @@ class TextAnswerer:
         return float(np.log1p((count - having) / (having + 1)) / np.log1p(count))
 
 
+def _words_beside_topic(step: question_plans.Step) -> list[str]:
+    """The words of a step, its topic aside."""
+    return words_of(step.text[: step.topic[0]] + ' ' + step.text[step.topic[1] :])
+
+
+def _words_of_topics(question: Question) -> list[frozenset[str]]:
+    """The words of each name in a question."""
+    return [frozenset(words_of(question.text[slice(*topic)])) for topic in question.topics]
+
+
+def _repeats(name: Sequence[str], said: frozenset[str], named: Sequence[frozenset[str]]) -> bool:
+    """Whether a name is made of words of the question, which asks for something else: of 'Tunnels & Trolls' not 'Tunnels and Trolls'.
+
+    A part of a longer name may be another: Harriet Lincoln may live in Lincoln.
+
+    Args:
+        name: its words.
+        said, named: those of the question, and of each name in it.
+    """
+    words = frozenset(name)
+    return bool(words) and words <= said and not any(words < longer for longer in named)
+
+
 def _length(question: Question) -> int:
     """The words of a question beyond `_SHORT`, without those of its names; `_LONG` at most."""
-    named = {word for topic in question.topics for word in words_of(question.text[slice(*topic)])}
+    named = frozenset().union(*_words_of_topics(question))
     return min(max(len(set(words_of(question.text)) - named) - _SHORT, 0), _LONG)
 
 
