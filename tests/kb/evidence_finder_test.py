@@ -29,7 +29,9 @@ def kb(folder):
 
 
 def test_the_passages_that_are_found_are_read(kb):
-    (evidence,) = kb.evidence_finder.find([kb.question(QUESTION)])
+    question = kb.question(QUESTION)
+    (followed,) = kb.text_answerer.follow([question])
+    (evidence,) = kb.read([question], [followed.answer])
     titles = [kb.prepared.passages['title'][number].as_py() for number in evidence.passages]
     assert 'Charles Babbage' in titles and len(evidence.reading.supports) == len(titles)
     for span, text in zip(evidence.reading.spans, evidence.texts):

@@ -1,8 +1,10 @@
-"""The passages that retrieval finds for questions, and what the reader reads in them."""
+"""The passages that retrieval and following relations find for questions, and what the reader reads in them."""
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Sequence
+from typing import NamedTuple
 
 import numpy as np
 
@@ -10,18 +12,27 @@ from opql_jax.corpus.questions import Question
 from opql_jax.corpus.splitting import text_start
 from opql_jax.data.prepared import Prepared
 from opql_jax.data.reading import TITLE_END, titled
+from opql_jax.kb.answers import Answer
 from opql_jax.kb.text.candidates import Evidence
 from opql_jax.kb.text.retrieve import Retriever
 from opql_jax.models.reader import Reader, Reading, Span
 from opql_jax.retrieval.rank import Ranked
 from opql_jax.retrieval.words import words_of
 
-# Passages of a question that are looked at.
-PASSAGES = 5
+# Passages of a question that are read. Of these so many are what following rests on, if retrieval did not find them: those of its best answers.
+PASSAGES, _FOLLOWED, _ANSWERS = 5, 2, 3
 # What an answer neither begins nor ends with.
 _MARKS = ' \t\n.,;:!?"“”\'‘’()[]{}«»'
 # What a place and a mention share, of the longer one, that are the same.
 _SAME = 0.8
+
+
+class _Found(NamedTuple):
+    """A passage, the one from which it was reached or -1, and its score of retrieval, 0 for one that only following found."""
+
+    passage: int
+    before: int
+    score: float
 
 
 class EvidenceFinder:
@@ -31,20 +42,35 @@ class EvidenceFinder:
         """Takes the text, what ranks its passages, and the reader."""
         self._passages, self._retriever, self._reader = prepared.passages, retriever, reader
 
-    def find(self, questions: Sequence[Question]) -> list[Evidence]:
-        """The best passages of each question, and what is read in them."""
+    def find(self, questions: Sequence[Question], followed: Sequence[Answer]) -> list[Evidence]:
+        """The best passages of each question, and what is read in them; `followed` is what following relations found."""
         asked, index = [question.text for question in questions], self._retriever.index
-        ranked = self._retriever.rank(asked, PASSAGES)
-        texts = [[titled(index.titles[each.passage], index.texts[each.passage]) for each in of] for of in ranked]
+        found = [self._chosen(*each) for each in zip(self._retriever.rank(asked, PASSAGES), followed)]
+        texts = [[titled(index.titles[each.passage], index.texts[each.passage]) for each in of] for of in found]
         readings = self._reader.read(asked, texts)
-        return [self._evidence(*each) for each in zip(questions, ranked, readings)]
+        return [self._evidence(*each) for each in zip(questions, found, readings)]
 
-    def _evidence(self, question: Question, ranked: Sequence[Ranked], reading: Reading) -> Evidence:
-        numbers = [each.passage for each in ranked]
-        before = np.array([-1 if each.reason.previous is None else each.reason.previous for each in ranked], np.int64)
+    def _chosen(self, ranked: Sequence[Ranked], followed: Answer) -> list[_Found]:
+        """The passages that retrieval ranks, the last of which make room for those that only following found."""
+        found = {
+            each.passage: _Found(each.passage, -1 if each.reason.previous is None else each.reason.previous, each.score)
+            for each in ranked
+        }
+        others: dict[int, _Found] = {}
+        for entity in followed.entities[:_ANSWERS].tolist():
+            passages = [fact.passage for path in followed.paths(entity, 1) for fact in path if fact.passage is not None]
+            for before, passage in itertools.pairwise([-1, *passages]):
+                if passage not in found:
+                    others.setdefault(passage, _Found(passage, before, 0.0))
+        added = list(others.values())[:_FOLLOWED]
+        return [*list(found.values())[: PASSAGES - len(added)], *added]
+
+    def _evidence(self, question: Question, found: Sequence[_Found], reading: Reading) -> Evidence:
+        numbers = [each.passage for each in found]
+        before = np.array([each.before for each in found], np.int64)
         has = [self._has(question, {number, other} - {-1}) for number, other in zip(numbers, before.tolist())]
         names, words = np.array(has, np.float64).reshape(-1, 2).T
-        scores = np.array([each.score for each in ranked], np.float64)
+        scores = np.array([each.score for each in found], np.float64)
         placed = [one for span in reading.spans if (one := self._placed(numbers[span.passage], span))]
         spans, said, entities = zip(*placed) if placed else ((), (), ())
         reading = reading._replace(spans=list(spans))

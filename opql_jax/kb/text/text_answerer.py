@@ -14,7 +14,7 @@ import collections
 import dataclasses
 import functools
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -171,7 +171,9 @@ class TextAnswerer:
         """What answers depend on besides parameters, memory and tokenizer."""
         return f'{TOPICS} {KEPT} {SCALE} {_KIND} {_WORDS} {_NAMES} {_ANYWHERE} {_COMMON} {_AFTER} {LONGER} {COMMIT} {SENTENCES} {self.map.hash()}'
 
-    def answer(self, questions: Sequence[Question], evidence: Sequence[Evidence] | None = None) -> list[Answer]:
+    def answer(
+        self, questions: Sequence[Question], read: Callable[[Sequence[Question], Sequence[Answer]], list[Evidence]] | None = None
+    ) -> list[Answer]:
         """Answers questions, from all of their topics; an unknown one, -1, leads nowhere.
 
         Where no topic leads to what a question asks for, as far as one can tell, the facts of the sentences most like it count, too.
@@ -179,16 +181,18 @@ class TextAnswerer:
 
         Args:
             questions: what is asked.
-            evidence: what retrieval and the reader found for each; None without a reader.
+            read: finds and reads passages for questions, of which is known what following found; None without a reader.
         """
+        found = self.follow(questions)
+        evidence = read(questions, [followed.answer for followed in found]) if read else [None] * len(found)
         answers = []
-        for place, (question, followed) in enumerate(zip(questions, self.follow(questions))):
-            if evidence is None:
+        for question, followed, seen in zip(questions, found, evidence):
+            if seen is None:
                 rows = self.followed_features(question, followed)
                 chances = calibration.probabilities(rows, calibration.FOLLOWED, self.map.log_odds)
                 answer = dataclasses.replace(followed.answer, probabilities=chances.astype(np.float32))
             else:
-                answer = self.score(followed, question_plans.wanted(question.text), evidence[place])
+                answer = self.score(followed, question_plans.wanted(question.text), seen)
             answers.append(dataclasses.replace(answer, is_cut=time_limit.is_cut()))
         return answers
 

@@ -19,6 +19,7 @@ from opql_jax.kb.answers import Answer
 from opql_jax.kb.fact_store import FactStore
 from opql_jax.kb.sets.set_evaluation import SetEvaluator
 from opql_jax.kb.text import comparison, question_plans
+from opql_jax.kb.text.candidates import Evidence
 from opql_jax.kb.text.evidence_finder import EvidenceFinder
 from opql_jax.kb.text.polarity import denies_answer
 from opql_jax.kb.text.question_plans import is_question
@@ -101,8 +102,7 @@ class TextKB(VirtualKB):
     def _answer_each(self, questions: list[Question]) -> list[Answer]:
         """Answers questions that compare nothing. One whose kind is out of reach has no probability, and says so."""
         answers = []
-        evidence = self.evidence_finder.find(questions) if self._has_reader else None
-        for question, found in zip(questions, self._answerer.answer(questions, evidence)):
+        for question, found in zip(questions, self._answerer.answer(questions, self.read if self._has_reader else None)):
             found = self._of(found, question)
             if question_plans.out_of_reach(question.text):
                 said = [
@@ -136,9 +136,12 @@ class TextKB(VirtualKB):
     def retriever(self) -> Retriever:
         return Retriever(self._index.load(), self.store, self._encoder)
 
+    def read(self, questions: Sequence[Question], followed: Sequence[Answer]) -> list[Evidence]:
+        """The passages that answers rest on, read; `followed` is what following relations found for each question."""
+        return self._evidence_finder.find(questions, [self._of(*each) for each in zip(followed, questions)])
+
     @functools.cached_property
-    def evidence_finder(self) -> EvidenceFinder:
-        """What finds the passages that answers over plain text rest on, and reads them."""
+    def _evidence_finder(self) -> EvidenceFinder:
         return EvidenceFinder(self.prepared, self.retriever, Reader.load())
 
 
