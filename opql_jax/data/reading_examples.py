@@ -179,6 +179,7 @@ def from_known_answers(
     questions: Sequence[tuple[str, str, Sequence[str]]],
     retrieved: Sequence[Sequence[tuple[str, str]]],
     rng: np.random.Generator,
+    passages: int = 3,
 ) -> Iterator[ReadingExample]:
     """Examples of questions of which nothing but the answers is known, with the passages that a search finds.
 
@@ -188,11 +189,12 @@ def from_known_answers(
     Args:
         source: what they are called.
         questions: each with its topic and its answers.
-        retrieved: of each question some passages, title and text.
+        retrieved: of each question the passages that a search finds, title and text.
         rng: what is drawn with.
+        passages: of an example, drawn from these.
     """
     for (question, topic, answers), found in zip(questions, retrieved):
-        found = _shuffled(found, rng)
+        found = _shuffled(found, rng)[:passages]
         texts = tuple(titled(*passage) for passage in found)
         has_topic = {passage for passage, _, _ in occurrences([topic], texts)}
         of_title = lambda answer: {i for i, (title, _) in enumerate(found) if title.casefold() == answer.casefold()}
