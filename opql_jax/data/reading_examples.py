@@ -279,8 +279,8 @@ def from_documents(
         question = _as_asked(pattern.replace('{}', documents[number].names[head][0]), rng)
         title = document.title if rng.random() < 0.7 else ''
         text, shift = titled(title, document.text.replace('\n', ' ')), len(titled(title, ''))
-        other = documents[second].document
-        texts = [text, *([] if second == number or rng.random() < 0.5 else [titled(other.title, other.text.replace('\n', ' '))])]
+        other = titled(documents[second].document.title, documents[second].document.text.replace('\n', ' '))
+        texts = [text] if rng.random() < 0.5 or documents[number].names[head][0] in other else [text, other]
         texts = _shuffled(texts, rng)
         at = texts.index(text)
         right = tails[head, relation] if is_stated else set()

@@ -172,7 +172,9 @@ class TextAnswerer:
         return f'{TOPICS} {KEPT} {SCALE} {_KIND} {_WORDS} {_NAMES} {_ANYWHERE} {_COMMON} {_AFTER} {LONGER} {COMMIT} {SENTENCES} {self.map.hash()}'
 
     def answer(
-        self, questions: Sequence[Question], read: Callable[[Sequence[Question], Sequence[Answer]], list[Evidence]] | None = None
+        self,
+        questions: Sequence[Question],
+        read: Callable[[Sequence[Question], Sequence[Answer]], list[Evidence]] | None = None,
     ) -> list[Answer]:
         """Answers questions, from all of their topics; an unknown one, -1, leads nowhere.
 
