@@ -49,7 +49,7 @@ def answer_lines(kb: VirtualKB, lines: Iterable[str], top: int, as_json: bool, h
                 print_lines(f'  {error_message(error)}')
 
 
-def run_prompt(folder: str, top: int, reader: bool, hops: int = 1) -> None:
+def run_prompt(folder: str, top: int, reader: bool | None, hops: int = 1) -> None:
     """Reads questions and commands from the terminal until its end. Ctrl-C clears the line that is typed, or stops the answer."""
     prompt = Prompt(folder, top, reader, hops)
     keep = _edit_lines(prompt)
@@ -78,7 +78,7 @@ class Prompt:
         kb: the version that answers; the newest, as each line looks for it.
     """
 
-    def __init__(self, folder: str, top: int, reader: bool = False, hops: int = 1):
+    def __init__(self, folder: str, top: int, reader: bool | None = None, hops: int = 1):
         """Takes the folder of a knowledge base, how many answers are printed, and how they are found."""
         self._current, self._top, self._hops = Current(folder, reader), top, hops
         self.kb = self._current.kb()

@@ -203,6 +203,56 @@ def from_known_answers(
             yield ReadingExample(source, _as_asked(question, rng), texts, tuple(sorted(places)), (UNKNOWN,) * len(texts))
 
 
+# What is asked for in place of a name of a kind, where nothing else is known of it.
+_ASKED_FOR = {
+    'person': ('who', 'which person'),
+    'place': ('where', 'which place', 'what place'),
+    'organisation': ('which organisation', 'what group', 'who'),
+    'date': ('when', 'in what year', 'what date'),
+    'quantity': ('how many', 'how much', 'what number'),
+}
+_WORDS_AROUND, _DROPPED = 9, 0.2
+
+
+def statement_as_question(text: str, start: int, end: int, kind: str, rng: np.random.Generator) -> str:
+    """What a sentence says of a name in it, as a rough question: 'who was born in Ulm' of 'Einstein was born in Ulm in 1879'.
+
+    Words farther away are left out, and some of the others.
+    """
+    keep = lambda words: [word for word in words if word[0].isupper() or rng.random() >= _DROPPED]
+    before, after = keep(text[:start].split()[-_WORDS_AROUND:]), keep(text[end:].split()[:_WORDS_AROUND])
+    words = [*after, *before] if len(before) < 3 else [*before, *after]
+    return ' '.join([_drawn(_ASKED_FOR.get(kind, ('what', 'which')), rng), *words]).strip(' .,;:')
+
+
+def from_statements(
+    statements: Sequence[tuple[str, str, tuple[int, int]]],
+    retrieved: Sequence[Sequence[str]],
+    rng: np.random.Generator,
+    passages: int = 5,
+    unanswered: float = 0.15,
+) -> Iterator[ReadingExample]:
+    """Examples of questions made of statements, with the passages that a search finds for them.
+
+    Args:
+        statements: a question, the passage that states its answer, and where in this the answer stands.
+        retrieved: of each some passages, best first.
+        rng: what is drawn with.
+        passages: of an example.
+        unanswered: the share from which the passage is left out, and all others that have the answer anywhere.
+    """
+    for (question, passage, span), found in zip(statements, retrieved):
+        others = [text for text in found if text != passage]
+        is_there = rng.random() >= unanswered
+        if not is_there:
+            others = [text for text in others if not occurrences([passage[slice(*span)]], [text])]
+        texts = tuple(_shuffled([*([passage] if is_there else []), *others[: passages - 1]], rng))
+        if texts:
+            at = texts.index(passage) if is_there else -1
+            supports = tuple(HELPS if number == at else DOES_NOT for number in range(len(texts)))
+            yield ReadingExample('statements', _as_asked(question, rng), texts, ((at, *span),) if is_there else (), supports)
+
+
 # ---------------- Questions made of labelled sentences ----------------
 
 

@@ -14,7 +14,7 @@ from opql_jax.kb.virtual_kb import VirtualKB
 class Current:
     """The newest version of the knowledge base in a folder, opened again when it has been updated; for any number of threads."""
 
-    def __init__(self, folder: str | os.PathLike, reader: bool = False):
+    def __init__(self, folder: str | os.PathLike, reader: bool | None = None):
         """Opens it, with the reader or without, see `open_kb`."""
         self.folder, self._reader = folder, reader
         self._lock = threading.Lock()

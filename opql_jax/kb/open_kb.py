@@ -22,7 +22,7 @@ def open_kb(
     k: int | None = None,
     exclude_topic: bool | None = None,
     filter: bool | None = None,
-    reader: bool = False,
+    reader: bool | None = None,
 ) -> VirtualKB:
     """Opens the knowledge base in a folder.
 
@@ -38,7 +38,8 @@ def open_kb(
         exclude_topic: a path never returns to its topic.
         filter: a hop searches the rows of its topics only. These three are as in training if None.
         reader: whether the reader that comes with the package reads the passages that are found for a
-            question over plain text, and answers from these, too. That takes several times as long.
+            question over plain text, and answers from these, too; None if nothing was learnt from
+            questions about this text. That takes several times as long.
 
     Raises:
         CheckpointError: the model answers no questions, or was trained with another vocabulary or another

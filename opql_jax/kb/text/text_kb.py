@@ -53,7 +53,7 @@ class TextKB(VirtualKB):
         memory: Memory,
         index: IndexFolder,
         question_map: QuestionMap | None = None,
-        reader: bool = False,
+        reader: bool | None = None,
     ):
         """Puts together what `open_text` has checked.
 
@@ -62,12 +62,13 @@ class TextKB(VirtualKB):
             prepared, memory, index: of one text.
             encoder: of memory and index.
             question_map: what was learnt from questions, if there were any.
-            reader: whether the released reader, which is loaded with the first question, reads the passages that are found.
+            reader: whether the released reader, which is loaded with the first question, reads the passages that are found. What was
+                learnt is of answers without one: None reads if there is nothing of that kind.
         """
         vocab = prepared.vocab.with_kinds(index.kinds) if index.kinds else prepared.vocab
         answerer = TextAnswerer(prepared, encoder, memory, index, question_map)
         super().__init__(folder, FactStore(prepared, vocab, memory), encoder.params, answerer)
-        self._encoder, self._index, self._has_reader = encoder, index, reader
+        self._encoder, self._index, self._has_reader = encoder, index, question_map is None if reader is None else reader
         self._sets = SetEvaluator(self.store, answerer)
 
     @property
@@ -176,7 +177,7 @@ def open_text(
     stated: Mapping[str, str | None],
     *,
     is_own_encoder: bool,
-    reader: bool,
+    reader: bool | None,
 ) -> TextKB:
     """Opens a knowledge base of plain text.
 
