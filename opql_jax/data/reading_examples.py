@@ -225,32 +225,36 @@ def statement_as_question(text: str, start: int, end: int, kind: str, rng: np.ra
     return ' '.join([_drawn(_ASKED_FOR.get(kind, ('what', 'which')), rng), *words]).strip(' .,;:')
 
 
-def from_statements(
-    statements: Sequence[tuple[str, str, tuple[int, int]]],
+def among_others(
+    source: str,
+    asked: Sequence[tuple[str, str, Sequence[tuple[int, int]]]],
     retrieved: Sequence[Sequence[str]],
     rng: np.random.Generator,
     passages: int = 5,
     unanswered: float = 0.15,
 ) -> Iterator[ReadingExample]:
-    """Examples of questions made of statements, with the passages that a search finds for them.
+    """Examples of questions that one passage answers, among those that a search finds.
 
     Args:
-        statements: a question, the passage that states its answer, and where in this the answer stands.
+        source: what they are called.
+        asked: questions, each with its passage, and where in this the answers stand.
         retrieved: of each some passages, best first.
         rng: what is drawn with.
         passages: of an example.
-        unanswered: the share from which the passage is left out, and all others that have the answer anywhere.
+        unanswered: the share from which the passage is left out, and all others that have an answer anywhere.
     """
-    for (question, passage, span), found in zip(statements, retrieved):
+    for (question, passage, spans), found in zip(asked, retrieved):
         others = [text for text in found if text != passage]
         is_there = rng.random() >= unanswered
         if not is_there:
-            others = [text for text in others if not occurrences([passage[slice(*span)]], [text])]
+            answers = [passage[start:end] for start, end in spans]
+            others = [text for text in others if not occurrences(answers, [text])]
         texts = tuple(_shuffled([*([passage] if is_there else []), *others[: passages - 1]], rng))
         if texts:
             at = texts.index(passage) if is_there else -1
+            places = tuple((at, *span) for span in spans) if is_there else ()
             supports = tuple(HELPS if number == at else DOES_NOT for number in range(len(texts)))
-            yield ReadingExample('statements', _as_asked(question, rng), texts, ((at, *span),) if is_there else (), supports)
+            yield ReadingExample(source, _as_asked(question, rng), texts, places, supports)
 
 
 # ---------------- Questions made of labelled sentences ----------------
