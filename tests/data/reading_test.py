@@ -1,11 +1,11 @@
-"""One input of the reader: every token says where in which passage it stands, and what is too long is cut fairly."""
+"""One input of the reader: every token says where in which passage it stands, and of what is too long the last passages are cut."""
 
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from opql_jax.data.reading import fair_lengths, reading_input, titled
+from opql_jax.data.reading import lengths_in_turn, reading_input, titled
 from opql_jax.data.tokenizer import load_tokenizer, special_ids
 
 TOKENIZER = load_tokenizer('default')
@@ -36,10 +36,10 @@ def test_each_passage_begins_after_a_separator():
 
 @pytest.mark.parametrize('most', [32, 40, 64])
 def test_an_input_is_never_longer_than_asked_for(most):
-    long = ['word ' * 300, 'short one', 'word ' * 90]
+    long = ['short one', 'word ' * 300, 'word ' * 90]
     found = read(most, passages=long)
     assert len(found.tokens) <= most
-    assert (found.passage == 1).sum() == 2  # the short one is whole
+    assert (found.passage == 0).sum() == 2  # the first is whole
 
 
 def test_a_question_of_many_words_leaves_room_for_the_passages():
@@ -48,12 +48,12 @@ def test_a_question_of_many_words_leaves_room_for_the_passages():
 
 
 @given(st.lists(st.integers(0, 50), max_size=8), st.integers(-5, 120))
-def test_the_longest_are_cut_to_one_length(lengths, room):
-    lengths = np.array(lengths, np.int64)
-    kept = fair_lengths(lengths, room)
-    assert (kept <= lengths).all() and kept.sum() == min(lengths.sum(), max(room, 0))
-    cut = kept[kept < lengths]
-    assert not len(cut) or (cut.max() - cut.min() <= 1 and kept.max(initial=0) <= cut.max() + 1)
+def test_the_first_passages_are_whole_and_the_last_are_cut(lengths, room):
+    kept, left = [], max(room, 0)
+    for length in lengths:
+        kept.append(min(length, left))
+        left -= kept[-1]
+    assert lengths_in_turn(np.array(lengths, np.int64), room).tolist() == kept
 
 
 def test_no_passage_at_all_is_a_question_alone():
