@@ -34,7 +34,7 @@ AGAIN, AGAIN_LATER = 4000, 5500
 # Examples of the third stage: of whole documents, and of questions on films for each number of hops.
 DOCUMENTS, FILMS, FILM_HOPS = 2500, 1500, (1, 2)
 # Examples of the fourth: of questions about one sentence that people asked, as many that are made of one, and films of the third.
-AMONG, FILMS_AGAIN = 3300, 1000
+AMONG, FILMS_AGAIN = 2600, 1000
 # Characters of a sentence that a question is made of, at least.
 _LONG = 40
 CARD = 'docs/reader_card.md'
