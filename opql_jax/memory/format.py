@@ -89,7 +89,8 @@ class Memory:
             of_entries = ArraySchema('int64', (segment.num_entries,), ids=(manifest.next_entry,))
             ids.append(self._load(f'{segment.name}/ids.npy', of_entries))
             self._check_order(segment, topic[-1], ids[-1], after=ids[-2].max(initial=-1))
-            if (segment.num_mentions > 0) != (manifest.relations == 'halves'):
+            least, most = (1, 2 * segment.num_entries) if manifest.relations == 'halves' else (0, 0)
+            if not least <= segment.num_mentions <= most:
                 raise self._damaged(
                     MANIFEST,
                     f'{segment.name} has halves of {segment.num_mentions} mentions, and relations as {manifest.relations}',
