@@ -13,7 +13,7 @@ import numpy as np
 # The length that a sum is divided by is at least this: two halves may cancel.
 _LEAST = 1e-9
 # Relations that are made at a time, which a cache holds.
-_BLOCK = 1 << 9
+_BLOCK = 1 << 8
 
 
 class Halves(NamedTuple):
@@ -38,32 +38,32 @@ def sums(mentions: np.ndarray, take: Callable[[np.ndarray], np.ndarray]) -> np.n
     Returns:
         [n, d_r] float32 of unit length; its numbers turned by d_r / 2 places where the topic comes after the target.
     """
-    ends = 4 * np.sort(mentions.astype(np.int64), axis=1) + [0, 2] + (mentions[:, :1] > mentions[:, 1:])
-    # The entries of a topic share the halves of its mentions, which are turned before they are added.
-    distinct, place = np.unique(ends, return_inverse=True)
-    halves, turned = take(distinct // 2), distinct % 2 == 1
-    halves[turned] = np.roll(halves[turned], halves.shape[1] // 2, axis=1)
-    halves = _float32(halves)
-    relations = np.empty((len(mentions), halves.shape[1]), np.float32)
-    for start in range(0, len(mentions), _BLOCK):
-        first, second = place.reshape(ends.shape)[start : start + _BLOCK].T
-        some = relations[start : start + _BLOCK]
-        np.add(halves[first], halves[second], out=some)
-        some /= np.maximum(np.sqrt(np.einsum('nd,nd->n', some, some)), _LEAST)[:, None]
+    count, dim = len(mentions), take(np.zeros(0, np.int64)).shape[1]
+    relations, both = np.empty((count, dim), np.float32), np.empty((2 * min(count, _BLOCK), dim), np.float32)
+    for start in range(0, count, _BLOCK):
+        some, found = mentions[start : start + _BLOCK].astype(np.int64), relations[start : start + _BLOCK]
+        first, second = np.sort(some, axis=1).T
+        halves = both[: 2 * len(some)]
+        _copy(take(np.concatenate([2 * first, 2 * second + 1])), halves)
+        np.add(halves[: len(some)], halves[len(some) :], out=found)
+        found /= np.maximum(np.sqrt(np.einsum('nd,nd->n', found, found)), _LEAST)[:, None]
+        is_second = some[:, 0] > some[:, 1]
+        turned = found[is_second]
+        found[is_second, : dim // 2], found[is_second, dim // 2 :] = turned[:, dim // 2 :], turned[:, : dim // 2]
     return relations
 
 
-def _float32(values: np.ndarray) -> np.ndarray:
-    """Finite numbers as float32. numpy takes six times as long for half precision, one number at a time, and most of the time of `sums`."""
+def _copy(values: np.ndarray, out: np.ndarray) -> None:
+    """Copies finite numbers to float32. For half precision numpy takes six times as long, one number at a time, and most of the time of `sums`."""
     if values.dtype != np.float16:
-        return values.astype(np.float32)
-    # Exponent and fraction move to where float32 has them, the copies of the sign between goes, and so does the difference of the biases.
-    bits = values.view(np.int16).astype(np.int32)
+        out[:] = values
+        return
+    # Exponent and fraction move to where float32 has them, the copies of the sign between go, and so does the difference of the biases.
+    bits = out.view(np.int32)
+    bits[:] = values.view(np.int16)
     bits <<= 13
     bits &= np.int32(~0x70000000)
-    moved = bits.view(np.float32)
-    moved *= np.float32(2.0**112)
-    return moved
+    out *= np.float32(2.0**112)
 
 
 class Shards:
@@ -90,6 +90,8 @@ class Shards:
 
     def take(self, rows: np.ndarray) -> np.ndarray:
         """Some rows [m, d], in any order."""
+        if len(self) == 1:
+            return self[0].take(rows, axis=0)
         out = np.empty((len(rows), *self._like.shape[1:]), self._like.dtype)
         for shard, indices, places in by_shard(rows, self.first):
             out[indices] = self[shard][places]
