@@ -102,6 +102,6 @@ def by_shard(places: np.ndarray, first: np.ndarray) -> Iterator[tuple[int, np.nd
     """Yields (shard, indices into `places`, rows of the shard) for every shard in which some places lie, where shard i begins at `first[i]`."""
     order = np.argsort(places, kind='stable')
     bounds = np.searchsorted(places[order], first)
-    for shard in np.flatnonzero(np.diff(bounds)):
+    for shard in np.flatnonzero(np.diff(bounds)).tolist():
         indices = order[bounds[shard] : bounds[shard + 1]]
         yield shard, indices, places[indices] - first[shard]

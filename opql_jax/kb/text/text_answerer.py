@@ -262,7 +262,7 @@ class TextAnswerer:
         return self._encoder.encode_questions([step.text for step in steps], [step.topic for step in steps])
 
     def entry_relations(self, rows: np.ndarray) -> np.ndarray:
-        """The relations [n, d_r] of rows of the memory, as they are stored."""
+        """The relations [n, d_r] of rows of the memory."""
         return np.asarray(self._memory.relations(rows))
 
     def best_entries(self, step: question_plans.Step, rows, prior, count: int) -> tuple[np.ndarray, np.ndarray]:
