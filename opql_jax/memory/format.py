@@ -102,7 +102,7 @@ class Memory:
             if segment.num_mentions:
                 of_mentions = ArraySchema('int32', (segment.num_entries, 2), ids=(segment.num_mentions,) * 2)
                 numbers = self._load(f'{segment.name}/mentions.npy', of_mentions)
-                mentions.append(numbers + np.int64(num_mentions) if num_mentions else numbers)
+                mentions.append(numbers + np.int64(num_mentions) if num_mentions else numbers.view(np.ndarray))
                 num_mentions += segment.num_mentions
                 stored += [
                     (halves_file(segment.name, number), 2 * (stop - start))
