@@ -78,8 +78,11 @@ def write(
     columns = {column: getattr(segment, column) for column in _COLUMNS}
     if segment.halves is not None:
         # Of those that entries are of, in their order; what was deleted is not among them.
-        mentions, numbers = np.unique(segment.halves.mentions, return_inverse=True)
-        num_mentions, columns['mentions'] = len(mentions), numbers.reshape(-1, 2).astype(np.int32)
+        is_used = np.zeros(segment.halves.mentions.max() + 1, bool)
+        is_used[segment.halves.mentions] = True
+        mentions = np.flatnonzero(is_used)
+        num_mentions = len(mentions)
+        columns['mentions'] = (np.cumsum(is_used, dtype=np.int32) - 1)[segment.halves.mentions]
         for number, start, stop in _own_shards(num_mentions, segment.shard_rows, part):
             name, record = format.halves_file(segment.name, number), f'{segment.name}/halves-{number:05d}.json'
             shard = _finished_shard(directory, record, {name})

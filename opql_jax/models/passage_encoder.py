@@ -88,9 +88,10 @@ class PassageEncoder:
         self._halves = jax.jit(lambda params, mentions: module.apply({'params': params}, mentions, method=module.halves))
 
     def pairs(self, rows: np.ndarray) -> np.ndarray:
-        """The mentions of topic and target of rows of `Prepared.pairs` [n], numbered over all passages: [n, 2] int64."""
+        """The mentions of topic and target of rows of `Prepared.pairs` [n], numbered over all passages: [n, 2] int32."""
         passage, topic, target = (self._prepared.pairs[name][rows] for name in ('passage', 'topic_mention', 'target_mention'))
-        return self._first_mention[passage][:, None] + np.stack([topic, target], axis=1)
+        first = self._first_mention[passage].astype(np.int32)
+        return np.stack([first + topic, first + target], axis=1)
 
     def halves(self, mentions: np.ndarray) -> np.ndarray:
         """What mentions [n], by their numbers, add to the relations of their pairs, see `RelationEncoder.halves`: [n, 2, d_r] float32."""
