@@ -12,7 +12,7 @@ from opql_jax.core.files import atomic_path
 from opql_jax.core.manifest import FolderFormat, Header, ManifestError, read_manifest, write_manifest
 from opql_jax.data.prepared import Prepared
 from opql_jax.models.bag_of_words import BagOfWords
-from opql_jax.models.encoder import RelationEncoder, init_params
+from opql_jax.models.encoder import RelationEncoder, check_computes, init_params
 from opql_jax.models.modern_bert import ModernEncoder
 from opql_jax.training.checkpoints import CheckpointError, Checkpoints, shape_differences
 
@@ -130,6 +130,12 @@ def load(model_dir, step: int | None = None):
             f'{path} is of another model than the checkpoint: {differences}. Copy the folder again from where it was trained'
         )
     return encoder, params, config, meta
+
+
+def check_start(config: ModelConfig, encoder, prepared: Prepared, model_dir) -> None:
+    """Raises InputError unless the parameters of a model are of an encoder that computes as this one, and of a prepared folder."""
+    check_vocabulary(config, prepared, model_dir)
+    check_computes(encoder, ENCODERS[config.encoder_class], config.encoder, model_dir)
 
 
 def check_vocabulary(config: ModelConfig, prepared: Prepared, model_dir, grown: bool = False) -> None:

@@ -14,7 +14,7 @@ from opql_jax.core import distributed
 from opql_jax.data import batching
 from opql_jax.data.prepared import Prepared
 from opql_jax.models import bert, released
-from opql_jax.models.encoder import PAD_ID, RelationEncoder, init_params
+from opql_jax.models.encoder import PAD_ID, RelationEncoder, check_computes, init_params
 from opql_jax.parallel import entity_table, fsdp
 from opql_jax.parallel import mesh as mesh_lib
 from opql_jax.training import model_config
@@ -61,7 +61,7 @@ def starting_params(
         InputError: there is no such BERT or released encoder, or it does not fit.
     """
     if init_from:
-        model_config.check_vocabulary(model_config.read(init_from), prepared, init_from)
+        model_config.check_start(model_config.read(init_from), encoder, prepared, init_from)
         with Checkpoints(init_from, read_only=True) as checkpoints:
             params = checkpoints.params()
         expected = jax.eval_shape(lambda: init_params(encoder, len(prepared.vocab), seed))
@@ -72,10 +72,10 @@ def starting_params(
     start, own_w_r = params['encoder'], False
     if bert_folder and released.is_released(bert_folder):
         own_w_r = not fresh_w_r
-        start = released.parameters_to_train(bert_folder, start, prepared.tokenizer, own_w_r)
+        start = released.parameters_to_train(bert_folder, encoder, start, prepared.tokenizer, own_w_r)
     elif bert_folder:
-        fields, loaded = bert.load_bert(bert_folder)
-        bert.check_encoder(encoder, fields, bert_folder)
+        fields, loaded = bert.load_bert(bert_folder, prepared.tokenizer)
+        check_computes(encoder, bert.encoder_class(fields), fields, bert_folder)
         start = bert.merge_pretrained(start, bert.with_marker_words(loaded, prepared.tokenizer))
     elif orthogonal_w_r:
         start = {**start, 'w_r': {'kernel': bert.orthogonal(start['w_r']['kernel'])}}

@@ -29,7 +29,7 @@ from opql_jax.training import model_config
 from opql_jax.training import state as state_lib
 from opql_jax.training.checkpoints import Checkpoints
 from opql_jax.training.objectives import Objective, Task
-from opql_jax.training.optimizer import adamw, make_optimizer
+from opql_jax.training.optimizer import adamw, check_update, make_optimizer
 from opql_jax.training.progress import Progress, TrainingError
 from opql_jax.training.state import TrainState
 
@@ -141,7 +141,7 @@ def train(
     Raises:
         TrainingError: a loss or gradient is not finite; names the first such step. The last checkpoint is from before it.
             Or the folder holds another run, or one that was trained further than `num_steps`.
-            Or, told before compiling, the devices cannot share a batch evenly, or the memory of one cannot hold the parameters with their
+            Or, told before compiling, the optimizer needs more than gradients, the devices cannot share a batch evenly, or the memory of one cannot hold the parameters with their
             gradients and moments.
         CheckpointError: what training starts from does not fit.
         InputError: another run trains this model, or its folder or the manifest is somebody else's.
@@ -169,6 +169,7 @@ def train(
 
     fresh = lambda: task.init(state_lib.init_params(encoder, len(prepared.vocab), config.seed))
     shapes = jax.eval_shape(lambda: state_lib.init_state(fresh(), task.trainable, optimizer))
+    check_update(config.optimizer, optimizer, state_lib.split_params(shapes.params, task.trainable)[0], shapes.opt_state)
     state_lib.check_memory(shapes, layout, task.trainable)
     check_batch(task.source[0], mesh, config.accumulate_steps)
 
@@ -198,7 +199,7 @@ def train(
                 f'{config.workdir} is at step {start} already, and num_steps is {config.num_steps}: raise it, or use another workdir'
             )
         if start:
-            model_config.check_vocabulary(model_config.read(config.workdir), prepared, config.workdir)
+            model_config.check_start(model_config.read(config.workdir), encoder, prepared, config.workdir)
             meta = checkpoints.meta(start)
             lineage_lib.check_same_run(meta['lineage'], lineage, config.workdir)
             seconds_before = meta['seconds']
