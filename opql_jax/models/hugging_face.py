@@ -187,7 +187,7 @@ def _array(value) -> np.ndarray:
 
 def _tokenizer_files(tokenizer: Tokenizer, pad: int) -> tuple[str, dict[str, Any]]:
     """The content of tokenizer.json, where padding has the id `pad`, and that of tokenizer_config.json."""
-    token = {name: tokenizer.id_to_token(number) for name, number in special_ids(tokenizer)._asdict().items()}
+    token = {name: str(tokenizer.id_to_token(number)) for name, number in special_ids(tokenizer)._asdict().items()}
     copy = exchanged_padding(tokenizer, pad)
     cls, sep = token['cls'], token['sep']
     copy.post_processor = processors.TemplateProcessing(

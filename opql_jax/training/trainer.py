@@ -52,8 +52,8 @@ class TrainConfig:
         num_steps: updates in all.
         learning_rate, warmup_steps, clip_norm, optimizer, schedule: see `make_optimizer`.
         init_from: the model whose parameters training starts from.
-        bert_folder: what the encoder starts from: the folder of a Hugging Face BERT, RoBERTa, MPNet or ModernBERT, or of a
-            released encoder, or 'minilm' or 'default' (see `state.starting_params`).
+        bert_folder: what the encoder starts from: the folder of a Hugging Face BERT, RoBERTa, MPNet or ModernBERT, of a
+            released encoder, or of a run over text with other entities; or 'minilm' or 'default' (see `state.starting_params`).
         orthogonal_w_r: starts with an orthogonal W_r, as beside a BERT. Which start is better without one depends on the data:
             MetaQA gains by it, the demo loses.
         fresh_w_r: leaves out the W_r of the released encoder that training starts from, so that relations may have another size, up to the
@@ -294,12 +294,16 @@ def check_start(config: TrainConfig, objective: Objective) -> None:
     if config.init_from and config.orthogonal_w_r:
         raise TrainingError(f'the model of init_from ({config.init_from}) brings its W_r: leave out orthogonal_w_r')
     is_released = config.bert_folder is not None and released.is_released(config.bert_folder)
-    if config.orthogonal_w_r and is_released:
-        raise TrainingError(f'the released encoder ({config.bert_folder}) brings its W_r: leave out orthogonal_w_r')
+    if config.orthogonal_w_r and (is_released or _is_run(config.bert_folder)):
+        raise TrainingError(f'the encoder of bert_folder ({config.bert_folder}) brings its W_r: leave out orthogonal_w_r')
     if config.fresh_w_r and not is_released:
         raise TrainingError(
             'fresh_w_r leaves out the W_r of a released encoder, and bert_folder names none: leave out fresh_w_r'
         )
+
+
+def _is_run(bert_folder: str | None) -> bool:
+    return bert_folder is not None and model_config.is_model(bert_folder)
 
 
 def start_of(config: TrainConfig, encoding: str) -> dict[str, Any]:
@@ -356,8 +360,9 @@ def pair_encoding(objective: Objective, init_from: str | None, bert_folder: str 
     """How memories will encode pairs with the model, see `Objective.pair_encoding`; a released encoder reads them off spans."""
     if objective.pair_encoding:
         return objective.pair_encoding
-    if init_from:
-        return model_config.read(init_from).pair_encoding
+    run = bert_folder if _is_run(bert_folder) else init_from
+    if run:
+        return model_config.read(run).pair_encoding
     return 'span_pair' if bert_folder and released.is_released(bert_folder) else 'marked_pair'
 
 

@@ -10,11 +10,12 @@ from opql_jax.recipes.recipe import Options
 
 
 def test_a_dry_run_without_data_tells_the_commands_the_files_and_the_machines(tmp_path, capsys):
-    recipes_main.main(['run', 'paper/opql-lm', '--dry-run', '--data', str(tmp_path), '--out', str(tmp_path / 'out')])
+    recipes_main.main(['run', 'paper/webqsp', '--dry-run', '--data', str(tmp_path), '--out', str(tmp_path / 'out')])
     said = capsys.readouterr().out
     binaries = re.findall(r'^python -m opql_jax\.(\w+)', said, re.M)
     assert binaries == [
-        *['prepare', 'train', 'train', 'build_memory', 'train', 'convert_questions', 'convert_questions', 'train', 'eval']
+        *['prepare', 'train', 'train', 'build_memory', 'train', 'convert_questions', 'convert_questions', 'train'],
+        *['update_memory', 'eval', 'eval'],
     ]
     for name, where in {
         'webqsp/WebQSP.train.json': 'WebQSP.zip of aka.ms/WebQSP',
@@ -29,12 +30,12 @@ def test_a_dry_run_without_data_tells_the_commands_the_files_and_the_machines(tm
 
 def test_files_that_are_there_are_told_apart(tmp_path, capsys):
     (tmp_path / 'wikipedia').mkdir()
-    recipes_main.main(['run', 'paper/opql-lm', '--dry-run', '--data', str(tmp_path), '--out', str(tmp_path / 'out')])
+    recipes_main.main(['run', 'paper/webqsp', '--dry-run', '--data', str(tmp_path), '--out', str(tmp_path / 'out')])
     assert f'# data {tmp_path}/wikipedia: there\n' in capsys.readouterr().out
 
 
 def test_the_questions_are_read_in_their_official_form(tmp_path):
-    steps = catalog.build_without_data(catalog.find('paper/opql-lm'), Options(tmp_path / 'out', tmp_path))
+    steps = catalog.build_without_data(catalog.find('paper/webqsp'), Options(tmp_path / 'out', tmp_path))
     formats = {step.bindings['FORMAT'] for step in steps if 'FORMAT' in step.bindings}
     assert formats == {'webqsp'}
 
