@@ -25,6 +25,7 @@ import os
 import pathlib
 import re
 import weakref
+from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -307,7 +308,7 @@ def searched_by(memory: ShardedMemory, index: ScannIndex | ExactIndex) -> Sharde
     if isinstance(index, ExactIndex):
         return memory
     # Held weakly, as JAX keeps what a program was compiled for.
-    there = weakref.ref(index)
+    there: Any = weakref.ref(index)
 
     def propose(query_e, query_r, k):
         # What is not finite shows in the scores, which the program computes.

@@ -9,6 +9,7 @@ exchange scores [B, k] and embeddings [B, d_e], never keys [B, k, d] or rows of 
 """
 
 import functools
+from collections.abc import Callable
 from typing import NamedTuple
 
 import jax
@@ -58,7 +59,7 @@ def choose(memory: ShardedMemory, entity_table, queries: Queries, k: int, filter
         raise InputError('to exclude a passage a search needs a memory made by shard_memory(..., passages=...)')
     memory, entity_table, queries = lax.stop_gradient((memory, entity_table, queries))
     if memory.propose is not None:
-        return _proposed(memory, queries, k, filter)
+        return _proposed(memory.propose, memory, queries, k, filter)
     if memory.factors is not None:
         return search_factored.top_rows(memory, entity_table, queries, k, filter)
     if memory.keys is None:
@@ -66,11 +67,11 @@ def choose(memory: ShardedMemory, entity_table, queries: Queries, k: int, filter
     return search_keys.top_rows(memory, queries, k, filter)
 
 
-def _proposed(memory: ShardedMemory, queries: Queries, k: int, filter: SearchFilter):
+def _proposed(propose: Callable, memory: ShardedMemory, queries: Queries, k: int, filter: SearchFilter):
     """`choose` by an index on the host. It knows no filter, so it is asked for more where there is one, and what that bars goes."""
     asked = k * (_ASKED_FILTERED if any(part is not None for part in filter) else 1)
     shape = jax.ShapeDtypeStruct((len(queries.entity), asked), jnp.int32)
-    rows = jax.pure_callback(functools.partial(memory.propose, k=asked), shape, *queries)
+    rows = jax.pure_callback(functools.partial(propose, k=asked), shape, *queries)
     found = (None if column is None else column[rows] for column in (memory.topic, memory.target, memory.passages))
     kept = (rows >= 0) & jax.vmap(permitted)(filter, *found)
     order = jnp.argsort(~kept, axis=1, stable=True)[:, :k]

@@ -141,8 +141,8 @@ def train(
     Raises:
         TrainingError: a loss or gradient is not finite; names the first such step. The last checkpoint is from before it.
             Or the folder holds another run, or one that was trained further than `num_steps`.
-            Or, told before compiling, the optimizer needs more than gradients, the devices cannot share a batch evenly, or the memory of one cannot hold the parameters with their
-            gradients and moments.
+            Or, told before compiling, the optimizer needs more than gradients, the devices cannot share a batch evenly, or the memory
+            of one cannot hold the parameters with their gradients and moments.
         CheckpointError: what training starts from does not fit.
         InputError: another run trains this model, or its folder or the manifest is somebody else's.
         Preempted: a SIGTERM came, and the state was saved.
