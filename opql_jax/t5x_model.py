@@ -44,7 +44,7 @@ from opql_jax.data.prepared import Prepared
 from opql_jax.data.sources.base import Hops, from_named_leaves
 from opql_jax.models.encoder import RelationEncoder
 from opql_jax.parallel.mesh import make_mesh, row_devices
-from opql_jax.training import lineage, t5x_checkpoints, trainer
+from opql_jax.training import lineage, model_config, t5x_checkpoints, trainer
 from opql_jax.training import state as state_lib
 from opql_jax.training.objectives import Objective
 from opql_jax.training.optimizer import make_schedule as schedule_of
@@ -232,7 +232,7 @@ class T5xModel:
         encoding = trainer.pair_encoding(objective, init_from, config.bert_folder)
         self._start = trainer.start_of(config, encoding)
         fit = self.task.fit if optimizer_def is not None else None
-        if init_from or memory or fit:
+        if init_from or memory or fit or (config.bert_folder and model_config.is_model(config.bert_folder)):
             # Read here, as t5x calls `get_initial_variables` under jit.
             params = self._starting_params(config.seed, init_from)
             self.task.check_init(params, origin['lineage'] if origin else {})

@@ -104,7 +104,7 @@ def test_bad_input_is_told_in_a_line_and_ends_with_1(tmp_path):
 
 
 def test_an_error_of_the_program_has_a_traceback_under_debug_only(monkeypatch, capsys):
-    def fail(kb, reader):
+    def fail(kb, **options):
         raise ZeroDivisionError('oh')
 
     monkeypatch.setattr(open_kb, 'open_kb', fail)
@@ -155,7 +155,7 @@ def test_other_meanings_of_a_name_are_told(monkeypatch):
 
 
 def test_what_the_system_refuses_is_told_with_the_file(monkeypatch, capsys):
-    def refuse(kb, reader):
+    def refuse(kb, **options):
         raise PermissionError(13, 'Permission denied', 'kb/memory')
 
     monkeypatch.setattr(open_kb, 'open_kb', refuse)

@@ -142,6 +142,12 @@ def ask(
         ),
     ] = None,
     hops: Annotated[int, Count(metavar='N', help='Relations from the topic to the answer, for a trained model.')] = 1,
+    index: Annotated[
+        str | None,
+        typer.Option(
+            metavar='FOLDER', help='An index of the memory, which a trained model then searches whole.', show_default=False
+        ),
+    ] = None,
 ) -> None:
     """Answer a question, and say where that was read.
 
@@ -152,14 +158,14 @@ def ask(
     if question is not None:
         from opql_jax.cli.display import print_answer
 
-        print_answer(open_kb(kb, reader=reader), question, top, as_json, hops)
+        print_answer(open_kb(kb, reader=reader, index=index), question, top, as_json, hops)
         return
     from opql_jax.cli import prompt
 
     if sys.stdin.isatty() and not as_json:
-        prompt.run_prompt(kb, top, reader, hops)
+        prompt.run_prompt(kb, top, hops, reader=reader, index=index)
     else:
-        prompt.answer_lines(open_kb(kb, reader=reader), sys.stdin, top, as_json, hops)
+        prompt.answer_lines(open_kb(kb, reader=reader, index=index), sys.stdin, top, as_json, hops)
 
 
 @app.command()

@@ -12,7 +12,7 @@ import re
 import sys
 import threading
 from collections.abc import Callable, Iterable, Sequence
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from opql_jax.cli.display import print_answer, print_json, print_lines
 from opql_jax.core import preemption
@@ -49,9 +49,9 @@ def answer_lines(kb: VirtualKB, lines: Iterable[str], top: int, as_json: bool, h
                 print_lines(f'  {error_message(error)}')
 
 
-def run_prompt(folder: str, top: int, reader: bool | None, hops: int = 1) -> None:
+def run_prompt(folder: str, top: int, hops: int = 1, **options: Any) -> None:
     """Reads questions and commands from the terminal until its end. Ctrl-C clears the line that is typed, or stops the answer."""
-    prompt = Prompt(folder, top, reader, hops)
+    prompt = Prompt(folder, top, hops, **options)
     keep = _edit_lines(prompt)
     print(f'{len(prompt.kb.vocab):,} entities, {len(prompt.kb.prepared.passages):,} passages. Ask, or :help')
     preemption.raise_on_interrupt()
@@ -78,9 +78,9 @@ class Prompt:
         kb: the version that answers; the newest, as each line looks for it.
     """
 
-    def __init__(self, folder: str, top: int, reader: bool | None = None, hops: int = 1):
-        """Takes the folder of a knowledge base, how many answers are printed, and how they are found."""
-        self._current, self._top, self._hops = Current(folder, reader), top, hops
+    def __init__(self, folder: str, top: int, hops: int = 1, **options: Any):
+        """Takes the folder of a knowledge base, how many answers are printed, and how they are found: hops, and options of `open_kb`."""
+        self._current, self._top, self._hops = Current(folder, **options), top, hops
         self.kb = self._current.kb()
         self._answers: WeightedEntities | None = None
         self._folded: list[tuple[str, str]] | None = None

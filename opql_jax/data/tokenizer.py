@@ -128,20 +128,33 @@ def load_tokenizer(path: str | os.PathLike) -> Tokenizer:
     path = os.fspath(RELEASED_ENCODER if path == 'default' else path)
     file = path
     if os.path.isdir(path):
-        names = [name for name in ('tokenizer.json', 'vocab.txt') if os.path.exists(os.path.join(path, name))]
-        if not names:
+        file = tokenizer_file(path)
+        if file is None:
             raise TokenizerError(f'{path}: the folder holds neither tokenizer.json nor vocab.txt')
-        file = os.path.join(path, names[0])
     if not os.path.exists(file):
         raise TokenizerError(
             f"{file}: no such file: give a tokenizer.json, a BERT's vocab.txt, a folder with one of them, or 'default'"
         )
     try:
-        tokenizer = _from_vocab(file) if file.endswith('.txt') else _padded_with_0(Tokenizer.from_file(file))
+        tokenizer = _padded_with_0(_read(file))
     except Exception as e:  # tokenizers raises bare Exception for any unreadable file
         raise TokenizerError(f'{file}: not a tokenizer file ({e})') from e
     special_ids(tokenizer, name=file)
     return _plain(tokenizer)
+
+
+def tokenizer_file(folder: str | os.PathLike) -> str | None:
+    """The file in a folder that `load_tokenizer` reads; None if there is none."""
+    paths = [os.path.join(folder, name) for name in ('tokenizer.json', 'vocab.txt')]
+    return next(filter(os.path.exists, paths), None)
+
+
+def stated_padding(file: str) -> int | None:
+    """The id of padding in a tokenizer's file, before `load_tokenizer` exchanges it for 0; None if it has none, or is no such file."""
+    try:
+        return _padding(_read(file))
+    except Exception:  # tokenizers raises bare Exception for any unreadable file
+        return None
 
 
 def special_ids(tokenizer: Tokenizer, name: str = 'the tokenizer') -> SpecialIds:
@@ -179,6 +192,16 @@ def _count_tokens(tokenizer, text):
     return len(tokenizer.encode(text, add_special_tokens=False).ids)
 
 
+def _read(file: str) -> Tokenizer:
+    """What a file holds, as it is there."""
+    return _from_vocab(file) if file.endswith('.txt') else Tokenizer.from_file(file)
+
+
+def _padding(tokenizer: Tokenizer) -> int | None:
+    found = (tokenizer.token_to_id(token) for token in STAND_INS['[PAD]'])
+    return next((number for number in found if number is not None), None)
+
+
 def _from_vocab(file):
     """The tokenizer of a BERT `vocab.txt`, a token a line."""
     with open(file, encoding='utf-8') as lines:
@@ -200,16 +223,20 @@ def _bert_wordpiece(vocab, lowercase=True):
 
 
 def _padded_with_0(tokenizer: Tokenizer) -> Tokenizer:
-    """The tokenizer with the ids 0 and that of its padding exchanged, and offsets of tokens without the space before them."""
+    """The tokenizer with padding as id 0, and offsets of tokens without the space before them."""
+    pad, pre_tokenizer = _padding(tokenizer) or 0, json.loads(tokenizer.to_str())['pre_tokenizer']
+    return exchanged_padding(tokenizer, pad) if pad or 'ByteLevel' in json.dumps(pre_tokenizer) else tokenizer
+
+
+def exchanged_padding(tokenizer: Tokenizer, pad: int) -> Tokenizer:
+    """A copy of a tokenizer with the ids 0 and `pad` exchanged, of which one is padding."""
     stored = json.loads(tokenizer.to_str())
-    found = (tokenizer.token_to_id(token) for token in STAND_INS['[PAD]'])
-    pad = next((number for number in found if number is not None), 0)
-    by_bytes, vocab = 'ByteLevel' in json.dumps(stored['pre_tokenizer']), stored['model'].get('vocab')
-    if not (by_bytes or pad) or not isinstance(vocab, dict):
+    vocab = stored['model'].get('vocab')
+    if not isinstance(vocab, dict):
         return tokenizer
     # What adds special tokens goes, as nobody asks for them here, and it has their old ids.
     trimming = {'type': 'ByteLevel', 'add_prefix_space': False, 'trim_offsets': True, 'use_regex': True}
-    stored['post_processor'] = trimming if by_bytes else None
+    stored['post_processor'] = trimming if 'ByteLevel' in json.dumps(stored['pre_tokenizer']) else None
     exchanged = {0: pad, pad: 0}
     for token in stored['added_tokens']:
         vocab.setdefault(token['content'], token['id'])  # or it would be given the next free id

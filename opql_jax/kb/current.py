@@ -2,6 +2,7 @@
 
 import os
 import threading
+from typing import Any
 
 from opql_jax.core import files
 from opql_jax.core.errors import InputError
@@ -14,13 +15,13 @@ from opql_jax.kb.virtual_kb import VirtualKB
 class Current:
     """The newest version of the knowledge base in a folder, opened again when it has been updated; for any number of threads."""
 
-    def __init__(self, folder: str | os.PathLike, reader: bool | None = None):
-        """Opens it, with the reader or without, see `open_kb`."""
-        self.folder, self._reader = folder, reader
+    def __init__(self, folder: str | os.PathLike, **options: Any):
+        """Opens it with options of `open_kb`."""
+        self.folder, self._options = folder, options
         self._lock = threading.Lock()
         if not KBFolder(folder).manifest.exists():
             KBFolder(folder).read()  # says what is missing
-        self._opened = self._version(), open_kb(folder, reader=reader)
+        self._opened = self._version(), open_kb(folder, **options)
 
     def kb(self) -> VirtualKB:
         """The newest version; the one before it while another thread opens that, which takes seconds.
@@ -44,7 +45,7 @@ class Current:
     def _open(self) -> None:
         version = self._version()  # before it is opened: an update in between is seen the next time
         if self._opened[0] != version:
-            self._opened = version, open_kb(self.folder, reader=self._reader)
+            self._opened = version, open_kb(self.folder, **self._options)
 
     def _version(self) -> tuple[int, int, bytes]:
         try:

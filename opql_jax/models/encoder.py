@@ -7,8 +7,11 @@ of RoBERTa or MPNet, which adds a bias for the distance of tokens (`opql_jax.mod
     m = W_e^T h_start         a mention, to be compared with the entity table E (§2.3)
 """
 
+import dataclasses
 import functools
 import math
+from collections.abc import Mapping
+from typing import Any
 
 import flax.linen as nn
 import jax
@@ -294,6 +297,18 @@ class RelationEncoder(nn.Module):
         code = self.w_r(jnp.concatenate([first, second], axis=-1))
         return jnp.where(swap, jnp.roll(code, self.relation_dim // 2, axis=-1), code)
 
+    def halves(self, mentions):
+        """What mentions add to the codes of 'span_pair', as the first of a pair and as the second: their sum is W_r^T [first ; second].
+
+        Args:
+            mentions: [n, hidden_size], the means of their ends.
+
+        Returns:
+            [n, 2, relation_dim] float32.
+        """
+        kernel = self.w_r.variables['params']['kernel'].reshape(2, self.hidden_size, self.relation_dim)
+        return jnp.einsum('nh,khr->nkr', mentions, kernel)
+
     def hidden(self, tokens, deterministic=True, positions=None):
         """The last layer of the transformer.
 
@@ -399,6 +414,40 @@ def check_fields(encoder: RelationEncoder) -> None:
         raise InputError(f"RelationEncoder.dtype={encoder.dtype!r} must be 'float32' or 'bfloat16'.")
     if encoder.relative_buckets % 4 or not 0 <= encoder.relative_buckets <= 256:
         raise InputError(f'RelationEncoder.relative_buckets={encoder.relative_buckets} is no multiple of 4 up to 256.')
+
+
+# Fields of an encoder that shapes of parameters show, that bound its rows, or that are of its training or its precision.
+_NO_OTHER_NUMBERS = {
+    'vocab_size',
+    'hidden_size',
+    'num_layers',
+    'num_heads',
+    'mlp_size',
+    'max_length',
+    'relation_dim',
+    'entity_dim',
+}
+_NO_OTHER_NUMBERS |= {'dropout_rate', 'dtype', 'accumulate_steps', 'remat', 'parent', 'name'}
+
+
+def check_computes(encoder, kind: type, fields: Mapping[str, Any], start) -> None:
+    """Raises InputError if an encoder computes otherwise than what it starts from, in what no shape of a parameter shows.
+
+    Args:
+        encoder: the encoder that is trained.
+        kind, fields: the class of the other, and its fields; those that are missing have the values of the class.
+        start: the path of the other, for the message.
+    """
+    if (given := type(encoder)) is not kind:
+        raise InputError(
+            f'{start} is of the class {kind.__name__}, and the encoder that is trained {given.__name__}: use a file of gin/models for it'
+        )
+    for name in (field.name for field in dataclasses.fields(encoder) if field.name not in _NO_OTHER_NUMBERS):
+        value, other = getattr(encoder, name), fields.get(name, getattr(kind, name, None))
+        if value != other:
+            raise InputError(
+                f'{start} has {name}={other:g}, and the encoder that is trained {value:g}: set {given.__name__}.{name}'
+            )
 
 
 def _distance_buckets(length: int, buckets: int, furthest: int = 128) -> np.ndarray:

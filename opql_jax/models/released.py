@@ -31,7 +31,7 @@ from opql_jax.core.errors import InputError
 from opql_jax.core.manifest import FolderFormat, Manifest, ManifestError
 from opql_jax.data import tokenizer as tokenizer_lib
 from opql_jax.models import bert
-from opql_jax.models.encoder import RelationEncoder
+from opql_jax.models.encoder import RelationEncoder, check_computes
 from opql_jax.models.mention_kinds import MentionKinds
 
 WEIGHTS, TOKENIZER, CARD, KINDS = 'model.safetensors', 'tokenizer.json', 'README.md', 'kinds.safetensors'
@@ -139,29 +139,31 @@ def weights_hash(folder: str | os.PathLike) -> str:
 
 
 def parameters_to_train(
-    folder: str | os.PathLike, fresh: Mapping[str, Any], tokenizer: Tokenizer, with_w_r: bool = True
+    folder: str | os.PathLike, encoder: RelationEncoder, fresh: Mapping[str, Any], tokenizer: Tokenizer, with_w_r: bool = True
 ) -> dict[str, Any]:
     """The parameters of a released encoder, to train on from: all but W_e, which it does not have, and W_r if that is left out.
 
     Args:
         folder: of the encoder, or 'default'.
-        fresh: parameters of the encoder that is trained, whose W_e stays, and whose W_r, made orthogonal, is taken for one left out.
+        encoder: the encoder that is trained.
+        fresh: its parameters, whose W_e stays, and whose W_r, made orthogonal, is taken for one left out.
         tokenizer: of the text that is trained on.
         with_w_r: takes its W_r; without, d_r may be another.
 
     Raises:
-        InputError: there is no such encoder, it has another shape or another tokenizer.
+        InputError: there is no such encoder, it has another shape or another tokenizer, or computes otherwise.
     """
     path = path_of(folder)
-    encoder, params, own = read(path)
+    other, params, own = read(path)
     if own.to_str() != tokenizer.to_str():
         raise InputError(f'{path} has another tokenizer: prepare the text with it, TOKENIZER={path}')
+    check_computes(encoder, type(other), vars(other), path)
     shapes = lambda tree: {name: value.shape for name, value in traverse_util.flatten_dict(tree, sep='/').items()}
     merged = {**params, 'w_e': fresh['w_e']}
     if not with_w_r:
         merged['w_r'] = {'kernel': bert.orthogonal(fresh['w_r']['kernel'])}
     if shapes(merged) != shapes(fresh):
-        fields = ', '.join(f'{name}={getattr(encoder, name)}' for name in EncoderFields.__struct_fields__)
+        fields = ', '.join(f'{name}={getattr(other, name)}' for name in EncoderFields.__struct_fields__)
         raise InputError(
             f'{path} has another shape than the encoder that is trained, it has {fields}: see gin/models/released.gin. Another relation_dim'
             ' needs a fresh W_r: trainer.TrainConfig.fresh_w_r=True'

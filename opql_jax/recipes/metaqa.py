@@ -169,10 +169,10 @@ def mean_mentions(options: Options) -> list[Step]:
 
 def one_number_of_hops(options: Options) -> list[Step]:
     """OPQL, ablation: a follower of questions of so many hops alone, as in the paper, which trains one for each (section 3)."""
-    return opql(options, f'only-{options.hops}-hop', hops=(options.hops,), **_splits_of(options.hops))
+    return opql(options, f'only-{options.hops}-hop', hops=(options.hops,), **splits_of(options.hops))
 
 
-def _splits_of(hops: int) -> dict[str, Any]:
+def splits_of(hops: int) -> dict[str, Any]:
     """The binding that trains a follower on questions of so many hops alone."""
     return {'objectives.Follow.splits': (f'{hops}-hop/train',)}
 
@@ -206,7 +206,7 @@ def paper_form(options: Options) -> list[Step]:
     hops = options.hops
     steps = _over_marked_pairs(options, 'paper-form', '_paper_groups')
     row, follow = f'paper-form-{hops}-hop', 'gin/experiments/paper/follow.gin'
-    following = followed(options, row, 'align-paper-form', 'memory-paper-form', follow, hops=(hops,), **_splits_of(hops))
+    following = followed(options, row, 'align-paper-form', 'memory-paper-form', follow, hops=(hops,), **splits_of(hops))
     return [*steps, *following]
 
 

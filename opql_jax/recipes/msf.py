@@ -1,12 +1,53 @@
 """Multi-hop slot filling (MSF): followed over the memory of its training paragraphs, asked over that of its test paragraphs.
 
 As in the paper an entry is a page's title and what a paragraph of it mentions, and the queries of two and of three hops have a memory each.
-The settings are those of MetaQA: nothing was tuned on this data, which is not at hand.
+With a share of new relations it tells what these cost, see `novelty`. The settings are those of MetaQA: nothing was tuned on this data,
+which is not at hand.
 """
 
-from opql_jax.recipes.recipe import Options, Recipe, Step, build_memory, evaluate, prepare, train
+from collections.abc import Callable
+from typing import Any, NamedTuple
 
-gin = 'gin/experiments/metaqa/{}.gin'.format
+from opql_jax.corpus.questions import RELATION_SEPARATOR
+from opql_jax.datasets.msf import Msf, queries
+from opql_jax.datasets.slot_filling import random_share
+from opql_jax.recipes import metaqa, novelty, slot_filling
+from opql_jax.recipes.recipe import Options, Recipe, Step, build_memory, prepare, train
+
+
+class Start(NamedTuple):
+    """What the systems of this data set begin with.
+
+    Attributes:
+        gin: the gin file of a stage, such as 'align'.
+        pretraining: the steps of a relation encoder over the text of that name, which end with its model.
+        suffix: what the names of steps end with, where others share the folder.
+        text: bindings of the text.
+    """
+
+    gin: Callable[[str], str]
+    pretraining: Callable[[Options, str], list[Step]]
+    suffix: str = ''
+    text: dict[str, Any] = {}
+
+
+def _from_scratch(options: Options, text: str) -> list[Step]:
+    return metaqa.pretrained(options)
+
+
+FROM_SCRATCH = Start(metaqa.gin, _from_scratch)
+# {system: the stage that trains its encoder on questions, and its bindings}. The index of mentions (DrKIT) learns from the queries of one
+# hop, as there is no knowledge base.
+_ALIGNED: dict[str, tuple[str, dict[str, Any]]] = {
+    'opql': ('align', {}),
+    'drkit': ('align_mentions', {'objectives.AlignPassages.split': '1-hop/train'}),
+    'kv-memory': ('kv_memory_align', {}),
+}
+CHOICES: dict[str, tuple[int | str, ...]] = {
+    'system': ('opql', 'opql-pretrained', 'drkit', 'kv-memory'),
+    'protocol': novelty.PROTOCOLS,
+    'share': slot_filling.SHARES,
+}
 
 
 def prepared(options: Options, text: str, part: str, **bindings) -> Step:
@@ -14,35 +55,46 @@ def prepared(options: Options, text: str, part: str, **bindings) -> Step:
     return prepare(text, 'gin/data/msf.gin', DATA_DIR=options.file('msf'), PART=part, **bindings)
 
 
-def msf(options: Options) -> list[Step]:
+def _relations(folder: str) -> set[str]:
+    """The relations that training queries of one hop ask for."""
+    (path,) = [path for name, path in Msf(folder, hops=(1,)).files().items() if 'queries' in name]
+    return {relation for record in queries(path) for relation in record['type'].split(RELATION_SEPARATOR)}
+
+
+def msf(options: Options, start: Start = FROM_SCRATCH) -> list[Step]:
     """Queries such as 'Steve Jobs, founder, headquarters in' over paragraphs that were not trained on."""
-    system = options.system
-    steps = [
-        prepared(options, 'text', 'train'),
-        train('entities', gin('entities'), options),
-        train('relations', gin('relations'), options, INIT_FROM='entities'),
+    system, percent, data = options.system, options.share, options.file('msf')
+    chosen = random_share(_relations(data), percent / 100, options.seed) if percent else ()
+    new = novelty.Novelty(options.protocol if percent else 'seen', percent, chosen, aligned=system in _ALIGNED)
+    text = f'text{start.suffix}'
+    steps = [prepared(options, text, 'train', **start.text)]
+    if system == 'kv-memory':
+        steps += [train(f'kv-entities{start.suffix}', metaqa.gin('kv_memory_entities'), options, TEXT=text)]
+    else:
+        steps += start.pretraining(options, text)
+    model, kv = steps[-1].name, system == 'kv-memory'
+    if new.aligned:
+        stage, bindings = _ALIGNED[system]
+        gin = (metaqa.gin if kv else start.gin)(stage)
+        name = f'{stage.replace("_", "-")}{start.suffix}{new.encoder_suffix}'
+        steps += [train(name, gin, options, TEXT=text, INIT_FROM=model, **bindings, **new.encoder_bindings)]
+        model = name
+    memory, follow = f'memory-{model}', f'follow-{system}{start.suffix}{new.follower_suffix}'
+    following = metaqa.gin('kv_memory_follow') if kv else start.gin('follow')
+    steps += [
+        build_memory(memory, model, text),
+        train(follow, following, options, TEXT=text, INIT_FROM=model, MEMORY=memory, **new.follower_bindings),
     ]
-    model = 'relations'
-    if system == 'opql':
-        model = 'align'
-        steps += [train(model, gin('align'), options, INIT_FROM='relations')]
-    memory, follow = f'memory-{model}', f'follow-{system}'
-    steps += [build_memory(memory, model), train(follow, gin('follow'), options, INIT_FROM=model, MEMORY=memory)]
     for hops in (2, 3):
-        text = f'text-{hops}-hop'
+        asked = f'{text}-{hops}-hop'
         steps += [
-            prepared(options, text, 'test', HOPS=(hops,), EXTENDS='text'),
-            build_memory(f'{memory}-{hops}-hop', model, text, ONLY_NEW=True),
-            evaluate(f'results/{system}/{hops}-hop', follow, f'{memory}-{hops}-hop', [f'{hops}-hop/test'], text),
+            prepared(options, asked, 'test', HOPS=(hops,), EXTENDS=text),
+            build_memory(f'{memory}-{hops}-hop', model, asked, ONLY_NEW=True),
+            *new.evaluations(
+                f'{system}{start.suffix}', follow, f'{memory}-{hops}-hop', [f'{hops}-hop/test'], asked, f'{hops}-hop'
+            ),
         ]
     return steps
 
 
-RECIPES = [
-    Recipe(
-        'msf',
-        'multi-hop slot filling over Wikipedia (MSF); needs your own files',
-        msf,
-        {'system': ('opql', 'opql-pretrained')},
-    )
-]
+RECIPES = [Recipe('msf', 'multi-hop slot filling over Wikipedia (MSF); needs your own files', msf, CHOICES)]

@@ -62,11 +62,13 @@ class Novelty:
         """What the name of the follower ends with."""
         return f'-{self.protocol}-{self.percent}' if self.new_to_encoder or self.new_to_follower else ''
 
-    def evaluations(self, system: str, follower: str, memory: str, questions: Sequence[str], text: str) -> list[Step]:
-        """Those of all questions, and of those that need one of the relations."""
-        row = f'results/{system}'
-        needs = {row: ()}
+    def evaluations(
+        self, system: str, follower: str, memory: str, questions: Sequence[str], text: str, part: str = ''
+    ) -> list[Step]:
+        """Those of all questions, and of those that need one of the relations; `part` is a folder of the results for these questions."""
+        row, part = f'results/{system}', f'/{part}' if part else ''
+        needs = {f'{row}{part}': ()}
         if self.percent:
-            row += f'-{self.protocol}-{self.percent}'
+            row += f'-{self.protocol}-{self.percent}{part}'
             needs = {f'{row}/all': (), f'{row}/novel': self.relations}
         return [evaluate(name, follower, memory, questions, text, NEEDS=relations) for name, relations in needs.items()]

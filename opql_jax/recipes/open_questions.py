@@ -72,14 +72,16 @@ def webqsp_official(options: Options) -> list[Step | Function]:
 
 
 def complexwebquestions(options: Options) -> list[Step | Function]:
-    """ComplexWebQuestions over Wikispeedia; the files are the user's own, in complexwebquestions/.
+    """ComplexWebQuestions over Wikispeedia; the files are the user's own, in complexwebquestions/."""
+    parts, tables = complexwebquestions_files(options)
+    return over_wikispeedia(options, 'complexwebq', parts, tables=tables)
 
-    Its topics are ids of Freebase, whose names are those of two more files, the arguments of `EntityResolver`.
-    """
+
+def complexwebquestions_files(options: Options) -> tuple[dict[str, str], dict[str, str]]:
+    """{part: questions}, and {macro: file} of what names their topics, ids of Freebase: the arguments of `EntityResolver`."""
     parts = {part: options.file(f'complexwebquestions/ComplexWebQuestions_{part}.json') for part in ('train', 'dev')}
     names = {'MID_TO_QID': 'mid_to_qid.tsv', 'QID_LABELS': 'qid_labels.json'}
-    tables = {macro: options.file(f'complexwebquestions/{name}') for macro, name in names.items()}
-    return over_wikispeedia(options, 'complexwebq', parts, tables=tables)
+    return parts, {macro: options.file(f'complexwebquestions/{name}') for macro, name in names.items()}
 
 
 def over_wikispeedia(

@@ -1,36 +1,112 @@
-"""The paper at its size: from a dump of Wikipedia to a language model over 1.6 M entries, for a machine with accelerators."""
+"""The paper at its size: from a dump of Wikipedia to its tables, for a machine with accelerators. All rows share what Wikipedia teaches.
+
+The dump (`wikipedia/`), a BERT-base of Hugging Face (`bert-base-uncased/`) and the questions are the user's own.
+"""
+
+import functools
+from collections.abc import Collection, Mapping
+from typing import Any
 
 from opql_jax.recipes import language_model as lm
-from opql_jax.recipes.recipe import Function, Options, Output, Recipe, Step, build_memory, macro, prepare, train
+from opql_jax.recipes import metaqa as small_metaqa
+from opql_jax.recipes import msf, open_questions
+from opql_jax.recipes.recipe import (
+    Function,
+    Options,
+    Output,
+    Recipe,
+    Step,
+    build_memory,
+    evaluate,
+    macro,
+    prepare,
+    train,
+)
 
 gin = 'gin/experiments/paper/{}.gin'.format
 
 
-def pretrained(options: Options) -> list[Step | Function]:
-    """OPQL-LM, pretrained on Wikipedia: of the language model, all that needs no question.
-
-    The dump (`wikipedia/`) and a BERT-base of Hugging Face (`bert-base-uncased/`) are the user's own.
-    """
+def relations(options: Options) -> list[Step]:
+    """The relation encoder that Wikipedia teaches."""
     bert = options.file('bert-base-uncased')
     return [
         prepare('text', gin('text'), DUMP=options.file('wikipedia'), WORK_DIR=Output('articles'), TOKENIZER=bert),
         train('entities', gin('entities'), options, BERT=bert),
         train('relations', gin('relations'), options, INIT_FROM='entities'),
-        build_memory('memory', 'relations', gin=gin('memory')),
-        lm.cloze(options, 'paper', 'opql-lm', 'relations', 'memory'),
     ]
 
 
-def opql_lm(options: Options) -> list[Step | Function]:
-    """OPQL-LM, finetuned on WebQuestionsSP's training questions and asked those of its test set, as WebQSP.zip has them."""
-    sources = {part: options.file(f'webqsp/WebQSP.{part}.json') for part in ('train', 'test')}
-    questions = {part: Output(f'questions/{part}.jsonl') for part in sources}
+def pretrained(options: Options, system: str = 'opql-lm') -> list[Step]:
+    """A language model, pretrained on Wikipedia: all that needs no question."""
+    memory = build_memory('memory', 'relations', gin=gin('memory'))
+    return [*relations(options), memory, lm.cloze(options, 'paper', system, 'relations', 'memory')]
+
+
+def questions(
+    options: Options, name: str, question_format: str, parts: Mapping[str, str], tables: Mapping[str, str]
+) -> list[Step | Function]:
+    """A language model, finetuned on questions and asked others (§4), also over a memory with the best pairs of their topics.
+
+    Args:
+        options: of the recipe.
+        name: of the data set.
+        question_format, tables: as of `open_questions.over_wikispeedia`.
+        parts: {'train' and that which is asked: file of questions}.
+    """
+    system, suffix = options.system, f'-{name}'
+    read = {part: Output(f'questions/{name}-{part}.jsonl') for part in parts}
+    *_, asked = read.values()
+    memories = {'memory': 'memory'} if system == 'eae' else {'memory': 'memory', 'memory-injected': f'memory-injected{suffix}'}
+    injection = {'QUESTIONS': (asked,), 'PAIRS_PER_ENTITY': 100}
     return [
-        *pretrained(options),
-        *(lm.converted(part, 'webqsp', source) for part, source in sources.items()),
-        lm.finetuned(options, 'paper', 'opql-lm', 'opql-lm-pretrained', 'memory', questions['train']),
-        lm.asked('opql-lm', 'memory', 'memory', [questions['test']]),
+        *pretrained(options, system),
+        *(lm.converted(f'{name}-{part}', question_format, source, **tables) for part, source in parts.items()),
+        lm.finetuned(options, 'paper', system, f'{system}-pretrained', 'memory', read['train'], suffix=suffix),
+        *(lm.injected(memories['memory-injected'], 'memory', 'text', 'relations', **injection) if len(memories) > 1 else ()),
+        *(lm.asked(system, where, memory, [asked], suffix=suffix) for where, memory in memories.items()),
     ]
+
+
+def webqsp(options: Options) -> list[Step | Function]:
+    """WebQuestionsSP's training questions and those of its test set, as WebQSP.zip has them."""
+    parts = {part: options.file(f'webqsp/WebQSP.{part}.json') for part in ('train', 'test')}
+    return questions(options, 'webqsp', 'webqsp', parts, {})
+
+
+def complexwebquestions(options: Options) -> list[Step | Function]:
+    """ComplexWebQuestions, asked its development set."""
+    return questions(options, 'complexwebquestions', 'complexwebq', *open_questions.complexwebquestions_files(options))
+
+
+def entities_of(name: str, options: Options, text: str) -> list[Step]:
+    """The encoder of Wikipedia with the entities of another text."""
+    bindings: dict[str, Any] = {'TEXT': text, 'BERT': Output('relations')}
+    return [*relations(options), train(f'entities-{name}', gin('qa_entities'), options, **bindings)]
+
+
+def metaqa(options: Options) -> list[Step]:
+    """MetaQA (§3), followed by a follower of one number of hops over the memory of the encoder of Wikipedia."""
+    system, hops, text, model = options.system, options.hops, 'text-metaqa', 'entities-metaqa'
+    data = {'DATA_DIR': options.file('metaqa'), 'TOKENIZER': options.file('bert-base-uncased')}
+    steps = [prepare(text, 'gin/data/metaqa.gin', **data), *entities_of('metaqa', options, text)]
+    if system == 'opql':
+        steps += [train('align-metaqa', gin('qa_align'), options, TEXT=text, INIT_FROM=model)]
+        model = 'align-metaqa'
+    memory, follower = f'memory-{model}', f'follow-{system}-metaqa-{hops}-hop'
+    following = {'TEXT': text, 'INIT_FROM': model, 'MEMORY': memory, **small_metaqa.splits_of(hops)}
+    return [
+        *steps,
+        build_memory(memory, model, text),
+        train(follower, gin('qa_follow'), options, **following),
+        evaluate(f'results/{system}-metaqa/{hops}-hop', follower, memory, [f'{hops}-hop/dev'], text),
+    ]
+
+
+def multi_hop_slot_filling(options: Options) -> list[Step]:
+    """MSF (§3) over the memory of the encoder of Wikipedia."""
+    text = {'TOKENIZER': options.file('bert-base-uncased')}
+    stage = lambda name: gin(f'qa_{name}')
+    return msf.msf(options, msf.Start(stage, functools.partial(entities_of, 'msf'), '-msf', text))
 
 
 # Estimated milliseconds of a step, and chips, by the compiler (docs/how-to/paper_on_tpu.md).
@@ -46,23 +122,28 @@ _SIZES = """# sizes: the dump some 24 GB, BERT 0.4 GB, a checkpoint 4.4 GB, of w
 # devices: 8 or more, whose number divides 512 (and 128 for questions), with 16 GB each"""
 
 
-def needs() -> str:
-    """What the stages take, by estimates: none was run."""
+def needs(stages: Collection[str] = ('entities', 'relations', 'lm_cloze')) -> str:
+    """What the stages over Wikipedia take, by estimates: none was run."""
     lines = [_SIZES]
     for devices, (chips, milliseconds) in ESTIMATES.items():
-        hours = {stage: macro(gin(stage), 'STEPS') * ms / 3.6e6 for stage, ms in milliseconds.items()}
+        hours = {stage: macro(gin(stage), 'STEPS') * ms / 3.6e6 for stage, ms in milliseconds.items() if stage in stages}
         stages = ', '.join(f'{stage} {time:.1f}' for stage, time in hours.items())
         cost = sum(hours.values()) * chips * _PRICES[devices]
         lines.append(f'# hours on {devices}, estimated: {stages}; {cost:,.0f} dollars at {_PRICES[devices]:.2f} a chip-hour')
     return '\n'.join(lines)
 
 
+# The last has one null entry for all topics.
+_SYSTEMS: dict[str, tuple[int | str, ...]] = {'system': (*lm.SYSTEMS, 'null-of-no-entity')}
+_FOLLOWED: dict[str, tuple[int | str, ...]] = {'system': ('opql', 'opql-pretrained'), 'hops': (2, 3)}
+_needs_of_relations = functools.partial(needs, ('entities', 'relations'))
 RECIPES = [
-    Recipe(
-        'paper/opql-lm-pretrained',
-        'the paper at its size without questions, for Cloud TPU',
-        pretrained,
-        needs=needs,
-    ),
-    Recipe('paper/opql-lm', 'the paper at its size, for Cloud TPU: weeks on anything smaller', opql_lm, needs=needs),
+    Recipe(f'paper/{name}', f'the paper at its size, for Cloud TPU: {summary}', build, choices, told)
+    for name, summary, build, choices, told in (
+        ('opql-lm-pretrained', 'OPQL-LM without questions', pretrained, {}, needs),
+        ('webqsp', 'the official test questions of WebQuestionsSP', webqsp, _SYSTEMS, needs),
+        ('complexwebquestions', 'ComplexWebQuestions', complexwebquestions, _SYSTEMS, needs),
+        ('metaqa', 'MetaQA', metaqa, _FOLLOWED, _needs_of_relations),
+        ('msf', 'multi-hop slot filling (MSF)', multi_hop_slot_filling, msf.CHOICES, _needs_of_relations),
+    )
 ]

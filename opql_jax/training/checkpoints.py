@@ -184,7 +184,11 @@ class Checkpoints:
         digests = self._digests(step)
         shapes = array_digests.shapes_of(self._saved_shapes(step), digests.get('params', {}))
         check_shapes(params, shapes, f'checkpoint {self.directory / str(step)}')
-        if difference := array_digests.first_difference(opt_state, digests.get('opt_state', {})):
+        known = digests.get('opt_state', {})
+        written = array_digests.shapes_of(self._saved_shapes(step, 'opt_state'), known)
+        if difference := array_digests.first_difference(written, known):
+            raise self._unreadable(step, ValueError(f'its digests are of another opt_state: {difference}'))
+        if difference := array_digests.first_difference(opt_state, known):
             raise CheckpointError(
                 f'checkpoint {self.directory / str(step)} was trained by another optimizer ({difference}): go on with that one,'
                 ' or train into another folder, from this model by init_from'
@@ -224,18 +228,19 @@ class Checkpoints:
                 )
         return meta
 
-    def _saved_shapes(self, step: int):
+    def _saved_shapes(self, step: int, item: str = 'params'):
         try:
-            saved = self._manager.item_metadata(step)['params']
+            saved = self._manager.item_metadata(step)[item]
         except Exception as error:
             raise self._unreadable(step, error) from error
         if saved is None:
-            raise self._unreadable(step, ValueError('no parameters in it'))
+            raise self._unreadable(step, ValueError(f'no {item} in it'))
         tree = getattr(saved, 'tree', saved)
         if not all(hasattr(leaf, 'shape') and hasattr(leaf, 'dtype') for leaf in jax.tree.leaves(tree)):
             raise self._unreadable(step, ValueError('its metadata are not those of arrays'))
         # Orbax joins names to the path of the checkpoint, so that /other/array would be read in its place.
-        if paths := sorted('.'.join(name) for name in traverse_util.flatten_dict(tree) if '/' in ''.join(name)):
+        named = traverse_util.flatten_dict(tree) if item == 'params' else {}
+        if paths := sorted('.'.join(name) for name in named if '/' in ''.join(name)):
             raise self._unreadable(step, ValueError(f'the parameter {paths[0]!r} is a path'))
         return tree
 

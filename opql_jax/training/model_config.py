@@ -9,10 +9,10 @@ import msgspec
 from opql_jax.core import files, locks
 from opql_jax.core.errors import InputError
 from opql_jax.core.files import atomic_path
-from opql_jax.core.manifest import FolderFormat, Header, ManifestError, read_manifest, write_manifest
+from opql_jax.core.manifest import FolderFormat, Header, ManifestError, is_folder_of, read_manifest, write_manifest
 from opql_jax.data.prepared import Prepared
 from opql_jax.models.bag_of_words import BagOfWords
-from opql_jax.models.encoder import RelationEncoder, init_params
+from opql_jax.models.encoder import RelationEncoder, check_computes, init_params
 from opql_jax.models.modern_bert import ModernEncoder
 from opql_jax.training.checkpoints import CheckpointError, Checkpoints, shape_differences
 
@@ -132,6 +132,23 @@ def load(model_dir, step: int | None = None):
     return encoder, params, config, meta
 
 
+def is_model(folder) -> bool:
+    """Whether a folder is that of a training run."""
+    return is_folder_of(folder, FORMAT)
+
+
+def check_start(config: ModelConfig, encoder, prepared: Prepared, model_dir, other_entities: bool = False) -> None:
+    """Raises InputError unless a model has the tokenizer of a prepared folder, its entities, and an encoder that computes as this one.
+
+    With `other_entities` those may be others, for whoever takes the encoder alone.
+    """
+    if other_entities:
+        check_tokenizer(prepared, model_dir)
+    else:
+        check_vocabulary(config, prepared, model_dir)
+    check_computes(encoder, ENCODERS[config.encoder_class], config.encoder, model_dir)
+
+
 def check_vocabulary(config: ModelConfig, prepared: Prepared, model_dir, grown: bool = False) -> None:
     """Raises CheckpointError if the model was trained with another entity vocabulary or tokenizer.
 
@@ -143,6 +160,11 @@ def check_vocabulary(config: ModelConfig, prepared: Prepared, model_dir, grown: 
             f'{model_dir} was trained with an entity vocabulary of {config.num_entities} entities, hash {config.vocabulary_hash[:12]}, but'
             f' {prepared.directory} has {len(prepared.vocab)}, hash {prepared.vocab.hash()[:12]}: use the prepared folder it was trained on'
         )
+    check_tokenizer(prepared, model_dir)
+
+
+def check_tokenizer(prepared: Prepared, model_dir) -> None:
+    """Raises CheckpointError if the model was trained with another tokenizer."""
     tokenizer = files.below(model_dir, 'tokenizer.json')
     if not tokenizer.exists() or tokenizer.read_bytes() != prepared.tokenizer_path.read_bytes():
         raise CheckpointError(

@@ -84,6 +84,23 @@ def make_optimizer(
     return optax.chain(optax.clip_by_global_norm(clip_norm), made)
 
 
+def check_update(factory: Callable, optimizer: optax.GradientTransformation, trained, opt_state) -> None:
+    """Raises TrainingError if an optimizer needs more than gradients, such as the value of the loss. Nothing is computed.
+
+    Args:
+        factory: as of `make_optimizer`, for the message.
+        optimizer: what that made.
+        trained, opt_state: the shapes of what is trained, and of the optimizer's state.
+    """
+    try:
+        jax.eval_shape(optimizer.update, trained, opt_state, trained)
+    except (TypeError, ValueError) as error:
+        raise TrainingError(
+            f'optimizer={_name(factory)} makes no step of gradients alone ({_first_line(error)}): give one that needs'
+            ' neither the value of the loss nor a search along a line, such as @optax.lion'
+        ) from error
+
+
 def make_schedule(
     num_steps: int,
     learning_rate: float = 1e-3,

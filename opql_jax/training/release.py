@@ -37,7 +37,7 @@ def release(
         card: a Markdown file, the model card.
         typed_documents: a file of DocRED's form, of whose types an encoder learns to tell the kinds of mentions; without, it tells none.
         step: checkpoint to use; the newest if None.
-        form: 'opql', or 'transformers' for a folder that is opened there as a BERT.
+        form: 'opql', or 'transformers' for a folder that is opened there as a BERT, an MPNet or a ModernBERT.
         dry_run: writes nothing.
 
     Raises:
@@ -51,9 +51,13 @@ def release(
     folder = KBFolder(kb).part(model)
     encoder, params, config, meta = model_config.load(folder, step)
     objective = meta['lineage']['objective']
-    if type(encoder) is not RelationEncoder:
-        raise InputError(f'{folder} has an encoder of the class {type(encoder).__name__}: only those of a BERT are released')
-    if form == 'opql' and objective not in ('TextRelations', 'Reading'):
+    if form == 'transformers':
+        hugging_face.as_checkpoint(encoder, params['encoder'])  # tells in the dry run what cannot be
+    elif type(encoder) is not RelationEncoder:
+        raise InputError(
+            f"{folder} has an encoder of the class {type(encoder).__name__}, and only that of a BERT has the form 'opql'"
+        )
+    elif objective not in ('TextRelations', 'Reading'):
         raise InputError(f'{folder} was trained neither by TextRelations nor by Reading: its encoder reads no text but its own')
     typed = read_typed(typed_documents) if typed_documents else []
     if dry_run:

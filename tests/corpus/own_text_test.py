@@ -67,7 +67,7 @@ def write_text(path, lines):
 
 @pytest.fixture(scope='module')
 def own(tmp_path_factory, binaries):
-    """The chain of docs/how-to/own_text.md for one's own linked text: prepare, train, build a memory, follow."""
+    """The chain of docs/how-to/training.md for one's own linked text: prepare, train, build a memory, follow."""
     root = tmp_path_factory.mktemp('own')
     pages = list(documents())
     write_lines(

@@ -14,7 +14,7 @@ class Opening:
     def __init__(self):
         self.count, self.begun, self.go = 0, threading.Event(), threading.Event()
 
-    def __call__(self, folder, reader):
+    def __call__(self, folder, **options):
         self.count += 1
         if self.count > 1:
             self.begun.set()
@@ -90,7 +90,7 @@ def test_who_has_changed_it_waits_for_the_version_with_the_change(folder, openin
 def test_a_version_that_cannot_be_opened_is_tried_again_by_the_next(folder, opening, monkeypatch):
     kept = current.Current(folder)
     change(folder)
-    monkeypatch.setattr(current, 'open_kb', lambda folder, reader: 1 / 0)
+    monkeypatch.setattr(current, 'open_kb', lambda folder: 1 / 0)
     for _ in range(2):
         with pytest.raises(ZeroDivisionError):
             kept.kb()

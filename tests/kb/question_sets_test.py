@@ -4,8 +4,10 @@ import json
 import pathlib
 import shutil
 
+import numpy as np
 import pytest
 
+from opql_jax import cli
 from opql_jax.core.errors import InputError
 from opql_jax.corpus.questions import bracketed, read_questions, to_record, write_questions
 from opql_jax.evaluation.evaluate import evaluate_predictions, format_table
@@ -13,8 +15,11 @@ from opql_jax.evaluation.predictions import PredictionError, read_predictions
 from opql_jax.kb.open_kb import open_kb
 from opql_jax.kb.trained.question_sets import evaluate, infer, load_questions
 from opql_jax.kb.trained.trained_kb import TrainedKB
+from opql_jax.memory import ann_build
+from opql_jax.memory.ann import ScannIndex
 
 import tiny_training
+from ann_memories import with_scann
 from question_records import question_record
 
 SPLITS = ('1-hop/dev', '2-hop/dev')
@@ -79,6 +84,34 @@ def test_a_file_of_questions_is_answered_line_by_line(folder, kb, question_file,
         if record['answers']:
             assert record['answers'][0]['weight'] == pytest.approx(answer.weights[0], abs=1e-5)
             assert all(fact['sentence'] for hop in record['traces'][0] for fact in hop['evidence'])
+
+
+@with_scann
+def test_an_index_finds_what_a_search_of_the_whole_memory_finds(folder, kb, tmp_path, monkeypatch, capsys):
+    monkeypatch.setattr(ann_build, 'MIN_ENTRIES', 100)
+    monkeypatch.setattr(ann_build, 'NUM_QUERIES', 64)
+    index = str(tmp_path / 'index')
+    assert isinstance(ann_build.build_index(index, kb.memory, kb.entity_table, k=16, recall=0.9), ScannIndex)
+    whole, by_index = open_kb(**folder, k=16, filter=False), open_kb(**folder, k=16, index=index)
+    questions = kb.prepared.questions('2-hop/dev')[:20]
+    same = [a.entities[0] == b.entities[0] for a, b in zip(whole.answer(questions), by_index.answer(questions))]
+    assert np.mean(same) >= 0.9 and whole.identity != by_index.identity
+    metrics = evaluate(**folder, output_dir=str(tmp_path / 'scored'), questions='2-hop/dev', k=16, index=index)
+    infer(**folder, questions='2-hop/dev', output=str(tmp_path / 'out.jsonl'), k=16, index=index)
+    written, scored = (
+        read_predictions(path) for path in (tmp_path / 'out.jsonl', tmp_path / 'scored/2-hop/dev.predictions.jsonl')
+    )
+    assert [r['answers'] for r in written] == [r['answers'] for r in scored] and metrics
+    capsys.readouterr()
+    cli.main(['ask', folder['kb'], bracketed(questions[0]), '--hops', '2', '--index', index, '--json'])
+    asked = open_kb(**folder, index=index).ask(bracketed(questions[0]), hops=2)
+    assert json.loads(capsys.readouterr().out)['answers'][0]['key'] == kb.vocab.keys[asked.entities[0]]
+    for options, said in (
+        ({'filter': True}, 'rows of known topics alone: leave out the index'),
+        ({'memory': 'index'}, 'index'),
+    ):
+        with pytest.raises(InputError, match=said):
+            open_kb(**folder, **{'index': index} | options)
 
 
 def test_answers_need_not_be_given(folder, kb, tmp_path):

@@ -5,6 +5,7 @@ import math
 import shutil
 import sys
 
+import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
@@ -13,8 +14,13 @@ from opql_jax.core.errors import InputError
 from opql_jax.memory import ann, ann_build
 from opql_jax.memory.ann import ExactIndex, ScannIndex, open_index
 from opql_jax.memory.ann_build import build_index
+from opql_jax.memory.follow import Queries
 from opql_jax.memory.format import Memory
+from opql_jax.memory.search import retrieve
+from opql_jax.memory.selection import SearchFilter
+from opql_jax.memory.sharding import shard_memory
 from opql_jax.memory.update import Injection, delete, inject
+from opql_jax.parallel.mesh import make_mesh
 
 from ann_memories import (
     D_E,
@@ -246,6 +252,27 @@ def test_deleted_entries_are_never_returned_and_injected_ones_are(folder, memory
     assert ids[5, :2].tolist() == [len(memory) + 1, len(memory) + 2]
     recall = np.mean([np.isin(want, got).mean() for want, got in zip(best_of(scores, K), found[1])])
     assert recall > 0.9
+
+
+@with_scann
+@pytest.mark.parametrize('barred', [False, True])
+def test_a_program_finds_by_the_index_what_an_exact_search_finds(memory, index, barred):
+    queries, placed = (
+        Queries(*queries_near(memory, 40)),
+        shard_memory(memory.topic, memory.target, memory.relations(), make_mesh(1)),
+    )
+    best = memory.target[index.search(*queries, K)[1]]
+    filter = SearchFilter(excluded_targets=jnp.asarray(best[:, :2])) if barred else SearchFilter()
+    run = jax.jit(lambda memory: retrieve(memory, TABLE, queries, K, filter))
+    found, exact = (jax.device_get(run(each)) for each in (ann.searched_by(placed, index), placed))
+    rows, wanted = found.followed.entry_rows, exact.followed.entry_rows
+    assert (rows >= 0).all() and all(len(set(row)) == K for row in rows.tolist())
+    assert np.mean([np.isin(want, got).mean() for want, got in zip(wanted, rows)]) > 0.9
+    np.testing.assert_allclose(found.scores, np.take_along_axis(scores_of(queries, memory), rows, axis=1), atol=2e-5)
+    if barred:
+        assert not (found.targets[:, :, None] == best[:, None, :2]).any()
+    else:
+        np.testing.assert_array_equal(rows, index.search(*queries, K)[1])
 
 
 @with_scann

@@ -1,5 +1,6 @@
 """Checkpoints of BERT and its relatives in the relation encoder, against the models of transformers."""
 
+import functools
 import json
 import re
 import shutil
@@ -11,8 +12,8 @@ import pytest
 
 from opql_jax.core.errors import InputError
 from opql_jax.data.tokenizer import TokenizerError, find_minilm, load_tokenizer, special_ids, train_wordpiece
-from opql_jax.models.bert import MARKER_WORDS, check_encoder, encoder_class, load_bert, merge_pretrained, with_marker_words
-from opql_jax.models.encoder import RelationEncoder
+from opql_jax.models.bert import MARKER_WORDS, encoder_class, load_bert, merge_pretrained, with_marker_words
+from opql_jax.models.encoder import RelationEncoder, check_computes
 from opql_jax.models.modern_bert import ModernEncoder
 
 from tiny_bert import CONFIG, fake_tensors, write
@@ -79,8 +80,7 @@ RELATIVES = {
 }
 
 
-@pytest.mark.parametrize('kind', RELATIVES)
-@pytest.mark.parametrize('head', ['Model', 'ForMaskedLM'])
+@pytest.mark.parametrize(('kind', 'head'), zip(RELATIVES, ['Model', 'ForMaskedLM', 'ForMaskedLM']))
 def test_a_relative_of_bert_matches_torch(tmp_path, kind, head):
     transformers = pytest.importorskip('transformers', reason='transformers is not installed', exc_type=ImportError)
     pytest.importorskip('torch', reason='torch is not installed', exc_type=ImportError)
@@ -93,19 +93,20 @@ def test_a_relative_of_bert_matches_torch(tmp_path, kind, head):
 
 # What the configuration of ModernBERT calls otherwise, with windows shorter than the rows.
 MODERN = dict(norm_eps=1e-5, pad_token_id=39, local_attention=16, max_position_embeddings=300, global_attn_every_n_layers=2)
+MODERN |= dict(global_rope_theta=500.0, local_rope_theta=30.0)
 
 
-@pytest.mark.parametrize('head', ['Model', 'ForMaskedLM'])
-def test_modern_bert_matches_torch(tmp_path, head):
+def test_modern_bert_matches_torch(tmp_path):
     transformers = pytest.importorskip('transformers', reason='transformers is not installed', exc_type=ImportError)
     pytest.importorskip('torch', reason='torch is not installed', exc_type=ImportError)
     if not hasattr(transformers, 'ModernBertModel'):
         pytest.skip('this transformers has no ModernBERT')
     sizes = dict(vocab_size=40, hidden_size=8, num_hidden_layers=4, num_attention_heads=2, intermediate_size=12)
     config = transformers.ModernBertConfig(**sizes, **MODERN, initializer_range=0.5, cls_token_id=1, sep_token_id=2)
-    getattr(transformers, f'ModernBert{head}')(config).save_pretrained(tmp_path)
+    transformers.ModernBertForMaskedLM(config).save_pretrained(tmp_path)
     fields, _ = load_bert(tmp_path)
-    assert fields['global_every'] == 2 and fields['local_window'] == 8
+    read = [fields[name] for name in ('global_every', 'local_window', 'global_theta', 'local_theta')]
+    assert read == [2, 8, 500, 30]
     rows = [np.where(row == 39, 38, row) for row in random_rows(40, [200, 1, 11, 5])]
     assert_like_torch(tmp_path, rows, pad=39)
 
@@ -132,11 +133,7 @@ def test_a_modern_bert_of_other_layers_is_refused(tmp_path):
     layers = ['full_attention', 'full_attention', 'sliding_attention', 'full_attention']
     refused('layer_types is no pattern that repeats', layer_types=layers, num_hidden_layers=4)
     refused('rope_parameters has another rope_type', rope_parameters={'full_attention': {'rope_type': 'yarn'}})
-    fields, _ = load_bert(write(tmp_path / 'bert', fake_tensors()))
-    with pytest.raises(
-        InputError, match='is of the class RelationEncoder, and the encoder that is trained ModernEncoder: use a fi'
-    ):
-        check_encoder(ModernEncoder(40, 8, 2, 2, 12, 60, relation_dim=4, entity_dim=3), fields, tmp_path)
+    refused('Expected `float | null`, got `str`', rope_parameters={'full_attention': {'rope_theta': '1'}})
 
 
 def test_relations_of_an_encoder_with_relative_positions_are_those_of_its_last_layer(tmp_path):
@@ -152,11 +149,33 @@ def test_relations_of_an_encoder_with_relative_positions_are_those_of_its_last_l
     assert np.abs(far - whole).max() > 0.1
 
 
-def test_an_encoder_that_computes_otherwise_than_the_checkpoint_is_refused(tmp_path):
-    fields, _ = load_bert(write(tmp_path, fake_tensors(), layer_norm_eps=1e-5))
-    check_encoder(RelationEncoder(**fields, relation_dim=4, entity_dim=3), fields, tmp_path)
-    with pytest.raises(InputError, match='layer_norm_epsilon=1e-05, and the encoder .* 1e-12: set RelationEncoder.layer'):
-        check_encoder(RelationEncoder(**fields | {'layer_norm_epsilon': 1e-12}, relation_dim=4, entity_dim=3), fields, tmp_path)
+def test_an_encoder_that_computes_otherwise_than_what_it_starts_from_is_refused():
+    make = functools.partial(ModernEncoder, 40, 8, 2, 2, 12, 60, relation_dim=4, entity_dim=3)
+    fields = {name: value for name, value in vars(make()).items() if name != 'local_theta'}  # a file from before that field
+    check_computes(make(dropout_rate=0.5, dtype='bfloat16', remat='dots'), ModernEncoder, fields, 'start')
+    others = dict(layer_norm_epsilon=1e-7, local_window=8, global_every=2, global_theta=1e4, local_theta=1e5)
+    for name, value in others.items():
+        said = (
+            f'start has {name}={getattr(make(), name):g}, and the encoder that is trained {value:g}: set ModernEncoder.{name}'
+        )
+        with pytest.raises(InputError, match=f'^{re.escape(said)}$'):
+            check_computes(make(**{name: value}), ModernEncoder, fields, 'start')
+    with pytest.raises(InputError, match='is of the class RelationEncoder, and the encoder that is trained ModernEncoder: use'):
+        check_computes(make(), RelationEncoder, fields, 'start')
+
+
+def test_a_tokenizer_that_is_not_that_of_the_weights_is_refused(tmp_path):
+    tokenizer, other = (train_wordpiece(texts, 40) for texts in (['ab ac ad'], ['xy xz']))
+    folder = write(tmp_path / 'model', fake_tensors(), pad_token_id=3)
+    tokenizer.save(str(folder / 'tokenizer.json'))
+    with pytest.raises(
+        InputError, match='tokenizer.json pads with the id 0, and config.json says 3: set pad_token_id to 0 there'
+    ):
+        load_bert(folder)
+    write(folder, fake_tensors())
+    load_bert(folder, tokenizer)
+    with pytest.raises(InputError, match='tokenizer.json is not the tokenizer of the text: prepare .* it, TOKENIZER=.*model$'):
+        load_bert(folder, other)
 
 
 def test_every_value_lands_where_it_belongs(tmp_path):

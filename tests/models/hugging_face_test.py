@@ -1,4 +1,4 @@
-"""An encoder written for transformers: a BERT there, with the same states, tokens and relations."""
+"""An encoder written for transformers: a BERT, an MPNet or a ModernBERT there, with the same states, tokens and relations."""
 
 import jax
 import jax.numpy as jnp
@@ -9,17 +9,19 @@ import safetensors.numpy
 from opql_jax.core.errors import InputError
 from opql_jax.data.tokenizer import load_tokenizer, special_ids, train_wordpiece
 from opql_jax.models import hugging_face
-from opql_jax.models.bert import load_bert
+from opql_jax.models.bag_of_words import BagOfWords
+from opql_jax.models.bert import encoder_class, load_bert
 from opql_jax.models.encoder import RelationEncoder
+from opql_jax.models.modern_bert import ModernEncoder
 
 TEXTS = ['the robot met the engineer in the old town'] * 3
 
 
-def an_encoder(**fields):
+def an_encoder(kind=RelationEncoder, **fields):
     """(encoder, random parameters, tokenizer)."""
     tokenizer = train_wordpiece(TEXTS, 80)
     sizes = dict(hidden_size=8, num_layers=2, num_heads=2, mlp_size=12, max_length=20, relation_dim=6, entity_dim=3)
-    encoder = RelationEncoder(vocab_size=tokenizer.get_vocab_size(), **sizes | fields)
+    encoder = kind(vocab_size=tokenizer.get_vocab_size(), **sizes | fields)
     one = jnp.ones((1, 2), jnp.int32)
     params = jax.jit(encoder.init)(jax.random.key(0), one, one[:, 0], one[:, 0])['params']
     leaves, tree = jax.tree.flatten(params)
@@ -27,11 +29,19 @@ def an_encoder(**fields):
     return encoder, tree.unflatten([rng.normal(size=x.shape).astype(np.float32) for x in leaves]), tokenizer
 
 
-@pytest.mark.parametrize('epsilon', [1e-12, 0.1])
-def test_transformers_gives_the_same_states_tokens_and_relations(tmp_path, epsilon):
+KINDS = [
+    dict(layer_norm_epsilon=1e-12),
+    dict(layer_norm_epsilon=0.1),
+    dict(relative_buckets=32),
+    dict(kind=ModernEncoder, local_window=3, global_every=2, global_theta=500.0, local_theta=30.0),
+]
+
+
+@pytest.mark.parametrize('kind', KINDS)
+def test_transformers_gives_the_same_states_tokens_and_relations(tmp_path, kind):
     torch = pytest.importorskip('torch', reason='torch is not installed', exc_type=ImportError)
     transformers = pytest.importorskip('transformers', reason='transformers is not installed', exc_type=ImportError)
-    encoder, params, tokenizer = an_encoder(layer_norm_epsilon=epsilon)
+    encoder, params, tokenizer = an_encoder(**kind)
     hugging_face.write(tmp_path / 'bert', encoder, params, tokenizer, '# A card\n')
     their_tokenizer = transformers.AutoTokenizer.from_pretrained(tmp_path / 'bert')
     model, said = transformers.AutoModel.from_pretrained(
@@ -41,7 +51,8 @@ def test_transformers_gives_the_same_states_tokens_and_relations(tmp_path, epsil
 
     texts = ['the [ENT] [R1] met the [ENT] [R2] in the old town', 'the robot']
     batch = their_tokenizer(texts, padding=True, return_tensors='pt')
-    tokens, special = batch['input_ids'].numpy(), special_ids(tokenizer)
+    theirs, special, pad = batch['input_ids'].numpy(), special_ids(tokenizer), model.config.pad_token_id
+    tokens = np.select([theirs == 0, theirs == pad], [pad, 0], theirs)
     words = lambda text: tokenizer.encode(text, add_special_tokens=False).ids
     marked = [*words('the'), special.ent, special.r1, *words('met the'), special.ent, special.r2, *words('in the old town')]
     assert tokens[0].tolist() == [special.cls, *marked, special.sep]
@@ -58,10 +69,12 @@ def test_transformers_gives_the_same_states_tokens_and_relations(tmp_path, epsil
     np.testing.assert_allclose(states[0, places].reshape(-1) @ w_r, relation[0], atol=1e-4)
 
 
-def test_what_is_written_is_read_here_as_it_was(tmp_path):
-    encoder, params, tokenizer = an_encoder(layer_norm_epsilon=1e-5)
+@pytest.mark.parametrize('kind', KINDS[1:])
+def test_what_is_written_is_read_here_as_it_was(tmp_path, kind):
+    encoder, params, tokenizer = an_encoder(**kind)
     hugging_face.write(tmp_path / 'bert', encoder, params, tokenizer, '# A card\n')
-    fields, loaded = load_bert(tmp_path / 'bert')
+    fields, loaded = load_bert(tmp_path / 'bert', tokenizer)
+    assert encoder_class(fields) is type(encoder)
     assert all(getattr(encoder, name) == value for name, value in fields.items())
     jax.tree.map(np.testing.assert_array_equal, loaded, {name: params[name] for name in params.keys() - {'w_r', 'w_e'}})
     again = load_tokenizer(tmp_path / 'bert')
@@ -70,10 +83,15 @@ def test_what_is_written_is_read_here_as_it_was(tmp_path):
     assert (tmp_path / 'bert/README.md').read_text() == '# A card\n'
 
 
-def test_what_is_no_bert_and_a_folder_that_holds_something_are_refused(tmp_path):
+def test_what_transformers_has_no_model_for_and_a_folder_that_holds_something_are_refused(tmp_path):
     encoder, params, tokenizer = an_encoder()
-    with pytest.raises(InputError, match='has relative positions, which no BERT has'):
-        hugging_face.write(tmp_path / 'bert', encoder.clone(relative_buckets=32), params, tokenizer, '')
+    bag = BagOfWords(vocab_size=80, hidden_size=8, relation_dim=6, entity_dim=3)
+    for other, said in (
+        (encoder.clone(relative_buckets=16), 'relative_buckets=16: an MPNet has 32'),
+        (bag, 'BagOfWords is no tr'),
+    ):
+        with pytest.raises(InputError, match=said):
+            hugging_face.write(tmp_path / 'bert', other, params, tokenizer, '')
     assert not list(tmp_path.iterdir())
     (tmp_path / 'bert').mkdir()
     (tmp_path / 'bert/mine.txt').touch()

@@ -6,15 +6,18 @@ import pytest
 
 from opql_jax.recipes import __main__ as recipes_main
 from opql_jax.recipes import catalog
-from opql_jax.recipes.recipe import Options
+from opql_jax.recipes.recipe import Options, Output
+
+import tiny_msf
 
 
 def test_a_dry_run_without_data_tells_the_commands_the_files_and_the_machines(tmp_path, capsys):
-    recipes_main.main(['run', 'paper/opql-lm', '--dry-run', '--data', str(tmp_path), '--out', str(tmp_path / 'out')])
+    recipes_main.main(['run', 'paper/webqsp', '--dry-run', '--data', str(tmp_path), '--out', str(tmp_path / 'out')])
     said = capsys.readouterr().out
     binaries = re.findall(r'^python -m opql_jax\.(\w+)', said, re.M)
     assert binaries == [
-        *['prepare', 'train', 'train', 'build_memory', 'train', 'convert_questions', 'convert_questions', 'train', 'eval']
+        *['prepare', 'train', 'train', 'build_memory', 'train', 'convert_questions', 'convert_questions', 'train'],
+        *['update_memory', 'eval', 'eval'],
     ]
     for name, where in {
         'webqsp/WebQSP.train.json': 'WebQSP.zip of aka.ms/WebQSP',
@@ -29,14 +32,29 @@ def test_a_dry_run_without_data_tells_the_commands_the_files_and_the_machines(tm
 
 def test_files_that_are_there_are_told_apart(tmp_path, capsys):
     (tmp_path / 'wikipedia').mkdir()
-    recipes_main.main(['run', 'paper/opql-lm', '--dry-run', '--data', str(tmp_path), '--out', str(tmp_path / 'out')])
+    recipes_main.main(['run', 'paper/webqsp', '--dry-run', '--data', str(tmp_path), '--out', str(tmp_path / 'out')])
     assert f'# data {tmp_path}/wikipedia: there\n' in capsys.readouterr().out
 
 
 def test_the_questions_are_read_in_their_official_form(tmp_path):
-    steps = catalog.build_without_data(catalog.find('paper/opql-lm'), Options(tmp_path / 'out', tmp_path))
+    steps = catalog.build_without_data(catalog.find('paper/webqsp'), Options(tmp_path / 'out', tmp_path))
     formats = {step.bindings['FORMAT'] for step in steps if 'FORMAT' in step.bindings}
     assert formats == {'webqsp'}
+
+
+def test_new_relations_of_msf_are_held_out_and_asked_apart_also_over_the_encoder_of_wikipedia(tmp_path):
+    tiny_msf.write(tmp_path / 'msf')
+    for name, suffix in (('msf', ''), ('paper/msf', '-msf')):
+        for system, protocol in (('opql', 'novel'), ('drkit', 'without'), ('opql-pretrained', 'without')):
+            options = Options(tmp_path / 'out', tmp_path, system=system, protocol=protocol, share=50)
+            bound = {step.name: step.bindings for step in catalog.build_without_data(catalog.find(name), options)}
+            row = bound[f'results/{system}{suffix}-{protocol}-50/3-hop/novel']
+            follower = bound[row['MODEL']]
+            encoder = bound[follower['INIT_FROM']]
+            assert row['NEEDS'] and row['QUESTIONS'] == ('3-hop/test',)
+            assert encoder.get('HELD_OUT', ()) == (row['NEEDS'] if system != 'opql-pretrained' else ())
+            assert follower.get('HELD_OUT', ()) == (row['NEEDS'] if protocol == 'without' else ())
+            assert bound[f'entities{suffix}'].get('BERT') == (Output('relations') if suffix else None)
 
 
 @pytest.mark.parametrize('name', catalog.RECIPES)

@@ -45,7 +45,7 @@ def rows():
             yield (recipe_of.name,), {}
         for number, (option, values) in enumerate(recipe_of.choices.items()):
             for value in values[number > 0 :]:
-                share = {'share': 50} if option == 'protocol' and recipe_of.name == 'slot-filling' else {}
+                share = {'share': 50} if option == 'protocol' and recipe_of.choices['share'][0] == 0 else {}
                 yield (recipe_of.name, str(value)), {option: value, **share}
 
 
@@ -94,6 +94,12 @@ TINY = {
     'gin/experiments/paper/relations.gin': TINY_PAPER | {'MIN_COUNT': 1},
     'gin/experiments/paper/memory.gin': {'MIN_COUNT': 1},
     'gin/experiments/paper/lm_cloze.gin': TINY_PAPER,
+    **{
+        f'gin/experiments/paper/qa_{name}.gin': {
+            size: TINY_PAPER[size] for size in TINY_PAPER if size not in ('ROWS', 'BUCKETS')
+        }
+        for name in ('entities', 'align', 'align_mentions', 'follow')
+    },
     'gin/experiments/paper/lm_questions.gin': {name: size for name, size in TINY_PAPER.items() if name != 'BUCKETS'},
     'gin/experiments/encoder/relations.gin': {'RELATIONS_PER_BATCH': 4},
 }

@@ -1,5 +1,6 @@
 """What a training run refuses to go on from, start from or be used with; every refusal says what does not fit."""
 
+import functools
 import json
 import shutil
 
@@ -12,6 +13,7 @@ from opql_jax.core.manifest import sealed
 from opql_jax.data.prepared import Prepared
 from opql_jax.data.tokenizer import train_wordpiece
 from opql_jax.memory.format import Memory
+from opql_jax.models import released
 from opql_jax.training import model_config, objectives, state, trainer
 from opql_jax.training.checkpoints import CheckpointError, Checkpoints
 
@@ -88,17 +90,22 @@ def test_a_damaged_checkpoint_is_refused_or_was_damaged_where_it_does_not_matter
     assert refused >= 4
 
 
-@pytest.mark.parametrize('item', ['params', 'opt_state', 'meta', 'digests'])
+@pytest.mark.parametrize('item', ['params', 'opt_state', 'meta', 'digests', 'digests by name'])
 def test_flipped_bits_are_noticed(world, tmp_path, elsewhere, item):
     workdir = copied(world / 'model', tmp_path)
-    data = max((workdir / 'checkpoints' / '1' / item).rglob('*'), key=lambda path: path.is_file() and path.stat().st_size)
+    part = workdir / 'checkpoints' / '1' / item.split()[0]
+    data = max(part.rglob('*'), key=lambda path: path.is_file() and path.stat().st_size)
     content = bytearray(data.read_bytes())
-    # In the meta data and among the digests a digit of a hash, which remains valid JSON.
-    at = {'meta': content.find(b'prepared_hash') + 20, 'digests': content.rfind(b'"') - 9}.get(item, len(content) // 2)
-    content[at] ^= 1
+    # In the meta data and among the digests a digit of a hash, or the name of a moment, which remains valid JSON.
+    at = {
+        'meta': content.find(b'prepared_hash') + 20,
+        'digests': content.rfind(b'"') - 9,
+        'digests by name': content.find(b'/mu/') + 1,
+    }
+    content[at.get(item, len(content) // 2)] ^= 1
     data.write_bytes(content)
     with pytest.raises(CheckpointError, match=f'{workdir}/checkpoints/1 cannot be read .*damaged'):
-        if item in ('opt_state', 'digests'):  # the last digest is of a moment
+        if item == 'opt_state' or 'digests' in item:  # the last digest is of a moment
             elsewhere(tiny_training.run, world / 'prepared', workdir, objectives.Relations(rows=16))
         else:
             elsewhere(model_config.load, workdir)
@@ -223,6 +230,22 @@ def test_a_run_does_not_go_on_with_a_model_of_another_shape(world, tmp_path):
 def test_a_run_does_not_start_from_a_model_of_another_shape(world, tmp_path):
     with pytest.raises(CheckpointError, match=f'checkpoint in {world}/model does not fit the model: {SHAPES}'):
         tiny_training.run(world / 'prepared', tmp_path, encoder=wider, init_from=str(world / 'model'))
+
+
+@pytest.mark.parametrize('use', ['init_from', 'resume', 'bert_folder'])
+def test_training_does_not_go_on_from_an_encoder_that_computes_otherwise(world, tmp_path, use):
+    start = copied(world / 'model', tmp_path)
+    if use == 'bert_folder':
+        module, params, *_ = model_config.load(start)
+        start = tmp_path / 'released'
+        released.write(start, module, params['encoder'], (world / 'prepared/tokenizer.json').read_text(), '')
+    other = functools.partial(tiny_training.encoder, layer_norm_epsilon=1e-3)
+    options = {} if use == 'resume' else {use: str(start)}
+    with pytest.raises(InputError, match=f'{start} has layer_norm_epsilon=1e-12, and the encoder that is trained 0.001: set'):
+        workdir = start if use == 'resume' else tmp_path / 'new'
+        tiny_training.run(
+            world / 'prepared', workdir, objectives.Relations(rows=16), encoder=other, dry_run=use != 'resume', **options
+        )
 
 
 def test_a_checkpoint_of_another_number_of_entities_names_both_shapes(world):

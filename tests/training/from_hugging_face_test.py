@@ -1,4 +1,4 @@
-"""Training starts from a RoBERTa, an MPNet or a ModernBERT, over text prepared with its tokenizer."""
+"""Training starts from an MPNet, whose tokens are those of a RoBERTa, or a ModernBERT, over text prepared with its tokenizer."""
 
 import functools
 
@@ -27,14 +27,8 @@ SIZES = dict(hidden_size=16, num_hidden_layers=2, num_attention_heads=2, interme
 FIELDS = dict(hidden_size=16, num_layers=2, num_heads=2, mlp_size=32, max_length=144, relation_dim=8, entity_dim=8)
 # The names of the special tokens, what transformers makes the model of, and the encoder that it starts.
 FAMILIES = {
-    'Roberta': (
-        ROBERTA,
-        dict(max_position_embeddings=146, layer_norm_eps=1e-5),
-        RelationEncoder,
-        dict(layer_norm_epsilon=1e-5),
-    ),
     'MPNet': (
-        [*ROBERTA[:4], *BERT[5:]],
+        ROBERTA,
         dict(max_position_embeddings=146, layer_norm_eps=1e-5),
         RelationEncoder,
         dict(layer_norm_epsilon=1e-5, relative_buckets=32),

@@ -11,11 +11,13 @@ from flax import traverse_util
 import gin
 from opql_jax.core.checkout import GIN_ROOT
 from opql_jax.core.errors import InputError
+from opql_jax.data.prepare import prepare
 from opql_jax.data.prepared import Prepared
+from opql_jax.datasets.synthetic.reader import Synthetic
 from opql_jax.memory.format import Memory
 from opql_jax.models import released
 from opql_jax.models.bulk_encoding import SpanPairEncoder
-from opql_jax.training import objectives, state
+from opql_jax.training import model_config, objectives, state
 from opql_jax.training.progress import TrainingError
 
 import tiny_text_encoder
@@ -141,6 +143,23 @@ def test_text_of_another_tokenizer_is_refused(world, tmp_path):
     tiny_training.write_prepared(tmp_path / 'text')
     with pytest.raises(InputError, match='has another tokenizer: prepare the text with it, TOKENIZER=.*encoder$'):
         train(world, 'model', text=tmp_path / 'text')
+
+
+def test_the_encoder_of_a_run_goes_on_over_text_with_other_entities(world, tmp_path):
+    before = train(world, 'run', num_steps=1)
+    prepare(kb=str(tmp_path), reader=Synthetic(10, num_train=1, num_eval=1), tokenizer=str(world / 'text/tokenizer.json'))
+    go_on = functools.partial(train, world, 'run-of-others', world / 'run', tmp_path / 'text', frozen_encoder=True)
+    after = go_on(num_steps=1)
+    new = {name for name in after if after[name].shape != before[name].shape or (after[name] != before[name]).any()}
+    assert after.keys() == before.keys() and new <= {'entity_table', 'encoder/w_e/kernel'}
+    assert len(after['entity_table']) == len(Prepared(tmp_path / 'text').vocab) != len(before['entity_table'])
+    assert model_config.read(world / 'run-of-others').pair_encoding == 'span_pair'
+    go_on(num_steps=2)
+    with pytest.raises(TrainingError, match='brings its W_r: leave out orthogonal_w_r'):
+        go_on(orthogonal_w_r=True)
+    tiny_training.write_prepared(tmp_path / 'other')
+    with pytest.raises(InputError, match='run/tokenizer.json is not the tokenizer of .*other, so'):
+        train(world, 'none', world / 'run', tmp_path / 'other')
 
 
 def test_another_shape_is_refused_and_its_own_is_told(world):

@@ -109,6 +109,12 @@ def test_a_run_goes_on_with_its_optimizer_and_with_no_other(prepared, tmp_path, 
     assert tiny_training.run(prepared, tmp_path / 'run', num_steps=4, **lion) == whole
 
 
+def test_an_optimizer_that_needs_more_than_gradients_is_told_in_the_dry_run(prepared, tmp_path):
+    said = "^optimizer=lbfgs makes no step of gradients alone .*'value', 'grad', and 'value_fn'.*: give one .*, such as @optax.lion$"
+    with pytest.raises(TrainingError, match=said):
+        tiny_training.run(prepared, tmp_path / 'run', optimizer=optax.lbfgs, dry_run=True)
+
+
 @pytest.mark.usefixtures('fresh_gin')
 class TestGinFiles:
     """What they make of `OPTIMIZER` and the schedule."""

@@ -11,8 +11,8 @@ from opql_jax.data import markup
 from opql_jax.data.prepared import Prepared
 from opql_jax.kb.answers import Answer, Hop
 from opql_jax.kb.trained.batches import check_finite, padded_length
+from opql_jax.kb.trained.searched_memory import index_settings, searched_memory
 from opql_jax.memory.format import Memory
-from opql_jax.memory.search_keys import with_keys
 from opql_jax.models.encoder import RelationEncoder
 from opql_jax.models.follower import Follower
 from opql_jax.parallel.mesh import make_mesh
@@ -53,17 +53,21 @@ class FollowerAnswerer:
     Attributes:
         settings: what answers depend on besides parameters, memory and tokenizer.
         links_topics: whether it finds out by itself which entity a topic in brackets is.
+        entity_table: E [n_entities, d_e] as it is searched.
     """
 
     links_topics = False
 
-    def __init__(self, prepared: Prepared, encoder: RelationEncoder, params, memory: Memory, objective: Follow):
+    def __init__(
+        self, prepared: Prepared, encoder: RelationEncoder, params, memory: Memory, objective: Follow, index: str | None = None
+    ):
         self._tokenizer, self._special, self._memory = prepared.tokenizer, prepared.special, memory
         self._encoder, self._params, self._objective = encoder, params, objective
-        self._arrays = objective.place_memory(memory, make_mesh(1, local=True))
-        if not objective.filter:
-            self._arrays = jax.jit(with_keys)(self._arrays, params['entity_table'])
-        self.settings = f'{objective.k} {objective.exclude_topic} {objective.filter} {objective.weigh_topics}'
+        placed = objective.place_memory(memory, make_mesh(1, local=True))
+        self.entity_table = params['entity_table']
+        self._arrays, self._index = searched_memory(placed, memory, self.entity_table, index)
+        parts = objective.k, objective.exclude_topic, objective.filter, objective.weigh_topics
+        self.settings = ' '.join(map(str, parts)) + index_settings(self._index)
 
     def answer(self, questions: list[Question], hops: int) -> list[Answer]:
         """Answers questions of one number of hops, from the first topic of each; an unknown topic leads nowhere."""

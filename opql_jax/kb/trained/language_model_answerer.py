@@ -12,8 +12,8 @@ from opql_jax.data.prepared import Prepared
 from opql_jax.data.texts import Texts
 from opql_jax.kb.answers import Answer, Hop
 from opql_jax.kb.trained.batches import check_finite, padded_length
+from opql_jax.kb.trained.searched_memory import index_settings, searched_memory
 from opql_jax.memory.format import Memory
-from opql_jax.memory.search_keys import with_keys
 from opql_jax.models import language_model
 from opql_jax.models.language_model import LanguageModel, normalize_entity_table
 from opql_jax.models.mixing import best_entities, without_entries
@@ -37,21 +37,31 @@ class LanguageModelAnswerer:
     Attributes:
         settings: what answers depend on besides parameters, memory and tokenizer.
         links_topics: whether it finds out by itself which entity a topic in brackets is.
+        entity_table: E [n_entities, d_e] as it is searched, rows of length 1.
     """
 
     links_topics = True
 
-    def __init__(self, prepared: Prepared, encoder, params, memory: Memory | None, objective: LanguageModelObjective):
+    def __init__(
+        self,
+        prepared: Prepared,
+        encoder,
+        params,
+        memory: Memory | None,
+        objective: LanguageModelObjective,
+        index: str | None = None,
+    ):
         self._tokenizer, self._special = prepared.tokenizer, prepared.special
         self._memory: Any = memory
         self._model, mesh = objective.model(encoder), make_mesh(1, local=True)
         self._layout = Layout(mesh, len(prepared.vocab))
         params = normalize_entity_table(params)
         self._params = params | {'entity_table': place(params['entity_table'], self._layout)}
-        self._arrays = None
+        self.entity_table, self._arrays, self._index = self._params['entity_table'], None, None
         if memory is not None:
-            self._arrays = jax.jit(with_keys)(objective.place_memory(memory, mesh), self._params['entity_table'])
-        self.settings = repr(self._model)
+            placed = objective.place_memory(memory, mesh)
+            self._arrays, self._index = searched_memory(placed, memory, self.entity_table, index)
+        self.settings = repr(self._model) + index_settings(self._index)
 
     def answer(self, questions: list[Question], hops: int) -> list[Answer]:
         """Answers questions of one number of hops; the model reads where their topics are, not which entities they are."""

@@ -54,6 +54,7 @@ def infer(
     questions: str,
     output: str,
     k: int | None = None,
+    index: str | None = None,
     evidence: int = 3,
     step: int | None = None,
     dry_run: bool = False,
@@ -63,13 +64,13 @@ def infer(
     Several processes answer together; a killed run resumes, and `output` appears only when it is complete.
 
     Args:
-        kb, text, model, memory, k, step: see `open_kb`.
+        kb, text, model, memory, k, index, step: see `open_kb`.
         questions: see `load_questions`.
         output: the predictions file.
         evidence: see `write_answers`.
         dry_run: only opens and counts.
     """
-    opened = open_kb(kb, text=text, model=model, memory=memory, step=step, k=k)
+    opened = open_kb(kb, text=text, model=model, memory=memory, step=step, k=k, index=index)
     loaded = load_questions(questions, opened.prepared)
     if dry_run:
         print(f'# {questions}: {len(loaded):,} questions{_over(opened)}')
@@ -88,6 +89,7 @@ def evaluate(
     needs: str | tuple[str, ...] = (),
     predictions: str | None = None,
     k: int | None = None,
+    index: str | None = None,
     evidence: int = 1,
     show: int = 0,
     step: int | str | None = None,
@@ -100,7 +102,7 @@ def evaluate(
     memory and settings, are scored and not made again.
 
     Args:
-        kb, text, model, memory, k: see `open_kb`.
+        kb, text, model, memory, k, index: see `open_kb`.
         questions: one set or several, see `load_questions`.
         output_dir: receives <set>.predictions.jsonl, <set>.cases.jsonl (wrong ones first) and metrics.json; a file's set is named
             by its stem.
@@ -132,7 +134,7 @@ def evaluate(
     folder = KBFolder(kb)
 
     def evaluate_one(step, directory):
-        opened = open_kb(kb, text=text, model=model, memory=memory, step=step, k=k)
+        opened = open_kb(kb, text=text, model=model, memory=memory, step=step, k=k, index=index)
         sets = {name: load_questions(source, opened.prepared) for name, source in names.items()}
         if needs:
             sets = {name: [q for q in loaded if q.needs(needs)] for name, loaded in sets.items()}

@@ -26,7 +26,7 @@ class TrainedKB(VirtualKB):
     """Text, a model that was trained on it, and the memory that the model searches, if it has one.
 
     Attributes:
-        entity_table: E [n_entities, d_e] float32, with the rows of entities that were injected.
+        entity_table: E [n_entities, d_e] float32, as it is searched, with the rows of entities that were injected.
     """
 
     _answerer: FollowerAnswerer | LanguageModelAnswerer
@@ -39,13 +39,14 @@ class TrainedKB(VirtualKB):
         params,
         memory: Memory | None,
         objective: Follow | LanguageModelObjective,
+        index: str | None = None,
     ):
         """Puts together what `trained_model.open_trained` has opened and checked."""
         kind: Any = FollowerAnswerer if isinstance(objective, Follow) else LanguageModelAnswerer
-        answerer = kind(prepared, encoder, params, memory, objective)
+        answerer = kind(prepared, encoder, params, memory, objective, index)
         store = FactStore(prepared, prepared.vocab, memory, objective.own_text)
         super().__init__(folder, store, params, answerer)
-        self.entity_table = np.asarray(params['entity_table'])
+        self.entity_table = np.asarray(answerer.entity_table)
 
     def answer(self, questions: list[Question]) -> list[Answer]:
         """Answers questions, which may be of different numbers of hops.

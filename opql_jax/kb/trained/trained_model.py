@@ -22,6 +22,7 @@ def open_trained(
     memory: str | None,
     step: int | None,
     settings: dict[str, Any],
+    index: str | None = None,
 ) -> TrainedKB:
     """Opens a knowledge base that a trained model answers.
 
@@ -31,6 +32,7 @@ def open_trained(
         memory: the one that the caller named, if any: a model that was trained without one takes none from the manifest.
         step: of the checkpoint; the newest if None.
         settings: of the objective, where they are to be others than in training.
+        index: the folder of an index that finds entries in the whole memory, so that `filter` is False.
 
     Raises:
         CheckpointError: the model answers no questions, or was trained with another vocabulary or another encoder's memory.
@@ -48,6 +50,10 @@ def open_trained(
     opened = _open_memory(memory_dir, model_dir, lineage, prepared)
     if opened is not None:
         params = params | {'entity_table': with_new_entities(params['entity_table'], opened, prepared)}
+    if index:
+        if opened is None:
+            raise CheckpointError(f'{model_dir} was trained without a memory: give no index')
+        settings = {'filter': False} | settings
     answering = objectives.ANSWERING[lineage['objective']]
     if missing := {field.name for field in dataclasses.fields(answering)} - lineage.keys():
         raise CheckpointError(f'{model_dir} was trained by an earlier version, which knew no {min(missing)}: train it again')
@@ -57,7 +63,7 @@ def open_trained(
     if unknown := settings.keys() - {field.name for field in dataclasses.fields(objective)}:
         raise InputError(f'{min(unknown)}: {model_dir} was trained by {lineage["objective"]}, which has no such setting')
     objective = dataclasses.replace(objective, **settings)
-    return TrainedKB(folder, prepared, encoder, params, opened, objective)
+    return TrainedKB(folder, prepared, encoder, params, opened, objective, index)
 
 
 def _open_memory(memory_dir, model_dir, lineage: dict, prepared: Prepared) -> Memory | None:

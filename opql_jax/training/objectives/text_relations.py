@@ -46,7 +46,7 @@ class TextRelations(TextRelationSettings, Objective):
     def build(self, prepared, encoder, mesh, seed=0) -> Task:
         teacher = None
         if self.sentence_weight:
-            _, loaded = bert.load_bert(self.sentence_encoder)
+            _, loaded = bert.load_bert(self.sentence_encoder, prepared.tokenizer)
             teacher = replicate(bert.with_marker_words(loaded, prepared.tokenizer), mesh)
         return Task(
             source=self.source(prepared, seed),
