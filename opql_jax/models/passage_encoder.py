@@ -10,7 +10,6 @@ import itertools
 import pathlib
 from typing import Any
 
-import jax
 import numpy as np
 import pyarrow as pa
 
@@ -21,7 +20,7 @@ from opql_jax.core.hashing import params_hash
 from opql_jax.core.progress import logged
 from opql_jax.data import markup
 from opql_jax.data.prepared import Prepared
-from opql_jax.models.bulk_encoding import PAIRS_PER_BATCH
+from opql_jax.models.bulk_encoding import PAIRS_PER_BATCH, relate_spans
 from opql_jax.models.text_encoder import TextEncoder, unit
 
 # Passages that are encoded at a time.
@@ -85,19 +84,6 @@ class PassageEncoder:
         self._first_mention, self.first_vector = (
             np.append(0, np.cumsum(counts)) for counts in (count('mentions'), 1 + count('sentence_starts'))
         )
-        apply: Any = encoder.module.apply
-        self._relate = jax.jit(
-            lambda params, topic, target, backward: unit(
-                apply(
-                    {'params': params},
-                    topic[:, None],
-                    target[:, None],
-                    backward,
-                    'span_pair',
-                    method=encoder.module.relate_spans,
-                )
-            )
-        )
 
     def relations(self, rows: np.ndarray) -> np.ndarray:
         """The relations of rows of `Prepared.pairs` [n], [n, d_r] float32 of unit length."""
@@ -110,8 +96,9 @@ class PassageEncoder:
         for start in range(0, len(rows), PAIRS_PER_BATCH):
             # Of one shape, so that one program is compiled.
             a, b, backward = (np.resize(column[start : start + PAIRS_PER_BATCH], PAIRS_PER_BATCH) for column in columns)
-            states = (mentions[at].astype(np.float32) for at in (a, b))
-            relations.append(np.asarray(self._relate(self._encoder.params, *states, backward)))
+            states = (mentions[at, None].astype(np.float32) for at in (a, b))
+            found = relate_spans(self._encoder.module, 'span_pair', self._encoder.params, *states, backward)
+            relations.append(np.asarray(unit(found)))
         return np.concatenate(relations)[: len(rows)]
 
     def vectors(self) -> np.ndarray:
