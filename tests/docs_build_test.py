@@ -46,6 +46,7 @@ def cells(page):
     return re.findall(r'^```\{code-cell\}\n(.*?)^```', page.read_text(encoding='utf-8'), re.M | re.S)
 
 
+@pytest.mark.slow
 def test_the_code_of_the_tutorial_runs_in_small(tmp_path, monkeypatch, capsys, binaries):
     """With small models, and without the seconds that each of its processes takes to import what it needs."""
 
