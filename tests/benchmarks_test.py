@@ -42,12 +42,7 @@ TINY = {
 
 
 def test_every_benchmark_is_tried():
-    assert {path.stem for path in BENCHMARKS.glob('*.py')} - {
-        'command_line',
-        'hlo',
-        'timing',
-        'train_program',
-    } == set(TINY)
+    assert {path.stem for path in BENCHMARKS.glob('*.py')} - {'command_line', 'hlo', 'timing', 'train_program'} == set(TINY)
 
 
 # In CI one of arrays and one of text. `tpu_compile` runs in tests/memory/search_on_tpu_test.py and tests/training/step_on_tpu_test.py, too.

@@ -151,18 +151,12 @@ def test_names_longer_than_a_passage_do_not_stop_the_run(binaries, folder):
     an_empty_file=(lambda f: f.jsonl(CORPUS=f.file('empty.jsonl')), r'empty\.jsonl: empty corpus'),
     blank_lines=(lambda f: f.jsonl('', ' '), r'my\.jsonl: empty corpus'),
     a_cut_line=(lambda f: f.jsonl(*documents(), '{"id":'), r'my\.jsonl: 1 of 31 lines are bad.* line 31: not a JSON value'),
-    not_UTF8=(
-        lambda f: f.jsonl(CORPUS=f.bytes('latin', b'{"id": "\xe9"}')),
-        'latin: line 1: not UTF-8 .* position 8',
-    ),
+    not_UTF8=(lambda f: f.jsonl(CORPUS=f.bytes('latin', b'{"id": "\xe9"}')), 'latin: line 1: not UTF-8 .* position 8'),
     an_id_used_twice=(lambda f: f.jsonl(*documents(), *documents()), "line 31: id: 'd0' was already used in line 1"),
     no_pair=(lambda f: f.jsonl({'id': 1, 'title': 'A', 'text': 'A b.'}), 'no pair in 1 documents'),
     entities_that_are_not_there=(lambda f: f.jsonl(ENTITIES='/none/e.jsonl'), 'error: /none/e.jsonl: no such file'),
     an_entity_without_id=(lambda f: f.with_entities({'id': 'a'}, {'name': 'b'}), r'e\.jsonl: .* line 2: id: expected a string'),
-    an_entity_twice=(
-        lambda f: f.with_entities({'id': 'Film0'}),
-        r"e\.jsonl: .* line 2: id: 'Film0' is already that of line 1",
-    ),
+    an_entity_twice=(lambda f: f.with_entities({'id': 'Film0'}), r"e\.jsonl: .* line 2: id: 'Film0' is already that of line 1"),
     a_name_that_is_a_number=(
         lambda f: f.with_entities({'id': 'x', 'name': 5}),
         r'e\.jsonl: .* line 1: name: expected a string .*found 5',

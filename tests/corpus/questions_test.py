@@ -76,14 +76,7 @@ def test_without_topics_the_names_in_the_text_are_the_topics(file):
 
 def test_what_is_written_is_read_again(tmp_path):
     records = [
-        {
-            **RECORD,
-            'question': 'who left\u2028Bergen?',
-            'entities': ['Q4'],
-            'answers': ['Q2', 'Tom'],
-            'hops': 3,
-            'type': 'x',
-        },
+        {**RECORD, 'question': 'who left\u2028Bergen?', 'entities': ['Q4'], 'answers': ['Q2', 'Tom'], 'hops': 3, 'type': 'x'},
         {**RECORD, 'id': 'r', 'question': '🇳🇴 Bjørgvin', 'topics': [[3, 11]], 'entities': [None], 'answers': []},
     ]
     write_questions(tmp_path / 'new' / 'q.jsonl', records)

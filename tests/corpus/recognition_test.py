@@ -60,12 +60,7 @@ def test_what_surrounds_a_name_is_no_part_of_it(text, names):
 
 
 @pytest.mark.parametrize(
-    'text, names',
-    [
-        ('it took [about 300] days', ['300']),
-        ('[between 12 and 15]', ['12', '15']),
-        ('[up to 1,000]', ['1,000']),
-    ],
+    'text, names', [('it took [about 300] days', ['300']), ('[between 12 and 15]', ['12', '15']), ('[up to 1,000]', ['1,000'])]
 )
 def test_a_quantity_is_without_its_modifier_and_a_range_is_two(text, names):
     assert after(recognition.values, text, 'quantity') == names

@@ -185,7 +185,7 @@ def fits_together(prepared, read):
             assert all(-1 <= entity < count for entity in question.entities)
 
 
-@settings(max_examples=50, suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large])
+@settings(max_examples=25, suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large])
 @given(**inputs)
 # A mention may end or begin with space, at the end of a sentence too.
 @example(corpus=good('Ann', 'Ann met Bob. ', mentions=[link(0, 4, 'Ann'), link(8, 13, 'Bob')]), **PLAIN)

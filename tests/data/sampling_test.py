@@ -23,9 +23,7 @@ def num_passages(index, pair):
 
 
 ROWS = st.lists(
-    st.tuples(st.integers(0, 6), st.integers(0, 6), st.integers(0, 5)).filter(lambda r: r[0] != r[1]),
-    min_size=1,
-    max_size=60,
+    st.tuples(st.integers(0, 6), st.integers(0, 6), st.integers(0, 5)).filter(lambda r: r[0] != r[1]), min_size=1, max_size=60
 )
 # A world with pairs that are mentioned once or more often, in one passage or in several.
 REPEATING = ROWS.map(lambda rows: rows + rows[: len(rows) // 2 + 1] + [(t, o, 6) for t, o, _ in rows[: len(rows) // 3]])

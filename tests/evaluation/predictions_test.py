@@ -150,11 +150,7 @@ FOUND = {'out.jsonl': 'out.jsonl, line {}', 'chunks': r'out.jsonl.parts/00000-of
 
 
 @pytest.mark.parametrize('name', FOUND)
-@pytest.mark.parametrize(
-    'change',
-    [dict(kb=ring(identity='another model')), dict(evidence=1)],
-    ids=['model', 'evidence'],
-)
+@pytest.mark.parametrize('change', [dict(kb=ring(identity='another model')), dict(evidence=1)], ids=['model', 'evidence'])
 def test_lines_of_another_model_or_setting_are_refused(tmp_path, whole, name, change):
     put(name, tmp_path / 'out.jsonl', whole)
     before = {path: path.read_bytes() for path in tmp_path.rglob('*.jsonl')}

@@ -200,12 +200,7 @@ def test_the_baselines_read_minilms_own_weights(binaries, tmp_path):
     for embedding in ('mean', 'mean masked'):
         out = tmp_path / embedding
         done = binaries(
-            'fewshot',
-            *flags,
-            '--gin.WAYS=3',
-            '--gin.EPISODES=50',
-            f'--gin.OUTPUT_DIR={out}',
-            f"--gin.EMBEDDING='{embedding}'",
+            'fewshot', *flags, '--gin.WAYS=3', '--gin.EPISODES=50', f'--gin.OUTPUT_DIR={out}', f"--gin.EMBEDDING='{embedding}'"
         )
         assert done.returncode == 0, done.stderr
         scores[embedding] = json.loads((out / 'metrics.json').read_text())

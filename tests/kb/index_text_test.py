@@ -153,14 +153,12 @@ def test_numbers_that_are_none_are_told(kb):
             kb.ask('Who is Ada Lovelace?', hops=hops)
 
 
-@pytest.mark.parametrize('damage', ['no folder', 'no configuration', 'cut'])
+@pytest.mark.parametrize('damage', ['no folder', 'cut'])
 def test_a_damaged_encoder_is_told_and_written_anew(folder, tmp_path, damage):
     shutil.copytree(folder / 'kb', tmp_path / 'kb')
     encoder = tmp_path / 'kb' / 'encoder'
     if damage == 'no folder':
         shutil.rmtree(encoder)
-    elif damage == 'no configuration':
-        (encoder / 'config.json').unlink()
     else:
         (encoder / 'model.safetensors').write_bytes(b'')
     with pytest.raises(ManifestError, match='kb/encoder.*run `opql index` again with the same sources, which writes it anew'):
@@ -194,7 +192,7 @@ def test_an_index_that_was_cut_off_is_the_same_once_it_is_done(folder, tmp_path,
     from opql_jax.kb.text import index_text as module
 
     whole = content(folder / 'kb')
-    steps = [(module, name) for name in ('prepare', 'select_pair_rows', 'index_passages')]
+    steps = [(module, name) for name in ('prepare', 'index_passages')]
     for owner, name in steps:
 
         def cut_off(*arguments, **options):

@@ -137,10 +137,7 @@ SIGNED = {
         restate(segments=segment(name='../x')),
         r'manifest.json: not what this program writes: .*segments\[0\].name',
     ),
-    'another segment size': (
-        restate(segments=segment(num_entries=39)),
-        r'topic.npy: int32\[40\], expected int32\[39\]',
-    ),
+    'another segment size': (restate(segments=segment(num_entries=39)), r'topic.npy: int32\[40\], expected int32\[39\]'),
     'no segment': (restate(segments=[]), 'manifest.json: num_entries is 40, there are 0'),
     'other shards': (restate(shard_rows=8), 'manifest.json: lists no file|expected float32'),
     'another dtype': (restate(dtype='float16'), 'relations-00000.npy: float32'),

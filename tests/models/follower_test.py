@@ -55,14 +55,7 @@ def per_hop_relations(*relations):
 @functools.partial(jax.jit, static_argnums=(0, 4, 7, 8))
 def _apply(follower, params, relation, topics, hops, memory, table, k, exclude_topic):
     return follower.apply(
-        {'params': params},
-        relation,
-        topics,
-        hops=hops,
-        memory=memory,
-        entity_table=table,
-        k=k,
-        exclude_topic=exclude_topic,
+        {'params': params}, relation, topics, hops=hops, memory=memory, entity_table=table, k=k, exclude_topic=exclude_topic
     )
 
 

@@ -20,13 +20,7 @@ import tiny_training
 from eight_devices import slices_and_devices
 
 # Or slices x devices of each. 3 does not divide the 40 entities, so that E is padded.
-DEVICES = {
-    'relations': (1, 8),
-    'sampled': (1, 3),
-    'passages': (1, 8),
-    'follow': (1, 8),
-    'whole memory': (1, '2x4'),
-}
+DEVICES = {'relations': (1, 8), 'sampled': (1, 3), 'passages': (1, 8), 'follow': (1, 8), 'whole memory': (1, '2x4')}
 # The same batch in parts, without dropout, whose masks would be others.
 SPARING = {
     '1': dict(data_devices=1),

@@ -70,14 +70,7 @@ def brute_force(world, hops, exclude_topic, kept=None):
 @functools.partial(jax.jit, static_argnames=('hops', 'exclude_topic', 'shared_hops'))
 def follow_all(params, relation, topics, table, memory, hops, exclude_topic, shared_hops=False):
     return Follower(relation_dim=D_R, entity_dim=D_E, shared_hops=shared_hops).apply(
-        {'params': params},
-        relation,
-        topics,
-        hops=hops,
-        memory=memory,
-        entity_table=table,
-        k=K,
-        exclude_topic=exclude_topic,
+        {'params': params}, relation, topics, hops=hops, memory=memory, entity_table=table, k=K, exclude_topic=exclude_topic
     )
 
 

@@ -181,9 +181,8 @@ def test_the_scalars_of_a_killed_run_reach_to_its_newest_checkpoint(killed):
     assert list(scalars(killed)['loss']) == [2, 4]
 
 
-@pytest.mark.parametrize('moment', ['save', 'hash'])
-def test_a_checkpoint_half_written_when_the_run_was_killed_is_not_read(inputs, uninterrupted, tmp_path, caplog, moment):
-    run_and_kill(moment, 'relations', inputs, tmp_path)
+def test_a_checkpoint_half_written_when_the_run_was_killed_is_not_read(inputs, uninterrupted, tmp_path, caplog):
+    run_and_kill('hash', 'relations', inputs, tmp_path)
     (partial,) = (path for path in (tmp_path / 'checkpoints').iterdir() if not path.name.isdigit())
     assert partial.name.startswith('4.') and any(partial.rglob('*'))
     reader = Checkpoints(tmp_path, read_only=True)
