@@ -228,24 +228,6 @@ def rich_text(folder, mentions, tokens=122):
     return types.SimpleNamespace(records=records, special=SpecialIds(pad=0, unk=1, cls=2, sep=3, ent=5, r1=6, r2=7))
 
 
-@pytest.mark.parametrize('mentions', [2, 12, 14, 17, 30])
-def test_pieces_with_many_mentions_are_read_like_others_with_the_nearest_topics(tmp_path, mentions):
-    text = rich_text(tmp_path, mentions)
-    rows = list(rows_of(ClozeSource(text, rows=64, topics=16)[0].texts))
-    assert len(rows) == 64
-    # A piece has 122 tokens, of which one mention gives three to [ENT] and [R2]; [CLS] and [SEP] come on top.
-    room = 136 - (122 - 1 + 2)
-    starts = text.records[0].starts
-    for row in rows:
-        assert row['used'].sum() == min(mentions - 1, 16, room)
-        assert row['left_out'] == max(min(mentions - 1, 16) - room, 0)
-        if 0 < mentions - 1 <= 16:  # none was left out by chance
-            apart = np.abs(starts - starts[row['label']])
-            chosen = apart[row['topic'][row['used']]]
-            others = np.setdiff1d(np.arange(mentions), [*row['topic'][row['used']], row['label']])
-            assert not len(others) or chosen.max() <= apart[others].min()
-
-
 def test_a_longer_bucket_has_room_for_all_topics(tmp_path):
     text = rich_text(tmp_path, 17)
     rows = list(rows_of(ClozeSource(text, rows=64, topics=16, buckets=((144, 64),))[0].texts))

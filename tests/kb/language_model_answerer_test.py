@@ -361,15 +361,6 @@ def test_where_embeddings_are_mixed_each_topic_of_a_question_learns_to_retrieve(
         world.run(tmp_path / 'new', asking, init_from=str(world.root / 'cloze'))
 
 
-def test_an_earlier_language_model_is_no_start(world):
-    stage = objectives.Cloze(**OPTIONS)
-    _, params, _, meta = model_config.load(world.root / 'eae')
-    stage.check_init(None, params, meta['lineage'])
-    del meta['lineage']['mixing']
-    with pytest.raises(CheckpointError, match='earlier version, which knew no mixing: train it again'):
-        stage.check_init(None, params, meta['lineage'])
-
-
 def test_gold_entries_are_scored_unless_they_are_not_wanted(world):
     """With score_gold=False the loss changes; `reachable`, which counts only what the search found, does not."""
     stage = objectives.Cloze(memory_dir=str(world.memory), **{**OPTIONS, 'k': 1})

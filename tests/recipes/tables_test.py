@@ -139,13 +139,6 @@ def test_a_field_of_a_published_run_that_is_of_another_type_is_named(tmp_path, f
         tables.table('g', tmp_path)
 
 
-def test_a_published_run_that_is_no_json_is_named(tmp_path):
-    write_run(tmp_path, 'g', 'a')
-    (tmp_path / 'g/a/run.json').write_bytes(b'\xff{')
-    with pytest.raises(InputError, match=r'g/a/run.json is damaged .*: publish the run again'):
-        tables.table('g', tmp_path)
-
-
 def test_a_memory_that_has_no_answer_has_a_cell(tmp_path):
     write_run(tmp_path, 'g', 'a', metrics={'dev': {'hits@1': 0.0, 'coverage': 0.0}})
     assert '| a | 0.000 | 1 |' in tables.table('g', tmp_path)

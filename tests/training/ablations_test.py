@@ -180,21 +180,6 @@ def test_an_ablated_follower_answers_as_it_was_trained(trained, tmp_path, option
         tiny_training.run(prepared, follower, make_follow(memory))
 
 
-def test_without_their_weights_topics_give_later_hops_other_answers(trained, tmp_path):
-    prepared, _, memory = trained
-    folders = [
-        tiny_training.write_untrained(prepared, tmp_path / f'{weigh}', make_follow(memory, weigh_topics=weigh), spread=8.0)
-        for weigh in (True, False)
-    ]
-    weighed, unweighed = (open_kb(prepared.parent, model=folder) for folder in folders)
-    assert weighed.identity != unweighed.identity
-    questions = weighed.prepared.questions('2-hop/dev')[:10]
-    both = list(zip(weighed.answer(questions), unweighed.answer(questions)))
-    for one, other in both:
-        np.testing.assert_array_equal(one.hops[0].weights, other.hops[0].weights)
-    assert any(len(a.weights) != len(b.weights) or np.abs(a.weights - b.weights).max() > 1e-3 for a, b in both)
-
-
 # No hard negatives.
 
 
