@@ -398,16 +398,6 @@ def test_a_circle_is_found_wherever_in_a_file_it_is_imported(tmp_path, source):
     assert set(found) == {f'opql_jax.kb.{name}' for name in names} and len(found) == 4
 
 
-def test_a_violation_names_its_line(tmp_path):
-    make_tree(tmp_path, {'opql_jax/data/sources.py': 'import numpy\n\nimport seqio\n'})
-    assert violations(tmp_path) == ['opql_jax/data/sources.py:3: imports seqio: only tasks import seqio and TensorFlow']
-
-
-def test_the_edge_is_not_part_of_the_core(tmp_path):
-    make_tree(tmp_path, {'opql_jax/train.py': '', 'opql_jax/gin_utils.py': '', 'opql_jax/models/train.py': ''})
-    assert core_modules(tmp_path) == ['opql_jax', 'opql_jax.models', 'opql_jax.models.train']
-
-
 def test_an_optional_package_is_absent_even_where_it_is_installed(tmp_path):
     make_tree(
         tmp_path,

@@ -22,13 +22,10 @@ from opql_jax.data.prepared import Prepared
 from opql_jax.datasets import metaqa
 from opql_jax.evaluation import predictions
 from opql_jax.kb.trained.question_sets import write_answers
-from opql_jax.memory import update
 from opql_jax.memory.format import Memory
 from opql_jax.training import model_config
 from opql_jax.training.checkpoints import CheckpointError, Checkpoints
 
-import tiny_prepared
-import tiny_training
 from bucket import Bucket, use_bucket
 from graph_kb import QUESTIONS, VOCAB, ring
 from memory_tables import make, make_table, relations_of
@@ -269,26 +266,6 @@ def test_what_is_not_in_a_bucket_is_said_to_be_missing():
         model_config.read('gs://b/nothing')
     with pytest.raises(InputError, match='gs://b/nothing.txt: cannot be read'):
         metaqa.read_questions('gs://b/nothing.txt', VOCAB, 2)
-
-
-def test_a_memory_in_a_bucket_is_not_changed_there():
-    make('gs://b/memory')
-    with pytest.raises(InputError, match='only done on disk'):
-        update.delete('gs://b/memory', entities=[1])
-
-
-def test_a_prepared_folder_and_a_model_card_in_a_bucket(tmp_path):
-    folder = tiny_prepared.write(tmp_path / 'prepared')
-    files.copy_folder(folder, 'gs://b/prepared')
-    prepared = Prepared('gs://b/prepared')
-    assert prepared.hash() == Prepared(folder).hash()
-    assert prepared.questions('2-hop/train') == Prepared(folder).questions('2-hop/train')
-    np.testing.assert_array_equal(prepared.records[5].tokens, Prepared(folder).records[5].tokens)
-    encoder = tiny_training.encoder(vocab_size=prepared.tokenizer.get_vocab_size())
-    model_config.write('gs://b/model', encoder, prepared)
-    card = model_config.read('gs://b/model')
-    assert card.encoder['relation_dim'] == encoder.relation_dim
-    model_config.check_vocabulary(card, prepared, 'gs://b/model')
 
 
 def test_questions_and_predictions_in_a_bucket(tmp_path, monkeypatch):

@@ -278,17 +278,6 @@ def test_a_file_is_converted_with_its_coverage_beside_it(file, tmp_path, resolve
     assert (last.entities, last.answers, last.unknown_answers) == ((-1,), (), ('Sue',))
 
 
-def test_every_format_can_be_named(file, tmp_path):
-    files = {
-        'webqsp': file('w.json', {'Questions': WEBQSP}),
-        'webqsp_lines': file('w.jsonl', LINES),
-        'metaqa': file('dev.txt', 'who left [Roma]\tBob\n'),
-    }
-    for format, path in files.items():
-        convert(format=format, path=path, vocab=VOCAB, output=tmp_path / 'out.jsonl', hops=3)
-        assert read_questions(tmp_path / 'out.jsonl', VOCAB)[0].hops == (3 if format == 'metaqa' else 1)
-
-
 @pytest.mark.parametrize(
     'format, value, said',
     [

@@ -1,7 +1,5 @@
 """Prediction files: how they are written, in chunks and by several processes, resumed and refused."""
 
-import dataclasses
-
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
@@ -158,43 +156,6 @@ def test_lines_of_another_model_or_setting_are_refused(tmp_path, whole, name, ch
     with pytest.raises(PredictionError, match=FOUND[name].format(1) + ' comes from another model, memory or setting'):
         write_answers(questions=QUESTIONS, output=tmp_path / 'out.jsonl', **options)
     assert {path: path.read_bytes() for path in tmp_path.rglob('*.jsonl')} == before
-
-
-@pytest.mark.parametrize('name', FOUND)
-def test_lines_of_another_number_of_hops_are_refused(tmp_path, whole, name):
-    put(name, tmp_path / 'out.jsonl', whole)
-    asked = [dataclasses.replace(question, hops=1) for question in QUESTIONS]
-    with pytest.raises(PredictionError, match=FOUND[name].format(1) + ' answers .* over 2 hops, but question 1 is .* over 1'):
-        write_answers(ring(), asked, tmp_path / 'out.jsonl')
-
-
-@pytest.mark.parametrize('name', FOUND)
-def test_lines_of_other_questions_are_refused(tmp_path, whole, name):
-    put(name, tmp_path / 'out.jsonl', whole)
-    swapped = [*QUESTIONS[:2], QUESTIONS[3], QUESTIONS[2], *QUESTIONS[4:]]
-    with pytest.raises(PredictionError, match=FOUND[name].format(3) + ' answers ') as error:
-        write_answers(ring(), swapped, tmp_path / 'out.jsonl')
-    assert all(repr(f'who met [{NAMES[i]}] again, and why') in str(error.value) for i in (2, 3))
-
-
-def test_predictions_in_another_order_are_told_by_their_ids(tmp_path, whole):
-    (tmp_path / 'out.jsonl').write_bytes(whole)
-    records = predictions.read_predictions(tmp_path / 'out.jsonl')
-    assert predictions.in_order(records[::-1], QUESTIONS) == records
-    for others in (records[:2], [*records[:-1], records[0]]):  # not those of these questions, which is refused with its reason
-        assert predictions.in_order(others, QUESTIONS) is others
-
-
-def test_ids_that_are_numbers_tell_the_order_as_those_of_questions_do():
-    asked = [dataclasses.replace(question, id=str(number)) for number, question in enumerate(QUESTIONS)]
-    records = [{'id': number} for number in range(len(QUESTIONS))]
-    assert predictions.in_order(records[::-1], asked) == records
-
-
-def test_a_whole_file_of_more_questions_is_refused(tmp_path, whole):
-    (tmp_path / 'out.jsonl').write_bytes(whole)
-    with pytest.raises(PredictionError, match='out.jsonl holds 9 predictions for 3 questions'):
-        write_answers(ring(), QUESTIONS[:3], tmp_path / 'out.jsonl')
 
 
 DAMAGED = {

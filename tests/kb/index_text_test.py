@@ -16,7 +16,6 @@ from opql_jax.kb.answers import format_answer
 from opql_jax.kb.calibration import SURE
 from opql_jax.kb.prediction_record import prediction_record
 from opql_jax.kb.text.index_text import index_text
-from opql_jax.kb.verify import verify
 
 from trios import TRIOS, write
 
@@ -113,14 +112,6 @@ def test_an_answer_in_a_notebook_has_a_picture_and_marked_sentences(kb):
     html = kb.ask('Where did the father of Ada Lovelace die?')._repr_html_()
     assert html.count('<svg') == 1 and 'died in <mark>Missolonghi</mark>' in html
     ET.fromstring(html)
-
-
-def test_brackets_say_what_the_topic_is(kb):
-    assert (
-        kb.question('Who designed the [Analytical Engine]?').topics == kb.question('Who designed the Analytical Engine?').topics
-    )
-    with pytest.raises(InputError, match='unknown entity'):
-        kb.ask('Who designed the [Antikythera Mechanism]?')
 
 
 def test_a_question_without_a_name_is_told(kb):
@@ -220,15 +211,6 @@ def test_the_folder_may_be_moved_and_is_checked(folder, tmp_path):
             damaged.retrieve(ENGINE.asked[1].question)
 
 
-def test_all_parts_are_verified(folder, tmp_path):
-    said = []
-    assert verify(folder / 'kb', said.append) == []
-    assert len(said) == 5
-    shutil.copytree(folder / 'kb', tmp_path / 'kb')
-    (tmp_path / 'kb' / 'retrieval' / 'mentions.npy').write_bytes(b'')
-    assert 'mentions.npy' in ' '.join(verify(tmp_path / 'kb', said.append))
-
-
 def test_what_is_no_text_is_told(tmp_path):
     (tmp_path / 'empty').mkdir()
     with pytest.raises(InputError, match='no text to read'):
@@ -268,42 +250,6 @@ def test_the_command(folder, tmp_path, capsys):
         cli.main(['retrieve', kb, '--questions', str(questions), '--out', str(out)])
     with pytest.raises(SystemExit, match='error: .*does not exist'):
         cli.main(['ask', str(tmp_path / 'none'), 'Who designed the Analytical Engine?'])
-
-
-def test_the_command_retrieves_for_one_question_and_scores_answers(folder, tmp_path, capsys):
-    kb, questions = str(folder / 'kb'), tmp_path / 'questions.jsonl'
-    cli.main(['retrieve', kb, 'Who designed the Analytical Engine?', '-k', '1', '--json'])
-    (document,) = json.loads(capsys.readouterr().out)['documents']
-    assert document['title'] in ENGINE.documents
-    cli.main(['retrieve', kb, 'Who designed the Analytical Engine?', '-k', '1'])
-    assert document['title'] in capsys.readouterr().out
-
-    answered = [
-        {'id': 1, 'question': 'Who designed the Analytical Engine?', 'answers': ['charles babbage'], 'hops': 1},
-        {'id': 2, 'question': 'Where did the father of Ada Lovelace die?', 'answers': ['Vienna', 'Rome'], 'hops': 2},
-        {'id': 3, 'question': 'Who is it?', 'answers': ['Vienna'], 'hops': 2},
-    ]
-    questions.write_text(''.join(json.dumps(record) + '\n' for record in answered))
-    cli.main(['evaluate', kb, str(questions), '--json'])
-    record = json.loads(capsys.readouterr().out)
-    assert record['scores'] == {
-        '1 hop': {'questions': 1, 'unanswered': 0, 'hits@1': 1.0, 'hits@5': 1.0},
-        '2 hops': {'questions': 2, 'unanswered': 1, 'hits@1': 0.0, 'hits@5': 0.0},
-        'all': {'questions': 3, 'unanswered': 1, 'hits@1': 0.3333, 'hits@5': 0.3333},
-    }
-    assert record['right'][0]['found'][0] == 'Charles Babbage' and 'mentions no name' in record['wrong'][1]['error']
-    cli.main(['evaluate', kb, str(questions), '--show', '1'])
-    lines = capsys.readouterr().out.splitlines()
-    assert [line.split()[0] for line in lines[:4]] == ['questions', '1', '2', 'all']
-    assert (
-        '  Who designed the Analytical Engine?' in lines
-        and '    right is Vienna, Rome' in lines
-        and '  Who is it?' not in lines
-    )
-
-    questions.write_text('{"id": 1, "question": "Who?", "answers": ["Ada"], "hops": 0}\n')
-    with pytest.raises(SystemExit, match=r'error: .*questions.jsonl:1: hops'):
-        cli.main(['evaluate', kb, str(questions)])
 
 
 def test_bad_files_are_left_out_up_to_a_share(folder, tmp_path, capsys):

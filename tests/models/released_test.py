@@ -12,7 +12,7 @@ import pytest
 import safetensors.numpy
 from flax import traverse_util
 
-from opql_jax.core import files, locks
+from opql_jax.core import files
 from opql_jax.core.errors import InputError
 from opql_jax.core.manifest import ManifestError
 from opql_jax.models import released, text_encoder
@@ -102,30 +102,12 @@ def test_a_folder_that_is_none_is_told(tmp_path):
         TextEncoder.load(tmp_path)
 
 
-def test_a_buckets_folder_is_refused():
-    with pytest.raises(InputError, match='gs://'):
-        released.read('gs://bucket/encoder')
-
-
 @pytest.mark.parametrize('name', ['notes.txt', 'model.safetensors', 'config.json'])
 def test_a_folder_with_other_files_is_refused_and_keeps_them(tmp_path, name):
     (tmp_path / name).write_text('{"mine": 1}')
     with pytest.raises(InputError, match='holds other files: give a new or empty folder'):
         write(tmp_path)
     assert content(tmp_path) == {name: b'{"mine": 1}'}
-
-
-def test_one_process_writes_at_a_time(tmp_path):
-    with locks.writer(tmp_path / 'a'), pytest.raises(InputError, match='is being written'):
-        write(tmp_path / 'a')
-    assert content(tmp_path / 'a') == {}
-
-
-def test_a_release_takes_the_place_of_another(tmp_path):
-    write(tmp_path / 'a')
-    write(tmp_path / 'a', jax.tree.map(lambda x: x * 2, ENCODER.params), CARD + 'Another.\n')
-    write(tmp_path / 'b', jax.tree.map(lambda x: x * 2, ENCODER.params), CARD + 'Another.\n')
-    assert content(tmp_path / 'a') == content(tmp_path / 'b')
 
 
 @pytest.mark.parametrize('number', [np.nan, np.inf])

@@ -226,11 +226,6 @@ def test_a_workdir_is_not_resumed_over_other_text(world, tmp_path):
         tiny_training.run(prepared, copy, objectives.Relations(rows=16))
 
 
-def test_a_checkpoint_and_a_bert_are_two_starts(world, tmp_path):
-    with pytest.raises(trainer.TrainingError, match='both say where to start'):
-        tiny_training.run(world / 'prepared', tmp_path / 'x', init_from=str(world / 'model'), bert_folder='minilm')
-
-
 # Starting points, lineage and steps.
 
 
@@ -244,14 +239,6 @@ def test_training_starts_from_exactly_the_parameters_of_the_newest_checkpoint(wo
     module = tiny_training.encoder(vocab_size=prepared.tokenizer.get_vocab_size())
     found = state.starting_params(module, prepared, str(workdir), None, seed=9)
     jax.tree.map(np.testing.assert_array_equal, found, newest)
-
-
-def test_a_follower_that_was_trained_already_is_taken_over(world, tmp_path):
-    prepared = Prepared(world / 'prepared')
-    module = tiny_training.encoder(vocab_size=prepared.tokenizer.get_vocab_size())
-    params = state.starting_params(module, prepared, str(world / 'follower'), None, seed=9)
-    params['follower'] = jax.tree.map(lambda x: x * 2, params['follower'])
-    assert follow(world / 'memory').init(module, params)['follower'] is params['follower']
 
 
 @pytest.mark.parametrize('use', ['init_from', 'resume', 'build_memory'])

@@ -175,11 +175,6 @@ def test_it_is_refused_before_anything_is_compiled_or_written(trained, tmp_path,
     assert not (tmp_path / 'run').exists()
 
 
-def test_more_devices_than_there_are_is_an_error():
-    with pytest.raises(ValueError, match=r'a mesh of 99 x 1 devices was asked for, but JAX sees \d+'):
-        mesh_lib.make_mesh(data=99)
-
-
 TRAINED = {
     'entities': ('encoder/', 'entity_table'),
     'relations': ('encoder/', 'entity_table'),
@@ -217,25 +212,6 @@ def test_only_a_follower_whose_encoder_is_trained_reads_questions_with_dropout(t
         assert (losses[0] == losses[1]) == frozen
 
 
-def test_a_stage_that_trains_nothing_is_refused(trained):
-    params = {'encoder': {'kernel': jnp.ones(2)}}
-    with pytest.raises(ValueError, match='trains no parameter'):
-        state.init_state(params, lambda name: False, make_optimizer(2))
-
-
-def test_lower_layers_are_frozen_with_the_embeddings_below_them():
-    names = [
-        'token_embedding/embedding',
-        'embedding_norm/bias',
-        'layers_0/qkv/kernel',
-        'layers_1/qkv/kernel',
-        'layers_10/qkv/bias',
-    ]
-    names = [*(f'encoder/{name}' for name in [*names, 'w_r/kernel']), 'entity_table']
-    trained = lambda frozen: [name for name in names if objectives.Relations(frozen_layers=frozen).trainable(name)]
-    assert trained(0) == names and trained(1) == names[3:] and trained(2) == names[4:]
-
-
 def test_a_lineage_tells_files_of_questions_from_one_another_wherever_they_lie(tmp_path):
     assert identify_questions('1-hop/train') == '1-hop/train'
     for folder, text in (('a', 'x'), ('b', 'x'), ('c', 'y')):
@@ -243,13 +219,6 @@ def test_a_lineage_tells_files_of_questions_from_one_another_wherever_they_lie(t
         (tmp_path / folder / 'q.jsonl').write_text(text)
     a, b, c = (identify_questions(str(tmp_path / folder / 'q.jsonl')) for folder in 'abc')
     assert a == b != c and str(tmp_path) not in a
-
-
-def test_parameters_are_split_by_name_and_put_together_again():
-    params = {'encoder': {'a': {'kernel': 1, 'bias': 2}}, 'entity_table': 3}
-    trained, frozen = state.split_params(params, lambda name: name.endswith('bias'))
-    assert trained == {'encoder/a/bias': 2} and frozen == {'encoder/a/kernel': 1, 'entity_table': 3}
-    assert state.merge_params(trained, frozen) == params
 
 
 def test_dropout_is_a_function_of_seed_and_step(trained):

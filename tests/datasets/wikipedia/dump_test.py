@@ -7,7 +7,6 @@ from xml.sax.saxutils import escape, quoteattr
 
 import pytest
 
-from opql_jax.core import locks
 from opql_jax.core.errors import InputError
 from opql_jax.corpus.documents import Document, Mention, validate
 from opql_jax.data.prepare import prepare
@@ -202,13 +201,6 @@ def test_a_killed_run_reads_only_the_parts_that_it_lacks(parts, reader, read_par
     assert {path for path in (parts / 'work').iterdir() if path.stat().st_mtime_ns != made.get(path)} == {lost}
 
 
-def test_parts_are_read_by_one_run_at_a_time(parts, reader, read_parts):
-    with locks.writer(parts / 'work'):
-        with pytest.raises(InputError, match=f'{parts}/work is being written by process'):
-            reader('*.bz2').read(parts / 'r')
-    assert not read_parts and not list((parts / 'work').iterdir())
-
-
 def test_a_part_is_read_again_when_its_bytes_or_the_options_change(parts, reader, read_parts):
     reader('*.bz2').read(parts / 'r')
     read_parts.clear()
@@ -232,13 +224,6 @@ def test_a_truncated_part_is_named_with_the_place(reader, tmp_path, name):
     with pytest.raises(InputError, match=where):
         reader(name).read(tmp_path / 'r')
     assert not list((tmp_path / 'work').iterdir())
-
-
-def test_an_error_of_one_part_leaves_the_others_finished(parts, reader):
-    (parts / 'wiki-1.xml-p1p9.bz2').write_bytes(b'no bz2')
-    with pytest.raises(InputError, match=r'wiki-1.*: truncated or damaged before the first page'):
-        reader('*.bz2', processes=2).read(parts / 'r')
-    assert len(list((parts / 'work').iterdir())) == 2
 
 
 def test_what_is_no_dump(reader, tmp_path):
