@@ -13,7 +13,6 @@ from unittest import mock
 import pytest
 
 from opql_jax import cli
-from opql_jax.cli.prompt import Prompt
 from opql_jax.datasets import plain_text
 from opql_jax.datasets.texts_in_memory import as_sources
 from opql_jax.kb.export import csv_cell, export
@@ -119,12 +118,6 @@ def test_lines_of_a_pipe_and_of_the_prompt(opql, monkeypatch, tmp_path):
     monkeypatch.setattr(builtins, 'input', read)
     code, out, _ = opql('ask')
     assert code == 0 and 'Blue Oven' in out
-
-
-def test_the_tab_key_offers_no_name_that_a_line_cannot_show(folder, kb):
-    prompt = Prompt(folder, 5)
-    offered = ''.join(line for name in kb.vocab.names for line in prompt.completions(name[:3]))
-    assert 'Ann Bo' in offered and dangerous_in(offered) == set() and '\n' not in offered
 
 
 class _Lines:

@@ -7,7 +7,6 @@ import pytest
 from opql_jax.data.prepared import Prepared
 
 import tiny_docred
-from complaints import complaint
 from documents_of import documents
 
 
@@ -75,25 +74,6 @@ def three_bad_documents():
     records[2]['mentions'][1]['start'] = 3
     records[3]['mentions'][1]['entity'] = 'Nobody'
     return records
-
-
-REASONS = [
-    'mentions[1].end: 99 is past the text of 26 code points',
-    'mentions[1]: [3, 25) overlaps mentions[0] [0, 5)',
-    "mentions[1].entity: unknown entity id 'Nobody'",
-]
-
-
-def test_bad_records_stop_the_run_naming_file_line_and_field(binaries, folder):
-    command = folder.with_entities()
-    folder.file('my.jsonl', *three_bad_documents())
-    said = complaint(binaries(*command))
-    assert f'{folder.root}/my.jsonl: 3 of 30 lines are bad' in said
-    assert '; '.join(f'line {number}: {reason}' for number, reason in enumerate(REASONS, 2)) in said
-    rejected = [json.loads(line) for line in (folder.out / 'rejected.jsonl').read_text().splitlines()]
-    assert [(row['line'], row['reason']) for row in rejected] == list(enumerate(REASONS, 2))
-    assert [row['record'] for row in rejected] == three_bad_documents()[1:4]
-    assert sorted(path.name for path in folder.out.iterdir()) == ['plan.json', 'rejected.jsonl']
 
 
 def test_few_enough_bad_records_are_left_out_and_listed(binaries, folder):

@@ -204,10 +204,3 @@ def test_good_records_of_the_strategies_are_prepared():
         good(name, f'{name} met {other}.') for name in NAMES for other in NAMES if name != other and name == 'Ann'
     )
     assert check(corpus=corpus + b'\n' + good('Bob', 'Bob met Ann.'), **PLAIN)
-
-
-@pytest.mark.slow
-@settings(max_examples=10_000, suppress_health_check=list(HealthCheck))
-@given(**inputs)
-def test_any_input_is_prepared_or_refused_in_words_ten_thousand_times(**given):
-    check(**given)

@@ -124,12 +124,6 @@ def test_only_the_two_mentions_of_the_pair_are_masked(entity):
     assert changed(pieces, called_otherwise)
 
 
-@pytest.mark.parametrize('names, rest', [(('American', 'Belgian'), 's'), (('トヨタ', '北京'), 'は')])
-def test_a_name_within_a_word_leaves_no_trace_either(names, rest):
-    one, other = ([(TOPIC, name), f'{rest} never met ', (TARGET, 'Ridley Scott')] for name in names)
-    np.testing.assert_array_equal(embed(one), embed(other))
-
-
 # From a corpus.
 
 

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from opql_jax.core import distributed, locks
+from opql_jax.core import distributed
 from opql_jax.evaluation import predictions
 from opql_jax.evaluation.predictions import PredictionError
 from opql_jax.kb.trained.question_sets import write_answers
@@ -87,32 +87,6 @@ def test_whatever_chunks_are_there_the_rest_is_answered_to_the_same_bytes(tmp_pa
     kb = ring()
     assert write_answers(kb, QUESTIONS, path) == kb.answered == sum(len(CHUNKS[i]) for i in {0, 1, 2} - kept)
     assert path.read_bytes() == whole and [p.name for p in tmp_path.iterdir()] == ['out.jsonl']
-
-
-def test_a_run_killed_when_the_file_was_whole_leaves_no_chunks_behind_for_good(tmp_path, whole):
-    path = tmp_path / 'out.jsonl'
-    write_parts(path, whole, {0, 1, 2})
-    with locks.writer(tmp_path / 'out.jsonl.parts'):
-        signed = (tmp_path / 'out.jsonl.parts/.lock').read_bytes()
-    (tmp_path / 'out.jsonl.parts/.lock').write_bytes(signed)
-    path.write_bytes(whole)
-    assert write_answers(ring(), QUESTIONS, path) == 0
-    assert [p.name for p in tmp_path.iterdir()] == ['out.jsonl']
-
-
-@pytest.mark.parametrize('there', ['the whole file', 'its chunks'])
-def test_a_folder_of_somebody_else_with_the_name_of_the_chunks_is_left(tmp_path, whole, there):
-    path, folder = tmp_path / 'out.jsonl', tmp_path / 'out.jsonl.parts'
-    folder.mkdir()
-    precious = {'.notes': b'precious', '.00000-of-00003.jsonl.mine.partial': b'precious'}
-    if there == 'the whole file':
-        path.write_bytes(whole)
-        precious |= {'thesis.tex': b'precious', '00001-of-00003.jsonl': b'precious'}
-    for name, content in precious.items():
-        (folder / name).write_bytes(content)
-    write_parts(path, whole, {0, 2})
-    write_answers(ring(), QUESTIONS, path)
-    assert path.read_bytes() == whole and {part.name: part.read_bytes() for part in folder.iterdir()} == precious
 
 
 @pytest.mark.parametrize('processes', [2, 3, 4, 5])

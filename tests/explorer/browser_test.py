@@ -182,20 +182,6 @@ def test_a_document_is_forgotten_the_answer_changes_and_comes_back(window, folde
 
 
 @pytest.mark.slow
-def test_what_was_asked_is_copied_as_a_query_that_finds_the_same(window, address):
-    page = window(address, permissions=['clipboard-read', 'clipboard-write'])
-    page.goto(PAGES['answers'][0])
-    names = page.locator('.answers h2 a').all_inner_texts()
-    page.get_by_role('link', name='The same as a query').click()
-    page.wait_for_url('**/snippets?*')
-    assert findings(page) == []
-    page.get_by_role('button', name='Copy').first.click()
-    expect(page.get_by_role('button', name='Copied')).to_have_count(1)
-    page.goto(f'/?{urlencode({"q": page.evaluate("navigator.clipboard.readText()")})}')
-    assert page.locator('.answers h2 a').first.inner_text() == names[0]
-
-
-@pytest.mark.slow
 @pytest.mark.parametrize('kind', PAGES)
 def test_a_narrow_screen_is_scrolled_down_only(window, address, kind):
     page = window(address, viewport={'width': 360, 'height': 640})

@@ -225,18 +225,6 @@ def test_texts_that_an_mcp_client_adds_at_once_are_all_added(adds):
     assert {f'Winter Tide {number}' for number in range(3)} <= titles(folder)
 
 
-@pytest.mark.parametrize(
-    'change, message',
-    [({'title': ' '}, 'title: missing'), ({'text': 'x ' * (1 << 19) + 'x'}, 'more than 1,048,576 bytes: use `opql add`')],
-)
-def test_texts_without_a_title_and_long_ones_are_refused(adds, change, message):
-    folder, add = adds
-    before = titles(folder)
-    with pytest.raises(ExceptionGroup) as refused:
-        add(tide(0) | change)
-    assert message in str(refused.value.exceptions[0]) and titles(folder) == before
-
-
 def test_an_mcp_client_asks_retrieves_and_follows(folder, kb):
     calls = {
         'ask': ('ask', {'question': QUESTION}),

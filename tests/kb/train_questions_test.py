@@ -167,21 +167,6 @@ def test_damage_of_what_was_learnt_is_found(trained, tmp_path):
         opql_jax.open(kb)
 
 
-def test_killed_half_way_it_answers_as_before(kb, tmp_path, monkeypatch):
-    before = opql_jax.open(kb).identity
-
-    def killed(*_):
-        raise KeyboardInterrupt
-
-    with monkeypatch.context() as patch:
-        patch.setattr('opql_jax.models.question_map.write_manifest', killed)
-        with pytest.raises(KeyboardInterrupt):
-            train_questions(kb, write(tmp_path / 'q.jsonl', rows()))
-    assert opql_jax.open(kb).identity == before
-    train_questions(kb, tmp_path / 'q.jsonl')
-    assert opql_jax.open(kb).identity != before
-
-
 def test_the_command_trains_and_indexing_the_same_text_again_keeps_it_unless_it_was_deleted(original, tmp_path, capsys):
     kb = shutil.copytree(original, tmp_path / 'kb')
     cli.main(['train', str(kb), str(write(tmp_path / 'q.jsonl', rows()))])

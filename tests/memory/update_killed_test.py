@@ -132,16 +132,6 @@ def test_an_injection_goes_on_where_it_was_stopped(tmp_path):
     assert encode.shards == 1 and digest_of_tree(tmp_path / 'stopped') == digest_of_tree(tmp_path / 'whole')
 
 
-def test_asking_what_would_be_deleted_takes_nothing_from_a_stopped_injection(tmp_path):
-    interrupted(tmp_path)
-    before = digest_of_tree(tmp_path)
-    assert delete(tmp_path, entries=[3], dry_run=True).entries.tolist() == [3]
-    assert digest_of_tree(tmp_path) == before
-    encode, state = Interrupted(), Memory.open(tmp_path).hash()
-    inject(tmp_path, make_table(21, seed=1), encode, injection(expected_state=state))
-    assert encode.shards == 1
-
-
 @pytest.mark.parametrize('between', ['other pairs', 'another vocabulary', 'another state', 'damage'])
 def test_an_injection_of_something_else_takes_nothing_over(tmp_path, between):
     interrupted(tmp_path)

@@ -85,14 +85,6 @@ def test_a_resumed_run_ends_exactly_as_an_uninterrupted_one(inputs, uninterrupte
     assert_same_end(workdir, metrics, uninterrupted[objective])
 
 
-@pytest.mark.parametrize('name', ['num_steps', 'log_every', 'checkpoint_every', 'keep_checkpoints'])
-def test_a_count_that_cannot_be_is_named_before_anything_is_written(inputs, tmp_path, name):
-    for value in (0, -1):
-        with pytest.raises(trainer.TrainingError, match=f'^{name}={value}: give at least 1'):
-            tiny_training.run(inputs[0], tmp_path / 'run', **{name: value})
-    assert not (tmp_path / 'run').exists()
-
-
 class WithKeys(objectives.Entities):
     """Keys, here one number, are made of E now and then; what they are is told."""
 
@@ -195,17 +187,6 @@ def test_a_checkpoint_says_where_it_comes_from(inputs, uninterrupted, objective)
         if objective == 'follow':
             assert lineage['memory_hash'] == Memory.open(inputs[2]).hash() and lineage['memory_dir'] is None
     store.close()
-
-
-def test_scalars_are_written_for_tensorboard(uninterrupted):
-    told, metrics = scalars(uninterrupted['relations'].workdir), uninterrupted['relations'].metrics
-    assert told.keys() == metrics.keys() | SPEED
-    assert {'loss', 'grad_norm', 'L_rel', 'L_el', 'relation_accuracy'} <= metrics.keys()
-    for name, values in told.items():
-        assert list(values) == [2, 4, 6], name
-    assert {name: values[6] for name, values in told.items() if name in metrics} == pytest.approx(metrics, rel=1e-6)
-    assert all(value > 0 for name in SPEED - {'checkpoint_seconds'} for value in told[name].values())
-    assert [value > 0 for value in told['checkpoint_seconds'].values()] == [False, True, True]
 
 
 @pytest.mark.parametrize(
