@@ -50,6 +50,15 @@ def test_both_engines_mine_the_same_pairs_in_the_same_order(frame, passages, mod
     assert spark.mine_pairs(frame, mode).toArrow().cast(tables.PAIRS).equals(wanted)
 
 
+def test_both_engines_count_the_same_and_their_logarithms_differ_by_the_last_bit_at_most(frame, passages):
+    wanted = pairs.mutual_information(passages, min_passages=2)
+    found = spark.mutual_information(frame, min_passages=2).toArrow()
+    assert len(found) == len(wanted['low']) > 50
+    for name in ('low', 'high', 'passages'):
+        assert found[name].to_numpy().tolist() == wanted[name].tolist()
+    np.testing.assert_array_max_ulp(found['pmi'].to_numpy(), wanted['pmi'], maxulp=1)
+
+
 def test_batches_go_to_workers_whole_and_come_back_in_order_a_few_at_a_time(session):
     drawn = []
 
