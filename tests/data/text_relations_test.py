@@ -213,19 +213,6 @@ def test_relations_whose_names_leave_no_token_are_left_out(prepared, corpora, tm
         make(prepared, ((*corpora[0], str(tmp_path / 'more.jsonl')), corpora[1]), relations=5)
 
 
-@pytest.mark.parametrize(
-    'fields, said',
-    [
-        (dict(relations=5), 'relations=5: there are 4 that are stated twice'),
-        (dict(relations=0, pairs=10_000), r'pairs=10000: there are \d+ that are stated twice'),
-        (dict(rows_per_label=1), 'rows_per_label=1: a sentence alone has none to be like, give at least 2'),
-    ],
-)
-def test_settings_that_cannot_be_are_told(prepared, corpora, fields, said):
-    with pytest.raises(InputError, match=said):
-        make(prepared, corpora, **fields)
-
-
 def test_text_of_a_tokenizer_without_question_words_is_refused(prepared, corpora):
     class OtherWords:
         tokenizer, special, records = train_wordpiece(['other words in here'] * 2, 60), prepared.special, prepared.records

@@ -201,21 +201,6 @@ def test_every_entity_is_read_so_many_times(prepared):
     assert {len(row) for row in tokens} == {4} and set(start) == {1}
 
 
-def test_shards_of_several_sources_are_shards_of_each(prepared):
-    asked = [question(i, [i]) for i in range(1, 9)]
-    text, names = ClozeSource(prepared, rows=4, seed=1), NameSource(prepared, [question(0, [1])], rows=4, seed=2)
-    questions = OpenQuestionSource(prepared, asked, rows=2)
-    together = OpenQuestionSource(prepared, asked, rows=2, beside=(text, names))
-    shards = [together.shard(i, 2)[0] for i in (0, 1)]
-    for i, shard in enumerate(shards):
-        assert_same(shard.questions, questions.shard(i, 2)[0].questions)
-        assert_same(shard.text, text.shard(i, 2)[0].texts)
-        assert_same(shard.names, names.shard(i, 2)[0].texts)
-    assert all(
-        differ(*parts) for parts in ([getattr(shard, part) for shard in shards] for part in ('questions', 'text', 'names'))
-    )
-
-
 def rich_text(folder, mentions, tokens=122):
     """A text of full pieces, each with so many mentions of entities of their own, three tokens long."""
     starts = np.linspace(0, tokens - 3, mentions).astype(np.int32)
@@ -232,8 +217,3 @@ def test_a_longer_bucket_has_room_for_all_topics(tmp_path):
     text = rich_text(tmp_path, 17)
     rows = list(rows_of(ClozeSource(text, rows=64, topics=16, buckets=((144, 64),))[0].texts))
     assert len(rows) == 64 and all(row['used'].all() and not row['left_out'] for row in rows)
-
-
-def test_a_piece_that_fits_no_bucket_is_refused(tmp_path):
-    with pytest.raises(InputError, match='the longest row has 126 tokens: give a bucket of at least as many'):
-        ClozeSource(rich_text(tmp_path, 3), rows=64, buckets=((96, 64),))

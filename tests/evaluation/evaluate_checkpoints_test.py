@@ -1,13 +1,11 @@
 """One checkpoint of a run evaluated, all that are there, or those that are still to come."""
 
 import threading
-import weakref
 
 import numpy as np
 import pytest
 
 from opql_jax.core.errors import InputError
-from opql_jax.kb.open_kb import open_kb
 from opql_jax.kb.trained.question_sets import evaluate
 from opql_jax.training import checkpoints
 from opql_jax.training.checkpoints import CheckpointError, Checkpoints, each_step
@@ -75,14 +73,6 @@ def test_new_ones_are_waited_for_until_none_has_come_for_some_time(tmp_path, mon
     writer.start()
     assert list(coming) == [7]
     writer.join()
-
-
-def test_what_was_opened_is_let_go(kb):
-    opened = open_kb(kb)
-    opened.answer(opened.prepared.questions('1-hop/dev')[:2])
-    reference = weakref.ref(opened)
-    del opened
-    assert reference() is None
 
 
 def test_a_checkpoint_that_is_being_written_is_none(tmp_path):

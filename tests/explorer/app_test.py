@@ -198,21 +198,6 @@ def test_entities_and_documents_are_searched_and_counted(client, kb):
     assert re.search(r'last changed on \d{4}-\d\d-\d\d', found)
 
 
-def test_neighbours_are_a_graph_that_one_can_walk(client, kb):
-    page = client.get('/entity', params={'name': 'Ingrid Solberg'}).text
-    (graph,) = re.findall(r'<svg class="graph".*?</svg>', page, re.S)
-    (row,) = kb.entity('Ingrid Solberg').entities
-    targets = {kb.vocab.names[target] for target in kb.memory.target[slice(*kb.memory.offsets[row : row + 2])]}
-    links = [
-        urllib.parse.parse_qs(html.unescape(link).partition('?')[2])['name'][0] for link in re.findall('href="(.*?)"', graph)
-    ]
-    assert (
-        len(links) == min(len(targets), entity_graph.NEIGHBOURS)
-        and {kb.vocab.names[kb.entity(link).entities[0]] for link in links} <= targets
-    )
-    assert client.get('/entity', params={'name': links[0]}).status_code == 200
-
-
 def test_the_map_names_its_entities_whose_labels_do_not_overlap(kb, client):
     drawn = entity_graph.draw_map(kb)
     assert drawn == entity_graph.draw_map(kb) and drawn.picture in client.get('/map').text
@@ -233,17 +218,6 @@ def test_programs_find_what_the_api_takes_and_whether_it_is_well(client, kb):
         assert name in page
     version = importlib.metadata.version('opql-jax')
     assert client.get('/health').json() == {'status': 'ok', 'version': version, 'passages': len(kb.prepared.passages)}
-
-
-def test_an_entity_has_all_of_its_facts_and_leads_to_its_document(client, kb):
-    page = client.get('/entity', params={'name': 'Ingrid Solberg'})
-    (entity,) = kb.entity('Ingrid Solberg').entities
-    start, end = kb.memory.offsets[entity : entity + 2]
-    assert f'{end - start} facts' in words(page.text)
-    assert sum(facts.count('<li>') for facts in re.findall(r'<ul class="facts">.*?</ul>', page.text, re.S)) == end - start
-    for fact in kb.evidence(kb.memory.ids[start:end]):
-        assert fact['target'] in words(page.text)
-    assert 'href="/document?id=solberg"' in page.text
 
 
 def test_every_link_of_every_page_leads_somewhere(client):

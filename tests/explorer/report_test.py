@@ -121,12 +121,6 @@ def test_a_document_that_was_left_out_is_listed_with_the_reason(tables):
     assert (file, line, count) == (f'articles/{BAD_FILE}', '', '1') and reason == same and 'not blank' in reason
 
 
-def test_it_says_how_it_was_made(tables, kb):
-    made = dict(tables[''])
-    assert made['Parameters of the encoder'] == kb.memory.manifest.hashes['encoder']
-    assert 'opql-memory 1' in made['Formats'] and 'opql_jax' in made['This page']
-
-
 def test_what_the_text_says_is_no_markup_and_nothing_is_loaded(page):
     seen = Tables(page)
     assert HOSTILE in {cell for rows in seen.rows.values() for row in rows for cell in row}

@@ -252,20 +252,6 @@ def test_the_command(folder, tmp_path, capsys):
         cli.main(['ask', str(tmp_path / 'none'), 'Who designed the Analytical Engine?'])
 
 
-def test_bad_files_are_left_out_up_to_a_share(folder, tmp_path, capsys):
-    shutil.copytree(folder / 'articles', tmp_path / 'articles')
-    (tmp_path / 'articles' / 'cafe.txt').write_bytes('Café'.encode('latin-1'))
-    index = lambda *more: cli.main(['index', str(tmp_path / 'articles'), '--out', str(tmp_path / 'kb'), *more])
-    with pytest.raises(SystemExit, match='error: .*1 of 4 files are bad.*not UTF-8.*or raise max_reject_fraction'):
-        index()
-    for wrong in ('-1', '2', 'nan', 'much'):
-        with pytest.raises(SystemExit):
-            index('--max_reject_fraction', wrong)
-    assert 'give a number from 0 to 1' in capsys.readouterr().err
-    index('--max_reject_fraction', '0.3')
-    check(opql_jax.open(tmp_path / 'kb'), ENGINE.asked[0])
-
-
 def test_the_command_destroys_nothing(folder, tmp_path):
     kb, questions = str(folder / 'kb'), tmp_path / 'questions.jsonl'
     line = '{"id": "a", "question": "Who designed the Analytical Engine?"}\n'

@@ -156,32 +156,6 @@ def test_predictions_that_do_not_fit_the_questions_are_refused(folder, question_
             evaluate(**options, output_dir=str(tmp_path), predictions=str(path))
 
 
-@pytest.mark.parametrize(
-    'options, message',
-    [
-        (dict(questions=()), 'name at least one set: --gin.QUESTIONS'),
-        (dict(questions=('a/x.jsonl', 'b/x.jsonl')), 'two sets have the same name'),
-        (dict(questions=SPLITS, predictions='x'), 'predictions are of one question set: name only that'),
-    ],
-)
-def test_contradictory_options_are_refused_before_anything_is_opened(tmp_path, options, message):
-    with pytest.raises(ValueError, match=message):
-        evaluate(kb='', output_dir=str(tmp_path), **options)
-
-
 def test_a_split_that_was_not_prepared_is_named(folder, tmp_path):
     with pytest.raises(InputError, match="has no questions '4-hop/dev', but 1-hop/dev, "):
         evaluate(**folder, output_dir=str(tmp_path), questions=('4-hop/dev',))
-
-
-def test_dry_runs_count_and_write_nothing(folder, question_file, tmp_path, capsys):
-    entries = len(open_kb(**folder).memory)
-    assert evaluate(**folder, output_dir=str(tmp_path / 'x'), questions=SPLITS, dry_run=True) == {}
-    infer(**folder, questions=str(question_file), output=str(tmp_path / 'y.jsonl'), dry_run=True)
-    said = [line for line in capsys.readouterr().out.splitlines() if line]
-    assert said == [
-        f'# 1-hop/dev: 40 questions over {entries:,} entries',
-        f'# 2-hop/dev: 40 questions over {entries:,} entries',
-        f'# {question_file}: 12 questions over {entries:,} entries',
-    ]
-    assert not any(tmp_path.iterdir())

@@ -8,10 +8,8 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from opql_jax.core.errors import InputError
 from opql_jax.models import losses
 from opql_jax.models.combine_topics import combine_topics
-from opql_jax.models.language_model import LanguageModel
 from opql_jax.models.mixing import mix_distributions, prediction_loss
 from opql_jax.parallel.entity_table import Layout
 from opql_jax.parallel.mesh import make_mesh
@@ -212,17 +210,6 @@ def test_topics_that_are_not_there_change_nothing():
     setting, found = computed()
     changed = setting.with_unused_topics_elsewhere()
     np.testing.assert_array_equal(cases.run(changed, make_mesh(1), 1)['prediction'], found['prediction'])
-
-
-def test_an_entity_memory_needs_a_layer_above_it():
-    encoder = cases.make().model.encoder
-    with pytest.raises(InputError, match='entity_layer=2'):
-        LanguageModel(encoder, entity_layer=2)
-
-
-def test_there_are_no_more_hops_than_matrices():
-    with pytest.raises(InputError, match='hops=3 is not in 1..2'):
-        cases.run(cases.make(), make_mesh(1), 3)
 
 
 def test_retrieval_loss_prefers_answers_and_null_where_there_is_none():

@@ -340,14 +340,6 @@ def test_new_relations_are_held_out_of_the_encoder_or_of_everything_and_evaluate
         smaller = of
 
 
-@pytest.mark.parametrize(('system', 'protocol'), [('opql', 'seen'), ('opql-pretrained', 'novel'), ('opql-released', 'novel')])
-def test_where_nothing_is_held_out_the_steps_are_those_of_another_row(system, protocol, data, tmp_path):
-    steps_of = lambda name, **chosen: {
-        s.name for s in catalog.find(name).steps(Options(tmp_path, data, **chosen)) if not s.name.startswith('results')
-    }
-    assert steps_of('metaqa-novelty', system=system, protocol=protocol) == steps_of(f'metaqa/{system}')
-
-
 def test_the_command_line_lists_shows_and_runs(data, tmp_path, binaries):
     def python(*arguments):
         return binaries('recipes', *arguments)
