@@ -153,7 +153,9 @@ class KBFolder:
             raise InputError(f'{self.manifest}: memory: null, but the text has an index, and so a memory: {_ADVICE}')
         for name, value in parts.items():
             if value is not None and not (_NAME.fullmatch(value) and len(os.fsencode(value)) <= _LONGEST):
-                raise InputError(f'{self.manifest}: {name}: {short_repr(value)} is not the name of a folder in {self.path}: {_ADVICE}')
+                raise InputError(
+                    f'{self.manifest}: {name}: {short_repr(value)} is not the name of a folder in {self.path}: {_ADVICE}'
+                )
         return parts
 
     def stated(self) -> dict[str, str | None] | None:
