@@ -34,5 +34,5 @@ Now ask your own questions:
 
   source .venv/bin/activate
   opql ask $kb 'Who taught Clara Whitcombe?'
-  opql index FOLDER --out mine.kb    # of your own text: docs/how-to/own_text.md says in which files
+  opql index FOLDER --out mine.kb    # of your own text: docs/how-to/index_text.md says in which files
 END

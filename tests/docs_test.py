@@ -1,4 +1,4 @@
-"""The Markdown pages: their links lead somewhere, what they name exists, and README and the maps stay short."""
+"""The Markdown pages: their links lead somewhere, what they name exists, and they, their sentences and cells stay short."""
 
 import pathlib
 import re
@@ -12,6 +12,10 @@ REPO = pathlib.Path(__file__).resolve().parent.parent
 PAGES = sorted([*REPO.glob('*.md'), *(REPO / 'docs').rglob('*.md')])
 NAMES = [str(page.relative_to(REPO)) for page in PAGES]
 MAX_LINES = {'README.md': 90, 'WORKSPACE.md': 100, 'RESULTS.md': 150}
+# Of all pages, with the copies of the cards in released folders; of a sentence; of a cell of a table.
+MAX_WORDS, MAX_SENTENCE, MAX_CELL = 27_000, 30, 40
+# Pages whose longest sentence is longer, and may not grow.
+LONG_SENTENCES = {'WORKSPACE.md': 65, 'docs/experiments/plain_text.md': 51, 'docs/reader_card.md': 64}
 # It names files that are gone.
 HISTORY = {'CHANGELOG.md'}
 SUFFIXES = 'py|sh|sbatch|gin|toml|tsv|cff|ipynb'
@@ -19,6 +23,9 @@ SUFFIXES = 'py|sh|sbatch|gin|toml|tsv|cff|ipynb'
 _FENCE = re.compile(r'^```.*?^```', re.S | re.M)
 _CODE = re.compile(r'`[^`\n]*`')
 _LINK = re.compile(r'\[[^\]]*\]\(([^)\s]+)\)', re.S)
+_GENERATED = re.compile(r'<!-- table: .*?<!-- end of table -->', re.S)
+_BLOCK = re.compile(r'\n\s*\n|\n(?=\s*(?:[-*]|\d+\.) |#|\|)')
+_END_OF_SENTENCE = re.compile(r'(?<=[.!?])["”)*]*\s+(?=["“(*\[]*[A-Z0-9])')
 _HEADING = re.compile(r'^#+ +(.+?) *$', re.M)
 _FILE = re.compile(rf'(?<![\w./$~{{*-])((?:[\w-]+/)+[\w.-]*[\w-]\.(?:{SUFFIXES}))(?![\w/])')
 _MODULE = re.compile(r'python -m (opql_jax(?:\.\w+)+)')
@@ -28,6 +35,25 @@ _OBJECTIVE = re.compile(r'--gin\.(\w+)\.(\w+)\.(\w+)=')
 def prose(text: str) -> str:
     """A page without its code, in which a bracket is no link."""
     return _CODE.sub('', _FENCE.sub('', text))
+
+
+def blocks(text: str) -> list[str]:
+    """Paragraphs, items of lists and rows of tables, without code and tables that are generated; code within a line is one word."""
+    text = _CODE.sub('Code', _GENERATED.sub('', _FENCE.sub('', text)))
+    return _BLOCK.split('\n'.join(line for line in text.splitlines() if not line.startswith('    ')))
+
+
+def cells(text: str) -> list[str]:
+    return [cell for row in blocks(text) if row.startswith('|') for cell in row.split('|')]
+
+
+def sentences(text: str) -> list[str]:
+    prose = [block for block in blocks(text) if not block.startswith('|')]
+    return [sentence for block in (*prose, *cells(text)) for sentence in _END_OF_SENTENCE.split(block)]
+
+
+def most_words(texts: list[str]) -> str:
+    return max(texts, key=lambda text: len(text.split()), default='')
 
 
 def anchors(text: str) -> set[str]:
@@ -107,6 +133,25 @@ def test_recipes_that_a_page_names_exist(name):
 @pytest.mark.parametrize('name', MAX_LINES)
 def test_pages_that_everyone_reads_are_short(name):
     assert len((REPO / name).read_text(encoding='utf-8').splitlines()) <= MAX_LINES[name]
+
+
+def test_pages_together_have_a_bounded_number_of_words():
+    pages = [*PAGES, *(REPO / 'opql_jax').rglob('*.md')]
+    assert sum(len(page.read_text(encoding='utf-8').split()) for page in pages) <= MAX_WORDS
+
+
+@pytest.mark.parametrize('name', NAMES)
+def test_sentences_and_cells_are_short(name):
+    text = (REPO / name).read_text(encoding='utf-8')
+    sentence, cell = most_words(sentences(text)), most_words(cells(text))
+    assert len(sentence.split()) <= LONG_SENTENCES.get(name, MAX_SENTENCE), sentence
+    assert len(cell.split()) <= MAX_CELL, cell
+
+
+def test_long_sentences_and_cells_are_seen():
+    text = '# A heading\n\nOne two. Three `four five`\nsix seven.\n- Eight (nine\n  ten)!\n\n| a | b c d. E |\n|---|---|\n\n    not this one'
+    assert most_words(cells(text)).split() == ['b', 'c', 'd.', 'E']
+    assert [len(sentence.split()) for sentence in sentences(text) if sentence.strip(' -\n')] == [3, 2, 4, 4, 1, 3, 1]
 
 
 def test_lines_of_the_readme_fit_a_screen():

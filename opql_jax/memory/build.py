@@ -23,6 +23,7 @@ from opql_jax.corpus.sentences import sentence_numbers
 from opql_jax.memory import format, segments
 from opql_jax.memory import manifest as manifest_lib
 from opql_jax.memory.format import Memory
+from opql_jax.memory.relations import Halves
 
 MENTIONS = ('all', 'average')
 AVERAGED_MENTIONS = 5  # per pair, as in the paper's open-domain memory
@@ -161,6 +162,8 @@ class BuildOptions:
             raise InputError(f'hashes lacks {", ".join(sorted(missing))}')
 
 
+# Relations of rows of an entry table: row ids [m] int64 -> [m, relation_dim], in float32; or what those of all of its rows are sums of.
+Encode = Callable[[np.ndarray], np.ndarray] | Halves
 # Called after each encoded shard with (mention pairs done, their total, pairs per second, seconds left).
 ProgressCallback = Callable[[int, int, float, float], None]
 
@@ -168,7 +171,7 @@ ProgressCallback = Callable[[int, int, float, float], None]
 def build(
     directory,
     entries: EntryTable,
-    encode: Callable[[np.ndarray], np.ndarray],
+    encode: Encode,
     options: BuildOptions,
     embed: Callable[[], np.ndarray] | None = None,
     on_progress: ProgressCallback | None = None,
@@ -180,8 +183,7 @@ def build(
     Args:
         directory: new, empty, or of an earlier run; on disk or in a bucket.
         entries: the mention pairs, in any order.
-        encode: row ids of `entries` [m] int64 -> relations [m, relation_dim]; called once per shard, and must give the
-            same values for the same ids.
+        encode: the relations of `entries`, see `Encode`; called once per shard, and must give the same values for the same ids.
         options: see there.
         embed: gives embeddings [new, d_e] of the last entities of the vocabulary, those that the entity table lacks, which
             `Memory.entity_rows` then has; None if it has all of them.
@@ -192,16 +194,19 @@ def build(
 
     Raises:
         InputError: no entries, or entity ids that are not in the vocabulary; a directory with a memory built from something
-            else, or with other files; another process writing there; relations of the wrong shape or not finite.
+            else, or with other files; another process writing there; relations of the wrong shape or not finite; halves of averages.
         OSError: the disk is full or the directory cannot be written; a later run resumes.
     """
     directory = files.path(directory)
     check_entries(entries, options.num_entities)
+    if isinstance(encode, Halves) and options.mentions == 'average':
+        raise InputError("mentions='average': the mean of several relations is no sum of halves")
     plan = manifest_lib.BuildPlan(
         format=manifest_lib.PLAN_FORMAT.name,
         version=manifest_lib.PLAN_FORMAT.version,
         files={},
         pairs_sha256=entries.hash(),
+        relations='halves' if isinstance(encode, Halves) else 'rows',
         **dataclasses.asdict(options),
     )
     primary = distributed.is_primary()
@@ -255,11 +260,12 @@ def write_entries(directory, segment_start, entries, encode, plan: manifest_lib.
     (name, first_entry), processes = segment_start, distributed.process_count()
     rows, first = _grouped(entries, plan.mentions, plan.seed)
     columns = entries.columns()
+    halves = Halves(encode.mentions[rows], _checked_halves(encode, plan)) if isinstance(encode, Halves) else None
     start_time, encoded = time.monotonic(), 0
 
     def make_shard(start, stop):
         shard_rows, begins = rows[first[start] : first[stop]], first[start:stop] - first[start]
-        relations = _encode(encode, shard_rows, begins, plan)
+        relations = None if halves else _encode(encode, shard_rows, begins, plan)
         entry = first_entry + start + np.repeat(np.arange(stop - start), np.diff(np.append(begins, len(shard_rows))))
         return relations, {key: column[shard_rows] for key, column in columns.items()} | {'entry': entry}
 
@@ -277,6 +283,7 @@ def write_entries(directory, segment_start, entries, encode, plan: manifest_lib.
         ids=np.arange(first_entry, first_entry + len(first) - 1),
         num_entities=plan.num_entities,
         shard_rows=plan.shard_rows,
+        halves=halves,
     )
     if processes > 1:
         segments.write(directory, segment, make_shard, (distributed.process_index(), processes), on_written)
@@ -363,11 +370,31 @@ def _encode(encode, rows, begins, plan):
     if len(begins) < len(rows):
         counts = np.diff(np.append(begins, len(rows))).astype(np.float32)
         relations = np.add.reduceat(relations, begins) / counts[:, None]
+    return _stored(relations, plan.dtype, lambda bad: f'relation of row {rows[begins[bad]]}')
+
+
+def _checked_halves(encode: Halves, plan):
+    """What gives halves in the stored dtype."""
+
+    def of(mentions):
+        halves = np.asarray(encode.of(mentions), np.float32)
+        if halves.shape != (len(mentions), 2, plan.relation_dim):
+            raise InputError(
+                f'encode gave shape {halves.shape} for {len(mentions)} mentions of relation_dim {plan.relation_dim}'
+            )
+        stored = _stored(halves.reshape(len(mentions), -1), plan.dtype, lambda bad: f'half relation of mention {mentions[bad]}')
+        return stored.reshape(halves.shape)
+
+    return of
+
+
+def _stored(rows, dtype, name_of):
+    """Rows [n, d] in the stored dtype; InputError, with the name of the row, if one has numbers that this cannot hold."""
     with np.errstate(over='ignore'):  # an overflow of the cast is reported below
-        means = relations.astype(format.DTYPES[plan.dtype])
-    if (bad := bad_row(means)) is not None:
+        stored = rows.astype(format.DTYPES[dtype])
+    if (bad := bad_row(stored)) is not None:
         raise InputError(
-            f'the relation of row {rows[begins[bad]]} is not finite in {plan.dtype}, or above {MAX_MAGNITUDE:g}: '
+            f'the {name_of(bad)} is not finite in {dtype}, or above {MAX_MAGNITUDE:g}: '
             'the encoder diverged, or the dtype is too narrow'
         )
-    return means
+    return stored

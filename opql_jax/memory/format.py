@@ -4,7 +4,9 @@
     segment-00000/topic.npy                   [N] int32, rising
     segment-00000/target.npy                  [N] int32
     segment-00000/ids.npy                     [N] int64, entry ids
-    segment-00000/relations-00000.npy ...     [shard_rows, d_r] float32 or float16; bfloat16 as its bits, uint16
+    segment-00000/relations-00000.npy ...     [shard_rows, d_r] float32 or float16; bfloat16 as its bits, uint16; or in their place
+    segment-00000/mentions.npy                [N, 2] int32, the mentions of topic and target, of which the first has the lower number
+    segment-00000/halves-00000.npy ...        [shard_rows, 2, d_r], of each mention its halves of relations, see `memory/relations.py`
     segment-00000/provenance-00000.parquet    where the entries of the same shard were read: one row per mention pair
     tombstones-00000.npy                      [deleted] int64, rising: ids of entries that are stored in a segment and deleted
     entity_rows-00000.npy                     [new, d_e] float32: embeddings of entities that the entity table lacks
@@ -43,6 +45,7 @@ from opql_jax.corpus import tables
 from opql_jax.corpus.entities import EntityVocab
 from opql_jax.memory.follow import MemoryArrays, relation_bits
 from opql_jax.memory.manifest import FORMAT, MemoryManifest, SegmentInfo, read_manifest
+from opql_jax.memory.relations import Halves, Shards, by_shard, sums
 
 DTYPES = {'float32': np.float32, 'float16': np.float16, 'bfloat16': ml_dtypes.bfloat16}
 
@@ -75,7 +78,10 @@ class Memory:
             schema = ArraySchema('float32', (new.num_entities, new.dim), largest=MAX_MAGNITUDE)
             self.entity_rows = self._load(new.file, schema)
         topic, target, ids = ([np.zeros(0, dtype)] for dtype in (np.int32, np.int32, np.int64))
+        mentions: list[np.ndarray] = []
         shards: list[_Shard] = []
+        stored: list[tuple[str, int]] = []  # files with relations or halves, and how many
+        num_mentions = 0
         for segment in manifest.segments:
             of_entities = ArraySchema('int32', (segment.num_entries,), ids=(segment.num_entities,))
             topic.append(self._load(f'{segment.name}/topic.npy', of_entities))
@@ -83,8 +89,25 @@ class Memory:
             of_entries = ArraySchema('int64', (segment.num_entries,), ids=(manifest.next_entry,))
             ids.append(self._load(f'{segment.name}/ids.npy', of_entries))
             self._check_order(segment, topic[-1], ids[-1], after=ids[-2].max(initial=-1))
+            least, most = (1, 2 * segment.num_entries) if manifest.relations == 'halves' else (0, 0)
+            if not least <= segment.num_mentions <= most:
+                raise self._damaged(
+                    MANIFEST,
+                    f'{segment.name} has halves of {segment.num_mentions} mentions, and relations as {manifest.relations}',
+                )
             for number, start, stop in shards_of(segment.num_entries, manifest.shard_rows):
-                shards.append(_Shard(*shard_files(segment.name, number), ids[-1][start:stop]))
+                relations, provenance = shard_files(segment.name, number)
+                shards.append(_Shard(provenance, ids[-1][start:stop]))
+                stored += [] if segment.num_mentions else [(relations, stop - start)]
+            if segment.num_mentions:
+                of_mentions = ArraySchema('int32', (segment.num_entries, 2), ids=(segment.num_mentions,) * 2)
+                numbers = self._load(f'{segment.name}/mentions.npy', of_mentions)
+                mentions.append(numbers + np.int64(num_mentions) if num_mentions else numbers.view(np.ndarray))
+                num_mentions += segment.num_mentions
+                stored += [
+                    (halves_file(segment.name, number), 2 * (stop - start))
+                    for number, start, stop in shards_of(segment.num_mentions, manifest.shard_rows)
+                ]
         self._first = np.cumsum([0] + [len(shard.ids) for shard in shards])
         self.deleted = np.zeros(0, np.int64)
         self._place: np.ndarray | None = None  # where the entry of each row is stored; None if row i is stored at i
@@ -94,7 +117,10 @@ class Memory:
             self._merge(*map(np.concatenate, (topic, target, ids)))
         self._check_counts()
         self._shards = shards
-        self._relations: list[np.ndarray | None] = [None] * len(shards)
+        # Of the stored entries, in their order; None where each has a relation of its own.
+        self._pairs = (mentions[0] if len(mentions) == 1 else np.concatenate(mentions)) if mentions else None
+        no_relations = np.zeros((0, manifest.relation_dim), DTYPES[manifest.dtype])
+        self._relations = Shards(stored, functools.partial(_read_relations, directory, manifest), no_relations)
         self._mentions = functools.lru_cache(maxsize=64)(functools.partial(_read_mentions, directory, manifest, shards))
         self._release = weakref.finalize(self, readers.close)
 
@@ -213,17 +239,29 @@ class Memory:
         )
 
     def relations(self, rows=None) -> np.ndarray:
-        """Relations [n, d_r] in the stored dtype of some rows; of all if None."""
+        """Relations [n, d_r] of some rows, of all if None: in the stored dtype, or in float32 and of unit length where halves are stored."""
         if rows is None:
             shards = self.relation_shards
-            if self._place is None:
+            if self._place is None and self._pairs is None:
                 return np.concatenate(shards)
             rows = np.arange(len(self))
+        places = self._places(rows)
+        return self._relations.take(places) if self._pairs is None else sums(self._pairs[places], self._relations.take)
+
+    def halves(self) -> Halves | None:
+        """What the relations of all rows are sums of, in the stored dtype; None where they are stored by themselves."""
+        if self._pairs is None:
+            return None
+        take = self._relations.take
+        return Halves(
+            self._pairs[self._places(np.arange(len(self)))],
+            lambda mentions: take(np.ravel(2 * mentions[:, None] + [0, 1])).reshape(len(mentions), 2, -1),
+        )
+
+    def _places(self, rows) -> np.ndarray:
+        """Where the entries of rows [n] are stored, among all that are."""
         rows = np.asarray(rows, np.int64)
-        out = np.empty((len(rows), self.manifest.relation_dim), DTYPES[self.manifest.dtype])
-        for shard, indices, places in self._by_shard(rows):
-            out[indices] = self._relation_shard(shard)[places]
-        return out
+        return rows if self._place is None else self._place[rows]
 
     def rows(self, entry_ids) -> np.ndarray:
         """The rows [n] int64 of entries.
@@ -268,7 +306,7 @@ class Memory:
         rows = np.asarray(rows, np.int64)
         order = [np.zeros(0, np.int64)]
         parts = [{field.name: np.zeros(0, field.type.to_pandas_dtype()) for field in PROVENANCE}]
-        for shard, indices, _ in self._by_shard(rows):
+        for shard, indices, _ in by_shard(self._places(rows), self._first):
             columns = self._mentions(shard)
             first, end = (np.searchsorted(columns['entry'], self.ids[rows[indices]], side=side) for side in ('left', 'right'))
             which, mentions = ranges(first, end - first)
@@ -285,15 +323,6 @@ class Memory:
             entries.append(columns['entry'][np.isin(columns['passage'], passages)])
         return np.intersect1d(np.concatenate(entries), self.ids)
 
-    def _by_shard(self, rows):
-        """Yields (shard, indices into `rows`, rows of the shard) for every shard in which some of `rows` lie."""
-        place = rows if self._place is None else self._place[rows]
-        order = np.argsort(place, kind='stable')
-        bounds = np.searchsorted(place[order], self._first)
-        for shard in np.flatnonzero(np.diff(bounds)):
-            indices = order[bounds[shard] : bounds[shard + 1]]
-            yield shard, indices, place[indices] - self._first[shard]
-
     def verify(self) -> None:
         """Reads every file; raises ManifestError naming the first that is not what the manifest says."""
         manifest_lib.verify_files(self.directory, self.manifest, FORMAT)
@@ -304,27 +333,15 @@ class Memory:
 
     @property
     def relation_shards(self) -> list[np.ndarray]:
-        """The relations as they are stored, [rows, d_r] arrays in the stored dtype.
+        """The relations as they are stored, [rows, d_r] arrays in the stored dtype, or the halves of mentions, two rows of each.
 
-        End to end they are in a memory as built or compacted the N rows, otherwise by segment and with those of deleted entries.
+        End to end relations are in a memory as built or compacted the N rows, otherwise by segment and with those of deleted entries.
         """
         with concurrent.futures.ThreadPoolExecutor() as pool:  # which are hashed without holding Python's lock
-            return list(pool.map(self._relation_shard, range(len(self._shards))))
-
-    def _relation_shard(self, number: int) -> np.ndarray:
-        if (relations := self._relations[number]) is None:
-            shard, dtype = self._shards[number], self.manifest.dtype
-            stored = 'uint16' if dtype == 'bfloat16' else dtype  # .npy has no bfloat16, whose bits are stored
-            mapped = self._load(shard.relations, ArraySchema(stored, (len(shard.ids), self.manifest.relation_dim)))
-            # As a plain array, of which some rows are taken faster.
-            relations = mapped.view(DTYPES[dtype], np.ndarray)
-            if (row := bad_row(relations)) is not None:
-                raise self._damaged(shard.relations, f'row {row} has a number that is not finite, or above {MAX_MAGNITUDE:g}')
-            self._relations[number] = relations
-        return relations
+            return list(pool.map(self._relations.__getitem__, range(len(self._relations))))
 
     def _damaged(self, name: str, what: str) -> ManifestError:
-        return ManifestError(f'{self.directory / name}: {what}; {FORMAT.advice}')
+        return _damaged(self.directory, name, what)
 
     def _check_hash(self, kind: str, used: str) -> None:
         built = self.manifest.hashes.get(kind)
@@ -335,14 +352,12 @@ class Memory:
             )
 
     def _load(self, name: str, schema: ArraySchema) -> np.ndarray:
-        file = manifest_lib.checked_file(self.directory, name, self.manifest, FORMAT)
-        return read_array(file, schema, {}, FORMAT.advice, mmap_mode='r')
+        return _load(self.directory, self.manifest, name, schema)
 
 
 class _Shard(NamedTuple):
-    """A shard of a segment: the names of its files, and the ids of its entries [n] int64."""
+    """A shard of a segment: where its entries were read, by the name of the file, and their ids [n] int64."""
 
-    relations: str
     provenance: str
     ids: np.ndarray
 
@@ -355,6 +370,32 @@ def shards_of(num_entries: int, shard_rows: int) -> list[tuple[int, int, int]]:
 def shard_files(segment: str, number: int) -> tuple[str, str]:
     """The names of a shard's relations and of its provenance."""
     return f'{segment}/relations-{number:05d}.npy', f'{segment}/provenance-{number:05d}.parquet'
+
+
+def halves_file(segment: str, number: int) -> str:
+    """The name of a shard of halves."""
+    return f'{segment}/halves-{number:05d}.npy'
+
+
+def _damaged(directory, name: str, what: str) -> ManifestError:
+    return ManifestError(f'{directory / name}: {what}; {FORMAT.advice}')
+
+
+def _load(directory, manifest: MemoryManifest, name: str, schema: ArraySchema) -> np.ndarray:
+    file = manifest_lib.checked_file(directory, name, manifest, FORMAT)
+    return read_array(file, schema, {}, FORMAT.advice, mmap_mode='r')
+
+
+def _read_relations(directory, manifest: MemoryManifest, name: str, rows: int) -> np.ndarray:
+    """The rows [rows, d_r] of a file of relations, or of halves."""
+    dim, dtype = manifest.relation_dim, manifest.dtype
+    stored = 'uint16' if dtype == 'bfloat16' else dtype  # .npy has no bfloat16, whose bits are stored
+    shape = (rows, dim) if manifest.relations == 'rows' else (rows // 2, 2, dim)
+    # As a plain array, of which some rows are taken faster.
+    relations = _load(directory, manifest, name, ArraySchema(stored, shape)).view(DTYPES[dtype], np.ndarray).reshape(rows, dim)
+    if (row := bad_row(relations)) is not None:
+        raise _damaged(directory, name, f'row {row} has a number that is not finite, or above {MAX_MAGNITUDE:g}')
+    return relations
 
 
 def _read_mentions(directory, manifest: MemoryManifest, shards, shard: int) -> dict[str, np.ndarray]:

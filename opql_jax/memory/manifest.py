@@ -24,8 +24,8 @@ class Covers(msgspec.Struct, forbid_unknown_fields=True, omit_defaults=True):
     first_passage: Count | None = None
 
 
-class BuildPlan(Manifest, forbid_unknown_fields=True, kw_only=True):
-    """The options of a build (`build.BuildOptions`) and the hash of its pairs, as plan.json states them until it is finished."""
+class BuildPlan(Manifest, forbid_unknown_fields=True, kw_only=True, omit_defaults=True):
+    """The options of a build (`build.BuildOptions`), the hash of its pairs and how their relations are stored, see `relations`."""
 
     num_entities: Size
     relation_dim: Size
@@ -36,14 +36,16 @@ class BuildPlan(Manifest, forbid_unknown_fields=True, kw_only=True):
     shard_rows: Size
     covers: Covers | None
     pairs_sha256: str
+    relations: Literal['rows', 'halves'] = 'rows'
 
 
-class SegmentInfo(msgspec.Struct, forbid_unknown_fields=True):
-    """A segment: its folder, its entries, and the entities that there were when it was written."""
+class SegmentInfo(msgspec.Struct, forbid_unknown_fields=True, omit_defaults=True):
+    """A segment: its folder, its entries, the entities that there were when it was written, and the mentions whose halves it holds."""
 
     name: FileName
     num_entries: Size
     num_entities: Size
+    num_mentions: Count = 0
 
 
 class Tombstones(msgspec.Struct, forbid_unknown_fields=True):
@@ -69,7 +71,7 @@ class Injected(msgspec.Struct, forbid_unknown_fields=True, omit_defaults=True):
     covers: Covers | None = None
 
 
-class MemoryManifest(BuildPlan, forbid_unknown_fields=True, kw_only=True):
+class MemoryManifest(BuildPlan, forbid_unknown_fields=True, kw_only=True, omit_defaults=True):
     """The manifest of a memory.
 
     Attributes:

@@ -17,12 +17,19 @@ from opql_jax.core import files
 from opql_jax.corpus import tables
 from opql_jax.memory import format
 from opql_jax.memory.manifest import SegmentInfo
+from opql_jax.memory.relations import Halves
 
 _COLUMNS = ('topic', 'target', 'ids')
 _NUMBER = '[0-9]' * 5
-_RECORDS = f'shard-{_NUMBER}*.json'
+_RECORDS = f'shard-{_NUMBER}*.json', f'halves-{_NUMBER}*.json'
 # The names of the files in the folder of a segment, finished or not, as patterns.
-_FILES = (*(f'{column}.npy' for column in _COLUMNS), f'relations-{_NUMBER}*.npy', f'provenance-{_NUMBER}*.parquet', _RECORDS)
+_FILES = (
+    *(f'{column}.npy' for column in (*_COLUMNS, 'mentions')),
+    f'relations-{_NUMBER}*.npy',
+    f'halves-{_NUMBER}*.npy',
+    f'provenance-{_NUMBER}*.parquet',
+    *_RECORDS,
+)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -34,7 +41,8 @@ class Segment:
         topic, target: [n] int32, topic rising.
         ids: [n] int64, entry ids.
         num_entities: size of the entity vocabulary.
-        shard_rows: entries per shard.
+        shard_rows: entries per shard, and mentions.
+        halves: what the relations are sums of, in the stored dtype; None if they are made with the provenance.
     """
 
     name: str
@@ -43,12 +51,13 @@ class Segment:
     ids: np.ndarray
     num_entities: int
     shard_rows: int
+    halves: Halves | None = None
 
 
 def write(
     directory: pathlib.Path,
     segment: Segment,
-    make_shard: Callable[[int, int], tuple[np.ndarray, dict[str, np.ndarray]]],
+    make_shard: Callable[[int, int], tuple[np.ndarray | None, dict[str, np.ndarray]]],
     part: tuple[int, int] | None = None,
     on_written: Callable[[int, int], None] | None = None,
 ) -> tuple[SegmentInfo, dict[str, files.Digest]]:
@@ -57,33 +66,52 @@ def write(
     Args:
         directory: of the memory.
         segment: what to write.
-        make_shard: (start, stop) -> relations [stop - start, d_r] of those rows in the stored dtype, and the columns of
-            `format.PROVENANCE`.
+        make_shard: (start, stop) -> relations [stop - start, d_r] of those rows in the stored dtype, None where halves are stored, and the
+            columns of `format.PROVENANCE`.
         part: (i, n) writes shards i, i + n, i + 2 n and so on, and nothing else, for another call to take over; None for all.
         on_written: called with (start, stop) after each shard that was not there already.
 
     Returns:
         (the segment as the manifest lists it, {file: digest}).
     """
-    digests = {}
+    digests, num_mentions = {}, 0
+    columns = {column: getattr(segment, column) for column in _COLUMNS}
+    if segment.halves is not None:
+        # Of those that entries are of, in their order; what was deleted is not among them.
+        is_used = np.zeros(segment.halves.mentions.max() + 1, bool)
+        is_used[segment.halves.mentions] = True
+        mentions = np.flatnonzero(is_used)
+        num_mentions = len(mentions)
+        columns['mentions'] = (np.cumsum(is_used, dtype=np.int32) - 1)[segment.halves.mentions]
+        for number, start, stop in _own_shards(num_mentions, segment.shard_rows, part):
+            name, record = format.halves_file(segment.name, number), f'{segment.name}/halves-{number:05d}.json'
+            shard = _finished_shard(directory, record, {name})
+            if shard is None:
+                shard = write_array(directory, name, segment.halves.of(mentions[start:stop]))
+                write_json(directory, record, shard)
+            digests |= shard
     if part is None:
-        for column in _COLUMNS:
-            digests |= write_array(directory, f'{segment.name}/{column}.npy', getattr(segment, column))
-    for number, start, stop in format.shards_of(len(segment.topic), segment.shard_rows):
-        if part is not None and number % part[1] != part[0]:
-            continue
+        for column, values in columns.items():
+            digests |= write_array(directory, f'{segment.name}/{column}.npy', values)
+    for number, start, stop in _own_shards(len(segment.topic), segment.shard_rows, part):
         record = f'{segment.name}/shard-{number:05d}.json'
         relations_file, provenance_file = format.shard_files(segment.name, number)
-        shard = _finished_shard(directory, record, {relations_file, provenance_file})
+        shard = _finished_shard(directory, record, {provenance_file} if segment.halves else {relations_file, provenance_file})
         if shard is None:
             relations, provenance = make_shard(start, stop)
-            shard = write_array(directory, relations_file, relations)
+            shard = {} if relations is None else write_array(directory, relations_file, relations)
             shard |= _write_provenance(directory, provenance_file, provenance)
             write_json(directory, record, shard)
             if on_written is not None:
                 on_written(start, stop)
         digests |= shard
-    return SegmentInfo(segment.name, len(segment.topic), segment.num_entities), digests
+    return SegmentInfo(segment.name, len(segment.topic), segment.num_entities, num_mentions), digests
+
+
+def _own_shards(rows: int, shard_rows: int, part: tuple[int, int] | None) -> list[tuple[int, int, int]]:
+    """The shards of so many rows that are written, see `write`."""
+    index, count = part or (0, 1)
+    return [shard for shard in format.shards_of(rows, shard_rows) if shard[0] % count == index]
 
 
 def names_of(directory: pathlib.Path, segment: str) -> list[str]:
@@ -104,7 +132,8 @@ def remove(directory: pathlib.Path, segment: str) -> None:
 
 def remove_records(directory: pathlib.Path, segment: str) -> None:
     """Removes from the folder of a finished segment what only its repetition would need."""
-    files.remove_below(directory, [name for name in names_of(directory, segment) if files.matches(name, [f'*/{_RECORDS}'])])
+    records = [f'*/{record}' for record in _RECORDS]
+    files.remove_below(directory, [name for name in names_of(directory, segment) if files.matches(name, records)])
 
 
 def write_array(directory: pathlib.Path, name: str, array: np.ndarray) -> dict[str, files.Digest]:

@@ -24,8 +24,9 @@ from opql_jax.core.manifest import checked_file, manifest_hash, write_manifest
 from opql_jax.corpus.entities import EntityVocab
 from opql_jax.memory import leftovers, segments
 from opql_jax.memory import manifest as manifest_lib
-from opql_jax.memory.build import EntryTable, ProgressCallback, check_entries, write_entries
+from opql_jax.memory.build import Encode, EntryTable, ProgressCallback, check_entries, write_entries
 from opql_jax.memory.format import Memory
+from opql_jax.memory.relations import Halves
 
 
 @dataclasses.dataclass(frozen=True)
@@ -66,7 +67,7 @@ class Injection:
 def inject(
     directory,
     entries: EntryTable,
-    encode: Callable[[np.ndarray], np.ndarray],
+    encode: Encode,
     injection: Injection,
     on_progress: ProgressCallback | None = None,
 ) -> Memory:
@@ -82,7 +83,7 @@ def inject(
         entries: the mention pairs, in any order; there may be none if there are new entities or `covers`. Passage ids are
             those of the passage table with which the memory will be opened, in which the passages of the older entries must
             have kept theirs.
-        encode: row ids of `entries` [m] int64 -> relations [m, relation_dim], by the encoder that built the memory.
+        encode: the relations of `entries`, by the encoder that built the memory, and in the form that it has them in.
         injection: see there.
         on_progress: see `build.ProgressCallback`.
 
@@ -91,8 +92,8 @@ def inject(
 
     Raises:
         InputError: no memory, another encoder, a vocabulary that does not begin with the memory's, bad entity ids, no entries,
-            new entities without `embed`, relations or embeddings of the wrong shape or not finite, or another process
-            changing this memory, now or since it was in the expected state.
+            new entities without `embed`, relations or embeddings of the wrong shape, of the other form or not finite, or another
+            process changing this memory, now or since it was in the expected state.
         OSError: the disk is full or the directory cannot be written; the memory is as it was, and a repetition goes on.
     """
     directory, vocab, covers = files.require_local(directory), injection.vocab, injection.covers
@@ -105,6 +106,8 @@ def inject(
         if injection.expected_state not in (None, manifest.history[-1]) and manifest.injected != origin:
             raise InputError(f'{directory} was changed meanwhile: run the injection again')
         _check_origin(directory, manifest, vocab, injection.encoder_hash)
+        if isinstance(encode, Halves) != (manifest.relations == 'halves'):
+            raise InputError(f'{directory} stores relations as {manifest.relations}: what is injected has to be of that form')
         if len(entries) or (covers is None and len(vocab) == manifest.num_entities):
             check_entries(entries, len(vocab))
         if manifest.injected != origin:
@@ -245,14 +248,14 @@ def compact(directory) -> Memory:
 
 
 def _merge(directory, manifest, memory):
-    num_mentions = 0
+    num_mentions, halves = 0, memory.halves()
 
     def make_shard(start, stop):
         nonlocal num_mentions
         rows = np.arange(start, stop)
         mentions = memory.mentions(rows)
         num_mentions += len(mentions['entry'])
-        return memory.relations(rows), mentions
+        return None if halves else memory.relations(rows), mentions
 
     entity_rows = manifest.entity_rows
     manifest.files = {entity_rows.file: manifest.files[entity_rows.file]} if entity_rows else {}
@@ -265,6 +268,7 @@ def _merge(directory, manifest, memory):
             ids=memory.ids,
             num_entities=manifest.num_entities,
             shard_rows=manifest.shard_rows,
+            halves=halves,
         )
         segment, digests = segments.write(directory, merged, make_shard)
         manifest.segments = [segment]

@@ -294,6 +294,18 @@ class RelationEncoder(nn.Module):
         code = self.w_r(jnp.concatenate([first, second], axis=-1))
         return jnp.where(swap, jnp.roll(code, self.relation_dim // 2, axis=-1), code)
 
+    def halves(self, mentions):
+        """What mentions add to the codes of 'span_pair', as the first of a pair and as the second: their sum is W_r^T [first ; second].
+
+        Args:
+            mentions: [n, hidden_size], the means of their ends.
+
+        Returns:
+            [n, 2, relation_dim] float32.
+        """
+        kernel = self.w_r.variables['params']['kernel'].reshape(2, self.hidden_size, self.relation_dim)
+        return jnp.einsum('nh,khr->nkr', mentions, kernel)
+
     def hidden(self, tokens, deterministic=True, positions=None):
         """The last layer of the transformer.
 

@@ -1,4 +1,4 @@
-"""Encodes passages once for all that is read off them: relations of their pairs, and vectors of their sentences.
+"""Encodes passages once for all that is read off them: what their mentions say of each other, and vectors of their sentences.
 
 `encode_batch` is a pure function of record batches, which a loop or a cluster may map. What it made of a passage is kept on disk, so that
 neither a run that was killed nor a change of other passages encodes it twice.
@@ -10,6 +10,7 @@ import itertools
 import pathlib
 from typing import Any
 
+import jax
 import numpy as np
 import pyarrow as pa
 
@@ -20,11 +21,10 @@ from opql_jax.core.hashing import params_hash
 from opql_jax.core.progress import logged
 from opql_jax.data import markup
 from opql_jax.data.prepared import Prepared
-from opql_jax.models.bulk_encoding import PAIRS_PER_BATCH, relate_spans
-from opql_jax.models.text_encoder import TextEncoder, unit
+from opql_jax.models.text_encoder import TextEncoder
 
-# Passages that are encoded at a time.
-BATCH_PASSAGES = 1 << 10
+# Passages that are encoded at a time, and mentions of which the halves are.
+BATCH_PASSAGES, MENTIONS_PER_BATCH = 1 << 10, 1 << 12
 # To be raised when the same passages get other vectors.
 _VERSION = 1
 # Of each passage the vectors of its mentions, and its own with those of its sentences: [n, hidden_size] float16, row by row.
@@ -51,6 +51,11 @@ def _place(row: dict, encoder: TextEncoder) -> tuple[markup.PlacedMentions, list
     passage, starts = markup.tokenise_sentences(encoder.tokenizer, row['text'], mentions, row['sentence_starts'])
     borders = [1 + int(start) for start in [*starts, len(passage.tokens)]]  # after [CLS]
     return markup.place_mentions(passage, encoder.special), list(itertools.pairwise(borders))
+
+
+@functools.partial(jax.jit, static_argnums=0)
+def _halves(encoder, params, mentions):
+    return encoder.apply({'params': params}, mentions, method=encoder.halves)
 
 
 class PassageEncoder:
@@ -85,21 +90,21 @@ class PassageEncoder:
             np.append(0, np.cumsum(counts)) for counts in (count('mentions'), 1 + count('sentence_starts'))
         )
 
-    def relations(self, rows: np.ndarray) -> np.ndarray:
-        """The relations of rows of `Prepared.pairs` [n], [n, d_r] float32 of unit length."""
-        rows, pairs = np.asarray(rows, np.int64), self._prepared.pairs
-        passage, topic, target = (pairs[name][rows] for name in ('passage', 'topic_mention', 'target_mention'))
-        mentions, _ = self._encoded
-        first = self._first_mention[passage]
-        columns = first + topic, first + target, topic > target
-        relations = [np.empty((0, self._encoder.dim), np.float32)]
-        for start in range(0, len(rows), PAIRS_PER_BATCH):
+    def pairs(self, rows: np.ndarray) -> np.ndarray:
+        """The mentions of topic and target of rows of `Prepared.pairs` [n], numbered over all passages: [n, 2] int32."""
+        passage, topic, target = (self._prepared.pairs[name][rows] for name in ('passage', 'topic_mention', 'target_mention'))
+        first = self._first_mention[passage].astype(np.int32)
+        return np.stack([first + topic, first + target], axis=1)
+
+    def halves(self, mentions: np.ndarray) -> np.ndarray:
+        """What mentions [n], by their numbers, add to the relations of their pairs, see `RelationEncoder.halves`: [n, 2, d_r] float32."""
+        found = [np.empty((0, 2, self._encoder.dim), np.float32)]
+        for start in range(0, len(mentions), MENTIONS_PER_BATCH):
             # Of one shape, so that one program is compiled.
-            a, b, backward = (np.resize(column[start : start + PAIRS_PER_BATCH], PAIRS_PER_BATCH) for column in columns)
-            states = (mentions[at, None].astype(np.float32) for at in (a, b))
-            found = relate_spans(self._encoder.module, 'span_pair', self._encoder.params, *states, backward)
-            relations.append(np.asarray(unit(found)))
-        return np.concatenate(relations)[: len(rows)]
+            batch = np.resize(mentions[start : start + MENTIONS_PER_BATCH], MENTIONS_PER_BATCH)
+            states = self._encoded[0][batch].astype(np.float32)
+            found.append(np.asarray(_halves(self._encoder.module, self._encoder.params, states)))
+        return np.concatenate(found)[: len(mentions)]
 
     def vectors(self) -> np.ndarray:
         """The vectors of all passages and their sentences, of unit length: [first_vector[-1], hidden_size] float16.

@@ -51,7 +51,7 @@ class Relations:
         lengths = np.searchsorted(keys, distinct, side='right') - start
         _, at = ranges(start, lengths)
         # By einsum, see `Candidates.logits`.
-        cosines = np.einsum('rd,ad->ar', self._read(rows[at]).astype(np.float32), asked).max(0)
+        cosines = np.einsum('rd,ad->ar', self._read(rows[at]).astype(np.float32, copy=False), asked).max(0)
         closest, some = np.zeros(len(distinct), np.float32), lengths > 0
         if some.any():
             closest[some] = np.maximum(np.maximum.reduceat(cosines, (np.cumsum(lengths) - lengths)[some]), 0)

@@ -200,7 +200,7 @@ def test_an_index_that_was_cut_off_is_the_same_once_it_is_done(folder, tmp_path,
 def test_the_folder_may_be_moved_and_is_checked(folder, tmp_path):
     shutil.copytree(folder / 'kb', tmp_path / 'moved')
     check(opql_jax.open(tmp_path / 'moved'), ENGINE.asked[1])
-    for part in ('encoder/model.safetensors', 'retrieval/passage_vectors.npy', 'memory/segment-00000/relations-00000.npy'):
+    for part in ('encoder/model.safetensors', 'retrieval/passage_vectors.npy', 'memory/segment-00000/halves-00000.npy'):
         shutil.copytree(folder / 'kb', tmp_path / 'damaged', dirs_exist_ok=True)
         damaged = bytearray((tmp_path / 'damaged' / part).read_bytes())
         damaged[-9] ^= 1

@@ -208,7 +208,7 @@ def bait(folder):
         'documents.parquet',
         'shard-00000.json',
         'manifest.json',
-        'relations-00000.npy',
+        'halves-00000.npy',
         'holiday.jpg',
         '.lock',
     ]

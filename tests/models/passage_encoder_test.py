@@ -7,6 +7,7 @@ from opql_jax.core.errors import InputError
 from opql_jax.data import markup
 from opql_jax.data.prepared import Prepared
 from opql_jax.data.tokenizer import train_wordpiece
+from opql_jax.memory.relations import sums
 from opql_jax.models import passage_encoder
 from opql_jax.models.mention_kinds import MentionKinds
 from opql_jax.models.passage_encoder import PassageEncoder
@@ -33,6 +34,11 @@ def encoded(prepared, tmp_path_factory):
     return PassageEncoder(ENCODER, prepared, tmp_path_factory.mktemp('parts'))
 
 
+def relations_of(encoded, rows):
+    """The relations of rows of the pair table, of the halves of their mentions."""
+    return sums(encoded.pairs(rows), lambda halves: encoded.halves(halves // 2)[np.arange(len(halves)), halves % 2])
+
+
 def test_relations_are_those_of_the_pairs_by_themselves(prepared, encoded, rows):
     texts, spans = [], ([], [])
     for row in rows:
@@ -41,7 +47,7 @@ def test_relations_are_those_of_the_pairs_by_themselves(prepared, encoded, rows)
         for side, name in zip(spans, ('topic_mention', 'target_mention')):
             mention = passage['mentions'][prepared.pairs[name][row]]
             side.append((mention['start'], mention['end']))
-    found = encoded.relations(rows)
+    found = relations_of(encoded, rows)
     assert found.dtype == np.float32 and found.shape == (len(rows), ENCODER.dim)
     np.testing.assert_allclose(np.linalg.norm(found, axis=1), 1, rtol=1e-5)
     # Mentions are kept as float16. Other mentions of the passage, whose borders are tokenised by themselves, have spaces around them.
@@ -50,7 +56,7 @@ def test_relations_are_those_of_the_pairs_by_themselves(prepared, encoded, rows)
 
 def test_a_killed_run_encodes_no_passage_twice(prepared, encoded, rows, monkeypatch, tmp_path):
     monkeypatch.setattr(passage_encoder, 'BATCH_PASSAGES', 2)
-    whole, vectors, placed = encoded.relations(rows), encoded.vectors(), []
+    whole, vectors, placed = encoded.halves(encoded.pairs(rows)[:, 0]), encoded.vectors(), []
     place = markup.place_mentions
 
     def place_five(*arguments):
@@ -62,17 +68,17 @@ def test_a_killed_run_encodes_no_passage_twice(prepared, encoded, rows, monkeypa
     monkeypatch.setattr(markup, 'place_mentions', place_five)
     killed = PassageEncoder(ENCODER, prepared, tmp_path / 'parts')
     with pytest.raises(KeyboardInterrupt):
-        killed.relations(rows[:3])
+        killed.halves(np.arange(3))
     placed.clear()
     placed += [None] * 6  # the guard is off
     again = PassageEncoder(ENCODER, prepared, tmp_path / 'parts')
     # In other batches than before, in any order, and by parts.
-    parts = [again.relations(rows[start : start + 7]) for start in range(0, len(rows), 7)]
+    parts = [again.halves(again.pairs(rows[start : start + 7])[:, 0]) for start in range(0, len(rows), 7)]
     assert len(placed) - 6 == len(prepared.passages) - 4
     np.testing.assert_allclose(np.concatenate(parts), whole, atol=4e-3)
     np.testing.assert_allclose(again.vectors(), vectors, atol=2e-3)
-    np.testing.assert_array_equal(encoded.relations(rows[::-1]), whole[::-1])
-    assert encoded.relations(rows[:0]).shape == (0, ENCODER.dim)
+    np.testing.assert_array_equal(encoded.halves(encoded.pairs(rows[::-1])[:, 0]), whole[::-1])
+    assert encoded.halves(np.arange(0)).shape == (0, 2, ENCODER.dim)
     # What is damaged is encoded again.
     [damaged, *_] = sorted((tmp_path / 'parts').rglob('*.arrow'))
     damaged.write_bytes(damaged.read_bytes()[:-1] + b'x')

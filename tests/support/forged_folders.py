@@ -43,7 +43,7 @@ import tiny_prepared
 import tiny_text_encoder
 import tiny_training
 import tiny_updates
-from memory_tables import make_table
+from memory_tables import halves_of, make, make_table
 from own_process import own_process
 
 # What reads a folder.
@@ -78,6 +78,20 @@ def memory(root: pathlib.Path) -> tuple[pathlib.Path, Read]:
         assert bad_row(relations) is None and bad_row(memory.entity_rows) is None
         columns = memory.topic, memory.target, memory.ids, memory.offsets, memory.entity_rows, relations
         return [column.tolist() for column in columns], memory.provenance(memory.ids), memory.read_from([3, 4]).tolist()
+
+    return folder, read
+
+
+def memory_of_halves(root: pathlib.Path) -> tuple[pathlib.Path, Read]:
+    """A memory that holds two halves of relations for each mention."""
+    folder = root / 'memory'
+    make(folder, encode=halves_of(), relation_dim=4, dtype='float16').close()
+
+    def read():
+        memory = Memory.open(folder)
+        relations = memory.relations()
+        assert bad_row(relations) is None
+        return memory.topic.tolist(), memory.target.tolist(), relations.tolist(), memory.provenance(memory.ids)
 
     return folder, read
 
@@ -249,7 +263,7 @@ def run(root: pathlib.Path) -> tuple[pathlib.Path, Read]:
     return folder, lambda: recipe.state_of(step, [step], folder)
 
 
-_ALL = prepared, memory, retrieval, encoder, question_map, checkpoint, scann, plain_text, model, kb, run
+_ALL = prepared, memory, memory_of_halves, retrieval, encoder, question_map, checkpoint, scann, plain_text, model, kb, run
 KINDS = {kind.__name__: kind for kind in _ALL}
 # Files that are forged as another kind of folder, or are text for people.
 _ELSEWHERE = ('*tokenizer.json', 'README.md', 'rejected.jsonl', 'questions/*', 'encoder/*', 'cache/*', '.lock*', '*.lock')

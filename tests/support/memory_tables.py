@@ -7,6 +7,7 @@ import numpy as np
 
 from opql_jax.memory.build import BuildOptions, EntryTable, build
 from opql_jax.memory.format import SPANS
+from opql_jax.memory.relations import Halves
 
 HASHES = {'encoder': 'e' * 64, 'entity_table': 't' * 64, 'vocabulary': 'v' * 64}
 NUM_ENTITIES, DIM = 6, 3
@@ -45,3 +46,21 @@ def digest_of_tree(directory):
         for path in sorted(directory.rglob('*'))
         if path.is_file()
     }
+
+
+def halves_of(num_rows=40, num_mentions=30, seed=0, dim=4) -> Halves:
+    """What stands for halves of mentions, of which a table has so many rows; of some mentions none of them is."""
+    rng = np.random.default_rng(seed)
+    pairs = np.stack([rng.choice(num_mentions, 2, replace=False) for _ in range(num_rows)])
+    places = np.arange(1.0, 2 * dim + 1).reshape(2, dim)
+    return Halves(pairs, lambda mentions: np.sin(seed + np.asarray(mentions)[:, None, None] * places).astype(np.float32))
+
+
+def sums_of(halves: Halves, rows) -> np.ndarray:
+    """The relations of rows of a table [n, d] float64, one by one."""
+    relations = []
+    for topic, target in halves.mentions[rows].tolist():
+        ends = halves.of(np.array(sorted([topic, target]))).astype(np.float64)
+        relation = (ends[0, 0] + ends[1, 1]) / np.linalg.norm(ends[0, 0] + ends[1, 1])
+        relations.append(np.roll(relation, len(relation) // 2) if topic > target else relation)
+    return np.array(relations)

@@ -29,6 +29,7 @@ from opql_jax.kb.build_memory import entry_table, log_progress, memory_options
 from opql_jax.kb.text.retrieve import index_passages
 from opql_jax.memory import build as build_lib
 from opql_jax.memory import manifest as memory_manifest
+from opql_jax.memory.relations import Halves
 from opql_jax.models import released
 from opql_jax.models.passage_encoder import PassageEncoder
 from opql_jax.models.text_encoder import TextEncoder
@@ -182,7 +183,7 @@ def make_parts(reader: PlainText | StoredText, folder: KBFolder, parts: Parts, u
     memory = build_lib.build(
         paths['memory'],
         entry_table(prepared, rows),
-        lambda entry_rows: passages.relations(rows[entry_rows]),
+        Halves(passages.pairs(rows), passages.halves),
         memory_options(
             prepared,
             {'encoder': used.params, 'entity_table': {}},

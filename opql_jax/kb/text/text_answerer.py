@@ -262,7 +262,7 @@ class TextAnswerer:
         return self._encoder.encode_questions([step.text for step in steps], [step.topic for step in steps])
 
     def entry_relations(self, rows: np.ndarray) -> np.ndarray:
-        """The relations [n, d_r] of rows of the memory, as they are stored."""
+        """The relations [n, d_r] of rows of the memory."""
         return np.asarray(self._memory.relations(rows))
 
     def best_entries(self, step: question_plans.Step, rows, prior, count: int) -> tuple[np.ndarray, np.ndarray]:
@@ -278,7 +278,7 @@ class TextAnswerer:
             The rows that are chosen, and their scores with the prior, highest first.
         """
         relation = self.map(self.relations([step]))[0]
-        cosines = self.entry_relations(rows).astype(np.float32) @ relation
+        cosines = self.entry_relations(rows).astype(np.float32, copy=False) @ relation
         kept = np.argsort(-(self.map.score(cosines, np.zeros(len(rows))) + prior), kind='stable')[:count]
         scores = self.map.score(cosines[kept], _WORDS * self._shares_of_words(step, rows[kept])) + prior[kept]
         order = np.argsort(-scores, kind='stable')
@@ -367,7 +367,7 @@ class TextAnswerer:
         rows, target = rows[keep], target[keep]
         if not len(rows):
             return None
-        cosines = self._memory.relations(rows).astype(np.float32) @ relation
+        cosines = self._memory.relations(rows).astype(np.float32, copy=False) @ relation
         added = _KIND * self._fits(question_plans.wanted(step.text), target)
         topic = self._memory.topic[rows]
         prior = COMMIT * np.log(np.maximum(weights, 1e-9))[_index_of(topic, topics)] / SCALE

@@ -288,7 +288,7 @@ def _padded(answerer: TextAnswerer, paths: list[Path], number: Iterable[int], ri
         target[i, :n], is_right[i, :n] = path.entries[-1].target, right[i]
     return Candidates(
         steps=answerer.relations(steps),
-        entries=answerer.entry_relations(rows),
+        entries=answerer.entry_relations(rows).astype(np.float16),
         question=np.array(number, np.int32),
         hops=np.array([len(path.plan) for path in paths], np.int32),
         step=step,

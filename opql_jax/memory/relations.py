@@ -1,0 +1,107 @@
+"""Relations as a memory stores them: a row for each entry, or two halves for each mention.
+
+Where a text is encoded once for all of its pairs, the relation of a pair is the sum of what the mention that comes first adds and what the
+other adds, at unit length (`RelationEncoder.relate_spans`). A text has several times as many pairs as mentions: its memory holds the two
+halves that each mention may add, [mentions, 2, d_r], and for each entry which two mentions it is of.
+"""
+
+from collections.abc import Callable, Iterator, Sequence
+from typing import NamedTuple
+
+import numpy as np
+
+# The length that a sum is divided by is at least this: two halves may cancel.
+_LEAST = 1e-9
+# Relations that are made at a time, which a cache holds.
+_BLOCK = 1 << 8
+
+
+class Halves(NamedTuple):
+    """Entries whose relations are sums of halves.
+
+    Attributes:
+        mentions: [n, 2] integers, the mentions of each entry's topic and target; of two mentions of a text the first has the lower number.
+        of: numbers of mentions [m] int64, rising -> [m, 2, d_r], what each adds as the first of a pair, and as the second.
+    """
+
+    mentions: np.ndarray
+    of: Callable[[np.ndarray], np.ndarray]
+
+
+def sums(mentions: np.ndarray, take: Callable[[np.ndarray], np.ndarray]) -> np.ndarray:
+    """The relations of entries, see `Halves`.
+
+    Args:
+        mentions: [n, 2], as there.
+        take: of numbers [m], 2 i for the first half of mention i and 2 i + 1 for its second, these halves [m, d_r].
+
+    Returns:
+        [n, d_r] float32 of unit length; its numbers turned by d_r / 2 places where the topic comes after the target.
+    """
+    count, dim = len(mentions), take(np.zeros(0, np.int64)).shape[1]
+    relations, both = np.empty((count, dim), np.float32), np.empty((2 * min(count, _BLOCK), dim), np.float32)
+    for start in range(0, count, _BLOCK):
+        some, found = mentions[start : start + _BLOCK].astype(np.int64), relations[start : start + _BLOCK]
+        first, second = np.sort(some, axis=1).T
+        halves = both[: 2 * len(some)]
+        _copy(take(np.concatenate([2 * first, 2 * second + 1])), halves)
+        np.add(halves[: len(some)], halves[len(some) :], out=found)
+        found /= np.maximum(np.sqrt(np.einsum('nd,nd->n', found, found)), _LEAST)[:, None]
+        is_second = some[:, 0] > some[:, 1]
+        turned = found[is_second]
+        found[is_second, : dim // 2], found[is_second, dim // 2 :] = turned[:, dim // 2 :], turned[:, : dim // 2]
+    return relations
+
+
+def _copy(values: np.ndarray, out: np.ndarray) -> None:
+    """Copies finite numbers to float32. For half precision numpy takes six times as long, one number at a time, and most of the time of `sums`."""
+    if values.dtype != np.float16:
+        out[:] = values
+        return
+    # Exponent and fraction move to where float32 has them, the copies of the sign between go, and so does the difference of the biases.
+    bits = out.view(np.int32)
+    bits[:] = values.view(np.int16)
+    bits <<= 13
+    bits &= np.int32(~0x70000000)
+    out *= np.float32(2.0**112)
+
+
+class Shards:
+    """An array [n, d] whose rows lie in several files, of which each is read when a row of it is first needed.
+
+    Attributes:
+        first: [files + 1], the row that each file begins with.
+    """
+
+    def __init__(self, shards: Sequence[tuple[str, int]], read: Callable[[str, int], np.ndarray], like: np.ndarray):
+        """Takes the names and the lengths of the files, what reads one of them, and an array of no rows of their type."""
+        self._shards, self._read, self._like = shards, read, like
+        self.first = np.cumsum([0, *(length for _, length in shards)])
+        self._arrays: list[np.ndarray | None] = [None] * len(shards)
+
+    def __getitem__(self, number: int) -> np.ndarray:
+        """The rows of a file."""
+        if (rows := self._arrays[number]) is None:
+            self._arrays[number] = rows = self._read(*self._shards[number])
+        return rows
+
+    def __len__(self) -> int:
+        return len(self._shards)
+
+    def take(self, rows: np.ndarray) -> np.ndarray:
+        """Some rows [m, d], in any order."""
+        if len(self) == 1:
+            return self[0].take(rows, axis=0)
+        out = np.empty((len(rows), *self._like.shape[1:]), self._like.dtype)
+        for shard, indices, places in by_shard(rows, self.first):
+            out[indices] = self[shard][places]
+        return out
+
+
+def by_shard(places: np.ndarray, first: np.ndarray) -> Iterator[tuple[int, np.ndarray, np.ndarray]]:
+    """Yields (shard, indices into `places`, rows of the shard) for every shard in which some places lie, where shard i begins at `first[i]`."""
+    order = np.argsort(places, kind='stable')
+    bounds = np.searchsorted(places[order], first)
+    for shard in np.flatnonzero(np.diff(bounds)).tolist():
+        indices = order[bounds[shard] : bounds[shard + 1]]
+        yield shard, indices, places[indices] - first[shard]

@@ -1,0 +1,270 @@
+"""Memories whose relations are sums of halves of mentions: the same relations as if each were stored, whatever is done to the memory."""
+
+import shutil
+
+import numpy as np
+import pyarrow.parquet as pq
+import pytest
+from damage import edit, sign
+
+from opql_jax.core.errors import InputError
+from opql_jax.core.manifest import ManifestError
+from opql_jax.memory.format import Memory
+from opql_jax.memory.relations import Halves, sums
+from opql_jax.memory.update import compact, delete, inject
+
+import tiny_updates
+from memory_tables import digest_of_tree, halves_of, make, make_table, relations_of, sums_of
+
+DIM = 4
+HALVES, MORE = halves_of(), halves_of(12, 9, seed=1)
+# Of half precision: two halves, each rounded by half a unit in its eleventh place.
+ROUNDING = {'float32': 1e-6, 'float16': 2e-3, 'bfloat16': 2e-2}
+
+
+def build(directory, halves=HALVES, **options):
+    return make(directory, encode=halves, relation_dim=DIM, **options)
+
+
+def rows_of(memory, table):
+    """The row of a table that each entry of a memory was made of."""
+    place = {tuple(row): i for i, row in enumerate(zip(table.passage, table.topic_start, table.target_start, table.topic))}
+    found = memory.mentions(np.arange(len(memory)))
+    topics = memory.topic.tolist()
+    return [place[tuple(row)] for row in zip(found['passage'], found['topic_start'], found['target_start'], topics)]
+
+
+def test_sums_are_those_of_a_loop_in_float64():
+    rng = np.random.default_rng(0)
+    for dim, mentions, count in ((2, 2, 1), (6, 50, 700), (64, 300, 2000)):
+        halves = rng.normal(size=(2 * mentions, dim)).astype(np.float16)
+        pairs = np.stack([rng.choice(mentions, 2, replace=False) for _ in range(count)])
+        found = sums(pairs, lambda rows, halves=halves: halves[rows])
+        of = lambda numbers, halves=halves, dim=dim: halves.reshape(-1, 2, dim)[numbers]
+        np.testing.assert_allclose(found, sums_of(Halves(pairs, of), np.arange(count)), rtol=1e-5, atol=1e-6)
+        assert found.dtype == np.float32
+    assert sums(np.zeros((0, 2), np.int32), lambda rows: np.zeros((len(rows), 6), np.float16)).shape == (0, 6)
+
+
+def test_each_finite_number_of_half_precision_is_read_as_it_is():
+    values = np.arange(1 << 16, dtype=np.uint16).view(np.float16)
+    values = values[np.isfinite(values)]
+    # Beside a number like it, so that no digit is lost in the length of the sum.
+    halves = np.stack([values, np.roll(values, 1)], axis=1)
+    halves = np.stack([halves, np.zeros_like(halves)], axis=1).reshape(-1, 2)
+    pairs = np.stack([np.arange(len(values) - 1), np.arange(1, len(values))], axis=1)
+    exact = halves[0:-2:2].astype(np.float64)
+    length = np.linalg.norm(exact, axis=1, keepdims=True)
+    expected = np.divide(exact, length, out=np.zeros_like(exact), where=length > 1e-9)
+    np.testing.assert_allclose(sums(pairs, lambda rows: halves[rows]), expected, rtol=1e-6)
+
+
+def test_halves_that_cancel_give_zeros():
+    halves = np.array([[1, 2], [0, 0], [0, 0], [-1, -2]], np.float16)
+    np.testing.assert_array_equal(sums(np.array([[0, 1], [1, 0]]), lambda rows: halves[rows]), np.zeros((2, 2)))
+
+
+@pytest.mark.parametrize('dtype', ROUNDING)
+def test_relations_are_the_rows_that_would_be_stored(tmp_path, dtype):
+    memory, table = build(tmp_path / 'halves', dtype=dtype), make_table()
+    rows = rows_of(memory, table)
+    exact = sums_of(HALVES, rows)
+    np.testing.assert_allclose(memory.relations(), exact, atol=ROUNDING[dtype])
+    stored = make(tmp_path / 'rows', encode=lambda rows: sums_of(HALVES, rows), relation_dim=DIM, dtype=dtype)
+    np.testing.assert_allclose(memory.relations(), stored.relations().astype(np.float32), atol=ROUNDING[dtype])
+    for name in ('topic', 'target', 'ids', 'offsets'):
+        np.testing.assert_array_equal(getattr(memory, name), getattr(stored, name))
+    assert memory.provenance(memory.ids) == stored.provenance(stored.ids)
+    some = [39, 0, 7, 6, 7]
+    np.testing.assert_allclose(memory.relations(some), exact[some], atol=ROUNDING[dtype])
+    assert memory.relations([]).shape == (0, DIM)
+    memory.verify()
+
+
+def test_a_mention_is_stored_once_and_only_if_an_entry_is_of_it(tmp_path):
+    memory = build(tmp_path)
+    used = np.unique(HALVES.mentions)
+    assert len(used) < 30 and memory.manifest.segments[0].num_mentions == len(used)
+    np.testing.assert_array_equal(np.concatenate(memory.relation_shards).reshape(-1, 2, DIM), HALVES.of(used))
+
+
+def test_a_killed_build_resumes_to_the_same_bytes(tmp_path):
+    asked: list[int] = []
+
+    def killed(mentions):
+        if len(asked) == 2:
+            raise KeyboardInterrupt
+        asked.append(len(mentions))
+        return HALVES.of(mentions)
+
+    def counted(mentions):
+        asked.append(len(mentions))
+        return HALVES.of(mentions)
+
+    with pytest.raises(KeyboardInterrupt):
+        build(tmp_path / 'resumed', Halves(HALVES.mentions, killed))
+    halves = build(tmp_path / 'resumed', Halves(HALVES.mentions, counted)).manifest.segments[0].num_mentions
+    assert sum(asked) == halves  # each once
+    build(tmp_path / 'undisturbed')
+    assert digest_of_tree(tmp_path / 'resumed') == digest_of_tree(tmp_path / 'undisturbed')
+
+
+def test_a_damaged_shard_of_an_unfinished_build_is_made_again(tmp_path, monkeypatch):
+    def killed(*arguments, **options):
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch:
+        patch.setattr(pq, 'ParquetWriter', killed)  # once the halves are written
+        with pytest.raises(KeyboardInterrupt):
+            build(tmp_path / 'resumed')
+    shard = tmp_path / 'resumed/segment-00000/halves-00001.npy'
+    shard.write_bytes(shard.read_bytes()[:-1] + b'x')
+    build(tmp_path / 'resumed')
+    build(tmp_path / 'undisturbed')
+    assert digest_of_tree(tmp_path / 'resumed') == digest_of_tree(tmp_path / 'undisturbed')
+
+
+def test_a_build_of_rows_does_not_go_on_as_one_of_halves(tmp_path):
+    make(tmp_path, relation_dim=3)
+    with pytest.raises(InputError, match="relations is 'halves' here and 'rows' there"):
+        make(tmp_path, encode=halves_of(dim=3))
+
+
+@pytest.fixture
+def updated(tmp_path):
+    """A memory of two segments with deleted entries, and the relations of its living entries by id."""
+    build(tmp_path, num_entities=tiny_updates.ENTITIES, hashes=tiny_updates.HASHES | {'vocabulary': tiny_updates.VOCAB.hash(6)})
+    first, second = make_table(), make_table(12, seed=1)
+    known = dict(zip(range(40), sums_of(HALVES, rows_of(Memory.open(tmp_path), first))))
+    inject(tmp_path, second, MORE, tiny_updates.injection(7)).close()
+    order = np.lexsort((second.target_start, second.topic_start, second.passage, second.target, second.topic))
+    known |= dict(zip(range(40, 52), sums_of(MORE, order)))
+    gone = delete(tmp_path, entities=[1], entries=[7, 45]).entries
+    return tmp_path, {entry: known[entry] for entry in known if entry not in gone.tolist()}
+
+
+def check(memory, known):
+    assert set(memory.ids.tolist()) == set(known)
+    np.testing.assert_allclose(memory.relations(), [known[entry] for entry in memory.ids.tolist()], atol=1e-6)
+    memory.verify()
+
+
+def test_updates_keep_the_relations_and_merging_forgets_the_mentions_of_what_was_deleted(updated):
+    directory, known = updated
+    check(Memory.open(directory), known)
+    before = sum(segment.num_mentions for segment in Memory.open(directory).manifest.segments)
+    provenance = {entry: Memory.open(directory).provenance([entry]) for entry in known}
+    compact(directory).close()
+    memory = Memory.open(directory)
+    check(memory, known)
+    assert len(memory.manifest.segments) == 1 and memory.manifest.segments[0].num_mentions < before
+    assert {entry: memory.provenance([entry]) for entry in known} == provenance
+    delete(directory, entries=list(known))
+    assert compact(directory).relations().shape == (0, DIM)
+
+
+def test_a_killed_injection_goes_on_where_it_was(updated, tmp_path):
+    directory, _ = updated
+    table, halves, asked = make_table(20, seed=3), halves_of(20, 20, seed=3), []
+
+    def killed(mentions):
+        if asked:
+            raise KeyboardInterrupt
+        asked.append(mentions)
+        return halves.of(mentions)
+
+    shutil.copytree(directory, directory / 'whole')
+    inject(directory / 'whole', table, halves, tiny_updates.injection(7)).close()
+    with pytest.raises(KeyboardInterrupt):
+        inject(directory, table, Halves(halves.mentions, killed), tiny_updates.injection(7))
+    again: list[np.ndarray] = []
+    inject(
+        directory, table, Halves(halves.mentions, lambda m: again.append(m) or halves.of(m)), tiny_updates.injection(7)
+    ).close()
+    assert again and not set(np.concatenate(again)) & set(asked[0])
+    assert Memory.open(directory).hash() == Memory.open(directory / 'whole').hash()
+
+
+def test_what_is_injected_has_the_form_of_the_memory(tmp_path):
+    build(tmp_path / 'halves', hashes=tiny_updates.HASHES | {'vocabulary': tiny_updates.VOCAB.hash(6)})
+    tiny_updates.make(tmp_path / 'rows')
+    for name, encode in (('halves', relations_of), ('rows', MORE)):
+        before = digest_of_tree(tmp_path / name)
+        with pytest.raises(InputError, match=f'stores relations as {name}'):
+            inject(tmp_path / name, make_table(12, seed=1), encode, tiny_updates.injection(7))
+        assert digest_of_tree(tmp_path / name) == before
+
+
+@pytest.mark.parametrize(
+    ('of', 'options', 'message'),
+    [
+        (HALVES.of, {'mentions': 'average'}, 'no sum of halves'),
+        (lambda m: np.zeros((len(m), DIM)), {}, r'shape \(7, 4\) for 7 mentions of relation_dim 4'),
+        (lambda m: HALVES.of(m) * np.where(m == 2, np.nan, 1)[:, None, None], {}, 'half relation of mention 2 is not finite'),
+        (lambda m: HALVES.of(m) * 1e6, {'dtype': 'float16'}, 'half relation of mention 1 is not finite in float16'),
+    ],
+)
+def test_bad_halves_are_named(tmp_path, of, options, message):
+    with pytest.raises(InputError, match=message):
+        build(tmp_path, Halves(HALVES.mentions, of), **options)
+
+
+def changed(name, change):
+    """Replaces an array of the segment, and signs the memory."""
+
+    def damage(directory):
+        file = directory / 'segment-00000' / name
+        array = np.array(np.load(file))
+        np.save(file, change(array))
+        sign(directory)
+
+    return damage
+
+
+def put(place, value):
+    def change(array):
+        array[place] = value
+        return array
+
+    return change
+
+
+def segment(**fields):
+    stated = {'name': 'segment-00000', 'num_entries': 40, 'num_entities': 6, 'num_mentions': len(np.unique(HALVES.mentions))}
+    return lambda directory: edit(directory, segments=[stated | fields])
+
+
+SIGNED = {
+    'a mention that is not there': (changed('mentions.npy', put((3, 1), 30)), 'mentions.npy: has numbers from 0 to 30'),
+    'a mention below 0': (changed('mentions.npy', put((3, 0), -1)), 'mentions.npy: has numbers from -1'),
+    'one mention an entry': (changed('mentions.npy', lambda mentions: mentions[:, 0]), r'mentions.npy: int32\[40\], expected'),
+    'NaN': (changed('halves-00001.npy', put((3, 1, 0), np.nan)), 'halves-00001.npy: row 7 has a number that is not finite'),
+    'huge': (changed('halves-00000.npy', put((0, 0, 0), 1e38)), r'halves-00000.npy: row 0 .* or above 1e\+15'),
+    'another shape': (changed('halves-00000.npy', lambda halves: halves[:, 0]), r'halves-00000.npy: float32\[7, 4\], expected'),
+    'more mentions': (segment(num_mentions=35), 'lists no file|expected'),
+    'more mentions than entries have': (segment(num_mentions=1 << 60), 'manifest.json: segment-00000 has halves of 11529'),
+    'fewer mentions': (segment(num_mentions=3), 'mentions.npy: has numbers from 0'),
+    'no mentions': (segment(num_mentions=0), 'manifest.json: segment-00000 has halves of 0 mentions, and relations as halves'),
+    'rows': (lambda directory: edit(directory, relations='rows'), 'manifest.json: .* mentions, and relations as rows'),
+    'something else': (lambda directory: edit(directory, relations='thirds'), "manifest.json: .*Invalid enum value 'thirds'"),
+}
+
+
+@pytest.mark.parametrize('name', SIGNED)
+def test_a_signed_folder_is_not_believed(tmp_path, name):
+    build(tmp_path)
+    damage, message = SIGNED[name]
+    damage(tmp_path)
+    with pytest.raises(ManifestError, match=message):
+        Memory.open(tmp_path).verify()
+
+
+@pytest.mark.parametrize('name', ['mentions.npy', 'halves-00002.npy'])
+def test_a_damaged_file_is_refused_by_name(tmp_path, name):
+    build(tmp_path)
+    file = tmp_path / 'segment-00000' / name
+    content = bytearray(file.read_bytes())
+    content[-2] ^= 1
+    file.write_bytes(content)
+    with pytest.raises(ManifestError, match=f'{name}: its sha256'):
+        Memory.open(tmp_path).relations()
