@@ -42,20 +42,14 @@ TINY = {
 
 
 def test_every_benchmark_is_tried():
-    assert {path.stem for path in BENCHMARKS.glob('*.py')} - {
-        'command_line',
-        'hlo',
-        'timing',
-        'train_program',
-    } == set(TINY)
+    assert {path.stem for path in BENCHMARKS.glob('*.py')} - {'command_line', 'hlo', 'timing', 'train_program'} == set(TINY)
 
 
-# The first is made of four others, `tpu_compile` runs in tests/memory/search_on_tpu_test.py and tests/training/step_on_tpu_test.py; the
-# rest take half a minute and more each, to compile or to index, and what they time has tests of its own.
-SLOW = {'accelerator', 'tpu_compile', 'calibration', 'calibration_sets', 'comparisons', 'lm_step', 'train_step'}
+# In CI one of arrays and one of text. `tpu_compile` runs in tests/memory/search_on_tpu_test.py and tests/training/step_on_tpu_test.py, too.
+QUICK = {'follow', 'index_text'}
 
 
-@pytest.mark.parametrize('name', [pytest.param(name, marks=[pytest.mark.slow] * (name in SLOW)) for name in TINY])
+@pytest.mark.parametrize('name', [pytest.param(name, marks=[pytest.mark.slow] * (name not in QUICK)) for name in TINY])
 def test_a_tiny_run_prints_what_it_measures(name, binaries, request):
     if name == 'ann' and not importlib.util.find_spec('scann'):
         pytest.skip('ScaNN is not installed')

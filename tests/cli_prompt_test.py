@@ -143,20 +143,15 @@ cli.main()
 """
 
 
-@pytest.mark.parametrize('ends', ['SIGTERM', ':quit'])
-def test_ctrl_c_stops_an_answer_only(ends, kb, tmp_path):
+def test_ctrl_c_stops_an_answer_only(kb, tmp_path):
     with Terminal([sys.executable, '-c', ENDLESS, 'ask', str(kb)], tmp_path) as terminal:
         terminal.say('Where did Lord Byron die?')
         terminal.read_until('computing\r\n')
         terminal.interrupt()
         assert 'Missolonghi' not in terminal.say(DESIGNED)
         assert 'Charles Babbage' in terminal.read_until('\n? ')
-        if ends == 'SIGTERM':
-            terminal.shell.terminate()
-            assert terminal.shell.wait(60) == 75
-        else:  # while the answer that was stopped is still computed
-            terminal.type(':quit\n')
-            assert terminal.shell.wait(60) == 0
+        terminal.type(':quit\n')  # while the answer that was stopped is still computed
+        assert terminal.shell.wait(60) == 0
 
 
 def test_an_answer_that_was_stopped_at_any_moment_leaves_the_next_as_it_is(kb, capsys):
@@ -213,7 +208,7 @@ def test_ctrl_c_at_any_microsecond_of_a_line_raises_nothing_else(kb, capsys):
     before, prompt = signal.signal(signal.SIGALRM, interrupt), Prompt(kb, 5)
     stopped = 0
     try:
-        for number in range(10_000):  # a wait in a condition raised RuntimeError in some 30 of them
+        for number in range(3000):  # a wait in a condition raised RuntimeError in some 10 of them
             with contextlib.suppress(KeyboardInterrupt):
                 stopped += 1
                 signal.setitimer(signal.ITIMER_REAL, (1 + number % 200) * 1e-6)

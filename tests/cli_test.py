@@ -65,11 +65,6 @@ def test_recipes_are_passed_on(capsys):
     assert run(['recipes', 'show', 'gone'], capsys)[0].startswith('error: no recipe gone')
 
 
-def test_the_version(capsys):
-    code, out, _ = run(['--version'], capsys)
-    assert code == 0 and re.fullmatch(r'opql \d+\.\d+\.\d+\S*\n', out)
-
-
 @pytest.mark.parametrize(
     'arguments',
     [
@@ -152,14 +147,6 @@ def test_other_meanings_of_a_name_are_told(monkeypatch):
     question = Question('q', 'Did Ada see Titanic?', ((4, 7), (12, 19)), (2, 0))
     (told,) = ambiguous_names.ambiguous_names(store, question)
     assert told == 'Titanic is taken for Titanic (ship); it may also be\n  [[1]]'
-
-
-def test_what_the_system_refuses_is_told_with_the_file(monkeypatch, capsys):
-    def refuse(kb, **options):
-        raise PermissionError(13, 'Permission denied', 'kb/memory')
-
-    monkeypatch.setattr(open_kb, 'open_kb', refuse)
-    assert run(['ask', 'kb', 'who?'], capsys)[0] == 'error: kb/memory: Permission denied'
 
 
 def test_without_an_input_nothing_is_asked(monkeypatch, capsys):

@@ -30,6 +30,7 @@ if 'JAX_COMPILATION_CACHE_DIR' not in os.environ:
 import pytest
 
 import gin
+from opql_jax.models import bulk_encoding
 
 from forked_binaries import Binaries, collect_seldom
 
@@ -39,6 +40,8 @@ if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
 
 REPO = pathlib.Path(__file__).resolve().parent.parent
 collect_seldom()
+# Of batches as users have them most would be padding: the texts of tests are short.
+bulk_encoding.CPU_TOKENS = 512
 
 if importlib.util.find_spec('hypothesis'):
     import hypothesis

@@ -12,8 +12,9 @@ import system_calls
 from system_calls import BROKEN, FULL, KILL, KILLED, TEAR
 
 WORKS = ['prepare', 'build', 'inject', 'delete', 'compact', 'compact_kb', 'checkpoint', 'predictions', 'kb_manifest']
-SAMPLE = {KILL: 4, TEAR: 2, FULL: 2, BROKEN: 2}
-CASES = [(work, how) for work in WORKS for how in SAMPLE]
+# How many calls CI tries of each work; of some, of which each other writes its files as one does, only with a kill or a full disk.
+SAMPLE = {KILL: 3, FULL: 2, TEAR: 2, BROKEN: 2}
+CASES = [(work, how) for work in WORKS for how in SAMPLE if how in (KILL, FULL) or work in ('prepare', 'inject', 'checkpoint')]
 
 
 @pytest.fixture(scope='module')
@@ -47,7 +48,8 @@ def test_a_run_with_a_fault_leaves_the_old_state_or_the_new_one_and_is_completed
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(('work', 'how'), CASES)
+@pytest.mark.parametrize('how', SAMPLE)
+@pytest.mark.parametrize('work', WORKS)
 def test_a_run_with_a_fault_at_any_call_leaves_the_old_state_or_the_new_one_and_is_completed(tmp_path, work, how):
     (tried,) = system_calls.tried(tmp_path, 'crash_runs', [(work, how, None)])
     check(tried, how, 1 if how == TEAR or work == 'compact_kb' else 5)  # which removes, and hardly writes

@@ -24,7 +24,13 @@ def build(output, *options, **variables):
 
 
 def test_pages_and_docstrings_have_no_warning(tmp_path):
-    # No warning comes from the theme, in which most of the time goes into navigation; `-m slow` builds with that of the pages.
+    # No warning comes from writing, in which much of the time goes into navigation; `-m slow` writes the pages.
+    built = build(tmp_path, '-b', 'dummy', DOCS_NOTEBOOKS='off')
+    assert built.returncode == 0, built.stderr
+
+
+@pytest.mark.slow
+def test_pages_show_what_docstrings_say(tmp_path):
     built = build(tmp_path, '-D', 'html_theme=basic', DOCS_NOTEBOOKS='off')
     assert built.returncode == 0, built.stderr
     page = (tmp_path / 'reference' / 'opql_jax.kb.html').read_text(encoding='utf-8')
@@ -46,6 +52,7 @@ def cells(page):
     return re.findall(r'^```\{code-cell\}\n(.*?)^```', page.read_text(encoding='utf-8'), re.M | re.S)
 
 
+@pytest.mark.slow
 def test_the_code_of_the_tutorial_runs_in_small(tmp_path, monkeypatch, capsys, binaries):
     """With small models, and without the seconds that each of its processes takes to import what it needs."""
 

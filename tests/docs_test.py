@@ -182,17 +182,6 @@ def test_pages_name_no_file_outside_the_project(name):
             assert ((REPO / name).parent / link.partition('#')[0]).resolve().is_relative_to(REPO), link
 
 
-def test_broken_links_are_seen(tmp_path):
-    page = tmp_path / 'page.md'
-    page.write_text('# A head, ing\n[a](page.md#a-head-ing) [b](#none) [c](none.md) `[d](none)` [e](https://x.org)\n')
-    assert broken_links(page) == ['#none', 'none.md']
-
-
-def test_names_of_files_that_are_gone_are_seen():
-    text = 'launch/demo.sh launch/gone.sh `gin/runs/gone.gin` `python -m opql_jax.train` `python -m opql_jax.gone`'
-    assert unknown_names(text) == ['launch/gone.sh', 'gin/runs/gone.gin', 'gone']
-
-
 def test_every_page_of_the_docs_is_reached_from_the_index():
     linked = set()
     for page in (REPO / 'docs/index.md',):

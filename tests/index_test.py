@@ -57,37 +57,6 @@ def test_ids_are_kept_numbers_take_their_place_and_a_path_is_no_text(tmp_path):
     assert [row[0] for row in documents(kb)] == ['ada.txt', 'byron', '2']
 
 
-def test_a_run_that_was_cut_off_goes_on_and_the_same_texts_are_not_made_again(tmp_path, caplog):
-    """The text is finished, and its passages are not encoded yet."""
-    begun = []
-
-    def map_batches(stage, batches):
-        begun.append(stage.func.__name__)
-        if begun.count('encode_batch') == 1:
-            raise KeyboardInterrupt
-        return map(stage, batches)
-
-    with pytest.raises(KeyboardInterrupt):
-        opql_jax.index(TEXTS, out=tmp_path / 'kb', map_batches=map_batches)
-    with pytest.raises(InputError, match='was prepared with another file texts'):
-        opql_jax.index(TEXTS[:1], out=tmp_path / 'kb', map_batches=map_batches)
-    before = len(begun)
-    kb = opql_jax.index(TEXTS, out=tmp_path / 'kb', map_batches=map_batches)
-    assert begun[before:] == ['encode_batch'] and [row[0] for row in documents(kb)] == ['0', '1']
-    with caplog.at_level('INFO'):
-        opql_jax.index(pd.DataFrame({'text': TEXTS}), out=tmp_path / 'kb', map_batches=map_batches)
-    assert begun[before:] == ['encode_batch'] and 'has the text of texts already: nothing to do' in caplog.text
-
-
-def test_other_texts_are_added_and_not_indexed_again(of_files):
-    add = r'To take them in: with opql_jax.open\(kb\)\.update\(\) as change: change.add\(\.\.\.'
-    with pytest.raises(InputError, match=rf'{add}\)$'):
-        opql_jax.index(['Grace Hopper was born in New York City.'], out=of_files.folder.path, processes=1)
-    id = documents(of_files)[0][0]
-    with pytest.raises(InputError, match=rf'{add}, replace=True\)$'):
-        opql_jax.index([{'id': id, 'text': 'Ada Lovelace was born in London.'}], out=of_files.folder.path, processes=1)
-
-
 @pytest.mark.parametrize(
     'texts, message',
     [

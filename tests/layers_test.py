@@ -310,20 +310,14 @@ def make_tree(root: pathlib.Path, files: dict[str, str]) -> pathlib.Path:
     [
         ('opql_jax/models/encoder.py', 'from opql_jax.memory import follow'),
         ('opql_jax/models/encoder.py', 'from opql_jax.models import bert'),
-        ('opql_jax/models/encoder.py', 'from . import bert'),
         ('opql_jax/models/encoder.py', 'from ..memory.follow import follow'),
-        ('opql_jax/training/step.py', 'import opql_jax.corpus.tables'),
         ('opql_jax/train.py', 'import gin\nfrom opql_jax import gin_utils\nimport opql_jax_tasks'),
         ('opql_jax/gin_utils.py', 'from gin import config'),
         ('opql_jax/memory/ann.py', 'def search():\n    import scann'),
-        ('opql_jax/evaluation/metrics.py', 'from clu import metrics'),
         ('opql_jax/data/records.py', 'import numpy as np\nnp.load("x", allow_pickle=False)'),
         ('tasks/metaqa.py', 'import seqio\nimport tensorflow as tf\nfrom opql_jax.data import sources'),
-        ('tasks/metaqa.py', 'from opql_jax_tasks import features'),
-        ('opql_jax/t5x_model.py', 'from opql_jax.training import objectives\nfrom opql_jax_tasks import opql'),
         ('tests/bert_test.py', 'import torch\nimport gin\nfrom opql_jax.models import bert'),
         ('.venv/lib/x.py', 'import pickle'),
-        ('runs/x.py', 'import pickle'),
     ],
 )
 def test_what_is_allowed(tmp_path, path, source):
@@ -335,39 +329,24 @@ def test_what_is_allowed(tmp_path, path, source):
     [
         ('opql_jax/memory/build.py', 'from opql_jax.models import encoder', 'imports point downward'),
         ('opql_jax/memory/build.py', 'from opql_jax import models', 'imports point downward'),
-        ('opql_jax/memory/build.py', 'import opql_jax.models.encoder', 'imports point downward'),
-        ('opql_jax/memory/build.py', 'from ..models import encoder', 'imports point downward'),
         ('opql_jax/memory/build.py', 'from .. import models', 'imports point downward'),
         ('opql_jax/memory/build.py', 'def f():\n    from opql_jax.models import encoder', 'imports point downward'),
         ('opql_jax/memory/build.py', 'import_module("opql_jax.models")', 'imports point downward'),
-        ('opql_jax/memory/__init__.py', 'from ..models import encoder', 'imports point downward'),
-        ('opql_jax/memory/__init__.py', 'from .. import train', 'imports point downward'),
         ('opql_jax/training/loop.py', 'from opql_jax.evaluation import metrics', 'imports point downward'),
-        ('opql_jax/training/loop.py', 'from opql_jax.train import main', 'imports point downward'),
-        ('opql_jax/training/loop.py', 'import opql_jax_tasks', 'imports point downward'),
         ('opql_jax/__init__.py', 'from opql_jax.memory import store', 'the package itself imports no room'),
         ('opql_jax/train.py', 'import tasks.metaqa', 'installed as opql_jax_tasks'),
         ('opql_jax/t5x_model.py', 'from t5x import models', 'not a dependency'),
         ('opql_jax/training/run.py', 'from tensorboardX import SummaryWriter', 'only training/tensorboard.py'),
         ('opql_jax/t5x_model.py', 'import seqio', 'only tasks import'),
-        ('opql_jax/training/loop.py', 'from opql_jax import t5x_model', 'imports point downward'),
-        ('opql_jax/models/encoder.py', 'import gin', 'only the binaries'),
         ('opql_jax/models/encoder.py', 'def f():\n    import gin.config', 'only the binaries'),
-        ('opql_jax/models/train.py', 'import gin', 'only the binaries'),
-        ('tasks/metaqa.py', 'import gin', 'only the binaries'),
-        ('opql_jax/data/sources.py', 'import seqio', 'only tasks import'),
         ('opql_jax/train.py', 'def f():\n    import tensorflow as tf', 'only tasks import'),
         ('opql_jax/evaluation/metrics.py', 'from clu import metric_writers', 'this part of clu'),
         ('opql_jax/models/bert.py', 'import torch.nn', 'not a dependency'),
         ('tasks/metaqa.py', 'from opql_jax.memory import store', 'tasks import core, corpus, data, datasets, tasks only'),
-        ('tasks/metaqa.py', 'from opql_jax import train', 'tasks import core, corpus, data, datasets, tasks only'),
-        ('opql_jax/memory/ann.py', 'import scann', 'inside a function'),
         ('opql_jax/memory/store.py', 'def f():\n    import scann', 'inside a function'),
         ('opql_jax/corpus/spark.py', 'from pyspark import sql', 'inside a function'),
         ('opql_jax/corpus/tables.py', 'import pickle', 'no pickles'),
-        ('tests/x_test.py', 'from pickle import loads', 'no pickles'),
         ('benchmarks/x.py', 'np.load("x", allow_pickle=True)', 'allow_pickle must be False'),
-        ('opql_jax/corpus/tables.py', 'np.load("x", allow_pickle=flag)', 'allow_pickle must be False'),
         ('gin/__init__.py', '', 'shadows the gin library'),
     ],
 )
@@ -396,16 +375,6 @@ def test_a_circle_is_found_wherever_in_a_file_it_is_imported(tmp_path, source):
     assert found[0] == found[-1]
     names = ('door', 'text.answerer', 'paths')
     assert set(found) == {f'opql_jax.kb.{name}' for name in names} and len(found) == 4
-
-
-def test_a_violation_names_its_line(tmp_path):
-    make_tree(tmp_path, {'opql_jax/data/sources.py': 'import numpy\n\nimport seqio\n'})
-    assert violations(tmp_path) == ['opql_jax/data/sources.py:3: imports seqio: only tasks import seqio and TensorFlow']
-
-
-def test_the_edge_is_not_part_of_the_core(tmp_path):
-    make_tree(tmp_path, {'opql_jax/train.py': '', 'opql_jax/gin_utils.py': '', 'opql_jax/models/train.py': ''})
-    assert core_modules(tmp_path) == ['opql_jax', 'opql_jax.models', 'opql_jax.models.train']
 
 
 def test_an_optional_package_is_absent_even_where_it_is_installed(tmp_path):

@@ -1,7 +1,6 @@
 """Every folder that a command writes has one writer at a time: a second one is told who the first is, and changes nothing."""
 
 import concurrent.futures
-import json
 import os
 import pathlib
 import time
@@ -13,8 +12,7 @@ from opql_jax.core.errors import InputError
 from opql_jax.data.prepare import prepare
 from opql_jax.data.prepared import Prepared
 from opql_jax.datasets.jsonl import JsonLines
-from opql_jax.kb.trained.fewshot import evaluate_fewshot
-from opql_jax.kb.trained.question_sets import evaluate, write_answers
+from opql_jax.kb.trained.question_sets import write_answers
 from opql_jax.memory import ann_build
 from opql_jax.memory.format import Memory
 from opql_jax.recipes import recipe
@@ -27,7 +25,6 @@ import tiny_training
 import tiny_updates
 from graph_kb import QUESTIONS, ring
 
-VERBS = ('knows', 'likes')
 REFUSED = rf'is being written by process {os.getpid()} on '
 
 
@@ -55,9 +52,7 @@ def write_index(folder):
     ann_build.build_index(folder, memory, ann_memories.TABLE)
 
 
-@pytest.mark.parametrize(
-    'command', ['prepare', 'train', 'build_memory', *tiny_updates.UPDATES, 'index', 'infer', 'eval', 'fewshot', 'recipe']
-)
+@pytest.mark.parametrize('command', ['prepare', 'train', 'build_memory', *tiny_updates.UPDATES, 'index', 'infer', 'recipe'])
 def test_a_folder_that_is_being_written_is_refused_and_left_alone(world, tmp_path, command):
     folder = tmp_path / 'folder'
     if command in tiny_updates.UPDATES:
@@ -69,10 +64,6 @@ def test_a_folder_that_is_being_written_is_refused_and_left_alone(world, tmp_pat
         **{name: lambda update=update: update(folder) for name, update in tiny_updates.UPDATES.items()},
         'index': lambda: write_index(folder),
         'infer': lambda: write_answers(ring(), QUESTIONS, folder.with_name('a.jsonl')),
-        'eval': lambda: evaluate(kb=str(world), questions='2-hop/dev', output_dir=str(folder)),
-        'fewshot': lambda: evaluate_fewshot(
-            sentences=sentences(tmp_path), model_dir=str(world / 'align'), output_dir=str(folder), ways=2, episodes=5
-        ),
         'recipe': lambda: recipe.run(
             [recipe.Function('s', write_one, {'path': recipe.Output('s')}, 's')], recipe.Options(folder, tmp_path)
         ),
@@ -85,16 +76,6 @@ def test_a_folder_that_is_being_written_is_refused_and_left_alone(world, tmp_pat
         assert memory_tables.digest_of_tree(folder) == before
     calls[command]()
     assert not [path for path in tmp_path.rglob('*') if locks.is_lock(path)]
-
-
-def sentences(folder):
-    """A file of labelled sentences."""
-    items = [
-        {'tokens': [name, verb, 'Eve'], 'h': ['', '', [[0]]], 't': ['', '', [[2]]]} for verb in VERBS for name in ('Ann', 'Bob')
-    ]
-    path = folder / 'sentences.json'
-    path.write_text(json.dumps({verb: [item for item in items if item['tokens'][1] == verb] for verb in VERBS}))
-    return str(path)
 
 
 def write_one(path):

@@ -103,14 +103,7 @@ def test_what_the_paper_leaves_open_is_stated_for_each_stage(settings_of, name):
     settings = settings_of(name)
     config = {
         field: settings(f'trainer.TrainConfig.{field}')
-        for field in (
-            'num_steps',
-            'learning_rate',
-            'warmup_steps',
-            'clip_norm',
-            'log_every',
-            'keep_checkpoints',
-        )
+        for field in ('num_steps', 'learning_rate', 'warmup_steps', 'clip_norm', 'log_every', 'keep_checkpoints')
     }
     assert all(value is not None for value in config.values()) and config['warmup_steps'] < config['num_steps'] / 5
     assert settings('optimizer.adamw.weight_decay') is not None

@@ -6,17 +6,12 @@ CI checks the interface and the loss and gradient of one objective; the rest is 
 import functools
 import importlib.util
 import inspect
-import json
 
 import jax
-import jax.numpy as jnp
 import numpy as np
-import optax
 import pytest
 import t5x_interface
-from clu import values as clu_values
 from flax import traverse_util
-from flax.core import freeze
 from flax.linen import partitioning
 
 import question_records
@@ -27,19 +22,13 @@ if importlib.util.find_spec('opql_jax_tasks') is None:
     pytest.skip('opql_jax_tasks is not installed: pip install -e .', allow_module_level=True)
 
 from opql_jax import t5x_model
-from opql_jax.core.errors import InputError
-from opql_jax.corpus.questions import read_questions, write_questions
+from opql_jax.corpus.questions import read_questions
 from opql_jax.data.prepared import Prepared
 from opql_jax.data.sources.base import named_leaves
 from opql_jax.evaluation import predictions
 from opql_jax.evaluation.evaluate import evaluate_predictions
-from opql_jax.models import released
-from opql_jax.models.follower import follow_loss
 from opql_jax.parallel.mesh import make_mesh
 from opql_jax.training import objectives, state, trainer
-from opql_jax.training.checkpoints import CheckpointError
-from opql_jax.training.optimizer import adamw, make_optimizer
-from opql_jax.training.progress import TrainingError
 from opql_jax_tasks.metrics import ranked_entities
 from opql_jax_tasks.vocabulary import WordPieceVocabulary
 
@@ -209,31 +198,6 @@ def test_the_hops_of_a_batch_are_found_out_and_a_batch_without_one_number_is_not
 
 
 @pytest.mark.slow
-def test_followed_entities_are_ranked_for_each_element(world):
-    model = make_model('follow', world)
-    params, batches = start(model), list(by_hops(model).values())
-    predict = jax.jit(model.predict_batch_with_aux)
-    entities, aux = predict(params, stacked(*batches), jax.random.key(0))
-    assert entities.shape == aux['weights'].shape == (2, 8, 8)
-    assert (np.diff(aux['weights'], axis=-1) <= 0).all() and np.isfinite(aux['weights']).all()
-    expected, _ = reference_loss(model, False)(params, batches[0], jax.random.key(0))
-    loss, found = follow_loss(entities[0], aux['weights'][0], batches[0].questions.answers)
-    assert float(loss) == pytest.approx(float(expected), rel=1e-4) and found['reachable'] > 0
-    strange = stacked(*batches) | {'hops': np.array([[1], [3]], np.int32)}  # 3 is not compiled
-    again, aux_again = predict(params, strange, jax.random.key(0))
-    np.testing.assert_array_equal(again[0], entities[0])
-    np.testing.assert_array_equal(aux_again['weights'][0], aux['weights'][0])
-    assert (again[1] == -1).all() and np.isnan(aux_again['weights'][1]).all()
-
-
-@pytest.mark.slow
-def test_what_has_no_prediction_says_so(world):
-    model = make_model('align', world)
-    with pytest.raises(InputError, match='this objective predicts nothing'):
-        model.predict_batch(start(model), stacked(model.task.source[0]))
-
-
-@pytest.mark.slow
 def test_an_evaluator_asks_a_language_model(world):
     """A SeqIO evaluator with the model's own predictions, as t5x's evaluator takes them."""
     asked = str(world / 'asked.jsonl')
@@ -274,77 +238,6 @@ def test_parameters_start_where_the_run_ended(world):
 
 
 @pytest.mark.slow
-def test_parameters_start_from_a_released_encoder(world, tmp_path):
-    prepared = Prepared(world / 'text')
-    module = tiny_training.encoder(vocab_size=prepared.tokenizer.get_vocab_size())
-    params = state.init_params(module, 1, seed=7)['encoder']
-    released.write(tmp_path / 'encoder', module, params, prepared.tokenizer.to_str(), '# A tiny encoder')
-    objective = objectives.Entities(rows=16, frozen_encoder=True)
-    model = open_model(objective, world, init_from=None, bert_folder=str(tmp_path / 'encoder'))
-    begun = jax.jit(lambda rng: model.get_initial_variables(rng, {})['params'])(jax.random.key(0))
-    _, stored, _ = released.read(tmp_path / 'encoder')
-    np.testing.assert_array_equal(begun['encoder']['layers_0']['mlp_in']['kernel'], stored['layers_0']['mlp_in']['kernel'])
-    np.testing.assert_array_equal(begun['encoder']['w_r']['kernel'], stored['w_r']['kernel'])
-    model = open_model(objective, world, init_from=None, bert_folder=str(tmp_path / 'encoder'), fresh_w_r=True)
-    begun = jax.jit(lambda rng: model.get_initial_variables(rng, {})['params'])(jax.random.key(0))
-    np.testing.assert_allclose(begun['encoder']['w_r']['kernel'], state.one_map(module, stored, prepared), atol=1e-6)
-
-
-@pytest.mark.slow
-def test_where_parameters_start_is_said_once_and_what_t5x_does_itself_is_not_set(world):
-    relations = make_objective('relations', world)
-    with pytest.raises(InputError, match=r'init_from \(model\) and bert_folder \(minilm\) both say where to start'):
-        open_model(relations, world, bert_folder='minilm')
-    with pytest.raises(InputError, match='brings its W_r: leave out orthogonal_w_r'):
-        open_model(relations, world, orthogonal_w_r=True)
-    with pytest.raises(InputError, match='starts from nothing: give init_from or bert_folder'):
-        open_model(objectives.Entities(rows=16, frozen_encoder=True), world, init_from=None)
-    fresh = open_model(relations, world, init_from=None, orthogonal_w_r=True)
-    w_r = jax.jit(lambda rng: fresh.get_initial_variables(rng, {})['params'])(jax.random.key(0))['encoder']['w_r']['kernel']
-    np.testing.assert_allclose(w_r.T @ w_r, (w_r.T @ w_r)[0, 0] * np.eye(8), atol=1e-6)
-    settings = {'log_every': 5, 'checkpoint_every': 7, 'keep_checkpoints': None, 'data_devices': 1}
-    for name, value in (settings | {'profile_steps': (1, 2), 'wandb_project': 'mine'}).items():
-        with pytest.raises(InputError, match=f'TrainConfig.{name}=.* does nothing under t5x: (set .* instead|leave it out)'):
-            open_model(relations, world, **{name: value})
-
-
-@pytest.mark.slow
-def test_a_memory_of_another_encoder_is_refused(world, tmp_path):
-    other = tiny_training.write_untrained(world / 'text', tmp_path / 'other', seed=5)
-    for init_from in (str(other), None):
-        with pytest.raises((CheckpointError, InputError), match='built'):
-            open_model(make_objective('follow', world), world, init_from=init_from)
-
-
-@pytest.mark.slow
-def test_another_run_in_the_same_folder_is_refused(world, tmp_path):
-    """What trains states its run; what evaluates needs that statement, and no other run is taken for it."""
-    folder, optimizer = str(tmp_path / 'run'), object()
-    relations = make_objective('relations', world)
-    with pytest.raises(InputError, match='opql_run.json: no such file: give the MODEL_DIR of a run of t5x.train'):
-        open_model(relations, world, model=folder)
-    for _ in range(2):  # begun, and resumed
-        open_model(relations, world, optimizer, model=folder, seed=3, batch_size=2)
-    open_model(relations, world, model=folder, seed=3)
-    with pytest.raises(TrainingError, match='cannot be resumed as another run .*seed was 3 and is 4'):
-        open_model(relations, world, optimizer, model=folder, seed=4, batch_size=2)
-    with pytest.raises(TrainingError, match='batch_size was 2 and is 1'):
-        open_model(relations, world, optimizer, model=folder, seed=3)
-    with pytest.raises(TrainingError, match='max_context was 2 and is 1'):
-        open_model(make_objective('relations', world, max_context=1), world, model=folder, seed=3)
-
-
-@pytest.mark.slow
-def test_questions_without_answers_are_refused_before_training_and_can_be_asked(world, tmp_path):
-    records = [json.loads(line) | {'answers': []} for line in (world / 'asked.jsonl').open()]
-    write_questions(tmp_path / 'open.jsonl', records)
-    follow, questions = make_objective('follow', world), (str(tmp_path / 'open.jsonl'),)
-    with pytest.raises(InputError, match='none of .*open.jsonl has a question with an answer'):
-        open_model(follow, world, object(), questions=questions)
-    open_model(follow, world, questions=questions)
-
-
-@pytest.mark.slow
 def test_gradients_of_microbatches_add_up_to_their_mean(world):
     """t5x's trainer adds them up."""
     relations = make_objective('relations', world)
@@ -355,18 +248,6 @@ def test_gradients_of_microbatches_add_up_to_their_mean(world):
     for name, value in plain(whole).items():
         np.testing.assert_allclose(2 * plain(half)[name], value, rtol=1e-5, atol=1e-8, err_msg=name)
     assert float(others['loss'].compute()) == float(metrics['loss'].compute())
-
-
-@pytest.mark.slow
-def test_a_metric_of_hops_that_did_not_come_is_no_number(world):
-    model = make_model('follow', world)
-    batch = by_hops(model)[1]
-    _, metrics = jax.jit(model.eval_fn)(start(model), stacked(batch))
-    values = {name: metric.compute_value() for name, metric in jax.device_get(metrics).items()}
-    assert {name for name, value in values.items() if isinstance(value, clu_values.Text)} == {
-        name for name in values if name.endswith('_2hop')
-    }
-    assert all(np.isfinite(value.value) for value in values.values() if isinstance(value, clu_values.Scalar))
 
 
 @pytest.mark.slow
@@ -395,23 +276,3 @@ def test_answers_are_written_as_predictions_that_are_scored_as_t5x_scores_them(w
         assert all(vocab.names[vocab.keys.index(answer['key'])] == answer['entity'] for answer in record['answers'])
     t5x_model.write_answers(str(tmp_path / 'scores'), ([-1.5, -2.0, -3.0, -4.0], {}), elements, 'score', vocabulary)
     assert (tmp_path / 'scores').read_text().startswith('{"score": -1.5}\n{"score": -2.0}\n')
-
-
-@pytest.mark.slow
-def test_only_what_is_trained_changes():
-    """And as the train step changes it, whose optimizer sees a flat dictionary of nothing else."""
-    names = ('encoder/w_r/kernel', 'encoder/norm/bias', 'follower/w_q', 'follower/w_k', 'entity_table')
-    params = traverse_util.unflatten_dict({name: jnp.ones(2) for name in names}, sep='/')
-    decaying = functools.partial(adamw, weight_decay=0.5)
-    objective, ours = objectives.Follow(), make_optimizer(STEPS, 0.1, warmup_steps=1, optimizer=decaying)
-    trained, _ = state.split_params(params, objective.trainable)
-    theirs = t5x_model.trained_only(objective, ours)
-    moments, expected = theirs.init(freeze(params)), ours.init(trained)
-    for _ in range(2):  # the first has a learning rate of 0
-        updates, moments = theirs.update(freeze(params), moments, freeze(params))
-        wanted, expected = ours.update(trained, expected, trained)
-    updates = plain(updates)
-    assert {name for name in names if np.any(updates[name])} == set(trained) == {*names[:3]}
-    for name, value in wanted.items():
-        np.testing.assert_allclose(updates[name], value, rtol=1e-6)
-    assert isinstance(moments, optax.MultiTransformState)  # t5x partitions the states that it knows by their types

@@ -13,7 +13,6 @@ from unittest import mock
 import pytest
 
 from opql_jax import cli
-from opql_jax.cli.prompt import Prompt
 from opql_jax.datasets import plain_text
 from opql_jax.datasets.texts_in_memory import as_sources
 from opql_jax.kb.export import csv_cell, export
@@ -121,12 +120,6 @@ def test_lines_of_a_pipe_and_of_the_prompt(opql, monkeypatch, tmp_path):
     assert code == 0 and 'Blue Oven' in out
 
 
-def test_the_tab_key_offers_no_name_that_a_line_cannot_show(folder, kb):
-    prompt = Prompt(folder, 5)
-    offered = ''.join(line for name in kb.vocab.names for line in prompt.completions(name[:3]))
-    assert 'Ann Bo' in offered and dangerous_in(offered) == set() and '\n' not in offered
-
-
 class _Lines:
     """Standard input."""
 
@@ -181,12 +174,7 @@ def test_a_table_holds_none_and_is_read_back_by_its_rule(kb, opql, tmp_path):
 
 @pytest.mark.parametrize(
     'command',
-    [
-        ['verify', '{}'],
-        ['infer', '--gin_file={}'],
-        ['infer', '--gin_file=gin/runs/infer.gin', '{}'],
-        ['infer', '--{}'],
-    ],
+    [['verify', '{}'], ['infer', '--gin_file={}'], ['infer', '--gin_file=gin/runs/infer.gin', '{}'], ['infer', '--{}']],
 )
 def test_binaries_escape_what_they_are_given(binaries, command):
     for text in (IN_TEXT[:100], IN_TEXT[100:], FAKE):

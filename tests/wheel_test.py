@@ -113,17 +113,6 @@ def test_questions_are_answered_from_the_text(run, kb):
     assert 'articles/lord byron.txt' in [document['document'] for document in documents]
 
 
-def test_text_is_added_and_removed_and_the_rest_is_told_and_exported(run, kb, root):
-    write(root / 'work' / 'more', {'Ida Rhodes': 'Ida Rhodes was a mathematician, born in Kamianets.'})
-    assert json.loads(run('opql', 'add', kb, 'more', '--json'))['added'] == 1
-    assert 'Kamianets' in run('opql', 'ask', kb, 'Where was Ida Rhodes born?')
-    assert json.loads(run('opql', 'remove', kb, '--document', 'more/ida rhodes.txt', '--json'))['removed'] == 1
-    told = json.loads(run('opql', 'info', kb, '--json', '--html', 'report.html'))
-    assert told['documents'] == 3 and 'Ada Lovelace' in (root / 'work/report.html').read_text(encoding='utf-8')
-    run('opql', 'export', kb, '--out', 'facts.csv')
-    assert len((root / 'work/facts.csv').read_text(encoding='utf-8').splitlines()) == told['entries'] + 1
-
-
 def test_recipes_and_their_gin_files_come_along(run, root):
     assert run('opql', 'recipes', 'list').startswith('demo ')
     shown = run('opql', 'recipes', 'show', 'demo', '--percent', '50')
@@ -152,20 +141,6 @@ def test_the_explorer_serves_its_pages(run, environment, root, home, kb):
                     assert said in page.read().decode()
         finally:
             server.terminate()
-
-
-def test_a_script_of_a_few_lines_makes_and_asks_a_knowledge_base(run, root):
-    """With more text than one process reads at a time, and nothing but what it does at its top level."""
-    texts = [f'Person {chr(65 + i % 26)}{i} was born in Town {i}.' for i in range(300)] + list(
-        TRIOS['engine'].documents.values()
-    )
-    (root / 'work' / 'script.py').write_text(
-        'import json, pathlib, opql_jax\n'
-        "opql_jax.index(json.loads(pathlib.Path('texts.json').read_text()), out='script.kb')\n"
-        f"print(opql_jax.open('script.kb').ask({QUESTION!r}).names[0])\n"
-    )
-    (root / 'work' / 'texts.json').write_text(json.dumps(texts))
-    assert ANSWER in run('python', 'script.py')
 
 
 def test_the_package_is_the_installed_one_and_its_encoder_and_reader_open(run, root):

@@ -29,6 +29,7 @@ from etils import epath
 from opql_jax.core import files, locks
 from opql_jax.core.errors import InputError
 from opql_jax.core.manifest import MANIFEST, FolderFormat, Header, is_folder_of, read_manifest, write_manifest
+from opql_jax.corpus.json_lines import short_repr
 
 _log = logging.getLogger(__name__)
 
@@ -152,7 +153,9 @@ class KBFolder:
             raise InputError(f'{self.manifest}: memory: null, but the text has an index, and so a memory: {_ADVICE}')
         for name, value in parts.items():
             if value is not None and not (_NAME.fullmatch(value) and len(os.fsencode(value)) <= _LONGEST):
-                raise InputError(f'{self.manifest}: {name}: {value!r} is not the name of a folder in {self.path}: {_ADVICE}')
+                raise InputError(
+                    f'{self.manifest}: {name}: {short_repr(value)} is not the name of a folder in {self.path}: {_ADVICE}'
+                )
         return parts
 
     def stated(self) -> dict[str, str | None] | None:

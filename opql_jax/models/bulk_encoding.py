@@ -9,6 +9,7 @@ model.json as `pair_encoding`:
 """
 
 import collections
+import functools
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any, NamedTuple
 
@@ -55,12 +56,14 @@ class BatchedEncoder:
     Each device runs the program that a single device would, so the results have the same bits on any number of devices of a kind.
     """
 
-    def __init__(self, apply: Callable, params, options: Batching = DEFAULT_BATCHING):
+    def __init__(self, apply: Callable, encoder: RelationEncoder, params, options: Batching = DEFAULT_BATCHING):
         """Places the parameters on all devices.
 
         Args:
-            apply: `(params, *batch) -> [rows, ...]`, with a batch as `__call__` gets it.
-            params: the parameters.
+            apply: `(encoder, params, *batch) -> [rows, ...]`, with a batch as `__call__` gets it. What was compiled of a function
+                serves all encoders of one form.
+            encoder: the module.
+            params: its parameters.
             options: how rows are batched.
         """
         mesh = options.mesh or make_mesh(local=True)
@@ -69,10 +72,7 @@ class BatchedEncoder:
         self._num_devices = batch_devices(mesh)
         self._tokens = options.tokens_per_device or (CPU_TOKENS if on_cpu else ACCELERATOR_TOKENS)
         self._params = replicate(params, mesh)
-        whole, split = PartitionSpec(), batch_spec(mesh)
-        # Not left to the partitioner, which would not run the program of a single device.
-        run = jax.shard_map(lambda params, batch: apply(params, *batch), mesh=mesh, in_specs=(whole, split), out_specs=split)
-        self._apply = jax.jit(run)
+        self._apply = functools.partial(_run, apply, encoder, mesh)
 
     def __call__(self, lengths, make_batch: Callable[..., tuple]) -> Iterator[tuple[np.ndarray, np.ndarray]]:
         """Encodes rows, longest first.
@@ -111,6 +111,14 @@ class BatchedEncoder:
             start += batches * size
 
 
+@functools.partial(jax.jit, static_argnums=(0, 1, 2))
+def _run(apply, encoder, mesh, params, batch):
+    whole, split = PartitionSpec(), batch_spec(mesh)
+    of_device = lambda params, batch: apply(encoder, params, *batch)
+    # Not left to the partitioner, which would not run the program of a single device.
+    return jax.shard_map(of_device, mesh=mesh, in_specs=(whole, split), out_specs=split)(params, batch)
+
+
 def rows_of_batch(batch: tuple[np.ndarray, np.ndarray]) -> int:
     """How many rows a batch of `BatchedEncoder` has."""
     return len(batch[0])
@@ -118,6 +126,10 @@ def rows_of_batch(batch: tuple[np.ndarray, np.ndarray]) -> int:
 
 def _finished(rows, results):
     return rows, np.asarray(results)[: len(rows)]
+
+
+def _marked(encoder, params, *batch):
+    return encoder.apply({'params': params}, *batch)
 
 
 class MarkedPairEncoder:
@@ -137,7 +149,7 @@ class MarkedPairEncoder:
             masked: whether [ENT] replaces the names of topic and target.
         """
         self._source, self._masked, self._relation_dim = source, masked, encoder.relation_dim
-        self.batched = BatchedEncoder(lambda params, *batch: encoder.apply({'params': params}, *batch), params, options)
+        self.batched = BatchedEncoder(_marked, encoder, params, options)
 
     def __call__(self, rows) -> np.ndarray:
         """Encodes pairs.
@@ -163,6 +175,21 @@ class MarkedPairEncoder:
         return relations
 
 
+def _ends_of_spans(encoder, params, tokens, first, last):
+    return encoder.apply({'params': params}, tokens, first, last, method=encoder.spans)
+
+
+def _means_of_spans(*arguments):
+    return _ends_of_spans(*arguments).mean(axis=2, keepdims=True)
+
+
+@functools.partial(jax.jit, static_argnums=(0, 1))
+def relate_spans(encoder: RelationEncoder, pair_encoding: str, params, topic, target, topic_is_second):
+    """`RelationEncoder.relate_spans` of an encoder with these parameters."""
+    apply: Any = encoder.apply
+    return apply({'params': params}, topic, target, topic_is_second, pair_encoding, method=encoder.relate_spans)
+
+
 class SpanPairEncoder:
     """The relation embeddings of rows of a pair table, read off passages that are encoded once for all of their pairs.
 
@@ -185,15 +212,8 @@ class SpanPairEncoder:
         """
         self._source, self._relation_dim = source, encoder.relation_dim
         both_ends = pair_encoding == 'mention'
-
-        def encode_spans(params, tokens, first, last):
-            spans: Any = encoder.apply({'params': params}, tokens, first, last, method=encoder.spans)
-            return spans if both_ends else spans.mean(axis=2, keepdims=True)
-
-        self.batched = BatchedEncoder(encode_spans, params, options)
-        self._relate = jax.jit(
-            lambda *pairs: encoder.apply({'params': params}, *pairs, pair_encoding, method=encoder.relate_spans)
-        )
+        self.batched = BatchedEncoder(_ends_of_spans if both_ends else _means_of_spans, encoder, params, options)
+        self._relate = functools.partial(relate_spans, encoder, pair_encoding, params)
         _, num_mentions = source.records.sizes()
         self._first_mention = np.append(0, np.cumsum(num_mentions))  # of each passage, among those of all
         self._max_mentions = int(num_mentions.max(initial=1))
@@ -261,6 +281,10 @@ def pair_encoder(
     return SpanPairEncoder(encoder, params, source, options, pair_encoding)
 
 
+def _mention(encoder, params, tokens, position):
+    return encoder.apply({'params': params}, tokens, position, method=encoder.mentions)[:, 0]
+
+
 def encode_mentions(encoder: RelationEncoder, params, source, passage, mention) -> np.ndarray:
     """m = W_e^T h_start of mentions that [ENT] masks: the vectors that E is trained to be retrieved by (paper §2.1).
 
@@ -273,10 +297,6 @@ def encode_mentions(encoder: RelationEncoder, params, source, passage, mention) 
         [n, d_e] float32.
     """
 
-    def encode(params, tokens, position):
-        mentions: Any = encoder.apply({'params': params}, tokens, position, method=encoder.mentions)
-        return mentions[:, 0]
-
     def make_batch(chosen, size, length):
         rows = [masked[i] for i in chosen]
         position = np.zeros((size, 1), np.int32)
@@ -287,7 +307,7 @@ def encode_mentions(encoder: RelationEncoder, params, source, passage, mention) 
     masked = [markup.mask_mention(text, i, source.special) for text, i in zip(texts, mention, strict=True)]
     vectors = np.empty((len(masked), encoder.entity_dim), np.float32)
     # Fewer lengths than of pairs: the mentions of new entities are few, and each length costs a compilation.
-    batched = BatchedEncoder(encode, params, Batching(batching.BUCKET_LENGTHS))
+    batched = BatchedEncoder(_mention, encoder, params, Batching(batching.BUCKET_LENGTHS))
     for rows, found in batched(np.array([len(row.tokens) for row in masked], np.int64), make_batch):
         vectors[rows] = found
     return vectors

@@ -50,7 +50,7 @@ def read_names(
         The states after `num_lower` layers and after all, [n, hidden_size] float32 each.
     """
 
-    def read(params, tokens, position):
+    def read(encoder, params, tokens, position):
         bound = encoder.bind({'params': params})
         h = bound.lower_layers(tokens, num_lower)
         inside = jnp.take_along_axis(h, position[:, :, None], axis=1)
@@ -65,7 +65,7 @@ def read_names(
 
     states = np.empty((len(tokens), 2, encoder.hidden_size), np.float32)
     lengths = np.array([len(row) for row in tokens], np.int64)
-    batches = BatchedEncoder(read, params, Batching((length,)))(lengths, make_batch)
+    batches = BatchedEncoder(read, encoder, params, Batching((length,)))(lengths, make_batch)
     for chosen, found in logged(batches, len(tokens), 'names read', rows_of_batch):
         states[chosen] = found
     return states[:, 0], states[:, 1]

@@ -53,6 +53,11 @@ def _place(row: dict, encoder: TextEncoder) -> tuple[markup.PlacedMentions, list
     return markup.place_mentions(passage, encoder.special), list(itertools.pairwise(borders))
 
 
+@functools.partial(jax.jit, static_argnums=0)
+def _halves(encoder, params, mentions):
+    return encoder.apply({'params': params}, mentions, method=encoder.halves)
+
+
 class PassageEncoder:
     """The passages of prepared text under a released encoder; all are encoded when something of one is first asked for.
 
@@ -84,8 +89,6 @@ class PassageEncoder:
         self._first_mention, self.first_vector = (
             np.append(0, np.cumsum(counts)) for counts in (count('mentions'), 1 + count('sentence_starts'))
         )
-        module: Any = encoder.module
-        self._halves = jax.jit(lambda params, mentions: module.apply({'params': params}, mentions, method=module.halves))
 
     def pairs(self, rows: np.ndarray) -> np.ndarray:
         """The mentions of topic and target of rows of `Prepared.pairs` [n], numbered over all passages: [n, 2] int32."""
@@ -99,7 +102,8 @@ class PassageEncoder:
         for start in range(0, len(mentions), MENTIONS_PER_BATCH):
             # Of one shape, so that one program is compiled.
             batch = np.resize(mentions[start : start + MENTIONS_PER_BATCH], MENTIONS_PER_BATCH)
-            found.append(np.asarray(self._halves(self._encoder.params, self._encoded[0][batch].astype(np.float32))))
+            states = self._encoded[0][batch].astype(np.float32)
+            found.append(np.asarray(_halves(self._encoder.module, self._encoder.params, states)))
         return np.concatenate(found)[: len(mentions)]
 
     def vectors(self) -> np.ndarray:

@@ -66,13 +66,16 @@ def read_logits(encoder: RelationEncoder, params, tokens, **options):
     return hidden @ params['reader']['kernel']
 
 
+_jitted_logits = jax.jit(read_logits, static_argnums=0)
+
+
 class Reader:
     """Reads questions with passages."""
 
     def __init__(self, encoder: RelationEncoder, params, tokenizer: Tokenizer):
         """Takes the module, its parameters `{'encoder', 'reader'}`, and the tokenizer that they were trained with."""
         self.params, self._tokenizer, self._special = params, tokenizer, tokenizer_lib.special_ids(tokenizer)
-        self._logits = jax.jit(lambda params, tokens: read_logits(encoder, params, tokens))
+        self._logits = functools.partial(_jitted_logits, encoder)
 
     @classmethod
     def load(cls, folder: str | os.PathLike = 'default') -> Reader:

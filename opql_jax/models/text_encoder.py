@@ -13,7 +13,6 @@ import os
 import threading
 import weakref
 from collections.abc import Iterator, Sequence
-from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -26,7 +25,7 @@ from opql_jax.corpus.json_lines import short_repr
 from opql_jax.data import batching, markup
 from opql_jax.data import tokenizer as tokenizer_lib
 from opql_jax.models import released
-from opql_jax.models.bulk_encoding import LENGTHS, BatchedEncoder
+from opql_jax.models.bulk_encoding import LENGTHS, BatchedEncoder, relate_spans
 from opql_jax.models.encoder import PAD_ID, RelationEncoder
 from opql_jax.models.mention_kinds import MentionKinds
 
@@ -59,22 +58,7 @@ class TextEncoder:
         self.tokenizer, self.special = tokenizer, tokenizer_lib.special_ids(tokenizer)
         self.kinds: MentionKinds | None = None
         self._folder: str | None = None
-
-        apply: Any = encoder.apply
-
-        def relate(params, tokens, first, last, backward):
-            spans = apply({'params': params}, tokens, first, last, method=encoder.spans)
-            return unit(apply({'params': params}, spans[:, 0], spans[:, 1], backward, 'span_pair', method=encoder.relate_spans))
-
-        def read(params, tokens, r1, r2):
-            hidden = apply({'params': params}, tokens, method=encoder.hidden).astype(jnp.float32)
-            used = (tokens != PAD_ID)[:, :, None]
-            ends = (jnp.take_along_axis(hidden, place[:, None, None], axis=1) for place in (r1, r2))
-            in_order = jnp.zeros(len(tokens), bool)
-            asked = apply({'params': params}, *ends, in_order, 'span_pair', method=encoder.relate_spans)
-            return unit((hidden * used).sum(1)), unit(asked)
-
-        self._relate, self._read = BatchedEncoder(relate, params), jax.jit(read)
+        self._relate = BatchedEncoder(_relations, encoder, params)
 
     @classmethod
     def load(cls, folder: str | os.PathLike = 'default') -> 'TextEncoder':
@@ -117,12 +101,7 @@ class TextEncoder:
 
     @functools.cached_property
     def _states(self) -> BatchedEncoder:
-        module: Any = self.module  # by itself, lest this object refer to itself
-
-        def hidden(params, tokens):
-            return module.apply({'params': params}, tokens, method=module.hidden).astype(jnp.float32)
-
-        return BatchedEncoder(hidden, self.params)
+        return BatchedEncoder(_hidden, self.module, self.params)
 
     def encode_pairs(
         self, texts: Sequence[str], topic_spans: Sequence[CharacterSpan], target_spans: Sequence[CharacterSpan]
@@ -232,7 +211,7 @@ class TextEncoder:
             tokens = batching.pad_tokens([rows[i].tokens for i in chosen], size, length, self.special)
             r1, r2 = np.zeros((2, size), np.int32)
             r1[: len(chosen)], r2[: len(chosen)] = zip(*((rows[i].r1, rows[i].r2) for i in chosen))
-            read = self._read(self.params, tokens, r1, r2)
+            read = _means_and_relations(self.module, self.params, tokens, r1, r2)
             means[chosen], relations[chosen] = (np.asarray(found)[: len(chosen)] for found in read)
         return means, relations
 
@@ -246,6 +225,25 @@ class TextEncoder:
         placed = markup.place_mentions(markup.around_pair(passage, _WINDOW), self.special)
         order = [0, 1] if topic < target else [1, 0]
         return placed.tokens, placed.first[order], placed.last[order]
+
+
+def _relations(encoder, params, tokens, first, last, backward):
+    """The relations [n, d_r] of marked pairs, of unit length."""
+    spans = encoder.apply({'params': params}, tokens, first, last, method=encoder.spans)
+    return unit(relate_spans(encoder, 'span_pair', params, spans[:, 0], spans[:, 1], backward))
+
+
+def _hidden(encoder, params, tokens):
+    return encoder.apply({'params': params}, tokens, method=encoder.hidden).astype(jnp.float32)
+
+
+@functools.partial(jax.jit, static_argnums=0)
+def _means_and_relations(encoder, params, tokens, r1, r2):
+    """Of rows of tokens the mean of the last layer [n, hidden_size], and the relations [n, d_r] of what is marked, of unit length."""
+    hidden, used = _hidden(encoder, params, tokens), (tokens != PAD_ID)[:, :, None]
+    ends = (jnp.take_along_axis(hidden, place[:, None, None], axis=1) for place in (r1, r2))
+    asked = relate_spans(encoder, 'span_pair', params, *ends, jnp.zeros(len(tokens), bool))
+    return unit((hidden * used).sum(1)), unit(asked)
 
 
 @functools.cache

@@ -17,18 +17,11 @@ from opql_jax.core import files
 from opql_jax.core.errors import InputError
 from opql_jax.core.manifest import CACHE_VARIABLE, ManifestError, local_copy
 from opql_jax.corpus.questions import read_questions
-from opql_jax.data.kb_folder import KBFolder
-from opql_jax.data.prepared import Prepared
 from opql_jax.datasets import metaqa
 from opql_jax.evaluation import predictions
 from opql_jax.kb.trained.question_sets import write_answers
-from opql_jax.memory import update
 from opql_jax.memory.format import Memory
-from opql_jax.training import model_config
-from opql_jax.training.checkpoints import CheckpointError, Checkpoints
 
-import tiny_prepared
-import tiny_training
 from bucket import Bucket, use_bucket
 from graph_kb import QUESTIONS, VOCAB, ring
 from memory_tables import make, make_table, relations_of
@@ -258,39 +251,6 @@ def test_a_name_in_the_manifest_of_a_bucket_writes_nothing_outside_its_copy(cach
     assert [*cache.iterdir()] == []
 
 
-def test_what_is_not_in_a_bucket_is_said_to_be_missing():
-    with pytest.raises(InputError, match='no such file'):
-        Memory.open('gs://b/nothing')
-    with pytest.raises(ManifestError, match='no such file'):
-        Prepared('gs://b/nothing')
-    with pytest.raises(CheckpointError, match='gs://b/nothing/checkpoints does not exist: train into gs://b/nothing first'):
-        Checkpoints('gs://b/nothing', read_only=True)
-    with pytest.raises(ManifestError, match='gs://b/nothing/model.json: no such file'):
-        model_config.read('gs://b/nothing')
-    with pytest.raises(InputError, match='gs://b/nothing.txt: cannot be read'):
-        metaqa.read_questions('gs://b/nothing.txt', VOCAB, 2)
-
-
-def test_a_memory_in_a_bucket_is_not_changed_there():
-    make('gs://b/memory')
-    with pytest.raises(InputError, match='only done on disk'):
-        update.delete('gs://b/memory', entities=[1])
-
-
-def test_a_prepared_folder_and_a_model_card_in_a_bucket(tmp_path):
-    folder = tiny_prepared.write(tmp_path / 'prepared')
-    files.copy_folder(folder, 'gs://b/prepared')
-    prepared = Prepared('gs://b/prepared')
-    assert prepared.hash() == Prepared(folder).hash()
-    assert prepared.questions('2-hop/train') == Prepared(folder).questions('2-hop/train')
-    np.testing.assert_array_equal(prepared.records[5].tokens, Prepared(folder).records[5].tokens)
-    encoder = tiny_training.encoder(vocab_size=prepared.tokenizer.get_vocab_size())
-    model_config.write('gs://b/model', encoder, prepared)
-    card = model_config.read('gs://b/model')
-    assert card.encoder['relation_dim'] == encoder.relation_dim
-    model_config.check_vocabulary(card, prepared, 'gs://b/model')
-
-
 def test_questions_and_predictions_in_a_bucket(tmp_path, monkeypatch):
     monkeypatch.setattr(predictions, 'CHUNK', 4)
     kb = ring()
@@ -311,12 +271,3 @@ def test_questions_and_predictions_in_a_bucket(tmp_path, monkeypatch):
     )
     (question,) = read_questions('gs://b/open.jsonl', VOCAB)
     assert question.answers == (VOCAB.id('北京'),)
-
-
-def test_a_knowledge_base_in_a_bucket_says_what_answers():
-    folder = KBFolder('gs://b/films')
-    assert not folder.manifest.exists() and str(folder.part('text', new=True)) == 'gs://b/films/text'
-    for model in ('follow', 'follow2'):
-        folder.write(text='text', model=model, memory='memory')
-        assert KBFolder('gs://b/films').read() == {'text': 'text', 'model': model, 'memory': 'memory'}
-    assert list(contents('gs://b/films')) == ['manifest.json']

@@ -17,7 +17,6 @@ from opql_jax.core.preemption import GRACE
 ROOT = pathlib.Path(__file__).parents[2]
 TERM, INT = (signal.SIGTERM, 75, 'asked to stop: run the same command again\n'), (signal.SIGINT, 130, 'interrupted\n')
 HUP = signal.SIGHUP, *TERM[1:]  # of a terminal that is closed
-each = pytest.mark.parametrize(('number', 'status', 'message'), [TERM, INT, HUP], ids=['SIGTERM', 'SIGINT', 'SIGHUP'])
 
 START = """
 import sys, time
@@ -119,7 +118,7 @@ class Running:
         return self._process.returncode, stdout, stderr
 
 
-@each
+@pytest.mark.parametrize(('number', 'status', 'message'), [TERM, INT], ids=['SIGTERM', 'SIGINT'])
 def test_a_process_inside_xla_ends_at_once_with_one_line(number, status, message):
     with Running('-c', IN_XLA) as process:
         process.wait_until_ready()
@@ -127,9 +126,7 @@ def test_a_process_inside_xla_ends_at_once_with_one_line(number, status, message
         assert process.end(number) == (status, '', message)
 
 
-@pytest.mark.parametrize(
-    ('binary', 'number', 'status', 'message'), [('train', *TERM), ('train', *INT), ('verify', *INT), ('verify', *HUP)]
-)
+@pytest.mark.parametrize(('binary', 'number', 'status', 'message'), [('train', *TERM), ('train', *INT), ('verify', *HUP)])
 @pytest.mark.skipif(sys.platform != 'linux', reason='reads /proc')
 def test_a_binary_that_still_imports_ends_the_same_way(binary, number, status, message):
     with Running('-m', f'opql_jax.{binary}', '--gin_file=gin/models/tiny.gin') as process:

@@ -1,7 +1,6 @@
 """Terms and acronyms that texts define in brackets, in their own and in other documents."""
 
 import re
-import time
 
 import pytest
 
@@ -92,21 +91,3 @@ def test_time_is_linear_in_the_text(unit):
         defined_terms(text, [Span(match.start(), match.end(), 'organisation') for match in re.finditer('A B', text)])
 
     linear_time.check(define, unit * (10_000 // len(unit)) + 'x')
-
-
-@pytest.mark.parametrize('kind', ['terms', 'acronyms', 'speakers', 'born'])
-def test_names_are_resolved_in_time_that_is_linear_in_the_text(kind):
-    unit = {
-        'terms': '[Firm X{0}] ("the Term X{0}") grew. ',
-        'acronyms': 'The [Alpha B{0}] (AB) and [Ada]. ',
-        'speakers': '[12:03] ana x{0}: I saw [Firm X{0}].\n',
-        'born': '[Ada Lee|person] was born in [Town X{0}|place]. Its mayor saw her. ',
-    }[kind]
-
-    def seconds(count):
-        text, spans = read(''.join(unit.format(i) for i in range(count)))
-        started = time.process_time()
-        resolve([Document('a', 'A', text)], [spans])
-        return time.process_time() - started
-
-    assert min(seconds(1600) for _ in range(2)) < 40 * max(min(seconds(200) for _ in range(2)), 0.02)

@@ -25,13 +25,6 @@ NEW = [
 ]
 
 
-def link(record, keys):
-    """The record with links to the entities that `keys` names, in the first place where each stands."""
-    found = sorted((record['text'].find(name), name) for name in keys if name in record['text'])
-    mentions = [{'start': at, 'end': at + len(name), 'entity': keys[name]} for at, name in found]
-    return record | {'mentions': mentions, 'title_entity': keys[record['title']]}
-
-
 def reader(folder, name, records, questions=()):
     """A reader of a corpus file and of 1-hop training questions."""
     path = folder / f'{name}.jsonl'
@@ -134,30 +127,6 @@ def test_it_is_the_settings_of_the_first_folder_that_count(old, tmp_path):
     assert run(tmp_path / 'extended', source, extends=str(old.directory)).hash() == new.hash()
     with pytest.raises(InputError, match='prepared with another extends: delete it'):
         run(tmp_path / 'extended', source, extends=str(new.directory))
-
-
-def test_new_text_is_linked_with_nested_mentions_where_the_old_was(tmp_path):
-    titles = [{'id': name, 'title': name, 'text': 'No one.'} for name in ('war film', 'war', 'film')]
-    record = {'id': 'up', 'title': 'Up', 'text': 'Up is a war film.'}
-    old = run(tmp_path / 'nested', reader(tmp_path, 'old', [*titles, record]), nested=True)
-    source = reader(tmp_path, 'new', [{'id': 'down', 'title': 'Down', 'text': 'Down is no war film.'}])
-    new = run(tmp_path / 'extended', source, extends=str(old.directory))
-    assert new.manifest.settings['nested']
-    names = [[new.vocab.names[m['entity']] for m in row] for row in new.passages['mentions'].to_pylist()[3:]]
-    assert names == [[title, 'war film', 'war', 'film'] for title in ('Up', 'Down')]
-    pairs = {(new.vocab.names[topic], new.vocab.names[target]) for topic, target, *_ in pair_rows(new)}
-    assert {('Down', 'war film'), ('Down', 'war'), ('film', 'war')} <= pairs
-    assert not pairs & {('war film', 'war'), ('war', 'war film'), ('war film', 'film'), ('film', 'war film')}
-
-
-def test_links_speak_of_old_entities_by_their_keys_alone(tmp_path):
-    old = run(tmp_path / 'prepared', reader(tmp_path, 'old', [link(r, {'Up': 'Q1', 'Ann Low': 'Q2', 'film': 'Q3', 'Bob Ray': 'Q4'}) for r in OLD]))  # fmt: skip
-    # The key of Ann Low is known; Bob Ray's is not, so this is another person of that name.
-    keys = {'Down': 'Q9', 'Ann Low': 'Q2', 'Bob Ray': 'Bob Ray', 'Cy Dee': 'Q7', 'Up': 'Q1'}
-    new = run(tmp_path / 'extended', reader(tmp_path, 'new', [link(r, keys) for r in NEW]), extends=str(old.directory))
-    assert new.vocab.keys == [*old.vocab.keys, 'Q9', 'Q7', 'Bob Ray'] and new.vocab.hash(4) == old.vocab.hash()
-    entities = [[new.vocab.keys[m['entity']] for m in row] for row in new.passages['mentions'].to_pylist()]
-    assert entities[len(old.passages) :][0] == ['Q9', 'Q2', 'Q7'] and 'Bob Ray' in sum(entities[len(old.passages) :], [])
 
 
 @pytest.mark.parametrize(

@@ -76,14 +76,7 @@ def test_without_topics_the_names_in_the_text_are_the_topics(file):
 
 def test_what_is_written_is_read_again(tmp_path):
     records = [
-        {
-            **RECORD,
-            'question': 'who left\u2028Bergen?',
-            'entities': ['Q4'],
-            'answers': ['Q2', 'Tom'],
-            'hops': 3,
-            'type': 'x',
-        },
+        {**RECORD, 'question': 'who left\u2028Bergen?', 'entities': ['Q4'], 'answers': ['Q2', 'Tom'], 'hops': 3, 'type': 'x'},
         {**RECORD, 'id': 'r', 'question': '🇳🇴 Bjørgvin', 'topics': [[3, 11]], 'entities': [None], 'answers': []},
     ]
     write_questions(tmp_path / 'new' / 'q.jsonl', records)
@@ -115,26 +108,6 @@ def test_topics_are_shown_in_brackets():
     ):
         with pytest.raises(InputError, match=reason):
             parse_bracketed(marked)
-
-
-@pytest.mark.parametrize(
-    'marked, reason',
-    [
-        ('', 'the question: expected a string that is not blank'),
-        ('who left [Rome]\udcff', 'the question: code point 15 is half of a surrogate pair'),
-        ('who left [Ro\0me]', 'the question: code point 12 is NUL'),
-        ('x' * 1_000_000, 'no topic in brackets .*: .{,120}$'),
-        ('[' * 1_000_000, 'a bracket without its partner .*: .{,120}$'),
-    ],
-)
-def test_a_question_that_is_no_text_or_too_much_is_told_shortly(marked, reason):
-    with pytest.raises(InputError, match=reason):
-        parse_bracketed(marked)
-
-
-def test_a_byte_order_mark_before_the_questions_is_dropped(tmp_path):
-    (tmp_path / 'q.jsonl').write_text('{"id": "q", "question": "who left Rome"}', encoding='utf-8-sig')
-    assert read_questions(tmp_path / 'q.jsonl', VOCAB)[0].id == 'q'
 
 
 def bad(**rows):

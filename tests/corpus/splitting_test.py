@@ -1,7 +1,6 @@
 """Sentences and passages: bounds, offsets, nothing lost, no mention cut."""
 
 import re
-import time
 
 import pytest
 from hypothesis import given, settings
@@ -167,15 +166,6 @@ def test_characters_counted_and_passages_made_are_linear_in_the_text(kind, count
     once, twice = work(8_000), work(16_000)
     assert twice <= 2.2 * once
     assert once <= 50 * 8_000
-
-
-@pytest.mark.parametrize('kind', LONG)
-def test_long_text_of_any_kind_is_split_in_seconds(kind):
-    # Linear work takes half a second, quadratic work minutes.
-    text, mentions = LONG[kind](160_000)
-    start = time.process_time()
-    split_document(Document('d', 'T', text), mentions, 0, COUNTERS['characters'], 100)
-    assert time.process_time() - start < 20
 
 
 def test_a_passage_has_room_for_a_token():

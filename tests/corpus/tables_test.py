@@ -42,18 +42,6 @@ def test_a_write_that_fails_leaves_the_old_file_and_nothing_else(tmp_path):
     assert [p.name for p in tmp_path.iterdir()] == ['t.parquet']
 
 
-def test_broken_files_are_errors_that_name_them(tmp_path):
-    path = tmp_path / 't.parquet'
-    with pytest.raises(InputError, match=r't\.parquet: no such file'):
-        tables.read_table(path, SCHEMA)
-    tables.write_table(path, TABLE.to_batches(), SCHEMA)
-    whole = path.read_bytes()
-    for size in (0, 3, len(whole) // 2, len(whole) - 1):
-        path.write_bytes(whole[:size])
-        with pytest.raises(InputError, match=r't\.parquet: truncated, or not a table of a, b'):
-            tables.read_table(path, SCHEMA)
-
-
 def test_wrong_columns_are_errors(tmp_path):
     path = tmp_path / 't.parquet'
     pq.write_table(pa.table({'a': pa.array([1], pa.int32())}), path)
@@ -86,29 +74,6 @@ def words(column, values):
     """A table of `WORDS` with other values in a column."""
     rows = {'word': ['a', 'b'], 'words': [['a', 'b'], []], 'number': [1, 2]} | {column: values}
     return pa.table({field.name: pa.array(rows[field.name], field.type) for field in WORDS})
-
-
-@pytest.mark.parametrize(('column', 'values'), [('word', ['a', None]), ('words', [None, []]), ('words', [['a', None], []])])
-def test_a_cell_without_a_value_is_told(tmp_path, column, values):
-    pq.write_table(words(column, values), tmp_path / 't.parquet')
-    with pytest.raises(InputError, match=f't.parquet: a cell of {column} has no value; again'):
-        tables.read_table(tmp_path / 't.parquet', WORDS, 'again')
-    assert tables.read_table(tmp_path / 't.parquet', WORDS, nullable=[column])[column].to_pylist() == values
-
-
-def test_text_that_is_no_utf_8_is_told(tmp_path):
-    places, content = pa.py_buffer(np.array([0, 1, 2], np.int32)), pa.py_buffer(b'a\xff')
-    table = words('word', ['a', 'b']).set_column(0, 'word', pa.StringArray.from_buffers(2, places, content))
-    pq.write_table(table, tmp_path / 't.parquet')
-    with pytest.raises(InputError, match='t.parquet: truncated, or not a table of word, words, number .*UTF8'):
-        tables.read_table(tmp_path / 't.parquet', WORDS)
-
-
-def test_another_number_of_rows_is_told_before_they_are_read(tmp_path):
-    pq.write_table(words('number', [1, 2]), tmp_path / 't.parquet')
-    assert len(tables.read_table(tmp_path / 't.parquet', WORDS, rows=2)) == 2
-    with pytest.raises(InputError, match='t.parquet: 2 rows, the manifest says 3; again'):
-        tables.read_table(tmp_path / 't.parquet', WORDS, 'again', rows=3)
 
 
 def often(count):

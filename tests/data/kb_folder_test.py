@@ -48,17 +48,6 @@ def begin(folder):
     (folder.part('text', new=True) / 'plan.json').write_text('{}')
 
 
-def test_a_path_to_a_part_is_its_name(folder, monkeypatch):
-    folder.path.mkdir()
-    monkeypatch.chdir(folder.path.parent)
-    for path in (f'{folder.path}/text', f'{folder.path}/text/', 'films.kb/text', 'films.kb/../films.kb/text'):
-        assert folder.part(path) == folder.path / 'text'
-        folder.write(**PARTS | {'text': path})
-        assert folder.read() == PARTS and folder.choose(text=path, memory=None) == {'text': 'text', 'memory': 'memory'}
-        folder.manifest.unlink()
-    assert folder.part('films.kb/text/deeper') == pathlib.Path('films.kb/text/deeper')
-
-
 def test_a_mistyped_knowledge_base_is_told(folder, tmp_path):
     (tmp_path / 'file').write_text('')
     for name, said in (('films', 'does not exist'), ('file', 'is a file')):
@@ -163,13 +152,6 @@ def test_a_part_of_another_folder_is_not_stated(folder, part, caplog):
         folder.write(**PARTS | {part: '../other.kb/x'})
     assert folder.read() == PARTS
     assert f'{folder.manifest} is left as it is: ../other.kb/x is no part of the knowledge base' in caplog.text
-
-
-def test_names_that_are_missing_are_those_of_the_manifest(folder):
-    folder.write(**PARTS)
-    assert folder.choose(text=None, model=None, memory=None) == PARTS
-    assert folder.choose(text=None, model='lm', memory=None) == PARTS | {'model': 'lm'}
-    assert folder.choose(memory=None) == {'memory': 'memory'}
 
 
 def test_without_a_manifest_all_but_the_memory_has_to_be_named(folder):

@@ -87,19 +87,6 @@ def test_a_name_without_a_token_leaves_no_other_name_of_its_entity_visible(menti
     assert found.tokens.tolist() == [2, 10, 4, 6, 13, 5, 3] and found.r2 == 3
 
 
-def test_neighbours_keep_their_own_marks():
-    text = passage([10, 11, 12], (0, 1, 1), (1, 2, 2), (2, 3, 3))
-    found = mark_cloze(text, 1, [2, 0], SPECIAL)
-    assert found.tokens.tolist() == [2, 10, 5, 4, 6, 12, 5, 3]
-    assert found.starts.tolist() == [5, 1] and found.r1.tolist() == [6, 2] and found.r2 == 4
-
-
-def test_topics_are_of_other_entities_and_apart():
-    assert topics_beside(TEXT, 1).tolist() == [0, 2]
-    assert topics_beside(TEXT, 3).tolist() == [0, 1, 4], 'the outer name would give the inner one away'
-    assert topics_beside(TEXT, 0).tolist() == [1, 2, 4]
-
-
 @pytest.mark.parametrize(
     'text, mentions, words',
     [

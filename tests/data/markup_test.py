@@ -148,28 +148,6 @@ def test_a_mention_without_a_visible_character_is_at_the_token_after_it():
 
 
 @settings(max_examples=100, deadline=None)
-@given(st.integers(0, 2**32 - 1), st.integers(0, 40), st.booleans())
-def test_many_pairs_at_once_are_marked_as_one_by_one(seed, count, masked):
-    rng = np.random.default_rng(seed)
-    passages = []
-    for n in rng.integers(0, 12, 5):
-        borders = np.sort(rng.integers(0, n + 1, 8)).reshape(4, 2)  # of four mentions; some are empty, some share a place
-        passages.append(markup.TokenisedPassage(rng.integers(100, 200, n).astype(np.int32), *borders.T, np.arange(4)))
-    passage, (i, step) = rng.integers(0, 5, count), rng.integers([[0], [1]], 4, (2, count))
-    j = (i + step) % 4
-    one_by_one = [markup.mark_pair(passages[p], i, j, SPECIAL, 0, masked) for p, i, j in zip(passage, i, j)]
-    many = markup.MarkedPairs(passages, passage, i, j, SPECIAL, masked)
-    assert many.lengths.tolist() == [len(marked.tokens) for marked in one_by_one]
-    chosen = rng.permutation(count)[: count // 2]
-    tokens, r1, r2 = many.batch(chosen, count + 1, 20)
-    assert tokens.dtype == r1.dtype == r2.dtype == np.int32 and tokens.shape == (count + 1, 20)
-    assert (tokens[len(chosen) :] == SPECIAL.pad).all()
-    for row, marked in enumerate(one_by_one[k] for k in chosen):
-        assert tokens[row].tolist() == marked.tokens.tolist() + [SPECIAL.pad] * (20 - len(marked.tokens))
-        assert (r1[row], r2[row]) == (marked.r1, marked.r2)
-
-
-@settings(max_examples=100, deadline=None)
 @given(st.lists(nested_spans(12), min_size=1, max_size=5), st.integers(0, 4), st.booleans(), st.integers(0, 2**32 - 1))
 def test_context_of_many_pairs_and_many_masked_mentions_are_those_of_one_by_one(spans, most, masked, seed):
     rng = np.random.default_rng(seed)
@@ -272,14 +250,6 @@ def test_a_question_masks_its_topic_and_appends_the_unknown_answer(name):
     s = SPECIAL
     assert q.tokens.tolist() == ([s.cls] + ids('who directed') + [s.ent, s.r1] + ids('in 1979?') + [s.ent, s.r2, s.sep])
     assert q.tokens[q.r1] == s.r1 and q.tokens[q.r2] == s.r2
-
-
-def test_many_questions_at_once_are_marked_as_one_by_one():
-    texts, spans = ['who directed Alien', 'X² by whom', ''], [(13, 18), (1, 2), (0, 0)]
-    many = markup.mark_questions(TOKENIZER, texts, spans, SPECIAL)
-    for question, text, span in zip(many, texts, spans):
-        for a, b in zip(question, markup.mark_questions(TOKENIZER, [text], [span], SPECIAL)[0]):
-            np.testing.assert_array_equal(a, b)
 
 
 def test_a_passage_without_mentions_or_text():

@@ -102,9 +102,9 @@ def interrupted(output, corpus, **options):
     assert len(parts(output)) == 4
 
 
-@pytest.mark.parametrize('changed', ['settings', 'input', 'tokenizer', 'program', 'batches'])
+@pytest.mark.parametrize('changed', ['settings', 'tokenizer', 'program'])
 def test_parts_that_would_be_others_are_not_taken(tmp_path, changed):
-    corpus, options, parts_made = write(tmp_path / 'corpus'), {}, 2
+    corpus, options = write(tmp_path / 'corpus'), {}
     tokenizer = tmp_path / 'tokenizer.json'
     if changed == 'tokenizer':
         run(tmp_path / 'first', corpus)
@@ -117,27 +117,23 @@ def test_parts_that_would_be_others_are_not_taken(tmp_path, changed):
         interrupted(tmp_path / 'out', corpus, **options)
     if changed == 'settings':
         options = {'title_prefix': False}
-    elif changed == 'input':
-        corpus = write(tmp_path / 'other', DOCUMENTS - 1)
     elif changed == 'tokenizer':
         shutil.copy(tmp_path / 'second' / 'tokenizer.json', tokenizer)
-    elif changed == 'batches':
-        options, parts_made = {'batch': 3}, 3
     with made(CUT, TOKENISE) as counts:
         run(tmp_path / 'out', corpus, **options)
-    assert counts == {'split_batch': parts_made, 'tokenise_batch': parts_made}
+    assert counts == {'split_batch': 2, 'tokenise_batch': 2}
     run(tmp_path / 'whole', corpus, **options)
     assert contents(tmp_path / 'out') == contents(tmp_path / 'whole')
 
 
-@pytest.mark.parametrize('damage', ['empty', 'cut', 'a bit'])
+@pytest.mark.parametrize('damage', ['cut', 'a bit'])
 def test_a_damaged_part_is_made_again(tmp_path, damage):
     corpus = write(tmp_path / 'corpus')
     interrupted(tmp_path / 'out', corpus)
     for i, path in enumerate(parts(tmp_path / 'out')):
         stored = bytearray(path.read_bytes())
         stored[len(stored) * (i + 1) // 6] ^= 1 << i
-        path.write_bytes({'empty': b'', 'cut': path.read_bytes()[:300], 'a bit': stored}[damage])
+        path.write_bytes({'cut': path.read_bytes()[:300], 'a bit': stored}[damage])
     with made(CUT, TOKENISE) as counts:
         run(tmp_path / 'out', corpus)
     assert counts == {'split_batch': 2, 'tokenise_batch': 2}

@@ -5,8 +5,6 @@ import json
 import pytest
 
 from opql_jax.core.errors import InputError
-from opql_jax.core.manifest import read_manifest, write_manifest
-from opql_jax.corpus import tables
 from opql_jax.data import tokenizer
 from opql_jax.data.prepare import prepare
 from opql_jax.data.prepared import Prepared
@@ -100,61 +98,6 @@ def test_a_folder_with_other_files_is_refused_and_kept(corpus, tmp_path):
     with pytest.raises(InputError, match='holds other files and nothing prepared'):
         run(corpus, tmp_path / 'corpus')
     assert contents(tmp_path / 'corpus') == before
-
-
-@pytest.mark.parametrize('plan', ['{}', '[]', 'a plan', '{"format": "opql-memory", "version": 1}', '[' * 100_000, '\ud83c'])
-def test_files_beside_a_plan_of_somebody_else_are_kept(corpus, tmp_path, plan):
-    (tmp_path / 'out' / 'parts').mkdir(parents=True)
-    (tmp_path / 'out' / 'plan.json').write_text(plan, errors='surrogatepass')
-    for name in ('mine.parquet', 'passages.parquet', 'tokenizer.json', 'parts/a.txt'):
-        (tmp_path / 'out' / name).write_text('mine')
-    before = contents(tmp_path / 'out')
-    with pytest.raises(InputError, match='holds other files and nothing prepared'):
-        run(corpus, tmp_path / 'out')
-    assert contents(tmp_path / 'out') == before
-
-
-def test_what_a_killed_run_left_is_made_again_and_nothing_else_is_touched(corpus, tmp_path, monkeypatch):
-    run(corpus, tmp_path / 'whole')
-
-    def killed(*_):
-        raise KeyboardInterrupt
-
-    monkeypatch.setattr('opql_jax.corpus.tables.write_manifest', killed)
-    with pytest.raises(KeyboardInterrupt):
-        run(corpus, tmp_path / 'out')
-    monkeypatch.undo()
-    with pytest.raises(InputError, match='prepare did not end'):
-        Prepared(tmp_path / 'out')
-    own, plan = tmp_path / 'out/questions/9-hop/old.jsonl', read_manifest(tmp_path / 'out', tables.PLAN)
-    own.parent.mkdir()
-    own.write_bytes(b'of somebody, or of the killed run')
-    before = contents(tmp_path / 'out')
-    with pytest.raises(InputError, match='questions/9-hop/old.jsonl is in the way, and nothing that prepare wrote'):
-        run(corpus, tmp_path / 'out')
-    assert contents(tmp_path / 'out') == before
-    write_manifest(tmp_path / 'out', tables.PLAN, {'settings': plan.settings, 'splits': [*plan.splits, '9-hop/old']})
-    (tmp_path / 'out' / '.pairs.parquet.1.partial').write_bytes(b'half')
-    for name in ('notes.txt', 'mine.parquet', '.film.partial', 'questions/.film.partial'):
-        (tmp_path / 'out' / name).write_text('mine')
-        (tmp_path / 'whole' / name).write_text('mine')
-    run(corpus, tmp_path / 'out')
-    assert contents(tmp_path / 'out') == contents(tmp_path / 'whole')
-
-
-def test_a_file_beside_the_prepared_ones_may_change(corpus, tmp_path):
-    run(corpus, tmp_path / 'out')
-    (tmp_path / 'out' / 'notes.txt').write_text('mine')
-    assert Prepared(tmp_path / 'out').passages.num_rows == 3
-
-
-def test_damage_says_what_helps(corpus, tmp_path):
-    run(corpus, tmp_path / 'out')
-    pairs = tmp_path / 'out' / 'pairs.parquet'
-    pairs.write_bytes(pairs.read_bytes()[:-9])
-    for read in (lambda: Prepared(tmp_path / 'out'), lambda: run(corpus, tmp_path / 'out')):
-        with pytest.raises(InputError, match=r'pairs\.parquet: .*delete it and run prepare again'):
-            read()
 
 
 @pytest.mark.parametrize('max_tokens', [6, 137])

@@ -243,15 +243,6 @@ def test_align_puts_an_answering_mention_and_others_beside_each_question(prepare
     assert np.mean(with_negatives) > 0.8
 
 
-def test_align_knows_only_the_pairs_of_a_title_with_a_mention(prepared):
-    known = title_pairs(prepared)
-    assert known < set(zip(prepared.pairs['topic'].tolist(), prepared.pairs['target'].tolist()))
-    seen = {(int(r['topic']), int(r['target'])) for batch in batches(make('align', prepared)) for r in rows_of(batch.pairs)}
-    assert seen <= known
-    aligned = [q for q in prepared.questions('1-hop/train') if any((q.topic_entity, answer) in known for answer in q.answers)]
-    assert len(make('align', prepared).questions) == len(aligned)
-
-
 def test_align_knows_every_pair_of_a_passage_where_it_is_told_to(prepared):
     p = prepared.pairs
     known = set(zip(p['topic'].tolist(), p['target'].tolist()))
@@ -309,27 +300,6 @@ def test_passages_hold_all_pairs_of_the_topics_that_are_asked_about(prepared, pa
     assert len(right) > 30 and all(right)
 
 
-def test_passages_keep_the_answers_where_a_passage_has_too_many_pairs(prepared):
-    for batch in batches(make('align passages', prepared, pairs='all', pairs_per_passage=3)):
-        answers = {
-            (topic, answer)
-            for topic, those in zip(batch.questions.topic.tolist(), batch.questions.answers.tolist())
-            for answer in those
-            if answer >= 0
-        }
-        for bucket in batch.passages:
-            for topics, targets in zip(bucket.topic.tolist(), bucket.target.tolist()):
-                right = [pair in answers for pair in zip(topics, targets)]
-                assert right == sorted(right, reverse=True) and len(right) == 3
-
-
-def test_passages_deal_topics_out_evenly(prepared):
-    source = make('align passages', prepared, seed=0, questions=4)
-    draws = collections.Counter(int(t) for batch in batches(source, 40) for t in np.unique(batch.questions.topic) if t >= 0)
-    assert len(draws) == len(source.questions.topics)
-    assert max(draws.values()) - min(draws.values()) <= 0.2 * 160 / len(source.questions.topics) + 1
-
-
 def test_align_keeps_the_answers_of_packed_mentions_when_it_cuts(prepared, monkeypatch):
     monkeypatch.setattr(questions, 'MAX_ANSWERS', 1)
     source = make('align', prepared)
@@ -339,34 +309,6 @@ def test_align_keeps_the_answers_of_packed_mentions_when_it_cuts(prepared, monke
         for topic, answers in zip(batch.questions.topic, batch.questions.answers):
             packed = {int(r['target']) for r in rows_of(batch.pairs) if r['topic'] == topic}
             assert len(packed & set(answers.tolist())) == min(8, len(packed))
-
-
-@pytest.mark.parametrize('name', ['align', 'align passages'])
-def test_open_questions_are_aligned_as_a_split_is_where_their_only_mention_is_known(prepared, name, tmp_path):
-    keys = prepared.vocab.keys
-    split = [q for q in prepared.questions('1-hop/train') if q.topic_entity >= 0 and q.answers]
-    one = [
-        {
-            'id': q.id,
-            'question': q.text,
-            'topics': [q.topic],
-            'entities': [keys[q.topic_entity]],
-            'answers': [keys[a] for a in q.answers],
-        }
-        for q in split
-    ]
-    others = [
-        {**one[0], 'id': 'two hops', 'hops': 2},
-        {**one[1], 'id': 'unknown', 'entities': [None]},
-        {**one[2], 'id': 'two', 'question': 'Ann Bob', 'topics': [[0, 3], [4, 7]], 'entities': one[2]['entities'] * 2},
-    ]
-    write_questions(tmp_path / 'open.jsonl', [*others, *one])
-    source = make(name, prepared, split=str(tmp_path / 'open.jsonl'))
-    assert source.questions.num_questions == len(one) > 10
-    assert all(same(a, b) for a, b in zip(batches(source), batches(make(name, prepared)), strict=True))
-    write_questions(tmp_path / 'none.jsonl', others)
-    with pytest.raises(ValueError, match='none.jsonl: no question has one hop and one topic, of an entity'):
-        make(name, prepared, split=str(tmp_path / 'none.jsonl'))
 
 
 def test_splits_that_teach_nothing_are_refused(prepared, tmp_path):

@@ -4,7 +4,6 @@ Only the two mentions of the pair are masked. All others stay visible, further m
 entities too.
 """
 
-import json
 from typing import NamedTuple
 
 import jax
@@ -14,10 +13,7 @@ from hypothesis import assume, example, given, settings
 from hypothesis import strategies as st
 
 from opql_jax.data import markup
-from opql_jax.data.prepare import prepare
-from opql_jax.data.prepared import Prepared
 from opql_jax.data.tokenizer import SpecialIds, special_ids, train_wordpiece
-from opql_jax.datasets.jsonl import JsonLines
 from opql_jax.models.bulk_encoding import Batching, MarkedPairEncoder
 from opql_jax.training.state import init_params
 
@@ -128,62 +124,7 @@ def test_only_the_two_mentions_of_the_pair_are_masked(entity):
     assert changed(pieces, called_otherwise)
 
 
-@pytest.mark.parametrize('names, rest', [(('American', 'Belgian'), 's'), (('トヨタ', '北京'), 'は')])
-def test_a_name_within_a_word_leaves_no_trace_either(names, rest):
-    one, other = ([(TOPIC, name), f'{rest} never met ', (TARGET, 'Ridley Scott')] for name in names)
-    np.testing.assert_array_equal(embed(one), embed(other))
-
-
 # From a corpus.
-
-
-def write_corpus(folder, first, second):
-    """Two documents about the entities `first` and `second`, whose names occur only as mentions, and a third, called London."""
-    templates = [
-        [(0, first), ' was directed by ', (1, second), ' in the old city. That man wrote songs.'],
-        ['The man who met ', (1, second), ' in ', (2, 'London'), ' never wrote "', (0, first), '". ', (1, second), ' was old.'],
-    ]
-    lines = []
-    for number, (template, about) in enumerate(zip(templates, (0, 1))):
-        text, mentions = '', []
-        for piece in template:
-            if isinstance(piece, tuple):
-                mentions.append({'start': len(text), 'end': len(text) + len(piece[1]), 'entity': f'e{piece[0]}'})
-                text += piece[1]
-            else:
-                text += piece
-        document = {'id': str(number), 'title': (first, second)[about], 'text': text, 'title_entity': f'e{about}'}
-        lines.append(json.dumps(document | {'mentions': mentions}))
-    folder.mkdir()
-    (folder / 'corpus.jsonl').write_text('\n'.join(lines) + '\n')
-    names = (first, second, 'London')
-    (folder / 'entities.jsonl').write_text('\n'.join(json.dumps({'id': f'e{i}', 'name': n}) for i, n in enumerate(names)))
-    return JsonLines(str(folder / 'corpus.jsonl'), str(folder / 'entities.jsonl'))
-
-
-def test_a_corpus_with_other_names_gives_the_same_relations(tmp_path):
-    TOKENIZER.save(str(tmp_path / 'tokenizer.json'))
-    found = []
-    for number, names in enumerate([('Alien', 'Scott'), ('A', 'Пётр Ильич Чайковский, jr.'), ('北京 ' * 5 + '北', 'film')]):
-        reader = write_corpus(tmp_path / str(number), *names)
-        folder = tmp_path / f'prepared {number}'
-        prepare(
-            kb=str(folder.parent), text=folder.name, reader=reader, tokenizer=str(tmp_path / 'tokenizer.json'), max_tokens=100
-        )
-        prepared = Prepared(folder)
-        assert len(prepared.passages) == 2  # the lengths of the names did not move a border
-        pairs = prepared.pairs
-        encode = MarkedPairEncoder(MODULE, PARAMS, prepared, Batching((48,), 480))
-        # Pairs with both entities, of which every further mention would be visible: the second document has one of `second`.
-        both = (pairs['topic'] < 2) & (pairs['target'] < 2)
-        found.append((pairs['passage'][both], pairs['topic'][both], encode(np.flatnonzero(both))))
-    for passage, topic, relations in found[1:]:
-        np.testing.assert_array_equal(passage, found[0][0])
-        np.testing.assert_array_equal(topic, found[0][1])
-        np.testing.assert_array_equal(relations[passage == 0], found[0][2][passage == 0])
-        # Where another mention of the entity is left, its name shows.
-        assert (np.abs(relations - found[0][2]).max(axis=1)[passage == 1] > 1e-5).all()
-    assert np.bincount(found[0][0]).tolist() == [2, 4]
 
 
 # Questions.

@@ -10,7 +10,6 @@ import pytest
 from opql_jax.core.errors import InputError
 from opql_jax.data import relation_questions
 from opql_jax.data.prepared import Prepared
-from opql_jax.data.sources.base import named_leaves
 from opql_jax.data.sources.text_relations import TextRelationSettings, TextRelationSource
 from opql_jax.data.tokenizer import train_wordpiece
 
@@ -204,57 +203,6 @@ def test_a_batch_is_a_function_of_seed_step_and_shard(prepared, corpora):
     assert not same(source.shard(0, 2)[0], source.shard(1, 2)[0])
 
 
-@pytest.mark.parametrize('labelled', [True, False])
-def test_shapes_are_the_same_at_all_steps(prepared, corpora, labelled):
-    source = make(prepared, corpora if labelled else None, pairs=2, max_tokens=16)
-    expected = {
-        'tokens': (14, 16) if labelled else (6, 16),
-        'first': (14, 2) if labelled else (6, 2),
-        'label': (14,) if labelled else (6,),
-        'question_tokens': (10, 32) if labelled else (4, 32),
-        'question_label': (10,) if labelled else (4,),
-    }
-    for step in range(8):
-        leaves = named_leaves(source[step])
-        assert {key: leaves[key].shape for key in expected} == expected
-        assert all(value.dtype == np.int32 for value in leaves.values())
-        batch = source[step]
-        lengths = (batch.tokens != 0).sum(axis=1)
-        assert (batch.first >= 0).all() and (batch.last < lengths[:, None]).all() and (batch.first <= batch.last).all()
-
-
-def test_questions_of_long_sentences_fit(prepared, tmp_path):
-    long = [
-        {
-            'text': f'{"old " * a}{"Ann Low " * 1}{"met " * b}York{" again" * c}',
-            'sub_text': 'Ann Low',
-            'obj_text': 'York',
-            'rel': 'met',
-        }
-        for a in (0, 9)
-        for b in (1, 17, 19, 20, 21, 60)
-        for c in (0, 9)
-    ]
-    (tmp_path / 'long.jsonl').write_text('\n'.join(map(json.dumps, long)))
-    (tmp_path / 'names.json').write_text('{"P1": "one"}')
-    corpora = (str(tmp_path / 'long.jsonl'),), str(tmp_path / 'names.json')
-    source, longest = make(prepared, corpora, relations=1, unrelated=0, rows_per_label=2, **PLAIN), 0
-    for step in range(60):
-        batch = source[step]
-        tokens, r1, r2 = batch.question_tokens[2], batch.r1[2], batch.r2[2]
-        longest = max(longest, int((tokens != 0).sum()))
-        special = prepared.special
-        assert tokens[[0, r1 - 1, r1, r2 - 1, r2, r2 + 1]].tolist() == [
-            special.cls,
-            special.ent,
-            special.r1,
-            special.ent,
-            special.r2,
-            special.sep,
-        ]
-    assert longest == 32
-
-
 def test_relations_whose_names_leave_no_token_are_left_out(prepared, corpora, tmp_path):
     mark = '\u0301'  # an accent without a letter
     lines = [{'text': f'{mark} met York', 'sub_text': mark, 'obj_text': 'York', 'rel': 'empty'}] * 2
@@ -263,19 +211,6 @@ def test_relations_whose_names_leave_no_token_are_left_out(prepared, corpora, tm
     assert {label // 2 for *_, label, _ in rows_of(source[0])} == set(range(4))
     with pytest.raises(InputError, match='relations=5: there are 4 that are stated twice'):
         make(prepared, ((*corpora[0], str(tmp_path / 'more.jsonl')), corpora[1]), relations=5)
-
-
-@pytest.mark.parametrize(
-    'fields, said',
-    [
-        (dict(relations=5), 'relations=5: there are 4 that are stated twice'),
-        (dict(relations=0, pairs=10_000), r'pairs=10000: there are \d+ that are stated twice'),
-        (dict(rows_per_label=1), 'rows_per_label=1: a sentence alone has none to be like, give at least 2'),
-    ],
-)
-def test_settings_that_cannot_be_are_told(prepared, corpora, fields, said):
-    with pytest.raises(InputError, match=said):
-        make(prepared, corpora, **fields)
 
 
 def test_text_of_a_tokenizer_without_question_words_is_refused(prepared, corpora):

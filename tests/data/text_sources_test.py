@@ -201,21 +201,6 @@ def test_every_entity_is_read_so_many_times(prepared):
     assert {len(row) for row in tokens} == {4} and set(start) == {1}
 
 
-def test_shards_of_several_sources_are_shards_of_each(prepared):
-    asked = [question(i, [i]) for i in range(1, 9)]
-    text, names = ClozeSource(prepared, rows=4, seed=1), NameSource(prepared, [question(0, [1])], rows=4, seed=2)
-    questions = OpenQuestionSource(prepared, asked, rows=2)
-    together = OpenQuestionSource(prepared, asked, rows=2, beside=(text, names))
-    shards = [together.shard(i, 2)[0] for i in (0, 1)]
-    for i, shard in enumerate(shards):
-        assert_same(shard.questions, questions.shard(i, 2)[0].questions)
-        assert_same(shard.text, text.shard(i, 2)[0].texts)
-        assert_same(shard.names, names.shard(i, 2)[0].texts)
-    assert all(
-        differ(*parts) for parts in ([getattr(shard, part) for shard in shards] for part in ('questions', 'text', 'names'))
-    )
-
-
 def rich_text(folder, mentions, tokens=122):
     """A text of full pieces, each with so many mentions of entities of their own, three tokens long."""
     starts = np.linspace(0, tokens - 3, mentions).astype(np.int32)
@@ -228,30 +213,7 @@ def rich_text(folder, mentions, tokens=122):
     return types.SimpleNamespace(records=records, special=SpecialIds(pad=0, unk=1, cls=2, sep=3, ent=5, r1=6, r2=7))
 
 
-@pytest.mark.parametrize('mentions', [2, 12, 14, 17, 30])
-def test_pieces_with_many_mentions_are_read_like_others_with_the_nearest_topics(tmp_path, mentions):
-    text = rich_text(tmp_path, mentions)
-    rows = list(rows_of(ClozeSource(text, rows=64, topics=16)[0].texts))
-    assert len(rows) == 64
-    # A piece has 122 tokens, of which one mention gives three to [ENT] and [R2]; [CLS] and [SEP] come on top.
-    room = 136 - (122 - 1 + 2)
-    starts = text.records[0].starts
-    for row in rows:
-        assert row['used'].sum() == min(mentions - 1, 16, room)
-        assert row['left_out'] == max(min(mentions - 1, 16) - room, 0)
-        if 0 < mentions - 1 <= 16:  # none was left out by chance
-            apart = np.abs(starts - starts[row['label']])
-            chosen = apart[row['topic'][row['used']]]
-            others = np.setdiff1d(np.arange(mentions), [*row['topic'][row['used']], row['label']])
-            assert not len(others) or chosen.max() <= apart[others].min()
-
-
 def test_a_longer_bucket_has_room_for_all_topics(tmp_path):
     text = rich_text(tmp_path, 17)
     rows = list(rows_of(ClozeSource(text, rows=64, topics=16, buckets=((144, 64),))[0].texts))
     assert len(rows) == 64 and all(row['used'].all() and not row['left_out'] for row in rows)
-
-
-def test_a_piece_that_fits_no_bucket_is_refused(tmp_path):
-    with pytest.raises(InputError, match='the longest row has 126 tokens: give a bucket of at least as many'):
-        ClozeSource(rich_text(tmp_path, 3), rows=64, buckets=((96, 64),))

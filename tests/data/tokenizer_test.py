@@ -27,14 +27,6 @@ def test_specials_come_first_and_padding_is_zero():
     assert tokenizer.get_vocab_size() <= 300
 
 
-def test_text_is_lower_cased_and_stripped_of_accents():
-    tokenizer = tokenizer_lib.train_wordpiece(TEXTS, 300)
-    assert encode(tokenizer, 'CAPEK') == encode(tokenizer, 'Čapek')
-    assert tokenizer.decode(tokenizer.encode('The Analytical Engine', add_special_tokens=False).ids) == (
-        'the analytical engine'
-    )
-
-
 @pytest.mark.parametrize('marker', tokenizer_lib.SPECIAL_TOKENS)
 def test_text_cannot_smuggle_in_a_marker(tmp_path, marker):
     trained = tokenizer_lib.train_wordpiece(TEXTS, 300)
@@ -72,18 +64,6 @@ def test_words_that_are_unknown_as_a_whole_are_not_learnt_from():
     assert time.process_time() - start < 20
     assert tokenizer.get_vocab() == tokenizer_lib.train_wordpiece(['ab ab'], 100).get_vocab()
     assert tokenizer.encode('q' * 101, add_special_tokens=False).tokens == ['[UNK]']
-
-
-def test_truncation_and_padding_are_turned_off(tmp_path):
-    trained = tokenizer_lib.train_wordpiece(TEXTS, 300)
-    trained.enable_truncation(4)
-    trained.enable_padding(length=64)
-    trained.save(str(tmp_path / 'tokenizer.json'))
-    loaded = tokenizer_lib.load_tokenizer(tmp_path)
-    assert tokenizer_lib.token_counter(loaded)('the word robot') == tokenizer_lib.token_counter(
-        tokenizer_lib.train_wordpiece(TEXTS, 300)
-    )('the word robot')
-    assert len(encode(loaded, TEXTS[0])) > 4
 
 
 def test_a_bert_vocabulary_lends_its_unused_tokens(tmp_path):

@@ -162,28 +162,3 @@ def test_relations_need_names(tmp_path, content):
     (tmp_path / 'rel_info.json').write_text(content)
     with pytest.raises(InputError, match=r'rel_info\.json: expected a JSON object with a name for each relation id'):
         docred.read_relations(tmp_path / 'rel_info.json')
-
-
-def test_the_real_documents_keep_every_token_and_name_every_mention(shared_data, tmp_path):
-    folder = shared_data / 'redocred'
-    records = json.loads((folder / 'documents.json').read_text(encoding='utf-8'))
-    relations = docred.read_relations(folder / 'rel_info.json')
-    found = docred.read_documents(folder / 'documents.json', relations, rejected_path=tmp_path / 'rejected.jsonl')
-    assert len(found) == len(records) == 500
-    squeeze = lambda text: ''.join(text.split())
-    kept = 0
-    for record, item in zip(records, found, strict=True):
-        document = item.document
-        assert squeeze(document.text) == squeeze(''.join(map(''.join, record['sents'])))
-        ends = [0, *(m.end for m in document.mentions)]
-        assert all(end <= m.start < m.end for end, m in zip(ends, document.mentions))
-        written = {squeeze(''.join(record['sents'][m['sent_id']][slice(*m['pos'])])) for c in record['vertexSet'] for m in c}
-        assert {squeeze(document.text[m.start : m.end]) for m in document.mentions} <= written
-        kept += len(document.mentions)
-        together = {}
-        for number, line in enumerate(document.text.split('\n')):
-            start = sum(len(text) + 1 for text in document.text.split('\n')[:number])
-            inside = {m.entity for m in document.mentions if start <= m.start < start + len(line)}
-            together |= {(a, b): number for a in inside for b in inside}
-        assert all((head, tail) in together for head, _, tail in item.facts)
-    assert kept > 13_000 and sum(len(item.facts) for item in found) > 7_900

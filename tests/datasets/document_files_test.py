@@ -10,8 +10,6 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-import opql_jax
-from opql_jax import cli
 from opql_jax.core.errors import InputError
 from opql_jax.datasets import document_files
 from opql_jax.datasets.plain_text import PlainText
@@ -90,22 +88,6 @@ def test_a_table_without_its_columns_and_a_damaged_one_are_told(tmp_path):
         read(tmp_path, tmp_path / 'b.parquet')
 
 
-def test_texts_and_ids_are_compared_over_files_of_all_kinds(tmp_path):
-    texts = tmp_path / 'texts'
-    texts.mkdir()
-    (texts / 'a.jsonl').write_text(json.dumps({'id': 1, 'title': 'Ada Lovelace', 'text': ADA}) + '\n')
-    table(texts / 'b.parquet', id=['1', '2'], text=[BYRON, ADA])
-    dump(texts / 'c.xml', ('Lord Byron', 'He lived in Greece.'), ('Babbage', ADA), ('Greece', 'Greece is in Europe.'))
-    assert [(d.id, d.title) for d in read(tmp_path, texts)] == [('1', 'Ada Lovelace'), ('3', 'Greece')]
-    id_of_first = "id: '1' was already used in a.jsonl, line 1 for another text, which is kept"
-    assert rejected(tmp_path) == {
-        'b.parquet, row 1': id_of_first,
-        'b.parquet, row 2': 'the text of a.jsonl, line 1',
-        "c.xml, page 'Lord Byron'": id_of_first,
-        "c.xml, page 'Babbage'": 'the text of a.jsonl, line 1',
-    }
-
-
 @pytest.mark.parametrize('name', ['wiki.xml', 'wiki.xml.bz2', 'wiki.xml.gz', 'wiki-pages-articles1.xml-p1p41242.bz2'])
 def test_the_articles_of_a_dump_are_documents(tmp_path, caplog, name):
     path = dump(
@@ -164,26 +146,3 @@ def test_a_pattern_finds_files_by_their_names(tmp_path, monkeypatch):
     assert ids('notes/a[1].txt') == ['a[1].txt']  # a file of that name comes first
     with pytest.raises(InputError, match=r'^notes/\*\.md: no file has a name of this pattern$'):
         ids('notes/*.md')
-
-
-def test_the_command_reads_them_and_is_run_again(tmp_path, monkeypatch, capsys, caplog):
-    """In the folder that also gets the knowledge base, whose own tables are no text."""
-    monkeypatch.chdir(tmp_path)
-    table(tmp_path / 'ada.parquet', id=[70, 80], text=[ADA, None])
-    dump(tmp_path / 'wiki.xml.bz2', *((title, text) for title, text in ENGINE.documents.items() if text != ADA))
-    for sources in (['*.parquet', '*.bz2'], ['.'], ['**/*']):
-        with caplog.at_level('INFO'):
-            cli.main(['index', *sources, '--out', 'mine.kb', '--max_reject_fraction', '0.5'])
-        assert ('nothing to do' in caplog.text) == (sources != ['*.parquet', '*.bz2'])
-    table(tmp_path / 'more.parquet', id=['curie'], text=[TRIOS['radium'].documents['Marie Curie']])
-    with pytest.raises(
-        SystemExit, match=r"1 new and 0 changed documents \(curie\)\. To take them in: opql add .* '\*\.parquet'$"
-    ):
-        cli.main(['index', '*.parquet', '--out', 'mine.kb', '--max_reject_fraction', '0.5'])
-    capsys.readouterr()
-    cli.main(['add', 'mine.kb', '*.parquet', '--max_reject_fraction', '0.5', '--json'])
-    counts = json.loads(capsys.readouterr().out)
-    assert (counts['added'], counts['skipped']) == (1, 1)
-    with opql_jax.open('mine.kb') as kb:
-        for asked in (*ENGINE.asked, TRIOS['radium'].asked[0]):
-            assert kb.ask(asked.question).names[0] == asked.answer

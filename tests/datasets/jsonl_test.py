@@ -1,13 +1,11 @@
 """Your own text: a bad line of any of its files is left out with its reason, up to the stated share of them."""
 
-import codecs
 import json
 import re
 
 import pytest
 
 from opql_jax.core.errors import InputError
-from opql_jax.corpus import json_lines
 from opql_jax.datasets.jsonl import JsonLines
 
 GOOD = {
@@ -15,19 +13,6 @@ GOOD = {
     'entities.jsonl': [{'id': 'Ann'}, {'id': 'Bob', 'aliases': ['Bobby']}],
     'train.jsonl': [{'id': n, 'question': 'who met Ann?', 'topics': [[8, 11]]} for n in range(2)],
 }
-# What is wrong with a line, as its bytes or as a change of a good record of each file.
-LINES = [
-    (b'{"id": 1', 'not a JSON value'),
-    (b'[' * 50_000, 'nested too deeply'),
-    (b'{"a":' * 50_000, 'nested too deeply'),
-    (b'{"id": "Z\xff"}', 'not UTF-8 .*: convert the file'),
-    (codecs.BOM_UTF8 + b'{"id": 1}', 'not a JSON value'),
-    (b'7' * 5000, 'not a JSON value'),
-    (b'"' + b'x' * 2000 + b'"', 'the line is longer than'),
-    (b'[1]', 'expected a JSON object, found list'),
-    (b'null', 'expected a JSON object, found NoneType'),
-    (b'NaN', 'expected a JSON object, found float'),
-]
 CHANGES = [
     ('corpus.jsonl', {'id': 0}, "id: '0' was already used in line 1"),
     ('corpus.jsonl', {'text': 'a\0'}, 'text: code point 1 is NUL'),
@@ -78,14 +63,6 @@ def check(tmp_path, name, line, reason):
     assert json.loads(rejected.read_text()) == row
 
 
-@pytest.mark.parametrize(('line', 'reason'), LINES, ids=[reason[:20] + str(n) for n, (_, reason) in enumerate(LINES)])
-@pytest.mark.parametrize('name', GOOD)
-def test_a_line_that_is_no_record_is_left_out(tmp_path, monkeypatch, name, line, reason):
-    if reason.startswith('the line'):
-        monkeypatch.setattr(json_lines, 'MAX_LINE', 1000)
-    check(tmp_path, name, line, reason)
-
-
 @pytest.mark.parametrize(('name', 'change', 'reason'), CHANGES, ids=[f'{name}-{reason[:12]}' for name, _, reason in CHANGES])
 def test_a_record_with_a_bad_field_is_left_out(tmp_path, name, change, reason):
     record = GOOD[name][1] | {'id': 'new'} | change
@@ -104,16 +81,6 @@ def test_the_id_of_a_bad_record_is_free_for_another(tmp_path):
         json.dumps({'id': 'new', 'question': ''}).encode() + b'\n' + json.dumps(GOOD['train.jsonl'][0] | {'id': 'new'}).encode()
     )
     assert read(write(tmp_path, 'train.jsonl', line)(0.5), tmp_path / 'rejected.jsonl') == (2, 2, 3)
-
-
-def test_byte_order_marks_of_utf8_are_dropped_and_others_are_told(tmp_path):
-    (tmp_path / 'a').mkdir()
-    assert read(write(tmp_path / 'a', mark=codecs.BOM_UTF8)(0), tmp_path / 'rejected.jsonl') == (2, 2, 2)
-    assert not (tmp_path / 'rejected.jsonl').read_text()
-    for number, mark in enumerate([codecs.BOM_UTF16_LE, codecs.BOM_UTF32_BE]):
-        (tmp_path / str(number)).mkdir()
-        with pytest.raises(InputError, match=r'entities.jsonl: this is UTF-..: convert it \(iconv'):
-            read(write(tmp_path / str(number), mark=mark)(1), tmp_path / 'rejected.jsonl')
 
 
 def test_bad_lines_of_all_files_are_listed_together(tmp_path):

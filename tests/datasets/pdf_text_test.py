@@ -3,14 +3,11 @@
 import io
 import json
 import logging
-import sys
 from textwrap import wrap
 
 import pypdf
 import pytest
 
-import opql_jax
-from opql_jax import cli
 from opql_jax.core.errors import InputError
 from opql_jax.datasets.pdf_pages import Piece, by_columns
 from opql_jax.datasets.pdf_text import read_pdf
@@ -193,30 +190,6 @@ def test_no_damage_ends_in_anything_but_a_message(texts):
 def test_a_pdf_that_anyone_may_open_is_read_though_it_is_encrypted(texts):
     (texts / 'a.pdf').write_bytes(with_password(GOOD, ''))
     assert read_pdf(texts / 'a.pdf') == (None, ADA)
-
-
-def test_a_pdf_says_what_it_needs_and_nothing_else_needs_that(tmp_path, texts, monkeypatch):
-    write(texts, {'Lord Byron': BYRON})
-    monkeypatch.setitem(sys.modules, 'pypdf', None)
-    assert len(read(tmp_path, texts)) == 1
-    (texts / 'a.pdf').write_bytes(GOOD)
-    with pytest.raises(InputError, match=r"^PDF files need pypdf: .*pip install -e '\.\[pdf\]'$"):
-        read(tmp_path, texts)
-
-
-def test_the_command_reads_them_and_adds_more(tmp_path, texts, monkeypatch, capsys):
-    monkeypatch.chdir(tmp_path)
-    (texts / 'ada.pdf').write_bytes(pdf(['Ada Lovelace', *wrap(ADA)], title='Ada Lovelace'))
-    cli.main(['index', 'texts', '--out', 'mine.kb'])
-    for title in ('Charles Babbage', 'Lord Byron'):
-        (texts / f'{title}.pdf').write_bytes(pdf([title, *wrap(ENGINE.documents[title])]))
-    capsys.readouterr()
-    cli.main(['add', 'mine.kb', 'texts', '--json'])
-    counts = json.loads(capsys.readouterr().out)
-    assert (counts['added'], counts['skipped']) == (2, 1)
-    with opql_jax.open('mine.kb') as kb:
-        for asked in ENGINE.asked:
-            assert kb.ask(asked.question).names[0] == asked.answer
 
 
 LEFT = [

@@ -9,7 +9,6 @@ import pytest
 from opql_jax.core.errors import InputError
 from opql_jax.corpus import recognition
 from opql_jax.data.prepare import prepare
-from opql_jax.data.prepared import Prepared
 from opql_jax.datasets import plain_text
 from opql_jax.datasets.plain_text import PlainText
 
@@ -41,30 +40,6 @@ def write(tmp_path, **files):
 
 def rejected(tmp_path):
     return {row['file']: row['reason'] for row in map(json.loads, (tmp_path / 'rejected.jsonl').read_text().splitlines())}
-
-
-def test_three_documents_that_nobody_annotated_become_a_knowledge_base(tmp_path):
-    write(tmp_path, **LOVELACE)
-    prepare(kb=str(tmp_path / 'kb'), reader=PlainText((str(tmp_path / 'texts'),)), wordpieces=500, pair_mode='all')
-    prepared = Prepared(tmp_path / 'kb/text')
-    names, passages, pairs = prepared.vocab.names, prepared.passages.to_pylist(), prepared.pairs
-    kinds = dict(zip(names, prepared.vocab.kinds))
-    assert (kinds['Charles Babbage'], kinds['London'], kinds['1815']) == ('person', 'place', 'date')
-    found = {(names[x], names[y]) for x, y in zip(pairs['topic'], pairs['target'])}
-    assert ('Ada Lovelace', 'Lord Byron') in found and ('Lord Byron', 'Missolonghi') in found
-    assert ('Charles Babbage', 'Analytical Engine') in found
-    assert {names[p['title_entity']] for p in passages} == {'Ada Lovelace', 'Charles Babbage', 'Lord Byron'}
-
-
-def test_text_that_continues_another_keeps_its_kinds_and_adds_its_own(tmp_path):
-    write(tmp_path, **LOVELACE)
-    kb, more = tmp_path / 'kb', tmp_path / 'more.txt'
-    prepare(kb=str(kb), reader=PlainText((str(tmp_path / 'texts'),)), wordpieces=500)
-    more.write_text('Lord Byron knew Ada Lovelace and Charles Dickens. Charles Dickens wrote it in Geneva in 1816.')
-    prepare(kb=str(kb), text='text2', reader=PlainText((str(more),)), extends='text')
-    old, new = Prepared(kb / 'text').vocab, Prepared(kb / 'text2').vocab
-    assert new.kinds[: len(old)] == old.kinds and new.hash(len(old)) == old.hash()
-    assert dict(zip(new.names, new.kinds))['Charles Dickens'] == 'person'
 
 
 def test_a_heading_is_the_title_and_no_part_of_the_text(tmp_path):
@@ -112,25 +87,6 @@ def test_a_file_without_a_heading_is_called_by_its_name_and_is_about_it_if_it_me
     assert documents['texts/sentence.txt'].text.startswith('It rained.')
 
 
-def test_lines_of_json_and_files_make_one_corpus(tmp_path):
-    write(
-        tmp_path,
-        a__jsonl=json.dumps({'id': 7, 'title': 'Lord Byron', 'text': 'A poet.'}) + '\n',
-        b__txt=ENGLISH + 'She met Lord Byron.',
-    )
-    vocab, documents = read(tmp_path)
-    assert documents['7'].title_entity in {mention.entity for mention in documents['texts/b.txt'].mentions}
-    assert vocab.names[vocab.id_of_key[documents['7'].title_entity]] == 'Lord Byron'
-
-
-def test_mentions_are_the_characters_that_name_their_entity(tmp_path):
-    write(tmp_path, a__txt='😀 Ada Lovelace met Charles Babbage in London. Babbage was from London.')
-    vocab, documents = read(tmp_path)
-    [document] = documents.values()
-    mentioned = [(document.text[m.start : m.end], vocab.names[vocab.id_of_key[m.entity]]) for m in document.mentions]
-    assert ('Babbage', 'Charles Babbage') in mentioned and ('Ada Lovelace', 'Ada Lovelace') in mentioned
-
-
 def test_the_same_text_is_read_once(tmp_path):
     write(tmp_path, a__txt=ENGLISH, b__txt=ENGLISH, c__txt=ENGLISH + 'Twice.')
     _, documents = read(tmp_path)
@@ -168,14 +124,6 @@ def test_short_texts_are_judged_together(tmp_path, caplog):
     )
     read(tmp_path)
     assert 'not English' not in caplog.text
-
-
-def test_how_much_of_the_text_names_something_is_told(tmp_path, caplog):
-    write(tmp_path, a__txt=ENGLISH, b__txt='it was raining and they were at home.', c__txt='nobody came, so they slept.')
-    read(tmp_path)
-    assert re.search(
-        r'1 of 3 documents mention names, dates or quantities, which are \d+\.\d% of their characters', caplog.text
-    )
 
 
 @pytest.mark.parametrize('page', [f'<title>Train</title>{ENGLISH}', f'{ENGLISH}<p>', f'<html><head></head>{ENGLISH}'])
@@ -244,12 +192,6 @@ def test_tables_and_lists_have_few_frequent_words_and_are_read_all_the_same(tmp_
     assert documents.keys() == {'texts/a.txt'}
 
 
-def test_a_text_without_any_name_is_told(tmp_path):
-    write(tmp_path, a__txt='it was raining and they were at home.')
-    with pytest.raises(InputError, match='no name was recognised in 1 documents'):
-        read(tmp_path)
-
-
 def test_sources_that_hold_no_text_are_told(tmp_path):
     write(tmp_path, a__docx=b'PK')
     with pytest.raises(InputError, match=r'texts: no text to read: expected \.txt, \.md, .*\.pdf, \.jsonl, .* in it$'):
@@ -266,15 +208,6 @@ def test_pages_of_html_are_read_as_text(tmp_path):
     assert documents['texts/a.html'].text == f'{ENGLISH.strip()}\nShe met Lord Byron.'
     write(tmp_path, a__html='<p> <script>x</script>')
     with pytest.raises(InputError, match='text: expected a string that is not blank'):
-        read(tmp_path)
-
-
-def test_an_empty_folder_and_files_of_one_word_are_told(tmp_path):
-    write(tmp_path)
-    with pytest.raises(InputError, match='texts: no text to read'):
-        read(tmp_path)
-    write(tmp_path, a__txt='word')
-    with pytest.raises(InputError, match='no name was recognised in 1 documents'):
         read(tmp_path)
 
 
@@ -308,12 +241,6 @@ def test_a_title_that_is_no_string_is_told(tmp_path):
     write(tmp_path, a__jsonl='{"id": 1, "title": 7, "text": "Ada"}\n')
     with pytest.raises(InputError, match='line 1: title: expected a string'):
         read(tmp_path)
-
-
-def test_what_is_wrong_with_a_single_file_is_told_without_counting(tmp_path):
-    write(tmp_path, a__txt=GERMAN)
-    with pytest.raises(InputError, match=rf'^{tmp_path}/texts/a\.txt: text: not English: [^:]*English$'):
-        read(tmp_path, (str(tmp_path / 'texts' / 'a.txt'),))
 
 
 def test_files_that_are_not_read_are_known_by_name(tmp_path):

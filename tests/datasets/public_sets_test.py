@@ -14,7 +14,6 @@ if importlib.util.find_spec('opql_jax_tasks') is None:
 
 from opql_jax.core.errors import InputError
 from opql_jax.corpus.entities import EntityVocab
-from opql_jax.corpus.questions import read_questions
 from opql_jax.datasets import complexwebquestions, metaqa, msf, webqsp, wikimovies
 from opql_jax.datasets.entity_resolution import EntityResolver
 from opql_jax.datasets.jsonl import JsonLines
@@ -72,29 +71,6 @@ def test_metaqa_is_what_the_corpus_reads(load, put, tmp_path, file_format):
     for record, question in zip(read, metaqa.read_questions(path, NOTHING, 2), strict=True):
         assert record['answers'] == list(question.unknown_answers) and record['topics'] == [list(question.topic)]
         assert (record['id'], record['hops']) == (question.id, 2)
-
-
-def test_tfds_load_finds_a_data_set_by_name(put, tmp_path):
-    put_metaqa(put, 1)
-    download = tfds.download.DownloadConfig(manual_dir=tmp_path / 'manual')
-    examples = tfds.load(
-        'opql_metaqa/1-hop',
-        split='train[:1]',
-        data_dir=tmp_path / 'tfds',
-        download_and_prepare_kwargs={'download_config': download},
-    )
-    assert [record['answers'] for record in public_sets.records(examples)] == [['Joe Ö', 'Ann']]
-
-
-def test_questions_are_written_for_the_tasks(load, put, tmp_path):
-    put_metaqa(put, 1)
-    load('opql_metaqa/1-hop', 'train')
-    examples = tfds.load('opql_metaqa/1-hop', split='train', data_dir=tmp_path / 'tfds', download=False)
-    public_sets.write_jsonl(examples, tmp_path / 'asked.jsonl')
-    vocab = EntityVocab.from_names(['Kïsmet', 'Ann', 'X, Y'])
-    first, second = read_questions(tmp_path / 'asked.jsonl', vocab)
-    assert (first.entities, first.answers, first.unknown_answers) == ((0,), (1,), ('Joe Ö',))
-    assert (second.entities, second.answers, second.unknown_answers) == ((-1,), (2,), ('Z',))
 
 
 def test_missing_files_are_named(load, put):
@@ -172,12 +148,6 @@ def test_an_article_has_numbered_lines(put, content, message):
         wikimovies.documents(put('wiki.txt', content))
 
 
-def test_a_question_of_wikimovies_has_answers(put):
-    path = put('qa.txt', '1 what did Ann write?\tX\n1 who?\n')
-    with pytest.raises(InputError, match='qa.txt:2: expected a question, a tab and answers'):
-        wikimovies.questions(path, EntityVocab.from_names(['Ann']))
-
-
 WEBQSP = {
     'Questions': [
         {
@@ -226,27 +196,6 @@ def test_another_archive_than_the_published_one_is_refused(put, tmp_path, monkey
     builder = tfds.builder('opql_webqsp', data_dir=tmp_path / 'tfds')
     with pytest.raises(InputError, match=r'(?s)WebQSP\.zip.*95cb9cd2.*not the published file|not the published file.*95cb9cd2'):
         builder.download_and_prepare(download_dir=tmp_path / 'downloads', download_config=download)
-
-
-def test_a_download_without_a_checksum_is_refused(load, monkeypatch):
-    monkeypatch.setattr(public_sets.OpqlWikimovies, 'url_infos', {})
-    with pytest.raises(InputError, match=r'wikimovies\.tar\.gz: checksums\.tsv has no checksum for it'):
-        load('opql_wikimovies/passages', 'train')
-
-
-def test_archives_come_by_https_and_have_checksums():
-    for url in (public_sets.WIKIMOVIES, public_sets.WEBQSP):
-        assert url.startswith('https://') and len(public_sets.OpqlWebqsp.url_infos[url].checksum) == 64
-
-
-@pytest.mark.parametrize('kind', [ConnectionError, tfds.download.DownloadError, public_sets.NonMatchingChecksumError])
-def test_what_cannot_be_downloaded_is_asked_for(load, monkeypatch, kind):
-    def fail(self, url):
-        raise kind('no route')
-
-    monkeypatch.setattr(tfds.download.DownloadManager, 'download', fail)
-    with pytest.raises(InputError, match=r'published file \(no route\)\. Put wikimovies\.tar\.gz \(sha256 ed062b49922b'):
-        load('opql_wikimovies/passages', 'train')
 
 
 def test_complexwebq_needs_the_names_of_its_topics(load, put, tmp_path):

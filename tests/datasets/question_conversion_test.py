@@ -1,15 +1,13 @@
 """Files of public data sets become question files, their topics marked and linked to a vocabulary."""
 
 import json
-import threading
 
 import pytest
 
-from opql_jax.core import locks
 from opql_jax.core.errors import InputError
 from opql_jax.corpus.entities import EntityVocab
 from opql_jax.corpus.questions import read_questions
-from opql_jax.datasets import complexwebquestions, metaqa, webqsp, wikispeedia
+from opql_jax.datasets import complexwebquestions, webqsp
 from opql_jax.datasets.entity_resolution import EntityResolver, find_topics
 from opql_jax.datasets.question_conversion import convert
 from opql_jax.datasets.question_records import Coverage, with_topics
@@ -179,19 +177,6 @@ def test_webqsp_gives_mentions_of_all_parses_and_their_answers(file, resolve):
     )
 
 
-def test_a_writer_in_the_folder_of_the_output_is_waited_for(file, tmp_path):
-    output, converted = tmp_path / 'out' / 'q.jsonl', []
-    source = file('c.json', COMPLEX)
-    convert_it = lambda: converted.append(convert(format='complexwebq', path=source, vocab=VOCAB, output=output))
-    with locks.writer(output.parent):
-        waiting = threading.Thread(target=convert_it)
-        waiting.start()
-        waiting.join(0.5)
-        assert waiting.is_alive() and [path.name for path in output.parent.iterdir()] == ['.lock']
-    waiting.join()
-    assert converted and sorted(path.name for path in output.parent.iterdir()) == ['q.jsonl', 'q.jsonl.coverage.json']
-
-
 LINES = [
     {
         'qId': 'l0',
@@ -268,32 +253,6 @@ def test_complexwebq_marks_the_entities_of_the_query(file, resolve):
     assert coverage == Coverage(4, 1, 2, 1, 3, 1)
 
 
-def test_metaqa_lines_keep_topic_and_answers(file):
-    lines = '🎬 who left [Roma]\tAnn Low|Bob|Ann Low\tleft_by\t2\nwho left [Oslo]\tBergen\n'
-    records, coverage = with_topics(metaqa.read_records(file('dev.txt', lines), VOCAB, 2), VOCAB)
-    assert records == [
-        {
-            'id': '2-hop/dev/1',
-            'question': '🎬 who left Roma',
-            'topics': [[11, 15]],
-            'entities': ['Q1'],
-            'answers': ['Q2', 'Bob'],
-            'hops': 2,
-            'type': 'left_by',
-        },
-        {
-            'id': '2-hop/dev/2',
-            'question': 'who left Oslo',
-            'topics': [[9, 13]],
-            'entities': ['Oslo'],
-            'answers': ['/m/06'],
-            'hops': 2,
-            'type': '',
-        },
-    ]
-    assert coverage == Coverage(2, 0, 1, 2, 3, 2)
-
-
 def test_a_file_is_converted_with_its_coverage_beside_it(file, tmp_path, resolve):
     output = tmp_path / 'out' / 'dev.jsonl'
     tables = {'mid_to_qid': tmp_path / 'mids.tsv', 'qid_labels': tmp_path / 'labels.json'}
@@ -317,17 +276,6 @@ def test_a_file_is_converted_with_its_coverage_beside_it(file, tmp_path, resolve
     first, _, last = read_questions(output, VOCAB)
     assert (first.entities, first.answers, first.unknown_answers) == ((1, 6, 5), (0,), ('m.0405',))
     assert (last.entities, last.answers, last.unknown_answers) == ((-1,), (), ('Sue',))
-
-
-def test_every_format_can_be_named(file, tmp_path):
-    files = {
-        'webqsp': file('w.json', {'Questions': WEBQSP}),
-        'webqsp_lines': file('w.jsonl', LINES),
-        'metaqa': file('dev.txt', 'who left [Roma]\tBob\n'),
-    }
-    for format, path in files.items():
-        convert(format=format, path=path, vocab=VOCAB, output=tmp_path / 'out.jsonl', hops=3)
-        assert read_questions(tmp_path / 'out.jsonl', VOCAB)[0].hops == (3 if format == 'metaqa' else 1)
 
 
 @pytest.mark.parametrize(
@@ -373,25 +321,3 @@ def test_a_file_of_another_format_is_told_with_the_setting_that_reads_it(file, t
         for wrong in files.keys() - {right}:
             with pytest.raises(InputError, match=f"is of the format '{right}', not '{wrong}': give FORMAT={right}$"):
                 convert(format=wrong, path=path, vocab=VOCAB, output=tmp_path / 'out.jsonl')
-
-
-def test_the_real_questions_are_marked_and_covered_as_measured(shared_data, tmp_path):
-    path, folder = shared_data / 'openqa' / 'webqsp_train.jsonl', shared_data / 'wikispeedia'
-    vocab = wikispeedia.entity_vocab(folder)
-    labels = shared_data / 'linked_sentences' / 'qid_labels.json'
-    plain = convert(format='webqsp_lines', path=path, vocab=vocab, output=tmp_path / 'q.jsonl')
-    lines = map(json.loads, path.read_text(encoding='utf-8').splitlines())
-    asked = {line['qId']: line for line in lines}
-    questions = read_questions(tmp_path / 'q.jsonl', vocab)
-    named = 0
-    for question in questions:
-        line = asked[question.id]
-        ((start, end),), topic = question.topics, line['topic']
-        assert question.text == line['question']
-        title = (topic['wikipedia'] or '').rpartition('/')[2].replace('_', ' ')
-        named += question.text[start:end].lower() in {s.lower() for s in (topic['label'], title, *topic['alternatives'])}
-    # 60.7 % have a mention (1,121 questions have no topic but its MID), 34.2 % one of an article, 25.5 % an answer that is one.
-    assert plain == Coverage(2933, 1154, 1002, 749, 7285, 1418)
-    assert (len(questions), named) == (1779, 1676)
-    with_table = convert(format='webqsp_lines', path=path, vocab=vocab, output=tmp_path / 'q.jsonl', qid_labels=labels)
-    assert with_table == Coverage(2933, 1135, 1021, 749, 7285, 1418)

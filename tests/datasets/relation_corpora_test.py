@@ -95,14 +95,6 @@ def test_docred_states_its_labels_and_that_other_pairs_are_unrelated(read):
     )
 
 
-def test_several_files_are_read_in_their_order(tmp_path):
-    (tmp_path / 'names.json').write_text('{"P1": "one"}')
-    for name in 'ab':
-        (tmp_path / f'{name}.jsonl').write_text(json.dumps(line(f'x {name}', 'x', name, 'P1')))
-    paths = [str(tmp_path / 'b.jsonl'), str(tmp_path / 'a.jsonl')]
-    assert [s.text for s in relation_corpora.read(paths, str(tmp_path / 'names.json'))] == ['x b', 'x a']
-
-
 WRONG_URI = {'uri': 3, 'boundaries': [0, 4]}
 BAD_TRIPLE = {'subject': None, 'predicate': {'uri': 'P50'}, 'object': {'uri': 'Q1'}}
 
@@ -129,17 +121,6 @@ BAD_TRIPLE = {'subject': None, 'predicate': {'uri': 'P50'}, 'object': {'uri': 'Q
 def test_a_bad_line_is_told_with_its_file_and_number(read, bad, said):
     with pytest.raises(InputError, match=said):
         read(bad)
-
-
-def test_a_bad_document_of_docred_is_told(read):
-    good = document('Good', '<0 PER Ann> saw <1 LOC Rome> .', labels=[(0, 'P19', 1)])
-    bad = document('Bad', '<0 PER Jo> saw <1 LOC Rome> .', labels=[(0, 'P19', 7)])
-    unknown = document('Unknown', '<0 PER Jo> saw <1 LOC Rome> .', labels=[(0, 'P999', 1)])
-    with pytest.raises(InputError, match=r'a.json: document 2: labels\[0\].t: expected one of 2 clusters, found 7'):
-        read([good, bad], 'a.json')
-    # Its pair would be taken to state nothing.
-    with pytest.raises(InputError, match=r"a.json: document 2: labels\[0\].r: unknown relation 'P999'"):
-        read([good, unknown], 'a.json')
 
 
 @pytest.mark.parametrize('name', ['none.json', 'none.jsonl'])

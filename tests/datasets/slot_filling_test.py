@@ -13,7 +13,7 @@ from opql_jax.data.prepare import prepare
 from opql_jax.data.prepared import Prepared
 from opql_jax.data.sources.align import AlignSettings, AlignSource
 from opql_jax.data.sources.follow import FollowSource
-from opql_jax.datasets import docred, slot_filling
+from opql_jax.datasets import slot_filling
 from opql_jax.datasets.slot_filling import SlotFilling
 
 import tiny_docred
@@ -189,16 +189,3 @@ def test_text_without_a_supported_fact_gives_no_folder_of_questions(tmp_path):
     for options in ({'part': 'test'}, {'dev_fraction': 1.5}):
         with pytest.raises(InputError, match="part='.*': 'train', 'dev' or 'all'; dev_fraction=.*: from 0 to 1"):
             reader(lonely, **options)
-
-
-def test_the_real_documents_give_supported_queries_that_no_relation_dominates(shared_data, tmp_path):
-    folder = shared_data / 'redocred'
-    real = SlotFilling(str(folder / 'documents.json'), str(folder / 'rel_info.json'))
-    vocab, documents = real.read(tmp_path / 'rejected.jsonl')
-    assert len(documents) == 500 and len(vocab) > 7_000
-    names = docred.read_relations(folder / 'rel_info.json')
-    for split, questions in real.questions(vocab, tmp_path / 'rejected.jsonl').items():
-        assert len(questions) > 700
-        counts = collections.Counter(r for q in questions for r in set(q.type.split(' > ')))
-        assert set(counts) <= set(names)
-        assert counts.most_common(1)[0][1] < 0.25 * len(questions), split

@@ -12,7 +12,6 @@ from opql_jax.data.prepare import prepare
 from opql_jax.data.prepared import Prepared
 from opql_jax.datasets import readers, triples
 from opql_jax.datasets.metaqa import MetaQA
-from opql_jax.datasets.synthetic.reader import Synthetic
 
 NAMES = ['Up', 'Ann Low', 'Bo Ek', 'drama', 'Down', '1999']
 KB = [
@@ -151,18 +150,3 @@ def test_only_the_baselines_depend_on_the_knowledge_base(folder):
     assert before[0] == after[0] and before[1] != after[1] and before[2] != after[2]
     (folder / 'kb.txt').unlink()
     prepared_of(plain, folder / 'prepared')
-
-
-def test_the_identity_of_a_reader_of_triples_is_that_of_its_text_too_wherever_both_lie(folder, tmp_path_factory):
-    other = tmp_path_factory.mktemp('other')
-    for path in folder.rglob('*.*'):
-        if path.is_file():
-            (other / path.relative_to(folder)).parent.mkdir(exist_ok=True)
-            (other / path.relative_to(folder)).write_bytes(path.read_bytes())
-    assert readers.identity(as_text(folder)) == readers.identity(as_text(other))
-    assert readers.identity(as_text(folder)) != readers.identity(as_text(folder, about_text=True))
-    kb = str(folder / 'kb.txt')
-    worlds = [triples.WithTriples(Synthetic(seed=seed), kb) for seed in (0, 1)]
-    assert readers.identity(worlds[0]) != readers.identity(worlds[1])
-    (other / 'entities.txt').write_text('Up\nAnn Low\n')
-    assert readers.identity(as_text(folder)) != readers.identity(as_text(other))

@@ -1,13 +1,11 @@
 """One checkpoint of a run evaluated, all that are there, or those that are still to come."""
 
 import threading
-import weakref
 
 import numpy as np
 import pytest
 
 from opql_jax.core.errors import InputError
-from opql_jax.kb.open_kb import open_kb
 from opql_jax.kb.trained.question_sets import evaluate
 from opql_jax.training import checkpoints
 from opql_jax.training.checkpoints import CheckpointError, Checkpoints, each_step
@@ -77,21 +75,6 @@ def test_new_ones_are_waited_for_until_none_has_come_for_some_time(tmp_path, mon
     writer.join()
 
 
-@pytest.mark.parametrize('step', ['all', 'new'])
-def test_a_dry_run_over_several_steps_waits_for_none_and_writes_nothing(kb, tmp_path, capsys, step):
-    options = dict(output_dir=str(tmp_path / 'out'), questions=SPLITS, step=step, patience=600.0, dry_run=True)
-    assert evaluate(kb=str(kb), **options) == {}
-    assert capsys.readouterr().out.count('# 1-hop/dev: 40 questions') == 1 and not (tmp_path / 'out').exists()
-
-
-def test_what_was_opened_is_let_go(kb):
-    opened = open_kb(kb)
-    opened.answer(opened.prepared.questions('1-hop/dev')[:2])
-    reference = weakref.ref(opened)
-    del opened
-    assert reference() is None
-
-
 def test_a_checkpoint_that_is_being_written_is_none(tmp_path):
     save(tmp_path, 3)
     (tmp_path / 'checkpoints' / '4.orbax-checkpoint-tmp').mkdir()
@@ -102,16 +85,3 @@ def test_a_checkpoint_that_is_being_written_is_none(tmp_path):
 def test_a_folder_without_checkpoints_is_named(tmp_path, which):
     with pytest.raises(CheckpointError, match=f'{tmp_path} has no checkpoint: train into it'):
         list(each_step(tmp_path, which, patience=0.1))
-
-
-def test_a_word_that_stands_for_no_steps_is_refused(tmp_path):
-    with pytest.raises(InputError, match="step='newest': it is a number, 'all'"):
-        list(each_step(tmp_path, 'newest', patience=1))
-
-
-def test_training_keeps_as_many_checkpoints_as_it_is_told(tmp_path):
-    save(tmp_path, 1, 2, 3, keep=2)
-    assert list(each_step(tmp_path, 'all', patience=0)) == [2, 3]
-    prepared = tiny_training.write_prepared(tmp_path / 'prepared')
-    tiny_training.run(prepared, tmp_path / 'run', checkpoint_every=1, keep_checkpoints=None)
-    assert list(each_step(tmp_path / 'run', 'all', patience=0)) == [1, 2, 3]

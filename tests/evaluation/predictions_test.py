@@ -1,12 +1,10 @@
 """Prediction files: how they are written, in chunks and by several processes, resumed and refused."""
 
-import dataclasses
-
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from opql_jax.core import distributed, locks
+from opql_jax.core import distributed
 from opql_jax.evaluation import predictions
 from opql_jax.evaluation.predictions import PredictionError
 from opql_jax.kb.trained.question_sets import write_answers
@@ -91,32 +89,6 @@ def test_whatever_chunks_are_there_the_rest_is_answered_to_the_same_bytes(tmp_pa
     assert path.read_bytes() == whole and [p.name for p in tmp_path.iterdir()] == ['out.jsonl']
 
 
-def test_a_run_killed_when_the_file_was_whole_leaves_no_chunks_behind_for_good(tmp_path, whole):
-    path = tmp_path / 'out.jsonl'
-    write_parts(path, whole, {0, 1, 2})
-    with locks.writer(tmp_path / 'out.jsonl.parts'):
-        signed = (tmp_path / 'out.jsonl.parts/.lock').read_bytes()
-    (tmp_path / 'out.jsonl.parts/.lock').write_bytes(signed)
-    path.write_bytes(whole)
-    assert write_answers(ring(), QUESTIONS, path) == 0
-    assert [p.name for p in tmp_path.iterdir()] == ['out.jsonl']
-
-
-@pytest.mark.parametrize('there', ['the whole file', 'its chunks'])
-def test_a_folder_of_somebody_else_with_the_name_of_the_chunks_is_left(tmp_path, whole, there):
-    path, folder = tmp_path / 'out.jsonl', tmp_path / 'out.jsonl.parts'
-    folder.mkdir()
-    precious = {'.notes': b'precious', '.00000-of-00003.jsonl.mine.partial': b'precious'}
-    if there == 'the whole file':
-        path.write_bytes(whole)
-        precious |= {'thesis.tex': b'precious', '00001-of-00003.jsonl': b'precious'}
-    for name, content in precious.items():
-        (folder / name).write_bytes(content)
-    write_parts(path, whole, {0, 2})
-    write_answers(ring(), QUESTIONS, path)
-    assert path.read_bytes() == whole and {part.name: part.read_bytes() for part in folder.iterdir()} == precious
-
-
 @pytest.mark.parametrize('processes', [2, 3, 4, 5])
 def test_processes_answer_the_chunks_in_turn(tmp_path, whole, monkeypatch, processes):
     """The first one comes last here, and joins what the others wrote."""
@@ -150,11 +122,7 @@ FOUND = {'out.jsonl': 'out.jsonl, line {}', 'chunks': r'out.jsonl.parts/00000-of
 
 
 @pytest.mark.parametrize('name', FOUND)
-@pytest.mark.parametrize(
-    'change',
-    [dict(kb=ring(identity='another model')), dict(evidence=1)],
-    ids=['model', 'evidence'],
-)
+@pytest.mark.parametrize('change', [dict(kb=ring(identity='another model')), dict(evidence=1)], ids=['model', 'evidence'])
 def test_lines_of_another_model_or_setting_are_refused(tmp_path, whole, name, change):
     put(name, tmp_path / 'out.jsonl', whole)
     before = {path: path.read_bytes() for path in tmp_path.rglob('*.jsonl')}
@@ -162,43 +130,6 @@ def test_lines_of_another_model_or_setting_are_refused(tmp_path, whole, name, ch
     with pytest.raises(PredictionError, match=FOUND[name].format(1) + ' comes from another model, memory or setting'):
         write_answers(questions=QUESTIONS, output=tmp_path / 'out.jsonl', **options)
     assert {path: path.read_bytes() for path in tmp_path.rglob('*.jsonl')} == before
-
-
-@pytest.mark.parametrize('name', FOUND)
-def test_lines_of_another_number_of_hops_are_refused(tmp_path, whole, name):
-    put(name, tmp_path / 'out.jsonl', whole)
-    asked = [dataclasses.replace(question, hops=1) for question in QUESTIONS]
-    with pytest.raises(PredictionError, match=FOUND[name].format(1) + ' answers .* over 2 hops, but question 1 is .* over 1'):
-        write_answers(ring(), asked, tmp_path / 'out.jsonl')
-
-
-@pytest.mark.parametrize('name', FOUND)
-def test_lines_of_other_questions_are_refused(tmp_path, whole, name):
-    put(name, tmp_path / 'out.jsonl', whole)
-    swapped = [*QUESTIONS[:2], QUESTIONS[3], QUESTIONS[2], *QUESTIONS[4:]]
-    with pytest.raises(PredictionError, match=FOUND[name].format(3) + ' answers ') as error:
-        write_answers(ring(), swapped, tmp_path / 'out.jsonl')
-    assert all(repr(f'who met [{NAMES[i]}] again, and why') in str(error.value) for i in (2, 3))
-
-
-def test_predictions_in_another_order_are_told_by_their_ids(tmp_path, whole):
-    (tmp_path / 'out.jsonl').write_bytes(whole)
-    records = predictions.read_predictions(tmp_path / 'out.jsonl')
-    assert predictions.in_order(records[::-1], QUESTIONS) == records
-    for others in (records[:2], [*records[:-1], records[0]]):  # not those of these questions, which is refused with its reason
-        assert predictions.in_order(others, QUESTIONS) is others
-
-
-def test_ids_that_are_numbers_tell_the_order_as_those_of_questions_do():
-    asked = [dataclasses.replace(question, id=str(number)) for number, question in enumerate(QUESTIONS)]
-    records = [{'id': number} for number in range(len(QUESTIONS))]
-    assert predictions.in_order(records[::-1], asked) == records
-
-
-def test_a_whole_file_of_more_questions_is_refused(tmp_path, whole):
-    (tmp_path / 'out.jsonl').write_bytes(whole)
-    with pytest.raises(PredictionError, match='out.jsonl holds 9 predictions for 3 questions'):
-        write_answers(ring(), QUESTIONS[:3], tmp_path / 'out.jsonl')
 
 
 DAMAGED = {

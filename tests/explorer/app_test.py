@@ -95,12 +95,6 @@ def test_a_query_gives_what_the_query_language_gives(client, kb):
     assert words(client.get('/', params={'q': query}).text).count(found['answers'][0]['entity'])
 
 
-def test_common_nouns_are_found_by_relations_that_ask_for_them(client):
-    found = lambda query: client.get('/api/ask', params={'q': query, 'top': 50}).json()['answers']
-    assert found('The Silent Harbour . genre')[0]['entity'] == 'film'
-    assert 'concept' not in [one['kind'] for one in found('The Silent Harbour . starring')]
-
-
 def test_the_api_finds_the_documents_that_retrieve_finds(client, kb):
     found = client.get('/api/retrieve', params={'q': QUESTION, 'k': 3}).json()['documents']
     assert [one['document'] for one in found] == [one.document for one in kb.retrieve(QUESTION, 3)]
@@ -204,21 +198,6 @@ def test_entities_and_documents_are_searched_and_counted(client, kb):
     assert re.search(r'last changed on \d{4}-\d\d-\d\d', found)
 
 
-def test_neighbours_are_a_graph_that_one_can_walk(client, kb):
-    page = client.get('/entity', params={'name': 'Ingrid Solberg'}).text
-    (graph,) = re.findall(r'<svg class="graph".*?</svg>', page, re.S)
-    (row,) = kb.entity('Ingrid Solberg').entities
-    targets = {kb.vocab.names[target] for target in kb.memory.target[slice(*kb.memory.offsets[row : row + 2])]}
-    links = [
-        urllib.parse.parse_qs(html.unescape(link).partition('?')[2])['name'][0] for link in re.findall('href="(.*?)"', graph)
-    ]
-    assert (
-        len(links) == min(len(targets), entity_graph.NEIGHBOURS)
-        and {kb.vocab.names[kb.entity(link).entities[0]] for link in links} <= targets
-    )
-    assert client.get('/entity', params={'name': links[0]}).status_code == 200
-
-
 def test_the_map_names_its_entities_whose_labels_do_not_overlap(kb, client):
     drawn = entity_graph.draw_map(kb)
     assert drawn == entity_graph.draw_map(kb) and drawn.picture in client.get('/map').text
@@ -233,34 +212,12 @@ def test_the_map_names_its_entities_whose_labels_do_not_overlap(kb, client):
     assert colour == 'kind-person' and f'.{colour} ' in (STATIC / 'style.css').read_text()
 
 
-def test_a_page_that_is_not_there_is_said_to_be_none(client):
-    page = client.get('/nothing')
-    assert page.status_code == 404 and 'There is no such page /nothing leads nowhere' in words(page.text)
-
-
-def test_the_caret_of_an_error_stands_in_a_fixed_width(client):
-    page = client.get('/', params={'q': 'Ingrid Solberg . . directed'}).text
-    (message,) = re.findall(r'<pre class="note"[^>]*>(.*?)</pre>', page, re.S)
-    assert '^' in message
-
-
 def test_programs_find_what_the_api_takes_and_whether_it_is_well(client, kb):
     page = words(client.get('/docs').text)
     for name in ('GET /api/ask', 'GET /api/retrieve', 'GET /health', 'probability', 'by_sentences', 'start'):
         assert name in page
     version = importlib.metadata.version('opql-jax')
     assert client.get('/health').json() == {'status': 'ok', 'version': version, 'passages': len(kb.prepared.passages)}
-
-
-def test_an_entity_has_all_of_its_facts_and_leads_to_its_document(client, kb):
-    page = client.get('/entity', params={'name': 'Ingrid Solberg'})
-    (entity,) = kb.entity('Ingrid Solberg').entities
-    start, end = kb.memory.offsets[entity : entity + 2]
-    assert f'{end - start} facts' in words(page.text)
-    assert sum(facts.count('<li>') for facts in re.findall(r'<ul class="facts">.*?</ul>', page.text, re.S)) == end - start
-    for fact in kb.evidence(kb.memory.ids[start:end]):
-        assert fact['target'] in words(page.text)
-    assert 'href="/document?id=solberg"' in page.text
 
 
 def test_every_link_of_every_page_leads_somewhere(client):
@@ -285,13 +242,6 @@ def test_what_the_text_says_is_never_markup(client):
     assert STRANGE in words(client.get('/documents').text)
 
 
-def test_an_answer_by_sentences_says_so(client):
-    question = 'In which year did the bridge open to trains?'
-    assert 'of the sentences most like it' in words(client.get('/', params={'q': question}).text)
-    assert client.get('/api/ask', params={'q': question}).json()['by_sentences'] is True
-    assert 'by_sentences' not in client.get('/api/ask', params={'q': QUESTION}).json()
-
-
 def test_what_a_question_is_answered_without_is_told(client, monkeypatch):
     names = [*films.DOCUMENTS, 'Erik Lind', 'Trondheim']
     many = {'q': f'Who directed {", ".join(names)}?'}
@@ -313,28 +263,6 @@ def test_pages_load_nothing_from_elsewhere_and_run_no_script_that_stands_in_them
     assert "default-src 'none'" in policy and 'unsafe' not in policy and "script-src 'self';" in policy
     assert not re.search(r'(?:src|href|action)="(?:https?:)?//', page.text)
     assert page.headers['x-content-type-options'] == 'nosniff'
-
-
-@pytest.mark.parametrize(
-    ('address', 'says'),
-    [
-        ('/?q=Where was Ingrid Solberk born', 'mentions no name'),
-        ('/entity?name=Ingrid Solberk', 'Ingrid Solberg'),  # the nearest
-        ('/entity', 'name: missing'),
-        ('/snippets', 'q: missing'),
-        ('/snippets?q=Where was Ingrid Solberk born', 'mentions no name'),
-        ('/entity?name=Ingrid Solberg&page=-1', 'page: expected a number'),
-        ('/document?id=none', "no document has the id 'none'"),
-        ('/?q=Ingrid Solberg . . directed', 'column'),
-        ('/?q=' + 'x' * 3000, 'ask it in at most 2,000'),
-        ('/api/ask?q=', 'q: missing'),
-        ('/api/ask?q=Ingrid Solberg . directed&top=0', 'top: expected a number from 1 to 100'),
-    ],
-)
-def test_what_cannot_be_answered_is_told(client, address, says):
-    found = client.get(address)
-    assert found.status_code == 400
-    assert says in (found.json()['error'] if address.startswith('/api') else words(found.text))
 
 
 def test_other_pages_and_methods_are_refused(client):

@@ -4,14 +4,12 @@ import collections
 import html.parser
 import json
 import os
-import statistics
 
 import pytest
 
 import opql_jax
 from opql_jax import cli
 from opql_jax.core.errors import InputError
-from opql_jax.kb.paths import facts
 from opql_jax.kb.text.index_text import index_text
 
 from trios import TRIOS, write
@@ -88,13 +86,6 @@ def mentions_of(kb):
     )
 
 
-def facts_in_order(kb):
-    """The facts whose topic stands before their target, one of each two."""
-    found = facts(kb.store, kb.memory.ids, [1] * len(kb.memory))
-    ends = zip(kb.memory.topic.tolist(), kb.memory.target.tolist())
-    return [(fact, *of_fact) for fact, of_fact in zip(found, ends) if fact.topic_span < fact.target_span]
-
-
 def test_the_counts_are_those_of_the_tables(tables, kb):
     pairs = {frozenset(pair) for pair in zip(kb.memory.topic.tolist(), kb.memory.target.tolist())}
     assert dict(tables['In all']).items() >= {
@@ -124,47 +115,10 @@ def test_entities_are_counted_by_kind_with_their_mentions_and_facts(tables, kb):
     assert int(often[0][2]) == max(mentions.values())
 
 
-def test_relations_are_counted_once_for_both_directions(tables, kb):
-    in_order = facts_in_order(kb)
-    assert 2 * len(in_order) == len(kb.memory)
-    between = collections.Counter(
-        ' '.join(fact.sentence[fact.topic_span[1] : fact.target_span[0]].replace(',', '').split()) for fact, *_ in in_order
-    )
-    _, *wordings = tables['What stands between two names of a sentence, if that tells something']
-    assert ['was an English', '3', 'Ada Lovelace → mathematician'] in wordings
-    assert all(between[words] == int(times) for words, times, _ in wordings)
-    assert between['in'] == 3 and 'in' not in [words for words, *_ in wordings]
-    kinds = collections.Counter(f'{kb.vocab.kinds[topic]} → {kb.vocab.kinds[target]}' for _, topic, target in in_order)
-    _, *of_kinds = tables['Kinds of the two names']
-    assert [int(times) for _, times, _ in of_kinds] == sorted(kinds.values(), reverse=True)[: len(of_kinds)]
-    assert all(kinds[pair] == int(times) for pair, times, _ in of_kinds)
-    pairs = collections.Counter(frozenset([topic, target]) for _, topic, target in in_order)
-    _, *of_pairs = tables['Pairs that were read together most']
-    assert [int(times) for times, _ in of_pairs] == sorted(pairs.values(), reverse=True)[: len(of_pairs)]
-
-
-def test_lengths_are_those_of_the_texts(folder):
-    made = report.make_report(folder)
-    documents = made.lengths[0]
-    words = sorted(len(text.split()) for text in [*TEXTS.values(), f'{HOSTILE} was built by Charles Babbage.'])
-    assert (documents.count, documents.least, documents.greatest) == (len(words), words[0], words[-1])
-    assert documents.median == statistics.median(words) and documents.mean == pytest.approx(statistics.mean(words))
-    for one in made.lengths:
-        assert sum(bar.count for bar in one.bars) == one.count and max(bar.share for bar in one.bars) == 1
-    by_range = {bar.lengths: bar.count for bar in documents.bars}
-    assert by_range['32 to 63'] == sum(32 <= count <= 63 for count in words)
-
-
 def test_a_document_that_was_left_out_is_listed_with_the_reason(tables):
     _, (reason, count) = tables['Why documents were left out']
     _, (file, line, same) = tables['Documents that were left out']
     assert (file, line, count) == (f'articles/{BAD_FILE}', '', '1') and reason == same and 'not blank' in reason
-
-
-def test_it_says_how_it_was_made(tables, kb):
-    made = dict(tables[''])
-    assert made['Parameters of the encoder'] == kb.memory.manifest.hashes['encoder']
-    assert 'opql-memory 1' in made['Formats'] and 'opql_jax' in made['This page']
 
 
 def test_what_the_text_says_is_no_markup_and_nothing_is_loaded(page):

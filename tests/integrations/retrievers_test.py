@@ -14,7 +14,6 @@ import pytest
 
 import opql_jax
 from opql_jax import cli
-from opql_jax.core.errors import InputError
 from opql_jax.kb.answer_record import SCHEMA
 from opql_jax.kb.current import Current
 from opql_jax.kb.text.index_text import index_text
@@ -224,31 +223,6 @@ def test_texts_that_an_mcp_client_adds_at_once_are_all_added(adds):
     folder, add = adds
     add(*map(tide, range(3)))
     assert {f'Winter Tide {number}' for number in range(3)} <= titles(folder)
-
-
-@pytest.mark.parametrize(
-    'change, message',
-    [({'title': ' '}, 'title: missing'), ({'text': 'x ' * (1 << 19) + 'x'}, 'more than 1,048,576 bytes: use `opql add`')],
-)
-def test_texts_without_a_title_and_long_ones_are_refused(adds, change, message):
-    folder, add = adds
-    before = titles(folder)
-    with pytest.raises(ExceptionGroup) as refused:
-        add(tide(0) | change)
-    assert message in str(refused.value.exceptions[0]) and titles(folder) == before
-
-
-def test_a_text_whose_version_cannot_be_opened_is_said_to_be_added(adds, monkeypatch):
-    def damaged(current):
-        raise InputError('memory-2: a file is damaged')
-
-    folder, add = adds
-    monkeypatch.setattr(Current, 'newest', damaged)
-    with pytest.raises(ExceptionGroup) as told:
-        add(tide(0))
-    (error,) = told.value.exceptions
-    assert 'was added, but the new version cannot be opened: memory-2: a file is damaged' in str(error)
-    assert 'Winter Tide 0' in titles(folder)
 
 
 def test_an_mcp_client_asks_retrieves_and_follows(folder, kb):

@@ -6,7 +6,6 @@ import pytest
 
 import opql_jax
 from opql_jax.core.errors import InputError
-from opql_jax.kb.text.change_text import add_text, compact
 from opql_jax.kb.text.index_text import index_text
 
 import tiny_training
@@ -87,12 +86,3 @@ def test_whatever_is_asked_after_closing_says_that_it_was_closed(folder):
     ):
         with pytest.raises(InputError, match='was closed: open it again'):
             ask()
-
-
-def test_a_version_that_was_closed_is_freed_by_the_next_change(folder):
-    first = opql_jax.open(folder)
-    add_text(folder, [{'id': 'new', 'title': 'Ida Rhodes', 'text': 'Ida Rhodes was a mathematician, born in Kamianets.'}])
-    assert (folder / 'memory').exists()
-    first.close()
-    assert compact(folder)
-    assert not (folder / 'memory').exists()

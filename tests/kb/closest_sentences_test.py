@@ -89,10 +89,6 @@ def test_names_that_the_text_lacks_and_other_languages_are_told(kb, question):
         kb.ask(question)
 
 
-def test_a_word_with_a_capital_that_the_text_has_need_not_be_a_name(kb):
-    assert kb.ask('Requests for Leave are entered in which system?').names[0] == 'Perch'
-
-
 def test_where_no_sentence_says_what_is_asked_for_that_is_told(kb):
     answer = kb.ask('How much is paid for leave?')
     record = prediction_record(answer, evidence=1)

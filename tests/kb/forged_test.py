@@ -18,7 +18,7 @@ def call():
 
 
 # CI tries one forgery in so many, fewer of what takes a second to read; `-m slow` tries all.
-SOME = dict.fromkeys(forged_folders.KINDS, 47) | {'plain_text': 141, 'scann': 94}
+SOME = dict.fromkeys(forged_folders.KINDS, 47) | {'plain_text': 282, 'scann': 188, 'model': 11, 'kb': 5, 'run': 5}
 
 
 @pytest.mark.parametrize('tried', ['some', pytest.param('all', marks=pytest.mark.slow)])

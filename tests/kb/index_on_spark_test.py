@@ -5,7 +5,7 @@ import pytest
 from opql_jax import cli
 from opql_jax.datasets import plain_text
 from opql_jax.kb.text.index_text import index_text
-from opql_jax.models import passage_encoder
+from opql_jax.models import bulk_encoding, passage_encoder
 
 import spark_session
 from trios import TRIOS
@@ -21,6 +21,7 @@ def folder(tmp_path, monkeypatch):
     """A folder of text that takes several batches, and the knowledge base that was made of it here."""
     monkeypatch.setattr(plain_text, 'BATCH_DOCUMENTS', 2)
     monkeypatch.setattr(passage_encoder, 'BATCH_PASSAGES', 3)
+    monkeypatch.setattr(bulk_encoding, 'CPU_TOKENS', 2048)  # as the workers have it
     (tmp_path / 'articles').mkdir()
     for name in ('engine', 'river'):
         for title, text in TRIOS[name].documents.items():
@@ -29,7 +30,8 @@ def folder(tmp_path, monkeypatch):
     return tmp_path
 
 
-@pytest.mark.parametrize('master', ['local[1]', pytest.param('local-cluster[2,1,1024]', marks=pytest.mark.slow)])
+@pytest.mark.slow
+@pytest.mark.parametrize('master', ['local[1]', 'local-cluster[2,1,1024]'])
 def test_both_engines_make_the_same_knowledge_base(folder, master):
     with spark_session.start(master, folder / 'spark', spark__executor__memory='1g'):
         cli.main(['index', str(folder / 'articles'), '--out', str(folder / 'spark.kb'), '--engine', 'spark'])

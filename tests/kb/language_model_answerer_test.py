@@ -244,7 +244,7 @@ def test_relations_stay_those_of_a_model_while_names_are_learnt(world, tmp_path)
 
 
 def test_names_are_learnt_first(world, tmp_path, monkeypatch):
-    """Linking begins with what the encoder reads in names; only linking is trained; and what asks the memory goes on from it, as does what has none."""
+    """Linking begins with what the encoder reads in names; only linking is trained; and what asks the memory goes on from it."""
     asked = str(world.root / 'asked.jsonl')
     names = objectives.LinkNames(memory_dir=str(world.memory), questions=asked, **OPTIONS)
     encoder, params, _, _ = model_config.load(world.root / 'entities')
@@ -286,12 +286,8 @@ def test_names_are_learnt_first(world, tmp_path, monkeypatch):
     assert world.run(tmp_path / 'names', names, init_from=str(world.root / 'entities')) == {}  # it was done
     for name in ('encoder/w_r/kernel', 'follower/w_q', 'follower/w_t', 'lm/w_v', 'lm/r_null'):
         np.testing.assert_array_equal(after[name], flat(started)[name])
-    for name, stage in {
-        'lm': objectives.Cloze(memory_dir=str(world.memory), **OPTIONS),
-        'follow': objectives.Cloze(memory_dir=str(world.memory), own_prediction=False, **OPTIONS),
-        'eae': objectives.Cloze(**OPTIONS),
-    }.items():
-        world.run(tmp_path / name, stage, init_from=str(tmp_path / 'names'), num_steps=1)
+    stage = objectives.Cloze(memory_dir=str(world.memory), **OPTIONS)
+    world.run(tmp_path / 'lm', stage, init_from=str(tmp_path / 'names'), num_steps=1)
     with pytest.raises(CheckpointError, match='holds no model that answers questions'):
         open_kb(world.root, **TEXT, model=tmp_path / 'names', memory='memory')
     open_kb(world.root, **TEXT, model=tmp_path / 'lm', memory='memory')
@@ -359,15 +355,6 @@ def test_where_embeddings_are_mixed_each_topic_of_a_question_learns_to_retrieve(
     assert dataclasses.replace(asking, null_entity=False).trainable('lm/e_null')
     with pytest.raises(CheckpointError, match="has mixing='distributions', not 'embeddings': give the same"):
         world.run(tmp_path / 'new', asking, init_from=str(world.root / 'cloze'))
-
-
-def test_an_earlier_language_model_is_no_start(world):
-    stage = objectives.Cloze(**OPTIONS)
-    _, params, _, meta = model_config.load(world.root / 'eae')
-    stage.check_init(None, params, meta['lineage'])
-    del meta['lineage']['mixing']
-    with pytest.raises(CheckpointError, match='earlier version, which knew no mixing: train it again'):
-        stage.check_init(None, params, meta['lineage'])
 
 
 def test_gold_entries_are_scored_unless_they_are_not_wanted(world):

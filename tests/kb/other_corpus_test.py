@@ -2,7 +2,6 @@
 
 import collections
 import itertools
-import json
 import shutil
 
 import numpy as np
@@ -14,7 +13,6 @@ from opql_jax.data.prepare import prepare
 from opql_jax.data.prepared import Prepared
 from opql_jax.datasets.slot_filling import SlotFilling
 from opql_jax.kb.open_kb import open_kb
-from opql_jax.kb.trained.question_sets import evaluate
 from opql_jax.kb.update_memory import Selection, delete, inject
 from opql_jax.memory.format import Memory
 from opql_jax.training import objectives
@@ -23,7 +21,6 @@ from opql_jax.training.checkpoints import CheckpointError
 import tiny_docred
 import tiny_training
 
-SPLITS = ('2-hop/dev',)
 FOLLOWER = dict(text='other', model='follower')
 
 
@@ -94,16 +91,6 @@ def test_the_model_answers_from_the_new_text_alone(world):
             assert all(item['passage'] >= old for item in kb.memory.provenance(hop.entries))
 
 
-def test_further_text_can_be_injected_into_it(world, tmp_path):
-    write(tmp_path / 'more', tiny_docred.world(3, first=90), 'dev', extends=str(world / 'other'))
-    memory = shutil.copytree(world / 'memory_other', tmp_path / 'memory')
-    inject(str(tmp_path / 'more'), str(world / 'model'), str(memory))
-    kb = open_kb(world, text=tmp_path / 'more', model='follower', memory=memory)
-    entity = kb.vocab.id('Given91 Family91')
-    assert len(kb.memory) > len(Memory.open(world / 'memory_other')) and entity in kb.memory.topic
-    assert len(kb.entity_table) == len(kb.vocab)
-
-
 def test_pairs_of_the_new_text_are_counted_in_it_alone(world):
     prepared, old = Prepared(world / 'other'), len(Prepared(world / 'prepared').passages)
     seen = collections.defaultdict(set)
@@ -115,21 +102,6 @@ def test_pairs_of_the_new_text_are_counted_in_it_alone(world):
     rows = select_pair_rows(prepared, 'all', min_count=2, first_passage=old)
     assert {(int(prepared.pairs['topic'][r]), int(prepared.pairs['target'][r])) for r in rows} == wanted < often
     assert (prepared.pairs['passage'][rows] >= old).all()
-
-
-def test_building_again_changes_nothing_and_other_options_are_refused(world):
-    before = Memory.open(world / 'memory_other').hash()
-    build(world)
-    assert Memory.open(world / 'memory_other').hash() == before
-    with pytest.raises(InputError, match='holds a finished memory of something else'):
-        build(world, shard_rows=7)
-
-
-def test_only_new_text_needs_a_folder_that_continues_another(world, tmp_path):
-    with pytest.raises(InputError, match='only_new: .*prepared continues no other folder'):
-        build(world, prepared='prepared', memory=tmp_path / 'memory')
-    with pytest.raises(CheckpointError, match='was trained with an entity vocabulary of'):
-        build(world, only_new=False, memory=tmp_path / 'memory')
 
 
 def test_the_memory_of_another_encoder_is_refused(world, tmp_path):
@@ -151,23 +123,3 @@ def test_the_memory_of_other_text_is_refused(world, tmp_path):
     write(tmp_path / 'longer', documents, 'dev', extends=str(world / 'prepared'))
     with pytest.raises(InputError, match=f'is a memory of other text than {tmp_path}/longer'):
         open_kb(world, text=tmp_path / 'longer', model='follower', memory='memory_other')
-
-
-def test_questions_that_need_a_relation_are_scored_alone(world, tmp_path):
-    folders = dict(kb=str(world), **FOLLOWER, memory='memory_other')
-    whole = evaluate(**folders, output_dir=str(tmp_path / 'whole'), questions=SPLITS)
-    some = evaluate(**folders, output_dir=str(tmp_path / 'some'), questions=SPLITS, needs=('P19', 'P26'))
-    for split in SPLITS:
-        assert whole[split]['coverage'] == some[split]['coverage'] == 1.0
-        assert set(some[split]['hits@1_by_type']) == {
-            kind for kind in whole[split]['hits@1_by_type'] if {'P19', 'P26'} & set(kind.split(' > '))
-        }
-        right = {}
-        for name in ('whole', 'some'):
-            cases = [json.loads(line) for line in (tmp_path / name / f'{split}.cases.jsonl').read_text().splitlines()]
-            right[name] = {case['id']: case['right'] for case in cases if {'P19', 'P26'} & set(case['type'].split(' > '))}
-        assert right['some'] == right['whole'] and len(right['some']) == some[split]['questions'] < whole[split]['questions']
-    with pytest.raises(InputError, match='2-hop/dev holds no questions that need P57 or P1'):
-        evaluate(**folders, output_dir=str(tmp_path / 'none'), questions=SPLITS, needs=('P57', 'P1'))
-    with pytest.raises(InputError, match='2-hop/dev holds no questions that need P57'):
-        evaluate(**folders, output_dir=str(tmp_path / 'none'), questions=SPLITS, needs='P57')

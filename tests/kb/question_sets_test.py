@@ -10,10 +10,10 @@ import pytest
 from opql_jax import cli
 from opql_jax.core.errors import InputError
 from opql_jax.corpus.questions import bracketed, read_questions, to_record, write_questions
-from opql_jax.evaluation.evaluate import evaluate_predictions, format_table
+from opql_jax.evaluation.evaluate import evaluate_predictions
 from opql_jax.evaluation.predictions import PredictionError, read_predictions
 from opql_jax.kb.open_kb import open_kb
-from opql_jax.kb.trained.question_sets import evaluate, infer, load_questions
+from opql_jax.kb.trained.question_sets import evaluate, infer
 from opql_jax.kb.trained.trained_kb import TrainedKB
 from opql_jax.memory import ann_build
 from opql_jax.memory.ann import ScannIndex
@@ -189,59 +189,6 @@ def test_predictions_that_do_not_fit_the_questions_are_refused(folder, question_
             evaluate(**options, output_dir=str(tmp_path), predictions=str(path))
 
 
-def test_chosen_questions_are_shown_with_hops_and_evidence(folder, kb, scored, output, capsys):
-    evaluate(**folder, output_dir=str(output), questions=SPLITS[1:], k=16, show=2)
-    text = capsys.readouterr().out
-    questions = kb.prepared.questions('2-hop/dev')[:3]
-    assert [f'2-hop/dev: {bracketed(q)}\n' in text for q in questions] == [True, True, False]
-    for question, answer in zip(questions[:2], kb.answer(questions[:2])):
-        assert f'gold: {", ".join(kb.vocab.names[a] for a in question.answers)}\n' in text
-        for hop in answer.hops:
-            best = int(hop.entities[0])
-            entry = next(e for e in hop.entries if kb.memory.target[e] == best)
-            assert f'{hop.weights[0]:6.3f}  {kb.vocab.names[best]}\n' in text
-            assert kb.evidence([entry])[0]['sentence'] in text
-    assert format_table({'2-hop/dev': scored[0]['2-hop/dev']}) in text
-
-
-def test_the_same_questions_in_a_file_of_json_lines_have_the_same_scores(folder, kb, scored, tmp_path):
-    questions = [q for split in SPLITS for q in kb.prepared.questions(split)]
-    write_questions(tmp_path / 'both.jsonl', [to_record(q, kb.vocab) for q in questions])
-    assert load_questions(str(tmp_path / 'both.jsonl'), kb.prepared) == questions
-    options = dict(questions=(str(tmp_path / 'both.jsonl'),), output_dir=str(tmp_path / 'out'), k=16)
-    found = evaluate(**folder, **options)['both']
-    assert found['questions'] == 80
-    for name in ('hits@1', 'mrr', 'set_f1', 'coverage', 'answer_coverage'):
-        assert found[name] == pytest.approx(sum(scored[0][split][name] for split in SPLITS) / 2)
-    assert found['reach_hop1'] == pytest.approx(scored[0]['2-hop/dev']['reach_hop1'])
-
-
-@pytest.mark.parametrize(
-    'options, message',
-    [
-        (dict(questions=()), 'name at least one set: --gin.QUESTIONS'),
-        (dict(questions=('a/x.jsonl', 'b/x.jsonl')), 'two sets have the same name'),
-        (dict(questions=SPLITS, predictions='x'), 'predictions are of one question set: name only that'),
-    ],
-)
-def test_contradictory_options_are_refused_before_anything_is_opened(tmp_path, options, message):
-    with pytest.raises(ValueError, match=message):
-        evaluate(kb='', output_dir=str(tmp_path), **options)
-
-
 def test_a_split_that_was_not_prepared_is_named(folder, tmp_path):
     with pytest.raises(InputError, match="has no questions '4-hop/dev', but 1-hop/dev, "):
         evaluate(**folder, output_dir=str(tmp_path), questions=('4-hop/dev',))
-
-
-def test_dry_runs_count_and_write_nothing(folder, question_file, tmp_path, capsys):
-    entries = len(open_kb(**folder).memory)
-    assert evaluate(**folder, output_dir=str(tmp_path / 'x'), questions=SPLITS, dry_run=True) == {}
-    infer(**folder, questions=str(question_file), output=str(tmp_path / 'y.jsonl'), dry_run=True)
-    said = [line for line in capsys.readouterr().out.splitlines() if line]
-    assert said == [
-        f'# 1-hop/dev: 40 questions over {entries:,} entries',
-        f'# 2-hop/dev: 40 questions over {entries:,} entries',
-        f'# {question_file}: 12 questions over {entries:,} entries',
-    ]
-    assert not any(tmp_path.iterdir())

@@ -11,14 +11,10 @@ import opql_jax
 from opql_jax import cli
 from opql_jax.core.errors import InputError
 from opql_jax.core.manifest import ManifestError
-from opql_jax.data.kb_folder import KBFolder
-from opql_jax.kb.answers import Answer
 from opql_jax.kb.calibration import log_odds
 from opql_jax.kb.text.index_text import index_text
-from opql_jax.kb.text.text_answerer import TextAnswerer
 from opql_jax.kb.trained.train_questions import QUESTION_MAP, SCALE, candidates, train_questions
 from opql_jax.kb.verify import verify
-from opql_jax.models.question_map import QuestionMap
 from opql_jax.training import fit_question_map
 from opql_jax.training.fit_question_map import per_question
 
@@ -171,29 +167,6 @@ def test_damage_of_what_was_learnt_is_found(trained, tmp_path):
         opql_jax.open(kb)
 
 
-def test_killed_half_way_it_answers_as_before(kb, tmp_path, monkeypatch):
-    before = opql_jax.open(kb).identity
-
-    def killed(*_):
-        raise KeyboardInterrupt
-
-    with monkeypatch.context() as patch:
-        patch.setattr('opql_jax.models.question_map.write_manifest', killed)
-        with pytest.raises(KeyboardInterrupt):
-            train_questions(kb, write(tmp_path / 'q.jsonl', rows()))
-    assert opql_jax.open(kb).identity == before
-    train_questions(kb, tmp_path / 'q.jsonl')
-    assert opql_jax.open(kb).identity != before
-
-
-def test_another_encoders_map_is_refused(kb):
-    QuestionMap.untrained(opql_jax.open(kb).text_answerer.map.change.shape[0]).write(kb / QUESTION_MAP, 'other', 1)
-    folder = KBFolder(kb)
-    folder.change(folder.read(), question_map=QUESTION_MAP)
-    with pytest.raises(ManifestError, match='another encoder'):
-        opql_jax.open(kb)
-
-
 def test_the_command_trains_and_indexing_the_same_text_again_keeps_it_unless_it_was_deleted(original, tmp_path, capsys):
     kb = shutil.copytree(original, tmp_path / 'kb')
     cli.main(['train', str(kb), str(write(tmp_path / 'q.jsonl', rows()))])
@@ -222,23 +195,3 @@ def test_probabilities_are_fitted_to_left_out_questions_where_there_are_enough(o
     for answer, row in zip(answers, rows()):
         (before,) = log_odds(opened.ask(row['question']).probabilities[:1])
         assert log_odds(answer.probabilities[:1]) == pytest.approx(before + added, abs=1e-3)
-
-
-def test_questions_that_name_nothing_take_no_place_of_those_that_are_learnt_from_and_count_for_probabilities(
-    kb, tmp_path, monkeypatch
-):
-    nothing = [
-        {'id': f'n{i}', 'question': f'when were {i} of these persons born', 'answers': ['Vienna']} for i in range(len(NAMES))
-    ]
-    monkeypatch.setattr('opql_jax.kb.trained.train_questions._ENOUGH', len(NAMES) + 1)
-    report = train_questions(kb, write(tmp_path / 'q.jsonl', rows() + nothing), most=len(NAMES))
-    assert report.used == len(NAMES) and report.not_reached == 0
-    assert report.no_topic > 0 and report.left_out > len(NAMES)
-
-
-def test_where_no_left_out_question_is_answered_the_probabilities_stay_untrained(kb, tmp_path, monkeypatch):
-    none = Answer(np.zeros(0, np.int64), np.zeros(0, np.float32), (), np.zeros(0, np.float32))
-    monkeypatch.setattr(TextAnswerer, 'answer', lambda self, questions: [none for _ in questions])
-    report = train_questions(kb, write(tmp_path / 'q.jsonl', rows()))
-    assert report.used == len(NAMES) and report.left_out == 0 and 'stay untrained' in str(report)
-    assert opql_jax.open(kb).text_answerer.map.log_odds == 0

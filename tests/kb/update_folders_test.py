@@ -20,7 +20,7 @@ from opql_jax.memory.format import Memory
 from opql_jax.models.bulk_encoding import pair_encoder
 
 import tiny_training
-from update_world import add, facts, open_kb
+from update_world import add
 
 
 @pytest.fixture(scope='module')
@@ -69,20 +69,6 @@ def test_of_two_injections_at_once_one_is_refused_and_done_when_run_again(world,
     with pytest.raises(InputError, match=r'the memory has \d+ passages, the folder \d+: give the one injected last'):
         add(world, memory, first)
     assert Memory.open(memory).hash() == state.hash()
-
-
-def test_text_without_pairs_is_taken_in_with_its_entities(world, memory, extend):
-    silent = extend('silent', world / 'text', 's', 'Silent', 'Nobody says more.')
-    built = Memory.open(memory)
-    for _ in range(2):  # again changes nothing
-        add(world, memory, silent)
-        kb = open_kb(world, memory, silent)
-        assert len(kb.memory.manifest.history) == 1 and len(kb.memory) == len(built)
-        assert facts(kb, 'Silent') == {}
-        add(world, memory, silent, questions=('1-hop/test',))
-    later = extend('later', silent, 'l', 'Later', 'Later followed Silent.')
-    add(world, memory, later)
-    assert facts(open_kb(world, memory, later), 'Silent') == {'Later': 'Later followed Silent.'}
 
 
 def test_documents_of_another_folder_are_not_deleted(world, memory, extend):

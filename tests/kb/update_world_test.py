@@ -9,10 +9,8 @@ import jax
 import numpy as np
 import pytest
 
-import opql_jax
 from opql_jax.core.errors import InputError
 from opql_jax.core.hashing import params_hash
-from opql_jax.corpus.questions import write_questions
 from opql_jax.data import markup
 from opql_jax.data.pair_selection import select_pair_rows
 from opql_jax.data.prepare import prepare
@@ -158,31 +156,6 @@ def test_new_entities_get_embeddings_that_stand_to_the_others_as_their_mentions_
         np.testing.assert_allclose(table[entity], wanted, atol=1e-5)
 
 
-def test_injecting_again_changes_nothing_and_later_text_comes_on_top(world, extended, memory, tmp_path):
-    add(world, memory)
-    state = Memory.open(memory).hash()
-    add(world, memory)
-    assert Memory.open(memory).hash() == state
-    (tmp_path / 'more.jsonl').write_text(
-        json.dumps({'id': 'm', 'title': 'Later', 'text': 'Later followed Quonk. Later ended.'})
-    )
-    more = tmp_path / 'more'
-    prepare(
-        kb=str(more.parent), text=more.name, reader=JsonLines(str(tmp_path / 'more.jsonl')), extends=str(world / 'extended')
-    )
-    once = shutil.copytree(world / 'memory', tmp_path / 'once')
-    for folder in (memory, once):
-        add(world, folder, more)
-    kb = opql_jax.open(world, text=more, memory=memory)
-    assert facts(kb, 'Later') == {'Quonk': 'Later followed Quonk.'} and 'Zorblax' in facts(kb, 'Quonk')
-    # In two steps or in one, apart from ids.
-    one, two = (Memory.open(folder) for folder in (once, memory))
-    rows = lambda m: sorted(zip(m.topic.tolist(), m.target.tolist(), m.mentions(np.arange(len(m)))['passage'].tolist()))
-    assert rows(one) == rows(two) and one.descends_from(Memory.open(world / 'memory').hash())
-    assert one.entity_rows.shape == two.entity_rows.shape == (4, 8)
-    np.testing.assert_allclose(one.entity_rows[-1], two.entity_rows[-1], atol=1e-5)
-
-
 def test_embeddings_are_made_by_some_mentions_and_fitted_to_some_entities(extended, monkeypatch):
     prepared, _ = extended
     asked = []
@@ -251,43 +224,6 @@ def test_the_best_pairs_of_question_topics_are_added_to_a_memory_of_the_best_pai
         assert set(added) == wanted - had
         assert mentions == 'all' or len(added) == len(set(added))
         assert len(changed.manifest.segments) == 2
-
-
-def test_open_questions_bring_the_best_pairs_of_what_they_mention(world, tmp_path):
-    prepared = Prepared(world / 'text')
-    asked = [q for q in prepared.questions('1-hop/test') if q.topic_entity >= 0]
-    keys = prepared.vocab.keys
-    records = [
-        {'id': q.id, 'question': q.text, 'topics': [list(q.topic)], 'entities': [keys[q.topic_entity]], 'answers': ['?']}
-        for q in asked
-    ]
-    # A mention that nobody knows brings nothing.
-    records.append({'id': 'unknown', 'question': 'who?', 'topics': [[0, 3]], 'entities': [None], 'answers': ['?']})
-    write_questions(tmp_path / 'asked.jsonl', records)
-    for name, questions in (('splits', '1-hop/test'), ('open', str(tmp_path / 'asked.jsonl'))):
-        tiny_training.write_memory(world / 'text', world / 'align', tmp_path / name, max_pairs=40, min_count=2)
-        add(world, tmp_path / name, 'text', questions=(questions,), pairs_per_entity=3)
-    assert held(Memory.open(tmp_path / 'open')) == held(Memory.open(tmp_path / 'splits'))
-
-
-def test_new_text_comes_into_a_memory_of_the_best_pairs(world, extended, tmp_path):
-    prepared, memory = extended[0], tmp_path / 'memory'
-    tiny_training.write_memory(world / 'text', world / 'align', memory, max_pairs=40)
-    covers = Memory.open(memory).manifest.covers
-    assert (covers.pairs, covers.min_count, covers.max_pairs) == ('title', 1, 40)
-    built = len(Memory.open(memory))
-    add(world, memory)
-    changed = Memory.open(memory)
-    new = np.flatnonzero(changed.ids >= built)
-    assert set(changed.mentions(new)['passage'].tolist()) == {len(prepared.passages) - 3, len(prepared.passages) - 2}
-
-
-def test_numbers_of_pairs_are_at_least_one(world, memory, tmp_path):
-    for options in ({'min_count': 0}, {'max_pairs': 0}):
-        with pytest.raises(InputError, match='must be at least 1'):
-            tiny_training.write_memory(world / 'text', world / 'align', tmp_path / 'new', **options)
-    with pytest.raises(InputError, match='pairs_per_entity=0 must be at least 1'):
-        add(world, memory, 'text', questions=('1-hop/test',), pairs_per_entity=0)
 
 
 def test_pairs_of_questions_come_after_the_text_they_are_in(world, extended, memory):

@@ -1,7 +1,6 @@
 """The virtual knowledge base as its user sees it: what it answers, with what evidence, and what it refuses to open."""
 
 import dataclasses
-import json
 import shutil
 
 import jax
@@ -13,7 +12,6 @@ from opql_jax.corpus.questions import bracketed
 from opql_jax.data import markup
 from opql_jax.datasets.synthetic.reader import Synthetic
 from opql_jax.kb.open_kb import open_kb
-from opql_jax.kb.prediction_record import prediction_record
 from opql_jax.kb.trained import trained_kb, trained_model
 from opql_jax.memory import update
 from opql_jax.memory.build import EntryTable
@@ -154,14 +152,6 @@ def assert_same_ranking(a, b, tolerance=1e-5):
         assert weights.get(entity, b.weights[-1]) == pytest.approx(weight, abs=tolerance)
 
 
-def test_questions_of_several_numbers_of_hops_are_answered_together_and_in_their_order(kb):
-    questions = [q for pair in zip(questions_of(kb, 2, 5), questions_of(kb, 1, 5)) for q in pair]
-    for question, answer in zip(questions, kb.answer(questions), strict=True):
-        (alone,) = kb.answer([question])
-        assert len(answer.hops) == question.hops
-        assert_same_ranking(answer, alone)
-
-
 def test_a_question_about_an_unknown_topic_has_empty_hops(kb):
     known, other = questions_of(kb, 2, 2)
     unknown = dataclasses.replace(known, entities=(-1,))
@@ -182,10 +172,6 @@ def test_a_question_longer_than_the_encoder_is_named(kb):
 def test_more_hops_than_the_follower_has_are_refused(kb):
     with pytest.raises(ValueError, match=r'hops=4 is not in 1\.\.3'):
         kb.answer([dataclasses.replace(questions_of(kb, 3, 1)[0], hops=4)])
-
-
-def test_no_questions_have_no_answers(kb):
-    assert kb.answer([]) == []
 
 
 # Asking.
@@ -278,22 +264,6 @@ def test_evidence_is_that_of_the_asked_entries_in_their_order(kb):
         kb.evidence([len(kb.memory)])
 
 
-def test_the_excluded_topic_takes_no_place_from_what_is_kept(folder, kb):
-    questions = questions_of(kb, 2)
-    for question, (first, last) in zip(questions, hops_of(open_kb(folder, k=1), questions)):
-        (entity,) = first.entities
-        targets = set(kb.memory.target[kb.memory.topic == entity].tolist())
-        assert len(last.entities) == bool(targets - {question.topic_entity}), bracketed(question)
-
-
-def test_no_evidence_is_shown_for_an_answer_that_was_excluded(kb):
-    questions = questions_of(kb, 2)
-    for question, answer in zip(questions, kb.answer(questions)):
-        name = kb.vocab.names[question.topic_entity]
-        hops = prediction_record(answer, evidence=3)['traces'][0]
-        assert all(fact['target'] != name for hop in hops for fact in hop['evidence']), question.text
-
-
 # Opening.
 
 
@@ -350,23 +320,6 @@ def test_another_vocabulary_is_refused_for_model_and_memory(folder, tmp_path):
     memory = tiny_training.write_memory(other, model, tmp_path / 'memory')
     with pytest.raises(InputError, match=f'{memory} was built with the vocabulary'):
         open_kb(folder, memory=memory)
-
-
-def test_an_unfinished_memory_is_refused(folder, tmp_path):
-    memory = shutil.copytree(folder / 'memory', tmp_path / 'memory')
-    (memory / 'plan.json').write_text(json.dumps({}))
-    (memory / 'manifest.json').unlink()
-    with pytest.raises(InputError, match=f'{memory}: the build of this memory is unfinished'):
-        open_kb(folder, memory=memory)
-
-
-def test_k_is_at_most_what_there_is(folder, kb):
-    question = questions_of(kb, 2)[0]
-    most, all_entries = (open_kb(folder, k=k) for k in (100_000, len(kb.memory)))
-    assert most.identity == all_entries.identity
-    (found,), (expected,) = most.answer([question]), all_entries.answer([question])
-    np.testing.assert_array_equal(found.entities, expected.entities)
-    assert len(found.entities) > 1
 
 
 def test_an_entity_table_that_is_not_finite_is_refused(kb):

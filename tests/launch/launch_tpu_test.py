@@ -230,14 +230,3 @@ def test_a_detached_job_can_be_shown_and_stopped_and_is_alone(tpu_host):
     assert tpu_host.tpu('run_tpu.sh', '--delete')[0] == 0 and len(tpu_host.calls('delete')) == 1
     code, output = tpu_host.tpu('run_tpu.sh', '--delete')
     assert code == 1 and 'there is no TPU my-tpu' in output
-
-
-def test_the_job_goes_on_when_the_script_that_shows_it_is_interrupted(tpu_host):
-    assert tpu_host.tpu('setup_tpu.sh', WORKERS='1')[0] == 0
-    shown = tpu_host.start('run_tpu.sh', 'train', CODES='waits', **TPU)
-    assert shown.stdout.readline() == 'attempt 0\n'
-    shown.terminate()
-    output, _ = shown.communicate(timeout=30)
-    assert shown.returncode == 130 and 'the job goes on' in output
-    assert tpu_host.tpu('run_tpu.sh', '--stop')[0] == 0
-    assert tpu_host.tpu('run_tpu.sh', '--logs')[0] == 1

@@ -5,11 +5,11 @@ import contextlib
 import pytest
 
 from opql_jax.core.errors import InputError
-from opql_jax.memory import ann, ann_build
+from opql_jax.memory import ann_build
 from opql_jax.memory.ann import open_index
 from opql_jax.memory.ann_build import build_index
 
-from ann_memories import TABLE, K, make_memory, queries_near, with_scann
+from ann_memories import TABLE, make_memory, with_scann
 
 
 @pytest.mark.parametrize('name', ['notes.txt', 'index-page', 'index-html/precious.txt', 'index-00000x/precious.txt'])
@@ -65,36 +65,3 @@ def test_files_of_somebody_else_beside_an_index_outlast_another_build(tmp_path, 
         build_index(folder, memory, TABLE, recall=0.8)
     assert (folder / name).read_text() == 'precious'
     assert open_index(folder, memory, TABLE).manifest.folder == ('index-00000' if in_the_way else 'index-00001')
-
-
-@pytest.mark.parametrize('plan', [None, '{}', '{"format": "opql-memory"}', 'mine'])
-def test_a_folder_named_as_an_index_but_not_begun_by_a_build_is_left_alone(tmp_path, plan):
-    memory = make_memory(tmp_path / 'memory', 5)
-    (tmp_path / 'index' / 'index-00000').mkdir(parents=True)
-    (tmp_path / 'index' / 'index-00000' / 'precious.txt').write_text('precious')
-    if plan is not None:
-        (tmp_path / 'index' / 'plan.json').write_text(plan)
-    with pytest.raises(InputError, match='index-00000: not of an index.*directory of its own'):
-        build_index(tmp_path / 'index', memory, TABLE)
-    assert (tmp_path / 'index' / 'index-00000' / 'precious.txt').read_text() == 'precious'
-
-
-@with_scann
-def test_an_index_replaced_while_it_is_being_opened_is_opened_as_it_is_then(tmp_path, monkeypatch):
-    monkeypatch.setattr(ann_build, 'MIN_ENTRIES', 1000)
-    memory = make_memory(tmp_path / 'memory', 2000)
-    build_index(tmp_path / 'index', memory, TABLE, recall=0.8)
-    read, check_files = ann.read_manifest, ann.check_files
-    for name, whole in (('read_manifest', read), ('check_files', check_files)):
-
-        def overtaken(*given):
-            found = whole(*given)
-            monkeypatch.setattr(ann, name, whole)
-            build_index(tmp_path / 'index', memory, TABLE, recall=0.8)  # removes the folder that `found` names
-            return found
-
-        before = read(tmp_path / 'index', ann.FORMAT).folder
-        monkeypatch.setattr(ann, name, overtaken)
-        index = open_index(tmp_path / 'index', memory, TABLE)
-        assert index.manifest == read(tmp_path / 'index', ann.FORMAT) and index.manifest.folder != before
-        assert (index.search(*queries_near(memory, 3), K)[1] >= 0).all()

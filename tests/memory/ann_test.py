@@ -121,17 +121,6 @@ def test_more_than_there_is_gives_all_entries(memory, index):
 
 
 @with_scann
-def test_a_query_does_not_depend_on_its_batch(memory, index):
-    queries = queries_near(memory, 9)
-    scores, rows = index.search(*queries, K)
-    for i in range(9):
-        one = index.search(queries[0][i : i + 1], queries[1][i : i + 1], K)
-        np.testing.assert_array_equal(one[1][0], rows[i])
-        np.testing.assert_array_equal(one[0][0], scores[i])
-    assert index.search(queries[0][:0], queries[1][:0], K)[1].shape == (0, K)
-
-
-@with_scann
 def test_the_stated_recall_is_that_of_other_queries(memory, index):
     share = recall_of(index, memory, queries_near(memory, 600))
     stated = index.manifest
@@ -158,18 +147,6 @@ def test_many_entries_of_one_topic_and_nearly_one_wording_are_found(tmp_path, me
 
 
 @with_scann
-def test_tuning_is_for_the_given_queries_and_k(tmp_path, small):
-    near, far = queries_near(small, 60), tuple(np.random.default_rng(3).standard_normal((60, d)) for d in (D_E, D_R))
-    found = {}
-    for name, queries in (('near', near), ('far', far)):
-        found[name] = build_index(tmp_path / name, small, TABLE, k=4, recall=0.8, queries=queries)
-        assert found[name].manifest.recall_queries == 30 and found[name].manifest.k == 4
-        assert found[name].recall >= 0.8
-    work = {name: (built.leaves / built.manifest.num_leaves, built.depth) for name, built in found.items()}
-    assert work['far'] > work['near']
-
-
-@with_scann
 def test_a_recall_that_no_setting_reaches_is_an_error_and_leaves_no_index(tmp_path, small):
     queries = tuple(np.random.default_rng(3).standard_normal((60, d)) for d in (D_E, D_R))
     with pytest.raises(InputError, match=r'no setting reaches recall@1 1\.0.*is the most.*ExactIndex'):
@@ -183,15 +160,6 @@ def test_two_builds_give_the_same_bytes(tmp_path, memory, folder, index):
     build_index(tmp_path, memory, TABLE)
     assert digest_of_tree(tmp_path) == digest_of_tree(folder)
     assert len(digest_of_tree(tmp_path)) > 4
-
-
-@with_scann
-def test_a_moved_index_opens_and_finds_the_same(tmp_path, memory, index, copy):
-    moved = copy.rename(tmp_path / 'elsewhere')
-    queries = queries_near(memory, 20)
-    for got, want in zip(open_index(moved, memory, TABLE).search(*queries, K), index.search(*queries, K)):
-        np.testing.assert_array_equal(got, want)
-    assert not any(str(tmp_path).encode() in path.read_bytes() for path in moved.rglob('*') if path.is_file())
 
 
 @with_scann
@@ -285,13 +253,6 @@ def test_where_deletion_took_all_that_is_proposed_the_query_is_searched_exactly(
     np.testing.assert_array_equal(found[1], best_of(scores_of(queries, changed), K))
 
 
-@with_scann
-def test_an_index_of_a_memory_that_changed_much_is_refused(folder, index, memory, changing):
-    delete(changing, entries=memory.ids[: len(memory) // 10 + 1])
-    with pytest.raises(InputError, match='2001 entries were added or deleted .*build the index again'):
-        open_index(folder, Memory.open(changing), TABLE)
-
-
 def check_exact(found, memory):
     queries = queries_near(memory, 7)
     dense = scores_of(queries, memory)
@@ -313,30 +274,12 @@ def test_without_scann_the_search_is_exact_and_says_so_once(tmp_path, without_sc
     assert 'ScaNN was not installed when it was built, so the memory is searched exactly' in record.getMessage()
 
 
-@with_scann
-def test_an_index_of_scann_opens_without_it(copy, index, memory, without_scann, caplog):
-    found = open_index(copy, memory, TABLE)
-    assert isinstance(found, ExactIndex) and found.recall == 1
-    assert 'pip install' in caplog.text
-    queries = queries_near(memory, 3)
-    check(found.search(*queries, K), scores_of(queries, memory), K)
-
-
 @pytest.mark.parametrize('rows', [5, 300])
 def test_a_tiny_memory_is_searched_exactly(tmp_path, rows):
     memory = make_memory(tmp_path / 'memory', rows)
     found = build_index(tmp_path / 'index', memory, TABLE)
     assert isinstance(found, ExactIndex)
     check_exact(found, memory)
-
-
-def test_a_memory_of_which_all_is_deleted_gives_nothing(tmp_path):
-    memory = make_memory(tmp_path / 'memory', 5)
-    build_index(tmp_path / 'index', memory, TABLE)
-    queries = queries_near(memory, 2)
-    delete(tmp_path / 'memory', entities=range(ENTITIES))
-    found = open_index(tmp_path / 'index', Memory.open(tmp_path / 'memory'), TABLE)
-    check(found.search(*queries, 3), np.zeros((2, 0)), 3)
 
 
 @pytest.mark.parametrize('tensorflow', ['2.21.0', None])
@@ -358,33 +301,3 @@ def test_a_scann_that_does_not_import_says_what_to_install(tmp_path, monkeypatch
     remedy = "2.21.0 is installed.*'tensorflow>=2.20,<2.21'" if tensorflow else 'force-reinstall'
     with pytest.raises(InputError, match=f'undefined symbol: _ZN4absl.*{remedy}'):
         build_index(tmp_path / 'index', memory, TABLE)
-
-
-def test_bad_arguments_are_named(tmp_path):
-    memory = make_memory(tmp_path / 'memory', 5)
-    queries = queries_near(memory, 2)
-    exact = ExactIndex(memory, TABLE)
-    for options, message in [
-        ({'recall': 0.0}, 'recall=0.0'),
-        ({'recall': 1.5}, 'recall=1.5'),
-        ({'k': 0}, 'k=0'),
-        ({'queries': queries}, 'at least 4'),
-        ({'queries': queries[::-1]}, rf'\[B, {D_E}\] and \[B, {D_R}\], not \(2, {D_R}\)'),
-    ]:
-        with pytest.raises(InputError, match=message):
-            build_index(tmp_path / 'index', memory, TABLE, **options)
-    with pytest.raises(InputError, match=f'{ENTITIES} entities'):
-        build_index(tmp_path / 'index', memory, TABLE[1:])
-    for dtype in (np.float32, jnp.bfloat16):
-        damaged = np.where(np.arange(ENTITIES)[:, None] == 3, np.nan, TABLE).astype(dtype)
-        with pytest.raises(InputError, match='row 3 of the entity table'):
-            build_index(tmp_path / 'index', memory, damaged)
-    with pytest.raises(InputError, match='k must be at least 1'):
-        exact.search(*queries, 0)
-    with pytest.raises(InputError, match='NaN'):
-        exact.search(queries[0] * np.nan, queries[1], 1)
-    before = digest_of_tree(tmp_path / 'memory')
-    with pytest.raises(InputError, match='a directory of its own'):
-        build_index(tmp_path / 'memory', memory, TABLE)
-    assert digest_of_tree(tmp_path / 'memory') == before
-    assert not (tmp_path / 'index').exists()

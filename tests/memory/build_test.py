@@ -1,7 +1,6 @@
 """Building a memory: which entries, in which order, from which mentions; and builds that are killed."""
 
 import json
-import os
 
 import ml_dtypes
 import numpy as np
@@ -85,13 +84,6 @@ def test_shard_size_does_not_change_what_is_stored(tmp_path):
     np.testing.assert_array_equal(small.topic, whole.topic)
 
 
-def test_progress_states_rate_and_time_left(tmp_path):
-    calls = []
-    make(tmp_path, on_progress=lambda *call: calls.append(call))
-    assert [(done, total) for done, total, _, _ in calls] == [(7, 40), (14, 40), (21, 40), (28, 40), (35, 40), (40, 40)]
-    assert all(rate > 0 and left == pytest.approx((total - done) / rate) for done, total, rate, left in calls)
-
-
 def interrupted(directory, after_shards=2, **options):
     """A build that stops with an error after some shards."""
     calls = []
@@ -135,13 +127,6 @@ def test_a_rerun_with_other_inputs_is_refused_naming_them(tmp_path, change, fini
     with pytest.raises(InputError, match=f'{"finished" if finished else "unfinished"}.*{name} is .*start over'):
         make(tmp_path, **change)
     assert digest_of_tree(tmp_path) == before
-
-
-def test_a_directory_with_other_files_is_left_alone(tmp_path):
-    (tmp_path / 'thesis.txt').write_text('mine')
-    with pytest.raises(InputError, match='other files'):
-        make(tmp_path)
-    assert os.listdir(tmp_path) == ['thesis.txt']
 
 
 @pytest.mark.parametrize('finished', [False, True])
@@ -203,16 +188,6 @@ def test_mined_pairs_get_the_spans_of_their_mentions_and_sentences():
     assert cut('target') == ['Cy', 'Éa', 'Bo']
     assert cut('topic_sentence') == ['Éa met Bo. ', 'Éa met Bo. ', 'Dee saw Bo.']
     assert cut('target_sentence') == ['Then Cy came.', 'Éa met Bo. ', 'Dee saw Bo.']
-
-
-@pytest.mark.parametrize(
-    ('change', 'message'),
-    [({'passage': [3]}, 'there are 3'), ({'target_mention': [2]}, 'pair row 0: target_mention 2 is not in passage 1')],
-)
-def test_pairs_that_name_what_does_not_exist_are_refused(change, message):
-    columns = dict(topic=[3], target=[1], passage=[1], topic_mention=[0], target_mention=[1]) | change
-    with pytest.raises(InputError, match=message):
-        EntryTable.from_pairs(pairs(**columns), PASSAGES)
 
 
 def test_the_manifest_states_what_the_memory_was_built_from(tmp_path):

@@ -122,26 +122,6 @@ def test_hop_equals_dense_reference(seed):
         np.testing.assert_allclose(hop.weights[b], padded([weight for _, weight in weights], 0), atol=1e-5)
 
 
-@pytest.mark.parametrize('block', [1, 3, 30, 64])
-def test_block_size_does_not_change_the_result(block):
-    rng = np.random.default_rng(7)
-    memory, table = make_memory(rng, 30, whole_numbers=True)
-    queries = make_queries(rng, whole_numbers=True)
-    expected = jit_topk(*queries, memory, table)
-    for got, want in zip(jit_topk(*queries, memory, table, block=block), expected):
-        np.testing.assert_array_equal(got, want)
-
-
-def test_order_of_topics_does_not_change_the_result():
-    rng = np.random.default_rng(1)
-    memory, table = make_memory(rng, 30, whole_numbers=True)
-    query_e, query_r, topics, log_weights = make_queries(rng, whole_numbers=True)
-    expected = jit_follow(query_e, query_r, topics, log_weights, memory, table)
-    got = jit_follow(query_e, query_r, topics[:, ::-1], log_weights[:, ::-1], memory, table)
-    for name in got._fields:
-        np.testing.assert_array_equal(getattr(got, name), getattr(expected, name))
-
-
 def test_only_rows_of_the_topics_are_read():
     rng = np.random.default_rng(2)
     memory, table = make_memory(rng, 30)

@@ -7,17 +7,12 @@ import time
 import jax
 import jax.numpy as jnp
 import numpy as np
-import pyarrow as pa
-import pyarrow.parquet as pq
 import pytest
-from damage import edit, sign
 
 from opql_jax.core.errors import InputError
 from opql_jax.core.hashing import params_hash
-from opql_jax.core.manifest import ManifestError
 from opql_jax.memory.follow import Queries, TopicSet, follow
 from opql_jax.memory.format import Memory
-from opql_jax.memory.update import delete
 
 from memory_tables import HASHES, NUM_ENTITIES, make, relations_of
 
@@ -70,102 +65,6 @@ def test_memory_is_checked_against_encoder_parameters(tmp_path):
     memory.check_encoder(jax.tree.map(jnp.asarray, params))
     with pytest.raises(InputError, match='built with the encoder'):
         memory.check_encoder({'layer': {'kernel': np.zeros((2, 3), np.float32)}})
-
-
-def change(column, function):
-    """Replaces a column of a memory, and signs it."""
-
-    def damage(directory):
-        file = directory / f'segment-00000/{column}.npy'
-        array = np.array(np.load(file))
-        np.save(file, function(array))
-        sign(directory)
-
-    return damage
-
-
-def put(row, value):
-    """Sets a row of an array."""
-    return lambda array: np.concatenate([array[:row], np.full_like(array[row : row + 1], value), array[row + 1 :]])
-
-
-def respan(**columns):
-    """Sets columns of the first shard's provenance, and signs it."""
-
-    def damage(directory):
-        file = directory / 'segment-00000/provenance-00000.parquet'
-        table = pq.read_table(file)
-        for name, value in columns.items():
-            values = pa.array([value] * len(table), table[name].type)
-            table = table.set_column(table.column_names.index(name), table.schema.field(name), values)
-        pq.write_table(table, file)
-        sign(directory)
-
-    return damage
-
-
-def restate(**fields):
-    return lambda directory: edit(directory, **fields)
-
-
-def segment(**fields):
-    return [{'name': 'segment-00000', 'num_entries': 40, 'num_entities': NUM_ENTITIES} | fields]
-
-
-# Folders whose digests are right: what is relied on is looked at.
-SIGNED = {
-    'topics fall': (change('topic', lambda topic: topic[::-1]), 'topic.npy: not in rising order'),
-    'a topic below 0': (change('topic', put(0, -1)), 'topic.npy: has numbers from -1 to 4, expected 0 to 5'),
-    'a topic of no entity': (change('topic', put(39, 6)), 'topic.npy: has numbers from 0 to 6, expected 0 to 5'),
-    'a target of no entity': (change('target', put(3, 6)), 'target.npy: has numbers from 0 to 6, expected 0 to 5'),
-    'a target below 0': (change('target', put(3, -1)), 'target.npy: has numbers from -1 to 2, expected 0 to 5'),
-    'an id twice': (change('ids', put(3, 4)), 'ids.npy: not ids from 0 on, each once'),
-    'an id to come': (change('ids', put(39, 40)), 'ids.npy: has numbers from 0 to 40, expected 0 to 39'),
-    'ids fall within a topic': (change('ids', lambda ids: ids[::-1]), 'ids.npy: not ids from 0 on, each once, rising'),
-    'NaN': (change('relations-00001', put(3, np.nan)), 'relations-00001.npy: row 3 has a number that is not finite'),
-    'negative infinity': (change('relations-00001', put(0, -np.inf)), 'relations-00001.npy: row 0 has a number that is not'),
-    'huge': (change('relations-00005', put(4, 1e38)), r'relations-00005.npy: row 4 .* or above 1e\+15'),
-    'a pickle': (change('target', lambda target: np.array([{}] * 40)), 'target.npy: not a readable array'),
-    'entries of another shard': (respan(entry=11), 'provenance-00000.parquet: its entries are not those of the shard'),
-    'a negative passage': (respan(passage=-1), 'provenance-00000.parquet: names passages -1 to -1'),
-    'a span backwards': (respan(topic_start=5, topic_end=4), 'provenance-00000.parquet: a span topic ends before it begins'),
-    'fewer entries': (restate(num_entries=39), 'manifest.json: num_entries is 39, there are 40 living entries'),
-    'more entities': (restate(num_entities=2**31 - 1), 'manifest.json: num_entities is 2147483647, of 6'),
-    'fewer entities': (restate(num_entities=5), 'manifest.json: num_entities is 5, of 6'),
-    'mentions': (restate(num_mentions=41), 'manifest.json: num_mentions is 41, there are 40'),
-    'a segment outside': (
-        restate(segments=segment(name='../x')),
-        r'manifest.json: not what this program writes: .*segments\[0\].name',
-    ),
-    'another segment size': (
-        restate(segments=segment(num_entries=39)),
-        r'topic.npy: int32\[40\], expected int32\[39\]',
-    ),
-    'no segment': (restate(segments=[]), 'manifest.json: num_entries is 40, there are 0'),
-    'other shards': (restate(shard_rows=8), 'manifest.json: lists no file|expected float32'),
-    'another dtype': (restate(dtype='float16'), 'relations-00000.npy: float32'),
-    'an unknown dtype': (restate(dtype='int8'), r'manifest.json: .*Invalid enum value .int8. - at `\$.dtype`'),
-    'an unknown field': (restate(num_row=1), 'manifest.json: .*unknown field `num_row`'),
-    'a missing field': (restate(next_entry=...), 'manifest.json: .*missing required field `next_entry`'),
-    'a wrong type': (restate(history='x'), r'manifest.json: .*Expected `array`, got `str` - at `\$.history`'),
-}
-
-
-@pytest.mark.parametrize('name', SIGNED)
-def test_a_signed_folder_is_not_believed(tmp_path, name):
-    make(tmp_path / 'memory')
-    damage, message = SIGNED[name]
-    damage(tmp_path / 'memory')
-    with pytest.raises(ManifestError, match=message):
-        Memory.open(tmp_path / 'memory').verify()
-
-
-def test_tombstones_of_no_entry_are_refused(directory):
-    delete(directory, entries=[3, 5])
-    np.save(directory / 'tombstones-00001.npy', np.array([3, 40]))
-    sign(directory)
-    with pytest.raises(ManifestError, match='tombstones-00001.npy: has numbers from 3 to 40, expected 0 to 39'):
-        Memory.open(directory)
 
 
 def test_broken_manifest_and_no_memory_are_told_apart(directory, tmp_path_factory):

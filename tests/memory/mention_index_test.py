@@ -14,7 +14,6 @@ from opql_jax.datasets.jsonl import JsonLines
 from opql_jax.datasets.synthetic.reader import Synthetic
 from opql_jax.kb.update_memory import inject
 from opql_jax.memory.format import Memory
-from opql_jax.models.bulk_encoding import pair_encoder
 from opql_jax.training import model_config, objectives
 from opql_jax.training.objectives import AlignPassages
 
@@ -115,18 +114,6 @@ def test_a_pair_encoding_that_the_stage_does_not_train_is_refused(world, tmp_pat
     with pytest.raises(InputError, match=said):
         tiny_training.run(world / 'prepared', tmp_path / 'run', stage, num_steps=1)
     assert not (tmp_path / 'run').exists()
-
-
-@pytest.mark.parametrize('pair_encoding', ['marked_pair', 'span_pair'])
-def test_memories_encode_pairs_as_a_pretrained_model_says(world, tmp_path, pair_encoding):
-    prepared = Prepared(world / 'prepared')
-    tiny_training.write_untrained(world / 'prepared', tmp_path / 'model', objectives.Relations(pair_encoding=pair_encoding))
-    tiny_training.write_memory(world / 'prepared', tmp_path / 'model', tmp_path / 'memory')
-    encoder, params, card, _ = model_config.load(tmp_path / 'model')
-    assert card.pair_encoding == pair_encoding
-    rows = prepared.pair_rows('title')
-    encode = pair_encoder(pair_encoding, encoder, params['encoder'], prepared)
-    np.testing.assert_allclose(Memory.open(tmp_path / 'memory').relations(), encode(rows), atol=1e-6)
 
 
 def test_the_pair_encoding_goes_with_the_model(world, tmp_path):

@@ -2,7 +2,6 @@
 
 import concurrent.futures
 import contextlib
-import os
 import shutil
 import threading
 
@@ -79,31 +78,6 @@ def test_files_of_somebody_else_where_an_update_would_write_are_refused_and_kept
     assert digest_of_tree(tmp_path) == before
 
 
-@pytest.mark.parametrize('name', ['segment-00001', 'tombstones-00001.npy', 'update.json'])
-def test_a_link_to_nothing_where_an_update_would_write_is_refused_and_kept(tmp_path, name):
-    make(tmp_path / 'memory')
-    (tmp_path / 'memory' / name).symlink_to(tmp_path / 'nothing')
-    for update in UPDATES.values():
-        # To compact a memory of one segment writes nothing, but looks for the plan of an update.
-        is_refused = update is not UPDATES['compact'] or name == 'update.json'
-        with pytest.raises(InputError, match=f'{name} is (in the way|a link)') if is_refused else contextlib.nullcontext():
-            update(tmp_path / 'memory')
-    assert (tmp_path / 'memory' / name).is_symlink() and not (tmp_path / 'nothing').exists()
-
-
-def test_a_link_in_the_place_of_what_a_killed_update_wrote_is_not_followed(tmp_path):
-    make(tmp_path / 'memory')
-    make(tmp_path / 'other')
-    before = digest_of_tree(tmp_path / 'other')
-    names = ['segment-00001', 'tombstones-00001.npy']
-    plan_update(tmp_path / 'memory', leftovers.PLAN, [], names)
-    (tmp_path / 'memory' / names[0]).symlink_to(tmp_path / 'other/segment-00000')
-    (tmp_path / 'memory' / names[1]).symlink_to(tmp_path / 'other/segment-00000/topic.npy')
-    UPDATES['delete'](tmp_path / 'memory')
-    assert digest_of_tree(tmp_path / 'other') == before
-    assert not any(path.is_symlink() for path in (tmp_path / 'memory').iterdir())
-
-
 def test_a_plan_names_nothing_outside_the_memory(tmp_path):
     make(tmp_path / 'memory')
     (tmp_path / 'mine').write_text('precious')
@@ -156,16 +130,6 @@ def test_an_injection_goes_on_where_it_was_stopped(tmp_path):
     inject(tmp_path / 'stopped', make_table(21, seed=1), encode, injection())
     inject(tmp_path / 'whole', make_table(21, seed=1), relations_of, injection())
     assert encode.shards == 1 and digest_of_tree(tmp_path / 'stopped') == digest_of_tree(tmp_path / 'whole')
-
-
-def test_asking_what_would_be_deleted_takes_nothing_from_a_stopped_injection(tmp_path):
-    interrupted(tmp_path)
-    before = digest_of_tree(tmp_path)
-    assert delete(tmp_path, entries=[3], dry_run=True).entries.tolist() == [3]
-    assert digest_of_tree(tmp_path) == before
-    encode, state = Interrupted(), Memory.open(tmp_path).hash()
-    inject(tmp_path, make_table(21, seed=1), encode, injection(expected_state=state))
-    assert encode.shards == 1
 
 
 @pytest.mark.parametrize('between', ['other pairs', 'another vocabulary', 'another state', 'damage'])
@@ -257,22 +221,3 @@ def test_a_state_replaced_while_it_is_being_opened_is_not_opened(tmp_path, monke
     memory = Memory.open(tmp_path)
     assert [segment.name for segment in memory.manifest.segments] == ['segment-00002']
     assert len(entries_of(memory)) == 52
-
-
-def test_a_file_removed_while_a_state_is_being_opened_is_no_error_and_leaves_nothing_locked(tmp_path, monkeypatch):
-    make(tmp_path).close()
-    delete(tmp_path, entries=[1])
-    stat = os.stat
-
-    def overtaken(path, **options):
-        found = stat(path, **options)
-        if path == 'tombstones-00001.npy':
-            monkeypatch.undo()
-            delete(tmp_path, entries=[2])  # removes it
-        return found
-
-    monkeypatch.setattr(os, 'stat', overtaken)
-    with contextlib.closing(Memory.open(tmp_path)) as memory:
-        assert len(memory) == 38
-    compact(tmp_path)
-    assert sorted(path.name for path in tmp_path.iterdir()) == ['manifest.json', 'segment-00003']

@@ -179,19 +179,6 @@ def test_an_averaged_entry_goes_with_any_of_its_passages_and_says_what_else_went
     np.testing.assert_allclose(memory.relations([0])[0], encoder(1)([0, 1]).mean(0), rtol=1e-6)
 
 
-@pytest.mark.parametrize('dtype', ['float16', 'bfloat16'])
-def test_half_precision_keeps_its_bits(tmp_path, dtype):
-    make(tmp_path, dtype=dtype)
-    first = add(tmp_path, make_table(12, seed=1))
-    stored = dict(zip(first.ids.tolist(), first.relations()))
-    wanted = np.concatenate([relations_of(range(40)), encoder(1)(range(12))]).astype(first.relations().dtype)
-    assert sorted(row.tobytes() for row in stored.values()) == sorted(row.tobytes() for row in wanted)
-    second = compact(tmp_path)
-    assert {entry: row.tobytes() for entry, row in zip(second.ids.tolist(), second.relations())} == {
-        entry: row.tobytes() for entry, row in stored.items()
-    }
-
-
 def test_deleting_everything_leaves_an_empty_memory_that_can_be_followed_and_filled(tmp_path):
     make(tmp_path)
     assert len(delete(tmp_path, entities=range(ENTITIES)).entries) == 40
@@ -233,26 +220,6 @@ def test_what_changes_nothing_leaves_the_files_alone(tmp_path):
     assert digest_of_tree(tmp_path) == merged
 
 
-def test_what_would_be_deleted_can_be_asked_first(tmp_path):
-    make(tmp_path)
-    before = digest_of_tree(tmp_path)
-    asked = delete(tmp_path, entities=[1], passages=[3], dry_run=True)
-    assert digest_of_tree(tmp_path) == before
-    assert delete(tmp_path, entities=[1], passages=[3]).entries.tolist() == asked.entries.tolist() != []
-
-
-def test_embeddings_of_new_entities_outlast_everything_else(tmp_path):
-    make(tmp_path)
-    old = add(tmp_path, make_table(5, seed=1), count=7)
-    add(tmp_path, make_table(5, seed=2), seed=2, count=9, covers=COVERS)
-    delete(tmp_path, entities=range(9))
-    for memory in (Memory.open(tmp_path), compact(tmp_path)):
-        np.testing.assert_array_equal(memory.entity_rows, embed([6, 7, 8]))
-        assert memory.manifest.covers == COVERS
-    np.testing.assert_array_equal(old.entity_rows, embed([6]))
-    assert sorted(path.name for path in tmp_path.glob('*.npy')) == ['entity_rows-00002.npy']
-
-
 def test_new_entities_and_text_without_pairs_are_taken_in(tmp_path):
     built, nothing = make(tmp_path), table_of([], [], [])
     add(tmp_path, nothing, count=7)
@@ -288,12 +255,6 @@ def test_an_updated_memory_knows_the_states_it_comes_from(tmp_path):
     assert len({first.hash(), second.hash(), third.hash()}) == 3
     assert [third.descends_from(memory.hash()) for memory in (first, second, third, other)] == [True, True, True, False]
     assert not first.descends_from(second.hash())
-
-
-def test_building_again_what_was_updated_since_gives_the_updated_memory(tmp_path):
-    make(tmp_path)
-    updated = add(tmp_path, make_table(5, seed=1), count=ENTITIES)
-    assert make(tmp_path).hash() == updated.hash()
 
 
 # What is refused.

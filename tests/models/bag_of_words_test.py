@@ -10,7 +10,6 @@ from opql_jax.data import markup
 from opql_jax.data.prepare import prepare
 from opql_jax.data.prepared import Prepared
 from opql_jax.datasets.synthetic.reader import Synthetic
-from opql_jax.kb.open_kb import open_kb
 from opql_jax.memory.format import Memory
 from opql_jax.models.bag_of_words import BagOfWords
 from opql_jax.training import model_config, objectives
@@ -98,16 +97,3 @@ def test_a_memory_of_bags_holds_every_row_as_encoded_alone(folders):
         tokens[0, : len(marked.tokens)] = marked.tokens
         alone = apply(tokens, np.array([marked.r1]), np.array([marked.r2]))
         np.testing.assert_allclose(memory.relations([row])[0], alone, atol=1e-5)
-
-
-def test_a_memory_of_bags_is_asked_like_any_other(folders):
-    prepared, models, memory = folders
-    kb = open_kb(prepared.parent, text='prepared', model=models[2], memory=memory)
-    questions = [q for q in kb.prepared.questions('2-hop/dev') if q.topic_entity >= 0]
-    answered = [answer.hops for answer in kb.answer(questions)]
-    assert len(answered) == len(questions) and sum(len(hops[-1].entities) > 0 for hops in answered) > 0
-
-
-def test_another_encoder_does_not_start_from_a_bag_of_words(folders, tmp_path):
-    with pytest.raises(ValueError, match='does not fit the model'):
-        tiny_training.run(folders[0], tmp_path, init_from=str(folders[1][0]))

@@ -1,7 +1,9 @@
 """Encoding many pairs: the relations are those of the rows one by one, on any number of devices."""
 
+import functools
 import logging
 
+import jax
 import numpy as np
 import pytest
 
@@ -20,19 +22,24 @@ def folder(tmp_path_factory):
     return tiny_prepared.write(tmp_path_factory.mktemp('prepared'), longest=100)
 
 
+@functools.partial(jax.jit, static_argnames=('module', 'method'))
+def apply(module, params, *arguments, method=None):
+    return module.apply({'params': params}, *arguments, method=method)
+
+
 def marked_pair(module, params, special, plain, i, j):
     """The relation of a pair marked by `mark_pair` and encoded alone, padded to 136 tokens, and the length of its text."""
     marked = markup.mark_pair(plain, i, j, special, max_context=0)
     tokens = np.zeros((1, 136), np.int32)
     tokens[0, : len(marked.tokens)] = marked.tokens
-    return module.apply({'params': params}, tokens, np.array([marked.r1]), np.array([marked.r2]))[0], len(marked.tokens)
+    return apply(module, params, tokens, np.array([marked.r1]), np.array([marked.r2]))[0], len(marked.tokens)
 
 
 def hidden(module, params, special, plain):
     """The last layer over a plain passage, encoded alone, padded to 136 tokens: [136, hidden_size] float64."""
     tokens = np.zeros((1, 136), np.int32)
     tokens[0, : len(plain.tokens) + 2] = special.cls, *plain.tokens, special.sep
-    return np.asarray(module.apply({'params': params}, tokens, method=module.hidden)[0], np.float64)
+    return np.asarray(apply(module, params, tokens, method=type(module).hidden)[0], np.float64)
 
 
 def span_pair(module, params, special, plain, i, j):
@@ -145,7 +152,7 @@ def on_devices(binaries, folder, tmp_path_factory):
 
 def test_any_number_of_devices_gives_the_same_bits(pair_encoding, one_by_one, on_devices):
     assert_same(on_devices[f'{pair_encoding}-relations-1'], one_by_one)
-    for devices, number in {'1': 1, '2': 2, '4': 4, '8': 8, '2x4': 8}.items():
+    for devices, number in {'1': 1, '4': 4, '2x4': 8}.items():
         assert on_devices[f'{pair_encoding}-devices-{devices}'].tolist() == [number]  # every batch lay on all of them
         np.testing.assert_array_equal(
             on_devices[f'{pair_encoding}-relations-{devices}'], on_devices[f'{pair_encoding}-relations-1']

@@ -2,7 +2,6 @@
 
 import functools
 import json
-import pathlib
 
 import jax
 import jax.numpy as jnp
@@ -189,22 +188,6 @@ def test_fields_that_make_no_encoder_are_refused(field, value, message):
     tokens, r1, r2 = random_rows(8, 1, 4)
     with pytest.raises(ValueError, match=message):
         ENCODER.clone(**{field: value}).init(jax.random.key(0), tokens, r1, r2)
-
-
-@pytest.mark.parametrize('size', ['tiny', 'small', 'minilm', 'base'])
-def test_gin_sizes_make_an_encoder(size):
-    gin = pytest.importorskip('gin', reason='gin-config is not installed')
-    file = pathlib.Path(__file__).parents[2] / 'gin' / 'models' / f'{size}.gin'
-    gin.clear_config()
-    try:
-        gin.parse_config_file(str(file))
-        model = gin.query_parameter('ENCODER/gin.macro.value').scoped_configurable_fn(vocab_size=100)
-    finally:
-        gin.clear_config()
-    tokens, position = jax.ShapeDtypeStruct((1, 144), 'int32'), jax.ShapeDtypeStruct((1,), 'int32')
-    shapes = jax.eval_shape(model.init, jax.random.key(0), tokens, position, position)['params']
-    assert isinstance(model, RelationEncoder)
-    assert shapes['w_r']['kernel'].shape == (2 * model.hidden_size, model.relation_dim)
 
 
 def test_devices_exchange_nothing_to_encode_their_rows(binaries, tmp_path):

@@ -62,13 +62,6 @@ def test_the_map_is_the_least_squares_solution(monkeypatch):
     )
 
 
-@pytest.mark.parametrize('states', [np.zeros((4, 3)), np.ones((4, 3)), np.array([[1.0, 2, 3]])])
-def test_names_that_are_read_alike_have_rows_all_the_same(states):
-    rows = entity_names.rows_of_states(states.astype(np.float32), np.arange(len(states)), len(states), 2)
-    np.testing.assert_allclose(np.linalg.norm(rows, axis=1), 1, rtol=1e-5)
-    assert np.isfinite(entity_names.linear_reader(states.astype(np.float32), rows)).all()
-
-
 @pytest.mark.parametrize('num_lower', [0, 1])
 def test_states_are_those_of_a_text_by_itself(num_lower):
     encoder = tiny_training.encoder(vocab_size=50, num_layers=2)

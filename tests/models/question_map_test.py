@@ -5,7 +5,6 @@ import pytest
 
 from opql_jax.core.errors import InputError
 from opql_jax.core.manifest import ManifestError
-from opql_jax.models import question_map
 from opql_jax.models.question_map import QuestionMap
 
 
@@ -31,13 +30,6 @@ def test_relations_have_unit_length_and_untrained_ones_stay_as_they_are():
     np.testing.assert_allclose(changed, unscaled / np.linalg.norm(unscaled, axis=1, keepdims=True), rtol=1e-6)
 
 
-def test_another_map_takes_its_place_and_leaves_no_file_of_it(tmp_path):
-    example().write(tmp_path / 'map', 'hash', 3)
-    example(1).write(tmp_path / 'map', 'hash', 4)
-    assert QuestionMap.read(tmp_path / 'map').hash() == example(1).hash()
-    assert len(list((tmp_path / 'map').glob('*.safetensors'))) == 1
-
-
 def test_killed_before_the_manifest_the_map_that_was_there_stays(tmp_path, monkeypatch):
     example().write(tmp_path / 'map', 'hash', 3)
 
@@ -55,20 +47,6 @@ def test_killed_before_the_manifest_the_map_that_was_there_stays(tmp_path, monke
         QuestionMap.read(tmp_path / 'first')
     example().write(tmp_path / 'first', 'hash', 3)
     assert QuestionMap.read(tmp_path / 'first').hash() == example().hash()
-
-
-def test_a_map_that_is_trained_again_while_it_is_opened_is_opened_as_it_is_then(tmp_path, monkeypatch):
-    example().write(tmp_path / 'map', 'hash', 3)
-    read, stated = question_map.read_manifest, []
-
-    def then_written(*arguments):
-        stated.append(read(*arguments))
-        if len(stated) == 1:
-            example(1).write(tmp_path / 'map', 'hash', 4)
-        return stated[-1]
-
-    monkeypatch.setattr(question_map, 'read_manifest', then_written)
-    assert QuestionMap.read(tmp_path / 'map').hash() == example(1).hash()
 
 
 def test_damage_and_another_encoder_are_refused(tmp_path):

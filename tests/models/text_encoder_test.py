@@ -103,40 +103,6 @@ def test_a_wrong_span_is_told_with_the_number_of_its_text(topic, target, said):
         ENCODER.encode_pairs(['Ann met Low', 'Ann met Josés'], [(0, 3), topic], [(8, 11), target])
 
 
-def test_texts_and_spans_that_are_not_as_many_are_told():
-    with pytest.raises(InputError, match='topic_spans: 1 for 2 texts'):
-        ENCODER.encode_pairs(['Ann met Low'] * 2, [(0, 3)], [(8, 11)] * 2)
-    with pytest.raises(InputError, match='target_spans: 3 for 2 texts'):
-        ENCODER.encode_pairs(['Ann met Low'] * 2, [(0, 3)] * 2, [(8, 11)] * 3)
-    with pytest.raises(InputError, match='topic_spans: 0 for 1 texts'):
-        ENCODER.encode_questions(['who met Low'], [])
-
-
-@pytest.mark.parametrize(
-    'texts, topics, targets, said',
-    [
-        ('Ann met Low', [(0, 3)], [(8, 11)], "texts: expected a list of strings, found 'Ann met Low'"),
-        (None, [(0, 3)], [(8, 11)], 'texts: expected a list of strings, found None'),
-        ([None], [(0, 3)], [(8, 11)], 'texts: text 0: expected a string, found None'),
-        (['Ann met Low'], 'Ann', [(8, 11)], "topic_spans: expected a list of .*found 'Ann'"),
-        (['Ann met Low'], [(0, 3)], None, 'target_spans: expected a list of .*found None'),
-        (['Ann met Low'], [3], [(8, 11)], r'topic_spans: text 0: expected \(start, end\), two integers, found 3'),
-        (['Ann met Low'], [(0, 3)], [('8', '11')], 'target_spans: text 0: expected .*two integers'),
-        (['Ann met Low'], [(0, 3)], [(8.0, 11.0)], 'target_spans: text 0: expected .*two integers'),
-        (['Ann met Low'], [(0, 3)], [(8, 9, 10)], 'target_spans: text 0: expected .*two integers'),
-    ],
-)
-def test_arguments_of_other_types_are_told(texts, topics, targets, said):
-    with pytest.raises(InputError, match=said):
-        ENCODER.encode_pairs(texts, topics, targets)
-    if said.startswith(('texts', 'topic')):
-        with pytest.raises(InputError, match=said):
-            ENCODER.encode_questions(texts, topics)
-    if said.startswith('texts'):
-        with pytest.raises(InputError, match=said):
-            ENCODER.encode_texts(texts)
-
-
 QUESTIONS = ['who met Ann', 'Ålesund was built when?', 'what song is of Jose\u0301', 'who ' * 60 + 'saw Low', 'Ann']
 ASKED = [spans(text, name)[0] for text, name in zip(QUESTIONS, ['Ann', 'Ålesund', 'Jose\u0301', 'Low', 'Ann'])]
 

@@ -7,7 +7,6 @@ import pytest
 
 import gin
 from opql_jax import gin_utils
-from opql_jax.core.errors import InputError
 from opql_jax.corpus.wordings import read_wordings
 from opql_jax.data.prepared import Prepared
 from opql_jax.datasets.metaqa import MetaQA
@@ -85,24 +84,6 @@ def test_it_has_the_entries_whose_entities_a_triple_joins_in_either_direction(so
         'kb.txt',
         'kept',
     }
-
-
-def test_triples_that_join_none_of_its_pairs_are_refused(source, tmp_path):
-    names = Prepared(source['text']).vocab.names
-    (tmp_path / 'kb.txt').write_text(f'{names[20]}|relation|{names[21]}\n', encoding='utf-8')
-    with pytest.raises(InputError, match='kb.txt joins no pair of .*memory'):
-        keep_joined_pairs(str(tmp_path / 'kept'), triples=str(tmp_path / 'kb.txt'), **source)
-    assert not (tmp_path / 'kept').exists()
-
-
-def test_what_is_no_memory_is_not_replaced_by_one(source, tmp_path):
-    names = Prepared(source['text']).vocab.names
-    (tmp_path / 'kb.txt').write_text(f'{names[0]}|relation|{names[3]}\n', encoding='utf-8')
-    (tmp_path / 'kept').mkdir()
-    (tmp_path / 'kept/mine.txt').write_text('mine')
-    with pytest.raises(InputError, match='kept'):
-        keep_joined_pairs(str(tmp_path / 'kept'), triples=str(tmp_path / 'kb.txt'), **source)
-    assert (tmp_path / 'kept/mine.txt').read_text() == 'mine' and not list(tmp_path.glob('.kept*'))
 
 
 @pytest.mark.parametrize('count', [7, 1000])

@@ -4,7 +4,6 @@ import pytest
 
 import gin
 from opql_jax.core.checkout import GIN_ROOT, RELEASED_ENCODER
-from opql_jax.core.errors import InputError
 from opql_jax.recipes import catalog
 from opql_jax.recipes.open_questions import split_fifths
 from opql_jax.recipes.recipe import Options, Step
@@ -36,20 +35,6 @@ def test_a_killed_run_is_completed_by_the_next_and_leaves_nothing(source, tmp_pa
     (parts / '.dev.jsonl.123.partial').write_bytes(b'half')
     split_fifths(str(source), str(parts), 0)
     assert {p.name: p.read_bytes() for p in parts.iterdir()} == {p.name: p.read_bytes() for p in (tmp_path / 'whole').iterdir()}
-
-
-def test_files_of_somebody_else_are_neither_replaced_nor_removed(source, tmp_path):
-    parts, beside = tmp_path / 'parts', tmp_path / 'parts.partial'
-    for folder in (parts, beside):
-        folder.mkdir()
-        (folder / 'dev.jsonl').write_text('mine')
-        (folder / 'notes.txt').write_text('mine')
-    with pytest.raises(InputError, match='parts/dev.jsonl is in the way, and no part of .*questions.jsonl: move it elsewhere'):
-        split_fifths(str(source), str(parts), 0)
-    (parts / 'dev.jsonl').unlink()
-    split_fifths(str(source), str(parts), 0)
-    assert {path.name for path in parts.iterdir()} == {'dev.jsonl', 'train.jsonl', 'notes.txt'}
-    assert {path.name: path.read_text() for path in beside.iterdir()} == {'dev.jsonl': 'mine', 'notes.txt': 'mine'}
 
 
 def test_from_the_released_encoder_every_stage_has_its_size_and_goes_on_from_the_one_before(tmp_path, fresh_gin):

@@ -1,7 +1,6 @@
 """Recipes run like make: what is done is skipped, what was interrupted is run again, what has changed is refused."""
 
 import dataclasses
-import json
 import pathlib
 import re
 import shutil
@@ -96,13 +95,6 @@ def test_a_step_whose_gin_file_has_changed_since_is_refused_before_anything_runs
     assert not (out / 'two').exists() and (out / 'one').exists()
 
 
-def test_a_gin_file_that_is_gone_or_is_none_is_named(options, gin_step, tmp_path):
-    for change in ((tmp_path / 'base.gin').unlink, lambda: (tmp_path / 'base.gin').write_text('STEPS = (')):
-        change()
-        with pytest.raises(InputError, match=f'gin file {tmp_path}/base.gin: '):
-            run([gin_step], options)
-
-
 def copy(source, target):
     pathlib.Path(target).write_text(''.join(file.read_text() for file in sorted(pathlib.Path(source).rglob('*.txt'))))
 
@@ -134,25 +126,6 @@ def test_a_step_whose_data_have_changed_since_is_refused_before_anything_runs(op
     with pytest.raises(InputError, match=re.escape(error)):
         run([step('one'), copy_step], options)
     assert not (out / 'one').exists()
-
-
-@pytest.mark.parametrize('copy_step', [''], indirect=True)
-def test_a_file_that_comes_into_a_folder_of_data_or_goes_changes_it(options, copy_step, tmp_path):
-    (tmp_path / 'set/c.txt').write_text('c')
-    (tmp_path / 'set/more/b.txt').unlink()
-    named = [f'{tmp_path}/set/c.txt', f'{tmp_path}/set/more/b.txt']
-    assert state_of(copy_step, [copy_step], options.out) == f'run before {" and ".join(named)} changed'
-
-
-def test_hashes_of_data_that_are_damaged_and_data_that_are_gone_are_named(options, copy_step, tmp_path):
-    hashes = (options.out / 'steps/copied/data.json').read_text()
-    (options.out / 'steps/copied/data.json').write_text('{"a": 1}')
-    with pytest.raises(InputError, match=r'steps/copied/data.json is damaged .*: remove it to run the step again'):
-        state_of(copy_step, [copy_step], options.out)
-    (options.out / 'steps/copied/data.json').write_text(hashes)
-    shutil.rmtree(tmp_path / 'set')
-    with pytest.raises(InputError, match=rf'{tmp_path}/set.* does not exist: it holds data of this recipe'):
-        state_of(copy_step, [copy_step], options.out)
 
 
 def test_an_output_without_a_record_is_of_an_interrupted_step(options):
@@ -194,16 +167,6 @@ def test_how_a_binary_ends_is_how_its_step_ends(options, monkeypatch, code, erro
         else getattr(raised.value, 'message', str(raised.value)).startswith('step one ')
     )
     assert [state_of(s, steps, options.out) for s in steps] == ['to do', 'to do']
-
-
-def test_a_record_states_the_gin_files_that_it_was_run_with(options):
-    run([step('one')], options)
-    path = options.out / 'steps/one/run.json'
-    fields = json.loads(path.read_text())
-    del fields['gin_files']
-    path.write_text(json.dumps(fields))
-    with pytest.raises(InputError, match=r'one/run.json is damaged \(Object missing required field `gin_files`\): remove it'):
-        run([step('one')], options)
 
 
 def test_a_folder_that_cannot_be_written_is_told_in_one_line(options, capsys, monkeypatch):
@@ -299,14 +262,6 @@ def test_what_a_step_names_below_the_output_is_an_output():
         assert {path for path in named if not any(f'{path}/'.startswith(f'{output}/') for output in outputs)} == set()
 
 
-def test_all_that_is_to_be_removed_is_named(options):
-    run([step('one', number=1), step('two', number=1)], options)
-    out = options.out
-    error = f'step one was .*, or remove {out}/steps/one and {out}/one and {out}/steps/two and {out}/two to run it again'
-    with pytest.raises(InputError, match=error):
-        run([step('one', number=2), step('two', number=2)], options)
-
-
 @pytest.mark.parametrize(
     ('value', 'text'),
     [(3, '3'), (None, 'None'), ('runs/x', 'runs/x'), ('2024', "'2024'"), ('', "''"), (('a', 1), "('a', 1)"), (False, 'False')],
@@ -332,15 +287,6 @@ def test_a_gin_file_takes_numbers_from_its_includes(options):
 def test_an_unknown_recipe_is_answered_with_similar_names():
     with pytest.raises(InputError, match='no recipe metaqa/opq; similar: metaqa/opql'):
         catalog.find('metaqa/opq')
-
-
-def test_a_group_stands_for_its_recipes():
-    assert [recipe.name for recipe in catalog.find_all('metaqa')] == [
-        name for name in catalog.RECIPES if name.startswith('metaqa/')
-    ]
-    assert [recipe.name for recipe in catalog.find_all('demo')] == ['demo']
-    with pytest.raises(InputError, match='no recipe lm-worl;'):
-        catalog.find_all('lm-worl')
 
 
 def test_a_recipe_takes_the_options_that_it_has_with_the_values_that_they_may_have(options):
@@ -384,20 +330,6 @@ def data_sets_of(recipe):
 
 # One of the recipes that read the same data sets.
 READERS = {read: recipe for recipe in catalog.RECIPES.values() if (read := data_sets_of(recipe))}
-
-
-@pytest.mark.parametrize('read', READERS, ids=lambda read: ', '.join(sorted(read)))
-def test_where_missing_data_come_from_is_told_and_how_many_recipes_can_run(read, options):
-    with pytest.raises(InputError) as raised:
-        catalog.build(READERS[read], options)
-    said = str(raised.value)
-    assert said.startswith(f'{options.data} lacks ') and f', which {READERS[read].name} reads: ' in said
-    files = catalog.data_files_of(READERS[read])
-    assert all(file in said for file in files) and all(f'{one}/ is {data_sets.SOURCES[one]}' in said for one in read)
-    if any(file.startswith('metaqa/') for file in files):
-        assert ' metaqa,' not in said  # the folder of files that are named
-    need_nothing = [recipe for recipe in catalog.RECIPES.values() if not data_sets_of(recipe)]
-    assert f'{len(need_nothing)} of {len(catalog.RECIPES)} recipes can run with the data that are there' in said
 
 
 def test_data_that_are_there_are_not_told_as_missing(options):

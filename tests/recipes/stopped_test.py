@@ -63,13 +63,15 @@ def is_running(process):
     return True
 
 
-@pytest.mark.parametrize('moment', ['started', 'ended'])
 @pytest.mark.parametrize(
-    ('number', 'status', 'words'),
-    [(signal.SIGTERM, 75, 'asked to stop: run the same command again'), (signal.SIGINT, 130, 'interrupted')],
+    ('number', 'moment', 'status', 'words'),
+    [
+        (signal.SIGTERM, 'started', 75, 'asked to stop: run the same command again'),
+        (signal.SIGINT, 'ended', 130, 'interrupted'),
+    ],
     ids=['SIGTERM', 'SIGINT'],
 )
-def test_a_signal_to_the_recipe_alone_ends_its_step_and_then_the_recipe(tmp_path, number, status, words, moment):
+def test_a_signal_to_the_recipe_alone_ends_its_step_and_then_the_recipe(tmp_path, number, moment, status, words):
     done, child = run(tmp_path, number, moment)
     assert done.returncode == status and 'Traceback' not in done.stderr, done.stderr
     assert words in done.stderr or moment == 'ended'

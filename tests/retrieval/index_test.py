@@ -6,7 +6,6 @@ import itertools
 import math
 import pathlib
 
-import damage
 import numpy as np
 import pytest
 from tiny_retrieval import corpus_of
@@ -112,32 +111,6 @@ def test_a_build_that_fails_is_completed_by_the_next(tmp_path, monkeypatch, writ
         RetrievalIndex.open(tmp_path / 'index')
     build(tmp_path / 'index', corpus)
     assert content(tmp_path / 'index') == content(tmp_path / 'whole')
-
-
-def test_every_damaged_file_is_told(tmp_path):
-    build(tmp_path / 'index', corpus_of({'Ada': 'Ada met [Babbage].', 'Babbage': 'A man of [London].'}))
-    names = sorted(file.name for file in (tmp_path / 'index').iterdir())
-    assert len(names) == 14
-    for name in names:
-        damage.flip(tmp_path / 'index' / name)
-        with pytest.raises(ManifestError, match=name):
-            _ = IndexFolder(tmp_path / 'index').kinds
-            RetrievalIndex.open(tmp_path / 'index')
-        damage.flip(tmp_path / 'index' / name)
-    RetrievalIndex.open(tmp_path / 'index')
-
-
-@pytest.mark.parametrize('number', [np.nan, np.inf, -np.inf])
-@pytest.mark.parametrize('name', ['passage_vectors', 'sentence_vectors', 'word_scores'])
-def test_numbers_that_are_not_finite_are_told_and_never_ranked(tmp_path, name, number):
-    build(tmp_path / 'index', corpus_of({'Ada': 'Ada met [Babbage].', 'Babbage': 'A man of [London].'}))
-    file = tmp_path / 'index' / f'{name}.npy'
-    array = np.load(file)
-    array.flat[-1] = number
-    np.save(file, array)
-    damage.sign(tmp_path / 'index')
-    with pytest.raises(ManifestError, match=rf'{name}\.npy: row \d+ has a number that is not finite'):
-        RetrievalIndex.open(tmp_path / 'index')
 
 
 def test_an_index_has_the_kinds_of_its_entities(tmp_path):

@@ -1,6 +1,5 @@
 """Passages that a question needs over several hops are ranked first, each with the link that led to it."""
 
-import dataclasses
 import math
 
 import numpy as np
@@ -57,28 +56,11 @@ def test_a_title_that_the_first_passage_names_is_followed(index):
     assert ranked[0].reason == rank.Reason('direct')
 
 
-def test_passages_about_two_names_that_the_question_joins_belong_together(index):
-    text = 'What is older, the bat of Cricket or the barley of Beer?'
-    alone = ask(index, text, 'Cricket', 'Beer')
-    ids = [[index.titles.index(name)] for name in ('Cricket', 'Beer')]
-    joined = dataclasses.replace(alone, joined=[tuple(ids)])
-    score = lambda question: sum(each.score for each in Ranker(index).rank(question, 2))
-    assert set(titles(index, Ranker(index).rank(joined, 2))) == {'Cricket', 'Beer'}
-    assert score(joined) > score(alone)
-
-
 def test_a_passage_that_names_the_title_of_the_first_is_found(index):
     ranked = Ranker(index).rank(ask(index, 'What was to be fed to the brass machine?'), 5)
     assert titles(index, ranked)[0] == 'Analytical Engine'
     (found,) = [each for each in ranked if index.titles[each.passage] == 'Punched card']
     assert found.reason == rank.Reason('from_title', WORLD_ROW['Analytical Engine'], WORLD_ROW['Analytical Engine'])
-
-
-def test_two_passages_that_name_one_entity_are_linked(index):
-    ranked = Ranker(index).rank(ask(index, 'What happened to the town in which the poet died of a fever?'), 3)
-    assert {'Lord Byron', 'Greek revolt'} <= set(titles(index, ranked))
-    (found,) = [each for each in ranked if index.titles[each.passage] == 'Greek revolt']
-    assert found.reason.link in ('shared', 'direct')
 
 
 def test_three_hops_are_followed_and_no_more_than_asked_for(index):

@@ -6,14 +6,7 @@ import pathlib
 SUPPORT = pathlib.Path(__file__).parent
 
 # What `make_mesh` is asked for, by the number of devices, or as slices x devices of each.
-MESHES = {
-    '1': {'data': 1},
-    '2': {'data': 1, 'model': 2},
-    '4': {'data': 4},
-    '8': {'data': 4, 'model': 2},
-    '2x4': {'slices': 2, 'data': 2, 'model': 2},
-    '4x2': {'slices': 4, 'data': 2},
-}
+MESHES = {'1': {'data': 1}, '4': {'data': 4}, '8': {'data': 4, 'model': 2}, '2x4': {'slices': 2, 'data': 2, 'model': 2}}
 
 
 def slices_and_devices(mesh: str) -> tuple[int | None, int]:

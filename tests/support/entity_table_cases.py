@@ -18,6 +18,8 @@ M, DIM, CHUNK, SAMPLED = 32, 7, 5, 20
 # of 'odd' cannot be shared by slices.
 NUM_ENTITIES = {'uneven': 101, 'few': 9, 'ties': 101, 'odd': 101}
 CASES = tuple(NUM_ENTITIES)
+# What is computed of which on several devices; 'far' is made of 'uneven', which trains and is sampled and looked up, too.
+COMPUTED = {'full': ('few', 'ties', 'odd'), 'attended': ('few', 'odd'), 'best': ('few', 'ties')}
 
 
 class Case(NamedTuple):
@@ -87,6 +89,11 @@ def sampled(case, layout, num_sampled=SAMPLED, seed=0):
         vectors, case.labels, table, layout, num_sampled, key
     )
     return with_gradients(loss_of, case, layout)
+
+
+def best(case, layout):
+    """(log-probabilities, ids), both [M, 5], of the best entities of each mention."""
+    return jax.jit(lambda table: entity_table.best(case.vectors, table, layout, 5, chunk=3))(placed(case, layout))
 
 
 class Training:

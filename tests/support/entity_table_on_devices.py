@@ -25,15 +25,16 @@ def main(output):
     found = {}
     for devices, shape in MESHES.items():
         mesh = make_mesh(**shape)
-        for name in cases.CASES:
-            case = cases.make(name)
-            layout = entity_table.Layout(mesh, len(case.table))
-            for way, of in (('full', cases.full), ('attended', cases.attended)):
-                for part, value in zip(('loss', 'correct', 'vectors', 'table'), of(case, layout)):
+        ways = {
+            'full': (cases.full, ('loss', 'correct', 'vectors', 'table')),
+            'attended': (cases.attended, ('loss', 'correct', 'vectors', 'table')),
+            'best': (cases.best, ('log_probs', 'ids')),
+        }
+        for way, (of, parts) in ways.items():
+            for name in cases.COMPUTED[way]:
+                case = cases.make(name)
+                for part, value in zip(parts, of(case, entity_table.Layout(mesh, len(case.table)))):
                     found[f'{way}-{name}-{devices}-{part}'] = value
-            best = jax.jit(lambda table, case=case, layout=layout: entity_table.best(case.vectors, table, layout, 5, chunk=3))
-            for part, value in zip(('log_probs', 'ids'), best(cases.placed(case, layout))):
-                found[f'best-{name}-{devices}-{part}'] = value
         case = cases.make('uneven')
         layout = entity_table.Layout(mesh, len(case.table))
         for part, value in zip(('loss', 'correct', 'vectors', 'table'), cases.sampled(case, layout)):

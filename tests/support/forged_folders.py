@@ -20,6 +20,7 @@ from tiny_retrieval import corpus_of, vector_of
 
 import opql_jax
 from opql_jax.core.arrays import bad_row
+from opql_jax.data.kb_folder import KBFolder
 from opql_jax.data.prepared import Prepared
 from opql_jax.kb.text.index_text import index_text
 from opql_jax.memory import ann_build
@@ -29,15 +30,18 @@ from opql_jax.memory.update import delete
 from opql_jax.models import mention_kinds, released
 from opql_jax.models.question_map import QuestionMap
 from opql_jax.models.text_encoder import TextEncoder
+from opql_jax.recipes import recipe, record
 from opql_jax.retrieval import index as retrieval_index
 from opql_jax.retrieval.rank import Ranker
 from opql_jax.retrieval.view import Question
+from opql_jax.training import model_config
 from opql_jax.training.checkpoints import Checkpoints
 
 import ann_memories
 import films
 import tiny_prepared
 import tiny_text_encoder
+import tiny_training
 import tiny_updates
 from memory_tables import halves_of, make, make_table
 from own_process import own_process
@@ -229,10 +233,38 @@ def plain_text(root: pathlib.Path) -> tuple[pathlib.Path, Read]:
     return folder, read
 
 
-KINDS = {
-    kind.__name__: kind
-    for kind in (prepared, memory, memory_of_halves, retrieval, encoder, question_map, checkpoint, scann, plain_text)
-}
+def model(root: pathlib.Path) -> tuple[pathlib.Path, Read]:
+    """What a model says of itself; a kind of its own, as its checkpoints are one."""
+    prepared, folder = Prepared(tiny_prepared.write(root / 'prepared', longest=12)), root / 'model'
+    folder.mkdir()
+    model_config.write(folder, tiny_training.encoder(vocab_size=prepared.tokenizer.get_vocab_size()), prepared)
+    return folder, lambda: repr(model_config.read(folder))
+
+
+def kb(root: pathlib.Path) -> tuple[pathlib.Path, Read]:
+    """The folder of a knowledge base, and the parts that it names in it."""
+    folder = root / 'kb'
+    KBFolder(folder).write(text='text', model='model', memory='memory')
+
+    def read():
+        names = KBFolder(folder).read()
+        assert all((folder / name).resolve().parent == folder.resolve() for name in filter(None, names.values()))
+        return names
+
+    return folder, read
+
+
+def run(root: pathlib.Path) -> tuple[pathlib.Path, Read]:
+    """The record of a step of a recipe."""
+    step, folder = recipe.Step('step', 'train', (), {}, 'output'), root / 'run'
+    command = step.command(str(folder))
+    record.write(recipe.run_json_of(step, folder), command=command, seconds=1.5, gin='x = 1', metrics={'dev': {'hits@1': 1.0}})
+    (folder / 'output').touch()
+    return folder, lambda: recipe.state_of(step, [step], folder)
+
+
+_ALL = prepared, memory, memory_of_halves, retrieval, encoder, question_map, checkpoint, scann, plain_text, model, kb, run
+KINDS = {kind.__name__: kind for kind in _ALL}
 # Files that are forged as another kind of folder, or are text for people.
 _ELSEWHERE = ('*tokenizer.json', 'README.md', 'rejected.jsonl', 'questions/*', 'encoder/*', 'cache/*', '.lock*', '*.lock')
 
@@ -245,6 +277,8 @@ def _meta(stated: dict) -> bytes:
 
 def _forgeries(file: pathlib.Path) -> Iterator[forge.Forgery]:
     content = file.read_bytes()
+    if file.name == 'run.json':  # which has no checksum
+        return forge.of_json(content, lambda stated: json.dumps(stated).encode())
     if file.suffix in forge.SUFFIXES:
         return forge.of_file(file)
     flipped = forge.of_bytes(content, tries=30) if content else iter(())

@@ -25,9 +25,7 @@ import traceback
 from typing import NamedTuple
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
-ENVIRONMENT = os.environ | {
-    'PYTHONPATH': os.pathsep.join(filter(None, [str(ROOT), os.environ.get('PYTHONPATH')])),
-}
+ENVIRONMENT = os.environ | {'PYTHONPATH': os.pathsep.join(filter(None, [str(ROOT), os.environ.get('PYTHONPATH')]))}
 # The tiny size, made tinier.
 ENCODER = [
     '--gin_file=gin/models/tiny.gin',

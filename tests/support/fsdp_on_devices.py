@@ -1,4 +1,4 @@
-"""Parameters split over 1 to 8 devices, and what training makes of them; run by fsdp_test.py in a process that has 8 virtual ones.
+"""Parameters split over 3 and 8 devices, and what training makes of them; run by fsdp_test.py in a process that has 8 virtual ones.
 
     python tests/support/fsdp_on_devices.py OUTPUT
 
@@ -26,7 +26,7 @@ import tiny_training
 
 STEPS, ENTITIES, EVERYTHING = 4, 10, lambda name: True
 # 12 and 9 are split by the second axis of embeddings, of 16, or not at all.
-MESHES = eight_devices.MESHES | {'3': {'data': 3}}
+MESHES = {'3': {'data': 3}} | {mesh: eight_devices.MESHES[mesh] for mesh in ('8', '2x4')}
 
 
 def check_that_parts_are_the_whole(mesh, rng):
@@ -79,7 +79,7 @@ def train(mesh, split: bool):
 def main(output):
     assert jax.device_count() == 8, jax.devices()
     found = {}
-    for seed, (devices, shape) in enumerate({'0': MESHES['1'], **MESHES}.items()):
+    for seed, (devices, shape) in enumerate({'0': {'data': 1}, **MESHES}.items()):
         mesh = make_mesh(**shape)
         if devices != '0':
             check_that_parts_are_the_whole(mesh, np.random.default_rng(seed))

@@ -86,26 +86,14 @@ GIN = {
         f'{INTO} --gin.BERT=None',
         ['pairs/0/anchor  (', 'Relations.frozen_layers = 3', 'TrainConfig.warmup_steps = 10'],
     ),
-    'runs/align': (
-        'train',
-        INTO,
-        ['questions/tokens  (128, ', 'Align.questions_per_topic = 4', *DEFAULTS],
-    ),
-    'runs/align_passages': (
-        'train',
-        INTO,
-        ['questions/tokens  (320, ', 'AlignPassages.passages = 128', *DEFAULTS],
-    ),
+    'runs/align': ('train', INTO, ['questions/tokens  (128, ', 'Align.questions_per_topic = 4', *DEFAULTS]),
+    'runs/align_passages': ('train', INTO, ['questions/tokens  (320, ', 'AlignPassages.passages = 128', *DEFAULTS]),
     'runs/align_mentions': (
         'train',
         f'{INTO} --gin.objectives.AlignPassages.split=1-hop/train',
         ['questions/tokens  (320, ', "AlignPassages.pair_encoding = 'mention'", *DEFAULTS],
     ),
-    'runs/follow': (
-        'train',
-        INTO,
-        ['follower/w_t  (3, 8, 8)', 'Follow.exclude_topic = True', *DEFAULTS],
-    ),
+    'runs/follow': ('train', INTO, ['follower/w_t  (3, 8, 8)', 'Follow.exclude_topic = True', *DEFAULTS]),
     'runs/text_relations': (
         'train',
         f'{INTO} --gin.objectives.TextRelations.sentence_weight=0 --gin.RELATIONS_PER_BATCH=0 --gin.PAIRS_PER_BATCH=2 --gin.BERT=None'

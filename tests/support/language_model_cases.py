@@ -17,6 +17,8 @@ from opql_jax.models.language_model import LanguageModel
 from opql_jax.models.mixing import best_entities, prediction_loss
 from opql_jax.parallel import entity_table
 
+# Of `eight_devices`; each of its axes is one of '8' and '2x4'.
+MESHES = ('8', '2x4')
 # Numbers that devices do not divide evenly.
 # And a text that asks nothing.
 NO_TOPIC = 3

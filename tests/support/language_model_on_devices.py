@@ -17,10 +17,10 @@ from eight_devices import MESHES
 def main(output):
     assert jax.device_count() == 8, jax.devices()
     kept = {}
-    for devices, shape in MESHES.items():
+    for devices in ('1', *cases.MESHES):
         for mixing in ('distributions', 'embeddings'):
             setting = cases.make(entity_layer=1, filter=True, exclude_topic=True, mixing=mixing)
-            found = cases.run(setting, make_mesh(**shape), hops=2, train=True, gradient=True)
+            found = cases.run(setting, make_mesh(**MESHES[devices]), hops=2, train=True, gradient=True)
             kept[f'{devices}/{mixing}/prediction'] = found['prediction']
             kept[f'{devices}/{mixing}/entries'] = np.concatenate(found['entries'], axis=1)
             for path, leaf in jax.tree.leaves_with_path(found['gradients']):

@@ -18,6 +18,8 @@ from opql_jax.parallel import entity_table
 D_E, D_R, NUM_ENTITIES, ROWS = 17, 19, 11, 301
 K = {'ties': 6, 'filtered': 6, 'few rows': 40, 'many queries': 6, 'excluded': 6, 'passages': 6}
 CASES = tuple(K)
+# Those that are searched in each mode on several devices.
+ON_DEVICES = [(name, 'exact') for name in CASES] + [(name, 'approx') for name in ('few rows', 'passages')]
 # Queries that 2, 4 and 8 devices cannot share equally, and some that they can.
 FEW, MANY = 3, 16
 GRADIENT_K = 7

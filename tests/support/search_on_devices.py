@@ -12,7 +12,7 @@ import jax
 import numpy as np
 
 from opql_jax.memory import search, search_factored, search_keys
-from opql_jax.memory.sharding import MODES, shard_memory
+from opql_jax.memory.sharding import shard_memory
 from opql_jax.parallel.mesh import make_mesh
 
 import search_cases
@@ -28,12 +28,11 @@ def main(output):
     found = {}
     for devices, shape in MESHES.items():
         mesh = make_mesh(**shape)
-        for case in search_cases.CASES:
+        for case, mode in search_cases.ON_DEVICES:
             data = search_cases.make(case)
-            for mode in MODES:
-                memory = shard_memory(*data.columns, mesh, mode, data.passages)
-                scores, ids = top_k(memory, data.table, data.queries, search_cases.K[case], data.filter)
-                found[f'{case}-{mode}-{devices}-scores'], found[f'{case}-{mode}-{devices}-ids'] = scores, ids
+            memory = shard_memory(*data.columns, mesh, mode, data.passages)
+            scores, ids = top_k(memory, data.table, data.queries, search_cases.K[case], data.filter)
+            found[f'{case}-{mode}-{devices}-scores'], found[f'{case}-{mode}-{devices}-ids'] = scores, ids
         data = search_cases.recall_case(rank=search_cases.RANK)
         memory = shard_memory(*data.columns, mesh, 'approx')
         found[f'recall-{devices}'] = top_k(memory, data.table, data.queries, search_cases.RECALL_K)[1]

@@ -2,9 +2,8 @@
 
     python tests/support/train_until_killed.py MOMENT OBJECTIVE PREPARED MODEL MEMORY WORKDIR
 
-MOMENT is `step` (prints `ready` after five of six steps and waits to be killed), `save` (SIGKILL when the arrays of the
-second checkpoint are written but the checkpoint is not finished), `hash` (SIGKILL while its arrays are hashed, in the background) or
-`stop` (SIGTERM in the third step).
+MOMENT is `step` (prints `ready` after five of six steps and waits to be killed), `hash` (SIGKILL while the arrays of the second
+checkpoint are hashed, in the background) or `stop` (SIGTERM in the third step).
 """
 
 import itertools
@@ -12,8 +11,6 @@ import os
 import signal
 import sys
 import time
-
-import orbax.checkpoint as ocp
 
 from opql_jax.training import array_digests, objectives, trainer
 
@@ -67,19 +64,6 @@ def be_asked_to_stop(number, pause=0.0):
     before_each_step(stop)
 
 
-def die_in_save(number):
-    """Makes the process die when checkpoint `number` (from 0) has all its arrays and no place yet."""
-    saved, original = [], ocp.JsonCheckpointHandler.finalize
-
-    def finalize(handler, directory):
-        saved.append(directory)
-        if len(saved) > number:
-            os.kill(os.getpid(), signal.SIGKILL)
-        original(handler, directory)
-
-    ocp.JsonCheckpointHandler.finalize = finalize
-
-
 def die_in_background(number):
     """Makes the process die while the arrays of checkpoint `number` (from 0) are hashed."""
     hashed, original = [], array_digests._write
@@ -98,10 +82,8 @@ def main(moment, name, prepared, model, memory, workdir):
         wait_in_step(5)
     elif moment == 'stop':
         be_asked_to_stop(2)
-    elif moment == 'hash':
-        die_in_background(1)
     else:
-        die_in_save(1)
+        die_in_background(1)
     tiny_training.run(prepared, workdir, make_objective(name, memory), init_from=model, **OPTIONS)
 
 

@@ -1,7 +1,6 @@
 """SeqIO tasks give the batches that an objective is trained on."""
 
 import importlib.util
-import logging
 
 import numpy as np
 import pytest
@@ -15,7 +14,6 @@ if importlib.util.find_spec('opql_jax_tasks') is None:
 
 import tensorflow as tf
 
-from opql_jax.core.errors import InputError
 from opql_jax.data import pipeline
 from opql_jax.data.prepared import Prepared
 from opql_jax.data.sources.base import named_leaves
@@ -118,15 +116,6 @@ def test_the_defaults_of_get_dataset_work_and_epochs_differ(directory):
     np.testing.assert_array_equal(plain['questions/tokens'], first['questions/tokens'])
 
 
-def test_caching_is_said_to_be_impossible(directory, caplog):
-    task = opql.register('entities', objectives.Entities(rows=16), directory)
-    assert not task.source.caching_permitted and not task.supports_caching
-    with caplog.at_level(logging.WARNING):
-        element = next(iter(task.get_dataset(use_cached=True).as_numpy_iterator()))
-    assert 'does not support caching' in caplog.text
-    check_equal(element, objectives.Entities(rows=16).source(Prepared(directory))[0])
-
-
 def test_an_iterator_is_saved_and_restored(directory, tmp_path):
     opql.register('entities', objectives.Entities(rows=16), directory)
     begun, resumed = (iter(dataset('entities', 2, num_epochs=None).batch(1)) for _ in range(2))
@@ -135,14 +124,6 @@ def test_an_iterator_is_saved_and_restored(directory, tmp_path):
     tf.train.Checkpoint(ds=begun).write(str(tmp_path / 'iterator'))
     tf.train.Checkpoint(ds=resumed).read(str(tmp_path / 'iterator')).assert_consumed()
     np.testing.assert_array_equal(next(resumed)['mentions/0/tokens'], next(begun)['mentions/0/tokens'])
-
-
-def test_without_questions_other_draws_are_evaluated(directory):
-    opql.register('entities', objectives.Entities(rows=16), directory)
-    train, validation = (list(dataset('entities', 0, split).take(16).as_numpy_iterator()) for split in ('train', 'validation'))
-    assert dataset('entities', 0, 'validation').cardinality() == len(validation) == 16
-    seen = {element['mentions/0/tokens'].tobytes() for element in train}
-    assert not seen & {element['mentions/0/tokens'].tobytes() for element in validation}
 
 
 def test_align_is_evaluated_on_other_questions(directory, asked):
@@ -155,15 +136,6 @@ def test_align_is_evaluated_on_other_questions(directory, asked):
         for element in dataset('align', 0, split).take(5).as_numpy_iterator():
             found.update(element['questions/topic'].tolist())
     assert topics['validation'] <= known | {-1} and topics['train'] & (others - known)
-
-
-def test_mistakes_are_named(directory):
-    with pytest.raises(InputError, match='Entities is not evaluated on questions'):
-        opql.register('entities', objectives.Entities(rows=16), directory, questions=['1-hop/train'])
-    with pytest.raises(InputError, match='one question set can be evaluated, not 2'):
-        opql.register('align', objectives.Align(topics=4), directory, questions=['1-hop/train', '2-hop/train'])
-    with pytest.raises(InputError, match='has 2 hops, max_hops is 1'):
-        opql.register('follow', objectives.Follow(splits=('1-hop/train',), max_hops=1), directory, questions=['2-hop/train'])
 
 
 def test_a_task_takes_the_place_of_one_with_its_name(directory):
@@ -185,9 +157,3 @@ def test_the_vocabulary_is_the_tokenizer(directory):
     assert [x.decode() for x in mapped.as_numpy_iterator()] == ['the old river']
     assert vocabulary.vocab_size == tokenizer.get_vocab_size() and vocabulary.pad_id == 0
     assert vocabulary == WordPieceVocabulary(directory)
-
-
-def test_decoding_shows_the_markers(directory):
-    batch = objectives.Relations(rows=8).source(Prepared(directory))[0]
-    text = WordPieceVocabulary(directory).decode(batch.pairs[0].tokens[0])
-    assert '[ENT] [R1]' in text and '[ENT] [R2]' in text and '[PAD]' not in text

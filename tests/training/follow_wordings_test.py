@@ -2,9 +2,8 @@
 
 import pytest
 
-from opql_jax.kb.open_kb import open_kb
 from opql_jax.training import objectives
-from opql_jax.training.checkpoints import CheckpointError, Checkpoints
+from opql_jax.training.checkpoints import Checkpoints
 from opql_jax.training.objectives.follow import Follow
 from opql_jax.training.progress import TrainingError
 
@@ -46,28 +45,3 @@ def test_a_run_resumes_with_the_same_wordings_wherever_they_lie_and_with_no_othe
         lineage = checkpoints.meta()['lineage']
     assert str(tmp_path) not in repr(lineage)
     assert objectives.ANSWERING['Follow'].from_lineage(lineage).wordings == ''
-
-
-class Earlier(Follow):
-    """As it was before there were wordings."""
-
-    def lineage(self, **changes):
-        return {name: value for name, value in super().lineage(**changes).items() if name != 'wordings'} | {
-            'objective': 'Follow'
-        }
-
-
-def test_a_follower_that_an_earlier_version_trained_is_told(world):
-    tiny_training.write_untrained(world / 'prepared', world / 'earlier', Earlier(memory_dir=str(world / 'memory')))
-    with pytest.raises(
-        CheckpointError, match='earlier was trained by an earlier version, which knew no wordings: train it again'
-    ):
-        open_kb(world, text='prepared', model='earlier', memory='memory')
-
-
-def test_what_is_learnt_depends_on_the_wordings(world, tmp_path):
-    """Of equally many tokens, so that all else is equal."""
-    train(world, tmp_path / 'one', write(tmp_path / 'a.tsv', 'never later [X] saw'))
-    train(world, tmp_path / 'other', write(tmp_path / 'b.tsv', 'later never [X] saw'))
-    one, other = (tiny_training.params_of(tmp_path / name) for name in ('one', 'other'))
-    assert any((value != other[name]).any() for name, value in one.items() if name.startswith('encoder/'))

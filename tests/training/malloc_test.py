@@ -47,22 +47,6 @@ def test_what_is_freed_is_given_back_on_accelerators_and_where_the_user_chose_ot
     assert not says and megabytes < MEGABYTES
 
 
-def test_where_one_setting_is_refused_the_others_are_left_alone(monkeypatch):
-    tried = []
-
-    class Old:
-        def mallopt(self, name, value):
-            tried.append(name)
-            return 0
-
-    monkeypatch.setattr(malloc.ctypes, 'CDLL', lambda name: Old())
-    monkeypatch.setattr(malloc.platform, 'libc_ver', lambda: ('glibc', '2.31'))
-    monkeypatch.setenv('JAX_PLATFORMS', 'cpu')
-    for name in [name for name in os.environ if name.startswith(('MALLOC_', 'GLIBC_'))]:
-        monkeypatch.delenv(name)
-    assert not malloc.keep_freed_memory() and tried == [malloc._MMAP_THRESHOLD]
-
-
 def test_training_sets_it_before_anything_that_starts_threads_is_imported():
     *imports, main = ast.parse((pathlib.Path(malloc.__file__).parents[1] / 'train.py').read_text()).body[1:]
     assert ast.unparse(main).splitlines()[:2] == ["if __name__ == '__main__':", '    malloc.keep_freed_memory()']

@@ -188,23 +188,6 @@ def test_chosen_steps_are_traced(tmp_path):
     assert len(list((tmp_path / 'profile').rglob('*.xplane.pb'))) == 1
 
 
-@pytest.mark.parametrize(('start', 'traced'), [(2, True), (3, False), (5, False)])
-def test_a_run_that_goes_on_traces_what_is_left(tmp_path, start, traced):
-    progress = make_progress(tmp_path, start, 5, profile_steps=(2, 3))
-    for step in range(start, 5):
-        take(progress, step, loss=1, grad_norm=1)
-    progress.close()
-    assert bool(list(tmp_path.rglob('*.xplane.pb'))) == traced
-
-
-def test_a_run_that_is_stopped_leaves_the_trace_of_what_it_made(tmp_path):
-    progress = make_progress(tmp_path, 0, 5, profile_steps=(2, 5))
-    for step in range(3):
-        take(progress, step, loss=1, grad_norm=1)
-    progress.close()
-    assert len(list(tmp_path.rglob('*.xplane.pb'))) == 1
-
-
 @pytest.mark.parametrize('steps', [(0, 6), (7, 6), (5, 11)])
 def test_steps_that_are_not_made_cannot_be_traced(tmp_path, steps):
     with pytest.raises(TrainingError, match=re.escape(f'profile_steps={steps}: give (first, last) of the steps 1 to 10')):

@@ -20,12 +20,9 @@ import tiny_training
 from train_in_processes import PLAIN
 
 TESTS = pathlib.Path(__file__).parents[1]
-# A process compiles for itself, so that four cost most: `-m slow` tries them.
-STAGES = {
-    1: ('memory', 'inject', 'eval', 'eval open', 'relations', 'slices', 'passages', 'follow', 'whole memory'),
-    2: ('memory', 'inject', 'eval', 'eval open', 'relations', 'passages', 'follow', 'whole memory'),
-    4: ('relations', 'slices'),
-}
+# What CI tries in two processes, and what `-m slow` tries besides: a process compiles for itself.
+STAGES = ('memory', 'inject', 'eval', 'eval open', 'relations', 'follow')
+SLOW_STAGES = {2: ('passages', 'whole memory'), 4: ('relations', 'slices')}
 
 
 @pytest.fixture(scope='module')
@@ -72,17 +69,18 @@ def finish(running):
 
 
 class Trained(dict):
-    """{processes: folder}, all with four devices; each is trained when it is asked for."""
+    """{(processes, stages): folder}, all with four devices; they are trained when they are asked for."""
 
     def __init__(self, inputs, tmp_path_factory):
         self._inputs, self._tmp_path_factory = inputs, tmp_path_factory
 
-    def __missing__(self, processes):
+    def __missing__(self, key):
+        processes, stages = key
         folder = self._tmp_path_factory.mktemp(f'of-{processes}')
         script = TESTS / 'support' / 'train_in_processes.py'
-        codes, said = finish(start(processes, 4 // processes, script, *self._inputs, folder, *STAGES[processes]))
+        codes, said = finish(start(processes, 4 // processes, script, *self._inputs, folder, *stages))
         assert not any(codes), said[0][-3000:]
-        self[processes] = folder
+        self[key] = folder
         return folder
 
 
@@ -91,29 +89,37 @@ def trained(inputs, tmp_path_factory):
     return Trained(inputs, tmp_path_factory)
 
 
-@pytest.mark.parametrize(
-    ('processes', 'stage'),
-    [
-        pytest.param(n, stage, marks=[pytest.mark.slow] * (n == 4))
-        for n in (2, 4)
-        for stage in STAGES[n]
-        if stage not in ('memory', 'inject', 'eval', 'eval open')
-    ],
-)
-def test_processes_train_what_one_trains(inputs, trained, processes, stage):
-    one, several = (json.loads((trained[n] / 'metrics.json').read_text())[stage] for n in (1, processes))
+@pytest.fixture(scope='module')
+def one_and_two(trained):
+    """The folders of one process and of two."""
+    return trained[1, STAGES], trained[2, STAGES]
+
+
+def check_training(inputs, stage, *folders):
+    one, several = (json.loads((folder / 'metrics.json').read_text())[stage] for folder in folders)
     assert several == pytest.approx(one, rel=1e-4)
     before = tiny_training.params_of(inputs[1])
-    expected, found = (tiny_training.params_of(trained[n] / stage) for n in (1, processes))
+    expected, found = (tiny_training.params_of(folder / stage) for folder in folders)
     assert expected.keys() == found.keys()
     assert any(not np.array_equal(expected[name], before[name]) for name in before)
     for name in expected:
         np.testing.assert_allclose(found[name], expected[name], rtol=1e-4, atol=1e-6, err_msg=name)
 
 
-def test_each_process_writes_the_parts_that_it_holds(trained):
+@pytest.mark.parametrize('stage', ['relations', 'follow'])
+def test_two_processes_train_what_one_trains(inputs, one_and_two, stage):
+    check_training(inputs, stage, *one_and_two)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(('processes', 'stage'), [(n, stage) for n, stages in SLOW_STAGES.items() for stage in stages])
+def test_processes_train_every_stage_as_one_does(inputs, trained, processes, stage):
+    check_training(inputs, stage, *(trained[n, SLOW_STAGES[processes]] for n in (1, processes)))
+
+
+def test_each_process_writes_the_parts_that_it_holds(one_and_two):
     """Of E, whose rows are on four devices, each of two processes hashes those of its two, and so with its moment."""
-    folder = trained[2] / 'relations/checkpoints/3/digests'
+    folder = one_and_two[1] / 'relations/checkpoints/3/digests'
     assert sorted(path.name for path in folder.glob('*.json')) == ['0.json', '1.json']
     for name in ('0.json', '1.json'):
         rows = [row for row in json.loads((folder / name).read_text()) if 'entity_table' in row[1]]
@@ -121,28 +127,28 @@ def test_each_process_writes_the_parts_that_it_holds(trained):
 
 
 @pytest.mark.parametrize('name', ['memory', 'inject'])
-def test_processes_encode_the_bytes_that_one_encodes(trained, name):
+def test_processes_encode_the_bytes_that_one_encodes(one_and_two, name):
     """All shards of a memory, or of what is added to one."""
     content = lambda folder: {path.relative_to(folder): path.read_bytes() for path in folder.rglob('*') if path.is_file()}
-    one, two = (content(trained[n] / name) for n in (1, 2))
+    one, two = (content(folder / name) for folder in one_and_two)
     newest = max(path.parts[0] for path in one if path.name.startswith('relations-'))
     shards = sum(path.parts[0] == newest and path.name.startswith('relations-') for path in one)
     assert one == two and shards > 3
-    encoded = [int((trained[2] / f'encoded-{name}-{i}').read_text()) for i in (0, 1)]
+    encoded = [int((one_and_two[1] / f'encoded-{name}-{i}').read_text()) for i in (0, 1)]
     assert sum(encoded) == shards and min(encoded) == shards // 2
 
 
-def test_processes_answer_and_score_as_one_does(trained):
+def test_processes_answer_and_score_as_one_does(one_and_two):
     """But for TensorBoard's file, whose name holds the time."""
     content = lambda folder: {path.relative_to(folder): path.read_bytes() for path in folder.rglob('*.json*') if path.is_file()}
-    one, two = (content(trained[n] / 'eval') for n in (1, 2))
+    one, two = (content(folder / 'eval') for folder in one_and_two)
     assert one == two and pathlib.Path('1/2-hop/train.predictions.jsonl') in one
     assert min(len(one[pathlib.Path(f'1/{hops}-hop/train.predictions.jsonl')].splitlines()) for hops in (1, 2)) > 4
 
 
-def test_processes_ask_a_language_model_as_one_does(trained):
+def test_processes_ask_a_language_model_as_one_does(one_and_two):
     content = lambda folder: {path.name: path.read_bytes() for path in folder.iterdir()}
-    one, two = (content(trained[n] / 'eval open') for n in (1, 2))
+    one, two = (content(folder / 'eval open') for folder in one_and_two)
     assert one == two and one.keys() == {'asked.predictions.jsonl', 'asked.cases.jsonl', 'metrics.json'}
     assert len(one['asked.predictions.jsonl'].splitlines()) == 18
 
@@ -150,7 +156,8 @@ def test_processes_ask_a_language_model_as_one_does(trained):
 @pytest.mark.parametrize('processes', [2, pytest.param(4, marks=pytest.mark.slow)])
 def test_a_run_goes_on_with_another_number_of_processes(inputs, trained, tmp_path, processes):
     """And of devices; what it gives is what one process gives that was not stopped."""
-    folder = shutil.copytree(trained[processes] / 'relations', tmp_path / 'relations')
+    stages = STAGES if processes == 2 else SLOW_STAGES[processes]
+    folder = shutil.copytree(trained[processes, stages] / 'relations', tmp_path / 'relations')
     goes_on = dict(num_steps=4, init_from=inputs[1], **PLAIN)
     several = tiny_training.run(inputs[0], folder, objectives.Relations(rows=16), **goes_on)
     alone = tiny_training.run(inputs[0], tmp_path / 'alone', objectives.Relations(rows=16), **goes_on)

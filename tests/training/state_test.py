@@ -1,16 +1,14 @@
 """Parameters before the first step."""
 
 import jax
-import msgspec
 import numpy as np
 import pytest
 from jax.sharding import AbstractMesh
 
-from opql_jax.core.manifest import ManifestError, write_manifest
 from opql_jax.data.prepared import Prepared
 from opql_jax.parallel import entity_table
 from opql_jax.parallel.mesh import ROW_AXES, SLICE
-from opql_jax.training import model_config, objectives, state, trainer
+from opql_jax.training import objectives, state, trainer
 from opql_jax.training.optimizer import make_optimizer
 
 import tiny_training
@@ -97,18 +95,3 @@ def test_a_share_of_the_table_of_a_slice_is_what_a_device_needs(mesh, more):
         patch.setattr(state.distributed, 'device_memory', lambda: needed - 100)
         with pytest.raises(trainer.TrainingError, match=rf'on each of {mesh.size} devices.* Take more {more}, a'):
             state.check_memory(start, layout, lambda name: True)
-
-
-def test_a_model_of_before_a_field_of_the_encoder_has_its_default(prepared_dir, tmp_path):
-    tiny_training.write_untrained(prepared_dir, tmp_path / 'model')
-    stated = msgspec.structs.asdict(model_config.read(tmp_path / 'model'))
-    later = {name: stated['encoder'].pop(name) for name in model_config.LATER_FIELDS}
-    assert later == {'layer_norm_epsilon': 1e-12, 'relative_buckets': 0}
-    fields = ('encoder_class', 'encoder', 'pair_encoding', 'num_entities', 'vocabulary_hash')
-    write_manifest(tmp_path / 'model', model_config.FORMAT, {name: stated[name] for name in fields})
-    encoder, *_ = model_config.load(tmp_path / 'model')
-    assert {name: getattr(encoder, name) for name in later} == later
-    del stated['encoder']['dropout_rate']
-    write_manifest(tmp_path / 'model', model_config.FORMAT, {name: stated[name] for name in fields})
-    with pytest.raises(ManifestError, match='missing required field `dropout_rate`'):
-        model_config.read(tmp_path / 'model')

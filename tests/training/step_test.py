@@ -87,7 +87,7 @@ def test_the_number_of_devices_changes_neither_loss_nor_parameters(on_devices, t
             np.testing.assert_allclose(many[name], one[name], atol=1e-5, rtol=0, err_msg=f'{name} of {run}')
 
 
-@pytest.mark.parametrize('name', ['align passages', 'eae', 'follow'])
+@pytest.mark.parametrize('name', ['align passages', 'follow'])
 def test_a_batch_that_the_encoder_takes_in_parts_gives_the_step_of_the_whole_one(trained, name):
     """That of `relations` is compared on several devices above, as its negatives are the rows of the whole batch."""
     objective, optimizer = make_objective(name, trained[2]), optax.sgd(0.1)
@@ -116,11 +116,10 @@ def test_each_part_has_dropout_of_its_own(trained):
 
 
 def test_a_run_resumes_on_another_number_of_devices(on_devices):
-    """Eight devices, then three, whose table is padded, or two slices of four, four devices and one; that the result is the same is said above."""
-    metrics = json.loads((on_devices / 'metrics.json').read_text())
-    assert {'relations-8 then 3', 'relations-2x4 then 4 then 1'} <= metrics.keys()
-    assert tiny_training.params_of(on_devices / 'relations-8 then 3', step=2)['entity_table'].shape == (40, 8)
-    assert tiny_training.params_of(on_devices / 'relations-8 then 3')['entity_table'].shape == (40, 8)
+    """Two slices of four, then three, whose table is padded, then one; that the result is the same is said above."""
+    run = 'relations-2x4 then 3 then 1'
+    assert run in json.loads((on_devices / 'metrics.json').read_text())
+    assert {tiny_training.params_of(on_devices / run, step)['entity_table'].shape for step in (2, 3)} == {(40, 8)}
 
 
 def test_a_sampled_softmax_is_another_loss(on_devices):
@@ -176,11 +175,6 @@ def test_it_is_refused_before_anything_is_compiled_or_written(trained, tmp_path,
     assert not (tmp_path / 'run').exists()
 
 
-def test_more_devices_than_there_are_is_an_error():
-    with pytest.raises(ValueError, match=r'a mesh of 99 x 1 devices was asked for, but JAX sees \d+'):
-        mesh_lib.make_mesh(data=99)
-
-
 TRAINED = {
     'entities': ('encoder/', 'entity_table'),
     'relations': ('encoder/', 'entity_table'),
@@ -218,25 +212,6 @@ def test_only_a_follower_whose_encoder_is_trained_reads_questions_with_dropout(t
         assert (losses[0] == losses[1]) == frozen
 
 
-def test_a_stage_that_trains_nothing_is_refused(trained):
-    params = {'encoder': {'kernel': jnp.ones(2)}}
-    with pytest.raises(ValueError, match='trains no parameter'):
-        state.init_state(params, lambda name: False, make_optimizer(2))
-
-
-def test_lower_layers_are_frozen_with_the_embeddings_below_them():
-    names = [
-        'token_embedding/embedding',
-        'embedding_norm/bias',
-        'layers_0/qkv/kernel',
-        'layers_1/qkv/kernel',
-        'layers_10/qkv/bias',
-    ]
-    names = [*(f'encoder/{name}' for name in [*names, 'w_r/kernel']), 'entity_table']
-    trained = lambda frozen: [name for name in names if objectives.Relations(frozen_layers=frozen).trainable(name)]
-    assert trained(0) == names and trained(1) == names[3:] and trained(2) == names[4:]
-
-
 def test_a_lineage_tells_files_of_questions_from_one_another_wherever_they_lie(tmp_path):
     assert identify_questions('1-hop/train') == '1-hop/train'
     for folder, text in (('a', 'x'), ('b', 'x'), ('c', 'y')):
@@ -244,13 +219,6 @@ def test_a_lineage_tells_files_of_questions_from_one_another_wherever_they_lie(t
         (tmp_path / folder / 'q.jsonl').write_text(text)
     a, b, c = (identify_questions(str(tmp_path / folder / 'q.jsonl')) for folder in 'abc')
     assert a == b != c and str(tmp_path) not in a
-
-
-def test_parameters_are_split_by_name_and_put_together_again():
-    params = {'encoder': {'a': {'kernel': 1, 'bias': 2}}, 'entity_table': 3}
-    trained, frozen = state.split_params(params, lambda name: name.endswith('bias'))
-    assert trained == {'encoder/a/bias': 2} and frozen == {'encoder/a/kernel': 1, 'entity_table': 3}
-    assert state.merge_params(trained, frozen) == params
 
 
 def test_dropout_is_a_function_of_seed_and_step(trained):

@@ -201,23 +201,6 @@ def test_rows_that_a_batch_has_no_mention_for_are_unused(text, corpus):
     assert (unused == (batch.label == UNUSED)).all() and (unused == (batch.inverse == UNUSED)).all()
 
 
-def test_unused_rows_change_nothing(task_and_params):
-    task, params = task_and_params
-    batch = task.source[0]
-    more = lambda array, fill: np.concatenate([array, np.full_like(array[:8], fill)])
-    longer = batch._replace(
-        tokens=np.concatenate([batch.tokens, batch.tokens[:8]]),
-        first=more(batch.first, 1),
-        last=more(batch.last, 1),
-        label=more(batch.label, UNUSED),
-        inverse=more(batch.inverse, UNUSED),
-    )
-    loss = jax.jit(task.loss)
-    np.testing.assert_allclose(
-        jax.tree.leaves(loss(params, longer, None, None)), jax.tree.leaves(loss(params, batch, None, None)), rtol=1e-5
-    )
-
-
 def test_sentences_stay_what_minilm_says_of_them(corpus, tmp_path):
     """One step over MiniLM's own weights, of which all but two layers are left out."""
     try:

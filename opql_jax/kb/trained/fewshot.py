@@ -195,17 +195,17 @@ def _token_rows(passages, special, masked: bool) -> list[np.ndarray]:
     return [markup.mark_pair(passage, i, 1 - i, special, 0).tokens for passage, i in zip(passages, topic)]
 
 
+def _mean_of_tokens(encoder, params, tokens):
+    weights = (tokens != PAD_ID)[:, :, None]
+    hidden = encoder.apply({'params': params}, tokens, method=encoder.hidden)
+    return (hidden * weights).sum(1) / weights.sum(1)
+
+
 def mean_embeddings(encoder, params, rows, special) -> np.ndarray:
     """The mean over its tokens of each row's last layer: [n, hidden_size] float32."""
-
-    def mean_of_tokens(params, tokens):
-        weights = (tokens != PAD_ID)[:, :, None]
-        hidden = encoder.apply({'params': params}, tokens, method=encoder.hidden)
-        return (hidden * weights).sum(1) / weights.sum(1)
-
     # Rows that fill up a batch hold [CLS] [SEP]: the mean over no token would be 0 / 0.
     make_batch = lambda chosen, size, length: (batching.pad_tokens([rows[i] for i in chosen], size, length, special),)
     means = np.empty((len(rows), encoder.hidden_size), np.float32)
-    for chosen, found in BatchedEncoder(mean_of_tokens, params)(np.array([len(row) for row in rows]), make_batch):
+    for chosen, found in BatchedEncoder(_mean_of_tokens, encoder, params)(np.array([len(row) for row in rows]), make_batch):
         means[chosen] = found
     return means

@@ -3,17 +3,12 @@
 import bz2
 import gzip
 import json
-import re
 from xml.sax.saxutils import escape, quoteattr
 
-import pyarrow as pa
 import pytest
 
-from opql_jax.core import locks
 from opql_jax.core.errors import InputError
 from opql_jax.corpus.documents import Document, Mention, validate
-from opql_jax.corpus.linking import link_documents
-from opql_jax.corpus.splitting import split_batch
 from opql_jax.data.prepare import prepare
 from opql_jax.data.prepared import Prepared
 from opql_jax.datasets.synthetic.pages import documents as documents_of
@@ -21,7 +16,7 @@ from opql_jax.datasets.synthetic.world import generate
 from opql_jax.datasets.wikipedia import dump as wikidump
 from opql_jax.datasets.wikipedia.reader import Wikipedia
 
-from dump_writer import write_dump, write_world
+from dump_writer import write_dump
 
 HEAD = """<mediawiki xmlns="http://www.mediawiki.org/xml/export-0.10/" version="0.10" xml:lang="de"><siteinfo>
 <namespaces><namespace key="0" case="first-letter" /><namespace key="6" case="first-letter">Datei</namespace>
@@ -125,13 +120,6 @@ def test_the_most_linked_pages_are_the_entities_and_other_links_are_text(reader,
     assert entities(min_links=3) == ([], [], None)
 
 
-def test_links_of_a_page_that_is_there_twice_count_once(reader, tmp_path):
-    dump(tmp_path / 'a.xml', page(1, 'Ann', '[[Bob]]'), page(2, 'Bob', '[[Ann]]'), page(3, 'Cid'))
-    dump(tmp_path / 'b.xml', page(1, 'Ann', '[[Cid]] [[Cid]] [[Cid]]'))
-    vocab, _, _ = read(reader(max_entities=2, max_reject_fraction=1.0), tmp_path)
-    assert vocab.keys == ['Ann', 'Bob']
-
-
 def test_lists_and_disambiguation_pages_can_be_left_out(reader, tmp_path):
     dump(
         tmp_path / 'a.xml',
@@ -196,13 +184,6 @@ def test_two_processes_give_what_one_gives(parts, reader):
     assert files[0] == files[1] and len(files[0]) == 3
 
 
-def test_all_parts_are_handed_out_at_once(parts, reader, monkeypatch):
-    found, map_ordered = [], wikidump.map_ordered
-    monkeypatch.setattr(wikidump, 'map_ordered', lambda *given, ahead: found.append(ahead) or map_ordered(*given, ahead=ahead))
-    reader(processes=2).read(parts / 'r')
-    assert found == [3]
-
-
 def test_a_killed_run_reads_only_the_parts_that_it_lacks(parts, reader, read_parts):
     first = reader('*.bz2').read(parts / 'r')
     assert [name[:6] for name in read_parts] == ['wiki-0', 'wiki-1', 'wiki-2']
@@ -220,13 +201,6 @@ def test_a_killed_run_reads_only_the_parts_that_it_lacks(parts, reader, read_par
     assert {path for path in (parts / 'work').iterdir() if path.stat().st_mtime_ns != made.get(path)} == {lost}
 
 
-def test_parts_are_read_by_one_run_at_a_time(parts, reader, read_parts):
-    with locks.writer(parts / 'work'):
-        with pytest.raises(InputError, match=f'{parts}/work is being written by process'):
-            reader('*.bz2').read(parts / 'r')
-    assert not read_parts and not list((parts / 'work').iterdir())
-
-
 def test_a_part_is_read_again_when_its_bytes_or_the_options_change(parts, reader, read_parts):
     reader('*.bz2').read(parts / 'r')
     read_parts.clear()
@@ -236,15 +210,6 @@ def test_a_part_is_read_again_when_its_bytes_or_the_options_change(parts, reader
     assert len(reader('*.bz2').read(parts / 'r')[1]) == 11 and read_parts == ['wiki-9.xml.bz2']
     reader('*.bz2', skip_titles='New').read(parts / 'r')
     assert len(read_parts) == 4
-
-
-def test_a_dump_of_several_streams_and_one_of_gzip(reader, tmp_path):
-    texts = {'plain.xml': bytes, 'many.xml.bz2': bz2.compress, 'packed.xml.gz': gzip.compress}
-    for name, compress in texts.items():
-        pieces = [HEAD, page(1, 'A', 'see [[B]]'), page(2, 'B', 'x'), '</mediawiki>']
-        (tmp_path / name).write_bytes(b''.join(compress(piece.encode()) for piece in pieces))
-    found = [read(reader(name), tmp_path)[1] for name in texts]
-    assert mentions_of(found[0]['A']) == [('B', 'B')] and found[1] == found[0] and found[2] == found[0]
 
 
 @pytest.mark.parametrize('name', ['a.xml', 'a.xml.bz2', 'a.xml.gz'])
@@ -259,28 +224,6 @@ def test_a_truncated_part_is_named_with_the_place(reader, tmp_path, name):
     with pytest.raises(InputError, match=where):
         reader(name).read(tmp_path / 'r')
     assert not list((tmp_path / 'work').iterdir())
-
-
-@pytest.mark.parametrize(
-    'content, message',
-    [
-        (HEAD + page(1, 'A', 'x') + '<page><title>B</page>', r"malformed.* after the page 'A', .*mismatched tag: line 3"),
-        (HEAD + page(1, '', 'x'), "before the first page.*a page needs title, ns, id and revision; here they are ''"),
-        ('<html></html>', "the outermost element is 'html'"),
-        ('', 'no element found'),
-    ],
-)
-def test_a_malformed_part_is_named_with_the_place(reader, tmp_path, content, message):
-    (tmp_path / 'a.xml').write_text(content)
-    with pytest.raises(InputError, match=rf'a\.xml: .*{message}'):
-        reader().read(tmp_path / 'r')
-
-
-def test_an_error_of_one_part_leaves_the_others_finished(parts, reader):
-    (parts / 'wiki-1.xml-p1p9.bz2').write_bytes(b'no bz2')
-    with pytest.raises(InputError, match=r'wiki-1.*: truncated or damaged before the first page'):
-        reader('*.bz2', processes=2).read(parts / 'r')
-    assert len(list((parts / 'work').iterdir())) == 2
 
 
 def test_what_is_no_dump(reader, tmp_path):
@@ -312,26 +255,6 @@ def test_a_world_is_read_as_it_was_written(reader, tmp_path):
     assert [file.name for file in files] == ['world1.xml.bz2', 'world2.xml.bz2', 'world3.xml.bz2']
     vocab, documents, rejected = read(reader(), tmp_path)
     assert sorted(map(as_given, documents.values())) == sorted(as_read(d, world.vocab()) for d in documents_of(world))
-    assert sorted(vocab.keys) == sorted(world.names) and not rejected
-
-
-def test_a_world_with_redirects_and_furniture_gives_the_same_passages(reader, tmp_path):
-    world = generate(3, 60)
-    file = write_world(tmp_path / 'world.xml.bz2', world)
-    pages = {page.title: page for _, page in wikidump.pages(file)}
-    assert all(pages[key].redirect == name for key, name in zip(world.keys, world.names))
-    linked = [link for page in pages.values() for link in re.findall(r'\[\[(Q\d+)\|', page.text)]
-    assert len(linked) > 100 and all(kept in pages[world.names[0]].text for kept in ('{{Infobox', '{|', '<ref', '[[Category:'))
-
-    def passages(documents, vocab):
-        batches, _ = link_documents(documents, vocab)
-        cut = [split_batch(batch, lambda text: len(text.split()), 30) for batch in batches]
-        for row in pa.Table.from_batches(cut).to_pylist():
-            mentions = [(m['start'], m['end'], vocab.names[m['entity']]) for m in row['mentions']]
-            yield row['title'], row['text'], row['sentence_starts'], mentions
-
-    vocab, documents, rejected = read(reader(), tmp_path)
-    assert sorted(passages(list(documents.values()), vocab)) == sorted(passages(list(documents_of(world)), world.vocab()))
     assert sorted(vocab.keys) == sorted(world.names) and not rejected
 
 

@@ -1,8 +1,5 @@
 """Wikitext to text and mentions, case by case; any text of the right form is read as it was written."""
 
-import subprocess
-import sys
-
 import hypothesis
 import pytest
 from hypothesis import strategies as st
@@ -98,16 +95,6 @@ def test_a_page_on_which_the_parser_fails_is_an_error():
     converter._tokenizer = Failing()
     with pytest.raises(InputError, match='BAD_ROUTE'):
         converter.convert('a')
-
-
-def test_the_extra_is_asked_for_when_it_is_needed():
-    blocked = (
-        'import sys; sys.modules["mwparserfromhell"] = None\n'
-        'from opql_jax.datasets.wikipedia import reader, titles, wikitext\n'
-        'wikitext.Converter(titles.Site())'
-    )
-    done = subprocess.run([sys.executable, '-c', blocked], capture_output=True, text=True)
-    assert "install the extra 'wiki'" in done.stderr
 
 
 # The way there and back.
