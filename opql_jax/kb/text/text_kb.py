@@ -2,11 +2,13 @@
 
 import dataclasses
 import functools
+import hashlib
 from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
 
+from opql_jax.core.checkout import RELEASED_READER
 from opql_jax.core.errors import InputError
 from opql_jax.core.hashing import params_hash
 from opql_jax.core.manifest import ManifestError
@@ -28,6 +30,7 @@ from opql_jax.kb.text.text_answerer import TextAnswerer
 from opql_jax.kb.virtual_kb import VirtualKB
 from opql_jax.memory.coverage import covered
 from opql_jax.memory.format import Memory
+from opql_jax.models import released
 from opql_jax.models.question_map import QuestionMap
 from opql_jax.models.reader import Reader
 from opql_jax.models.text_encoder import TextEncoder
@@ -70,6 +73,13 @@ class TextKB(VirtualKB):
         super().__init__(folder, FactStore(prepared, vocab, memory), encoder.params, answerer)
         self._encoder, self._index, self._has_reader = encoder, index, question_map is None if reader is None else reader
         self._sets = SetEvaluator(self.store, answerer)
+
+    @property
+    def identity(self) -> str:
+        if not self._has_reader:
+            return super().identity
+        parts = super().identity, released.weights_hash(RELEASED_READER, released.READER_FORMAT)
+        return hashlib.sha256('\0'.join(parts).encode()).hexdigest()
 
     @property
     def sets(self) -> SetEvaluator:
