@@ -49,20 +49,22 @@ def reading_input(
     passages: Sequence[str],
     special: SpecialIds,
     most_tokens: int,
+    best_first: bool = False,
 ) -> ReadingInput:
     """Packs a question and passages into one input.
 
     Args:
         tokenizer: see `tokenizer.load_tokenizer`.
         question: in plain words.
-        passages: texts, see `titled`; best first: if they have too many tokens, the last are cut.
+        passages: texts, see `titled`.
         special: marker ids.
         most_tokens: of the whole input.
+        best_first: which passages are cut if they have too many tokens: the last ones; else the longest.
     """
     encoded = tokenizer.encode_batch([question, *passages], add_special_tokens=False)
     asked = encoded[0].ids[:_QUESTION_TOKENS]
     lengths = np.array([len(each.ids) for each in encoded[1:]], np.int64)
-    kept = lengths_in_turn(lengths, most_tokens - len(asked) - 2 - len(lengths))
+    kept = (lengths_in_turn if best_first else fair_lengths)(lengths, most_tokens - len(asked) - 2 - len(lengths))
     tokens, passage, start, end, first = [special.cls, *asked], [-1] * (1 + len(asked)), [], [], []
     start, end = [0] * len(tokens), [0] * len(tokens)
     for number, (each, length) in enumerate(zip(encoded[1:], kept.tolist())):
@@ -76,7 +78,16 @@ def reading_input(
     return ReadingInput(*(np.array(column, np.int32) for column in columns))
 
 
+def fair_lengths(lengths: np.ndarray, room: int) -> np.ndarray:
+    """How much of each of some lengths [n] is kept so that they add up to at most `room`: the longest are cut first."""
+    kept, left = np.zeros_like(lengths), max(room, 0)
+    order = np.argsort(lengths, kind='stable')
+    for place, number in enumerate(order.tolist()):
+        kept[number] = min(lengths[number], left // (len(order) - place))
+        left -= kept[number]
+    return kept
+
+
 def lengths_in_turn(lengths: np.ndarray, room: int) -> np.ndarray:
-    """How much of each of some lengths [n] is kept so that they add up to at most `room`: the first are kept whole, the last are cut."""
-    ends = np.minimum(np.cumsum(lengths), max(room, 0))
-    return np.diff(ends, prepend=0)
+    """The same, but the first are kept whole, and the last are cut."""
+    return np.diff(np.minimum(np.cumsum(lengths), max(room, 0)), prepend=0)

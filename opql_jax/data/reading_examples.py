@@ -203,60 +203,6 @@ def from_known_answers(
             yield ReadingExample(source, _as_asked(question, rng), texts, tuple(sorted(places)), (UNKNOWN,) * len(texts))
 
 
-# What is asked for in place of a name of a kind, where nothing else is known of it.
-_ASKED_FOR = {
-    'person': ('who', 'which person'),
-    'place': ('where', 'which place', 'what place'),
-    'organisation': ('which organisation', 'what group', 'who'),
-    'date': ('when', 'in what year', 'what date'),
-    'quantity': ('how many', 'how much', 'what number'),
-}
-_WORDS_AROUND, _DROPPED = 9, 0.2
-
-
-def statement_as_question(text: str, start: int, end: int, kind: str, rng: np.random.Generator) -> str:
-    """What a sentence says of a name in it, as a rough question: 'who was born in Ulm' of 'Einstein was born in Ulm in 1879'.
-
-    Words farther away are left out, and some of the others.
-    """
-    keep = lambda words: [word for word in words if word[0].isupper() or rng.random() >= _DROPPED]
-    before, after = keep(text[:start].split()[-_WORDS_AROUND:]), keep(text[end:].split()[:_WORDS_AROUND])
-    words = [*after, *before] if len(before) < 3 else [*before, *after]
-    return ' '.join([_drawn(_ASKED_FOR.get(kind, ('what', 'which')), rng), *words]).strip(' .,;:')
-
-
-def among_others(
-    source: str,
-    asked: Sequence[tuple[str, str, Sequence[tuple[int, int]]]],
-    retrieved: Sequence[Sequence[str]],
-    rng: np.random.Generator,
-    passages: int = 5,
-    unanswered: float = 0.15,
-) -> Iterator[ReadingExample]:
-    """Examples of questions that one passage answers, among those that a search finds.
-
-    Args:
-        source: what they are called.
-        asked: questions, each with its passage, and where in this the answers stand.
-        retrieved: of each some passages, best first.
-        rng: what is drawn with.
-        passages: of an example.
-        unanswered: the share from which the passage is left out, and all others that have an answer anywhere.
-    """
-    for (question, passage, spans), found in zip(asked, retrieved):
-        others = [text for text in found if text != passage]
-        is_there = rng.random() >= unanswered
-        if not is_there:
-            answers = [passage[start:end] for start, end in spans]
-            others = [text for text in others if not occurrences(answers, [text])]
-        texts = tuple(_shuffled([*([passage] if is_there else []), *others[: passages - 1]], rng))
-        if texts:
-            at = texts.index(passage) if is_there else -1
-            places = tuple((at, *span) for span in spans) if is_there else ()
-            supports = tuple(HELPS if number == at else DOES_NOT for number in range(len(texts)))
-            yield ReadingExample(source, _as_asked(question, rng), texts, places, supports)
-
-
 # ---------------- Questions made of labelled sentences ----------------
 
 

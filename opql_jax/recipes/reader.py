@@ -1,28 +1,22 @@
-"""The reader: examples from public questions and labelled sentences, training in four stages, and the folder that is released.
+"""The reader: examples from public questions and labelled sentences, training in three stages, and the folder that is released.
 
 The first stage reads single sentences and short passages, the second what `opql retrieve` finds for questions of several hops, the
-third all kinds, with whole documents that do not state what they are asked for, and films, the fourth what is found for questions about
-one sentence, which people asked or which are made of it. Three of ten of the questions of several
+third all kinds, with whole documents that do not state what they are asked for, and films. Three of ten of the questions of several
 hops are left out, by their ids: the weights of `kb.calibration` are fitted to them, and figures are of them.
 """
 
 import json
 import pathlib
-import sys
 import tempfile
 import zlib
-from collections.abc import Iterator
 
 import numpy as np
 
 from opql_jax.corpus.json_lines import write_json_lines
 from opql_jax.corpus.questions import parse_bracketed
-from opql_jax.corpus.splitting import text_start
 from opql_jax.data import reading_examples
-from opql_jax.data.reading import titled
 from opql_jax.datasets import docred, relation_corpora
 from opql_jax.kb.open_kb import open_kb
-from opql_jax.kb.virtual_kb import VirtualKB
 from opql_jax.recipes import retrieval
 from opql_jax.recipes.encoder import CORPORA
 from opql_jax.recipes.plain_text import index
@@ -33,10 +27,6 @@ SENTENCES, LABELLED, MADE = 9000, 10000, 4000
 AGAIN, AGAIN_LATER = 4000, 5500
 # Examples of the third stage: of whole documents, and of questions on films for each number of hops.
 DOCUMENTS, FILMS, FILM_HOPS = 2500, 1500, (1, 2)
-# Examples of the fourth: of questions about one sentence that people asked, as many that are made of one, and films of the third.
-AMONG, FILMS_AGAIN = 2600, 1000
-# Characters of a sentence that a question is made of, at least.
-_LONG = 40
 CARD = 'docs/reader_card.md'
 # At least so many of each, of however few percent.
 _FEWEST = 40
@@ -163,62 +153,6 @@ def third_examples(
     return {'examples': len(examples)}
 
 
-def statements(kb: VirtualKB, rng: np.random.Generator, most: int) -> Iterator[tuple[str, str, list[tuple[int, int]]]]:
-    """Rough questions made of sentences of a text, with the passage of each and where in this its answer stands."""
-    passages, kinds = kb.prepared.passages, kb.vocab.kinds
-    for number in rng.permutation(len(passages)).tolist():
-        (row,) = passages.slice(number, 1).to_pylist()
-        cut, ends = text_start(row), [*row['sentence_starts'], len(row['text'])]
-        mentions = [mention for mention in row['mentions'] if mention['start'] >= cut]
-        if most <= 0:
-            return
-        if len(mentions) < 2:
-            continue
-        mention = mentions[int(rng.integers(len(mentions)))]
-        start = max(cut, *(each for each in ends if each <= mention['start']))
-        end = min(each for each in ends if each > mention['start'])
-        if mention['end'] <= end and end - start >= _LONG:
-            place = mention['start'] - start, mention['end'] - start
-            question = reading_examples.statement_as_question(
-                row['text'][start:end], *place, kinds[mention['entity']] or '', rng
-            )
-            shift = len(titled(row['title'], '')) - cut
-            yield question, titled(row['title'], row['text'][cut:]), [(mention['start'] + shift, mention['end'] + shift)]
-            most -= 1
-
-
-def fourth_examples(sentences: str, second: str, third: str, kb: str, output: str, percent: float, seed: int) -> dict[str, int]:
-    """Writes the examples of the fourth stage; returns how many there are.
-
-    Args:
-        sentences: questions that people asked about single sentences.
-        second, third: the examples of these stages, of which all of several hops and some on films are read again.
-        kb: a knowledge base that other passages are found in, and of whose sentences questions are made.
-        output: the file.
-        percent, seed: of what is drawn.
-    """
-    rng = np.random.default_rng(seed + 2)
-    count = lambda number: max(_FEWEST, round(number * percent / 100))
-    of_people = reading_examples.from_sentence_questions(sentences, rng, sys.maxsize)
-    # Without a name a question is rarely about one sentence alone.
-    clear = [each for each in of_people if each.answers and any(word[0].isupper() for word in each.question.split()[1:])]
-    asked = [
-        (each.question, each.passages[each.answers[0][0]], [place[1:] for place in each.answers])
-        for each in clear[: count(AMONG)]
-    ]
-    examples = []
-    with open_kb(kb) as opened:
-        for source, of in (('statements', list(statements(opened, rng, count(AMONG)))), ('qamr', asked)):
-            found = opened.retrieve([question for question, *_ in of], _READ)
-            texts = [[titled(each.title, each.text) for each in documents] for documents in found]
-            examples += reading_examples.among_others(source, of, texts, rng)
-    examples += [each for each in reading_examples.read_examples(second) if each.source in retrieval.SETS]
-    films = [each for each in reading_examples.read_examples(third) if each.source == 'films']
-    examples += [films[i] for i in rng.permutation(len(films))[: count(FILMS_AGAIN)]]
-    write_json_lines(output, (example._asdict() for example in examples))
-    return {'examples': len(examples)}
-
-
 def trained(name: str, examples: str, options: Options, **bindings) -> Step:
     """A stage of training."""
     gin = f'gin/experiments/encoder/{name.replace("-", "_")}.gin'
@@ -253,14 +187,6 @@ def steps(options: Options) -> list[Step | Function]:
         'output': Output('third.jsonl'),
         **drawn,
     }
-    fourth = {
-        'sentences': options.file('qa/qamr.jsonl'),
-        'second': Output('second.jsonl'),
-        'third': Output('third.jsonl'),
-        'kb': Output(f'kb-{retrieval.SETS[-1]}'),
-        'output': Output('fourth.jsonl'),
-        **drawn,
-    }
     indexed = [step for name in retrieval.SETS for step in retrieval.steps_of(options, name)[:2]]
     return [
         Function('first.jsonl', first_examples, first, 'first.jsonl'),
@@ -269,17 +195,15 @@ def steps(options: Options) -> list[Step | Function]:
         Function('films.jsonl', film_documents, films, 'films.jsonl'),
         Function('kb-films', index, {'source': Output('films.jsonl'), 'kb': Output('kb-films')}, 'kb-films'),
         Function('third.jsonl', third_examples, third, 'third.jsonl'),
-        Function('fourth.jsonl', fourth_examples, fourth, 'fourth.jsonl'),
         prepare('read-text', 'gin/data/text.gin', SOURCES=(Output('text-musique/documents.jsonl'),), TOKENIZER='default'),
         trained('reader-1', 'first.jsonl', options),
         trained('reader-2', 'second.jsonl', options, INIT_FROM='reader-1'),
         trained('reader-3', 'third.jsonl', options, INIT_FROM='reader-2'),
-        trained('reader-4', 'fourth.jsonl', options, INIT_FROM='reader-3'),
         Step(
             'reader',
             'release',
             ('gin/runs/release.gin',),
-            {**KB, 'MODEL': 'reader-4', 'OUTPUT': Output('reader'), 'CARD': CARD},
+            {**KB, 'MODEL': 'reader-3', 'OUTPUT': Output('reader'), 'CARD': CARD},
             'reader',
         ),
     ]

@@ -202,30 +202,3 @@ def test_a_document_answers_what_is_labelled_and_nothing_else():
             any(place[0] == number for place in example.answers) for number in range(len(example.passages))
         ]
     assert 50 < unstated < 150
-
-
-def test_a_statement_asks_for_the_name_that_it_leaves_out():
-    text = 'In 1890 Ann Low wrote Red River in York, which was praised.'
-    for name, kind, words in (('Ann Low', 'person', {'who', 'which'}), ('York', 'place', {'where', 'which', 'what'})):
-        start = text.index(name)
-        for _ in range(20):
-            question = reading_examples.statement_as_question(text, start, start + len(name), kind, np.random.default_rng(_))
-            assert name not in question and question.split()[0] in words and 'Red River' in question
-
-
-def test_a_question_among_others_is_answered_in_its_own_passage_alone():
-    passage, others = (
-        'Ann Low wrote Red River.',
-        ['Ann Low: She sang.', 'Max Hill painted it.', 'Kim Stone left.', 'Ann Low wrote Red River.'],
-    )
-    asked = [('Who wrote Red River?', passage, [(0, 7)])] * 100
-    found = list(reading_examples.among_others('qamr', asked, [others] * 100, rng(), passages=3, unanswered=0.3))
-    for example in found:
-        assert len(set(example.passages)) == len(example.passages) <= 3
-        if passage in example.passages:
-            assert (
-                answers(example) == {'Ann Low'} and example.supports[example.passages.index(passage)] == reading_examples.HELPS
-            )
-        else:
-            assert not example.answers and 'Ann Low' not in ' '.join(example.passages) and not any(example.supports)
-    assert 10 < sum(passage not in example.passages for example in found) < 50

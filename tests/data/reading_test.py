@@ -1,11 +1,11 @@
-"""One input of the reader: every token says where in which passage it stands, and of what is too long the last passages are cut."""
+"""One input of the reader: every token says where in which passage it stands, and what is too long is cut, fairly or at its end."""
 
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from opql_jax.data.reading import lengths_in_turn, reading_input, titled
+from opql_jax.data.reading import fair_lengths, lengths_in_turn, reading_input, titled
 from opql_jax.data.tokenizer import load_tokenizer, special_ids
 
 TOKENIZER = load_tokenizer('default')
@@ -36,15 +36,24 @@ def test_each_passage_begins_after_a_separator():
 
 @pytest.mark.parametrize('most', [32, 40, 64])
 def test_an_input_is_never_longer_than_asked_for(most):
-    long = ['short one', 'word ' * 300, 'word ' * 90]
+    long = ['word ' * 300, 'short one', 'word ' * 90]
     found = read(most, passages=long)
     assert len(found.tokens) <= most
-    assert (found.passage == 0).sum() == 2  # the first is whole
+    assert (found.passage == 1).sum() == 2  # the short one is whole
 
 
 def test_a_question_of_many_words_leaves_room_for_the_passages():
     found = read(question='why ' * 1000)
     assert len(found.tokens) <= 448 and (found.passage == 0).sum() > 5
+
+
+@given(st.lists(st.integers(0, 50), max_size=8), st.integers(-5, 120))
+def test_the_longest_are_cut_to_one_length(lengths, room):
+    lengths = np.array(lengths, np.int64)
+    kept = fair_lengths(lengths, room)
+    assert (kept <= lengths).all() and kept.sum() == min(lengths.sum(), max(room, 0))
+    cut = kept[kept < lengths]
+    assert not len(cut) or (cut.max() - cut.min() <= 1 and kept.max(initial=0) <= cut.max() + 1)
 
 
 @given(st.lists(st.integers(0, 50), max_size=8), st.integers(-5, 120))
