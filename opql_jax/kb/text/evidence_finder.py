@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Sequence
-from typing import NamedTuple
 
 import numpy as np
 
@@ -17,7 +16,6 @@ from opql_jax.kb.text.candidates import Evidence
 from opql_jax.kb.text.retrieve import Retriever
 from opql_jax.models.reader import Reader, Reading, Span
 from opql_jax.retrieval.rank import Ranked
-from opql_jax.retrieval.words import words_of
 
 # Passages of a question that are read. Of these so many are what following rests on, if retrieval did not find them: those of its best answers.
 PASSAGES, _FOLLOWED, _ANSWERS = 5, 2, 3
@@ -25,14 +23,6 @@ PASSAGES, _FOLLOWED, _ANSWERS = 5, 2, 3
 _MARKS = ' \t\n.,;:!?"“”\'‘’()[]{}«»'
 # What a place and a mention share, of the longer one, that are the same.
 _SAME = 0.8
-
-
-class _Found(NamedTuple):
-    """A passage, the one from which it was reached or -1, and its score of retrieval, 0 for one that only following found."""
-
-    passage: int
-    before: int
-    score: float
 
 
 class EvidenceFinder:
@@ -46,47 +36,30 @@ class EvidenceFinder:
         """The best passages of each question, and what is read in them; `followed` is what following relations found."""
         asked, index = [question.text for question in questions], self._retriever.index
         found = [self._chosen(*each) for each in zip(self._retriever.rank(asked, PASSAGES), followed)]
-        texts = [[titled(index.titles[each.passage], index.texts[each.passage]) for each in of] for of in found]
-        readings = self._reader.read(asked, texts)
-        return [self._evidence(*each) for each in zip(questions, found, readings)]
+        texts = [[titled(index.titles[number], index.texts[number]) for number in of] for of in found]
+        return [self._evidence(*each) for each in zip(found, self._reader.read(asked, texts))]
 
-    def _chosen(self, ranked: Sequence[Ranked], followed: Answer) -> list[_Found]:
-        """The passages that retrieval ranks, the last of which make room for those that only following found."""
-        found = {
-            each.passage: _Found(each.passage, -1 if each.reason.previous is None else each.reason.previous, each.score)
-            for each in ranked
-        }
-        others: dict[int, _Found] = {}
+    def _chosen(self, ranked: Sequence[Ranked], followed: Answer) -> dict[int, int]:
+        """The passages that retrieval ranks, the last of which make room for those that only following found.
+
+        With each comes the passage from which it was reached, or -1.
+        """
+        found = {each.passage: -1 if each.reason.previous is None else each.reason.previous for each in ranked}
+        others: dict[int, int] = {}
         for entity in followed.entities[:_ANSWERS].tolist():
             passages = [fact.passage for path in followed.paths(entity, 1) for fact in path if fact.passage is not None]
             for before, passage in itertools.pairwise([-1, *passages]):
                 if passage not in found:
-                    others.setdefault(passage, _Found(passage, before, 0.0))
-        added = list(others.values())[:_FOLLOWED]
-        return [*list(found.values())[: PASSAGES - len(added)], *added]
+                    others.setdefault(passage, before)
+        added = list(others.items())[:_FOLLOWED]
+        return dict([*list(found.items())[: PASSAGES - len(added)], *added])
 
-    def _evidence(self, question: Question, found: Sequence[_Found], reading: Reading) -> Evidence:
-        numbers = [each.passage for each in found]
-        before = np.array([each.before for each in found], np.int64)
-        has = [self._has(question, {number, other} - {-1}) for number, other in zip(numbers, before.tolist())]
-        names, words = np.array(has, np.float64).reshape(-1, 2).T
-        scores = np.array([each.score for each in found], np.float64)
+    def _evidence(self, found: dict[int, int], reading: Reading) -> Evidence:
+        numbers, before = list(found), np.array(list(found.values()), np.int64)
         placed = [one for span in reading.spans if (one := self._placed(numbers[span.passage], span))]
         spans, said, entities = zip(*placed) if placed else ((), (), ())
-        reading = reading._replace(spans=list(spans))
-        return Evidence(
-            numbers, before, scores, names, words, [self._named(number) for number in numbers], reading, said, entities
-        )
-
-    def _has(self, question: Question, passages: set[int]) -> tuple[float, float]:
-        """The shares of the names and of the words of a question that some passages have together."""
-        index, rows = self._retriever.index, sorted(passages)
-        names = [bool(index.passages_of_entity[rows, entity].nnz) for entity in question.entities if entity >= 0]
-        columns = sorted({index.word_ids[word] for word in words_of(question.text) if word in index.word_ids})
-        table = index.words[:, columns]
-        most = table.max(axis=0).toarray().ravel() if columns else np.zeros(0)
-        there = table.tocsr()[rows].max(axis=0).toarray().ravel() > 0 if columns else np.zeros(0, bool)
-        return float(np.mean(names)) if names else 0.0, float((most * there).sum() / max(most.sum(), 1e-9))
+        named = [self._named(number) for number in numbers]
+        return Evidence(numbers, before, named, reading._replace(spans=list(spans)), said, entities)
 
     def _named(self, number: int) -> np.ndarray:
         """The entities that a passage names, in its text or by its title."""
