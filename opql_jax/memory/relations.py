@@ -48,8 +48,7 @@ def sums(mentions: np.ndarray, take: Callable[[np.ndarray], np.ndarray]) -> np.n
         np.add(halves[: len(some)], halves[len(some) :], out=found)
         found /= np.maximum(np.sqrt(np.einsum('nd,nd->n', found, found)), _LEAST)[:, None]
         is_second = some[:, 0] > some[:, 1]
-        turned = found[is_second]
-        found[is_second, : dim // 2], found[is_second, dim // 2 :] = turned[:, dim // 2 :], turned[:, : dim // 2]
+        found[is_second] = np.roll(found[is_second], dim // 2, axis=1)
     return relations
 
 
