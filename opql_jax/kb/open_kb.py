@@ -40,7 +40,6 @@ def open_kb(
         filter: a hop searches the rows of its topics only. These three are as in training if None.
         reader: whether the reader that comes with the package reads the passages that are found for a
             question over plain text, and answers from these, too. That takes several times as long.
-
         index: the folder of an index of the memory (`memory.ann`), which finds the entries of each hop of a
             trained model in the whole memory, without `filter`.
 
