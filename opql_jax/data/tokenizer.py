@@ -233,7 +233,7 @@ def exchanged_padding(tokenizer: Tokenizer, pad: int) -> Tokenizer:
     stored = json.loads(tokenizer.to_str())
     vocab = stored['model'].get('vocab')
     if not isinstance(vocab, dict):
-        return tokenizer
+        return Tokenizer.from_str(tokenizer.to_str())
     # What adds special tokens goes, as nobody asks for them here, and it has their old ids.
     trimming = {'type': 'ByteLevel', 'add_prefix_space': False, 'trim_offsets': True, 'use_regex': True}
     stored['post_processor'] = trimming if 'ByteLevel' in json.dumps(stored['pre_tokenizer']) else None

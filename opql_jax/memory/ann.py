@@ -303,22 +303,22 @@ def scann_interface():
 def searched_by(memory: ShardedMemory, index: ScannIndex | ExactIndex) -> ShardedMemory:
     """A placed memory whose entries programs find by an index of it; scores are computed in the program, as after a search.
 
-    While the program runs, ScaNN searches on the host. An exact index is none to it: the memory stays as it is.
+    While the program runs, ScaNN searches on the host. With an exact index the memory is returned as it is, for the program to search.
     """
     if isinstance(index, ExactIndex):
         return memory
     # Held weakly, as JAX keeps what a program was compiled for.
-    there: Any = weakref.ref(index)
+    reference: Any = weakref.ref(index)
 
     def propose(query_e, query_r, k):
         # What is not finite shows in the scores, which the program computes.
-        return there().search(*(np.nan_to_num(np.asarray(x), posinf=0, neginf=0) for x in (query_e, query_r)), k)[1]
+        return reference().search(*(np.nan_to_num(np.asarray(x), posinf=0, neginf=0) for x in (query_e, query_r)), k)[1]
 
     return dataclasses.replace(memory, factors=None, keys=None, propose=propose)
 
 
 def _nearest(query_e, query_r, rows, k, memory, table):
-    """Those [B, k] int32 of rising `rows` [n] that score best, best first; -1 where there are fewer. Without JAX, see `searched_by`."""
+    """The best k of `rows` [n], rising: [B, k] int32, best first, -1 in unused slots. Without JAX, as `searched_by` calls it in a program."""
     best, scores = np.full((len(query_e), k), -1, np.int32), np.full((len(query_e), k), -np.inf, np.float32)
     for start in range(0, len(rows), _BLOCK_ROWS):
         part = rows[start : start + _BLOCK_ROWS]

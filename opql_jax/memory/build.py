@@ -162,7 +162,7 @@ class BuildOptions:
             raise InputError(f'hashes lacks {", ".join(sorted(missing))}')
 
 
-# Relations of rows of an entry table: row ids [m] int64 -> [m, relation_dim], in float32; or what those of all of its rows are sums of.
+# Relations of rows of an entry table: row ids [m] int64 -> [m, relation_dim], in float32; or the halves that they are sums of.
 Encode = Callable[[np.ndarray], np.ndarray] | Halves
 # Called after each encoded shard with (mention pairs done, their total, pairs per second, seconds left).
 ProgressCallback = Callable[[int, int, float, float], None]
@@ -374,7 +374,7 @@ def _encode(encode, rows, begins, plan):
 
 
 def _checked_halves(encode: Halves, plan):
-    """What gives halves in the stored dtype."""
+    """`Halves.of`, checked and in the stored dtype."""
 
     def of(mentions):
         halves = np.asarray(encode.of(mentions), np.float32)

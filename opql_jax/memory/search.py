@@ -26,7 +26,7 @@ from opql_jax.parallel.collectives import QueryLayout, owned
 from opql_jax.parallel.mesh import ROW_AXES, ROWS
 
 _PRECISION = lax.Precision.HIGHEST
-# Entries that an index is asked for where some may be barred, in k.
+# With a filter an index is asked for so many times k.
 _ASKED_FILTERED = 2
 
 
@@ -68,7 +68,7 @@ def choose(memory: ShardedMemory, entity_table, queries: Queries, k: int, filter
 
 
 def _proposed(propose: Callable, memory: ShardedMemory, queries: Queries, k: int, filter: SearchFilter):
-    """`choose` by an index on the host. It knows no filter, so it is asked for more where there is one, and what that bars goes."""
+    """`choose` by an index on the host. It knows no filter: with one it is asked for more entries, and those that the filter bars are dropped."""
     asked = k * (_ASKED_FILTERED if any(part is not None for part in filter) else 1)
     shape = jax.ShapeDtypeStruct((len(queries.entity), asked), jnp.int32)
     rows = jax.pure_callback(functools.partial(propose, k=asked), shape, *queries)

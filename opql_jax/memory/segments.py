@@ -77,7 +77,7 @@ def write(
     digests, num_mentions = {}, 0
     columns = {column: getattr(segment, column) for column in _COLUMNS}
     if segment.halves is not None:
-        # Of those that entries are of, in their order; what was deleted is not among them.
+        # Only mentions of these entries, in their order: a merge leaves out those of deleted ones.
         is_used = np.zeros(segment.halves.mentions.max() + 1, bool)
         is_used[segment.halves.mentions] = True
         mentions = np.flatnonzero(is_used)

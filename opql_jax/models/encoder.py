@@ -426,8 +426,13 @@ _NO_OTHER_NUMBERS = {
     'max_length',
     'relation_dim',
     'entity_dim',
+    'dropout_rate',
+    'dtype',
+    'accumulate_steps',
+    'remat',
+    'parent',
+    'name',
 }
-_NO_OTHER_NUMBERS |= {'dropout_rate', 'dtype', 'accumulate_steps', 'remat', 'parent', 'name'}
 
 
 def check_computes(encoder, kind: type, fields: Mapping[str, Any], start) -> None:

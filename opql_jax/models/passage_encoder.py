@@ -23,7 +23,7 @@ from opql_jax.data import markup
 from opql_jax.data.prepared import Prepared
 from opql_jax.models.text_encoder import TextEncoder
 
-# Passages that are encoded at a time, and mentions of which the halves are.
+# Passages encoded at a time, and mentions whose halves are computed at a time.
 BATCH_PASSAGES, MENTIONS_PER_BATCH = 1 << 10, 1 << 12
 # To be raised when the same passages get other vectors.
 _VERSION = 1

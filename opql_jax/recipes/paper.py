@@ -127,9 +127,9 @@ def needs(stages: Collection[str] = ('entities', 'relations', 'lm_cloze')) -> st
     lines = [_SIZES]
     for devices, (chips, milliseconds) in ESTIMATES.items():
         hours = {stage: macro(gin(stage), 'STEPS') * ms / 3.6e6 for stage, ms in milliseconds.items() if stage in stages}
-        stages = ', '.join(f'{stage} {time:.1f}' for stage, time in hours.items())
+        each = ', '.join(f'{stage} {time:.1f}' for stage, time in hours.items())
         cost = sum(hours.values()) * chips * _PRICES[devices]
-        lines.append(f'# hours on {devices}, estimated: {stages}; {cost:,.0f} dollars at {_PRICES[devices]:.2f} a chip-hour')
+        lines.append(f'# hours on {devices}, estimated: {each}; {cost:,.0f} dollars at {_PRICES[devices]:.2f} a chip-hour')
     return '\n'.join(lines)
 
 

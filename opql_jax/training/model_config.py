@@ -140,7 +140,7 @@ def is_model(folder) -> bool:
 def check_start(config: ModelConfig, encoder, prepared: Prepared, model_dir, other_entities: bool = False) -> None:
     """Raises InputError unless a model has the tokenizer of a prepared folder, its entities, and an encoder that computes as this one.
 
-    With `other_entities` those may be others, for whoever takes the encoder alone.
+    With `other_entities` the entities may be others: only the encoder is taken.
     """
     if other_entities:
         check_tokenizer(prepared, model_dir)

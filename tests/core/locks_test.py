@@ -19,7 +19,7 @@ import time
 import pytest
 
 from opql_jax.core import files, locks
-from opql_jax.core.errors import InputError
+from opql_jax.core.errors import InputError, Preempted
 
 from bucket import use_bucket
 
@@ -209,6 +209,24 @@ def test_a_lease_that_nobody_renews_is_waited_for_and_ends(folder):
     assert lock_files(folder) == []
 
 
+@pytest.mark.parametrize('end', ['removed', 'cut off'])
+def test_a_writer_that_loses_its_lease_ends(monkeypatch, capsys, tmp_path, end):
+    monkeypatch.setattr(locks, '_RENEWAL_SECONDS', 0.01)
+    monkeypatch.setattr(locks, '_LEASE_SECONDS', 0.1)
+    monkeypatch.setattr(os, '_exit', lambda code: codes.append(code) or sys.exit())
+    codes, own = [], tmp_path / '.lock-1'
+
+    def sign():
+        if end == 'cut off':
+            raise ConnectionError('no route')
+        own.unlink()
+
+    own.write_text('')
+    with pytest.raises(SystemExit):
+        locks._renew(own, sign, threading.Event())
+    assert codes == [Preempted.CODE] and f'{own} was lost' in capsys.readouterr().err
+
+
 def test_a_folder_that_is_read_cannot_be_locked_exclusively(tmp_path):
     readers = [locks.shared(tmp_path, ['', 'missing']) for _ in range(2)]
     for reader in readers:
@@ -278,3 +296,11 @@ def test_a_lock_that_is_a_file_of_another_name_too_is_not_written(tmp_path):
     with pytest.raises(InputError, match='kb/.lock is in the way'), locks.writer(tmp_path / 'kb'):
         pass
     assert (tmp_path / 'empty').read_text() == ''
+
+
+@pytest.mark.parametrize('length', [0, 11, 40])
+def test_a_lock_whose_writer_was_killed_while_it_signed_is_taken(tmp_path, length):
+    (tmp_path / '.lock').write_text(locks._signature()[:length])
+    with locks.writer(tmp_path):
+        assert json.loads((tmp_path / '.lock').read_text())['pid'] == os.getpid()
+    assert list(tmp_path.iterdir()) == []

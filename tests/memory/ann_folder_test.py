@@ -1,11 +1,13 @@
-"""The directory of an index: whose files a build removes, and an index that is built again while it is being opened."""
+"""The directory of an index: whose files a build removes, and what is refused that would make ScaNN run code or open other files."""
 
 import contextlib
+import json
 
 import pytest
+from damage import edit, sign
 
 from opql_jax.core.errors import InputError
-from opql_jax.memory import ann_build
+from opql_jax.memory import ann, ann_build
 from opql_jax.memory.ann import open_index
 from opql_jax.memory.ann_build import build_index
 
@@ -65,3 +67,48 @@ def test_files_of_somebody_else_beside_an_index_outlast_another_build(tmp_path, 
         build_index(folder, memory, TABLE, recall=0.8)
     assert (folder / name).read_text() == 'precious'
     assert open_index(folder, memory, TABLE).manifest.folder == ('index-00000' if in_the_way else 'index-00001')
+
+
+def pickle_beside(directory):
+    """Puts a pickle there that makes a folder when it is loaded."""
+    code = b'cos\nmkdir\n(V' + str(directory / 'unpickled').encode() + b'\ntR.'
+    (directory / 'index-00000' / 'scann_docids.pkl').write_bytes(code)
+
+
+def list_pickle(directory):
+    """Makes the manifest list it, too."""
+    pickle_beside(directory)
+    listed = json.loads((directory / 'manifest.json').read_text())['files']
+    edit(directory, files=listed | {'index-00000/scann_docids.pkl': {}})
+    sign(directory)
+
+
+def lead_elsewhere(directory):
+    """Makes ScaNN's list of its files name one outside of the folder."""
+    path = directory / 'index-00000' / ann.ASSETS
+    path.write_text(path.read_text().replace('ah_codebook.pb', '/etc/codebook'))
+    sign(directory)
+
+
+@with_scann
+def test_what_scann_would_run_or_open_elsewhere_is_refused(tmp_path, monkeypatch):
+    monkeypatch.setattr(ann_build, 'MIN_ENTRIES', 1000)
+    memory, folder = make_memory(tmp_path / 'memory', 2000), tmp_path / 'index'
+    build_index(folder, memory, TABLE, recall=0.8)
+    manifest, assets = folder / 'manifest.json', folder / 'index-00000' / ann.ASSETS
+    whole = {path: path.read_bytes() for path in (manifest, assets)}
+    for spoil, message in (
+        (pickle_beside, 'scann_docids.pkl: not listed'),
+        (list_pickle, 'does not list .* and nothing else'),
+        (lead_elsewhere, 'scann_assets.pbtxt: not the list of files that ScaNN writes'),
+        (lambda directory: edit(directory, folder='../index-00000'), 'does not list'),
+        (lambda directory: edit(directory, scann='1.0'), 'built by ScaNN 1.0.*build the index again'),
+        (lambda directory: edit(directory, num_entries=7), r'ids.npy: int64\[2000\], expected int64\[7\]'),
+    ):
+        spoil(folder)
+        with pytest.raises(InputError, match=message):
+            open_index(folder, memory, TABLE)
+        (folder / 'index-00000' / 'scann_docids.pkl').unlink(missing_ok=True)
+        for path, content in whole.items():
+            path.write_bytes(content)
+    assert not (folder / 'unpickled').exists() and open_index(folder, memory, TABLE).recall

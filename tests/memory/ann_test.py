@@ -253,6 +253,13 @@ def test_where_deletion_took_all_that_is_proposed_the_query_is_searched_exactly(
     np.testing.assert_array_equal(found[1], best_of(scores_of(queries, changed), K))
 
 
+@with_scann
+def test_an_index_of_a_memory_that_changed_much_is_refused(folder, index, memory, changing):
+    delete(changing, entries=memory.ids[: len(memory) // 10 + 1])
+    with pytest.raises(InputError, match='2001 entries were added or deleted .*build the index again'):
+        open_index(folder, Memory.open(changing), TABLE)
+
+
 def check_exact(found, memory):
     queries = queries_near(memory, 7)
     dense = scores_of(queries, memory)

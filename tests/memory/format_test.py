@@ -7,12 +7,16 @@ import time
 import jax
 import jax.numpy as jnp
 import numpy as np
+import pyarrow.parquet as pq
 import pytest
+from damage import edit, sign
 
 from opql_jax.core.errors import InputError
 from opql_jax.core.hashing import params_hash
+from opql_jax.core.manifest import ManifestError
 from opql_jax.memory.follow import Queries, TopicSet, follow
 from opql_jax.memory.format import Memory
+from opql_jax.memory.update import delete
 
 from memory_tables import HASHES, NUM_ENTITIES, make, relations_of
 
@@ -65,6 +69,61 @@ def test_memory_is_checked_against_encoder_parameters(tmp_path):
     memory.check_encoder(jax.tree.map(jnp.asarray, params))
     with pytest.raises(InputError, match='built with the encoder'):
         memory.check_encoder({'layer': {'kernel': np.zeros((2, 3), np.float32)}})
+
+
+def change(column, function):
+    """Replaces a column of a memory, and signs it."""
+
+    def damage(directory):
+        file = directory / f'segment-00000/{column}.npy'
+        np.save(file, function(np.array(np.load(file))))
+        sign(directory)
+
+    return damage
+
+
+def put(row, value):
+    """Sets a row of an array."""
+    return lambda array: np.concatenate([array[:row], np.full_like(array[row : row + 1], value), array[row + 1 :]])
+
+
+def reverse_provenance(directory):
+    """Exchanges the provenance of two shards, and signs it."""
+    files = [directory / f'segment-00000/provenance-0000{number}.parquet' for number in (0, 1)]
+    for file, table in zip(files, [pq.read_table(file) for file in reversed(files)]):
+        pq.write_table(table, file)
+    sign(directory)
+
+
+# Folders whose digests are right, and numbers possible: what would be found under another entity or entry.
+SIGNED = {
+    'topics fall': (change('topic', lambda topic: topic[::-1]), 'topic.npy: not in rising order'),
+    'a target of no entity': (change('target', put(3, 6)), 'target.npy: has numbers from 0 to 6, expected 0 to 5'),
+    'an id twice': (change('ids', put(3, 4)), 'ids.npy: not ids from 0 on, each once'),
+    'ids fall within a topic': (change('ids', lambda ids: ids[::-1]), 'ids.npy: not ids from 0 on, each once, rising'),
+    'NaN': (change('relations-00001', put(3, np.nan)), 'relations-00001.npy: row 3 has a number that is not finite'),
+    'entries of another shard': (reverse_provenance, 'provenance-0000.*: its entries are not those of the shard'),
+    'fewer entries': (lambda directory: edit(directory, num_entries=39), 'num_entries is 39, there are 40 living entries'),
+    'more entities': (lambda directory: edit(directory, num_entities=2**31 - 1), 'num_entities is 2147483647, of 6'),
+    'more mentions': (lambda directory: edit(directory, num_mentions=41), 'num_mentions is 41, there are 40'),
+}
+
+
+@pytest.mark.parametrize('name', SIGNED)
+def test_a_signed_folder_is_not_believed(directory, name):
+    damage, message = SIGNED[name]
+    damage(directory)
+    with pytest.raises(ManifestError, match=message):
+        Memory.open(directory).verify()
+
+
+@pytest.mark.parametrize('dead', [[3, 40], [5, 3]])
+def test_tombstones_of_no_entry_or_out_of_order_are_refused(directory, dead):
+    delete(directory, entries=[3, 5])
+    np.save(directory / 'tombstones-00001.npy', np.array(dead))
+    sign(directory)
+    with pytest.raises(ManifestError, match='tombstones-00001.npy: '):
+        Memory.open(directory)
 
 
 def test_broken_manifest_and_no_memory_are_told_apart(directory, tmp_path_factory):

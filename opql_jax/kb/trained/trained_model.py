@@ -50,17 +50,18 @@ def open_trained(
     opened = _open_memory(memory_dir, model_dir, lineage, prepared)
     if opened is not None:
         params = params | {'entity_table': with_new_entities(params['entity_table'], opened, prepared)}
-    if index:
-        if opened is None:
-            raise CheckpointError(f'{model_dir} was trained without a memory: give no index')
-        settings = {'filter': False} | settings
+    if index and opened is None:
+        raise CheckpointError(f'{model_dir} was trained without a memory: give no index')
     answering = objectives.ANSWERING[lineage['objective']]
-    if missing := {field.name for field in dataclasses.fields(answering)} - lineage.keys():
+    known = {field.name for field in dataclasses.fields(answering)}
+    if missing := known - lineage.keys():
         raise CheckpointError(f'{model_dir} was trained by an earlier version, which knew no {min(missing)}: train it again')
     objective: Any = answering.from_lineage(lineage)
+    if index and 'filter' in known:
+        settings = {'filter': False} | settings
     if 'k' in settings and opened is not None:
         settings = settings | {'k': min(settings['k'], max(len(opened), 1))}  # there are no more
-    if unknown := settings.keys() - {field.name for field in dataclasses.fields(objective)}:
+    if unknown := settings.keys() - known:
         raise InputError(f'{min(unknown)}: {model_dir} was trained by {lineage["objective"]}, which has no such setting')
     objective = dataclasses.replace(objective, **settings)
     return TrainedKB(folder, prepared, encoder, params, opened, objective, index)
