@@ -23,6 +23,7 @@ FEATURES = (
     'other',  # whether it is of another kind than is asked for
     'linked',  # whether the best path begins at an entity whose whole name the question has, or at sentences
     'sentences',  # whether sentences like the question were looked at, as no name in it leads to an answer; 0 likewise
+    'hops',  # relations that the best path takes after the first
     'length',  # words of the question beyond a few, its names aside: a long one states more than following looks at
 )
 # Shares and probabilities are clipped to [LEAST, 1 - LEAST].
@@ -51,6 +52,8 @@ FOLLOWED: Mapping[str, float] = {
     'linked': 0.9,
     'length': -0.3,
 }
+# What is left of a probability where no name of the question leads to an answer.
+_UNNAMED = 0.6
 # Of the weights of standardised features, but for the bias: a penalty on their squares.
 _DECAY = 1e-3
 
@@ -70,14 +73,20 @@ def _weighted(features: np.ndarray, weights: Mapping[str, float]) -> np.ndarray:
     return features @ np.array([weights.get(name, 0.0) for name in FEATURES]) + weights['bias']
 
 
-def read_probabilities(features: np.ndarray, weights: Mapping[str, float], added: float = 0.0) -> np.ndarray:
-    """The probability that each candidate is right that following or the reader found: [n] float64.
+def read_probabilities(features: np.ndarray, weights: Mapping[str, float] = READ, added: float = 0.0) -> np.ndarray:
+    """The probability that each candidate of a question is right that following or the reader found: [n] float64.
 
     That of a candidate whose passage the reader saw is at most the reader's probability that these passages answer: where they do not, no
-    answer from them is sure.
+    answer from them is sure. What following reached over several relations is at least as probable as without a reader, which was mostly
+    taught by single sentences, and takes the answer of a step for that of the question. Where no name of the question leads anywhere, nothing
+    is sure.
     """
-    answered = scipy.special.expit(-features[:, FEATURES.index('unanswered')])
-    return np.minimum(probabilities(features, weights, added), answered)
+    of = lambda name: features[:, FEATURES.index(name)]
+    chances = np.minimum(probabilities(features, weights, added), scipy.special.expit(-of('unanswered')))
+    followed = probabilities(features, FOLLOWED, added)
+    chances = np.where(of('hops') > 0, np.maximum(chances, followed), chances)
+    names_lead = ((of('linked') > 0) & (of('sentences') == 0)).any()
+    return chances if names_lead else _UNNAMED * chances
 
 
 def fit(

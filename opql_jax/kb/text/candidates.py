@@ -29,12 +29,14 @@ class PathFeatures(NamedTuple):
         linked: 1 if it begins at such sentences, or at an entity whose whole name the question has: 'Phantom' may be another than
             'Phantom Filly'.
         length: words of the question beyond a few, its names aside.
+        hops: the relations that it takes after the first.
     """
 
     fit: float = 0.0
     sentences: float = 0.0
     linked: float = 0.0
     length: float = 0.0
+    hops: float = 0.0
 
 
 class Evidence(NamedTuple):

@@ -230,7 +230,7 @@ class TextAnswerer:
         """What following found, with what was read, by falling probability."""
         found = self.candidates(followed.answer, wanted, evidence)
         rows = features(found, evidence, followed.path)
-        scores = calibration.read_probabilities(rows, calibration.READ, self.map.log_odds)
+        scores = calibration.read_probabilities(rows, added=self.map.log_odds)
         ranked = [found[place] for place in np.argsort(-scores, kind='stable')]
         phrases = [one.text for one in ranked if one.entity < 0]
         ids = iter(range(-1, -1 - len(phrases), -1))
@@ -323,7 +323,9 @@ class TextAnswerer:
         )
         places = [np.argmax(self.map.score(entries.cosines, entries.added)) for entries in best.entries]
         fit = np.mean([entries.cosines[place] + entries.added[place] for entries, place in zip(best.entries, places)])
-        return PathFeatures(float(fit), float(len(found) > len(question.topics)), float(linked), _length(question))
+        return PathFeatures(
+            float(fit), float(len(found) > len(question.topics)), float(linked), _length(question), len(best.hops) - 1
+        )
 
     def _is_named(self, text: str, entity: int) -> bool:
         """Whether a text is the whole name of an entity, but for a remark in brackets that tells it from others."""
