@@ -53,7 +53,7 @@ FOLLOWED: Mapping[str, float] = {
     'length': -0.3,
 }
 # What is left of a probability where no name of the question leads to an answer.
-_UNNAMED = 0.6
+_UNNAMED = 0.7
 # Of the weights of standardised features, but for the bias: a penalty on their squares.
 _DECAY = 1e-3
 

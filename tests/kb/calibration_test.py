@@ -43,7 +43,7 @@ def test_what_was_read_is_at_most_as_probable_as_that_the_passages_answer():
         unnamed = features.copy()
         unnamed[:, FEATURES.index(name)] = value
         unnamed[:, FEATURES.index('hops')] = 0
-        np.testing.assert_allclose(calibration.read_probabilities(unnamed, made), 0.6 * found)
+        np.testing.assert_allclose(calibration.read_probabilities(unnamed, made), 0.7 * found)
 
 
 def test_a_fit_finds_the_weights_that_made_the_answers():
