@@ -7,6 +7,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from opql_jax.corpus.name_resolution import fold
 from opql_jax.corpus.questions import Question
 from opql_jax.corpus.splitting import text_start
 from opql_jax.data.prepared import Prepared
@@ -96,6 +97,7 @@ def _entity(row: dict, start: int, end: int) -> int:
     start, end = start + cut, end + cut
     for mention in row['mentions']:
         shared = min(end, mention['end']) - max(start, mention['start'])
-        if shared > 0 and shared >= _SAME * max(end - start, mention['end'] - mention['start']):
+        spellings = row['text'][start:end], row['text'][mention['start'] : mention['end']]
+        if shared > 0 and (shared >= _SAME * max(map(len, spellings)) or len(set(map(fold, spellings))) == 1):
             return int(mention['entity'])
     return -1

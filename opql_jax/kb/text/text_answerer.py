@@ -82,6 +82,9 @@ _SHORT, _LONG = 3, 6
 # "Mercury (planet)"
 _REMARK = re.compile(r'\s*\([^()]*\)$')
 
+# Finds and reads passages for questions, of which is known what following found.
+Read = Callable[[Sequence[Question], Sequence[Answer]], list[Evidence]]
+
 
 class Entries(NamedTuple):
     """The entries that a hop chooses from, and what their scores are made of; all are [n].
@@ -171,11 +174,7 @@ class TextAnswerer:
         """What answers depend on besides parameters, memory and tokenizer."""
         return f'{TOPICS} {KEPT} {SCALE} {_KIND} {_WORDS} {_NAMES} {_ANYWHERE} {_COMMON} {_AFTER} {LONGER} {COMMIT} {SENTENCES} {self.map.hash()}'
 
-    def answer(
-        self,
-        questions: Sequence[Question],
-        read: Callable[[Sequence[Question], Sequence[Answer]], list[Evidence]] | None = None,
-    ) -> list[Answer]:
+    def answer(self, questions: Sequence[Question], read: Read | None = None) -> list[Answer]:
         """Answers questions, from all of their topics; an unknown one, -1, leads nowhere.
 
         Where no topic leads to what a question asks for, as far as one can tell, the facts of the sentences most like it count, too.

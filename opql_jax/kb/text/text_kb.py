@@ -26,7 +26,7 @@ from opql_jax.kb.text.evidence_finder import EvidenceFinder
 from opql_jax.kb.text.polarity import denies_answer
 from opql_jax.kb.text.question_plans import is_question
 from opql_jax.kb.text.retrieve import Retriever
-from opql_jax.kb.text.text_answerer import TextAnswerer
+from opql_jax.kb.text.text_answerer import Read, TextAnswerer
 from opql_jax.kb.virtual_kb import VirtualKB
 from opql_jax.memory.coverage import covered
 from opql_jax.memory.format import Memory
@@ -90,13 +90,14 @@ class TextKB(VirtualKB):
 
         It takes as many hops as a question seems to need; where they lead to nothing that is asked for, or the question has none, it
         looks at the sentences most like the question. Comparisons, and questions of yes or no, are answered by plain questions about
-        what they name, see `comparison`.
+        what they name, see `comparison`, from facts that are followed.
 
         Raises:
             InputError: a question is longer than the encoder reads.
         """
         compared = [comparison.answer(question, self.vocab.kinds, self._answer_plain) for question in questions]
-        others = iter(self._answer_each([one for one, found in zip(questions, compared) if found is None]))
+        read = self.read if self._has_reader else None
+        others = iter(self._answer_each([one for one, found in zip(questions, compared) if found is None], read))
         found = [next(others) if answer is None else answer for answer in compared]
         return [self._of(answer, question) for answer, question in zip(found, questions)]
 
@@ -110,10 +111,10 @@ class TextKB(VirtualKB):
         nothing = Answer(np.zeros(0, np.int64), np.zeros(0, np.float32), ())
         return [next(found) if question.topics else self._of(nothing, question) for question in questions]
 
-    def _answer_each(self, questions: list[Question]) -> list[Answer]:
+    def _answer_each(self, questions: list[Question], read: Read | None = None) -> list[Answer]:
         """Answers questions that compare nothing. One whose kind is out of reach has no probability, and says so."""
         answers = []
-        for question, found in zip(questions, self._answerer.answer(questions, self.read if self._has_reader else None)):
+        for question, found in zip(questions, self._answerer.answer(questions, read)):
             found = self._of(found, question)
             if question_plans.out_of_reach(question.text):
                 said = [
