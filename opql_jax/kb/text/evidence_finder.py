@@ -71,7 +71,7 @@ class EvidenceFinder:
     def _placed(self, number: int, span: Span) -> tuple[Span, str, int] | None:
         """A span of a passage as characters of its text, without marks around it, its text, and the entity that it is a mention of, or -1.
 
-        None if nothing is left, or it begins in the title and ends in the text.
+        None if nothing is left, or it begins in the title and ends in the text, or in one sentence and ends in another.
         """
         index = self._retriever.index
         title, text = index.titles[number], index.texts[number]
@@ -86,6 +86,9 @@ class EvidenceFinder:
         if start >= end or start < cut < end:
             return None
         row = self._passages.slice(number, 1).to_pylist()[0]
+        shift = text_start(row) - cut
+        if any(start + shift < begin < end + shift for begin in row['sentence_starts']):
+            return None
         return span._replace(start=start - cut, end=end - cut), whole[start:end], _entity(row, start - cut, end - cut)
 
 
