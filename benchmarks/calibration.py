@@ -111,8 +111,9 @@ def asked_together(kb, texts: list[str], rights: list[frozenset[str]], has_reade
                 block.append((question, right))
     questions, answerer = [question for question, _ in block], kb.text_answerer
     is_right = lambda right, names: np.array([not right.isdisjoint(map(fold, of)) for of in names], bool)
-    evidence = kb.evidence_finder.find(questions) if has_reader else [None] * len(questions)
-    for (question, right), followed, read in zip(block, answerer.follow(questions), evidence):
+    found = answerer.follow(questions)
+    evidence = kb.read(questions, [followed.answer for followed in found]) if has_reader else [None] * len(questions)
+    for (question, right), followed, read in zip(block, found, evidence):
         entities = [[kb.vocab.names[entity]] for entity in followed.answer.entities.tolist()]
         rows = answerer.followed_features(question, followed)
         asked = {False: Asked(rows, is_right(right, entities), bool(right))}

@@ -133,7 +133,14 @@ def ask(
     ] = None,
     as_json: Json = False,
     top: Annotated[int, Count(metavar='N', help='Answers to print.')] = 5,
-    reader: Annotated[bool, typer.Option(help='Also read the passages that are found: slower.')] = False,
+    reader: Annotated[
+        bool | None,
+        typer.Option(
+            '--reader/--no-reader',
+            help='Whether passages that are found are read, which takes longer; if not said, where nothing was learnt by `train`.',
+            show_default=False,
+        ),
+    ] = None,
     hops: Annotated[int, Count(metavar='N', help='Relations from the topic to the answer, for a trained model.')] = 1,
     index: Annotated[
         str | None,

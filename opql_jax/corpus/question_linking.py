@@ -156,7 +156,8 @@ class QuestionLinker:
         return name if self.meanings(name) == [entity] else self._vocab.keys[entity]
 
     def _add(self, spelling: str, entity: int, how: int) -> None:
-        self._entities.setdefault(spelling, {}).setdefault(entity, how)
+        if spelling:  # '☆' folds to nothing, which stands before every "'s"
+            self._entities.setdefault(spelling, {}).setdefault(entity, how)
 
     def _disjoint(self, question: str, accept: Callable[[str, int, int], bool]) -> list[Named]:
         found: list[Named] = []

@@ -49,20 +49,22 @@ def reading_input(
     passages: Sequence[str],
     special: SpecialIds,
     most_tokens: int,
+    best_first: bool = False,
 ) -> ReadingInput:
     """Packs a question and passages into one input.
 
     Args:
         tokenizer: see `tokenizer.load_tokenizer`.
         question: in plain words.
-        passages: texts, see `titled`; if they have too many tokens, the longest are cut first.
+        passages: texts, see `titled`.
         special: marker ids.
         most_tokens: of the whole input.
+        best_first: which passages are cut if they have too many tokens: the last ones; else the longest.
     """
     encoded = tokenizer.encode_batch([question, *passages], add_special_tokens=False)
     asked = encoded[0].ids[:_QUESTION_TOKENS]
     lengths = np.array([len(each.ids) for each in encoded[1:]], np.int64)
-    kept = fair_lengths(lengths, most_tokens - len(asked) - 2 - len(lengths))
+    kept = (lengths_in_turn if best_first else fair_lengths)(lengths, most_tokens - len(asked) - 2 - len(lengths))
     tokens, passage, start, end, first = [special.cls, *asked], [-1] * (1 + len(asked)), [], [], []
     start, end = [0] * len(tokens), [0] * len(tokens)
     for number, (each, length) in enumerate(zip(encoded[1:], kept.tolist())):
@@ -84,3 +86,8 @@ def fair_lengths(lengths: np.ndarray, room: int) -> np.ndarray:
         kept[number] = min(lengths[number], left // (len(order) - place))
         left -= kept[number]
     return kept
+
+
+def lengths_in_turn(lengths: np.ndarray, room: int) -> np.ndarray:
+    """The same, but the first are kept whole, and the last are cut."""
+    return np.diff(np.minimum(np.cumsum(lengths), max(room, 0)), prepend=0)

@@ -24,6 +24,7 @@ from opql_jax.core.errors import InputError
 from opql_jax.corpus.json_lines import map_records, read_json_lines, short_repr, string_field
 from opql_jax.data import relation_questions
 from opql_jax.data.reading import titled
+from opql_jax.datasets.docred import AnnotatedDocument
 from opql_jax.datasets.labelled_sentences import LabelledSentence
 
 YES, NO = 'yes', 'no'
@@ -173,6 +174,35 @@ def from_passage_questions(
                 yield ReadingExample(source, question['question'], texts, tuple(places), supports, verdict)
 
 
+def from_known_answers(
+    source: str,
+    questions: Sequence[tuple[str, str, Sequence[str]]],
+    retrieved: Sequence[Sequence[tuple[str, str]]],
+    rng: np.random.Generator,
+    passages: int = 3,
+) -> Iterator[ReadingExample]:
+    """Examples of questions of which nothing but the answers is known, with the passages that a search finds.
+
+    An answer counts in a passage that has the topic, or whose title it is; elsewhere it may stand by accident. Which passages help is
+    not known.
+
+    Args:
+        source: what they are called.
+        questions: each with its topic and its answers.
+        retrieved: of each question the passages that a search finds, title and text.
+        rng: what is drawn with.
+        passages: of an example, drawn from these.
+    """
+    for (question, topic, answers), found in zip(questions, retrieved):
+        found = _shuffled(found, rng)[:passages]
+        texts = tuple(titled(*passage) for passage in found)
+        has_topic = {passage for passage, _, _ in occurrences([topic], texts)}
+        of_title = lambda answer: {i for i, (title, _) in enumerate(found) if title.casefold() == answer.casefold()}
+        places = {place for answer in answers for place in occurrences([answer], texts, sorted(has_topic | of_title(answer)))}
+        if texts:
+            yield ReadingExample(source, _as_asked(question, rng), texts, tuple(sorted(places)), (UNKNOWN,) * len(texts))
+
+
 # ---------------- Questions made of labelled sentences ----------------
 
 
@@ -211,6 +241,53 @@ def from_labelled(sentences: Sequence[LabelledSentence], rng: np.random.Generato
         right = stated[topic.casefold(), each.relation] if not backward else {answer.casefold()}
         answers = [name for name in {target, *right} if name] if not backward else [answer]
         yield _with_others('labelled', question, each.text, answers, others, rng, unanswered=0.33)
+
+
+def from_documents(
+    documents: Sequence[AnnotatedDocument], names: Mapping[str, str], rng: np.random.Generator, most: int
+) -> Iterator[ReadingExample]:
+    """Examples made of documents in which all relations are labelled: half ask what one states, half what it could state and does not.
+
+    Args:
+        documents: see `docred.read_documents`.
+        names: of relations by their ids.
+        rng: what is drawn with.
+        most: examples.
+    """
+    kind = lambda entity: entity.partition(':')[0]
+    asked = lambda relation: relation_questions.own_templates(names[relation]).about
+    stated: list[dict[tuple[str, str], set[str]]] = []  # of each document the tails of a head and a relation
+    relations: dict[str, list[str]] = collections.defaultdict(list)  # of the heads of a kind, as often as they have them
+    for each in documents:
+        tails: dict[tuple[str, str], set[str]] = collections.defaultdict(set)
+        for head, relation, tail in (*each.facts, *each.apart):
+            if asked(relation) and _is_name(each.names[head][0]):
+                tails[head, relation].add(tail)
+                relations[kind(head)].append(relation)
+        stated.append(tails)
+    usable = [number for number, tails in enumerate(stated) if tails]
+    while usable and most > 0:
+        number, second = _drawn(usable, rng), _drawn(usable, rng)
+        tails, document = stated[number], documents[number].document
+        head, relation = _drawn(sorted(tails), rng)
+        is_stated = rng.random() < 0.5
+        if not is_stated:
+            relation = _drawn(relations[kind(head)], rng)
+        pattern = _drawn(asked(relation), rng)
+        if not is_stated and any(entity == head and pattern in asked(of) for entity, of in tails):
+            continue
+        question = _as_asked(pattern.replace('{}', documents[number].names[head][0]), rng)
+        title = document.title if rng.random() < 0.7 else ''
+        text, shift = titled(title, document.text.replace('\n', ' ')), len(titled(title, ''))
+        other = titled(documents[second].document.title, documents[second].document.text.replace('\n', ' '))
+        texts = [text] if rng.random() < 0.5 or documents[number].names[head][0] in other else [text, other]
+        texts = _shuffled(texts, rng)
+        at = texts.index(text)
+        right = tails[head, relation] if is_stated else set()
+        places = [(at, each.start + shift, each.end + shift) for each in document.mentions or () if each.entity in right]
+        supports = tuple(HELPS if places and i == at else DOES_NOT for i in range(len(texts)))
+        yield ReadingExample('documents', question, tuple(texts), tuple(places), supports)
+        most -= 1
 
 
 def made(names: Sequence[str], works: Sequence[str], rng: np.random.Generator, count: int) -> Iterator[ReadingExample]:

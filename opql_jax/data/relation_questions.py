@@ -37,9 +37,15 @@ class Templates(NamedTuple):
 
 def templates(relation: str) -> Templates:
     """The questions about a relation that is called so."""
-    own = _templates().get(relation, {})
+    own = own_templates(relation)
     general = lambda patterns: tuple(pattern.replace('{relation}', relation) for pattern in patterns)
-    return Templates((*own.get('about', ()), *general(_ABOUT)), (*own.get('inverse', ()), *general(_INVERSE)))
+    return Templates((*own.about, *general(_ABOUT)), (*own.inverse, *general(_INVERSE)))
+
+
+def own_templates(relation: str) -> Templates:
+    """The questions that were written for a relation, as people ask them; there may be none."""
+    own = _templates().get(relation, {})
+    return Templates(tuple(own.get('about', ())), tuple(own.get('inverse', ())))
 
 
 @functools.cache

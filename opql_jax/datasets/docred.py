@@ -32,13 +32,13 @@ class AnnotatedDocument:
         document: the text, a line for each sentence, with its mentions.
         names: by entity key, the name of the entity and the number of its mentions under each spelling.
         facts: labels whose two entities are mentioned in one sentence, each once; head and tail differ.
-        unsupported: labels without such a sentence.
+        apart: the other labels, whose entities are mentioned in different sentences.
     """
 
     document: Document
     names: dict[str, tuple[str, collections.Counter[str]]]
     facts: list[Fact]
-    unsupported: int
+    apart: list[Fact]
 
 
 def read_relations(path: str | os.PathLike) -> dict[str, str]:
@@ -152,17 +152,15 @@ def _annotated(record, labels) -> AnnotatedDocument:
     sentences = collections.defaultdict(set)
     for cluster, mentioned in by_cluster.items():
         sentences[keys[cluster]] |= {sentence for _, sentence in mentioned}
-    facts, unsupported = {}, 0
+    facts, apart = {}, {}
     for label in labels:
         head, tail = keys.get(label['h']), keys.get(label['t'])
-        if head is None or tail is None or head == tail or not sentences[head] & sentences[tail]:
-            unsupported += 1
-        else:
-            facts[head, label['r'], tail] = None
+        if head is not None and tail is not None and head != tail:
+            (facts if sentences[head] & sentences[tail] else apart)[head, label['r'], tail] = None
     mentions = tuple(Mention(start, end, keys[cluster]) for start, end, _, cluster in spans)
     document = Document(record['title'], record['title'], text, mentions)
     validate(document)
-    return AnnotatedDocument(document, names, list(facts), unsupported)
+    return AnnotatedDocument(document, names, list(facts), list(apart))
 
 
 def entity_key(kind: str, name: str, title: str) -> str:

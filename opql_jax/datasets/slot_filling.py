@@ -65,8 +65,8 @@ class SlotFilling:
                 names.setdefault(key, name)
                 counts.setdefault(key, collections.Counter()).update(spellings)
         aliases = [sorted(counts[key].keys() - {name}, key=lambda s: (-counts[key][s], s)) for key, name in names.items()]
-        supported, unsupported = sum(len(d.facts) for d in documents), sum(d.unsupported for d in documents)
-        _log.info(f'{supported:,} of {supported + unsupported:,} labels are supported by a sentence')
+        supported, apart = (sum(map(len, found)) for found in ([d.facts for d in documents], [d.apart for d in documents]))
+        _log.info(f'{supported:,} of {supported + apart:,} labels are supported by a sentence')
         vocab = EntityVocab(list(names), list(names.values()), aliases)
         return vocab, link_titles([document.document for document in documents], vocab)
 

@@ -22,7 +22,7 @@ def open_kb(
     k: int | None = None,
     exclude_topic: bool | None = None,
     filter: bool | None = None,
-    reader: bool = False,
+    reader: bool | None = None,
     index: str | os.PathLike | None = None,
 ) -> VirtualKB:
     """Opens the knowledge base in a folder.
@@ -39,7 +39,8 @@ def open_kb(
         exclude_topic: a path never returns to its topic.
         filter: a hop searches the rows of its topics only. These three are as in training if None.
         reader: whether the reader that comes with the package reads the passages that are found for a
-            question over plain text, and answers from these, too. That takes several times as long.
+            question over plain text, and answers from these, too; None if nothing was learnt from
+            questions about this text. That takes several times as long.
         index: the folder of an index of the memory (`memory.ann`), which finds the entries of each hop of a
             trained model in the whole memory, without `filter`.
 

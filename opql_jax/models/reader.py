@@ -94,10 +94,10 @@ class Reader:
 
         Args:
             questions: in plain words.
-            passages: for each question texts, see `data.reading.titled`; what is too long together is cut.
+            passages: for each question texts, best first, see `data.reading.titled`; of what is too long together the last are cut.
         """
         inputs = [
-            reading_input(self._tokenizer, question, texts, self._special, max(LENGTHS))
+            reading_input(self._tokenizer, question, texts, self._special, max(LENGTHS), best_first=True)
             for question, texts in zip(questions, passages)
         ]
         found: list[Reading | None] = [None] * len(inputs)

@@ -133,9 +133,9 @@ def is_released(folder: str | os.PathLike) -> bool:
     return folder == 'default' or manifest_lib.is_folder_of(folder, FORMAT)
 
 
-def weights_hash(folder: str | os.PathLike) -> str:
-    """The SHA-256 of the weights of a released encoder, as its `config.json` states it; ManifestError if there is none."""
-    return manifest_lib.read_manifest(path_of(folder), FORMAT).files[WEIGHTS].sha256
+def weights_hash(folder: str | os.PathLike, format: FolderFormat = FORMAT) -> str:
+    """The SHA-256 of the weights of a released encoder or reader, as its `config.json` states it; ManifestError if there is none."""
+    return manifest_lib.read_manifest(path_of(folder), format).files[WEIGHTS].sha256
 
 
 def parameters_to_train(

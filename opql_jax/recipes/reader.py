@@ -1,25 +1,32 @@
-"""The reader: examples from public questions and labelled sentences, training in two stages, and the folder that is released.
+"""The reader: examples from public questions and labelled sentences, training in three stages, and the folder that is released.
 
-The first stage reads single sentences and short passages, the second what `opql retrieve` finds for questions of several hops. Three
-of ten of these questions are left out, by their ids: the weights of `kb.calibration` are fitted to them, and figures are of them.
+The first stage reads single sentences and short passages, the second what `opql retrieve` finds for questions of several hops, the
+third all kinds, with whole documents that do not state what they are asked for, and films. Three of ten of the questions of several
+hops are left out, by their ids: the weights of `kb.calibration` are fitted to them, and figures are of them.
 """
 
 import json
 import pathlib
+import tempfile
 import zlib
 
 import numpy as np
 
 from opql_jax.corpus.json_lines import write_json_lines
+from opql_jax.corpus.questions import parse_bracketed
 from opql_jax.data import reading_examples
-from opql_jax.datasets import relation_corpora
+from opql_jax.datasets import docred, relation_corpora
 from opql_jax.kb.open_kb import open_kb
 from opql_jax.recipes import retrieval
 from opql_jax.recipes.encoder import CORPORA
+from opql_jax.recipes.plain_text import index
 from opql_jax.recipes.recipe import KB, Function, Options, Output, Recipe, Step, prepare, train
 
-# Examples of the first stage, of each kind, and those of them that the second stage reads again.
-SENTENCES, LABELLED, MADE, AGAIN = 9000, 10000, 4000, 4000
+# Examples of the first stage, of each kind, and those of them that the second stage and the third read again.
+SENTENCES, LABELLED, MADE = 9000, 10000, 4000
+AGAIN, AGAIN_LATER = 4000, 5500
+# Examples of the third stage: of whole documents, and of questions on films for each number of hops.
+DOCUMENTS, FILMS, FILM_HOPS = 2500, 1500, (1, 2)
 CARD = 'docs/reader_card.md'
 # At least so many of each, of however few percent.
 _FEWEST = 40
@@ -37,8 +44,8 @@ _OF_WORKS = (
     'headquarters location',
     'located in the administrative territorial entity',
 )
-# Documents that a question of the second stage is read with are drawn from so many.
-_RETRIEVED = 12
+# Documents that a question of the second stage is read with are drawn from so many; passages of one of the third.
+_RETRIEVED, _READ = 12, 5
 
 
 def is_left_out(question_id: str) -> bool:
@@ -90,6 +97,62 @@ def second_examples(first: str, sets: tuple[str, ...], out: str, output: str, pe
     return {'examples': len(examples)}
 
 
+def film_documents(source: str, output: str, percent: float) -> None:
+    """Writes the first percent of the films as documents `{id, title, text}`."""
+    films = [json.loads(line) for line in pathlib.Path(source).read_bytes().splitlines()]
+    kept = films[: max(_FEWEST, round(len(films) * percent / 100))]
+    write_json_lines(output, ({'id': str(film['id']), 'title': film['title'], 'text': film['text']} for film in kept))
+
+
+def in_plain_words(bracketed: str) -> tuple[str, str]:
+    """A question such as 'who directed [Inception]' without the brackets, and its topic."""
+    text, (start, end) = parse_bracketed(bracketed)
+    return text, text[start:end]
+
+
+def third_examples(
+    first: str,
+    second: str,
+    documents: str,
+    names: str,
+    films: str,
+    questions: str,
+    output: str,
+    percent: float,
+    seed: int,
+) -> dict[str, int]:
+    """Writes the examples of the third stage; returns how many there are.
+
+    Args:
+        first, second: the examples of the stages before: some of the first and the questions of several hops are read again.
+        documents: those whose relations are all labelled, see `docred`.
+        names: of the relations.
+        films: a knowledge base of films.
+        questions: the folder of MetaQA, of which training questions are read.
+        output: the file.
+        percent, seed: of what is drawn.
+    """
+    rng = np.random.default_rng(seed + 1)
+    count = lambda number: max(_FEWEST, round(number * percent / 100))
+    known = docred.read_relations(names)
+    with tempfile.TemporaryDirectory() as folder:
+        labelled = docred.read_documents(documents, known, rejected_path=pathlib.Path(folder, 'rejected.jsonl'))
+    examples = list(reading_examples.from_documents(labelled, known, rng, count(DOCUMENTS)))
+    with open_kb(films) as kb:
+        for hops in FILM_HOPS:
+            lines = pathlib.Path(questions, f'{hops}-hop', 'train.txt').read_text(encoding='utf-8').splitlines()
+            drawn = [lines[i].split('\t') for i in rng.permutation(len(lines))[: count(FILMS)].tolist()]
+            asked = [(*in_plain_words(question), answers.split('|')) for question, answers, *_ in drawn]
+            found = kb.retrieve([question for question, *_ in asked], _READ)
+            passages = [[(each.title, each.text) for each in of] for of in found]
+            examples += reading_examples.from_known_answers('films', asked, passages, rng)
+    before = list(reading_examples.read_examples(first))
+    examples += [before[i] for i in rng.permutation(len(before))[: count(AGAIN_LATER)]]
+    examples += [example for example in reading_examples.read_examples(second) if example.source in retrieval.SETS]
+    write_json_lines(output, (example._asdict() for example in examples))
+    return {'examples': len(examples)}
+
+
 def trained(name: str, examples: str, options: Options, **bindings) -> Step:
     """A stage of training."""
     gin = f'gin/experiments/encoder/{name.replace("-", "_")}.gin'
@@ -113,19 +176,34 @@ def steps(options: Options) -> list[Step | Function]:
         'output': Output('second.jsonl'),
         **drawn,
     }
+    films = {'source': options.file('metaqa/passages.jsonl'), 'output': Output('films.jsonl'), 'percent': options.percent}
+    third = {
+        'first': Output('first.jsonl'),
+        'second': Output('second.jsonl'),
+        'documents': options.file('redocred/documents.json'),
+        'names': options.file('redocred/rel_info.json'),
+        'films': Output('kb-films'),
+        'questions': options.file('metaqa'),
+        'output': Output('third.jsonl'),
+        **drawn,
+    }
     indexed = [step for name in retrieval.SETS for step in retrieval.steps_of(options, name)[:2]]
     return [
         Function('first.jsonl', first_examples, first, 'first.jsonl'),
         *indexed,
         Function('second.jsonl', second_examples, second, 'second.jsonl'),
+        Function('films.jsonl', film_documents, films, 'films.jsonl'),
+        Function('kb-films', index, {'source': Output('films.jsonl'), 'kb': Output('kb-films')}, 'kb-films'),
+        Function('third.jsonl', third_examples, third, 'third.jsonl'),
         prepare('read-text', 'gin/data/text.gin', SOURCES=(Output('text-musique/documents.jsonl'),), TOKENIZER='default'),
         trained('reader-1', 'first.jsonl', options),
         trained('reader-2', 'second.jsonl', options, INIT_FROM='reader-1'),
+        trained('reader-3', 'third.jsonl', options, INIT_FROM='reader-2'),
         Step(
             'reader',
             'release',
             ('gin/runs/release.gin',),
-            {**KB, 'MODEL': 'reader-2', 'OUTPUT': Output('reader'), 'CARD': CARD},
+            {**KB, 'MODEL': 'reader-3', 'OUTPUT': Output('reader'), 'CARD': CARD},
             'reader',
         ),
     ]

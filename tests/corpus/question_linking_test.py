@@ -22,6 +22,7 @@ ENTITIES = {
     'Schindler’s List': ([], 'work'),
     'Bjørn Sørensen': ([], 'person'),
     '1815': ([], 'date'),
+    '☆': ([], 'work'),  # of no letter
 }
 VOCAB = EntityVocab(
     [name.lower() for name in ENTITIES], list(ENTITIES), [a for a, _ in ENTITIES.values()], [k for _, k in ENTITIES.values()]
@@ -41,6 +42,7 @@ CASES = {
     'Who are the members of The Who?': [('The Who',) * 2],
     'who is the performer': [('performer', 'Performer')],
     'Is it so?': [],
+    "Is it 's work?": [],
 }
 
 

@@ -1,14 +1,19 @@
 """Examples for the reader: answers stand where they say, and what a made sentence denies answers nothing."""
 
+import collections
 import json
+import re
 
 import numpy as np
 import pytest
 
 from opql_jax.core.errors import InputError
+from opql_jax.corpus.documents import Document, Mention
 from opql_jax.corpus.json_lines import write_json_lines
 from opql_jax.data import reading_examples
 from opql_jax.data.reading_examples import ReadingExample
+from opql_jax.data.relation_questions import own_templates
+from opql_jax.datasets.docred import AnnotatedDocument
 from opql_jax.datasets.labelled_sentences import LabelledSentence
 
 PEOPLE = ['Ann Low', 'José Dee', 'Max Hill', 'Kim Stone', 'Lucy Orr']
@@ -134,3 +139,66 @@ def test_a_file_without_examples_is_refused(tmp_path):
 def test_an_answer_is_found_in_whole_words_wherever_it_stands():
     assert reading_examples.occurrences(['no'], ['I know. No, no.']) == [(0, 8, 10), (0, 12, 14)]
     assert reading_examples.occurrences(['No'], ['no', 'no'], among=[1]) == [(1, 0, 2)]
+
+
+def test_where_only_answers_are_known_they_count_beside_the_topic_or_as_a_title():
+    passages = [
+        ('Red River', 'Ann Low wrote it.'),
+        ('Night Song', 'By Max Hill and Kim Stone.'),
+        ('Kim Stone', 'Kim Stone sings.'),
+    ]
+    asked = [
+        ('who sang with max hill', 'Max Hill', ['Kim Stone']),
+        ('which works are there', 'The Mill', ['Red River', 'Max Hill']),
+        ('who left', 'Max Hill', ['Lucy Orr']),
+    ]
+    sang, works, left = reading_examples.from_known_answers('films', asked, [passages] * 3, rng())
+    where = lambda example: {
+        (example.passages[number].partition(':')[0], example.passages[number][a:b]) for number, a, b in example.answers
+    }
+    assert where(sang) == {('Night Song', 'Kim Stone'), ('Kim Stone', 'Kim Stone')}
+    assert where(works) == {('Red River', 'Red River')}  # "Max Hill" stands beside no topic
+    assert not left.answers and set(left.supports) == {reading_examples.UNKNOWN}
+    (short,) = reading_examples.from_known_answers('films', asked[:1], [passages], rng(), passages=1)
+    assert len(short.passages) == 1
+
+
+def test_a_document_answers_what_is_labelled_and_nothing_else():
+    def document(title, text, facts, apart):
+        mentions = []
+        for name in sorted({name for head, _, tail in (*facts, *apart) for name in (head, tail)}):
+            mentions += [Mention(match.start(), match.end(), f'X:{name}') for match in re.finditer(name, text)]
+        keyed = lambda of: [(f'X:{head}', relation, f'X:{tail}') for head, relation, tail in of]
+        names = {mention.entity: (mention.entity[2:], collections.Counter()) for mention in mentions}
+        return AnnotatedDocument(Document(title, title, text, tuple(mentions)), names, keyed(facts), keyed(apart))
+
+    names = {'P19': 'place of birth', 'P20': 'place of death', 'P50': 'author'}
+    born, died = ('Ann Low', 'P19', 'York'), ('Max Hill', 'P20', 'Oslo')
+    documents = [
+        document('Low', 'Ann Low came from York.\nMax Hill came from Bath.', [born], [('Max Hill', 'P19', 'Bath')]),
+        document('Hill', 'Max Hill died in Oslo.\nThe Mill is by Kim Stone.', [died], [('The Mill', 'P50', 'Kim Stone')]),
+    ]
+    stated = {
+        ('Ann Low', 'P19'): 'York',
+        ('Max Hill', 'P19'): 'Bath',
+        ('Max Hill', 'P20'): 'Oslo',
+        ('The Mill', 'P50'): 'Kim Stone',
+    }
+    asked = {
+        pattern.replace('{}', name).lower(): stated.get((name, relation))
+        for name in ('Ann Low', 'Max Hill', 'The Mill')
+        for relation in names
+        for pattern in own_templates(names[relation]).about
+    }
+    found = list(reading_examples.from_documents(documents, names, rng(), 200))
+    assert len(found) == 200 and {len(example.passages) for example in found} == {1, 2}
+    unstated = 0
+    for example in found:
+        right = asked[example.question.lower().removesuffix('?')]
+        is_here = right in ' '.join(example.passages) if right else False
+        assert answers(example) == ({right} if is_here else set())
+        unstated += not is_here
+        assert [bool(helps) for helps in example.supports] == [
+            any(place[0] == number for place in example.answers) for number in range(len(example.passages))
+        ]
+    assert 50 < unstated < 150

@@ -1,11 +1,11 @@
-"""One input of the reader: every token says where in which passage it stands, and what is too long is cut fairly."""
+"""One input of the reader: every token says where in which passage it stands, and what is too long is cut, fairly or at its end."""
 
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from opql_jax.data.reading import fair_lengths, reading_input, titled
+from opql_jax.data.reading import fair_lengths, lengths_in_turn, reading_input, titled
 from opql_jax.data.tokenizer import load_tokenizer, special_ids
 
 TOKENIZER = load_tokenizer('default')
@@ -54,6 +54,15 @@ def test_the_longest_are_cut_to_one_length(lengths, room):
     assert (kept <= lengths).all() and kept.sum() == min(lengths.sum(), max(room, 0))
     cut = kept[kept < lengths]
     assert not len(cut) or (cut.max() - cut.min() <= 1 and kept.max(initial=0) <= cut.max() + 1)
+
+
+@given(st.lists(st.integers(0, 50), max_size=8), st.integers(-5, 120))
+def test_the_first_passages_are_whole_and_the_last_are_cut(lengths, room):
+    kept, left = [], max(room, 0)
+    for length in lengths:
+        kept.append(min(length, left))
+        left -= kept[-1]
+    assert lengths_in_turn(np.array(lengths, np.int64), room).tolist() == kept
 
 
 def test_no_passage_at_all_is_a_question_alone():

@@ -33,7 +33,7 @@ def folder(tmp_path_factory):
 
 @pytest.fixture(scope='module')
 def kb(folder):
-    return opql_jax.open(folder)
+    return opql_jax.open(folder, reader=False)
 
 
 @pytest.fixture

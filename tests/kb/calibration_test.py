@@ -15,33 +15,41 @@ def rows(rng, count):
 
 def test_it_is_a_logistic_function_of_the_features_by_their_names():
     features = rows(np.random.default_rng(0), 20)
-    weights = {'bias': -0.5, 'kind': 2.0, 'words': -1.0}
-    odds = -0.5 + 2 * features[:, FEATURES.index('kind')] - features[:, FEATURES.index('words')] + 0.25
+    weights = {'bias': -0.5, 'kind': 2.0, 'length': -1.0}
+    odds = -0.5 + 2 * features[:, FEATURES.index('kind')] - features[:, FEATURES.index('length')] + 0.25
     np.testing.assert_allclose(calibration.probabilities(features, weights, added=0.25), 1 / (1 + np.exp(-odds)))
 
 
 @pytest.mark.parametrize('weights', [calibration.READ, calibration.FOLLOWED])
 def test_the_weights_in_use_are_of_features_that_there_are(weights):
     assert weights.keys() - {'bias'} <= set(FEATURES)
-    assert (
-        weights.get('followed', weights.get('share')) > 0 and weights['fit'] > 0
-    )  # what has more of the weight, and fits better, is worth more
+    assert weights['share'] > 0 and weights['fit'] > 0  # what has more of the weight, and fits better, is worth more
 
 
 def test_what_was_read_is_at_most_as_probable_as_that_the_passages_answer():
     features = rows(np.random.default_rng(0), 200)
-    features[:, FEATURES.index('found')] = np.arange(200) % 2
+    column = lambda name: features[:, FEATURES.index(name)]
+    column('hops')[:], column('linked')[:], column('sentences')[:] = 0, 1, 0
     made = {'bias': 2.0, 'read': 1.0}
     free, found = calibration.probabilities(features, made), calibration.read_probabilities(features, made)
-    answered = 1 / (1 + np.exp(features[:, FEATURES.index('unanswered')]))
-    assert (found[::2] == free[::2]).all()
-    np.testing.assert_allclose(found[1::2], np.minimum(free, answered)[1::2])
+    answered = 1 / (1 + np.exp(column('unanswered')))
+    np.testing.assert_allclose(found, np.minimum(free, answered))
+    # Several relations are followed as if nothing was read.
+    column('hops')[::2] = 1
+    several = calibration.read_probabilities(features, made)
+    followed = calibration.probabilities(features, calibration.FOLLOWED)
+    np.testing.assert_allclose(several, np.where(np.arange(200) % 2 == 0, np.maximum(found, followed), found))
+    for name, value in (('linked', 0), ('sentences', 1)):
+        unnamed = features.copy()
+        unnamed[:, FEATURES.index(name)] = value
+        unnamed[:, FEATURES.index('hops')] = 0
+        np.testing.assert_allclose(calibration.read_probabilities(unnamed, made), 0.7 * found)
 
 
 def test_a_fit_finds_the_weights_that_made_the_answers():
     rng = np.random.default_rng(0)
     features = rows(rng, 20_000)
-    made = {'bias': -1.0, 'read': 1.5, 'names': 0.5}
+    made = {'bias': -1.0, 'read': 1.5, 'linked': 0.5}
     right = rng.random(len(features)) < calibration.probabilities(features, made)
     found = calibration.fit(features, right)
     for name in ('bias', *FEATURES):
@@ -51,10 +59,10 @@ def test_a_fit_finds_the_weights_that_made_the_answers():
 def test_weights_that_are_given_stay():
     rng = np.random.default_rng(1)
     features = rows(rng, 20_000)
-    made = {'bias': -1.0, 'followed': 0.5, 'fit': 1.5}
+    made = {'bias': -1.0, 'share': 0.5, 'fit': 1.5}
     right = rng.random(len(features)) < calibration.probabilities(features, made)
-    found = calibration.fit(features, right, ['fit'], fixed={'followed': 0.5})
-    assert found.keys() == made.keys() and found['followed'] == 0.5
+    found = calibration.fit(features, right, ['fit'], fixed={'share': 0.5})
+    assert found.keys() == made.keys() and found['share'] == 0.5
     assert found['fit'] == pytest.approx(1.5, abs=0.1) and found['bias'] == pytest.approx(-1, abs=0.1)
 
 

@@ -18,9 +18,6 @@ def evidence(spans, unanswered=0.1):
     return Evidence(
         [3, 5],
         np.array([-1, 3]),
-        np.array([2.0, 1.0]),
-        np.array([1.0, 0.5]),
-        np.array([0.8, 0.4]),
         [np.array([ANN, YORK]), np.array([ANN])],
         reading,
         [span[4] for span in spans],
@@ -44,17 +41,17 @@ def test_places_that_overlap_or_have_one_name_are_one_candidate():
     )
     found = read_candidates(seen)
     assert [(one.text, one.entity, pytest.approx(one.read)) for one in found] == [('Ann Low', ANN, 0.7), ('York', -1, 0.2)]
-    assert [one.places for one in found] == [[0, 0, 1], [1, 0]]
+    assert [len(one.spans) for one in found] == [3, 2] and all(one.is_seen for one in found)
 
 
 def test_what_was_followed_to_joins_what_was_read_of_the_same_entity():
     seen = evidence([(0, 0, 8, 0.4, 'Ann Low', ANN)])
     found = read_candidates(seen)
     add_followed(found, seen, [ANN, YORK, LEEDS], ['Ann', 'York', 'Leeds'], [0.6, 0.3, 0.1])
-    assert [(one.text, one.read, one.followed, one.places) for one in found] == [
-        ('Ann Low', 0.4, 0.6, [0]),
-        ('York', 0.0, 0.3, [0]),
-        ('Leeds', 0.0, 0.1, []),
+    assert [(one.text, one.read, one.followed, one.is_seen) for one in found] == [
+        ('Ann Low', 0.4, 0.6, True),
+        ('York', 0.0, 0.3, True),
+        ('Leeds', 0.0, 0.1, False),
     ]
 
 
@@ -63,29 +60,20 @@ def test_what_stands_in_no_passage_that_was_read_has_no_features_of_one():
     found = read_candidates(seen)
     add_followed(found, seen, [YORK, LEEDS], ['York', 'Leeds'], [0.75, 0.25])
     rows = features(found, seen, PathFeatures(0.9, 1))
-    assert column(rows, 'found') == [1, 1, 0] and column(rows, 'fit') == [0, 0.9, 0.9]
+    assert column(rows, 'fit') == [0, 0.9, 0.9]
     assert column(rows, 'sentences') == [0, 1, 1]
     assert column(rows, 'read') == pytest.approx([np.log(0.5), *2 * [np.log(calibration.LEAST)]])
-    assert column(rows, 'read_share') == [1, 0, 0] and column(rows, 'support') == pytest.approx([0.1, 0.9, 0])
-    assert column(rows, 'unanswered') == pytest.approx(3 * [np.log(1 / 3)])
-    assert column(rows, 'passage') == [0.5, 1, 0] and column(rows, 'names') == [0.5, 1, 0]
-    assert column(rows, 'followed')[1:] == pytest.approx([np.log(3), -np.log(3)])
-
-
-def test_both_ways_lead_to_an_answer_that_is_the_first_of_each():
-    seen = evidence([(0, 0, 4, 0.5, 'York', YORK), (0, 10, 13, 0.3, 'Ann', ANN)])
-    found = read_candidates(seen)
-    add_followed(found, seen, [YORK, ANN], ['York', 'Ann'], [0.8, 0.2])
-    assert column(features(found, seen, PathFeatures(0.5)), 'both') == [1, 0]
+    assert column(rows, 'read_share') == [1, 0, 0]
+    assert column(rows, 'unanswered') == pytest.approx([*2 * [np.log(1 / 3)], calibration.log_odds(0)])
+    assert column(rows, 'share')[1:] == pytest.approx([np.log(3), -np.log(3)])
 
 
 def test_without_a_reader_the_share_and_the_best_path_are_all_there_is():
     rows = followed_features(np.array([0.8, 0.2, 1.0]), np.array([1, -1, 0]), PathFeatures(0.7, 1, 1))
-    assert column(rows, 'fit') == [0.7, 0.7, 0.7] and column(rows, 'followed')[:2] == pytest.approx([np.log(4), -np.log(4)])
+    assert column(rows, 'fit') == [0.7, 0.7, 0.7]
     assert column(rows, 'share') == pytest.approx([np.log(4), -np.log(4), calibration.CERTAIN])
     assert column(rows, 'kind') == [1, -1, 0] and column(rows, 'other') == [0, 1, 0]
     assert {FEATURES[place] for place in np.flatnonzero(rows.any(0))} == {
-        'followed',
         'share',
         'fit',
         'sentences',

@@ -1,5 +1,7 @@
 """Answers with the reader: it reads the passages that are found, and what it finds there is shown as it stands."""
 
+import dataclasses
+
 import pytest
 
 pytest.importorskip('spacy', reason='spaCy is not installed')
@@ -17,19 +19,22 @@ QUESTION = 'Who designed the Analytical Engine?'
 @pytest.fixture(scope='module')
 def folder(tmp_path_factory):
     root = tmp_path_factory.mktemp('read')
-    write(root / 'articles', TRIOS['engine'].documents)
+    for name, trio in TRIOS.items():
+        write(root / 'articles' / name, trio.documents)
     index_text([root / 'articles'], root / 'kb', processes=1)
     return root / 'kb'
 
 
 @pytest.fixture(scope='module')
 def kb(folder):
-    with opql_jax.open(folder, reader=True) as opened:
+    with opql_jax.open(folder) as opened:
         yield opened
 
 
 def test_the_passages_that_are_found_are_read(kb):
-    (evidence,) = kb.evidence_finder.find([kb.question(QUESTION)])
+    question = kb.question(QUESTION)
+    (followed,) = kb.text_answerer.follow([question])
+    (evidence,) = kb.read([question], [followed.answer])
     titles = [kb.prepared.passages['title'][number].as_py() for number in evidence.passages]
     assert 'Charles Babbage' in titles and len(evidence.reading.supports) == len(titles)
     for span, text in zip(evidence.reading.spans, evidence.texts):
@@ -52,7 +57,23 @@ def test_an_answer_that_was_read_is_shown_with_its_sentence(kb):
     assert [('key' in one) for one in record['answers']] == [entity >= 0 for entity in answer.entities.tolist()]
 
 
-def test_without_the_reader_no_passage_is_read(folder):
-    with opql_jax.open(folder) as opened:
+def test_what_only_following_found_is_read_too(kb):
+    asked, other = kb.question(QUESTION), kb.question('Where was Marie Curie born?')
+    (followed,) = kb.text_answerer.follow([other])
+    found = kb.answer([other])[0].evidence.passages
+    (evidence,) = kb.read([asked], [followed.answer])
+    (alone,) = kb.read([asked], [kb.text_answerer.follow([asked])[0].answer])
+    rests_on = dataclasses.replace(followed.answer, store=kb.store, question=other)
+    rests_on = rests_on.paths(int(rests_on.entities[0]), 1)[0][-1].passage
+    assert rests_on in found and rests_on not in alone.passages and rests_on in evidence.passages
+    assert (
+        len(set(evidence.passages)) == len(evidence.passages) == len(alone.passages)
+        and evidence.passages[0] == alone.passages[0]
+    )
+
+
+def test_without_the_reader_no_passage_is_read(kb, folder):
+    with opql_jax.open(folder, reader=False) as opened:
         answer = opened.ask(QUESTION)
+        assert opened.identity != kb.identity
     assert answer.evidence is None and not answer.read and not answer.phrases and (answer.entities >= 0).all()

@@ -38,7 +38,7 @@ def folder(tmp_path_factory):
 
 @pytest.fixture(scope='module')
 def kb(folder):
-    return opql_jax.open(folder / 'kb')
+    return opql_jax.open(folder / 'kb', reader=False)
 
 
 def check(kb, asked):

@@ -26,7 +26,7 @@ TEXTS += [
 def kb(tmp_path_factory):
     folder = tmp_path_factory.mktemp('sure') / 'kb'
     index_text(TEXTS, folder, processes=1)
-    with opql_jax.open(folder) as kb:
+    with opql_jax.open(folder, reader=False) as kb:
         yield kb
 
 

@@ -36,9 +36,10 @@ def assert_is(folder, step):
 
 @pytest.fixture
 def slow_hashes(monkeypatch):
-    """An event until which nothing is hashed."""
+    """An event until which nothing is hashed; its `begun` says that something is to be."""
     released, hash_of = threading.Event(), array_digests._sha256
-    monkeypatch.setattr(array_digests, '_sha256', lambda array: released.wait(60) and hash_of(array))
+    released.begun = threading.Event()
+    monkeypatch.setattr(array_digests, '_sha256', lambda array: released.begun.set() or (released.wait(60) and hash_of(array)))
     return released
 
 
@@ -66,7 +67,9 @@ def test_the_step_before_is_there_until_the_next_is_whole(tmp_path, slow_hashes,
         checkpoints.save(1, *state(1), {'step': 1})
         checkpoints.wait()
         slow_hashes.clear()
+        slow_hashes.begun.clear()
         checkpoints.save(2, *state(2), {'step': 2})
+        assert slow_hashes.begun.wait(60)
         monkeypatch.undo()  # or reading would wait, too
         assert_is(tmp_path, 1)
         slow_hashes.set()

@@ -63,9 +63,7 @@ def write_folder(folder, family, reader) -> functools.partial:
     return functools.partial(encoder, **FIELDS, **fields)
 
 
-@pytest.mark.parametrize(
-    'family', ['Roberta', *(pytest.param(family, marks=pytest.mark.slow) for family in ('MPNet', 'ModernBert'))]
-)
+@pytest.mark.parametrize('family', ['MPNet', pytest.param('ModernBert', marks=pytest.mark.slow)])
 def test_text_is_prepared_an_encoder_trained_and_a_memory_built(tmp_path, family):
     if not hasattr(transformers, f'{family}Model'):
         pytest.skip(f'this transformers has no {family}')

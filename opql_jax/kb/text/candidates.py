@@ -29,12 +29,14 @@ class PathFeatures(NamedTuple):
         linked: 1 if it begins at such sentences, or at an entity whose whole name the question has: 'Phantom' may be another than
             'Phantom Filly'.
         length: words of the question beyond a few, its names aside.
+        hops: the relations that it takes after the first.
     """
 
     fit: float = 0.0
     sentences: float = 0.0
     linked: float = 0.0
     length: float = 0.0
+    hops: float = 0.0
 
 
 class Evidence(NamedTuple):
@@ -43,8 +45,6 @@ class Evidence(NamedTuple):
     Attributes:
         passages: their numbers, best first.
         before: [n] for each the passage from which it was reached, or -1.
-        scores: [n] float64 of retrieval.
-        names, words: [n] float64 the shares of the question's names and of its words that each has, with the one before it.
         named: of each the entities that it names.
         reading: of the reader, whose spans are characters of the passages' text; below 0 those of the title.
         texts: of the spans of the reading.
@@ -53,9 +53,6 @@ class Evidence(NamedTuple):
 
     passages: list[int]
     before: np.ndarray
-    scores: np.ndarray
-    names: np.ndarray
-    words: np.ndarray
     named: Sequence[np.ndarray]
     reading: Reading
     texts: Sequence[str]
@@ -70,7 +67,7 @@ class Candidate:
         text: as it is shown.
         entity: its id, or -1 for words that name none.
         spans: where the reader found it, likeliest first.
-        places: of its passages among those of the evidence, the likeliest first.
+        is_seen: whether one of the passages that the reader saw has it.
         read: its probability by the reader.
         followed: its share of the weight of what following found.
         fits: 1 if it is of the kind that is asked for, -1 if not, 0 if unknown.
@@ -79,7 +76,7 @@ class Candidate:
     text: str
     entity: int
     spans: list[Span] = dataclasses.field(default_factory=list)
-    places: list[int] = dataclasses.field(default_factory=list)
+    is_seen: bool = False
     read: float = 0.0
     followed: float = 0.0
     fits: float = 0.0
@@ -93,11 +90,10 @@ def read_candidates(evidence: Evidence) -> list[Candidate]:
         key = entity if entity >= 0 else fold(text)
         same = of_key.get(key) or next((one for one in found if any(_overlap(span, other) for other in one.spans)), None)
         if same is None:
-            same = Candidate(text, entity)
+            same = Candidate(text, entity, is_seen=True)
             found.append(same)
         of_key.setdefault(key, same)
         same.spans.append(span)
-        same.places.append(span.passage)
         same.read += span.probability
     return sorted(found, key=lambda one: -one.read)
 
@@ -114,7 +110,7 @@ def add_followed(
     of_entity = {one.entity: one for one in found if one.entity >= 0}
     for entity, name, share in zip(entities, names, shares):
         if (one := of_entity.get(entity)) is None:
-            one = Candidate(name, entity, places=[place for place, named in enumerate(evidence.named) if entity in named])
+            one = Candidate(name, entity, is_seen=any(entity in named for named in evidence.named))
             found.append(one)
         one.followed = share
 
@@ -122,24 +118,13 @@ def add_followed(
 def features(candidates: Sequence[Candidate], evidence: Evidence, path: PathFeatures) -> np.ndarray:
     """The features of the candidates of a question, [n, len(FEATURES)] float64; `path` is what following found best."""
     rows = followed_features(np.array([one.followed for one in candidates]), np.array([one.fits for one in candidates]), path)
-    rows[:, FEATURES.index('unanswered')] = log_odds(evidence.reading.unanswered)
     total = sum(one.read for one in candidates)
-    most = max((one.followed for one in candidates), default=0.0)
-    first = max(candidates, key=lambda one: one.read, default=None)
     for one, row in zip(candidates, rows):
         values = {
             'read': np.log(max(one.read, LEAST)),
             'read_share': one.read / max(total, LEAST),
-            'both': one is first and one.followed == most > 0,
+            'unanswered': log_odds(evidence.reading.unanswered if one.is_seen else 0.0),
         }
-        if one.places:
-            values |= {
-                'found': 1,
-                'support': evidence.reading.supports[one.places[0]],
-                'passage': evidence.scores[one.places].max() / max(evidence.scores.max(), 1e-9),
-                'names': evidence.names[one.places].max(),
-                'words': evidence.words[one.places].max(),
-            }
         for name, value in values.items():
             row[FEATURES.index(name)] = value
     return rows
@@ -154,8 +139,7 @@ def followed_features(shares: np.ndarray, fits: np.ndarray, path: PathFeatures) 
         path: what speaks for the best path.
     """
     rows = np.zeros((len(shares), len(FEATURES)))
-    odds = log_odds(shares)
-    values = {'followed': odds, 'share': np.clip(odds, -CERTAIN, CERTAIN), 'kind': fits, 'other': fits < 0}
+    values = {'share': np.clip(log_odds(shares), -CERTAIN, CERTAIN), 'kind': fits, 'other': fits < 0}
     for name, value in (values | {name: np.where(shares > 0, value, 0) for name, value in path._asdict().items()}).items():
         rows[:, FEATURES.index(name)] = value
     return rows

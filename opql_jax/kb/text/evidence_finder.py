@@ -1,23 +1,25 @@
-"""The passages that retrieval finds for questions, and what the reader reads in them."""
+"""The passages that retrieval and following relations find for questions, and what the reader reads in them."""
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Sequence
 
 import numpy as np
 
+from opql_jax.corpus.name_resolution import fold
 from opql_jax.corpus.questions import Question
 from opql_jax.corpus.splitting import text_start
 from opql_jax.data.prepared import Prepared
 from opql_jax.data.reading import TITLE_END, titled
+from opql_jax.kb.answers import Answer
 from opql_jax.kb.text.candidates import Evidence
 from opql_jax.kb.text.retrieve import Retriever
 from opql_jax.models.reader import Reader, Reading, Span
 from opql_jax.retrieval.rank import Ranked
-from opql_jax.retrieval.words import words_of
 
-# Passages of a question that are looked at.
-PASSAGES = 5
+# Passages of a question that are read. Of these so many are what following rests on, if retrieval did not find them: those of its best answers.
+PASSAGES, _FOLLOWED, _ANSWERS = 5, 2, 3
 # What an answer neither begins nor ends with.
 _MARKS = ' \t\n.,;:!?"“”\'‘’()[]{}«»'
 # What a place and a mention share, of the longer one, that are the same.
@@ -31,36 +33,34 @@ class EvidenceFinder:
         """Takes the text, what ranks its passages, and the reader."""
         self._passages, self._retriever, self._reader = prepared.passages, retriever, reader
 
-    def find(self, questions: Sequence[Question]) -> list[Evidence]:
-        """The best passages of each question, and what is read in them."""
+    def find(self, questions: Sequence[Question], followed: Sequence[Answer]) -> list[Evidence]:
+        """The best passages of each question, and what is read in them; `followed` is what following relations found."""
         asked, index = [question.text for question in questions], self._retriever.index
-        ranked = self._retriever.rank(asked, PASSAGES)
-        texts = [[titled(index.titles[each.passage], index.texts[each.passage]) for each in of] for of in ranked]
-        readings = self._reader.read(asked, texts)
-        return [self._evidence(*each) for each in zip(questions, ranked, readings)]
+        found = [self._chosen(*each) for each in zip(self._retriever.rank(asked, PASSAGES), followed)]
+        texts = [[titled(index.titles[number], index.texts[number]) for number in of] for of in found]
+        return [self._evidence(*each) for each in zip(found, self._reader.read(asked, texts))]
 
-    def _evidence(self, question: Question, ranked: Sequence[Ranked], reading: Reading) -> Evidence:
-        numbers = [each.passage for each in ranked]
-        before = np.array([-1 if each.reason.previous is None else each.reason.previous for each in ranked], np.int64)
-        has = [self._has(question, {number, other} - {-1}) for number, other in zip(numbers, before.tolist())]
-        names, words = np.array(has, np.float64).reshape(-1, 2).T
-        scores = np.array([each.score for each in ranked], np.float64)
+    def _chosen(self, ranked: Sequence[Ranked], followed: Answer) -> dict[int, int]:
+        """The passages that retrieval ranks, the last of which make room for those that only following found.
+
+        With each comes the passage from which it was reached, or -1.
+        """
+        found = {each.passage: -1 if each.reason.previous is None else each.reason.previous for each in ranked}
+        others: dict[int, int] = {}
+        for entity in followed.entities[:_ANSWERS].tolist():
+            passages = [fact.passage for path in followed.paths(entity, 1) for fact in path if fact.passage is not None]
+            for before, passage in itertools.pairwise([-1, *passages]):
+                if passage not in found:
+                    others.setdefault(passage, before)
+        added = list(others.items())[:_FOLLOWED]
+        return dict([*list(found.items())[: PASSAGES - len(added)], *added])
+
+    def _evidence(self, found: dict[int, int], reading: Reading) -> Evidence:
+        numbers, before = list(found), np.array(list(found.values()), np.int64)
         placed = [one for span in reading.spans if (one := self._placed(numbers[span.passage], span))]
         spans, said, entities = zip(*placed) if placed else ((), (), ())
-        reading = reading._replace(spans=list(spans))
-        return Evidence(
-            numbers, before, scores, names, words, [self._named(number) for number in numbers], reading, said, entities
-        )
-
-    def _has(self, question: Question, passages: set[int]) -> tuple[float, float]:
-        """The shares of the names and of the words of a question that some passages have together."""
-        index, rows = self._retriever.index, sorted(passages)
-        names = [bool(index.passages_of_entity[rows, entity].nnz) for entity in question.entities if entity >= 0]
-        columns = sorted({index.word_ids[word] for word in words_of(question.text) if word in index.word_ids})
-        table = index.words[:, columns]
-        most = table.max(axis=0).toarray().ravel() if columns else np.zeros(0)
-        there = table.tocsr()[rows].max(axis=0).toarray().ravel() > 0 if columns else np.zeros(0, bool)
-        return float(np.mean(names)) if names else 0.0, float((most * there).sum() / max(most.sum(), 1e-9))
+        named = [self._named(number) for number in numbers]
+        return Evidence(numbers, before, named, reading._replace(spans=list(spans)), said, entities)
 
     def _named(self, number: int) -> np.ndarray:
         """The entities that a passage names, in its text or by its title."""
@@ -71,7 +71,7 @@ class EvidenceFinder:
     def _placed(self, number: int, span: Span) -> tuple[Span, str, int] | None:
         """A span of a passage as characters of its text, without marks around it, its text, and the entity that it is a mention of, or -1.
 
-        None if nothing is left, or it begins in the title and ends in the text.
+        None if nothing is left, or it begins in the title and ends in the text, or in one sentence and ends in another.
         """
         index = self._retriever.index
         title, text = index.titles[number], index.texts[number]
@@ -86,6 +86,9 @@ class EvidenceFinder:
         if start >= end or start < cut < end:
             return None
         row = self._passages.slice(number, 1).to_pylist()[0]
+        shift = text_start(row) - cut
+        if any(start + shift < begin < end + shift for begin in row['sentence_starts']):
+            return None
         return span._replace(start=start - cut, end=end - cut), whole[start:end], _entity(row, start - cut, end - cut)
 
 
@@ -97,6 +100,7 @@ def _entity(row: dict, start: int, end: int) -> int:
     start, end = start + cut, end + cut
     for mention in row['mentions']:
         shared = min(end, mention['end']) - max(start, mention['start'])
-        if shared > 0 and shared >= _SAME * max(end - start, mention['end'] - mention['start']):
+        spellings = row['text'][start:end], row['text'][mention['start'] : mention['end']]
+        if shared > 0 and (shared >= _SAME * max(map(len, spellings)) or len(set(map(fold, spellings))) == 1):
             return int(mention['entity'])
     return -1

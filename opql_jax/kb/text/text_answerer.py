@@ -14,7 +14,7 @@ import collections
 import dataclasses
 import functools
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -81,6 +81,9 @@ _YEAR = re.compile(r'\d{4}')
 _SHORT, _LONG = 3, 6
 # "Mercury (planet)"
 _REMARK = re.compile(r'\s*\([^()]*\)$')
+
+# Finds and reads passages for questions, of which is known what following found.
+Read = Callable[[Sequence[Question], Sequence[Answer]], list[Evidence]]
 
 
 class Entries(NamedTuple):
@@ -171,7 +174,7 @@ class TextAnswerer:
         """What answers depend on besides parameters, memory and tokenizer."""
         return f'{TOPICS} {KEPT} {SCALE} {_KIND} {_WORDS} {_NAMES} {_ANYWHERE} {_COMMON} {_AFTER} {LONGER} {COMMIT} {SENTENCES} {self.map.hash()}'
 
-    def answer(self, questions: Sequence[Question], evidence: Sequence[Evidence] | None = None) -> list[Answer]:
+    def answer(self, questions: Sequence[Question], read: Read | None = None) -> list[Answer]:
         """Answers questions, from all of their topics; an unknown one, -1, leads nowhere.
 
         Where no topic leads to what a question asks for, as far as one can tell, the facts of the sentences most like it count, too.
@@ -179,16 +182,18 @@ class TextAnswerer:
 
         Args:
             questions: what is asked.
-            evidence: what retrieval and the reader found for each; None without a reader.
+            read: finds and reads passages for questions, of which is known what following found; None without a reader.
         """
+        found = self.follow(questions)
+        evidence = read(questions, [followed.answer for followed in found]) if read else [None] * len(found)
         answers = []
-        for place, (question, followed) in enumerate(zip(questions, self.follow(questions))):
-            if evidence is None:
+        for question, followed, seen in zip(questions, found, evidence):
+            if seen is None:
                 rows = self.followed_features(question, followed)
                 chances = calibration.probabilities(rows, calibration.FOLLOWED, self.map.log_odds)
                 answer = dataclasses.replace(followed.answer, probabilities=chances.astype(np.float32))
             else:
-                answer = self.score(followed, question_plans.wanted(question.text), evidence[place])
+                answer = self.score(followed, question_plans.wanted(question.text), seen)
             answers.append(dataclasses.replace(answer, is_cut=time_limit.is_cut()))
         return answers
 
@@ -224,7 +229,7 @@ class TextAnswerer:
         """What following found, with what was read, by falling probability."""
         found = self.candidates(followed.answer, wanted, evidence)
         rows = features(found, evidence, followed.path)
-        scores = calibration.read_probabilities(rows, calibration.READ, self.map.log_odds)
+        scores = calibration.read_probabilities(rows, added=self.map.log_odds)
         ranked = [found[place] for place in np.argsort(-scores, kind='stable')]
         phrases = [one.text for one in ranked if one.entity < 0]
         ids = iter(range(-1, -1 - len(phrases), -1))
@@ -317,7 +322,9 @@ class TextAnswerer:
         )
         places = [np.argmax(self.map.score(entries.cosines, entries.added)) for entries in best.entries]
         fit = np.mean([entries.cosines[place] + entries.added[place] for entries, place in zip(best.entries, places)])
-        return PathFeatures(float(fit), float(len(found) > len(question.topics)), float(linked), _length(question))
+        return PathFeatures(
+            float(fit), float(len(found) > len(question.topics)), float(linked), _length(question), len(best.hops) - 1
+        )
 
     def _is_named(self, text: str, entity: int) -> bool:
         """Whether a text is the whole name of an entity, but for a remark in brackets that tells it from others."""

@@ -2,11 +2,13 @@
 
 import dataclasses
 import functools
+import hashlib
 from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
 
+from opql_jax.core.checkout import RELEASED_READER
 from opql_jax.core.errors import InputError
 from opql_jax.core.hashing import params_hash
 from opql_jax.core.manifest import ManifestError
@@ -19,14 +21,16 @@ from opql_jax.kb.answers import Answer
 from opql_jax.kb.fact_store import FactStore
 from opql_jax.kb.sets.set_evaluation import SetEvaluator
 from opql_jax.kb.text import comparison, question_plans
+from opql_jax.kb.text.candidates import Evidence
 from opql_jax.kb.text.evidence_finder import EvidenceFinder
 from opql_jax.kb.text.polarity import denies_answer
 from opql_jax.kb.text.question_plans import is_question
 from opql_jax.kb.text.retrieve import Retriever
-from opql_jax.kb.text.text_answerer import TextAnswerer
+from opql_jax.kb.text.text_answerer import Read, TextAnswerer
 from opql_jax.kb.virtual_kb import VirtualKB
 from opql_jax.memory.coverage import covered
 from opql_jax.memory.format import Memory
+from opql_jax.models import released
 from opql_jax.models.question_map import QuestionMap
 from opql_jax.models.reader import Reader
 from opql_jax.models.text_encoder import TextEncoder
@@ -52,7 +56,7 @@ class TextKB(VirtualKB):
         memory: Memory,
         index: IndexFolder,
         question_map: QuestionMap | None = None,
-        reader: bool = False,
+        reader: bool | None = None,
     ):
         """Puts together what `open_text` has checked.
 
@@ -61,13 +65,21 @@ class TextKB(VirtualKB):
             prepared, memory, index: of one text.
             encoder: of memory and index.
             question_map: what was learnt from questions, if there were any.
-            reader: whether the released reader, which is loaded with the first question, reads the passages that are found.
+            reader: whether the released reader, which is loaded with the first question, reads the passages that are found. What was
+                learnt is of answers without one: None reads if there is nothing of that kind.
         """
         vocab = prepared.vocab.with_kinds(index.kinds) if index.kinds else prepared.vocab
         answerer = TextAnswerer(prepared, encoder, memory, index, question_map)
         super().__init__(folder, FactStore(prepared, vocab, memory), encoder.params, answerer)
-        self._encoder, self._index, self._has_reader = encoder, index, reader
+        self._encoder, self._index, self._has_reader = encoder, index, question_map is None if reader is None else reader
         self._sets = SetEvaluator(self.store, answerer)
+
+    @property
+    def identity(self) -> str:
+        if not self._has_reader:
+            return super().identity
+        parts = super().identity, released.weights_hash(RELEASED_READER, released.READER_FORMAT)
+        return hashlib.sha256('\0'.join(parts).encode()).hexdigest()
 
     @property
     def sets(self) -> SetEvaluator:
@@ -78,13 +90,14 @@ class TextKB(VirtualKB):
 
         It takes as many hops as a question seems to need; where they lead to nothing that is asked for, or the question has none, it
         looks at the sentences most like the question. Comparisons, and questions of yes or no, are answered by plain questions about
-        what they name, see `comparison`.
+        what they name, see `comparison`, from facts that are followed.
 
         Raises:
             InputError: a question is longer than the encoder reads.
         """
         compared = [comparison.answer(question, self.vocab.kinds, self._answer_plain) for question in questions]
-        others = iter(self._answer_each([one for one, found in zip(questions, compared) if found is None]))
+        read = self.read if self._has_reader else None
+        others = iter(self._answer_each([one for one, found in zip(questions, compared) if found is None], read))
         found = [next(others) if answer is None else answer for answer in compared]
         return [self._of(answer, question) for answer, question in zip(found, questions)]
 
@@ -98,11 +111,10 @@ class TextKB(VirtualKB):
         nothing = Answer(np.zeros(0, np.int64), np.zeros(0, np.float32), ())
         return [next(found) if question.topics else self._of(nothing, question) for question in questions]
 
-    def _answer_each(self, questions: list[Question]) -> list[Answer]:
+    def _answer_each(self, questions: list[Question], read: Read | None = None) -> list[Answer]:
         """Answers questions that compare nothing. One whose kind is out of reach has no probability, and says so."""
         answers = []
-        evidence = self.evidence_finder.find(questions) if self._has_reader else None
-        for question, found in zip(questions, self._answerer.answer(questions, evidence)):
+        for question, found in zip(questions, self._answerer.answer(questions, read)):
             found = self._of(found, question)
             if question_plans.out_of_reach(question.text):
                 said = [
@@ -136,9 +148,12 @@ class TextKB(VirtualKB):
     def retriever(self) -> Retriever:
         return Retriever(self._index.load(), self.store, self._encoder)
 
+    def read(self, questions: Sequence[Question], followed: Sequence[Answer]) -> list[Evidence]:
+        """The passages that answers rest on, read; `followed` is what following relations found for each question."""
+        return self._evidence_finder.find(questions, [self._of(*each) for each in zip(followed, questions)])
+
     @functools.cached_property
-    def evidence_finder(self) -> EvidenceFinder:
-        """What finds the passages that answers over plain text rest on, and reads them."""
+    def _evidence_finder(self) -> EvidenceFinder:
         return EvidenceFinder(self.prepared, self.retriever, Reader.load())
 
 
@@ -173,7 +188,7 @@ def open_text(
     stated: Mapping[str, str | None],
     *,
     is_own_encoder: bool,
-    reader: bool,
+    reader: bool | None,
 ) -> TextKB:
     """Opens a knowledge base of plain text.
 
