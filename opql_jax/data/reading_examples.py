@@ -255,6 +255,7 @@ def from_documents(
         most: examples.
     """
     kind = lambda entity: entity.partition(':')[0]
+    read = lambda document, title: titled(title, document.text.replace('\n', ' '))
     asked = lambda relation: relation_questions.own_templates(names[relation]).about
     stated: list[dict[tuple[str, str], set[str]]] = []  # of each document the tails of a head and a relation
     relations: dict[str, list[str]] = collections.defaultdict(list)  # of the heads of a kind, as often as they have them
@@ -276,12 +277,13 @@ def from_documents(
         pattern = _drawn(asked(relation), rng)
         if not is_stated and any(entity == head and pattern in asked(of) for entity, of in tails):
             continue
-        question = _as_asked(pattern.replace('{}', documents[number].names[head][0]), rng)
+        name = documents[number].names[head][0]
+        question = _as_asked(pattern.replace('{}', name), rng)
         title = document.title if rng.random() < 0.7 else ''
-        text, shift = titled(title, document.text.replace('\n', ' ')), len(titled(title, ''))
-        other = titled(documents[second].document.title, documents[second].document.text.replace('\n', ' '))
-        texts = [text] if rng.random() < 0.5 or documents[number].names[head][0] in other else [text, other]
-        texts = _shuffled(texts, rng)
+        text, shift = read(document, title), len(titled(title, ''))
+        other = read(documents[second].document, documents[second].document.title)
+        is_alone = rng.random() < 0.5 or name in other
+        texts = _shuffled([text] if is_alone else [text, other], rng)
         at = texts.index(text)
         right = tails[head, relation] if is_stated else set()
         places = [(at, each.start + shift, each.end + shift) for each in document.mentions or () if each.entity in right]

@@ -5,6 +5,7 @@ third all kinds, with whole documents that do not state what they are asked for,
 hops are left out, by their ids: the weights of `kb.calibration` are fitted to them, and figures are of them.
 """
 
+import functools
 import json
 import pathlib
 import tempfile
@@ -17,6 +18,7 @@ from opql_jax.corpus.questions import parse_bracketed
 from opql_jax.data import reading_examples
 from opql_jax.datasets import docred, relation_corpora
 from opql_jax.kb.open_kb import open_kb
+from opql_jax.kb.text.evidence_finder import PASSAGES
 from opql_jax.recipes import retrieval
 from opql_jax.recipes.encoder import CORPORA
 from opql_jax.recipes.plain_text import index
@@ -44,8 +46,8 @@ _OF_WORKS = (
     'headquarters location',
     'located in the administrative territorial entity',
 )
-# Documents that a question of the second stage is read with are drawn from so many; passages of one of the third.
-_RETRIEVED, _READ = 12, 5
+# Documents that a question of the second stage is read with are drawn from so many.
+_RETRIEVED = 12
 
 
 def is_left_out(question_id: str) -> bool:
@@ -53,12 +55,16 @@ def is_left_out(question_id: str) -> bool:
     return zlib.crc32(question_id.encode()) % 10 < 3
 
 
+def _count(percent: float, number: int) -> int:
+    return max(_FEWEST, round(number * percent / 100))
+
+
 def first_examples(
     sentences: str, labelled: tuple[str, ...], names: str, output: str, percent: float, seed: int
 ) -> dict[str, int]:
     """Writes the examples of the first stage; returns how many there are."""
     rng = np.random.default_rng(seed)
-    count = lambda number: max(_FEWEST, round(number * percent / 100))
+    count = functools.partial(_count, percent)
     stated = relation_corpora.read(labelled, names)
     people, works = (reading_examples.names_of(stated, relations) for relations in (_OF_PEOPLE, _OF_WORKS))
     examples = [
@@ -83,7 +89,7 @@ def second_examples(first: str, sets: tuple[str, ...], out: str, output: str, pe
     """
     rng = np.random.default_rng(seed)
     before = list(reading_examples.read_examples(first))
-    examples = [before[i] for i in rng.permutation(len(before))[: max(_FEWEST, round(AGAIN * percent / 100))]]
+    examples = [before[i] for i in rng.permutation(len(before))[: _count(percent, AGAIN)]]
     for name in sets:
         text = pathlib.Path(out, f'text-{name}')
         records = lambda file: [json.loads(line) for line in (text / file).read_bytes().splitlines()]
@@ -100,7 +106,7 @@ def second_examples(first: str, sets: tuple[str, ...], out: str, output: str, pe
 def film_documents(source: str, output: str, percent: float) -> None:
     """Writes the first percent of the films as documents `{id, title, text}`."""
     films = [json.loads(line) for line in pathlib.Path(source).read_bytes().splitlines()]
-    kept = films[: max(_FEWEST, round(len(films) * percent / 100))]
+    kept = films[: _count(percent, len(films))]
     write_json_lines(output, ({'id': str(film['id']), 'title': film['title'], 'text': film['text']} for film in kept))
 
 
@@ -133,7 +139,7 @@ def third_examples(
         percent, seed: of what is drawn.
     """
     rng = np.random.default_rng(seed + 1)
-    count = lambda number: max(_FEWEST, round(number * percent / 100))
+    count = functools.partial(_count, percent)
     known = docred.read_relations(names)
     with tempfile.TemporaryDirectory() as folder:
         labelled = docred.read_documents(documents, known, rejected_path=pathlib.Path(folder, 'rejected.jsonl'))
@@ -143,7 +149,7 @@ def third_examples(
             lines = pathlib.Path(questions, f'{hops}-hop', 'train.txt').read_text(encoding='utf-8').splitlines()
             drawn = [lines[i].split('\t') for i in rng.permutation(len(lines))[: count(FILMS)].tolist()]
             asked = [(*in_plain_words(question), answers.split('|')) for question, answers, *_ in drawn]
-            found = kb.retrieve([question for question, *_ in asked], _READ)
+            found = kb.retrieve([question for question, *_ in asked], PASSAGES)
             passages = [[(each.title, each.text) for each in of] for of in found]
             examples += reading_examples.from_known_answers('films', asked, passages, rng)
     before = list(reading_examples.read_examples(first))
