@@ -112,7 +112,7 @@ def asked_together(kb, texts: list[str], rights: list[frozenset[str]], has_reade
     questions, answerer = [question for question, _ in block], kb.text_answerer
     is_right = lambda right, names: np.array([not right.isdisjoint(map(fold, of)) for of in names], bool)
     found = answerer.follow(questions)
-    evidence = kb.read(questions, [followed.answer for followed in found]) if has_reader else [None] * len(questions)
+    evidence = answerer.read(questions, found, kb.read) if has_reader else [None] * len(questions)
     for (question, right), followed, read in zip(block, found, evidence):
         entities = [[kb.vocab.names[entity]] for entity in followed.answer.entities.tolist()]
         rows = answerer.followed_features(question, followed)
