@@ -83,14 +83,10 @@ def read_probabilities(features: np.ndarray, weights: Mapping[str, float] = READ
     """The probability that each candidate of a question is right that following or the reader found: [n] float64.
 
     That of a candidate whose passage the reader saw is at most the reader's probability that these passages answer: where they do not, no
-    answer from them is sure. What following reached over several relations is at least as probable as without a reader, which was mostly
-    taught by single sentences, and takes the answer of a step for that of the question. Where no name of the question leads anywhere, nothing
-    is sure.
+    answer from them is sure. Nor is any where no name of the question leads anywhere.
     """
     of = lambda name: features[:, FEATURES.index(name)]
     chances = np.minimum(probabilities(features, weights, added), scipy.special.expit(-of('unanswered')))
-    followed = probabilities(features, FOLLOWED, added)
-    chances = np.where(of('hops') > 0, np.maximum(chances, followed), chances)
     names_lead = ((of('linked') > 0) & (of('sentences') == 0)).any()
     return chances if names_lead else _UNNAMED * chances
 

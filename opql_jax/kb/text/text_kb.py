@@ -166,7 +166,7 @@ class TextKB(VirtualKB):
 
     @functools.cached_property
     def _evidence_finder(self) -> EvidenceFinder:
-        return EvidenceFinder(self.prepared, self.retriever, Reader.load())
+        return EvidenceFinder(self.prepared, self.vocab.kinds, self.retriever, Reader.load())
 
 
 def _without_denied(answer: Answer) -> Answer:
