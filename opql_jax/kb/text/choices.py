@@ -13,7 +13,7 @@ from opql_jax.kb.answers import Answer
 from opql_jax.kb.text.marked_questions import JOINTS, MOST_CHARACTERS, Name, Side, find_pair, join_names, mark_names
 
 # The probability that is given to each of the two beforehand: the reader, which was taught by few such questions, is right in 7 of 10.
-_PRIOR = 2.0
+_PRIOR = 1.0
 _ASKS = re.compile(r'\b(?:which|who|what)\b')
 _BETWEEN = re.compile(r'\bbetween X')
 
