@@ -183,7 +183,8 @@ _WANTED = tuple(
         (_NOUN % 'nationality|nationalities|ethnicity|religion', ('group',)),
         (_NOUN % WORK, ('work', TITLE_KIND)),
         (_NOUN % GROUP, ('organisation', 'group', 'person')),
-        (r'\bwhere\b|' + _NOUN % PLACE, ('place', 'organisation')),
+        (_NOUN % PLACE, ('place',)),
+        (r'\bwhere\b', ('place', 'organisation')),
         (r'\bwho(?:m|se)?\b|' + _NOUN % PERSON, ('person', 'organisation', 'group')),
     )
 )
