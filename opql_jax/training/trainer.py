@@ -162,9 +162,10 @@ def train(
     task = objective.build(prepared, sparing_memory(encoder, config), mesh, config.seed)
     encoding = pair_encoding(objective, init_from, config.bert_folder)
     origin = lineage_lib.read_meta(init_from)
+    bert_hash = state_lib.weights_hash(config.bert_folder) if config.bert_folder else None
 
     def starting_params():
-        start = start_of(config, encoding)
+        start = start_of(config, encoding) | {'expected_hash': origin['params_hash'] if origin else bert_hash}
         return task.init(state_lib.starting_params(encoder, prepared, init_from, seed=config.seed, **start))
 
     fresh = lambda: task.init(state_lib.init_params(encoder, len(prepared.vocab), config.seed))
@@ -191,7 +192,7 @@ def train(
         model_config.check_free(config.workdir)
         distributed.barrier('the folder was looked at')
         checkpoints = Checkpoints(config.workdir, keep=config.keep_checkpoints)
-        lineage = lineage_lib.describe_run(task, prepared, config.seed, origin, config.bert_folder, config.fresh_w_r)
+        lineage = lineage_lib.describe_run(task, prepared, config.seed, origin, bert_hash, config.fresh_w_r)
         place = lambda tree: state_lib.place(tree, layout, task.trainable)
         start, seconds_before = checkpoints.latest_step() or 0, 0.0
         if start > config.num_steps:
