@@ -294,17 +294,14 @@ def check_start(config: TrainConfig, objective: Objective) -> None:
         )
     if config.init_from and config.orthogonal_w_r:
         raise TrainingError(f'the model of init_from ({config.init_from}) brings its W_r: leave out orthogonal_w_r')
-    is_released = config.bert_folder is not None and released.is_released(config.bert_folder)
-    if config.orthogonal_w_r and (is_released or _is_run(config.bert_folder)):
+    folder = config.bert_folder
+    is_released = folder is not None and released.is_released(folder)
+    if config.orthogonal_w_r and folder and (is_released or model_config.is_model(folder)):
         raise TrainingError(f'the encoder of bert_folder ({config.bert_folder}) brings its W_r: leave out orthogonal_w_r')
     if config.fresh_w_r and not is_released:
         raise TrainingError(
             'fresh_w_r leaves out the W_r of a released encoder, and bert_folder names none: leave out fresh_w_r'
         )
-
-
-def _is_run(bert_folder: str | None) -> bool:
-    return bert_folder is not None and model_config.is_model(bert_folder)
 
 
 def start_of(config: TrainConfig, encoding: str) -> dict[str, Any]:
@@ -348,12 +345,7 @@ def make_train_step(
 def optimizer_of(config: TrainConfig) -> optax.GradientTransformation:
     """The optimizer of a run."""
     return make_optimizer(
-        config.num_steps,
-        config.learning_rate,
-        config.warmup_steps,
-        config.clip_norm,
-        config.optimizer,
-        config.schedule,
+        config.num_steps, config.learning_rate, config.warmup_steps, config.clip_norm, config.optimizer, config.schedule
     )
 
 
@@ -361,7 +353,7 @@ def pair_encoding(objective: Objective, init_from: str | None, bert_folder: str 
     """How memories will encode pairs with the model, see `Objective.pair_encoding`; a released encoder reads them off spans."""
     if objective.pair_encoding:
         return objective.pair_encoding
-    run = bert_folder if _is_run(bert_folder) else init_from
+    run = bert_folder if bert_folder and model_config.is_model(bert_folder) else init_from
     if run:
         return model_config.read(run).pair_encoding
     return 'span_pair' if bert_folder and released.is_released(bert_folder) else 'marked_pair'

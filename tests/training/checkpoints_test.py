@@ -271,9 +271,7 @@ def test_a_run_does_not_start_from_other_parameters_than_it_states(world, tmp_pa
     def describe_and_train_further(*arguments):
         with Checkpoints(workdir) as store:
             params, meta = store.load()
-            store.save(
-                9, jax.tree.map(lambda x: x + 1, params), {'count': np.zeros(1)}, {'step': 9, 'lineage': meta['lineage']}
-            )
+            store.save(9, jax.tree.map(lambda x: x + 1, params), {'count': np.zeros(1)}, {'lineage': meta['lineage']})
         return describe(*arguments)
 
     monkeypatch.setattr(trainer.lineage_lib, 'describe_run', describe_and_train_further)
