@@ -49,8 +49,6 @@ OBJECTIVES = {
     'qa_align_mentions': 'AlignPassages',
     'qa_follow': 'Follow',
 }
-# What a batch is counted in, if not in rows.
-COUNTED = {'AlignPassages': 'passages', 'Follow': 'questions'}
 
 
 @pytest.fixture
@@ -115,7 +113,8 @@ def test_the_files_state_the_numbers_of_the_paper(settings_of):
 def test_what_the_paper_leaves_open_is_stated_for_each_stage(settings_of, name):
     """Batch, schedule and checkpoints are in the file: no default decides what a job on a pod trains."""
     settings, objective = settings_of(name), OBJECTIVES[name]
-    assert settings(f'objectives.{objective}.{COUNTED.get(objective, "rows")}') % 64 == 0  # that so many devices share it
+    batch = {'AlignPassages': 'passages', 'Follow': 'questions'}.get(objective, 'rows')
+    assert settings(f'objectives.{objective}.{batch}') % 64 == 0  # so many devices share it
     config = {
         field: settings(f'trainer.TrainConfig.{field}')
         for field in ('num_steps', 'learning_rate', 'warmup_steps', 'clip_norm', 'log_every', 'keep_checkpoints')

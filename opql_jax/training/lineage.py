@@ -19,12 +19,7 @@ def read_meta(workdir: str | None) -> dict | None:
 
 
 def describe_run(
-    task: Task,
-    prepared: Prepared,
-    seed: int,
-    origin: dict | None,
-    bert_hash: str | None = None,
-    fresh_w_r: bool = False,
+    task: Task, prepared: Prepared, seed: int, origin: dict | None, bert_hash: str | None = None, fresh_w_r: bool = False
 ) -> dict:
     """The lineage of a run, as JSON values: the objective, the data, the seed, and the checkpoint it starts from.
 

@@ -166,7 +166,9 @@ def train(
 
     def starting_params():
         start = start_of(config, encoding) | {'expected_hash': origin['params_hash'] if origin else bert_hash}
-        return task.init(state_lib.starting_params(encoder, prepared, init_from, seed=config.seed, **start))
+        params = task.init(state_lib.starting_params(encoder, prepared, init_from, seed=config.seed, **start))
+        task.check_init(params, origin['lineage'] if origin else {})
+        return params
 
     fresh = lambda: task.init(state_lib.init_params(encoder, len(prepared.vocab), config.seed))
     shapes = jax.eval_shape(lambda: state_lib.init_state(fresh(), task.trainable, optimizer))
@@ -175,11 +177,7 @@ def train(
     check_batch(task.source[0], mesh, config.accumulate_steps)
 
     if dry_run:
-        if init_from or config.bert_folder:
-            params = starting_params()
-            task.check_init(params, origin['lineage'] if origin else {})
-        else:
-            params = jax.eval_shape(starting_params)
+        params = starting_params() if init_from or config.bert_folder else jax.eval_shape(fresh)
         print_shapes(params, task)
         print_checkpoints(shapes, config)
         return {}
@@ -209,7 +207,6 @@ def train(
             _log.info('resuming %s at step %d of %d', config.workdir, start, config.num_steps)
         else:
             params = starting_params()
-            task.check_init(params, origin['lineage'] if origin else {})
             if task.fit:
                 params = task.fit(params)
             # The moments of a table that is placed already are made where its rows lie.
@@ -440,13 +437,6 @@ def print_checkpoints(shapes: TrainState, config: TrainConfig) -> None:
     if config.checkpoint_every and not config.checkpoint_minutes:
         count = -(-config.num_steps // config.checkpoint_every)
         print(f'{count:,} of them, {count * size / 1e9:,.3g} GB written')
-    kept = (
-        'all'
-        if config.keep_checkpoints is None
-        else f'{config.keep_checkpoints} ({config.keep_checkpoints * size / 1e9:.3g} GB)'
-    )
-    print(f'{kept} kept, and one more while it is written')
-    share = size / distributed.process_count()
-    print(
-        f'a step waits while each host copies {share / 1e9:.3g} GB from its devices; it is hashed and written in the background'
-    )
+    keep, share = config.keep_checkpoints, size / distributed.process_count() / 1e9
+    print(f'{"all" if keep is None else f"{keep} ({keep * size / 1e9:.3g} GB)"} kept, and one more while it is written')
+    print(f'a step waits while each host copies {share:.3g} GB from its devices; it is hashed and written in the background')
