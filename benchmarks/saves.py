@@ -4,8 +4,9 @@ python benchmarks/saves.py --model base --entities 100000 --rows 4 --folder /mnt
 
 Steps of relation pretraining (see `train_step.py`), with a checkpoint among them. `waited_seconds` is the time until the state is copied, so
 that training may go on; `written_seconds` that until it is hashed and whole on disk; `slower_seconds` what the steps took longer meanwhile
-than before. `lost_seconds` is the first and the last, and `share` that of an interval. `core_seconds` is the work of the cores for a
-checkpoint: what would be lost if training needed all of them.
+than before. `lost_seconds` is the first and the last, and `share` that of an interval. On a machine that is busy with other things, these
+say little: `waited_core_seconds` is the work of the cores until the state is copied, and `core_seconds` all of it, which would be lost if
+training needed one core alone.
 """
 
 from opql_jax.training import malloc
@@ -47,7 +48,7 @@ def measure(options) -> dict:
             usual, usual_cores = (statistics.median(column) for column in zip(*alone))
             started = time.perf_counter()
             state = program.state
-            waited, cores = timed(lambda: checkpoints.save(number, state.params, state.opt_state, {'step': number}))
+            waited, waited_cores = timed(lambda: checkpoints.save(number, state.params, state.opt_state, {'step': number}))
             meanwhile = []
             while not (checkpoints.directory / str(number)).exists():
                 meanwhile.append(timed(step))
@@ -62,7 +63,8 @@ def measure(options) -> dict:
                 'slower_seconds': slower,
                 'lost_seconds': waited + slower,
                 'share': (waited + slower) / (60 * options.minutes),
-                'core_seconds': cores + last_cores + sum(spent - usual_cores for _, spent in meanwhile),
+                'waited_core_seconds': waited_cores,
+                'core_seconds': waited_cores + last_cores + sum(spent - usual_cores for _, spent in meanwhile),
             }
     size = sum(leaf.nbytes for leaf in jax.tree.leaves((program.state.params, program.state.opt_state)))
     return {'gigabytes': size / 1e9} | {name: round(value, 5) for name, value in found.items()}
