@@ -39,16 +39,8 @@ BINDINGS = {
     'lm_questions': ["INIT_FROM='lm'", "QUESTIONS='q.jsonl'"],
     'qa_entities': ["BERT='relations'"],
 }
-OBJECTIVES = {
-    'entities': 'Entities',
-    'relations': 'Relations',
-    'lm_cloze': 'Cloze',
-    'lm_questions': 'AnswerQuestions',
-    'qa_entities': 'Entities',
-    'qa_align': 'Align',
-    'qa_align_mentions': 'AlignPassages',
-    'qa_follow': 'Follow',
-}
+OBJECTIVES = {'entities': 'Entities', 'relations': 'Relations', 'lm_cloze': 'Cloze', 'lm_questions': 'AnswerQuestions'}
+OBJECTIVES |= {'qa_entities': 'Entities', 'qa_align': 'Align', 'qa_align_mentions': 'AlignPassages', 'qa_follow': 'Follow'}
 
 
 @pytest.fixture
