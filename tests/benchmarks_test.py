@@ -32,6 +32,7 @@ TINY = {
     'memory_search': ('--rows 2000 --dim 16 --queries 1,3 --k 4', 'over_exact'),
     'recognition': ('--documents 3', 'words_per_cpu_second'),
     'retrieval': ('--percent 1', 'recall@5'),
+    'saves': ('--model tiny --entities 300 --rows 16 --length 16 --steps 1 --saves 1', 'core_seconds'),
     'tpu_compile': (
         '--model tiny --programs search,build --entries 9000 --entities 300 --relation_dim 64 --entity_dim 64 --queries 8 --rows 2'
         ' --length 16 --k 4',
