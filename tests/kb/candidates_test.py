@@ -52,6 +52,19 @@ def test_places_that_overlap_or_have_one_name_are_one_candidate():
     assert [len(one.spans) for one in found] == [3, 2] and all(one.is_seen for one in found)
 
 
+def test_names_within_a_longer_place_are_candidates_of_their_own():
+    text = 'Ann Low, and her mother was York'
+    seen = evidence(
+        [(0, 0, 32, 0.4, text, -1), (0, 0, 7, 0.3, 'Ann Low', ANN), (0, 28, 32, 0.2, 'York', YORK), (0, 4, 7, 0.1, 'Low', -1)]
+    )
+    found = read_candidates(seen)
+    assert [(one.text, one.entity, pytest.approx(one.read)) for one in found] == [
+        (text, -1, 0.5),
+        ('Ann Low', ANN, 0.3),
+        ('York', YORK, 0.2),
+    ]
+
+
 def test_what_was_followed_to_joins_what_was_read_of_the_same_entity():
     seen = evidence([(0, 0, 8, 0.4, 'Ann Low', ANN)])
     found = read_candidates(seen)

@@ -7,7 +7,7 @@ A candidate is an entity or a few words of the text. What speaks for it, and aga
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -16,7 +16,7 @@ from opql_jax.corpus.name_resolution import fold
 from opql_jax.kb.calibration import CERTAIN, FEATURES, LEAST, log_odds
 from opql_jax.models.reader import Reading, Span
 
-# What two places share, of the shorter one, that are one answer.
+# What two places share that are one answer, see `_overlap`.
 _OVERLAP = 0.5
 
 
@@ -123,7 +123,7 @@ def read_candidates(evidence: Evidence) -> list[Candidate]:
     for each in [evidence, *([evidence.step] if evidence.step else [])]:
         for span, text, entity in zip(each.reading.spans, each.texts, each.entities):
             key = entity if entity >= 0 else fold(text)
-            same = of_key.get(key) or next((one for one in found if any(_overlap(span, other) for other in one.spans)), None)
+            same = of_key.get(key) or next((one for one in found if _is_same(one, span, entity)), None)
             if same is None:
                 same = Candidate(text, entity, is_seen=True)
                 found.append(same)
@@ -138,9 +138,17 @@ def read_candidates(evidence: Evidence) -> list[Candidate]:
     return sorted(found, key=lambda one: -max(one.read, one.stepped))
 
 
-def _overlap(a: Span, b: Span) -> bool:
+def _is_same(one: Candidate, span: Span, entity: int) -> bool:
+    """Whether a place is of a candidate: it overlaps one of its places, and is not the name of something else in a longer one."""
+    if entity >= 0 and one.entity >= 0:
+        return False
+    return any(_overlap(span, other, max if entity >= 0 else min) for other in one.spans)
+
+
+def _overlap(a: Span, b: Span, which: Callable[[int, int], int]) -> bool:
+    """Whether two places share most of the shorter (min) or the longer one (max)."""
     shared = min(a.end, b.end) - max(a.start, b.start)
-    return a.passage == b.passage and shared > _OVERLAP * min(a.end - a.start, b.end - b.start)
+    return a.passage == b.passage and shared > _OVERLAP * which(a.end - a.start, b.end - b.start)
 
 
 def add_followed(
