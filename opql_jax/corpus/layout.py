@@ -72,10 +72,7 @@ class _Line(NamedTuple):
 
 
 def cleaned(text: str) -> str:
-    """A text in Unicode's form NFC, with line feeds for all line ends, without characters that nobody sees, and with plain spaces.
-
-    The same text is returned for what was cleaned before.
-    """
+    """A text in Unicode's form NFC, with line feeds for line ends, plain spaces, and no characters that nobody sees; idempotent."""
     if text.isascii() and not _INVISIBLE.search(text) and not re.search('[\r\x0b\f]', text):
         return text
     text = _PAGE_ENDS.sub('\n\n', _LINE_ENDS.sub('\n', text))
@@ -84,14 +81,10 @@ def cleaned(text: str) -> str:
 
 
 def unfilled(text: str, is_markdown: bool = False) -> str:
-    """A text with a space for each line break of a filled paragraph; all line breaks that are left are borders.
+    """A cleaned text with a space for each line break of a filled paragraph; all line breaks that are left are borders.
 
-    Markdown fills whatever it does not mark otherwise. Elsewhere lines are filled that are wide, and end where the next word would
-    not have fitted, in a paragraph that has words in lower case at the beginning of lines. Takes time in proportion to the text.
-
-    Args:
-        text: `cleaned`.
-        is_markdown: whether it is written in Markdown.
+    Markdown fills whatever it does not mark otherwise. Elsewhere lines are filled that are wide, and end where the next word would not have
+    fitted, in a paragraph that has words in lower case at the beginning of lines. Takes time in proportion to the text.
     """
     lines = list(_lines(text))
     pieces: list[str] = []

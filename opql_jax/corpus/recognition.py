@@ -55,8 +55,7 @@ RECOGNISED = pa.schema([('spans', pa.list_(pa.struct([('start', pa.int32()), ('e
 def load(model: str | None = None):
     """The spaCy pipeline of a package, without what recognition does not need; the first of MODELS if None.
 
-    Raises:
-        InputError: spaCy or the package is not installed; says how to install it.
+    InputError says how to install spaCy or the package if it is not there.
     """
     names = [model] if model else MODELS
     if importlib.util.find_spec('spacy'):
@@ -86,8 +85,7 @@ def recognise_batch(batch: pa.RecordBatch, model: str | None = None, rules: Sequ
         model: see `load`.
         rules: those that mend what spaCy found; RULES if None.
 
-    Returns:
-        A RECOGNISED batch: of each text its spans, as `Span` has them, by start, disjoint, without space at their ends.
+    Returns a RECOGNISED batch: of each text its spans, as `Span` has them, by start, disjoint, without space at their ends.
     """
     texts = batch['text'].to_pylist()
     pieces = [(row, start, piece) for row, text in enumerate(texts) for start, piece in _cut(text)]

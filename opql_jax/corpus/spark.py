@@ -38,11 +38,7 @@ _AHEAD = 2
 def session(name: str) -> Iterator:
     """A Spark session, with the settings of `spark-submit` or of Spark's own files; one that this process has already stays open.
 
-    Args:
-        name: of the application.
-
-    Raises:
-        InputError: pyspark is not installed, or Spark does not start.
+    InputError: pyspark is not installed, or Spark does not start.
     """
     if not importlib.util.find_spec('pyspark'):
         raise InputError('pyspark is not installed: run `pip install opql_jax[spark]`')
@@ -65,13 +61,8 @@ def session(name: str) -> Iterator:
 def map_ordered(session, function: Callable[[pa.RecordBatch], pa.RecordBatch], batches: Iterable[pa.RecordBatch]) -> Iterator:
     """Yields `function(batch)` for every batch, in order; each batch goes to a worker as a whole, so that the results are those of one process.
 
-    Args:
-        session: of Spark.
-        function: can be pickled; the workers need this package and what the function uses.
-        batches: drawn as they are needed, some for each task that the cluster runs at once.
-
-    Raises:
-        InputError: the function raised it.
+    The function can be pickled, and workers have this package and what it uses. Batches are drawn as they are needed. Raises the function's
+    InputErrors.
     """
     context = session.sparkContext
     batches, call = iter(batches), functools.partial(_call, function)
@@ -114,10 +105,7 @@ def sort_and_drop(frame, column: str):
 
 
 def number_passages(passages):
-    """Passages with their ids in a column `passage`: their row numbers in the order of the DataFrame.
-
-    They are persisted, since computing them again could cut them into other partitions.
-    """
+    """Passages with their row numbers in a column `passage`; persisted, as computing them again could partition them otherwise."""
     from pyspark.sql import functions as F
 
     passages = passages.withColumn('position', F.monotonically_increasing_id()).persist()
@@ -134,15 +122,7 @@ def number_passages(passages):
 
 
 def mine_pairs(passages, mode: str):
-    """`pairs.mine_pairs` of a DataFrame of passages: its rows, in its order.
-
-    Args:
-        passages: columns `passage`, the id, and `title_entity` and `mentions` of `tables.PASSAGES`.
-        mode: 'title' or 'all'.
-
-    Returns:
-        A DataFrame of `tables.PAIRS`.
-    """
+    """`pairs.mine_pairs` of a DataFrame of passages with their ids, `passage`: its rows (`tables.PAIRS`), in its order."""
     return _query(pairs_sql(mode), passages)
 
 

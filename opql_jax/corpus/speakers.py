@@ -56,11 +56,9 @@ class Turn(NamedTuple):
 
 
 def turns(text: str, title: str = '') -> list[Turn]:
-    """Who says which lines of a text, by start, disjoint; lines that nobody is known to say are in none.
+    """Who says which lines of an unfilled text, by start, disjoint; lines that nobody is known to say are in none.
 
-    Args:
-        text: see `layout.unfilled`.
-        title: what it is called, which may state its author; places in it do not count, so its name has to be in the text, too.
+    The title may state the author; places in it do not count, so the name has to be in the text, too.
     """
     if not _FIRST_PERSON.search(text):
         return []
@@ -119,9 +117,7 @@ def first_persons(
 ) -> Iterator[tuple[int, int, Turn]]:
     """The places of 'I', 'my' and 'me', the first of each sentence and turn, with the turn that they stand in; none in quotation marks.
 
-    Args:
-        text, said: a text, and its `turns`.
-        mentions: `(start, end, entity)` by start, which no sentence starts in, and which no place overlaps.
+    `mentions` are `(start, end, entity)` by start, which no sentence starts in, and which no place overlaps.
     """
     if not said:
         return

@@ -27,10 +27,9 @@ _LONGEST_HEADING, _LONGER = 60, 6
 
 
 def restated(text: str) -> str:
-    """A text in which each row of a table stands with the headings of its columns; takes time in proportion to the text.
+    """An unfilled text in which each row of a table stands with the headings of its columns; takes time in proportion to the text.
 
-    Args:
-        text: see `layout.unfilled`; no line break is added, and those are taken away that end headings and rules.
+    No line break is added, and those are taken away that end headings and rules.
     """
     if not any(mark in text for mark in '|\t;,'):
         return text

@@ -22,11 +22,7 @@ Wording = tuple[str, str]
 
 
 def read_wordings(path: str | os.PathLike) -> dict[str, list[Wording]]:
-    """{type of questions: its wordings}, in the order of the file; blank lines are skipped.
-
-    Raises:
-        InputError: the file cannot be read or has no wording, or a line is malformed; names file and line.
-    """
+    """{type of questions: its wordings}, in the order of the file; blank lines are skipped. InputError names file and line."""
     path, wordings = files.path(path), {}
     for number, line in read_lines(path):
         if not line.strip():
