@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import codecs
+import contextlib
 import json
 import os
 import reprlib
@@ -25,6 +26,15 @@ _short.maxstring = _short.maxother = 100
 def short_repr(value: object) -> str:
     """The `repr` of a value for messages, shortened: a bad value may be long or deeply nested."""
     return _short.repr(value)
+
+
+@contextlib.contextmanager
+def errors_at(place: object) -> Iterator[None]:
+    """Lets an InputError say where it arose, such as 'file:line'."""
+    try:
+        yield
+    except InputError as error:
+        raise InputError(f'{place}: {error}') from error
 
 
 def byte_lines(path: str | os.PathLike) -> Iterator[tuple[int, bytes]]:
@@ -113,10 +123,8 @@ def read_json_lines(path: str | os.PathLike) -> Iterator[tuple[int, Any]]:
     """Yields the number, from 1, and the JSON value of each line that is not blank; InputError names file and line."""
     for number, line in read_lines(path):
         if line.strip():
-            try:
+            with errors_at(f'{path}:{number}'):
                 value = parse(line)
-            except InputError as error:
-                raise InputError(f'{path}:{number}: {error}') from error
             yield number, value
 
 
@@ -131,12 +139,10 @@ def map_records(
 ) -> Iterator[tuple[int, Any]]:
     """Yields the number of each record, a JSON object, and `convert(record)`; an InputError names path, separator and number."""
     for number, record in records:
-        try:
+        with errors_at(f'{path}{separator}{number}'):
             if not isinstance(record, dict):
                 raise InputError(f'expected an object, found {short_repr(record)}')
             converted = convert(record)
-        except InputError as error:
-            raise InputError(f'{path}{separator}{number}: {error}') from error
         yield number, converted
 
 

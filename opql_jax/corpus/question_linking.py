@@ -214,8 +214,3 @@ class QuestionLinker:
 def _folded(name: str) -> str:
     """A name as it stands in a folded question, with its article."""
     return ' '.join(NOT_WORDS.sub(' ', plain_letters(name)).split())
-
-
-def link_question(question: str, vocab: EntityVocab) -> list[Named]:
-    """The names in one question; who has more of them keeps a `QuestionLinker`."""
-    return QuestionLinker(vocab).link(question)

@@ -19,7 +19,7 @@ from collections.abc import Collection, Iterable, Mapping
 
 from opql_jax.core.errors import InputError
 from opql_jax.corpus.entities import EntityVocab
-from opql_jax.corpus.json_lines import check_string, short_repr, write_json_lines
+from opql_jax.corpus.json_lines import check_string, errors_at, short_repr, write_json_lines
 from opql_jax.corpus.linking import MentionLinker
 from opql_jax.corpus.rejected import convert_lines
 
@@ -144,10 +144,8 @@ def write_questions(path: str | os.PathLike, records: Iterable[Mapping]) -> None
     def checked():
         seen: dict[str, str] = {}
         for number, record in enumerate(records, 1):
-            try:
+            with errors_at(f'{path}: record {number}'):
                 _check(record, seen)
-            except InputError as error:
-                raise InputError(f'{path}: record {number}: {error}') from error
             seen[str(record['id'])] = f'record {number}'
             yield record
 

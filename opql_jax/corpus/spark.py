@@ -67,29 +67,17 @@ def map_ordered(session, function: Callable[[pa.RecordBatch], pa.RecordBatch], b
     context = session.sparkContext
     batches, call = iter(batches), functools.partial(_call, function)
     while group := list(itertools.islice(batches, _AHEAD * context.defaultParallelism)):
-        for result in context.parallelize(map(_serialise, group), len(group)).map(call).collect():
+        for result in context.parallelize(group, len(group)).map(call).collect():
             if isinstance(result, InputError):
                 raise result
-            yield _deserialise(result)
+            yield result
 
 
-def _call(function: Callable, batch: bytes) -> bytes | InputError:
+def _call(function: Callable, batch: pa.RecordBatch) -> pa.RecordBatch | InputError:
     try:
-        return _serialise(function(_deserialise(batch)))
+        return function(batch)
     except InputError as error:
         return error  # Spark would try again, and raise an error of its own
-
-
-def _serialise(batch: pa.RecordBatch) -> bytes:
-    sink = pa.BufferOutputStream()
-    with pa.ipc.new_stream(sink, batch.schema) as writer:
-        writer.write_batch(batch)
-    return sink.getvalue().to_pybytes()
-
-
-def _deserialise(stored: bytes) -> pa.RecordBatch:
-    with pa.ipc.open_stream(stored) as reader:
-        return reader.read_next_batch()
 
 
 def map_batches(frame, stage: Callable[[pa.RecordBatch], pa.RecordBatch], schema: pa.Schema):

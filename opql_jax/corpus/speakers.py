@@ -73,15 +73,14 @@ def turns(text: str, title: str = '') -> list[Turn]:
         depth = quote['marks'].count('>') if quote else 0
         begin = start + (quote.end() if quote else 0)
         chat = _CHAT.match(text, begin, end) or _spoken(text, begin, end)
-        place = lambda match, name: match.span(name) if match else None
         if chat:
             name = chat.span(chat.lastgroup or 0)
             found.append(Turn(chat.end(), end, *name))
         elif mail := _FROM.match(text, begin, end):
-            by_depth[depth] = place(mail, 'name')
+            by_depth[depth] = mail.span('name')
             wrote = None
         elif attribution := _WROTE.search(text, max(begin, end - 300), end) if line.rstrip().endswith(':') else None:
-            wrote, wrote_depth = place(attribution, 'name'), depth
+            wrote, wrote_depth = attribution.span('name'), depth
         elif line.strip() and not _HEADER.match(text, begin, end):
             # Whom a mail quotes is said above the quote, or in its first line.
             if wrote and (depth == wrote_depth + 1 or depth == wrote_depth > 0):

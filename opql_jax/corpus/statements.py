@@ -34,29 +34,26 @@ def restated(text: str) -> str:
     if not any(mark in text for mark in '|\t;,'):
         return text
     lines: list[str] = []
-    for delimiter, group in itertools.groupby(text.split('\n'), _Delimiters()):
+    for delimiter, group in itertools.groupby(text.split('\n'), _delimiter):
         of_table = list(group)
         lines += _restated(of_table, delimiter[0]) if delimiter else of_table
     return '\n'.join(lines)
 
 
-class _Delimiters:
-    """Tells what separates the cells of a line, and how many there are: lines of one table get the same; '' of lines without cells."""
-
-    def __call__(self, line: str) -> tuple[str, int] | str:
-        stripped = line.strip()
-        if '|' in stripped:
-            return '|', 0
-        if '\t' in stripped:
-            return '\t', stripped.count('\t')
-        for mark in ';,':
-            cells = stripped.split(mark)
-            # Prose has a space after each comma, and full stops.
-            if len(cells) >= _CELLS and not any(
-                cell[:1] == ' ' or '. ' in cell for cell in cells[1:] if mark == ',' or '. ' in cell
-            ):
-                return mark, len(cells)
-        return ''
+def _delimiter(line: str) -> tuple[str, int] | str:
+    """What separates the cells of a line, and how many there are: lines of one table get the same; '' of lines without cells."""
+    stripped = line.strip()
+    if '|' in stripped:
+        return '|', 0
+    if '\t' in stripped:
+        return '\t', stripped.count('\t')
+    for mark in ';,':
+        cells = stripped.split(mark)
+        # Prose has a space after each comma, and full stops.
+        is_prose = any('. ' in cell or (mark == ',' and cell[:1] == ' ') for cell in cells[1:])
+        if len(cells) >= _CELLS and not is_prose:
+            return mark, len(cells)
+    return ''
 
 
 def _restated(lines: Sequence[str], mark: str) -> list[str]:

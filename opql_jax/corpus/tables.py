@@ -138,16 +138,8 @@ PASSAGES = pa.schema(
     ]
 )
 
-PAIRS = pa.schema(
-    [
-        ('topic', pa.int32()),
-        ('target', pa.int32()),
-        ('passage', pa.int32()),
-        ('topic_mention', pa.int32()),
-        ('target_mention', pa.int32()),
-        ('is_title', pa.bool_()),
-    ]
-)
+_IDS = ('topic', 'target', 'passage', 'topic_mention', 'target_mention')
+PAIRS = pa.schema([*((name, pa.int32()) for name in _IDS), ('is_title', pa.bool_())])
 
 
 def write_table(path: str | os.PathLike, batches: Iterable[pa.RecordBatch], schema: pa.Schema) -> int:

@@ -28,15 +28,12 @@ class EntityResolver:
     def __init__(
         self, vocab: EntityVocab, mid_to_qid: str | os.PathLike | None = None, qid_labels: str | os.PathLike | None = None
     ):
-        """Reads the tables.
+        """Reads the tables; InputError names the line or the QID that cannot be read.
 
         Args:
             vocab: the entities.
             mid_to_qid: lines `mid<TAB>qid`, a MID as `m.02mjmr` or `/m/02mjmr`; the first line of a MID counts.
             qid_labels: a JSON object `{qid: {"label", "aliases": [...], "wikipedia"?: address}}`.
-
-        Raises:
-            InputError: a table cannot be read; names the line or the QID.
         """
         self.vocab = vocab
         self._qids = {} if mid_to_qid is None else _read_qids(mid_to_qid)
@@ -127,19 +124,11 @@ def names_of(entry: dict, aliases: str = 'aliases', prefix: str = '') -> list[st
 def find_topics(
     text: str, topics: Sequence[tuple[str, Iterable[str]]], known: Container[str] = ()
 ) -> list[tuple[int, int, str]]:
-    """Finds where a question names its topics.
+    """Finds where a question names its topics: `(start, end, topic)`, disjoint, by start, code points.
 
     A topic is where the longest of its names stands, whatever its case, between word borders. Where no topic has a name
     in the text, the longest run of words that one of their names has too is the only mention. Of overlapping mentions the
     longest stays, of equal ones that of a topic in `known`; function words alone ('in', 'the') are no mention.
-
-    Args:
-        text: the question.
-        topics: each with its names.
-        known: keys of entities.
-
-    Returns:
-        `(start, end, topic)`, disjoint, by start, code points.
     """
     names_of_topics = [(topic, [name for name in names if name]) for topic, names in topics]
     found = [(*span, topic) for topic, names in names_of_topics if (span := find_name(text, names))]

@@ -62,10 +62,7 @@ class JsonLines:
 
 
 def read_entities(path, rejected_path=None, max_reject_fraction: float = 0.0) -> EntityVocab:
-    """Reads JSON Lines `{id, name?, aliases?}`; the name of an entity without one is its id.
-
-    For bad lines see `rejected.convert_lines`.
-    """
+    """Reads JSON Lines `{id, name?, aliases?}`, see `rejected.convert_lines`; the name of an entity without one is its id."""
     line_of_id: dict[str, int] = {}
 
     def convert(number: int, record) -> tuple[str, str, list[str]]:

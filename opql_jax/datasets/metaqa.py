@@ -20,11 +20,7 @@ from opql_jax.corpus.questions import RELATION_SEPARATOR, Question, look_up_answ
 
 @dataclasses.dataclass(frozen=True)
 class MetaQA:
-    """The reader of a folder of MetaQA; mentions are linked by entity names.
-
-    Attributes:
-        folder: holds passages.jsonl, entities.txt and <hops>-hop/<split>.txt.
-    """
+    """The reader of a folder of passages.jsonl, entities.txt and <hops>-hop/<split>.txt; mentions are linked by entity names."""
 
     paths: ClassVar = ('folder',)
     folder: str
@@ -53,10 +49,7 @@ class MetaQA:
 
 
 def entity_vocab(folder: str | os.PathLike) -> EntityVocab:
-    """The entities of `entities.txt`.
-
-    Its lower-case tags ('drama', 'clint eastwood') double names, so spellings that differ only by case are one entity.
-    """
+    """The entities of `entities.txt`. Its lower-case tags ('drama', 'clint eastwood') double names: case tells no entities apart."""
     path = Path(folder) / 'entities.txt'
     vocab = EntityVocab.from_names(name for _, name in read_lines(path) if name.strip())
     if not len(vocab):
@@ -65,11 +58,7 @@ def entity_vocab(folder: str | os.PathLike) -> EntityVocab:
 
 
 def documents(folder: str | os.PathLike, vocab: EntityVocab, *, rejected_path: str | os.PathLike) -> list[Document]:
-    """The passages, each about the entity of its title, without mentions: those are linked by name.
-
-    Raises:
-        InputError: a file is missing or broken, or a title is no entity of `vocab`.
-    """
+    """The passages, each about the entity of its title, without mentions: those are linked by name. InputError names what is broken."""
     passages = Path(folder) / 'passages.jsonl'
     documents = []
     for document in read_jsonl(passages, rejected_path=rejected_path):
@@ -82,14 +71,11 @@ def documents(folder: str | os.PathLike, vocab: EntityVocab, *, rejected_path: s
 
 
 def parse_question(line: str, vocab: EntityVocab, hops: int, id: str) -> Question:
-    """Parses `question with [topic]<TAB>answer|answer<TAB>type<TAB>...`.
+    """Parses `question with [topic]<TAB>answer|answer<TAB>type<TAB>...`; InputError if it is no such line.
 
     Answers and type are optional, and a fourth column is ignored. A type such as 'director_to_movie_to_language' names relations, and
     becomes 'director_to_movie > movie_to_language'. A topic or an answer that the vocabulary does not have is
     kept, as -1 and in `unknown_answers`.
-
-    Raises:
-        InputError: a wrong number of columns, or no topic in brackets.
     """
     columns = line.split('\t')
     if len(columns) > 4:
@@ -119,12 +105,9 @@ def _type_of(label: str) -> str:
 
 
 def read_questions(path: str | os.PathLike, vocab: EntityVocab, hops: int) -> list[Question]:
-    """Reads a question file in the MetaQA format, a question per line (see `parse_question`); blank lines are skipped.
+    """Reads a question file, a line each (see `parse_question`); ids are `{hops}-hop/{file stem}/{line number}`.
 
-    Ids are `{hops}-hop/{file stem}/{line number}`.
-
-    Raises:
-        InputError: naming the file and the line, or the file when it is missing or has no question.
+    Blank lines are skipped. InputError names file and line, or the file when it is missing or has no question.
     """
     path, questions = files.path(path), []
     for number, line in read_lines(path):

@@ -27,14 +27,10 @@ _NUMBERED = {'train': '-00000-of-00010', 'test': '-00001-of-00010'}
 
 @dataclasses.dataclass(frozen=True)
 class Msf:
-    """The reader of MSF's data sets of one, two and three hops: their paragraphs are one corpus.
+    """The reader of MSF's data sets of some numbers of hops: their paragraphs are one corpus.
 
-    Queries are the splits '1-hop/train', '2-hop/test' and so on.
-
-    Attributes:
-        folder: holds {onehop,twohop,threehop}/{train,test}/{paragraphs,queries}.json.
-        part: 'train' or 'test'.
-        hops: the data sets that are read.
+    Queries are the splits '1-hop/train', '2-hop/test' and so on. The folder holds
+    {onehop,twohop,threehop}/{train,test}/{paragraphs,queries}.json; `part` is 'train' or 'test'.
     """
 
     paths: ClassVar = ('folder',)
@@ -87,10 +83,7 @@ class Msf:
 def documents(path: str | os.PathLike) -> list[Document]:
     """The paragraphs of paragraphs.json, each about the entity of its article and titled by the first mention of it.
 
-    Of overlapping mentions the first stays, and of those that start together the longest.
-
-    Raises:
-        InputError: the file cannot be read, or a record is not of this form; names the line and the field.
+    Of overlapping mentions the first stays, and of those that start together the longest. InputError names line and field.
     """
     read = [document for _, document in map_records(path, read_json_lines(path), _document)]
     if not read:

@@ -229,16 +229,9 @@ def link_names(
     processes: int | None = 1,
     map_batches: MapBatches | None = None,
 ) -> tuple[EntityVocab, list[Document]]:
-    """Recognises the names in documents; returns the entities that they name, and the documents with their mentions.
+    """Recognises the names in documents without mentions; returns the entities that they name, and the documents with their mentions.
 
-    Args:
-        documents: without mentions.
-        parts: a folder, made if need be, that keeps what was recognised.
-        source: of the documents, for messages.
-        model, processes, map_batches: see `PlainText`.
-
-    Raises:
-        InputError: no document has a name.
+    What was recognised is kept in the folder `parts`; for the other options see `PlainText`. InputError if no document has a name.
     """
     dictionary = functools.partial(casing.load_dictionary, [model] if model else recognition.MODELS)
     persons_and_places = functools.partial(recognition.persons_and_places, model=model)
@@ -332,10 +325,7 @@ def document_from_record(record: object) -> Document:
 def _as_read(document: Document, is_filled: bool = True, is_markdown: bool = False) -> Document:
     """A document in the form in which names are looked for, and in which answers show it; one that was read before stays as it is.
 
-    Args:
-        document: as it came.
-        is_filled: whether its paragraphs may be broken into lines.
-        is_markdown: see `layout.unfilled`.
+    `is_filled` says whether its paragraphs may be broken into lines, `is_markdown` see `layout.unfilled`.
     """
     text = cleaned(document.text)
     text = restated(unfilled(text, is_markdown) if is_filled else text)

@@ -35,8 +35,6 @@ class SlotFilling:
     The queries of a part come from facts of its own documents only: '1-hop/train', '2-hop/dev' and so on.
 
     Attributes:
-        path: the documents.
-        relations: names of the relations, a JSON object.
         part: 'train' or 'dev' for the documents of one part, 'all' for both.
         dev_fraction: share of the documents that are in dev; 1 makes a test corpus of the file, 0 trains on all of it.
         seed: of the split and of the balancing.
@@ -95,12 +93,9 @@ class SlotFilling:
 
 @dataclasses.dataclass(frozen=True)
 class Query:
-    """A chain of relations from a topic.
+    """A chain of relation ids, one for each hop, from the key of a topic.
 
-    Attributes:
-        topic: entity key.
-        chain: relation ids, one for each hop.
-        reached: for each hop the entity keys after it, in alphabetical order, never empty; the last are the answers.
+    `reached` has for each hop the keys of the entities after it, in alphabetical order, never empty; the last are the answers.
     """
 
     topic: str
@@ -132,9 +127,8 @@ def queries(facts: Iterable[Fact], hops: int) -> list[Query]:
 def balance(every: Sequence[Query], level: int, seed: int) -> list[Query]:
     """Chooses queries so that the `level` most frequent relations come about equally often.
 
-    No relation is in more queries than the relation of rank `level` + 1 was before (without one, all queries are chosen).
-    Queries are taken in a random order, which depends on the seed and on the query alone, as long as all their relations are
-    below that limit.
+    No relation is in more queries than the relation of rank `level` + 1 was before (without one, all queries are chosen). They are taken in
+    an order drawn by the seed and the query alone, as long as all their relations are below that limit.
     """
     counts = relation_counts(every)
     if len(counts) <= level:

@@ -12,12 +12,9 @@ from opql_jax.datasets.synthetic.world import World, generate
 
 @dataclasses.dataclass(frozen=True)
 class Synthetic:
-    """The generated world of a seed and its questions.
+    """The generated world of a seed and its questions: the same seed gives the same bytes.
 
-    Attributes:
-        seed: of the world; the same seed gives the same bytes.
-        num_documents: its size.
-        num_train, num_eval: questions per number of hops, at most: for training; for each other split.
+    `num_train` and `num_eval` are questions per number of hops, at most: for training; for each other split.
     """
 
     paths: ClassVar = ()

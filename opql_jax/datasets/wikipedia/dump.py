@@ -75,11 +75,9 @@ class Page(NamedTuple):
 
 
 class SkipPatterns(NamedTuple):
-    """Which pages are neither documents nor entities, by patterns such as `List of *`, separated by '|'.
+    """Which pages are neither documents nor entities: patterns such as `List of *`, separated by '|', of their titles.
 
-    Attributes:
-        titles: patterns of their titles.
-        templates: patterns of the names of templates that they use, in lower case.
+    Those of `templates` are of the names of templates that pages use, in lower case.
     """
 
     titles: str = ''
@@ -97,8 +95,7 @@ def _matches_any(names: Iterable[str], patterns: str) -> bool:
 def part_files(path: str | os.PathLike) -> list[Path]:
     """The parts of a dump, by name: a file, the parts in a folder, or the matches of a pattern such as `dump/*.bz2`.
 
-    Raises:
-        InputError: there is none, two have the same name, or a file's name does not end like that of a part.
+    InputError: there is none, two have the same name, or a file's name does not end like that of a part.
     """
     if Path(path).is_dir():
         found = [file for file in Path(path).iterdir() if _PART.search(file.name)]
@@ -131,8 +128,7 @@ def is_part(path: str | os.PathLike) -> bool:
 def pages(path: str | os.PathLike) -> Iterator[tuple[Site, Page]]:
     """Streams the pages of one part, each with the settings of its site; of several revisions of a page the last in the file.
 
-    Raises:
-        InputError: the part is truncated, damaged or no dump; names it and says where.
+    InputError names a part that is truncated, damaged or no dump, and says where.
     """
     last = 'before the first page'
     with open(path, 'rb') as file:
@@ -219,19 +215,13 @@ def _page(page) -> Page:
 def read_parts(
     parts: Sequence[Path], folder: str | os.PathLike, skip: SkipPatterns, processes: int | None = None
 ) -> list[Path]:
-    """Writes a Parquet file of `PAGES`, the pages of the main namespace, for each part that has none yet.
+    """Writes a Parquet file of `PAGES`, the pages of the main namespace, for each part that has none yet; returns all, in order.
 
     Args:
-        parts: the files of the parts, see `part_files`.
         folder: the work folder, made if need be. One run at a time reads parts into it; files that are there never change.
-        skip: the pages to skip.
         processes: how many parts are read at once; None for one per core. The files do not depend on it.
 
-    Returns:
-        The files in the order of the parts.
-
-    Raises:
-        InputError: see `pages`; the other parts that were being read are finished. Or another run writes into the folder.
+    InputError: see `pages`; the other parts that were being read are finished. Or another run writes into the folder.
     """
     folder = Path(folder)
     # A result is only a name, so all parts may be read ahead: a long part does not hold up those after it.

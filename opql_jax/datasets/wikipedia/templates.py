@@ -62,13 +62,7 @@ def makes_text(name: str) -> bool:
 
 
 def shown(name: str, parameters: Sequence[str], named: Mapping[str, str]) -> str | None:
-    """What a template shows that makes text of its parameters; None if it is none of those.
-
-    Args:
-        name: in lower case, with spaces.
-        parameters: those without a name, as plain text.
-        named: those with one.
-    """
+    """What a template, called in lower case and with spaces, shows of its parameters in plain text; None if it is none of those."""
     first = parameters[0] if parameters else ''
     if name in _MARKS:
         return _MARKS[name]

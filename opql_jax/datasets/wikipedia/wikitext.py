@@ -133,11 +133,7 @@ class Converter:
         }
 
     def convert(self, source: str) -> Wikitext:
-        """The plain text of a page.
-
-        Raises:
-            InputError: the parser fails on it.
-        """
+        """The plain text of a page; InputError where the parser fails on it."""
         source = _CONTROL.sub('', source)
         if '{|' in source:
             source = _INDENTED_TABLE.sub('', source)
