@@ -42,11 +42,7 @@ class EntityVocab:
     """
 
     def __init__(
-        self,
-        keys: Sequence[str],
-        names: Sequence[str],
-        aliases: Sequence[Sequence[str]],
-        kinds: Sequence[str] | None = None,
+        self, keys: Sequence[str], names: Sequence[str], aliases: Sequence[Sequence[str]], kinds: Sequence[str] | None = None
     ):
         """All kinds are unknown if None. InputError: an empty key, name or kind, a repeated key, or a long kind."""
         self.keys, self.names, self.aliases = list(keys), list(names), [list(a) for a in aliases]

@@ -257,12 +257,7 @@ def _has_null(array: pa.Array) -> bool:
 
 
 def check_ids(
-    path: str | os.PathLike,
-    name: str,
-    ids: np.ndarray,
-    below: int | np.ndarray,
-    least: int = 0,
-    advice: str = PREPARED.advice,
+    path: str | os.PathLike, name: str, ids: np.ndarray, below: int | np.ndarray, least: int = 0, advice: str = PREPARED.advice
 ) -> None:
     """Raises InputError naming the first of some ids that is none of `least` .. `below - 1`, where `below` may be [n], too."""
     bad = np.flatnonzero((ids < least) | (ids >= below))

@@ -11,7 +11,7 @@ from urllib.parse import unquote
 
 from opql_jax.core.errors import InputError
 from opql_jax.corpus.entities import EntityVocab
-from opql_jax.corpus.json_lines import read_json, read_lines, string_field, string_list_field
+from opql_jax.corpus.json_lines import errors_at, read_json, read_lines, string_field, string_list_field
 
 _WORD = re.compile(r'\w+')
 # What names nothing by itself: 'in' is no Indiana, and a topic called 'The Bahamas' is not in 'what is the capital'.
@@ -106,12 +106,10 @@ def _read_labels(path) -> dict[str, list[str]]:
         raise InputError(f'{path}: expected a JSON object of QIDs, found {type(entries).__name__}')
     names = {}
     for qid, entry in entries.items():
-        try:
+        with errors_at(f'{path}: {qid}'):
             if not isinstance(entry, dict):
                 raise InputError(f'expected an object, found {entry!r}')
             names[qid] = names_of(entry)
-        except InputError as error:
-            raise InputError(f'{path}: {qid}: {error}') from error
     return names
 
 

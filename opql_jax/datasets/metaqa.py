@@ -14,7 +14,7 @@ from opql_jax.core import files
 from opql_jax.core.errors import InputError
 from opql_jax.corpus.documents import Document, read_jsonl
 from opql_jax.corpus.entities import EntityVocab
-from opql_jax.corpus.json_lines import read_lines, short_repr
+from opql_jax.corpus.json_lines import errors_at, read_lines, short_repr
 from opql_jax.corpus.questions import RELATION_SEPARATOR, Question, look_up_answers, parse_bracketed, to_record
 
 
@@ -62,10 +62,8 @@ def documents(folder: str | os.PathLike, vocab: EntityVocab, *, rejected_path: s
     passages = Path(folder) / 'passages.jsonl'
     documents = []
     for document in read_jsonl(passages, rejected_path=rejected_path):
-        try:
+        with errors_at(f'{passages}: document {document.id!r}: title'):
             entity = vocab.keys[vocab.id(document.title)]
-        except InputError as error:
-            raise InputError(f'{passages}: document {document.id!r}: title: {error}') from error
         documents.append(Document(document.id, document.title, document.text, title_entity=entity))
     return documents
 
@@ -86,6 +84,7 @@ def parse_question(line: str, vocab: EntityVocab, hops: int, id: str) -> Questio
     entity = vocab.get(text[slice(*topic)])
     names = (name.strip() for name in columns[1].split('|')) if len(columns) > 1 else ()
     answers, unknown_answers = look_up_answers(filter(None, names), vocab)
+    label = columns[2].strip() if len(columns) > 2 else ''
     return Question(
         id=id,
         text=text,
@@ -94,14 +93,8 @@ def parse_question(line: str, vocab: EntityVocab, hops: int, id: str) -> Questio
         answers=answers,
         unknown_answers=unknown_answers,
         hops=hops,
-        type=_type_of(columns[2].strip()) if len(columns) > 2 else '',
+        type=RELATION_SEPARATOR.join(f'{start}_to_{end}' for start, end in itertools.pairwise(label.split('_to_'))) or label,
     )
-
-
-def _type_of(label: str) -> str:
-    """The relations of a type of MetaQA, as `Question.type` has them: of 'director_to_movie_to_language' director_to_movie and movie_to_language."""
-    kinds = label.split('_to_')
-    return RELATION_SEPARATOR.join(f'{start}_to_{end}' for start, end in itertools.pairwise(kinds)) or label
 
 
 def read_questions(path: str | os.PathLike, vocab: EntityVocab, hops: int) -> list[Question]:
@@ -112,10 +105,8 @@ def read_questions(path: str | os.PathLike, vocab: EntityVocab, hops: int) -> li
     path, questions = files.path(path), []
     for number, line in read_lines(path):
         if line.strip():
-            try:
+            with errors_at(f'{path}:{number}'):
                 questions.append(parse_question(line, vocab, hops, f'{hops}-hop/{path.stem}/{number}'))
-            except InputError as error:
-                raise InputError(f'{path}:{number}: {error}') from error
     if not questions:
         raise InputError(f'{path}: no question in the file')
     return questions

@@ -31,7 +31,7 @@ from opql_jax.corpus.concepts import find_concepts
 from opql_jax.corpus.definitions import subject
 from opql_jax.corpus.documents import MAX_MENTION, Document, document_from_json, validate, write_documents
 from opql_jax.corpus.entities import EntityVocab
-from opql_jax.corpus.json_lines import check_string, read_text, short_repr
+from opql_jax.corpus.json_lines import check_string, errors_at, read_text, short_repr
 from opql_jax.corpus.layout import cleaned, unfilled
 from opql_jax.corpus.name_resolution import fold, resolve
 from opql_jax.corpus.rejected import add_rejected, convert_records
@@ -236,7 +236,8 @@ def link_names(
     dictionary = functools.partial(casing.load_dictionary, [model] if model else recognition.MODELS)
     persons_and_places = functools.partial(recognition.persons_and_places, model=model)
     texts = casing.cased([document.text for document in documents], dictionary, persons_and_places)
-    batches = (_batch(texts[i : i + BATCH_DOCUMENTS]) for i in range(0, len(texts), BATCH_DOCUMENTS))
+    parts_of_texts = (texts[i : i + BATCH_DOCUMENTS] for i in range(0, len(texts), BATCH_DOCUMENTS))
+    batches = (pa.RecordBatch.from_pydict({'text': part}) for part in parts_of_texts)
     recognise = functools.partial(recognition.recognise_batch, model=model)
     map_batches = map_batches or functools.partial(map_ordered, processes=processes)
     kept = storage.below(parts, f'{_recognition_version(model)}/spans')
@@ -339,10 +340,8 @@ def documents_from_records(sources: Sequence[object]) -> list[Document]:
     documents = []
     for number, record in enumerate(sources):
         if isinstance(record, dict):
-            try:
+            with errors_at(f'texts: text {number}'):
                 documents.append(document_from_record(record))
-            except InputError as error:
-                raise InputError(f'texts: text {number}: {error}') from error
     return documents
 
 
@@ -452,7 +451,3 @@ def _other_language(texts: Sequence[str]) -> str:
         f'of its {count} words {latin / count:.0%} are in Latin letters, {english / count:.0%} frequent words of English and'
         f' {other / count:.0%} of other languages'
     )
-
-
-def _batch(texts: Sequence[str]) -> pa.RecordBatch:
-    return pa.RecordBatch.from_pydict({'text': texts})

@@ -130,7 +130,7 @@ def balance(every: Sequence[Query], level: int, seed: int) -> list[Query]:
     No relation is in more queries than the relation of rank `level` + 1 was before (without one, all queries are chosen). They are taken in
     an order drawn by the seed and the query alone, as long as all their relations are below that limit.
     """
-    counts = relation_counts(every)
+    counts = collections.Counter(relation for query in every for relation in set(query.chain))
     if len(counts) <= level:
         return list(every)
     limit, used, chosen = counts.most_common()[level][1], collections.Counter(), []
@@ -140,11 +140,6 @@ def balance(every: Sequence[Query], level: int, seed: int) -> list[Query]:
             used.update(relations)
             chosen.append(query)
     return chosen
-
-
-def relation_counts(queries: Iterable[Query]) -> collections.Counter[str]:
-    """The number of queries that have each relation."""
-    return collections.Counter(relation for query in queries for relation in set(query.chain))
 
 
 def question(query: Query, vocab: EntityVocab, relations: Mapping[str, str], id: str) -> Question:

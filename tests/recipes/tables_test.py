@@ -51,7 +51,12 @@ def cells(line):
 
 def published(group, row, asked, measure='hits@1'):
     """The mean over the seeds of a published row."""
-    return np.mean([fields['metrics'][asked][measure] for fields in tables.read_rows(group)[row]])
+    return np.mean(
+        [
+            fields['metrics'][asked][measure]
+            for fields in tables.read_rows(group, tables.RESULTS, dict[str, tables.Published])[row]
+        ]
+    )
 
 
 def test_figures_of_ours_that_the_docs_have_beside_those_of_the_paper_are_those_of_published_runs():

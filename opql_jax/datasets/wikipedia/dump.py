@@ -249,28 +249,24 @@ def _read_part(folder: Path, skip: SkipPatterns, part: Path) -> tuple[Path, bool
 def rows(site_pages: Iterable[tuple[Site, Page]], skip: SkipPatterns) -> Iterator[tuple]:
     """Yields the columns of `PAGES` for each page of the main namespace; InputError where mwparserfromhell is not installed."""
     with LimitedConverter() as converter:
-        yield from _rows(site_pages, skip, converter)
-
-
-def _rows(site_pages: Iterable[tuple[Site, Page]], skip: SkipPatterns, converter: LimitedConverter) -> Iterator[tuple]:
-    for site, page in site_pages:
-        if page.namespace:
-            continue
-        text, links, target, reason, kind = '', [], None, None, 'article'
-        if page.redirect is not None:
-            kind, target = 'redirect', site.link(page.redirect).title
-        elif page.model != 'wikitext':
-            kind, reason = 'rejected', f'its text is {page.model}, not wikitext'
-        elif len(page.text) > MAX_TEXT:
-            kind, reason = 'rejected', f'its text has {len(page.text):,} characters, more than {MAX_TEXT:,}'
-        else:
-            try:
-                text, links, templates = converter.convert(site, page.text)
-                if skip.match(page.title, templates):
-                    text, links, kind = '', [], 'skipped'
-            except InputError as error:
-                kind, reason = 'rejected', str(error)
-        yield page.id, page.title, kind, target, reason, text, links
+        for site, page in site_pages:
+            if page.namespace:
+                continue
+            text, links, target, reason, kind = '', [], None, None, 'article'
+            if page.redirect is not None:
+                kind, target = 'redirect', site.link(page.redirect).title
+            elif page.model != 'wikitext':
+                kind, reason = 'rejected', f'its text is {page.model}, not wikitext'
+            elif len(page.text) > MAX_TEXT:
+                kind, reason = 'rejected', f'its text has {len(page.text):,} characters, more than {MAX_TEXT:,}'
+            else:
+                try:
+                    text, links, templates = converter.convert(site, page.text)
+                    if skip.match(page.title, templates):
+                        text, links, kind = '', [], 'skipped'
+                except InputError as error:
+                    kind, reason = 'rejected', str(error)
+            yield page.id, page.title, kind, target, reason, text, links
 
 
 def _batches(rows: Iterable[tuple]) -> Iterator[pa.RecordBatch]:

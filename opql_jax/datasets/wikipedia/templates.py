@@ -41,17 +41,7 @@ _UNITS = {
     'ST': 'short tons', 'l': 'litres', 'L': 'litres', 'impgal': 'imperial gallons', 'USgal': 'US gallons', 'km/h': 'kilometres per hour', 'mph': 'miles per hour', 'kn': 'knots',
     'C': '°C', 'F': '°F', 'K': 'K', 'hp': 'horsepower', 'kW': 'kilowatts', 'MW': 'megawatts', 'W': 'watts', 'fathom': 'fathoms', 'furlong': 'furlongs',
 }  # fmt: skip
-_JOINS = {
-    '-': '–',
-    '–': '–',
-    'to': ' to ',
-    'and': ' and ',
-    'or': ' or ',
-    'by': ' by ',
-    'x': ' × ',
-    '×': ' × ',
-    'to about': ' to about ',
-}
+_JOINS = {'-': '–', '–': '–', 'x': ' × ', '×': ' × '} | {word: f' {word} ' for word in ('to', 'and', 'or', 'by', 'to about')}
 _NUMBER = re.compile(r'[-−+]?\d[\d.,/ ]*')
 
 
