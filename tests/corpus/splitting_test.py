@@ -74,11 +74,8 @@ def test_the_title_goes_before_passages_that_do_not_mention_it():
     assert [p.text for p in split(text, 8, ['Ann', 'Bob', 'Cy'], title_prefix=False)] == [text]
 
 
-def test_a_document_about_no_entity_has_no_prefix():
+def test_a_document_about_no_entity_has_no_prefix_nor_one_whose_title_would_take_half_of_the_room():
     assert [p.text for p in split('He left.', 9, title_entity=-1)] == ['He left.']
-
-
-def test_a_title_that_would_take_half_of_the_room_is_left_out():
     assert split('He left.', 6, title='A very long title')[0].text == 'He left.'
 
 
@@ -103,6 +100,8 @@ def test_a_mention_longer_than_a_passage_is_cut_and_no_mention(caplog):
 def test_a_character_of_too_many_tokens_is_an_error():
     with pytest.raises(InputError, match="max_tokens is too small: document 'd' has more tokens in 'é' at 2"):
         split_document(Document('d', 't', 'x é'), [], -1, lambda text: len(text.encode()), 1)
+    with pytest.raises(InputError, match='max_tokens: 0'):
+        split('x', 0)
 
 
 def test_what_a_name_leaves_of_a_word_is_counted_by_itself():
@@ -166,11 +165,6 @@ def test_characters_counted_and_passages_made_are_linear_in_the_text(kind, count
     once, twice = work(8_000), work(16_000)
     assert twice <= 2.2 * once
     assert once <= 50 * 8_000
-
-
-def test_a_passage_has_room_for_a_token():
-    with pytest.raises(InputError, match='max_tokens: 0'):
-        split('x', 0)
 
 
 WORDS = st.lists(

@@ -255,13 +255,12 @@ def test_linked_questions_are_the_training_questions_of_one_hop_about_one_topic(
     assert asked and linked == asked
 
 
-@pytest.mark.parametrize('share', (0, 1, -0.5))
-def test_a_share_outside_0_and_1_is_an_error(tmp_path, share):
-    with pytest.raises(ValueError, match=f'hold out: must be between 0 and 1, got {share}'):
-        lm_world.write_lm_world(tmp_path, num_documents=50, held_out=share)
-
-
-def test_a_world_too_small_for_a_file_of_questions_is_an_error_and_leaves_nothing(tmp_path):
-    with pytest.raises(ValueError, match='num_documents: 20 are too few'):
-        lm_world.write_lm_world(tmp_path / 'small', num_documents=20, held_out=0.01)
+def test_a_share_outside_0_and_1_and_a_world_too_small_for_a_file_are_errors(tmp_path):
+    for size, share, error in (
+        (50, 0, 'between 0 and 1, got 0'),
+        (50, 1, 'between 0 and 1, got 1'),
+        (20, 0.01, '20 are too few'),
+    ):
+        with pytest.raises(ValueError, match=error):
+            lm_world.write_lm_world(tmp_path / 'small', num_documents=size, held_out=share)
     assert not (tmp_path / 'small').exists()
