@@ -57,6 +57,11 @@ def test_a_step_is_done_once_it_has_an_output_and_a_record_of_the_same_command(o
     (options.out / 'one').unlink()
     run([step('one')], options)
     assert (options.out / 'one').read_text() == '0'
+    # Without a record an output is of an interrupted step.
+    (options.out / 'one').write_text('half')
+    (options.out / 'steps/one/run.json').unlink()
+    run([step('one')], options)
+    assert (options.out / 'one').read_text() == '0'
 
 
 def test_a_step_that_was_run_with_another_command_is_refused_before_anything_runs(options):
@@ -128,13 +133,6 @@ def test_a_step_whose_data_have_changed_since_is_refused_before_anything_runs(op
     assert not (out / 'one').exists()
 
 
-def test_an_output_without_a_record_is_of_an_interrupted_step(options):
-    options.out.mkdir()
-    (options.out / 'one').write_text('half')
-    run([step('one')], options)
-    assert (options.out / 'one').read_text() == '0'
-
-
 def test_a_dry_run_prints_commands_and_writes_nothing(options, capsys):
     run([step('one'), Step('e', 'train', ('a.gin',), {'KB': Output(), 'HELD_OUT': ('P1',)}, 'e')], options, dry_run=True)
     assert not options.out.exists()
@@ -161,11 +159,10 @@ def test_how_a_binary_ends_is_how_its_step_ends(options, monkeypatch, code, erro
     steps = [Step('one', 'train', (), {}, 'one'), step('two')]
     with pytest.raises(error) as raised:
         run(steps, options)
-    assert (
-        raised.value.code == 130
-        if error is SystemExit
-        else getattr(raised.value, 'message', str(raised.value)).startswith('step one ')
-    )
+    if error is SystemExit:
+        assert raised.value.code == 130
+    else:
+        assert getattr(raised.value, 'message', str(raised.value)).startswith('step one ')
     assert [state_of(s, steps, options.out) for s in steps] == ['to do', 'to do']
 
 
@@ -198,11 +195,8 @@ def make_of(path, reads):
 
 def chain(data):
     """Three steps of which each reads the one before, and the first a file of data."""
-    first = Function('a', make_of, {'path': Output('a'), 'reads': str(data)}, 'a')
-    after = [
-        Function(name, make_of, {'path': Output(name), 'reads': Output(of)}, name) for name, of in (('b', 'a'), ('c', 'b'))
-    ]
-    return [first, *after]
+    reads = {'a': str(data), 'b': Output('a'), 'c': Output('b')}
+    return [Function(name, make_of, {'path': Output(name), 'reads': of}, name) for name, of in reads.items()]
 
 
 @pytest.mark.parametrize('gone', ['a', 'steps/a', 'both'])
@@ -285,11 +279,6 @@ def test_a_gin_file_takes_numbers_from_its_includes(tmp_path):
         macro('gin/experiments/demo/align.gin', 'NOTHING')
 
 
-def test_an_unknown_recipe_is_answered_with_similar_names():
-    with pytest.raises(InputError, match='no recipe metaqa/opq; similar: metaqa/opql'):
-        catalog.find('metaqa/opq')
-
-
 def test_a_recipe_takes_the_options_that_it_has_with_the_values_that_they_may_have(options):
     grid = Recipe('g', '', lambda chosen: [step(f'{chosen.system}-{chosen.share}')], {'system': ('a', 'b'), 'share': (0, 50)})
     names = lambda **chosen: [one.name for one in grid.steps(dataclasses.replace(options, **chosen))]
@@ -320,20 +309,11 @@ def test_a_number_that_cannot_be_is_told(tmp_path, option, value):
         recipes_main(['run', 'demo', '--dry-run', '--out', str(tmp_path), f'--{option}={value}'])
 
 
-def test_missing_data_are_named(options):
+def test_unknown_recipes_and_missing_data_are_named(options):
+    with pytest.raises(InputError, match='no recipe metaqa/opq; similar: metaqa/opql'):
+        catalog.find('metaqa/opq')
     with pytest.raises(InputError, match=r'metaqa/passages.jsonl does not exist: name the folder of the data sets with --data'):
         catalog.find('metaqa/opql').steps(options)
-
-
-def data_sets_of(recipe):
-    return frozenset(file.partition('/')[0] for file in catalog.data_files_of(recipe))
-
-
-# One of the recipes that read the same data sets.
-READERS = {read: recipe for recipe in catalog.RECIPES.values() if (read := data_sets_of(recipe))}
-
-
-def test_data_that_are_there_are_not_told_as_missing(options):
     (options.data / 'redocred').mkdir(parents=True)
     (options.data / 'redocred/documents.json').touch()
     with pytest.raises(InputError, match='lacks redocred/rel_info.json, which slot-filling reads'):
@@ -342,7 +322,8 @@ def test_data_that_are_there_are_not_told_as_missing(options):
 
 def test_docs_tell_of_each_data_set():
     docs = (record.ROOT / 'docs/how-to/experiments.md').read_text(encoding='utf-8')
-    read = frozenset().union(*READERS) | {'wiki64', 'trex'}  # opql-labels reads these, too
+    read = {data_sets.data_set(file) for recipe in catalog.RECIPES.values() for file in catalog.data_files_of(recipe)}
+    read |= {'wiki64', 'trex'}  # opql-labels reads these, too
     assert read == data_sets.SOURCES.keys() and all(f'`{name}' in docs for name in read)
 
 

@@ -39,14 +39,10 @@ def asked(prepared, tmp_path_factory):
     folder, keys = tmp_path_factory.mktemp('asked'), prepared.vocab.keys
 
     def write(name, questions):
+        about = {'topics': [[0, len(keys[0])]]}
+        known = lambda answers: [keys[a] if isinstance(a, int) else a for a in answers]
         records = [
-            {
-                'id': str(number),
-                'question': f'{keys[0]} {words}',
-                'topics': [[0, len(keys[0])]],
-                'answers': [keys[a] if isinstance(a, int) else a for a in answers],
-                'hops': hops,
-            }
+            {'id': str(number), 'question': f'{keys[0]} {words}', **about, 'answers': known(answers), 'hops': hops}
             for number, (words, answers, hops) in enumerate(questions)
         ]
         write_questions(folder / name, records)
@@ -108,11 +104,7 @@ def test_an_evaluator_scores_ranked_entities(prepared, sets):
     register(prepared, sets)
     ranked = {8: [8, 0, 1, 2, 3, 4], 9: [0, 1, 2, 3, 10, 9], 7: [0, 1, 2, 3, 4, 7], -1: [0, 1, 2, 3, 4, 5]}
 
-    def predict(batches):
-        return [
-            (index, [ranked[label] for label in batch['questions/0/label']]) for index, batch in batches.as_numpy_iterator()
-        ]
-
+    predict = lambda batches: [(i, [ranked[label] for label in b['questions/0/label']]) for i, b in batches.as_numpy_iterator()]
     evaluator = seqio.Evaluator('opql', opql.EvaluatedBatches(), eval_split='validation')
     found, _ = evaluator.evaluate(compute_metrics=True, predict_fn=predict)
     assert found.result() == {'opql': {'hits@1': 0.25, 'hits@5': 0.5, 'hits@10': 0.75, 'answer_coverage': 0.75}}
