@@ -5,7 +5,7 @@ rows share a folder, and in it all steps that they have in common.
 """
 
 import functools
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -229,57 +229,48 @@ _drkit = functools.partial(with_kb, row='drkit', data_gin='gin/data/metaqa_with_
 _opql_and_kb = functools.partial(with_kb, row='opql-and-kb', data_gin='gin/data/metaqa_and_kb.gin', align='align')
 
 
-_opql, _pretrained = functools.partial(functools.partial, opql), functools.partial(functools.partial, opql_pretrained)
+def _row(name: str, summary: str, build: Callable[[Options], Sequence[Step | Function]], **choices) -> Recipe:
+    return Recipe(f'metaqa/{name}', summary, build, choices)
+
+
+def _follower_ablation(name: str, summary: str, **settings) -> Recipe:
+    bindings = {f'objectives.Follow.{setting}': value for setting, value in settings.items()}
+    return _row(name, f'ablation of OPQL: {summary}', functools.partial(opql, row=name, **bindings))
+
+
+def _pretraining_ablation(name: str, summary: str) -> Recipe:
+    build = functools.partial(opql_pretrained, row=name, ablation=f'_{name.replace("-", "_")}')
+    return _row(name, f'ablation of OPQL-pretrained: {summary}', build)
+
+
+_opql_wordings = functools.partial(opql, row='opql-wordings', **IN_OTHER_WORDS)
 RECIPES = [
-    Recipe(f'metaqa/{row}', summary, build, {'hops': (2, 3)} if build in (one_number_of_hops, paper_form) else {})
-    for row, summary, build in (
-        ('opql', 'OPQL: the memory of an encoder aligned with 1-hop questions', opql),
-        ('opql-pretrained', 'OPQL-pretrained: the memory of an encoder that saw no question', opql_pretrained),
-        ('marked-pairs', 'ablation of OPQL: each pair marked in its text, both names masked, as in the paper', marked_pairs),
-        (
-            'no-filter',
-            'ablation of OPQL: a hop searches the whole memory',
-            _opql(row='no-filter', **{'objectives.Follow.filter': False}),
-        ),
-        ('one-wt', 'ablation of OPQL: one W_t for all hops', _opql(row='one-wt', **{'objectives.Follow.shared_hops': True})),
-        (
-            'unweighed-topics',
-            'ablation of OPQL: a hop knows the weights of its topics by their centroid alone, as in the paper',
-            _opql(row='unweighed-topics', **{'objectives.Follow.weigh_topics': False}),
-        ),
-        ('only', 'ablation of OPQL: a follower of one number of hops alone, as in the paper', one_number_of_hops),
-        ('paper-form', "the paper's batches, pairs and follower at once, for one number of hops", paper_form),
-        ('mean-mentions', 'ablation of OPQL: the mean of up to 5 mentions of a pair', mean_mentions),
-        (
-            'no-hard-negatives',
-            'ablation of OPQL-pretrained: L_rel without hard negatives',
-            _pretrained(row='no-hard-negatives', ablation='_no_hard_negatives'),
-        ),
-        ('no-el', 'ablation of OPQL-pretrained: without L_el', _pretrained(row='no-el', ablation='_no_el')),
-        (
-            'paper-groups',
-            "ablation of OPQL-pretrained: the paper's groups of 11 mentions",
-            _pretrained(row='paper-groups', ablation='_paper_groups'),
-        ),
-        (
-            'opql-wordings',
-            'OPQL: its follower also learns from its training questions in other words',
-            _opql(row='opql-wordings', **IN_OTHER_WORDS),
-        ),
-        (
-            'opql-released',
-            'OPQL-pretrained with the released encoder, which read labelled sentences, none of MetaQA',
-            opql_released,
-        ),
-        (
-            'opql-released-aligned',
-            'OPQL-wordings with the released encoder, aligned with 1-hop questions',
-            opql_released_aligned,
-        ),
-        ('opql-kb-pairs', 'OPQL over the pairs of the text that a triple of the knowledge base joins', opql_kb_pairs),
-        ('kv-memory', 'baseline: a KV-memory of bags of words', kv_memory),
-        ('drkit', 'baseline: a DrKIT-style index of mentions, supervised by the knowledge base', _drkit),
-        ('fae-kb', "upper bound: a memory of the knowledge base's triples", fae_kb),
-        ('opql-and-kb', "OPQL: one memory of the text and of half of the knowledge base's triples", _opql_and_kb),
-    )
+    _row('opql', 'OPQL: the memory of an encoder aligned with 1-hop questions', opql),
+    _row('opql-pretrained', 'OPQL-pretrained: the memory of an encoder that saw no question', opql_pretrained),
+    _row('marked-pairs', 'ablation of OPQL: each pair marked in its text, both names masked, as in the paper', marked_pairs),
+    _follower_ablation('no-filter', 'a hop searches the whole memory', filter=False),
+    _follower_ablation('one-wt', 'one W_t for all hops', shared_hops=True),
+    _follower_ablation(
+        'unweighed-topics', 'a hop knows the weights of its topics by their centroid alone, as in the paper', weigh_topics=False
+    ),
+    _row('only', 'ablation of OPQL: a follower of one number of hops alone, as in the paper', one_number_of_hops, hops=(2, 3)),
+    _row('paper-form', "the paper's batches, pairs and follower at once, for one number of hops", paper_form, hops=(2, 3)),
+    _row('mean-mentions', 'ablation of OPQL: the mean of up to 5 mentions of a pair', mean_mentions),
+    _pretraining_ablation('no-hard-negatives', 'L_rel without hard negatives'),
+    _pretraining_ablation('no-el', 'without L_el'),
+    _pretraining_ablation('paper-groups', "the paper's groups of 11 mentions"),
+    _row('opql-wordings', 'OPQL: its follower also learns from its training questions in other words', _opql_wordings),
+    _row(
+        'opql-released',
+        'OPQL-pretrained with the released encoder, which read labelled sentences, none of MetaQA',
+        opql_released,
+    ),
+    _row(
+        'opql-released-aligned', 'OPQL-wordings with the released encoder, aligned with 1-hop questions', opql_released_aligned
+    ),
+    _row('opql-kb-pairs', 'OPQL over the pairs of the text that a triple of the knowledge base joins', opql_kb_pairs),
+    _row('kv-memory', 'baseline: a KV-memory of bags of words', kv_memory),
+    _row('drkit', 'baseline: a DrKIT-style index of mentions, supervised by the knowledge base', _drkit),
+    _row('fae-kb', "upper bound: a memory of the knowledge base's triples", fae_kb),
+    _row('opql-and-kb', "OPQL: one memory of the text and of half of the knowledge base's triples", _opql_and_kb),
 ]

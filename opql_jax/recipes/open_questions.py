@@ -129,39 +129,23 @@ def over_wikispeedia(
 # as the paper's (section 4) does.
 BEST_PAIRS = 20_000
 
+_ALL: dict[str, tuple[int | str, ...]] = {'system': lm.SYSTEMS}
 RECIPES = [
-    Recipe(name, summary, build, {'system': systems, **more})
-    for name, summary, build, systems, more in (
-        # With --out of the row metaqa/opql it shares its steps. FaE has a memory of the knowledge base's triples.
-        (
-            'metaqa-lm',
-            'a language model on questions of MetaQA whose topics are not linked',
-            metaqa_questions,
-            (*lm.SYSTEMS, 'fae'),
-            {'hops': (2, 3)},
-        ),
-        ('webqsp', 'a language model over Wikispeedia, on a part of the training questions of WebQSP', webqsp, lm.SYSTEMS, {}),
-        (
-            'webqsp-injection',
-            'a language model over Wikispeedia, before and after pairs of the topics are injected',
-            # With --out of webqsp it shares its text, encoder and questions.
-            functools.partial(webqsp, max_pairs=BEST_PAIRS),
-            ('opql-lm', 'opql-follow'),
-            {},
-        ),
-        (
-            'webqsp-official',
-            'the official split of WebQSP over Wikispeedia; needs your own files',
-            webqsp_official,
-            lm.SYSTEMS,
-            {},
-        ),
-        (
-            'complexwebquestions',
-            'ComplexWebQuestions over Wikispeedia; needs your own files',
-            complexwebquestions,
-            lm.SYSTEMS,
-            {},
-        ),
-    )
+    # With --out of the row metaqa/opql it shares its steps. FaE has a memory of the knowledge base's triples.
+    Recipe(
+        'metaqa-lm',
+        'a language model on questions of MetaQA whose topics are not linked',
+        metaqa_questions,
+        {'system': (*lm.SYSTEMS, 'fae'), 'hops': (2, 3)},
+    ),
+    Recipe('webqsp', 'a language model over Wikispeedia, on a part of the training questions of WebQSP', webqsp, _ALL),
+    # With --out of webqsp it shares its text, encoder and questions.
+    Recipe(
+        'webqsp-injection',
+        'a language model over Wikispeedia, before and after pairs of the topics are injected',
+        functools.partial(webqsp, max_pairs=BEST_PAIRS),
+        {'system': ('opql-lm', 'opql-follow')},
+    ),
+    Recipe('webqsp-official', 'the official split of WebQSP over Wikispeedia; needs your own files', webqsp_official, _ALL),
+    Recipe('complexwebquestions', 'ComplexWebQuestions over Wikispeedia; needs your own files', complexwebquestions, _ALL),
 ]

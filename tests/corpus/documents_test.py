@@ -99,11 +99,6 @@ def test_bytes_that_are_not_utf8_are_rejected(tmp_path):
     assert "not UTF-8 ('utf-8' codec can't decode byte 0xff in position 8" in (tmp_path / 'r').read_text()
 
 
-def test_too_many_bad_lines_stop_the_run_and_name_the_first(tmp_path):
-    with pytest.raises(InputError, match=r'1 of 2 lines are bad.*0\.01.*line 2: not a JSON.*rejected\.jsonl'):
-        read(tmp_path, GOOD, '{')
-
-
 def test_an_empty_or_missing_corpus_is_an_error(tmp_path):
     with pytest.raises(InputError, match='corpus.jsonl: empty corpus'):
         read(tmp_path, '')

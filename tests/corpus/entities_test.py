@@ -57,13 +57,9 @@ def test_a_vocabulary_is_read_as_it_was_saved_and_kinds_change_no_hash(tmp_path)
     assert (loaded.keys, loaded.names, loaded.aliases, loaded.kinds) == (*columns, ['person', 'name'])
     assert loaded.hash() == EntityVocab(*columns).hash() != EntityVocab(*columns[:2], [[], ['x']]).hash()
     assert pq.read_table(tmp_path / 'entities.parquet')['count'].to_pylist() == [3, 0]
-
-
-def test_a_file_has_no_kinds_where_none_is_known(tmp_path):
-    path = tmp_path / 'entities.parquet'
-    EntityVocab(['a', 'b'], ['A', 'B'], [[], []]).save(path)
-    assert pq.read_schema(path).names == ['key', 'name', 'aliases', 'count']
-    assert EntityVocab.load(path).kinds == ['name', 'name']
+    EntityVocab(*columns).save(tmp_path / 'unknown.parquet')
+    assert 'kind' not in pq.read_schema(tmp_path / 'unknown.parquet').names
+    assert EntityVocab.load(tmp_path / 'unknown.parquet').kinds == ['name', 'name']
 
 
 def linked(names, text, **kwargs):

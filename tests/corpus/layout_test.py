@@ -54,11 +54,6 @@ def test_a_filled_paragraph_is_one_line(width, indent):
     )
 
 
-def test_a_word_that_a_line_divides_at_its_hyphen_keeps_it():
-    first, rest = PARAGRAPH.split('well-known')
-    assert unfilled(f'{textwrap.fill(first, 70)} well-\nknown {rest.strip()}').replace('  ', ' ') == PARAGRAPH
-
-
 BORDERS = {
     'headings': 'Fleet of the Norvik Line and of all of its daughters in the north\n===\nThe line was founded in Bergen.\n## Ships of the line\nIt has three.',
     'items': '- Ines Duarte, who is the gardener of the house in the winter\n- Karl Weiss\n1. one of these\n2) another\n* and a third',
@@ -86,7 +81,9 @@ def test_markdown_fills_what_it_does_not_mark():
     )
 
 
-def test_quoted_mail_is_joined_within_its_level():
+def test_a_word_that_a_line_divides_keeps_its_hyphen_and_quoted_mail_is_joined_within_its_level():
+    first, rest = PARAGRAPH.split('well-known')
+    assert unfilled(f'{textwrap.fill(first, 70)} well-\nknown {rest.strip()}').replace('  ', ' ') == PARAGRAPH
     quoted = textwrap.fill(PARAGRAPH, 70, initial_indent='> ', subsequent_indent='> ')
     assert unfilled(f'Yes.\n{quoted}\n>> no') == f'Yes.\n> {PARAGRAPH}\n>> no'
 

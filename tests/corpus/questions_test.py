@@ -49,15 +49,6 @@ def test_a_line_becomes_a_question_with_its_topics_in_code_points(file):
     assert (question.topic, question.topic_entity) == ((11, 20), 4)
 
 
-def test_entities_answers_hops_and_type_may_be_missing(file):
-    first = {name: value for name, value in RECORD.items() if name != 'answers'}
-    questions = read_questions(file(f'{json.dumps(first)}\n\n{json.dumps({**RECORD, "id": "r"})}\n'), VOCAB)
-    assert questions == [
-        Question('q', 'who left Bergen?', ((9, 15),), (3,)),
-        Question('r', 'who left Bergen?', ((9, 15),), (3,), (1,)),
-    ]
-
-
 def test_without_topics_the_names_in_the_text_are_the_topics(file):
     record = {'id': 'q', 'question': 'did Ann Low leave Bjørgvin?'}
     (question,) = read_questions(file([record]), VOCAB)
@@ -121,15 +112,9 @@ def test_errors_name_file_line_and_field(file, change, message):
         read_questions(path, VOCAB)
 
 
-@pytest.mark.parametrize('field', ['id', 'question'])
-def test_a_missing_field_is_named(file, field):
-    path = file([{name: value for name, value in RECORD.items() if name != field}])
-    with pytest.raises(InputError, match=rf'q\.jsonl:1: {field}: missing'):
-        read_questions(path, VOCAB)
-
-
 def test_files_that_hold_no_question_are_errors(file, tmp_path):
     for text, message in (
+        ('{"id": "q"}', ':1: question: missing'),
         ('\n', r'q\.jsonl: no question'),
         ('[1]\n', ':1: expected a JSON object, found list'),
         ('{\n', ':1: not a JSON'),

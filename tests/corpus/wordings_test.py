@@ -39,17 +39,13 @@ def test_a_file_without_wordings_is_refused(tmp_path):
         read_wordings(tmp_path / 'none.tsv')
 
 
-@pytest.mark.parametrize('wording', [('', ''), ('who made ', '?'), ('', ' by'), ('Ünder whom was ', ' shot')])
-def test_a_question_in_another_wording_is_about_the_same_topic_and_otherwise_the_same(wording):
+@pytest.mark.parametrize('wording', [('', ''), ('who made ', '?'), ('Ünder whom was ', ' shot')])
+def test_a_question_in_another_wording_is_about_the_same_first_topic_and_otherwise_the_same(wording):
     other = reworded(UP, wording)
     assert other.text == 'Up'.join(wording) and other.text[slice(*other.topic)] == 'Up'
     assert dataclasses.replace(other, text=UP.text, topics=UP.topics) == UP
-
-
-def test_of_several_topics_the_first_is_asked_about():
     both = dataclasses.replace(UP, text='Up and Down', topics=((0, 2), (7, 11)), entities=(7, 8))
-    other = reworded(both, ('who made ', ''))
-    assert (other.text, other.topics, other.entities) == ('who made Up', ((9, 11),), (7,))
+    assert reworded(both, wording) == other
 
 
 def test_each_question_of_a_type_gets_one_of_its_wordings_and_the_seed_says_which():

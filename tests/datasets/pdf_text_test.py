@@ -13,6 +13,7 @@ from opql_jax.datasets.pdf_pages import Piece, by_columns
 from opql_jax.datasets.pdf_text import read_pdf
 from opql_jax.datasets.plain_text import PlainText
 
+import pdf_writer
 from trios import TRIOS, write
 
 ENGINE = TRIOS['engine']
@@ -34,13 +35,7 @@ def pdf(*pages, title=None):
         stream = f'BT /F 12 Tf 14 TL 72 720 Td {shown}ET'
         objects.append(f'<< /Length {len(stream)} >>\nstream\n{stream}\nendstream')
     objects.append(f'<< /Title ({title or ""}) >>')
-    data, starts = b'%PDF-1.4\n', []
-    for number, content in enumerate(objects, 1):
-        starts.append(len(data))
-        data += f'{number} 0 obj\n{content}\nendobj\n'.encode()
-    table = f'xref\n0 {len(objects) + 1}\n0000000000 65535 f \n' + ''.join(f'{start:010d} 00000 n \n' for start in starts)
-    trailer = f'trailer\n<< /Size {len(objects) + 1} /Root 1 0 R /Info {len(objects)} 0 R >>\nstartxref\n{len(data)}\n%%EOF\n'
-    return data + (table + trailer).encode()
+    return pdf_writer.pdf(*objects, trailer=f'/Info {len(objects)} 0 R')
 
 
 def with_password(data, password, **options):
