@@ -174,16 +174,8 @@ def split_document(
         if prefix_here:
             moved.insert(0, (0, len(document.title), title_entity))
         in_passage = starts[bisect.bisect_right(starts, start) : bisect.bisect_left(starts, end)]
-        passages.append(
-            Passage(
-                document.id,
-                document.title,
-                title_entity,
-                prefix_here + text[start:end],
-                [0] + [s + shift for s in in_passage],
-                moved,
-            )
-        )
+        sentences = [0, *(s + shift for s in in_passage)]
+        passages.append(Passage(document.id, document.title, title_entity, prefix_here + text[start:end], sentences, moved))
         first = last + 1
     if cut_mentions:
         start, end, _ = cut_mentions[0]

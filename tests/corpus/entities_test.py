@@ -93,14 +93,8 @@ def test_nested_names_are_found_in_what_begins_with_a_lower_case_letter():
     names = ['romantic comedy', 'comedy', 'romantic comedy film', 'comedy film noir', 'black', 'Black', 'Jack Black', 'film']
     text = 'A romantic comedy film noir, black, by Jack Black'
     assert linked(names, text) == [('romantic comedy film',) * 2, ('black', 'black'), ('Jack Black', 'Jack Black')]
-    assert linked(names, text, nested=True) == [
-        ('romantic comedy film', 'romantic comedy film'),
-        ('romantic comedy', 'romantic comedy'),
-        ('comedy', 'comedy'),
-        ('film', 'film'),
-        ('black', 'black'),
-        ('Jack Black', 'Jack Black'),
-    ]
+    found = ['romantic comedy film', 'romantic comedy', 'comedy', 'film', 'black', 'Jack Black']
+    assert [name for name, _ in linked(names, text, nested=True)] == found
 
 
 def slow_link(spellings, text, nested=False, within=None):

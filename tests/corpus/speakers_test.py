@@ -63,20 +63,7 @@ def test_no_place_is_in_a_name():
     assert [a for a, _, _ in first_persons(text, turns(text), [(at, at + len('Malcolm I'), 0)])] == [text.index('I saw')]
 
 
-UNITS = (
-    'I am Ana Bo. ',
-    '> ',
-    'From: A\nI\n',
-    '<',
-    'A: I ',
-    'On 1, ',
-    'I "',
-    'Ana ',
-    '> I wrote:\n',
-    '12:00 ',
-    '\n>',
-    'My name is ',
-)
+UNITS = 'I am Ana Bo. |> |From: A\nI\n|<|A: I |On 1, |I "|Ana |> I wrote:\n|12:00 |\n>|My name is '.split('|')
 
 
 @pytest.mark.parametrize('unit', UNITS)

@@ -98,14 +98,9 @@ def test_redirects_are_followed_through_chains_and_not_around_circles(reader, tm
 
 
 def test_the_most_linked_pages_are_the_entities_and_other_links_are_text(reader, tmp_path):
-    texts = {
-        'Zoe': '[[Ann]] [[Bob]] [[Cid]]',
-        'Ann': '[[a]] [[Bob]] [[Cid]] [[Dan]]',
-        'Bob': '',
-        'Cid': '',
-        'Dan': '',
-        'Eve': '',
-    }
+    texts = {'Zoe': '[[Ann]] [[Bob]] [[Cid]]', 'Ann': '[[a]] [[Bob]] [[Cid]] [[Dan]]'} | dict.fromkeys(
+        ['Bob', 'Cid', 'Dan', 'Eve'], ''
+    )
     pages = [page(number, title, text) for number, (title, text) in enumerate(texts.items())]
     dump(tmp_path / 'a.xml', *pages, page(9, 'A', redirect='Ann'))
 
