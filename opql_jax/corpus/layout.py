@@ -95,7 +95,11 @@ def unfilled(text: str, is_markdown: bool = False) -> str:
             last += 1
         paragraph = lines[first:last]
         for line, after in _filled(text, paragraph, is_markdown):
-            pieces += [text[at : line.end], _between(text, line, after)]
+            # Nothing stands where a word was divided.
+            is_divided = (
+                text[line.end - 1] == '-' and text[line.end - 2 : line.end - 1].isalpha() and text[after.start].isalpha()
+            )
+            pieces += [text[at : line.end], '' if is_divided else ' ']
             at = after.start
         first = last
     return ''.join([*pieces, text[at:]])
@@ -185,12 +189,3 @@ def _filled(text: str, paragraph: Sequence[_Line], is_markdown: bool) -> Iterato
         is_full = line.width + 1 + len(word) > 0.9 * width and (line is paragraph[0] or after.indent <= line.indent + 1)
         if is_full or cut or (is_certain and line.width >= 0.5 * width):
             yield line, after
-
-
-def _between(text: str, line: _Line, after: _Line) -> str:
-    """What stands between two lines that were one: nothing where a word was divided, else a space."""
-    return (
-        ''
-        if text[line.end - 1 : line.end] == '-' and text[line.end - 2 : line.end - 1].isalpha() and text[after.start].isalpha()
-        else ' '
-    )

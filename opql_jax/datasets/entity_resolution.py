@@ -84,11 +84,6 @@ def _keys(mid: str, qid: str) -> list[str]:
     return ([mid, '/' + mid.replace('.', '/')] if mid else []) + ([qid] if qid else [])
 
 
-def page_title(address: str) -> str:
-    """'https://en.wikipedia.org/wiki/Red_giant' -> 'Red giant'."""
-    return unquote(address.rpartition('/wiki/')[2]).replace('_', ' ')
-
-
 def _read_qids(path) -> dict[str, str]:
     qids = {}
     for number, line in read_lines(path):
@@ -115,7 +110,8 @@ def _read_labels(path) -> dict[str, list[str]]:
 
 def names_of(entry: dict, aliases: str = 'aliases', prefix: str = '') -> list[str]:
     """The title of the Wikipedia page, the label and the aliases of a QID, each once; errors begin with `prefix`."""
-    title, label = page_title(string_field(entry, 'wikipedia', '', prefix)), string_field(entry, 'label', '', prefix)
+    address, label = string_field(entry, 'wikipedia', '', prefix), string_field(entry, 'label', '', prefix)
+    title = unquote(address.rpartition('/wiki/')[2]).replace('_', ' ')
     return [name for name in dict.fromkeys([title, label, *string_list_field(entry, aliases, prefix)]) if name]
 
 

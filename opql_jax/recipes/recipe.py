@@ -17,6 +17,7 @@ import logging
 import os
 import pathlib
 import re
+import shlex
 import signal
 import time
 from collections.abc import Callable, Mapping, Sequence
@@ -329,7 +330,7 @@ def run(steps: Sequence[Step | Function], options: Options, dry_run: bool = Fals
     for number, step in enumerate(steps, 1):
         title = f'step {number} of {len(steps)}, {step.name}'
         if dry_run:
-            print(f'# {step.name}: {states[step.name]}\n{record.shell(step.command(str(out)))}')
+            print(f'# {step.name}: {states[step.name]}\n{shlex.join(["python", *step.command(str(out))])}')
         elif states[step.name] == 'done':
             _log.info('%s: done before', title)
         else:

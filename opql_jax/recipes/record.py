@@ -7,7 +7,6 @@ import json
 import pathlib
 import platform
 import re
-import shlex
 import subprocess
 import tokenize
 from collections.abc import Iterable
@@ -124,8 +123,3 @@ def commit() -> str:
         return 'unknown'
     changed = git('status', '--porcelain', '--untracked-files=no', '--', '.', ':!results').stdout
     return head.stdout.strip() + ('+' if changed else '')
-
-
-def shell(command) -> str:
-    """A command line to paste."""
-    return shlex.join(['python', *command])
