@@ -101,6 +101,7 @@ def bad(**rows):
     entities_by_id=({'entities': [5]}, r'entities\[0\]: expected a string that is not blank, found 5'),
     answers_as_text=({'answers': 'Ann Low'}, "answers: expected a list, found 'Ann Low'"),
     no_hop=({'hops': 0}, 'hops: expected a whole number from 1 to 100, found 0'),
+    half_a_hop=({'hops': 1.5}, 'hops: expected a whole number from 1 to 100, found 1.5'),
     type_as_a_number=({'type': 3}, 'type: expected a string'),
     via_of_too_many_hops=({'via': [['Q1']]}, 'via: expected a list of entities for each of 0 hops before the last'),
     via_of_nothing=({'hops': 2, 'via': [[]]}, r'via\[0\]: no entity'),

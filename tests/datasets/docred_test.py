@@ -128,6 +128,8 @@ def broken(path, value):
         (broken(['vertexSet', 2, 0, 'sent_id'], 3), 'vertexSet[2][0].sent_id: expected one of 3 sentences, found 3'),
         (broken(['vertexSet', 3, 1, 'pos'], [1, 7]), 'vertexSet[3][1].pos: expected [first, end] among 6 tokens, found [1, 7]'),
         (broken(['labels'], {}), 'labels: expected a list, found {}'),
+        (broken(['vertexSet', 2, 0, 'type'], None), 'vertexSet[2][0].type: expected a string, found None'),
+        (broken(['labels', 0, 'h'], 6), 'labels[0].h: expected one of 6 clusters, found 6'),
         (broken(['labels', 0, 't'], True), 'labels[0].t: expected one of 6 clusters, found True'),
         (broken(['labels', 0, 'r'], 17), 'labels[0].r: expected a relation id, found 17'),
         (ANN, "title: 'Ann Low' is already that of document 1"),

@@ -89,6 +89,7 @@ def test_a_bad_fewrel_file_is_refused_by_place(tmp_path, content, said):
     [
         ([line('a b', 'a', 'b'), {'text': 'a b'}], 'a.jsonl:2: sub_text: missing'),
         ([line('a b', 3, 'b')], 'a.jsonl:1: sub_text: expected a string, found 3'),
+        ([line('a b', 'a', 'b', '')], "a.jsonl:1: rel: expected a string, found ''"),
         ([line('a b', 'c', 'b')], 'no sentence with two mentions .*not in the text'),
     ],
 )

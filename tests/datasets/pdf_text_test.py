@@ -133,6 +133,8 @@ def test_a_pdf_is_called_by_its_title_if_the_text_says_it_or_else_like_other_fil
 GOOD = pdf(wrap(ADA))
 BAD = {
     'empty': (b'', 'cannot be read as PDF: truncated or damaged'),
+    'no PDF': (b'Ada Lovelace', 'cannot be read as PDF: truncated or damaged'),
+    'truncated at its end': (GOOD[:-7], 'cannot be read as PDF: truncated or damaged'),
     'truncated in a page': (GOOD[: len(GOOD) // 2], 'cannot be read as PDF: truncated or damaged'),
     'without pages': (
         GOOD.replace(b'/Type /Pages', b'/Type /Bages').replace(b'/Kids', b'/Bids'),

@@ -247,7 +247,9 @@ def test_msf_has_queries_and_linked_passages(load, put, tmp_path):
     ('record', 'message'),
     [
         ([], r'queries.json:1: expected an object, found \[\]'),
+        ({**query([('P1', 'x')], 'Q2'), 'subject': 3}, 'queries.json:1: subject: expected an object, found 3'),
         ({**query([('P1', 'x')], 'Q2'), 'relation': []}, 'must be a relation'),
+        ({**query([('P1', 'x')], 'Q2'), 'relation': 'P1'}, 'relation: expected a list of objects'),
         (query([('P1', None)], 'Q2'), r'relation\[0\].text: expected a string, found None'),
         (query([('P1', 'x')], None), 'no query with an object'),
     ],

@@ -238,6 +238,7 @@ def test_a_file_is_converted_with_its_coverage_beside_it(file, tmp_path, resolve
         ),
         ('webqsp_lines', 'null', 'x:1: expected an object, found None'),
         ('webqsp_lines', {**LINES[1], 'topic': 'Tommy'}, "x:1: topic: expected an object, found 'Tommy'"),
+        ('webqsp_lines', {**LINES[1], 'answers': [1]}, 'x:1: answers: expected a list of strings'),
         ('complexwebq', {}, 'expected a JSON list of questions, found dict'),
         ('complexwebq', [{**COMPLEX[0], 'answers': [{}]}], r'x: question 1: answers\[0\]\.answer: there is neither'),
         ('complexwebq', COMPLEX[1:], 'no topic is named in any of 3 questions; give mid_to_qid and qid_labels'),
