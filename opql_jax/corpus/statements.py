@@ -59,9 +59,11 @@ def _delimiter(line: str) -> tuple[str, int] | str:
 def _restated(lines: Sequence[str], mark: str) -> list[str]:
     rows = [_cells(line, mark) for line in lines]
     ruled = mark == '|' and len(lines) > 1 and _RULE.fullmatch(lines[1].strip()) and '-' in lines[1]
+    # Headings are distinct words, no number and no sentence among them.
+    are_headings = all(rows[0]) and len(set(rows[0])) == len(rows[0]) and not any(map(_HAS_DIGIT_OR_STOP.search, rows[0]))
     if ruled:
         headings, body = rows[0], [row for row, line in zip(rows[2:], lines[2:]) if not _RULE.fullmatch(line.strip())]
-    elif len(rows) >= _ROWS and len(set(map(len, rows))) == 1 and _are_headings(rows[0]):
+    elif len(rows) >= _ROWS and len(set(map(len, rows))) == 1 and are_headings:
         headings, body = rows[0], rows[1:]
     else:
         return list(lines)
@@ -83,11 +85,6 @@ def _cells(line: str, mark: str) -> list[str]:
         cells = cells[:-1] if line.endswith('|') and len(cells) > 1 else cells
         return [cell.strip().replace('\\|', '|') for cell in cells]
     return [cell.strip().strip('"') for cell in line.split(mark)]
-
-
-def _are_headings(cells: Sequence[str]) -> bool:
-    """Whether the first row of cells tells what the others hold: distinct words, no number and no sentence among them."""
-    return all(cells) and len(set(cells)) == len(cells) and not any(map(_HAS_DIGIT_OR_STOP.search, cells))
 
 
 def _lowered(heading: str) -> str:

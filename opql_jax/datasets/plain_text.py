@@ -205,7 +205,10 @@ class PlainText:
                 *(len(others), len(read), rejected_path),
             )
         add_rejected(rejected_path, [*copies, *others])
-        _warn_unless_english([document.text for document in documents])
+        # Texts that are too short to be judged one by one, such as single sentences, are judged together.
+        short = [document.text for document in documents if len(_words(document.text)) < JUDGED_FROM]
+        if shares := _other_language(short):
+            _log.warning('%d short documents are not English: %s. Few names will be recognised in them', len(short), shares)
         _warn_of_case(documents)
         return documents
 
@@ -408,13 +411,6 @@ def _check_text(text: str) -> None:
         )
     if shares := _other_language([text]):
         raise InputError(f'text: not English: {shares}. Names are recognised in English')
-
-
-def _warn_unless_english(texts: Sequence[str]) -> None:
-    """Says if texts that are too short to be judged, such as single sentences, are not English together."""
-    short = [text for text in texts if len(_words(text)) < JUDGED_FROM]
-    if shares := _other_language(short):
-        _log.warning('%d short documents are not English: %s. Few names will be recognised in them', len(short), shares)
 
 
 def _warn_of_case(documents: Sequence[Document]) -> None:

@@ -162,6 +162,10 @@ def publish(recipe: Recipe, options: Options, folder: pathlib.Path = RESULTS) ->
             configurations[step.name] = (
                 last['gin'].replace(str(out), 'OUT').replace(str(options.data.absolute()), 'DATA').replace(f'{GIN_ROOT}/', '')
             )
+    if len(metrics) == 1:
+        (metrics,) = metrics.values()
+    else:  # of a system that was asked over several memories
+        metrics = {f'{memory}/{name}': values for memory, found in metrics.items() for name, values in found.items()}
     group, row = recipe.group, _row(recipe, steps)
     group += '' if options.percent == 100 else f'-{options.percent:g}-percent'
     choices = ''.join(
@@ -175,7 +179,7 @@ def publish(recipe: Recipe, options: Options, folder: pathlib.Path = RESULTS) ->
         'seed': options.seed,
         'seconds': round(seconds, 1),
         'gin': configurations,
-        'metrics': next(iter(metrics.values())) if len(metrics) == 1 else _joined(metrics),
+        'metrics': metrics,
         **{name: last[name] for name in ('commit', 'versions', 'device')},
     }
     target = folder / group / row / 'run.json'
@@ -188,8 +192,3 @@ def _row(recipe: Recipe, steps: Sequence[Step | Function]) -> str:
     """The row of a run: the folder of its results, or else the last part of the name of the recipe."""
     results = next((step.name for step in steps if step.name.startswith('results/')), f'/{recipe.name.split("/")[-1]}')
     return results.partition('/')[2].partition('/')[0]
-
-
-def _joined(metrics: dict[str, dict]) -> dict[str, dict]:
-    """{memory/question set: metrics} of a system that was asked over several memories."""
-    return {f'{memory}/{name}': values for memory, found in metrics.items() for name, values in found.items()}
