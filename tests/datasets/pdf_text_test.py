@@ -1,7 +1,6 @@
 """PDF files are read in paragraphs, and those that cannot be are told with what to do."""
 
 import io
-import json
 import logging
 from textwrap import wrap
 
@@ -11,9 +10,9 @@ import pytest
 from opql_jax.core.errors import InputError
 from opql_jax.datasets.pdf_pages import Piece, by_columns
 from opql_jax.datasets.pdf_text import read_pdf
-from opql_jax.datasets.plain_text import PlainText
 
 import pdf_writer
+from read_texts import read, rejected
 from trios import TRIOS, write
 
 ENGINE = TRIOS['engine']
@@ -51,11 +50,6 @@ def texts(tmp_path):
     folder = tmp_path / 'texts'
     folder.mkdir()
     return folder
-
-
-def read(tmp_path, *sources, max_reject_fraction=0.01):
-    reader = PlainText(tuple(map(str, sources)), max_reject_fraction=max_reject_fraction)
-    return reader.documents(tmp_path / 'rejected.jsonl')
 
 
 def test_lines_become_paragraphs_and_divided_words_whole(texts):
@@ -154,8 +148,7 @@ def test_what_has_no_text_is_told_with_its_name_and_counted(tmp_path, texts, nam
     write(texts, {'Lord Byron': BYRON})
     (tmp_path / 'rejected.jsonl').unlink()
     assert [document.id for document in read(tmp_path, texts, max_reject_fraction=0.5)] == ['texts/lord byron.txt']
-    [row] = map(json.loads, (tmp_path / 'rejected.jsonl').read_text().splitlines())
-    assert row['file'] == 'texts/bad.PDF' and '1 of 2 files are bad and left out' in caplog.text
+    assert list(rejected(tmp_path)) == ['texts/bad.PDF'] and '1 of 2 files are bad and left out' in caplog.text
     assert not [record for record in caplog.records if record.name.startswith('pypdf')]
     assert logging.getLogger('pypdf').level == logging.NOTSET  # as a program that uses pypdf itself has it
 

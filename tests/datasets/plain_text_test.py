@@ -12,6 +12,8 @@ from opql_jax.data.prepare import prepare
 from opql_jax.datasets import plain_text
 from opql_jax.datasets.plain_text import PlainText
 
+from read_texts import rejected
+
 GERMAN = 'Der Zug fuhr durch die Nacht und niemand sprach ein Wort, weil alle müde waren und schlafen wollten. ' * 5
 LOVELACE = {
     'ada__txt': 'Ada Lovelace\n\nAda Lovelace was an English mathematician, born in London in 1815. She was the only legitimate child of'
@@ -36,10 +38,6 @@ def write(tmp_path, **files):
     for name, content in files.items():
         path = folder / name.replace('__', '.')
         path.write_bytes(content if isinstance(content, bytes) else content.encode('utf-8'))
-
-
-def rejected(tmp_path):
-    return {row['file']: row['reason'] for row in map(json.loads, (tmp_path / 'rejected.jsonl').read_text().splitlines())}
 
 
 def test_a_heading_of_markdown_needs_no_blank_line_and_a_short_line_does(tmp_path):

@@ -1,9 +1,6 @@
 """MediaWiki dumps: pages and redirects, parts that are read once, damaged files, the way there and back, and preparing one."""
 
-import bz2
-import gzip
 import json
-from xml.sax.saxutils import escape, quoteattr
 
 import pytest
 
@@ -16,28 +13,9 @@ from opql_jax.datasets.synthetic.world import generate
 from opql_jax.datasets.wikipedia import dump as wikidump
 from opql_jax.datasets.wikipedia.reader import Wikipedia
 
+from dump_writer import page_xml as page
 from dump_writer import write_dump
-
-HEAD = """<mediawiki xmlns="http://www.mediawiki.org/xml/export-0.10/" version="0.10" xml:lang="de"><siteinfo>
-<namespaces><namespace key="0" case="first-letter" /><namespace key="6" case="first-letter">Datei</namespace>
-<namespace key="14" case="first-letter">Kategorie</namespace></namespaces></siteinfo>"""
-
-
-def page(number, title, text='', namespace=0, redirect=None, model='wikitext'):
-    """A page as XML."""
-    target = '' if redirect is None else f'<redirect title={quoteattr(redirect)} />'
-    return (
-        f'<page><title>{escape(title)}</title><ns>{namespace}</ns><id>{number}</id>{target}<revision><id>{number}</id>'
-        f'<model>{model}</model><text xml:space="preserve">{escape(text)}</text></revision></page>'
-    )
-
-
-def dump(path, *pages):
-    """Writes pages as a dump, compressed as the name says."""
-    content = ''.join([HEAD, *pages, '</mediawiki>']).encode()
-    compress = {'.bz2': bz2.compress, '.gz': gzip.compress}.get(path.suffix, bytes)
-    path.write_bytes(compress(content))
-    return path
+from dump_writer import write_pages as dump
 
 
 @pytest.fixture
@@ -203,11 +181,8 @@ def test_a_part_is_read_again_when_its_bytes_or_the_options_change(parts, reader
 
 @pytest.mark.parametrize('name', ['a.xml', 'a.xml.bz2', 'a.xml.gz'])
 def test_a_truncated_part_is_named_with_the_place(reader, tmp_path, name):
-    compress = {'a.xml': bytes, 'a.xml.bz2': bz2.compress, 'a.xml.gz': gzip.compress}[name]
     pages = [page(number, f'Page {number}', f'text {number * 7919 % 1013} ' * 20) for number in range(3000)]
-    streams = [HEAD, *(''.join(pages[first : first + 100]) for first in range(0, 3000, 100)), '</mediawiki>']
-    whole = tmp_path / name
-    whole.write_bytes(b''.join(compress(stream.encode()) for stream in streams))
+    whole = dump(tmp_path / name, *(pages[first : first + 100] for first in range(0, 3000, 100)))
     whole.write_bytes(whole.read_bytes()[: whole.stat().st_size * 3 // 4])
     where = rf"{name}: (malformed, cut off|truncated) .*after the page 'Page \d+', at about byte [\d,]+ of [\d,]+ \("
     with pytest.raises(InputError, match=where):
