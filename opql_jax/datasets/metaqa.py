@@ -20,7 +20,11 @@ from opql_jax.corpus.questions import RELATION_SEPARATOR, Question, look_up_answ
 
 @dataclasses.dataclass(frozen=True)
 class MetaQA:
-    """The reader of a folder of passages.jsonl, entities.txt and <hops>-hop/<split>.txt; mentions are linked by entity names."""
+    """The reader of a folder of MetaQA; mentions are linked by entity names.
+
+    Attributes:
+        folder: holds passages.jsonl, entities.txt and <hops>-hop/<split>.txt.
+    """
 
     paths: ClassVar = ('folder',)
     folder: str

@@ -27,10 +27,14 @@ _NUMBERED = {'train': '-00000-of-00010', 'test': '-00001-of-00010'}
 
 @dataclasses.dataclass(frozen=True)
 class Msf:
-    """The reader of MSF's data sets of some numbers of hops: their paragraphs are one corpus.
+    """The reader of MSF's data sets of one, two and three hops: their paragraphs are one corpus.
 
-    Queries are the splits '1-hop/train', '2-hop/test' and so on. The folder holds
-    {onehop,twohop,threehop}/{train,test}/{paragraphs,queries}.json; `part` is 'train' or 'test'.
+    Queries are the splits '1-hop/train', '2-hop/test' and so on.
+
+    Attributes:
+        folder: holds {onehop,twohop,threehop}/{train,test}/{paragraphs,queries}.json.
+        part: 'train' or 'test'.
+        hops: the data sets that are read.
     """
 
     paths: ClassVar = ('folder',)

@@ -35,6 +35,8 @@ class SlotFilling:
     The queries of a part come from facts of its own documents only: '1-hop/train', '2-hop/dev' and so on.
 
     Attributes:
+        path: the documents.
+        relations: names of the relations, a JSON object.
         part: 'train' or 'dev' for the documents of one part, 'all' for both.
         dev_fraction: share of the documents that are in dev; 1 makes a test corpus of the file, 0 trains on all of it.
         seed: of the split and of the balancing.

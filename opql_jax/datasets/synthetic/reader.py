@@ -12,9 +12,12 @@ from opql_jax.datasets.synthetic.world import World, generate
 
 @dataclasses.dataclass(frozen=True)
 class Synthetic:
-    """The generated world of a seed and its questions: the same seed gives the same bytes.
+    """The generated world of a seed and its questions.
 
-    `num_train` and `num_eval` are questions per number of hops, at most: for training; for each other split.
+    Attributes:
+        seed: of the world; the same seed gives the same bytes.
+        num_documents: its size.
+        num_train, num_eval: questions per number of hops, at most: for training; for each other split.
     """
 
     paths: ClassVar = ()
