@@ -23,12 +23,7 @@ from opql_jax.corpus.pairs import mine_pairs
 
 @dataclasses.dataclass(frozen=True)
 class TableOptions:
-    """How documents are linked and which pairs are kept.
-
-    Attributes:
-        pair_mode: 'title' or 'all', see `mine_pairs`.
-        drop_above_rate, nested: see `MentionLinker`.
-    """
+    """How documents are linked, see `MentionLinker`, and which pairs are kept, see `mine_pairs`."""
 
     pair_mode: str = 'title'
     drop_above_rate: float = 1.0
@@ -43,23 +38,17 @@ def build_tables(
     options: TableOptions,
     base: BaseCorpus | None = None,
 ) -> dict:
-    """Writes entities.parquet, passages.parquet and pairs.parquet, the same bytes for the same input.
+    """Writes entities.parquet, passages.parquet and pairs.parquet into a folder, the same bytes for the same input.
 
     Args:
-        directory: the prepared folder; made if need be, the three files are replaced.
         documents: the corpus, read as a stream and more than once; ids are unique.
         vocab: the entities; those never mentioned stay, with count 0.
         split: maps `splitting.split_batch` over batches, in order.
-        options: of linking and of pairs.
         base: the corpus that this one extends: its passages come first, and `vocab` begins with its entities. Pairs, counts and
             rates are of both together.
 
-    Returns:
-        JSON values for the manifest: `counts` (documents, documents_without_mentions, passages, mentions, entities,
-        entities_mentioned, pair_rows, title_pair_rows, pairs) and `dropped_entities` (`{key: share of documents}`).
-
-    Raises:
-        InputError: the corpus is empty, has no pair, or names an entity that the vocabulary lacks.
+    Returns the `dropped_entities` and `counts` of `tables.PreparedManifest`. InputError if the corpus is empty, has no pair, or names
+    an entity that the vocabulary lacks.
     """
     directory = Path(directory)
     if not len(documents):

@@ -171,35 +171,32 @@ def with_names_in_lower_case(
             if not (i >= 0 and of_text[i].end > start):
                 added.append(Span(start, end, several[text[start:end]].kind))
         found_spans.append(sorted([*of_text, *added]))
-        pieces, at = [], 0
-        for start, end, _ in added:
-            pieces += [text[at:start], spellings[text[start:end]]]
-            at = end
-        found_texts.append(''.join([*pieces, text[at:]]))
+        with_capitals = iter([spellings[text[start:end]] for start, end, _ in added])
+        found_texts.append(_replaced(text, [(span.start, span.end) for span in added], with_capitals))
     return found_texts, found_spans
 
 
 def _in_one_case(text: str) -> list[tuple[int, int]]:
     """The places of the sentences of a text that are in capitals, or of all if it has no capital."""
     if told_case(text) == 'lower case' and text.islower():
-        starts = sentence_starts(text)
-        return list(zip(starts, [*starts[1:], len(text)]))
+        return _sentences(text)
     letters = [character for character in text[:100_000] if character.isalpha()]
     upper = sum(map(str.isupper, letters))
     if not upper or (len(letters) > 1000 and upper < 0.005 * len(letters)):
         return []
     least = 1 if upper > _OF_TEXT * len(letters) and len(letters) > 40 else _WORDS
+    return [(start, end) for start, end in _sentences(text) if _is_in_capitals(text[start:end], least)]
+
+
+def _sentences(text: str) -> list[tuple[int, int]]:
     starts = sentence_starts(text)
-    found = []
-    for start, end in zip(starts, [*starts[1:], len(text)]):
-        sentence = text[start:end]
-        if (
-            sentence.isupper()
-            and sum(len(word) > 1 for word in _WORD.findall(sentence)) >= least
-            and len(sentence.lower()) == len(sentence)
-        ):
-            found.append((start, end))
-    return found
+    return list(zip(starts, [*starts[1:], len(text)]))
+
+
+def _is_in_capitals(sentence: str, least: int) -> bool:
+    if not sentence.isupper() or len(sentence.lower()) != len(sentence):
+        return False
+    return sum(len(word) > 1 for word in _WORD.findall(sentence)) >= least
 
 
 def _names(texts: Sequence[str], parts: Sequence[Sequence[tuple[int, int]]]) -> frozenset[str]:

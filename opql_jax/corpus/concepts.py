@@ -31,14 +31,11 @@ _Place = tuple[int, int]
 
 
 def find_concepts(texts: Sequence[str], names: Sequence[Sequence[Span]]) -> list[list[Span]]:
-    """The concepts that define the subjects of texts.
+    """The concepts that define the subjects of texts: of each text by start, disjoint.
 
     Args:
         texts: of all documents.
         names: what was recognised in each, which no concept overlaps. A text without names has no subject that one could ask for.
-
-    Returns:
-        For each text its concepts, by start, disjoint.
     """
     phrases = [list(definition(text)) if spans else [] for text, spans in zip(texts, names, strict=True)]
     words = [list(_common(text, phrase, spans)) for text, phrase, spans in zip(texts, phrases, names)]

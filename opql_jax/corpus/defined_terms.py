@@ -33,12 +33,7 @@ class Defined(NamedTuple):
 
 
 def defined_terms(text: str, spans: Sequence[Span]) -> list[Defined]:
-    """The terms that a text defines for names in it, in its order.
-
-    Args:
-        text: any text.
-        spans: what was recognised in it, by start, disjoint.
-    """
+    """The terms that a text defines for names in it, in its order; `spans` are what was recognised in it, by start, disjoint."""
     found: list[Defined] = []
     ends, last = [span.end for span in spans], 0
     for match in _DEFINED.finditer(text):

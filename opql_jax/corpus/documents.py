@@ -32,10 +32,8 @@ class Document:
 
     Attributes:
         id: unique in its corpus.
-        title: what the document is called.
-        text: the text itself, without the title.
-        mentions: links from `text` to entities; they do not overlap. A text whose mentions are None is linked by the names of
-            entities, one whose mentions are empty is not.
+        text: without the title.
+        mentions: links from `text` to entities, which do not overlap. None is linked by the names of entities; empty is not.
         title_entity: the key of the entity the document is about, if it is about one.
     """
 
@@ -47,15 +45,7 @@ class Document:
 
 
 def validate(document: Document, known_entities: Collection[str] | None = None) -> None:
-    """Checks one document.
-
-    Args:
-        document: what to check.
-        known_entities: the entity keys there are; None accepts any.
-
-    Raises:
-        InputError: the message names the field and says what is wrong with it.
-    """
+    """Raises InputError, naming the field, unless a document is sound and its entity keys are known; None accepts any key."""
     for field in ('id', 'title', 'text'):
         check_string(field, getattr(document, field))
     if document.title_entity is not None:
@@ -90,13 +80,9 @@ def _check_entity(field: str, entity: str, known: Collection[str] | None) -> Non
 
 
 def document_from_json(record: object) -> Document:
-    """The document of one parsed JSON value, not yet validated.
+    """The document of one parsed JSON value, not yet validated; InputError if a field is missing or of another JSON type.
 
-    `{id, title, text, title_entity?, mentions?: [{start, end, entity}]}`; an id may be a number, and
-    other fields are ignored.
-
-    Raises:
-        InputError: a field is missing or of another JSON type.
+    `{id, title, text, title_entity?, mentions?: [{start, end, entity}]}`; an id may be a number, and other fields are ignored.
     """
     if not isinstance(record, dict):
         raise InputError(f'expected a JSON object, found {type(record).__name__}')
@@ -126,18 +112,10 @@ def read_jsonl(
     max_reject_fraction: float = 0.01,
     known_entities: Collection[str] | None = None,
 ) -> list[Document]:
-    """Reads a JSON Lines corpus.
+    """The good documents of a JSON Lines corpus (see `document_from_json`) in file order; blank lines are skipped.
 
-    Args:
-        path: one document per line (see `document_from_json`); blank lines are skipped.
-        rejected_path, max_reject_fraction: see `rejected.convert_lines`.
-        known_entities: entity keys that mentions may carry; None accepts any.
-
-    Returns:
-        The good documents in file order.
-
-    Raises:
-        InputError: the file is missing or has no document, or too many lines are bad.
+    For bad lines see `rejected.convert_lines`, for `known_entities` see `validate`. InputError if the file is missing or has no document,
+    or too many lines are bad.
     """
     seen: dict[str, int] = {}
 

@@ -28,31 +28,23 @@ LONGEST_KIND = 100
 class EntityVocab:
     """The entities of a corpus; the id of an entity is its row.
 
-    A string is looked up as a key first, then as a name, then as an alias; where several entities
-    share a name (or an alias) it means the one with the lowest id.
+    A string is looked up as a key first, then as a name, then as an alias; where several entities share a name (or an alias) it means the
+    one with the lowest id.
 
     Attributes:
         keys: unique identifiers, as the links of documents carry them.
         names: the name of each, for people.
         aliases: further spellings of each name.
-        kinds: what each is: 'person', 'place', 'date' or another value of `recognition.KINDS`; TITLE_KIND if only a title names
-            it, UNKNOWN_KIND if nothing tells, and 'thing' where `models.mention_kinds` tells what it is not.
+        kinds: what each is: a value of `recognition.KINDS`; TITLE_KIND if only a title names it, UNKNOWN_KIND if nothing tells, and
+            'thing' where `models.mention_kinds` tells what it is not.
         id_of_key: the id of each key.
         spellings: the id that each name or alias means.
     """
 
     def __init__(
-        self,
-        keys: Sequence[str],
-        names: Sequence[str],
-        aliases: Sequence[Sequence[str]],
-        kinds: Sequence[str] | None = None,
+        self, keys: Sequence[str], names: Sequence[str], aliases: Sequence[Sequence[str]], kinds: Sequence[str] | None = None
     ):
-        """Takes one key, name, list of aliases and kind per entity; all kinds are unknown if None.
-
-        Raises:
-            InputError: an empty key, name or kind, a repeated key, or a long kind.
-        """
+        """All kinds are unknown if None. InputError: an empty key, name or kind, a repeated key, or a long kind."""
         self.keys, self.names, self.aliases = list(keys), list(names), [list(a) for a in aliases]
         self.kinds = [UNKNOWN_KIND] * len(self.keys) if kinds is None else list(kinds)
         self.id_of_key: dict[str, int] = {}
@@ -73,10 +65,7 @@ class EntityVocab:
 
     @classmethod
     def from_names(cls, names: Iterable[str]) -> EntityVocab:
-        """One entity per name, except that names which differ only by case are one entity.
-
-        The first spelling is its key and name, later ones are aliases. Repeated names count once.
-        """
+        """One entity per name and whatever differs from it only by case: the first spelling is its key and name, others are aliases."""
         rows: dict[str, dict[str, None]] = {}
         for name in names:
             rows.setdefault(name.casefold(), {})[name] = None
@@ -88,9 +77,8 @@ class EntityVocab:
     def from_documents(cls, documents: Iterable[Document]) -> EntityVocab:
         """The entities that documents name: title entities and linked mentions, in order of appearance.
 
-        An entity is called by the title of the first document about it, otherwise by its most frequent
-        mention; the other surface forms are its aliases, most frequent first. When no document has any link,
-        every title is an entity (see `linking.link_titles`).
+        An entity is called by the title of the first document about it, otherwise by its most frequent mention; the other forms are its
+        aliases, most frequent first. When no document has any link, every title is an entity (see `linking.link_titles`).
         """
         documents = list(documents)
         linked = any(d.mentions or d.title_entity is not None for d in documents)
@@ -146,7 +134,6 @@ class EntityVocab:
         """Hex SHA-256 of the keys, names and aliases of the first `count` entities (all if None), in order.
 
         Kinds are left out: what is stored by ids does not depend on them.
-        A vocabulary that begins with the n entities of another one has that one's hash as its `hash(n)`.
         """
         digest = hashlib.sha256()
         for row in itertools.islice(zip(self.keys, self.names, self.aliases), count):

@@ -18,32 +18,17 @@ from opql_jax.corpus.entities import EntityVocab
 
 @dataclasses.dataclass(frozen=True)
 class BaseCorpus:
-    """A prepared corpus that a larger one extends: the larger one begins with its entities and passages.
-
-    Attributes:
-        vocab: its entities.
-        passages: its table of passages (`tables.PASSAGES`).
-        manifest: the manifest of its folder.
-    """
+    """A prepared corpus that a larger one extends: the larger one begins with its entities and passages (`tables.PASSAGES`)."""
 
     vocab: EntityVocab
     passages: pa.Table
     manifest: tables.PreparedManifest
 
     def extend(self, vocab: EntityVocab, documents: Sequence[Document]) -> tuple[EntityVocab, list[Document]]:
-        """The vocabulary of the larger corpus: the entities of this one, then the new ones of `vocab`.
+        """The vocabulary of the larger corpus, the entities of this one and then the new ones of `vocab`, and the documents with its keys.
 
-        An entity of `vocab` is one of this corpus if it has its key. Where no document carries links, keys are but names, so
-        the name or alias of an entity of this corpus means that entity too.
-
-        Args:
-            vocab, documents: of the new text, as a reader gives them.
-
-        Returns:
-            The vocabulary, and the documents with its keys.
-
-        Raises:
-            InputError: this corpus has a document of the same id.
+        An entity of `vocab` is one of this corpus if it has its key. Where no document carries links, keys are but names, so the name or alias
+        of an entity of this corpus means that entity too. InputError: this corpus has a document of the same id.
         """
         known = set(pc.unique(self.passages['doc_id']).to_pylist())
         for document in documents:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import codecs
+import contextlib
 import json
 import os
 import reprlib
@@ -27,14 +28,20 @@ def short_repr(value: object) -> str:
     return _short.repr(value)
 
 
+@contextlib.contextmanager
+def errors_at(place: object) -> Iterator[None]:
+    """Lets an InputError say where it arose, such as 'file:line'."""
+    try:
+        yield
+    except InputError as error:
+        raise InputError(f'{place}: {error}') from error
+
+
 def byte_lines(path: str | os.PathLike) -> Iterator[tuple[int, bytes]]:
     """Yields the number, from 1, and the bytes of each line of a file, for `decode`; a byte order mark of UTF-8 is dropped.
 
-    Lines end at line feeds only: text mode would also split at characters such as U+2028. Of a line that is too long for
-    `decode` only the beginning is kept in memory.
-
-    Raises:
-        InputError: the file cannot be read, or begins as UTF-16 or UTF-32 does.
+    Lines end at line feeds only: text mode would also split at characters such as U+2028. Of a line that is too long for `decode` only the
+    beginning is kept in memory. InputError: the file cannot be read, or begins as UTF-16 or UTF-32 does.
     """
     try:
         source = files.path(path).open('rb')
@@ -103,11 +110,7 @@ def read_text(path: str | os.PathLike) -> str:
 
 
 def read_lines(path: str | os.PathLike) -> Iterator[tuple[int, str]]:
-    """Yields the number, from 1, and the text of each line of a file, blank ones too, without line breaks.
-
-    Raises:
-        InputError: the file cannot be read, or a line is not UTF-8.
-    """
+    """Yields the number, from 1, and the text of each line, without line breaks; InputError names file and line."""
     for number, line in byte_lines(path):
         try:
             text = decode(line)
@@ -117,17 +120,11 @@ def read_lines(path: str | os.PathLike) -> Iterator[tuple[int, str]]:
 
 
 def read_json_lines(path: str | os.PathLike) -> Iterator[tuple[int, Any]]:
-    """Yields the line number, from 1, and the JSON value of each line that is not blank.
-
-    Raises:
-        InputError: the file cannot be read, or a line is not JSON in UTF-8.
-    """
+    """Yields the number, from 1, and the JSON value of each line that is not blank; InputError names file and line."""
     for number, line in read_lines(path):
         if line.strip():
-            try:
+            with errors_at(f'{path}:{number}'):
                 value = parse(line)
-            except InputError as error:
-                raise InputError(f'{path}:{number}: {error}') from error
             yield number, value
 
 
@@ -140,18 +137,12 @@ def write_json_lines(path: str | os.PathLike, records: Iterable[Mapping]) -> Non
 def map_records(
     path: str | os.PathLike, records: Iterable[tuple[int, object]], convert: Callable[[dict], object], separator: str = ':'
 ) -> Iterator[tuple[int, Any]]:
-    """Yields the number of each record and `convert(record)`; an InputError names path and number, with `separator` between.
-
-    Raises:
-        InputError: a record is no JSON object, or `convert` raised one.
-    """
+    """Yields the number of each record, a JSON object, and `convert(record)`; an InputError names path, separator and number."""
     for number, record in records:
-        try:
+        with errors_at(f'{path}{separator}{number}'):
             if not isinstance(record, dict):
                 raise InputError(f'expected an object, found {short_repr(record)}')
             converted = convert(record)
-        except InputError as error:
-            raise InputError(f'{path}{separator}{number}: {error}') from error
         yield number, converted
 
 
@@ -168,10 +159,7 @@ def check_string(field: str, value: object) -> None:
 
 
 def string_field(record: dict, field: str, default: str | None = None, prefix: str = '') -> str:
-    """A string field; `default` where it is missing or null. Without a default it must not be blank.
-
-    `prefix` stands before the field in errors, such as 'answers[0].'.
-    """
+    """A string field; `default` where it is missing or null. Without a default it must not be blank. Errors begin with `prefix`."""
     value = record.get(field)
     if value is None and default is not None:
         return default

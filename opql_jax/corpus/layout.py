@@ -72,10 +72,7 @@ class _Line(NamedTuple):
 
 
 def cleaned(text: str) -> str:
-    """A text in Unicode's form NFC, with line feeds for all line ends, without characters that nobody sees, and with plain spaces.
-
-    The same text is returned for what was cleaned before.
-    """
+    """A text in Unicode's form NFC, with line feeds for line ends, plain spaces, and no characters that nobody sees; idempotent."""
     if text.isascii() and not _INVISIBLE.search(text) and not re.search('[\r\x0b\f]', text):
         return text
     text = _PAGE_ENDS.sub('\n\n', _LINE_ENDS.sub('\n', text))
@@ -84,14 +81,10 @@ def cleaned(text: str) -> str:
 
 
 def unfilled(text: str, is_markdown: bool = False) -> str:
-    """A text with a space for each line break of a filled paragraph; all line breaks that are left are borders.
+    """A cleaned text with a space for each line break of a filled paragraph; all line breaks that are left are borders.
 
-    Markdown fills whatever it does not mark otherwise. Elsewhere lines are filled that are wide, and end where the next word would
-    not have fitted, in a paragraph that has words in lower case at the beginning of lines. Takes time in proportion to the text.
-
-    Args:
-        text: `cleaned`.
-        is_markdown: whether it is written in Markdown.
+    Markdown fills whatever it does not mark otherwise. Elsewhere lines are filled that are wide, and end where the next word would not have
+    fitted, in a paragraph that has words in lower case at the beginning of lines. Takes time in proportion to the text.
     """
     lines = list(_lines(text))
     pieces: list[str] = []
@@ -102,7 +95,11 @@ def unfilled(text: str, is_markdown: bool = False) -> str:
             last += 1
         paragraph = lines[first:last]
         for line, after in _filled(text, paragraph, is_markdown):
-            pieces += [text[at : line.end], _between(text, line, after)]
+            # Nothing stands where a word was divided.
+            is_divided = (
+                text[line.end - 1] == '-' and text[line.end - 2 : line.end - 1].isalpha() and text[after.start].isalpha()
+            )
+            pieces += [text[at : line.end], '' if is_divided else ' ']
             at = after.start
         first = last
     return ''.join([*pieces, text[at:]])
@@ -192,12 +189,3 @@ def _filled(text: str, paragraph: Sequence[_Line], is_markdown: bool) -> Iterato
         is_full = line.width + 1 + len(word) > 0.9 * width and (line is paragraph[0] or after.indent <= line.indent + 1)
         if is_full or cut or (is_certain and line.width >= 0.5 * width):
             yield line, after
-
-
-def _between(text: str, line: _Line, after: _Line) -> str:
-    """What stands between two lines that were one: nothing where a word was divided, else a space."""
-    return (
-        ''
-        if text[line.end - 1 : line.end] == '-' and text[line.end - 2 : line.end - 1].isalpha() and text[after.start].isalpha()
-        else ' '
-    )

@@ -40,12 +40,7 @@ Span = tuple[int, int, int]  # start, end (code points, half-open), entity id
 
 
 class LinkedTexts(NamedTuple):
-    """The result of `MentionLinker.link_all`.
-
-    Attributes:
-        mentions: for each text its mentions, as `MentionLinker.link` orders them.
-        dropped: entity id -> share of the texts that mention it, for the entities left out.
-    """
+    """Of each text its mentions, as `MentionLinker.link` orders them; and by id the entities left out, with the share of texts of each."""
 
     mentions: list[list[Span]]
     dropped: dict[int, float]
@@ -54,10 +49,9 @@ class LinkedTexts(NamedTuple):
 class MentionLinker:
     """Finds the names and aliases of a vocabulary in text.
 
-    A spelling matches exactly, case included. Both ends must be word ends: a letter or digit on either
-    side rejects the match, and so does an apostrophe before it that follows a letter (the s of
-    "film's"). Of the matches that remain, the leftmost wins and of those that start together the
-    longest, so mentions do not overlap; only `nested` lets one lie inside another.
+    A spelling matches exactly, case included. Both ends must be word ends: a letter or digit on either side rejects the match, and so does an
+    apostrophe before it that follows a letter (the s of "film's"). Of the matches that remain, the leftmost wins and of those that start
+    together the longest, so mentions do not overlap; only `nested` lets one lie inside another.
     """
 
     def __init__(self, vocab: EntityVocab, *, drop_above_rate: float = 1.0, nested: bool = False):
@@ -65,12 +59,10 @@ class MentionLinker:
 
         Args:
             vocab: where the spellings come from.
-            drop_above_rate: in `link_all`, an entity mentioned in more than this share of the texts says
-                nothing about any of them (a tag such as 'film') and loses its mentions, if they are at least
-                `DROP_FROM`; 1 keeps all.
-            nested: whether a match inside a kept one is a mention too, as 'comedy' in 'romantic comedy'. The outer
-                one must begin with a lower-case letter: the words of a name ('Black' in 'Jack Black') are mostly no
-                mentions of what they mean elsewhere. A match that overlaps a kept one partly stays out.
+            drop_above_rate: in `link_all`, an entity in more than this share of the texts says nothing about any of them (a tag such as
+                'film') and loses its mentions, if it is in at least `DROP_FROM`; 1 keeps all.
+            nested: whether a match inside a kept one is a mention too, as 'comedy' in 'romantic comedy'. The outer one must begin with a
+                lower-case letter: the words of a name ('Black' in 'Jack Black') mostly do not mean what they mean elsewhere.
         """
         if not 0 < drop_above_rate <= 1:
             raise InputError(f'drop_above_rate: {drop_above_rate} is not in (0, 1]')
@@ -153,23 +145,14 @@ def link_documents(
     nested: bool = False,
     base: BaseCorpus | None = None,
 ) -> tuple[Iterator[pa.RecordBatch], dict[int, float]]:
-    """Gives every document mentions by entity id.
+    """Gives every document mentions by entity id: batches of `LINKED` in order, and the dropped entities with their share of documents.
 
-    The keys of links that a document carries become ids, and their spans leave out the space around a name. A document whose mentions are None is linked by the names of the
-    vocabulary.
-
-    Args:
-        documents: the whole corpus, or the part of it that extends `base`; gone through twice, so they need not be in memory.
-        vocab: the entities.
-        drop_above_rate, nested: see `MentionLinker`; they concern the documents linked by name.
-        base: the corpus that this one extends.
-
-    Returns:
-        Batches of `LINKED` in document order, and the dropped entities with their share of documents.
+    The keys of links that a document carries become ids, and their spans leave out the space around a name. A document whose mentions are None
+    is linked by the names of the vocabulary, see `MentionLinker`; `base` is the corpus that this one extends. The documents are gone through
+    twice, so they need not be in memory.
 
     Raises:
-        InputError: a mention's or title's entity is not in the vocabulary, which may come only with its batch; names document
-            and field. An id is used more than once.
+        InputError: an id is used more than once, or an entity is not in the vocabulary, which may come only with its batch.
     """
     ids, repeated, title_entities = set(), [], []
     for document in documents:

@@ -97,7 +97,8 @@ def resolve(documents: Iterable[Document], spans: Iterable[Sequence[Span]]) -> t
     said_by, places, names_of = [], [], []
     for document, recognised in zip(documents, spans, strict=True):
         said_by.append(turns(document.text, document.title))
-        found = _with_speakers(titles.added_to(recognised, document.text), said_by[-1])
+        speakers = {Span(turn.name_start, turn.name_end, 'person') for turn in said_by[-1]}
+        found = _in_place_of(titles.added_to(recognised, document.text), sorted(speakers))
         terms = defined_terms(document.text, found)
         places.append(_with_terms(document.text, found, terms))
         names_of.append(_Names(document, places[-1], titles, terms))
@@ -136,11 +137,6 @@ def resolve(documents: Iterable[Document], spans: Iterable[Sequence[Span]]) -> t
         names.append(titles.name.get(key) or forms[0])
         aliases.append([form for form in forms if form != names[-1]])
     return EntityVocab(list(spellings), names, aliases, [kind_of[key] for key in spellings]), resolved
-
-
-def _with_speakers(spans: Sequence[Span], said: Sequence[Turn]) -> list[Span]:
-    """Spans with the names of those who say 'I', in the place of those that overlap them."""
-    return _in_place_of(spans, sorted({Span(turn.name_start, turn.name_end, 'person') for turn in said}))
 
 
 def _in_place_of(spans: Sequence[Span], others: Sequence[Span]) -> list[Span]:
@@ -281,12 +277,12 @@ class _Names:
         title = '' if document.title_entity is None else fold(without_brackets(document.title))
         if title:
             names.setdefault(title, UNKNOWN_KIND)
-        self._long: dict[str, str] = {}
+        self.long: dict[str, str] = {}
         # What a text about a person begins with is that person: elsewhere in it the name may be a relative's.
         if title and spans and spans[0].start < _BEGINNING and spans[0].kind == 'person':
             name = fold(document.text[spans[0].start : spans[0].end])
             if not titles.has(name) and _is_one_person(name, title):
-                self._long[name] = title
+                self.long[name] = title
         short_for: dict[str, set[str]] = collections.defaultdict(set)
         for name, kind in names.items():
             words = name.split()
@@ -296,15 +292,15 @@ class _Names:
             elif len(words) > 1 and words[-1] in _FORMS:
                 short_for[' '.join(words[:-1])].add(name)
         for name, kind in names.items():
-            long = {other for other in short_for.get(name, ()) if other != name and other not in self._long}
+            long = {other for other in short_for.get(name, ()) if other != name and other not in self.long}
             # The longest of names that contain each other is the full one: Byron, Lord Byron, George Gordon Lord Byron.
             longest = max(long, key=len, default='')
             if kind not in _SHORTENED | {'organisation'} or not longest:
                 continue
             if kind in _SHORTENED and title in long and title.split()[-1] == name:
-                self._long[name] = title  # a text about one of a family calls nobody else by the last name alone
+                self.long[name] = title  # a text about one of a family calls nobody else by the last name alone
             elif all(f' {other} ' in f' {longest} ' for other in long):
-                self._long[name] = longest
+                self.long[name] = longest
         for before, after in zip(spans, spans[1:]):
             between = document.text[before.end : after.start]
             short, long = document.text[after.start : after.end], document.text[before.start : before.end]
@@ -313,26 +309,22 @@ class _Names:
                 and document.text[after.end : after.end + 1] in (')', '"', '”')
                 and _abbreviates(short, long)
             ):
-                self._long[fold(short)] = fold(long)
-        self._long |= {term: name for term, name in self.defined.items() if term != name}
+                self.long[fold(short)] = fold(long)
+        self.long |= {term: name for term, name in self.defined.items() if term != name}
         self.births: dict[str, set[str]] = {}
         for name, facts in _births(document.text, spans).items():
             self.births.setdefault(self._full(name), set()).update(facts)
 
-    def has_long(self, name: str) -> bool:
-        """Whether a folded name is short for another one."""
-        return name in self._long
-
     def entity(self, span: Span, name: str) -> str:
         """The key of the entity that a mention means, by its folded name."""
-        if span.start in self._places and self._long.get(name) in self.persons:
+        if span.start in self._places and self.long.get(name) in self.persons:
             return self._titles.meant_by(name, self._document, span.start, span.end)
         return self._titles.meant_by(self._full(name), self._document, span.start, span.end)
 
     def _full(self, name: str) -> str:
         """The folded name that a folded name is short for, or that itself."""
         seen = {name}
-        while (long := self._long.get(name)) and long not in seen:
+        while (long := self.long.get(name)) and long not in seen:
             name = long
             seen.add(name)
         return name
@@ -366,7 +358,7 @@ class _SharedNames:
     def entity(self, names: _Names, span: Span, surface: str) -> str:
         """The key of the entity that a mention in a document means."""
         name = fold(surface)
-        if not names.has_long(name):
+        if name not in names.long:
             is_term = surface.isupper() or span.kind in (UNKNOWN_KIND, 'organisation', 'person')
             if is_term and name in self._means:
                 return names.entity(span, self._means[name])

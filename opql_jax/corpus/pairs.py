@@ -84,15 +84,13 @@ def mutual_information_sql(passages: int, min_passages: int = 1) -> str:
 
 
 def mine_pairs(passages: pa.Table, mode: str) -> Iterator[pa.RecordBatch]:
-    """All directed pairs of mentions (paper §2.1).
+    """All directed pairs of mentions (paper §2.1), in both directions, of different entities whose mentions do not overlap.
 
     Args:
         passages: the columns `title_entity` and `mentions` of `tables.PASSAGES`; the row is the passage id.
         mode: 'title' or 'all'; the rows of 'all' contain those of 'title', marked by `is_title`.
 
-    Yields:
-        Batches of `tables.PAIRS`, sorted by (topic, target, passage, topic_mention, target_mention).
-        Topic and target differ and their mentions do not overlap; every pair comes in both directions.
+    Yields batches of `tables.PAIRS`, sorted by (topic, target, passage, topic_mention, target_mention).
     """
     for batch in _query(pairs_sql(mode), passages):
         yield batch.cast(tables.PAIRS)
@@ -105,9 +103,8 @@ def mutual_information(passages: pa.Table, min_passages: int = 1) -> dict[str, n
         passages: as in `mine_pairs`.
         min_passages: pairs that fewer passages mention are left out; in a large corpus they are most pairs.
 
-    Returns:
-        Columns `[pairs]` sorted by (low, high), where low < high int32 are the entities; `passages` int32, how many mention both;
-        `pmi` float64, their pointwise mutual information in nats over passages.
+    Returns columns `[pairs]` sorted by (low, high): entities low < high and `passages` that mention both, int32; and `pmi` float64, their
+    pointwise mutual information in nats over passages.
     """
     batches = list(_query(mutual_information_sql(len(passages), min_passages), passages))
     dtypes = {'low': np.int32, 'high': np.int32, 'passages': np.int32, 'pmi': np.float64}

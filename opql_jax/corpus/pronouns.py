@@ -38,15 +38,11 @@ _PERSONS = 100
 
 
 def pronouns(text: str, mentions: Sequence[Mention], kinds: Mapping[str, str]) -> list[Mention]:
-    """The pronouns that refer to persons whom their sentence does not name before.
+    """The pronouns that refer to persons whom their sentence does not name before: one for each person and sentence at most, by start.
 
     Args:
-        text: any text.
-        mentions: what it names, by start, disjoint.
+        mentions: what the text names, by start, disjoint; none of them overlaps a pronoun that is found.
         kinds: the kind of each entity, see `recognition.KINDS`.
-
-    Returns:
-        A mention for each person and sentence at most, by start. None overlaps those given.
     """
     named = [mention for mention in mentions if kinds[mention.entity] == 'person']
     found_pronouns = list(_PRONOUN.finditer(text)) if named else []
@@ -96,14 +92,7 @@ _SUBJECT = 5
 
 
 def possessives(text: str, mentions: Sequence[Mention], kinds: Mapping[str, str]) -> list[Mention]:
-    """The first 'its' or 'their' of each sentence that names nothing before it, where the sentence before in its line says what it means.
-
-    Args:
-        text, mentions, kinds: see `pronouns`.
-
-    Returns:
-        By start; none overlaps those given.
-    """
+    """The first 'its' or 'their' of each sentence that names nothing before it, where the sentence before in its line says what it means."""
     found = list(_POSSESSIVE.finditer(text))
     if not found:
         return []

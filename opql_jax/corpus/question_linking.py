@@ -44,10 +44,7 @@ class Named(NamedTuple):
 
 
 def followed(names: Sequence[Named]) -> tuple[list[Named], list[Named]]:
-    """The names that an answer starts from, and those that are left out.
-
-    Each name is work, so there are the first `MOST_NAMES`. One that the question repeats counts once, where it stands first.
-    """
+    """The names that an answer starts from, the first `MOST_NAMES`, each once, where it stands first; and those that are left out."""
     distinct: dict[int, Named] = {}
     for named in names:
         distinct.setdefault(named.entities[0], named)
@@ -141,11 +138,7 @@ class QuestionLinker:
         return exact or surest
 
     def named(self, name: str) -> list[int]:
-        """The entities of a key, or else those that a name means.
-
-        Raises:
-            InputError: there is none; names the nearest.
-        """
+        """The entities of a key, or else those that a name means; InputError, which names the nearest, if there is none."""
         vocab = self._vocab
         means = [vocab.id_of_key[name]] if name in vocab.id_of_key else self.meanings(name)
         return means or [vocab.id(name)]  # by a spelling that folds to nothing, or raises
@@ -221,8 +214,3 @@ class QuestionLinker:
 def _folded(name: str) -> str:
     """A name as it stands in a folded question, with its article."""
     return ' '.join(NOT_WORDS.sub(' ', plain_letters(name)).split())
-
-
-def link_question(question: str, vocab: EntityVocab) -> list[Named]:
-    """The names in one question; who has more of them keeps a `QuestionLinker`."""
-    return QuestionLinker(vocab).link(question)

@@ -19,7 +19,7 @@ from collections.abc import Collection, Iterable, Mapping
 
 from opql_jax.core.errors import InputError
 from opql_jax.corpus.entities import EntityVocab
-from opql_jax.corpus.json_lines import check_string, short_repr, write_json_lines
+from opql_jax.corpus.json_lines import check_string, errors_at, short_repr, write_json_lines
 from opql_jax.corpus.linking import MentionLinker
 from opql_jax.corpus.rejected import convert_lines
 
@@ -88,8 +88,7 @@ def read_questions(
 ) -> list[Question]:
     """Reads a question file in its order; blank lines are skipped. For bad lines see `rejected.convert_lines`.
 
-    Raises:
-        InputError: naming the file, the line and the field; or the file when it is missing or has no question.
+    InputError names the file, the line and the field; or the file when it is missing or has no question.
     """
     linker, seen = None, {}
 
@@ -140,19 +139,13 @@ def _ids(entities: Iterable[int | None]) -> tuple[int, ...]:
 
 
 def write_questions(path: str | os.PathLike, records: Iterable[Mapping]) -> None:
-    """Writes records of the form above (see `to_record`); the file appears whole or not at all.
-
-    Raises:
-        InputError: naming the record, counting from 1, and the field that cannot be read back.
-    """
+    """Writes records of the form above (see `to_record`); InputError names the record, from 1, and the field that cannot be read back."""
 
     def checked():
         seen: dict[str, str] = {}
         for number, record in enumerate(records, 1):
-            try:
+            with errors_at(f'{path}: record {number}'):
                 _check(record, seen)
-            except InputError as error:
-                raise InputError(f'{path}: record {number}: {error}') from error
             seen[str(record['id'])] = f'record {number}'
             yield record
 
@@ -182,12 +175,9 @@ def check_text(field: str, text: object) -> None:
 
 
 def parse_bracketed(marked: str) -> tuple[str, tuple[int, int]]:
-    """Splits 'who starred in [Up]?' into its text and the `(start, end)` of its topic.
+    """Splits 'who starred in [Up]?' into its text and the `(start, end)` of its topic; InputError if there is no topic in brackets.
 
     The brackets are the first '[' and the last ']', as a topic may hold brackets itself.
-
-    Raises:
-        InputError: there is no topic in brackets, or the text is blank or cannot be written as UTF-8.
     """
     check_string('the question', marked)
     start, stop = marked.find('['), marked.rfind(']')

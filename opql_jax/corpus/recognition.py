@@ -55,8 +55,7 @@ RECOGNISED = pa.schema([('spans', pa.list_(pa.struct([('start', pa.int32()), ('e
 def load(model: str | None = None):
     """The spaCy pipeline of a package, without what recognition does not need; the first of MODELS if None.
 
-    Raises:
-        InputError: spaCy or the package is not installed; says how to install it.
+    InputError says how to install spaCy or the package if it is not there.
     """
     names = [model] if model else MODELS
     if importlib.util.find_spec('spacy'):
@@ -86,34 +85,28 @@ def recognise_batch(batch: pa.RecordBatch, model: str | None = None, rules: Sequ
         model: see `load`.
         rules: those that mend what spaCy found; RULES if None.
 
-    Returns:
-        A RECOGNISED batch: of each text its spans, as `Span` has them, by start, disjoint, without space at their ends.
+    Returns a RECOGNISED batch: of each text its spans, as `Span` has them, by start, disjoint, without space at their ends.
     """
     texts = batch['text'].to_pylist()
-    pieces = [(row, start, piece) for row, text in enumerate(texts) for start, piece in _cut(text)]
-    spans: list[list[Span]] = [[] for _ in texts]
-    for group in _groups(pieces):
-        for (row, offset, _), found in zip(group, _loaded(model).pipe([piece for *_, piece in group])):
-            spans[row] += [
-                Span(offset + entity.start_char, offset + entity.end_char, KINDS[entity.label_])
-                for entity in found.ents
-                if entity.label_ in KINDS
-            ]
+    spans = _found_by_spacy(texts, model)
     rows = [[span._asdict() for span in refine(text, found, rules)] for text, found in zip(texts, spans)]
     return pa.RecordBatch.from_pydict({'spans': rows}, schema=RECOGNISED)
 
 
 def persons_and_places(texts: Sequence[str], model: str | None = None) -> list[list[tuple[int, int, bool]]]:
     """What spaCy takes for persons and places in each of some texts, by start: the characters `[start, end)`, and whether it is a person."""
-    spans: list[list[tuple[int, int, bool]]] = [[] for _ in texts]
+    spans = _found_by_spacy(texts, model)
+    return [[(start, end, kind == 'person') for start, end, kind in row if kind in ('person', 'place')] for row in spans]
+
+
+def _found_by_spacy(texts: Sequence[str], model: str | None) -> list[list[Span]]:
+    spans: list[list[Span]] = [[] for _ in texts]
     pieces = [(row, start, piece) for row, text in enumerate(texts) for start, piece in _cut(text)]
     for group in _groups(pieces):
         for (row, offset, _), found in zip(group, _loaded(model).pipe([piece for *_, piece in group])):
-            spans[row] += [
-                (offset + entity.start_char, offset + entity.end_char, entity.label_ == 'PERSON')
-                for entity in found.ents
-                if KINDS.get(entity.label_) in ('person', 'place')
-            ]
+            for entity in found.ents:
+                if kind := KINDS.get(entity.label_):
+                    spans[row].append(Span(offset + entity.start_char, offset + entity.end_char, kind))
     return spans
 
 

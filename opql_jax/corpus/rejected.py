@@ -34,14 +34,10 @@ def convert_lines(
     """What `convert` makes of the lines of a JSON Lines file, in their order; blank lines are skipped.
 
     Args:
-        path: the file.
         convert: is given the number of a line, from 1, and its JSON value; raises InputError for a bad record.
         rejected_path: bad lines are added to this file as `{file, line, reason, record}`; it is there even when none is bad.
             None raises InputError for the first.
-        max_reject_fraction: the share of bad lines above which the file is refused.
-
-    Raises:
-        InputError: the file cannot be read, or too many lines are bad.
+        max_reject_fraction: the share of bad lines above which the file is refused, with an InputError.
     """
     converted, reasons, lines = [], [], 0
     with _added_to(rejected_path) if rejected_path else contextlib.nullcontext() as rejected:
@@ -79,10 +75,7 @@ def convert_records(
         convert: is given both; raises InputError for a bad record.
         unit: what a record is called, such as 'rows'.
         rejected_path: bad records are added to this file as `{file, reason}`, where `file` is where they stand.
-        max_reject_fraction: the share of bad records above which the source is refused.
-
-    Raises:
-        InputError: too many records are bad.
+        max_reject_fraction: the share of bad records above which the source is refused, with an InputError.
     """
     converted: list[tuple[str, T]] = []
     bad: list[tuple[str, str]] = []

@@ -29,12 +29,8 @@ _DOTTED = re.compile(r'(?:\w\.)+\w$')
 def sentence_starts(text: str, mentions: Sequence[tuple[int, int, int]] = ()) -> list[int]:
     """The code-point offsets at which the sentences of a text start, in increasing order; none in a blank text.
 
-    A sentence ends at a stop followed by space and something other than a lower-case letter, which a text without any capital may
-    have there, except after abbreviations and initials, and at every line break. No sentence starts inside a mention.
-
-    Args:
-        text: any text.
-        mentions: `(start, end, entity)` by start.
+    A sentence ends at a stop followed by space and something other than a lower-case letter, which a text without any capital may have there,
+    except after abbreviations and initials, and at every line break. No sentence starts inside a mention, `(start, end, entity)` by start.
     """
     first = len(text) - len(text.lstrip())
     if first == len(text):
@@ -73,15 +69,12 @@ def _ends_sentence(text: str, stop: str, stop_at: int, start: int, in_lower_case
 
 
 def sentence_numbers(starts: np.ndarray, counts: np.ndarray, passage: np.ndarray, offset: np.ndarray) -> np.ndarray:
-    """The number of the sentence that holds an offset of a passage, counted from 1 through all passages.
+    """The number of the sentence that holds an offset of a passage, from 1 through all passages: `[n]` int64.
 
     Args:
         starts: [sentences] offsets at which sentences start, passage by passage, rising in each.
         counts: [passages] the number of sentences of each passage.
         passage, offset: [n] passages and offsets in their texts, not negative.
-
-    Returns:
-        [n] int64; two offsets of a passage have the same number if they are in one sentence.
     """
     # One rising sequence, so that one search finds any of them.
     keys = (np.repeat(np.arange(len(counts)), counts) << 32) | starts

@@ -12,12 +12,7 @@ POSSESSIVE = re.compile(r"['’]s?$")
 
 
 class Span(NamedTuple):
-    """The characters `[start, end)` of a text, in code points, that name something.
-
-    Attributes:
-        start, end: where.
-        kind: one of the values of `recognition.KINDS`, or UNKNOWN_KIND.
-    """
+    """The characters `[start, end)` of a text, in code points, that name something of a kind of `recognition.KINDS`, or UNKNOWN_KIND."""
 
     start: int
     end: int

@@ -38,11 +38,7 @@ _AHEAD = 2
 def session(name: str) -> Iterator:
     """A Spark session, with the settings of `spark-submit` or of Spark's own files; one that this process has already stays open.
 
-    Args:
-        name: of the application.
-
-    Raises:
-        InputError: pyspark is not installed, or Spark does not start.
+    InputError: pyspark is not installed, or Spark does not start.
     """
     if not importlib.util.find_spec('pyspark'):
         raise InputError('pyspark is not installed: run `pip install opql_jax[spark]`')
@@ -65,40 +61,23 @@ def session(name: str) -> Iterator:
 def map_ordered(session, function: Callable[[pa.RecordBatch], pa.RecordBatch], batches: Iterable[pa.RecordBatch]) -> Iterator:
     """Yields `function(batch)` for every batch, in order; each batch goes to a worker as a whole, so that the results are those of one process.
 
-    Args:
-        session: of Spark.
-        function: can be pickled; the workers need this package and what the function uses.
-        batches: drawn as they are needed, some for each task that the cluster runs at once.
-
-    Raises:
-        InputError: the function raised it.
+    The function can be pickled, and workers have this package and what it uses. Batches are drawn as they are needed. Raises the function's
+    InputErrors.
     """
     context = session.sparkContext
     batches, call = iter(batches), functools.partial(_call, function)
     while group := list(itertools.islice(batches, _AHEAD * context.defaultParallelism)):
-        for result in context.parallelize(map(_serialise, group), len(group)).map(call).collect():
+        for result in context.parallelize(group, len(group)).map(call).collect():
             if isinstance(result, InputError):
                 raise result
-            yield _deserialise(result)
+            yield result
 
 
-def _call(function: Callable, batch: bytes) -> bytes | InputError:
+def _call(function: Callable, batch: pa.RecordBatch) -> pa.RecordBatch | InputError:
     try:
-        return _serialise(function(_deserialise(batch)))
+        return function(batch)
     except InputError as error:
         return error  # Spark would try again, and raise an error of its own
-
-
-def _serialise(batch: pa.RecordBatch) -> bytes:
-    sink = pa.BufferOutputStream()
-    with pa.ipc.new_stream(sink, batch.schema) as writer:
-        writer.write_batch(batch)
-    return sink.getvalue().to_pybytes()
-
-
-def _deserialise(stored: bytes) -> pa.RecordBatch:
-    with pa.ipc.open_stream(stored) as reader:
-        return reader.read_next_batch()
 
 
 def map_batches(frame, stage: Callable[[pa.RecordBatch], pa.RecordBatch], schema: pa.Schema):
@@ -114,10 +93,7 @@ def sort_and_drop(frame, column: str):
 
 
 def number_passages(passages):
-    """Passages with their ids in a column `passage`: their row numbers in the order of the DataFrame.
-
-    They are persisted, since computing them again could cut them into other partitions.
-    """
+    """Passages with their row numbers in a column `passage`; persisted, as computing them again could partition them otherwise."""
     from pyspark.sql import functions as F
 
     passages = passages.withColumn('position', F.monotonically_increasing_id()).persist()
@@ -134,15 +110,7 @@ def number_passages(passages):
 
 
 def mine_pairs(passages, mode: str):
-    """`pairs.mine_pairs` of a DataFrame of passages: its rows, in its order.
-
-    Args:
-        passages: columns `passage`, the id, and `title_entity` and `mentions` of `tables.PASSAGES`.
-        mode: 'title' or 'all'.
-
-    Returns:
-        A DataFrame of `tables.PAIRS`.
-    """
+    """`pairs.mine_pairs` of a DataFrame of passages with their ids, `passage`: its rows (`tables.PAIRS`), in its order."""
     return _query(pairs_sql(mode), passages)
 
 

@@ -56,11 +56,9 @@ class Turn(NamedTuple):
 
 
 def turns(text: str, title: str = '') -> list[Turn]:
-    """Who says which lines of a text, by start, disjoint; lines that nobody is known to say are in none.
+    """Who says which lines of an unfilled text, by start, disjoint; lines that nobody is known to say are in none.
 
-    Args:
-        text: see `layout.unfilled`.
-        title: what it is called, which may state its author; places in it do not count, so its name has to be in the text, too.
+    The title may state the author; places in it do not count, so the name has to be in the text, too.
     """
     if not _FIRST_PERSON.search(text):
         return []
@@ -75,15 +73,14 @@ def turns(text: str, title: str = '') -> list[Turn]:
         depth = quote['marks'].count('>') if quote else 0
         begin = start + (quote.end() if quote else 0)
         chat = _CHAT.match(text, begin, end) or _spoken(text, begin, end)
-        place = lambda match, name: match.span(name) if match else None
         if chat:
             name = chat.span(chat.lastgroup or 0)
             found.append(Turn(chat.end(), end, *name))
         elif mail := _FROM.match(text, begin, end):
-            by_depth[depth] = place(mail, 'name')
+            by_depth[depth] = mail.span('name')
             wrote = None
         elif attribution := _WROTE.search(text, max(begin, end - 300), end) if line.rstrip().endswith(':') else None:
-            wrote, wrote_depth = place(attribution, 'name'), depth
+            wrote, wrote_depth = attribution.span('name'), depth
         elif line.strip() and not _HEADER.match(text, begin, end):
             # Whom a mail quotes is said above the quote, or in its first line.
             if wrote and (depth == wrote_depth + 1 or depth == wrote_depth > 0):
@@ -119,9 +116,7 @@ def first_persons(
 ) -> Iterator[tuple[int, int, Turn]]:
     """The places of 'I', 'my' and 'me', the first of each sentence and turn, with the turn that they stand in; none in quotation marks.
 
-    Args:
-        text, said: a text, and its `turns`.
-        mentions: `(start, end, entity)` by start, which no sentence starts in, and which no place overlaps.
+    `mentions` are `(start, end, entity)` by start, which no sentence starts in, and which no place overlaps.
     """
     if not said:
         return

@@ -30,8 +30,6 @@ class Passage(NamedTuple):
     """A piece of a document, with offsets into its own `text` (code points): a row of `tables.PASSAGES`.
 
     Attributes:
-        doc_id: the document it comes from.
-        title: that document's title.
         title_entity: the entity the document is about, or -1.
         text: at most `max_tokens` tokens; may begin with "{title}: ".
         sentence_starts: where its sentences start; the first is 0 and covers a title prefix.
@@ -66,10 +64,9 @@ def text_start(passage: Mapping) -> int:
 def split_batch(
     batch: pa.RecordBatch, count_tokens: Callable[[str], int], max_tokens: int, title_prefix: bool = True
 ) -> pa.RecordBatch:
-    """Splits the documents of a `linking.LINKED` batch: a `tables.PASSAGES` batch, in order.
+    """Splits the documents of a `linking.LINKED` batch, see `split_document`: a `tables.PASSAGES` batch, in order.
 
-    A pure function, which a loop, a pool of processes or a cluster may map over the batches of a corpus. See `split_document`
-    for the arguments and errors.
+    A pure function, which a loop, a pool of processes or a cluster may map over the batches of a corpus.
     """
     passages = []
     for row in batch.to_pylist():
@@ -91,9 +88,9 @@ def split_document(
 ) -> list[Passage]:
     """Splits a document into passages of at most `max_tokens` tokens, at sentence ends.
 
-    A line that states something by itself, as a row of a table does, is a passage by itself. A sentence that is longer by itself is cut between words, a longer word between characters. A mention is not cut unless it
-    is longer than a passage by itself; then no passage mentions it, and a warning is logged. All of the text but the space between passages is
-    kept. The time is linear in the text if that of `count_tokens` is.
+    A line that states something by itself, as a row of a table does, is a passage by itself. A long sentence is cut between words, a longer word
+    between characters. A mention is not cut unless it is longer than a passage by itself; then no passage mentions it, and a warning is logged.
+    All of the text but the space between passages is kept. The time is linear in the text if that of `count_tokens` is.
 
     Args:
         document: the text; its own links are not looked at.
@@ -101,13 +98,10 @@ def split_document(
             disjoint or nested. None begins or ends with space.
         title_entity: the entity the document is about, or -1.
         count_tokens: the number of tokens of a string, special tokens not counted.
-        max_tokens: the bound on the tokens of a passage, with mentions separated as `separate` does. A passage has at most twice as many
-            mentions, which is more than nested ones can be of as many tokens.
+        max_tokens: of a passage, with mentions separated as `separate` does; it has at most twice as many mentions. InputError if that is
+            less than 1, or too few for a single character.
         title_prefix: whether a passage that does not mention the title entity begins with "{title}: ", a mention of it, so
             that each passage holds pairs with it; not where the prefix would take more than half of the tokens.
-
-    Raises:
-        InputError: `max_tokens` is less than 1, or too few for a single character.
     """
     if max_tokens < 1:
         raise InputError(f'max_tokens: {max_tokens} is less than 1')
@@ -180,16 +174,8 @@ def split_document(
         if prefix_here:
             moved.insert(0, (0, len(document.title), title_entity))
         in_passage = starts[bisect.bisect_right(starts, start) : bisect.bisect_left(starts, end)]
-        passages.append(
-            Passage(
-                document.id,
-                document.title,
-                title_entity,
-                prefix_here + text[start:end],
-                [0] + [s + shift for s in in_passage],
-                moved,
-            )
-        )
+        sentences = [0, *(s + shift for s in in_passage)]
+        passages.append(Passage(document.id, document.title, title_entity, prefix_here + text[start:end], sentences, moved))
         first = last + 1
     if cut_mentions:
         start, end, _ = cut_mentions[0]

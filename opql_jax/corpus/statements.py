@@ -27,45 +27,43 @@ _LONGEST_HEADING, _LONGER = 60, 6
 
 
 def restated(text: str) -> str:
-    """A text in which each row of a table stands with the headings of its columns; takes time in proportion to the text.
+    """An unfilled text in which each row of a table stands with the headings of its columns; takes time in proportion to the text.
 
-    Args:
-        text: see `layout.unfilled`; no line break is added, and those are taken away that end headings and rules.
+    No line break is added, and those are taken away that end headings and rules.
     """
     if not any(mark in text for mark in '|\t;,'):
         return text
     lines: list[str] = []
-    for delimiter, group in itertools.groupby(text.split('\n'), _Delimiters()):
+    for delimiter, group in itertools.groupby(text.split('\n'), _delimiter):
         of_table = list(group)
         lines += _restated(of_table, delimiter[0]) if delimiter else of_table
     return '\n'.join(lines)
 
 
-class _Delimiters:
-    """Tells what separates the cells of a line, and how many there are: lines of one table get the same; '' of lines without cells."""
-
-    def __call__(self, line: str) -> tuple[str, int] | str:
-        stripped = line.strip()
-        if '|' in stripped:
-            return '|', 0
-        if '\t' in stripped:
-            return '\t', stripped.count('\t')
-        for mark in ';,':
-            cells = stripped.split(mark)
-            # Prose has a space after each comma, and full stops.
-            if len(cells) >= _CELLS and not any(
-                cell[:1] == ' ' or '. ' in cell for cell in cells[1:] if mark == ',' or '. ' in cell
-            ):
-                return mark, len(cells)
-        return ''
+def _delimiter(line: str) -> tuple[str, int] | str:
+    """What separates the cells of a line, and how many there are: lines of one table get the same; '' of lines without cells."""
+    stripped = line.strip()
+    if '|' in stripped:
+        return '|', 0
+    if '\t' in stripped:
+        return '\t', stripped.count('\t')
+    for mark in ';,':
+        cells = stripped.split(mark)
+        # Prose has a space after each comma, and full stops.
+        is_prose = any('. ' in cell or (mark == ',' and cell[:1] == ' ') for cell in cells[1:])
+        if len(cells) >= _CELLS and not is_prose:
+            return mark, len(cells)
+    return ''
 
 
 def _restated(lines: Sequence[str], mark: str) -> list[str]:
     rows = [_cells(line, mark) for line in lines]
     ruled = mark == '|' and len(lines) > 1 and _RULE.fullmatch(lines[1].strip()) and '-' in lines[1]
+    # Headings are distinct words, no number and no sentence among them.
+    are_headings = all(rows[0]) and len(set(rows[0])) == len(rows[0]) and not any(map(_HAS_DIGIT_OR_STOP.search, rows[0]))
     if ruled:
         headings, body = rows[0], [row for row, line in zip(rows[2:], lines[2:]) if not _RULE.fullmatch(line.strip())]
-    elif len(rows) >= _ROWS and len(set(map(len, rows))) == 1 and _are_headings(rows[0]):
+    elif len(rows) >= _ROWS and len(set(map(len, rows))) == 1 and are_headings:
         headings, body = rows[0], rows[1:]
     else:
         return list(lines)
@@ -87,11 +85,6 @@ def _cells(line: str, mark: str) -> list[str]:
         cells = cells[:-1] if line.endswith('|') and len(cells) > 1 else cells
         return [cell.strip().replace('\\|', '|') for cell in cells]
     return [cell.strip().strip('"') for cell in line.split(mark)]
-
-
-def _are_headings(cells: Sequence[str]) -> bool:
-    """Whether the first row of cells tells what the others hold: distinct words, no number and no sentence among them."""
-    return all(cells) and len(set(cells)) == len(cells) and not any(map(_HAS_DIGIT_OR_STOP.search, cells))
 
 
 def _lowered(heading: str) -> str:

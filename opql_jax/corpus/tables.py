@@ -60,12 +60,10 @@ class Extended(msgspec.Struct, forbid_unknown_fields=True):
 
 
 class PreparedManifest(manifest.Manifest, forbid_unknown_fields=True, kw_only=True):
-    """The manifest of a prepared folder.
+    """The manifest of a prepared folder: its `settings` are `Settings` and the options of the reader.
 
     Attributes:
-        settings: `Settings`, and the options of the reader.
         dropped_entities: `{key: share of documents}` of those that are mentioned too often to be linked.
-        counts: of the tables.
         extends: the folders that this one continues, oldest first.
     """
 
@@ -83,12 +81,7 @@ class PreparedManifest(manifest.Manifest, forbid_unknown_fields=True, kw_only=Tr
 
 
 class PreparedPlan(manifest.Header, forbid_unknown_fields=True, kw_only=True):
-    """What is noted of a prepared folder as long as it is unfinished.
-
-    Attributes:
-        settings: as in `PreparedManifest`.
-        splits: the question sets that are written, so that a killed run's are told from a user's.
-    """
+    """What is noted of a prepared folder as long as it is unfinished; `splits` tell the question sets of a killed run from a user's."""
 
     settings: dict[str, Any]
     splits: list[str] = []
@@ -145,16 +138,8 @@ PASSAGES = pa.schema(
     ]
 )
 
-PAIRS = pa.schema(
-    [
-        ('topic', pa.int32()),
-        ('target', pa.int32()),
-        ('passage', pa.int32()),
-        ('topic_mention', pa.int32()),
-        ('target_mention', pa.int32()),
-        ('is_title', pa.bool_()),
-    ]
-)
+_IDS = ('topic', 'target', 'passage', 'topic_mention', 'target_mention')
+PAIRS = pa.schema([*((name, pa.int32()) for name in _IDS), ('is_title', pa.bool_())])
 
 
 def write_table(path: str | os.PathLike, batches: Iterable[pa.RecordBatch], schema: pa.Schema) -> int:
@@ -178,17 +163,13 @@ def read_table(
     """Reads a Parquet file: exactly the columns of `schema`, but for the `optional` ones that it lacks.
 
     Args:
-        path: of the file.
-        schema: of the table.
-        advice: what to do about a damaged folder, for messages.
         optional: columns that may be missing.
         nullable: columns whose cells may be null. No other cell may, nor anything nested in one.
         rows: how many the manifest says; None if it does not.
 
     Raises:
-        InputError: the file is missing, truncated or no Parquet, has another number of rows, or would
-            decode to more than `most_bytes` of its length; or a column is missing, or its values do
-            not fit its type. The message ends with `advice`.
+        InputError: the file is missing, truncated or no Parquet, has another number of rows, or would decode to more than
+            `most_bytes` of its length; or a column is missing, or its values do not fit its type. Ends with `advice`.
     """
     path = Path(path)
     if not path.is_file():
@@ -281,12 +262,7 @@ def _has_null(array: pa.Array) -> bool:
 
 
 def check_ids(
-    path: str | os.PathLike,
-    name: str,
-    ids: np.ndarray,
-    below: int | np.ndarray,
-    least: int = 0,
-    advice: str = PREPARED.advice,
+    path: str | os.PathLike, name: str, ids: np.ndarray, below: int | np.ndarray, least: int = 0, advice: str = PREPARED.advice
 ) -> None:
     """Raises InputError naming the first of some ids that is none of `least` .. `below - 1`, where `below` may be [n], too."""
     bad = np.flatnonzero((ids < least) | (ids >= below))
@@ -303,12 +279,7 @@ def mention_array(mentions: Sequence[Sequence[tuple[int, int, int]]]) -> pa.List
 
 
 def write_manifest(directory: str | os.PathLike, fields: dict) -> PreparedManifest:
-    """Writes the manifest of a prepared folder that is complete but for it; returns what it holds.
-
-    Args:
-        directory: the folder, on disk.
-        fields: of `PreparedManifest`, but for the files.
-    """
+    """Writes the manifest of a prepared folder that is complete but for it, of all its files; returns what it holds."""
     directory = Path(directory)
     names = [name for name in files.names_below(directory, depth=2) if files.matches(name, CONTENTS)]
     digests = {name: files.digest(files.below(directory, name)) for name in names}

@@ -13,7 +13,7 @@ import numpy as np
 
 from opql_jax.core import files
 from opql_jax.core.errors import InputError
-from opql_jax.corpus.json_lines import check_string, read_lines, short_repr
+from opql_jax.corpus.json_lines import check_string, errors_at, read_lines, short_repr
 from opql_jax.corpus.questions import Question
 
 TOPIC = '[X]'
@@ -22,11 +22,7 @@ Wording = tuple[str, str]
 
 
 def read_wordings(path: str | os.PathLike) -> dict[str, list[Wording]]:
-    """{type of questions: its wordings}, in the order of the file; blank lines are skipped.
-
-    Raises:
-        InputError: the file cannot be read or has no wording, or a line is malformed; names file and line.
-    """
+    """{type of questions: its wordings}, in the order of the file; blank lines are skipped. InputError names file and line."""
     path, wordings = files.path(path), {}
     for number, line in read_lines(path):
         if not line.strip():
@@ -36,10 +32,8 @@ def read_wordings(path: str | os.PathLike) -> dict[str, list[Wording]]:
             raise InputError(
                 f'{path}:{number}: expected a type, a tab, and a wording with one {TOPIC}, found {short_repr(line)}'
             )
-        try:
+        with errors_at(f'{path}:{number}'):
             check_string('the wording', text)
-        except InputError as error:
-            raise InputError(f'{path}:{number}: {error}') from error
         before, after = text.strip().split(TOPIC)
         wordings.setdefault(kind.strip(), []).append((before, after))
     if not wordings:

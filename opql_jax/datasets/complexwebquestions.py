@@ -12,13 +12,10 @@ _SPARQL_MID = re.compile(r'\bns:([mg]\.\w+)')
 
 
 def read(path: str | os.PathLike, resolver: EntityResolver) -> list[dict]:
-    """Reads the official ComplexWebQuestions_train.json or ComplexWebQuestions_dev.json.
+    """Reads the official ComplexWebQuestions_train.json or ComplexWebQuestions_dev.json; InputError names question, from 1, and field.
 
     Topics are the MIDs of the SPARQL query, marked where the text has one of the names that `resolver` knows for them. A
     composition has 2 hops, all others have 1; the type is the compositionality type.
-
-    Raises:
-        InputError: the file is not of this form; names the question, counting from 1, and the field.
     """
 
     def convert(record: dict) -> dict:

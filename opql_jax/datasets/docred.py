@@ -57,17 +57,13 @@ def read_documents(
     rejected_path: str | os.PathLike,
     max_reject_fraction: float = 0.01,
 ) -> list[AnnotatedDocument]:
-    """Reads a file of documents.
+    """Reads a file of documents; InputError if it is missing, holds no document or too many are bad.
 
     Args:
-        path: the file.
         relations: names of the relations by id; labels of other relations are ignored.
         rejected_path: bad documents and ignored labels are written here as `{document, reason, record}`, numbered from 1; the
             file is written even when there is none.
         max_reject_fraction: the share of bad documents above which the file is refused.
-
-    Raises:
-        InputError: the file is missing or holds no document, or too many are bad.
     """
     records = read_json(path)
     if not isinstance(records, list) or not records:
@@ -164,10 +160,9 @@ def _annotated(record, labels) -> AnnotatedDocument:
 
 
 def entity_key(kind: str, name: str, title: str) -> str:
-    """The key of an entity, its type and name, which joins mentions in different documents.
+    """The key of an entity, its type and name, which joins mentions in different documents, whatever these are.
 
-    People with a name of one word ('Paul') are another entity in each document. The key depends on nothing outside the
-    document, so that text which is added later has the same keys.
+    People with a name of one word ('Paul') are another entity in each document.
     """
     return f'{kind}:{name} ({title})' if kind == 'PER' and ' ' not in name else f'{kind}:{name}'
 
@@ -175,8 +170,7 @@ def entity_key(kind: str, name: str, title: str) -> str:
 def join_tokens(sentences: Sequence[Sequence[str]]) -> tuple[str, list[list[tuple[int, int]]]]:
     """Joins tokens to readable text, a line for each sentence.
 
-    Returns:
-        The text, and for each sentence the (start, end) of its tokens, code points, half-open; equal for blank tokens.
+    Returns the text, and for each sentence the (start, end) of its tokens, code points, half-open; equal for blank tokens.
     """
     text, spans = '', []
     for sentence in sentences:

@@ -40,16 +40,9 @@ def is_document_file(path: pathlib.Path) -> bool:
 def read_document_file(
     path: pathlib.Path, convert: Callable[[object], T], rejected_path: str | os.PathLike, max_reject_fraction: float
 ) -> list[tuple[str, T]]:
-    """The documents of a file in their order, each with its place, such as 'a.jsonl, line 3'.
+    """The documents of a file (see `is_document_file`) in their order, each with its place, such as 'a.jsonl, line 3'.
 
-    Args:
-        path: a file for which `is_document_file` is true.
-        convert: makes a document of a record `{id, title, text}`; raises InputError for a bad record.
-        rejected_path: bad records are added to this file, see `rejected`.
-        max_reject_fraction: the share of bad records above which the file is refused.
-
-    Raises:
-        InputError: the file cannot be read, or too many records are bad.
+    `convert` makes a document of a record `{id, title, text}`; for bad records see `rejected`. InputError if the file cannot be read.
     """
     suffix = path.suffix.lower()
     if suffix == '.jsonl':

@@ -11,7 +11,7 @@ from urllib.parse import unquote
 
 from opql_jax.core.errors import InputError
 from opql_jax.corpus.entities import EntityVocab
-from opql_jax.corpus.json_lines import read_json, read_lines, string_field, string_list_field
+from opql_jax.corpus.json_lines import errors_at, read_json, read_lines, string_field, string_list_field
 
 _WORD = re.compile(r'\w+')
 # What names nothing by itself: 'in' is no Indiana, and a topic called 'The Bahamas' is not in 'what is the capital'.
@@ -28,15 +28,12 @@ class EntityResolver:
     def __init__(
         self, vocab: EntityVocab, mid_to_qid: str | os.PathLike | None = None, qid_labels: str | os.PathLike | None = None
     ):
-        """Reads the tables.
+        """Reads the tables; InputError names the line or the QID that cannot be read.
 
         Args:
             vocab: the entities.
             mid_to_qid: lines `mid<TAB>qid`, a MID as `m.02mjmr` or `/m/02mjmr`; the first line of a MID counts.
             qid_labels: a JSON object `{qid: {"label", "aliases": [...], "wikipedia"?: address}}`.
-
-        Raises:
-            InputError: a table cannot be read; names the line or the QID.
         """
         self.vocab = vocab
         self._qids = {} if mid_to_qid is None else _read_qids(mid_to_qid)
@@ -87,11 +84,6 @@ def _keys(mid: str, qid: str) -> list[str]:
     return ([mid, '/' + mid.replace('.', '/')] if mid else []) + ([qid] if qid else [])
 
 
-def page_title(address: str) -> str:
-    """'https://en.wikipedia.org/wiki/Red_giant' -> 'Red giant'."""
-    return unquote(address.rpartition('/wiki/')[2]).replace('_', ' ')
-
-
 def _read_qids(path) -> dict[str, str]:
     qids = {}
     for number, line in read_lines(path):
@@ -109,37 +101,28 @@ def _read_labels(path) -> dict[str, list[str]]:
         raise InputError(f'{path}: expected a JSON object of QIDs, found {type(entries).__name__}')
     names = {}
     for qid, entry in entries.items():
-        try:
+        with errors_at(f'{path}: {qid}'):
             if not isinstance(entry, dict):
                 raise InputError(f'expected an object, found {entry!r}')
             names[qid] = names_of(entry)
-        except InputError as error:
-            raise InputError(f'{path}: {qid}: {error}') from error
     return names
 
 
 def names_of(entry: dict, aliases: str = 'aliases', prefix: str = '') -> list[str]:
     """The title of the Wikipedia page, the label and the aliases of a QID, each once; errors begin with `prefix`."""
-    title, label = page_title(string_field(entry, 'wikipedia', '', prefix)), string_field(entry, 'label', '', prefix)
+    address, label = string_field(entry, 'wikipedia', '', prefix), string_field(entry, 'label', '', prefix)
+    title = unquote(address.rpartition('/wiki/')[2]).replace('_', ' ')
     return [name for name in dict.fromkeys([title, label, *string_list_field(entry, aliases, prefix)]) if name]
 
 
 def find_topics(
     text: str, topics: Sequence[tuple[str, Iterable[str]]], known: Container[str] = ()
 ) -> list[tuple[int, int, str]]:
-    """Finds where a question names its topics.
+    """Finds where a question names its topics: `(start, end, topic)`, disjoint, by start, code points.
 
     A topic is where the longest of its names stands, whatever its case, between word borders. Where no topic has a name
     in the text, the longest run of words that one of their names has too is the only mention. Of overlapping mentions the
     longest stays, of equal ones that of a topic in `known`; function words alone ('in', 'the') are no mention.
-
-    Args:
-        text: the question.
-        topics: each with its names.
-        known: keys of entities.
-
-    Returns:
-        `(start, end, topic)`, disjoint, by start, code points.
     """
     names_of_topics = [(topic, [name for name in names if name]) for topic, names in topics]
     found = [(*span, topic) for topic, names in names_of_topics if (span := find_name(text, names))]

@@ -86,10 +86,9 @@ class _Cell(NamedTuple):
 
 
 class _Page:
-    """Collects the blocks of a page.
+    """Collects the blocks of a page: texts, none of which is empty.
 
     Attributes:
-        blocks: their texts, none of which is empty.
         heading: the first heading of level 1, '' if there is none.
         title: the pieces of what stands in the first `<title>`.
     """

@@ -62,14 +62,20 @@ class JsonLines:
 
 
 def read_entities(path, rejected_path=None, max_reject_fraction: float = 0.0) -> EntityVocab:
-    """Reads JSON Lines `{id, name?, aliases?}`; the name of an entity without one is its id.
-
-    For bad lines see `rejected.convert_lines`.
-    """
+    """Reads JSON Lines `{id, name?, aliases?}`, see `rejected.convert_lines`; the name of an entity without one is its id."""
     line_of_id: dict[str, int] = {}
 
     def convert(number: int, record) -> tuple[str, str, list[str]]:
-        key, name, aliases = _entity(record)
+        if not isinstance(record, dict):
+            raise InputError(f'expected a JSON object, found {type(record).__name__}')
+        key: Any = str(record['id']) if type(record.get('id')) is int else record.get('id')
+        name, aliases = record.get('name') or key, record.get('aliases') or []
+        if not isinstance(aliases, list):
+            raise InputError(f'aliases: expected a list of strings, found {short_repr(aliases)}')
+        for field, value in [('id', key), ('name', name), *((f'aliases[{i}]', alias) for i, alias in enumerate(aliases))]:
+            check_string(field, value)
+            if len(value) > MAX_MENTION:
+                raise InputError(f'{field}: {len(value)} code points; a name has at most {MAX_MENTION}')
         if first := line_of_id.get(key):
             raise InputError(f'id: {short_repr(key)} is already that of line {first}')
         line_of_id[key] = number
@@ -77,17 +83,3 @@ def read_entities(path, rejected_path=None, max_reject_fraction: float = 0.0) ->
 
     rows = convert_lines(path, convert, rejected_path, max_reject_fraction)
     return EntityVocab(*zip(*rows)) if rows else EntityVocab((), (), ())
-
-
-def _entity(record) -> tuple[str, str, list[str]]:
-    if not isinstance(record, dict):
-        raise InputError(f'expected a JSON object, found {type(record).__name__}')
-    key: Any = str(record['id']) if type(record.get('id')) is int else record.get('id')
-    name, aliases = record.get('name') or key, record.get('aliases') or []
-    if not isinstance(aliases, list):
-        raise InputError(f'aliases: expected a list of strings, found {short_repr(aliases)}')
-    for field, value in [('id', key), ('name', name), *((f'aliases[{i}]', alias) for i, alias in enumerate(aliases))]:
-        check_string(field, value)
-        if len(value) > MAX_MENTION:
-            raise InputError(f'{field}: {len(value)} code points; a name has at most {MAX_MENTION}')
-    return key, name, aliases

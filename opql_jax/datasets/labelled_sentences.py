@@ -31,14 +31,9 @@ class LabelledSentence(NamedTuple):
 
 
 def read_labelled(path) -> tuple[list[LabelledSentence], dict[str, int]]:
-    """Reads a file of either form.
+    """The sentences of a file of either form, in its order, and the number of skipped ones by reason, MISSING or OVERLAPPING.
 
-    Returns:
-        The sentences in the order of the file, and the number of skipped ones by reason: a mention is not in the text, or the
-        two overlap.
-
-    Raises:
-        InputError: the file is missing, of another form, or holds no usable sentence; names relation and item, or line.
+    InputError names relation and item, or line, where the file is missing, of another form, or holds no usable sentence.
     """
     path = pathlib.Path(path)
     if path.suffix == '.jsonl':

@@ -14,7 +14,7 @@ from opql_jax.core import files
 from opql_jax.core.errors import InputError
 from opql_jax.corpus.documents import Document, read_jsonl
 from opql_jax.corpus.entities import EntityVocab
-from opql_jax.corpus.json_lines import read_lines, short_repr
+from opql_jax.corpus.json_lines import errors_at, read_lines, short_repr
 from opql_jax.corpus.questions import RELATION_SEPARATOR, Question, look_up_answers, parse_bracketed, to_record
 
 
@@ -53,10 +53,7 @@ class MetaQA:
 
 
 def entity_vocab(folder: str | os.PathLike) -> EntityVocab:
-    """The entities of `entities.txt`.
-
-    Its lower-case tags ('drama', 'clint eastwood') double names, so spellings that differ only by case are one entity.
-    """
+    """The entities of `entities.txt`. Its lower-case tags ('drama', 'clint eastwood') double names: case tells no entities apart."""
     path = Path(folder) / 'entities.txt'
     vocab = EntityVocab.from_names(name for _, name in read_lines(path) if name.strip())
     if not len(vocab):
@@ -65,31 +62,22 @@ def entity_vocab(folder: str | os.PathLike) -> EntityVocab:
 
 
 def documents(folder: str | os.PathLike, vocab: EntityVocab, *, rejected_path: str | os.PathLike) -> list[Document]:
-    """The passages, each about the entity of its title, without mentions: those are linked by name.
-
-    Raises:
-        InputError: a file is missing or broken, or a title is no entity of `vocab`.
-    """
+    """The passages, each about the entity of its title, without mentions: those are linked by name. InputError names what is broken."""
     passages = Path(folder) / 'passages.jsonl'
     documents = []
     for document in read_jsonl(passages, rejected_path=rejected_path):
-        try:
+        with errors_at(f'{passages}: document {document.id!r}: title'):
             entity = vocab.keys[vocab.id(document.title)]
-        except InputError as error:
-            raise InputError(f'{passages}: document {document.id!r}: title: {error}') from error
         documents.append(Document(document.id, document.title, document.text, title_entity=entity))
     return documents
 
 
 def parse_question(line: str, vocab: EntityVocab, hops: int, id: str) -> Question:
-    """Parses `question with [topic]<TAB>answer|answer<TAB>type<TAB>...`.
+    """Parses `question with [topic]<TAB>answer|answer<TAB>type<TAB>...`; InputError if it is no such line.
 
     Answers and type are optional, and a fourth column is ignored. A type such as 'director_to_movie_to_language' names relations, and
     becomes 'director_to_movie > movie_to_language'. A topic or an answer that the vocabulary does not have is
     kept, as -1 and in `unknown_answers`.
-
-    Raises:
-        InputError: a wrong number of columns, or no topic in brackets.
     """
     columns = line.split('\t')
     if len(columns) > 4:
@@ -100,6 +88,7 @@ def parse_question(line: str, vocab: EntityVocab, hops: int, id: str) -> Questio
     entity = vocab.get(text[slice(*topic)])
     names = (name.strip() for name in columns[1].split('|')) if len(columns) > 1 else ()
     answers, unknown_answers = look_up_answers(filter(None, names), vocab)
+    label = columns[2].strip() if len(columns) > 2 else ''
     return Question(
         id=id,
         text=text,
@@ -108,31 +97,20 @@ def parse_question(line: str, vocab: EntityVocab, hops: int, id: str) -> Questio
         answers=answers,
         unknown_answers=unknown_answers,
         hops=hops,
-        type=_type_of(columns[2].strip()) if len(columns) > 2 else '',
+        type=RELATION_SEPARATOR.join(f'{start}_to_{end}' for start, end in itertools.pairwise(label.split('_to_'))) or label,
     )
 
 
-def _type_of(label: str) -> str:
-    """The relations of a type of MetaQA, as `Question.type` has them: of 'director_to_movie_to_language' director_to_movie and movie_to_language."""
-    kinds = label.split('_to_')
-    return RELATION_SEPARATOR.join(f'{start}_to_{end}' for start, end in itertools.pairwise(kinds)) or label
-
-
 def read_questions(path: str | os.PathLike, vocab: EntityVocab, hops: int) -> list[Question]:
-    """Reads a question file in the MetaQA format, a question per line (see `parse_question`); blank lines are skipped.
+    """Reads a question file, a line each (see `parse_question`); ids are `{hops}-hop/{file stem}/{line number}`.
 
-    Ids are `{hops}-hop/{file stem}/{line number}`.
-
-    Raises:
-        InputError: naming the file and the line, or the file when it is missing or has no question.
+    Blank lines are skipped. InputError names file and line, or the file when it is missing or has no question.
     """
     path, questions = files.path(path), []
     for number, line in read_lines(path):
         if line.strip():
-            try:
+            with errors_at(f'{path}:{number}'):
                 questions.append(parse_question(line, vocab, hops, f'{hops}-hop/{path.stem}/{number}'))
-            except InputError as error:
-                raise InputError(f'{path}:{number}: {error}') from error
     if not questions:
         raise InputError(f'{path}: no question in the file')
     return questions

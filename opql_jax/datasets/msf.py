@@ -87,10 +87,7 @@ class Msf:
 def documents(path: str | os.PathLike) -> list[Document]:
     """The paragraphs of paragraphs.json, each about the entity of its article and titled by the first mention of it.
 
-    Of overlapping mentions the first stays, and of those that start together the longest.
-
-    Raises:
-        InputError: the file cannot be read, or a record is not of this form; names the line and the field.
+    Of overlapping mentions the first stays, and of those that start together the longest. InputError names line and field.
     """
     read = [document for _, document in map_records(path, read_json_lines(path), _document)]
     if not read:

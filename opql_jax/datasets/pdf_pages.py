@@ -20,8 +20,7 @@ _LINES, _COLUMNS, _LONG, _GO_ON = 3, 4, 16, 0.3
 def read_pages(path: pathlib.Path) -> tuple[str, list[str]]:
     """The title in the metadata of a file, '' for none, and the text of each page.
 
-    Raises:
-        InputError: the file cannot be read, has a password, or more in it than pypdf reads.
+    InputError: the file cannot be read, has a password, or more in it than pypdf reads.
     """
     import pypdf
 
@@ -92,11 +91,7 @@ def by_columns(pieces: Sequence[Piece]) -> list[Piece]:
 
 
 class _Warnings(logging.Handler):
-    """Silences pypdf, which warns of each oddity in a file, and does not name it.
-
-    Attributes:
-        limit: the first warning that a limit was reached, and text therefore left out.
-    """
+    """Silences pypdf, which warns of each oddity in a file; keeps as `limit` the first warning that text was left out at a limit."""
 
     limit: str | None = None
 

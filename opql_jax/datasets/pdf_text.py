@@ -42,14 +42,8 @@ def read_pdf(path: pathlib.Path, process: LimitedProcess | None = None) -> tuple
     """The title of a PDF file and its text, with a blank line between paragraphs.
 
     The title is that of the file's metadata, which often is none ("Microsoft Word - draft2.doc", "Report"): None unless the first pages
-    say it, too, see `_say`. Where the text begins with it, it is left out there.
-
-    Args:
-        path: the file.
-        process: reads it, within limits; this process without any if None.
-
-    Raises:
-        InputError: the file cannot be read, has a password, no text, or takes more memory or time than it may.
+    say it, too, see `_say`. Where the text begins with it, it is left out there. A `process` reads the file within limits. InputError if it
+    cannot be read, has a password, no text, or takes more memory or time than it may.
     """
     if process is None:
         title, pages = read_pages(path)

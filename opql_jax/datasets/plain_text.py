@@ -31,7 +31,7 @@ from opql_jax.corpus.concepts import find_concepts
 from opql_jax.corpus.definitions import subject
 from opql_jax.corpus.documents import MAX_MENTION, Document, document_from_json, validate, write_documents
 from opql_jax.corpus.entities import EntityVocab
-from opql_jax.corpus.json_lines import check_string, read_text, short_repr
+from opql_jax.corpus.json_lines import check_string, errors_at, read_text, short_repr
 from opql_jax.corpus.layout import cleaned, unfilled
 from opql_jax.corpus.name_resolution import fold, resolve
 from opql_jax.corpus.rejected import add_rejected, convert_records
@@ -205,7 +205,10 @@ class PlainText:
                 *(len(others), len(read), rejected_path),
             )
         add_rejected(rejected_path, [*copies, *others])
-        _warn_unless_english([document.text for document in documents])
+        # Texts that are too short to be judged one by one, such as single sentences, are judged together.
+        short = [document.text for document in documents if len(_words(document.text)) < JUDGED_FROM]
+        if shares := _other_language(short):
+            _log.warning('%d short documents are not English: %s. Few names will be recognised in them', len(short), shares)
         _warn_of_case(documents)
         return documents
 
@@ -229,21 +232,15 @@ def link_names(
     processes: int | None = 1,
     map_batches: MapBatches | None = None,
 ) -> tuple[EntityVocab, list[Document]]:
-    """Recognises the names in documents; returns the entities that they name, and the documents with their mentions.
+    """Recognises the names in documents without mentions; returns the entities that they name, and the documents with their mentions.
 
-    Args:
-        documents: without mentions.
-        parts: a folder, made if need be, that keeps what was recognised.
-        source: of the documents, for messages.
-        model, processes, map_batches: see `PlainText`.
-
-    Raises:
-        InputError: no document has a name.
+    What was recognised is kept in the folder `parts`; for the other options see `PlainText`. InputError if no document has a name.
     """
     dictionary = functools.partial(casing.load_dictionary, [model] if model else recognition.MODELS)
     persons_and_places = functools.partial(recognition.persons_and_places, model=model)
     texts = casing.cased([document.text for document in documents], dictionary, persons_and_places)
-    batches = (_batch(texts[i : i + BATCH_DOCUMENTS]) for i in range(0, len(texts), BATCH_DOCUMENTS))
+    parts_of_texts = (texts[i : i + BATCH_DOCUMENTS] for i in range(0, len(texts), BATCH_DOCUMENTS))
+    batches = (pa.RecordBatch.from_pydict({'text': part}) for part in parts_of_texts)
     recognise = functools.partial(recognition.recognise_batch, model=model)
     map_batches = map_batches or functools.partial(map_ordered, processes=processes)
     kept = storage.below(parts, f'{_recognition_version(model)}/spans')
@@ -332,10 +329,7 @@ def document_from_record(record: object) -> Document:
 def _as_read(document: Document, is_filled: bool = True, is_markdown: bool = False) -> Document:
     """A document in the form in which names are looked for, and in which answers show it; one that was read before stays as it is.
 
-    Args:
-        document: as it came.
-        is_filled: whether its paragraphs may be broken into lines.
-        is_markdown: see `layout.unfilled`.
+    `is_filled` says whether its paragraphs may be broken into lines, `is_markdown` see `layout.unfilled`.
     """
     text = cleaned(document.text)
     text = restated(unfilled(text, is_markdown) if is_filled else text)
@@ -349,10 +343,8 @@ def documents_from_records(sources: Sequence[object]) -> list[Document]:
     documents = []
     for number, record in enumerate(sources):
         if isinstance(record, dict):
-            try:
+            with errors_at(f'texts: text {number}'):
                 documents.append(document_from_record(record))
-            except InputError as error:
-                raise InputError(f'texts: text {number}: {error}') from error
     return documents
 
 
@@ -421,13 +413,6 @@ def _check_text(text: str) -> None:
         raise InputError(f'text: not English: {shares}. Names are recognised in English')
 
 
-def _warn_unless_english(texts: Sequence[str]) -> None:
-    """Says if texts that are too short to be judged, such as single sentences, are not English together."""
-    short = [text for text in texts if len(_words(text)) < JUDGED_FROM]
-    if shares := _other_language(short):
-        _log.warning('%d short documents are not English: %s. Few names will be recognised in them', len(short), shares)
-
-
 def _warn_of_case(documents: Sequence[Document]) -> None:
     """Says which texts are in one case, so that names are hard to tell in them."""
     for case, advice in (
@@ -462,7 +447,3 @@ def _other_language(texts: Sequence[str]) -> str:
         f'of its {count} words {latin / count:.0%} are in Latin letters, {english / count:.0%} frequent words of English and'
         f' {other / count:.0%} of other languages'
     )
-
-
-def _batch(texts: Sequence[str]) -> pa.RecordBatch:
-    return pa.RecordBatch.from_pydict({'text': texts})

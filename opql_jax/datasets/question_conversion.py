@@ -45,10 +45,7 @@ def convert(
 
     Args:
         format: 'webqsp', 'webqsp_lines', 'complexwebq' or 'metaqa'.
-        path: the file to read.
-        vocab: the entities.
-        output: the file to write.
-        hops: the hops of a MetaQA file's questions.
+        hops: of a MetaQA file's questions.
         mid_to_qid, qid_labels: tables that `EntityResolver` reads; a MetaQA file needs none.
 
     Raises:

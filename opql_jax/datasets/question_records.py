@@ -13,15 +13,9 @@ from opql_jax.corpus.json_lines import map_records
 def question_record(
     id: str, text: str, topics: Sequence[tuple[int, int, str]], answers: Iterable[str], hops: int = 1, type: str = ''
 ) -> dict:
-    """The record of a question.
+    """The record of a question: topics are `(start, end, entity)` by start, in code points.
 
-    Args:
-        id: unique in its file.
-        text: the question.
-        topics: `(start, end, entity)` of each topic that is named in the text, by start, code points.
-        answers: its answers, like the entities of topics by their keys, or by name where the vocabulary lacks them.
-        hops: the number of hops, at least 1.
-        type: a label, may be empty.
+    Entities and answers are keys of a vocabulary, or names where it lacks them.
     """
     return {
         'id': id,
@@ -42,12 +36,9 @@ class Coverage:
     `with_answer_in_vocabulary`: no system that answers by entities of the vocabulary can be right more often.
 
     Attributes:
-        questions: all questions of the file.
-        no_mention: those whose text names no topic; they are not written.
-        with_topic_in_vocabulary: those that name a topic which the vocabulary has.
-        with_answer_in_vocabulary: those with at least one answer that the vocabulary has, whether they name a topic or not.
-        answers: the answers of all questions.
-        answers_in_vocabulary: those of them that the vocabulary has.
+        no_mention: questions whose text names no topic; they are not written.
+        with_answer_in_vocabulary: those with at least one known answer, whether they name a topic or not.
+        answers: of all questions.
     """
 
     questions: int = 0
@@ -72,11 +63,7 @@ def to_question_records(
     convert: Callable[[dict], dict],
     separator: str = ': question ',
 ) -> list[dict]:
-    """Converts the numbered records of a file to records of questions.
-
-    Raises:
-        InputError: a record cannot be converted, or has the id of another; begins with `{path}{separator}{number}`.
-    """
+    """Converts the numbered records of a file to records of questions, each with an id of its own; InputError begins with its place."""
     questions, number_of_id = [], {}
     for number, question in map_records(path, records, convert, separator):
         questions.append(question)

@@ -1,7 +1,4 @@
-"""What `prepare` needs of a corpus: a reader, which is a frozen dataclass with three methods.
-
-Every data set of this folder has one.
-"""
+"""What `prepare` needs of a corpus: a reader, a frozen dataclass with three methods. Every data set of this folder has one."""
 
 import dataclasses
 import hashlib
@@ -17,11 +14,7 @@ from opql_jax.corpus.questions import Question
 
 
 class Reader(Protocol):
-    """A corpus.
-
-    Attributes:
-        paths: names of the fields that may change without changing the data: those that are paths, or say where work is done.
-    """
+    """A corpus; `paths` are the names of the fields that do not change the data: those that are paths, or say where work is done."""
 
     paths: ClassVar[tuple[str, ...]]
 

@@ -26,14 +26,9 @@ NONE = ''
 
 
 def read(paths: Sequence[str], names: str) -> list[LabelledSentence]:
-    """Reads corpora.
+    """Reads corpora; `names` is a JSON object with a name for each id of a relation.
 
-    Args:
-        paths: their files.
-        names: a JSON object with a name for each id of a relation.
-
-    Raises:
-        InputError: a file is missing, of another form, or holds nothing.
+    InputError: a file is missing, of another form, or holds nothing.
     """
     known = docred.read_relations(names)
     found: list[LabelledSentence] = []

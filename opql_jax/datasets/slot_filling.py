@@ -95,12 +95,9 @@ class SlotFilling:
 
 @dataclasses.dataclass(frozen=True)
 class Query:
-    """A chain of relations from a topic.
+    """A chain of relation ids, one for each hop, from the key of a topic.
 
-    Attributes:
-        topic: entity key.
-        chain: relation ids, one for each hop.
-        reached: for each hop the entity keys after it, in alphabetical order, never empty; the last are the answers.
+    `reached` has for each hop the keys of the entities after it, in alphabetical order, never empty; the last are the answers.
     """
 
     topic: str
@@ -132,11 +129,10 @@ def queries(facts: Iterable[Fact], hops: int) -> list[Query]:
 def balance(every: Sequence[Query], level: int, seed: int) -> list[Query]:
     """Chooses queries so that the `level` most frequent relations come about equally often.
 
-    No relation is in more queries than the relation of rank `level` + 1 was before (without one, all queries are chosen).
-    Queries are taken in a random order, which depends on the seed and on the query alone, as long as all their relations are
-    below that limit.
+    No relation is in more queries than the relation of rank `level` + 1 was before (without one, all queries are chosen). They are taken in
+    an order drawn by the seed and the query alone, as long as all their relations are below that limit.
     """
-    counts = relation_counts(every)
+    counts = collections.Counter(relation for query in every for relation in set(query.chain))
     if len(counts) <= level:
         return list(every)
     limit, used, chosen = counts.most_common()[level][1], collections.Counter(), []
@@ -146,11 +142,6 @@ def balance(every: Sequence[Query], level: int, seed: int) -> list[Query]:
             used.update(relations)
             chosen.append(query)
     return chosen
-
-
-def relation_counts(queries: Iterable[Query]) -> collections.Counter[str]:
-    """The number of queries that have each relation."""
-    return collections.Counter(relation for query in queries for relation in set(query.chain))
 
 
 def question(query: Query, vocab: EntityVocab, relations: Mapping[str, str], id: str) -> Question:

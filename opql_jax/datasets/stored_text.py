@@ -13,10 +13,9 @@ from opql_jax.datasets.plain_text import link_names
 
 @dataclasses.dataclass(frozen=True)
 class StoredText:
-    """Documents without entity links, as `PlainText.documents` gives them.
+    """Documents without entity links, as `PlainText.documents` gives them; at least one, and each id once.
 
     Attributes:
-        documents: at least one; each id once.
         source: where they come from, for messages.
         rejected: the `rejected.jsonl` of the version before, which is taken over.
         cache, processes, map_batches: see `PlainText`.

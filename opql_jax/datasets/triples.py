@@ -35,12 +35,9 @@ class Triple(NamedTuple):
 
 
 def read_triples(path: str | os.PathLike, vocab: EntityVocab) -> list[Triple]:
-    """The triples of a file, each once, in its order.
+    """The triples of a file, each once, in its order; InputError names the line that is none, or the file without a usable one.
 
     Triples of an entity that the vocabulary lacks, and of an entity with itself, are skipped; their number is logged.
-
-    Raises:
-        InputError: the file cannot be read, holds no usable triple, or a line is malformed; names the line.
     """
     triples: dict[Triple, None] = {}
     skipped = 0
@@ -94,7 +91,12 @@ def documents_of(triples: Sequence[Triple], vocab: EntityVocab) -> list[Document
 
 @dataclasses.dataclass(frozen=True)
 class _TextAndTriples:
-    """The entities, documents and questions of a text, beside a file of triples."""
+    """The entities, documents and questions of a text, beside a file of triples.
+
+    Attributes:
+        text: a reader.
+        path: the triples.
+    """
 
     paths: ClassVar = ('path',)
     text: Reader
@@ -111,14 +113,9 @@ class _TextAndTriples:
 
 
 class WithTriples(_TextAndTriples):
-    """A text with additional questions that its KB answers: distant supervision for a KB-supervised baseline.
+    """A text with the split `SPLIT` of questions that its KB answers: distant supervision for a KB-supervised baseline.
 
-    The questions of all triples are the split `SPLIT`. Training aligns them with the text, so facts that no passage can state
-    teach nothing.
-
-    Attributes:
-        text: a reader.
-        path: the triples.
+    Training aligns them with the text, so facts that no passage can state teach nothing.
     """
 
     def questions(self, vocab, rejected_path):
@@ -131,7 +128,6 @@ class Triples(_TextAndTriples):
 
     Attributes:
         text: a reader, for its entities and questions; its documents matter only to `about_text` and `beside_text`.
-        path: the triples.
         about_text: only triples whose head is the title entity of a document, for questions that are restricted alike.
         beside_text: the documents of the text come first, as one memory of both is made of them.
         share: of the triples, in (0, 1]: each is drawn with this probability, the same ones each time from the same triples.

@@ -10,14 +10,11 @@ from opql_jax.datasets.question_records import question_record, to_question_reco
 
 
 def read(path: str | os.PathLike, resolver: EntityResolver) -> list[dict]:
-    """Reads the official WebQSP.train.json or WebQSP.test.json.
+    """Reads the official WebQSP.train.json or WebQSP.test.json; InputError names the question, counting from 1, and the field.
 
     Topics are marked where the text has the mentions of the parses, or, if it has none of them, names of the topics. The answers
     of all parses are joined, and the type is the first inferential chain. All questions take one hop: a chain of two relations
     goes through a compound value, such as a marriage, and a text states it as one fact.
-
-    Raises:
-        InputError: the file is not of this form; names the question, counting from 1, and the field.
     """
 
     def convert(record: dict) -> dict:

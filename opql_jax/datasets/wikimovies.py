@@ -16,11 +16,7 @@ from opql_jax.datasets.question_records import question_record
 
 
 def documents(path: str | os.PathLike) -> list[Document]:
-    """The articles of wiki.txt, without links and title entities; their ids are their numbers from 1.
-
-    Raises:
-        InputError: the file cannot be read or holds no article, or a line is not numbered; names the line.
-    """
+    """The articles of wiki.txt, without links and title entities, by their numbers from 1; InputError names the line."""
     articles, lines = [], []
     for number, line in read_lines(path):
         if line.strip():
@@ -43,10 +39,7 @@ def entity_vocab(path: str | os.PathLike) -> EntityVocab:
 def questions(path: str | os.PathLike, vocab: EntityVocab) -> list[dict]:
     """The records (see `corpus.questions`) of a file of questions; ids are `{file name}/{line number}`.
 
-    Topics are linked by name. Questions that name no entity are skipped.
-
-    Raises:
-        InputError: the file cannot be read, or a line is no question; names the line.
+    Topics are linked by name. Questions that name no entity are skipped. InputError names the line that is no question.
     """
     linker, records = MentionLinker(vocab), []
     for number, line in read_lines(path):

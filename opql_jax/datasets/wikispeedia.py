@@ -65,11 +65,7 @@ class Wikispeedia:
 
 
 def entity_vocab(folder: str | os.PathLike) -> EntityVocab:
-    """One entity per article; its title is key and name.
-
-    The title with a small first letter is an alias: the encyclopedia capitalises every title, but its text only proper names
-    ("Red giant", "a red giant").
-    """
+    """One entity per article, by its title, with the title with a small first letter as alias ("Red giant", "a red giant")."""
     titles = [title for _, title, _ in _articles(Path(folder) / ARTICLES)]
     small = [title[0].lower() + title[1:] for title in titles]
     return EntityVocab(titles, titles, [[s] if s != title else [] for s, title in zip(small, titles)])
@@ -78,12 +74,7 @@ def entity_vocab(folder: str | os.PathLike) -> EntityVocab:
 def documents(folder: str | os.PathLike, vocab: EntityVocab) -> Iterator[Document]:
     """Streams the cleaned articles, each about its own entity, with mentions of itself and of the targets of its links.
 
-    Args:
-        folder: see above.
-        vocab: what `entity_vocab` returned.
-
-    Raises:
-        InputError: a file is missing, truncated or malformed; names file and line.
+    InputError names the file and line that is missing, truncated or malformed.
     """
     targets = read_links(Path(folder) / LINKS)
     linker = MentionLinker(vocab)

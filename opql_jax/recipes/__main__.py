@@ -16,27 +16,20 @@ from collections.abc import Callable
 from opql_jax.core import preemption, terminal
 from opql_jax.core.errors import InputError, Preempted, error_message
 from opql_jax.recipes import catalog, record, tables
-from opql_jax.recipes.recipe import CHOICES, Options, Recipe, inputs_of, run, states_of
-
-_CHOICE_HELP = {
-    'system': 'the model or the baseline, of recipes that have several; `list` names the values',
-    'protocol': 'what the new relations are new to',
-    'share': 'percentage of the relations that are new',
-    'hops': 'of the questions',
-    'size': 'how much of what the recipe varies, such as the number of training questions',
-}
+from opql_jax.recipes.recipe import Options, Recipe, inputs_of, run, states_of
 
 
 def _size(text: str) -> int | str:
     return int(text) if text.isdecimal() else text
 
 
-_CHOICE_TYPES: dict[str, Callable[[str], int | str]] = {
-    'system': str,
-    'protocol': str,
-    'share': int,
-    'hops': int,
-    'size': _size,
+# {option: how it is read, and its help}.
+_CHOICES: dict[str, tuple[Callable[[str], int | str], str]] = {
+    'system': (str, 'the model or the baseline, of recipes that have several; `list` names the values'),
+    'protocol': (str, 'what the new relations are new to, see `novelty`'),
+    'share': (int, 'percentage of the relations that are new'),
+    'hops': (int, 'of the questions'),
+    'size': (_size, 'how much of what the recipe varies, such as the number of training questions'),
 }
 
 
@@ -44,7 +37,7 @@ def options_of(recipe: Recipe, arguments: argparse.Namespace) -> Options:
     """The options of a recipe from the command line."""
     out = pathlib.Path(arguments.out) if arguments.out else record.ROOT / 'runs' / recipe.group
     data = pathlib.Path(arguments.data) if arguments.data else record.ROOT.parent / 'shared' / 'data'
-    choices = {name: value for name in CHOICES if (value := getattr(arguments, name)) is not None}
+    choices = {name: value for name in _CHOICES if (value := getattr(arguments, name)) is not None}
     return Options(out, data, arguments.seed, arguments.world_seed, arguments.percent, arguments.documents, **choices)
 
 
@@ -86,11 +79,6 @@ def publish_recipes(arguments) -> None:
         print(tables.publish(recipe, options_of(recipe, arguments)))
 
 
-def write_all_tables(_) -> None:
-    """Writes the tables of README.md, RESULTS.md and the notes."""
-    tables.write_tables()
-
-
 def parser() -> argparse.ArgumentParser:
     """The command line."""
     out = argparse.ArgumentParser(prog='python -m opql_jax.recipes', description='The experiments of this project.')
@@ -105,9 +93,8 @@ def parser() -> argparse.ArgumentParser:
     )
     published = commands.add_parser('publish', help='copies what finished recipes found into results/')
     published.add_argument('names', nargs='+', metavar='NAME')
-    commands.add_parser('tables', help='writes the tables of README.md, RESULTS.md and the notes').set_defaults(
-        command=write_all_tables
-    )
+    written = commands.add_parser('tables', help='writes the tables of README.md, RESULTS.md and the notes')
+    written.set_defaults(command=lambda _: tables.write_tables())
     for command, function in ((shown, show), (ran, run_recipes), (published, publish_recipes)):
         command.set_defaults(command=function)
         command.add_argument('--out', help='folder that receives everything (default: runs/ and the group of the recipe)')
@@ -121,8 +108,8 @@ def parser() -> argparse.ArgumentParser:
         command.add_argument('--world-seed', type=int, default=0, help='of a generated world')
         command.add_argument('--percent', type=float, default=100, help='of the training steps: less for a quick look')
         command.add_argument('--documents', type=int, default=2000, help='size of a generated world')
-        for name in CHOICES:  # `list` names the values of each recipe
-            command.add_argument(f'--{name}', type=_CHOICE_TYPES[name], help=_CHOICE_HELP[name])
+        for name, (read, told) in _CHOICES.items():  # `list` names the values of each recipe
+            command.add_argument(f'--{name}', type=read, help=told)
     return out
 
 

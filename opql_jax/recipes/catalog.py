@@ -54,11 +54,7 @@ def find_all(name: str) -> list[Recipe]:
 
 
 def find(name: str) -> Recipe:
-    """The recipe of that name.
-
-    Raises:
-        InputError: there is none; names the nearest.
-    """
+    """The recipe of that name; InputError, which names the nearest, if there is none."""
     if name not in RECIPES:
         near = difflib.get_close_matches(name, RECIPES, n=3, cutoff=0.3)
         raise InputError(f'no recipe {name}; {"similar: " + ", ".join(near) + "; " if near else ""}`list` names all of them')
@@ -68,9 +64,7 @@ def find(name: str) -> Recipe:
 def build(recipe: Recipe, options: Options) -> Sequence[Step | Function]:
     """The steps of a recipe.
 
-    Raises:
-        InputError: data are missing; names all that this recipe reads and are not there, where one gets them, and how many recipes
-            can run with those that are.
+    InputError names all data that it reads and that are missing, where one gets them, and how many recipes can run with those that are there.
     """
     try:
         return recipe.steps(options)

@@ -66,9 +66,8 @@ def webqsp_questions(articles: str, questions: str, folder: str) -> None:
 def answer(kb: str, folder: str, sets: tuple[str, ...], trained_with, held_out: int, most: int, seed: int, output: str) -> dict:
     """Learns from some of the training questions, and answers the first held-out questions in some order, the same for all.
 
-    Returns:
-        {set: metrics}, also written to metrics.json in `output`: Hits@1 over all held-out questions, the number of these, that of the
-        training questions that were learnt from, and the seconds that took.
+    Returns {set: metrics}, also written to metrics.json in `output`: Hits@1 over all held-out questions, the number of these, that of the
+    training questions that were learnt from, and the seconds that took.
     """
     opened, metrics = open_kb(kb), {}
     used, seconds = 0, 0.0

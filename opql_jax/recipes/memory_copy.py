@@ -15,14 +15,9 @@ from opql_jax.memory.manifest import read_manifest
 
 
 def copy_memory(source: str, target: str, change: Callable[[pathlib.Path], None] | None = None) -> None:
-    """Copies the folder of a memory; the target appears whole, in place of an earlier copy.
+    """Copies the folder of a memory; the target appears whole, in place of an earlier copy, once `change` was called with it.
 
-    Args:
-        source, target: the folders.
-        change: called with the folder of the copy, before it is renamed to `target`.
-
-    Raises:
-        ManifestError: there is something else in the place of the target.
+    ManifestError: there is something else in the place of the target.
     """
     place = pathlib.Path(target)
     with tempfile.TemporaryDirectory(prefix=f'.{place.name}.', dir=place.parent) as temporary:
@@ -36,15 +31,7 @@ def copy_memory(source: str, target: str, change: Callable[[pathlib.Path], None]
 
 
 def copy_entries(source: str, target: str, chosen: Callable[[Memory], np.ndarray]) -> dict[str, int]:
-    """Copies some entries of a memory, with their ids.
-
-    Args:
-        source, target: the folders.
-        chosen: gives the ids of these entries, one at least.
-
-    Returns:
-        How many entries there are and were.
-    """
+    """Copies the entries of a memory, one at least, whose ids `chosen` gives, with these; returns how many there are and were."""
     counts = {}
 
     def change(copy: pathlib.Path) -> None:

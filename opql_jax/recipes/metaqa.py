@@ -5,7 +5,7 @@ rows share a folder, and in it all steps that they have in common.
 """
 
 import functools
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -39,12 +39,6 @@ def prepared(options: Options) -> Step:
     for name in ('passages.jsonl', 'entities.txt', *(f'{hops}-hop/{split}.txt' for hops in HOPS for split in ('train', 'dev'))):
         options.file(f'metaqa/{name}')
     return prepare('text', 'gin/data/metaqa.gin', DATA_DIR=options.file('metaqa'))
-
-
-def prepared_with_kb(options: Options, name: str, data_gin: str) -> Step:
-    """Text and knowledge base; entities and tokenizer are those of the text alone."""
-    source = {'DATA_DIR': options.file('metaqa'), 'TRIPLES': options.file('metaqa/kb.txt')}
-    return prepare(name, data_gin, TOKENIZER=Output('text/tokenizer.json'), **source)
 
 
 def pretrained(options: Options, ablation: str = '') -> list[Step]:
@@ -91,27 +85,22 @@ def opql(options: Options, row: str = 'opql', splits: Sequence[str] = SPLITS, **
     ]
 
 
-def _of_row(stage: str, row: str) -> str:
-    """The gin file of a stage of a row, such as entities_released_states.gin."""
-    return gin(f'{stage}_{row.replace("-", "_")}')
-
-
-def released(options: Options, row: str = 'released') -> list[Step]:
+def released(options: Options) -> list[Step]:
     """Text prepared for the released encoder, and an entity table trained beside it."""
     encoder = str(RELEASED_ENCODER)  # by its path, so that its files are part of the record
     return [
         prepare('text-released', 'gin/data/metaqa.gin', DATA_DIR=options.file('metaqa'), TOKENIZER=encoder),
-        train(f'entities-{row}', _of_row('entities', row), options, TEXT='text-released', BERT=encoder),
+        train('entities-released', gin('entities_released'), options, TEXT='text-released', BERT=encoder),
     ]
 
 
-def opql_released(options: Options, row: str = 'released') -> list[Step]:
-    """OPQL-pretrained with the released encoder, which saw neither this text nor these questions; `row` as of its gin files."""
-    model, entries = f'entities-{row}', f'memory-{row}'
+def opql_released(options: Options) -> list[Step]:
+    """OPQL-pretrained with the released encoder, which saw neither this text nor these questions."""
+    text, model, entries = 'text-released', 'entities-released', 'memory-released'
     return [
-        *released(options, row),
-        build_memory(entries, model, 'text-released'),
-        *followed(options, f'opql-{row}', model, entries, _of_row('follow', row), 'text-released'),
+        *released(options),
+        build_memory(entries, model, text),
+        *followed(options, 'opql-released', model, entries, gin('follow_released'), text),
     ]
 
 
@@ -142,11 +131,7 @@ def opql_kb_pairs(options: Options) -> list[Step | Function]:
 def keep_joined_pairs(folder: str, memory: str, text: str, triples: str) -> dict:
     """Writes a memory with those entries of another whose two entities a triple joins, in either direction.
 
-    Returns:
-        How many entries there are and were.
-
-    Raises:
-        InputError: no triple joins the entities of an entry.
+    Returns how many entries there are and were; InputError if there would be none.
     """
     vocab = Prepared(text).vocab
     n = len(vocab)
@@ -222,21 +207,17 @@ def kv_memory(options: Options) -> list[Step]:
 
 
 def with_kb(options: Options, row: str, data_gin: str, align: str) -> list[Step]:
-    """A system that reads the knowledge base."""
+    """A system that reads the knowledge base; its entities and tokenizer are those of the text alone."""
     text, model, entries = f'text-{row}', f'align-{row}', f'memory-{row}'
+    source = {'DATA_DIR': options.file('metaqa'), 'TRIPLES': options.file('metaqa/kb.txt')}
     return [
         prepared(options),
         *pretrained(options),
-        prepared_with_kb(options, text, data_gin),
+        prepare(text, data_gin, TOKENIZER=Output('text/tokenizer.json'), **source),
         train(model, gin(align), options, INIT_FROM='relations', TEXT=text),
         build_memory(entries, model, text),
         *followed(options, row, model, entries, gin('follow'), text),
     ]
-
-
-def drkit(options: Options) -> list[Step]:
-    """Baseline: a DrKIT-style index of mentions, supervised by the knowledge base."""
-    return with_kb(options, 'drkit', 'gin/data/metaqa_with_kb.gin', 'align_mentions')
 
 
 def fae_kb(options: Options) -> list[Step]:
@@ -244,67 +225,52 @@ def fae_kb(options: Options) -> list[Step]:
     return with_kb(options, 'fae-kb', 'gin/data/metaqa_kb.gin', 'align')
 
 
-def opql_and_kb(options: Options) -> list[Step]:
-    """OPQL over text and knowledge base: half of the triples beside the passages, in one memory."""
-    return with_kb(options, 'opql-and-kb', 'gin/data/metaqa_and_kb.gin', 'align')
+_drkit = functools.partial(with_kb, row='drkit', data_gin='gin/data/metaqa_with_kb.gin', align='align_mentions')
+_opql_and_kb = functools.partial(with_kb, row='opql-and-kb', data_gin='gin/data/metaqa_and_kb.gin', align='align')
 
 
-_opql, _pretrained = functools.partial(functools.partial, opql), functools.partial(functools.partial, opql_pretrained)
+def _row(name: str, summary: str, build: Callable[[Options], Sequence[Step | Function]], **choices) -> Recipe:
+    return Recipe(f'metaqa/{name}', summary, build, choices)
+
+
+def _follower_ablation(name: str, summary: str, **settings) -> Recipe:
+    bindings = {f'objectives.Follow.{setting}': value for setting, value in settings.items()}
+    return _row(name, f'ablation of OPQL: {summary}', functools.partial(opql, row=name, **bindings))
+
+
+def _pretraining_ablation(name: str, summary: str) -> Recipe:
+    build = functools.partial(opql_pretrained, row=name, ablation=f'_{name.replace("-", "_")}')
+    return _row(name, f'ablation of OPQL-pretrained: {summary}', build)
+
+
+_opql_wordings = functools.partial(opql, row='opql-wordings', **IN_OTHER_WORDS)
 RECIPES = [
-    Recipe(f'metaqa/{row}', summary, build, {'hops': (2, 3)} if build in (one_number_of_hops, paper_form) else {})
-    for row, summary, build in (
-        ('opql', 'OPQL: the memory of an encoder aligned with 1-hop questions', opql),
-        ('opql-pretrained', 'OPQL-pretrained: the memory of an encoder that saw no question', opql_pretrained),
-        ('marked-pairs', 'ablation of OPQL: each pair marked in its text, both names masked, as in the paper', marked_pairs),
-        (
-            'no-filter',
-            'ablation of OPQL: a hop searches the whole memory',
-            _opql(row='no-filter', **{'objectives.Follow.filter': False}),
-        ),
-        ('one-wt', 'ablation of OPQL: one W_t for all hops', _opql(row='one-wt', **{'objectives.Follow.shared_hops': True})),
-        (
-            'unweighed-topics',
-            'ablation of OPQL: a hop knows the weights of its topics by their centroid alone, as in the paper',
-            _opql(row='unweighed-topics', **{'objectives.Follow.weigh_topics': False}),
-        ),
-        ('only', 'ablation of OPQL: a follower of one number of hops alone, as in the paper', one_number_of_hops),
-        ('paper-form', "the paper's batches, pairs and follower at once, for one number of hops", paper_form),
-        ('mean-mentions', 'ablation of OPQL: the mean of up to 5 mentions of a pair', mean_mentions),
-        (
-            'no-hard-negatives',
-            'ablation of OPQL-pretrained: L_rel without hard negatives',
-            _pretrained(row='no-hard-negatives', ablation='_no_hard_negatives'),
-        ),
-        ('no-el', 'ablation of OPQL-pretrained: without L_el', _pretrained(row='no-el', ablation='_no_el')),
-        (
-            'paper-groups',
-            "ablation of OPQL-pretrained: the paper's groups of 11 mentions",
-            _pretrained(row='paper-groups', ablation='_paper_groups'),
-        ),
-        (
-            'opql-wordings',
-            'OPQL: its follower also learns from its training questions in other words',
-            _opql(row='opql-wordings', **IN_OTHER_WORDS),
-        ),
-        (
-            'opql-released',
-            'OPQL-pretrained with the released encoder, which read labelled sentences, none of MetaQA',
-            opql_released,
-        ),
-        (
-            'opql-released-states',
-            'OPQL-pretrained with the released encoder, whose relations hold the whole states of both mentions',
-            functools.partial(opql_released, row='released-states'),
-        ),
-        (
-            'opql-released-aligned',
-            'OPQL-wordings with the released encoder, aligned with 1-hop questions',
-            opql_released_aligned,
-        ),
-        ('opql-kb-pairs', 'OPQL over the pairs of the text that a triple of the knowledge base joins', opql_kb_pairs),
-        ('kv-memory', 'baseline: a KV-memory of bags of words', kv_memory),
-        ('drkit', 'baseline: a DrKIT-style index of mentions, supervised by the knowledge base', drkit),
-        ('fae-kb', "upper bound: a memory of the knowledge base's triples", fae_kb),
-        ('opql-and-kb', "OPQL: one memory of the text and of half of the knowledge base's triples", opql_and_kb),
-    )
+    _row('opql', 'OPQL: the memory of an encoder aligned with 1-hop questions', opql),
+    _row('opql-pretrained', 'OPQL-pretrained: the memory of an encoder that saw no question', opql_pretrained),
+    _row('marked-pairs', 'ablation of OPQL: each pair marked in its text, both names masked, as in the paper', marked_pairs),
+    _follower_ablation('no-filter', 'a hop searches the whole memory', filter=False),
+    _follower_ablation('one-wt', 'one W_t for all hops', shared_hops=True),
+    _follower_ablation(
+        'unweighed-topics', 'a hop knows the weights of its topics by their centroid alone, as in the paper', weigh_topics=False
+    ),
+    _row('only', 'ablation of OPQL: a follower of one number of hops alone, as in the paper', one_number_of_hops, hops=(2, 3)),
+    _row('paper-form', "the paper's batches, pairs and follower at once, for one number of hops", paper_form, hops=(2, 3)),
+    _row('mean-mentions', 'ablation of OPQL: the mean of up to 5 mentions of a pair', mean_mentions),
+    _pretraining_ablation('no-hard-negatives', 'L_rel without hard negatives'),
+    _pretraining_ablation('no-el', 'without L_el'),
+    _pretraining_ablation('paper-groups', "the paper's groups of 11 mentions"),
+    _row('opql-wordings', 'OPQL: its follower also learns from its training questions in other words', _opql_wordings),
+    _row(
+        'opql-released',
+        'OPQL-pretrained with the released encoder, which read labelled sentences, none of MetaQA',
+        opql_released,
+    ),
+    _row(
+        'opql-released-aligned', 'OPQL-wordings with the released encoder, aligned with 1-hop questions', opql_released_aligned
+    ),
+    _row('opql-kb-pairs', 'OPQL over the pairs of the text that a triple of the knowledge base joins', opql_kb_pairs),
+    _row('kv-memory', 'baseline: a KV-memory of bags of words', kv_memory),
+    _row('drkit', 'baseline: a DrKIT-style index of mentions, supervised by the knowledge base', _drkit),
+    _row('fae-kb', "upper bound: a memory of the knowledge base's triples", fae_kb),
+    _row('opql-and-kb', "OPQL: one memory of the text and of half of the knowledge base's triples", _opql_and_kb),
 ]

@@ -33,11 +33,9 @@ class System(NamedTuple):
     """A system: its gin files, and the names of its steps where nothing is held out.
 
     Attributes:
-        encoder, memory, follower: the steps that make them.
         text: the prepared text.
         pretraining: the steps before any question.
         align: the gin file that trains the encoder on questions, and its bindings; None if nothing does.
-        follow: the gin file of the follower.
         frozen: whether the follower leaves the encoder as it is.
     """
 

@@ -21,7 +21,6 @@ class Novelty:
     """What one row holds out, and of which training.
 
     Attributes:
-        protocol: one of `PROTOCOLS`.
         percent: the share of the relations; 0 for a row that holds nothing out and asks everything only.
         relations: these relations, as the types of the questions name them.
         aligned: whether the encoder of the memory is trained on questions at all.

@@ -37,13 +37,8 @@ def metaqa_questions(options: Options) -> list[Step | Function]:
 def split_fifths(source: str, folder: str, seed: int) -> None:
     """Writes every fifth line of a file to dev.jsonl of a folder, the others to train.jsonl.
 
-    Args:
-        source: the file.
-        folder: that both are written to.
-        seed: line i, counted from 1, is for evaluation if i and the seed are the same modulo 5. So seeds 0 to 4 ask every line once.
-
-    Raises:
-        InputError: one of them is there with another content.
+    Line i, counted from 1, is for evaluation if i and the seed are the same modulo 5: seeds 0 to 4 ask every line once. InputError: one of the
+    files is there with another content.
     """
     lines = pathlib.Path(source).read_bytes().splitlines(keepends=True)
     parts = {'train': [line for i, line in enumerate(lines, 1) if (i - seed) % 5], 'dev': lines[(seed - 1) % 5 :: 5]}
@@ -97,8 +92,7 @@ def over_wikispeedia(
     Training begins with the encoder that comes with the package, which knows English.
 
     Args:
-        options: of the recipe.
-        question_format: of the files, see `data.open_questions.convert_questions`.
+        question_format: of the files, see `datasets.question_conversion`.
         parts: {'train' and 'dev': file of questions}.
         steps: those that make the files.
         max_pairs: how many pairs the memory has before the injection; all if None.
@@ -126,15 +120,7 @@ def over_wikispeedia(
         # Names first, as over MetaQA; passages, which mention each of these entities often, keep them.
         train(names, gin('lm_names'), options, **linked),
         lm.cloze(options, 'webqsp', system, names, memory, suffix),
-        lm.finetuned(
-            options,
-            'webqsp',
-            system,
-            f'{system}-pretrained{suffix}',
-            memory,
-            questions['train'],
-            suffix=suffix,
-        ),
+        lm.finetuned(options, 'webqsp', system, f'{system}-pretrained{suffix}', memory, questions['train'], suffix=suffix),
         *(lm.asked(system, name, folder, [questions['dev']], suffix=suffix) for name, folder in asked.items()),
     ]
 
@@ -143,45 +129,23 @@ def over_wikispeedia(
 # as the paper's (section 4) does.
 BEST_PAIRS = 20_000
 
+_ALL: dict[str, tuple[int | str, ...]] = {'system': lm.SYSTEMS}
 RECIPES = [
-    Recipe(name, summary, build, {'system': systems, **more})
-    for name, summary, build, systems, more in (
-        # With --out of the row metaqa/opql it shares its steps. FaE has a memory of the knowledge base's triples.
-        (
-            'metaqa-lm',
-            'a language model on questions of MetaQA whose topics are not linked',
-            metaqa_questions,
-            (*lm.SYSTEMS, 'fae'),
-            {'hops': (2, 3)},
-        ),
-        (
-            'webqsp',
-            'a language model over Wikispeedia, on a part of the training questions of WebQSP',
-            webqsp,
-            lm.SYSTEMS,
-            {},
-        ),
-        (
-            'webqsp-injection',
-            'a language model over Wikispeedia, before and after pairs of the topics are injected',
-            # With --out of webqsp it shares its text, encoder and questions.
-            functools.partial(webqsp, max_pairs=BEST_PAIRS),
-            ('opql-lm', 'opql-follow'),
-            {},
-        ),
-        (
-            'webqsp-official',
-            'the official split of WebQSP over Wikispeedia; needs your own files',
-            webqsp_official,
-            lm.SYSTEMS,
-            {},
-        ),
-        (
-            'complexwebquestions',
-            'ComplexWebQuestions over Wikispeedia; needs your own files',
-            complexwebquestions,
-            lm.SYSTEMS,
-            {},
-        ),
-    )
+    # With --out of the row metaqa/opql it shares its steps. FaE has a memory of the knowledge base's triples.
+    Recipe(
+        'metaqa-lm',
+        'a language model on questions of MetaQA whose topics are not linked',
+        metaqa_questions,
+        {'system': (*lm.SYSTEMS, 'fae'), 'hops': (2, 3)},
+    ),
+    Recipe('webqsp', 'a language model over Wikispeedia, on a part of the training questions of WebQSP', webqsp, _ALL),
+    # With --out of webqsp it shares its text, encoder and questions.
+    Recipe(
+        'webqsp-injection',
+        'a language model over Wikispeedia, before and after pairs of the topics are injected',
+        functools.partial(webqsp, max_pairs=BEST_PAIRS),
+        {'system': ('opql-lm', 'opql-follow')},
+    ),
+    Recipe('webqsp-official', 'the official split of WebQSP over Wikispeedia; needs your own files', webqsp_official, _ALL),
+    Recipe('complexwebquestions', 'ComplexWebQuestions over Wikispeedia; needs your own files', complexwebquestions, _ALL),
 ]

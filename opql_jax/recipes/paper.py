@@ -36,11 +36,7 @@ def questions(
 ) -> list[Step | Function]:
     """A language model, finetuned on questions and asked others (§4), also over a memory with the best pairs of their topics.
 
-    Args:
-        options: of the recipe.
-        name: of the data set.
-        question_format, tables: as of `open_questions.over_wikispeedia`.
-        parts: {'train' and that which is asked: file of questions}.
+    `parts` are {'train' and that which is asked: file of questions}; for the format and the tables see `open_questions.over_wikispeedia`.
     """
     system, suffix = options.system, f'-{name}'
     read = {part: Output(f'questions/{name}-{part}.jsonl') for part in parts}

@@ -81,11 +81,8 @@ def second_examples(first: str, sets: tuple[str, ...], out: str, output: str, pe
 
     Args:
         first: the examples of the first stage, of which some are read again.
-        sets: of questions, with their documents in `text-SET` and the knowledge base of these in `kb-SET`, below:
-        out: the output folder.
+        sets: of questions, with their documents in `text-SET` and the knowledge base of these in `kb-SET` of the folder `out`.
         output: the file.
-        percent: of the examples that are read again.
-        seed: of what is drawn.
     """
     rng = np.random.default_rng(seed)
     before = list(reading_examples.read_examples(first))
@@ -117,26 +114,15 @@ def in_plain_words(bracketed: str) -> tuple[str, str]:
 
 
 def third_examples(
-    first: str,
-    second: str,
-    documents: str,
-    names: str,
-    films: str,
-    questions: str,
-    output: str,
-    percent: float,
-    seed: int,
+    first: str, second: str, documents: str, names: str, films: str, questions: str, output: str, percent: float, seed: int
 ) -> dict[str, int]:
     """Writes the examples of the third stage; returns how many there are.
 
     Args:
         first, second: the examples of the stages before: some of the first and the questions of several hops are read again.
-        documents: those whose relations are all labelled, see `docred`.
-        names: of the relations.
+        documents: those whose relations, called by `names`, are all labelled, see `docred`.
         films: a knowledge base of films.
         questions: the folder of MetaQA, of which training questions are read.
-        output: the file.
-        percent, seed: of what is drawn.
     """
     rng = np.random.default_rng(seed + 1)
     count = functools.partial(_count, percent)

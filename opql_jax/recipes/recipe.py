@@ -17,6 +17,7 @@ import logging
 import os
 import pathlib
 import re
+import shlex
 import signal
 import time
 from collections.abc import Callable, Mapping, Sequence
@@ -60,7 +61,7 @@ class MissingDataError(InputError):
 
 @dataclasses.dataclass(frozen=True)
 class Options:
-    """What a user chooses when running a recipe.
+    """What a user chooses when running a recipe; InputError names a number that cannot be.
 
     Attributes:
         out: folder that receives everything.
@@ -69,16 +70,7 @@ class Options:
         world_seed: of a generated world.
         percent: of the training steps: less for a quick look.
         documents: size of a generated world.
-        system: the model or the baseline.
-        protocol: what new relations are new to, see `novelty`.
-        share: percentage of the relations that are new.
-        hops: of the questions.
-        size: how much of what the recipe varies, such as the number of training questions.
-
-    The last five have no meaning by default: `Recipe.complete` gives them values.
-
-    Raises:
-        InputError: a number that cannot be; names it.
+        system, protocol, share, hops, size: see `__main__`; without meaning by default, `Recipe.complete` gives them values.
     """
 
     out: pathlib.Path
@@ -99,11 +91,7 @@ class Options:
                 raise InputError(f'{name}={value}: give a number of 0 to {most}')
 
     def file(self, name: str) -> str:
-        """The path of a file or folder of the data.
-
-        Raises:
-            MissingDataError: it is not there.
-        """
+        """The path of a file or folder of the data; MissingDataError if it is not there."""
         path = self.data / name
         if not path.exists():
             raise MissingDataError(f'{path} does not exist: name the folder of the data sets with --data')
@@ -119,8 +107,7 @@ class Step:
         binary: a module of opql_jax, such as 'train', which is run with the gin files and bindings.
         gin: gin files, such as 'gin/runs/eval.gin'.
         bindings: {macro or parameter: value}, of which those of `PARTS` and each `Output` tell what the step reads.
-        output: the file or folder that exists once the step is complete, relative to the output folder: a part of that as a knowledge
-            base, a result or a file.
+        output: the file or folder, below the output folder, that exists once the step is complete.
     """
 
     name: str
@@ -135,13 +122,7 @@ class Step:
         return ['-m', f'opql_jax.{self.binary}', *(f'--gin_file={file}' for file in self.gin), *flags]
 
     def run(self, out: pathlib.Path, run_json: pathlib.Path) -> None:
-        """Runs the command, which writes its own record.
-
-        Raises:
-            Preempted: it was asked to stop and saved its state.
-            SystemExit: Ctrl-C ended it, which it has said.
-            InputError: it failed; it has said why.
-        """
+        """Runs the command, which writes its own record. Preempted if it was asked to stop, SystemExit after Ctrl-C, InputError if it failed."""
         code = preemption.run_binary([*self.command(str(out)), f'--run_json={run_json}'], cwd=record.ROOT)
         if code in (Preempted.CODE, -signal.SIGTERM):
             raise Preempted(f'step {self.name} was asked to stop: the same command goes on from there')
@@ -153,12 +134,9 @@ class Step:
 
 @dataclasses.dataclass(frozen=True)
 class Function:
-    """A step that is a Python function rather than a binary.
+    """A step that is a Python function rather than a binary; `bindings` are its arguments, and what it returns are metrics.
 
-    Attributes:
-        name, output: as of `Step`.
-        function: its output must appear whole or not at all. What it returns are metrics.
-        bindings: its arguments.
+    The output must appear whole or not at all.
     """
 
     gin = ()  # it reads no gin file
@@ -273,14 +251,9 @@ def _run_before(changed: Sequence[str]) -> str:
 
 
 def state_of(step, steps: Sequence[Step | Function], out: pathlib.Path) -> str:
-    """'done', 'to do' or, where the step was run with another command, other gin files, data or inputs, what differs.
-
-    Args:
-        step: one of `steps`.
-        steps: those of the recipe, in order.
-        out: the output folder.
-    """
-    run_json, data_json, data = run_json_of(step, out), data_json_of(step, out), data_of(step)
+    """'done', 'to do' or, where the step was run with another command, other gin files, data or inputs, what differs."""
+    run_json, data = run_json_of(step, out), data_of(step)
+    data_json = run_json.with_name('data.json')
     again = _steps(inputs_made_again(step, steps, out))
     if not run_json.exists() or not (out / step.output).exists() or (data and not data_json.exists()):
         # What was interrupted would go on from the input that it began with.
@@ -290,7 +263,7 @@ def state_of(step, steps: Sequence[Step | Function], out: pathlib.Path) -> str:
         return other
     changed = _differing(fields['gin_files'], record.gin_digests(step.gin, record.ROOT))
     if data:
-        changed += _differing(record.read_data(data_json), record.data_digests(data))
+        changed += _differing(record.read_json(data_json, dict[str, str]), record.data_digests(data))
     changed += again
     return _run_before(changed) if changed else 'done'
 
@@ -305,23 +278,13 @@ def other_command(fields: Mapping, step, out: pathlib.Path) -> str:
 
 
 def run_json_of(step, out: pathlib.Path) -> pathlib.Path:
-    """The record of a step."""
+    """The record of a step; beside it stand the hashes of the data and the runs of the inputs that it read."""
     return out / 'steps' / step.name / 'run.json'
-
-
-def data_json_of(step, out: pathlib.Path) -> pathlib.Path:
-    """The hashes of the data that a step read."""
-    return out / 'steps' / step.name / 'data.json'
-
-
-def inputs_json_of(step, out: pathlib.Path) -> pathlib.Path:
-    """The runs of the steps whose outputs a step read."""
-    return out / 'steps' / step.name / 'inputs.json'
 
 
 def inputs_made_again(step, steps: Sequence[Step | Function], out: pathlib.Path) -> list[str]:
     """The names of the inputs of a step that were run again since, or are to be; none of a step that did not run."""
-    inputs_json = inputs_json_of(step, out)
+    inputs_json = run_json_of(step, out).with_name('inputs.json')
     if not inputs_json.exists():
         return []
     before = record.read_json(inputs_json, dict[str, str], f'remove {inputs_json.parent} to run the step again')
@@ -336,8 +299,9 @@ def _runs_of_inputs(step, steps: Sequence[Step | Function], out: pathlib.Path) -
 
 def _run_of(step, out: pathlib.Path) -> str:
     """The hashes of the record of a step, and of what it read; '' where it has no record."""
-    found = [path for path in (run_json_of(step, out), data_json_of(step, out), inputs_json_of(step, out)) if path.exists()]
-    return ' '.join(map(sha256, found)) if found and found[0] == run_json_of(step, out) else ''
+    run_json = run_json_of(step, out)
+    found = [path for path in (run_json, run_json.with_name('data.json'), run_json.with_name('inputs.json')) if path.exists()]
+    return ' '.join(map(sha256, found)) if run_json in found else ''
 
 
 def _differing(before: Mapping[str, str], now: Mapping[str, str]) -> list[str]:
@@ -350,12 +314,9 @@ def data_of(step) -> list[str]:
 
 
 def run(steps: Sequence[Step | Function], options: Options, dry_run: bool = False) -> None:
-    """Runs what is not done, in order.
+    """Runs what is not done, in order; Preempted if it was asked to stop.
 
-    Raises:
-        InputError: a step failed, was run before with another command, other gin files or other data, or is being run by another
-            process.
-        Preempted: the run was asked to stop.
+    InputError: a step failed, was run before with another command, other gin files or data, or is being run by another process.
     """
     out = options.out.absolute()
     states = states_of(steps, out)
@@ -369,19 +330,20 @@ def run(steps: Sequence[Step | Function], options: Options, dry_run: bool = Fals
     for number, step in enumerate(steps, 1):
         title = f'step {number} of {len(steps)}, {step.name}'
         if dry_run:
-            print(f'# {step.name}: {states[step.name]}\n{record.shell(step.command(str(out)))}')
+            print(f'# {step.name}: {states[step.name]}\n{shlex.join(["python", *step.command(str(out))])}')
         elif states[step.name] == 'done':
             _log.info('%s: done before', title)
         else:
             started = time.monotonic()
             _log.info('%s', title)
             # Recipes with steps in common may run at the same time, but none of these steps twice.
-            with locks.writer(run_json_of(step, out).parent):
+            run_json = run_json_of(step, out)
+            with locks.writer(run_json.parent):
                 if state_of(step, steps, out) != 'done':
-                    record.write_json(inputs_json_of(step, out), _runs_of_inputs(step, steps, out))
+                    record.write_json(run_json.with_name('inputs.json'), _runs_of_inputs(step, steps, out))
                     if data := data_of(step):
-                        record.write_json(data_json_of(step, out), record.data_digests(data))  # before it reads them
-                    step.run(out, run_json_of(step, out))
+                        record.write_json(run_json.with_name('data.json'), record.data_digests(data))  # before it reads them
+                    step.run(out, run_json)
             _log.info('%s: done in %.0f s', title, time.monotonic() - started)
 
 
@@ -393,8 +355,8 @@ class Recipe:
         name: such as 'metaqa/opql'; the part before the slash is the group, whose recipes share a folder below runs/.
         summary: what it shows, in one line.
         build: gives the steps, for options in which all choices are made.
-        needs: what a dry run tells of the machines that it takes, '' where any will do.
         choices: {option of `CHOICES`: the values that it may have, the default first}.
+        needs: what a dry run tells of the machines that it takes, '' where any will do.
     """
 
     name: str
@@ -413,11 +375,7 @@ class Recipe:
         return '; '.join(f'--{name} {", ".join(map(str, values))}' for name, values in self.choices.items())
 
     def complete(self, options: Options) -> Options:
-        """Options with the defaults of what was not chosen.
-
-        Raises:
-            InputError: an option that this recipe lacks was given, or a value that it may not have.
-        """
+        """Options with the defaults of what was not chosen; InputError if the recipe lacks an option or a value that was."""
         defaults: dict[str, Any] = {}
         for name in CHOICES:
             chosen, values = getattr(options, name), self.choices.get(name)
@@ -432,9 +390,5 @@ class Recipe:
         return dataclasses.replace(options, **defaults)
 
     def steps(self, options: Options) -> Sequence[Step | Function]:
-        """The steps for these options.
-
-        Raises:
-            InputError: as of `complete`, or data are missing.
-        """
+        """The steps for these options; InputError as of `complete`, or if data are missing."""
         return self.build(self.complete(options))

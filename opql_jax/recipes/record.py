@@ -7,7 +7,6 @@ import json
 import pathlib
 import platform
 import re
-import shlex
 import subprocess
 import tokenize
 from collections.abc import Iterable
@@ -21,7 +20,6 @@ from opql_jax.core.errors import InputError
 from opql_jax.core.files import atomic_path, sha256
 
 T = TypeVar('T')
-_AGAIN = 'remove it to run the step again'
 # Where recipes run, and write to unless told otherwise: the checkout, or the working directory where the package was installed.
 ROOT = GIN_ROOT if IN_CHECKOUT else pathlib.Path.cwd()
 PACKAGES = ('jax', 'jaxlib', 'flax', 'optax', 'orbax-checkpoint', 'numpy')
@@ -41,10 +39,9 @@ class Record(TypedDict):
 
 
 def write(path, *, command, seconds: float, gin: str = '', gin_files=None, metrics=None) -> None:
-    """Writes a record, whole or not at all.
+    """Writes a record, whole or not at all, and makes its folder.
 
     Args:
-        path: where; its folder is made.
         command: arguments of the Python interpreter.
         seconds: wall time of this call; of a run that was resumed, of the last part.
         gin: the operative configuration.
@@ -65,29 +62,12 @@ def write(path, *, command, seconds: float, gin: str = '', gin_files=None, metri
 
 
 def read(path) -> Record:
-    """A record.
-
-    Raises:
-        InputError: the file is damaged, or a field is missing or of another type; names both.
-    """
-    return read_json(path, Record, _AGAIN)
+    """A record; InputError names the file that is damaged, or a field that is missing or of another type."""
+    return read_json(path, Record)
 
 
-def read_data(path) -> dict[str, str]:
-    """`data_digests` that were written to a file.
-
-    Raises:
-        InputError: the file is damaged.
-    """
-    return read_json(path, dict[str, str], _AGAIN)
-
-
-def read_json(path, type: type[T], advice: str) -> T:
-    """A JSON file of this type; `advice` says what to do about one that is damaged.
-
-    Raises:
-        InputError: the file is damaged, or a field is missing or of another type; names both.
-    """
+def read_json(path, type: type[T], advice: str = 'remove it to run the step again') -> T:
+    """A JSON file of this type; `advice` says what to do about one that is damaged, which is an InputError."""
     try:
         return msgspec.json.decode(pathlib.Path(path).read_bytes(), type=type)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
@@ -101,11 +81,7 @@ def write_json(path, value) -> None:
 
 
 def data_digests(paths: Iterable[str]) -> dict[str, str]:
-    """{file: hex SHA-256} of files of data, and of all files in folders.
-
-    Raises:
-        InputError: one is missing; names it.
-    """
+    """{file: hex SHA-256} of files of data, and of all files in folders; InputError names one that is missing."""
     digests = {}
     for path in map(pathlib.Path, paths):
         if not path.exists():
@@ -116,14 +92,9 @@ def data_digests(paths: Iterable[str]) -> dict[str, str]:
 
 
 def gin_digests(files: Iterable[str], folder: pathlib.Path) -> dict[str, str]:
-    """{file: hex SHA-256} of gin files and of those they include. Comments and blank lines do not count.
+    """{file: hex SHA-256} of gin files and of those they include; comments and blank lines do not count. InputError names the unreadable.
 
-    Args:
-        files: as a command names them.
-        folder: the working directory of the command; what is not there ships with the package.
-
-    Raises:
-        InputError: a file cannot be read; names it.
+    `folder` is the working directory of the command; what is not there ships with the package.
     """
     digests = {}
     for name in files:
@@ -152,8 +123,3 @@ def commit() -> str:
         return 'unknown'
     changed = git('status', '--porcelain', '--untracked-files=no', '--', '.', ':!results').stdout
     return head.stdout.strip() + ('+' if changed else '')
-
-
-def shell(command) -> str:
-    """A command line to paste."""
-    return shlex.join(['python', *command])

@@ -38,12 +38,7 @@ T = TypeVar('T')
 
 
 class _Run(TypedDict):
-    """What a table needs of any published run.
-
-    Attributes:
-        command: a command line.
-        seconds: wall time of all steps, if it is known.
-    """
+    """What a table needs of any published run; `seconds` are the wall time of all steps, if it is known."""
 
     command: str
     commit: str
@@ -64,16 +59,8 @@ class _PublishedRankings(_Run):
     metrics: dict[str, _Ranking]
 
 
-def read_rows(group: str, folder: pathlib.Path = RESULTS) -> dict[str, list[Published]]:
-    """The published runs of a group: {row: the records of its seeds}.
-
-    Raises:
-        InputError: there are none, or a file is damaged, or a field is missing or of another type; names both.
-    """
-    return _read_rows(group, folder, dict[str, Published])
-
-
-def _read_rows(group: str, folder: pathlib.Path, by_seed: type[dict[str, T]]) -> dict[str, list[T]]:
+def read_rows(group: str, folder: pathlib.Path, by_seed: type[dict[str, T]]) -> dict[str, list[T]]:
+    """The published runs of a group: {row: the records of its seeds}; InputError if there are none, or one is damaged."""
     paths = sorted((folder / group).glob('*/run.json'))
     read = lambda path: list(record.read_json(path, by_seed, 'publish the run again').values())
     rows = {path.parent.name: read(path) for path in paths}
@@ -105,7 +92,7 @@ def table(group: str, folder: pathlib.Path = RESULTS) -> str:
 
 def _scores(group: str, folder: pathlib.Path) -> list[list[str]]:
     """The header and the lines of a group whose runs answer questions or tell relations apart."""
-    rows = read_rows(group, folder)
+    rows = read_rows(group, folder, dict[str, Published])
     runs = [fields for seeds in rows.values() for fields in seeds]
     if all({'accuracy', 'standard_error'} <= fields['metrics'].keys() for fields in runs):
         return [
@@ -126,7 +113,7 @@ def _scores(group: str, folder: pathlib.Path) -> list[list[str]]:
 
 def _rankings(group: str, folder: pathlib.Path) -> list[list[str]]:
     """The header and the lines of a group whose runs rank documents: a column for each run, a line for each ranking, the best last."""
-    runs = {row: seeds[0] for row, seeds in _read_rows(group, folder, dict[str, _PublishedRankings]).items()}
+    runs = {row: seeds[0] for row, seeds in read_rows(group, folder, dict[str, _PublishedRankings]).items()}
     found: dict[str, dict[str, _Ranking]] = {}
     for row, fields in runs.items():
         for ranking, scores in fields['metrics'].items():
@@ -151,13 +138,9 @@ def write_tables(root: pathlib.Path = record.ROOT) -> None:
 
 
 def publish(recipe: Recipe, options: Options, folder: pathlib.Path = RESULTS) -> pathlib.Path:
-    """Copies what a finished recipe found into the folder of published runs.
+    """Copies what a finished recipe found into the folder of published runs; returns the file written.
 
-    Returns:
-        The file written.
-
-    Raises:
-        InputError: a step is not done, or was run with other options.
+    InputError: a step is not done, or was run with other options.
     """
     out, seconds, configurations, metrics = options.out.absolute(), 0.0, {}, {}
     steps = catalog.build(recipe, options)
@@ -179,6 +162,10 @@ def publish(recipe: Recipe, options: Options, folder: pathlib.Path = RESULTS) ->
             configurations[step.name] = (
                 last['gin'].replace(str(out), 'OUT').replace(str(options.data.absolute()), 'DATA').replace(f'{GIN_ROOT}/', '')
             )
+    if len(metrics) == 1:
+        (metrics,) = metrics.values()
+    else:  # of a system that was asked over several memories
+        metrics = {f'{memory}/{name}': values for memory, found in metrics.items() for name, values in found.items()}
     group, row = recipe.group, _row(recipe, steps)
     group += '' if options.percent == 100 else f'-{options.percent:g}-percent'
     choices = ''.join(
@@ -192,7 +179,7 @@ def publish(recipe: Recipe, options: Options, folder: pathlib.Path = RESULTS) ->
         'seed': options.seed,
         'seconds': round(seconds, 1),
         'gin': configurations,
-        'metrics': next(iter(metrics.values())) if len(metrics) == 1 else _joined(metrics),
+        'metrics': metrics,
         **{name: last[name] for name in ('commit', 'versions', 'device')},
     }
     target = folder / group / row / 'run.json'
@@ -205,8 +192,3 @@ def _row(recipe: Recipe, steps: Sequence[Step | Function]) -> str:
     """The row of a run: the folder of its results, or else the last part of the name of the recipe."""
     results = next((step.name for step in steps if step.name.startswith('results/')), f'/{recipe.name.split("/")[-1]}')
     return results.partition('/')[2].partition('/')[0]
-
-
-def _joined(metrics: dict[str, dict]) -> dict[str, dict]:
-    """{memory/question set: metrics} of a system that was asked over several memories."""
-    return {f'{memory}/{name}': values for memory, found in metrics.items() for name, values in found.items()}

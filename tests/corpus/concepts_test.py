@@ -52,7 +52,4 @@ def test_what_defines_most_of_many_documents_says_nothing():
 @pytest.mark.parametrize('text', ['It rained.', 'Ada was the first.', 'Isar is the River Isar.', ''])
 def test_other_words_are_none(text):
     assert concepts_of(text, names=[[Span(0, 1, 'name'), Span(12, 22, 'name')]]) == [[]]
-
-
-def test_a_text_without_names_has_none():
-    assert concepts_of('It is a river.', names=[[]]) == [[]]
+    assert concepts_of('It is a river.', names=[[]]) == [[]]  # a text without names has none

@@ -8,33 +8,25 @@ from opql_jax.corpus.defined_terms import defined_terms, uses
 from opql_jax.corpus.documents import Document
 from opql_jax.corpus.name_resolution import resolve
 from opql_jax.corpus.spans import Span
+from tests.support.marked_spans import marked
 
 import linear_time
 
-_NAME = re.compile(r'\[([^\]|]+)(?:\|([a-z]+))?\]')
+
+def read(text):
+    return marked(text, 'organisation')
 
 
-def read(marked):
-    """The text without marks and its spans; a mark is `[name]` or `[name|kind]`."""
-    text, spans, at = '', [], 0
-    for match in _NAME.finditer(marked):
-        text += marked[at : match.start()]
-        spans.append(Span(len(text), len(text) + len(match[1]), match[2] or 'organisation'))
-        text += match[1]
-        at = match.end()
-    return text + marked[at:], spans
-
-
-def resolved(*marked):
+def resolved(*marked_texts):
     """Of each text the names of what it mentions."""
-    texts = [read(text) for text in marked]
+    texts = [read(text) for text in marked_texts]
     documents = [Document(str(i), f'Text {i}', text) for i, (text, _) in enumerate(texts)]
     vocab, found = resolve(documents, [spans for _, spans in texts])
     return [[vocab.names[vocab.id_of_key[mention.entity]] for mention in document.mentions] for document in found]
 
 
 @pytest.mark.parametrize(
-    'marked, expected',
+    'defined, expected',
     [
         ('between [Norgate Lines AS] ("the Owner") and [Pella Ltd] (the “Charterer”).', {'Owner': 'Norgate Lines AS', 'Charterer': 'Pella Ltd'}),
         ('[Acme Tools], a firm of [Ely|place] (hereinafter referred to as the "Agent"), sold it.', {'Agent': 'Acme Tools'}),
@@ -45,8 +37,8 @@ def resolved(*marked):
         ('the [Northern Rail Authority] (ABC) and ("the Owner")', {}),
     ],
 )  # fmt: skip
-def test_a_term_stands_for_the_name_before_it(marked, expected):
-    text, spans = read(marked)
+def test_a_term_stands_for_the_name_before_it(defined, expected):
+    text, spans = read(defined)
     assert {found.term: text[found.start : found.end] for found in defined_terms(text, spans)} == expected
 
 

@@ -7,7 +7,7 @@ import pytest
 
 from opql_jax.core.errors import InputError
 from opql_jax.corpus import json_lines
-from opql_jax.corpus.documents import Document, Mention, read_jsonl, validate
+from opql_jax.corpus.documents import Document, Mention, read_jsonl
 from opql_jax.corpus.rejected import MAX_REPEATED
 
 GOOD = {
@@ -58,15 +58,11 @@ def with_mentions(*spans):
         ([1], 'expected a JSON object, found list'),
         ({k: v for k, v in GOOD.items() if k != 'text'}, 'text: missing'),
         ({**GOOD, 'text': '  '}, 'text: expected a string that is not blank'),
-        ({**GOOD, 'title': 3}, 'title: expected a string that is not blank, found 3'),
         ('[' * 100_000, 'not a JSON value that can be read (nested too deeply)'),
-        ('{"a":' * 100_000, 'not a JSON value that can be read (nested too deeply)'),
         ('{"id": ' + '7' * 5000, 'not a JSON value (Exceeds the limit'),
         ('{"id": "a\0b"}', 'not a JSON value (Invalid control character'),
         ({**GOOD, 'text': 'Ada\0 met Bob'}, 'text: code point 3 is NUL'),
         ({**GOOD, 'id': 1.5}, 'id: expected a string that is not blank, found 1.5'),
-        ({**GOOD, 'id': True}, 'id: expected a string that is not blank, found True'),
-        ({**GOOD, 'title_entity': 7}, 'title_entity: expected a string that is not blank, found 7'),
         (
             {**GOOD, 'title': ['x'] * 1000},
             "title: expected a string that is not blank, found ['x', 'x', 'x', 'x', 'x', 'x', ...]",
@@ -77,7 +73,6 @@ def with_mentions(*spans):
         (with_mentions((0, 3, 'Q1'), (8, 13, 'Q2')), 'mentions[1].end: 13 is past the text of 12 code points'),
         (with_mentions((-1, 3, 'Q1')), 'mentions[0].start: -1 is before the text'),
         (with_mentions((3, 3, 'Q1')), 'mentions[0].end: 3 is not after start 3'),
-        (with_mentions((0, 2**70, 'Q1')), f'mentions[0].end: {2**70} is past the text of 12 code points'),
         ({**with_mentions((3, 5, 'Q1')), 'text': 'Ada  met'}, 'mentions[0]: [3, 5) marks nothing but space'),
         ({**with_mentions((0, 1001, 'Q1')), 'text': 'a' * 2000}, 'mentions[0]: 1001 code points; a name has at most 1000'),
         (with_mentions((True, 3, 'Q1')), 'mentions[0].start: expected an integer, found True'),
@@ -104,16 +99,6 @@ def test_bytes_that_are_not_utf8_are_rejected(tmp_path):
     assert "not UTF-8 ('utf-8' codec can't decode byte 0xff in position 8" in (tmp_path / 'r').read_text()
 
 
-def test_too_many_bad_lines_stop_the_run_and_name_the_first(tmp_path):
-    with pytest.raises(InputError, match=r'1 of 2 lines are bad.*0\.01.*line 2: not a JSON.*rejected\.jsonl'):
-        read(tmp_path, GOOD, '{')
-
-
-def test_no_rejects_leave_an_empty_list(tmp_path):
-    read(tmp_path, GOOD)
-    assert (tmp_path / 'rejected.jsonl').read_text() == ''
-
-
 def test_an_empty_or_missing_corpus_is_an_error(tmp_path):
     with pytest.raises(InputError, match='corpus.jsonl: empty corpus'):
         read(tmp_path, '')
@@ -121,23 +106,15 @@ def test_an_empty_or_missing_corpus_is_an_error(tmp_path):
         read_jsonl(tmp_path / 'nowhere.jsonl', rejected_path=tmp_path / 'r')
 
 
-def test_validate_accepts_any_entity_unless_told():
-    assert validate(Document('a', 't', 'x', (Mention(0, 1, 'anything'),))) is None
-
-
 def line_of(**fields):
     return json.dumps({**GOOD, **fields}).encode()
 
 
-def test_a_byte_order_mark_of_utf8_is_dropped(tmp_path):
+@pytest.mark.parametrize('encoding', ['UTF-16', 'UTF-32'])
+def test_a_byte_order_mark_of_utf8_is_dropped_and_other_encodings_are_told_with_what_to_do(tmp_path, encoding):
     path = tmp_path / 'corpus.jsonl'
     path.write_bytes(codecs.BOM_UTF8 + line_of() + b'\n')
     assert [d.id for d in read_jsonl(path, rejected_path=tmp_path / 'r')] == ['a']
-
-
-@pytest.mark.parametrize('encoding', ['UTF-16', 'UTF-32'])
-def test_other_encodings_are_told_with_what_to_do(tmp_path, encoding):
-    path = tmp_path / 'corpus.jsonl'
     path.write_bytes(line_of().decode().encode(encoding))
     with pytest.raises(InputError, match=rf'corpus\.jsonl: this is {encoding}: convert it \(iconv -f {encoding} -t UTF-8\)'):
         read_jsonl(path, rejected_path=tmp_path / 'r')

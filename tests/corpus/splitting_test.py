@@ -55,15 +55,6 @@ def split(text, max_tokens, names=(), title='Ann', title_entity=0, title_prefix=
     return split_document(Document('d', title, text), mentions, title_entity, count, max_tokens, title_prefix)
 
 
-def test_passages_end_at_sentences():
-    text = 'Ann met Bob. Ann left. Then Ann met Cy.'
-    passages = split(text, 8, ['Ann', 'Bob', 'Cy'])
-    assert [p.text for p in passages] == ['Ann met Bob. Ann left.', 'Then Ann met Cy.']
-    assert passages[0].sentence_starts == [0, 13]
-    assert passages[0].mentions == [(0, 3, 0), (8, 11, 1), (13, 16, 0)]
-    assert passages[1].mentions == [(5, 8, 0), (13, 15, 2)]
-
-
 def test_the_title_goes_before_passages_that_do_not_mention_it():
     text = 'Ann met Bob. He likes Cy.'
     first, second = split(text, 7, ['Ann', 'Bob', 'Cy'])
@@ -74,11 +65,8 @@ def test_the_title_goes_before_passages_that_do_not_mention_it():
     assert [p.text for p in split(text, 8, ['Ann', 'Bob', 'Cy'], title_prefix=False)] == [text]
 
 
-def test_a_document_about_no_entity_has_no_prefix():
+def test_a_document_about_no_entity_has_no_prefix_nor_one_whose_title_would_take_half_of_the_room():
     assert [p.text for p in split('He left.', 9, title_entity=-1)] == ['He left.']
-
-
-def test_a_title_that_would_take_half_of_the_room_is_left_out():
     assert split('He left.', 6, title='A very long title')[0].text == 'He left.'
 
 
@@ -103,6 +91,8 @@ def test_a_mention_longer_than_a_passage_is_cut_and_no_mention(caplog):
 def test_a_character_of_too_many_tokens_is_an_error():
     with pytest.raises(InputError, match="max_tokens is too small: document 'd' has more tokens in 'é' at 2"):
         split_document(Document('d', 't', 'x é'), [], -1, lambda text: len(text.encode()), 1)
+    with pytest.raises(InputError, match='max_tokens: 0'):
+        split('x', 0)
 
 
 def test_what_a_name_leaves_of_a_word_is_counted_by_itself():
@@ -128,14 +118,12 @@ def every_word(text):
 
 # A kind of text of n characters, and its mentions.
 LONG = {
-    'a word': lambda n: ('a' * n, []),
     'a word that is a mention': lambda n: ('a' * n, [(0, n, 0)]),
     'a word full of mentions': lambda n: ('a' * n, [(i, i + 1, i % 7) for i in range(n)]),
     'long words': lambda n: (('a' * 2000 + ' ') * (n // 2000), []),
     'a sentence': lambda n: ('aa ' * (n // 3), []),
     'sentences': lambda n: ('Aa. ' * (n // 4), []),
     'lines': lambda n: ('a\n' * (n // 2), []),
-    'stops': lambda n: ('.' * n, []),
     'quotes after stops': lambda n: ('.' * (n // 2) + '"' * (n // 2), []),
     'spaces': lambda n: (' ' * n + 'a', []),
     'mentions': lambda n: ('Aa ' * (n // 3), every_word('Aa ' * (n // 3))),
@@ -166,11 +154,6 @@ def test_characters_counted_and_passages_made_are_linear_in_the_text(kind, count
     once, twice = work(8_000), work(16_000)
     assert twice <= 2.2 * once
     assert once <= 50 * 8_000
-
-
-def test_a_passage_has_room_for_a_token():
-    with pytest.raises(InputError, match='max_tokens: 0'):
-        split('x', 0)
 
 
 WORDS = st.lists(

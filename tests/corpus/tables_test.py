@@ -37,7 +37,7 @@ def test_names_that_other_writers_give_list_items_do_not_matter(tmp_path):
 
 def test_a_write_that_fails_leaves_the_old_file_and_nothing_else(tmp_path):
     path = tmp_path / 't.parquet'
-    tables.write_table(path, TABLE.to_batches(), SCHEMA)
+    assert tables.write_table(path, TABLE.to_batches(), SCHEMA) == 2
 
     def broken():
         yield from TABLE.to_batches()
@@ -77,21 +77,15 @@ WORDS = pa.schema([('word', pa.string()), ('words', pa.list_(pa.string())), ('nu
 LONG = 'x' * 1_000_000
 
 
-def words(column, values):
-    """A table of `WORDS` with other values in a column."""
-    rows = {'word': ['a', 'b'], 'words': [['a', 'b'], []], 'number': [1, 2]} | {column: values}
-    return pa.table({field.name: pa.array(rows[field.name], field.type) for field in WORDS})
-
-
 def often(count):
     """A megabyte of text in so many cells, which is stored once."""
     return pa.DictionaryArray.from_arrays(np.zeros(count, np.int32), [LONG])
 
 
-def cells(word, words=None, number=None):
+def cells(word, words=None):
     """A table of `WORDS` of so many rows as there are words; the other columns have the same in all of them."""
     words = pa.array([[]], WORDS.field('words').type).take(np.zeros(len(word), np.int32)) if words is None else words
-    return pa.table({'word': word, 'words': words, 'number': np.zeros(len(word), np.int64) if number is None else number})
+    return pa.table({'word': word, 'words': words, 'number': np.zeros(len(word), np.int64)})
 
 
 # Small files that hold gigabytes.
@@ -119,6 +113,6 @@ def test_a_small_file_of_much_is_told_before_it_takes_memory(tmp_path, name, as_
 
 def test_what_is_alike_in_many_rows_is_read(tmp_path):
     """As in a memory of few texts: a short name again and again, which is stored once."""
-    table = words('word', ['a name', 'another name']).take(np.arange(400_000) % 2)
+    table = cells(pa.array(['a name', 'another name'])).take(np.arange(400_000) % 2)
     pq.write_table(table, tmp_path / 't.parquet')
     assert tables.read_table(tmp_path / 't.parquet', WORDS).equals(table.combine_chunks())

@@ -23,19 +23,7 @@ def test_wordings_are_read_by_their_type_and_in_order(tmp_path):
     assert read_wordings(path) == {'a > b': [('Réalisateur of ', '?'), ('by whom is ', ', pray')], 'c': [('', '')]}
 
 
-@pytest.mark.parametrize(
-    'line',
-    [
-        'no tab [X]',
-        'a\tno topic',
-        'a\t[X] and [X]',
-        '\t[X]',
-        '  \t[X]',
-        'a\t[x]',
-        'a\t',
-        'a\t[X]\ud800'.encode('utf-8', 'surrogatepass'),
-    ],
-)
+@pytest.mark.parametrize('line', ['no tab [X]', 'a\tno topic', 'a\t[X] and [X]', '  \t[X]', 'a\t[x]', b'a\t[X]\xed\xa0\x80'])
 def test_a_line_that_is_no_wording_is_named(tmp_path, line):
     path = tmp_path / 'wordings.tsv'
     path.write_bytes(b'a\t[X]\n' + (line if isinstance(line, bytes) else line.encode()))
@@ -51,17 +39,13 @@ def test_a_file_without_wordings_is_refused(tmp_path):
         read_wordings(tmp_path / 'none.tsv')
 
 
-@pytest.mark.parametrize('wording', [('', ''), ('who made ', '?'), ('', ' by'), ('Ünder whom was ', ' shot')])
-def test_a_question_in_another_wording_is_about_the_same_topic_and_otherwise_the_same(wording):
+@pytest.mark.parametrize('wording', [('', ''), ('who made ', '?'), ('Ünder whom was ', ' shot')])
+def test_a_question_in_another_wording_is_about_the_same_first_topic_and_otherwise_the_same(wording):
     other = reworded(UP, wording)
     assert other.text == 'Up'.join(wording) and other.text[slice(*other.topic)] == 'Up'
     assert dataclasses.replace(other, text=UP.text, topics=UP.topics) == UP
-
-
-def test_of_several_topics_the_first_is_asked_about():
     both = dataclasses.replace(UP, text='Up and Down', topics=((0, 2), (7, 11)), entities=(7, 8))
-    other = reworded(both, ('who made ', ''))
-    assert (other.text, other.topics, other.entities) == ('who made Up', ((9, 11),), (7,))
+    assert reworded(both, wording) == other
 
 
 def test_each_question_of_a_type_gets_one_of_its_wordings_and_the_seed_says_which():

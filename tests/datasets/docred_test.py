@@ -44,16 +44,11 @@ def test_tokens_become_readable_lines_and_offsets_name_the_mentions(read):
         'Low met Sue at the U.S. Mint, etc.',
         'In May 2001 Sue left.',
     ]
-    assert mentions_of(ann.document) == [
-        ('Ann "Annie" Low', 'PER:Ann "Annie" Low'),
-        ('Rome', 'LOC:Rome'),
-        ('Italy', 'LOC:Italy'),
-        ('Low', 'PER:Ann "Annie" Low'),
-        ('Sue', 'PER:Sue (Ann Low)'),
-        ('U.S. Mint', 'ORG:U.S. Mint'),
-        ('May 2001', 'TIME:May 2001'),
-        ('Sue', 'PER:Sue (Ann Low)'),
-    ]
+    names = ['Ann "Annie" Low', 'Rome', 'Italy', 'Low', 'Sue', 'U.S. Mint', 'May 2001', 'Sue']
+    assert [name for name, _ in mentions_of(ann.document)] == names
+    ann_low, sue = 'PER:Ann "Annie" Low', 'PER:Sue (Ann Low)'
+    keys = [ann_low, 'LOC:Rome', 'LOC:Italy', ann_low, sue, 'ORG:U.S. Mint', 'TIME:May 2001', sue]
+    assert [key for _, key in mentions_of(ann.document)] == keys
     assert not rejected
     lines = [i + 1 for i, c in enumerate(ann.document.text) if c == '\n']
     assert set(lines) <= set(sentence_starts(ann.document.text))
@@ -130,11 +125,10 @@ def broken(path, value):
         (broken(['sents', 0, 0], '\ud800'), 'text: code point 0 is half of a surrogate pair'),
         (broken(['vertexSet', 2], {}), 'vertexSet[2]: expected a list of mentions, found {}'),
         (broken(['vertexSet', 2, 0], 7), 'vertexSet[2][0]: expected an object, found 7'),
-        (broken(['vertexSet', 2, 0, 'type'], None), 'vertexSet[2][0].type: expected a string, found None'),
         (broken(['vertexSet', 2, 0, 'sent_id'], 3), 'vertexSet[2][0].sent_id: expected one of 3 sentences, found 3'),
         (broken(['vertexSet', 3, 1, 'pos'], [1, 7]), 'vertexSet[3][1].pos: expected [first, end] among 6 tokens, found [1, 7]'),
-        (broken(['vertexSet', 3, 1, 'pos'], [2, 2]), 'vertexSet[3][1].pos: expected [first, end] among 6 tokens, found [2, 2]'),
         (broken(['labels'], {}), 'labels: expected a list, found {}'),
+        (broken(['vertexSet', 2, 0, 'type'], None), 'vertexSet[2][0].type: expected a string, found None'),
         (broken(['labels', 0, 'h'], 6), 'labels[0].h: expected one of 6 clusters, found 6'),
         (broken(['labels', 0, 't'], True), 'labels[0].t: expected one of 6 clusters, found True'),
         (broken(['labels', 0, 'r'], 17), 'labels[0].r: expected a relation id, found 17'),

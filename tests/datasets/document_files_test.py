@@ -1,10 +1,7 @@
 """Files of many documents: tables and dumps are read like lines of JSON, and files are found by patterns."""
 
-import bz2
-import gzip
 import json
 import sys
-from xml.sax.saxutils import escape
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -12,39 +9,18 @@ import pytest
 
 from opql_jax.core.errors import InputError
 from opql_jax.datasets import document_files
-from opql_jax.datasets.plain_text import PlainText
 
+from dump_writer import page_xml as page
+from dump_writer import write_pages as dump
+from read_texts import read, rejected
 from trios import TRIOS, write
 
 ENGINE = TRIOS['engine']
 ADA, BYRON = ENGINE.documents['Ada Lovelace'], ENGINE.documents['Lord Byron']
 
 
-def read(tmp_path, *sources, max_reject_fraction=0.01):
-    reader = PlainText(tuple(map(str, sources)), max_reject_fraction=max_reject_fraction)
-    return reader.documents(tmp_path / 'rejected.jsonl')
-
-
-def rejected(tmp_path):
-    return {row['file']: row['reason'] for row in map(json.loads, (tmp_path / 'rejected.jsonl').read_text().splitlines())}
-
-
 def table(path, **columns):
     pq.write_table(pa.table(columns), path)
-    return path
-
-
-def dump(path, *pages):
-    """Writes pages `(title, wikitext)` or `(title, wikitext, namespace, redirect)` as a dump, compressed as the name says."""
-    xml = '<mediawiki xmlns="http://www.mediawiki.org/xml/export-0.11/"><siteinfo><namespaces>'
-    xml += '<namespace key="0" case="first-letter" /></namespaces></siteinfo>'
-    for number, (title, text, *more) in enumerate(pages, 1):
-        namespace, redirect = (*more, *(0, '')[len(more) :])
-        target = f'<redirect title="{redirect}" />' if redirect else ''
-        xml += f'<page><title>{title}</title><ns>{namespace}</ns><id>{number}</id>{target}'
-        xml += f'<revision><id>{number}</id><text>{escape(text)}</text></revision></page>'
-    compress = {'.bz2': bz2.compress, '.gz': gzip.compress}.get(path.suffix, bytes)
-    path.write_bytes(compress(f'{xml}</mediawiki>'.encode()))
     return path
 
 
@@ -88,18 +64,16 @@ def test_a_table_without_its_columns_and_a_damaged_one_are_told(tmp_path):
         read(tmp_path, tmp_path / 'b.parquet')
 
 
-@pytest.mark.parametrize('name', ['wiki.xml', 'wiki.xml.bz2', 'wiki.xml.gz', 'wiki-pages-articles1.xml-p1p41242.bz2'])
+@pytest.mark.parametrize('name', ['wiki.xml', 'wiki.xml.gz', 'wiki-pages-articles1.xml-p1p41242.bz2'])
 def test_the_articles_of_a_dump_are_documents(tmp_path, caplog, name):
+    ada = "'''Ada Lovelace''' {{age|1815}} was the child of [[George Byron|Lord Byron]].\n== Life ==\nShe died in 1852."
     path = dump(
         tmp_path / name,
-        (
-            'Ada Lovelace',
-            "'''Ada Lovelace''' {{age|1815}} was the child of [[George Byron|Lord Byron]].\n== Life ==\nShe died in 1852.",
-        ),
-        ('Talk:Ada Lovelace', 'Was she?', 1),
-        ('Countess of Lovelace', '#REDIRECT [[Ada Lovelace]]', 0, 'Ada Lovelace'),
-        ('Ada', '* [[Ada Lovelace]]\n{{disambiguation}}'),
-        ('Table', '{{infobox|Ada}}'),
+        page(1, 'Ada Lovelace', ada),
+        page(2, 'Talk:Ada Lovelace', 'Was she?', namespace=1),
+        page(3, 'Countess of Lovelace', '#REDIRECT [[Ada Lovelace]]', redirect='Ada Lovelace'),
+        page(4, 'Ada', '* [[Ada Lovelace]]\n{{disambiguation}}'),
+        page(5, 'Table', '{{infobox|Ada}}'),
     )
     with caplog.at_level('INFO'):
         [document] = read(tmp_path, path)
@@ -116,7 +90,7 @@ def test_a_damaged_dump_is_told_and_other_xml_is_no_text(tmp_path):
     assert [d.id for d in read(tmp_path, texts)] == ['texts/ada lovelace.txt']
     with pytest.raises(InputError, match=r'map\.xml: no text to read: expected .*MediaWiki dumps'):
         read(tmp_path, texts / 'map.xml')
-    whole = dump(texts / 'wiki.xml.bz2', ('Ada Lovelace', ADA)).read_bytes()
+    whole = dump(texts / 'wiki.xml.bz2', page(1, 'Ada Lovelace', ADA)).read_bytes()
     for damaged in (whole[:-9], b'no bzip2'):
         (texts / 'wiki.xml.bz2').write_bytes(damaged)
         with pytest.raises(InputError, match=r'wiki\.xml\.bz2: truncated or damaged before the first page'):
@@ -124,7 +98,7 @@ def test_a_damaged_dump_is_told_and_other_xml_is_no_text(tmp_path):
 
 
 def test_a_dump_says_what_it_needs_and_nothing_else_needs_that(tmp_path, monkeypatch):
-    path = dump(tmp_path / 'wiki.xml', ('Ada Lovelace', ADA))
+    path = dump(tmp_path / 'wiki.xml', page(1, 'Ada Lovelace', ADA))
     for module in [name for name in sys.modules if name.partition('.')[0] == 'mwparserfromhell']:
         monkeypatch.delitem(sys.modules, module)
     monkeypatch.setitem(sys.modules, 'mwparserfromhell', None)

@@ -4,7 +4,6 @@ Each is a few KB to a few hundred. They are read in a process that has a few tim
 """
 
 import bz2
-import gc
 import gzip
 import json
 import os
@@ -28,6 +27,9 @@ from opql_jax.corpus.spans import Span
 from opql_jax.datasets import expansion
 from opql_jax.datasets.html_text import read_html
 from opql_jax.datasets.wikipedia import dump
+
+import linear_time
+from pdf_writer import pdf
 
 MIB = 1 << 20
 GOOD = 'Ada Lovelace was a mathematician of London. '
@@ -83,15 +85,6 @@ def rejected(path):
 
 
 # PDF.
-
-
-def pdf(*objects):
-    data, starts = b'%PDF-1.4\n', []
-    for number, content in enumerate(objects, 1):
-        starts.append(len(data))
-        data += b'%d 0 obj\n%s\nendobj\n' % (number, content if isinstance(content, bytes) else content.encode())
-    table = f'xref\n0 {len(objects) + 1}\n0000000000 65535 f \n' + ''.join(f'{start:010d} 00000 n \n' for start in starts)
-    return data + f'{table}trailer\n<< /Size {len(objects) + 1} /Root 1 0 R >>\nstartxref\n{len(data)}\n%%EOF\n'.encode()
 
 
 def stream(data, filters='', more=''):
@@ -245,21 +238,6 @@ def test_a_wiki_page_of_open_marks_is_rejected_or_read_and_the_others_are_read(t
 # Time in proportion to the text.
 
 
-def growth(function, make, size):
-    """How many times longer a function takes for 4 times the size: 4 if its time is linear, 16 if it is quadratic."""
-
-    def seconds(size):
-        made = make(size)
-        gc.disable()
-        began = time.process_time()
-        function(made)
-        took = time.process_time() - began
-        gc.enable()
-        return took
-
-    return min(seconds(4 * size) for _ in range(2)) / max(0.01, *(seconds(size) for _ in range(2)))
-
-
 UNITS = (
     '<!-- x', '<', '<a', '<a ', '</', '</a', '<![CDATA[', '<![x', '<!', '<!doctype ', '<?', '&', '&a', '&#', '&#1114112;', '<p a="', '<p a=">" ',
     '<script>', '<title> </title>', '<svg><title>x</title>', '<div>', '>', '--', ']]', '"', '=', '/', ' ', '<p a=1 ', '<script></',
@@ -269,7 +247,7 @@ UNITS = (
 @pytest.mark.parametrize('unit', UNITS)
 def test_a_page_takes_time_in_proportion_to_its_length(unit):
     for before in ('', '<p ', '<title>x', '<!--', '<svg><![CDATA['):
-        assert growth(read_html, lambda size: before + unit * (size // len(unit)), 10_000) < 8
+        assert linear_time.growth(read_html, lambda size: before + unit * (size // len(unit)), 10_000) < 8
 
 
 def test_a_page_has_no_mark_that_is_an_error():
@@ -334,7 +312,7 @@ NAMES = {
 @pytest.mark.parametrize('kind', NAMES)
 def test_names_take_time_in_proportion_to_their_number(kind):
     function, make = NAMES[kind]
-    assert growth(function, make, 2500) < 10  # caches that a size fits into and the other does not take a part
+    assert linear_time.growth(function, make, 2500) < 10  # caches that a size fits into and the other does not take a part
 
 
 def test_names_that_begin_alike_take_memory_in_proportion_to_the_text():

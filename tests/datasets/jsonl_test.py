@@ -15,9 +15,7 @@ GOOD = {
 }
 CHANGES = [
     ('corpus.jsonl', {'id': 0}, "id: '0' was already used in line 1"),
-    ('corpus.jsonl', {'text': 'a\0'}, 'text: code point 1 is NUL'),
     ('corpus.jsonl', {'mentions': [{'start': 8, 'end': 99, 'entity': 'Bob'}]}, r'mentions\[0\].end: 99 is past the text'),
-    ('corpus.jsonl', {'title_entity': 'Cyd'}, "title_entity: unknown entity id 'Cyd'"),
     ('entities.jsonl', {'id': 'Ann'}, "id: 'Ann' is already that of line 1"),
     ('entities.jsonl', {'id': ['x']}, 'id: expected a string'),
     ('entities.jsonl', {'name': '\ud800'}, 'name: code point 0 is half of a surrogate pair'),
@@ -25,10 +23,6 @@ CHANGES = [
     ('entities.jsonl', {'aliases': 'Bobby'}, 'aliases: expected a list'),
     ('entities.jsonl', {'aliases': ['x' * 1001]}, r'aliases\[0\]: 1001 code points; a name has at most 1000'),
     ('train.jsonl', {'id': 1}, '^id: 1 is already that of line 2$'),
-    ('train.jsonl', {'question': ' '}, 'question: expected a string that is not blank'),
-    ('train.jsonl', {'question': 'who met \ud83c'}, 'question: code point 8 is half of a surrogate pair'),
-    ('train.jsonl', {'topics': [[8, 99]]}, r'topics\[0\]: \[8, 99\) marks no text'),
-    ('train.jsonl', {'answers': ['a\0']}, r'answers\[0\]: code point 1 is NUL'),
     ('train.jsonl', {'hops': 10**30}, 'hops: expected a whole number'),
 ]
 
@@ -76,20 +70,10 @@ def test_a_file_without_entities_is_not_taken_for_none(tmp_path):
     assert len(vocab) == 0
 
 
-def test_the_id_of_a_bad_record_is_free_for_another(tmp_path):
-    line = (
-        json.dumps({'id': 'new', 'question': ''}).encode() + b'\n' + json.dumps(GOOD['train.jsonl'][0] | {'id': 'new'}).encode()
-    )
-    assert read(write(tmp_path, 'train.jsonl', line)(0.5), tmp_path / 'rejected.jsonl') == (2, 2, 3)
-
-
 def test_bad_lines_of_all_files_are_listed_together(tmp_path):
     reader, rejected = write(tmp_path, 'corpus.jsonl', b'x'), tmp_path / 'rejected.jsonl'
     for path in (tmp_path / 'entities.jsonl', tmp_path / 'questions' / 'train.jsonl'):
         path.write_bytes(path.read_bytes() + b'y\n')
     assert read(reader(0.5), rejected) == (2, 2, 2)
-    assert [json.loads(line)['file'] for line in rejected.read_text().splitlines()] == [
-        'entities.jsonl',
-        'corpus.jsonl',
-        'train.jsonl',
-    ]
+    files = [json.loads(line)['file'] for line in rejected.read_text().splitlines()]
+    assert files == ['entities.jsonl', 'corpus.jsonl', 'train.jsonl']

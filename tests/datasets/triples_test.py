@@ -60,19 +60,21 @@ def test_each_triple_of_known_entities_is_read_once(folder, caplog):
     assert '2 triples of unknown entities, or of an entity with itself' in caplog.text
 
 
-@pytest.mark.parametrize('line', ['Up|directed_by', 'Up|directed_by|Ann Low|x', 'Up||Ann Low', 'Up'])
-def test_a_line_that_is_no_triple_is_named(tmp_path, line):
-    (tmp_path / 'kb.txt').write_text(f'Up|directed_by|Ann Low\n\n{line}\n')
-    with pytest.raises(InputError, match=r'kb.txt:3: expected head\|relation\|tail'):
+@pytest.mark.parametrize(
+    'text, error',
+    [
+        ('Up|directed_by|Ann Low\n\nUp|directed_by\n', r'kb.txt:3: expected head\|relation\|tail'),
+        ('Up|directed_by|Ann Low|x', 'kb.txt:1: expected'),
+        ('Up||Ann Low', 'kb.txt:1: expected'),
+        ('X|directed_by|Y\n', 'no triple of two entities'),
+        (None, 'cannot be read'),
+    ],
+)
+def test_files_without_triples_are_refused(tmp_path, text, error):
+    if text is not None:
+        (tmp_path / 'kb.txt').write_text(text)
+    with pytest.raises(InputError, match=error):
         triples.read_triples(tmp_path / 'kb.txt', EntityVocab.from_names(NAMES))
-
-
-def test_files_without_triples_are_refused(tmp_path):
-    (tmp_path / 'kb.txt').write_text('X|directed_by|Y\n')
-    with pytest.raises(InputError, match='no triple of two entities'):
-        triples.read_triples(tmp_path / 'kb.txt', EntityVocab.from_names(NAMES))
-    with pytest.raises(InputError, match='cannot be read'):
-        triples.read_triples(tmp_path / 'none.txt', EntityVocab.from_names(NAMES))
 
 
 def test_every_triple_is_asked_for_from_both_ends(folder):
@@ -116,16 +118,13 @@ def test_triples_as_text_become_pairs_in_both_directions_and_nothing_else(folder
     assert sorted(found) == sorted(expected)
 
 
-def test_triples_can_be_those_about_the_text(folder):
-    vocab, documents = as_text(folder, about_text=True).read(folder / 'rejected.jsonl')
-    assert [d.text for d in documents] == [' '.join(triple) for triple in KB if triple[0] == 'Up']
-    assert {d.title_entity for d in documents} == {'Up'}
-
-
 def test_triples_can_come_beside_the_text_and_a_share_of_them_is_drawn_alike_each_time(folder):
     _, passages = MetaQA(str(folder)).read(folder / 'rejected.jsonl')
     read = lambda **options: as_text(folder, **options).read(folder / 'rejected.jsonl')[1]
     assert read(beside_text=True) == [*passages, *read()]
+    about = read(about_text=True)
+    assert [d.text for d in about] == [' '.join(triple) for triple in KB if triple[0] == 'Up']
+    assert {d.title_entity for d in about} == {'Up'}
     with open(folder / 'kb.txt', 'a') as file:
         file.writelines(f'{head}|has_tags|{tail}\n' for head in NAMES for tail in NAMES)
     every, drawn = read(), read(share=0.5)

@@ -72,18 +72,12 @@ def test_it_has_the_entries_whose_entities_a_triple_joins_in_either_direction(so
     assert counts == {'entries': len(kept), 'entries_before': len(every)}
     assert memory_tables.digest_of_tree(tmp_path / 'memory') == before
     Memory.open(tmp_path / 'kept').verify()
-    of_the_kept = {'manifest.json', *Memory.open(tmp_path / 'kept').manifest.files}
-    assert {
-        path.relative_to(tmp_path / 'kept').as_posix() for path in (tmp_path / 'kept').rglob('*') if path.is_file()
-    } == of_the_kept
+    files = {path.relative_to(tmp_path / 'kept').as_posix() for path in (tmp_path / 'kept').rglob('*') if path.is_file()}
+    assert files == {'manifest.json', *Memory.open(tmp_path / 'kept').manifest.files}
     # Of a run that was killed before it left its record.
     assert keep_joined_pairs(str(tmp_path / 'kept'), triples=str(triples), **source) == counts
-    assert entries(tmp_path / 'kept') == kept and {path.name for path in tmp_path.iterdir()} == {
-        'text',
-        'memory',
-        'kb.txt',
-        'kept',
-    }
+    assert entries(tmp_path / 'kept') == kept
+    assert {path.name for path in tmp_path.iterdir()} == {'text', 'memory', 'kb.txt', 'kept'}
 
 
 @pytest.mark.parametrize('count', [7, 1000])

@@ -57,6 +57,11 @@ def test_a_step_is_done_once_it_has_an_output_and_a_record_of_the_same_command(o
     (options.out / 'one').unlink()
     run([step('one')], options)
     assert (options.out / 'one').read_text() == '0'
+    # Without a record an output is of an interrupted step.
+    (options.out / 'one').write_text('half')
+    (options.out / 'steps/one/run.json').unlink()
+    run([step('one')], options)
+    assert (options.out / 'one').read_text() == '0'
 
 
 def test_a_step_that_was_run_with_another_command_is_refused_before_anything_runs(options):
@@ -78,14 +83,10 @@ def gin_step(options, tmp_path):
     return done
 
 
-def test_a_step_is_done_as_long_as_its_gin_files_say_the_same(options, gin_step, tmp_path):
-    assert state_of(gin_step, [gin_step], options.out) == 'done'
+@pytest.mark.parametrize(('name', 'text'), [('own.gin', 'RATE = 3e-5\n'), ('base.gin', 'STEPS = 500\n')])
+def test_a_step_whose_gin_files_say_something_else_is_refused_before_anything_runs(options, gin_step, tmp_path, name, text):
     (tmp_path / 'base.gin').write_text('# Settings.\n\nSTEPS = 400\n')
     assert state_of(gin_step, [gin_step], options.out) == 'done'
-
-
-@pytest.mark.parametrize(('name', 'text'), [('own.gin', 'RATE = 3e-5\n'), ('base.gin', 'STEPS = 500\n')])
-def test_a_step_whose_gin_file_has_changed_since_is_refused_before_anything_runs(options, gin_step, tmp_path, name, text):
     included = f"include '{tmp_path}/base.gin'\n" if name == 'own.gin' else ''
     (tmp_path / name).write_text(included + text)
     out = options.out
@@ -111,28 +112,17 @@ def copy_step(options, tmp_path, request):
     return copied
 
 
-def test_a_step_is_done_as_long_as_the_data_that_it_read_are_the_same(options, copy_step, tmp_path):
-    assert state_of(copy_step, [copy_step], options.out) == 'done'
+def test_a_step_whose_data_have_changed_since_is_refused_before_anything_runs(options, copy_step, tmp_path):
     (tmp_path / 'set/a.txt').write_text('a')
     assert state_of(copy_step, [copy_step], options.out) == 'done'
-    (options.out / 'steps/copied/data.json').unlink()
-    assert state_of(copy_step, [copy_step], options.out) == 'to do'
-
-
-def test_a_step_whose_data_have_changed_since_is_refused_before_anything_runs(options, copy_step, tmp_path):
     (tmp_path / 'set/a.txt').write_text('another')
     out = options.out
     error = f'step copied was run before {tmp_path}/set/a.txt changed: give another --out, or remove {out}/steps/copied and'
     with pytest.raises(InputError, match=re.escape(error)):
         run([step('one'), copy_step], options)
     assert not (out / 'one').exists()
-
-
-def test_an_output_without_a_record_is_of_an_interrupted_step(options):
-    options.out.mkdir()
-    (options.out / 'one').write_text('half')
-    run([step('one')], options)
-    assert (options.out / 'one').read_text() == '0'
+    (out / 'steps/copied/data.json').unlink()
+    assert state_of(copy_step, [copy_step], out) == 'to do'
 
 
 def test_a_dry_run_prints_commands_and_writes_nothing(options, capsys):
@@ -161,11 +151,10 @@ def test_how_a_binary_ends_is_how_its_step_ends(options, monkeypatch, code, erro
     steps = [Step('one', 'train', (), {}, 'one'), step('two')]
     with pytest.raises(error) as raised:
         run(steps, options)
-    assert (
-        raised.value.code == 130
-        if error is SystemExit
-        else getattr(raised.value, 'message', str(raised.value)).startswith('step one ')
-    )
+    if error is SystemExit:
+        assert raised.value.code == 130
+    else:
+        assert getattr(raised.value, 'message', str(raised.value)).startswith('step one ')
     assert [state_of(s, steps, options.out) for s in steps] == ['to do', 'to do']
 
 
@@ -198,11 +187,8 @@ def make_of(path, reads):
 
 def chain(data):
     """Three steps of which each reads the one before, and the first a file of data."""
-    first = Function('a', make_of, {'path': Output('a'), 'reads': str(data)}, 'a')
-    after = [
-        Function(name, make_of, {'path': Output(name), 'reads': Output(of)}, name) for name, of in (('b', 'a'), ('c', 'b'))
-    ]
-    return [first, *after]
+    reads = {'a': str(data), 'b': Output('a'), 'c': Output('b')}
+    return [Function(name, make_of, {'path': Output(name), 'reads': of}, name) for name, of in reads.items()]
 
 
 @pytest.mark.parametrize('gone', ['a', 'steps/a', 'both'])
@@ -278,15 +264,11 @@ def test_percent_scales_the_steps_of_the_gin_file_but_leaves_enough_to_learn_som
         assert scaled.bindings.get('STEPS') == bound
 
 
-def test_a_gin_file_takes_numbers_from_its_includes(options):
-    assert macro('gin/experiments/metaqa/follow_released_states.gin', 'STEPS') == 6000
+def test_a_gin_file_takes_numbers_from_its_includes(tmp_path):
+    (tmp_path / 'own.gin').write_text("include 'gin/experiments/metaqa/follow_released.gin'\n")
+    assert macro(str(tmp_path / 'own.gin'), 'STEPS') == 6000
     with pytest.raises(KeyError, match='NOTHING'):
         macro('gin/experiments/demo/align.gin', 'NOTHING')
-
-
-def test_an_unknown_recipe_is_answered_with_similar_names():
-    with pytest.raises(InputError, match='no recipe metaqa/opq; similar: metaqa/opql'):
-        catalog.find('metaqa/opq')
 
 
 def test_a_recipe_takes_the_options_that_it_has_with_the_values_that_they_may_have(options):
@@ -319,20 +301,11 @@ def test_a_number_that_cannot_be_is_told(tmp_path, option, value):
         recipes_main(['run', 'demo', '--dry-run', '--out', str(tmp_path), f'--{option}={value}'])
 
 
-def test_missing_data_are_named(options):
+def test_unknown_recipes_and_missing_data_are_named(options):
+    with pytest.raises(InputError, match='no recipe metaqa/opq; similar: metaqa/opql'):
+        catalog.find('metaqa/opq')
     with pytest.raises(InputError, match=r'metaqa/passages.jsonl does not exist: name the folder of the data sets with --data'):
         catalog.find('metaqa/opql').steps(options)
-
-
-def data_sets_of(recipe):
-    return frozenset(file.partition('/')[0] for file in catalog.data_files_of(recipe))
-
-
-# One of the recipes that read the same data sets.
-READERS = {read: recipe for recipe in catalog.RECIPES.values() if (read := data_sets_of(recipe))}
-
-
-def test_data_that_are_there_are_not_told_as_missing(options):
     (options.data / 'redocred').mkdir(parents=True)
     (options.data / 'redocred/documents.json').touch()
     with pytest.raises(InputError, match='lacks redocred/rel_info.json, which slot-filling reads'):
@@ -341,7 +314,8 @@ def test_data_that_are_there_are_not_told_as_missing(options):
 
 def test_docs_tell_of_each_data_set():
     docs = (record.ROOT / 'docs/how-to/experiments.md').read_text(encoding='utf-8')
-    read = frozenset().union(*READERS) | {'wiki64', 'trex'}  # opql-labels reads these, too
+    read = {data_sets.data_set(file) for recipe in catalog.RECIPES.values() for file in catalog.data_files_of(recipe)}
+    read |= {'wiki64', 'trex'}  # opql-labels reads these, too
     assert read == data_sets.SOURCES.keys() and all(f'`{name}' in docs for name in read)
 
 

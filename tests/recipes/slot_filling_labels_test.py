@@ -55,19 +55,9 @@ def test_sentences_that_state_a_new_relation_are_left_out_under_each_of_its_name
     encoder = steps[steps[f'results/{row}/novel']['MODEL']]['INIT_FROM']
     assert steps[encoder]['HELD_OUT'] == new
     labels = steps[steps[encoder]['INIT_FROM']]
-    called = {
-        'P19': {'place of birth'},
-        'P17': {'member of', 'employer'},
-        'P36': {'capital'},
-        'P26': {'father', 'child of'},
-        'P57': {'director'},
-    }
+    called = {'P19': {'place of birth'}, 'P36': {'capital'}, 'P57': {'director'}}
+    called |= {'P17': {'member of', 'employer'}, 'P26': {'father', 'child of'}}
     assert set(labels['HELD_OUT']) == set().union(*(called[relation] for relation in new))
-
-
-def test_fathers_and_members_are_new_for_some_of_these_seeds(data, tmp_path):
-    news = [steps_of('novel', data, tmp_path, seed)['results/opql-labels-novel-50/novel']['NEEDS'] for seed in SEEDS]
-    assert all(any(name in new for new in news) and any(name not in new for new in news) for name in ('P26', 'P17'))
 
 
 def test_where_all_relations_are_trained_on_all_sentences_are(data, tmp_path):

@@ -5,6 +5,7 @@ The benchmark and the tests of the dump reader use it.
 
 import bz2
 import contextlib
+import gzip
 import itertools
 import re
 from collections.abc import Iterable, Iterator, Sequence
@@ -138,3 +139,29 @@ def _after_link(text: str, link_before: bool) -> str:
 
 def _escaped(text: str) -> str:
     return _MARKUP.sub(lambda found: ''.join(f'&#{ord(character)};' for character in found[0]), text)
+
+
+_GERMAN_HEAD = """<mediawiki xmlns="http://www.mediawiki.org/xml/export-0.10/" version="0.10" xml:lang="de"><siteinfo>
+<namespaces><namespace key="0" case="first-letter" /><namespace key="6" case="first-letter">Datei</namespace>
+<namespace key="14" case="first-letter">Kategorie</namespace></namespaces></siteinfo>"""
+
+
+def page_xml(number, title, text='', namespace=0, redirect=None, model='wikitext'):
+    """A page as XML."""
+    target = '' if redirect is None else f'<redirect title={quoteattr(redirect)} />'
+    return (
+        f'<page><title>{escape_xml(title)}</title><ns>{namespace}</ns><id>{number}</id>{target}<revision><id>{number}</id>'
+        f'<model>{model}</model><text xml:space="preserve">{escape_xml(text)}</text></revision></page>'
+    )
+
+
+def write_pages(path, *pages):
+    """Writes pages as a dump of a German wiki, compressed as the name says: a stream of all pages, or one for each list of them."""
+    compress = {'.bz2': bz2.compress, '.gz': gzip.compress}.get(path.suffix, bytes)
+    streams = (
+        [_GERMAN_HEAD, *map(''.join, pages), '</mediawiki>']
+        if isinstance(pages[0], list)
+        else [''.join([_GERMAN_HEAD, *pages, '</mediawiki>'])]
+    )
+    path.write_bytes(b''.join(compress(stream.encode()) for stream in streams))
+    return path

@@ -1,4 +1,4 @@
-"""Spans of a text that square brackets mark in it."""
+"""Spans of a text that square brackets mark in it: `[name]` or, with its kind, `[name|kind]`."""
 
 from opql_jax.corpus.spans import Span
 
@@ -13,6 +13,7 @@ def marked(text, kind='name', kinds=None):
     plain, spans = '', []
     for i, piece in enumerate(text.replace(']', '[').split('[')):
         if i % 2:
-            spans.append(Span(len(plain), len(plain) + len(piece), (kinds or {}).get(piece, kind)))
+            piece, _, told = piece.partition('|')
+            spans.append(Span(len(plain), len(plain) + len(piece), told or (kinds or {}).get(piece, kind)))
         plain += piece
     return plain, spans

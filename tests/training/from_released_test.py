@@ -8,8 +8,6 @@ import numpy as np
 import pytest
 from flax import traverse_util
 
-import gin
-from opql_jax.core.checkout import GIN_ROOT
 from opql_jax.core.errors import InputError
 from opql_jax.data.prepare import prepare
 from opql_jax.data.prepared import Prepared
@@ -178,14 +176,3 @@ def test_a_damaged_release_is_not_trained_from(world, tmp_path):
     (tmp_path / 'model.safetensors').write_bytes(content)
     with pytest.raises(InputError, match='model.safetensors'):
         train(world, 'damaged', folder=tmp_path)
-
-
-def test_the_row_of_whole_states_has_them_in_both_of_its_stages(fresh_gin):
-    gin.add_config_file_search_path(str(GIN_ROOT))
-    for stage in ('entities', 'follow'):
-        gin.clear_config()
-        gin.parse_config_file(f'gin/experiments/metaqa/{stage}_released_states.gin')
-        size = {name: gin.query_parameter(f'encoder.RelationEncoder.{name}') for name in ('hidden_size', 'relation_dim')}
-        assert size['relation_dim'] == 2 * size['hidden_size'], stage
-        if stage == 'entities':
-            assert gin.query_parameter('trainer.TrainConfig.fresh_w_r')

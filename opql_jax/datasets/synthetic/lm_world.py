@@ -34,23 +34,14 @@ QUESTION_FILES = ('train', 'dev_known', 'held_out', 'changed', 'two_hop', 'conju
 
 
 def hold_out_facts(world: World, fraction: float, seed: int = 0) -> dict[str, Facts]:
-    """Chooses the facts that the training text does not state.
+    """The facts, by relation name, that the training text does not state, of a fraction of the subjects of each relation.
 
     All facts of a subject in a relation are held out together, so that a question from subject to object is wholly known
     or wholly held out. A group is passed over if holding it out would leave a page without a statement or an
     entity with fewer than MIN_MENTIONS mentions (or than the world's pages have, if fewer), if another fact holds
-    between the same two entities, or if they are a couple that one sentence may name for another reason.
+    between the same two entities, or if they are a couple that one sentence may name for another reason; so a small world may yield fewer.
 
-    Args:
-        world: whose facts.
-        fraction: of the subjects of each relation, between 0 and 1; a small world may yield fewer.
-        seed: another seed chooses others.
-
-    Returns:
-        The held-out facts by relation name.
-
-    Raises:
-        InputError: the fraction is out of range.
+    InputError: the fraction is not between 0 and 1.
     """
     if not 0 < fraction < 1:
         raise InputError(f'fraction of facts to hold out: must be between 0 and 1, got {fraction}')
@@ -160,24 +151,18 @@ def short_documents(world: World, facts: dict[str, Facts], prefix: str) -> Itera
 def questions(
     world: World, held_out: dict[str, Facts], changed: dict[str, Facts], *, num_train: int, num_eval: int
 ) -> dict[str, list[Question]]:
-    """Questions for training and evaluation, types in turn.
+    """Questions for training and evaluation, those of each of QUESTION_FILES, types in turn.
 
     Topics of `dev_known` are in no question of `train`, those of `two_hop` in no 2-hop question of it, and the pairs of
     `conjunction` in none. Questions whose answers held-out facts would change are in neither `train` nor `dev_known`; `two_hop`
     and `conjunction` are answered from all facts. Questions of `changed` are those of `held_out` with the same number.
 
     Args:
-        world: all facts.
-        held_out: see `hold_out_facts`.
-        changed: see `changed_facts`.
+        held_out, changed: see `hold_out_facts` and `changed_facts`.
         num_train: of each of 1 hop, 2 hops and two topics, at most.
         num_eval: in each other file, at most.
 
-    Returns:
-        The questions of each of QUESTION_FILES, with one or two topics.
-
-    Raises:
-        InputError: the world is too small for one of the files.
+    InputError: the world is too small for one of the files.
     """
     known = dataclasses.replace(world, facts=known_facts(world, held_out))
     train = (
@@ -313,18 +298,7 @@ def write_lm_world(
     {train,facts,changed}/corpus.jsonl hold the known facts with everything else that the world's pages say, the held-out facts,
     and what these have changed to. entities.jsonl has `{id, name}` of all entities, and `questions/*.jsonl` are QUESTION_FILES
     (see `questions`). linked/train.jsonl has the questions of `train` with one hop and one topic, which a relation encoder is
-    aligned on.
-
-    Args:
-        directory: made if need be; files of these names are replaced.
-        seed: of the world and of what is held out and changed.
-        num_documents: of the world, and in train.
-        held_out: the share of facts to hold out, see `hold_out_facts`.
-        num_train: see `questions`.
-        num_eval: see `questions`.
-
-    Raises:
-        InputError: an argument is out of range.
+    aligned on. `held_out` is the share of facts to hold out. InputError: an argument is out of range.
     """
     directory, world = Path(directory), generate(seed, num_documents)
     hidden = hold_out_facts(world, held_out, seed)

@@ -1,7 +1,6 @@
-"""Invented names of the synthetic world: unique, of several words, some outside ASCII.
+"""Invented names of the synthetic world: unique, of several words, some outside ASCII, put together from syllables and short lists.
 
-Names are put together from syllables and short word lists (names.toml), so there is no limit to their number. No name holds a
-character that question files use as a mark (`|`, tab, brackets).
+No name holds a character that question files use as a mark (`|`, tab, brackets).
 """
 
 import random
@@ -40,13 +39,9 @@ def _make_name(kind: str, index: int, rng: random.Random) -> str:
 
 
 def make_names(kind: str, count: int, rng: random.Random, taken: set[str]) -> list[str]:
-    """Invents `count` names for entities of a kind; no two of them, nor one of them and one of `taken`, differ only by case.
+    """Invents names for entities of a kind, by the state of `rng`; no two, nor one and one of `taken`, differ only by case.
 
-    Args:
-        kind: a kind of entity.
-        count: how many names.
-        rng: source of randomness; the names are a function of its state.
-        taken: case-folded names already in use; the new ones are added to it.
+    `taken` has the case-folded names already in use; the new ones are added to it.
     """
     names = []
     while len(names) < count:

@@ -32,19 +32,10 @@ def documents(world: World) -> Iterator[Document]:
 
 
 def page(world: World, document_id: str, entity: int, hidden: Container[tuple[str, str, int]] = frozenset()) -> Document:
-    """The page of `entity`.
+    """The page of `entity`, with all its mentions.
 
-    The first sentence names the entity. Later ones may use a pronoun, or not refer to it at all.
-
-    Args:
-        world: entities and facts.
-        document_id: id of the document.
-        entity: the page's entity.
-        hidden: facts to leave out, but not all of the page: relation, side of the page's entity, other entity. The other
-            statements and the entities of other sentences are as they would be with nothing hidden.
-
-    Returns:
-        The document with all its mentions.
+    The first sentence names the entity. Later ones may use a pronoun, or not refer to it at all. The facts of `hidden`, (relation, side of
+    the page's entity, other entity) but not all of the page, are left out: all else is as it would be with nothing hidden.
     """
     kind, rng = world.kind(entity), random.Random(f'{world.seed} page {entity}')
     sentences = _statements(world, entity, rng, hidden) + _distractors(world, entity, kind, rng)

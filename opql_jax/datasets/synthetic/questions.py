@@ -29,14 +29,8 @@ def questions(world: World, split: str, hops: int) -> Iterator[Question]:
     Each type passes over its topics again and again, with another wording for a topic each time, until all wordings are used.
     Topics of a split are in no other split, whatever the number of hops. Ids are `{hops}-hop/{split}/{number}`, from 1.
 
-    Args:
-        world: entities and facts.
-        split: `train`, `dev`, `test`, or `unseen_wording`: 1-hop questions about test topics in wordings that no other split
-            uses.
-        hops: 1, 2 or 3.
-
-    Raises:
-        InputError: there are no such questions.
+    `split` is of SPLITS, or `unseen_wording`: 1-hop questions about test topics in wordings that no other split uses. InputError if there
+    are no such questions.
     """
     if (hops, split) not in QUESTION_SETS:
         raise InputError(
@@ -68,11 +62,7 @@ def worded(
 ) -> Iterator[Question]:
     """Questions in words, without id, type and hops: all rows, each with one of the wordings, then all with another, and so on.
 
-    Args:
-        world: names the entities.
-        rows: topics, in the order of {x} and {y}, and answers.
-        wordings: templates of questions.
-        rng: draws the first wording of each row.
+    Rows are topics, in the order of {x} and {y}, and answers; `rng` draws the first wording of each.
     """
     drawn = []
     for row in rows:

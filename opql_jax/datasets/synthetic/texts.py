@@ -10,11 +10,9 @@ KINDS = PAGE_KINDS + ('country', 'university')
 
 @dataclasses.dataclass(frozen=True)
 class Relation:
-    """A relation of the world.
+    """A relation of the world, between two kinds of entity.
 
     Attributes:
-        name: the relation's name, as in the chains of questions.
-        subject, object: kinds of entity.
         source, target: what a question type calls the two sides (`film`, `director`).
         sentences: templates of sentences that state a fact of the relation.
         both: share of the facts stated on the pages of both sides.

@@ -1,10 +1,8 @@
 """The entities and facts of the synthetic world, drawn from a seed.
 
-The world holds films, people, companies, cities, books, countries and universities, with facts between them
-(`texts.RELATIONS`). Every film, person, company, city and book has one document (`pages`); each fact is a sentence of the page
-of one side or of both, so a question against the direction in which a fact is stated needs the reversed pair. Every fact is
-stated, so every answer is supported by text. The same arguments give the same world in every process, and memory grows with
-the number of entities and facts, not with the text.
+Every film, person, company, city and book has one document (`pages`), and countries and universities have none. Each fact
+(`texts.RELATIONS`) is a sentence of the page of one side or of both, so a question against the direction in which a fact is stated needs
+the reversed pair. The same arguments give the same world in every process, and memory does not grow with the text.
 """
 
 import dataclasses
@@ -62,10 +60,9 @@ class Facts:
 
 @dataclasses.dataclass(frozen=True)
 class World:
-    """Entities and facts.
+    """Entities and facts of a seed.
 
     Attributes:
-        seed: the seed.
         names, keys: name and opaque key of every entity; an entity's id is its row.
         ranges: the ids of each kind of entity.
         split: `[n]` int8 per entity: the index in SPLITS of the questions it may be the topic of.
@@ -117,10 +114,7 @@ class World:
         return facts.subjects_of(entity) if step.endswith('^-1') else facts.objects_of(entity)
 
     def answers(self, topic: int, chain: Iterable[str]) -> list[int]:
-        """Entities at the end of `chain`, ascending.
-
-        As in MetaQA a chain never comes back to its topic, not even on the way: the *other* films of the director of X.
-        """
+        """Entities at the end of `chain`, ascending. As in MetaQA it never comes back to its topic, not even on the way."""
         frontier = {topic}
         for step in chain:
             frontier = {neighbour for entity in frontier for neighbour in self.neighbours(entity, step)} - {topic}
@@ -128,15 +122,7 @@ class World:
 
 
 def generate(seed: int = 0, num_documents: int = 2000) -> World:
-    """Draws a world.
-
-    Args:
-        seed: at least 0; another seed gives another world.
-        num_documents: how many documents it has, at least MIN_DOCUMENTS.
-
-    Raises:
-        InputError: an argument is out of range.
-    """
+    """Draws a world of at least MIN_DOCUMENTS documents; InputError: an argument is out of range."""
     if seed < 0:
         raise InputError(f'seed: must be at least 0, got {seed}')
     if num_documents < MIN_DOCUMENTS:

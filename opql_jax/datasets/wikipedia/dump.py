@@ -75,11 +75,9 @@ class Page(NamedTuple):
 
 
 class SkipPatterns(NamedTuple):
-    """Which pages are neither documents nor entities, by patterns such as `List of *`, separated by '|'.
+    """Which pages are neither documents nor entities: patterns such as `List of *`, separated by '|', of their titles.
 
-    Attributes:
-        titles: patterns of their titles.
-        templates: patterns of the names of templates that they use, in lower case.
+    Those of `templates` are of the names of templates that pages use, in lower case.
     """
 
     titles: str = ''
@@ -97,8 +95,7 @@ def _matches_any(names: Iterable[str], patterns: str) -> bool:
 def part_files(path: str | os.PathLike) -> list[Path]:
     """The parts of a dump, by name: a file, the parts in a folder, or the matches of a pattern such as `dump/*.bz2`.
 
-    Raises:
-        InputError: there is none, two have the same name, or a file's name does not end like that of a part.
+    InputError: there is none, two have the same name, or a file's name does not end like that of a part.
     """
     if Path(path).is_dir():
         found = [file for file in Path(path).iterdir() if _PART.search(file.name)]
@@ -131,8 +128,7 @@ def is_part(path: str | os.PathLike) -> bool:
 def pages(path: str | os.PathLike) -> Iterator[tuple[Site, Page]]:
     """Streams the pages of one part, each with the settings of its site; of several revisions of a page the last in the file.
 
-    Raises:
-        InputError: the part is truncated, damaged or no dump; names it and says where.
+    InputError names a part that is truncated, damaged or no dump, and says where.
     """
     last = 'before the first page'
     with open(path, 'rb') as file:
@@ -219,19 +215,13 @@ def _page(page) -> Page:
 def read_parts(
     parts: Sequence[Path], folder: str | os.PathLike, skip: SkipPatterns, processes: int | None = None
 ) -> list[Path]:
-    """Writes a Parquet file of `PAGES`, the pages of the main namespace, for each part that has none yet.
+    """Writes a Parquet file of `PAGES`, the pages of the main namespace, for each part that has none yet; returns all, in order.
 
     Args:
-        parts: the files of the parts, see `part_files`.
         folder: the work folder, made if need be. One run at a time reads parts into it; files that are there never change.
-        skip: the pages to skip.
         processes: how many parts are read at once; None for one per core. The files do not depend on it.
 
-    Returns:
-        The files in the order of the parts.
-
-    Raises:
-        InputError: see `pages`; the other parts that were being read are finished. Or another run writes into the folder.
+    InputError: see `pages`; the other parts that were being read are finished. Or another run writes into the folder.
     """
     folder = Path(folder)
     # A result is only a name, so all parts may be read ahead: a long part does not hold up those after it.
@@ -259,28 +249,24 @@ def _read_part(folder: Path, skip: SkipPatterns, part: Path) -> tuple[Path, bool
 def rows(site_pages: Iterable[tuple[Site, Page]], skip: SkipPatterns) -> Iterator[tuple]:
     """Yields the columns of `PAGES` for each page of the main namespace; InputError where mwparserfromhell is not installed."""
     with LimitedConverter() as converter:
-        yield from _rows(site_pages, skip, converter)
-
-
-def _rows(site_pages: Iterable[tuple[Site, Page]], skip: SkipPatterns, converter: LimitedConverter) -> Iterator[tuple]:
-    for site, page in site_pages:
-        if page.namespace:
-            continue
-        text, links, target, reason, kind = '', [], None, None, 'article'
-        if page.redirect is not None:
-            kind, target = 'redirect', site.link(page.redirect).title
-        elif page.model != 'wikitext':
-            kind, reason = 'rejected', f'its text is {page.model}, not wikitext'
-        elif len(page.text) > MAX_TEXT:
-            kind, reason = 'rejected', f'its text has {len(page.text):,} characters, more than {MAX_TEXT:,}'
-        else:
-            try:
-                text, links, templates = converter.convert(site, page.text)
-                if skip.match(page.title, templates):
-                    text, links, kind = '', [], 'skipped'
-            except InputError as error:
-                kind, reason = 'rejected', str(error)
-        yield page.id, page.title, kind, target, reason, text, links
+        for site, page in site_pages:
+            if page.namespace:
+                continue
+            text, links, target, reason, kind = '', [], None, None, 'article'
+            if page.redirect is not None:
+                kind, target = 'redirect', site.link(page.redirect).title
+            elif page.model != 'wikitext':
+                kind, reason = 'rejected', f'its text is {page.model}, not wikitext'
+            elif len(page.text) > MAX_TEXT:
+                kind, reason = 'rejected', f'its text has {len(page.text):,} characters, more than {MAX_TEXT:,}'
+            else:
+                try:
+                    text, links, templates = converter.convert(site, page.text)
+                    if skip.match(page.title, templates):
+                        text, links, kind = '', [], 'skipped'
+                except InputError as error:
+                    kind, reason = 'rejected', str(error)
+            yield page.id, page.title, kind, target, reason, text, links
 
 
 def _batches(rows: Iterable[tuple]) -> Iterator[pa.RecordBatch]:

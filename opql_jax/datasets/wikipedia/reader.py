@@ -92,14 +92,11 @@ class _Articles:
         self._count = 0
 
     def index(self, names: Sequence[str], rejected_path: str | os.PathLike) -> list[str]:
-        """Collects the titles and follows redirects.
+        """Collects the titles and follows redirects; returns the reason for each rejected page.
 
         Args:
-            names: the names of the parts.
+            names: of the parts.
             rejected_path: rejected pages are written here as `{part, page, title, reason}`; written even when there is none.
-
-        Returns:
-            The reason for each rejected page.
         """
         redirects: dict[str, str | None] = {}
         ids, reasons, skipped = set(), [], 0

@@ -41,17 +41,7 @@ _UNITS = {
     'ST': 'short tons', 'l': 'litres', 'L': 'litres', 'impgal': 'imperial gallons', 'USgal': 'US gallons', 'km/h': 'kilometres per hour', 'mph': 'miles per hour', 'kn': 'knots',
     'C': '°C', 'F': '°F', 'K': 'K', 'hp': 'horsepower', 'kW': 'kilowatts', 'MW': 'megawatts', 'W': 'watts', 'fathom': 'fathoms', 'furlong': 'furlongs',
 }  # fmt: skip
-_JOINS = {
-    '-': '–',
-    '–': '–',
-    'to': ' to ',
-    'and': ' and ',
-    'or': ' or ',
-    'by': ' by ',
-    'x': ' × ',
-    '×': ' × ',
-    'to about': ' to about ',
-}
+_JOINS = {'-': '–', '–': '–', 'x': ' × ', '×': ' × '} | {word: f' {word} ' for word in ('to', 'and', 'or', 'by', 'to about')}
 _NUMBER = re.compile(r'[-−+]?\d[\d.,/ ]*')
 
 
@@ -62,13 +52,7 @@ def makes_text(name: str) -> bool:
 
 
 def shown(name: str, parameters: Sequence[str], named: Mapping[str, str]) -> str | None:
-    """What a template shows that makes text of its parameters; None if it is none of those.
-
-    Args:
-        name: in lower case, with spaces.
-        parameters: those without a name, as plain text.
-        named: those with one.
-    """
+    """What a template, called in lower case and with spaces, shows of its parameters in plain text; None if it is none of those."""
     first = parameters[0] if parameters else ''
     if name in _MARKS:
         return _MARKS[name]

@@ -52,12 +52,9 @@ class Site:
                 return Link(None, not plain)
         if not title or _ILLEGAL.search(title):
             return Link(None, True)
-        return Link(self._capital(title), True)
+        first = title[0].upper() if self.first_letter else title[0]
+        return Link(first + title[1:] if len(first) == 1 else title, True)  # 'ß' has no capital of one letter
 
     @functools.cached_property
     def _numbers(self) -> dict[str, int]:
         return {**_PREFIXES['namespaces'], **self.namespaces}
-
-    def _capital(self, title: str) -> str:
-        first = title[0].upper() if self.first_letter else title[0]
-        return first + title[1:] if len(first) == 1 else title  # 'ß' has no capital of one letter

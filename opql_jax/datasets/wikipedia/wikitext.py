@@ -113,31 +113,14 @@ class Converter:
             tokens.CommentStart: lambda _: self._out.append(_COMMENT),
             tokens.TagOpenOpen: self._write_tag,
         }
-        self._separators = {
-            tokens.TemplateParamSeparator,
-            tokens.WikilinkSeparator,
-            tokens.ExternalLinkSeparator,
-            tokens.TagCloseOpen,
-            tokens.TagOpenClose,
-        }
-        self._closings = {
-            tokens.TemplateClose,
-            tokens.ArgumentClose,
-            tokens.WikilinkClose,
-            tokens.ExternalLinkClose,
-            tokens.HTMLEntityEnd,
-            tokens.HeadingEnd,
-            tokens.CommentEnd,
-            tokens.TagCloseClose,
-            tokens.TagCloseSelfclose,
-        }
+        kinds = lambda names: {getattr(tokens, name) for name in names.split()}
+        self._separators = kinds('TemplateParamSeparator WikilinkSeparator ExternalLinkSeparator TagCloseOpen TagOpenClose')
+        self._closings = kinds(
+            'TemplateClose ArgumentClose WikilinkClose ExternalLinkClose HTMLEntityEnd HeadingEnd CommentEnd TagCloseClose TagCloseSelfclose'
+        )
 
     def convert(self, source: str) -> Wikitext:
-        """The plain text of a page.
-
-        Raises:
-            InputError: the parser fails on it.
-        """
+        """The plain text of a page; InputError where the parser fails on it."""
         source = _CONTROL.sub('', source)
         if '{|' in source:
             source = _INDENTED_TABLE.sub('', source)
