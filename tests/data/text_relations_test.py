@@ -1,7 +1,6 @@
 """The batches of a relation encoder for any text: what rows and questions have one label is what they say."""
 
 import collections
-import dataclasses
 import json
 
 import numpy as np
@@ -193,16 +192,6 @@ def test_pairs_of_text_have_their_passages_and_both_directions(prepared):
     assert len(set(names.values())) == len(names) > 6
 
 
-def test_a_batch_is_a_function_of_seed_step_and_shard(prepared, corpora):
-    same = lambda a, b: all(np.array_equal(x, y) for x, y in zip(a, b))
-    source, again = make(prepared, corpora, pairs=2), make(prepared, corpora, pairs=2)
-    for step in (5, 0, 7):
-        assert same(source[step], again[step])
-    assert not same(source[0], source[1])
-    assert not same(source[0], make(prepared, corpora, pairs=2, seed=1)[0])
-    assert not same(source.shard(0, 2)[0], source.shard(1, 2)[0])
-
-
 def test_relations_whose_names_leave_no_token_are_left_out(prepared, corpora, tmp_path):
     mark = '\u0301'  # an accent without a letter
     lines = [{'text': f'{mark} met York', 'sub_text': mark, 'obj_text': 'York', 'rel': 'empty'}] * 2
@@ -221,10 +210,3 @@ def test_text_of_a_tokenizer_without_question_words_is_refused(prepared, corpora
         InputError, match='its tokenizer has none of who, what, which, where, when: prepare it with that of an English'
     ):
         TextRelationSource(OtherWords, TextRelationSettings())
-
-
-def test_settings_are_those_of_the_objective():
-    from opql_jax.training.objectives import TextRelations
-
-    of = lambda kind: {field.name for field in dataclasses.fields(kind)}
-    assert of(TextRelationSettings) < of(TextRelations)

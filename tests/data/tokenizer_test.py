@@ -8,7 +8,6 @@ import pytest
 from tokenizers import Tokenizer, models, pre_tokenizers, processors, trainers
 
 from opql_jax.data import tokenizer as tokenizer_lib
-from opql_jax.models import released
 
 TEXTS = [
     'Ada Lovelace wrote the first program in 1843.',
@@ -21,12 +20,6 @@ def encode(tokenizer, text):
     return tokenizer.encode(text, add_special_tokens=False).tokens
 
 
-def test_specials_come_first_and_padding_is_zero():
-    tokenizer = tokenizer_lib.train_wordpiece(TEXTS, 300)
-    assert tokenizer_lib.special_ids(tokenizer) == (0, 1, 2, 3, 5, 6, 7)
-    assert tokenizer.get_vocab_size() <= 300
-
-
 @pytest.mark.parametrize('marker', tokenizer_lib.SPECIAL_TOKENS)
 def test_text_cannot_smuggle_in_a_marker(tmp_path, marker):
     trained = tokenizer_lib.train_wordpiece(TEXTS, 300)
@@ -34,14 +27,6 @@ def test_text_cannot_smuggle_in_a_marker(tmp_path, marker):
     for tokenizer in (trained, tokenizer_lib.load_tokenizer(tmp_path)):
         ids = tokenizer.encode(f'the {marker} was', add_special_tokens=False).ids
         assert tokenizer.token_to_id(marker) not in ids or marker == '[UNK]'
-
-
-def test_saved_and_loaded_it_encodes_the_same(tmp_path):
-    trained = tokenizer_lib.train_wordpiece(TEXTS, 300)
-    trained.save(str(tmp_path / 'tokenizer.json'))
-    loaded = tokenizer_lib.load_tokenizer(tmp_path / 'tokenizer.json')
-    assert loaded.get_vocab() == trained.get_vocab()
-    assert [encode(loaded, t) for t in TEXTS] == [encode(trained, t) for t in TEXTS]
 
 
 def test_training_is_the_same_in_every_process():
@@ -146,8 +131,3 @@ def test_errors_name_the_file_and_the_reason(tmp_path):
         tokenizer_lib.load_tokenizer(tmp_path)
     with pytest.raises(tokenizer_lib.TokenizerError, match='vocab_size is 12, but specials and single characters'):
         tokenizer_lib.train_wordpiece(TEXTS, 12)
-
-
-def test_that_of_the_released_encoder_has_a_name():
-    *_, own = released.read(released.path_of('default'))
-    assert tokenizer_lib.load_tokenizer('default').to_str() == own.to_str()
