@@ -61,13 +61,6 @@ def test_every_question_gets_a_line_in_order(tmp_path, whole):
     assert not any('error' in record for record in records[:-1])
 
 
-@pytest.mark.parametrize('evidence', [0, 1, 2])
-def test_as_much_evidence_is_written_as_asked_for(tmp_path, evidence):
-    write_answers(ring(), QUESTIONS[:1], tmp_path / 'out.jsonl', evidence=evidence)
-    (record,) = lines_of(tmp_path / 'out.jsonl')
-    assert [len(hop['evidence']) for hop in record['traces'][0]] == [evidence] * 2
-
-
 def test_a_whole_file_is_not_answered_again(tmp_path, whole):
     (tmp_path / 'out.jsonl').write_bytes(whole)
     kb = ring()

@@ -42,10 +42,6 @@ def test_slices_that_devices_name_come_before_data_and_model():
     assert batch_spec(mesh) == PartitionSpec(('slice', 'data'))
 
 
-def test_of_each_slice_the_first_devices_are_taken():
-    assert ids(mesh_of(TWO_SLICES, data=1, model=2)) == [[[0, 2]], [[1, 3]]]
-
-
 @pytest.mark.parametrize(
     ('devices', 'slices', 'expected'),
     [(ONE, 4, [[[0], [1]], [[2], [3]], [[4], [5]], [[6], [7]]]), (TWO_SLICES, 1, [[n] for n in range(8)])],

@@ -73,12 +73,6 @@ def test_kinds_that_the_words_tell_are_learnt(tmp_path):
     assert np.mean(right) > 0.9
 
 
-def test_documents_without_types_are_told(tmp_path):
-    (tmp_path / 'documents.json').write_text(json.dumps([{'title': 'A', 'sents': [['York', '.']], 'vertexSet': []}]))
-    with pytest.raises(InputError, match='no mention'):
-        fit_mention_kinds(ENCODER, read_typed(tmp_path / 'documents.json'))
-
-
 def test_a_bad_document_is_told_and_relations_do_not_matter(tmp_path):
     write(tmp_path / 'documents.json', 3)
     documents = json.loads((tmp_path / 'documents.json').read_text())

@@ -15,7 +15,6 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from opql_jax.core import distributed
 from opql_jax.data.sources.base import Hops
 from opql_jax.models import flops
 from opql_jax.training import progress as progress_lib
@@ -151,17 +150,6 @@ def test_the_time_of_a_window_is_told_apart(tmp_path, clock):
     rates = {4: COUNTED * 4 / 8, 6: COUNTED * 2 / 5}
     assert told['tflops_per_device'] == pytest.approx({step: rate / 1e12 / DEVICES for step, rate in rates.items()})
     assert 'mfu' not in told and 'device_memory_gib' not in told
-
-
-def test_a_batch_is_counted_once_however_many_processes_share_it(tmp_path, clock, monkeypatch):
-    monkeypatch.setattr(distributed, 'process_count', lambda: 4)
-    progress = make_progress(tmp_path, 0, 10)
-    take(progress, 0, loss=1, grad_norm=1)
-    clock.now += 1
-    progress.report(1)
-    progress.close()
-    assert scalars(tmp_path)['sequences_per_second'] == {1: 8.0}
-    assert scalars(tmp_path)['tflops_per_device'][1] == pytest.approx(COUNTED / 1e12 / DEVICES)
 
 
 def test_a_device_that_tells_its_peak_and_its_memory_is_measured_against_them(tmp_path, clock, monkeypatch):
