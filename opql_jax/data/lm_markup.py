@@ -125,14 +125,7 @@ def _outermost(chosen, starts, ends, owner):
 
 
 def mark_open_question(tokenizer, text: str, mentions: Sequence[tuple[int, int]], special: SpecialIds) -> LMInput:
-    """A question with the boundaries of its topics, and [ENT] [R2] for the answer at its end.
-
-    Args:
-        tokenizer: see `tokenizer.load_tokenizer`.
-        text: the question.
-        mentions: (start, end) in code points, half-open, by start, disjoint.
-        special: marker ids.
-    """
+    """A question, and [ENT] [R2] for the answer at its end; `mentions` are (start, end) of its topics, code points, by start, disjoint."""
     passage = markup.tokenise_passage(tokenizer, text, [(start, end, 0) for start, end in mentions])
     end = len(passage.tokens)
     return _edited(passage.tokens, [(end, end, (special.ent, special.r2))], passage.starts, passage.ends, special)

@@ -92,16 +92,9 @@ def pair_keys(topic: np.ndarray, target: np.ndarray, num_entities: int) -> np.nd
 
 
 def best_pairs(statistics, allowed: np.ndarray, num_entities: int, max_pairs: int | None = None) -> np.ndarray:
-    """The pairs with the highest mutual information.
+    """The keys of the `max_pairs` best pairs (all if None) among `allowed` keys; equally good pairs are taken by rising ids.
 
-    Args:
-        statistics: what `pairs.mutual_information` returns.
-        allowed: keys of the pairs to choose from.
-        num_entities: of the vocabulary.
-        max_pairs: how many, at most; all if None. Equally good pairs are taken by rising ids.
-
-    Returns:
-        Their keys.
+    `statistics` are what `pairs.mutual_information` returns, `num_entities` those of the vocabulary.
     """
     keys, information = _allowed(statistics, allowed, num_entities)
     return keys[np.lexsort((keys, -information))[:max_pairs]]

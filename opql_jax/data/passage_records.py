@@ -84,11 +84,7 @@ def tokenise_batch(batch: pa.RecordBatch, tokenizer: Tokenizer) -> pa.RecordBatc
 
 
 def write_passages(path: str | os.PathLike, records: Iterable[bytes]) -> int:
-    """Writes records, see `encode_passage`, in order of passage ids; the file appears only when it is complete.
-
-    Returns:
-        The number of passages.
-    """
+    """Writes records, see `encode_passage`, in order of passage ids, and returns their number; the file appears only when it is complete."""
     count = 0
     with files.atomic_path(path) as partial:
         try:
@@ -142,10 +138,7 @@ class PassageRecords:
         return headers[:, 0], headers[:, 1]
 
     def read(self, ids: Iterable[int]) -> list[TokenisedPassage]:
-        """Reads many passages at once, which is about a hundred times faster than one by one.
-
-        Args:
-            ids: passage ids, in any order, with repetition or without.
+        """Reads many passages at once, in any order, with repetition or without: about a hundred times faster than one by one.
 
         Raises:
             IndexError: for an id outside the file.

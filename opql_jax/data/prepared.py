@@ -131,10 +131,9 @@ class Prepared:
 
     @functools.cached_property
     def _passage_starts(self) -> np.ndarray | None:
-        """Where passages stand in their documents, [passages, 2] int64; None if documents are not kept.
+        """[passages, 2] int64: the character of its document that a passage begins with, and how many of a title were put before it.
 
-        The first column is the character of the document that a passage begins with; the second how many characters of a title
-        were put before it. As all of a document but the space between passages is in these, each is found after the one before.
+        None if documents are not kept. As all of a document but the space between passages is in these, each is found after the one before.
         """
         if self._documents is None:
             return None

@@ -33,23 +33,14 @@ HELPS, DOES_NOT, UNKNOWN = 1, 0, -1
 
 
 class ReadingExample(NamedTuple):
-    """A question with passages.
+    """A question with passages."""
 
-    Attributes:
-        source: what it was made of.
-        question: in plain words.
-        passages: see `reading.titled`.
-        answers: passage, start and end of each place where an answer stands, code points; none if no passage answers by a span.
-        supports: for each passage whether it helps to answer.
-        verdict: YES, NO, or '' where the question is not answered by one of these.
-    """
-
-    source: str
-    question: str
-    passages: tuple[str, ...]
-    answers: tuple[tuple[int, int, int], ...] = ()
-    supports: tuple[int, ...] = ()
-    verdict: str = ''
+    source: str  # what it was made of
+    question: str  # in plain words
+    passages: tuple[str, ...]  # see `reading.titled`
+    answers: tuple[tuple[int, int, int], ...] = ()  # passage, start and end of each, code points; none if no span answers
+    supports: tuple[int, ...] = ()  # for each passage whether it helps to answer
+    verdict: str = ''  # YES, NO, or '' where the question is not answered by one of these
 
 
 def read_examples(path: str | os.PathLike) -> Iterator[ReadingExample]:
@@ -104,14 +95,10 @@ def occurrences(
 
 
 def from_sentence_questions(path: str | os.PathLike, rng: np.random.Generator, most: int) -> Iterator[ReadingExample]:
-    """Examples of questions about single sentences, JSON Lines {source, sentence, question, answers} as of QAMR.
+    """At most so many examples of questions about single sentences, JSON Lines {source, sentence, question, answers} as of QAMR.
 
-    A passage is the sentence with those around it; a quarter of the questions meet other passages alone, and have no answer.
-
-    Args:
-        path: the file; a source is that of the document, a colon and the place of the sentence.
-        rng: what is drawn with.
-        most: examples, at most; one question after the other of each sentence.
+    A source is that of the document, a colon and the place of the sentence. A passage is the sentence with those around it; a quarter of
+    the questions meet other passages alone, and have no answer.
     """
     of_sentence: dict[tuple[str, str], list[tuple[str, list[str]]]] = collections.defaultdict(list)
     for _, record in map_records(path, read_json_lines(path), dict):
@@ -144,15 +131,14 @@ def from_passage_questions(
 ) -> Iterator[ReadingExample]:
     """Examples of questions whose supporting documents are known, with others that a search confuses with them.
 
+    Of a question's examples the last has not all that support it, and no answer if none that is left states it.
+
     Args:
         source: what they are called.
         questions: `{id, question, answer, aliases, supporting}`.
         documents: title and text of each document by its id.
         retrieved: the documents that a search finds for each question, by its id, best first.
         rng: what is drawn with.
-        passages: of an example.
-        times: examples of each question, with other passages each. The last has not all that support it, and no answer if none that
-            is left states it.
     """
     for question in questions:
         helping = list(question['supporting'])
@@ -189,9 +175,8 @@ def from_known_answers(
     Args:
         source: what they are called.
         questions: each with its topic and its answers.
-        retrieved: of each question the passages that a search finds, title and text.
+        retrieved: of each question the passages that a search finds, title and text, of which an example draws some.
         rng: what is drawn with.
-        passages: of an example, drawn from these.
     """
     for (question, topic, answers), found in zip(questions, retrieved):
         found = _shuffled(found, rng)[:passages]
@@ -246,14 +231,7 @@ def from_labelled(sentences: Sequence[LabelledSentence], rng: np.random.Generato
 def from_documents(
     documents: Sequence[AnnotatedDocument], names: Mapping[str, str], rng: np.random.Generator, most: int
 ) -> Iterator[ReadingExample]:
-    """Examples made of documents in which all relations are labelled: half ask what one states, half what it could state and does not.
-
-    Args:
-        documents: see `docred.read_documents`.
-        names: of relations by their ids.
-        rng: what is drawn with.
-        most: examples.
-    """
+    """So many examples of documents in which all relations are labelled, named by id: half ask what one states, half what it could and does not."""
     kind = lambda entity: entity.partition(':')[0]
     read = lambda document, title: titled(title, document.text.replace('\n', ' '))
     asked = lambda relation: relation_questions.own_templates(names[relation]).about
@@ -293,14 +271,7 @@ def from_documents(
 
 
 def made(names: Sequence[str], works: Sequence[str], rng: np.random.Generator, count: int) -> Iterator[ReadingExample]:
-    """Made sentences in which a negation, another verb, a year or an exchanged role decides.
-
-    Args:
-        names: of people and organisations.
-        works: of things that are made.
-        rng: what is drawn with.
-        count: how many.
-    """
+    """So many sentences over names of people and organisations, in which a negation, another verb, a year or an exchanged role decides."""
     for _ in range(count):
         yield _of_role(names, works, rng) if rng.random() < 0.35 else _of_verb(names, works, rng)
 

@@ -30,14 +30,7 @@ class PairIndex:
     """
 
     def __init__(self, columns: Mapping[str, np.ndarray]):
-        """Indexes the pair table.
-
-        Args:
-            columns: the columns named by `COLUMNS`, [n_rows], sorted by (topic, target).
-
-        Raises:
-            InputError: if the table is empty or not sorted.
-        """
+        """Indexes the columns of the pair table named by `COLUMNS`, [n_rows]; InputError if it is empty or not sorted by (topic, target)."""
         self.topic, self.target, self.passage, self.topic_mention, self.target_mention = (
             np.asarray(columns[name], np.int32) for name in COLUMNS
         )
@@ -83,11 +76,7 @@ class PairIndex:
         return np.array(list(of_passage.values())[:count], np.int64)
 
     def neighbours(self, pair: int, count: int, rng: np.random.Generator) -> tuple[np.ndarray, np.ndarray]:
-        """Random pairs that share the topic, and random pairs that share the target, of a pair.
-
-        Returns:
-            Two arrays of at most `count` pairs, without `pair` itself; repeated ones come first.
-        """
+        """At most `count` random pairs each that share the topic, and the target, of a pair, without `pair` itself; repeated ones come first."""
         return tuple(
             side.draw(int(entity), pair, count, rng)
             for side, entity in zip(self._sides, (self.pair_topic[pair], self.pair_target[pair]))
@@ -148,14 +137,7 @@ class SharedSampler:
     """
 
     def __init__(self, index: PairIndex, neighbours: int = 16, mentions: int = 3, anchors: str = 'pairs'):
-        """Makes a sampler.
-
-        Args:
-            index: the pairs.
-            neighbours: pairs taken around each seed pair, the seed included.
-            mentions: the most rows taken of a pair.
-            anchors: how seed pairs are drawn, see `ANCHORS`.
-        """
+        """Takes so many pairs around each seed pair, the seed included."""
         self._index, self._neighbours, self._mentions = index, neighbours, mentions
         self._seeds = _Seeds(index, anchors)
 

@@ -34,21 +34,13 @@ _Size = Annotated[int, msgspec.Meta(ge=1)]
 
 
 class _Family(NamedTuple):
-    """How checkpoints of a `model_type` differ from those of BERT.
+    """How checkpoints of a `model_type` differ from those of BERT."""
 
-    Attributes:
-        supported: more values of their config.json.
-        pad: the id of padding where config.json states none.
-        positions_after_padding: whether the position of the first token is not 0 but the id of padding and 1.
-        relative: whether distances of tokens bias attention.
-        renamed: parts of names of tensors in BERT, and what they are here.
-    """
-
-    supported: dict[str, Any] = {}
-    pad: int = 0
-    positions_after_padding: bool = False
-    relative: bool = False
-    renamed: Mapping[str, str] = {}
+    supported: dict[str, Any] = {}  # more values of their config.json
+    pad: int = 0  # the id of padding where config.json states none
+    positions_after_padding: bool = False  # whether the position of the first token is not 0 but the id of padding and 1
+    relative: bool = False  # whether distances of tokens bias attention
+    renamed: Mapping[str, str] = {}  # parts of names of tensors in BERT, and what they are here
 
 
 # Of an MPNet: parts of names of tensors in BERT, and what they are there; and ranges of distances, of which transformers knows no others.
@@ -167,11 +159,7 @@ class _ModernConfig(msgspec.Struct):
         return self.pad_token_id
 
     def fields(self) -> dict[str, Any]:
-        """The fields of `ModernEncoder`.
-
-        Raises:
-            ValueError: its layers are others.
-        """
+        """The fields of `ModernEncoder`; ValueError if its layers are others."""
         every = self.global_attn_every_n_layers
         if self.layer_types is not None:
             every = next((i for i in range(1, len(self.layer_types)) if self.layer_types[i] == _GLOBAL), len(self.layer_types))
@@ -268,14 +256,7 @@ def with_marker_words(loaded, tokenizer):
 
     The layers above have learnt nothing about untrained vectors. Measured with MiniLM, without training, 5-way 1-shot accuracy on
     sentences of 42 relations is 0.67 with these words and 0.62 with [MASK] for [ENT], against 0.63 for the mean of the last layer;
-    markers alone give 0.43.
-
-    Args:
-        loaded: parameters from `load_bert`.
-        tokenizer: of the same checkpoint. If it has markers of its own, or lacks the words, nothing is changed.
-
-    Returns:
-        Parameters like `loaded`.
+    markers alone give 0.43. A tokenizer with markers of its own, or without the words, changes nothing.
     """
     special, embedding = special_ids(tokenizer), loaded['token_embedding']['embedding'].copy()
     for marker, word in MARKER_WORDS.items():
@@ -286,14 +267,10 @@ def with_marker_words(loaded, tokenizer):
 
 
 def merge_pretrained(params, loaded):
-    """Fresh encoder parameters with every tensor but W_r and W_e replaced by the loaded one, and W_r made orthogonal.
+    """Fresh parameters of a `RelationEncoder` with every tensor but W_r and W_e replaced by that of `load_bert`, and W_r made orthogonal.
 
     An orthogonal W_r keeps the angles between the states [h_R1 ; h_R2], exactly where relation_dim is 2 hidden_size, so that
     relations begin with what BERT knows: 5-way 1-shot accuracy with MiniLM is 0.03 higher than with a random matrix.
-
-    Args:
-        params: freshly initialised parameters of a `RelationEncoder` (the 'params' collection).
-        loaded: parameters from `load_bert`.
 
     Raises:
         InputError: the two trees differ in a tensor or a shape; lists all differences.

@@ -119,8 +119,7 @@ def follow_loss(entities, weights, answers):
     of the mean and counted by `reachable`. Questions without answers, as in padding, count nowhere.
 
     Args:
-        entities: [B, k] int32, -1 in unused slots.
-        weights: [B, k] float32.
+        entities, weights: [B, k] int32, -1 in unused slots, and float32.
         answers: [B, A] int32, -1 in unused slots.
 
     Returns:

@@ -99,19 +99,12 @@ def normalize_entity_table(params) -> dict:
 
 
 class Encoded(NamedTuple):
-    """The transformer's reading of n texts with T topic slots.
+    """The transformer's reading of n texts with T topic slots."""
 
-    Attributes:
-        m_e2: [n, d_e], the hidden answer.
-        m_e1: [n, T, d_e], the topic mentions.
-        r: [n, T, d_r], the relation of each topic and the answer.
-        entity_memory: Attended [n, T, ...], the topics' reads of the entity memory; None without one.
-    """
-
-    m_e2: jax.Array
-    m_e1: jax.Array
-    r: jax.Array
-    entity_memory: Attended | None
+    m_e2: jax.Array  # [n, d_e], the hidden answer
+    m_e1: jax.Array  # [n, T, d_e], the topic mentions
+    r: jax.Array  # [n, T, d_r], the relation of each topic and the answer
+    entity_memory: Attended | None  # [n, T, ...], the topics' reads of the entity memory; None without one
 
 
 class Hop(NamedTuple):
@@ -131,21 +124,13 @@ class Hop(NamedTuple):
 
 
 class Output(NamedTuple):
-    """The prediction for n texts with T topic slots, and what it was made from.
+    """The prediction for n texts with T topic slots, and what it was made from."""
 
-    Attributes:
-        prediction: of the hidden entities.
-        m_e2: [n, d_e], what the model makes of them without the memory.
-        m_e1: [n, T, d_e]; with a memory its Attended, which the query needs.
-        entity_memory: as in Encoded.
-        hops: a Hop per hop; empty without a memory.
-    """
-
-    prediction: Prediction
-    m_e2: jax.Array
-    m_e1: jax.Array | Attended
-    entity_memory: Attended | None
-    hops: list[Hop]
+    prediction: Prediction  # of the hidden entities
+    m_e2: jax.Array  # [n, d_e], what the model makes of them without the memory
+    m_e1: jax.Array | Attended  # [n, T, d_e]; with a memory its Attended, which the query needs
+    entity_memory: Attended | None  # as in Encoded
+    hops: list[Hop]  # empty without a memory
 
 
 class _Retrieval(NamedTuple):
@@ -215,18 +200,15 @@ class LanguageModel:
     def __call__(
         self, params, layout: Layout, texts: Sequence[Texts], hops: int, memory: ShardedMemory | None, rng=None
     ) -> Output:
-        """Predicts the hidden entities.
+        """Predicts the hidden entities of the Texts of each length bucket, one bucket after the other.
 
         Args:
             params: the parameters, see `normalize_entity_table`.
             layout: how E is placed on the devices.
-            texts: the Texts of each length bucket. `gold` entries are scored in the last hop whether retrieved or not.
+            texts: their `gold` entries are scored in the last hop whether retrieved or not.
             hops: 1 .. max_hops (static).
             memory: over the layout's mesh; None for no memory.
             rng: key of dropout; None for no dropout.
-
-        Returns:
-            Output for the texts of all buckets, one bucket after the other.
         """
         # ---- The transformer: m_e1, m_e2 and r ----
         m_e2, m_e1, r, entity_memory = self.encode(params, layout, texts, rng)

@@ -15,19 +15,12 @@ NUM_ANSWERS = 10
 
 
 class Prediction(NamedTuple):
-    """Distributions over the entities y of n texts: P(y) = exp(log_own) softmax(E vector)_y + sum_i exp(log_weights_i) [targets_i = y].
+    """Distributions over the entities y of n texts: P(y) = exp(log_own) softmax(E vector)_y + sum_i exp(log_weights_i) [targets_i = y]."""
 
-    Attributes:
-        vector: [n, d_e] float32, compared with all of E.
-        log_own: [n] float32, log of its share; very negative without own predictions, unless nothing was retrieved.
-        log_weights: [n, K] float32, of retrieved entries; very negative in unused slots.
-        targets: [n, K] int32, of the entries; -1 in unused slots.
-    """
-
-    vector: jax.Array
-    log_own: jax.Array
-    log_weights: jax.Array
-    targets: jax.Array
+    vector: jax.Array  # [n, d_e] float32, compared with all of E
+    log_own: jax.Array  # [n] float32, log of its share; very negative without own predictions, unless nothing was retrieved
+    log_weights: jax.Array  # [n, K] float32, of retrieved entries; very negative in unused slots
+    targets: jax.Array  # [n, K] int32, of the entries; -1 in unused slots
 
 
 def without_entries(vector) -> Prediction:
@@ -37,13 +30,9 @@ def without_entries(vector) -> Prediction:
 
 
 def mix_distributions(m_e2, log_probs, targets, used) -> Prediction:
-    """lambda softmax(E m_e2) + sum_i beta_i [target_i], where the topics' lambda and beta are combined first (`combine_topics`).
+    """lambda softmax(E m_e2) + sum_i beta_i [target_i], where the topics' lambda and beta are combined first.
 
-    Args:
-        m_e2: [n, d_e].
-        log_probs: [n, T, 1 + K] float32, of null and of the entries of each topic; very negative in unused slots.
-        targets: [n, T, K] int32, of the entries; -1 in unused slots.
-        used: [n, T] bool, which slots hold a topic.
+    m_e2 is [n, d_e]; the other arguments are those of `combine_topics`.
     """
     log_probs, targets = combine_topics(log_probs, targets, used)
     return Prediction(m_e2, log_probs[:, 0], log_probs[:, 1:], targets)
@@ -66,8 +55,7 @@ def prediction_loss(prediction: Prediction, labels, answers, table, layout: Layo
         prediction: of n texts.
         labels: [n] int32, one of each text's answers; -1 for none.
         answers: [n, A] int32, all entities that are right; -1 in unused slots.
-        table: E [n', d_e], placed.
-        layout: how E is placed on the devices.
+        table, layout: E [n', d_e], placed as the Layout says.
 
     Returns:
         The loss and the accuracy, the share of texts whose most probable entity is an answer, or is the label; float32 scalars over the

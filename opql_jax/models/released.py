@@ -78,8 +78,7 @@ def write(
     Args:
         folder: new or empty, or that of another release.
         encoder, params: the encoder, whose W_e is left out.
-        tokenizer: the content of its `tokenizer.json`.
-        card: the model card in Markdown.
+        tokenizer, card: the content of its `tokenizer.json`, and the model card in Markdown.
         format: FORMAT, or READER_FORMAT for an encoder whose parameters have those of a reader beside them.
 
     Raises:
@@ -109,11 +108,7 @@ def write(
 
 
 def add_kinds(folder: str | os.PathLike, kinds: MentionKinds) -> None:
-    """Adds to a released encoder what tells the kinds of its mentions, or replaces it.
-
-    Raises:
-        ManifestError: the folder is missing, or is none.
-    """
+    """Adds to a released encoder what tells the kinds of its mentions, or replaces it; ManifestError if there is none."""
     folder = files.require_local(folder)
     with locks.writer(folder):
         config = manifest_lib.read_manifest(folder, FORMAT)
@@ -179,11 +174,7 @@ def state(folder: str | os.PathLike) -> tuple:
 
 
 def read_kinds(folder: str | os.PathLike) -> MentionKinds | None:
-    """What tells the kinds of a released encoder's mentions; None if it has none.
-
-    Raises:
-        ManifestError: as of `read`.
-    """
+    """What tells the kinds of a released encoder's mentions; None if it has none, ManifestError as of `read`."""
     folder = files.require_local(folder)
     config = manifest_lib.read_manifest(folder, FORMAT)
     if KINDS not in config.files:
@@ -196,10 +187,9 @@ def read_kinds(folder: str | os.PathLike) -> MentionKinds | None:
 
 
 def read(folder: str | os.PathLike, format: FolderFormat = FORMAT) -> tuple[RelationEncoder, Any, Tokenizer]:
-    """Opens a released encoder; by READER_FORMAT a reader, whose parameters have those of the reader beside the encoder's.
+    """Opens a released encoder: the module, its parameters (float32), and its tokenizer.
 
-    Returns:
-        The module, its parameters (float32), and its tokenizer.
+    By READER_FORMAT it opens a reader, whose parameters have those of the reader beside the encoder's.
 
     Raises:
         ManifestError: the folder is missing, is none, or a file of it is not what was written.

@@ -62,15 +62,9 @@ class TextEncoder:
 
     @classmethod
     def load(cls, folder: str | os.PathLike = 'default') -> 'TextEncoder':
-        """Opens a released encoder, see `released.read`.
+        """Opens a released encoder, 'default' for the one that comes with this package; InputError if there is none, or it is not whole.
 
         One that is open in this program is given again, with all that it has compiled: do not change it.
-
-        Args:
-            folder: of the encoder, or 'default' for the one that comes with this package.
-
-        Raises:
-            InputError: there is none, or its files are not whole.
         """
         path = released.path_of(folder)
         name = os.fspath(folder) if folder == 'default' else os.path.abspath(folder)
@@ -91,8 +85,7 @@ class TextEncoder:
     def token_states(self, rows: Sequence[np.ndarray]) -> Iterator[tuple[int, np.ndarray]]:
         """The last layer over rows of tokens: the number of each row, in any order, with [tokens, hidden_size] float32.
 
-        Args:
-            rows: tokens from [CLS] to [SEP], of at most `max(bulk_encoding.LENGTHS)`.
+        The rows, from [CLS] to [SEP], have at most `max(bulk_encoding.LENGTHS)` tokens.
         """
         make_batch = lambda chosen, size, length: (batching.pad_tokens([rows[i] for i in chosen], size, length, self.special),)
         for chosen, states in self._states(np.array([len(row) for row in rows], np.int64), make_batch):
@@ -153,11 +146,7 @@ class TextEncoder:
         return self._encode(self._questions(texts, topic_spans))[1]
 
     def encode_texts(self, texts: Sequence[str]) -> np.ndarray:
-        """What texts are about: the mean of the last layer, [n, hidden_size] float32 of unit length.
-
-        Args:
-            texts: sentences or passages, of which the first tokens are read.
-        """
+        """What texts are about: the mean of the last layer over their first tokens, [n, hidden_size] float32 of unit length."""
         return self._encode(self._texts(texts))[0]
 
     def encode_texts_and_topics(
@@ -165,15 +154,8 @@ class TextEncoder:
     ) -> tuple[np.ndarray, list[np.ndarray]]:
         """Encodes questions and their topics in one pass: the vectors of `encode_texts`, and of each the relations of `encode_questions`.
 
-        Args:
-            texts: questions.
-            topic_spans: for each the characters `(start, end)` of its topics.
-
-        Returns:
-            [n, hidden_size], and for each question [topics, d_r].
-
-        Raises:
-            InputError: as of `encode_questions`.
+        `topic_spans` has for each question the characters `(start, end)` of its topics. Returns [n, hidden_size], and for each question
+        [topics, d_r]; raises as `encode_questions` does.
         """
         pairs = [(text, span) for text, spans in _rows(texts, topic_spans=topic_spans) for span in spans]
         marked = self._questions([text for text, _ in pairs], [span for _, span in pairs])

@@ -291,8 +291,7 @@ def each_step(workdir, which: str, patience: float) -> Iterator[int]:
         patience: seconds after which none is waited for any more.
 
     Raises:
-        InputError: `which` is neither.
-        CheckpointError: there is none.
+        InputError: `which` is neither, or (CheckpointError) there is none.
     """
     if which not in (ALL, NEW):
         raise InputError(

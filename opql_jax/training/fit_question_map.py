@@ -44,32 +44,19 @@ class Scale:
 
 @dataclasses.dataclass(frozen=True)
 class Candidates:
-    """What the plans of questions reach: N paths, of at most H hops, with C entries each.
+    """What the plans of questions reach: N paths, of at most H hops, with C entries each."""
 
-    Attributes:
-        steps: [n, d_r] relations of steps; entries: [m, d_r] of memory entries, float16.
-        question: [N] rising from 0 on; every question has a path.
-        hops: [N] how many a path has.
-        step: [N, H] in `steps`.
-        entry: [N, H, C] in `entries`, -1 where there are fewer.
-        added: [N, H, C] what words and kinds add to their cosines.
-        topic: [N, H, C] which of the topics of the hop an entry is of; 0 in the first.
-        next: [N, H, C] which of the topics of the next hop is its target; `Scale.topics` if none.
-        target: [N, C] of the last hop.
-        right: [N, C] whether that is an answer.
-    """
-
-    steps: np.ndarray
-    entries: np.ndarray
-    question: np.ndarray
-    hops: np.ndarray
-    step: np.ndarray
-    entry: np.ndarray
-    added: np.ndarray
-    topic: np.ndarray
-    next: np.ndarray
-    target: np.ndarray
-    right: np.ndarray
+    steps: np.ndarray  # [n, d_r] relations of steps
+    entries: np.ndarray  # [m, d_r] of memory entries, float16
+    question: np.ndarray  # [N] rising from 0 on; every question has a path
+    hops: np.ndarray  # [N] how many a path has
+    step: np.ndarray  # [N, H] in `steps`
+    entry: np.ndarray  # [N, H, C] in `entries`, -1 where there are fewer
+    added: np.ndarray  # [N, H, C] what words and kinds add to their cosines
+    topic: np.ndarray  # [N, H, C] which of the topics of the hop an entry is of; 0 in the first
+    next: np.ndarray  # [N, H, C] which of the topics of the next hop is its target; `Scale.topics` if none
+    target: np.ndarray  # [N, C] of the last hop
+    right: np.ndarray  # [N, C] whether that is an answer
 
     def __len__(self) -> int:
         """The number of questions."""
@@ -85,18 +72,12 @@ class Score:
 
 
 class Fitted(NamedTuple):
-    """What was learnt.
+    """What was learnt."""
 
-    Attributes:
-        map: learnt from all questions.
-        before, after: the scores of the untrained and of the chosen way to learn, on questions that were left out.
-        left_out: maps that were learnt the same way, each with the numbers of questions that it did not learn from.
-    """
-
-    map: QuestionMap
-    before: Score
-    after: Score
-    left_out: list[tuple[QuestionMap, np.ndarray]]
+    map: QuestionMap  # learnt from all questions
+    before: Score  # the score of the untrained way to answer, on questions that were left out
+    after: Score  # and of the chosen one
+    left_out: list[tuple[QuestionMap, np.ndarray]]  # maps learnt the same way, with the questions that each left out
 
 
 def fit(candidates: Candidates, scale: Scale, seed: int = 0) -> Fitted:

@@ -28,12 +28,7 @@ def describe_run(
 ) -> dict:
     """The lineage of a run, as JSON values: the objective, the data, the seed, and the checkpoint it starts from.
 
-    Args:
-        task: what is trained.
-        prepared: the prepared folder.
-        seed: of the run.
-        origin: the meta data of the checkpoint it starts from, see `read_meta`.
-        bert_folder, fresh_w_r: what the encoder starts from in place of a checkpoint, see `state.starting_params`.
+    Of that, `origin` are the meta data, see `read_meta`; or else `bert_folder` and `fresh_w_r` are those of `state.starting_params`.
     """
     origin = origin or {'params_hash': None, 'lineage': {}}
     lineage = {**task.lineage, 'seed': seed, 'prepared_hash': prepared.hash(), 'init_hash': origin['params_hash']}

@@ -24,20 +24,13 @@ ENCODERS: dict[str, Any] = {kind.__name__: kind for kind in (RelationEncoder, Mo
 
 
 class ModelConfig(Header, kw_only=True, forbid_unknown_fields=True):
-    """What `model.json` states.
+    """What `model.json` states."""
 
-    Attributes:
-        encoder_class: a name in ENCODERS.
-        encoder: the fields of the encoder.
-        pair_encoding: how memories encode pairs, see `models.bulk_encoding`.
-        num_entities, vocabulary_hash: of the entity vocabulary that the model was trained with.
-    """
-
-    encoder_class: str
-    encoder: dict[str, Any]
-    pair_encoding: Literal['marked_pair', 'span_pair', 'mention']
-    num_entities: Annotated[int, msgspec.Meta(ge=1, lt=2**31)]
-    vocabulary_hash: str
+    encoder_class: str  # a name in ENCODERS
+    encoder: dict[str, Any]  # the fields of the encoder
+    pair_encoding: Literal['marked_pair', 'span_pair', 'mention']  # how memories encode pairs, see `models.bulk_encoding`
+    num_entities: Annotated[int, msgspec.Meta(ge=1, lt=2**31)]  # of the vocabulary it was trained with
+    vocabulary_hash: str  # likewise
 
 
 FORMAT = FolderFormat('opql-model', 1, 'a model', 'train', ModelConfig, 'model.json')
@@ -88,12 +81,7 @@ def write(workdir, encoder: RelationEncoder, prepared: Prepared, pair_encoding: 
 
 
 def read(model_dir) -> ModelConfig:
-    """The `model.json` of a training run's folder.
-
-    Raises:
-        ManifestError: it is no such folder, of another version, a field is missing, unknown or of another type, or the content is not what was
-            written.
-    """
+    """The `model.json` of a training run's folder; ManifestError if it is none, or its content is not what was written."""
     config = read_manifest(model_dir, FORMAT)
     path = files.path(model_dir) / FORMAT.file
     if config.encoder_class not in ENCODERS:
@@ -106,10 +94,7 @@ def read(model_dir) -> ModelConfig:
 
 
 def load(model_dir, step: int | None = None):
-    """Opens a training run's folder.
-
-    Returns:
-        (encoder, params, config, meta): the module, the parameters, the `ModelConfig`, and the checkpoint's meta data.
+    """Opens a training run's folder: the module, the parameters, the `ModelConfig`, and the checkpoint's meta data.
 
     Raises:
         ManifestError: see `read`.

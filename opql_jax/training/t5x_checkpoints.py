@@ -27,27 +27,21 @@ _PREFIX = 'checkpoint_'
 
 
 class T5xRun(Header, kw_only=True, forbid_unknown_fields=True):
-    """What `opql_run.json` states.
+    """What `opql_run.json` states."""
 
-    Attributes:
-        lineage: of the run, see `lineage.describe_run`, and its `batch_size`: elements that t5x joins to the batch of a step.
-        text, memory: the parts of the knowledge base that it reads.
-    """
-
-    lineage: dict[str, Any]
-    text: str
-    memory: str | None
+    lineage: dict[str, Any]  # see `lineage.describe_run`; and `batch_size`, the elements that t5x joins to the batch of a step
+    text: str  # the parts of the knowledge base that it reads
+    memory: str | None  # likewise
 
 
 FORMAT = FolderFormat('opql-t5x-run', 1, 'the MODEL_DIR of t5x.train over gin/t5x', 't5x.train', T5xRun, 'opql_run.json')
 
 
 def state_run(model_dir, encoder: RelationEncoder, prepared: Prepared, pair_encoding: str, run: dict, training: bool) -> None:
-    """Writes the files beside the checkpoints, or compares the run with that of the files that are there.
+    """Writes the files beside the checkpoints in MODEL_DIR, or compares the run with that of the files that are there.
 
     Args:
-        model_dir: MODEL_DIR.
-        encoder, prepared, pair_encoding: see `model_config.write`.
+        model_dir, encoder, prepared, pair_encoding: MODEL_DIR, and see `model_config.write`.
         run: the fields of `T5xRun`.
         training: whether the run is to train; what evaluates needs the files, and may join other numbers of elements.
 
@@ -72,15 +66,7 @@ def state_run(model_dir, encoder: RelationEncoder, prepared: Prepared, pair_enco
 
 
 def newest_checkpoint(model_dir: str, step: int | None = None) -> str:
-    """The folder of a checkpoint of t5x.
-
-    Args:
-        model_dir: the folder that t5x trained in, its MODEL_DIR.
-        step: of the checkpoint; the newest if None.
-
-    Raises:
-        CheckpointError: there is none.
-    """
+    """The folder of a checkpoint of t5x in its MODEL_DIR, the newest if `step` is None; CheckpointError if there is none."""
     found = _checkpoints(files.absolute(model_dir))
     if not found or (step is not None and step not in found):
         steps = ', '.join(map(str, sorted(found))) or 'none'

@@ -32,11 +32,7 @@ class EntryIndex:
         self._keys = keys[self._rows]
 
     def find(self, topic: np.ndarray, target: np.ndarray, passage: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """Entries (topic, target), without those read in `passage` (-1 excludes none), of k queries.
-
-        Returns:
-            How many each query has [k], and their rows, those of the first query first.
-        """
+        """Entries (topic, target), without those read in `passage` (-1 excludes none): how many each of k queries has [k], and all their rows."""
         keys = _key(topic, target)
         first, end = (np.searchsorted(self._keys, keys, side=side) for side in ('left', 'right'))
         query, place = ragged(end - first)
@@ -66,15 +62,7 @@ class ClozeSource(PassageSource):
         buckets: batching.Buckets = (),
         seed: int = 0,
     ):
-        """Plans the batches.
-
-        Args:
-            prepared: the text.
-            entries: of the memory; None for a model without one.
-            rows: passages per batch.
-            topics: T; of a passage with more, as many are chosen at random.
-            buckets: see `batching.capacities_for`.
-            seed: of the draws.
+        """Plans batches of so many passages; of one with more than `topics` (T), as many are chosen at random. `entries` are the memory's.
 
         Raises:
             InputError: no passage has a mention, or one does not fit the longest bucket.
@@ -145,15 +133,7 @@ class ClozeSource(PassageSource):
 
 
 def first_at_random(owner: np.ndarray, items: np.ndarray, count: int, most: int, rng) -> np.ndarray:
-    """At most so many items of each list, in random order: [count, most] int64, -1 in unused slots.
-
-    Args:
-        owner: [n] the list of each item, rising.
-        items: [n].
-        count: of lists.
-        most: of each.
-        rng: of the order.
-    """
+    """At most so many of the `items` [n] of each list, whose `owner` [n] rises, in random order: [count, most] int64, -1 in unused slots."""
     items = items[np.lexsort((rng.random(len(items)), owner))]
     counts = np.bincount(owner, minlength=count)
     row, slot = ragged(np.minimum(counts, most))

@@ -91,8 +91,8 @@ class Objective(abc.ABC):
 
         Args:
             prepared: the prepared folder.
-            questions: question sets, see `load_questions`.
-            rows: questions of a batch.
+            questions: question sets, see `load_questions`, of which a batch has so many `rows`.
+            rows: see above.
             seed: of the draws where there are no questions; not that of the training.
 
         Raises:
