@@ -46,7 +46,7 @@ class MaskedBucket(NamedTuple):
     entity: np.ndarray  # [n]
 
 
-def plan_capacities(lengths: Sequence[int] | np.ndarray, rows: int, multiple: int = ROW_MULTIPLE) -> dict[int, int]:
+def plan_capacities(lengths: Sequence[int] | np.ndarray, rows: int) -> dict[int, int]:
     """Distributes the rows of a batch over the buckets as `lengths` [n], those of (a sample of) the corpus' marked rows, are distributed.
 
     Returns:
@@ -61,13 +61,13 @@ def plan_capacities(lengths: Sequence[int] | np.ndarray, rows: int, multiple: in
         raise InputError(f'rows is {rows}; it must be at least 1')
     if not lengths.size:
         raise InputError('cannot plan buckets without any row')
-    total = -(-rows // multiple) * multiple
+    total = round_up(rows, ROW_MULTIPLE)
     capacities, assigned = {}, 0
     # The longest bucket that any row needs always exists; it takes what rounding left.
     longest = bucket_of(int(lengths.max()), BUCKET_LENGTHS)
     for length in BUCKET_LENGTHS[: BUCKET_LENGTHS.index(longest)]:
         share = total * float(np.mean(lengths <= length))
-        capacity = int(min(share, total - multiple) - assigned) // multiple * multiple
+        capacity = int(min(share, total - ROW_MULTIPLE) - assigned) // ROW_MULTIPLE * ROW_MULTIPLE
         if capacity > 0:
             capacities[length] = capacity
             assigned += capacity

@@ -30,6 +30,8 @@ from opql_jax.datasets.labelled_sentences import LabelledSentence
 YES, NO = 'yes', 'no'
 # Whether a passage helps: it does, it does not, nobody knows.
 HELPS, DOES_NOT, UNKNOWN = 1, 0, -1
+# Passages of an example whose documents are known, and of one whose answers alone are.
+_SEARCHED, _FOUND = 5, 3
 
 
 class ReadingExample(NamedTuple):
@@ -126,8 +128,6 @@ def from_passage_questions(
     documents: Mapping[str, tuple[str, str]],
     retrieved: Mapping[str, Sequence[str]],
     rng: np.random.Generator,
-    passages: int = 5,
-    times: int = 2,
 ) -> Iterator[ReadingExample]:
     """Examples of questions whose supporting documents are known, with others that a search confuses with them.
 
@@ -143,10 +143,10 @@ def from_passage_questions(
     for question in questions:
         helping = list(question['supporting'])
         answers = [question['answer'], *question.get('aliases', ())]
-        for turn in range(times):
-            kept = helping if turn + 1 < times or rng.random() < 0.5 else [n for n in helping if rng.random() < 0.5]
+        for is_last in (False, True):
+            kept = helping if not is_last or rng.random() < 0.5 else [n for n in helping if rng.random() < 0.5]
             others = [name for name in retrieved[question['id']] if name not in helping]
-            chosen = _shuffled([*kept, *others[: max(0, passages - len(kept))]], rng)
+            chosen = _shuffled([*kept, *others[: max(0, _SEARCHED - len(kept))]], rng)
             texts = tuple(titled(*documents[name]) for name in chosen)
             supports = tuple(HELPS if name in helping else DOES_NOT for name in chosen)
             whole = set(helping) <= set(chosen)
@@ -165,7 +165,6 @@ def from_known_answers(
     questions: Sequence[tuple[str, str, Sequence[str]]],
     retrieved: Sequence[Sequence[tuple[str, str]]],
     rng: np.random.Generator,
-    passages: int = 3,
 ) -> Iterator[ReadingExample]:
     """Examples of questions of which nothing but the answers is known, with the passages that a search finds.
 
@@ -179,7 +178,7 @@ def from_known_answers(
         rng: what is drawn with.
     """
     for (question, topic, answers), found in zip(questions, retrieved):
-        found = _shuffled(found, rng)[:passages]
+        found = _shuffled(found, rng)[:_FOUND]
         texts = tuple(titled(*passage) for passage in found)
         has_topic = {passage for passage, _, _ in occurrences([topic], texts)}
         of_title = lambda answer: {i for i, (title, _) in enumerate(found) if title.casefold() == answer.casefold()}
@@ -315,30 +314,19 @@ def _of_role(names, works, rng) -> ReadingExample:
         sentences.append(sentence.format(holder=holder, role=role, begin=begin, end=end, before=before))
         forms.append(form)
     left_out = int(rng.integers(3)) if rng.random() < 0.4 else None
-    kind = rng.random()
-    if kind < 0.45:
-        question, right = _drawn(patterns['now'], rng).format(role=role), 2
+    kind, dated = rng.random(), [place for place in (0, 1) if forms[place] in patterns['dated']]
+    if 0.45 <= kind < 0.8 and dated:
+        right = _drawn(dated, rng)
+        begin, end = spans[right]
+        year = int(rng.integers(begin + 1, end)) if end - begin > 1 else begin
+        question = _drawn(patterns['in_year'], rng).format(role=role, year=year)
     elif kind < 0.8:
-        dated = [place for place in (0, 1) if forms[place] in patterns['dated']]
-        right = _drawn(dated, rng) if dated else None
-        if right is None:
-            question, right = _drawn(patterns['now'], rng).format(role=role), 2
-        else:
-            begin, end = spans[right]
-            year = int(rng.integers(begin + 1, end)) if end - begin > 1 else begin
-            question = _drawn(patterns['in_year'], rng).format(role=role, year=year)
+        question, right = _drawn(patterns['now'], rng).format(role=role), 2
     else:
         question, right = patterns['former'][0].format(role=role, holder=holders[2]), 1
-    kept = [sentence for place, sentence in enumerate(sentences) if place != left_out]
-    parts = _shuffled(kept, rng)
-    split = rng.random() < 0.5
-    texts = tuple(parts) if split else (' '.join(parts),)
-    succession = ' succeeded ' in sentences[2] and left_out != 2
-    answered = left_out != right
-    if not answered and right == 1 and succession:  # the successor's sentence names him
-        answered = True
-    if 'before' in question and not answered:
-        answered = False
+    parts = _shuffled([sentence for place, sentence in enumerate(sentences) if place != left_out], rng)
+    texts = tuple(parts) if rng.random() < 0.5 else (' '.join(parts),)
+    answered = left_out != right or (right == 1 and ' succeeded ' in sentences[2])  # the successor's sentence names him
     if right == 1 and 'before' in question and left_out == 2:
         answered = False  # nothing says who came after
     marked = [i for i, text in enumerate(texts) if holders[right] in text]

@@ -40,7 +40,7 @@ def assert_same(a, b):
 @settings(max_examples=50, deadline=None)
 @given(passages())
 def test_a_record_round_trips(passage):
-    assert_same(passage, passage_records.decode_passage(passage_records.encode_passage(passage)))
+    assert_same(passage, passage_records.decode_passages([passage_records.encode_passage(passage)])[0])
 
 
 @settings(max_examples=50, deadline=None)
@@ -103,7 +103,7 @@ def test_a_missing_file_is_named(tmp_path):
 )
 def test_a_record_of_something_else_is_refused(record):
     with pytest.raises(passage_records.RecordsError, match='record'):
-        passage_records.decode_passage(record)
+        passage_records.decode_passages([record])
     good = np.array([1, 0, 7], '<i4').tobytes()
     with pytest.raises(passage_records.RecordsError, match='record'):
         passage_records.decode_joined([good, record, good])

@@ -139,8 +139,6 @@ def test_where_only_answers_are_known_they_count_beside_the_topic_or_as_a_title(
     assert where(sang) == {('Night Song', 'Kim Stone'), ('Kim Stone', 'Kim Stone')}
     assert where(works) == {('Red River', 'Red River')}  # "Max Hill" stands beside no topic
     assert not left.answers and set(left.supports) == {reading_examples.UNKNOWN}
-    (short,) = reading_examples.from_known_answers('films', asked[:1], [passages], rng(), passages=1)
-    assert len(short.passages) == 1
 
 
 def test_a_document_answers_what_is_labelled_and_nothing_else():

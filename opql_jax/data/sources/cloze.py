@@ -7,6 +7,7 @@ import numpy as np
 from opql_jax.data import batching, lm_markup
 from opql_jax.data.markup import ragged
 from opql_jax.data.prepared import Prepared
+from opql_jax.data.sampling import pair_key
 from opql_jax.data.sources.base import PassageSource
 from opql_jax.data.texts import TextBucket, Texts
 
@@ -27,23 +28,18 @@ class EntryIndex:
 
     def __init__(self, topic: np.ndarray, target: np.ndarray, passages: np.ndarray):
         """Takes the memory's columns: topic and target [N], passages [N, P] with -1 in unused slots."""
-        keys = _key(topic, target)
+        keys = pair_key(topic, target)
         self._rows, self._passages = np.argsort(keys, kind='stable'), passages
         self._keys = keys[self._rows]
 
     def find(self, topic: np.ndarray, target: np.ndarray, passage: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Entries (topic, target), without those read in `passage` (-1 excludes none): how many each of k queries has [k], and all their rows."""
-        keys = _key(topic, target)
+        keys = pair_key(topic, target)
         first, end = (np.searchsorted(self._keys, keys, side=side) for side in ('left', 'right'))
         query, place = ragged(end - first)
         rows = self._rows[first[query] + place]
         kept = ~((self._passages[rows] == passage[query, None]).any(axis=1) & (passage[query] >= 0))
         return np.bincount(query[kept], minlength=len(keys)), rows[kept]
-
-
-def _key(topic, target):
-    """(topic, target) as one int64 that sorts alike."""
-    return (np.asarray(topic, np.int64) << 32) + target
 
 
 class ClozeSource(PassageSource):
