@@ -66,8 +66,8 @@ _FAMILIES = {
 }
 
 
-class _Config(msgspec.Struct):
-    """What of a config.json determines the encoder, under the names that it has there."""
+class _Sizes(msgspec.Struct):
+    """What of a config.json determines any encoder, under the names that it has there."""
 
     vocab_size: _Size
     hidden_size: _Size
@@ -75,6 +75,21 @@ class _Config(msgspec.Struct):
     num_attention_heads: _Size
     intermediate_size: _Size
     max_position_embeddings: _Size
+
+    def sizes(self) -> dict[str, int]:
+        """The fields that all encoders have, by their names here."""
+        return {
+            'vocab_size': self.vocab_size,
+            'hidden_size': self.hidden_size,
+            'num_layers': self.num_hidden_layers,
+            'num_heads': self.num_attention_heads,
+            'mlp_size': self.intermediate_size,
+        }
+
+
+class _Config(_Sizes):
+    """And what determines that of a BERT."""
+
     layer_norm_eps: Annotated[float, msgspec.Meta(gt=0)] = 1e-12
     model_type: str = 'bert'  # old configs lack it
     pad_token_id: Annotated[int, msgspec.Meta(ge=0)] | None = None
@@ -106,22 +121,11 @@ class _Config(msgspec.Struct):
     def fields(self) -> dict[str, Any]:
         """The fields of `RelationEncoder`."""
         return {
-            **_sizes(self),
+            **self.sizes(),
             'max_length': self.max_position_embeddings - self.first_position,
             'layer_norm_epsilon': self.layer_norm_eps,
             'relative_buckets': MPNET_BUCKETS if self.family.relative else 0,
         }
-
-
-def _sizes(config: '_Config | _ModernConfig') -> dict[str, int]:
-    """The fields that all encoders have, by their names here."""
-    return {
-        'vocab_size': config.vocab_size,
-        'hidden_size': config.hidden_size,
-        'num_layers': config.num_hidden_layers,
-        'num_heads': config.num_attention_heads,
-        'mlp_size': config.intermediate_size,
-    }
 
 
 class _Rope(msgspec.Struct):
@@ -131,15 +135,9 @@ class _Rope(msgspec.Struct):
     rope_theta: Annotated[float, msgspec.Meta(gt=0)] | None = None
 
 
-class _ModernConfig(msgspec.Struct):
+class _ModernConfig(_Sizes):
     """As `_Config`, of a ModernBERT; what newer files say of each layer, older ones say of every n-th."""
 
-    vocab_size: _Size
-    hidden_size: _Size
-    num_hidden_layers: _Size
-    num_attention_heads: _Size
-    intermediate_size: _Size
-    max_position_embeddings: _Size
     norm_eps: Annotated[float, msgspec.Meta(gt=0)] = 1e-5
     pad_token_id: Annotated[int, msgspec.Meta(ge=0)] = 50283
     local_attention: _Size = 128
@@ -172,7 +170,7 @@ class _ModernConfig(msgspec.Struct):
             raise ValueError("rope_parameters has another rope_type than 'default'")
         theta = lambda kind, other: rope.get(kind, _Rope()).rope_theta or other
         return {
-            **_sizes(self),
+            **self.sizes(),
             'max_length': self.max_position_embeddings,
             'layer_norm_epsilon': self.norm_eps,
             'global_every': every,

@@ -13,10 +13,9 @@ from opql_jax.memory.sharding import ShardedMemory
 _PRECISION = lax.Precision.HIGHEST
 
 
-def _identity(key, shape, dtype=jnp.float32):
+def _identity(_, shape):
     """An identity matrix, or a stack of them: an untrained follower compares the question with the stored keys as they are."""
-    del key
-    return jnp.broadcast_to(jnp.eye(shape[-1], dtype=dtype), shape)
+    return jnp.broadcast_to(jnp.eye(shape[-1]), shape)
 
 
 class Follower(nn.Module):

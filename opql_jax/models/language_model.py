@@ -43,7 +43,7 @@ from opql_jax.memory.sharding import ShardedMemory
 from opql_jax.models.encoder import RelationEncoder
 from opql_jax.models.follower import Follower
 from opql_jax.models.losses import MASKED
-from opql_jax.models.mixing import Prediction, mix_distributions, without_entries
+from opql_jax.models.mixing import Prediction, combine_topics, without_entries
 from opql_jax.parallel import entity_table
 from opql_jax.parallel.entity_table import Attended, Layout
 
@@ -246,7 +246,8 @@ class LanguageModel:
         # ---- All topics together, and the model's own prediction ----
         used, own = feature('used'), m_e2 if self.own_prediction else jnp.zeros_like(m_e2)
         if self.mixing == 'distributions':
-            prediction = mix_distributions(own, split(trace[-1].log_probs), split(trace[-1].targets), used)
+            log_probs, targets = combine_topics(split(trace[-1].log_probs), split(trace[-1].targets), used)
+            prediction = Prediction(own, log_probs[:, 0], log_probs[:, 1:], targets)
         else:
             e_y = split(_mixture(trace[-1].log_probs, trace[-1].targets, params, layout)[1])
             e_y = jnp.where(used[:, :, None], e_y, 0.0).sum(axis=1)

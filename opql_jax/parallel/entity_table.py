@@ -79,16 +79,10 @@ def weighted_sum(table, ids, weights, mesh: Mesh):
 
     ids [B, k] int32, -1 in unused slots, and weights [B, k] float32; rows of the table [n, d_e] are split over all devices of a slice.
     """
-    layout = QueryLayout.of(len(ids), mesh)
-
-    def partial_sum(table, ids, weights):
-        ids, weights = layout.gather((ids, weights))
-        row, own = owned(ids, len(table))
-        rows = table[row].astype(jnp.float32)
-        return layout.sum(jnp.einsum('bk,bkd->bd', jnp.where(own, weights, 0.0), rows, precision=lax.Precision.HIGHEST))
-
-    run = jax.shard_map(partial_sum, mesh=mesh, in_specs=(ROWS, layout.spec, layout.spec), out_specs=layout.spec)
-    return run(pad_rows(table, mesh), ids, weights)
+    add = lambda rows, own, weights: jnp.einsum(
+        'bk,bkd->bd', jnp.where(own, weights, 0.0), rows, precision=lax.Precision.HIGHEST
+    )
+    return _sum_over_owners(add, table, ids, weights, mesh)
 
 
 def row_scores(vectors, ids, table, mesh: Mesh):
@@ -96,17 +90,25 @@ def row_scores(vectors, ids, table, mesh: Mesh):
 
     vectors [B, d_e], ids [B, k] int32, -1 in unused slots; rows of the table [n, d_e] are split over all devices of a slice.
     """
+
+    def multiply(rows, own, vectors):
+        found = jnp.einsum('bd,bkd->bk', vectors.astype(jnp.float32), rows, precision=lax.Precision.HIGHEST)
+        return jnp.where(own, found, 0.0)
+
+    return _sum_over_owners(multiply, table, ids, vectors, mesh)
+
+
+def _sum_over_owners(compute, table, ids, values, mesh: Mesh):
+    """The sum over devices of `compute(rows [B, k, d_e], own [B, k], values [B, ...])`, of the rows of ids [B, k] that each owns."""
     layout = QueryLayout.of(len(ids), mesh)
 
-    def products(table, ids, vectors):
-        ids, vectors = layout.gather((ids, vectors))
+    def of_device(table, ids, values):
+        ids, values = layout.gather((ids, values))
         row, own = owned(ids, len(table))
-        rows = table[row].astype(jnp.float32)
-        found = jnp.einsum('bd,bkd->bk', vectors.astype(jnp.float32), rows, precision=lax.Precision.HIGHEST)
-        return layout.sum(jnp.where(own, found, 0.0))
+        return layout.sum(compute(table[row].astype(jnp.float32), own, values))
 
-    run = jax.shard_map(products, mesh=mesh, in_specs=(ROWS, layout.spec, layout.spec), out_specs=layout.spec)
-    return run(pad_rows(table, mesh), ids, vectors)
+    run = jax.shard_map(of_device, mesh=mesh, in_specs=(ROWS, layout.spec, layout.spec), out_specs=layout.spec)
+    return run(pad_rows(table, mesh), ids, values)
 
 
 def _forward_shard(vectors, labels, table, *, layout, chunk):

@@ -136,7 +136,7 @@ def _params(question_map: QuestionMap) -> dict[str, jax.Array]:
 def _descend(candidates: Candidates, scale: Scale, questions: np.ndarray, penalty: float, seed: int) -> QuestionMap:
     """The map that gradient descent finds for some questions."""
     params = _params(QuestionMap.untrained(candidates.steps.shape[1]))
-    state = _optimizer(_STEPS).init(params)
+    state = _optimizer().init(params)
     rng = np.random.default_rng(seed)
     size = min(_BATCH, len(questions))
     stream: list[int] = []
@@ -144,13 +144,13 @@ def _descend(candidates: Candidates, scale: Scale, questions: np.ndarray, penalt
         while len(stream) < size:
             stream += rng.permutation(questions).tolist()
         batch, stream = stream[:size], stream[size:]
-        params, state = _step(params, state, _batch(candidates, batch), scale, penalty, _STEPS)
+        params, state = _step(params, state, _batch(candidates, batch), scale, penalty)
     return QuestionMap(np.asarray(params['change']), *(float(params[f.name]) for f in dataclasses.fields(QuestionMap)[1:]))
 
 
-def _optimizer(steps: int) -> optax.GradientTransformation:
+def _optimizer() -> optax.GradientTransformation:
     # The gradient is of low rank, and the change should be, too: nothing that treats its numbers one by one, as Adam does.
-    schedule = optax.cosine_decay_schedule(_LEARNING_RATE, steps)
+    schedule = optax.cosine_decay_schedule(_LEARNING_RATE, _STEPS)
     return optax.chain(optax.clip_by_global_norm(1.0), optax.sgd(schedule, momentum=0.9))
 
 
@@ -199,9 +199,9 @@ def _paths(params, batch, scale: Scale):
     return scale.softmax * (worth - 1), mass
 
 
-@functools.partial(jax.jit, static_argnames=('scale', 'steps'))
-def _step(params, state, batch, scale: Scale, penalty: float, steps: int):
-    """One of so many steps of descent."""
+@functools.partial(jax.jit, static_argnames='scale')
+def _step(params, state, batch, scale: Scale, penalty: float):
+    """One of `_STEPS` steps of descent."""
 
     def loss(params):
         log_shares, mass = _paths(params, batch, scale)
@@ -215,5 +215,5 @@ def _step(params, state, batch, scale: Scale, penalty: float, steps: int):
         weights = (params['cosine_weight'] - 1) ** 2 + (params['added_weight'] - 1) ** 2 + params['longer'] ** 2
         return lost + penalty * jnp.square(params['change']).sum() + _WEIGHT_PENALTY * weights
 
-    updates, state = _optimizer(steps).update(jax.grad(loss)(params), state, params)
+    updates, state = _optimizer().update(jax.grad(loss)(params), state, params)
     return optax.apply_updates(params, updates), state

@@ -17,7 +17,6 @@ from opql_jax.models.modern_bert import ModernEncoder
 from opql_jax.training.checkpoints import CheckpointError, Checkpoints, shape_differences
 
 MAX_LAYERS = 1000  # of an encoder; it takes a while to lay out more, which are a damaged file
-LATER_FIELDS = ('layer_norm_epsilon', 'relative_buckets')
 # Parameters that an objective adds to those of the encoder and the entities.
 OWN_PARAMETERS = ('follower', 'lm', 'reader')
 ENCODERS: dict[str, Any] = {kind.__name__: kind for kind in (RelationEncoder, ModernEncoder, BagOfWords)}
@@ -46,11 +45,9 @@ def _check_fields(kind, fields: dict) -> None:
     """Raises msgspec.ValidationError unless `fields` are those of an encoder's class, with values of their types."""
     size, layers = Annotated[int, msgspec.Meta(ge=1, lt=2**31)], Annotated[int, msgspec.Meta(ge=1, le=MAX_LAYERS)]
     types = {field.name: size if field.type is int else field.type for field in _fields(kind)}
-    types |= {'num_layers': layers, 'relative_buckets': Annotated[int, msgspec.Meta(ge=0, lt=2**31)]}
-    # Those that came later say nothing in older files.
-    defaults = {field.name: (field.default,) for field in _fields(kind) if field.name in LATER_FIELDS}
-    declared = [(field.name, types[field.name], *defaults.get(field.name, ())) for field in _fields(kind)]
-    msgspec.convert(fields, msgspec.defstruct(kind.__name__, declared, forbid_unknown_fields=True, kw_only=True))
+    limits = {'num_layers': layers, 'relative_buckets': Annotated[int, msgspec.Meta(ge=0, lt=2**31)]}
+    types |= {name: limit for name, limit in limits.items() if name in types}
+    msgspec.convert(fields, msgspec.defstruct(kind.__name__, types.items(), forbid_unknown_fields=True, kw_only=True))
 
 
 def check_free(workdir) -> None:

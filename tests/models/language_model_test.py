@@ -9,8 +9,7 @@ import numpy as np
 import pytest
 
 from opql_jax.models import losses
-from opql_jax.models.combine_topics import combine_topics
-from opql_jax.models.mixing import mix_distributions, prediction_loss
+from opql_jax.models.mixing import Prediction, combine_topics, prediction_loss
 from opql_jax.parallel.entity_table import Layout
 from opql_jax.parallel.mesh import make_mesh
 
@@ -239,7 +238,8 @@ def test_gradients_of_the_mixed_prediction_are_those_of_its_written_out_distribu
     right = [[4, 7], [0, 3], [9]]
 
     def mixed(vector, logits, table):
-        prediction = mix_distributions(vector, jax.nn.log_softmax(logits), targets, used)
+        log_probs, found = combine_topics(jax.nn.log_softmax(logits), targets, used)
+        prediction = Prediction(vector, log_probs[:, 0], log_probs[:, 1:], found)
         return prediction_loss(prediction, labels, answers, table, layout)[0]
 
     def dense(vector, logits, table):
