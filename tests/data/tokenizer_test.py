@@ -7,6 +7,7 @@ import time
 import pytest
 from tokenizers import Tokenizer, models, pre_tokenizers, processors, trainers
 
+from opql_jax.data import markup
 from opql_jax.data import tokenizer as tokenizer_lib
 
 TEXTS = [
@@ -106,6 +107,9 @@ def test_padding_of_a_relative_of_bert_becomes_0_and_nothing_else_changes(tmp_pa
             assert [text[a:b] for a, b in found.offsets if text[a:b].isascii()] == [
                 token.removeprefix('Ġ') for token, (a, b) in zip(found.tokens, found.offsets) if text[a:b].isascii()
             ]
+            passage = markup.tokenise_passage(loaded, text, [(4, 12, 0)])  # whose borders may be within a word
+            name = ''.join(map(loaded.id_to_token, passage.tokens[passage.starts[0] : passage.ends[0]].tolist()))
+            assert name.replace('Ġ', ' ').strip() == text[4:12].strip() or not text.isascii()
     loaded.save(str(tmp_path / 'tokenizer.json'))  # as prepared text has it
     assert tokenizer_lib.load_tokenizer(tmp_path).to_str() == loaded.to_str()
 

@@ -130,17 +130,6 @@ def test_dropout_is_off_when_deterministic_and_a_function_of_its_key_otherwise(p
     np.testing.assert_allclose(still, relation(params, tokens, r1, r2), atol=1e-5)
 
 
-def test_bfloat16_computes_close_to_float32_and_keeps_float32_parameters_and_outputs(params):
-    half = ENCODER.clone(dtype='bfloat16')
-    tokens, r1, r2 = random_rows(6, 16, 12)
-    fresh = jax.jit(half.init)(jax.random.key(0), tokens, r1, r2)
-    assert {x.dtype for x in jax.tree.leaves(fresh)} == {jnp.dtype('float32')}
-    assert hidden(params, tokens, encoder=half).dtype == jnp.bfloat16
-    r, exact = relation(params, tokens, r1, r2, encoder=half), relation(params, tokens, r1, r2)
-    assert r.dtype == jnp.float32
-    assert np.linalg.norm(r - exact) < 0.02 * np.linalg.norm(exact)
-
-
 def test_a_row_longer_than_the_positions_is_refused():
     tokens, r1, r2 = random_rows(7, 1, MAX_LENGTH + 1)
     with pytest.raises(ValueError, match='25 tokens.*max_length=24'):

@@ -77,7 +77,6 @@ def test_another_optimizer_and_schedule_are_those_of_optax_over_clipped_gradient
     [
         ({'optimizer': optax.lion(1e-3)}, 'cannot be made of a learning_rate .*without parentheses, such as @optax.lion'),
         ({'optimizer': optax.clip}, 'optimizer=clip cannot be made of a learning_rate'),
-        ({'optimizer': optax.constant_schedule(1)}, 'cannot be made of a learning_rate'),
         ({'optimizer': lambda learning_rate: None}, 'makes no optimizer of optax but NoneType'),
         ({'schedule': optax.cosine_decay_schedule}, 'schedule=cosine_decay_schedule gives no learning rate .*_schedule\\(\\)$'),
         ({'schedule': 0.1}, 'schedule=0.1 gives no learning rate for a step'),

@@ -1,6 +1,5 @@
 """Metrics of a training run: means, rates, where its time goes, traces."""
 
-import functools
 import importlib.util
 import json
 import logging
@@ -206,15 +205,6 @@ def test_weights_and_biases_that_is_not_installed_is_named(tmp_path, monkeypatch
     monkeypatch.setitem(sys.modules, 'wandb', None)
     with pytest.raises(TrainingError, match="wandb_project='vkb' needs the package of Weights & Biases: pip install wandb"):
         make_progress(tmp_path, 0, 3, wandb_project='vkb')
-
-
-def test_training_traces_and_reports_where_it_is_told_to(tmp_path, monkeypatch):
-    told = []
-    run = types.SimpleNamespace(log=lambda values, step: told.append(step), finish=functools.partial(told.append, 'finished'))
-    monkeypatch.setitem(sys.modules, 'wandb', types.SimpleNamespace(init=lambda **_: run))
-    prepared = tiny_training.write_prepared(tmp_path / 'prepared')
-    tiny_training.run(prepared, tmp_path / 'run', profile_steps=(2, 2), wandb_project='vkb')
-    assert len(list((tmp_path / 'run/profile').rglob('*.xplane.pb'))) == 1 and told == [1, 2, 3, 'finished']
 
 
 def test_metrics_of_checkpoints_are_logged_beside_those_of_training(tmp_path):

@@ -124,23 +124,14 @@ def test_a_run_resumes_on_another_number_of_devices(on_devices):
 @pytest.mark.parametrize(
     ('options', 'shape', 'message'),
     [
-        ({'rows': 32}, (8,), None),
         ({'rows': 32}, (2, 16), None),
-        ({'rows': 64}, (4, 16), None),
-        (
-            {'rows': 32},
-            (6,),
-            r'6 devices cannot share the rows of a batch evenly: pairs/0 has 32 \(30 or 36 can be\)\. .* multiples of 6;'
-            r' or take 1, 2, 4, 8, 16, 32 devices \(data_devices\)$',
-        ),
-        ({'rows': 32}, (4, 16), r'64 devices .* pairs/0 has 32 \(64 can be\)'),
         (
             {'rows': 32, 'buckets': ((32, 8), (48, 24))},
             (16,),
-            r'pairs/0 has 8 .*, pairs/1 has 24 \(16 or 32 can be\).* take 1, 2, 4, 8 devices',
+            r'16 devices cannot share the rows of a batch evenly: pairs/0 has 8 .*, pairs/1 has 24 \(16 or 32 can be\).*'
+            r' multiples of 16; or take 1, 2, 4, 8 devices \(data_devices\)$',
         ),
-        ({'rows': 48, 'buckets': ((48, 48),)}, (3, 16), None),
-        ({'rows': 64, 'accumulate_steps': 4}, (16,), None),
+        ({'rows': 32}, (4, 16), r'64 devices .* pairs/0 has 32 \(64 can be\)'),
         (
             {'rows': 32, 'accumulate_steps': 4},
             (16,),
@@ -205,19 +196,13 @@ def test_only_a_follower_whose_encoder_is_trained_reads_questions_with_dropout(t
         assert (losses[0] == losses[1]) == frozen
 
 
-@pytest.mark.parametrize('name, rate', [('entities', 0.02), ('align', 0.01)])
-def test_a_stage_learns_ten_examples_by_heart(trained, name, rate):
-    optimizer = make_optimizer(300, rate, warmup_steps=5, optimizer=functools.partial(adamw, weight_decay=0.0))
-    run = Run(trained, make_objective(name, None), optimizer, dropout=0.0)
+def test_a_stage_learns_ten_examples_by_heart(trained):
+    optimizer = make_optimizer(300, 0.01, warmup_steps=5, optimizer=functools.partial(adamw, weight_decay=0.0))
+    run = Run(trained, make_objective('align', None), optimizer, dropout=0.0)
     batch = run.task.source[0]
-    if name == 'entities':
-        (bucket,) = batch.mentions
-        used = np.where(np.arange(len(bucket.entity)) < 10, bucket.entity, -1)
-        batch = batch._replace(mentions=(bucket._replace(entity=used),))
-    else:
-        topic = batch.questions.topic.copy()
-        topic[np.flatnonzero(topic >= 0)[10:]] = -1
-        batch = batch._replace(questions=batch.questions._replace(topic=topic))
+    topic = batch.questions.topic.copy()
+    topic[np.flatnonzero(topic >= 0)[10:]] = -1
+    batch = batch._replace(questions=batch.questions._replace(topic=topic))
     first = float(run.step(batch)['loss'])
     for _ in range(250):
         last = run.step(batch)['loss']
