@@ -2,7 +2,6 @@
 
 import contextlib
 import os
-import shlex
 import shutil
 import signal
 import subprocess
@@ -103,22 +102,6 @@ def test_a_dry_run_prints_how_a_tpu_is_made(tpu_host):
     runtime = ['--runtime-version=v2-alpha-tpuv5-lite', '--quiet']
     assert made[2] == [*QUEUE, 'create', 'my-tpu', '--node-id=my-tpu', *PLACE, *given, *runtime]
     assert made[-1] == [*unpack[:-1], '--command=mount /mnt/runs']
-
-
-def test_a_dry_run_prints_how_a_binary_is_started_and_watched(tpu_host):
-    *look, start, follow, _, _, status = tpu_host.commands('run_tpu.sh', '--dry_run', 'eval', *FLAGS, **TPU)
-    assert look == LOOK and follow == on(0, 'worker_follow') and status == on('all', 'worker_status')
-    remote = start[-1].removeprefix('--command=source opql_jax/launch/tpu.sh && ')
-    assert start == on('all', remote)
-    assert shlex.split(remote) == ['worker_start', 'JOB', tpu_host.commit, 'eval', *FLAGS]
-    assert follow_of(tpu_host, '--all_logs') == on('all', 'worker_follow all')
-    assert tpu_host.commands('run_tpu.sh', '--dry_run', '--stop', **TPU) == [on('all', 'worker_stop 5')]
-    delete = [*VM, 'delete', 'my-tpu', *PLACE, '--quiet']
-    assert tpu_host.commands('run_tpu.sh', '--delete', '--dry_run', **TPU) == [*LOOK, delete]
-
-
-def follow_of(host, *flags):
-    return host.commands('run_tpu.sh', '--dry_run', *flags, 'eval', **TPU)[3]
 
 
 def test_a_tpu_is_made_once_and_gets_what_is_committed(tpu_host):

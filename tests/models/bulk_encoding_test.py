@@ -104,11 +104,6 @@ def test_every_row_of_a_mixed_sample_is_encoded_as_if_alone(encode, rows, one_by
     assert_same(encode(rows), one_by_one)
 
 
-@pytest.mark.parametrize('options', [{'tokens_per_device': 1, 'lengths': (136, 40)}, {'tokens_per_device': 100_000}])
-def test_batch_size_and_buckets_change_rounding_only(folder, pair_encoding, rows, one_by_one, options):
-    assert_same(make(folder, pair_encoding, **options)[0](rows[:60]), one_by_one[:60])
-
-
 def test_a_row_that_exceeds_every_bucket_is_refused(folder, pair_encoding, rows):
     with pytest.raises(InputError, match=r'a row of \d+ tokens exceeds the longest bucket 24'):
         make(folder, pair_encoding, lengths=(16, 24))[0](rows)

@@ -50,10 +50,6 @@ def test_slices_that_are_asked_for_are_taken_instead_in_the_order_of_devices(dev
     assert ids(mesh_of(devices, slices=slices)) == expected
 
 
-def test_of_slices_that_differ_in_size_as_many_devices_are_taken_as_is_said():
-    assert ids(mesh_of(TWO_SLICES[:7], data=3)) == [[[0], [2], [4]], [[1], [3], [5]]]
-
-
 def test_what_slices_cannot_share_equally_is_whole_in_each():
     mesh = mesh_of(TWO_SLICES)
     assert slice_spec(6, mesh) == PartitionSpec('slice') and slice_spec(7, mesh) == PartitionSpec()

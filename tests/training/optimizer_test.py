@@ -132,18 +132,6 @@ class TestGinFiles:
         given = dataclasses.replace(config, optimizer=factory)
         jax.tree.map(np.testing.assert_array_equal, self.updates_of(config), self.updates_of(given))
 
-    def test_the_default_is_our_adamw_and_its_settings_are_bound(self, tmp_path):
-        (tmp_path / 'a.gin').write_text(
-            'from __gin__ import dynamic_registration\n'
-            'from opql_jax.training import optimizer\n'
-            'optimizer.adamw.weight_decay = 0.3\n'
-        )
-        self.assert_updates(self.config(str(tmp_path / 'a.gin')), functools.partial(adamw, weight_decay=0.3))
-
-    def test_a_file_names_one_of_optax(self):
-        config = self.config('gin/optimizers/adafactor.gin')
-        self.assert_updates(config, functools.partial(optax.adafactor, multiply_by_parameter_scale=False))
-
     def test_the_example_of_the_page_works_as_it_says(self, tmp_path):
         page = (pathlib.Path(__file__).parents[2] / 'docs/how-to/training.md').read_text(encoding='utf-8')
         (tmp_path / 'mine.gin').write_text(re.search(r'```\n(from __gin__.*?)```', page, re.S)[1])
