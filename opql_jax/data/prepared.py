@@ -166,12 +166,8 @@ class Prepared:
     def pair_rows(self, pairs: str = 'title') -> np.ndarray:
         """Rows of `pairs` [n] int64, rising, of one kind.
 
-        Args:
-            pairs: 'title' (page title and mention, both directions), 'sentence' (two mentions that begin in one sentence), 'near'
-                (both of these) or 'all' (any two mentions of a passage).
-
-        Raises:
-            InputError: there is no such kind, or no such pair.
+        'title' (page title and mention, both directions), 'sentence' (two mentions that begin in one sentence), 'near' (both of these) or
+        'all' (any two mentions of a passage). InputError if there is no such kind, or no such pair.
         """
         if pairs not in PAIR_KINDS:
             raise InputError(f'pairs={pairs!r}: {", ".join(map(repr, PAIR_KINDS))}')

@@ -134,11 +134,10 @@ def from_passage_questions(
     Of a question's examples the last has not all that support it, and no answer if none that is left states it.
 
     Args:
-        source: what they are called.
+        source, rng: what they are called, and what is drawn with.
         questions: `{id, question, answer, aliases, supporting}`.
         documents: title and text of each document by its id.
         retrieved: the documents that a search finds for each question, by its id, best first.
-        rng: what is drawn with.
     """
     for question in questions:
         helping = list(question['supporting'])
@@ -169,13 +168,7 @@ def from_known_answers(
     """Examples of questions of which nothing but the answers is known, with the passages that a search finds.
 
     An answer counts in a passage that has the topic, or whose title it is; elsewhere it may stand by accident. Which passages help is
-    not known.
-
-    Args:
-        source: what they are called.
-        questions: each with its topic and its answers.
-        retrieved: of each question the passages that a search finds, title and text, of which an example draws some.
-        rng: what is drawn with.
+    not known. `questions` come with their topic and their answers, and `retrieved` has the title and text of each passage found.
     """
     for (question, topic, answers), found in zip(questions, retrieved):
         found = _shuffled(found, rng)[:_FOUND]

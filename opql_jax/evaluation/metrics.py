@@ -54,15 +54,9 @@ def adjacency(topic, target, num_entities: int) -> scipy.sparse.csr_array:
 
 
 def reachable(graph: scipy.sparse.csr_array, answers, hops: int) -> np.ndarray:
-    """From which entities an answer can be reached in exactly j hops, j = 0 .. hops, whatever the relations.
+    """From which entities an answer can be reached in exactly j hops, j = 0 .. hops, whatever the relations: [hops + 1, n, B] bool.
 
-    Args:
-        graph: [n, n], see `adjacency`.
-        answers: for each of B questions, entity ids.
-        hops: the largest number of hops.
-
-    Returns:
-        [hops + 1, n, B] bool; row 0 marks the answers themselves.
+    Row 0 marks the answers themselves: entity ids of each of B questions. The graph is that of `adjacency`.
     """
     out = np.zeros((hops + 1, graph.shape[0], len(answers)), bool)
     for question, ids in enumerate(answers):

@@ -112,16 +112,13 @@ class TransformerLayer(nn.Module):
 
     @nn.compact
     def __call__(self, h, bias, deterministic, positions=None):
-        """Applies the layer.
+        """Applies the layer: [n, L, hidden], or [n, C, hidden] at `positions`, in `dtype`.
 
         Args:
             h: [n, L, hidden] in `dtype`.
             bias: [n, 1, 1, L] or [n, heads, C, L] float32, added to the attention logits: very negative for padding.
             deterministic: disables dropout.
             positions: [n, C] int32, the only positions whose output is computed; None for all.
-
-        Returns:
-            [n, L, hidden], or [n, C, hidden] at `positions`, in `dtype`.
         """
         (n, length, hidden), all_h = h.shape, h
         dense = lambda features, name: nn.DenseGeneral(
@@ -276,15 +273,9 @@ class RelationEncoder(nn.Module):
         return jnp.einsum('nh,khr->nkr', mentions, kernel)
 
     def hidden(self, tokens, deterministic=True, positions=None):
-        """The last layer of the transformer: [n, L, hidden_size], or [n, C, hidden_size] at `positions`, in `dtype`.
+        """The last layer of the transformer over tokens [n, L] int32: [n, L, hidden_size], or [n, C, hidden_size] at `positions`, in `dtype`.
 
-        Args:
-            tokens: [n, L] int32.
-            deterministic: disables dropout.
-            positions: [n, C] int32, the only positions at which the last layer is computed, which saves most of it; None for all.
-
-        Raises:
-            InputError: L is more than max_length.
+        To compute it at `positions` [n, C] int32 only saves most of it. InputError if L is more than max_length.
         """
 
         def run(encoder, tokens, positions):

@@ -35,18 +35,9 @@ def read_names(
     length: int,
     special: SpecialIds,
 ) -> tuple[np.ndarray, np.ndarray]:
-    """What the transformer holds at one position of each text.
+    """What the transformer holds at one position of each text, after `num_lower` layers and after all: [n, hidden_size] float32 each.
 
-    Args:
-        encoder, params: the module and its parameters.
-        tokens: of n texts, [at most `length`] each.
-        start: [n], the positions.
-        num_lower: layers after which the first states are taken, fewer than all.
-        length: that all texts are padded to.
-        special: marker ids.
-
-    Returns:
-        The states after `num_lower` layers and after all, [n, hidden_size] float32 each.
+    `tokens` are those of n texts, padded to `length`, and `start` [n] the positions; `num_lower` is fewer than all layers.
     """
 
     def read(encoder, params, tokens, position):

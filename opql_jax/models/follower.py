@@ -65,7 +65,9 @@ class Follower(nn.Module):
         k: int,
         exclude_topic: bool = False,
     ) -> list[Followed]:
-        """Follows `hops` relations from the topics.
+        """Follows `hops` relations from the topics; the entities and weights of the last result are the answers.
+
+        The gradient of a loss on the last hop reaches all hops, through the centroid of the set and through the weight of each topic.
 
         Args:
             relation: [B, d_r] float32, the question's relation.
@@ -78,10 +80,6 @@ class Follower(nn.Module):
             k: entries kept per hop (static); also the most topics of the next hop.
             exclude_topic: no path returns to its topic, not even on the way (true of MetaQA's questions by construction: the
                 *other* films of a director). Needs single topics.
-
-        Returns:
-            The result of each hop; the entities and weights of the last are the answers. The gradient of a loss on the last hop
-            reaches all hops, through the centroid of the set and through the weight of each topic.
 
         Raises:
             InputError: `hops` is out of range, or `exclude_topic` with weighted sets.

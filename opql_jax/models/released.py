@@ -139,10 +139,8 @@ def parameters_to_train(
     """The parameters of a released encoder, to train on from: all but W_e, which it does not have, and W_r if that is left out.
 
     Args:
-        folder: of the encoder, or 'default'.
-        encoder: the encoder that is trained.
+        folder, encoder, tokenizer: of the encoder, or 'default'; the encoder that is trained; and the tokenizer of the text.
         fresh: its parameters, whose W_e stays, and whose W_r, made orthogonal, is taken for one left out.
-        tokenizer: of the text that is trained on.
         with_w_r: takes its W_r; without, d_r may be another.
 
     Raises:

