@@ -31,16 +31,11 @@ class Task:
     trainable: Callable[[str], bool]  # whether a parameter is trained, by its name ('encoder/w_r/kernel')
     lineage: dict  # JSON values that say what is learnt from what, wherever it lies; saved in every checkpoint
     memory: Any = None  # arrays on the mesh that the loss reads and nothing trains; those that it captured would be constants
-    refresh: Callable | None = (
-        None  # `(memory, params) -> memory`, the memory with the keys that parameters give, pure; None without keys
-    )
+    refresh: Callable | None = None  # `(memory, params) -> memory`, with keys of these parameters; None without keys
     init: Callable = lambda params: params  # the parameters training starts from, with those that only this objective needs
-    fit: Callable | None = (
-        None  # `params -> params`, some of them computed from the data, once before the first step, outside jit
-    )
-    check_init: Callable = lambda params, lineage: (
-        None
-    )  # InputError if parameters do not fit, of the lineage of the run that left them, or {}
+    fit: Callable | None = None  # `params -> params`, made of the data once before the first step, outside jit
+    # Raises InputError if parameters do not fit, by the lineage of the run that left them, {} if none did.
+    check_init: Callable = lambda params, lineage: None
     predict: Callable | None = None  # `(params, batch, memory) -> ([n, K], {name: [n, ...]})`, without dropout
 
 
