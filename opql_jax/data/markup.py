@@ -154,11 +154,7 @@ def mark_pair(
     if not masked:
         a, c = b, d  # the marks take the place of nothing
     marks = len(topic_marks)
-    marked = np.concatenate(
-        [[special.cls], tokens[:a], first_marks, tokens[b:c], second_marks, tokens[d:], [special.sep]],
-        dtype=np.int32,
-        casting='unsafe',
-    )
+    marked = _row([special.cls], tokens[:a], first_marks, tokens[b:c], second_marks, tokens[d:], [special.sep])
     first_mark = a + marks
     second_mark = first_mark + (c - b) + marks
     r1, r2 = (first_mark, second_mark) if topic_first else (second_mark, first_mark)
@@ -178,7 +174,7 @@ def place_mentions(passage: TokenisedPassage, special: SpecialIds) -> PlacedMent
 
     A mention without tokens is the token that follows it, which may be [SEP].
     """
-    tokens = np.concatenate([[special.cls], passage.tokens, [special.sep]], dtype=np.int32, casting='unsafe')
+    tokens = _row([special.cls], passage.tokens, [special.sep])
     first = 1 + passage.starts
     return PlacedMentions(tokens, first, np.maximum(passage.ends, first))
 
@@ -344,11 +340,7 @@ class MaskedMentions:
 def mask_mention(passage: TokenisedPassage, i: int, special: SpecialIds) -> MaskedMention:
     """Replaces mention `i` by [ENT] (RELIC: the hidden entity is to be retrieved from its context)."""
     a, b = int(passage.starts[i]), int(passage.ends[i])
-    tokens = np.concatenate(
-        [[special.cls], passage.tokens[:a], [special.ent], passage.tokens[b:], [special.sep]],
-        dtype=np.int32,
-        casting='unsafe',
-    )
+    tokens = _row([special.cls], passage.tokens[:a], [special.ent], passage.tokens[b:], [special.sep])
     return MaskedMention(tokens, a + 1, int(passage.entities[i]))
 
 
@@ -365,19 +357,15 @@ def mark_questions(
     encodings = tokenizer.encode_batch([text for text, _ in apart], add_special_tokens=False)
     for encoding, (_, mentions) in zip(encodings, apart):
         tokens, starts, ends, _ = _with_mentions(encoding, mentions)
-        question = np.concatenate(
-            [
-                [special.cls],
-                tokens[: starts[0]],
-                (special.ent, special.r1),
-                tokens[ends[0] :],
-                (special.ent, special.r2, special.sep),
-            ],
-            dtype=np.int32,
-            casting='unsafe',
-        )
+        topic, answer = (special.ent, special.r1), (special.ent, special.r2, special.sep)
+        question = _row([special.cls], tokens[: starts[0]], topic, tokens[ends[0] :], answer)
         marked.append(MarkedQuestion(question, int(starts[0]) + 2, len(question) - 2))
     return marked
+
+
+def _row(*parts: Sequence[int] | np.ndarray) -> np.ndarray:
+    """Tokens end to end, int32."""
+    return np.concatenate(parts, dtype=np.int32, casting='unsafe')
 
 
 def _with_mentions(encoding, mentions):

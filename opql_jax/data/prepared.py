@@ -84,7 +84,9 @@ class Prepared:
     def records(self) -> passage_records.PassageRecords:
         """Tokenised passages; row = passage id."""
         records = passage_records.PassageRecords(self.file(passage_records.FILE_NAME))
-        self._check_count('passages', len(records), passage_records.FILE_NAME)
+        if len(records) != self.manifest.counts.passages:
+            stated = f'the manifest says {self.manifest.counts.passages} passages; {tables.PREPARED.advice}'
+            raise ManifestError(f'{self.directory / passage_records.FILE_NAME}: {len(records)} rows, {stated}')
         return records
 
     @functools.cached_property
@@ -156,12 +158,6 @@ class Prepared:
         for name, below in (('topic', counts.entities), ('target', counts.entities), ('passage', counts.passages)):
             tables.check_ids(file, name, pairs[name], below)
         return pairs
-
-    def _check_count(self, count: str, rows: int, name: str) -> None:
-        if (stated := getattr(self.manifest.counts, count)) != rows:
-            raise ManifestError(
-                f'{self.directory / name}: {rows} rows, the manifest says {stated} {count}; {tables.PREPARED.advice}'
-            )
 
     def pair_rows(self, pairs: str = 'title') -> np.ndarray:
         """Rows of `pairs` [n] int64, rising, of one kind.

@@ -217,11 +217,8 @@ class SpanPairEncoder:
 
         def make_batch(chosen, size, length):
             tokens = batching.pad_tokens([texts[i].tokens for i in chosen], size, length, special)
-            first, last = np.zeros((2, size, self._max_mentions), np.int32)
-            for row, i in enumerate(chosen):
-                count = len(texts[i].first)
-                first[row, :count], last[row, :count] = texts[i].first, texts[i].last
-            return tokens, first, last
+            ends = lambda name: batching.pad_rows([getattr(texts[i], name) for i in chosen], size, (self._max_mentions,))
+            return tokens, ends('first'), ends('last')
 
         lengths = np.array([len(text.tokens) for text in texts], np.int64)
         # For a memory it is most of the work, and comes before the first pair.

@@ -115,12 +115,8 @@ class TextEncoder:
 
         def make_batch(chosen, size, length):
             tokens = batching.pad_tokens([rows[i][0] for i in chosen], size, length, self.special)
-            first, last = np.zeros((2, size, 2), np.int32)
-            for row, i in enumerate(chosen):
-                first[row], last[row] = rows[i][1:]
-            backward = np.zeros(size, bool)
-            backward[: len(chosen)] = [rows[i][1][0] > rows[i][1][1] for i in chosen]
-            return tokens, first, last, backward
+            first, last = (batching.pad_rows([rows[i][end] for i in chosen], size, (2,)) for end in (1, 2))
+            return tokens, first, last, first[:, 0] > first[:, 1]
 
         relations = np.empty((len(rows), self.dim), np.float32)
         for chosen, found in self._relate(np.array([len(row[0]) for row in rows], np.int64), make_batch):
