@@ -72,19 +72,7 @@ def test_passages_are_read_by_id_in_any_order_and_counted(tmp_path, monkeypatch)
         read[1000]
 
 
-def test_an_interrupted_write_leaves_the_old_file(tmp_path):
-    write(tmp_path / 'x', many(3))
-
-    def failing():
-        yield from many(2)
-        raise KeyboardInterrupt
-
-    with pytest.raises(KeyboardInterrupt):
-        write(tmp_path / 'x', failing())
-    assert len(passage_records.PassageRecords(tmp_path / 'x')) == 3
-
-
-@pytest.mark.parametrize('keep', [0, 10, 1000, 65536, -1, -1000])
+@pytest.mark.parametrize('keep', [0, 1000, -1])
 def test_a_truncated_file_is_named(tmp_path, keep):
     write(tmp_path / 'x', many(1000))
     whole = (tmp_path / 'x').read_bytes()
