@@ -128,6 +128,7 @@ def test_held_out_relations_never_occur(prepared, corpora):
 def test_questions_have_their_markers_and_the_labels_that_they_ask_for(prepared, corpora):
     source = make(prepared, corpora, **PLAIN)
     special, wanted = prepared.special, {}
+    markers = [special.ent, special.r1, special.ent, special.r2, special.sep]
     for step in range(12):
         for words, _, _, *both in rows_of(source[step]):
             wanted[said_by(words)] = both
@@ -135,21 +136,14 @@ def test_questions_have_their_markers_and_the_labels_that_they_ask_for(prepared,
     for relation, both in wanted.items():
         for way, patterns in zip(both, relation_questions.templates(relation)):
             for pattern in patterns:
-                asked.setdefault(text(TOKENIZER.encode(pattern.replace('{}', ' '), add_special_tokens=False).ids), set()).add(
-                    way
-                )
+                words = text(TOKENIZER.encode(pattern.replace('{}', ' '), add_special_tokens=False).ids)
+                asked.setdefault(words, set()).add(way)
     kinds = collections.Counter()
     for step in range(12):
         batch = source[step]
         assert (batch.question_label >= 0).all()
         for tokens, r1, r2, label in zip(batch.question_tokens, batch.r1, batch.r2, batch.question_label):
-            assert tokens[[r1 - 1, r1, r2 - 1, r2, r2 + 1]].tolist() == [
-                special.ent,
-                special.r1,
-                special.ent,
-                special.r2,
-                special.sep,
-            ]
+            assert tokens[[r1 - 1, r1, r2 - 1, r2, r2 + 1]].tolist() == markers
             words = text(np.delete(tokens, [0, r1 - 1, r1, r2 - 1, r2, r2 + 1]))
             if words in asked:
                 assert label in asked[words]

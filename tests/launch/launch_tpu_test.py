@@ -44,10 +44,11 @@ def tpu_host(host):
     """A host whose checkout is a git repository with one commit, in `commit`."""
     if not shutil.which('git'):
         pytest.skip('no git on PATH')
-    git = ['git', '-C', str(host.root), '-c', 'user.name=a', '-c', 'user.email=a@example.org']
+    user = ['-c', 'user.name=a', '-c', 'user.email=a@example.org']
+    host.git = lambda *command: subprocess.check_output(['git', '-C', str(host.root), *user, *command], text=True).strip()
     for command in (['init', '-q'], ['add', '-A'], ['commit', '-q', '-m', 'first']):
-        subprocess.run([*git, *command], check=True)
-    host.commit = subprocess.run([*git, 'rev-parse', 'HEAD'], check=True, capture_output=True, text=True).stdout.strip()
+        host.git(*command)
+    host.commit = host.git('rev-parse', 'HEAD')
     host.tpu = lambda script, *arguments, **variables: host(script, *arguments, **{**TPU, **variables})
     yield host
     for job in host.fake.glob('workers/*/opql_jax_jobs/current'):
@@ -191,23 +192,7 @@ def test_a_detached_job_can_be_shown_and_stopped_and_is_alone(tpu_host):
     output, _ = shown.communicate(timeout=30)
     assert shown.returncode == 1 and output.splitlines() == ['saved', '[opql_jax] error: the job was stopped with --stop']
 
-    subprocess.run(
-        [
-            'git',
-            '-C',
-            tpu_host.root,
-            '-c',
-            'user.name=a',
-            '-c',
-            'user.email=a@b',
-            'commit',
-            '-q',
-            '--allow-empty',
-            '-m',
-            'second',
-        ],
-        check=True,
-    )
+    tpu_host.git('commit', '-q', '--allow-empty', '-m', 'second')
     code, output = tpu_host.tpu('run_tpu.sh', 'train')
     assert code == 1 and f'the TPU has commit {tpu_host.commit}' in output
     assert tpu_host.tpu('run_tpu.sh', '--delete')[0] == 0 and len(tpu_host.calls('delete')) == 1
