@@ -64,16 +64,6 @@ def test_markup_never_adds_more_than_its_room():
     assert longest == len(p.tokens) + markup.MARKUP_ROOM
 
 
-def test_a_passage_for_all_of_its_pairs_says_where_its_mentions_are():
-    _, p = passage('the film {} was directed by {} .', ['Alien', 'Ridley Scott'])
-    placed = markup.place_mentions(p, SPECIAL)
-    assert placed.tokens.tolist() == [SPECIAL.cls] + ids('the film Alien was directed by Ridley Scott .') + [SPECIAL.sep]
-    spans = [placed.tokens[first : last + 1].tolist() for first, last in zip(placed.first, placed.last)]
-    assert spans == [ids('Alien'), ids('Ridley Scott')] and len(spans[1]) > 1
-    for array in placed:
-        assert array.dtype == np.int32
-
-
 def test_a_mention_without_a_visible_character_is_at_the_token_after_it():
     p = markup.tokenise_passage(TOKENIZER, 'the X\u200b', [(4, 5, 0), (5, 6, 1)])
     placed = markup.place_mentions(p, SPECIAL)
