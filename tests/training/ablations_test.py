@@ -1,4 +1,4 @@
-"""What the ablations leave out is left out: the filter, hard negatives, L_el, a W_t per hop."""
+"""What the ablations of a follower leave out is left out: the filter, a W_t per hop."""
 
 import functools
 
@@ -174,9 +174,3 @@ def test_an_ablated_follower_answers_as_it_was_trained(trained, tmp_path, option
     assert (first_hops(filtered) == first_hops(kb)) == has_filter
     with pytest.raises(TrainingError, match=f'{next(iter(option))} was'):
         tiny_training.run(prepared, follower, make_follow(memory))
-
-
-# No hard negatives.
-
-
-# Without L_el.
