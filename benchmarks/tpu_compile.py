@@ -15,7 +15,8 @@ the one over the other; `estimated_cycles`, summed over the instructions that ha
 
 Beware: the compiler counts the body of a loop once, in the roofline and in `received_bytes`; `loops` says how many there are. A product that is
 fused with the partial reduction of `lax.approx_max_k` has no cycle estimate, so the sum leaves out what costs most. The roofline is
-null where the compiler cannot tell.
+null where the compiler cannot tell, and of a search it says little: for 64 queries on v5e-8 it is 486 us over 1 M entities and 833 over
+half as many, while the cycles stay 83,153, 55 us beside a product whose limit is 250.
 """
 
 import os

@@ -30,10 +30,10 @@ class TrainProgram:
     """Takes training steps (forward, backward, clipping, AdamW), compiled once for each set of shapes."""
 
     def __init__(self, task: Task, params, layout: Layout, memory=None):
-        """Places the parameters as `layout` says; `memory` is what the loss reads besides."""
+        """Places the parameters as `layout` says; `memory` is what the loss reads besides, `state` what steps change."""
         optimizer = make_optimizer(1000)
         place = lambda tree: state.place(tree, layout, task.trainable)
-        self._state = place(state.init_state(place(params), task.trainable, optimizer))
+        self.state = place(state.init_state(place(params), task.trainable, optimizer))
         self._step, self._mesh, self._memory = trainer.make_train_step(task, optimizer, 0, layout.mesh), layout.mesh, memory
         self._programs: dict = {}
 
@@ -42,11 +42,11 @@ class TrainProgram:
         shapes = tuple(array.shape for array in jax.tree.leaves(batch))
         if shapes not in self._programs:
             sharded = shard_batch(batch, self._mesh)
-            self._programs[shapes] = self._step.lower(self._state, sharded, self._memory).compile()
+            self._programs[shapes] = self._step.lower(self.state, sharded, self._memory).compile()
         return self._programs[shapes]
 
     def __call__(self, batches):
         """Takes a step over each batch; returns the loss of the last."""
         for batch in batches:
-            self._state, metrics = self.compiled(batch)(self._state, shard_batch(batch, self._mesh), self._memory)
+            self.state, metrics = self.compiled(batch)(self.state, shard_batch(batch, self._mesh), self._memory)
         return metrics['loss']

@@ -230,7 +230,9 @@ class T5xModel:
         self._hops = tuple(sorted({hops for source in sources for hops in getattr(source, 'hop_counts', [0])}))
         self._params, origin = None, lineage.read_meta(init_from)
         encoding = trainer.pair_encoding(objective, init_from, config.bert_folder)
-        self._start = trainer.start_of(config, encoding)
+        bert_hash = state_lib.weights_hash(config.bert_folder) if config.bert_folder else None
+        expected = {'expected_hash': origin['params_hash'] if origin else bert_hash}
+        self._start = trainer.start_of(config, encoding) | expected
         fit = self.task.fit if optimizer_def is not None else None
         if init_from or memory or fit or (config.bert_folder and model_config.is_model(config.bert_folder)):
             # Read here, as t5x calls `get_initial_variables` under jit.
@@ -238,9 +240,7 @@ class T5xModel:
             self.task.check_init(params, origin['lineage'] if origin else {})
             self._params = fit(params) if fit else params
         if config.model:
-            described = lineage.describe_run(
-                self.task, self._prepared, config.seed, origin, config.bert_folder, config.fresh_w_r
-            )
+            described = lineage.describe_run(self.task, self._prepared, config.seed, origin, bert_hash, config.fresh_w_r)
             run = {'lineage': {**described, 'batch_size': batch_size}, 'text': config.text, 'memory': memory}
             t5x_checkpoints.state_run(
                 config.model, self._encoder, self._prepared, encoding, run, training=optimizer_def is not None

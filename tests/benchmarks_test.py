@@ -30,8 +30,11 @@ TINY = {
     'input_speed': ('--pieces 800 --entities 300 --batches 1', 'rows_per_second'),
     'lm_step': ('--entries 300 --entities 50 --rows 8 --length 16 --k 4 --calls 1 --modes exact,approx', 'on_over_off'),
     'memory_search': ('--rows 2000 --dim 16 --queries 1,3 --k 4', 'over_exact'),
+    # Of the others only those that are installed run.
+    'others': ('--percent 1', 'over_baseline'),
     'recognition': ('--documents 3', 'words_per_cpu_second'),
     'retrieval': ('--percent 1', 'recall@5'),
+    'saves': ('--model tiny --entities 300 --rows 16 --length 16 --steps 1 --saves 1', 'core_seconds'),
     'tpu_compile': (
         '--model tiny --programs search,build --entries 9000 --entities 300 --relation_dim 64 --entity_dim 64 --queries 8 --rows 2'
         ' --length 16 --k 4',
@@ -73,6 +76,9 @@ def test_a_tiny_run_prints_what_it_measures(name, binaries, request):
     if name == 'retrieval':
         pytest.importorskip('spacy', reason='spaCy is not installed')
         options += f' --data {request.getfixturevalue("shared_data")} --out {request.getfixturevalue("tmp_path")}'
+    if name == 'others':
+        pytest.importorskip('spacy', reason='spaCy is not installed')
+        options += f' --data {request.getfixturevalue("shared_data")}'
     if name == 'evidence':
         pytest.importorskip('spacy', reason='spaCy is not installed')
         folder = request.getfixturevalue('tmp_path')

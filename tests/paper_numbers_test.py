@@ -37,8 +37,10 @@ BINDINGS = {
     'memory': ["MODEL='relations'"],
     'lm_cloze': ["INIT_FROM='relations'"],
     'lm_questions': ["INIT_FROM='lm'", "QUESTIONS='q.jsonl'"],
+    'qa_entities': ["BERT='relations'"],
 }
 OBJECTIVES = {'entities': 'Entities', 'relations': 'Relations', 'lm_cloze': 'Cloze', 'lm_questions': 'AnswerQuestions'}
+OBJECTIVES |= {'qa_entities': 'Entities', 'qa_align': 'Align', 'qa_align_mentions': 'AlignPassages', 'qa_follow': 'Follow'}
 
 
 @pytest.fixture
@@ -48,7 +50,7 @@ def settings_of(fresh_gin):
     def read(name):
         gin.clear_config()
         function = {'text': prepare, 'memory': build_memory}.get(name, trainer.train)
-        gin_utils.configure([f'gin/experiments/paper/{name}.gin'], [*KB, *BINDINGS[name]], function)
+        gin_utils.configure([f'gin/experiments/paper/{name}.gin'], [*KB, *BINDINGS.get(name, [])], function)
 
         def setting(path):
             value = gin.query_parameter(path)
@@ -74,6 +76,8 @@ def test_the_files_state_the_numbers_of_the_paper(settings_of):
     )
 
     relations = settings_of('relations')
+    # The paper has all other mentions of a piece, of which few have more.
+    assert relations('objectives.Relations.max_context') == 16
     assert relations('objectives.Relations.sampler') == 'groups' and relations('objectives.Relations.anchors') == 'mentions'
     group = inspect.signature(SAMPLERS['groups']).parameters
     found['positives of an anchor (2.5)'], found['hard negatives of an anchor (2.5)'] = (
@@ -99,8 +103,10 @@ def test_the_files_state_the_numbers_of_the_paper(settings_of):
 
 @pytest.mark.parametrize('name', OBJECTIVES)
 def test_what_the_paper_leaves_open_is_stated_for_each_stage(settings_of, name):
-    """Batch, buckets, schedule and checkpoints are in the file: no default decides what a job on a pod trains."""
-    settings = settings_of(name)
+    """Batch, schedule and checkpoints are in the file: no default decides what a job on a pod trains."""
+    settings, objective = settings_of(name), OBJECTIVES[name]
+    batch = {'AlignPassages': 'passages', 'Follow': 'questions'}.get(objective, 'rows')
+    assert settings(f'objectives.{objective}.{batch}') % 64 == 0  # so many devices share it
     config = {
         field: settings(f'trainer.TrainConfig.{field}')
         for field in ('num_steps', 'learning_rate', 'warmup_steps', 'clip_norm', 'log_every', 'keep_checkpoints')

@@ -343,13 +343,22 @@ def explore(
     port: Annotated[int, typer.Option(min=0, max=65535, help='0 takes a free one.')] = 8000,
     writable: Annotated[bool, typer.Option('--writable', help='Pages may add and forget documents.')] = False,
     token: Annotated[str | None, typer.Option(envvar='OPQL_TOKEN', help='Access token.', show_default=False)] = None,
+    allow_origin: Annotated[
+        list[str] | None,
+        typer.Option(
+            '--allow_origin',
+            metavar='ORIGIN',
+            help='A site whose pages may read /api/, as https://notes.example; repeat it for several.',
+            show_default=False,
+        ),
+    ] = None,
 ) -> None:
     """Serve web pages of a knowledge base, and an HTTP API."""
     try:
         from opql_jax.explorer.app import serve
     except ImportError as error:
         raise InputError("opql explore needs the extra app: pip install 'opql_jax[app]'") from error
-    serve(kb, host, port, token, writable)
+    serve(kb, host, port, token, writable, allow_origin or ())
 
 
 @app.command()

@@ -173,7 +173,7 @@ def _read(folder: pathlib.Path, name: str, schema: pa.Schema) -> pa.RecordBatch 
 
 def _write(folder: pathlib.Path, name: str, batch: pa.RecordBatch) -> None:
     sink = pa.BufferOutputStream()
-    with pa.ipc.new_file(sink, batch.schema, options=pa.ipc.IpcWriteOptions(compression='lz4')) as writer:
+    with pa.ipc.new_file(sink, batch.schema, options=pa.ipc.IpcWriteOptions(compression='zstd')) as writer:
         writer.write_batch(batch)
     stored = sink.getvalue()
     with files.atomic_path(folder / name) as partial, open(partial, 'wb') as out:

@@ -27,7 +27,8 @@ def error_message(error: InputError | OSError | MemoryError) -> str:
 
 def _told(error: InputError | OSError | MemoryError) -> str:
     if isinstance(error, MemoryError):
-        return f'not enough memory{f" ({error})" if str(error) else ""}: close other programs, or raise the limit (ulimit -v)'
+        reason = str(error).partition('\n')[0]  # gin adds lines
+        return f'not enough memory{reason and f" ({reason})"}: close other programs, or raise the limit (ulimit -v)'
     if not isinstance(error, OSError) or not error.errno:
         return str(error)
     full = is_full(error)

@@ -215,6 +215,11 @@ def read_table(
     return table
 
 
+def numbers(column: pa.Array | pa.ChunkedArray) -> np.ndarray:
+    """A column of integers, none of them null. Its own `to_numpy` would import pandas, which takes a quarter of a second."""
+    return np.from_dlpack(column.combine_chunks() if isinstance(column, pa.ChunkedArray) else column)
+
+
 def _decoded(path: Path, metadata: pq.FileMetaData, fields: Sequence[pa.Field]) -> pa.Table | None:
     """The table of those fields in a file; None if that is more than there may be in a file of that length."""
     names, limit = [field.name for field in fields], most_bytes(path.stat().st_size)

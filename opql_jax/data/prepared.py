@@ -94,16 +94,16 @@ class Prepared:
         """A table of `tables.PASSAGES`; row = passage id."""
         counts, file = self.manifest.counts, self.file('passages.parquet')
         table = tables.read_table(file, tables.PASSAGES, rows=counts.passages)
-        lengths = pc.utf8_length(table['text']).to_numpy()
-        tables.check_ids(file, 'title_entity', table['title_entity'].to_numpy(), counts.entities, least=-1)
+        lengths = tables.numbers(pc.utf8_length(table['text']))
+        tables.check_ids(file, 'title_entity', tables.numbers(table['title_entity']), counts.entities, least=-1)
         mentions, starts = (table[name].combine_chunks() for name in ('mentions', 'sentence_starts'))
-        start, end, entity = (mentions.flatten().field(name).to_numpy() for name in ('start', 'end', 'entity'))
+        start, end, entity = (tables.numbers(mentions.flatten().field(name)) for name in ('start', 'end', 'entity'))
         tables.check_ids(file, 'the entity of a mention', entity, counts.entities)
         of_mention, of_start = (
-            np.repeat(np.arange(len(table)), pc.list_value_length(lists).to_numpy()) for lists in (mentions, starts)
+            np.repeat(np.arange(len(table)), tables.numbers(pc.list_value_length(lists))) for lists in (mentions, starts)
         )
         bad = of_mention[(start < 0) | (end <= start) | (end > lengths[of_mention])]
-        starts = starts.flatten().to_numpy()
+        starts = tables.numbers(starts.flatten())
         falls = (of_start[1:] == of_start[:-1]) & (starts[1:] <= starts[:-1])
         bad = np.concatenate([bad, of_start[(starts < 0) | (starts > lengths[of_start])], of_start[1:][falls]])
         if len(bad):

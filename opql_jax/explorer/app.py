@@ -271,11 +271,12 @@ def make_app(
     token: str | None = None,
     rate: float | None = None,
     writable: bool = False,
+    origins: Collection[str] = (),
 ) -> Callable:
     """The application (ASGI) of the knowledge base in a folder, guarded, see `guard.Guard`; `writable` if pages may change it.
 
     Raises:
-        InputError: no knowledge base of plain text is there.
+        InputError: no knowledge base of plain text is there, or one of `origins` is none.
     """
     local = hosts is not None and set(hosts) <= set(guard.LOOPBACK)
     explorer = Explorer(folder, writable, needs_token=token is not None, local=local)
@@ -286,7 +287,7 @@ def make_app(
         ClientDisconnect: explorer.gone,
     }
     app = Starlette(routes=explorer.routes(), exception_handlers=handlers, lifespan=limited_pages)  # type: ignore[arg-type]
-    return guard.Guard(app, hosts, token, rate)
+    return guard.Guard(app, hosts, token, rate, origins)
 
 
 @contextlib.asynccontextmanager
@@ -296,7 +297,14 @@ async def limited_pages(app: Starlette) -> AsyncIterator[None]:
     yield
 
 
-def serve(folder: str | os.PathLike, host: str, port: int, token: str | None, writable: bool = False) -> None:
+def serve(
+    folder: str | os.PathLike,
+    host: str,
+    port: int,
+    token: str | None,
+    writable: bool = False,
+    origins: Collection[str] = (),
+) -> None:
     """Serves the explorer until it is interrupted.
 
     Args:
@@ -305,9 +313,10 @@ def serve(folder: str | os.PathLike, host: str, port: int, token: str | None, wr
         port: 0 takes a free one.
         token: see `guard.Guard`.
         writable: whether pages may change the knowledge base.
+        origins: see `guard.Guard`.
 
     Raises:
-        InputError: no token, or the port is in use.
+        InputError: no token, no origin, or the port is in use.
     """
     import socket
 
@@ -320,7 +329,7 @@ def serve(folder: str | os.PathLike, host: str, port: int, token: str | None, wr
         raise InputError(f'{host} can be reached from other machines: give a token, --token or OPQL_TOKEN')
     # A machine has names that it does not know itself: where all of its addresses are listened at, the token guards it.
     hosts = None if host in _ALL_ADDRESSES else {host, *guard.LOOPBACK}
-    app = make_app(folder, hosts, token, None if local else 10.0, writable)
+    app = make_app(folder, hosts, token, None if local else 10.0, writable, origins)
     listening = socket.socket(socket.AF_INET6 if ':' in host else socket.AF_INET)
     listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
     try:

@@ -8,8 +8,10 @@ from urllib.parse import unquote_to_bytes, urlsplit
 
 from starlette.datastructures import MutableHeaders
 from starlette.requests import Request
-from starlette.responses import PlainTextResponse, RedirectResponse
+from starlette.responses import PlainTextResponse, RedirectResponse, Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from opql_jax.core.errors import InputError
 
 LOOPBACK = ('localhost', '127.0.0.1', '::1')
 # Nothing is loaded from elsewhere, no script runs that stands in a page, and no other page may show this one.
@@ -21,7 +23,10 @@ _HEADERS = {
     'Referrer-Policy': 'same-origin',
     'Cache-Control': 'no-store',
 }
+# What a page of an allowed origin is told it may send: no forms, and no cookies.
+_PREFLIGHT = {'Access-Control-Allow-Methods': 'GET', 'Access-Control-Allow-Headers': 'Authorization'}
 _COOKIE = 'opql_token'
+_ORIGIN = re.compile(r'https?://(\[[0-9a-f:]+\]|[a-z0-9.-]+)(:\d+)?')
 _LONGEST_PATH = 8_000
 # Requests that are answered at a time, most of which wait for a thread.
 REQUESTS = 100
@@ -34,17 +39,35 @@ class Guard:
 
     A browser is let in by the address that `opql explore` prints, `/?token=…`, which leaves a cookie; a program sends
     `Authorization: Bearer …`. What a browser sends on behalf of another page, such as an image of it, is refused on every address. A person may
-    follow a link to the first page, which asks nothing; programs send no headers that tell of a page.
+    follow a link to the first page, which asks nothing; programs send no headers that tell of a page. Scripts of pages of allowed
+    origins may read `/api/…` (CORS).
     """
 
     def __init__(
-        self, app: ASGIApp, hosts: Collection[str] | None = LOOPBACK, token: str | None = None, rate: float | None = None
+        self,
+        app: ASGIApp,
+        hosts: Collection[str] | None = LOOPBACK,
+        token: str | None = None,
+        rate: float | None = None,
+        origins: Collection[str] = (),
     ):
-        """Takes the application, the names by which it may be called (None: any), the token if one is needed, and requests a second of a client.
+        """Takes the application, and who may use it.
 
-        A host name that is not ours is that of a page elsewhere, whose owner has made it point to this machine.
+        Args:
+            app: what is guarded.
+            hosts: names by which it may be called, None: any. Another name is that of a page elsewhere, whose owner has made it point to
+                this machine.
+            token: if one is needed.
+            rate: requests a second of a client.
+            origins: whose pages may read `/api/…`, such as 'https://notes.example'.
+
+        Raises:
+            InputError: not an origin.
         """
-        self._app, self._token, self._rate = app, token, rate
+        for origin in origins:
+            if not _ORIGIN.fullmatch(origin):
+                raise InputError(f'{origin!r} is no origin: give one such as https://notes.example or http://localhost:3000')
+        self._app, self._token, self._rate, self._origins = app, token, rate, frozenset(origins)
         self._hosts = None if hosts is None else {host.lower() for host in hosts}
         self._allowance: dict[str, tuple[float, float]] = {}
         self._answering = 0
@@ -53,7 +76,8 @@ class Guard:
         if scope['type'] != 'http':
             return await self._app(scope, receive, send)
 
-        is_answered = False
+        is_answered, request = False, Request(scope)
+        allowed = {'Access-Control-Allow-Origin': request.headers['origin']} if self._is_allowed(request) else {}
 
         def answered() -> None:
             nonlocal is_answered
@@ -63,10 +87,13 @@ class Guard:
         async def with_headers(message: Message) -> None:
             if message['type'] == 'http.response.start':
                 answered()  # to take it is up to the client
-                MutableHeaders(scope=message).update(_HEADERS)
+                headers = MutableHeaders(scope=message)
+                headers.update(_HEADERS | allowed)
+                if self._origins:
+                    headers.add_vary_header('Origin')
             await send(message)
 
-        refusal = self._refusal(Request(scope))
+        refusal = self._refusal(request)
         self._answering += 1
         try:
             await (refusal or self._app)(scope, receive, with_headers)
@@ -77,7 +104,8 @@ class Guard:
         host = re.sub(r':\d*$', '', request.headers.get('host', '')).strip('[]')
         if self._hosts is not None and host.lower() not in self._hosts:
             return PlainTextResponse('this server is not called that', 421)
-        if _is_of_another_page(request):
+        is_allowed = self._is_allowed(request)
+        if not is_allowed and _is_of_another_page(request):
             return PlainTextResponse(
                 'this was sent by a page of another site: open the first page of this one and ask there', 403
             )
@@ -91,9 +119,16 @@ class Guard:
             return PlainTextResponse('too many requests are being answered', 503, {'Retry-After': '1'})
         if self._rate is not None and not self._may_ask(request.client.host if request.client else ''):
             return PlainTextResponse('too many requests', 429, {'Retry-After': '1'})
+        if is_allowed and request.method == 'OPTIONS':  # sent by the browser before the request, without the token
+            return Response(status_code=204, headers=_PREFLIGHT)
         if self._token is not None:
             return self._without_token(request)
         return None
+
+    def _is_allowed(self, request: Request) -> bool:
+        """Whether a page of an allowed origin reads the API."""
+        is_reading = request.method in ('GET', 'OPTIONS') and request.url.path.startswith('/api/')
+        return is_reading and request.headers.get('origin') in self._origins
 
     def _without_token(self, request: Request):
         right = lambda given: hmac.compare_digest(given.encode(), str(self._token).encode())

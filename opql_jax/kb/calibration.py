@@ -10,7 +10,6 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 import numpy as np
-import scipy.optimize
 import scipy.special
 
 FEATURES = (
@@ -105,6 +104,8 @@ def fit(
         groups: [n] such as the corpus of each, which count alike however many candidates they have; all count alike if None.
         fixed: weights that are given, of other features.
     """
+    from scipy import optimize  # which takes half a second, and no answer needs it
+
     chosen = [FEATURES.index(name) for name in names]
     mean, spread = features[:, chosen].mean(0), features[:, chosen].std(0) + 1e-6
     x = np.column_stack([np.ones(len(features)), (features[:, chosen] - mean) / spread])
@@ -122,7 +123,7 @@ def fit(
         penalty = _DECAY * np.concatenate([[0], weights[1:]])
         return share @ np.logaddexp(0, -odds) + penalty @ weights, 2 * penalty - (share * sign * scipy.special.expit(-odds)) @ x
 
-    bias, *weights = scipy.optimize.minimize(loss, np.zeros(x.shape[1]), jac=True, method='L-BFGS-B').x
+    bias, *weights = optimize.minimize(loss, np.zeros(x.shape[1]), jac=True, method='L-BFGS-B').x
     weights = weights / spread
     found = {name: float(weight) for name, weight in zip(names, weights)}
     return {'bias': float(bias - weights @ mean), **(fixed or {}), **found}
@@ -140,5 +141,7 @@ def fit_added(log_odds: np.ndarray, right: np.ndarray) -> float:
         log_odds: [n] that each answer is right.
         right: [n] whether it is. Half of one more answer counts as right, so that there is a number where all are, or none is.
     """
+    from scipy import optimize  # as above
+
     wanted = (right.sum() + 0.5) / (len(right) + 1)
-    return float(scipy.optimize.brentq(lambda added: scipy.special.expit(log_odds + added).mean() - wanted, -50, 50))
+    return float(optimize.brentq(lambda added: scipy.special.expit(log_odds + added).mean() - wanted, -50, 50))

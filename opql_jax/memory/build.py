@@ -199,8 +199,6 @@ def build(
     """
     directory = files.path(directory)
     check_entries(entries, options.num_entities)
-    if isinstance(encode, Halves) and options.mentions == 'average':
-        raise InputError("mentions='average': the mean of several relations is no sum of halves")
     plan = manifest_lib.BuildPlan(
         format=manifest_lib.PLAN_FORMAT.name,
         version=manifest_lib.PLAN_FORMAT.version,

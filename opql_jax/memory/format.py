@@ -402,7 +402,7 @@ def _read_mentions(directory, manifest: MemoryManifest, shards, shard: int) -> d
     """The provenance of one shard, sorted by entry id."""
     file = manifest_lib.checked_file(directory, shards[shard].provenance, manifest, FORMAT)
     table = tables.read_table(file, PROVENANCE, advice=FORMAT.advice)
-    columns = {name: table[name].to_numpy() for name in PROVENANCE.names}
+    columns = {name: tables.numbers(table[name]) for name in PROVENANCE.names}
     by_entry = np.argsort(columns['entry'], kind='stable')
     columns = {name: column[by_entry] for name, column in columns.items()}
     entries, passage = np.unique(columns['entry']), columns['passage']

@@ -5,6 +5,7 @@ from typing import Annotated, Literal
 import msgspec
 
 from opql_jax.core import files, manifest
+from opql_jax.core.errors import InputError
 from opql_jax.core.manifest import MANIFEST, FileName, FolderFormat, Manifest, ManifestError
 
 PLAN = 'plan.json'
@@ -37,6 +38,10 @@ class BuildPlan(Manifest, forbid_unknown_fields=True, kw_only=True, omit_default
     covers: Covers | None
     pairs_sha256: str
     relations: Literal['rows', 'halves'] = 'rows'
+
+    def __post_init__(self):
+        if self.mentions == 'average' and self.relations == 'halves':
+            raise InputError("mentions='average': the mean of several relations is no sum of halves")
 
 
 class SegmentInfo(msgspec.Struct, forbid_unknown_fields=True, omit_defaults=True):

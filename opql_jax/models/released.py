@@ -9,6 +9,7 @@
 Parameters are float32 once they are read. Rounding them to 8 bits keeps the cosine of relations above .999.
 """
 
+import functools
 import os
 import pathlib
 from collections.abc import Mapping
@@ -200,7 +201,7 @@ def read(folder: str | os.PathLike, format: FolderFormat = FORMAT) -> tuple[Rela
     try:
         shapes = _shapes(encoder)
         if format is READER_FORMAT:
-            shapes[READER_HEAD] = (encoder.hidden_size, READER_OUTPUTS)
+            shapes = shapes | {READER_HEAD: (encoder.hidden_size, READER_OUTPUTS)}
     except (InputError, OverflowError) as error:  # no such encoder can be
         raise ManifestError(f'{folder / format.file}: {error}; {format.advice}') from error
     path = manifest_lib.checked_file(folder, WEIGHTS, config, format)
@@ -222,6 +223,7 @@ def read(folder: str | os.PathLike, format: FolderFormat = FORMAT) -> tuple[Rela
     return encoder, jax.device_put(traverse_util.unflatten_dict(params, sep='.')), tokenizer
 
 
+@functools.lru_cache(maxsize=8)  # the encoder and the reader that come with the package are alike
 def _shapes(encoder: RelationEncoder) -> dict[str, tuple[int, ...]]:
     """The shapes of an encoder's parameters by name. Of its layers, which are alike, one is traced."""
 

@@ -10,18 +10,7 @@ from typing import Any
 from opql_jax.recipes import language_model as lm
 from opql_jax.recipes import metaqa as small_metaqa
 from opql_jax.recipes import msf, open_questions
-from opql_jax.recipes.recipe import (
-    Function,
-    Options,
-    Output,
-    Recipe,
-    Step,
-    build_memory,
-    evaluate,
-    macro,
-    prepare,
-    train,
-)
+from opql_jax.recipes.recipe import Function, Options, Output, Recipe, Step, build_memory, evaluate, macro, prepare, train
 
 gin = 'gin/experiments/paper/{}.gin'.format
 

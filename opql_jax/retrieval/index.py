@@ -180,7 +180,7 @@ class RetrievalIndex:
 
     def __init__(self, passages: pa.Table, words: Sequence[str], num_entities: int, arrays: dict[str, np.ndarray]):
         self.ids, self.titles, self.texts = (passages[name].to_pylist() for name in ('id', 'title', 'text'))
-        self.title_entity = passages['title_entity'].to_numpy()
+        self.title_entity = tables.numbers(passages['title_entity'])
         self.num_entities = num_entities
         counts = arrays['sentence_counts']
         self.first_sentence = np.concatenate([[0], np.cumsum(counts, dtype=np.int64)])
@@ -339,7 +339,7 @@ class IndexFolder:
             InputError: one of them is damaged.
         """
         words, passages = self._words, self._table('passages', _PASSAGES, self.manifest.passages)
-        titles = passages['title_entity'].to_numpy()
+        titles = tables.numbers(passages['title_entity'])
         tables.check_ids(
             self._directory / 'passages.parquet', 'title_entity', titles, self.manifest.entities, least=-1, advice=FORMAT.advice
         )
@@ -350,7 +350,7 @@ class IndexFolder:
     def _check_starts(self, starts: np.ndarray, counts: np.ndarray, passages: pa.Table) -> None:
         """Raises ManifestError unless sentences start in the text of their passage, one after the other."""
         passage = np.repeat(np.arange(len(counts)), counts)
-        lengths = pc.utf8_length(passages['text']).to_numpy()[passage]
+        lengths = tables.numbers(pc.utf8_length(passages['text']))[passage]
         falls = (passage[1:] == passage[:-1]) & (starts[1:] <= starts[:-1])
         if ((starts < 0) | (starts > lengths)).any() or falls.any():
             raise self._damaged('sentence_starts.npy', 'not places that rise in the text of each passage')

@@ -10,6 +10,7 @@ import json
 import math
 import time
 from collections.abc import Iterator
+from typing import Any
 
 import jax
 import numpy as np
@@ -160,7 +161,11 @@ class Checkpoints:
         return self._checked(step, self._restore(step, meta=ocp.args.JsonRestore(), digests=array_digests.RestoreDigests()))
 
     def params(self, step: int | None = None):
-        """The parameters of a step, on a device of this process."""
+        """The parameters of a step (the newest if None), on a device of this process."""
+        return self.load(step)[0]
+
+    def load(self, step: int | None = None) -> tuple[Any, dict]:
+        """`params` and `meta` of one step, though training may go on meanwhile."""
         step = self._require_step(step)
         sharding = jax.sharding.SingleDeviceSharding(jax.local_devices()[0])
         saved = self._saved_shapes(step)
@@ -169,8 +174,8 @@ class Checkpoints:
         out = self._restore(
             step, params=ocp.args.StandardRestore(target), meta=ocp.args.JsonRestore(), digests=array_digests.RestoreDigests()
         )
-        self._checked(step, out)
-        return out['params']
+        meta = self._checked(step, out)
+        return out['params'], meta
 
     def restore(self, params, opt_state, step: int | None = None):
         """Restores `(params, opt_state, meta)` as arrays in main memory, of the shapes of the arguments (`jax.ShapeDtypeStruct`).

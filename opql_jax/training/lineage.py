@@ -3,7 +3,7 @@
 import json
 
 from opql_jax.data.prepared import Prepared
-from opql_jax.training import model_config, state
+from opql_jax.training import model_config
 from opql_jax.training.checkpoints import Checkpoints
 from opql_jax.training.objectives.base import Task
 from opql_jax.training.progress import TrainingError
@@ -19,20 +19,16 @@ def read_meta(workdir: str | None) -> dict | None:
 
 
 def describe_run(
-    task: Task,
-    prepared: Prepared,
-    seed: int,
-    origin: dict | None,
-    bert_folder: str | None = None,
-    fresh_w_r: bool = False,
+    task: Task, prepared: Prepared, seed: int, origin: dict | None, bert_hash: str | None = None, fresh_w_r: bool = False
 ) -> dict:
     """The lineage of a run, as JSON values: the objective, the data, the seed, and the checkpoint it starts from.
 
-    Of that, `origin` are the meta data, see `read_meta`; or else `bert_folder` and `fresh_w_r` are those of `state.starting_params`.
+    Of that, `origin` are the meta data, see `read_meta`; or else `bert_hash` is the `state.weights_hash` of what the encoder starts from,
+    and `fresh_w_r` that of `state.starting_params`.
     """
     origin = origin or {'params_hash': None, 'lineage': {}}
     lineage = {**task.lineage, 'seed': seed, 'prepared_hash': prepared.hash(), 'init_hash': origin['params_hash']}
-    lineage['bert_hash'] = state.weights_hash(bert_folder) if bert_folder else None
+    lineage['bert_hash'] = bert_hash
     if fresh_w_r:  # not stated otherwise, so that runs of before it can be resumed
         lineage['fresh_w_r'] = True
     # Of this run and all that go on from it.

@@ -100,7 +100,7 @@ def load(model_dir, step: int | None = None):
     config = read(model_dir)
     encoder = ENCODERS[config.encoder_class](**config.encoder)
     with Checkpoints(model_dir, read_only=True) as checkpoints:
-        params, meta = checkpoints.params(step), checkpoints.meta(step)
+        params, meta = checkpoints.load(step)
     path = files.path(model_dir) / FORMAT.file
     found = {name: value for name, value in params.items() if name not in OWN_PARAMETERS}
     try:

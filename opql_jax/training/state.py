@@ -11,6 +11,7 @@ from flax import traverse_util
 from jax.sharding import NamedSharding, PartitionSpec
 
 from opql_jax.core import distributed
+from opql_jax.core.errors import InputError
 from opql_jax.data import batching
 from opql_jax.data.prepared import Prepared
 from opql_jax.models import bert, released
@@ -42,6 +43,7 @@ def starting_params(
     orthogonal_w_r: bool = False,
     span_pair: bool = False,
     fresh_w_r: bool = False,
+    expected_hash: str | None = None,
 ):
     """Parameters before the first step.
 
@@ -55,14 +57,17 @@ def starting_params(
         orthogonal_w_r: makes a fresh W_r orthogonal; beside a BERT it is so without this, unless `span_pair` is set.
         span_pair: whether relations will be read off the spans of mentions; a fresh W_r beside a BERT or a released encoder is then `one_map`.
         fresh_w_r: leaves out the W_r of a released encoder, so that d_r may be another; the fresh one is as beside a BERT.
+        expected_hash: `params_hash` of the run, or `weights_hash` of `bert_folder`, that the lineage states; None does not check it.
 
     Raises:
-        InputError: there is no such run, BERT or released encoder, or (CheckpointError) it does not fit.
+        CheckpointError: there is no such run, or it does not fit.
+        InputError: there is no such BERT, released encoder or run, it does not fit, or another was put in its place meanwhile.
     """
     if init_from:
         model_config.check_start(model_config.read(init_from), encoder, prepared, init_from)
         with Checkpoints(init_from, read_only=True) as checkpoints:
-            params = checkpoints.params()
+            params, meta = checkpoints.load()
+        _check_unchanged(init_from, meta['params_hash'], expected_hash)
         expected = jax.eval_shape(lambda: init_params(encoder, len(prepared.vocab), seed))
         found = {name: value for name, value in params.items() if name not in model_config.OWN_PARAMETERS}
         check_shapes(expected, found, f'the checkpoint in {init_from}')
@@ -84,9 +89,16 @@ def starting_params(
         start = bert.merge_pretrained(start, bert.with_marker_words(loaded, prepared.tokenizer))
     elif orthogonal_w_r:
         start = {**start, 'w_r': {'kernel': bert.orthogonal(start['w_r']['kernel'])}}
+    if bert_folder and expected_hash:
+        _check_unchanged(bert_folder, weights_hash(bert_folder), expected_hash)
     if bert_folder and span_pair and not own_w_r:
         start = {**start, 'w_r': {'kernel': one_map(encoder, start, prepared)}}
     return {**params, 'encoder': start}
+
+
+def _check_unchanged(folder: str, found: str, expected: str | None) -> None:
+    if expected not in (None, found):
+        raise InputError(f'{folder} was trained further or replaced while it was read: run the same command again')
 
 
 def weights_hash(bert_folder: str) -> str:

@@ -162,10 +162,13 @@ def train(
     task = objective.build(prepared, sparing_memory(encoder, config), mesh, config.seed)
     encoding = pair_encoding(objective, init_from, config.bert_folder)
     origin = lineage_lib.read_meta(init_from)
+    bert_hash = state_lib.weights_hash(config.bert_folder) if config.bert_folder else None
 
     def starting_params():
-        start = start_of(config, encoding)
-        return task.init(state_lib.starting_params(encoder, prepared, init_from, seed=config.seed, **start))
+        start = start_of(config, encoding) | {'expected_hash': origin['params_hash'] if origin else bert_hash}
+        params = task.init(state_lib.starting_params(encoder, prepared, init_from, seed=config.seed, **start))
+        task.check_init(params, origin['lineage'] if origin else {})
+        return params
 
     fresh = lambda: task.init(state_lib.init_params(encoder, len(prepared.vocab), config.seed))
     shapes = jax.eval_shape(lambda: state_lib.init_state(fresh(), task.trainable, optimizer))
@@ -174,11 +177,7 @@ def train(
     check_batch(task.source[0], mesh, config.accumulate_steps)
 
     if dry_run:
-        if init_from or config.bert_folder:
-            params = starting_params()
-            task.check_init(params, origin['lineage'] if origin else {})
-        else:
-            params = jax.eval_shape(starting_params)
+        params = starting_params() if init_from or config.bert_folder else jax.eval_shape(fresh)
         print_shapes(params, task)
         print_checkpoints(shapes, config)
         return {}
@@ -191,7 +190,7 @@ def train(
         model_config.check_free(config.workdir)
         distributed.barrier('the folder was looked at')
         checkpoints = Checkpoints(config.workdir, keep=config.keep_checkpoints)
-        lineage = lineage_lib.describe_run(task, prepared, config.seed, origin, config.bert_folder, config.fresh_w_r)
+        lineage = lineage_lib.describe_run(task, prepared, config.seed, origin, bert_hash, config.fresh_w_r)
         place = lambda tree: state_lib.place(tree, layout, task.trainable)
         start, seconds_before = checkpoints.latest_step() or 0, 0.0
         if start > config.num_steps:
@@ -208,7 +207,6 @@ def train(
             _log.info('resuming %s at step %d of %d', config.workdir, start, config.num_steps)
         else:
             params = starting_params()
-            task.check_init(params, origin['lineage'] if origin else {})
             if task.fit:
                 params = task.fit(params)
             # The moments of a table that is placed already are made where its rows lie.
@@ -293,17 +291,14 @@ def check_start(config: TrainConfig, objective: Objective) -> None:
         )
     if config.init_from and config.orthogonal_w_r:
         raise TrainingError(f'the model of init_from ({config.init_from}) brings its W_r: leave out orthogonal_w_r')
-    is_released = config.bert_folder is not None and released.is_released(config.bert_folder)
-    if config.orthogonal_w_r and (is_released or _is_run(config.bert_folder)):
+    folder = config.bert_folder
+    is_released = folder is not None and released.is_released(folder)
+    if config.orthogonal_w_r and folder and (is_released or model_config.is_model(folder)):
         raise TrainingError(f'the encoder of bert_folder ({config.bert_folder}) brings its W_r: leave out orthogonal_w_r')
     if config.fresh_w_r and not is_released:
         raise TrainingError(
             'fresh_w_r leaves out the W_r of a released encoder, and bert_folder names none: leave out fresh_w_r'
         )
-
-
-def _is_run(bert_folder: str | None) -> bool:
-    return bert_folder is not None and model_config.is_model(bert_folder)
 
 
 def start_of(config: TrainConfig, encoding: str) -> dict[str, Any]:
@@ -354,7 +349,7 @@ def pair_encoding(objective: Objective, init_from: str | None, bert_folder: str 
     """How memories will encode pairs with the model, see `Objective.pair_encoding`; a released encoder reads them off spans."""
     if objective.pair_encoding:
         return objective.pair_encoding
-    run = bert_folder if _is_run(bert_folder) else init_from
+    run = bert_folder if bert_folder and model_config.is_model(bert_folder) else init_from
     if run:
         return model_config.read(run).pair_encoding
     return 'span_pair' if bert_folder and released.is_released(bert_folder) else 'marked_pair'
@@ -441,13 +436,6 @@ def print_checkpoints(shapes: TrainState, config: TrainConfig) -> None:
     if config.checkpoint_every and not config.checkpoint_minutes:
         count = -(-config.num_steps // config.checkpoint_every)
         print(f'{count:,} of them, {count * size / 1e9:,.3g} GB written')
-    kept = (
-        'all'
-        if config.keep_checkpoints is None
-        else f'{config.keep_checkpoints} ({config.keep_checkpoints * size / 1e9:.3g} GB)'
-    )
-    print(f'{kept} kept, and one more while it is written')
-    share = size / distributed.process_count()
-    print(
-        f'a step waits while each host copies {share / 1e9:.3g} GB from its devices; it is hashed and written in the background'
-    )
+    keep, share = config.keep_checkpoints, size / distributed.process_count() / 1e9
+    print(f'{"all" if keep is None else f"{keep} ({keep * size / 1e9:.3g} GB)"} kept, and one more while it is written')
+    print(f'a step waits while each host copies {share:.3g} GB from its devices; it is hashed and written in the background')

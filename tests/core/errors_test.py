@@ -30,7 +30,7 @@ FULL = 'No space left on device: make room there, and do the same again'
         (OSError(errno.EACCES, 'Permission denied', b'a\xff'), r'a\udcff: Permission denied'),
         (MemoryError(), 'not enough memory: close other programs, or raise the limit (ulimit -v)'),
         (
-            MemoryError('Unable to allocate 9 GiB'),
+            MemoryError("Unable to allocate 9 GiB\n  In call to configurable 'Entities'"),
             'not enough memory (Unable to allocate 9 GiB): close other programs, or raise the limit (ulimit -v)',
         ),
     ],

@@ -20,6 +20,13 @@ def test_a_table_comes_back_as_written(tmp_path):
     assert tables.read_table(tmp_path / 'new' / 't.parquet', SCHEMA).equals(TABLE)
 
 
+@pytest.mark.parametrize('chunks', [[], [[]], [[3, 1]], [[3], [], [1, 2]]])
+def test_numbers_are_those_of_the_column(chunks):
+    column = pa.chunked_array(chunks, pa.int32())
+    for part in (column, column.slice(1), column.combine_chunks()[1:]):
+        np.testing.assert_array_equal(tables.numbers(part), part.to_numpy(), strict=True)
+
+
 def test_names_that_other_writers_give_list_items_do_not_matter(tmp_path):
     other = pa.list_(pa.field('item', pa.string()))
     pq.write_table(

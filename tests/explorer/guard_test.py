@@ -2,6 +2,7 @@
 
 import asyncio
 import itertools
+import re
 import urllib.parse
 
 import pytest
@@ -13,6 +14,7 @@ from starlette.responses import PlainTextResponse
 from starlette.routing import Route
 from starlette.testclient import TestClient
 
+from opql_jax.core.errors import InputError
 from opql_jax.explorer import guard
 
 
@@ -49,6 +51,47 @@ def test_our_own_pages_and_programs_ask_as_they_did(client):
     for headers in ({}, {'Origin': f'http://{host}'}, {'Sec-Fetch-Site': 'none'}, {'Sec-Fetch-Site': 'same-origin'} | IMAGE):
         for method, path in itertools.product(['GET', 'POST'], ['/', '/api/ask?q=x']):
             assert client.request(method, path, headers=headers).text == 'said'
+
+
+def test_only_pages_of_an_allowed_origin_read_the_api_and_nothing_else():
+    notes = {'Origin': 'https://notes.example', 'Sec-Fetch-Site': 'cross-site'}
+    make = lambda base, token=None: TestClient(
+        guard.Guard(APP, guard.LOOPBACK, token, origins=['https://notes.example']), base_url=base, follow_redirects=False
+    )
+    client = make('http://127.0.0.1:8000')
+    read = client.get('/api/ask?q=x', headers=notes)
+    assert read.text == 'said' and read.headers['access-control-allow-origin'] == 'https://notes.example'
+    assert 'Origin' in read.headers['vary'] and 'access-control-allow-credentials' not in read.headers
+    for origin in (
+        'https://evil.example',
+        'http://notes.example',
+        'https://notes.example:81',
+        'https://a.notes.example',
+        'null',
+    ):
+        refused = client.get('/api/ask?q=x', headers=notes | {'Origin': origin})
+        assert refused.status_code == 403 and 'access-control-allow-origin' not in refused.headers
+    for method, path in (('GET', '/'), ('GET', '/document?id=x'), ('POST', '/api/ask'), ('POST', '/add'), ('OPTIONS', '/add')):
+        refused = client.request(method, path, headers=notes)
+        assert refused.status_code == 403 and 'access-control-allow-origin' not in refused.headers
+    # A name that someone else's page was made to have is refused whatever the origin.
+    assert make('http://evil.example').get('/api/ask?q=x', headers=notes).status_code == 421
+    assert 'access-control-allow-origin' not in client.get('/api/ask?q=x').headers
+    # With a token, the browser first asks what it may send; then the token has to be right.
+    client = make('http://127.0.0.1:8000', 'right')
+    allowed = client.options('/api/ask?q=x', headers=notes | {'Access-Control-Request-Method': 'GET'})
+    assert allowed.status_code == 204 and allowed.headers['access-control-allow-headers'] == 'Authorization'
+    ask = lambda token: client.get('/api/ask?q=x', headers=notes | {'Authorization': f'Bearer {token}'})
+    assert ask('right').text == 'said'
+    assert ask('wrong').status_code == 401 and ask('wrong').headers['access-control-allow-origin'] == 'https://notes.example'
+
+
+@pytest.mark.parametrize(
+    'origin', ['*', 'null', 'notes.example', 'https://notes.example/', 'https://Notes.example', 'ftp://a', '']
+)
+def test_what_is_no_origin_is_refused_by_name(origin):
+    with pytest.raises(InputError, match=re.escape(f'{origin!r} is no origin')):
+        guard.Guard(APP, origins=[origin])
 
 
 def test_a_link_elsewhere_leads_to_the_first_page_and_asks_nothing(client):

@@ -1,6 +1,8 @@
 """Answers with the reader: it reads the passages that are found, and what it finds there is shown as it stands."""
 
 import dataclasses
+import subprocess
+import sys
 
 import pytest
 
@@ -41,6 +43,13 @@ def test_the_passages_that_are_found_are_read(kb):
         if span.end > 0:
             assert text in kb.prepared.passages['text'][evidence.passages[span.passage]].as_py()
     assert sum(span.probability for span in evidence.reading.spans) + evidence.reading.unanswered <= 1 + 1e-4
+
+
+def test_a_first_answer_waits_for_no_import_that_it_does_not_need(folder):
+    script = 'import sys, opql_jax; opql_jax.open(sys.argv[1]).ask(sys.argv[2]); print(*sys.modules)'
+    asked = subprocess.run([sys.executable, '-c', script, folder, QUESTION], capture_output=True, text=True, check=True)
+    imported = set(asked.stdout.split())
+    assert 'opql_jax.models.reader' in imported and not imported & {'pandas', 'scipy.optimize', 'spacy', 'starlette', 'gin'}
 
 
 def test_an_answer_that_was_read_is_shown_with_its_sentence(kb):

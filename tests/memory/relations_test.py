@@ -246,6 +246,10 @@ SIGNED = {
     'fewer mentions': (segment(num_mentions=3), 'mentions.npy: has numbers from 0'),
     'no mentions': (segment(num_mentions=0), 'manifest.json: segment-00000 has halves of 0 mentions, and relations as halves'),
     'rows': (lambda directory: edit(directory, relations='rows'), 'manifest.json: .* mentions, and relations as rows'),
+    'averages': (
+        lambda directory: edit(directory, mentions='average'),
+        "manifest.json: .*mentions='average': .* no sum of halves",
+    ),
     'something else': (lambda directory: edit(directory, relations='thirds'), "manifest.json: .*Invalid enum value 'thirds'"),
 }
 

@@ -12,6 +12,7 @@ import tiny_msf
 
 
 def test_a_dry_run_without_data_tells_the_commands_the_files_and_the_machines(tmp_path, capsys):
+    (tmp_path / 'wikipedia').mkdir()
     recipes_main.main(['run', 'paper/webqsp', '--dry-run', '--data', str(tmp_path), '--out', str(tmp_path / 'out')])
     said = capsys.readouterr().out
     binaries = re.findall(r'^python -m opql_jax\.(\w+)', said, re.M)
@@ -22,24 +23,13 @@ def test_a_dry_run_without_data_tells_the_commands_the_files_and_the_machines(tm
     for name, where in {
         'webqsp/WebQSP.train.json': 'WebQSP.zip of aka.ms/WebQSP',
         'webqsp/WebQSP.test.json': 'WebQSP.zip of aka.ms/WebQSP',
-        'wikipedia': 'dumps.wikimedia.org',
         'bert-base-uncased': 'google-bert/bert-base-uncased',
     }.items():
         assert re.search(rf'# data {tmp_path}/{name}: missing; .*{where}', said), name
+    assert f'# data {tmp_path}/wikipedia: there\n' in said
+    assert re.findall(r'--gin\.FORMAT=(\w+)', said) == ['webqsp', 'webqsp']  # the official form
     assert 'main memory on each host' in said and 'hours on 8 chips of v5e' in said and 'dollars' in said
-    assert list(tmp_path.iterdir()) == []
-
-
-def test_files_that_are_there_are_told_apart(tmp_path, capsys):
-    (tmp_path / 'wikipedia').mkdir()
-    recipes_main.main(['run', 'paper/webqsp', '--dry-run', '--data', str(tmp_path), '--out', str(tmp_path / 'out')])
-    assert f'# data {tmp_path}/wikipedia: there\n' in capsys.readouterr().out
-
-
-def test_the_questions_are_read_in_their_official_form(tmp_path):
-    steps = catalog.build_without_data(catalog.find('paper/webqsp'), Options(tmp_path / 'out', tmp_path))
-    formats = {step.bindings['FORMAT'] for step in steps if 'FORMAT' in step.bindings}
-    assert formats == {'webqsp'}
+    assert list(tmp_path.iterdir()) == [tmp_path / 'wikipedia']
 
 
 def test_new_relations_of_msf_are_held_out_and_asked_apart_also_over_the_encoder_of_wikipedia(tmp_path):

@@ -68,15 +68,11 @@ def write_wikispeedia(folder):
 
 
 # The paper's settings for models, batches and pairs of a size for tests.
-TINY_PAPER = {
-    **{
-        f'encoder.RelationEncoder.{name}': size
-        for name, size in dict(hidden_size=8, num_layers=5, num_heads=2, mlp_size=12).items()
-    },
-    **{f'encoder.RelationEncoder.{name}': 8 for name in ('relation_dim', 'entity_dim')},
-    'ROWS': 16,
-    'BUCKETS': (),
+SMALL_BERT = {
+    f'encoder.RelationEncoder.{name}': size
+    for name, size in dict(hidden_size=8, num_layers=5, num_heads=2, mlp_size=12, relation_dim=8, entity_dim=8).items()
 }
+TINY_PAPER = SMALL_BERT | {'ROWS': 16, 'BUCKETS': ()}
 TINY = {
     # Less than there are, so that an injection adds some.
     'gin/experiments/webqsp/memory.gin': {'MAX_PAIRS': 5},
@@ -85,13 +81,8 @@ TINY = {
     'gin/experiments/paper/relations.gin': TINY_PAPER | {'MIN_COUNT': 1},
     'gin/experiments/paper/memory.gin': {'MIN_COUNT': 1},
     'gin/experiments/paper/lm_cloze.gin': TINY_PAPER,
-    **{
-        f'gin/experiments/paper/qa_{name}.gin': {
-            size: TINY_PAPER[size] for size in TINY_PAPER if size not in ('ROWS', 'BUCKETS')
-        }
-        for name in ('entities', 'align', 'align_mentions', 'follow')
-    },
-    'gin/experiments/paper/lm_questions.gin': {name: size for name, size in TINY_PAPER.items() if name != 'BUCKETS'},
+    **{f'gin/experiments/paper/qa_{name}.gin': SMALL_BERT for name in ('entities', 'align', 'align_mentions', 'follow')},
+    'gin/experiments/paper/lm_questions.gin': SMALL_BERT | {'ROWS': 16},
     'gin/experiments/encoder/relations.gin': {'RELATIONS_PER_BATCH': 4},
 }
 # Of files that train an encoder of the size `tiny`: two layers, as some language models link after the first, and small batches.

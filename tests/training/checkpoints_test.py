@@ -189,6 +189,22 @@ def test_training_starts_from_exactly_the_parameters_of_the_newest_checkpoint(wo
     jax.tree.map(np.testing.assert_array_equal, found, newest)
 
 
+@pytest.mark.parametrize('start', ['init_from', 'bert_folder'])
+def test_a_run_does_not_start_from_other_parameters_than_it_states(world, tmp_path, monkeypatch, start):
+    workdir, describe = copied(world / 'model', tmp_path), trainer.lineage_lib.describe_run
+
+    def describe_and_train_further(*arguments):
+        with Checkpoints(workdir) as store:
+            params, meta = store.load()
+            store.save(9, jax.tree.map(lambda x: x + 1, params), {'count': np.zeros(1)}, {'lineage': meta['lineage']})
+        return describe(*arguments)
+
+    monkeypatch.setattr(trainer.lineage_lib, 'describe_run', describe_and_train_further)
+    with pytest.raises(InputError, match=f'{workdir} was trained further or replaced while it was read'):
+        tiny_training.run(world / 'prepared', tmp_path / 'work', **{start: str(workdir)})
+    assert Checkpoints(tmp_path / 'work').latest_step() is None
+
+
 @pytest.mark.parametrize('use', ['init_from', 'resume', 'build_memory'])
 @pytest.mark.parametrize('other', ['vocabulary', 'tokenizer'])
 def test_a_model_trained_with_another_vocabulary_or_tokenizer_is_refused(world, tmp_path, other, use):

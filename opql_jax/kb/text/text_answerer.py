@@ -21,6 +21,7 @@ import numpy as np
 import pyarrow as pa
 
 from opql_jax.core import time_limit
+from opql_jax.corpus import tables
 from opql_jax.corpus.concepts import CONCEPT
 from opql_jax.corpus.definitions import definition
 from opql_jax.corpus.entities import TITLE_KIND, UNKNOWN_KIND
@@ -155,7 +156,7 @@ class TextAnswerer:
         self.map = question_map or QuestionMap.untrained(encoder.dim)
         self._encoder, self._memory, self._index = encoder, memory, index
         self._closest = ClosestSentences(prepared, encoder, memory, index)
-        titles = prepared.passages['title_entity'].to_numpy()
+        titles = tables.numbers(prepared.passages['title_entity'])
         about, first = np.unique(titles, return_index=True)
         self._about = {int(e): int(p) for e, p in zip(about, first) if e >= 0}
         self._definitions: dict[int, frozenset[str]] = {}
