@@ -314,7 +314,7 @@ def searched_by(memory: ShardedMemory, index: ScannIndex | ExactIndex) -> Sharde
         # What is not finite shows in the scores, which the program computes.
         return reference().search(*(np.nan_to_num(np.asarray(x), posinf=0, neginf=0) for x in (query_e, query_r)), k)[1]
 
-    return dataclasses.replace(memory, factors=None, keys=None, propose=propose)
+    return dataclasses.replace(memory, propose=propose)
 
 
 def _nearest(query_e, query_r, rows, k, memory, table):

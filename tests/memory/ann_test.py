@@ -16,7 +16,7 @@ from opql_jax.memory.ann import ExactIndex, ScannIndex, open_index
 from opql_jax.memory.ann_build import build_index
 from opql_jax.memory.follow import Queries
 from opql_jax.memory.format import Memory
-from opql_jax.memory.search import retrieve
+from opql_jax.memory.search import retrieve, top_k
 from opql_jax.memory.selection import SearchFilter
 from opql_jax.memory.sharding import shard_memory
 from opql_jax.memory.update import Injection, delete, inject
@@ -106,18 +106,11 @@ def without_scann(monkeypatch):
 
 
 @with_scann
-@pytest.mark.parametrize('k', [1, 5, K, 300])
+@pytest.mark.parametrize('k', [1, K, 300, 20_003])
 def test_scores_are_those_of_the_rows_in_order(memory, index, k):
     queries = queries_near(memory, 40)
     ties = check(index.search(*queries, k), scores_of(queries, memory), k)
     assert ties.any() or k == 1
-
-
-@with_scann
-def test_more_than_there_is_gives_all_entries(memory, index):
-    queries = queries_near(memory, 2)
-    found = index.search(*queries, len(memory) + 3)
-    check(found, scores_of(queries, memory), len(memory) + 3)
 
 
 @with_scann
@@ -241,6 +234,16 @@ def test_a_program_finds_by_the_index_what_an_exact_search_finds(memory, index, 
         assert not (found.targets[:, :, None] == best[:, None, :2]).any()
     else:
         np.testing.assert_array_equal(rows, index.search(*queries, K)[1])
+
+
+@with_scann
+def test_where_a_filter_bars_what_is_proposed_the_search_is_exact(memory, index):
+    queries = Queries(*queries_near(memory, 40))
+    placed = shard_memory(memory.topic, memory.target, memory.relations(), make_mesh(1))
+    filter = SearchFilter(topics=jnp.asarray(memory.topic[np.random.default_rng(0).integers(0, len(memory), (40, 2))]))
+    run = jax.jit(lambda memory: top_k(memory, TABLE, queries, K, filter))
+    for found, exact in zip(run(ann.searched_by(placed, index)), run(placed)):
+        np.testing.assert_array_equal(found, exact)
 
 
 @with_scann

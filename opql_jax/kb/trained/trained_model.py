@@ -57,7 +57,7 @@ def open_trained(
     if missing := known - lineage.keys():
         raise CheckpointError(f'{model_dir} was trained by an earlier version, which knew no {min(missing)}: train it again')
     objective: Any = answering.from_lineage(lineage)
-    if index and 'filter' in known:
+    if index and answering is objectives.Follow:  # which reads the rows of its topics alone, and needs no index for that
         settings = {'filter': False} | settings
     if 'k' in settings and opened is not None:
         settings = settings | {'k': min(settings['k'], max(len(opened), 1))}  # there are no more
