@@ -10,7 +10,6 @@ import shutil
 import signal
 import subprocess
 import sys
-import time
 
 import pytest
 
@@ -152,51 +151,6 @@ def test_ctrl_c_stops_an_answer_only(kb, tmp_path):
         assert 'Charles Babbage' in terminal.read_until('\n? ')
         terminal.type(':quit\n')  # while the answer that was stopped is still computed
         assert terminal.shell.wait(60) == 0
-
-
-def test_an_answer_that_was_stopped_at_any_moment_leaves_the_next_as_it_is(kb, capsys):
-    def interrupt(*_):
-        raise KeyboardInterrupt
-
-    before = signal.signal(signal.SIGALRM, interrupt)
-    try:
-        Prompt(kb, 5).run(DIED)
-        answer = capsys.readouterr().out
-        took = []
-        for _ in range(4):  # the least of which the next ones take at least, whatever else the machine does
-            prompt, started = Prompt(kb, 5), time.monotonic()
-            prompt.run(DIED)
-            took.append(time.monotonic() - started)
-        seconds = min(took)
-        stopped = 0
-        for part in range(1, 8):
-            prompt = Prompt(kb, 5)
-            with contextlib.suppress(KeyboardInterrupt):
-                signal.setitimer(signal.ITIMER_REAL, seconds * part / 8)
-                prompt.run(DIED)
-                signal.setitimer(signal.ITIMER_REAL, 0)
-                stopped -= 1
-            stopped += 1
-            capsys.readouterr()
-            prompt.run(DIED)
-            assert capsys.readouterr().out == answer
-        assert stopped
-    finally:
-        signal.setitimer(signal.ITIMER_REAL, 0)
-        signal.signal(signal.SIGALRM, before)
-
-
-def test_whatever_a_call_raises_comes_out_of_it(kb):
-    class Panic(BaseException):
-        pass
-
-    def panic():
-        raise Panic
-
-    prompt = Prompt(kb, 5)
-    with pytest.raises(Panic):
-        prompt._in_thread(panic)
-    assert prompt._in_thread(lambda: 'next') == 'next'
 
 
 # An interrupt that comes inside of a callback of the garbage collector is lost with a warning, as any exception there.

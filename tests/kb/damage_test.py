@@ -110,15 +110,7 @@ def swap(rng, paths):
 def survey(
     folder: pathlib.Path, read, tries: int, seed: int, kinds=(flip, flip, flip, truncate, remove, swap)
 ) -> collections.Counter:
-    """Damages a folder `tries` times and reads it; counts, by kind of damage, what was told and what was read as it is.
-
-    Args:
-        folder: a whole folder or file; it is whole again afterwards.
-        read: what is read from it; `==` compares.
-        tries: number of damages.
-        seed: of their places.
-        kinds: drawn from.
-    """
+    """Damages a folder or file `tries` times, and reads it; counts, by kind of damage, what was told and what was read as it is."""
     rng, whole, counts = np.random.default_rng(seed), read(folder), collections.Counter()
     backup = folder.with_name(folder.name + '.whole')
     copy, remove_all = (
@@ -143,7 +135,6 @@ def survey(
         remove_all(folder)
         copy(backup, folder)
     remove_all(backup)
-    print(dict(counts))
     return counts
 
 

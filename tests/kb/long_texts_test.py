@@ -40,25 +40,9 @@ PIECES = [
     '_',
     'é',
 ]
-WORDS = [
-    'the ',
-    'The ',
-    'of ',
-    'which ',
-    'what ',
-    'who ',
-    'and ',
-    'top ',
+WORDS = [f'{word} ' for word in 'the The of which what who and top first or year it is in Ada how'.split()] + [
     'top 1 ',
-    'first ',
-    'or ',
-    'year ',
-    'it ',
-    'is ',
-    'in ',
-    'Ada ',
     'Ada and ',
-    'how ',
 ]
 UNITS = [*PIECES, *WORDS, *map(''.join, itertools.permutations([' ', 'A', '"', '\\', "'s ", 'the ', 'which '], 2))]
 VOCAB = EntityVocab.from_names(['Ada Lovelace', 'The Who', 'Is', 'A' * 50, 'The ' * 20 + 'Ada'])

@@ -156,30 +156,6 @@ def test_new_entities_get_embeddings_that_stand_to_the_others_as_their_mentions_
         np.testing.assert_allclose(table[entity], wanted, atol=1e-5)
 
 
-def test_embeddings_are_made_by_some_mentions_and_fitted_to_some_entities(extended, monkeypatch):
-    prepared, _ = extended
-    asked = []
-
-    def vectors(encoder, params, prepared, passage, mention):
-        """What stands for a mention: numbers of its entity, and nonsense."""
-        entity = np.array([int(read.entities[i]) for read, i in zip(prepared.records.read(passage), mention)])
-        asked.extend(entity.tolist())
-        return np.stack([np.sin(entity), np.cos(entity)], axis=1).astype(np.float32) * 40 + 7
-
-    monkeypatch.setattr(new_entities, 'encode_mentions', vectors)
-    monkeypatch.setattr(new_entities, 'MENTIONS_PER_ENTITY', 3)
-    monkeypatch.setattr(new_entities, 'FITTED_ENTITIES', 20)
-    count = len(prepared.vocab) - 3
-    ids = np.arange(len(prepared.vocab))
-    table = np.stack([np.sin(ids), np.cos(ids)], axis=1).astype(np.float32) * 0.5 - 1
-    rows = new_entities.embed_new_entities(None, {'encoder': None, 'entity_table': table[:count]}, prepared, ids[count:])
-    np.testing.assert_allclose(rows, table[count:], atol=1e-5)
-    assert max(collections.Counter(asked).values()) == 3 and len({e for e in asked if e < count}) == 20
-    # Where E has nothing to do with the mentions, the mean of E is the best guess.
-    rows = new_entities.embed_new_entities(None, {'encoder': None, 'entity_table': -table[:count]}, prepared, ids[count:])
-    assert np.ptp(rows, axis=0).max() == 0
-
-
 # Pairs of questions.
 
 
@@ -224,24 +200,6 @@ def test_the_best_pairs_of_question_topics_are_added_to_a_memory_of_the_best_pai
         assert set(added) == wanted - had
         assert mentions == 'all' or len(added) == len(set(added))
         assert len(changed.manifest.segments) == 2
-
-
-def test_pairs_of_questions_come_after_the_text_they_are_in(world, extended, memory):
-    with pytest.raises(InputError, match='lacks the new passages of .*: inject without questions first'):
-        add(world, memory, questions=('1-hop/test',))
-    add(world, memory)
-    state = Memory.open(memory).hash()
-    add(world, memory, questions=('1-hop/test',), pairs_per_entity=100)  # it has all title pairs
-    assert Memory.open(memory).hash() == state
-
-
-def test_a_memory_states_the_text_and_the_pairs_it_was_built_from(world, extended, tmp_path):
-    before = Memory.open(world / 'memory').manifest.covers
-    assert before.pairs == 'title' and before.max_pairs is None
-    tiny_training.write_memory(world / 'text', world / 'align', tmp_path / 'memory', pairs='all', dtype='float16')
-    add(world, tmp_path / 'memory')
-    memory, prepared = Memory.open(tmp_path / 'memory'), extended[0]
-    assert len(memory) == len(prepared.pairs['topic']) and memory.manifest.covers.pairs == 'all'
 
 
 # Refused.

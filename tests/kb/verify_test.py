@@ -7,7 +7,6 @@ import sys
 import pytest
 from damage import flip
 
-from opql_jax.core.errors import InputError
 from opql_jax.data.kb_folder import KBFolder
 from opql_jax.kb.verify import verify
 
@@ -46,13 +45,6 @@ def test_all_damaged_files_of_all_parts_are_named(kb):
     assert len(wrong) == 3
     for path in damaged:
         assert any(f'{path.name}: its sha256 is not the one' in message for message in wrong)
-
-
-def test_a_folder_of_something_else_is_refused(tmp_path):
-    with pytest.raises(
-        InputError, match='no folder of this program: neither config.json nor manifest.json nor model.json is there'
-    ):
-        verify(tmp_path, print)
 
 
 def test_parts_that_a_knowledge_base_lacks_are_named(tmp_path):

@@ -75,13 +75,6 @@ def test_an_entry_knows_its_topic_by_the_passage_only(world):
     assert len(np.unique(relations[different].round(4), axis=0)) > 0.9 * len(different)
 
 
-def test_a_memory_in_other_shards_has_the_same_entries(world, tmp_path):
-    tiny_training.write_memory(world / 'prepared', world / 'model', tmp_path / 'memory')
-    memory, other = Memory.open(world / 'memory'), Memory.open(tmp_path / 'memory')
-    np.testing.assert_array_equal(memory.target, other.target)
-    np.testing.assert_allclose(memory.relations(range(len(memory))), other.relations(range(len(other))), atol=1e-5)
-
-
 def test_injected_text_is_encoded_as_what_is_there(world, encode_alone, tmp_path):
     tiny_training.write_memory(world / 'prepared', world / 'model', tmp_path / 'memory')
     before, vocab = len(Memory.open(tmp_path / 'memory')), Prepared(world / 'prepared').vocab

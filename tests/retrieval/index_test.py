@@ -1,7 +1,6 @@
 """The index holds what it was built from, is written whole or not at all, and damage to it is told."""
 
 import collections
-import dataclasses
 import itertools
 import math
 import pathlib
@@ -13,7 +12,7 @@ from tiny_retrieval import corpus_of
 from opql_jax.core.errors import InputError
 from opql_jax.core.manifest import ManifestError
 from opql_jax.retrieval.corpus import Corpus
-from opql_jax.retrieval.index import IndexFolder, RetrievalIndex, build
+from opql_jax.retrieval.index import RetrievalIndex, build
 from opql_jax.retrieval.words import words_of
 
 
@@ -78,14 +77,6 @@ def test_what_does_not_fit_is_refused_and_nothing_is_written(tmp_path, change, m
     assert not list(tmp_path.iterdir())
 
 
-def test_no_passage_is_refused(tmp_path):
-    with pytest.raises(InputError, match='there is no passage'):
-        build(
-            tmp_path / 'index',
-            Corpus([], [], [], np.zeros(0), np.zeros((0, 4)), [], [], [], np.zeros((0, 8)), np.zeros((0, 8))),
-        )
-
-
 def test_a_folder_with_something_in_it_is_left_alone(tmp_path):
     (tmp_path / 'mine').write_text('kept')
     with pytest.raises(InputError, match='exists; name a new folder'):
@@ -111,9 +102,3 @@ def test_a_build_that_fails_is_completed_by_the_next(tmp_path, monkeypatch, writ
         RetrievalIndex.open(tmp_path / 'index')
     build(tmp_path / 'index', corpus)
     assert content(tmp_path / 'index') == content(tmp_path / 'whole')
-
-
-def test_an_index_has_the_kinds_of_its_entities(tmp_path):
-    corpus = corpus_of({'Ada': 'Ada met [Babbage].', 'Babbage': 'A man of [London].'})
-    build(tmp_path / 'index', dataclasses.replace(corpus, kinds=['person', 'person', 'place']))
-    assert IndexFolder(tmp_path / 'index').kinds == ['person', 'person', 'place']
