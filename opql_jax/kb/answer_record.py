@@ -23,9 +23,8 @@ def _fact_record(store: FactStore, fact: Fact) -> dict[str, Any]:
     if fact.inverse:
         record['inverse'] = True
     citation = cite(store, fact)
-    if citation is None:
-        return record
-    return record | {name: value for name, value in citation._asdict().items() if value is not None}
+    stated = citation._asdict() if citation else {}
+    return record | {name: value for name, value in stated.items() if value is not None}
 
 
 FACT = object_schema(

@@ -6,11 +6,7 @@ from opql_jax.core.errors import InputError
 
 
 class Closeable:
-    """An object that can be closed: it then refers to nothing, and any use of it is an InputError.
-
-    Parts of it that are closeable are closed with it, so that what other objects reach through
-    them is released, too.
-    """
+    """An object that can be closed, with its parts that are closeable: it then refers to nothing, and any use of it is an InputError."""
 
     def close(self) -> None:
         """Releases all that it refers to; closing it again does nothing."""

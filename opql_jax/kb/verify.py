@@ -40,14 +40,9 @@ _OPEN: dict[FolderFormat, Callable[[pathlib.Path], object]] = {
 
 
 def verify(folder: str | os.PathLike, say: Callable[[str], None]) -> list[str]:
-    """Reads every file of a folder; returns what is wrong, a message for each file.
+    """Reads every file of a folder, or of those in it, and tells `say` what is read; returns what is wrong, a message for each file.
 
-    Args:
-        folder: a prepared folder, a memory, an index or a model's; or one that holds such, as a knowledge base does.
-        say: is told what is read.
-
-    Raises:
-        InputError: it is none of these.
+    InputError: there is no prepared folder, memory, index or model.
     """
     folder = files.require_local(folder)
     names = {format.file for format in _OPEN}

@@ -25,11 +25,9 @@ _LOOKED_AT = 8
 
 
 class Member(NamedTuple):
-    """An entity with its weight.
+    """An entity with its weight in 0 .. 1.
 
     Attributes:
-        name: of the entity.
-        weight: in 0 .. 1.
         kind: 'person', 'place' or another that `EntityVocab.kinds` has; UNKNOWN_KIND if the text does not tell.
         id: its row in the vocabulary; below 0 for words that are no entity, see `Answer.phrases`.
         probability: that it is a right answer; None in a set, and where a trained model answers.

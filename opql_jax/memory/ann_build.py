@@ -60,15 +60,10 @@ def build_index(
 
     Args:
         directory: to hold the index, of its own; made if absent.
-        memory: Memory, of which the living entries are indexed.
-        entity_table: [n, d_e], E; n at least the memory's number of entities.
-        k: the number of entries for which the index is tuned.
-        recall: the least recall@k, above 0 and at most 1.
+        memory, entity_table: what is indexed: living entries, and E [n, d_e] of their entities and maybe more.
+        k, recall: the least recall@k, above 0 and at most 1.
         queries: (query_e [Q, d_e], query_r [Q, d_r]), as in `ScannIndex.search`, Q at least 4; split evenly in two.
         seed: of the sampled queries, and of the split.
-
-    Returns:
-        What `ann.open_index` returns.
 
     Raises:
         InputError: a bad argument, a directory that holds something else, no setting with this recall (the index that was

@@ -32,14 +32,9 @@ _CACHED = 256
 
 
 class Evaluated(NamedTuple):
-    """What a query found.
+    """What a query found: entity ids [n], best first, equal weights by rising id, and their weights [n] float32 in 0 .. 1.
 
-    Attributes:
-        entities: [n] entity ids, best first; equal weights by rising id.
-        weights: [n] float32 in 0 .. 1.
-        rows: [m] of a hop the rows of the memory that it kept, best first.
-        ends: [m] the entities that these lead to.
-        masses: [m] float32, the weight that each gives to its end.
+    Of a hop also `rows` [m], those of the memory that it kept, best first, the entities that these lead to, and the weight that each gives.
     """
 
     entities: np.ndarray

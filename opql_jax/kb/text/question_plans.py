@@ -40,13 +40,7 @@ Plan = tuple[Step, ...]
 
 
 def plans(text: str, topic: tuple[int, int], most_hops: int = _MOST_HOPS) -> list[Plan]:
-    """The plans for a question about one topic: that of one hop first, then those with more.
-
-    Args:
-        text: the question.
-        topic: the characters of its topic.
-        most_hops: plans with more are left out.
-    """
+    """The plans for a question about one topic, of which these are the characters: that of one hop first, then those with more."""
     whole = Step(text[: max(topic[1], len(text.rstrip(' ?.!')))], topic)  # a name may end with such, too
     found: dict[Plan, None] = {}
     _extend(whole, (), found, most_hops)
@@ -191,11 +185,8 @@ _COUNTED = r'\b(?:\d[\d,.]*|an?|two|three|four|five|six|seven|eight|nine|ten|ele
 def out_of_reach(text: str, stated: str = '') -> str | None:
     """Why what is found is no answer to a question, or a doubtful one; None if it is one.
 
-    What `comparison` understands is not asked for here: it is what compares, or asks for yes or no, in another way.
-
-    Args:
-        text: the question.
-        stated: the sentences that its best answer rests on. A count, or what is the largest, is in reach if they state it.
+    What `comparison` understands is not asked for here. A count, or what is the largest, is in reach if `stated`, the sentences that the best
+    answer rests on, state it.
     """
     if _YES_OR_NO.match(text):
         return 'this asks for yes or no in a way that is not understood: what follows is what the text says about its names'

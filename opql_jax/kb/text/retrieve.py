@@ -158,13 +158,7 @@ Ranking = Callable[[Sequence[str], int], list[list[str]]]
 
 
 class Retriever:
-    """Ranks the documents of a knowledge base of plain text.
-
-    Attributes:
-        index: of the passages.
-        documents: the id of the document of each passage.
-        texts: of the documents, by id; of a document of several passages these, one after the other.
-    """
+    """Ranks the documents of a knowledge base of plain text; `documents` has the id of the document of each passage of its index."""
 
     def __init__(self, index: RetrievalIndex, store: FactStore, encoder: TextEncoder):
         """Takes the index of the passages of a store, and the encoder of both."""
@@ -280,14 +274,8 @@ class Retriever:
 def retrieve_file(kb, questions: str | os.PathLike, output: str | os.PathLike, k: int) -> None:
     """Writes the documents that answer each question of a file: JSON Lines `{"id", "documents": [ids]}`, best first.
 
-    Args:
-        kb: a `VirtualKB` of plain text.
-        questions: JSON Lines `{"id", "question"}`.
-        output: appears whole or not at all; a question of which names are left out also has a `note`.
-        k: documents for each question.
-
-    Raises:
-        InputError: a line is not such, or k is not possible.
+    The questions are JSON Lines `{"id", "question"}`. `output` appears whole or not at all; a question of which names are left out also has a
+    `note`. InputError: a line is not such, or k is not possible.
     """
     if os.path.exists(output) and os.path.samefile(questions, output):
         raise InputError(f'{output} holds the questions: name another file')

@@ -17,13 +17,7 @@ _TOP, _TOGETHER = 5, 64
 
 @dataclasses.dataclass(frozen=True)
 class Result:
-    """What was answered to a question.
-
-    Attributes:
-        asked: the question.
-        found: the names of the best answers, best first.
-        error: why there are none, such as that the question mentions no name of the text.
-    """
+    """What was answered to a question: the names of the best answers, best first, or why there are none."""
 
     asked: AnsweredQuestion
     found: tuple[str, ...]
@@ -92,14 +86,9 @@ class Evaluation:
 
 
 def evaluate_questions(kb: str | os.PathLike, questions: str | os.PathLike) -> Evaluation:
-    """Answers the questions of a file.
+    """Answers the questions of a file, see `read_answered`; a follower takes as many hops as "hops" says, or one.
 
-    Args:
-        kb: the folder of a knowledge base.
-        questions: see `read_answered`; a follower takes as many hops as "hops" says, or one.
-
-    Raises:
-        InputError: a line of the file is bad, or the knowledge base cannot be opened.
+    InputError: a line of the file is bad, or the knowledge base cannot be opened.
     """
     asked = read_answered(questions)
     opened = open_kb(kb)

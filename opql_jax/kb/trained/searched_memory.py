@@ -16,15 +16,9 @@ Index = ann.ScannIndex | ann.ExactIndex
 def searched_memory(
     placed: MemoryArrays | ShardedMemory, memory: Memory, entity_table, folder: str | None
 ) -> tuple[MemoryArrays | ShardedMemory, Index | None]:
-    """A placed memory with what its search needs, and the index that stands in for it, which has to live as long.
+    """A placed memory with what its search needs, and the index in a folder, if there is one, that stands in for it and has to live as long.
 
-    Args:
-        placed: the memory on a device.
-        memory, entity_table: the memory, and E as it is searched.
-        folder: of an index of them; None for none.
-
-    Raises:
-        InputError: as of `ann.open_index`, or only the rows of known topics are read.
+    InputError: as of `ann.open_index`, or only the rows of known topics are read.
     """
     if not isinstance(placed, ShardedMemory):
         if folder:
