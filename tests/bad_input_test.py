@@ -123,16 +123,6 @@ def world(opened):
 # Damaged folders.
 
 
-def test_preparing_anew_repairs_a_truncated_file_as_the_message_advises(world):
-    folder = world.truncated(world.text, 'pairs.parquet')
-    for command in (world.infer(text=folder), world.synthetic(folder)):
-        line = complaint(world.binaries(*command))
-        assert 'pairs.parquet: ' in line and 'run prepare again' in line
-    shutil.rmtree(folder)
-    world.prepare(folder)
-    assert (folder / 'pairs.parquet').read_bytes() == (world.text / 'pairs.parquet').read_bytes()
-
-
 def test_building_anew_repairs_a_truncated_memory_as_the_message_advises(world):
     part = 'segment-00000/relations-00000.npy'
     memory = world.truncated(world.memory, part)

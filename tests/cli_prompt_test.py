@@ -192,15 +192,6 @@ def test_a_folder_that_vanishes_is_told_for_each_line_until_it_is_back(kb, tmp_p
     assert 'Charles Babbage' in capsys.readouterr().out
 
 
-def test_a_question_that_is_refused_leaves_no_earlier_answer_to_explain(kb, capsys):
-    prompt = Prompt(kb, 5)
-    prompt.run(DESIGNED)
-    prompt.run('Who is Zorblax?')
-    capsys.readouterr()
-    prompt.run(':why 1')
-    assert capsys.readouterr().out == '  ask a question first\n'
-
-
 def test_names_are_completed_from_a_bracket_or_a_capital(kb):
     prompt = Prompt(kb, 5)
     assert prompt.completions('Who designed the Analyt') == ['Who designed the Analytical Engine']

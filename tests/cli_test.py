@@ -105,24 +105,6 @@ def test_completion_knows_commands_and_options(monkeypatch, capsys):
     assert '--json' in run([], capsys)[1].split()
 
 
-def test_lines_are_in_colour_at_a_terminal_only(monkeypatch, capsys):
-    from opql_jax.cli import display
-
-    answer = '  hop 1 (answer)\n     0.917  Ada\n            [Byron → Ada, in “Byron”]  Ada was his child.'
-    display.print_lines(answer)
-    assert capsys.readouterr().out == answer + '\n'
-    monkeypatch.setenv('FORCE_COLOR', '1')
-    monkeypatch.setattr(sys.stdout, 'isatty', lambda: True)
-    display.print_lines(answer)
-    coloured = capsys.readouterr().out
-    assert '\x1b[' in coloured and re.sub(r'\x1b\[[\d;]*m', '', coloured) == answer + '\n'
-
-
-def test_without_an_input_nothing_is_asked(monkeypatch, capsys):
-    monkeypatch.setattr(sys, 'stdin', None)
-    assert run(['ask', 'no.kb'], capsys)[0].startswith('error: no.kb')  # and no internal error
-
-
 def test_output_that_nobody_reads_is_no_error_of_the_program():
     command = f'{shlex.quote(sys.executable)} -m opql_jax.cli --version'
     for line, code in (

@@ -65,11 +65,7 @@ class Injection:
 
 
 def inject(
-    directory,
-    entries: EntryTable,
-    encode: Encode,
-    injection: Injection,
-    on_progress: ProgressCallback | None = None,
+    directory, entries: EntryTable, encode: Encode, injection: Injection, on_progress: ProgressCallback | None = None
 ) -> Memory:
     """Adds entries for new mention pairs, as one more segment; dtype, averaging, seed and shard size are those of the build.
 

@@ -220,6 +220,9 @@ def test_a_writer_that_loses_its_lease_ends(monkeypatch, capsys, tmp_path, end):
     assert codes == [Preempted.CODE] and f'{own} was lost' in capsys.readouterr().err
 
 
+# Files of others in the place of a lock.
+
+
 def test_where_no_folder_can_be_locked_none_counts_as_unread(monkeypatch, tmp_path):
     def flock(*_):
         raise OSError(errno.ENOLCK, 'No locks available')
@@ -227,9 +230,6 @@ def test_where_no_folder_can_be_locked_none_counts_as_unread(monkeypatch, tmp_pa
     monkeypatch.setattr(fcntl, 'flock', flock)
     with locks.try_exclusive(tmp_path, '') as locked:
         assert not locked
-
-
-# Files of others in the place of a lock.
 
 
 def content_of(path):

@@ -58,13 +58,6 @@ def test_a_question_that_names_nothing_is_answered_by_the_sentence_that_is_like_
     assert 'sentences like the question' in (told := format_answer(answer)) and right in told
 
 
-def test_where_a_name_leads_to_nothing_that_is_asked_for_sentences_count_too(kb):
-    answer = kb.ask('Who coordinated the Brightside trial?')
-    assert answer.names[0] == 'Paolo Reschi'
-    assert len(answer.traces) == len(answer.question.topics) + 1
-    assert 'sentences like the question' in format_answer(answer)
-
-
 @pytest.mark.parametrize(
     'question', ['Who coordinated the Winterlight trial?', 'Where was Иван born?', 'who did it?', '东京 在 哪里']
 )

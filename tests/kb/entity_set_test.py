@@ -67,14 +67,6 @@ def test_a_hop_gives_the_weights_that_arithmetic_gives(kb, start, inverse, monke
     np.testing.assert_allclose(evaluated.weights, [expected[name] for name in names], rtol=1e-4)
 
 
-def test_a_wide_hop_starts_from_the_best_and_keeps_the_best(kb, directed, monkeypatch):
-    monkeypatch.setattr(set_evaluation, 'TOPICS', 1)
-    monkeypatch.setattr(set_evaluation, 'KEPT', 2)
-    kb.sets.evaluate.cache_clear()
-    assert directed.follow('starring').names == ['Tomas Lind', 'Anna Weiss']  # of The Silent Harbour
-    kb.sets.evaluate.cache_clear()
-
-
 def test_operators_take_the_smaller_the_larger_and_the_difference(kb, directed):
     a, b = directed.follow('starring'), kb.entity('The Glass Orchard').follow('starring')
     left, right = weights_of(a), weights_of(b)
@@ -102,16 +94,6 @@ def test_nothing_leads_on_from_nothing(kb, directed):
     assert list(empty.follow('starring')) == [] and not empty
     assert list(empty | directed) == list(directed) == list(directed - empty)
     assert repr(empty).endswith('0 entities') and empty.explain() == ''
-
-
-def test_making_sets_evaluates_nothing(kb, monkeypatch):
-    monkeypatch.setattr(kb.sets, 'evaluate', lambda query: pytest.fail('evaluated'))
-    cast = kb.entity('Ingrid Solberg').follow('directed').follow('starring', inverse=True)
-    lazy = ((cast & cast) | (cast - cast)).where(kind='person').top(3)
-    assert str(lazy) and hash(lazy) == hash(lazy) and lazy == lazy
-    for look in (list, len, repr, lambda set_: set_.weights, lambda set_: set_.to_pandas()):
-        with pytest.raises(pytest.fail.Exception, match='evaluated'):
-            look(lazy)
 
 
 # The query language.
@@ -248,14 +230,6 @@ def test_a_set_is_explained_in_words(directed):
     assert 'directed by [Ingrid Solberg]' in told
     assert directed.explain().startswith('1.000 The Silent Harbour\n- Ingrid Solberg –directed→ The Silent Harbour')
     assert directed.explain('Graz') == 'no fact leads there'
-
-
-def test_a_table_for_pandas(kb, directed):
-    pytest.importorskip('pandas')
-    table = directed.to_pandas()
-    assert list(table['entity']) == directed.names and list(table['weight']) == [member.weight for member in directed]
-    assert 'directed by Ingrid Solberg' in table['sentence'][0] and table['document'][0] == 'harbour'
-    assert list(kb.entity('Graz').to_pandas()['sentence'].isna()) == [True]
 
 
 # Gradients.

@@ -131,15 +131,6 @@ def test_a_damaged_encoder_is_told_and_written_anew(folder, tmp_path, damage):
     assert content(tmp_path / 'kb') == content(folder / 'kb')
 
 
-def test_passages_are_retrieved_over_two_hops(kb):
-    found = kb.retrieve('Where did the father of Ada Lovelace die?', k=3)
-    assert {passage.document for passage in found} == {f'articles/{fold(title)}.txt' for title in ENGINE.documents}
-    assert [passage.score for passage in found] == sorted((passage.score for passage in found), reverse=True)
-    # Of so few documents nearly every chain of three passages holds the others, too.
-    one, other = kb.retrieve(['Who designed the Analytical Engine?', 'When was Ada Lovelace born?'], k=2)
-    assert len(one) == 2 and 'Ada Lovelace' in [passage.title for passage in other]
-
-
 def test_a_finished_knowledge_base_stays_as_it_is(folder, tmp_path):
     shutil.copytree(folder / 'kb', tmp_path / 'kb')
     before = content(tmp_path / 'kb')
@@ -249,13 +240,3 @@ def test_the_command_destroys_nothing(folder, tmp_path):
     with pytest.raises(InputError, match='holds other files'):
         index_text([folder / 'articles'], tmp_path, processes=1)
     assert sorted(path.name for path in tmp_path.iterdir()) == ['link', 'questions.jsonl']
-
-
-def test_an_index_of_other_text_is_refused(folder, tmp_path):
-    write(tmp_path / 'articles', TRIOS['river'].documents)
-    index_text([tmp_path / 'articles'], tmp_path / 'other', processes=1)
-    shutil.copytree(folder / 'kb', tmp_path / 'kb')
-    shutil.rmtree(tmp_path / 'kb' / 'retrieval')
-    shutil.copytree(tmp_path / 'other' / 'retrieval', tmp_path / 'kb' / 'retrieval')
-    with pytest.raises(InputError, match='is of other text'):
-        opql_jax.open(tmp_path / 'kb')

@@ -258,27 +258,6 @@ def test_names_are_learnt_first(world, tmp_path, monkeypatch):
     world.run(tmp_path / 'lm', stage, init_from=str(tmp_path / 'names'), num_steps=1)
 
 
-def test_a_memory_of_other_text_is_refused_unless_it_is_said_to_be_one(world, tmp_path):
-    other = tiny_training.write_prepared(tmp_path / 'other', seed=0)
-    rows = Prepared(other).pairs
-    # The same vocabulary and encoder, but the pairs of other passages.
-    tiny_training.write_memory(other, world.root / 'entities', tmp_path / 'memory', pairs='all')
-    assert len(rows['topic'])
-    stage = objectives.Cloze(memory_dir=str(tmp_path / 'memory'), **OPTIONS)
-    encoder, _, _, _ = model_config.load(world.root / 'entities')
-    build = lambda objective: objective.build(world.prepared, encoder, make_mesh(1))
-    build(stage)  # of the same text, in another folder
-    extended = tmp_path / 'memory'
-    manifest = json.loads((extended / 'manifest.json').read_text())
-    manifest['covers']['prepared'] = '0' * 64
-    edit(extended, covers=manifest['covers'])
-    with pytest.raises(InputError, match='is a memory of other text than'):
-        build(stage)
-    free = dataclasses.replace(stage, own_text=False)
-    task = build(free)
-    assert task.memory.passages is None and task.source[0].texts
-
-
 def first_loss(world, stage):
     """The metrics of the first batch without dropout, and the task."""
     encoder, params, _, _ = model_config.load(world.root / 'entities')
@@ -299,15 +278,3 @@ def test_where_embeddings_are_mixed_each_topic_of_a_question_learns_to_retrieve(
     assert dataclasses.replace(asking, null_entity=False).trainable('lm/e_null')
     with pytest.raises(CheckpointError, match="has mixing='distributions', not 'embeddings': give the same"):
         world.run(tmp_path / 'new', asking, init_from=str(world.root / 'cloze'))
-
-
-def test_questions_without_gold_answers_are_told_and_those_left_out_count_as_wrong(world, tmp_path):
-    lines = (world.root / 'asked.jsonl').read_text().splitlines()
-    extra = json.loads(lines[0]) | {'id': 'none', 'answers': []}
-    path = tmp_path / 'asked.jsonl'
-    path.write_text('\n'.join([*lines, json.dumps(extra)]))
-    (tmp_path / 'asked.jsonl.coverage.json').write_text('{"no_mention": 16}')
-    arguments = dict(kb=str(world.root), **TEXT, model='lm', memory='memory')
-    found = evaluate_sets(**arguments, questions=(str(path),), output_dir=str(tmp_path / 'out'))['asked']
-    assert (found['questions'], found['unscored'], found['unmarked']) == (16, 1, 16)
-    assert found['hits@1_of_all'] == pytest.approx(found['hits@1'] / 2)

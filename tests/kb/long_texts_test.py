@@ -16,30 +16,7 @@ from opql_jax.kb.text import question_plans
 
 pytest.importorskip('lark')
 
-PIECES = [
-    ' ',
-    '  ',
-    'a',
-    'A',
-    '1',
-    '.',
-    ' . ',
-    ' .',
-    '"',
-    '\\',
-    '\\"',
-    "'s ",
-    '(',
-    ')',
-    '[',
-    '^',
-    ' & ',
-    '- ',
-    '\n',
-    '’',
-    '_',
-    'é',
-]
+PIECES = [*' aA1."()[^_\n’é', '  ', ' . ', ' .', '\\', '\\"', "'s ", ' & ', '- ']
 WORDS = [f'{word} ' for word in 'the The of which what who and top first or year it is in Ada how'.split()] + [
     'top 1 ',
     'Ada and ',

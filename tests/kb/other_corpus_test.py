@@ -1,10 +1,13 @@
 """Another corpus than the one trained on: its memory by the same encoder, followed by the same model, without training."""
 
+import collections
+import itertools
 import shutil
 
 import numpy as np
 import pytest
 
+from opql_jax.data.pair_selection import select_pair_rows
 from opql_jax.data.prepare import prepare
 from opql_jax.data.prepared import Prepared
 from opql_jax.datasets.slot_filling import SlotFilling
@@ -84,3 +87,16 @@ def test_the_model_answers_from_the_new_text_alone(world):
             assert sorted(hop.entities.tolist()) == sorted(hop_wanted.entities.tolist())
             np.testing.assert_allclose(np.sort(hop.weights), np.sort(hop_wanted.weights), atol=1e-3)
             assert all(item['passage'] >= old for item in kb.memory.provenance(hop.entries))
+
+
+def test_pairs_of_the_new_text_are_counted_in_it_alone(world):
+    prepared, old = Prepared(world / 'other'), len(Prepared(world / 'prepared').passages)
+    seen = collections.defaultdict(set)
+    for number, passage in enumerate(prepared.passages.to_pylist()):
+        for a, b in itertools.permutations({m['entity'] for m in passage['mentions']}, 2):
+            seen[a, b].add(number)
+    often = {pair for pair, passages in seen.items() if len(passages) > 1}
+    wanted = {pair for pair, passages in seen.items() if len([p for p in passages if p >= old]) > 1}
+    rows = select_pair_rows(prepared, 'all', min_count=2, first_passage=old)
+    assert {(int(prepared.pairs['topic'][r]), int(prepared.pairs['target'][r])) for r in rows} == wanted < often
+    assert (prepared.pairs['passage'][rows] >= old).all()

@@ -41,15 +41,6 @@ def test_texts_and_their_queries(text, query):
 
 @pytest.mark.parametrize(
     'name',
-    ['AT&T', 'Jean-Luc Picard', 'J. R. R. Tolkien', 'U.S.', '東京', "l'Œuvre", 'a^b', 'Top 5 Songs', 'C++', '50/50'],
-)
-def test_names_that_need_no_quotation_marks(name):
-    assert parse(f'{name} . {name}') == Follow(Entity(name), name)
-    assert quoted(name) == name
-
-
-@pytest.mark.parametrize(
-    'name',
     [
         'Titanic (film)',
         'A . b',

@@ -8,7 +8,6 @@ import shutil
 import pytest
 
 import opql_jax
-from opql_jax.core import distributed
 from opql_jax.core.errors import InputError
 from opql_jax.data.kb_folder import KBFolder
 from opql_jax.data.prepare import prepare
@@ -100,12 +99,6 @@ def test_documents_of_another_folder_are_not_deleted(world, memory, extend):
 def test_actions_without_what_they_need_are_refused(tmp_path, options, message):
     with pytest.raises(InputError, match=message):
         update_memory.update_memory(kb=str(tmp_path), **options)
-
-
-def test_several_processes_do_not_delete(monkeypatch):
-    monkeypatch.setattr(distributed, 'process_count', lambda: 2)
-    with pytest.raises(InputError, match='delete works in one process'):
-        update_memory.update_memory(action='delete', kb='k')
 
 
 def test_only_injections_into_the_memory_that_answers_move_the_text_on(world, extend, tmp_path):

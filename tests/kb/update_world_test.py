@@ -12,15 +12,12 @@ import pytest
 from opql_jax.core.errors import InputError
 from opql_jax.core.hashing import params_hash
 from opql_jax.data import markup
-from opql_jax.data.pair_selection import select_pair_rows
 from opql_jax.data.prepare import prepare
 from opql_jax.data.prepared import Prepared
 from opql_jax.datasets.jsonl import JsonLines
 from opql_jax.kb import new_entities
-from opql_jax.kb.build_memory import entry_table
 from opql_jax.kb.update_memory import Selection, compact, delete, inject
 from opql_jax.memory.format import Memory
-from opql_jax.models.bulk_encoding import MarkedPairEncoder
 from opql_jax.training import model_config
 from opql_jax.training.checkpoints import CheckpointError
 
@@ -102,22 +99,6 @@ def test_new_text_is_found_until_it_is_deleted_and_old_questions_are_answered_as
         assert facts(kb, 'Zorblax') == {'Quonk': 'Quonk came after Zorblax.'} and 'Zorblax' not in facts(kb, person)
         assert_same(answers(kb), before)
     assert len(kb.memory.manifest.segments) == 1
-
-
-def test_injected_relations_are_those_of_a_memory_built_from_all_text(world, extended, memory):
-    prepared, _ = extended
-    add(world, memory)
-    opened = Memory.open(memory)
-    encoder, params, _, _ = model_config.load(world / 'align')
-    rows = select_pair_rows(prepared)
-    wanted = MarkedPairEncoder(encoder, params['encoder'], prepared)(rows)
-    place = lambda columns: list(
-        zip(columns['passage'].tolist(), columns['topic_start'].tolist(), columns['target_start'].tolist())
-    )
-    by_place = dict(zip(place(entry_table(prepared, rows).columns()), wanted))
-    assert len(by_place) == len(rows) == len(opened)
-    for where, relation in zip(place(opened.mentions(np.arange(len(opened)))), opened.relations()):
-        np.testing.assert_allclose(relation, by_place[where], atol=1e-5)
 
 
 def test_new_entities_get_embeddings_that_stand_to_the_others_as_their_mentions_do(world, extended, memory):

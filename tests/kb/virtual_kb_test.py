@@ -132,14 +132,6 @@ def assert_same_ranking(a, b, tolerance=1e-5):
         assert weights.get(entity, b.weights[-1]) == pytest.approx(weight, abs=tolerance)
 
 
-def test_a_question_about_an_unknown_topic_has_empty_hops(kb):
-    known, other = questions_of(kb, 2, 2)
-    unknown = dataclasses.replace(known, entities=(-1,))
-    first, empty, last = hops_of(kb, [known, unknown, other])
-    assert [len(step.entities) + len(step.entries) for step in empty] == [0, 0]
-    assert all(len(step.entities) for step in first + last)
-
-
 def test_more_hops_than_the_follower_has_are_refused(kb):
     with pytest.raises(ValueError, match=r'hops=4 is not in 1\.\.3'):
         kb.answer([dataclasses.replace(questions_of(kb, 3, 1)[0], hops=4)])
@@ -251,17 +243,6 @@ def test_a_folder_without_a_manifest_says_what_to_do_and_opens_by_names(folder, 
     ):
         open_kb(copy)
     assert open_kb(copy, text='text', model='follow', memory='memory', k=K).identity == kb.identity
-
-
-def test_a_memory_of_another_encoder_is_refused_and_another_one_of_its_own_is_not(folder, averaged, tmp_path):
-    model = tiny_training.write_untrained(folder / 'text', tmp_path / 'model', seed=1)
-    other = tiny_training.write_memory(folder / 'text', model, tmp_path / 'memory')
-    hashes = [Memory.open(memory).hash()[:12] for memory in (folder / 'memory', other)]
-    said = f'{folder}/follow was trained over the memory {hashes[0]}, but {other} is {hashes[1]}, built with another encoder'
-    with pytest.raises(CheckpointError, match=said):
-        open_kb(folder, memory=other)
-    opened = open_kb(folder, memory=averaged.memory.directory)
-    assert opened.memory.hash() == averaged.memory.hash()
 
 
 def test_another_vocabulary_is_refused_for_model_and_memory(folder, tmp_path):

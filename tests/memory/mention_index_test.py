@@ -7,7 +7,6 @@ import numpy as np
 import pytest
 from damage import edit
 
-from opql_jax.core.errors import InputError
 from opql_jax.data.prepare import prepare
 from opql_jax.data.prepared import Prepared
 from opql_jax.datasets.jsonl import JsonLines
@@ -91,22 +90,6 @@ def test_injected_text_is_encoded_as_what_is_there(world, encode_alone, tmp_path
         where = memory.provenance([memory.ids[row]])[0]
         alone = encode_alone(prepared, where['passage'], where['target'][0])
         np.testing.assert_allclose(memory.relations([row])[0], alone, atol=1e-5)
-
-
-@pytest.mark.parametrize(
-    'stage, said',
-    [
-        (objectives.Relations(pair_encoding='pair'), "pair_encoding='pair' must be one of marked_pair, span_pair, mention"),
-        (
-            AlignPassages(pair_encoding='marked_pair'),
-            "pair_encoding='marked_pair': whole passages are encoded for 'span_pair' or",
-        ),
-    ],
-)
-def test_a_pair_encoding_that_the_stage_does_not_train_is_refused(world, tmp_path, stage, said):
-    with pytest.raises(InputError, match=said):
-        tiny_training.run(world / 'prepared', tmp_path / 'run', stage, num_steps=1)
-    assert not (tmp_path / 'run').exists()
 
 
 def test_the_pair_encoding_goes_with_the_model(world, tmp_path):

@@ -56,6 +56,11 @@ def test_each_finite_number_of_half_precision_is_read_as_it_is():
     np.testing.assert_allclose(sums(pairs, lambda rows: halves[rows]), expected, rtol=1e-6)
 
 
+def test_halves_that_cancel_give_zeros():
+    halves = np.array([[1, 2], [0, 0], [0, 0], [-1, -2]], np.float16)
+    np.testing.assert_array_equal(sums(np.array([[0, 1], [1, 0]]), lambda rows: halves[rows]), np.zeros((2, 2)))
+
+
 @pytest.mark.parametrize('dtype', ROUNDING)
 def test_relations_are_the_rows_that_would_be_stored(tmp_path, dtype):
     memory, table = build(tmp_path / 'halves', dtype=dtype), make_table()

@@ -300,17 +300,6 @@ def test_a_huge_row_keeps_no_other_from_being_found(huge):
     assert recall(ids[~up], expected[~up]) > 0.95
 
 
-def test_of_directions_those_of_long_rows_come_first():
-    case, rng, kept = search_cases.recall_case(20_000), np.random.default_rng(0), search_cases.D_R * 3 // 8
-    basis = np.linalg.qr(rng.normal(size=(search_cases.D_R, search_cases.D_R)))[0].astype(np.float32)
-    relations = rng.normal(size=(len(case.topic), kept)).astype(np.float32) @ basis[:kept]
-    long = rng.random(len(relations)) < 0.1
-    relations[long] = 4 * relations[long] @ basis[:kept].T @ basis[kept : 2 * kept]
-    case = case._replace(relations=relations)
-    _, ids = run(case, 6, 'approx')
-    assert recall(ids, search_cases.reference(case, 6)[1]) > 0.95
-
-
 def test_a_filter_that_allows_nothing_gives_nothing_and_no_nan():
     case = search_cases.make('few rows')
     memory = shard_memory(*case.columns, make_mesh(1))

@@ -4,7 +4,6 @@ import pathlib
 import tempfile
 
 import jax.numpy as jnp
-import msgspec
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -202,22 +201,6 @@ def test_deleting_everything_leaves_an_empty_memory_that_can_be_followed_and_fil
     assert [path.name for path in tmp_path.iterdir()] == ['manifest.json']
     memory = add(tmp_path, make_table(5, seed=1))
     assert memory.ids.tolist() == [40, 41, 42, 43, 44]
-
-
-def test_new_entities_and_text_without_pairs_are_taken_in(tmp_path):
-    built, nothing = make(tmp_path), table_of([], [], [])
-    add(tmp_path, nothing, count=7)
-    for passages in (111, 112, 112):  # again changes nothing
-        covers = msgspec.structs.replace(COVERS, passages=passages)
-        grown = add(tmp_path, nothing, count=7, covers=covers)
-        assert grown.manifest.covers == covers
-    assert len(grown.manifest.history) == 3
-    grown.verify()
-    for memory in (grown, add(tmp_path, table_of([6], [0], [1]), count=8)):
-        count = memory.manifest.num_entities
-        np.testing.assert_array_equal(memory.offsets, np.searchsorted(memory.topic, np.arange(count + 1)))
-        np.testing.assert_array_equal(memory.entity_rows, embed(range(6, count)))
-    assert entries_of(memory).items() > entries_of(built).items() and memory.ids[-1] == 40
 
 
 def test_an_injection_chosen_for_another_state_is_refused_unless_it_is_done(tmp_path):

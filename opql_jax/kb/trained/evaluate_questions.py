@@ -62,10 +62,7 @@ class Evaluation:
     def to_record(self, most: int) -> dict:
         """Scores and examples as JSON."""
         record = lambda result: result.asked._asdict() | {'found': result.found, 'error': result.error}
-        return {
-            'scores': self.scores(),
-            **{kind: list(map(record, results)) for kind, results in self.examples(most).items()},
-        }
+        return {'scores': self.scores(), **{kind: list(map(record, results)) for kind, results in self.examples(most).items()}}
 
     def to_text(self, most: int) -> str:
         """Scores and examples as lines."""
