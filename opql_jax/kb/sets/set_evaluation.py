@@ -15,8 +15,7 @@ from opql_jax.corpus.entities import UNKNOWN_KIND
 from opql_jax.corpus.json_lines import short_repr
 from opql_jax.corpus.recognition import KINDS
 from opql_jax.kb.ambiguous_names import candidates
-from opql_jax.kb.closeable import Closeable
-from opql_jax.kb.fact_store import FactStore
+from opql_jax.kb.fact_store import Closeable, FactStore
 from opql_jax.kb.paths import Path, facts
 from opql_jax.kb.sets import query as tree
 from opql_jax.kb.text.question_plans import Step, wanted

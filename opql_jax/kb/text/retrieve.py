@@ -18,9 +18,9 @@ from opql_jax.corpus.question_linking import followed, joined
 from opql_jax.corpus.questions import check_text
 from opql_jax.corpus.splitting import text_start
 from opql_jax.data.prepared import Prepared
+from opql_jax.kb.answer_record import COUNT, PROBABILITY, object_schema
 from opql_jax.kb.answers import bounds
 from opql_jax.kb.fact_store import FactStore
-from opql_jax.kb.json_schema import COUNT, PROBABILITY, object_schema
 from opql_jax.models.passage_encoder import PassageEncoder
 from opql_jax.models.text_encoder import TextEncoder
 from opql_jax.retrieval.baselines import BASELINES, Baseline
