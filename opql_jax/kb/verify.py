@@ -58,9 +58,14 @@ def _problems(folder: pathlib.Path, say) -> Iterator[str]:
         format = _format_of(folder)
         stated = read_manifest(folder, format)
         say(f'{folder}: {format.noun}{_content(stated)}')
-        found = list(_damaged_files(folder, stated, format))
-        yield from found
-        if not found:
+        damaged = False
+        for name in getattr(stated, 'files', ()):
+            try:
+                checked_file(folder, name, stated, format)
+            except ManifestError as error:
+                damaged = True
+                yield str(error)
+        if not damaged:
             _OPEN[format](folder)
     except InputError as error:
         yield str(error)
@@ -76,14 +81,6 @@ def _content(stated: Header) -> str:
         size = sum(digest.bytes for digest in stated.files.values())
         return f' of {len(stated.files)} files, {size / 1e6:.1f} MB'
     return '; its newest checkpoint is read'
-
-
-def _damaged_files(folder, stated, format) -> Iterator[str]:
-    for name in getattr(stated, 'files', ()):
-        try:
-            checked_file(folder, name, stated, format)
-        except ManifestError as error:
-            yield str(error)
 
 
 def _check_parts(folder: pathlib.Path) -> None:
