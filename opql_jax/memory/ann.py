@@ -78,7 +78,6 @@ class IndexManifest(Manifest, forbid_unknown_fields=True, kw_only=True):
     k: Size
     num_entities: Count
     recall_target: float
-    seed: int
     entity_table: str
     folder: str
     scann: str | None

@@ -69,6 +69,7 @@ def choose(memory: ShardedMemory, entity_table, queries: Queries, k: int, filter
 
 def _proposed(memory: ShardedMemory, entity_table, queries: Queries, k: int, filter: SearchFilter):
     """`choose` by an index on the host, which knows no filter: where this bars too much of what is proposed, by an exact search."""
+    assert memory.propose is not None
     is_filtered = any(part is not None for part in filter)
     asked = k * (_ASKED_FILTERED if is_filtered else 1)
     shape = jax.ShapeDtypeStruct((len(queries.entity), asked), jnp.int32)

@@ -7,10 +7,10 @@ from hypothesis import strategies as st
 from opql_jax.kb.text.question_plans import out_of_reach, plans, wanted
 
 
-def plans_of(question, **options):
+def plans_of(question):
     """The plans of 'who is the father of [Ada Lovelace]': steps with brackets around their topics."""
     start, end = question.index('['), question.index(']') - 1
-    found = plans(question.replace('[', '').replace(']', ''), (start, end), **options)
+    found = plans(question.replace('[', '').replace(']', ''), (start, end))
     return [[f'{text[:a]}[{text[a:b]}]{text[b:]}' for text, (a, b) in plan] for plan in found]
 
 

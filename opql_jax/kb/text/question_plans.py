@@ -39,24 +39,24 @@ class Step(NamedTuple):
 Plan = tuple[Step, ...]
 
 
-def plans(text: str, topic: tuple[int, int], most_hops: int = _MOST_HOPS) -> list[Plan]:
+def plans(text: str, topic: tuple[int, int]) -> list[Plan]:
     """The plans for a question about one topic, of which these are the characters: that of one hop first, then those with more."""
     whole = Step(text[: max(topic[1], len(text.rstrip(' ?.!')))], topic)  # a name may end with such, too
     found: dict[Plan, None] = {}
-    _extend(whole, (), found, most_hops)
+    _extend(whole, (), found)
     return sorted(found, key=len)[:_MOST_PLANS]
 
 
-def _extend(step: Step, after: Plan, found: dict[Plan, None], most_hops: int) -> None:
+def _extend(step: Step, after: Plan, found: dict[Plan, None]) -> None:
     """Adds the plans that answer `step` and then the steps `after`."""
     found[step, *after] = None
-    if len(after) + 1 >= most_hops:
+    if len(after) + 1 >= _MOST_HOPS:
         return
     for start, end in _phrases(step):
         inner = Step(step.text[start:end], (step.topic[0] - start, step.topic[1] - start))
         rest = Step(f'{step.text[:start]}it{step.text[end:]}', (start, start + 2))
         if says_something(inner) and says_something(rest):
-            _extend(inner, (rest, *after), found, most_hops)
+            _extend(inner, (rest, *after), found)
 
 
 def says_something(step: Step) -> bool:
