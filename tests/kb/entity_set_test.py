@@ -1,6 +1,7 @@
-"""Sets of entities over plain text: what they hold, by arithmetic written out, and that looking is what evaluates them."""
+"""Sets of entities over plain text: what they hold, by arithmetic written out, which query a question is, and by which paths both are explained."""
 
 import collections
+import dataclasses
 import json
 import math
 
@@ -13,6 +14,7 @@ import opql_jax
 from opql_jax import cli
 from opql_jax.core.errors import InputError
 from opql_jax.kb.sets import set_evaluation
+from opql_jax.kb.sets.as_query import as_query
 from opql_jax.kb.text.index_text import index_text
 from opql_jax.kb.text.question_plans import Step
 
@@ -96,9 +98,6 @@ def test_nothing_leads_on_from_nothing(kb, directed):
     assert repr(empty).endswith('0 entities') and empty.explain() == ''
 
 
-# The query language.
-
-
 def first_names(kb, query, count):
     pytest.importorskip('lark')
     return kb.query(query).names[:count]
@@ -146,9 +145,6 @@ def test_the_command_answers_queries(kb, capsys):
     assert capsys.readouterr().out == 'no entity belongs to this set\n'
     with pytest.raises(SystemExit, match='error: query, column 18: expected a relation'):
         cli.main(['ask', folder, 'Ingrid Solberg . . directed'])
-
-
-# Names.
 
 
 def test_an_unknown_name_is_told_with_the_nearest(kb):
@@ -199,9 +195,6 @@ def test_endless_queries_are_told(directed):
             directed = directed.follow('starring')
 
 
-# Evidence.
-
-
 def test_a_member_says_its_path_with_sentences(kb, directed):
     ((first, second),) = directed.follow('starring').paths('Clara Holm', most=1)
     assert first.ends == ('Ingrid Solberg', 'Night Ferry') and first.relation == 'directed'
@@ -230,9 +223,6 @@ def test_a_set_is_explained_in_words(directed):
     assert 'directed by [Ingrid Solberg]' in told
     assert directed.explain().startswith('1.000 The Silent Harbour\n- Ingrid Solberg –directed→ The Silent Harbour')
     assert directed.explain('Graz') == 'no fact leads there'
-
-
-# Gradients.
 
 
 @pytest.mark.parametrize(
@@ -266,3 +256,46 @@ def test_a_query_is_trained_by_its_gradient(kb, directed):
     moved = [loss({'directed': params['directed'] + sign * 1e-3 * step}) for sign in (1, -1)]
     assert (moved[0] - moved[1]) / 2e-3 == pytest.approx(np.vdot(gradient['directed'], step), rel=0.02)
     assert loss(jax.tree.map(lambda value, slope: value - 0.05 * slope, params, gradient)) < loss(params) - 0.5
+
+
+@pytest.mark.parametrize(
+    'question, query',
+    [
+        ('Who directed Night Ferry?', 'Night Ferry . ^directed'),
+        ('Where was Tomas Lind born?', 'Tomas Lind . born'),
+        ('Who starred in the films directed by Ingrid Solberg?', 'Ingrid Solberg . films directed by . starred in'),
+    ],
+)
+def test_the_query_follows_the_words_of_each_hop_and_finds_the_same(kb, question, query):
+    pytest.importorskip('lark')
+    answer = kb.ask(question)
+    found = as_query(answer, kb.sets)
+    assert str(found).startswith(query)  # then a kind, where words alone find something else
+    assert found.names[0] == answer.names[0] and kb.query(str(found)) == found
+
+
+def test_where_no_relation_is_named_there_is_no_query(kb):
+    assert as_query(kb.ask('Who is Tomas Lind?'), kb.sets) is None
+
+
+def test_of_several_that_have_a_name_the_one_that_is_an_answer_is_explained(kb):
+    answers = kb.ask('Who composed the music of Night Ferry?')
+    assert {'Erik Lind', 'Tomas Lind'} <= {*answers.names}
+    with pytest.raises(InputError, match="'Lind' may be 2 entities; write one of 'Tomas Lind', 'Erik Lind'$"):
+        answers.explain('Lind')
+    for name in ('Erik Lind', 'Tomas Lind'):
+        alone = dataclasses.replace(answers, entities=np.array([kb.vocab.id(name)]), weights=np.ones(1, np.float32))
+        assert alone.explain('Lind') == answers.explain(name) != 'no fact leads there'
+    with pytest.raises(InputError, match="unknown entity 'Nobody'"):
+        answers.explain('Nobody')
+
+
+def test_paths_of_either_set_come_heaviest_first(kb):
+    """The table, and what a prompt forgets, are of the first."""
+    directed = kb.entity('Ingrid Solberg').follow('directed')
+    light = kb.entity('Anna Weiss').follow('starred in')
+    for either in (light | directed, directed | light):
+        weights = [path[-1].weight for path in either.paths('The Silent Harbour')]
+        assert len(weights) > 1 and weights == sorted(weights, reverse=True)
+    heavy = kb.entity('Night Ferry') | directed
+    assert heavy.paths('Night Ferry')[0] == () and len(heavy.paths('Night Ferry')) > 1
