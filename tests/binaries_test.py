@@ -15,7 +15,7 @@ import pytest
 from opql_jax.corpus.questions import bracketed, read_questions, to_record, write_questions
 from opql_jax.data.kb_folder import KBFolder
 from opql_jax.data.prepared import Prepared
-from opql_jax.datasets.synthetic.questions import QUESTION_SETS, questions
+from opql_jax.datasets.synthetic.questions import questions
 from opql_jax.datasets.synthetic.world import generate
 from opql_jax.memory.format import Memory
 from opql_jax.training import objectives
@@ -124,23 +124,6 @@ def chain(binaries, tmp_path_factory):
     )
 
 
-def test_prepare_writes_passages_whose_mentions_and_pairs_stand_in_the_text(chain):
-    prepared = Prepared(chain.root / 'text')
-    assert prepared.manifest.counts.documents == DOCUMENTS
-    names, passages, pairs = prepared.vocab.names, prepared.passages.to_pylist(), prepared.pairs
-    for i, passage in enumerate(passages):
-        for mention in passage['mentions']:
-            assert passage['text'][mention['start'] : mention['end']] == names[mention['entity']]
-        assert prepared.records[i].entities.tolist() == [m['entity'] for m in passage['mentions']]
-    assert len(prepared.records) == len(passages)
-    for topic, target, passage, *at, is_title in zip(*(pairs[name].tolist() for name in pairs)):
-        entities = [mention['entity'] for mention in passages[passage]['mentions']]
-        assert [entities[i] for i in at] == [topic, target]
-        assert is_title == (entities.index(passages[passage]['title_entity']) in at)  # its first mention stands for the title
-    splits = {path.relative_to(prepared.directory / 'questions').as_posix() for path in prepared.directory.rglob('*-hop/*')}
-    assert splits == {f'{hops}-hop/{split}.jsonl' for hops, split in QUESTION_SETS}
-
-
 def test_stages_train_what_they_say_and_start_where_they_are_told(chain):
     models = ('entities', 'relations', 'align', 'follow')
     params = {model: tiny_training.params_of(chain.root / model) for model in models}
@@ -154,21 +137,6 @@ def test_stages_train_what_they_say_and_start_where_they_are_told(chain):
         meta = Checkpoints(chain.root / model, read_only=True).meta()
         assert meta['step'] == 2 and f"MODEL = '{model}'" in meta['gin']
         assert list((chain.root / model).glob('events.out.tfevents.*'))
-
-
-@pytest.mark.parametrize('name, model', [('memory_relations', 'relations'), ('memory', 'align')])
-def test_a_memory_holds_the_title_pairs_encoded_by_its_model(chain, name, model):
-    prepared, memory = Prepared(chain.root / 'text'), Memory.open(chain.root / name)
-    memory.check_encoder(Checkpoints(chain.root / model, read_only=True).params()['encoder'])
-    assert memory.manifest.hashes['vocabulary'] == prepared.vocab.hash()
-    columns = [prepared.pairs[column][prepared.pairs['is_title']] for column in ('topic', 'target', 'passage')]
-    read = memory.provenance(range(len(memory)))
-    entries = zip(memory.topic.tolist(), memory.target.tolist(), (row['passage'] for row in read))
-    assert sorted(entries) == sorted(zip(*(column.tolist() for column in columns)))
-    texts = prepared.passages['text'].to_pylist()
-    for row, topic, target in zip(read, memory.topic, memory.target):
-        assert texts[row['passage']][slice(*row['topic'])] == prepared.vocab.names[topic]
-        assert texts[row['passage']][slice(*row['target'])] == prepared.vocab.names[target]
 
 
 def test_what_answers_is_what_was_trained_last(chain):
@@ -200,16 +168,10 @@ def test_infer_writes_a_line_for_each_question_in_order(chain):
     assert all(
         record['question'].replace('[', '').replace(']', '') == q['question'] for record, q in zip(records, chain.questions)
     )
-    unknown = records.pop(2)
-    assert unknown['answers'] == [] and 'not in the entity vocabulary' in unknown['error']
+    records.pop(2)  # of an unknown topic
     vocab = Prepared(chain.root / 'text').vocab
     name_of = dict(zip(vocab.keys, vocab.names))
-    assert len({record['by'] for record in records}) == 1
     for record in records:
-        assert set(record) == {'id', 'question', 'by', 'answers', 'hops', 'traces'}
-        weights = [answer['weight'] for answer in record['answers']]
-        assert weights == sorted(weights, reverse=True) and sum(weights) == pytest.approx(1, abs=1e-4)
-        assert all(name_of[answer['key']] == answer['entity'] for answer in record['answers'])
         (hops,) = record['traces']
         topic = re.search(r'\[(.*)\]', record['question']).group(1)
         between, last = (hop['entities'] for hop in hops)

@@ -10,7 +10,6 @@ import shutil
 import signal
 import subprocess
 import sys
-import time
 
 import pytest
 
@@ -154,51 +153,6 @@ def test_ctrl_c_stops_an_answer_only(kb, tmp_path):
         assert terminal.shell.wait(60) == 0
 
 
-def test_an_answer_that_was_stopped_at_any_moment_leaves_the_next_as_it_is(kb, capsys):
-    def interrupt(*_):
-        raise KeyboardInterrupt
-
-    before = signal.signal(signal.SIGALRM, interrupt)
-    try:
-        Prompt(kb, 5).run(DIED)
-        answer = capsys.readouterr().out
-        took = []
-        for _ in range(4):  # the least of which the next ones take at least, whatever else the machine does
-            prompt, started = Prompt(kb, 5), time.monotonic()
-            prompt.run(DIED)
-            took.append(time.monotonic() - started)
-        seconds = min(took)
-        stopped = 0
-        for part in range(1, 8):
-            prompt = Prompt(kb, 5)
-            with contextlib.suppress(KeyboardInterrupt):
-                signal.setitimer(signal.ITIMER_REAL, seconds * part / 8)
-                prompt.run(DIED)
-                signal.setitimer(signal.ITIMER_REAL, 0)
-                stopped -= 1
-            stopped += 1
-            capsys.readouterr()
-            prompt.run(DIED)
-            assert capsys.readouterr().out == answer
-        assert stopped
-    finally:
-        signal.setitimer(signal.ITIMER_REAL, 0)
-        signal.signal(signal.SIGALRM, before)
-
-
-def test_whatever_a_call_raises_comes_out_of_it(kb):
-    class Panic(BaseException):
-        pass
-
-    def panic():
-        raise Panic
-
-    prompt = Prompt(kb, 5)
-    with pytest.raises(Panic):
-        prompt._in_thread(panic)
-    assert prompt._in_thread(lambda: 'next') == 'next'
-
-
 # An interrupt that comes inside of a callback of the garbage collector is lost with a warning, as any exception there.
 @pytest.mark.filterwarnings('ignore::pytest.PytestUnraisableExceptionWarning')
 def test_ctrl_c_at_any_microsecond_of_a_line_raises_nothing_else(kb, capsys):
@@ -236,15 +190,6 @@ def test_a_folder_that_vanishes_is_told_for_each_line_until_it_is_back(kb, tmp_p
     away.rename(copy)
     prompt.run(DESIGNED)
     assert 'Charles Babbage' in capsys.readouterr().out
-
-
-def test_a_question_that_is_refused_leaves_no_earlier_answer_to_explain(kb, capsys):
-    prompt = Prompt(kb, 5)
-    prompt.run(DESIGNED)
-    prompt.run('Who is Zorblax?')
-    capsys.readouterr()
-    prompt.run(':why 1')
-    assert capsys.readouterr().out == '  ask a question first\n'
 
 
 def test_names_are_completed_from_a_bracket_or_a_capital(kb):

@@ -5,29 +5,13 @@ import re
 import shlex
 import subprocess
 import sys
-import types
 
 import pytest
 
 from opql_jax import cli
 from opql_jax.kb import open_kb
 
-COMMANDS = [
-    'index',
-    'ask',
-    'retrieve',
-    'train',
-    'evaluate',
-    'add',
-    'remove',
-    'compact',
-    'info',
-    'export',
-    'explore',
-    'serve',
-    'mcp',
-    'recipes',
-]
+COMMANDS = 'index ask retrieve train evaluate add remove compact info export explore serve mcp recipes'.split()
 
 
 def run(arguments, capsys) -> tuple[object, str, str]:
@@ -119,39 +103,6 @@ def test_completion_knows_commands_and_options(monkeypatch, capsys):
     monkeypatch.setenv('COMP_WORDS', 'opql ask --')
     monkeypatch.setenv('COMP_CWORD', '2')
     assert '--json' in run([], capsys)[1].split()
-
-
-def test_lines_are_in_colour_at_a_terminal_only(monkeypatch, capsys):
-    from opql_jax.cli import display
-
-    answer = '  hop 1 (answer)\n     0.917  Ada\n            [Byron → Ada, in “Byron”]  Ada was his child.'
-    display.print_lines(answer)
-    assert capsys.readouterr().out == answer + '\n'
-    monkeypatch.setenv('FORCE_COLOR', '1')
-    monkeypatch.setattr(sys.stdout, 'isatty', lambda: True)
-    display.print_lines(answer)
-    coloured = capsys.readouterr().out
-    assert '\x1b[' in coloured and re.sub(r'\x1b\[[\d;]*m', '', coloured) == answer + '\n'
-
-
-def test_other_meanings_of_a_name_are_told(monkeypatch):
-    from opql_jax.corpus.questions import Question
-    from opql_jax.kb import ambiguous_names
-
-    store = types.SimpleNamespace(
-        memory=(),
-        vocab=types.SimpleNamespace(names=['Titanic (ship)', 'Titanic (film)', 'Ada']),
-        linker=types.SimpleNamespace(meanings={'Titanic': [0, 1], 'Ada': [2]}.get),
-    )
-    monkeypatch.setattr(ambiguous_names, 'candidates', lambda store, entities, write: f'  {write(entities)}')
-    question = Question('q', 'Did Ada see Titanic?', ((4, 7), (12, 19)), (2, 0))
-    (told,) = ambiguous_names.ambiguous_names(store, question)
-    assert told == 'Titanic is taken for Titanic (ship); it may also be\n  [[1]]'
-
-
-def test_without_an_input_nothing_is_asked(monkeypatch, capsys):
-    monkeypatch.setattr(sys, 'stdin', None)
-    assert run(['ask', 'no.kb'], capsys)[0].startswith('error: no.kb')  # and no internal error
 
 
 def test_output_that_nobody_reads_is_no_error_of_the_program():

@@ -63,10 +63,11 @@ def test_training_with_a_fault_has_the_step_before_or_the_next_and_ends_as_witho
 
 
 @pytest.mark.slow
+@pytest.mark.parametrize('how', [KILL, FULL])
 @pytest.mark.parametrize('work', ['index_text', 'change_text'])
-def test_a_full_disk_leaves_a_knowledge_base_of_plain_text_as_it_was_and_the_same_call_completes_it(tmp_path, work):
-    (tried,) = system_calls.tried(tmp_path, 'crash_runs', [(work, FULL, 12)])
-    check(tried, FULL, 10)
+def test_a_fault_leaves_a_knowledge_base_of_plain_text_as_it_was_and_the_same_call_completes_it(tmp_path, work, how):
+    (tried,) = system_calls.tried(tmp_path, 'crash_runs', [(work, how, 12)])
+    check(tried, how, 10)
 
 
 @pytest.mark.parametrize('work', WORKS)

@@ -73,11 +73,6 @@ def test_a_value_that_is_no_literal_and_no_reference_is_a_string(flag, binding):
     assert bindings(flag) == [binding]
 
 
-def test_other_arguments_are_kept():
-    argv = ['prog', '--gin_file=a.gin', '--dry_run', '--question', 'who directed [Up]']
-    assert gin_utils.rewrite_gin_args(argv) == argv
-
-
 def test_a_flag_without_a_value_is_an_error():
     with pytest.raises(app.UsageError, match='--gin.STEPS: write --gin.NAME=VALUE'):
         gin_utils.rewrite_gin_args(['--gin.STEPS'])
@@ -125,12 +120,6 @@ def test_an_unknown_binding_is_an_error(config, name, message):
         gin_utils.configure([config], bindings('--gin.OUT=x', f'--gin.{name}=5'), prepare)
 
 
-def test_an_unknown_binding_in_a_file_is_an_error(config, tmp_path):
-    (tmp_path / 'b.gin').write_text('prepare.prepare.word_pieces = 5\n')
-    with pytest.raises(ValueError, match='word_pieces'):
-        gin_utils.configure([config, str(tmp_path / 'b.gin')], bindings('--gin.OUT=x'), prepare)
-
-
 def test_files_of_the_repository_are_found_from_anywhere(tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
     gin_utils.configure(['gin/data/synthetic.gin'], bindings('--gin.KB=x'), prepare)(dry_run=True)
@@ -156,3 +145,9 @@ def test_a_binary_of_one_process_refuses_to_be_one_of_several_before_anything_is
 def test_a_process_that_is_not_told_where_to_meet_says_so(given, said):
     with pytest.raises(InputError, match=said):
         distributed.initialize({'OPQL_PROCESSES': '2', **given})
+
+
+def test_an_unknown_binding_in_a_file_is_an_error(config, tmp_path):
+    (tmp_path / 'b.gin').write_text('prepare.prepare.word_pieces = 5\n')
+    with pytest.raises(ValueError, match='word_pieces'):
+        gin_utils.configure([config, str(tmp_path / 'b.gin')], bindings('--gin.OUT=x'), prepare)

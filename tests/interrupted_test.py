@@ -2,16 +2,13 @@
 
 import re
 
-import numpy as np
 import pytest
 
-from opql_jax.training.checkpoints import CheckpointError, Checkpoints
+from opql_jax.training.checkpoints import Checkpoints
 
-import full_disk
 import tiny_training
 from complaints import complaint
 from forked_binaries import ENCODER
-from own_process import own_process
 
 # Few WordPieces, so that the tokenizer is smaller than some of the tables, and a disk can be full at either.
 WORLD = ['prepare', '--gin_file=gin/data/synthetic.gin', '--gin.DOCUMENTS=60', '--gin.prepare.prepare.wordpieces=300']
@@ -90,14 +87,3 @@ def test_training_on_a_full_disk_says_so_and_begins_again_when_there_is_room(bin
     assert Checkpoints(tmp_path, read_only=True).steps() == []
     succeed(binaries, command)
     assert Checkpoints(tmp_path, read_only=True).steps() == [2]
-
-
-def test_training_keeps_its_last_checkpoint_when_the_disk_is_full_and_goes_on_from_it(tmp_path):
-    prepared, options = tiny_training.write_prepared(tmp_path / 'prepared'), dict(num_steps=4, checkpoint_every=2)
-    with own_process() as call, pytest.raises(CheckpointError, match='checkpoints/4 cannot be written'):
-        call(full_disk.train_until_the_disk_is_full, prepared, tmp_path / 'full', **options)
-    assert Checkpoints(tmp_path / 'full', read_only=True).steps() == [2]
-    for name in ('full', 'whole'):
-        tiny_training.run(prepared, tmp_path / name, **options)
-    found, wanted = (tiny_training.state_of(tmp_path / name, 4) for name in ('full', 'whole'))
-    assert found.keys() == wanted.keys() and all(np.array_equal(found[name], wanted[name]) for name in wanted)

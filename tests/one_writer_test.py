@@ -14,9 +14,7 @@ from opql_jax.data.prepared import Prepared
 from opql_jax.datasets.jsonl import JsonLines
 from opql_jax.kb.trained.question_sets import write_answers
 from opql_jax.memory import ann_build
-from opql_jax.memory.format import Memory
 from opql_jax.recipes import recipe
-from opql_jax.training.checkpoints import Checkpoints
 
 import ann_memories
 import memory_tables
@@ -102,32 +100,3 @@ def test_of_two_corpora_prepared_into_one_folder_at_the_same_time_one_is_there_a
         prepared_name = ('Ann', 'Bob')[errors.index(None)]
         assert set(prepared.vocab.names) == {prepared_name, 'Eve'}
         assert all(title == prepared_name for title in prepared.passages['title'].to_pylist())
-
-
-def test_a_second_training_run_into_a_folder_does_not_touch_the_checkpoints_of_the_first(world, tmp_path):
-    prepared, refused = world / 'text', []
-
-    def train_too(step):
-        with pytest.raises(InputError, match=REFUSED):
-            tiny_training.run(prepared, tmp_path, seed=2)
-        refused.append(step)
-        return {}
-
-    tiny_training.run(prepared, tmp_path, seed=1, checkpoint_every=1, on_checkpoint=train_too)
-    assert refused == [1, 2, 3]
-    with Checkpoints(tmp_path, read_only=True) as checkpoints:
-        assert checkpoints.meta()['seed'] == 1 and checkpoints.steps() == [2, 3]
-
-
-def test_a_reader_keeps_the_version_that_it_opened_while_a_writer_works(tmp_path):
-    tiny_updates.make(tmp_path).close()
-    reader = Memory.open(tmp_path)
-    before = tiny_updates.entries_of(reader)
-    with locks.writer(tmp_path):
-        opened = Memory.open(tmp_path)
-        assert opened.hash() == reader.hash()
-        opened.close()
-    for update in tiny_updates.UPDATES.values():
-        update(tmp_path)
-    assert tiny_updates.entries_of(reader) == before
-    reader.close()

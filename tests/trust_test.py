@@ -24,20 +24,7 @@ PACKAGE = pathlib.Path(opql_jax.__file__).parent
 SOURCES = sorted([*PACKAGE.rglob('*.py'), *(PACKAGE.parent / 'tasks').rglob('*.py')])
 
 # What runs code that it reads.
-LOADERS = {
-    'pickle',
-    'cPickle',
-    '_pickle',
-    'cloudpickle',
-    'dill',
-    'marshal',
-    'shelve',
-    'joblib',
-    'torch',
-    'yaml',
-    'runpy',
-    'code',
-}
+LOADERS = set('pickle cPickle _pickle cloudpickle dill marshal shelve joblib torch yaml runpy code'.split())
 CALLS = {'eval', 'exec', 'compile', '__import__', 'system', 'popen', 'import_module'}
 # What opens connections.
 NETWORK = {'urllib.request', 'http', 'requests', 'httpx', 'aiohttp', 'ftplib', 'smtplib', 'huggingface_hub', 'socketserver'}
@@ -105,17 +92,8 @@ def test_only_the_edge_parses_gin():
 
 @pytest.mark.parametrize(
     'text',
-    [
-        'import pickle',
-        'from torch import load',
-        'def f():\n    import joblib',
-        'eval(x)',
-        'os.system(x)',
-        'subprocess.run(x, shell=True)',
-        'np.load(x)',
-        'np.load(x, allow_pickle=True)',
-        'importlib.import_module(x)',
-    ],
+    ['import pickle', 'from torch import load', 'def f():\n    import joblib', 'eval(x)', 'os.system(x)', 'np.load(x)']
+    + ['subprocess.run(x, shell=True)', 'np.load(x, allow_pickle=True)', 'importlib.import_module(x)'],
 )
 def test_unsafe_sources_are_seen(text):
     assert unsafe(ast.parse(text))

@@ -197,8 +197,7 @@ def retrieve(
 
 
 QuestionFile = Annotated[
-    str,
-    typer.Argument(metavar='QUESTIONS', help='JSON Lines: {"id", "question", "answers": [names]}.', show_default=False),
+    str, typer.Argument(metavar='QUESTIONS', help='JSON Lines: {"id", "question", "answers": [names]}.', show_default=False)
 ]
 
 
@@ -322,8 +321,7 @@ def info(
 
 @app.command()
 def export(
-    kb: KB,
-    out: Annotated[str, typer.Option(metavar='FILE', help='Ends in .csv, .graphml or .nt.', show_default=False)],
+    kb: KB, out: Annotated[str, typer.Option(metavar='FILE', help='Ends in .csv, .graphml or .nt.', show_default=False)]
 ) -> None:
     """Write what was read as a table or a graph.
 
@@ -363,8 +361,7 @@ def explore(
 
 @app.command()
 def mcp(
-    kb: KB,
-    writable: Annotated[bool, typer.Option('--writable', help='Also offer a tool that adds a text.')] = False,
+    kb: KB, writable: Annotated[bool, typer.Option('--writable', help='Also offer a tool that adds a text.')] = False
 ) -> None:
     """Offer a knowledge base as tools of MCP.
 
@@ -378,8 +375,7 @@ def mcp(
 
 
 @app.command(
-    add_help_option=False,
-    context_settings={'allow_extra_args': True, 'ignore_unknown_options': True, 'help_option_names': []},
+    add_help_option=False, context_settings={'allow_extra_args': True, 'ignore_unknown_options': True, 'help_option_names': []}
 )
 def recipes(context: typer.Context) -> None:
     """Run the experiments of this project."""

@@ -36,10 +36,8 @@ class ArraySchema:
     """What an array has to be.
 
     Attributes:
-        dtype: by name, in the byte order of this machine.
-        shape: the size of each dimension; None for any.
-        ids: of integers, the sizes that they are below, one for all or one for each column; they are
-            not negative. None if they may be anything.
+        dtype, shape: by name, in the byte order of this machine, and the size of each dimension, None for any.
+        ids: of integers, the sizes that they are below, one for all or one for each column; none is negative.
         offsets: whether the numbers begin at 0 and never fall.
         total: of integers, the size that they add up to.
         largest: of other numbers, the largest magnitude; None if `bad_row` looks at them later.
@@ -84,20 +82,12 @@ def _number(size: Size, sizes: Mapping[str, int]) -> int:
 
 
 def read_array(
-    file: pathlib.Path,
-    schema: ArraySchema,
-    sizes: Mapping[str, int],
-    advice: str,
-    mmap_mode: Literal['r'] | None = None,
+    file: pathlib.Path, schema: ArraySchema, sizes: Mapping[str, int], advice: str, mmap_mode: Literal['r'] | None = None
 ) -> np.ndarray:
-    """The array in an .npy file; threads may call it at the same time.
+    """The array in an .npy file whose digest was compared; threads may call it at the same time.
 
-    Args:
-        file: whose digest was compared.
-        schema: what it has to be.
-        sizes: that the schema names.
-        advice: what to do about a damaged folder, for the message.
-        mmap_mode: 'r' maps the file, of which then only the numbers are read that the schema bounds.
+    `sizes` are those that the schema names, and `advice` is what to do about a damaged folder. 'r' maps the file, of which then only the
+    numbers are read that the schema bounds.
 
     Raises:
         ManifestError: it is none, or not what the schema says. Its type and shape are compared before

@@ -30,11 +30,7 @@ MapBatches = Callable[[Stage, Iterable[pa.RecordBatch]], Iterator[pa.RecordBatch
 
 
 def map_cached(
-    map_batches: MapBatches,
-    stage: Stage,
-    schema: pa.Schema,
-    folder: pathlib.Path,
-    batches: Iterable[pa.RecordBatch],
+    map_batches: MapBatches, stage: Stage, schema: pa.Schema, folder: pathlib.Path, batches: Iterable[pa.RecordBatch]
 ) -> Iterator[pa.RecordBatch]:
     """Yields `stage(batch)` for every batch in order, and maps only those whose results are not in the folder.
 
@@ -42,9 +38,7 @@ def map_cached(
     SHA-256 of the rest, an Arrow file with one batch. A damaged file is made again.
 
     Args:
-        map_batches: what runs the stage.
-        stage: a pure function.
-        schema: of its results.
+        map_batches, stage: what runs the stage, a pure function whose results have the `schema`.
         folder: of its results; it exists and keeps those of no other function.
         batches: drawn as they are needed.
 
@@ -72,11 +66,7 @@ def map_cached(
 
 
 def map_rows_cached(
-    map_batches: MapBatches,
-    stage: Stage,
-    schema: pa.Schema,
-    folder: pathlib.Path,
-    batches: Iterable[pa.RecordBatch],
+    map_batches: MapBatches, stage: Stage, schema: pa.Schema, folder: pathlib.Path, batches: Iterable[pa.RecordBatch]
 ) -> Iterator[pa.RecordBatch]:
     """`map_cached` row by row: maps only those rows of the batches whose results are not in the folder, whatever they stood beside then.
 
@@ -88,9 +78,8 @@ def map_rows_cached(
     for name in filter(_NAME.fullmatch, files.names_below(folder, depth=0)):
         if (stored := _read(folder, name, schema)) is not None:
             places |= {key: (name, row) for row, key in enumerate(stored[_KEY].to_pylist())}
-    drawn: collections.deque[tuple[list[bytes], list[int]]] = (
-        collections.deque()
-    )  # keys of a batch, and rows that are being made
+    # Keys of a batch, and its rows that are being made.
+    drawn: collections.deque[tuple[list[bytes], list[int]]] = collections.deque()
 
     def missing():
         for batch in batches:
@@ -128,14 +117,9 @@ def map_rows_cached(
 
 
 def remove(folder: str | os.PathLike, name: str) -> int:
-    """Removes results from the folders below one, and then those that are empty; returns how many bytes that freed.
+    """Removes results from the folder `name`, which may be missing, in a folder on disk and from those below it; returns how many bytes that freed.
 
-    Args:
-        folder: on disk.
-        name: of a folder in it, in which, or in whose folders, there are results; it may be missing.
-
-    Raises:
-        InputError: it is a link, or reached through one.
+    InputError: it is a link, or reached through one.
     """
     removed = []
     for each in files.names_below(folder, name):

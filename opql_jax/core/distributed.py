@@ -22,12 +22,7 @@ def initialize(environ: Mapping[str, str] = os.environ, handle_preemption: bool 
     With OPQL_DISTRIBUTED=1 JAX finds the others, as it can on Cloud TPU and under Slurm. OPQL_COORDINATOR (HOST:PORT of process
     0), OPQL_PROCESSES (their number) and OPQL_PROCESS (from 0) name them instead.
 
-    Args:
-        environ: holds these variables.
-        handle_preemption: whether JAX takes SIGTERM, for a `PreemptionGuard`.
-
-    Raises:
-        InputError: a variable is missing or no number, or JAX finds no others.
+    With `handle_preemption` JAX takes SIGTERM, for a `PreemptionGuard`. InputError: a variable is missing or no number, or JAX finds no others.
     """
     jax.config.update('jax_enable_preemption_service', handle_preemption)
     if 'OPQL_PROCESSES' not in environ:
@@ -88,11 +83,7 @@ def broadcast(number: int) -> int:
 
 @contextlib.contextmanager
 def writer(folder: str | os.PathLike) -> Iterator[None]:
-    """`locks.writer` for all processes of this program: the primary one holds the lock, and none goes on before it does.
-
-    Raises:
-        InputError: in all processes, if another program writes there.
-    """
+    """`locks.writer` for all processes of this program: the primary one holds the lock, and all raise if another program writes there."""
     refused: Exception | None = None
     barrier(f'writer of {folder}')  # connects the processes, which would not wait as long as process 0 may for a lease
     with contextlib.ExitStack() as held:

@@ -40,11 +40,7 @@ _PARTIAL = re.compile(r'\.(.+)\.\d+\.partial')
 
 
 def is_remote(where: str | os.PathLike) -> bool:
-    """Whether a path is in a bucket.
-
-    Raises:
-        InputError: it is a URL of something else.
-    """
+    """Whether a path is in a bucket; InputError if it is a URL of something else."""
     text = os.fspath(where)
     if '://' in text and not text.startswith(_SCHEME):
         raise InputError(f'{text}: folders lie on disk or in buckets, {_SCHEME}')
@@ -76,11 +72,7 @@ def _use_gcsfs() -> None:
 
 
 def require_local(where: str | os.PathLike) -> pathlib.Path:
-    """The path of something that can only be done on disk.
-
-    Raises:
-        InputError: it is in a bucket.
-    """
+    """The path of something that can only be done on disk; InputError if it is in a bucket."""
     if is_remote(where):
         raise InputError(
             f'{os.fspath(where)}: this is only done on disk: name a local folder, and copy it (gcloud storage cp -r)'
@@ -151,12 +143,7 @@ def _refuse(state: os.stat_result, where: str, device: int) -> None:
 
 
 def opened_below(folder: str | os.PathLike, name: str) -> io.BufferedReader:
-    """A file below a folder, on disk or in a bucket, open to be read.
-
-    Raises:
-        InputError: as of `open_below`.
-        OSError: it is missing, is a folder, or cannot be opened.
-    """
+    """A file below a folder, on disk or in a bucket, open to be read; errors as of `open_below`, also if it is a folder."""
     if is_remote(folder):
         return (path(folder) / name).open('rb')
     handle = open_below(folder, name)
@@ -175,12 +162,7 @@ def read_below(folder: str | os.PathLike, name: str) -> bytes:
 
 
 def below(folder: str | os.PathLike, name: str) -> pathlib.Path | epath.Path:
-    """The path of what is, or is to be, below a folder, for whatever takes a path.
-
-    Raises:
-        InputError: as of `open_below`, for as much of it as is there.
-        OSError: a folder on the way cannot be opened.
-    """
+    """The path of what is, or is to be, below a folder, for whatever takes a path; errors as of `open_below`, for as much as is there."""
     if not is_remote(folder):
         with contextlib.suppress(FileNotFoundError, NotADirectoryError):
             os.close(open_below(folder, name))
@@ -190,13 +172,8 @@ def below(folder: str | os.PathLike, name: str) -> pathlib.Path | epath.Path:
 def names_below(folder: str | os.PathLike, name: str = '', depth: int | None = None) -> list[str]:
     """The names, with slashes, of all but folders below a folder, on disk or in a bucket; links are named and not followed.
 
-    Args:
-        folder: on disk or in a bucket.
-        name: of a folder below it, in which they are; there are none if it is missing. The names begin with it.
-        depth: of folders that are looked into.
-
-    Raises:
-        InputError: as of `open_below`, for `name`.
+    With `name`, of those in a folder below it, of which there are none if it is missing; `depth` is of folders that are looked into.
+    InputError as of `open_below`, for `name`.
     """
     names = []
     with contextlib.suppress(FileNotFoundError, NotADirectoryError):
@@ -289,11 +266,7 @@ def _folder_below(folder, name) -> Iterator[int]:
 
 
 def refuse_links(folder: str | os.PathLike, name: str = '') -> None:
-    """Looks at everything in a folder below a folder on disk, for a library that opens files there by itself.
-
-    Raises:
-        InputError: as of `open_below`.
-    """
+    """Looks at everything in a folder below a folder on disk, for a library that opens files there by itself; errors as of `open_below`."""
     with contextlib.suppress(FileNotFoundError, NotADirectoryError), _folder_below(folder, name) as handle:
         where, device = os.path.join(folder, name), os.fstat(handle).st_dev
         for each in os.listdir(handle):
@@ -336,11 +309,8 @@ def _copy_bytes(source, target):
 def atomic_path(where: str | os.PathLike) -> Iterator[pathlib.Path]:
     """Yields a temporary path on disk; a clean exit makes its file `where`, an exception removes it.
 
-    The bytes are on disk before the rename, so a reader (or a run after a crash) finds either the
-    old file or the whole new one. A file for a bucket is uploaded under another name first.
-
-    Raises:
-        InputError: something else than a file has that name.
+    The bytes are on disk before the rename, so a reader (or a run after a crash) finds either the old file or the whole new one. A file
+    for a bucket is uploaded under another name first. InputError: something else than a file has that name.
     """
     target = path(where)
     partial_name = f'.{target.name}.{os.getpid()}.partial'

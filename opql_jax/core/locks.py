@@ -59,7 +59,6 @@ def writer(folder: str | os.PathLike, patience: float = 0.0) -> Iterator[None]:
 
     Raises:
         InputError: another process writes here, and the message says which; or this is no folder.
-        OSError: the lock cannot be written.
     """
     started = time.monotonic()
     with contextlib.ExitStack() as held:
@@ -76,11 +75,7 @@ def writer(folder: str | os.PathLike, patience: float = 0.0) -> Iterator[None]:
 
 
 def shared(folder: str | os.PathLike, names: Iterable[str]) -> contextlib.ExitStack:
-    """Takes shared locks on folders below a folder; closing the result releases them. Those that are missing are left out.
-
-    Raises:
-        InputError: one is a link, or reached through one.
-    """
+    """Takes shared locks on folders below a folder, but for links and those that are missing; closing the result releases them."""
     with contextlib.ExitStack() as locks:
         for name in names:
             # A missing folder is reported when its files are checked; not every file system has locks.
@@ -93,12 +88,7 @@ def shared(folder: str | os.PathLike, names: Iterable[str]) -> contextlib.ExitSt
 
 @contextlib.contextmanager
 def try_exclusive(folder: str | os.PathLike, name: str) -> Iterator[bool]:
-    """Yields whether no reader holds a lock on a folder below one on disk; if so none can take one while the context lasts.
-
-    Raises:
-        InputError: it is a link, or reached through one.
-        OSError: it is missing.
-    """
+    """Yields whether no reader holds a lock on a folder below one on disk, not behind a link; if so none can take one while the context lasts."""
     handle = files.open_below(folder, name)
     try:
         try:
@@ -172,11 +162,7 @@ def _open_locked(path):
 
 
 def _remove_of_other_user(path):
-    """Removes the lock file of a writer that has ended, which this user may not write.
-
-    Raises:
-        InputError: the writer has not ended, or the file cannot be removed.
-    """
+    """Removes the lock file of a writer that has ended, which this user may not write; InputError if it has not, or the file stays."""
     try:
         with files.opened_below(path.parent, path.name) as file:
             _require_lock(file.fileno(), path)

@@ -50,23 +50,14 @@ class ManifestError(InputError):
 
 
 class Header(msgspec.Struct, kw_only=True):
-    """What every manifest states; each kind of folder declares its own fields in a subclass with `forbid_unknown_fields`.
-
-    Attributes:
-        format: the kind of folder, such as 'opql-prepared'.
-        version: of the format.
-    """
+    """What every manifest states: the kind of folder and the version of its format; each kind declares its own fields in a subclass."""
 
     format: str
     version: int
 
 
 class Manifest(Header, kw_only=True):
-    """A manifest that lists files.
-
-    Attributes:
-        files: the digest of every other file, by its path in the folder.
-    """
+    """A manifest that lists files: the digest of every other file, by its path in the folder."""
 
     files: dict[str, files.Digest]
 
@@ -81,12 +72,9 @@ class FolderFormat(Generic[H]):
     """A kind of folder.
 
     Attributes:
-        name: in the manifest, such as 'opql-prepared'.
-        version: the one version of the format that this package reads and writes.
-        noun: for messages, such as 'a prepared folder'.
-        writer: the command that writes such folders.
-        manifest: the class of its manifests.
-        file: the name of the manifest.
+        name, version: in the manifest, such as 'opql-prepared'; the one version that this package reads and writes.
+        noun, writer: for messages, such as 'a prepared folder'; the command that writes such folders.
+        manifest, file: the class of its manifests, and the name of the file.
         repair: what to do about a damaged folder, if not to write it again.
     """
 
@@ -109,11 +97,8 @@ def write_manifest(
 ) -> H:
     """Writes the manifest of a folder whose other files are complete; returns what it holds.
 
-    Args:
-        folder: on disk or in a bucket.
-        format: the kind of folder.
-        fields: those that the kind of folder declares, by name.
-        digests: the `files.digest` of every file, by its path relative to the folder; None for a kind that lists none.
+    `fields` are those that the kind of folder declares; `digests` the `files.digest` of every file, by its path relative to the folder, None
+    for a kind that lists none.
     """
     header = {'format': format.name, 'version': format.version}
     listed = {} if digests is None else {'files': dict(sorted(digests.items()))}
@@ -133,9 +118,7 @@ def sealed(stated: dict) -> bytes:
 def is_folder_of(folder: str | os.PathLike, format: FolderFormat) -> bool:
     """Whether a folder is one of this format, and so may be written: users may have files of the name of its manifest.
 
-    Raises:
-        ManifestError: its manifest states the format, and is not what this program wrote.
-        InputError: its manifest is a link, or no file.
+    InputError: its manifest states the format and is not what this program wrote, or is a link or no file.
     """
     try:
         content = files.read_below(folder, format.file)
@@ -185,19 +168,14 @@ def _verified(content: bytes, folder: str | os.PathLike, format: FolderFormat[H]
 class Plan(Header, forbid_unknown_fields=True, kw_only=True):
     """What is noted of an update before it writes, so that whatever it leaves is removed, and no file of a user's.
 
-    Attributes:
-        names: of files and folders that it writes or replaces. Those that the manifest does not name may go.
+    `names` are those of files and folders that it writes or replaces, of which those that the manifest does not name may go.
     """
 
     names: list[FileName]
 
 
 def plan_update(folder: pathlib.Path, plan: FolderFormat[Plan], replaced: Iterable[str], written: Iterable[str]) -> None:
-    """Notes what an update replaces and writes, beside what updates before it noted.
-
-    Raises:
-        InputError: something of somebody else's is where it would write.
-    """
+    """Notes what an update replaces and writes, beside what updates before it noted; InputError if something of others is in its way."""
     known = is_folder_of(folder, plan)
     noted = set(read_manifest(folder, plan).names) if known else set()
     for name in ({*written} - noted) | (set() if known else {plan.file}):
@@ -226,9 +204,7 @@ def check_files(folder: pathlib.Path, manifest: Manifest, format: FolderFormat) 
 def checked_file(folder: pathlib.Path, name: str, manifest: Manifest, format: FolderFormat) -> pathlib.Path:
     """The path of a file of a folder, to be read now: its content is compared with its digest, once for each state of the file.
 
-    Raises:
-        ManifestError: the manifest does not list it, or it has another content.
-        InputError: it is a link, or reached through one.
+    ManifestError: the manifest does not list it, or it has another content. InputError: it is a link, or reached through one.
     """
     file = folder / name
     if (digest := manifest.files.get(name)) is None:
@@ -249,12 +225,10 @@ def checked_file(folder: pathlib.Path, name: str, manifest: Manifest, format: Fo
     return file
 
 
-def verify_files(folder: pathlib.Path, manifest: Manifest, format: FolderFormat, names: Iterable[str] | None = None) -> None:
-    """`checked_file` for some files, or all, of which several are read at a time."""
-    names = manifest.files if names is None else names
+def verify_files(folder: pathlib.Path, manifest: Manifest, format: FolderFormat) -> None:
+    """`checked_file` for all files, of which several are read at a time."""
     with concurrent.futures.ThreadPoolExecutor() as pool:
-        for _ in pool.map(lambda name: checked_file(folder, name, manifest, format), names):
-            pass
+        list(pool.map(lambda name: checked_file(folder, name, manifest, format), manifest.files))
 
 
 def manifest_hash(manifest: Manifest | Mapping) -> str:
@@ -268,11 +242,7 @@ def cache_folder() -> pathlib.Path:
 
 
 def local_copy(folder: str | os.PathLike) -> pathlib.Path:
-    """A finished folder on disk: itself, or a copy of one in a bucket, made once for each state of its manifest.
-
-    Raises:
-        ManifestError: a bucket has no such folder, or a file of it is missing or is not what the manifest says.
-    """
+    """A finished folder on disk: itself, or a copy of one in a bucket, made once for each state of its manifest; ManifestError if it is damaged."""
     if not files.is_remote(folder):
         return pathlib.Path(folder)
     source = files.path(folder)

@@ -32,11 +32,9 @@ def map_ordered(function: Callable, items: Iterable, processes: int | None = 1, 
     Args:
         function: can be pickled: a function at the top of a module that is imported, or a `functools.partial` of one. Neither it nor
             an item may be of what the script itself defines, as processes do not run the script.
-        items: drawn as they are needed, some ahead of the results.
-        processes: their number; 1 runs in this process, None is one per core. A single item is done in this process, too: to start
-            others for it takes longer than most items.
-        ahead: items per process that are handed out before their results are taken. With more of them one slow item holds
-            up others less, and more results lie in memory.
+        items: drawn as they are needed, `ahead` of them for each process before the results.
+        processes: their number; 1 runs in this process, None is one per core. A single item is done in this process, too.
+        ahead: with more of them one slow item holds up others less, and more results lie in memory.
 
     Raises:
         InputError: one of the processes was killed. Exceptions of `function` are raised once running items are done.
@@ -98,8 +96,7 @@ class LimitedProcess:
 
         Args:
             function: can be pickled, see `map_ordered`. Its process stays as it leaves it, for the next call.
-            argument: as a pickle much smaller than the memory.
-            seconds: of CPU time, rounded up to a whole one.
+            argument, seconds: much smaller, as a pickle, than the memory; CPU time, rounded up to a whole second.
 
         Raises:
             InputError: `function` raised it, or took more memory or time than it may, or the process ended.

@@ -4,11 +4,6 @@ import numpy as np
 
 
 def ranges(starts: np.ndarray, lengths: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """The numbers of ranges, one range after the other: the range of each number, and the number.
-
-    Args:
-        starts: [n] the first number of each range.
-        lengths: [n] how many numbers each has.
-    """
+    """The numbers of ranges, one after the other: the range of each number, and the number; ranges [n] have a first number and a length."""
     which = np.repeat(np.arange(len(starts)), lengths)
     return which, np.arange(len(which)) + np.repeat(starts - (np.cumsum(lengths) - lengths), lengths)

@@ -16,12 +16,7 @@ T = TypeVar('T')
 
 
 class TimeLimit:
-    """When the work of a question has to end.
-
-    Attributes:
-        seconds: that it may take.
-        is_cut: whether some of the work was left out.
-    """
+    """When the work of a question has to end: after so many seconds, or once nobody waits; `is_cut` says that some of it was left out."""
 
     def __init__(self, seconds: float, stopped: threading.Event | None = None):
         self.seconds, self.is_cut = seconds, False
@@ -37,12 +32,7 @@ _CURRENT: contextvars.ContextVar[TimeLimit | None] = contextvars.ContextVar('lim
 
 @contextlib.contextmanager
 def limited(seconds: float, stopped: threading.Event | None = None) -> Iterator[TimeLimit]:
-    """Limits the work that this thread does within it.
-
-    Args:
-        seconds: the limit, from now.
-        stopped: set by another thread once nobody waits for the answer any more, which ends the work, too.
-    """
+    """Limits the work that this thread does within it, to seconds from now, or until another thread sets `stopped`: nobody waits any more."""
     limit = TimeLimit(seconds, stopped)
     token = _CURRENT.set(limit)
     try:

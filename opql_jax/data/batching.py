@@ -46,16 +46,11 @@ class MaskedBucket(NamedTuple):
     entity: np.ndarray  # [n]
 
 
-def plan_capacities(lengths: Sequence[int] | np.ndarray, rows: int, multiple: int = ROW_MULTIPLE) -> dict[int, int]:
-    """Distributes the rows of a batch over the buckets as the corpus' lengths are distributed.
-
-    Args:
-        lengths: lengths of (a sample of) the corpus' marked rows, in tokens.
-        rows: rows per batch.
-        multiple: each bucket has a multiple of this many rows.
+def plan_capacities(lengths: Sequence[int] | np.ndarray, rows: int) -> dict[int, int]:
+    """Distributes the rows of a batch over the buckets as `lengths` [n], those of (a sample of) the corpus' marked rows, are distributed.
 
     Returns:
-        {bucket length: rows}, without empty buckets; rows add up to `rows`, rounded up to `multiple`. Rounding is
+        {bucket length: rows}, without empty buckets; each a multiple of `ROW_MULTIPLE`, as is their sum, rounded up. Rounding is
         towards longer buckets, where every row fits.
 
     Raises:
@@ -66,13 +61,13 @@ def plan_capacities(lengths: Sequence[int] | np.ndarray, rows: int, multiple: in
         raise InputError(f'rows is {rows}; it must be at least 1')
     if not lengths.size:
         raise InputError('cannot plan buckets without any row')
-    total = -(-rows // multiple) * multiple
+    total = round_up(rows, ROW_MULTIPLE)
     capacities, assigned = {}, 0
     # The longest bucket that any row needs always exists; it takes what rounding left.
     longest = bucket_of(int(lengths.max()), BUCKET_LENGTHS)
     for length in BUCKET_LENGTHS[: BUCKET_LENGTHS.index(longest)]:
         share = total * float(np.mean(lengths <= length))
-        capacity = int(min(share, total - multiple) - assigned) // multiple * multiple
+        capacity = int(min(share, total - ROW_MULTIPLE) - assigned) // ROW_MULTIPLE * ROW_MULTIPLE
         if capacity > 0:
             capacities[length] = capacity
             assigned += capacity
@@ -83,16 +78,12 @@ def plan_capacities(lengths: Sequence[int] | np.ndarray, rows: int, multiple: in
 def capacities_for(
     least: Sequence[int] | np.ndarray, lengths: Sequence[int] | np.ndarray, rows: int, buckets: Buckets = ()
 ) -> dict[int, int]:
-    """The buckets of a batch: those that are stated, or else those that `plan_capacities` makes of the lengths in the text.
+    """The buckets of a batch, {length: rows}: those that are stated, or else those that `plan_capacities` makes of the lengths in the text.
 
     Args:
-        least: tokens that each row needs at least.
-        lengths: tokens that each row may have; the longest bucket cuts what is more.
-        rows: rows per batch.
+        least, lengths: tokens that each row needs at least, and that it may have; the longest bucket cuts what is more.
+        rows: of a batch.
         buckets: those that are stated.
-
-    Returns:
-        {bucket length: rows}.
 
     Raises:
         InputError: stated buckets have other rows together, or are not in order of their lengths; or a row does not fit the longest.
@@ -167,12 +158,9 @@ def pack_pairs(
     """The buckets of a batch of marked pairs.
 
     Args:
-        marked: many pairs.
-        chosen: [n] those that `packer` accepted, in this order.
-        entities: topics [n] and targets [n] of these.
-        anchors: [n], whether each counts as an anchor of L_rel.
-        packer: the assignment of rows to buckets.
-        special: marker ids.
+        marked: many pairs, of which `packer` accepted `chosen` [n], in this order.
+        chosen, entities, anchors: [n]; `entities` are topics and targets, `anchors` those that count for L_rel.
+        packer, special: the assignment of rows to buckets, and marker ids.
         max_context: C, context mentions of a row.
     """
     anchors = np.asarray(anchors, bool)

@@ -74,13 +74,7 @@ class KBFolder:
         self.manifest = self.path / MANIFEST
 
     def part(self, name: str | os.PathLike, new: bool = False) -> pathlib.Path | epath.Path:
-        """The folder of a part by its name, or any folder by its path.
-
-        A path is what has a slash, such as 'other.kb/align'; it begins at the working directory.
-
-        Args:
-            name: or path.
-            new: whether it is to be written, so that neither it nor the knowledge base need exist.
+        """The folder of a part by its name, which need not exist if it is `new`; or any folder by its path, which has a slash.
 
         Raises:
             InputError: the name is not one of a folder, there is no such knowledge base, or the part is a link.
@@ -112,10 +106,9 @@ class KBFolder:
             )
 
     def choose(self, **names: str | None) -> dict[str, Any]:
-        """Completes a choice of parts: a name that is None becomes that of the manifest.
+        """Completes a choice of `text`, `model` and `memory`: a name that is None becomes that of the manifest.
 
-        Args:
-            **names: any of `text`, `model` and `memory`. The memory stays None if all else is named and there is no manifest.
+        The memory stays None if all else is named and there is no manifest.
 
         Raises:
             InputError: a name is missing, and there is no manifest, or not a valid one.
@@ -165,9 +158,7 @@ class KBFolder:
     def write(self, *, text: str, model: str, memory: str | None, retrieval: str | None = None, again: bool = False) -> None:
         """States which parts answer, in place of those that did. Where one of them is not in this folder, the manifest stays as it is.
 
-        Args:
-            text, model, memory, retrieval: the parts.
-            again: whether the same was stated before. Then it stays, too, if it names this model and memory: another text was injected since.
+        If the same was stated before (`again`), it stays, too, if it names this model and memory: another text was injected since.
 
         Raises:
             InputError: the manifest that is there is damaged, or that of something else.

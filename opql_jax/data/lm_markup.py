@@ -125,42 +125,19 @@ def _outermost(chosen, starts, ends, owner):
 
 
 def mark_open_question(tokenizer, text: str, mentions: Sequence[tuple[int, int]], special: SpecialIds) -> LMInput:
-    """A question with the boundaries of its topics, and [ENT] [R2] for the answer at its end.
-
-    Args:
-        tokenizer: see `tokenizer.load_tokenizer`.
-        text: the question.
-        mentions: (start, end) in code points, half-open, by start, disjoint.
-        special: marker ids.
-    """
+    """A question, and [ENT] [R2] for the answer at its end; `mentions` are (start, end) of its topics, code points, by start, disjoint."""
     passage = markup.tokenise_passage(tokenizer, text, [(start, end, 0) for start, end in mentions])
-    end = len(passage.tokens)
-    return _edited(passage.tokens, [(end, end, (special.ent, special.r2))], passage.starts, passage.ends, special)
-
-
-def _edited(tokens, hidden, starts, ends, special):
-    """Puts marks in place of hidden tokens, (start, end, marks), the answer's first, and [R1] after each topic; all are disjoint."""
-    replaced = {start: (end, marks) for start, end, marks in hidden}
-    answer, followed = hidden[0][0], set(ends.tolist())
-    out, where, r1, r2, at = [special.cls], {}, {}, 0, 0
-    while at < len(tokens) or replaced:
-        if at in followed and at not in r1:
+    ends, count = set(passage.ends.tolist()), len(passage.tokens)
+    out, where, r1 = [special.cls], {}, {}
+    for at in range(count + 1):
+        if at in ends:
             r1[at] = len(out)
             out.append(special.r1)
-        elif at in replaced:
-            end, marks = replaced.pop(at)
-            out += marks
-            r2 = len(out) - 1 if at == answer else r2
-            at = end
-        else:
+        if at < count:
             where[at] = len(out)
-            out.append(int(tokens[at]))
-            at += 1
-    if at in followed and at not in r1:
-        r1[at] = len(out)
-        out.append(special.r1)
-    out.append(special.sep)
+            out.append(int(passage.tokens[at]))
+    out += [special.ent, special.r2, special.sep]
     # A topic whose characters all normalise to nothing has no token: its mark stands for it.
-    places = [where[int(start)] if start < end else r1[int(end)] for start, end in zip(starts, ends)]
+    places = [where[start] if start < end else r1[end] for start, end in zip(passage.starts.tolist(), passage.ends.tolist())]
     array = lambda values: np.array(values, np.int32)
-    return LMInput(array(out), array(places), array([r1[int(end)] for end in ends]), r2)
+    return LMInput(array(out), array(places), array([r1[end] for end in passage.ends.tolist()]), len(out) - 2)

@@ -133,20 +133,14 @@ def tokenise_sentences(
 def mark_pair(
     passage: TokenisedPassage, i: int, j: int, special: SpecialIds, max_context: int, masked: bool = True
 ) -> MarkedPair:
-    """Masks mention `i` as the topic ([ENT] [R1]) and mention `j` as the target ([ENT] [R2]).
+    """Masks mention `i` as the topic ([ENT] [R1]) and mention `j` as the target ([ENT] [R2]); not `masked`, names stay before their markers.
 
-    Args:
-        passage: the tokenised passage.
-        i: index of the topic's mention.
-        j: index of the target's mention; either may come first in the text, but they do not overlap.
-        special: marker ids.
-        max_context: how many context mentions to keep; when there are more, evenly spread ones are taken.
-        masked: whether [ENT] takes the place of both names; a name that stays is followed by its marker.
+    Either may come first in the text, but they do not overlap.
 
     Returns:
         The marked input, at most `MARKUP_ROOM` tokens longer than the passage. Other mentions stay visible, but for
-        what they share with the masked ones; those of a third entity that are whole are the context for L_el. Of
-        several with the same first token only the longest is: one vector cannot retrieve two entities.
+        what they share with the masked ones; those of a third entity that are whole are the context for L_el, `max_context` of them,
+        evenly spread. Of several with the same first token only the longest is: one vector cannot retrieve two entities.
     """
     tokens, starts, ends, entities = passage
     topic, target = int(entities[i]), int(entities[j])
@@ -160,11 +154,7 @@ def mark_pair(
     if not masked:
         a, c = b, d  # the marks take the place of nothing
     marks = len(topic_marks)
-    marked = np.concatenate(
-        [[special.cls], tokens[:a], first_marks, tokens[b:c], second_marks, tokens[d:], [special.sep]],
-        dtype=np.int32,
-        casting='unsafe',
-    )
+    marked = _row([special.cls], tokens[:a], first_marks, tokens[b:c], second_marks, tokens[d:], [special.sep])
     first_mark = a + marks
     second_mark = first_mark + (c - b) + marks
     r1, r2 = (first_mark, second_mark) if topic_first else (second_mark, first_mark)
@@ -184,7 +174,7 @@ def place_mentions(passage: TokenisedPassage, special: SpecialIds) -> PlacedMent
 
     A mention without tokens is the token that follows it, which may be [SEP].
     """
-    tokens = np.concatenate([[special.cls], passage.tokens, [special.sep]], dtype=np.int32, casting='unsafe')
+    tokens = _row([special.cls], passage.tokens, [special.sep])
     first = 1 + passage.starts
     return PlacedMentions(tokens, first, np.maximum(passage.ends, first))
 
@@ -222,16 +212,7 @@ class MarkedPairs:
         special: SpecialIds,
         masked: bool = True,
     ):
-        """Finds the spans to be masked.
-
-        Args:
-            passages: the tokenised passages.
-            passage: [n] indices of `passages`, of each pair's.
-            i: [n] indices of the topics' mentions in their passages.
-            j: [n] indices of the targets' mentions, which do not overlap the topics'.
-            special: marker ids.
-            masked: whether [ENT] takes the place of both names.
-        """
+        """Takes the passages, and of each pair its passage and the indices `i` of topics' and `j` of targets' mentions there, [n] each."""
         self._passages = passages = passages if isinstance(passages, JoinedPassages) else join(passages)
         tokens, starts, ends, _, sizes = passages
         offset, mentions = passages.begins[passage].T
@@ -253,16 +234,7 @@ class MarkedPairs:
         self._spans = a, b, c, d
 
     def batch(self, chosen, size: int, length: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """Some of the pairs as input of the encoder.
-
-        Args:
-            chosen: [m] indices of pairs.
-            size: rows of the batch, at least m; what is left is padding.
-            length: tokens of a row, at least as many as the longest of the pairs has.
-
-        Returns:
-            tokens [size, length], r1 [size], r2 [size], all int32.
-        """
+        """The pairs `chosen` [m] as input of the encoder: tokens [size, length], r1 [size], r2 [size], all int32; what is left is padding."""
         special, row, at = self._special, np.arange(len(chosen)), np.arange(length)
         first, second = self._markers[:, chosen, None]
         before, between, after = self._shifts[:, chosen, None]
@@ -286,12 +258,7 @@ class MarkedPairs:
         return tokens, r1, r2
 
     def context(self, chosen, size: int, most: int) -> tuple[np.ndarray, np.ndarray]:
-        """The context mentions of some of the pairs, as of `mark_pair`, at most so many each.
-
-        Args:
-            chosen: [m] indices of pairs.
-            size: rows of the result, at least m.
-            most: mentions of a row.
+        """The context mentions of the pairs `chosen` [m], as of `mark_pair`, at most so many each.
 
         Returns:
             Positions [size, most], 0 in unused slots, and entities [size, most], -1 there; int32.
@@ -373,24 +340,14 @@ class MaskedMentions:
 def mask_mention(passage: TokenisedPassage, i: int, special: SpecialIds) -> MaskedMention:
     """Replaces mention `i` by [ENT] (RELIC: the hidden entity is to be retrieved from its context)."""
     a, b = int(passage.starts[i]), int(passage.ends[i])
-    tokens = np.concatenate(
-        [[special.cls], passage.tokens[:a], [special.ent], passage.tokens[b:], [special.sep]],
-        dtype=np.int32,
-        casting='unsafe',
-    )
+    tokens = _row([special.cls], passage.tokens[:a], [special.ent], passage.tokens[b:], [special.sep])
     return MaskedMention(tokens, a + 1, int(passage.entities[i]))
 
 
 def mark_questions(
     tokenizer: Tokenizer, texts: Sequence[str], spans: Sequence[tuple[int, int]], special: SpecialIds
 ) -> list[MarkedQuestion]:
-    """Masks the topic of each question and appends [ENT] [R2] for its unknown answer.
-
-    Args:
-        tokenizer: see `tokenizer.load_tokenizer`.
-        texts: the questions, without the brackets around their topics.
-        spans: the characters `(start, end)` of each topic's name, half-open.
-        special: marker ids.
+    """Masks the topic of each question, whose name has the characters `spans`, half-open, and appends [ENT] [R2] for its unknown answer.
 
     Returns:
         [CLS] ... [ENT] [R1] ... [ENT] [R2] [SEP] for each.
@@ -400,19 +357,15 @@ def mark_questions(
     encodings = tokenizer.encode_batch([text for text, _ in apart], add_special_tokens=False)
     for encoding, (_, mentions) in zip(encodings, apart):
         tokens, starts, ends, _ = _with_mentions(encoding, mentions)
-        question = np.concatenate(
-            [
-                [special.cls],
-                tokens[: starts[0]],
-                (special.ent, special.r1),
-                tokens[ends[0] :],
-                (special.ent, special.r2, special.sep),
-            ],
-            dtype=np.int32,
-            casting='unsafe',
-        )
+        topic, answer = (special.ent, special.r1), (special.ent, special.r2, special.sep)
+        question = _row([special.cls], tokens[: starts[0]], topic, tokens[ends[0] :], answer)
         marked.append(MarkedQuestion(question, int(starts[0]) + 2, len(question) - 2))
     return marked
+
+
+def _row(*parts: Sequence[int] | np.ndarray) -> np.ndarray:
+    """Tokens end to end, int32."""
+    return np.concatenate(parts, dtype=np.int32, casting='unsafe')
 
 
 def _with_mentions(encoding, mentions):

@@ -25,20 +25,16 @@ _WORTH_KEEPING = 10.0
 def select_pair_rows(
     prepared: Prepared, pairs: str = 'title', min_count: int = 1, max_pairs: int | None = None, first_passage: int = 0
 ) -> np.ndarray:
-    """The rows of pairs.parquet that are of a kind and of the best pairs.
+    """The rows of pairs.parquet [n] int64, rising, that are of a kind of `Prepared.pair_rows` and of the best pairs.
+
+    What took long to choose is kept in this machine's cache (`manifest.cache_folder`) and found there by the hash of the text and the settings.
 
     Args:
-        prepared: the prepared folder.
-        pairs: a kind of `Prepared.pair_rows`.
+        prepared, pairs: the prepared folder, and the kind.
         min_count: passages that must mention both entities of a pair.
         max_pairs: how many pairs of entities, at most, each in both directions: those with the highest mutual information; all if
             None. The paper (§2.5) has 800,000 with a `min_count` of 5.
         first_passage: passages before this one are ignored.
-
-    What took long to choose is kept in this machine's cache (`manifest.cache_folder`) and found there by the hash of the text and the settings.
-
-    Returns:
-        Rows of pairs.parquet [n] int64, rising.
 
     Raises:
         InputError: no pair qualifies.
@@ -92,16 +88,9 @@ def pair_keys(topic: np.ndarray, target: np.ndarray, num_entities: int) -> np.nd
 
 
 def best_pairs(statistics, allowed: np.ndarray, num_entities: int, max_pairs: int | None = None) -> np.ndarray:
-    """The pairs with the highest mutual information.
+    """The keys of the `max_pairs` best pairs (all if None) among `allowed` keys; equally good pairs are taken by rising ids.
 
-    Args:
-        statistics: what `pairs.mutual_information` returns.
-        allowed: keys of the pairs to choose from.
-        num_entities: of the vocabulary.
-        max_pairs: how many, at most; all if None. Equally good pairs are taken by rising ids.
-
-    Returns:
-        Their keys.
+    `statistics` are what `pairs.mutual_information` returns, `num_entities` those of the vocabulary.
     """
     keys, information = _allowed(statistics, allowed, num_entities)
     return keys[np.lexsort((keys, -information))[:max_pairs]]

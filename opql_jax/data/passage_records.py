@@ -33,23 +33,8 @@ def encode_passage(passage: TokenisedPassage) -> bytes:
     return np.concatenate([header, *passage]).astype('<i4').tobytes()
 
 
-def decode_passage(record: bytes) -> TokenisedPassage:
-    """Inverse of `encode_passage`; the arrays are read-only views.
-
-    Raises:
-        RecordsError: if the counts at the start do not account for the length.
-    """
-    if len(record) < 8 or len(record) % 4:
-        raise RecordsError(f'a record of {len(record)} bytes is not a passage')
-    values = np.frombuffer(record, '<i4')
-    n, m = int(values[0]), int(values[1])
-    if n < 0 or m < 0 or len(values) != 2 + n + 3 * m:
-        raise RecordsError(f'a record says {n} tokens and {m} mentions but holds {len(values) - 2} numbers')
-    return TokenisedPassage(values[2 : 2 + n], *values[2 + n :].reshape(3, m))
-
-
 def sizes_of(records: list[bytes]) -> np.ndarray:
-    """Tokens and mentions of each record, [n, 2] int64; RecordsError as of `decode_passage`."""
+    """Tokens and mentions of each record, [n, 2] int64; RecordsError if these do not account for its length."""
     lengths = np.array([len(record) for record in records], np.int64)
     if (lengths % 4).any() or (lengths < 8).any():
         raise RecordsError(f'a record of {lengths[(lengths % 4 > 0) | (lengths < 8)][0]} bytes is not a passage')
@@ -61,8 +46,15 @@ def sizes_of(records: list[bytes]) -> np.ndarray:
     return sizes
 
 
+def decode_passages(records: list[bytes]) -> list[TokenisedPassage]:
+    """Inverse of `encode_passage`; the arrays are read-only views. RecordsError as of `sizes_of`."""
+    sizes = sizes_of(records).tolist()
+    values = (np.frombuffer(record, '<i4', offset=8) for record in records)
+    return [TokenisedPassage(of[:n], *of[n:].reshape(3, m)) for of, (n, m) in zip(values, sizes)]
+
+
 def decode_joined(records: list[bytes]) -> JoinedPassages:
-    """`decode_passage` of many records, end to end."""
+    """`decode_passages`, end to end."""
     sizes = sizes_of(records)
     lengths = 2 + sizes[:, 0] + 3 * sizes[:, 1]
     values, begin = np.frombuffer(b''.join(records), '<i4'), np.cumsum(lengths) - lengths
@@ -84,11 +76,7 @@ def tokenise_batch(batch: pa.RecordBatch, tokenizer: Tokenizer) -> pa.RecordBatc
 
 
 def write_passages(path: str | os.PathLike, records: Iterable[bytes]) -> int:
-    """Writes records, see `encode_passage`, in order of passage ids; the file appears only when it is complete.
-
-    Returns:
-        The number of passages.
-    """
+    """Writes records, see `encode_passage`, in order of passage ids, and returns their number; the file appears only when it is complete."""
     count = 0
     with files.atomic_path(path) as partial:
         try:
@@ -142,16 +130,13 @@ class PassageRecords:
         return headers[:, 0], headers[:, 1]
 
     def read(self, ids: Iterable[int]) -> list[TokenisedPassage]:
-        """Reads many passages at once, which is about a hundred times faster than one by one.
-
-        Args:
-            ids: passage ids, in any order, with repetition or without.
+        """Reads many passages at once, in any order, with repetition or without: about a hundred times faster than one by one.
 
         Raises:
             IndexError: for an id outside the file.
             RecordsError: if a record is damaged.
         """
-        return self._decoded(ids, lambda records: [decode_passage(record) for record in records])
+        return self._decoded(ids, decode_passages)
 
     def read_joined(self, ids: Iterable[int]) -> JoinedPassages:
         """`read` of many passages, end to end."""

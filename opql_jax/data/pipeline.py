@@ -17,8 +17,7 @@ def batches(
     A batch is a function of its step, so starting at step n yields exactly what a run from step 0 sees from n on.
 
     Args:
-        source: makes them.
-        start, stop: the first step, and the one after the last.
+        source, start, stop: what makes batches, the first step, and the one after the last.
         threads: that make batches. NumPy and the record reader release the GIL in part, so that more than two gain little.
         prefetch: batches made ahead of time.
         worker_processes: that make batches in place of threads, each with the source in its own memory; 0 for none.

@@ -84,7 +84,9 @@ class Prepared:
     def records(self) -> passage_records.PassageRecords:
         """Tokenised passages; row = passage id."""
         records = passage_records.PassageRecords(self.file(passage_records.FILE_NAME))
-        self._check_count('passages', len(records), passage_records.FILE_NAME)
+        if len(records) != self.manifest.counts.passages:
+            stated = f'the manifest says {self.manifest.counts.passages} passages; {tables.PREPARED.advice}'
+            raise ManifestError(f'{self.directory / passage_records.FILE_NAME}: {len(records)} rows, {stated}')
         return records
 
     @functools.cached_property
@@ -131,10 +133,9 @@ class Prepared:
 
     @functools.cached_property
     def _passage_starts(self) -> np.ndarray | None:
-        """Where passages stand in their documents, [passages, 2] int64; None if documents are not kept.
+        """[passages, 2] int64: the character of its document that a passage begins with, and how many of a title were put before it.
 
-        The first column is the character of the document that a passage begins with; the second how many characters of a title
-        were put before it. As all of a document but the space between passages is in these, each is found after the one before.
+        None if documents are not kept. As all of a document but the space between passages is in these, each is found after the one before.
         """
         if self._documents is None:
             return None
@@ -158,21 +159,11 @@ class Prepared:
             tables.check_ids(file, name, pairs[name], below)
         return pairs
 
-    def _check_count(self, count: str, rows: int, name: str) -> None:
-        if (stated := getattr(self.manifest.counts, count)) != rows:
-            raise ManifestError(
-                f'{self.directory / name}: {rows} rows, the manifest says {stated} {count}; {tables.PREPARED.advice}'
-            )
-
     def pair_rows(self, pairs: str = 'title') -> np.ndarray:
         """Rows of `pairs` [n] int64, rising, of one kind.
 
-        Args:
-            pairs: 'title' (page title and mention, both directions), 'sentence' (two mentions that begin in one sentence), 'near'
-                (both of these) or 'all' (any two mentions of a passage).
-
-        Raises:
-            InputError: there is no such kind, or no such pair.
+        'title' (page title and mention, both directions), 'sentence' (two mentions that begin in one sentence), 'near' (both of these) or
+        'all' (any two mentions of a passage). InputError if there is no such kind, or no such pair.
         """
         if pairs not in PAIR_KINDS:
             raise InputError(f'pairs={pairs!r}: {", ".join(map(repr, PAIR_KINDS))}')

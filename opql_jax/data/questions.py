@@ -97,11 +97,7 @@ class AlignedQuestions:
     """
 
     def __init__(self, prepared: Prepared, split: str, held_out: Sequence[str], index: PairIndex):
-        """Aligns the questions of a split that need no relation of `held_out` with the pairs of an index.
-
-        Raises:
-            InputError: none is aligned.
-        """
+        """Aligns the questions of a split that need no relation of `held_out` with the pairs of an index; InputError if none is aligned."""
         questions = without_relations(one_hop_questions(prepared, split), held_out)
         self.num_questions = len(questions)
         pairs = [index.find(np.full(len(q.answers), q.topic_entity), np.array(q.answers, np.int64)) for q in questions]
@@ -185,11 +181,7 @@ def load_questions(name: str, prepared: Prepared) -> list[Question]:
 
 
 def one_hop_questions(prepared: Prepared, name: str) -> list[Question]:
-    """The questions of a split, or those of a question file that have one hop and one topic, which is a known entity.
-
-    Raises:
-        InputError: the file has no such question.
-    """
+    """The questions of a split, or those of a question file that have one hop and one topic, which is a known entity; InputError if none has."""
     if not is_file(name):
         return prepared.questions(name)
     questions = read_questions(name, prepared.vocab)
@@ -226,18 +218,7 @@ def pad_answers(
     rng: np.random.Generator,
     preferred: Sequence[np.ndarray] | None = None,
 ) -> np.ndarray:
-    """Stacks lists of answers, padded by -1; a list that is too long is cut at random.
-
-    Args:
-        answers: entity ids of each question.
-        count: rows of the result.
-        width: columns of the result.
-        rng: chooses what stays of a list that is too long.
-        preferred: ids of each question that stay before others.
-
-    Returns:
-        [count, width] int32.
-    """
+    """Stacks lists of entity ids to [count, width] int32, padded by -1; a list that is too long is cut at random, `preferred` ids last."""
     cut = []
     for i, ids in enumerate(answers):
         if len(ids) > width:

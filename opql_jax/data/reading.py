@@ -22,20 +22,13 @@ _QUESTION_TOKENS = 96
 
 
 class ReadingInput(NamedTuple):
-    """A question and its passages as tokens; all but `tokens` say where a token is from.
+    """A question and its passages as tokens; all but `tokens` say where a token is from."""
 
-    Attributes:
-        tokens: [length] int32, from [CLS] to the last [SEP].
-        passage: [length] int32, the passage of each token, -1 outside of passages.
-        start, end: [length] int32, the characters of each token in its passage, half-open.
-        first: [passages] int32, the [SEP] before each passage, which says whether the passage helps.
-    """
-
-    tokens: np.ndarray
-    passage: np.ndarray
-    start: np.ndarray
-    end: np.ndarray
-    first: np.ndarray
+    tokens: np.ndarray  # [length] int32, from [CLS] to the last [SEP]
+    passage: np.ndarray  # [length] int32, the passage of each token, -1 outside of passages
+    start: np.ndarray  # [length] int32, the characters of each token in its passage, half-open
+    end: np.ndarray  # [length] int32
+    first: np.ndarray  # [passages] int32, the [SEP] before each passage, which says whether the passage helps
 
 
 def titled(title: str, text: str) -> str:
@@ -51,15 +44,9 @@ def reading_input(
     most_tokens: int,
     best_first: bool = False,
 ) -> ReadingInput:
-    """Packs a question and passages into one input.
+    """Packs a question in plain words and passages (see `titled`) into one input of `most_tokens` at most.
 
-    Args:
-        tokenizer: see `tokenizer.load_tokenizer`.
-        question: in plain words.
-        passages: texts, see `titled`.
-        special: marker ids.
-        most_tokens: of the whole input.
-        best_first: which passages are cut if they have too many tokens: the last ones; else the longest.
+    Of what is too long the last passages are cut if they come `best_first`, and the longest ones otherwise.
     """
     encoded = tokenizer.encode_batch([question, *passages], add_special_tokens=False)
     asked = encoded[0].ids[:_QUESTION_TOKENS]

@@ -30,26 +30,19 @@ from opql_jax.datasets.labelled_sentences import LabelledSentence
 YES, NO = 'yes', 'no'
 # Whether a passage helps: it does, it does not, nobody knows.
 HELPS, DOES_NOT, UNKNOWN = 1, 0, -1
+# Passages of an example whose documents are known, and of one whose answers alone are.
+_SEARCHED, _FOUND = 5, 3
 
 
 class ReadingExample(NamedTuple):
-    """A question with passages.
+    """A question with passages."""
 
-    Attributes:
-        source: what it was made of.
-        question: in plain words.
-        passages: see `reading.titled`.
-        answers: passage, start and end of each place where an answer stands, code points; none if no passage answers by a span.
-        supports: for each passage whether it helps to answer.
-        verdict: YES, NO, or '' where the question is not answered by one of these.
-    """
-
-    source: str
-    question: str
-    passages: tuple[str, ...]
-    answers: tuple[tuple[int, int, int], ...] = ()
-    supports: tuple[int, ...] = ()
-    verdict: str = ''
+    source: str  # what it was made of
+    question: str  # in plain words
+    passages: tuple[str, ...]  # see `reading.titled`
+    answers: tuple[tuple[int, int, int], ...] = ()  # passage, start and end of each, code points; none if no span answers
+    supports: tuple[int, ...] = ()  # for each passage whether it helps to answer
+    verdict: str = ''  # YES, NO, or '' where the question is not answered by one of these
 
 
 def read_examples(path: str | os.PathLike) -> Iterator[ReadingExample]:
@@ -104,14 +97,10 @@ def occurrences(
 
 
 def from_sentence_questions(path: str | os.PathLike, rng: np.random.Generator, most: int) -> Iterator[ReadingExample]:
-    """Examples of questions about single sentences, JSON Lines {source, sentence, question, answers} as of QAMR.
+    """At most so many examples of questions about single sentences, JSON Lines {source, sentence, question, answers} as of QAMR.
 
-    A passage is the sentence with those around it; a quarter of the questions meet other passages alone, and have no answer.
-
-    Args:
-        path: the file; a source is that of the document, a colon and the place of the sentence.
-        rng: what is drawn with.
-        most: examples, at most; one question after the other of each sentence.
+    A source is that of the document, a colon and the place of the sentence. A passage is the sentence with those around it; a quarter of
+    the questions meet other passages alone, and have no answer.
     """
     of_sentence: dict[tuple[str, str], list[tuple[str, list[str]]]] = collections.defaultdict(list)
     for _, record in map_records(path, read_json_lines(path), dict):
@@ -139,28 +128,24 @@ def from_passage_questions(
     documents: Mapping[str, tuple[str, str]],
     retrieved: Mapping[str, Sequence[str]],
     rng: np.random.Generator,
-    passages: int = 5,
-    times: int = 2,
 ) -> Iterator[ReadingExample]:
     """Examples of questions whose supporting documents are known, with others that a search confuses with them.
 
+    Of a question's examples the last has not all that support it, and no answer if none that is left states it.
+
     Args:
-        source: what they are called.
+        source, rng: what they are called, and what is drawn with.
         questions: `{id, question, answer, aliases, supporting}`.
         documents: title and text of each document by its id.
         retrieved: the documents that a search finds for each question, by its id, best first.
-        rng: what is drawn with.
-        passages: of an example.
-        times: examples of each question, with other passages each. The last has not all that support it, and no answer if none that
-            is left states it.
     """
     for question in questions:
         helping = list(question['supporting'])
         answers = [question['answer'], *question.get('aliases', ())]
-        for turn in range(times):
-            kept = helping if turn + 1 < times or rng.random() < 0.5 else [n for n in helping if rng.random() < 0.5]
+        for is_last in (False, True):
+            kept = helping if not is_last or rng.random() < 0.5 else [n for n in helping if rng.random() < 0.5]
             others = [name for name in retrieved[question['id']] if name not in helping]
-            chosen = _shuffled([*kept, *others[: max(0, passages - len(kept))]], rng)
+            chosen = _shuffled([*kept, *others[: max(0, _SEARCHED - len(kept))]], rng)
             texts = tuple(titled(*documents[name]) for name in chosen)
             supports = tuple(HELPS if name in helping else DOES_NOT for name in chosen)
             whole = set(helping) <= set(chosen)
@@ -179,22 +164,14 @@ def from_known_answers(
     questions: Sequence[tuple[str, str, Sequence[str]]],
     retrieved: Sequence[Sequence[tuple[str, str]]],
     rng: np.random.Generator,
-    passages: int = 3,
 ) -> Iterator[ReadingExample]:
     """Examples of questions of which nothing but the answers is known, with the passages that a search finds.
 
     An answer counts in a passage that has the topic, or whose title it is; elsewhere it may stand by accident. Which passages help is
-    not known.
-
-    Args:
-        source: what they are called.
-        questions: each with its topic and its answers.
-        retrieved: of each question the passages that a search finds, title and text.
-        rng: what is drawn with.
-        passages: of an example, drawn from these.
+    not known. `questions` come with their topic and their answers, and `retrieved` has the title and text of each passage found.
     """
     for (question, topic, answers), found in zip(questions, retrieved):
-        found = _shuffled(found, rng)[:passages]
+        found = _shuffled(found, rng)[:_FOUND]
         texts = tuple(titled(*passage) for passage in found)
         has_topic = {passage for passage, _, _ in occurrences([topic], texts)}
         of_title = lambda answer: {i for i, (title, _) in enumerate(found) if title.casefold() == answer.casefold()}
@@ -246,14 +223,7 @@ def from_labelled(sentences: Sequence[LabelledSentence], rng: np.random.Generato
 def from_documents(
     documents: Sequence[AnnotatedDocument], names: Mapping[str, str], rng: np.random.Generator, most: int
 ) -> Iterator[ReadingExample]:
-    """Examples made of documents in which all relations are labelled: half ask what one states, half what it could state and does not.
-
-    Args:
-        documents: see `docred.read_documents`.
-        names: of relations by their ids.
-        rng: what is drawn with.
-        most: examples.
-    """
+    """So many examples of documents in which all relations are labelled, named by id: half ask what one states, half what it could and does not."""
     kind = lambda entity: entity.partition(':')[0]
     read = lambda document, title: titled(title, document.text.replace('\n', ' '))
     asked = lambda relation: relation_questions.own_templates(names[relation]).about
@@ -293,14 +263,7 @@ def from_documents(
 
 
 def made(names: Sequence[str], works: Sequence[str], rng: np.random.Generator, count: int) -> Iterator[ReadingExample]:
-    """Made sentences in which a negation, another verb, a year or an exchanged role decides.
-
-    Args:
-        names: of people and organisations.
-        works: of things that are made.
-        rng: what is drawn with.
-        count: how many.
-    """
+    """So many sentences over names of people and organisations, in which a negation, another verb, a year or an exchanged role decides."""
     for _ in range(count):
         yield _of_role(names, works, rng) if rng.random() < 0.35 else _of_verb(names, works, rng)
 
@@ -344,30 +307,19 @@ def _of_role(names, works, rng) -> ReadingExample:
         sentences.append(sentence.format(holder=holder, role=role, begin=begin, end=end, before=before))
         forms.append(form)
     left_out = int(rng.integers(3)) if rng.random() < 0.4 else None
-    kind = rng.random()
-    if kind < 0.45:
-        question, right = _drawn(patterns['now'], rng).format(role=role), 2
+    kind, dated = rng.random(), [place for place in (0, 1) if forms[place] in patterns['dated']]
+    if 0.45 <= kind < 0.8 and dated:
+        right = _drawn(dated, rng)
+        begin, end = spans[right]
+        year = int(rng.integers(begin + 1, end)) if end - begin > 1 else begin
+        question = _drawn(patterns['in_year'], rng).format(role=role, year=year)
     elif kind < 0.8:
-        dated = [place for place in (0, 1) if forms[place] in patterns['dated']]
-        right = _drawn(dated, rng) if dated else None
-        if right is None:
-            question, right = _drawn(patterns['now'], rng).format(role=role), 2
-        else:
-            begin, end = spans[right]
-            year = int(rng.integers(begin + 1, end)) if end - begin > 1 else begin
-            question = _drawn(patterns['in_year'], rng).format(role=role, year=year)
+        question, right = _drawn(patterns['now'], rng).format(role=role), 2
     else:
         question, right = patterns['former'][0].format(role=role, holder=holders[2]), 1
-    kept = [sentence for place, sentence in enumerate(sentences) if place != left_out]
-    parts = _shuffled(kept, rng)
-    split = rng.random() < 0.5
-    texts = tuple(parts) if split else (' '.join(parts),)
-    succession = ' succeeded ' in sentences[2] and left_out != 2
-    answered = left_out != right
-    if not answered and right == 1 and succession:  # the successor's sentence names him
-        answered = True
-    if 'before' in question and not answered:
-        answered = False
+    parts = _shuffled([sentence for place, sentence in enumerate(sentences) if place != left_out], rng)
+    texts = tuple(parts) if rng.random() < 0.5 else (' '.join(parts),)
+    answered = left_out != right or (right == 1 and ' succeeded ' in sentences[2])  # the successor's sentence names him
     if right == 1 and 'before' in question and left_out == 2:
         answered = False  # nothing says who came after
     marked = [i for i, text in enumerate(texts) if holders[right] in text]

@@ -54,13 +54,9 @@ def _templates() -> dict[str, dict[str, list[str]]]:
 
 
 def cloze_question(passage: TokenisedPassage, i: int, j: int, unknown: int, special: SpecialIds) -> MarkedQuestion:
-    """What a passage says of two mentions as a question: 'who directed [Inception]' of 'Christopher Nolan directed Inception'.
+    """What a passage says of mentions `i`, the topic, and `j` as a question: 'who directed [Inception]' of 'Christopher Nolan directed Inception'.
 
-    Args:
-        passage: with the mentions.
-        i, j: the topic's mention and the target's, which do not overlap.
-        unknown: the token that stands for the target, such as 'who'.
-        special: ids of the markers.
+    The mentions do not overlap. The token `unknown`, such as 'who', stands for the target.
 
     Returns:
         The tokens from a little before the first of the mentions to a little after the second, marked as `markup.mark_questions` does.

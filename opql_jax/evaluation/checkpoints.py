@@ -10,7 +10,7 @@ from opql_jax.training.tensorboard import ScalarWriter
 def evaluate_checkpoints(
     evaluate: Callable[..., dict], model_dir, output_dir, step: int | str | None, patience: float, dry_run: bool
 ) -> dict[str, dict]:
-    """Calls `evaluate(step, folder)` for each checkpoint that `step` asks for.
+    """Calls `evaluate(step, folder)` for each checkpoint that `step` asks for; returns the metrics of the last one.
 
     Args:
         evaluate: evaluates one checkpoint (None: the newest) into a folder and returns {set: {metric: value}}, or {} in processes
@@ -18,12 +18,8 @@ def evaluate_checkpoints(
         model_dir: the workdir of training.
         output_dir: the folder for a single checkpoint. Several write into one folder each, named after the step, and their
             metrics become TensorBoard scalars in `output_dir`.
-        step: a number, None, or 'all' or 'new', which together with `patience` are those of `checkpoints.each_step`.
-        patience: seconds to wait for a new checkpoint.
+        step, patience: a number, None, or 'all' or 'new', which are those of `checkpoints.each_step`.
         dry_run: opens only the first of several checkpoints, and waits for none.
-
-    Returns:
-        The metrics of the last checkpoint.
     """
     output = files.path(output_dir)
     if not isinstance(step, str):

@@ -10,15 +10,7 @@ import numpy as np
 
 
 def group_by_relation(relations: list[str], texts: list[str], min_texts: int) -> list[list[np.ndarray]]:
-    """Groups sentences by relation and text.
-
-    Args:
-        relations, texts: of each sentence.
-        min_texts: relations with fewer different texts are left out.
-
-    Returns:
-        For each relation, sorted by name, the indices of the sentences of each of its texts.
-    """
+    """For each relation with so many different texts, sorted by name, the indices of the sentences of each of its texts."""
     groups = {}
     for i, (relation, text) in enumerate(zip(relations, texts)):
         groups.setdefault(relation, {}).setdefault(text, []).append(i)
@@ -26,17 +18,9 @@ def group_by_relation(relations: list[str], texts: list[str], min_texts: int) ->
 
 
 def episode_accuracies(vectors, groups, ways: int, shots: int, episodes: int, seed: int) -> np.ndarray:
-    """The share of correctly assigned queries of each episode.
+    """The share of correctly assigned queries of each episode, [episodes] float64: N `ways`, K `shots`.
 
-    Args:
-        vectors: [n, d] of the sentences.
-        groups: what `group_by_relation` returns.
-        ways, shots: N and K.
-        episodes: how many.
-        seed: of the draws.
-
-    Returns:
-        [episodes] float64.
+    `vectors` [n, d] are of the sentences that `group_by_relation` grouped; `seed` of the draws.
     """
     centred = vectors - vectors[np.concatenate([same for texts in groups for same in texts])].mean(axis=0)
     unit = centred / np.maximum(np.linalg.norm(centred, axis=1, keepdims=True), np.finfo(np.float32).tiny)

@@ -11,30 +11,18 @@ SET_THRESHOLD = 0.1
 
 @dataclasses.dataclass(frozen=True)
 class Score:
-    """One ranking compared with its gold answers.
+    """One ranking compared with its gold answers."""
 
-    Attributes:
-        rank: 1-based rank of the best-placed gold answer; 0 if there is none.
-        precision, recall, f1: of the predicted *set* (see `score`).
-    """
-
-    rank: int
-    precision: float
-    recall: float
-    f1: float
+    rank: int  # 1-based rank of the best-placed gold answer; 0 if there is none
+    precision: float  # of the predicted set, see `score`
+    recall: float  # likewise
+    f1: float  # likewise
 
 
 def score(ranked, weights, gold, set_threshold: float = SET_THRESHOLD) -> Score:
-    """Scores a ranking.
+    """Scores a ranking, best first, whose weights fall; ValueError if `gold`, the set of correct answers, is empty.
 
-    Args:
-        ranked: answers, best first (any hashable).
-        weights: their weights, falling.
-        gold: the set of correct answers; never empty.
-        set_threshold: the predicted set holds the answers with at least this share of the best one's weight.
-
-    Raises:
-        ValueError: `gold` is empty.
+    The predicted set holds the answers with at least the share `set_threshold` of the best one's weight.
     """
     gold = set(gold)
     if not gold:
@@ -58,12 +46,7 @@ def summarise(scores: list[Score]) -> dict[str, float]:
 
 
 def adjacency(topic, target, num_entities: int) -> scipy.sparse.csr_array:
-    """The graph of a memory: [n, n] float32, 1 where it has an entry (topic, target).
-
-    Args:
-        topic, target: [N] int, of the memory's entries.
-        num_entities: n.
-    """
+    """The graph of a memory of entries `topic`, `target` [N] int: [n, n] float32, 1 where it has an entry (topic, target)."""
     pairs = scipy.sparse.coo_array((np.ones(len(topic), np.float32), (topic, target)), shape=(num_entities, num_entities))
     out = pairs.tocsr()
     out.data[:] = 1
@@ -71,15 +54,9 @@ def adjacency(topic, target, num_entities: int) -> scipy.sparse.csr_array:
 
 
 def reachable(graph: scipy.sparse.csr_array, answers, hops: int) -> np.ndarray:
-    """From which entities an answer can be reached in exactly j hops, j = 0 .. hops, whatever the relations.
+    """From which entities an answer can be reached in exactly j hops, j = 0 .. hops, whatever the relations: [hops + 1, n, B] bool.
 
-    Args:
-        graph: [n, n], see `adjacency`.
-        answers: for each of B questions, entity ids.
-        hops: the largest number of hops.
-
-    Returns:
-        [hops + 1, n, B] bool; row 0 marks the answers themselves.
+    Row 0 marks the answers themselves: entity ids of each of B questions. The graph is that of `adjacency`.
     """
     out = np.zeros((hops + 1, graph.shape[0], len(answers)), bool)
     for question, ids in enumerate(answers):

@@ -158,18 +158,14 @@ def read_predictions(path) -> list[dict]:
         if line:
             try:
                 record = msgspec.json.decode(line)  # unlike json, without NaN and infinite numbers
-                _check_id(record['id'])
+                if type(record['id']) not in (str, int):
+                    raise TypeError(f'id: expected a string or a whole number, found {short_repr(record["id"])}')
                 record['question'], [(a['entity'] + '', a['weight'] + 0.0) for a in record['answers']]
                 [key + '' for hops in record.get('traces', []) for hop in hops for key in hop['entities']]
             except (msgspec.DecodeError, KeyError, TypeError) as error:
                 raise PredictionError(f'{path}, line {number}: not a prediction ({type(error).__name__}: {error})') from error
             records.append(record)
     return records
-
-
-def _check_id(id: object) -> None:
-    if type(id) not in (str, int):
-        raise TypeError(f'id: expected a string or a whole number, found {short_repr(id)}')
 
 
 def in_order(records: list[dict], questions: list[Question]) -> list[dict]:

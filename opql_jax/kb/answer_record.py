@@ -2,13 +2,27 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from opql_jax.kb.citations import cite
 from opql_jax.kb.fact_store import FactStore
-from opql_jax.kb.json_schema import COUNT, PROBABILITY, object_schema
 from opql_jax.kb.paths import Fact
+
+# Pieces of JSON Schema, in which this record and that of documents are described.
+COUNT = {'type': 'integer', 'minimum': 0}
+PROBABILITY = {'type': 'number', 'minimum': 0, 'maximum': 1}
+
+
+def object_schema(properties: Mapping[str, Any], optional: Sequence[str] = (), description: str = '') -> dict[str, Any]:
+    """The schema of an object that has these properties and no others; all but the optional ones are always there."""
+    schema = {
+        'type': 'object',
+        'properties': dict(properties),
+        'required': [name for name in properties if name not in optional],
+        'additionalProperties': False,
+    }
+    return schema | ({'description': description} if description else {})
 
 
 def path_record(store: FactStore, facts: Iterable[Fact]) -> list[dict[str, Any]]:
@@ -23,9 +37,8 @@ def _fact_record(store: FactStore, fact: Fact) -> dict[str, Any]:
     if fact.inverse:
         record['inverse'] = True
     citation = cite(store, fact)
-    if citation is None:
-        return record
-    return record | {name: value for name, value in citation._asdict().items() if value is not None}
+    stated = citation._asdict() if citation else {}
+    return record | {name: value for name, value in stated.items() if value is not None}
 
 
 FACT = object_schema(

@@ -27,12 +27,9 @@ class Hop:
     """What one hop from one topic found in the memory.
 
     Attributes:
-        entities: [n] ids of the distinct targets of the entries, best first.
-        weights: [n] float32, their total mass.
-        entries: [k] ids of memory entries, best first; they stay valid when the memory is updated.
-        entry_weights: [k] float32, the mass of each entry.
-        null: the mass of the null entry (lambda of paper §4), which says that the memory does not have it; None for models
-            without one.
+        entities, weights: [n] ids of the distinct targets of the entries, best first, and float32, their total mass.
+        entries, entry_weights: [k] ids of memory entries, best first, which outlive updates, and float32, the mass of each.
+        null: the mass of the null entry (lambda of paper §4), which says that the memory does not have it; None for models without one.
     """
 
     entities: np.ndarray

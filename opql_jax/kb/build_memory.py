@@ -28,11 +28,8 @@ def entry_table(prepared: Prepared, rows: np.ndarray) -> build_lib.EntryTable:
 def memory_options(prepared: Prepared, params: Mapping, selection: Mapping, **options) -> build_lib.BuildOptions:
     """The options of a memory that is built from a prepared folder, with the hashes of what it depends on.
 
-    Args:
-        prepared: the prepared folder.
-        params: of the model: 'encoder', and 'entity_table', which is empty if there is none.
-        selection: how the pairs were chosen, as `Covers` states it.
-        options: the others of `BuildOptions`.
+    Of the model it takes 'encoder' and 'entity_table', which is empty if there is none; `selection` says how the pairs were chosen, as
+    `Covers` states it.
     """
     hashes = {name: params_hash(params[name]) for name in ('encoder', 'entity_table')}
     return build_lib.BuildOptions(
@@ -64,22 +61,14 @@ def build_memory(
 
     Args:
         kb: the knowledge base.
-        text: the part of it whose pairs are encoded.
-        model: the part whose encoder is used.
-        memory: the part that is written.
+        text, model, memory: its parts: whose pairs are encoded, whose encoder is used, and what is written.
         pairs, min_count, max_pairs: see `select_pair_rows`.
         only_new: takes only the passages after those of the folder that this one continues (`extends`): the memory of another
             corpus, for models that were trained over a memory of the same encoder. Entities that the model lacks get embeddings
             from their mentions, see `embed_new_entities`.
-        mentions: 'all' stores every mention (relation following), 'average' the mean of up to 5 per pair (open-domain).
-        shard_rows: entries per shard.
-        dtype: of the stored relations.
-        seed: of the choice among more than 5 mentions.
+        mentions, shard_rows, dtype, seed: see `BuildOptions`.
         step: checkpoint to use; the newest if None.
         dry_run: prints shapes and builds nothing.
-
-    Raises:
-        InputError: no pair qualifies, or a folder that does not fit the others.
     """
     folder = KBFolder(kb)
     model_dir, memory_dir = folder.part(model), folder.part(memory, new=True)

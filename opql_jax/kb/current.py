@@ -24,11 +24,7 @@ class Current:
         self._opened = self._version(), open_kb(folder, **options)
 
     def kb(self) -> VirtualKB:
-        """The newest version; the one before it while another thread opens that, which takes seconds.
-
-        Raises:
-            InputError: the folder is there no more, or holds no knowledge base that can be opened.
-        """
+        """The newest version; the one before it while another thread opens that, which takes seconds. InputError if it is gone or damaged."""
         if self._opened[0] != self._version() and self._lock.acquire(blocking=False):
             try:
                 self._open()

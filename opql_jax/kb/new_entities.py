@@ -17,14 +17,8 @@ def embed_new_entities(encoder, params, prepared: Prepared, entities: np.ndarray
     from all of E in one direction. So a row is E's mean plus the entity's deviation from the mean vector, scaled by the factor that
     fits E best (least squares over some entities of E).
 
-    Args:
-        encoder: the relation encoder.
-        params: `{'encoder': its parameters, 'entity_table': E [n, d_e]}`.
-        prepared: where the entities are mentioned.
-        entities: ids [m], rising, none of them in E.
-
-    Returns:
-        [m, d_e] float32; E's mean for an entity without a mention.
+    `params` has the parameters of the encoder and 'entity_table', E [n, d_e]; the `entities` [m] rise, and none of them is in E.
+    Returns [m, d_e] float32; E's mean for an entity without a mention.
     """
     table = np.asarray(params['entity_table'])
     mentions, _ = mention_tables(prepared.passages)

@@ -41,8 +41,8 @@ def open_kb(
         reader: whether the reader that comes with the package reads the passages that are found for a
             question over plain text, and answers from these, too; None if nothing was learnt from
             questions about this text. That takes several times as long.
-        index: the folder of an index of the memory (`memory.ann`), which finds the entries of each hop of a
-            trained model in the whole memory, without `filter`.
+        index: the folder of an index of the memory (`memory.ann`), by which a trained model finds the entries of
+            each hop; a follower then searches the whole memory, without `filter`.
 
     Raises:
         CheckpointError: the model answers no questions, or was trained with another vocabulary or another

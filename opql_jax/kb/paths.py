@@ -115,10 +115,9 @@ def facts(
 
 
 def evidence_of(store: FactStore, entries: np.ndarray) -> list[dict]:
-    """Where memory entries were read: `{topic, target, title, sentence}` for each in turn.
+    """Where memory entries were read: `{topic, target, title, sentence}` for each in turn, see `Fact`.
 
-    The sentence is the one that mentions the target, after the one that mentions the topic if that is
-    another. A memory of other text, such as a knowledge base's triples, gives `{topic, target}`.
+    A memory of other text, such as a knowledge base's triples, gives `{topic, target}`.
     """
     return [
         {'topic': fact.topic, 'target': fact.target}
@@ -131,10 +130,8 @@ def read_path(store: FactStore, name: str, number: int, before: int, span: Span)
     """Where an answer was read, as a path: its sentence, and before it the one from which its passage was reached, if there is such.
 
     Args:
-        store: of the knowledge base.
-        name: of the answer.
-        number: of its passage.
-        before: of the passage from which that was reached, or -1.
+        store, name: of the knowledge base, and of the answer.
+        number, before: of its passage, and of the one from which that was reached, or -1.
         span: where it stands, in characters of the text of the passage that is indexed; below 0 in the title.
     """
     row, *others = (store.prepared.passages.slice(each, 1).to_pylist()[0] for each in (number, before) if each >= 0)
@@ -170,12 +167,19 @@ def target_sentence(store: FactStore, fact: Fact) -> str:
     """The one sentence that mentions the target of a fact that was read in the text, without the one that mentions the topic."""
     assert fact.passage is not None and fact.sentence is not None  # it was read in the text
     (passage,) = store.prepared.passages.slice(fact.passage, 1).to_pylist()
-    text, place = passage['text'], fact.target_span[0] if fact.target_span else 0
+    span = sentence_at(passage, fact, fact.target_span)
+    return passage['text'][slice(*span)] if span else fact.sentence
+
+
+def sentence_at(passage: dict, fact: Fact, mention: tuple[int, int] | None) -> tuple[int, int] | None:
+    """Start and end, in the text of its passage, of the sentence of a fact that has a mention; None if this reaches over its end."""
+    text, told, place = passage['text'], fact.sentence or '', mention[0] if mention else 0
     for start, end in itertools.pairwise([*passage['sentence_starts'], len(text)]):
-        first = fact.sentence.find(said := text[start:end].strip())
-        if 0 <= first <= place < first + len(said):
-            return said
-    return fact.sentence
+        said = text[start:end].strip()
+        if 0 <= (first := told.find(said)) <= place < first + len(said):
+            begin = start + text[start:end].find(said)
+            return begin, begin + len(said)
+    return None
 
 
 def _sentence(text: str, mention: dict) -> tuple[str, list[tuple[int, int] | None]]:

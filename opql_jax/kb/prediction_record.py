@@ -11,15 +11,10 @@ from opql_jax.kb.paths import evidence_of
 def prediction_record(answer: Answer, evidence: int) -> dict[str, Any]:
     """The record of an answer.
 
-    Besides the fields that every prediction has, each hop has `evidence`: its heaviest entries as
-    `paths.evidence_of` gives them, with their weights. Where there are probabilities, each answer has
-    its own, and `sure` is `Answer.is_sure`; `by_sentences` is there, and true, where
-    `Answer.is_by_sentences` is, `note` where `Answer.bounds` says something, and `parts` has the
-    records of `Answer.parts`. An answer that is no entity has no key.
-
-    Args:
-        answer: of a knowledge base.
-        evidence: entries per hop.
+    Besides the fields that every prediction has, each hop has `evidence`: so many of its heaviest entries, as `paths.evidence_of` gives them,
+    with their weights. Where there are probabilities, each answer has its own, and `sure` is `Answer.is_sure`; `by_sentences` is there, and
+    true, where `Answer.is_by_sentences` is, `note` where `Answer.bounds` says something, and `parts` has the records of `Answer.parts`.
+    An answer that is no entity has no key.
     """
     store, question = answer.store, answer.question
     names, keys = store.vocab.names, store.vocab.keys

@@ -70,12 +70,9 @@ def update_memory(
 
     Args:
         action: 'inject', 'delete' or 'compact', which are the functions of these names.
-        kb: the knowledge base.
-        text: the part of it that is the `prepared_dir` of `inject` and `delete`; that of the manifest if None.
+        kb, text, memory: the knowledge base, and its parts that the action reads and changes; those of the manifest if None.
         model: the part that is the `model_dir` of `inject`.
-        memory: the part that is changed; that of the manifest if None.
-        questions, pairs_per_entity, step: see `inject`.
-        selection: see `delete`.
+        questions, pairs_per_entity, step, selection: see `inject` and `delete`.
         dry_run: prints what would be done.
 
     Raises:
@@ -195,16 +192,9 @@ def _question_rows(memory, prepared, covers, questions, pairs_per_entity):
 
 
 def delete(prepared_dir: str, memory_dir: str, selection: Selection, *, dry_run: bool = False) -> None:
-    """Deletes entries from a memory and prints how many.
+    """Deletes entries from a memory, opened with a prepared folder, and prints how many, or would be in a dry run.
 
-    Args:
-        prepared_dir: the prepared folder the memory is opened with.
-        memory_dir: the memory.
-        selection: what to delete.
-        dry_run: prints what would be deleted.
-
-    Raises:
-        InputError: an unknown name, document or id, or nothing to delete.
+    InputError: an unknown name, document or id, or nothing to delete.
     """
     files.require_local(memory_dir)
     prepared = Prepared(prepared_dir)
@@ -243,12 +233,7 @@ def _passages_of(prepared, documents):
 
 
 def compact(memory_dir: str, *, dry_run: bool = False) -> None:
-    """Merges the segments of a memory into one without the deleted entries; its answers stay the same.
-
-    Args:
-        memory_dir: the memory.
-        dry_run: prints what it holds and changes nothing.
-    """
+    """Merges the segments of a memory into one without the deleted entries; its answers stay the same. A dry run prints what it holds."""
     files.require_local(memory_dir)
     with contextlib.closing(Memory.open(memory_dir)) as memory:
         dead = memory.manifest.tombstones.num_entries if memory.manifest.tombstones else 0

@@ -40,14 +40,9 @@ _OPEN: dict[FolderFormat, Callable[[pathlib.Path], object]] = {
 
 
 def verify(folder: str | os.PathLike, say: Callable[[str], None]) -> list[str]:
-    """Reads every file of a folder; returns what is wrong, a message for each file.
+    """Reads every file of a folder, or of those in it, and tells `say` what is read; returns what is wrong, a message for each file.
 
-    Args:
-        folder: a prepared folder, a memory, an index or a model's; or one that holds such, as a knowledge base does.
-        say: is told what is read.
-
-    Raises:
-        InputError: it is none of these.
+    InputError: there is no prepared folder, memory, index or model.
     """
     folder = files.require_local(folder)
     names = {format.file for format in _OPEN}
@@ -63,9 +58,14 @@ def _problems(folder: pathlib.Path, say) -> Iterator[str]:
         format = _format_of(folder)
         stated = read_manifest(folder, format)
         say(f'{folder}: {format.noun}{_content(stated)}')
-        found = list(_damaged_files(folder, stated, format))
-        yield from found
-        if not found:
+        damaged = False
+        for name in getattr(stated, 'files', ()):
+            try:
+                checked_file(folder, name, stated, format)
+            except ManifestError as error:
+                damaged = True
+                yield str(error)
+        if not damaged:
             _OPEN[format](folder)
     except InputError as error:
         yield str(error)
@@ -81,14 +81,6 @@ def _content(stated: Header) -> str:
         size = sum(digest.bytes for digest in stated.files.values())
         return f' of {len(stated.files)} files, {size / 1e6:.1f} MB'
     return '; its newest checkpoint is read'
-
-
-def _damaged_files(folder, stated, format) -> Iterator[str]:
-    for name in getattr(stated, 'files', ()):
-        try:
-            checked_file(folder, name, stated, format)
-        except ManifestError as error:
-            yield str(error)
 
 
 def _check_parts(folder: pathlib.Path) -> None:

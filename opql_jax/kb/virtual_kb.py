@@ -19,8 +19,7 @@ from opql_jax.data.kb_folder import KBFolder
 from opql_jax.data.prepared import Prepared
 from opql_jax.kb import paths
 from opql_jax.kb.answers import Answer
-from opql_jax.kb.closeable import Closeable
-from opql_jax.kb.fact_store import FactStore
+from opql_jax.kb.fact_store import Closeable, FactStore
 from opql_jax.kb.sets import query_language
 from opql_jax.kb.sets.entity_set import EntitySet
 from opql_jax.kb.sets.query import Entity

@@ -25,11 +25,9 @@ _LOOKED_AT = 8
 
 
 class Member(NamedTuple):
-    """An entity with its weight.
+    """An entity with its weight in 0 .. 1.
 
     Attributes:
-        name: of the entity.
-        weight: in 0 .. 1.
         kind: 'person', 'place' or another that `EntityVocab.kinds` has; UNKNOWN_KIND if the text does not tell.
         id: its row in the vocabulary; below 0 for words that are no entity, see `Answer.phrases`.
         probability: that it is a right answer; None in a set, and where a trained model answers.
@@ -166,21 +164,12 @@ class WeightedEntities(abc.ABC):
             import pandas as pd  # an extra
         except ImportError as error:
             raise InputError("to_pandas needs pandas: pip install 'opql_jax[app]'") from error
-        keys, facts = self.store.vocab.keys, [self._last_fact(member) for member in self]
-        rows = [
-            (
-                member.name,
-                keys[member.id] if member.id >= 0 else None,
-                member.kind,
-                member.weight,
-                member.probability,
-                fact.sentence,
-                fact.title,
-                fact.document,
-            )
-            for member, fact in zip(self, facts)
-        ]
-        return pd.DataFrame(rows, columns=['entity', 'key', 'kind', 'weight', 'probability', 'sentence', 'title', 'document'])
+        rows = []
+        for member in self:
+            key, fact = self.store.vocab.keys[member.id] if member.id >= 0 else None, self._last_fact(member)
+            told = fact.sentence, fact.title, fact.document
+            rows.append((member.name, key, member.kind, member.weight, member.probability, *told))
+        return pd.DataFrame(rows, columns='entity key kind weight probability sentence title document'.split())
 
     def _last_fact(self, member: Member) -> Fact:
         paths = [path for path in self.paths(member.id, 1) if path]

@@ -64,17 +64,11 @@ _top_k = jax.jit(search.top_k, static_argnames='k')
 
 
 class IndexManifest(Manifest, forbid_unknown_fields=True, kw_only=True):
-    """The manifest of an index.
+    """What an index was built of (hashes and counts), how, and with what result.
 
     Attributes:
-        memory: its hash.
-        num_entries, num_entities: of the memory.
-        k, recall_target, seed: as the build was told.
         entity_table: the hash of its first `num_entities` rows.
-        folder: the folder of the files.
-        scann: ScaNN's version; None if the memory is searched exactly.
-        exact: why it is; None otherwise.
-        num_leaves: partitions.
+        scann: ScaNN's version; None if the memory is searched exactly, and `exact` says why.
         leaves, depth: partitions to look into and entries to score exactly, for each query.
         recall, recall_standard_error, recall_queries: recall@k as measured.
     """
@@ -84,7 +78,6 @@ class IndexManifest(Manifest, forbid_unknown_fields=True, kw_only=True):
     k: Size
     num_entities: Count
     recall_target: float
-    seed: int
     entity_table: str
     folder: str
     scann: str | None
@@ -105,12 +98,7 @@ FORMAT = FolderFormat('opql-index', 1, 'an index', 'ann_build.build_index', Inde
 
 
 class ExactIndex:
-    """Exact search of a memory with the interface of an index: where there is no ScaNN.
-
-    Args:
-        memory: Memory.
-        entity_table: [n, d_e], E; n at least the memory's number of entities.
-    """
+    """Exact search of a memory with the interface of an index: where there is no ScaNN. `entity_table` is E, [n, d_e]."""
 
     recall = 1.0
 
@@ -164,8 +152,7 @@ class ScannIndex:
         the recall is not known.
 
         Args:
-            query_e: [B, d_e] float32, the entity part of the query (W_k folded in).
-            query_r: [B, d_r] float32, the relation part.
+            query_e, query_r: [B, d_e] and [B, d_r] float32, the parts of the query (W_k folded in).
             k: entries to return.
 
         Returns:
@@ -206,14 +193,11 @@ def open_index(directory, memory: Memory, entity_table) -> ScannIndex | ExactInd
 
     Where ScaNN is not installed, or the index was built for exact search, searches exactly, and logs why, once.
 
-    Args:
-        memory, entity_table: what the index was built of. The memory may have been updated since, and the table have
-            gained rows for new entities.
+    The memory may have been updated since the index was built of it, and the table have gained rows for new entities.
 
     Raises:
         InputError: no index, another format version or ScaNN, an index of another memory or entity table, one whose
-            memory changed too much, or a file that is missing, damaged or not listed.
-        InputError: ScaNN is installed but does not import.
+            memory changed too much, a file that is missing, damaged or not listed, or a ScaNN that does not import.
     """
     directory = files.require_local(directory)
     while True:
@@ -314,7 +298,7 @@ def searched_by(memory: ShardedMemory, index: ScannIndex | ExactIndex) -> Sharde
         # What is not finite shows in the scores, which the program computes.
         return reference().search(*(np.nan_to_num(np.asarray(x), posinf=0, neginf=0) for x in (query_e, query_r)), k)[1]
 
-    return dataclasses.replace(memory, factors=None, keys=None, propose=propose)
+    return dataclasses.replace(memory, propose=propose)
 
 
 def _nearest(query_e, query_r, rows, k, memory, table):
@@ -384,8 +368,7 @@ def _warn_once(message):
 def check_files(directory, manifest: IndexManifest) -> None:
     """Raises ManifestError unless an index has exactly the files that ScaNN writes here, each as the manifest says.
 
-    ScaNN does not notice damage, unpickles a file scann_docids.pkl if there is one, and opens the paths that its list of files
-    names.
+    ScaNN notices no damage, unpickles scann_docids.pkl if it is there, and opens the paths that its list of files names.
     """
     folder = pathlib.PurePath(manifest.folder)
     expected = {f'{folder}/{name}' for name in SCANN_FILES} if manifest.exact is None else set()

@@ -43,7 +43,7 @@ _log = logging.getLogger(__name__)
 
 
 def build_index(
-    directory, memory: Memory, entity_table, *, k: int = 32, recall: float = 0.95, queries=None, seed: int = 0
+    directory, memory: Memory, entity_table, *, k: int = 32, recall: float = 0.95, queries=None
 ) -> ScannIndex | ExactIndex:
     """Builds the index of a memory, tunes it to a recall that it measures, and writes it; an index that was there goes.
 
@@ -60,15 +60,9 @@ def build_index(
 
     Args:
         directory: to hold the index, of its own; made if absent.
-        memory: Memory, of which the living entries are indexed.
-        entity_table: [n, d_e], E; n at least the memory's number of entities.
-        k: the number of entries for which the index is tuned.
-        recall: the least recall@k, above 0 and at most 1.
+        memory, entity_table: what is indexed: living entries, and E [n, d_e] of their entities and maybe more.
+        k, recall: the least recall@k, above 0 and at most 1.
         queries: (query_e [Q, d_e], query_r [Q, d_r]), as in `ScannIndex.search`, Q at least 4; split evenly in two.
-        seed: of the sampled queries, and of the split.
-
-    Returns:
-        What `ann.open_index` returns.
 
     Raises:
         InputError: a bad argument, a directory that holds something else, no setting with this recall (the index that was
@@ -86,7 +80,7 @@ def build_index(
     with locks.writer(directory):
         before, folder = _folders(directory)
         manifest: dict = {'memory': memory.hash(), 'num_entries': len(memory), 'k': k}
-        manifest |= {'num_entities': memory.manifest.num_entities, 'recall_target': recall, 'seed': seed}
+        manifest |= {'num_entities': memory.manifest.num_entities, 'recall_target': recall}
         table_hash = ann.table_hash(table, memory.manifest.num_entities)
         manifest |= {'entity_table': table_hash, 'folder': folder, 'scann': None}
         digests: dict = {}
@@ -98,7 +92,7 @@ def build_index(
         else:
             manifest['scann'] = importlib.metadata.version('scann')
             manifest['num_leaves'] = num_leaves = round(math.sqrt(len(memory)))
-            rng = np.random.default_rng(seed)
+            rng = np.random.default_rng(0)
             exact = ExactIndex(memory, table)
             tuning, measuring = (
                 (query_e, query_r, exact.search(query_e, query_r, k)[1])

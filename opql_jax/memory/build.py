@@ -35,11 +35,7 @@ _SEGMENT, _ENTITY_ROWS = 'segment-00000', 'entity_rows-00000.npy'
 class EntryTable:
     """Mention pairs, one per row: who, whom, and where it was read. All columns are [rows] int32.
 
-    Attributes:
-        topic, target: entity ids.
-        passage: passage id.
-        topic_start ... target_sentence_end: character spans in the passage text, half-open, in code points: of the two
-            mentions, and of the sentences that hold them.
+    Spans are characters of the passage's text, half-open, in code points: of the two mentions, and of the sentences that hold them.
     """
 
     topic: np.ndarray
@@ -76,12 +72,7 @@ class EntryTable:
 
     @classmethod
     def from_pairs(cls, pairs: Mapping[str, np.ndarray], passages: pa.Table) -> 'EntryTable':
-        """The table of mined pairs, in their order (so its row ids are the pairs' row ids).
-
-        Args:
-            pairs: columns topic, target, passage, topic_mention, target_mention of pairs.parquet; the last two count the
-                mentions of the passage.
-            passages: columns text, sentence_starts, mentions of passages.parquet.
+        """The table of mined pairs (columns of pairs.parquet, which count the mentions of a passage), in their order.
 
         Raises:
             InputError: a pair that names a passage or a mention that does not exist.
@@ -128,15 +119,12 @@ class BuildOptions:
     """How a memory is built, and from what; the manifest states all of it, and a resumed build must have the same.
 
     Attributes:
-        num_entities: size of the entity vocabulary.
         relation_dim: d_r.
         hashes: hex digests of the 'encoder' and 'entity_table' (`params_hash`) and of the 'vocabulary'; more may be given.
         mentions: 'all': an entry for every mention pair, sorted by (topic, target, passage, topic_start, target_start).
             'average': an entry for every (topic, target), the mean of up to 5 of its mention pairs drawn with `seed`.
-        seed: for 'average'.
         dtype: of the stored relations: 'float32', 'float16' or 'bfloat16'.
         shard_rows: entries per shard.
-        covers: which text the entries were mined from and how they were chosen.
 
     Raises:
         InputError: a value that is not among these.
@@ -183,14 +171,11 @@ def build(
     Args:
         directory: new, empty, or of an earlier run; on disk or in a bucket.
         entries: the mention pairs, in any order.
-        encode: the relations of `entries`, see `Encode`; called once per shard, and must give the same values for the same ids.
+        encode: the relations of `entries`; called once per shard, and must give the same values for the same ids.
         options: see there.
         embed: gives embeddings [new, d_e] of the last entities of the vocabulary, those that the entity table lacks, which
             `Memory.entity_rows` then has; None if it has all of them.
         on_progress: see `ProgressCallback`.
-
-    Returns:
-        The finished memory.
 
     Raises:
         InputError: no entries, or entity ids that are not in the vocabulary; a directory with a memory built from something
@@ -241,13 +226,8 @@ def _build(directory, entries, encode, plan, embed, on_progress):
 def write_entries(directory, segment_start, entries, encode, plan: manifest_lib.BuildPlan, on_progress=None):
     """Encodes mention pairs and writes them as one segment, taking over the shards that an earlier run finished.
 
-    Of several processes each encodes its shards, and the first one then writes what remains.
-
-    Args:
-        directory: pathlib.Path of the memory.
-        segment_start: (name of the segment, id of its first entry).
-        entries, encode, on_progress: see `build`.
-        plan: the options of the build.
+    `segment_start` is the name of the segment and the id of its first entry. Of several processes each encodes its shards, and the
+    first one then writes what remains.
 
     Returns:
         (the segment as the manifest lists it, {file: digest}, number of mention pairs used), on the first process.

@@ -58,11 +58,11 @@ class MemoryArrays(NamedTuple):
 
 
 class Queries(NamedTuple):
-    """The queries q of a hop, with W_k folded in.
+    """The queries q of a hop, with W_k folded in: what is compared with E[topic], and with the entries' relations.
 
     Attributes:
-        entity: [B, d_e] float32, the part that is compared with E[topic].
-        relation: [B, d_r] float32, the part that is compared with the entries' relations.
+        entity: [B, d_e] float32.
+        relation: [B, d_r] float32.
     """
 
     entity: jax.Array
@@ -132,16 +132,7 @@ def safe_log(weights):
 
 
 def set_embedding(topics, weights, entity_table):
-    """Centroid of a weighted set, e_X = sum_x alpha_x E[x].
-
-    Args:
-        topics: [B, K] int32, -1 in unused slots.
-        weights: [B, K] float32.
-        entity_table: [n, d_e].
-
-    Returns:
-        [B, d_e] float32.
-    """
+    """Centroid of a weighted set, e_X = sum_x alpha_x E[x]: [B, d_e] float32, of topics [B, K] (-1 if unused) and weights [B, K]."""
     alpha = jnp.where(topics >= 0, weights, 0.0)
     rows = entity_table[jnp.maximum(topics, 0)].astype(jnp.float32)
     return jnp.einsum('bx,bxd->bd', alpha, rows, precision=_PRECISION)
@@ -169,16 +160,12 @@ def top_k(memory: MemoryArrays, entity_table, queries: Queries, topics: TopicSet
     Args:
         memory: the memory, whole on each device.
         entity_table: [n, d_e].
-        queries: B queries.
-        topics: their topics X.
+        queries, topics: B queries, and their topics X.
         k: entries to keep (static).
         block: slots per step (static). The result does not depend on it.
 
     Returns:
         scores [B, k] float32 in falling order, -inf in unused slots, and rows [B, k] int32, -1 in unused slots.
-
-    Raises:
-        InputError: k or block is below 1.
     """
     if k < 1 or block < 1:
         raise InputError(f'k and block must be at least 1, not k={k}, block={block}')
@@ -215,11 +202,7 @@ def top_k(memory: MemoryArrays, entity_table, queries: Queries, topics: TopicSet
 
 
 def _best_slots(queries, memory, k, block):
-    """The search of `top_k` for queries that wait for one another: scores and rows [B, k].
-
-    Args:
-        queries: query_r [B, d_r], shared [B, K], end [B, K], shift [B, K] and exclude [B] as made there.
-    """
+    """The search of `top_k` for queries that wait for one another, in its parts: scores and rows [B, k]."""
     query_r, shared, end, shift, exclude = queries
     total, last = end[:, -1:], end.shape[1] - 1
 
@@ -245,12 +228,7 @@ def _best_slots(queries, memory, k, block):
 def rescore(memory: MemoryArrays, entity_table, queries: Queries, topics: TopicSet, entry_rows):
     """Computes the scores of chosen entries, with gradient to the queries, the log weights, the entity table and the relations.
 
-    Args:
-        memory, entity_table, queries, topics: as in `top_k`.
-        entry_rows: [B, k] int32, rows of entries whose topic is among the query's topics; -1 in unused slots.
-
-    Returns:
-        [B, k] float32; meaningless (but finite) in unused slots.
+    `entry_rows` [B, k] are of entries whose topic is among the query's topics, -1 in unused slots, whose scores mean nothing.
     """
     rows = jnp.maximum(entry_rows, 0)
     number = jnp.argmax(topics.entities[:, None, :] == memory.topic[rows][:, :, None], axis=-1)
@@ -269,11 +247,7 @@ def masked_softmax(scores, valid):
 
 
 def aggregate(targets, beta):
-    """Adds up the weights of equal targets.
-
-    Args:
-        targets: [B, k] int32, -1 in unused slots.
-        beta: [B, k] float32.
+    """Adds up the weights of equal targets [B, k] (-1 in unused slots), of which each has a share `beta`.
 
     Returns:
         entities [B, k] int32 and weights [B, k] float32, sorted as in `Followed`; with gradient to beta.

@@ -156,12 +156,11 @@ class Memory:
 
     @classmethod
     def open(cls, directory, encoder_hash: str | None = None, vocabulary_hash: str | None = None) -> 'Memory':
-        """Opens the memory in `directory`.
+        """Opens the memory in `directory`, on disk or in a bucket, of which a copy is opened.
 
         Args:
-            directory: what `build` wrote, on disk or in a bucket, of which a copy is opened.
-            encoder_hash: `params_hash` of the encoder in use; None leaves it unchecked.
-            vocabulary_hash: hash of the entity vocabulary in use; None leaves it unchecked.
+            directory: what `build` wrote.
+            encoder_hash, vocabulary_hash: `params_hash` of the encoder and hash of the vocabulary in use; None leaves it unchecked.
 
         Raises:
             ManifestError: no memory, an unfinished build, another format version, a missing or truncated file, or a
@@ -286,12 +285,8 @@ class Memory:
     def provenance(self, entry_ids) -> list[dict]:
         """Where entries were read: for each id in turn one dict per mention pair (several if mentions were averaged).
 
-        Returns:
-            Dicts with `entry` and `passage` ids, and the character spans (start, end) `topic`, `target`,
-            `topic_sentence` and `target_sentence`; offsets are code points of the passage text.
-
-        Raises:
-            IndexError: an id that is no living entry.
+        It has `entry` and `passage` ids, and the character spans (start, end) `topic`, `target`, `topic_sentence` and
+        `target_sentence`; offsets are code points of the passage text. IndexError: an id that is no living entry.
         """
         columns = self.mentions(self.rows(entry_ids))
         columns = {name: column.tolist() for name, column in columns.items()}

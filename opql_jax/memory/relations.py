@@ -29,14 +29,10 @@ class Halves(NamedTuple):
 
 
 def sums(mentions: np.ndarray, take: Callable[[np.ndarray], np.ndarray]) -> np.ndarray:
-    """The relations of entries, see `Halves`.
+    """The relations of entries [n, 2], see `Halves`: [n, d_r] float32 of unit length.
 
-    Args:
-        mentions: [n, 2], as there.
-        take: gives halves [m, d_r] by their numbers [m]: 2 i is the first half of mention i, 2 i + 1 its second.
-
-    Returns:
-        [n, d_r] float32 of unit length; its numbers turned by d_r / 2 places where the topic comes after the target.
+    `take` gives halves [m, d_r] by their numbers [m]: 2 i is the first half of mention i, 2 i + 1 its second. Numbers of a relation are
+    turned by d_r / 2 places where the topic comes after the target.
     """
     count, dim = len(mentions), take(np.zeros(0, np.int64)).shape[1]
     relations, both = np.empty((count, dim), np.float32), np.empty((2 * min(count, _BLOCK), dim), np.float32)

@@ -8,8 +8,8 @@ in float32, from the relations and from E as it is, by `rescore`, with gradient:
 exchange scores [B, k] and embeddings [B, d_e], never keys [B, k, d] or rows of E.
 """
 
+import dataclasses
 import functools
-from collections.abc import Callable
 from typing import NamedTuple
 
 import jax
@@ -59,7 +59,7 @@ def choose(memory: ShardedMemory, entity_table, queries: Queries, k: int, filter
         raise InputError('to exclude a passage a search needs a memory made by shard_memory(..., passages=...)')
     memory, entity_table, queries = lax.stop_gradient((memory, entity_table, queries))
     if memory.propose is not None:
-        return _proposed(memory.propose, memory, queries, k, filter)
+        return _proposed(memory, entity_table, queries, k, filter)
     if memory.factors is not None:
         return search_factored.top_rows(memory, entity_table, queries, k, filter)
     if memory.keys is None:
@@ -67,15 +67,24 @@ def choose(memory: ShardedMemory, entity_table, queries: Queries, k: int, filter
     return search_keys.top_rows(memory, queries, k, filter)
 
 
-def _proposed(propose: Callable, memory: ShardedMemory, queries: Queries, k: int, filter: SearchFilter):
-    """`choose` by an index on the host. It knows no filter: with one it is asked for more entries, and those that the filter bars are dropped."""
-    asked = k * (_ASKED_FILTERED if any(part is not None for part in filter) else 1)
+def _proposed(memory: ShardedMemory, entity_table, queries: Queries, k: int, filter: SearchFilter):
+    """`choose` by an index on the host, which knows no filter: where this bars too much of what is proposed, by an exact search."""
+    assert memory.propose is not None
+    is_filtered = any(part is not None for part in filter)
+    asked = k * (_ASKED_FILTERED if is_filtered else 1)
     shape = jax.ShapeDtypeStruct((len(queries.entity), asked), jnp.int32)
-    rows = jax.pure_callback(functools.partial(propose, k=asked), shape, *queries)
+    rows = jax.pure_callback(functools.partial(memory.propose, k=asked), shape, *queries)
+    if not is_filtered:
+        return rows
     found = (None if column is None else column[rows] for column in (memory.topic, memory.target, memory.passages))
     kept = (rows >= 0) & jax.vmap(permitted)(filter, *found)
-    order = jnp.argsort(~kept, axis=1, stable=True)[:, :k]
-    return jnp.take_along_axis(jnp.where(kept, rows, -1), order, axis=1)
+
+    def best_kept():
+        order = jnp.argsort(~kept, axis=1, stable=True)[:, :k]
+        return jnp.take_along_axis(rows, order, axis=1)
+
+    whole = dataclasses.replace(memory, propose=None)
+    return lax.cond((kept.sum(axis=1) >= k).all(), best_kept, lambda: choose(whole, entity_table, queries, k, filter))
 
 
 def top_k(memory: ShardedMemory, entity_table, queries: Queries, k: int, filter: SearchFilter = EVERYTHING):

@@ -30,13 +30,7 @@ _GATHERED = 1 << 20
 
 
 class _Choice(NamedTuple):
-    """How rows are chosen that will be scored exactly: static, made by `_choice`.
-
-    Attributes:
-        keep: buckets to keep.
-        size: rows of a bucket.
-        chunk: rows scored at a time, a multiple of `size`.
-    """
+    """How rows are chosen that will be scored exactly: buckets to keep, rows of one, and rows scored at a time, a multiple of these."""
 
     keep: int
     size: int

@@ -34,13 +34,10 @@ _FILES = (
 
 @dataclasses.dataclass(frozen=True)
 class Segment:
-    """What a segment will hold, besides the relations and the provenance, which are made shard by shard.
+    """What a segment will hold, besides the relations and the provenance, which are made shard by shard; rows rise by topic.
 
     Attributes:
         name: the name of its folder in the memory.
-        topic, target: [n] int32, topic rising.
-        ids: [n] int64, entry ids.
-        num_entities: size of the entity vocabulary.
         shard_rows: entries per shard, and mentions.
         halves: what the relations are sums of, in the stored dtype; None if they are made with the provenance.
     """
@@ -64,8 +61,7 @@ def write(
     """Writes a segment, taking over the shards that an earlier run of the same finished.
 
     Args:
-        directory: of the memory.
-        segment: what to write.
+        directory, segment: of the memory, and what to write.
         make_shard: (start, stop) -> relations [stop - start, d_r] of those rows in the stored dtype, None where halves are stored, and the
             columns of `format.PROVENANCE`.
         part: (i, n) writes shards i, i + n, i + 2 n and so on, and nothing else, for another call to take over; None for all.

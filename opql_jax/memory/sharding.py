@@ -88,8 +88,7 @@ def shard_memory(topic, target, relations, mesh: Mesh, mode: str = 'exact', pass
     Args:
         topic, target: [N] int32; on a CPU the search is fast where equal topics lie together.
         relations: [N, d_r] float32, float16 or bfloat16.
-        mesh: as `parallel.mesh.make_mesh` makes them.
-        mode: 'exact' or 'approx', how the memory will be searched.
+        mesh, mode: as `make_mesh` makes them, and 'exact' or 'approx', how the memory will be searched.
         passages: [N, P] int32, the passages that each entry was read in, -1 in unused slots; for searches that exclude some.
 
     Raises:

@@ -65,30 +65,21 @@ class Injection:
 
 
 def inject(
-    directory,
-    entries: EntryTable,
-    encode: Encode,
-    injection: Injection,
-    on_progress: ProgressCallback | None = None,
+    directory, entries: EntryTable, encode: Encode, injection: Injection, on_progress: ProgressCallback | None = None
 ) -> Memory:
     """Adds entries for new mention pairs, as one more segment; dtype, averaging, seed and shard size are those of the build.
 
     Averaging is over `entries` alone: a pair that the memory has already gets a second entry. An injection that is run
     again, when nothing else was done to the memory since, goes on where it was killed, or finds its work done and changes
     nothing. Several processes (see `core.distributed`) that share the directory take the shards in turn; the first one does
-    the rest.
+    the rest. New entries have the ids from the former `next_entry` on.
 
     Args:
         directory: a finished memory.
-        entries: the mention pairs, in any order; there may be none if there are new entities or `covers`. Passage ids are
-            those of the passage table with which the memory will be opened, in which the passages of the older entries must
-            have kept theirs.
+        entries: the mention pairs, in any order; there may be none if there are new entities or `covers`. Passage ids are those
+            of the passage table with which the memory will be opened, which goes on from that of the older entries.
         encode: the relations of `entries`, by the encoder that built the memory, and in the form that it has them in.
-        injection: see there.
-        on_progress: see `build.ProgressCallback`.
-
-    Returns:
-        The memory with the new entries, which have the ids from the former `next_entry` on.
+        injection, on_progress: see there, and `build.ProgressCallback`.
 
     Raises:
         InputError: no memory, another encoder, a vocabulary that does not begin with the memory's, bad entity ids, no entries,
@@ -178,9 +169,8 @@ def delete(
     Args:
         directory: a finished memory.
         pairs: (topic, target) ids, in that direction only.
-        passages: passage ids.
+        passages, entries: ids.
         entities: ids of entities that are neither topic nor target of any entry afterwards.
-        entries: entry ids.
         dry_run: only say what would be deleted.
 
     Raises:
@@ -230,9 +220,6 @@ def compact(directory) -> Memory:
     The digest of every file is checked first, so that a damaged one is not copied under a new digest. A memory of one
     segment without deleted entries is left as it is.
 
-    Returns:
-        The memory, with the same living entries as before.
-
     Raises:
         InputError: no memory, a damaged file, or another process changing this memory.
         OSError: the disk is full or the directory cannot be written; the memory is as it was.
@@ -281,10 +268,8 @@ def _merge(directory, manifest, memory):
 def _writing(directory, injecting=None):
     """Yields the manifest of the next state, while nobody else changes the memory; cleans up before and after.
 
-    Args:
-        directory: of the memory.
-        injecting: the origin of an injection, of which an earlier attempt is not cleaned up. It may have several processes,
-            and those that are not the primary one get None.
+    `injecting` is the origin of an injection, of which an earlier attempt is not cleaned up. It may have several processes,
+    and those that are not the primary one get None.
     """
     manifest_lib.read_manifest(directory)  # so that what is no memory is reported as such
     with locks.writer(directory) if injecting is None else distributed.writer(directory):

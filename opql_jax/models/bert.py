@@ -34,21 +34,13 @@ _Size = Annotated[int, msgspec.Meta(ge=1)]
 
 
 class _Family(NamedTuple):
-    """How checkpoints of a `model_type` differ from those of BERT.
+    """How checkpoints of a `model_type` differ from those of BERT."""
 
-    Attributes:
-        supported: more values of their config.json.
-        pad: the id of padding where config.json states none.
-        positions_after_padding: whether the position of the first token is not 0 but the id of padding and 1.
-        relative: whether distances of tokens bias attention.
-        renamed: parts of names of tensors in BERT, and what they are here.
-    """
-
-    supported: dict[str, Any] = {}
-    pad: int = 0
-    positions_after_padding: bool = False
-    relative: bool = False
-    renamed: Mapping[str, str] = {}
+    supported: dict[str, Any] = {}  # more values of their config.json
+    pad: int = 0  # the id of padding where config.json states none
+    positions_after_padding: bool = False  # whether the position of the first token is not 0 but the id of padding and 1
+    relative: bool = False  # whether distances of tokens bias attention
+    renamed: Mapping[str, str] = {}  # parts of names of tensors in BERT, and what they are here
 
 
 # Of an MPNet: parts of names of tensors in BERT, and what they are there; and ranges of distances, of which transformers knows no others.
@@ -74,8 +66,8 @@ _FAMILIES = {
 }
 
 
-class _Config(msgspec.Struct):
-    """What of a config.json determines the encoder, under the names that it has there."""
+class _Sizes(msgspec.Struct):
+    """What of a config.json determines any encoder, under the names that it has there."""
 
     vocab_size: _Size
     hidden_size: _Size
@@ -83,6 +75,21 @@ class _Config(msgspec.Struct):
     num_attention_heads: _Size
     intermediate_size: _Size
     max_position_embeddings: _Size
+
+    def sizes(self) -> dict[str, int]:
+        """The fields that all encoders have, by their names here."""
+        return {
+            'vocab_size': self.vocab_size,
+            'hidden_size': self.hidden_size,
+            'num_layers': self.num_hidden_layers,
+            'num_heads': self.num_attention_heads,
+            'mlp_size': self.intermediate_size,
+        }
+
+
+class _Config(_Sizes):
+    """And what determines that of a BERT."""
+
     layer_norm_eps: Annotated[float, msgspec.Meta(gt=0)] = 1e-12
     model_type: str = 'bert'  # old configs lack it
     pad_token_id: Annotated[int, msgspec.Meta(ge=0)] | None = None
@@ -114,22 +121,11 @@ class _Config(msgspec.Struct):
     def fields(self) -> dict[str, Any]:
         """The fields of `RelationEncoder`."""
         return {
-            **_sizes(self),
+            **self.sizes(),
             'max_length': self.max_position_embeddings - self.first_position,
             'layer_norm_epsilon': self.layer_norm_eps,
             'relative_buckets': MPNET_BUCKETS if self.family.relative else 0,
         }
-
-
-def _sizes(config: '_Config | _ModernConfig') -> dict[str, int]:
-    """The fields that all encoders have, by their names here."""
-    return {
-        'vocab_size': config.vocab_size,
-        'hidden_size': config.hidden_size,
-        'num_layers': config.num_hidden_layers,
-        'num_heads': config.num_attention_heads,
-        'mlp_size': config.intermediate_size,
-    }
 
 
 class _Rope(msgspec.Struct):
@@ -139,15 +135,9 @@ class _Rope(msgspec.Struct):
     rope_theta: Annotated[float, msgspec.Meta(gt=0)] | None = None
 
 
-class _ModernConfig(msgspec.Struct):
+class _ModernConfig(_Sizes):
     """As `_Config`, of a ModernBERT; what newer files say of each layer, older ones say of every n-th."""
 
-    vocab_size: _Size
-    hidden_size: _Size
-    num_hidden_layers: _Size
-    num_attention_heads: _Size
-    intermediate_size: _Size
-    max_position_embeddings: _Size
     norm_eps: Annotated[float, msgspec.Meta(gt=0)] = 1e-5
     pad_token_id: Annotated[int, msgspec.Meta(ge=0)] = 50283
     local_attention: _Size = 128
@@ -167,11 +157,7 @@ class _ModernConfig(msgspec.Struct):
         return self.pad_token_id
 
     def fields(self) -> dict[str, Any]:
-        """The fields of `ModernEncoder`.
-
-        Raises:
-            ValueError: its layers are others.
-        """
+        """The fields of `ModernEncoder`; ValueError if its layers are others."""
         every = self.global_attn_every_n_layers
         if self.layer_types is not None:
             every = next((i for i in range(1, len(self.layer_types)) if self.layer_types[i] == _GLOBAL), len(self.layer_types))
@@ -184,7 +170,7 @@ class _ModernConfig(msgspec.Struct):
             raise ValueError("rope_parameters has another rope_type than 'default'")
         theta = lambda kind, other: rope.get(kind, _Rope()).rope_theta or other
         return {
-            **_sizes(self),
+            **self.sizes(),
             'max_length': self.max_position_embeddings,
             'layer_norm_epsilon': self.norm_eps,
             'global_every': every,
@@ -268,14 +254,7 @@ def with_marker_words(loaded, tokenizer):
 
     The layers above have learnt nothing about untrained vectors. Measured with MiniLM, without training, 5-way 1-shot accuracy on
     sentences of 42 relations is 0.67 with these words and 0.62 with [MASK] for [ENT], against 0.63 for the mean of the last layer;
-    markers alone give 0.43.
-
-    Args:
-        loaded: parameters from `load_bert`.
-        tokenizer: of the same checkpoint. If it has markers of its own, or lacks the words, nothing is changed.
-
-    Returns:
-        Parameters like `loaded`.
+    markers alone give 0.43. A tokenizer with markers of its own, or without the words, changes nothing.
     """
     special, embedding = special_ids(tokenizer), loaded['token_embedding']['embedding'].copy()
     for marker, word in MARKER_WORDS.items():
@@ -286,14 +265,10 @@ def with_marker_words(loaded, tokenizer):
 
 
 def merge_pretrained(params, loaded):
-    """Fresh encoder parameters with every tensor but W_r and W_e replaced by the loaded one, and W_r made orthogonal.
+    """Fresh parameters of a `RelationEncoder` with every tensor but W_r and W_e replaced by that of `load_bert`, and W_r made orthogonal.
 
     An orthogonal W_r keeps the angles between the states [h_R1 ; h_R2], exactly where relation_dim is 2 hidden_size, so that
     relations begin with what BERT knows: 5-way 1-shot accuracy with MiniLM is 0.03 higher than with a random matrix.
-
-    Args:
-        params: freshly initialised parameters of a `RelationEncoder` (the 'params' collection).
-        loaded: parameters from `load_bert`.
 
     Raises:
         InputError: the two trees differ in a tensor or a shape; lists all differences.

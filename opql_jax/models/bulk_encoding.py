@@ -34,17 +34,11 @@ PAIRS_PER_BATCH = 4096
 
 
 class Batching(NamedTuple):
-    """How rows are put into batches.
+    """How rows are put into batches."""
 
-    Attributes:
-        lengths: the lengths that rows are padded to, in tokens.
-        tokens_per_device: tokens of a batch on one device, padding included; None for what suits the kind of device.
-        mesh: its devices along 'slice' and 'data' share the batches; None for all devices of this process.
-    """
-
-    lengths: Sequence[int] = LENGTHS
-    tokens_per_device: int | None = None
-    mesh: Mesh | None = None
+    lengths: Sequence[int] = LENGTHS  # the lengths that rows are padded to, in tokens
+    tokens_per_device: int | None = None  # of a batch, padding included; None for what suits the kind of device
+    mesh: Mesh | None = None  # whose devices along 'slice' and 'data' share the batches; None for all of this process
 
 
 DEFAULT_BATCHING = Batching()
@@ -59,12 +53,8 @@ class BatchedEncoder:
     def __init__(self, apply: Callable, encoder: RelationEncoder, params, options: Batching = DEFAULT_BATCHING):
         """Places the parameters on all devices.
 
-        Args:
-            apply: `(encoder, params, *batch) -> [rows, ...]`, with a batch as `__call__` gets it. What was compiled of a function
-                serves all encoders of one form.
-            encoder: the module.
-            params: its parameters.
-            options: how rows are batched.
+        `apply` is `(encoder, params, *batch) -> [rows, ...]`, with a batch as `__call__` gets it. What was compiled of a function serves all
+        encoders of one form.
         """
         mesh = options.mesh or make_mesh(local=True)
         on_cpu = platform_of(mesh) == 'cpu'
@@ -75,11 +65,9 @@ class BatchedEncoder:
         self._apply = functools.partial(_run, apply, encoder, mesh)
 
     def __call__(self, lengths, make_batch: Callable[..., tuple]) -> Iterator[tuple[np.ndarray, np.ndarray]]:
-        """Encodes rows, longest first.
+        """Encodes rows of `lengths` [n] tokens, longest first.
 
-        Args:
-            lengths: [n], the tokens of each row.
-            make_batch: `(indices [m] of rows, size >= m, length) -> arrays [size, ...]`, the inputs of these rows, padded.
+        `make_batch` is `(indices [m] of rows, size >= m, length) -> arrays [size, ...]`, the inputs of these rows, padded.
 
         Yields:
             The indices [m] of the rows of each batch, and their results [m, ...].
@@ -142,23 +130,15 @@ class MarkedPairEncoder:
         """Places the parameters on all devices.
 
         Args:
-            encoder: the module.
-            params: its parameters.
+            encoder, params, options: as of `BatchedEncoder`.
             source: a `Prepared`, or anything else that has its `records` (with `read` and `sizes`), `pairs` and `special`.
-            options: how rows are batched.
             masked: whether [ENT] replaces the names of topic and target.
         """
         self._source, self._masked, self._relation_dim = source, masked, encoder.relation_dim
         self.batched = BatchedEncoder(_marked, encoder, params, options)
 
     def __call__(self, rows) -> np.ndarray:
-        """Encodes pairs.
-
-        Args:
-            rows: [n] indices of `source.pairs`, in any order, with or without repetition.
-
-        Returns:
-            [n, d_r] float32.
+        """Encodes the pairs `rows` [n] of `source.pairs`, in any order, with or without repetition: [n, d_r] float32.
 
         Raises:
             InputError: a row is longer than the longest of `Batching.lengths`, or than the encoder takes.
@@ -204,12 +184,7 @@ class SpanPairEncoder:
         options: Batching = DEFAULT_BATCHING,
         pair_encoding: str = 'span_pair',
     ):
-        """Places the parameters on all devices.
-
-        Args:
-            encoder, params, source, options: as of `MarkedPairEncoder`.
-            pair_encoding: 'span_pair' or 'mention', see `RelationEncoder.relate_spans`.
-        """
+        """Places the parameters on all devices; see `MarkedPairEncoder`. `pair_encoding` is 'span_pair' or 'mention'."""
         self._source, self._relation_dim = source, encoder.relation_dim
         both_ends = pair_encoding == 'mention'
         self.batched = BatchedEncoder(_ends_of_spans if both_ends else _means_of_spans, encoder, params, options)
@@ -242,11 +217,8 @@ class SpanPairEncoder:
 
         def make_batch(chosen, size, length):
             tokens = batching.pad_tokens([texts[i].tokens for i in chosen], size, length, special)
-            first, last = np.zeros((2, size, self._max_mentions), np.int32)
-            for row, i in enumerate(chosen):
-                count = len(texts[i].first)
-                first[row, :count], last[row, :count] = texts[i].first, texts[i].last
-            return tokens, first, last
+            ends = lambda name: batching.pad_rows([getattr(texts[i], name) for i in chosen], size, (self._max_mentions,))
+            return tokens, ends('first'), ends('last')
 
         lengths = np.array([len(text.tokens) for text in texts], np.int64)
         # For a memory it is most of the work, and comes before the first pair.
@@ -286,15 +258,9 @@ def _mention(encoder, params, tokens, position):
 
 
 def encode_mentions(encoder: RelationEncoder, params, source, passage, mention) -> np.ndarray:
-    """m = W_e^T h_start of mentions that [ENT] masks: the vectors that E is trained to be retrieved by (paper §2.1).
+    """m = W_e^T h_start of mentions that [ENT] masks: the vectors that E is trained to be retrieved by (paper §2.1), [n, d_e] float32.
 
-    Args:
-        encoder, params, source: as of `MarkedPairEncoder`.
-        passage: [n] ids of passages.
-        mention: [n] indices of the mentions in their passages.
-
-    Returns:
-        [n, d_e] float32.
+    `passage` [n] are ids of passages, `mention` [n] indices of the mentions there; `source` as of `MarkedPairEncoder`.
     """
 
     def make_batch(chosen, size, length):

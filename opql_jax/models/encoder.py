@@ -67,10 +67,7 @@ def _rows_joined(rows: int, length: int) -> int:
 def attention(q, k, v, bias):
     """softmax(q k^T / sqrt(head) + bias) v: [n, heads, C, head], of the type of v.
 
-    Args:
-        q: [n, heads, C, head].
-        k, v: [n, heads, L, head].
-        bias: float32, broadcast to [n, heads, C, L].
+    q is [n, heads, C, head], k and v are [n, heads, L, head], and `bias` is float32, broadcast to [n, heads, C, L].
     """
     logits = (q @ k.swapaxes(-1, -2)).astype(jnp.float32) / np.sqrt(q.shape[-1]) + bias
     weights = jnp.exp(logits - jax.lax.stop_gradient(logits.max(axis=-1, keepdims=True)))
@@ -84,12 +81,8 @@ class QueriesKeysValues(nn.Module):
     """The queries [n, heads, C, head] of states [n, C, hidden], and keys and values [n, heads, L, head] of h [n, L, hidden], three products.
 
     Each writes its result as attention reads it. One product of all three takes a tenth longer on a TPU, by the compiler's estimate
-    for a layer with its gradient: its parts are copied, and so are theirs in the gradient.
-
-    Attributes:
-        num_heads: divides the hidden size.
-        dtype: of the computation; parameters are float32.
-        use_bias: whether a bias is added.
+    for a layer with its gradient: its parts are copied, and so are theirs in the gradient. `num_heads` divides the hidden size; parameters
+    are float32, `dtype` is that of the computation.
     """
 
     num_heads: int
@@ -109,15 +102,7 @@ class QueriesKeysValues(nn.Module):
 
 
 class TransformerLayer(nn.Module):
-    """One post-LN transformer layer.
-
-    Attributes:
-        num_heads: attention heads; divides the hidden size.
-        mlp_size: width of the feed-forward layer.
-        dropout_rate: of the attention weights and of the output of both sublayers.
-        dtype: of the computation; parameters are float32.
-        layer_norm_epsilon: of both layer norms.
-    """
+    """One post-LN transformer layer; its fields are those of `RelationEncoder`."""
 
     num_heads: int
     mlp_size: int
@@ -127,16 +112,13 @@ class TransformerLayer(nn.Module):
 
     @nn.compact
     def __call__(self, h, bias, deterministic, positions=None):
-        """Applies the layer.
+        """Applies the layer: [n, L, hidden], or [n, C, hidden] at `positions`, in `dtype`.
 
         Args:
             h: [n, L, hidden] in `dtype`.
             bias: [n, 1, 1, L] or [n, heads, C, L] float32, added to the attention logits: very negative for padding.
             deterministic: disables dropout.
             positions: [n, C] int32, the only positions whose output is computed; None for all.
-
-        Returns:
-            [n, L, hidden], or [n, C, hidden] at `positions`, in `dtype`.
         """
         (n, length, hidden), all_h = h.shape, h
         dense = lambda features, name: nn.DenseGeneral(
@@ -233,28 +215,19 @@ class RelationEncoder(nn.Module):
         self.w_e = project(self.entity_dim)
 
     def __call__(self, tokens, r1, r2, deterministic=True):
-        """Embeds the relation of the marked pair of each row.
+        """Embeds the relation of the marked pair of each row: r [n, relation_dim] float32.
 
         Args:
             tokens: [n, L] int32, 0 = padding.
-            r1: [n] int32, position of [R1], the marker after the topic.
-            r2: [n] int32, position of [R2], the marker after the target.
+            r1, r2: [n] int32, positions of [R1], the marker after the topic, and of [R2], after the target.
             deterministic: disables dropout.
-
-        Returns:
-            r [n, relation_dim] float32.
         """
         return self.encode(tokens, r1, r2, r1[:, None], deterministic)[0]
 
     def encode(self, tokens, r1, r2, context, deterministic=True):
-        """Embeds the relation of the marked pair of each row, and the mentions around it.
+        """Embeds the relation of the marked pair of each row, and the mentions around it: r [n, relation_dim], m [n, C, entity_dim], float32.
 
-        Args:
-            tokens, r1, r2, deterministic: as of `__call__`.
-            context: [n, C] int32, the first tokens of mentions; unused slots may hold any position of the row.
-
-        Returns:
-            r [n, relation_dim] and m [n, C, entity_dim], float32.
+        `context` [n, C] int32 are the first tokens of the mentions; unused slots may hold any position of the row.
         """
         h = self.hidden(tokens, deterministic, jnp.concatenate([r1[:, None], r2[:, None], context], axis=1))
         h = h.astype(jnp.float32)
@@ -265,15 +238,9 @@ class RelationEncoder(nn.Module):
         return self.w_e(self.hidden(tokens, deterministic, positions).astype(jnp.float32))
 
     def spans(self, tokens, first, last, deterministic=True):
-        """The last layer at both ends of mentions, for `relate_spans`.
+        """The last layer at both ends of mentions, for `relate_spans`: [n, M, 2, hidden_size] float32.
 
-        Args:
-            tokens: [n, L] int32.
-            first, last: [n, M] int32, the mentions' first and last tokens; unused slots may hold any position of the row.
-            deterministic: disables dropout.
-
-        Returns:
-            [n, M, 2, hidden_size] float32.
+        `first` and `last` [n, M] int32 are the mentions' first and last tokens; unused slots may hold any position of the row.
         """
         h = self.hidden(tokens, deterministic, jnp.concatenate([first, last], axis=1))
         return jnp.stack(jnp.split(h, 2, axis=1), axis=2).astype(jnp.float32)
@@ -304,28 +271,15 @@ class RelationEncoder(nn.Module):
     def halves(self, mentions):
         """What mentions add to the codes of 'span_pair', as the first of a pair and as the second: their sum is W_r^T [first ; second].
 
-        Args:
-            mentions: [n, hidden_size], the means of their ends.
-
-        Returns:
-            [n, 2, relation_dim] float32.
+        Of mentions [n, hidden_size], the means of their ends, [n, 2, relation_dim] float32.
         """
         kernel = self.w_r.variables['params']['kernel'].reshape(2, self.hidden_size, self.relation_dim)
         return jnp.einsum('nh,khr->nkr', mentions, kernel)
 
     def hidden(self, tokens, deterministic=True, positions=None):
-        """The last layer of the transformer.
+        """The last layer of the transformer over tokens [n, L] int32: [n, L, hidden_size], or [n, C, hidden_size] at `positions`, in `dtype`.
 
-        Args:
-            tokens: [n, L] int32.
-            deterministic: disables dropout.
-            positions: [n, C] int32, the only positions at which the last layer is computed, which saves most of it; None for all.
-
-        Returns:
-            [n, L, hidden_size], or [n, C, hidden_size] at `positions`, in `dtype`.
-
-        Raises:
-            InputError: L is more than max_length.
+        To compute it at `positions` [n, C] int32 only saves most of it. InputError if L is more than max_length.
         """
 
         def run(encoder, tokens, positions):
@@ -387,15 +341,10 @@ class RelationEncoder(nn.Module):
         return hidden + jnp.moveaxis(bias, -1, 1).astype(jnp.float32)
 
     def _in_parts(self, run, deterministic, *rows):
-        """`run(self, *rows)`; in training of one part of the rows after the other.
+        """`run(self, *rows)` of arrays [n, ...] or None, row by row; in training (not `deterministic`) of one part of the rows after the other.
 
         The backward pass runs each part again, so that the activations of one are held at a time, and adds up the gradients
         of the parameters.
-
-        Args:
-            run: of arrays [n, ...] or None, gives an array [n, ...], row by row.
-            deterministic: whether this is no training.
-            *rows: its arguments.
         """
         steps = self.accumulate_steps
         if deterministic or steps == 1 or self.is_initializing():
@@ -451,10 +400,7 @@ _NO_OTHER_NUMBERS = {
 def check_computes(encoder, kind: type, fields: Mapping[str, Any], start) -> None:
     """Raises InputError if an encoder computes otherwise than what it starts from, in what no shape of a parameter shows.
 
-    Args:
-        encoder: the encoder that is trained.
-        kind, fields: the class of the other, and its fields; those that are missing have the values of the class.
-        start: the path of the other, for the message.
+    That is of the class `kind` with `fields`, of which those that are missing have the values of the class; `start` is its path.
     """
     if (given := type(encoder)) is not kind:
         raise InputError(

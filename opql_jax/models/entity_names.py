@@ -35,19 +35,9 @@ def read_names(
     length: int,
     special: SpecialIds,
 ) -> tuple[np.ndarray, np.ndarray]:
-    """What the transformer holds at one position of each text.
+    """What the transformer holds at one position of each text, after `num_lower` layers and after all: [n, hidden_size] float32 each.
 
-    Args:
-        encoder: the module.
-        params: its parameters.
-        tokens: of n texts, [at most `length`] each.
-        start: [n], the positions.
-        num_lower: layers after which the first states are taken, fewer than all.
-        length: that all texts are padded to.
-        special: marker ids.
-
-    Returns:
-        The states after `num_lower` layers and after all, [n, hidden_size] float32 each.
+    `tokens` are those of n texts, padded to `length`, and `start` [n] the positions; `num_lower` is fewer than all layers.
     """
 
     def read(encoder, params, tokens, position):
@@ -72,19 +62,10 @@ def read_names(
 
 
 def rows_of_states(states: np.ndarray, entity: np.ndarray, num_entities: int, dim: int) -> np.ndarray:
-    """A row of length 1 for each entity: its mean state, whitened and projected at random.
+    """A row of length 1 for each entity: its mean state, whitened and projected at random; [num_entities, dim] float32.
 
     Whitened by the symmetric root of the covariance, which, unlike its principal directions, has no choice of signs or order that two
-    machines could make in different ways.
-
-    Args:
-        states: [n, hidden_size], of all entities.
-        entity: [n], whose name was read; every entity at least once.
-        num_entities: rows.
-        dim: of a row.
-
-    Returns:
-        [num_entities, dim] float32, the same for the same states.
+    machines could make in different ways. Of `states` [n, hidden_size], `entity` [n] is whose name was read; every one at least once.
     """
     mean = states.mean(axis=0, dtype=np.float64)
     covariance = sum((part - mean).T @ (part - mean) for part in _parts(states)) / len(states)

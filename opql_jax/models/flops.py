@@ -26,20 +26,13 @@ TRAINING_OVER_FORWARD = 3
 
 
 def encoder_flops(encoder: RelationEncoder, tokens_shape: Sequence[int], positions: int | None = 3) -> float:
-    """FLOPs of the forward pass over tokens [n, L], where a multiplication and its addition are two.
+    """FLOPs of the forward pass over all rows of tokens [n, L], where a multiplication and its addition are two.
 
     Counts the products with weights and the two of attention, 2 n L (4 h^2 + 2 h m) + 4 n L^2 h per layer of hidden size h and
-    feed-forward width m. Leaves out softmax, layer norms and the like; padding counts as text.
+    feed-forward width m. Leaves out softmax, layer norms and the like; padding counts as text. An encoder without a transformer counts 0.
 
-    Args:
-        encoder: of any size; a class other than `RelationEncoder` has no transformer and counts 0.
-        tokens_shape: (n, L).
-        positions: per row, at which the last layer is computed. `RelationEncoder.encode` takes the two markers and C context
-            mentions, 2 + C; calling the encoder takes 3. None for all positions, as in `RelationEncoder.hidden` by default and in
-            implementations that do not know which positions are used afterwards.
-
-    Returns:
-        FLOPs, all rows together.
+    `positions` are those at which the last layer is computed: 2 + C in `RelationEncoder.encode`, of the two markers and C context mentions,
+    and None for all of them, as in `RelationEncoder.hidden` and in implementations that do not know which are used afterwards.
     """
     if not isinstance(encoder, RelationEncoder):
         return 0.0

@@ -13,10 +13,9 @@ from opql_jax.memory.sharding import ShardedMemory
 _PRECISION = lax.Precision.HIGHEST
 
 
-def _identity(key, shape, dtype=jnp.float32):
+def _identity(_, shape):
     """An identity matrix, or a stack of them: an untrained follower compares the question with the stored keys as they are."""
-    del key
-    return jnp.broadcast_to(jnp.eye(shape[-1], dtype=dtype), shape)
+    return jnp.broadcast_to(jnp.eye(shape[-1]), shape)
 
 
 class Follower(nn.Module):
@@ -66,7 +65,9 @@ class Follower(nn.Module):
         k: int,
         exclude_topic: bool = False,
     ) -> list[Followed]:
-        """Follows `hops` relations from the topics.
+        """Follows `hops` relations from the topics; the entities and weights of the last result are the answers.
+
+        The gradient of a loss on the last hop reaches all hops, through the centroid of the set and through the weight of each topic.
 
         Args:
             relation: [B, d_r] float32, the question's relation.
@@ -79,10 +80,6 @@ class Follower(nn.Module):
             k: entries kept per hop (static); also the most topics of the next hop.
             exclude_topic: no path returns to its topic, not even on the way (true of MetaQA's questions by construction: the
                 *other* films of a director). Needs single topics.
-
-        Returns:
-            The result of each hop; the entities and weights of the last are the answers. The gradient of a loss on the last hop
-            reaches all hops, through the centroid of the set and through the weight of each topic.
 
         Raises:
             InputError: `hops` is out of range, or `exclude_topic` with weighted sets.
@@ -119,8 +116,7 @@ def follow_loss(entities, weights, answers):
     of the mean and counted by `reachable`. Questions without answers, as in padding, count nowhere.
 
     Args:
-        entities: [B, k] int32, -1 in unused slots.
-        weights: [B, k] float32.
+        entities, weights: [B, k] int32, -1 in unused slots, and float32.
         answers: [B, A] int32, -1 in unused slots.
 
     Returns:

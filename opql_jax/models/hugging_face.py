@@ -28,13 +28,7 @@ _SEGMENTS = 2
 
 
 def write(folder: str | os.PathLike, encoder: RelationEncoder, params, tokenizer: Tokenizer, card: str) -> None:
-    """Writes the folder; `config.json` comes last, without which `transformers` opens none.
-
-    Args:
-        folder: new or empty.
-        encoder, params: the encoder and its parameters.
-        tokenizer: of the text that it was trained on.
-        card: the model card in Markdown.
+    """Writes the folder, new or empty; `config.json` comes last, without which `transformers` opens none. `card` is the model card in Markdown.
 
     Raises:
         InputError: no such model computes what the encoder does, or the folder holds something.
@@ -60,11 +54,7 @@ def write(folder: str | os.PathLike, encoder: RelationEncoder, params, tokenizer
 
 
 def as_checkpoint(encoder: RelationEncoder, params) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
-    """The config.json and the tensors of the model of `transformers` that computes what an encoder does.
-
-    Raises:
-        InputError: none does.
-    """
+    """The config.json and the tensors of the model of `transformers` that computes what an encoder does; InputError if none does."""
     if type(encoder) not in (RelationEncoder, ModernEncoder):
         raise InputError(f'an encoder of the class {type(encoder).__name__} is no transformer, which this form needs')
     if encoder.relative_buckets not in (0, MPNET_BUCKETS):

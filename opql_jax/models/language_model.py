@@ -43,7 +43,7 @@ from opql_jax.memory.sharding import ShardedMemory
 from opql_jax.models.encoder import RelationEncoder
 from opql_jax.models.follower import Follower
 from opql_jax.models.losses import MASKED
-from opql_jax.models.mixing import Prediction, mix_distributions, without_entries
+from opql_jax.models.mixing import Prediction, combine_topics, without_entries
 from opql_jax.parallel import entity_table
 from opql_jax.parallel.entity_table import Attended, Layout
 
@@ -99,19 +99,12 @@ def normalize_entity_table(params) -> dict:
 
 
 class Encoded(NamedTuple):
-    """The transformer's reading of n texts with T topic slots.
+    """The transformer's reading of n texts with T topic slots."""
 
-    Attributes:
-        m_e2: [n, d_e], the hidden answer.
-        m_e1: [n, T, d_e], the topic mentions.
-        r: [n, T, d_r], the relation of each topic and the answer.
-        entity_memory: Attended [n, T, ...], the topics' reads of the entity memory; None without one.
-    """
-
-    m_e2: jax.Array
-    m_e1: jax.Array
-    r: jax.Array
-    entity_memory: Attended | None
+    m_e2: jax.Array  # [n, d_e], the hidden answer
+    m_e1: jax.Array  # [n, T, d_e], the topic mentions
+    r: jax.Array  # [n, T, d_r], the relation of each topic and the answer
+    entity_memory: Attended | None  # [n, T, ...], the topics' reads of the entity memory; None without one
 
 
 class Hop(NamedTuple):
@@ -131,21 +124,13 @@ class Hop(NamedTuple):
 
 
 class Output(NamedTuple):
-    """The prediction for n texts with T topic slots, and what it was made from.
+    """The prediction for n texts with T topic slots, and what it was made from."""
 
-    Attributes:
-        prediction: of the hidden entities.
-        m_e2: [n, d_e], what the model makes of them without the memory.
-        m_e1: [n, T, d_e]; with a memory its Attended, which the query needs.
-        entity_memory: as in Encoded.
-        hops: a Hop per hop; empty without a memory.
-    """
-
-    prediction: Prediction
-    m_e2: jax.Array
-    m_e1: jax.Array | Attended
-    entity_memory: Attended | None
-    hops: list[Hop]
+    prediction: Prediction  # of the hidden entities
+    m_e2: jax.Array  # [n, d_e], what the model makes of them without the memory
+    m_e1: jax.Array | Attended  # [n, T, d_e]; with a memory its Attended, which the query needs
+    entity_memory: Attended | None  # as in Encoded
+    hops: list[Hop]  # empty without a memory
 
 
 class _Retrieval(NamedTuple):
@@ -215,18 +200,15 @@ class LanguageModel:
     def __call__(
         self, params, layout: Layout, texts: Sequence[Texts], hops: int, memory: ShardedMemory | None, rng=None
     ) -> Output:
-        """Predicts the hidden entities.
+        """Predicts the hidden entities of the Texts of each length bucket, one bucket after the other.
 
         Args:
             params: the parameters, see `normalize_entity_table`.
             layout: how E is placed on the devices.
-            texts: the Texts of each length bucket. `gold` entries are scored in the last hop whether retrieved or not.
+            texts: their `gold` entries are scored in the last hop whether retrieved or not.
             hops: 1 .. max_hops (static).
             memory: over the layout's mesh; None for no memory.
             rng: key of dropout; None for no dropout.
-
-        Returns:
-            Output for the texts of all buckets, one bucket after the other.
         """
         # ---- The transformer: m_e1, m_e2 and r ----
         m_e2, m_e1, r, entity_memory = self.encode(params, layout, texts, rng)
@@ -264,7 +246,8 @@ class LanguageModel:
         # ---- All topics together, and the model's own prediction ----
         used, own = feature('used'), m_e2 if self.own_prediction else jnp.zeros_like(m_e2)
         if self.mixing == 'distributions':
-            prediction = mix_distributions(own, split(trace[-1].log_probs), split(trace[-1].targets), used)
+            log_probs, targets = combine_topics(split(trace[-1].log_probs), split(trace[-1].targets), used)
+            prediction = Prediction(own, log_probs[:, 0], log_probs[:, 1:], targets)
         else:
             e_y = split(_mixture(trace[-1].log_probs, trace[-1].targets, params, layout)[1])
             e_y = jnp.where(used[:, :, None], e_y, 0.0).sum(axis=1)

@@ -35,8 +35,7 @@ def relation_loss(relations, topic, target, anchor):
 
     Args:
         relations: [n, d_r] float, relation embeddings.
-        topic: [n] int32, topic entity of each row; -1 marks padding.
-        target: [n] int32, target entity of each row.
+        topic, target: [n] int32, entities of each row; a topic of -1 marks padding.
         anchor: [n] bool, rows whose loss counts.
 
     Returns:
@@ -100,9 +99,8 @@ def label_loss(questions, question_label, relations, label):
     """Questions find the pairs of their label among all pairs of the batch; the probability mass of these counts as one.
 
     Args:
-        questions: [q, d_r] float, relation embeddings of the questions.
-        question_label: [q] int32, -1 in unused rows.
-        relations, label: [n, d_r] float and [n] int32, the pairs; those with label -1 answer nothing, those below are unused rows.
+        questions, relations: [q, d_r] and [n, d_r] float, relation embeddings of questions and of pairs.
+        question_label, label: [q] and [n] int32. Questions with -1 are unused; pairs with -1 answer nothing, those below are unused.
 
     Returns:
         (loss, accuracy), float32 scalars over the questions that a pair answers.
@@ -121,10 +119,8 @@ def entity_loss(mentions, entities, entity_table, layout, num_sampled=0, rng=Non
     Args:
         mentions: [..., d_e] float, mention embeddings `W_e^T h_start`; or their `Attended`, if they have attended over E already.
         entities: [...] int32, the linked entity; -1 where there is none.
-        entity_table: E, placed as `layout` says.
-        layout: parallel.entity_table.Layout.
-        num_sampled: entities drawn to estimate the softmax from; 0 for the softmax over all, which an `Attended` always has.
-        rng: key of the draws.
+        entity_table, layout: E, placed as the Layout says.
+        num_sampled: entities drawn, by the key `rng`, to estimate the softmax from; 0 for all, which an `Attended` always has.
 
     Returns:
         (loss, accuracy), float32 scalars over the linked mentions; accuracy is the share whose entity scores best: of all

@@ -33,15 +33,10 @@ _DECAY, _STEPS = 1e-3, 200
 
 @dataclasses.dataclass(frozen=True)
 class MentionKinds:
-    """A logistic regression from vectors of mentions to KINDS.
+    """A logistic regression from vectors of mentions to KINDS."""
 
-    Attributes:
-        kernel: [hidden_size, 4] float32.
-        bias: [4] float32.
-    """
-
-    kernel: np.ndarray
-    bias: np.ndarray
+    kernel: np.ndarray  # [hidden_size, 4] float32
+    bias: np.ndarray  # [4] float32
 
     def log_probabilities(self, vectors: np.ndarray) -> np.ndarray:
         """Those of KINDS for vectors of mentions [n, hidden_size]: [n, 4] float32."""
@@ -53,12 +48,8 @@ class MentionKinds:
         """The kinds of entities, by all of their mentions and the kinds that were recognised.
 
         Args:
-            vectors: [n, hidden_size] of the mentions of a text.
-            entities: [n] whom each mentions.
+            vectors, entities: [n, hidden_size] of the mentions of a text, and [n] whom each mentions.
             recognised: the kind of each entity as the recogniser says. Values, concepts, groups, languages and titles are certain.
-
-        Returns:
-            One of each entity, as `recognised` has them.
         """
         totals = np.zeros((len(recognised), len(KINDS)), np.float32)
         for start in range(0, len(vectors), _BLOCK):
@@ -98,11 +89,7 @@ class MentionKinds:
 
 
 def fit(vectors: np.ndarray, kinds: Sequence[str]) -> MentionKinds:
-    """Learns from vectors of mentions [n, hidden_size] and the kind of each, one of KINDS.
-
-    Raises:
-        InputError: no mention, or a kind that is none.
-    """
+    """Learns from vectors of mentions [n, hidden_size] and the kind of each; InputError if there are none, or one is not of KINDS."""
     import optax  # takes a while, and whoever asks needs none of it
 
     if not len(vectors) or (wrong := set(kinds) - set(KINDS)):

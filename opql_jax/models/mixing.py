@@ -1,33 +1,32 @@
-"""Mixes what the topics of a text retrieved with the model's own prediction of its hidden entity (paper §4; that distributions are mixed is ours)."""
+"""Mixes what the topics of a text retrieved with the model's own prediction of its hidden entity (paper §4; that distributions are mixed is ours).
 
+The paper adds the embeddings that several topics retrieved, each with its own weight (appendix on conjunction questions). Here their
+distributions are multiplied, so that an answer to "films by Nolan with Caine" is one that both topics lead to.
+"""
+
+import math
 from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
 
-from opql_jax.models.combine_topics import combine_topics
 from opql_jax.models.losses import MASKED, entity_loss, mean_where
 from opql_jax.parallel import entity_table
 from opql_jax.parallel.entity_table import Layout
 
 # Entities that a prediction is ranked over.
 NUM_ANSWERS = 10
+# Mass that a topic gives to a target that it did not retrieve, since only the best entries are seen.
+_UNSEEN = 1e-3
 
 
 class Prediction(NamedTuple):
-    """Distributions over the entities y of n texts: P(y) = exp(log_own) softmax(E vector)_y + sum_i exp(log_weights_i) [targets_i = y].
+    """Distributions over the entities y of n texts: P(y) = exp(log_own) softmax(E vector)_y + sum_i exp(log_weights_i) [targets_i = y]."""
 
-    Attributes:
-        vector: [n, d_e] float32, compared with all of E.
-        log_own: [n] float32, log of its share; very negative without own predictions, unless nothing was retrieved.
-        log_weights: [n, K] float32, of retrieved entries; very negative in unused slots.
-        targets: [n, K] int32, of the entries; -1 in unused slots.
-    """
-
-    vector: jax.Array
-    log_own: jax.Array
-    log_weights: jax.Array
-    targets: jax.Array
+    vector: jax.Array  # [n, d_e] float32, compared with all of E
+    log_own: jax.Array  # [n] float32, log of its share; very negative without own predictions, unless nothing was retrieved
+    log_weights: jax.Array  # [n, K] float32, of retrieved entries; very negative in unused slots
+    targets: jax.Array  # [n, K] int32, of the entries; -1 in unused slots
 
 
 def without_entries(vector) -> Prediction:
@@ -36,17 +35,45 @@ def without_entries(vector) -> Prediction:
     return Prediction(vector, jnp.zeros(n), jnp.zeros((n, 0)), jnp.zeros((n, 0), jnp.int32))
 
 
-def mix_distributions(m_e2, log_probs, targets, used) -> Prediction:
-    """lambda softmax(E m_e2) + sum_i beta_i [target_i], where the topics' lambda and beta are combined first (`combine_topics`).
+def combine_topics(log_probs, targets, used):
+    """The distribution over null and the entries of all topics, given one distribution per topic.
+
+    Each topic draws an entry or null from its own softmax, on the condition that those who draw entries draw the same target y:
+
+        P(y) ~ prod_t (p_t(y) + lambda_t) - prod_t lambda_t,        P(null) ~ prod_t lambda_t,
+
+    where p_t(y) is the mass of topic t's entries with target y; with several topics, lambda_t + _UNSEEN stands for lambda_t in P(y).
+    So a topic that retrieved nothing restricts nothing, and the distribution of a single topic is unchanged. The entries of a
+    target share P(y) in proportion to their own masses.
 
     Args:
-        m_e2: [n, d_e].
         log_probs: [n, T, 1 + K] float32, of null and of the entries of each topic; very negative in unused slots.
         targets: [n, T, K] int32, of the entries; -1 in unused slots.
-        used: [n, T] bool, which slots hold a topic.
+        used: [n, T] bool, which slots hold a topic; without any, null has all the mass.
+
+    Returns:
+        log_probs [n, 1 + K T] and targets [n, K T]: null, the first entries of all topics, their second entries, and so on; the
+        targets of slots without a topic are -1.
     """
-    log_probs, targets = combine_topics(log_probs, targets, used)
-    return Prediction(m_e2, log_probs[:, 0], log_probs[:, 1:], targets)
+    n, num_topics, k = targets.shape
+    targets = jnp.where(used[:, :, None], targets, -1)
+    null = jnp.where(used, log_probs[:, :, 0], 0.0)
+    entries = jnp.where(used[:, :, None], log_probs[:, :, 1:], MASKED)
+    flat = lambda x: x.transpose(0, 2, 1).reshape(n, k * num_topics)
+    target = flat(targets)
+    same_target = (targets[:, None] == target[:, :, None, None]) & (targets >= 0)[:, None]
+    p = jax.nn.logsumexp(jnp.where(same_target, entries[:, None], MASKED), axis=3)  # log p_t(y), [n, K T, T]
+    several = used.sum(axis=1, keepdims=True) > 1
+    free = jnp.where(several & used, jnp.logaddexp(null, math.log(_UNSEEN)), null)  # log lambda_t of P(y)
+    # prod (p + l) - prod l, term by term: the difference of the two products would lose small masses.
+    difference, product = jnp.full(target.shape, MASKED), jnp.zeros((n, 1))
+    for topic in range(num_topics):
+        p_t, free_t = p[:, :, topic], free[:, topic, None]
+        difference = jnp.logaddexp(difference + jnp.logaddexp(p_t, free_t), product + p_t)
+        product = product + free_t
+    share = flat(entries) - jax.nn.logsumexp(p, axis=2)
+    combined = jnp.where(target >= 0, difference + share, MASKED)
+    return jax.nn.log_softmax(jnp.concatenate([null.sum(axis=1, keepdims=True), combined], axis=1)), target
 
 
 def _mixed(prediction: Prediction, entities, log_probs):
@@ -66,8 +93,7 @@ def prediction_loss(prediction: Prediction, labels, answers, table, layout: Layo
         prediction: of n texts.
         labels: [n] int32, one of each text's answers; -1 for none.
         answers: [n, A] int32, all entities that are right; -1 in unused slots.
-        table: E [n', d_e], placed.
-        layout: how E is placed on the devices.
+        table, layout: E [n', d_e], placed as the Layout says.
 
     Returns:
         The loss and the accuracy, the share of texts whose most probable entity is an answer, or is the label; float32 scalars over the

@@ -31,13 +31,7 @@ def rotate(x, positions, theta: float):
 
 
 class ModernLayer(nn.Module):
-    """One layer of ModernBERT.
-
-    Attributes:
-        num_heads, mlp_size, dropout_rate, dtype, layer_norm_epsilon: as of `TransformerLayer`.
-        first: whether it is the first, which gets normed states already.
-        theta: of the rotary positions.
-    """
+    """One layer of ModernBERT: the `first` one gets normed states already, and `theta` is of the rotary positions."""
 
     num_heads: int
     mlp_size: int

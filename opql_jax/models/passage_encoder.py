@@ -68,16 +68,13 @@ class PassageEncoder:
     """
 
     def __init__(self, encoder: TextEncoder, prepared: Prepared, parts: pathlib.Path, map_batches: MapBatches = map):
-        """Takes text that was prepared with the tokenizer of the encoder.
+        """Takes text that was prepared with the tokenizer of the encoder; InputError if it was prepared with another one.
 
         Args:
             encoder: a released one, opened from its folder if `map_batches` sends it to other processes.
             prepared: the text.
             parts: a folder, made if need be, that keeps what was encoded of each passage.
             map_batches: what runs `encode_batch`; this process if not given.
-
-        Raises:
-            InputError: the text was prepared with another tokenizer.
         """
         if encoder.tokenizer.get_vocab() != prepared.tokenizer.get_vocab():
             raise InputError(

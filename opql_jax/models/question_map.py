@@ -35,15 +35,10 @@ from opql_jax.core.manifest import (
 
 
 class MapManifest(Manifest, forbid_unknown_fields=True, kw_only=True):
-    """The manifest of a map.
+    """The manifest of a map."""
 
-    Attributes:
-        encoder: `params_hash` of the encoder whose relations it changes.
-        questions: how many it learnt from.
-    """
-
-    encoder: str
-    questions: int
+    encoder: str  # `params_hash` of the encoder whose relations it changes
+    questions: int  # how many it learnt from
 
 
 FORMAT = FolderFormat(
@@ -61,20 +56,13 @@ _WEIGHTS = {'cosine_weight': 8, 'added_weight': 8, 'longer': 2, 'log_odds': 50}
 
 @dataclasses.dataclass(frozen=True)
 class QuestionMap:
-    """The change, as it is applied.
+    """The change, as it is applied."""
 
-    Attributes:
-        change: C [d_r, d_r] float32.
-        cosine_weight, added_weight: what the parts of a score count.
-        longer: bonus of a plan per extra hop.
-        log_odds: what is added to the log-odds of an answer to be right, see `kb.calibration`.
-    """
-
-    change: np.ndarray
-    cosine_weight: float = 1.0
-    added_weight: float = 1.0
-    longer: float = 0.0
-    log_odds: float = 0.0
+    change: np.ndarray  # C [d_r, d_r] float32
+    cosine_weight: float = 1.0  # what the cosine counts in a score
+    added_weight: float = 1.0  # and what is added to it
+    longer: float = 0.0  # bonus of a plan per extra hop
+    log_odds: float = 0.0  # added to the log-odds of an answer to be right, see `kb.calibration`
 
     @classmethod
     def untrained(cls, dim: int) -> 'QuestionMap':
@@ -101,11 +89,7 @@ class QuestionMap:
         return {'change': np.ascontiguousarray(self.change, np.float32), **weights}
 
     def write(self, folder: str | os.PathLike, encoder: str, questions: int) -> None:
-        """Writes the map, in place of one that was there.
-
-        Args:
-            folder: new or empty, or that of another map.
-            encoder, questions: see `MapManifest`.
+        """Writes the map, in place of one that was there; `encoder` and `questions` as of `MapManifest`.
 
         Raises:
             InputError: the folder holds something else, or a number is not finite.
@@ -125,11 +109,7 @@ class QuestionMap:
 
     @classmethod
     def read(cls, folder: str | os.PathLike, encoder: str | None = None) -> 'QuestionMap':
-        """Opens a map.
-
-        Args:
-            folder: of the map.
-            encoder: `params_hash` of the encoder that it is to be for; None does not check that.
+        """Opens a map that is for an encoder with this `params_hash`; for any if None.
 
         Raises:
             ManifestError: the folder is missing, is none, a file of it is not what was written, or it is for another encoder.

@@ -44,19 +44,13 @@ class Span(NamedTuple):
 
 
 class Reading(NamedTuple):
-    """What the reader found of a question; the probabilities of all spans and of the three verdicts add up to 1.
+    """What the reader found of a question; the probabilities of all spans and of the three verdicts add up to 1."""
 
-    Attributes:
-        spans: the likeliest places of an answer, likeliest first; they may overlap.
-        unanswered, yes, no: the probabilities that the passages do not answer, and that the answer is one of these.
-        supports: [passages] float32, of each passage the probability that it helps.
-    """
-
-    spans: list[Span]
-    unanswered: float
-    yes: float
-    no: float
-    supports: np.ndarray
+    spans: list[Span]  # the likeliest places of an answer, likeliest first; they may overlap
+    unanswered: float  # the probability that the passages do not answer
+    yes: float  # that the answer is yes
+    no: float  # that it is no
+    supports: np.ndarray  # [passages] float32, of each passage the probability that it helps
 
 
 def read_logits(encoder: RelationEncoder, params, tokens, **options):
@@ -79,22 +73,16 @@ class Reader:
 
     @classmethod
     def load(cls, folder: str | os.PathLike = 'default') -> Reader:
-        """Opens a released reader; one that is open in this program is given again, with all that it has compiled.
+        """Opens a released reader, 'default' for the one that comes with this package; ManifestError if there is none, or it is not whole.
 
-        Args:
-            folder: of the reader, or 'default' for the one that comes with this package.
-
-        Raises:
-            ManifestError: there is none, or its files are not whole.
+        One that is open in this program is given again, with all that it has compiled.
         """
         return _load(os.fspath(RELEASED_READER if folder == 'default' else folder))
 
     def read(self, questions: Sequence[str], passages: Sequence[Sequence[str]]) -> list[Reading]:
-        """Reads each question with its passages.
+        """Reads each question, in plain words, with its passages.
 
-        Args:
-            questions: in plain words.
-            passages: for each question texts, best first, see `data.reading.titled`; of what is too long together the last are cut.
+        These are texts, best first, see `data.reading.titled`; of what is too long together the last are cut.
         """
         inputs = [
             reading_input(self._tokenizer, question, texts, self._special, max(LENGTHS), best_first=True)

@@ -79,8 +79,7 @@ def write(
     Args:
         folder: new or empty, or that of another release.
         encoder, params: the encoder, whose W_e is left out.
-        tokenizer: the content of its `tokenizer.json`.
-        card: the model card in Markdown.
+        tokenizer, card: the content of its `tokenizer.json`, and the model card in Markdown.
         format: FORMAT, or READER_FORMAT for an encoder whose parameters have those of a reader beside them.
 
     Raises:
@@ -110,11 +109,7 @@ def write(
 
 
 def add_kinds(folder: str | os.PathLike, kinds: MentionKinds) -> None:
-    """Adds to a released encoder what tells the kinds of its mentions, or replaces it.
-
-    Raises:
-        ManifestError: the folder is missing, or is none.
-    """
+    """Adds to a released encoder what tells the kinds of its mentions, or replaces it; ManifestError if there is none."""
     folder = files.require_local(folder)
     with locks.writer(folder):
         config = manifest_lib.read_manifest(folder, FORMAT)
@@ -145,10 +140,8 @@ def parameters_to_train(
     """The parameters of a released encoder, to train on from: all but W_e, which it does not have, and W_r if that is left out.
 
     Args:
-        folder: of the encoder, or 'default'.
-        encoder: the encoder that is trained.
+        folder, encoder, tokenizer: of the encoder, or 'default'; the encoder that is trained; and the tokenizer of the text.
         fresh: its parameters, whose W_e stays, and whose W_r, made orthogonal, is taken for one left out.
-        tokenizer: of the text that is trained on.
         with_w_r: takes its W_r; without, d_r may be another.
 
     Raises:
@@ -180,11 +173,7 @@ def state(folder: str | os.PathLike) -> tuple:
 
 
 def read_kinds(folder: str | os.PathLike) -> MentionKinds | None:
-    """What tells the kinds of a released encoder's mentions; None if it has none.
-
-    Raises:
-        ManifestError: as of `read`.
-    """
+    """What tells the kinds of a released encoder's mentions; None if it has none, ManifestError as of `read`."""
     folder = files.require_local(folder)
     config = manifest_lib.read_manifest(folder, FORMAT)
     if KINDS not in config.files:
@@ -197,10 +186,9 @@ def read_kinds(folder: str | os.PathLike) -> MentionKinds | None:
 
 
 def read(folder: str | os.PathLike, format: FolderFormat = FORMAT) -> tuple[RelationEncoder, Any, Tokenizer]:
-    """Opens a released encoder; by READER_FORMAT a reader, whose parameters have those of the reader beside the encoder's.
+    """Opens a released encoder: the module, its parameters (float32), and its tokenizer.
 
-    Returns:
-        The module, its parameters (float32), and its tokenizer.
+    By READER_FORMAT it opens a reader, whose parameters have those of the reader beside the encoder's.
 
     Raises:
         ManifestError: the folder is missing, is none, or a file of it is not what was written.

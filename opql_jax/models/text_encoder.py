@@ -62,15 +62,9 @@ class TextEncoder:
 
     @classmethod
     def load(cls, folder: str | os.PathLike = 'default') -> 'TextEncoder':
-        """Opens a released encoder, see `released.read`.
+        """Opens a released encoder, 'default' for the one that comes with this package; InputError if there is none, or it is not whole.
 
         One that is open in this program is given again, with all that it has compiled: do not change it.
-
-        Args:
-            folder: of the encoder, or 'default' for the one that comes with this package.
-
-        Raises:
-            InputError: there is none, or its files are not whole.
         """
         path = released.path_of(folder)
         name = os.fspath(folder) if folder == 'default' else os.path.abspath(folder)
@@ -91,8 +85,7 @@ class TextEncoder:
     def token_states(self, rows: Sequence[np.ndarray]) -> Iterator[tuple[int, np.ndarray]]:
         """The last layer over rows of tokens: the number of each row, in any order, with [tokens, hidden_size] float32.
 
-        Args:
-            rows: tokens from [CLS] to [SEP], of at most `max(bulk_encoding.LENGTHS)`.
+        The rows, from [CLS] to [SEP], have at most `max(bulk_encoding.LENGTHS)` tokens.
         """
         make_batch = lambda chosen, size, length: (batching.pad_tokens([rows[i] for i in chosen], size, length, self.special),)
         for chosen, states in self._states(np.array([len(row) for row in rows], np.int64), make_batch):
@@ -106,14 +99,11 @@ class TextEncoder:
     def encode_pairs(
         self, texts: Sequence[str], topic_spans: Sequence[CharacterSpan], target_spans: Sequence[CharacterSpan]
     ) -> np.ndarray:
-        """What texts say of a target to a topic.
+        """What sentences or passages say of a target to a topic: [n, d_r] float32, of unit length. Of a long one the tokens around the pair are read.
 
         Args:
-            texts: sentences or passages. Of a long one the tokens around the pair are read.
+            texts: sentences or passages.
             topic_spans, target_spans: the characters `(start, end)` of the two mentions in each text, half-open; they do not overlap.
-
-        Returns:
-            [n, d_r] float32, of unit length.
 
         Raises:
             InputError: a span is empty, outside of its text or overlaps the other; names the text by its number.
@@ -125,12 +115,8 @@ class TextEncoder:
 
         def make_batch(chosen, size, length):
             tokens = batching.pad_tokens([rows[i][0] for i in chosen], size, length, self.special)
-            first, last = np.zeros((2, size, 2), np.int32)
-            for row, i in enumerate(chosen):
-                first[row], last[row] = rows[i][1:]
-            backward = np.zeros(size, bool)
-            backward[: len(chosen)] = [rows[i][1][0] > rows[i][1][1] for i in chosen]
-            return tokens, first, last, backward
+            first, last = (batching.pad_rows([rows[i][end] for i in chosen], size, (2,)) for end in (1, 2))
+            return tokens, first, last, first[:, 0] > first[:, 1]
 
         relations = np.empty((len(rows), self.dim), np.float32)
         for chosen, found in self._relate(np.array([len(row[0]) for row in rows], np.int64), make_batch):
@@ -138,14 +124,9 @@ class TextEncoder:
         return relations
 
     def encode_questions(self, texts: Sequence[str], topic_spans: Sequence[CharacterSpan]) -> np.ndarray:
-        """What questions ask about their topics, comparable with `encode_pairs`.
+        """What questions, such as 'who directed Inception?', ask about their topics, comparable with `encode_pairs`.
 
-        Args:
-            texts: questions, such as 'who directed Inception?'.
-            topic_spans: the characters `(start, end)` of the topic in each, half-open.
-
-        Returns:
-            [n, d_r] float32, of unit length.
+        `topic_spans` are the characters `(start, end)` of the topic in each, half-open. Returns [n, d_r] float32, of unit length.
 
         Raises:
             InputError: a span is empty or outside of its question, or a question is longer than the encoder reads.
@@ -153,11 +134,7 @@ class TextEncoder:
         return self._encode(self._questions(texts, topic_spans))[1]
 
     def encode_texts(self, texts: Sequence[str]) -> np.ndarray:
-        """What texts are about: the mean of the last layer, [n, hidden_size] float32 of unit length.
-
-        Args:
-            texts: sentences or passages, of which the first tokens are read.
-        """
+        """What texts are about: the mean of the last layer over their first tokens, [n, hidden_size] float32 of unit length."""
         return self._encode(self._texts(texts))[0]
 
     def encode_texts_and_topics(
@@ -165,15 +142,8 @@ class TextEncoder:
     ) -> tuple[np.ndarray, list[np.ndarray]]:
         """Encodes questions and their topics in one pass: the vectors of `encode_texts`, and of each the relations of `encode_questions`.
 
-        Args:
-            texts: questions.
-            topic_spans: for each the characters `(start, end)` of its topics.
-
-        Returns:
-            [n, hidden_size], and for each question [topics, d_r].
-
-        Raises:
-            InputError: as of `encode_questions`.
+        `topic_spans` has for each question the characters `(start, end)` of its topics. Returns [n, hidden_size], and for each question
+        [topics, d_r]; raises as `encode_questions` does.
         """
         pairs = [(text, span) for text, spans in _rows(texts, topic_spans=topic_spans) for span in spans]
         marked = self._questions([text for text, _ in pairs], [span for _, span in pairs])

@@ -13,12 +13,8 @@ from opql_jax.parallel.mesh import ROW_AXES, ROWS, SLICE, slice_spec
 def owned(ids, rows):
     """Tells which ids belong to this device, when rows are split over all devices of a slice in equal shares; for use inside `jax.shard_map`.
 
-    Args:
-        ids: [...] int32 row numbers; -1 belongs to no device.
-        rows: rows per device.
-
     Returns:
-        The local row numbers [...] int32, 0 for rows of other devices; and which are this device's, [...] bool.
+        Of ids [...] int32, -1 for none, the local row numbers [...] int32, 0 for rows of other devices; and which are this device's, bool.
     """
     local = ids - lax.axis_index(ROW_AXES) * rows
     own = (ids >= 0) & (local >= 0) & (local < rows)

@@ -27,31 +27,19 @@ _ROUNDING = 1e-6
 
 
 class Attended(NamedTuple):
-    """Softmax attention of vectors m over all rows of E, as `attend` returns it.
+    """Softmax attention of vectors m over all rows of E, as `attend` returns it."""
 
-    Attributes:
-        vectors: [..., d_e] float32, m.
-        found: [..., d_e] float32, the attended embedding softmax(E m)^T E.
-        lse: [...] float32, the log-sum-exp of E m.
-        best: [...] int32, the entity that scores best, the lowest id among those that differ by less than 1e-6 of the best score.
-    """
-
-    vectors: jax.Array
-    found: jax.Array
-    lse: jax.Array
-    best: jax.Array
+    vectors: jax.Array  # [..., d_e] float32, m
+    found: jax.Array  # [..., d_e] float32, the attended embedding softmax(E m)^T E
+    lse: jax.Array  # [...] float32, the log-sum-exp of E m
+    best: jax.Array  # [...] int32, the entity that scores best; the lowest id of those within 1e-6 of the best score
 
 
 class Layout(NamedTuple):
-    """How the entity table is placed on a mesh.
+    """How the entity table is placed on a mesh."""
 
-    Attributes:
-        mesh: the mesh, over all of whose devices, or those of each slice, the rows are split.
-        num_entities: rows of the table; those after them are padding.
-    """
-
-    mesh: Mesh
-    num_entities: int
+    mesh: Mesh  # over all of whose devices, or those of each slice, the rows are split
+    num_entities: int  # rows of the table; those after them are padding
 
 
 def padded_rows(layout: Layout) -> int:
@@ -68,14 +56,9 @@ def place(table, layout: Layout):
 
 
 def lookup(table, ids, layout: Layout):
-    """E[ids], each row from the device that owns it, with gradient to E.
+    """E[ids], each row from the device that owns it, with gradient to the placed table [n', d_e].
 
-    Args:
-        table: [n', d_e] float, placed.
-        ids: [m] int32; -1 gives zeros.
-
-    Returns:
-        [m, d_e] float32, whole on each device of a slice.
+    Of ids [m] int32, of which -1 gives zeros, [m, d_e] float32, whole on each device of a slice.
     """
     split = slice_spec(len(ids), layout.mesh)
 
@@ -94,47 +77,38 @@ def pad_rows(table, mesh: Mesh):
 def weighted_sum(table, ids, weights, mesh: Mesh):
     """sum_i weights_i E[ids_i] of each query: [B, d_e] float32, with gradient to the weights and the table.
 
-    Each row is added by the device that owns it.
-
-    Args:
-        table: [n, d_e] float, rows split over all devices of a slice of `mesh`.
-        ids: [B, k] int32, -1 in unused slots.
-        weights: [B, k] float32.
+    ids [B, k] int32, -1 in unused slots, and weights [B, k] float32; rows of the table [n, d_e] are split over all devices of a slice.
     """
-    layout = QueryLayout.of(len(ids), mesh)
-
-    def partial_sum(table, ids, weights):
-        ids, weights = layout.gather((ids, weights))
-        row, own = owned(ids, len(table))
-        rows = table[row].astype(jnp.float32)
-        return layout.sum(jnp.einsum('bk,bkd->bd', jnp.where(own, weights, 0.0), rows, precision=lax.Precision.HIGHEST))
-
-    run = jax.shard_map(partial_sum, mesh=mesh, in_specs=(ROWS, layout.spec, layout.spec), out_specs=layout.spec)
-    return run(pad_rows(table, mesh), ids, weights)
+    add = lambda rows, own, weights: jnp.einsum(
+        'bk,bkd->bd', jnp.where(own, weights, 0.0), rows, precision=lax.Precision.HIGHEST
+    )
+    return _sum_over_owners(add, table, ids, weights, mesh)
 
 
 def row_scores(vectors, ids, table, mesh: Mesh):
     """vectors . E[ids]: [B, k] float32, 0 in unused slots, with gradient to the vectors and the table.
 
-    Each product is computed by the device that owns the row.
-
-    Args:
-        vectors: [B, d_e] float.
-        ids: [B, k] int32, -1 in unused slots.
-        table: [n, d_e] float, rows split over all devices of a slice of `mesh`.
-        mesh: the mesh.
+    vectors [B, d_e], ids [B, k] int32, -1 in unused slots; rows of the table [n, d_e] are split over all devices of a slice.
     """
+
+    def multiply(rows, own, vectors):
+        found = jnp.einsum('bd,bkd->bk', vectors.astype(jnp.float32), rows, precision=lax.Precision.HIGHEST)
+        return jnp.where(own, found, 0.0)
+
+    return _sum_over_owners(multiply, table, ids, vectors, mesh)
+
+
+def _sum_over_owners(compute, table, ids, values, mesh: Mesh):
+    """The sum over devices of `compute(rows [B, k, d_e], own [B, k], values [B, ...])`, of the rows of ids [B, k] that each owns."""
     layout = QueryLayout.of(len(ids), mesh)
 
-    def products(table, ids, vectors):
-        ids, vectors = layout.gather((ids, vectors))
+    def of_device(table, ids, values):
+        ids, values = layout.gather((ids, values))
         row, own = owned(ids, len(table))
-        rows = table[row].astype(jnp.float32)
-        found = jnp.einsum('bd,bkd->bk', vectors.astype(jnp.float32), rows, precision=lax.Precision.HIGHEST)
-        return layout.sum(jnp.where(own, found, 0.0))
+        return layout.sum(compute(table[row].astype(jnp.float32), own, values))
 
-    run = jax.shard_map(products, mesh=mesh, in_specs=(ROWS, layout.spec, layout.spec), out_specs=layout.spec)
-    return run(pad_rows(table, mesh), ids, vectors)
+    run = jax.shard_map(of_device, mesh=mesh, in_specs=(ROWS, layout.spec, layout.spec), out_specs=layout.spec)
+    return run(pad_rows(table, mesh), ids, values)
 
 
 def _forward_shard(vectors, labels, table, *, layout, chunk):
@@ -223,17 +197,12 @@ def softmax_cross_entropy(vectors, labels, table, layout: Layout, chunk: int | N
 
 
 def sampled_softmax_cross_entropy(vectors, labels, table, layout: Layout, num_sampled: int, rng):
-    """Estimates `softmax_cross_entropy` from the label and `num_sampled` entities, the same for all vectors.
+    """Estimates `softmax_cross_entropy` from the label and `num_sampled` (static) entities, the same for all vectors.
 
     One entity is drawn from each of `num_sampled` runs of ids of equal length: uniform, without repetition, and with all
     entities sampled it is the full softmax. (Ids are not sorted by frequency, so a log-uniform draw would mean nothing.)
     Every drawn entity but the label stands for its whole run, which is the logQ correction: the estimated sum in the
-    softmax has the right mean, and the loss tends to the full one as num_sampled grows.
-
-    Args:
-        vectors, labels, table: as in `softmax_cross_entropy`.
-        num_sampled: entities drawn (static).
-        rng: key; the same draws on any number of devices.
+    softmax has the right mean, and the loss tends to the full one as num_sampled grows. The draws are the same on any number of devices.
 
     Returns:
         loss [M] float32 as in `softmax_cross_entropy`, and whether the label is scored best among the entities drawn.
@@ -282,10 +251,7 @@ def _attend_shard(vectors, table, *, layout, chunk):
 
 
 def _attend_backward_shard(vectors, lse, found, change, change_of_lse, table, *, layout, chunk, split):
-    """Gradients of sum(change * softmax(E m)^T E) + sum(change_of_lse * lse).
-
-    Those to the vectors of a slice are summed over its devices; those to the table are of this device's rows.
-    """
+    """Gradients of sum(change * softmax(E m)^T E) + sum(change_of_lse * lse), to the vectors of a slice and to this device's rows."""
     common = (change * found).sum(axis=1, keepdims=True) - change_of_lse[:, None]
 
     def step(carry, start, ids, scores, rows):
@@ -345,9 +311,6 @@ def attended_cross_entropy(attended: Attended, labels, table, layout: Layout):
     """`softmax_cross_entropy` of vectors [M, d_e] that `attend` has been applied to: only the scores of the labels are computed anew.
 
     These are exact, whereas an accelerator may round the factors of the others: a loss near 0 may then be a little below it.
-
-    Returns:
-        As `softmax_cross_entropy`.
     """
     score = (attended.vectors * lookup(table, labels, layout)).sum(axis=1)
     return jnp.where(labels >= 0, attended.lse - score, 0.0), attended.best == labels
@@ -379,13 +342,8 @@ def _best_shard(vectors, table, *, layout, k, chunk):
 def best(vectors, table, layout: Layout, k: int, chunk: int = DEFAULT_CHUNK):
     """The k entities that vectors m most probably name: log softmax(E m) [M, k] float32 and ids [M, k] int32, best first.
 
-    Without gradient. Among equal scores the lowest id is best. Call it inside `jax.jit`.
-
-    Args:
-        vectors: [M, d_e] float.
-        table: [n', d_e] float, placed.
-        k: at most num_entities (static).
-        chunk: rows a device scores at once (static).
+    Without gradient. Among equal scores the lowest id is best. k is at most num_entities; k and `chunk`, the rows that a device scores
+    at once, are static. Call it inside `jax.jit`.
     """
     split = slice_spec(len(vectors), layout.mesh)
     shard = functools.partial(_best_shard, layout=layout, k=k, chunk=chunk)

@@ -66,12 +66,7 @@ def graph(index: RetrievalIndex, questions: Iterable[Question]) -> Iterator[np.n
 
 
 Baseline = Callable[[RetrievalIndex, Iterable[Question]], Iterator[np.ndarray]]
-BASELINES: Mapping[str, Baseline] = {
-    'BM25': bm25,
-    'dense': dense,
-    'BM25 + dense': hybrid,
-    'graph': graph,
-}
+BASELINES: Mapping[str, Baseline] = {'BM25': bm25, 'dense': dense, 'BM25 + dense': hybrid, 'graph': graph}
 
 
 def _standard(values: np.ndarray) -> np.ndarray:

@@ -18,14 +18,7 @@ _CLOSEST = 1e-4
 
 
 class Weights(NamedTuple):
-    """The weights of the regression.
-
-    Attributes:
-        bias: of the log-odds.
-        score: of the log-odds of the score.
-        words, cosine: of the passage: its BM25 as a share of the highest that there could be, and its cosine, see `View`.
-        most_words, most_cosine: the same of the passages of the corpus that have most.
-    """
+    """The weights of the regression: of the log-odds of the score, of the BM25 (as a share) and cosine of the passage, and of the corpus' best."""
 
     bias: float
     score: float

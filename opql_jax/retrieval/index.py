@@ -100,10 +100,9 @@ def build(folder: str | os.PathLike, corpus: Corpus) -> RetrievalIndex:
     """Writes the index of a corpus, the manifest last, and opens it.
 
     Raises:
-        InputError: `corpus` does not fit itself, or `folder` holds something else than an index that was not finished.
+        InputError: a vector is not finite, or `folder` holds something else than an index that was not finished.
     """
     target = files.require_local(folder)
-    corpus.validate()
     is_new = not target.exists() or (target.is_dir() and not any(target.iterdir()))
     if not is_new and (os.path.lexists(target / MANIFEST) or not is_folder_of(target, PLAN)):
         raise InputError(f'{target}: exists; name a new folder for the index')
@@ -211,11 +210,7 @@ class RetrievalIndex:
 
     @classmethod
     def open(cls, folder: str | os.PathLike) -> RetrievalIndex:
-        """Opens the index in a folder, on disk or in a bucket.
-
-        Raises:
-            ManifestError: there is none, or it is unfinished or damaged.
-        """
+        """Opens the index in a folder, on disk or in a bucket; ManifestError if there is none, or it is unfinished or damaged."""
         return IndexFolder(folder).load()
 
     def _group_mentions(self) -> None:
@@ -269,6 +264,8 @@ def _mentions_of_sentences(mentions: np.ndarray, counts: np.ndarray, starts: np.
 
 
 def _unit(vectors: np.ndarray) -> np.ndarray:
+    if not np.isfinite(vectors).all():
+        raise InputError(f'vector {np.flatnonzero(~np.isfinite(vectors).all(1))[0]} is not finite: the encoder is damaged')
     norms = np.linalg.norm(vectors.astype(np.float32), axis=1, keepdims=True)
     return (vectors / np.where(norms > 0, norms, 1)).astype(np.float16)
 
@@ -298,18 +295,9 @@ def _bm25(titles: Sequence[str], texts: Sequence[list[str]]) -> tuple[list[str],
 
 
 class IndexFolder:
-    """An index in a folder, on disk or in a bucket, of which a file is read when it is needed.
-
-    Attributes:
-        manifest: what it states.
-    """
+    """An index in a folder, on disk or in a bucket, of which a file is read when it is needed; ManifestError if there is none."""
 
     def __init__(self, folder: str | os.PathLike):
-        """Opens the folder.
-
-        Raises:
-            ManifestError: there is none, or it is unfinished.
-        """
         self._directory = local_copy(folder)
         self.manifest = read_manifest(self._directory, FORMAT)
         check_files(self._directory, self.manifest, FORMAT)
@@ -333,11 +321,7 @@ class IndexFolder:
         return kinds
 
     def load(self) -> RetrievalIndex:
-        """Reads all files.
-
-        Raises:
-            InputError: one of them is damaged.
-        """
+        """Reads all files; InputError if one of them is damaged."""
         words, passages = self._words, self._table('passages', _PASSAGES, self.manifest.passages)
         titles = tables.numbers(passages['title_entity'])
         tables.check_ids(

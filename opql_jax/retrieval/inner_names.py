@@ -8,7 +8,6 @@ from opql_jax.corpus.name_resolution import fold
 
 # Entities of one spelling that it may mean.
 _MOST = 3
-_LETTER = re.compile(r'[^\W\d_]')
 
 
 def inner_names(names: Sequence[str]) -> list[tuple[int, ...]]:

@@ -79,8 +79,7 @@ class Reason:
 
     Attributes:
         link: how it was reached; 'direct' from the question.
-        previous: the passage that the link comes from, None for 'direct'.
-        entity: the entity of the link, None for 'direct'.
+        previous, entity: the passage that the link comes from, and its entity; None for 'direct'.
         sentence: start and end, in the text of `previous`, of the sentence that names the entity and suits the question best; None
             for 'direct', and where the title of `previous` names it.
     """
@@ -92,14 +91,9 @@ class Reason:
 
 
 class Ranked(NamedTuple):
-    """A passage that is ranked.
+    """A passage that is ranked, by its row in the index: its score and why it is there, and how probably it is evidence for the answer.
 
-    Attributes:
-        passage: its row in the index.
-        score: see above.
-        reason: why it is there.
-        probability: that it is evidence for the answer, see `evidence`.
-        sentence: start and end, in its text, of the sentence that suits the question best; None if it has none.
+    `sentence` is where the sentence that suits the question best stands in its text; None if it has none.
     """
 
     passage: int
@@ -147,10 +141,6 @@ class Ranker:
         """The k best passages for each question, best first; equal scores in the order of the index.
 
         Why a passage is there takes longer than its score, and is found out when the passage is taken.
-
-        Args:
-            questions: what is asked.
-            k: how many; all if there are fewer.
 
         Raises:
             InputError: `k` or a field of a question is not possible.

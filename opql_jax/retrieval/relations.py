@@ -32,16 +32,10 @@ class Relations:
     def closeness(
         self, side: Literal['topic', 'target'], passages: np.ndarray, entities: np.ndarray, asked: np.ndarray
     ) -> np.ndarray:
-        """How close what passages say of entities comes to what is asked.
+        """How close what passages say of entities, both [n], comes to what is asked, relations [m, d].
 
-        Args:
-            side: what the entities are of the relations that count.
-            passages, entities: [n].
-            asked: [m, d] the relations that a question asks for.
-
-        Returns:
-            [n] the cosine of the relation, of that passage and entity, that is closest to any that is asked; 0 if there is none, or
-            all are below.
+        `side` is what the entities are of the relations that count. Returns [n] the cosine of the relation, of that passage and entity, that is
+        closest to any that is asked; 0 if there is none, or all are below.
         """
         if not len(asked) or not len(passages):
             return np.zeros(len(passages), np.float32)

@@ -47,9 +47,8 @@ Digests = dict[str, dict[str, ArrayDigest]]
 def parts_of(items: Mapping[str, Any], shapes: Mapping[str, Any]) -> list[Part]:
     """Copies the parts of arrays that this process is to hash: of each, the first among those that several devices hold.
 
-    Args:
-        items: trees of arrays by name. A NumPy array is whole in each process, of which the first hashes it.
-        shapes: trees alike, whose leaves have a `shape`: that of the array without padding.
+    `items` are trees of arrays by name; a NumPy array is whole in each process, of which the first hashes it. `shapes` are trees alike,
+    whose leaves have a `shape`: that of the array without padding.
     """
     parts = []
     for item, tree in items.items():

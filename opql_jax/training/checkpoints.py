@@ -87,8 +87,7 @@ class Checkpoints:
         Returns once the step before is on disk and the arrays are copied to main memory, so that they may change.
 
         Args:
-            step: updates that were made.
-            params, opt_state: trees of arrays, as they lie on the devices.
+            step, params, opt_state: updates that were made, and trees of arrays, as they lie on the devices.
             meta: JSON values.
             shapes: (params, opt_state) of `jax.ShapeDtypeStruct`, without the rows that padding adds on these devices; as they are if None.
 
@@ -186,7 +185,7 @@ class Checkpoints:
                 trained by another optimizer.
         """
         step = self._require_step(step)
-        digests = self._digests(step)
+        digests = self._restore(step, digests=array_digests.RestoreDigests())['digests']
         shapes = array_digests.shapes_of(self._saved_shapes(step), digests.get('params', {}))
         check_shapes(params, shapes, f'checkpoint {self.directory / str(step)}')
         known = digests.get('opt_state', {})
@@ -209,9 +208,6 @@ class Checkpoints:
         )
         meta = self._checked(step, out)
         return out['params'], out['opt_state'], meta
-
-    def _digests(self, step: int) -> array_digests.Digests:
-        return self._restore(step, digests=array_digests.RestoreDigests())['digests']
 
     def _checked(self, step: int, restored: dict) -> dict:
         """The meta data, once it and what else was restored agree with the digests: Orbax keeps no checksums. Cuts off padding."""
@@ -296,8 +292,7 @@ def each_step(workdir, which: str, patience: float) -> Iterator[int]:
         patience: seconds after which none is waited for any more.
 
     Raises:
-        InputError: `which` is neither.
-        CheckpointError: there is none.
+        InputError: `which` is neither, or (CheckpointError) there is none.
     """
     if which not in (ALL, NEW):
         raise InputError(

@@ -28,8 +28,7 @@ _MAX_TOKENS, _BATCH_PASSAGES = 128, 256
 def read_typed(path: str | os.PathLike) -> list[Document]:
     """Documents of a file of DocRED's form, see `datasets.docred`, with their mentions, whose entities begin with their type.
 
-    Raises:
-        InputError: it is none, or a document is bad; says which.
+    InputError, which says which, if a document is bad.
     """
     with tempfile.TemporaryDirectory() as folder:
         rejected = pathlib.Path(folder, 'rejected.jsonl')
@@ -41,14 +40,9 @@ def read_typed(path: str | os.PathLike) -> list[Document]:
 
 
 def fit_mention_kinds(encoder: TextEncoder, documents: Sequence[Document]) -> MentionKinds:
-    """Reads the vectors that an encoder has of typed mentions, and learns their kinds.
+    """Reads the vectors that an encoder has of the mentions of typed documents, see `read_typed`, and learns their kinds.
 
-    Args:
-        encoder: a released one.
-        documents: see `read_typed`.
-
-    Raises:
-        InputError: they mention no person, organisation, place or thing.
+    InputError if they mention no person, organisation, place or thing.
     """
     vectors, kinds = [np.zeros((0, encoder.module.hidden_size), np.float16)], []
     for batch, of_batch in typed_mentions(encoder, documents):

@@ -44,32 +44,19 @@ class Scale:
 
 @dataclasses.dataclass(frozen=True)
 class Candidates:
-    """What the plans of questions reach: N paths, of at most H hops, with C entries each.
+    """What the plans of questions reach: N paths, of at most H hops, with C entries each."""
 
-    Attributes:
-        steps: [n, d_r] relations of steps; entries: [m, d_r] of memory entries, float16.
-        question: [N] rising from 0 on; every question has a path.
-        hops: [N] how many a path has.
-        step: [N, H] in `steps`.
-        entry: [N, H, C] in `entries`, -1 where there are fewer.
-        added: [N, H, C] what words and kinds add to their cosines.
-        topic: [N, H, C] which of the topics of the hop an entry is of; 0 in the first.
-        next: [N, H, C] which of the topics of the next hop is its target; `Scale.topics` if none.
-        target: [N, C] of the last hop.
-        right: [N, C] whether that is an answer.
-    """
-
-    steps: np.ndarray
-    entries: np.ndarray
-    question: np.ndarray
-    hops: np.ndarray
-    step: np.ndarray
-    entry: np.ndarray
-    added: np.ndarray
-    topic: np.ndarray
-    next: np.ndarray
-    target: np.ndarray
-    right: np.ndarray
+    steps: np.ndarray  # [n, d_r] relations of steps
+    entries: np.ndarray  # [m, d_r] of memory entries, float16
+    question: np.ndarray  # [N] rising from 0 on; every question has a path
+    hops: np.ndarray  # [N] how many a path has
+    step: np.ndarray  # [N, H] in `steps`
+    entry: np.ndarray  # [N, H, C] in `entries`, -1 where there are fewer
+    added: np.ndarray  # [N, H, C] what words and kinds add to their cosines
+    topic: np.ndarray  # [N, H, C] which of the topics of the hop an entry is of; 0 in the first
+    next: np.ndarray  # [N, H, C] which of the topics of the next hop is its target; `Scale.topics` if none
+    target: np.ndarray  # [N, C] of the last hop
+    right: np.ndarray  # [N, C] whether that is an answer
 
     def __len__(self) -> int:
         """The number of questions."""
@@ -85,18 +72,12 @@ class Score:
 
 
 class Fitted(NamedTuple):
-    """What was learnt.
+    """What was learnt."""
 
-    Attributes:
-        map: learnt from all questions.
-        before, after: the scores of the untrained and of the chosen way to learn, on questions that were left out.
-        left_out: maps that were learnt the same way, each with the numbers of questions that it did not learn from.
-    """
-
-    map: QuestionMap
-    before: Score
-    after: Score
-    left_out: list[tuple[QuestionMap, np.ndarray]]
+    map: QuestionMap  # learnt from all questions
+    before: Score  # the score of the untrained way to answer, on questions that were left out
+    after: Score  # and of the chosen one
+    left_out: list[tuple[QuestionMap, np.ndarray]]  # maps learnt the same way, with the questions that each left out
 
 
 def fit(candidates: Candidates, scale: Scale, seed: int = 0) -> Fitted:
@@ -155,7 +136,7 @@ def _params(question_map: QuestionMap) -> dict[str, jax.Array]:
 def _descend(candidates: Candidates, scale: Scale, questions: np.ndarray, penalty: float, seed: int) -> QuestionMap:
     """The map that gradient descent finds for some questions."""
     params = _params(QuestionMap.untrained(candidates.steps.shape[1]))
-    state = _optimizer(_STEPS).init(params)
+    state = _optimizer().init(params)
     rng = np.random.default_rng(seed)
     size = min(_BATCH, len(questions))
     stream: list[int] = []
@@ -163,13 +144,13 @@ def _descend(candidates: Candidates, scale: Scale, questions: np.ndarray, penalt
         while len(stream) < size:
             stream += rng.permutation(questions).tolist()
         batch, stream = stream[:size], stream[size:]
-        params, state = _step(params, state, _batch(candidates, batch), scale, penalty, _STEPS)
+        params, state = _step(params, state, _batch(candidates, batch), scale, penalty)
     return QuestionMap(np.asarray(params['change']), *(float(params[f.name]) for f in dataclasses.fields(QuestionMap)[1:]))
 
 
-def _optimizer(steps: int) -> optax.GradientTransformation:
+def _optimizer() -> optax.GradientTransformation:
     # The gradient is of low rank, and the change should be, too: nothing that treats its numbers one by one, as Adam does.
-    schedule = optax.cosine_decay_schedule(_LEARNING_RATE, steps)
+    schedule = optax.cosine_decay_schedule(_LEARNING_RATE, _STEPS)
     return optax.chain(optax.clip_by_global_norm(1.0), optax.sgd(schedule, momentum=0.9))
 
 
@@ -218,9 +199,9 @@ def _paths(params, batch, scale: Scale):
     return scale.softmax * (worth - 1), mass
 
 
-@functools.partial(jax.jit, static_argnames=('scale', 'steps'))
-def _step(params, state, batch, scale: Scale, penalty: float, steps: int):
-    """One of so many steps of descent."""
+@functools.partial(jax.jit, static_argnames='scale')
+def _step(params, state, batch, scale: Scale, penalty: float):
+    """One of `_STEPS` steps of descent."""
 
     def loss(params):
         log_shares, mass = _paths(params, batch, scale)
@@ -234,5 +215,5 @@ def _step(params, state, batch, scale: Scale, penalty: float, steps: int):
         weights = (params['cosine_weight'] - 1) ** 2 + (params['added_weight'] - 1) ** 2 + params['longer'] ** 2
         return lost + penalty * jnp.square(params['change']).sum() + _WEIGHT_PENALTY * weights
 
-    updates, state = _optimizer(steps).update(jax.grad(loss)(params), state, params)
+    updates, state = _optimizer().update(jax.grad(loss)(params), state, params)
     return optax.apply_updates(params, updates), state

@@ -23,13 +23,8 @@ def describe_run(
 ) -> dict:
     """The lineage of a run, as JSON values: the objective, the data, the seed, and the checkpoint it starts from.
 
-    Args:
-        task: what is trained.
-        prepared: the prepared folder.
-        seed: of the run.
-        origin: the meta data of the checkpoint it starts from, see `read_meta`.
-        bert_hash: `state.weights_hash` of what the encoder starts from in place of a checkpoint.
-        fresh_w_r: see `state.starting_params`.
+    Of that, `origin` are the meta data, see `read_meta`; or else `bert_hash` is the `state.weights_hash` of what the encoder starts from,
+    and `fresh_w_r` that of `state.starting_params`.
     """
     origin = origin or {'params_hash': None, 'lineage': {}}
     lineage = {**task.lineage, 'seed': seed, 'prepared_hash': prepared.hash(), 'init_hash': origin['params_hash']}

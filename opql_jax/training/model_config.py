@@ -17,27 +17,19 @@ from opql_jax.models.modern_bert import ModernEncoder
 from opql_jax.training.checkpoints import CheckpointError, Checkpoints, shape_differences
 
 MAX_LAYERS = 1000  # of an encoder; it takes a while to lay out more, which are a damaged file
-LATER_FIELDS = ('layer_norm_epsilon', 'relative_buckets')
 # Parameters that an objective adds to those of the encoder and the entities.
 OWN_PARAMETERS = ('follower', 'lm', 'reader')
 ENCODERS: dict[str, Any] = {kind.__name__: kind for kind in (RelationEncoder, ModernEncoder, BagOfWords)}
 
 
 class ModelConfig(Header, kw_only=True, forbid_unknown_fields=True):
-    """What `model.json` states.
+    """What `model.json` states."""
 
-    Attributes:
-        encoder_class: a name in ENCODERS.
-        encoder: the fields of the encoder.
-        pair_encoding: how memories encode pairs, see `models.bulk_encoding`.
-        num_entities, vocabulary_hash: of the entity vocabulary that the model was trained with.
-    """
-
-    encoder_class: str
-    encoder: dict[str, Any]
-    pair_encoding: Literal['marked_pair', 'span_pair', 'mention']
-    num_entities: Annotated[int, msgspec.Meta(ge=1, lt=2**31)]
-    vocabulary_hash: str
+    encoder_class: str  # a name in ENCODERS
+    encoder: dict[str, Any]  # the fields of the encoder
+    pair_encoding: Literal['marked_pair', 'span_pair', 'mention']  # how memories encode pairs, see `models.bulk_encoding`
+    num_entities: Annotated[int, msgspec.Meta(ge=1, lt=2**31)]  # of the vocabulary it was trained with
+    vocabulary_hash: str  # likewise
 
 
 FORMAT = FolderFormat('opql-model', 1, 'a model', 'train', ModelConfig, 'model.json')
@@ -53,11 +45,9 @@ def _check_fields(kind, fields: dict) -> None:
     """Raises msgspec.ValidationError unless `fields` are those of an encoder's class, with values of their types."""
     size, layers = Annotated[int, msgspec.Meta(ge=1, lt=2**31)], Annotated[int, msgspec.Meta(ge=1, le=MAX_LAYERS)]
     types = {field.name: size if field.type is int else field.type for field in _fields(kind)}
-    types |= {'num_layers': layers, 'relative_buckets': Annotated[int, msgspec.Meta(ge=0, lt=2**31)]}
-    # Those that came later say nothing in older files.
-    defaults = {field.name: (field.default,) for field in _fields(kind) if field.name in LATER_FIELDS}
-    declared = [(field.name, types[field.name], *defaults.get(field.name, ())) for field in _fields(kind)]
-    msgspec.convert(fields, msgspec.defstruct(kind.__name__, declared, forbid_unknown_fields=True, kw_only=True))
+    limits = {'num_layers': layers, 'relative_buckets': Annotated[int, msgspec.Meta(ge=0, lt=2**31)]}
+    types |= {name: limit for name, limit in limits.items() if name in types}
+    msgspec.convert(fields, msgspec.defstruct(kind.__name__, types.items(), forbid_unknown_fields=True, kw_only=True))
 
 
 def check_free(workdir) -> None:
@@ -88,12 +78,7 @@ def write(workdir, encoder: RelationEncoder, prepared: Prepared, pair_encoding: 
 
 
 def read(model_dir) -> ModelConfig:
-    """The `model.json` of a training run's folder.
-
-    Raises:
-        ManifestError: it is no such folder, of another version, a field is missing, unknown or of another type, or the content is not what was
-            written.
-    """
+    """The `model.json` of a training run's folder; ManifestError if it is none, or its content is not what was written."""
     config = read_manifest(model_dir, FORMAT)
     path = files.path(model_dir) / FORMAT.file
     if config.encoder_class not in ENCODERS:
@@ -106,10 +91,7 @@ def read(model_dir) -> ModelConfig:
 
 
 def load(model_dir, step: int | None = None):
-    """Opens a training run's folder.
-
-    Returns:
-        (encoder, params, config, meta): the module, the parameters, the `ModelConfig`, and the checkpoint's meta data.
+    """Opens a training run's folder: the module, the parameters, the `ModelConfig`, and the checkpoint's meta data.
 
     Raises:
         ManifestError: see `read`.

@@ -87,10 +87,7 @@ def make_optimizer(
 def check_update(factory: Callable, optimizer: optax.GradientTransformation, trained, opt_state) -> None:
     """Raises TrainingError if an optimizer needs more than gradients, such as the value of the loss. Nothing is computed.
 
-    Args:
-        factory: as of `make_optimizer`, for the message.
-        optimizer: what that made.
-        trained, opt_state: the shapes of what is trained, and of the optimizer's state.
+    It was made by `factory`, as of `make_optimizer`; `trained` and `opt_state` are shapes.
     """
     try:
         jax.eval_shape(optimizer.update, trained, opt_state, trained)

@@ -48,14 +48,7 @@ class Progress:
     """
 
     def __init__(self, config, encoder, start: int, num_devices: int):
-        """Opens the logs.
-
-        Args:
-            config: the run's `TrainConfig`.
-            encoder: the encoder that is trained.
-            start: steps that were made before.
-            num_devices: devices that work on a step.
-        """
+        """Opens the logs of a run with a `TrainConfig`, after `start` steps, whose steps so many devices work on."""
         workdir, self._num_steps = config.workdir, config.num_steps
         first, last = config.profile_steps or (0, 0)
         if config.profile_steps and not 1 <= first <= last <= config.num_steps:

@@ -27,29 +27,20 @@ _PREFIX = 'checkpoint_'
 
 
 class T5xRun(Header, kw_only=True, forbid_unknown_fields=True):
-    """What `opql_run.json` states.
+    """What `opql_run.json` states."""
 
-    Attributes:
-        lineage: of the run, see `lineage.describe_run`, and its `batch_size`: elements that t5x joins to the batch of a step.
-        text, memory: the parts of the knowledge base that it reads.
-    """
-
-    lineage: dict[str, Any]
-    text: str
-    memory: str | None
+    lineage: dict[str, Any]  # see `lineage.describe_run`; and `batch_size`, the elements that t5x joins to the batch of a step
+    text: str  # the parts of the knowledge base that it reads
+    memory: str | None  # likewise
 
 
 FORMAT = FolderFormat('opql-t5x-run', 1, 'the MODEL_DIR of t5x.train over gin/t5x', 't5x.train', T5xRun, 'opql_run.json')
 
 
 def state_run(model_dir, encoder: RelationEncoder, prepared: Prepared, pair_encoding: str, run: dict, training: bool) -> None:
-    """Writes the files beside the checkpoints, or compares the run with that of the files that are there.
+    """Writes the files beside the checkpoints in MODEL_DIR, or compares the run with that of the files that are there.
 
-    Args:
-        model_dir: MODEL_DIR.
-        encoder, prepared, pair_encoding: see `model_config.write`.
-        run: the fields of `T5xRun`.
-        training: whether the run is to train; what evaluates needs the files, and may join other numbers of elements.
+    `run` are the fields of `T5xRun`. What is not `training` needs the files, and may join other numbers of elements.
 
     Raises:
         InputError: the path is relative, or there are no files and nothing is trained.
@@ -72,15 +63,7 @@ def state_run(model_dir, encoder: RelationEncoder, prepared: Prepared, pair_enco
 
 
 def newest_checkpoint(model_dir: str, step: int | None = None) -> str:
-    """The folder of a checkpoint of t5x.
-
-    Args:
-        model_dir: the folder that t5x trained in, its MODEL_DIR.
-        step: of the checkpoint; the newest if None.
-
-    Raises:
-        CheckpointError: there is none.
-    """
+    """The folder of a checkpoint of t5x in its MODEL_DIR, the newest if `step` is None; CheckpointError if there is none."""
     found = _checkpoints(files.absolute(model_dir))
     if not found or (step is not None and step not in found):
         steps = ', '.join(map(str, sorted(found))) or 'none'
@@ -131,13 +114,14 @@ def import_checkpoint(*, kb: str, model_dir: str, model: str, step: int | None =
         for name in (model_config.FORMAT.file, 'tokenizer.json'):
             with files.atomic_path(target / name) as path:
                 path.write_bytes((files.path(model_dir) / name).read_bytes())
+        configuration = files.path(model_dir) / 'config.gin'  # that t5x.train left
         meta = {
             'step': step,
             'seed': run.lineage['seed'],
             'seconds': 0.0,  # t5x does not say
             'hardware': distributed.describe_devices(),
             'lineage': {**run.lineage, 'trained_by': 't5x'},
-            'gin': _gin_of(model_dir),
+            'gin': configuration.read_text() if configuration.exists() else '',
         }
         with Checkpoints(target) as checkpoints:
             checkpoints.save(step, params, {'count': np.int32(step)}, meta)
@@ -161,9 +145,3 @@ def read_params(checkpoint: str) -> dict:
         if not np.isfinite(value).all():
             raise CheckpointError(f'{checkpoint}: {name} has numbers that are not finite: take an earlier step')
     return params
-
-
-def _gin_of(model_dir) -> str:
-    """The configuration that t5x.train left, '' if none."""
-    path = files.path(model_dir) / 'config.gin'
-    return path.read_text() if path.exists() else ''

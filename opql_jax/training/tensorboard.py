@@ -29,12 +29,7 @@ class ScalarWriter:
     """
 
     def __init__(self, folder: str, purge_step: int | None = None):
-        """Makes the file.
-
-        Args:
-            folder: which is made, if need be.
-            purge_step: what files of before have from this step on is not shown.
-        """
+        """Makes the file, and its folder if need be; what files of before have from `purge_step` on is not shown."""
         self._folder = folder
         with self._named():
             directory_check(folder)

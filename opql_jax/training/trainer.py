@@ -341,9 +341,8 @@ def make_train_step(
 
 def optimizer_of(config: TrainConfig) -> optax.GradientTransformation:
     """The optimizer of a run."""
-    return make_optimizer(
-        config.num_steps, config.learning_rate, config.warmup_steps, config.clip_norm, config.optimizer, config.schedule
-    )
+    rates = config.num_steps, config.learning_rate, config.warmup_steps
+    return make_optimizer(*rates, config.clip_norm, config.optimizer, config.schedule)
 
 
 def pair_encoding(objective: Objective, init_from: str | None, bert_folder: str | None = None) -> str:

@@ -199,14 +199,6 @@ def test_what_is_below_a_folder_is_reached_through_plain_folders_only(tmp_path, 
     assert list(kb.iterdir()) == [] and contents(outside) == before
 
 
-def test_the_path_of_the_folder_itself_may_be_a_link(tmp_path):
-    (tmp_path / 'kb').mkdir()
-    (tmp_path / 'kb' / 'x').write_text('of it')
-    (tmp_path / 'link').symlink_to('kb')
-    assert files.read_below(tmp_path / 'link', 'x') == b'of it'
-    assert files.remove_below(tmp_path / 'link', ['x']) == 5 and list((tmp_path / 'kb').iterdir()) == []
-
-
 def test_a_mount_point_below_a_folder_is_not_entered(tmp_path):
     (tmp_path / 'kb' / 'inner').mkdir(parents=True)
     script = f"""

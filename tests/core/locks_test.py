@@ -68,13 +68,6 @@ def test_a_second_writer_is_told_who_the_first_one_is(folder):
         assert lock_files(folder) == []
 
 
-def test_an_error_of_the_writer_gives_the_folder_free(folder):
-    with pytest.raises(ZeroDivisionError), locks.writer(folder):
-        1 / 0  # noqa: B018
-    with locks.writer(folder):
-        pass
-
-
 def test_of_many_writers_never_two_write_at_a_time(folder):
     writing, wrote, overlaps = [], [], []
 
@@ -227,16 +220,7 @@ def test_a_writer_that_loses_its_lease_ends(monkeypatch, capsys, tmp_path, end):
     assert codes == [Preempted.CODE] and f'{own} was lost' in capsys.readouterr().err
 
 
-def test_a_folder_that_is_read_cannot_be_locked_exclusively(tmp_path):
-    readers = [locks.shared(tmp_path, ['', 'missing']) for _ in range(2)]
-    for reader in readers:
-        with locks.try_exclusive(tmp_path, '') as locked:
-            assert not locked
-        reader.close()
-    with locks.try_exclusive(tmp_path, '') as locked:
-        assert locked
-        with locks.try_exclusive(tmp_path, '') as another:
-            assert not another
+# Files of others in the place of a lock.
 
 
 def test_where_no_folder_can_be_locked_none_counts_as_unread(monkeypatch, tmp_path):
@@ -246,9 +230,6 @@ def test_where_no_folder_can_be_locked_none_counts_as_unread(monkeypatch, tmp_pa
     monkeypatch.setattr(fcntl, 'flock', flock)
     with locks.try_exclusive(tmp_path, '') as locked:
         assert not locked
-
-
-# Files of others in the place of a lock.
 
 
 def content_of(path):

@@ -19,24 +19,12 @@ def of_process(number):
     return number * number, os.getpid()
 
 
-def test_one_process_is_this_one_and_takes_an_item_at_a_time():
-    taken = []
-    found = map_ordered(of_process, (taken.append(n) or n for n in range(5)), 1)
-    assert next(found) == (0, os.getpid()) and taken == [0]
-
-
 def test_several_keep_the_order_and_take_only_a_few_items_ahead():
     taken = []
     found = map_ordered(of_process, (taken.append(n) or n for n in range(50)), 2)
     first = next(found)
     assert first[0] == 0 and first[1] != os.getpid() and len(taken) < 8
     assert [square for square, _ in found] == [n * n for n in range(1, 50)]
-
-
-def test_the_options_of_this_process_stay_as_they_are():
-    before = list(sys.warnoptions)
-    list(map_ordered(of_process, [1, 2], 2))
-    assert sys.warnoptions == before
 
 
 def first_waits_for_last(folder, number):
@@ -79,11 +67,6 @@ def test_a_program_that_does_all_at_its_top_level_is_run_once(of_file, tmp_path)
     assert (ran.stdout, ran.stderr, ran.returncode) == ('begins\n[1, 2, 3]\n', '', 0)
 
 
-def test_what_is_large_reaches_the_processes():
-    found = map_ordered(functools.partial(max, bytes(1 << 20)), [b'a', b'b', b'c'], 2)
-    assert list(found) == [b'a', b'b', b'c']
-
-
 def fill_memory(mib):
     return len(bytes(mib << 20))
 
@@ -107,10 +90,3 @@ def test_what_takes_more_than_it_may_is_an_error_and_the_next_call_is_answered()
             assert process.call(fill_memory, 1, seconds=1) == 1 << 20
         with pytest.raises(ValueError, match='^-1 is below 0$'):
             process.call(of_process, -1, seconds=1)
-
-
-def test_each_call_has_its_own_time():
-    with LimitedProcess(memory=200 << 20) as process:
-        first = process.call(of_process, 2, seconds=1)
-        assert [process.call(use_time, 0.4, seconds=1) for _ in range(5)] == ['done'] * 5
-        assert process.call(of_process, 2, seconds=1) == first and first[1] != os.getpid()

@@ -8,11 +8,6 @@ from opql_jax.core import time_limit
 from opql_jax.core.errors import InputError
 
 
-def test_work_without_a_limit_never_has_to_end():
-    time_limit.check()
-    assert not time_limit.passed() and not time_limit.is_cut()
-
-
 def test_work_ends_when_its_time_is_over_and_is_then_cut():
     with time_limit.limited(1000):
         assert not time_limit.passed() and not time_limit.is_cut()

@@ -44,21 +44,18 @@ def test_an_epoch_has_each_question_as_it_is_and_each_of_a_type_once_in_a_wordin
     assert sorted(epoch, key=repr) == sorted(rows(every), key=repr)
 
 
-def test_a_type_that_no_question_has_is_refused_and_some_that_there_are_are_named(prepared, tmp_path):
-    path = write(tmp_path / 'wordings.tsv', 'P1\tnever [X]', 'director_to_movie\tlater [X]')
-    with pytest.raises(
-        InputError, match="wordings.tsv: no question .* has the type 'director_to_movie'; its types include 'P1', 'P2', 'P3'"
-    ):
-        FollowSource(prepared, [SPLIT], wordings=path)
-
-
-def test_wordings_for_none_of_the_questions_that_are_learnt_from_are_refused(prepared, tmp_path):
-    path = write(tmp_path / 'wordings.tsv', 'P2\tnever [X]')
-    with pytest.raises(InputError, match='wordings.tsv: no question that is learnt from has one of its types'):
-        FollowSource(prepared, [SPLIT], wordings=path, held_out=['P2'])
-
-
-def test_a_wording_that_is_too_long_is_told_from_the_question(prepared, tmp_path):
-    path = write(tmp_path / 'wordings.tsv', f'P1\t{"never " * 600}[X]')
-    with pytest.raises(InputError, match='question 1-hop/train/[0-9]+ in other words has [0-9]+ tokens'):
-        FollowSource(prepared, [SPLIT], wordings=path)
+@pytest.mark.parametrize(
+    ('line', 'options', 'said'),
+    [
+        (
+            'director_to_movie\tlater [X]',
+            {},
+            "no question .* has the type 'director_to_movie'; its types include 'P1', 'P2', 'P3'",
+        ),
+        ('P2\tnever [X]', {'held_out': ['P2']}, 'no question that is learnt from has one of its types'),
+        (f'P1\t{"never " * 600}[X]', {}, 'question 1-hop/train/[0-9]+ in other words has [0-9]+ tokens'),
+    ],
+)
+def test_wordings_that_cannot_be_used_are_refused(prepared, tmp_path, line, options, said):
+    with pytest.raises(InputError, match=said):
+        FollowSource(prepared, [SPLIT], wordings=write(tmp_path / 'wordings.tsv', line), **options)

@@ -83,20 +83,6 @@ def test_a_manifest_of_something_else_is_not_overwritten(folder):
         assert folder.manifest.read_text() == content
 
 
-def test_plain_text_without_a_memory_is_told(folder):
-    folder.write(**PARTS, retrieval='retrieval')
-    stated = json.loads(folder.manifest.read_text()) | {'memory': None}
-    folder.manifest.write_bytes(sealed({name: value for name, value in stated.items() if name != 'checksum'}))
-    with pytest.raises(InputError, match=f'{folder.manifest}: memory: null, but the text has an index'):
-        folder.read()
-
-
-def test_a_name_that_no_disk_can_hold_is_told(folder):
-    folder.write(**PARTS | {'text': 'x' * 256})
-    with pytest.raises(InputError, match=f'{folder.manifest}: text: .* is not the name of a folder'):
-        folder.read()
-
-
 def test_a_text_that_was_injected_since_stays(folder):
     folder.write(**PARTS)
     folder.move_text('other', 'text2')
@@ -176,22 +162,12 @@ def test_a_manifest_is_not_read_where_all_is_named(folder):
     'written, said',
     [
         (b'{"format": "opql-kb", ', 'not valid JSON'),
-        (b'[]', 'not what this program writes: Expected `object`'),
         (sealed(MANIFEST | {'format': 'opql-memory'}), 'not the manifest of a knowledge base'),
-        (sealed(MANIFEST | {'version': 2}), 'format version 2, this program reads 1'),
         (sealed(MANIFEST | {'index': 'x'}), 'not what this program writes: Object contains unknown field `index`'),
-        (
-            sealed({**MANIFEST, 'memory': 'm', 'text': None}),
-            'not what this program writes: Expected `str`, got `null` - at `$.text`',
-        ),
-        (
-            sealed({name: value for name, value in MANIFEST.items() if name != 'memory'}),
-            'not what this program writes: Object missing required field `memory`',
-        ),
+        (sealed(MANIFEST | {'retrieval': 'r', 'memory': None}), 'memory: null, but the text has an index'),
+        (sealed(MANIFEST | {'text': 'x' * 256}), 'text: '),  # a name that no disk can hold
         *((sealed(MANIFEST | {'memory': name}), f'memory: {name!r} is not the name of a folder') for name in BAD_NAMES),
-        (sealed(MANIFEST | {'model': ['follow']}), 'not what this program writes: Expected `str`, got `array` - at `$.model`'),
         (sealed(MANIFEST).replace(b'follow', b'fellow'), 'its checksum is not that of its content: damaged or edited'),
-        (json.dumps(MANIFEST).encode(), 'its checksum is not that of its content'),
     ],
 )
 def test_a_manifest_that_cannot_be_trusted_is_refused(folder, written, said):

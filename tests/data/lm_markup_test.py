@@ -30,10 +30,6 @@ def mark_cloze(text, target, topics, special):
     return lm_markup.LMInput(tokens, marked.starts[0], marked.r1[0], int(marked.r2[0]))
 
 
-def topics_beside(text, target):
-    return lm_markup.ClozeTexts(markup.join([text]), np.array([target]), SPECIAL).topics()[1]
-
-
 @settings(max_examples=200, deadline=None)
 @given(st.lists(nested_spans(12), min_size=1, max_size=5), st.integers(0, 2**32 - 1))
 def test_clozes_of_a_batch_are_those_of_one_by_one(spans, seed):
@@ -70,21 +66,6 @@ def test_an_entity_is_hidden_wherever_it_is_mentioned_and_topics_stay_visible():
     assert found.tokens.tolist() == [2, 10, 11, 5, 12, 4, 6, 14, 15, 16, 5, 17, 4, 3]
     assert found.tokens[found.starts].tolist() == [10, 15]
     assert found.r1.tolist() == [3, 10] and found.r2 == 6
-
-
-@pytest.mark.parametrize('target', [0, 1])
-def test_of_nested_names_of_an_entity_the_outermost_is_hidden(target):
-    text = passage([10, 11, 12, 13], (0, 3, 7), (1, 2, 7), (3, 4, 8))
-    found = mark_cloze(text, target, [2], SPECIAL)
-    assert found.tokens.tolist() == [2, 4, 6, 13, 5, 3] and found.tokens[found.starts].tolist() == [13]
-
-
-@pytest.mark.parametrize('mentions', [((1, 3, 7), (1, 1, 7)), ((1, 1, 7), (1, 3, 7))])
-@pytest.mark.parametrize('target', [0, 1])
-def test_a_name_without_a_token_leaves_no_other_name_of_its_entity_visible(mentions, target):
-    text = passage([10, 11, 12, 13], *mentions, (3, 4, 8))
-    found = mark_cloze(text, target, [2], SPECIAL)
-    assert found.tokens.tolist() == [2, 10, 4, 6, 13, 5, 3] and found.r2 == 3
 
 
 @pytest.mark.parametrize(

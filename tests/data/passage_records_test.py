@@ -40,7 +40,7 @@ def assert_same(a, b):
 @settings(max_examples=50, deadline=None)
 @given(passages())
 def test_a_record_round_trips(passage):
-    assert_same(passage, passage_records.decode_passage(passage_records.encode_passage(passage)))
+    assert_same(passage, passage_records.decode_passages([passage_records.encode_passage(passage)])[0])
 
 
 @settings(max_examples=50, deadline=None)
@@ -56,7 +56,7 @@ def test_the_layout_is_little_endian_int32():
     assert passage_records.encode_passage(passage) == np.array([3, 1, 5, 6, 7, 1, 2, 9], '<i4').tobytes()
 
 
-def test_passages_are_read_by_id_in_any_order(tmp_path):
+def test_passages_are_read_by_id_in_any_order_and_counted(tmp_path, monkeypatch):
     written = many(1000)
     assert write(tmp_path / passage_records.FILE_NAME, written) == 1000
     read = passage_records.PassageRecords(tmp_path / passage_records.FILE_NAME)
@@ -66,35 +66,13 @@ def test_passages_are_read_by_id_in_any_order(tmp_path):
     for i, passage in zip([5, 998, 5, 0], read.read([5, 998, 5, 0])):
         assert_same(written[i], passage)
     assert read.read([]) == []
+    monkeypatch.setattr(passage_records, 'SCAN', 128)
+    assert [column.tolist() for column in read.sizes()] == [[k % 130 for k in range(1000)], [k % 5 for k in range(1000)]]
     with pytest.raises(IndexError, match='0..999, not 1000'):
         read[1000]
 
 
-def test_sizes_of_all_passages(tmp_path, monkeypatch):
-    write(tmp_path / 'x', many(300))
-    monkeypatch.setattr(passage_records, 'SCAN', 128)
-    tokens, mentions = passage_records.PassageRecords(tmp_path / 'x').sizes()
-    assert tokens.tolist() == [k % 130 for k in range(300)] and mentions.tolist() == [k % 5 for k in range(300)]
-
-
-def test_a_file_without_passages(tmp_path):
-    write(tmp_path / 'x', [])
-    assert len(passage_records.PassageRecords(tmp_path / 'x')) == 0
-
-
-def test_an_interrupted_write_leaves_the_old_file(tmp_path):
-    write(tmp_path / 'x', many(3))
-
-    def failing():
-        yield from many(2)
-        raise KeyboardInterrupt
-
-    with pytest.raises(KeyboardInterrupt):
-        write(tmp_path / 'x', failing())
-    assert len(passage_records.PassageRecords(tmp_path / 'x')) == 3
-
-
-@pytest.mark.parametrize('keep', [0, 10, 1000, 65536, -1, -1000])
+@pytest.mark.parametrize('keep', [0, 1000, -1])
 def test_a_truncated_file_is_named(tmp_path, keep):
     write(tmp_path / 'x', many(1000))
     whole = (tmp_path / 'x').read_bytes()
@@ -113,7 +91,7 @@ def test_a_missing_file_is_named(tmp_path):
 )
 def test_a_record_of_something_else_is_refused(record):
     with pytest.raises(passage_records.RecordsError, match='record'):
-        passage_records.decode_passage(record)
+        passage_records.decode_passages([record])
     good = np.array([1, 0, 7], '<i4').tobytes()
     with pytest.raises(passage_records.RecordsError, match='record'):
         passage_records.decode_joined([good, record, good])

@@ -7,20 +7,12 @@ import pytest
 from opql_jax.core.errors import InputError
 from opql_jax.data import pipeline
 from opql_jax.data.prepared import Prepared
-from opql_jax.data.sources.align import AlignSettings, AlignSource
 from opql_jax.data.sources.base import Source
-from opql_jax.data.sources.entities import EntitySource
-from opql_jax.data.sources.follow import FollowSource
 from opql_jax.data.sources.relations import RelationSettings, RelationSource
 
 import tiny_prepared
 
 STEPS = 12
-
-
-@pytest.fixture(scope='module')
-def prepared(tmp_path_factory):
-    return Prepared(tiny_prepared.write(tmp_path_factory.mktemp('prepared')))
 
 
 def assert_same(a, b):
@@ -30,27 +22,17 @@ def assert_same(a, b):
         assert one.dtype == other.dtype
 
 
-SOURCES = {
-    'entities': lambda p: EntitySource(p, rows=16, seed=1),
-    'relations': lambda p: RelationSource(p, RelationSettings(rows=32), seed=1),
-    'align': lambda p: AlignSource(p, AlignSettings(rows=32, topics=4), seed=1),
-    'follow': lambda p: FollowSource(p, ['1-hop/train', '2-hop/train'], questions=4, seed=1),
-}
+@pytest.fixture(scope='module')
+def source(tmp_path_factory):
+    prepared = Prepared(tiny_prepared.write(tmp_path_factory.mktemp('prepared')))
+    return RelationSource(prepared, RelationSettings(rows=32), seed=1)
 
 
-@pytest.mark.parametrize('name', SOURCES)
-@pytest.mark.parametrize('start', [0, 1, 7, 12])
-def test_a_run_resumed_at_step_n_sees_the_batches_of_an_uninterrupted_one(prepared, name, start):
-    uninterrupted = list(pipeline.batches(SOURCES[name](prepared), 0, STEPS))
-    resumed = list(pipeline.batches(SOURCES[name](prepared), start, STEPS))
-    assert len(uninterrupted) == STEPS and len(resumed) == STEPS - start
-    for a, b in zip(uninterrupted[start:], resumed, strict=True):
-        assert_same(a, b)
-
-
-def test_threads_do_not_change_the_batches(prepared):
-    source = SOURCES['relations'](prepared)
-    for step, batch in enumerate(pipeline.batches(source, 0, STEPS)):
+@pytest.mark.parametrize('options', [{}, {'worker_processes': 2}], ids=['threads', 'processes'])
+def test_a_run_resumed_at_any_step_sees_the_batches_of_the_source(source, options):
+    made = list(pipeline.batches(source, 7, STEPS, **options))
+    assert len(made) == STEPS - 7
+    for step, batch in enumerate(made, 7):
         assert_same(batch, source[step])
 
 
@@ -82,16 +64,7 @@ def test_an_error_surfaces_at_its_step():
         next(batches)
 
 
-@pytest.mark.parametrize('name', SOURCES)
-def test_processes_do_not_change_the_batches(prepared, name):
-    source = SOURCES[name](prepared)
-    made = list(pipeline.batches(source, 2, 6, worker_processes=2))
-    assert len(made) == 4
-    for step, batch in enumerate(made, 2):
-        assert_same(batch, source[step])
-
-
 @pytest.mark.parametrize('numbers', [{'threads': 0}, {'prefetch': 0}, {'worker_processes': 1}, {'worker_processes': -1}])
-def test_numbers_that_cannot_be_are_refused(prepared, numbers):
+def test_numbers_that_cannot_be_are_refused(source, numbers):
     with pytest.raises(InputError, match='give at least 1 of the first two, and 0 or at least 2 processes'):
-        pipeline.batches(SOURCES['entities'](prepared), 0, 1, **numbers)
+        pipeline.batches(source, 0, 1, **numbers)

@@ -56,20 +56,6 @@ def labelled(text, topic, target, relation):
     return LabelledSentence(text, place(topic), place(target), relation)
 
 
-def test_a_made_question_is_answered_by_what_its_sentence_states():
-    sentences = [
-        labelled('Ann Low was born in York.', 'Ann Low', 'York', 'place of birth'),
-        labelled('Ann Low studied in Oslo.', 'Ann Low', 'Oslo', 'educated at'),
-        labelled('Max Hill was born in Bergen.', 'Max Hill', 'Bergen', 'place of birth'),
-    ]
-    found = list(reading_examples.from_labelled(sentences, rng(), 3))
-    assert len(found) == 3
-    for example in found:
-        assert answers(example) <= {'York', 'Oslo', 'Bergen', 'Ann Low', 'Max Hill'}
-        if not example.answers:
-            assert not any(example.supports)
-
-
 def test_only_who_is_said_to_have_done_it_answers():
     found = list(reading_examples.made(PEOPLE, WORKS, rng(), 400))
     assert len(found) == 400
@@ -130,12 +116,6 @@ def test_a_bad_example_is_told_with_its_line_and_field(tmp_path, field, value):
         list(reading_examples.read_examples(path))
 
 
-def test_a_file_without_examples_is_refused(tmp_path):
-    (tmp_path / 'e.jsonl').write_text('\n')
-    with pytest.raises(InputError, match='no example in the file'):
-        list(reading_examples.read_examples(tmp_path / 'e.jsonl'))
-
-
 def test_an_answer_is_found_in_whole_words_wherever_it_stands():
     assert reading_examples.occurrences(['no'], ['I know. No, no.']) == [(0, 8, 10), (0, 12, 14)]
     assert reading_examples.occurrences(['No'], ['no', 'no'], among=[1]) == [(1, 0, 2)]
@@ -159,8 +139,6 @@ def test_where_only_answers_are_known_they_count_beside_the_topic_or_as_a_title(
     assert where(sang) == {('Night Song', 'Kim Stone'), ('Kim Stone', 'Kim Stone')}
     assert where(works) == {('Red River', 'Red River')}  # "Max Hill" stands beside no topic
     assert not left.answers and set(left.supports) == {reading_examples.UNKNOWN}
-    (short,) = reading_examples.from_known_answers('films', asked[:1], [passages], rng(), passages=1)
-    assert len(short.passages) == 1
 
 
 def test_a_document_answers_what_is_labelled_and_nothing_else():
@@ -202,3 +180,17 @@ def test_a_document_answers_what_is_labelled_and_nothing_else():
             any(place[0] == number for place in example.answers) for number in range(len(example.passages))
         ]
     assert 50 < unstated < 150
+
+
+def test_a_made_question_is_answered_by_what_its_sentence_states():
+    sentences = [
+        labelled('Ann Low was born in York.', 'Ann Low', 'York', 'place of birth'),
+        labelled('Ann Low studied in Oslo.', 'Ann Low', 'Oslo', 'educated at'),
+        labelled('Max Hill was born in Bergen.', 'Max Hill', 'Bergen', 'place of birth'),
+    ]
+    found = list(reading_examples.from_labelled(sentences, rng(), 3))
+    assert len(found) == 3
+    for example in found:
+        assert answers(example) <= {'York', 'Oslo', 'Bergen', 'Ann Low', 'Max Hill'}
+        if not example.answers:
+            assert not any(example.supports)

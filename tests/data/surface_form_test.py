@@ -124,12 +124,6 @@ def test_only_the_two_mentions_of_the_pair_are_masked(entity):
     assert changed(pieces, called_otherwise)
 
 
-# From a corpus.
-
-
-# Questions.
-
-
 @settings(max_examples=200)
 @given(SURFACES, TEXT, st.sampled_from(['', '?', ' again', "'s man"]))
 def test_a_question_does_not_depend_on_what_its_topic_is_called(name, before, after):

@@ -7,8 +7,8 @@ import time
 import pytest
 from tokenizers import Tokenizer, models, pre_tokenizers, processors, trainers
 
+from opql_jax.data import markup
 from opql_jax.data import tokenizer as tokenizer_lib
-from opql_jax.models import released
 
 TEXTS = [
     'Ada Lovelace wrote the first program in 1843.',
@@ -21,12 +21,6 @@ def encode(tokenizer, text):
     return tokenizer.encode(text, add_special_tokens=False).tokens
 
 
-def test_specials_come_first_and_padding_is_zero():
-    tokenizer = tokenizer_lib.train_wordpiece(TEXTS, 300)
-    assert tokenizer_lib.special_ids(tokenizer) == (0, 1, 2, 3, 5, 6, 7)
-    assert tokenizer.get_vocab_size() <= 300
-
-
 @pytest.mark.parametrize('marker', tokenizer_lib.SPECIAL_TOKENS)
 def test_text_cannot_smuggle_in_a_marker(tmp_path, marker):
     trained = tokenizer_lib.train_wordpiece(TEXTS, 300)
@@ -34,14 +28,6 @@ def test_text_cannot_smuggle_in_a_marker(tmp_path, marker):
     for tokenizer in (trained, tokenizer_lib.load_tokenizer(tmp_path)):
         ids = tokenizer.encode(f'the {marker} was', add_special_tokens=False).ids
         assert tokenizer.token_to_id(marker) not in ids or marker == '[UNK]'
-
-
-def test_saved_and_loaded_it_encodes_the_same(tmp_path):
-    trained = tokenizer_lib.train_wordpiece(TEXTS, 300)
-    trained.save(str(tmp_path / 'tokenizer.json'))
-    loaded = tokenizer_lib.load_tokenizer(tmp_path / 'tokenizer.json')
-    assert loaded.get_vocab() == trained.get_vocab()
-    assert [encode(loaded, t) for t in TEXTS] == [encode(trained, t) for t in TEXTS]
 
 
 def test_training_is_the_same_in_every_process():
@@ -121,6 +107,9 @@ def test_padding_of_a_relative_of_bert_becomes_0_and_nothing_else_changes(tmp_pa
             assert [text[a:b] for a, b in found.offsets if text[a:b].isascii()] == [
                 token.removeprefix('Ġ') for token, (a, b) in zip(found.tokens, found.offsets) if text[a:b].isascii()
             ]
+            passage = markup.tokenise_passage(loaded, text, [(4, 12, 0)])  # whose borders may be within a word
+            name = ''.join(map(loaded.id_to_token, passage.tokens[passage.starts[0] : passage.ends[0]].tolist()))
+            assert name.replace('Ġ', ' ').strip() == text[4:12].strip() or not text.isascii()
     loaded.save(str(tmp_path / 'tokenizer.json'))  # as prepared text has it
     assert tokenizer_lib.load_tokenizer(tmp_path).to_str() == loaded.to_str()
 
@@ -146,8 +135,3 @@ def test_errors_name_the_file_and_the_reason(tmp_path):
         tokenizer_lib.load_tokenizer(tmp_path)
     with pytest.raises(tokenizer_lib.TokenizerError, match='vocab_size is 12, but specials and single characters'):
         tokenizer_lib.train_wordpiece(TEXTS, 12)
-
-
-def test_that_of_the_released_encoder_has_a_name():
-    *_, own = released.read(released.path_of('default'))
-    assert tokenizer_lib.load_tokenizer('default').to_str() == own.to_str()

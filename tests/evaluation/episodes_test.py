@@ -44,14 +44,6 @@ def test_scores_are_those_of_a_loop_over_queries(shots):
     assert 0.1 < found.mean() < 0.6
 
 
-def test_embeddings_of_the_relation_score_1_and_random_ones_by_chance():
-    groups = [[np.array([20 * r + t]) for t in range(20)] for r in range(8)]
-    own = np.repeat(np.eye(8, dtype=np.float32), 20, axis=0)
-    np.testing.assert_array_equal(episode_accuracies(own, groups, 5, 1, 100, 0), 1)
-    by_chance = episode_accuracies(np.random.default_rng(0).normal(size=(160, 64)).astype(np.float32), groups, 5, 1, 2000, 0)
-    assert abs(by_chance.mean() - 0.2) < 4 * by_chance.std() / np.sqrt(2000)
-
-
 def test_a_query_never_has_a_text_of_its_support():
     groups = [[np.array([0, 1, 2]), np.array([3])], [np.array([4]), np.array([5, 6])]]
     texts = np.array([0, 0, 0, 1, 2, 3, 3])

@@ -55,11 +55,6 @@ def test_one_file_of_predictions_is_not_that_of_several_checkpoints(kb, tmp_path
         evaluate(kb=str(kb), **options, step='all')
 
 
-def test_all_are_those_that_are_there_oldest_first(tmp_path):
-    save(tmp_path, 3, 20, 100)
-    assert list(each_step(tmp_path, 'all', patience=600)) == [3, 20, 100]
-
-
 def test_new_ones_are_waited_for_until_none_has_come_for_some_time(tmp_path, monkeypatch):
     monkeypatch.setattr(checkpoints, '_POLL_EVERY', 0.05)
     coming = each_step(tmp_path / 'later', 'new', patience=2.0)
@@ -73,12 +68,6 @@ def test_new_ones_are_waited_for_until_none_has_come_for_some_time(tmp_path, mon
     writer.start()
     assert list(coming) == [7]
     writer.join()
-
-
-def test_a_checkpoint_that_is_being_written_is_none(tmp_path):
-    save(tmp_path, 3)
-    (tmp_path / 'checkpoints' / '4.orbax-checkpoint-tmp').mkdir()
-    assert list(each_step(tmp_path, 'all', patience=0)) == [3]
 
 
 @pytest.mark.parametrize('which', ['all', 'new'])

@@ -130,13 +130,6 @@ def test_coverage_and_reach_are_what_a_search_of_all_paths_finds(entries, asked,
         assert found[f'reach_hop{hop + 1}'] == pytest.approx(np.mean(wanted))
 
 
-def test_questions_of_several_numbers_of_hops_are_scored_together():
-    one_hop = dataclasses.replace(CASES[0], hops=1, answers=(3,))
-    both = evaluate(FILM_KB, [one_hop, CASES[1]], [prediction(one_hop, ['director']), PREDICTIONS[1]])
-    alone = evaluate(FILM_KB, [CASES[1]], [PREDICTIONS[1]])
-    assert (both['recall_hop1'], both['recall_hop2'], both['coverage']) == (1, alone['recall_hop2'], 1)
-
-
 # Language models.
 
 

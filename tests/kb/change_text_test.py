@@ -14,12 +14,10 @@ import pytest
 import opql_jax
 from opql_jax import cli
 from opql_jax.core.errors import InputError
-from opql_jax.corpus.documents import Document, Mention, read_documents
-from opql_jax.corpus.entities import EntityVocab
+from opql_jax.corpus.documents import read_documents
 from opql_jax.data.kb_folder import KBFolder
 from opql_jax.kb.text import change_text
 from opql_jax.kb.text.change_text import add_text, change, remove_text
-from opql_jax.kb.text.forget_sentences import find_entities
 from opql_jax.kb.text.index_text import index_text
 from opql_jax.kb.verify import verify
 
@@ -151,27 +149,6 @@ def test_an_entity_is_forgotten_as_the_change_has_left_it(tmp_path):
         changed.add({'id': 'c', 'title': 'Oslo', 'text': 'Oslo lies in Norway. Peter Novak was born in Oslo in 1950.'})
         changed.remove(entity=['John Miller', 'Peter Novak'])
     assert documents(kb) == {'a': said, 'c': 'Oslo lies in Norway.'}
-
-
-def test_a_name_is_what_the_text_calls_somebody_and_each_who_has_it_is_told_with_a_sentence():
-    vocab = EntityVocab(
-        ['painter', 'chemist'], ['John Mercer (painter)', 'John Mercer (chemist)'], [[], []], ['person', 'person']
-    )
-    said = ('Derby was proud of John Mercer.', 'John Mercer painted. He was born in Derby.', 'He met John Mercer the chemist.')
-    mentions = [[Mention(19, 30, 'painter')], [Mention(0, 11, 'painter')], [Mention(7, 18, 'chemist')]]
-    titles = (None, 'painter', None)
-    linked = [
-        Document(str(i), t, t, title_entity=e, mentions=tuple(m)) for i, (t, e, m) in enumerate(zip(said, titles, mentions))
-    ]
-    assert find_entities(vocab, linked, ['painter', 'john mercer (chemist)']) == {'painter', 'chemist'}
-    with pytest.raises(InputError) as raised:
-        find_entities(vocab, linked, ['John Mercer'])
-    assert str(raised.value).splitlines()[1:] == [
-        "  'John Mercer (painter)' (person): John Mercer painted.",
-        "  'John Mercer (chemist)' (person): He met John Mercer the chemist.",
-    ]
-    with pytest.raises(InputError, match="unknown entity 'Mercer'"):  # a surname that the text never uses alone is a guess
-        find_entities(EntityVocab(['m'], ['Ann Mercer'], [[]], ['person']), linked, ['Mercer'])
 
 
 def test_an_entity_is_forgotten_with_the_sentences_that_mention_it(half):
@@ -307,14 +284,3 @@ def test_a_folder_that_is_moved_while_it_is_changed_answers_as_before_in_its_new
     assert not half.exists() and documents(moved) == before
     assert opql_jax.open(moved).ask(ENGINE.asked[0].question).names == answer
     assert change_text.compact(moved) > 0 and parts(moved) == ['memory', 'retrieval', 'text']
-
-
-def test_of_two_added_documents_with_one_id_the_last_stays_if_it_may_replace(half):
-    first, last = ({'id': 'x', 'title': 'X', 'text': f'Ada Lovelace met {name}.'} for name in ('Mary Somerville', 'Babbage'))
-    with pytest.raises(InputError, match="'x' already exists with different text"), change(half) as changed:
-        changed.add(first, last)
-    with change(half) as changed:
-        changed.add(first, last, replace=True)
-        assert changed.documents['x'].text == last['text'] and (changed.added, changed.replaced) == (1, 1)
-    with change(half) as changed:
-        changed.remove(document='x')

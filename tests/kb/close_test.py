@@ -1,6 +1,8 @@
 """A knowledge base that is closed: what it releases, and what it says when it is asked afterwards."""
 
 import gc
+import os
+import pathlib
 
 import pytest
 
@@ -9,7 +11,6 @@ from opql_jax.core.errors import InputError
 from opql_jax.kb.text.index_text import index_text
 
 import tiny_training
-from open_files import open_under
 from trios import TRIOS, write
 
 QUESTION = 'Who designed the Analytical Engine?'
@@ -29,6 +30,17 @@ def no_garbage_collection():
     gc.disable()
     yield
     gc.enable()
+
+
+def open_under(folder: pathlib.Path) -> set[str]:
+    """Files and folders at or under a folder that this process has a descriptor of, or has mapped into memory."""
+    held = {line.split(maxsplit=5)[5].strip() for line in open('/proc/self/maps') if len(line.split(maxsplit=5)) > 5}
+    for descriptor in pathlib.Path('/proc/self/fd').iterdir():
+        try:
+            held.add(os.readlink(descriptor))
+        except FileNotFoundError:  # that which listed the folder
+            continue
+    return {path for path in held if pathlib.Path(path).is_relative_to(folder)}
 
 
 def used(kb):

@@ -58,41 +58,12 @@ def test_a_question_that_names_nothing_is_answered_by_the_sentence_that_is_like_
     assert 'sentences like the question' in (told := format_answer(answer)) and right in told
 
 
-def test_where_a_name_leads_to_nothing_that_is_asked_for_sentences_count_too(kb):
-    answer = kb.ask('Who coordinated the Brightside trial?')
-    assert answer.names[0] == 'Paolo Reschi'
-    assert len(answer.traces) == len(answer.question.topics) + 1
-    assert 'sentences like the question' in format_answer(answer)
-
-
-def test_numbers_and_dates_do_not_answer_who(kb):
-    values = {'618', 'six', 'eleven', '2019', '12 March 2024'}
-    names = kb.ask('Who coordinated the study?').names
-    assert names[0] == 'Paolo Reschi' and values.isdisjoint(names)
-
-
 @pytest.mark.parametrize(
-    'question',
-    [
-        'Who coordinated the Winterlight trial?',
-        'Reschy coordinated which trial?',
-        'Where was Öztürk born?',
-        'Where was Иван born?',
-        'When did Éluard die?',
-        'who did it?',
-        'où est mort le poète anglais ?',
-        '东京 在 哪里',
-    ],
+    'question', ['Who coordinated the Winterlight trial?', 'Where was Иван born?', 'who did it?', '东京 在 哪里']
 )
 def test_names_that_the_text_lacks_and_other_languages_are_told(kb, question):
     with pytest.raises(InputError, match='mentions no name'):
         kb.ask(question)
-
-
-def test_where_no_sentence_says_what_is_asked_for_that_is_told(kb):
-    answer = kb.ask('How much is paid for leave?')
-    record = prediction_record(answer, evidence=1)
-    assert record.get('error') == 'no sentence says what is asked for' if not record['answers'] else record['by_sentences']
 
 
 def test_entries_are_those_of_the_sentences_with_the_highest_cosines(kb, monkeypatch):

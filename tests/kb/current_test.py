@@ -74,19 +74,6 @@ def test_others_keep_the_version_before_while_one_thread_opens_the_new_one(folde
     assert found == [2] and kept.kb() == 2 and opening.count == 2
 
 
-def test_who_has_changed_it_waits_for_the_version_with_the_change(folder, opening):
-    kept, first, own = current.Current(folder), [], []
-    change(folder)
-    threads = [in_thread(kept.kb, first)]
-    assert opening.begun.wait(60)
-    threads.append(in_thread(kept.newest, own))
-    assert own == []
-    opening.go.set()
-    for thread in threads:
-        thread.join(60)
-    assert (first, own, opening.count) == ([2], [2], 2)
-
-
 def test_a_version_that_cannot_be_opened_is_tried_again_by_the_next(folder, opening, monkeypatch):
     kept = current.Current(folder)
     change(folder)

@@ -1,6 +1,5 @@
 """Damages of every kind at sampled places: what is read is right, or one error names a file of the folder; nothing hangs."""
 
-import collections
 import pathlib
 import shutil
 import time
@@ -107,44 +106,33 @@ def swap(rng, paths):
     return first
 
 
-def survey(
-    folder: pathlib.Path, read, tries: int, seed: int, kinds=(flip, flip, flip, truncate, remove, swap)
-) -> collections.Counter:
-    """Damages a folder `tries` times and reads it; counts, by kind of damage, what was told and what was read as it is.
+KINDS = (flip, flip, flip, truncate, remove, swap)
 
-    Args:
-        folder: a whole folder or file; it is whole again afterwards.
-        read: what is read from it; `==` compares.
-        tries: number of damages.
-        seed: of their places.
-        kinds: drawn from.
-    """
-    rng, whole, counts = np.random.default_rng(seed), read(folder), collections.Counter()
+
+def survey(folder: pathlib.Path, read, tries: int, seed: int) -> None:
+    """Damages a folder or file, whole again afterwards, `tries` times: what is read is what was there, or one error names it."""
+    rng, whole = np.random.default_rng(seed), read(folder)
     backup = folder.with_name(folder.name + '.whole')
     copy, remove_all = (
         (shutil.copytree, shutil.rmtree) if folder.is_dir() else (shutil.copy, lambda path: path.unlink(missing_ok=True))
     )
     copy(folder, backup)
     paths = sorted(path for path in folder.rglob('*') if path.is_file()) or [folder]
-    kinds = kinds if len(paths) > 1 else [kind for kind in kinds if kind is not swap]
+    kinds = KINDS if len(paths) > 1 else KINDS[:-1]
     for number in range(tries):
         damage = kinds[rng.integers(len(kinds))]
         path = damage(rng, paths)
         started = time.monotonic()
         try:
             assert read(folder) == whole, f'{damage.__name__} {path} (try {number}): read as something else'
-            counts[damage.__name__, 'right'] += 1
         except InputError as error:
             assert str(folder if folder.is_dir() else folder.parent) in str(error) and '\n' not in str(error), (
                 f'{damage.__name__} {path}: {error}'
             )
-            counts[damage.__name__, 'told'] += 1
         assert time.monotonic() - started < SECONDS, f'{damage.__name__} {path} (try {number}) took too long'
         remove_all(folder)
         copy(backup, folder)
     remove_all(backup)
-    print(dict(counts))
-    return counts
 
 
 def index_content(memory):
@@ -156,20 +144,16 @@ TRIES = [pytest.param(20, id='some'), pytest.param(1500, id='many', marks=pytest
 
 
 @pytest.mark.parametrize('tries', TRIES)
-def test_a_damaged_prepared_folder_is_told(prepared, tries):
-    assert survey(prepared, prepared_content, tries, seed=tries).total() == tries
-
-
-@pytest.mark.parametrize('tries', TRIES)
-def test_a_damaged_memory_is_told(memory, tries):
-    assert survey(memory, memory_content, tries, seed=tries).total() == tries
+@pytest.mark.parametrize('kind, read', [('prepared', prepared_content), ('memory', memory_content)])
+def test_a_damaged_folder_is_told(request, kind, read, tries):
+    survey(request.getfixturevalue(kind), read, tries, seed=tries)
 
 
 @with_scann
 @pytest.mark.parametrize('tries', TRIES)
 def test_a_damaged_index_is_told(indexed, tries):
     memory, folder = indexed
-    assert survey(folder, index_content(memory), tries, seed=tries).total() == tries
+    survey(folder, index_content(memory), tries, seed=tries)
 
 
 @pytest.mark.parametrize('tries', [pytest.param(6, id='some'), pytest.param(150, id='many', marks=pytest.mark.slow)])
@@ -184,13 +168,4 @@ def test_a_damaged_knowledge_base_is_told(tmp_path, tries):
         return prediction_record(*kb.answer([question]), evidence=3)
 
     for part in parts:
-        assert survey(part, answers, tries, seed=tries).total() == tries
-
-
-@pytest.mark.parametrize('tries', TRIES)
-def test_a_damaged_manifest_is_told(prepared, memory, tries):
-    """Every flipped bit of it, as it ends with its own checksum."""
-    for folder, read in ((prepared, prepared_content), (memory, memory_content)):
-        only = lambda rng, paths: flip(rng, [path for path in paths if path.name == 'manifest.json'])
-        only.__name__ = 'flip'
-        assert survey(folder, read, tries, seed=tries, kinds=(only,)) == {('flip', 'told'): tries}
+        survey(part, answers, tries, seed=tries)

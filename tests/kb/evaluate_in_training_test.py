@@ -19,7 +19,3 @@ def test_each_checkpoint_is_scored_and_logged(tmp_path):
     logged = scalars(workdir)[f'{split}/mrr']
     written = {step: json.loads((workdir / f'evaluation/{step}/metrics.json').read_text()) for step in (1, 2)}
     assert logged == pytest.approx({step: metrics[split]['mrr'] for step, metrics in written.items()})
-
-
-def test_without_question_sets_nothing_is_scored():
-    assert evaluate_checkpoints(kb='k', text='t', model='m', memory='m') is None

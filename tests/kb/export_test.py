@@ -108,28 +108,7 @@ def read_cell(cell):
 
 
 STARTS = ['', "'", "''", '\\', '\\u', '\\u001b', '5', ' ', 'a']
-ENDS = [
-    '',
-    '1',
-    '=1',
-    '=cmd|x',
-    '+1',
-    '-1.5e3',
-    '-1-1',
-    '@SUM(A1)',
-    '\ta',
-    '\ra',
-    '\r\na',
-    '\na',
-    '＝1',
-    '＋',
-    '－',
-    '＠',
-    '\x1b[2J',
-    '\u202e',
-    '\U000e0041',
-    'é',
-]
+ENDS = ['', *'1/=1/=cmd|x/+1/-1.5e3/-1-1/@SUM(A1)/\ta/\ra/\r\na/\na/＝1/＋/－/＠/\x1b[2J/\u202e/\U000e0041/é'.split('/')]
 
 
 def test_no_cell_is_a_formula_and_each_is_read_back_as_it_was():

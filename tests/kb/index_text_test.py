@@ -3,7 +3,6 @@
 import json
 import pathlib
 import shutil
-import xml.etree.ElementTree as ET
 
 import pytest
 
@@ -68,12 +67,6 @@ def test_ten_trios_answer_from_one_knowledge_base(tmp_path):
     assert [question for question, _ in wrong] in ([], ['What was the largest city of Vestfold?'])
 
 
-def test_hops_are_found_out(kb):
-    hops = lambda question: len(kb.ask(question).hops)
-    assert hops('Who designed the Analytical Engine?') == 1
-    assert hops('Where did the father of Ada Lovelace die?') == 2
-
-
 def test_an_answer_is_entities_with_paths_and_sentences(kb):
     answer = kb.ask('Where did the father of Ada Lovelace die?')
     assert [member.id for member in answer] == answer.entities.tolist() and answer.names[0] == 'Missolonghi'
@@ -101,19 +94,6 @@ def test_an_answer_says_how_probable_it_is_and_whether_it_is_sure(kb):
     assert format_answer(answer).startswith(f'  Missolonghi, with probability {probabilities[0]:.2f}\n  hop 1\n')
 
 
-def test_what_the_text_does_not_say_is_answered_as_not_sure(kb):
-    answer = kb.ask('Which football club did Lord Byron support?')
-    assert not answer.is_sure and len(answer) and answer.probabilities[0] < SURE
-    assert prediction_record(answer, 1)['sure'] is False
-    assert format_answer(answer).startswith(f'  not sure: at best {answer.names[0]}, with probability 0.')
-
-
-def test_an_answer_in_a_notebook_has_a_picture_and_marked_sentences(kb):
-    html = kb.ask('Where did the father of Ada Lovelace die?')._repr_html_()
-    assert html.count('<svg') == 1 and 'died in <mark>Missolonghi</mark>' in html
-    ET.fromstring(html)
-
-
 def test_a_question_without_a_name_is_told(kb):
     with pytest.raises(InputError, match='mentions no name'):
         kb.ask('who wrote it?')
@@ -127,21 +107,14 @@ def test_a_question_without_a_name_is_told(kb):
 
 
 @pytest.mark.parametrize('question', [None, 7, '', ' ', ['Who is Ada Lovelace?'], 'Ada\0'])
-def test_what_is_no_question_is_told(kb, question):
+def test_what_is_no_question_or_number_is_told(kb, question):
     with pytest.raises(InputError, match='question: '):
         kb.ask(question)
-    if not isinstance(question, list):
-        with pytest.raises(InputError, match='question'):
-            kb.retrieve(question)
-
-
-def test_numbers_that_are_none_are_told(kb):
-    for k in (0, -1, None, '5', 1.5):
+    for number in (0, -1, None, '5', 1.5):
         with pytest.raises(InputError, match='k: expected a number of at least 1'):
-            kb.retrieve('Who is Ada Lovelace?', k=k)
-    for hops in (0, None, '2'):
+            kb.retrieve('Who is Ada Lovelace?', k=number)
         with pytest.raises(InputError, match='hops: expected a number of at least 1'):
-            kb.ask('Who is Ada Lovelace?', hops=hops)
+            kb.ask('Who is Ada Lovelace?', hops=number)
 
 
 @pytest.mark.parametrize('damage', ['no folder', 'cut'])
@@ -156,15 +129,6 @@ def test_a_damaged_encoder_is_told_and_written_anew(folder, tmp_path, damage):
         opql_jax.open(tmp_path / 'kb')
     index_text([folder / 'articles'], tmp_path / 'kb', processes=1)
     assert content(tmp_path / 'kb') == content(folder / 'kb')
-
-
-def test_passages_are_retrieved_over_two_hops(kb):
-    found = kb.retrieve('Where did the father of Ada Lovelace die?', k=3)
-    assert {passage.document for passage in found} == {f'articles/{fold(title)}.txt' for title in ENGINE.documents}
-    assert [passage.score for passage in found] == sorted((passage.score for passage in found), reverse=True)
-    # Of so few documents nearly every chain of three passages holds the others, too.
-    one, other = kb.retrieve(['Who designed the Analytical Engine?', 'When was Ada Lovelace born?'], k=2)
-    assert len(one) == 2 and 'Ada Lovelace' in [passage.title for passage in other]
 
 
 def test_a_finished_knowledge_base_stays_as_it_is(folder, tmp_path):
@@ -224,18 +188,11 @@ def test_what_is_no_text_is_told(tmp_path):
 
 def test_the_command(folder, tmp_path, capsys):
     kb = str(folder / 'kb')
-    cli.main(['ask', kb, 'Who designed the Analytical Engine?', '--json'])
-    record = json.loads(capsys.readouterr().out)
-    assert record['answers'][0]['entity'] == 'Charles Babbage'
-    assert 'designed' in record['answers'][0]['path'][-1]['sentence']
     cli.main(['ask', kb, 'Who designed the Analytical Engine?'])
     assert 'Charles Babbage' in capsys.readouterr().out
-
     cli.main(['ask', kb, 'Was the Analytical Engine designed by Charles Babbage?', '--json'])
     record = json.loads(capsys.readouterr().out)
     assert [one['entity'] for one in record['answers']] == ['yes'] and 'Charles Babbage' in record['note']
-    cli.main(['ask', kb, 'Has Charles Babbage seen the Analytical Engine?', '--json'])
-    assert 'yes or no' in json.loads(capsys.readouterr().out)['note']
 
     questions, out = tmp_path / 'questions.jsonl', tmp_path / 'out.jsonl'
     questions.write_text(
@@ -283,13 +240,3 @@ def test_the_command_destroys_nothing(folder, tmp_path):
     with pytest.raises(InputError, match='holds other files'):
         index_text([folder / 'articles'], tmp_path, processes=1)
     assert sorted(path.name for path in tmp_path.iterdir()) == ['link', 'questions.jsonl']
-
-
-def test_an_index_of_other_text_is_refused(folder, tmp_path):
-    write(tmp_path / 'articles', TRIOS['river'].documents)
-    index_text([tmp_path / 'articles'], tmp_path / 'other', processes=1)
-    shutil.copytree(folder / 'kb', tmp_path / 'kb')
-    shutil.rmtree(tmp_path / 'kb' / 'retrieval')
-    shutil.copytree(tmp_path / 'other' / 'retrieval', tmp_path / 'kb' / 'retrieval')
-    with pytest.raises(InputError, match='is of other text'):
-        opql_jax.open(tmp_path / 'kb')

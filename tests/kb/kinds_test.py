@@ -42,14 +42,3 @@ def test_names_that_no_one_has_heard_of_are_persons_and_places_as_the_text_says(
             'Glasgow',
             'Brenwick',
         }
-
-
-def test_a_change_tells_the_kinds_of_new_names(folder):
-    with opql_jax.open(folder) as kb, kb.update() as change:
-        change.add(
-            {'id': 'new', 'title': 'Priya Nair', 'text': 'Priya Nair moved from Halden to Stourfield and taught in Carnmoor.'}
-        )
-    with opql_jax.open(folder) as kb:
-        assert 'Priya Nair' in named(kb, 'person') and {'Stourfield', 'Carnmoor'} <= named(kb, 'place')
-    with opql_jax.open(folder) as kb, kb.update() as change:
-        change.remove(document='new')

@@ -4,8 +4,6 @@ import dataclasses
 import functools
 import itertools
 import json
-import re
-import shutil
 import types
 
 import jax
@@ -20,12 +18,10 @@ from opql_jax.corpus.questions import read_questions, write_questions
 from opql_jax.data.kb_folder import KBFolder
 from opql_jax.data.prepared import Prepared
 from opql_jax.kb.open_kb import open_kb
-from opql_jax.kb.trained import trained_model
 from opql_jax.kb.trained.question_sets import evaluate as evaluate_sets
 from opql_jax.kb.trained.trained_kb import TrainedKB
 from opql_jax.memory import ann_build
 from opql_jax.memory.format import Memory
-from opql_jax.memory.update import delete
 from opql_jax.models.language_model import normalize_entity_table
 from opql_jax.parallel.entity_table import Layout
 from opql_jax.parallel.mesh import make_mesh
@@ -110,12 +106,12 @@ def test_predictions_tell_what_was_read_and_metrics_follow_from_them(world, tmp_
 
 
 @with_scann
-@pytest.mark.parametrize(('name', 'settings'), [('cloze', {}), ('lm', {'filter': False})])
-def test_an_index_finds_what_a_search_of_the_memory_finds(world, tmp_path, monkeypatch, name, settings):
+@pytest.mark.parametrize('name', ['cloze', 'lm'])
+def test_an_index_finds_what_a_search_of_the_memory_finds(world, tmp_path, monkeypatch, name):
     monkeypatch.setattr(ann_build, 'MIN_ENTRIES', 100)
     monkeypatch.setattr(ann_build, 'NUM_QUERIES', 64)
     model = {**TEXT, 'model': name, 'memory': 'memory'}
-    kb = open_kb(world.root, **model, **settings)
+    kb = open_kb(world.root, **model)
     built = ann_build.build_index(tmp_path / 'index', kb.memory, kb.entity_table, k=16, recall=0.9)
     # Of a model that was hardly trained the queries are far from all entries: it looks everywhere.
     edit(tmp_path / 'index', leaves=built.manifest.num_leaves, depth=16 * len(kb.memory))
@@ -130,15 +126,6 @@ def test_an_index_finds_what_a_search_of_the_memory_finds(world, tmp_path, monke
 def pairs_of(directory):
     memory = Memory.open(directory)
     return zip(memory.topic, memory.target)
-
-
-def test_answers_do_not_depend_on_what_is_asked_beside(world):
-    model = open_kb(world.root, **TEXT, model='lm', memory='memory')
-    asked = read_questions(world.root / 'asked.jsonl', model.vocab)[:5]
-    for question, together in zip(asked, model.answer(asked)):
-        (alone,) = model.answer([question])
-        np.testing.assert_allclose(alone.weights, together.weights, rtol=1e-4)
-        assert [hop.entries.tolist() for hop in alone.hops] == [hop.entries.tolist() for hop in together.hops]
 
 
 def test_entities_are_told_apart_by_direction_not_by_length(world):
@@ -164,28 +151,6 @@ def test_entities_are_told_apart_by_direction_not_by_length(world):
         {'entity_table': np.zeros((2, 3), np.float32)}
     )
     assert np.isfinite(gradient['entity_table']).all()
-
-
-def test_deleted_entries_are_not_read_again(world, tmp_path):
-    copy = tmp_path / 'memory'
-    shutil.copytree(world.memory, copy)
-    model = open_kb(world.root, **TEXT, model='lm', memory='memory')
-    asked = read_questions(world.root / 'asked.jsonl', model.vocab)[:4]
-    read = {int(e) for answer in model.answer(asked) for e in answer.hops[0].entries}
-    delete(copy, entries=sorted(read))
-    after = open_kb(world.root, **TEXT, model='lm', memory=copy)
-    for answer in after.answer(asked):
-        assert len(answer.hops[0].entries) == 4 and read.isdisjoint(answer.hops[0].entries.tolist())
-
-
-def test_an_answer_shows_what_each_hop_read(world):
-    opened = open_kb(world.root, **TEXT, model='lm', memory='memory')
-    for topic in (world.prepared.vocab.names[0], 'Nobody Known'):  # which the model need not know
-        text = opened.ask(f'who wrote [{topic}]', 2).to_text()
-        assert re.search(r'^  hop 1\n +0\.\d+  \(not in the memory\)\n +0\.\d+  .+\n +\[.+ → .+, in “.+”\]', text, re.MULTILINE)
-        assert re.search(r'\n  hop 2\n(.*\n)+  answer\n( +0\.\d+  .+(\n|$)){5}', text)
-    text = open_kb(world.root, **TEXT, model='eae').ask(f'who wrote [{topic}]', 2).to_text()
-    assert 'hop 1' not in text and text.startswith('  answer\n')
 
 
 def test_settings_that_a_language_model_does_not_have_are_refused(world):
@@ -224,13 +189,6 @@ def test_models_and_memories_that_do_not_belong_together_are_refused(world, tmp_
         )
     with pytest.raises(InputError, match='own_prediction=False takes every answer from a memory'):
         world.run(tmp_path / 'new', objectives.Cloze(own_prediction=False), init_from=str(world.root / 'entities'))
-
-
-def test_pretraining_trains_encoder_entities_and_queries(world):
-    before, after = (tiny_training.params_of(world.root / name) for name in ('entities', 'cloze'))
-    for name in ('encoder/w_r/kernel', 'entity_table'):
-        assert (after[name] != before[name]).any(), name
-    assert (after['follower/w_q'] != np.eye(16)).any() and after['lm/r_null'].any() and after['lm/w_b/kernel'].any()
 
 
 def test_relations_stay_those_of_a_model_while_names_are_learnt(world, tmp_path):
@@ -286,17 +244,6 @@ def test_names_are_learnt_first(world, tmp_path, monkeypatch):
         _, metrics = names.names_loss(encoder, Layout(make_mesh(1), len(world.prepared.vocab)), None, params, batch, None, None)
         return metrics['L_el_accuracy'], metrics['L_el_inside_accuracy']
 
-    assert min(linked(started)) > 0.5 > 5 * max(linked(given))
-
-    trained = dict(zip(('w_q', 'w_k'), np.random.default_rng(0).standard_normal((2, 16, 16))))
-    scaled = dataclasses.replace(names, topic_scale=30.0)
-    again = scaled.init(encoder, {**given, 'follower': {**given['follower'], **trained}})
-    np.testing.assert_array_equal(again['entity_table'], params['entity_table'])
-    centroid, relation = np.random.default_rng(1).standard_normal((2, 5, 8)).astype(np.float32)
-    query_e, query_r = names.model(encoder).follower.apply({'params': again['follower']}, relation, centroid, 0, method='query')
-    np.testing.assert_allclose(query_e, 30 * centroid, rtol=1e-5)
-    np.testing.assert_allclose(query_r, relation @ trained['w_q'][8:, 8:] @ trained['w_k'][8:, 8:].T, rtol=1e-4, atol=1e-5)
-
     told = world.run(tmp_path / 'names', names, init_from=str(world.root / 'entities'))
     assert told['loss'] == pytest.approx(told['L_el'] + told['L_el_inside'], rel=1e-5)
     after = tiny_training.params_of(tmp_path / 'names')
@@ -309,51 +256,6 @@ def test_names_are_learnt_first(world, tmp_path, monkeypatch):
         np.testing.assert_array_equal(after[name], flat(started)[name])
     stage = objectives.Cloze(memory_dir=str(world.memory), **OPTIONS)
     world.run(tmp_path / 'lm', stage, init_from=str(tmp_path / 'names'), num_steps=1)
-    with pytest.raises(CheckpointError, match='holds no model that answers questions'):
-        open_kb(world.root, **TEXT, model=tmp_path / 'names', memory='memory')
-    open_kb(world.root, **TEXT, model=tmp_path / 'lm', memory='memory')
-    with monkeypatch.context() as patch, pytest.raises(CheckpointError, match='1 injected entities'):
-        grown = Memory.open(world.memory)
-        grown.entity_rows = np.ones((1, 8), np.float32)
-        patch.setattr(trained_model, 'Memory', types.SimpleNamespace(open=lambda directory: grown))
-        open_kb(world.root, **TEXT, model=tmp_path / 'lm', memory='memory')
-    with pytest.raises(CheckpointError, match='entity_layer=1, not 0'):
-        stage = objectives.Cloze(memory_dir=str(world.memory), **{**OPTIONS, 'entity_layer': 0})
-        world.run(tmp_path / 'new', stage, init_from=str(tmp_path / 'names'))
-
-
-def test_names_of_entities_are_learnt_beside_questions(world):
-    """And their loss is part of what is trained: the sum of all parts."""
-    parts = {name: x for name, x in world.told.items() if re.search(r'(^|_)L_(mel|re|el|el_inside)(_[12]hop)?$', name)}
-    assert {'names_L_el', 'names_L_el_inside', 'text_L_el', 'text_L_mel'} < parts.keys() and len(parts) == 8
-    assert world.told['loss'] == pytest.approx(sum(parts.values()), rel=1e-5)
-
-
-def test_a_memory_of_other_text_is_refused_unless_it_is_said_to_be_one(world, tmp_path):
-    other = tiny_training.write_prepared(tmp_path / 'other', seed=0)
-    rows = Prepared(other).pairs
-    # The same vocabulary and encoder, but the pairs of other passages.
-    tiny_training.write_memory(other, world.root / 'entities', tmp_path / 'memory', pairs='all')
-    assert len(rows['topic'])
-    stage = objectives.Cloze(memory_dir=str(tmp_path / 'memory'), **OPTIONS)
-    encoder, _, _, _ = model_config.load(world.root / 'entities')
-    build = lambda objective: objective.build(world.prepared, encoder, make_mesh(1))
-    build(stage)  # of the same text, in another folder
-    extended = tmp_path / 'memory'
-    manifest = json.loads((extended / 'manifest.json').read_text())
-    manifest['covers']['prepared'] = '0' * 64
-    edit(extended, covers=manifest['covers'])
-    with pytest.raises(InputError, match='is a memory of other text than'):
-        build(stage)
-    free = dataclasses.replace(stage, own_text=False)
-    task = build(free)
-    assert task.memory.passages is None and task.source[0].texts
-
-
-def test_without_own_predictions_absent_topics_ask_for_no_null(world, tmp_path):
-    stage = objectives.Cloze(memory_dir=str(world.memory), own_prediction=False, **OPTIONS)
-    found = world.run(tmp_path / 'follow', stage, init_from=str(world.root / 'entities'), num_steps=2)
-    assert found['null_present'] == 0 and found['null_absent'] == 0 and 0 < found['L_re'] < 100 and found['loss'] < 100
 
 
 def first_loss(world, stage):
@@ -376,23 +278,3 @@ def test_where_embeddings_are_mixed_each_topic_of_a_question_learns_to_retrieve(
     assert dataclasses.replace(asking, null_entity=False).trainable('lm/e_null')
     with pytest.raises(CheckpointError, match="has mixing='distributions', not 'embeddings': give the same"):
         world.run(tmp_path / 'new', asking, init_from=str(world.root / 'cloze'))
-
-
-def test_gold_entries_are_scored_unless_they_are_not_wanted(world):
-    """With score_gold=False the loss changes; `reachable`, which counts only what the search found, does not."""
-    stage = objectives.Cloze(memory_dir=str(world.memory), **{**OPTIONS, 'k': 1})
-    told, _ = first_loss(world, stage)
-    without_gold, _ = first_loss(world, dataclasses.replace(stage, score_gold=False))
-    assert told['L_re'] != without_gold['L_re'] and told['reachable'] == without_gold['reachable']
-
-
-def test_questions_without_gold_answers_are_told_and_those_left_out_count_as_wrong(world, tmp_path):
-    lines = (world.root / 'asked.jsonl').read_text().splitlines()
-    extra = json.loads(lines[0]) | {'id': 'none', 'answers': []}
-    path = tmp_path / 'asked.jsonl'
-    path.write_text('\n'.join([*lines, json.dumps(extra)]))
-    (tmp_path / 'asked.jsonl.coverage.json').write_text('{"no_mention": 16}')
-    arguments = dict(kb=str(world.root), **TEXT, model='lm', memory='memory')
-    found = evaluate_sets(**arguments, questions=(str(path),), output_dir=str(tmp_path / 'out'))['asked']
-    assert (found['questions'], found['unscored'], found['unmarked']) == (16, 1, 16)
-    assert found['hits@1_of_all'] == pytest.approx(found['hits@1'] / 2)

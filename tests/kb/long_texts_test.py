@@ -16,49 +16,10 @@ from opql_jax.kb.text import question_plans
 
 pytest.importorskip('lark')
 
-PIECES = [
-    ' ',
-    '  ',
-    'a',
-    'A',
-    '1',
-    '.',
-    ' . ',
-    ' .',
-    '"',
-    '\\',
-    '\\"',
-    "'s ",
-    '(',
-    ')',
-    '[',
-    '^',
-    ' & ',
-    '- ',
-    '\n',
-    '’',
-    '_',
-    'é',
-]
-WORDS = [
-    'the ',
-    'The ',
-    'of ',
-    'which ',
-    'what ',
-    'who ',
-    'and ',
-    'top ',
+PIECES = [*' aA1."()[^_\n’é', '  ', ' . ', ' .', '\\', '\\"', "'s ", ' & ', '- ']
+WORDS = [f'{word} ' for word in 'the The of which what who and top first or year it is in Ada how'.split()] + [
     'top 1 ',
-    'first ',
-    'or ',
-    'year ',
-    'it ',
-    'is ',
-    'in ',
-    'Ada ',
     'Ada and ',
-    'how ',
 ]
 UNITS = [*PIECES, *WORDS, *map(''.join, itertools.permutations([' ', 'A', '"', '\\', "'s ", 'the ', 'which '], 2))]
 VOCAB = EntityVocab.from_names(['Ada Lovelace', 'The Who', 'Is', 'A' * 50, 'The ' * 20 + 'Ada'])

@@ -7,7 +7,6 @@ import shutil
 import numpy as np
 import pytest
 
-from opql_jax.core.errors import InputError
 from opql_jax.data.pair_selection import select_pair_rows
 from opql_jax.data.prepare import prepare
 from opql_jax.data.prepared import Prepared
@@ -16,7 +15,6 @@ from opql_jax.kb.open_kb import open_kb
 from opql_jax.kb.update_memory import Selection, delete, inject
 from opql_jax.memory.format import Memory
 from opql_jax.training import objectives
-from opql_jax.training.checkpoints import CheckpointError
 
 import tiny_docred
 import tiny_training
@@ -102,24 +100,3 @@ def test_pairs_of_the_new_text_are_counted_in_it_alone(world):
     rows = select_pair_rows(prepared, 'all', min_count=2, first_passage=old)
     assert {(int(prepared.pairs['topic'][r]), int(prepared.pairs['target'][r])) for r in rows} == wanted < often
     assert (prepared.pairs['passage'][rows] >= old).all()
-
-
-def test_the_memory_of_another_encoder_is_refused(world, tmp_path):
-    tiny_training.write_untrained(world / 'prepared', tmp_path / 'model', seed=1)
-    build(world, model=tmp_path / 'model', memory=tmp_path / 'memory')
-    with pytest.raises(
-        CheckpointError, match=f'was trained over the memory .* but {tmp_path}/memory is .*, built with another encoder'
-    ):
-        open_kb(world, **FOLLOWER, memory=tmp_path / 'memory')
-
-
-def test_the_memory_of_other_text_is_refused(world, tmp_path):
-    with pytest.raises(InputError, match='was built with the vocabulary'):
-        open_kb(world, text='prepared', model='follower', memory='memory_other')
-    # The same names in other sentences.
-    documents = list(tiny_docred.world(9, first=50))
-    for document in documents:
-        document['sents'].append(['That', 'is', 'all', '.'])
-    write(tmp_path / 'longer', documents, 'dev', extends=str(world / 'prepared'))
-    with pytest.raises(InputError, match=f'is a memory of other text than {tmp_path}/longer'):
-        open_kb(world, text=tmp_path / 'longer', model='follower', memory='memory_other')

@@ -1,6 +1,5 @@
 """Pictures of paths: what is in them, that they are XML whatever the names are, and that boxes do not overlap."""
 
-import dataclasses
 import re
 import xml.etree.ElementTree as ET
 
@@ -38,15 +37,6 @@ def test_paths_share_what_they_have_in_common():
     svg = draw([(DIRECTED, STARRING), (HARBOUR,), (DIRECTED, STARRING)])
     # The shorter one ends in the last column, too.
     assert texts(svg).count('Solberg') == 2 and texts(svg).count('Night Ferry') == 1 == texts(svg).count('directed') - 1
-
-
-def test_an_inverse_fact_is_drawn_as_it_was_followed():
-    svg = draw([(PLAYED_IN,)])
-    assert texts(svg) == ['^played in', 'Night Ferry', 'Lind']
-
-
-def test_without_a_relation_an_arrow_has_its_weight():
-    assert texts(draw([(dataclasses.replace(DIRECTED, relation=None, weight=0.5),)]))[0] == '0.50'
 
 
 @pytest.mark.parametrize('paths', [[], [()], [(), ()]])

@@ -114,14 +114,6 @@ def test_an_index_finds_what_a_search_of_the_whole_memory_finds(folder, kb, tmp_
             open_kb(**folder, **{'index': index} | options)
 
 
-def test_answers_need_not_be_given(folder, kb, tmp_path):
-    marked = [f'who knew [{name}]' for name in kb.vocab.names[:2]]
-    lines = [json.dumps({'id': str(i), 'question': text.replace('[', '').replace(']', '')}) for i, text in enumerate(marked)]
-    (tmp_path / 'open.jsonl').write_text('\n\n'.join(lines), encoding='utf-8')
-    infer(**folder, questions=str(tmp_path / 'open.jsonl'), output=str(tmp_path / 'out.jsonl'))
-    assert [r['question'] for r in read_predictions(tmp_path / 'out.jsonl')] == marked
-
-
 def test_a_bad_line_of_a_question_file_is_named(folder, tmp_path):
     (tmp_path / 'bad.jsonl').write_text('{"id": "1", "question": "who knew ß"}\n')
     with pytest.raises(InputError, match='bad.jsonl:1: topics: missing, and the text mentions no name of the vocabulary'):
@@ -156,11 +148,6 @@ def test_scoring_again_answers_nothing_again(scored, output, folder, monkeypatch
     assert {name: (output / name).read_bytes() for name in files_below(output)} == before
 
 
-def test_scoring_with_another_setting_does_not_take_the_old_answers(output, folder):
-    with pytest.raises(PredictionError, match='line 1 comes from another model, memory or setting'):
-        evaluate(**folder, output_dir=str(output), questions=SPLITS, k=8)
-
-
 def test_a_question_file_is_scored_as_its_predictions_are(folder, question_file, tmp_path):
     infer(**folder, questions=str(question_file), output=str(tmp_path / 'out.jsonl'), k=16)
     options = dict(**folder, questions=str(question_file), k=16)
@@ -187,8 +174,3 @@ def test_predictions_that_do_not_fit_the_questions_are_refused(folder, question_
         path.write_text('\n'.join(changed), encoding='utf-8')
         with pytest.raises(PredictionError, match=said):
             evaluate(**options, output_dir=str(tmp_path), predictions=str(path))
-
-
-def test_a_split_that_was_not_prepared_is_named(folder, tmp_path):
-    with pytest.raises(InputError, match="has no questions '4-hop/dev', but 1-hop/dev, "):
-        evaluate(**folder, output_dir=str(tmp_path), questions=('4-hop/dev',))

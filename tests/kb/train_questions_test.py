@@ -10,7 +10,6 @@ import pytest
 import opql_jax
 from opql_jax import cli
 from opql_jax.core.errors import InputError
-from opql_jax.core.manifest import ManifestError
 from opql_jax.kb.calibration import log_odds
 from opql_jax.kb.text.index_text import index_text
 from opql_jax.kb.trained.train_questions import QUESTION_MAP, SCALE, candidates, train_questions
@@ -19,17 +18,9 @@ from opql_jax.training import fit_question_map
 from opql_jax.training.fit_question_map import per_question
 
 # Who was born where, taught whom and wrote what.
-PEOPLE = [
-    ('Anna', 'Berg'),
-    ('Carl', 'Dorn'),
-    ('Emma', 'Falk'),
-    ('Georg', 'Hahn'),
-    ('Ida', 'Jung'),
-    ('Karl', 'Lang'),
-    ('Maria', 'Nold'),
-]
+PEOPLE = 'Anna Berg/Carl Dorn/Emma Falk/Georg Hahn/Ida Jung/Karl Lang/Maria Nold'
 PLACES = ['Vienna', 'Berlin', 'Munich', 'Hamburg', 'Dresden', 'Leipzig', 'Cologne']
-NAMES = [' '.join(person) for person in PEOPLE]
+NAMES = PEOPLE.split('/')
 
 
 def rows():
@@ -120,26 +111,15 @@ def test_questions_that_teach_nothing_are_counted(kb, tmp_path):
     assert train_questions(kb, tmp_path / 'q.jsonl', most=3).not_needed > 0
 
 
-def test_names_match_without_case_or_accents(kb, tmp_path):
-    asked = [row | {'answers': [f'The {row["answers"][0].upper()}']} for row in rows()]
-    assert train_questions(kb, write(tmp_path / 'q.jsonl', asked)).used == len(NAMES)
-
-
 @pytest.mark.parametrize(
     'line, message',
     [
         ('{"id": "a", "question": "x"}', 'answers: missing'),
         ('{"id": "a", "question": "x", "answers": []}', 'at least one name'),
-        ('{"id": "a", "question": "x", "answers": "Vienna"}', 'expected a list'),
         ('{"id": "a", "question": " ", "answers": ["Vienna"]}', 'question: expected a string'),
         ('{"id": "a", "question": "x", "answers": [3]}', r'answers\[0\]'),
         ('{"id": "q0", "question": "x", "answers": ["y"]}', "'q0' is already that of line 1"),
         ('[]', 'expected an object'),
-        (
-            json.dumps({'id': 'a', 'question': 'x' * 2001, 'answers': ['y']}),
-            'question has 2,001 characters: ask it in at most 2,000',
-        ),
-        ('{"id"', 'not a JSON value'),
     ],
 )
 def test_bad_lines_are_named_and_leave_the_knowledge_base_as_it_is(kb, tmp_path, line, message):
@@ -148,23 +128,6 @@ def test_bad_lines_are_named_and_leave_the_knowledge_base_as_it_is(kb, tmp_path,
     with pytest.raises(InputError, match=rf'q\.jsonl:2: .*{message}'):
         train_questions(kb, path)
     assert not (kb / QUESTION_MAP).exists()
-
-
-def test_an_empty_file_is_refused(kb, tmp_path):
-    with pytest.raises(InputError, match='no question in the file'):
-        train_questions(kb, write(tmp_path / 'q.jsonl', []))
-
-
-def test_damage_of_what_was_learnt_is_found(trained, tmp_path):
-    kb = shutil.copytree(trained[0], tmp_path / 'kb')
-    (file,) = (kb / QUESTION_MAP).glob('*.safetensors')
-    file.write_bytes(file.read_bytes()[:-4])
-    with pytest.raises(ManifestError, match='truncated or overwritten'):
-        opql_jax.open(kb)
-    assert any(file.name in problem for problem in verify(kb, lambda _: None))
-    shutil.rmtree(kb / QUESTION_MAP)
-    with pytest.raises(ManifestError, match='run `opql train` again|did not end'):
-        opql_jax.open(kb)
 
 
 def test_the_command_trains_and_indexing_the_same_text_again_keeps_it_unless_it_was_deleted(original, tmp_path, capsys):

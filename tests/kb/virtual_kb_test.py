@@ -108,26 +108,6 @@ def test_answers_are_those_of_relation_following_written_out(folder, kb, exclude
     assert several > 3  # not all of them are decided by one entry
 
 
-def test_a_hop_holds_what_was_kept_and_nothing_else(kb):
-    for question, steps in zip(questions_of(kb, 2), hops_of(kb, questions_of(kb, 2))):
-        topics = {question.topic_entity}
-        for step in steps:
-            assert 0 < len(step.entities) <= len(step.entries) <= K
-            assert (np.diff(step.weights) <= 0).all() and (np.diff(step.entry_weights) <= 0).all()
-            assert step.weights.sum() == pytest.approx(1, abs=1e-5) and step.entry_weights.sum() == pytest.approx(1, abs=1e-5)
-            assert set(kb.memory.topic[step.entries]) <= topics
-            topics = set(step.entities.tolist())
-            assert topics == set(kb.memory.target[step.entries].tolist()) and question.topic_entity not in topics
-
-
-def test_a_path_returns_to_its_topic_only_if_asked_to(folder, kb):
-    questions = questions_of(kb, 2)
-    returned = lambda steps, question: any(question.topic_entity in step.entities for step in steps)
-    assert not any(map(returned, hops_of(kb, questions), questions))
-    free = open_kb(folder, k=K, exclude_topic=False)
-    assert any(map(returned, hops_of(free, questions), questions))
-
-
 def test_the_batch_a_question_is_in_does_not_change_its_answers(kb, monkeypatch):
     questions = [q for split in ('2-hop/dev', '2-hop/train') for q in kb.prepared.questions(split)][:70]
     lengths = {
@@ -150,23 +130,6 @@ def assert_same_ranking(a, b, tolerance=1e-5):
     weights = dict(zip(b.entities.tolist(), b.weights))
     for entity, weight in zip(a.entities.tolist(), a.weights):
         assert weights.get(entity, b.weights[-1]) == pytest.approx(weight, abs=tolerance)
-
-
-def test_a_question_about_an_unknown_topic_has_empty_hops(kb):
-    known, other = questions_of(kb, 2, 2)
-    unknown = dataclasses.replace(known, entities=(-1,))
-    first, empty, last = hops_of(kb, [known, unknown, other])
-    assert [len(step.entities) + len(step.entries) for step in empty] == [0, 0]
-    assert all(len(step.entities) for step in first + last)
-
-
-def test_a_question_longer_than_the_encoder_is_named(kb):
-    question = questions_of(kb, 1, 1)[0]
-    long = dataclasses.replace(question, text=question.text + ' and' * 200)
-    with pytest.raises(
-        ValueError, match=f"question {question.id} has .* tokens, more than the encoder's 144: '{question.text[:40]}.{{,60}}$"
-    ):
-        kb.answer([question, long])
 
 
 def test_more_hops_than_the_follower_has_are_refused(kb):
@@ -256,14 +219,6 @@ def test_the_sentence_of_every_kept_entry_holds_both_mentions(memory, request):
         assert {kb.vocab.keys[kb.vocab.get(fact[side])] for side in ('topic', 'target')} <= linked
 
 
-def test_evidence_is_that_of_the_asked_entries_in_their_order(kb):
-    entries = [len(kb.memory) - 1, 0, 5]
-    assert kb.evidence(entries) == [kb.evidence([entry])[0] for entry in entries]
-    assert kb.evidence([]) == []
-    with pytest.raises(IndexError):
-        kb.evidence([len(kb.memory)])
-
-
 # Opening.
 
 
@@ -288,28 +243,6 @@ def test_a_folder_without_a_manifest_says_what_to_do_and_opens_by_names(folder, 
     ):
         open_kb(copy)
     assert open_kb(copy, text='text', model='follow', memory='memory', k=K).identity == kb.identity
-
-
-def test_a_model_that_answers_no_questions_is_refused(folder):
-    said = f'{folder}/align holds no model that answers questions: it was not trained by Follow or Cloze'
-    with pytest.raises(CheckpointError, match=said):
-        open_kb(folder, model='align')
-
-
-def test_a_follower_without_a_memory_is_refused(folder, tmp_path):
-    with pytest.raises(CheckpointError, match=rf'{folder}/follow was trained with a memory: name one \(MEMORY\)'):
-        open_kb(tmp_path, text=folder / 'text', model=folder / 'follow')
-
-
-def test_a_memory_of_another_encoder_is_refused_and_another_one_of_its_own_is_not(folder, averaged, tmp_path):
-    model = tiny_training.write_untrained(folder / 'text', tmp_path / 'model', seed=1)
-    other = tiny_training.write_memory(folder / 'text', model, tmp_path / 'memory')
-    hashes = [Memory.open(memory).hash()[:12] for memory in (folder / 'memory', other)]
-    said = f'{folder}/follow was trained over the memory {hashes[0]}, but {other} is {hashes[1]}, built with another encoder'
-    with pytest.raises(CheckpointError, match=said):
-        open_kb(folder, memory=other)
-    opened = open_kb(folder, memory=averaged.memory.directory)
-    assert opened.memory.hash() == averaged.memory.hash()
 
 
 def test_another_vocabulary_is_refused_for_model_and_memory(folder, tmp_path):

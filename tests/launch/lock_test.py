@@ -6,7 +6,6 @@ import runpy
 import shutil
 import subprocess
 import sys
-import zipfile
 
 import pytest
 from packaging.requirements import Requirement
@@ -70,33 +69,6 @@ def test_the_newest_versions_need_a_newer_python_and_the_script_says_so(tmp_path
     done = subprocess.run(command, env={'PATH': str(tmp_path / 'bin')}, capture_output=True, text=True)
     assert done.returncode == 1 and 'error: no Python of at least 3.12 with venv and ensurepip on PATH' in done.stderr
     assert not (tmp_path / '.venv-latest').exists()
-
-
-def test_pip_refuses_a_dependency_that_differs_from_the_lock_or_is_not_in_it(tmp_path):
-    for name, needs in {'leaf': '', 'tree': 'Requires-Dist: leaf\n'}.items():
-        with zipfile.ZipFile(tmp_path / f'{name}-1-py3-none-any.whl', 'w') as wheel:
-            about = f'{name}-1.dist-info'
-            wheel.writestr(f'{about}/METADATA', f'Metadata-Version: 2.1\nName: {name}\nVersion: 1\n{needs}')
-            wheel.writestr(f'{about}/WHEEL', 'Wheel-Version: 1.0\nRoot-Is-Purelib: true\nTag: py3-none-any\n')
-            wheel.writestr(f'{about}/RECORD', '')
-    digests = {
-        path.name.split('-')[0]: subprocess.check_output(['sha256sum', path], text=True).split()[0]
-        for path in tmp_path.glob('*.whl')
-    }
-
-    def install(digests):
-        (tmp_path / 'lock.txt').write_text(''.join(f'{name}==1 --hash=sha256:{value}\n' for name, value in digests.items()))
-        locations = ['--no-index', f'--find-links={tmp_path}', f'--target={tmp_path}/installed', '--isolated']
-        command = [sys.executable, '-m', 'pip', 'install', *locations, '--require-hashes', '-c', 'lock.txt', 'tree']
-        return subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=120)
-
-    damaged = install({**digests, 'leaf': '0' * 64})
-    assert damaged.returncode and 'DO NOT MATCH THE HASHES' in damaged.stderr
-    assert not (tmp_path / 'installed').exists()
-    unlisted = install({'tree': digests['tree']})
-    assert unlisted.returncode and '--require-hashes mode' in unlisted.stderr
-    whole = install(digests)
-    assert whole.returncode == 0 and (tmp_path / 'installed' / 'leaf-1.dist-info').exists(), whole.stderr
 
 
 # The audit.

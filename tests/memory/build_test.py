@@ -1,8 +1,5 @@
 """Building a memory: which entries, in which order, from which mentions; and builds that are killed."""
 
-import json
-
-import ml_dtypes
 import numpy as np
 import pyarrow as pa
 import pytest
@@ -10,7 +7,7 @@ import pytest
 from opql_jax.core.errors import InputError
 from opql_jax.memory.build import AVERAGED_MENTIONS, EntryTable
 
-from memory_tables import DIM, HASHES, NUM_ENTITIES, digest_of_tree, make, make_table, relations_of
+from memory_tables import HASHES, NUM_ENTITIES, digest_of_tree, make, make_table, relations_of
 
 
 def all_relations(memory):
@@ -61,27 +58,6 @@ def test_averaged_entries_are_means_of_up_to_five_mentions_of_the_pair(tmp_path)
         assert len(set(rows)) == len(rows) == min(AVERAGED_MENTIONS, len(candidates))
         assert set(rows) <= set(candidates)
         np.testing.assert_allclose(all_relations(memory)[entry], relations_of(rows).mean(0), rtol=1e-6, atol=1e-7)
-
-
-def test_the_seed_draws_the_averaged_mentions(tmp_path):
-    table = make_table(120)
-    first, same, other = (make(tmp_path / str(i), table, mentions='average', seed=seed) for i, seed in enumerate((0, 0, 1)))
-    assert first.hash() == same.hash()
-    assert not np.array_equal(all_relations(first), all_relations(other))
-
-
-@pytest.mark.parametrize('dtype', ['float16', 'bfloat16'])
-def test_half_precision_is_stored_and_read_back(tmp_path, dtype):
-    exact, half = make(tmp_path / 'exact'), make(tmp_path / 'half', dtype=dtype)
-    want = all_relations(exact).astype(getattr(ml_dtypes, dtype, dtype))
-    assert all_relations(half).dtype == want.dtype
-    np.testing.assert_array_equal(all_relations(half), want)
-
-
-def test_shard_size_does_not_change_what_is_stored(tmp_path):
-    small, whole = make(tmp_path / 'small', shard_rows=1), make(tmp_path / 'whole', shard_rows=1000)
-    np.testing.assert_array_equal(all_relations(small), all_relations(whole))
-    np.testing.assert_array_equal(small.topic, whole.topic)
 
 
 def interrupted(directory, after_shards=2, **options):
@@ -188,11 +164,3 @@ def test_mined_pairs_get_the_spans_of_their_mentions_and_sentences():
     assert cut('target') == ['Cy', 'Éa', 'Bo']
     assert cut('topic_sentence') == ['Éa met Bo. ', 'Éa met Bo. ', 'Dee saw Bo.']
     assert cut('target_sentence') == ['Then Cy came.', 'Éa met Bo. ', 'Dee saw Bo.']
-
-
-def test_the_manifest_states_what_the_memory_was_built_from(tmp_path):
-    make(tmp_path)
-    manifest = json.loads((tmp_path / 'manifest.json').read_text())
-    assert manifest['hashes'] == HASHES
-    assert (manifest['num_entries'], manifest['num_entities'], manifest['relation_dim']) == (40, NUM_ENTITIES, DIM)
-    assert set(manifest['files']) == set(digest_of_tree(tmp_path)) - {'manifest.json'}

@@ -4,7 +4,6 @@ import concurrent.futures
 import gc
 import time
 
-import jax
 import jax.numpy as jnp
 import numpy as np
 import pyarrow.parquet as pq
@@ -14,11 +13,10 @@ from damage import edit, sign
 from opql_jax.core.errors import InputError
 from opql_jax.core.hashing import params_hash
 from opql_jax.core.manifest import ManifestError
-from opql_jax.memory.follow import Queries, TopicSet, follow
 from opql_jax.memory.format import Memory
 from opql_jax.memory.update import delete
 
-from memory_tables import HASHES, NUM_ENTITIES, make, relations_of
+from memory_tables import HASHES, make, relations_of
 
 
 @pytest.fixture
@@ -27,48 +25,10 @@ def directory(tmp_path):
     return tmp_path
 
 
-def test_reopened_memory_is_the_same(directory):
-    first, second = Memory.open(directory), Memory.open(str(directory))
-    assert first.hash() == second.hash()
-    for got, want in zip(first.arrays(), second.arrays()):
-        np.testing.assert_array_equal(got, want)
-    first.verify()
-
-
-def test_arrays_can_be_followed(directory):
-    memory = Memory.open(directory)
-    arrays = memory.arrays()
-    assert [array.dtype for array in arrays] == [jnp.int32, jnp.int32, jnp.float32, jnp.int32]
-    hop = follow(
-        arrays,
-        jnp.zeros((NUM_ENTITIES, 2)),
-        Queries(jnp.zeros((1, 2)), jnp.ones((1, 3))),
-        TopicSet(jnp.array([[2]]), jnp.zeros((1, 1))),
-        4,
-        8,
-    )
-    mine = np.flatnonzero(memory.topic == 2)
-    best = mine[np.argsort(-np.concatenate(memory.relation_shards)[mine].sum(1))][:4]
-    np.testing.assert_array_equal(hop.entry_rows[0], best)
-
-
-def test_matching_hashes_open(directory):
-    memory = Memory.open(directory, encoder_hash=HASHES['encoder'], vocabulary_hash=HASHES['vocabulary'])
-    assert memory.hash() == Memory.open(directory).hash()
-
-
 @pytest.mark.parametrize('kind', ['encoder', 'vocabulary'])
 def test_memory_of_another_encoder_or_vocabulary_names_both_hashes(directory, kind):
     with pytest.raises(InputError, match=f'built with the {kind} {HASHES[kind]}, but .* is {"0" * 64}: use that'):
         Memory.open(directory, **{f'{kind}_hash': '0' * 64})
-
-
-def test_memory_is_checked_against_encoder_parameters(tmp_path):
-    params = {'layer': {'kernel': np.ones((2, 3), np.float32)}}
-    memory = make(tmp_path, hashes=HASHES | {'encoder': params_hash(params)})
-    memory.check_encoder(jax.tree.map(jnp.asarray, params))
-    with pytest.raises(InputError, match='built with the encoder'):
-        memory.check_encoder({'layer': {'kernel': np.zeros((2, 3), np.float32)}})
 
 
 def change(column, function):

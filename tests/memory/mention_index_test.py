@@ -7,7 +7,6 @@ import numpy as np
 import pytest
 from damage import edit
 
-from opql_jax.core.errors import InputError
 from opql_jax.data.prepare import prepare
 from opql_jax.data.prepared import Prepared
 from opql_jax.datasets.jsonl import JsonLines
@@ -75,13 +74,6 @@ def test_an_entry_knows_its_topic_by_the_passage_only(world):
     assert len(np.unique(relations[different].round(4), axis=0)) > 0.9 * len(different)
 
 
-def test_a_memory_in_other_shards_has_the_same_entries(world, tmp_path):
-    tiny_training.write_memory(world / 'prepared', world / 'model', tmp_path / 'memory')
-    memory, other = Memory.open(world / 'memory'), Memory.open(tmp_path / 'memory')
-    np.testing.assert_array_equal(memory.target, other.target)
-    np.testing.assert_allclose(memory.relations(range(len(memory))), other.relations(range(len(other))), atol=1e-5)
-
-
 def test_injected_text_is_encoded_as_what_is_there(world, encode_alone, tmp_path):
     tiny_training.write_memory(world / 'prepared', world / 'model', tmp_path / 'memory')
     before, vocab = len(Memory.open(tmp_path / 'memory')), Prepared(world / 'prepared').vocab
@@ -98,22 +90,6 @@ def test_injected_text_is_encoded_as_what_is_there(world, encode_alone, tmp_path
         where = memory.provenance([memory.ids[row]])[0]
         alone = encode_alone(prepared, where['passage'], where['target'][0])
         np.testing.assert_allclose(memory.relations([row])[0], alone, atol=1e-5)
-
-
-@pytest.mark.parametrize(
-    'stage, said',
-    [
-        (objectives.Relations(pair_encoding='pair'), "pair_encoding='pair' must be one of marked_pair, span_pair, mention"),
-        (
-            AlignPassages(pair_encoding='marked_pair'),
-            "pair_encoding='marked_pair': whole passages are encoded for 'span_pair' or",
-        ),
-    ],
-)
-def test_a_pair_encoding_that_the_stage_does_not_train_is_refused(world, tmp_path, stage, said):
-    with pytest.raises(InputError, match=said):
-        tiny_training.run(world / 'prepared', tmp_path / 'run', stage, num_steps=1)
-    assert not (tmp_path / 'run').exists()
 
 
 def test_the_pair_encoding_goes_with_the_model(world, tmp_path):

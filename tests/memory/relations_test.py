@@ -1,9 +1,6 @@
 """Memories whose relations are sums of halves of mentions: the same relations as if each were stored, whatever is done to the memory."""
 
-import shutil
-
 import numpy as np
-import pyarrow.parquet as pq
 import pytest
 from damage import edit, sign
 
@@ -109,21 +106,6 @@ def test_a_killed_build_resumes_to_the_same_bytes(tmp_path):
     assert digest_of_tree(tmp_path / 'resumed') == digest_of_tree(tmp_path / 'undisturbed')
 
 
-def test_a_damaged_shard_of_an_unfinished_build_is_made_again(tmp_path, monkeypatch):
-    def killed(*arguments, **options):
-        raise KeyboardInterrupt
-
-    with monkeypatch.context() as patch:
-        patch.setattr(pq, 'ParquetWriter', killed)  # once the halves are written
-        with pytest.raises(KeyboardInterrupt):
-            build(tmp_path / 'resumed')
-    shard = tmp_path / 'resumed/segment-00000/halves-00001.npy'
-    shard.write_bytes(shard.read_bytes()[:-1] + b'x')
-    build(tmp_path / 'resumed')
-    build(tmp_path / 'undisturbed')
-    assert digest_of_tree(tmp_path / 'resumed') == digest_of_tree(tmp_path / 'undisturbed')
-
-
 def test_a_build_of_rows_does_not_go_on_as_one_of_halves(tmp_path):
     make(tmp_path, relation_dim=3)
     with pytest.raises(InputError, match="relations is 'halves' here and 'rows' there"):
@@ -161,28 +143,6 @@ def test_updates_keep_the_relations_and_merging_forgets_the_mentions_of_what_was
     assert {entry: memory.provenance([entry]) for entry in known} == provenance
     delete(directory, entries=list(known))
     assert compact(directory).relations().shape == (0, DIM)
-
-
-def test_a_killed_injection_goes_on_where_it_was(updated, tmp_path):
-    directory, _ = updated
-    table, halves, asked = make_table(20, seed=3), halves_of(20, 20, seed=3), []
-
-    def killed(mentions):
-        if asked:
-            raise KeyboardInterrupt
-        asked.append(mentions)
-        return halves.of(mentions)
-
-    shutil.copytree(directory, directory / 'whole')
-    inject(directory / 'whole', table, halves, tiny_updates.injection(7)).close()
-    with pytest.raises(KeyboardInterrupt):
-        inject(directory, table, Halves(halves.mentions, killed), tiny_updates.injection(7))
-    again: list[np.ndarray] = []
-    inject(
-        directory, table, Halves(halves.mentions, lambda m: again.append(m) or halves.of(m)), tiny_updates.injection(7)
-    ).close()
-    assert again and not set(np.concatenate(again)) & set(asked[0])
-    assert Memory.open(directory).hash() == Memory.open(directory / 'whole').hash()
 
 
 def test_what_is_injected_has_the_form_of_the_memory(tmp_path):
@@ -236,13 +196,8 @@ def segment(**fields):
 
 SIGNED = {
     'a mention that is not there': (changed('mentions.npy', put((3, 1), 30)), 'mentions.npy: has numbers from 0 to 30'),
-    'a mention below 0': (changed('mentions.npy', put((3, 0), -1)), 'mentions.npy: has numbers from -1'),
-    'one mention an entry': (changed('mentions.npy', lambda mentions: mentions[:, 0]), r'mentions.npy: int32\[40\], expected'),
     'NaN': (changed('halves-00001.npy', put((3, 1, 0), np.nan)), 'halves-00001.npy: row 7 has a number that is not finite'),
-    'huge': (changed('halves-00000.npy', put((0, 0, 0), 1e38)), r'halves-00000.npy: row 0 .* or above 1e\+15'),
-    'another shape': (changed('halves-00000.npy', lambda halves: halves[:, 0]), r'halves-00000.npy: float32\[7, 4\], expected'),
     'more mentions': (segment(num_mentions=35), 'lists no file|expected'),
-    'more mentions than entries have': (segment(num_mentions=1 << 60), 'manifest.json: segment-00000 has halves of 11529'),
     'fewer mentions': (segment(num_mentions=3), 'mentions.npy: has numbers from 0'),
     'no mentions': (segment(num_mentions=0), 'manifest.json: segment-00000 has halves of 0 mentions, and relations as halves'),
     'rows': (lambda directory: edit(directory, relations='rows'), 'manifest.json: .* mentions, and relations as rows'),
@@ -261,14 +216,3 @@ def test_a_signed_folder_is_not_believed(tmp_path, name):
     damage(tmp_path)
     with pytest.raises(ManifestError, match=message):
         Memory.open(tmp_path).verify()
-
-
-@pytest.mark.parametrize('name', ['mentions.npy', 'halves-00002.npy'])
-def test_a_damaged_file_is_refused_by_name(tmp_path, name):
-    build(tmp_path)
-    file = tmp_path / 'segment-00000' / name
-    content = bytearray(file.read_bytes())
-    content[-2] ^= 1
-    file.write_bytes(content)
-    with pytest.raises(ManifestError, match=f'{name}: its sha256'):
-        Memory.open(tmp_path).relations()

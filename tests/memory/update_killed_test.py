@@ -5,7 +5,6 @@ import contextlib
 import shutil
 import threading
 
-import numpy as np
 import pytest
 from damage import edit
 
@@ -15,7 +14,7 @@ from opql_jax.memory import format, leftovers
 from opql_jax.memory.format import Memory
 from opql_jax.memory.update import compact, delete, inject
 
-from memory_tables import DIM, digest_of_tree, make_table, relations_of
+from memory_tables import digest_of_tree, make_table, relations_of
 from tiny_updates import MOST, UPDATES, VOCAB, add, entries_of, injection, make, vocab_of
 
 
@@ -100,20 +99,6 @@ def test_a_plan_names_nothing_outside_the_memory(tmp_path):
         with pytest.raises(InputError, match='update.json: not what this program writes: .* matching regex'):
             UPDATES['delete'](tmp_path / 'memory')
     assert (tmp_path / 'mine').read_text() == 'precious'
-
-
-def test_an_injection_whose_encoder_fails_leaves_nothing(tmp_path):
-    make(tmp_path)
-    before = digest_of_tree(tmp_path)
-    calls = []
-
-    def failing(rows):
-        calls.append(rows)
-        return relations_of(rows) if len(calls) == 1 else np.full((len(rows), DIM), np.nan)
-
-    with pytest.raises(InputError, match='not finite'):
-        inject(tmp_path, make_table(12, seed=1), failing, injection())
-    assert len(calls) == 2 and digest_of_tree(tmp_path) == before
 
 
 class Interrupted:

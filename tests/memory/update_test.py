@@ -4,7 +4,6 @@ import pathlib
 import tempfile
 
 import jax.numpy as jnp
-import msgspec
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -204,38 +203,6 @@ def test_deleting_everything_leaves_an_empty_memory_that_can_be_followed_and_fil
     assert memory.ids.tolist() == [40, 41, 42, 43, 44]
 
 
-def test_what_changes_nothing_leaves_the_files_alone(tmp_path):
-    make(tmp_path)
-    built = digest_of_tree(tmp_path)
-    assert len(compact(tmp_path)) == 40
-    assert len(delete(tmp_path, pairs=[(5, 5)], passages=[100]).entries) == 0
-    assert digest_of_tree(tmp_path) == built
-    assert delete(tmp_path, entries=[3, 4]).entries.tolist() == [3, 4]
-    once = digest_of_tree(tmp_path)
-    assert len(delete(tmp_path, entries=[4, 3, 3]).entries) == 0
-    assert digest_of_tree(tmp_path) == once
-    compact(tmp_path)
-    merged = digest_of_tree(tmp_path)
-    assert len(delete(tmp_path, entries=[3]).entries) == 0 and len(compact(tmp_path)) == 38
-    assert digest_of_tree(tmp_path) == merged
-
-
-def test_new_entities_and_text_without_pairs_are_taken_in(tmp_path):
-    built, nothing = make(tmp_path), table_of([], [], [])
-    add(tmp_path, nothing, count=7)
-    for passages in (111, 112, 112):  # again changes nothing
-        covers = msgspec.structs.replace(COVERS, passages=passages)
-        grown = add(tmp_path, nothing, count=7, covers=covers)
-        assert grown.manifest.covers == covers
-    assert len(grown.manifest.history) == 3
-    grown.verify()
-    for memory in (grown, add(tmp_path, table_of([6], [0], [1]), count=8)):
-        count = memory.manifest.num_entities
-        np.testing.assert_array_equal(memory.offsets, np.searchsorted(memory.topic, np.arange(count + 1)))
-        np.testing.assert_array_equal(memory.entity_rows, embed(range(6, count)))
-    assert entries_of(memory).items() > entries_of(built).items() and memory.ids[-1] == 40
-
-
 def test_an_injection_chosen_for_another_state_is_refused_unless_it_is_done(tmp_path):
     built = make(tmp_path).hash()
     with pytest.raises(InputError, match='was changed meanwhile: run the injection again'):
@@ -245,16 +212,6 @@ def test_an_injection_chosen_for_another_state_is_refused_unless_it_is_done(tmp_
     with pytest.raises(InputError, match='was changed meanwhile'):
         add(tmp_path, make_table(5, seed=2), expected_state=built)
     assert Memory.open(tmp_path).hash() == done
-
-
-def test_an_updated_memory_knows_the_states_it_comes_from(tmp_path):
-    first = make(tmp_path / 'a')
-    other = make(tmp_path / 'b', make_table(seed=1))
-    second = add(tmp_path / 'a', make_table(5, seed=1))
-    third = compact(tmp_path / 'a')
-    assert len({first.hash(), second.hash(), third.hash()}) == 3
-    assert [third.descends_from(memory.hash()) for memory in (first, second, third, other)] == [True, True, True, False]
-    assert not first.descends_from(second.hash())
 
 
 # What is refused.

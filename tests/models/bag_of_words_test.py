@@ -1,20 +1,9 @@
 """The KV-memory's encoder: a bag of the words around two mentions, with what is done with any encoder."""
 
-import functools
-
 import jax
 import numpy as np
-import pytest
 
-from opql_jax.data import markup
-from opql_jax.data.prepare import prepare
-from opql_jax.data.prepared import Prepared
-from opql_jax.datasets.synthetic.reader import Synthetic
-from opql_jax.memory.format import Memory
 from opql_jax.models.bag_of_words import BagOfWords
-from opql_jax.training import model_config, objectives
-
-import tiny_training
 
 VOCAB, LENGTH, WINDOW = 40, 20, 9
 SIZE = dict(hidden_size=8, relation_dim=6, entity_dim=5)
@@ -59,41 +48,3 @@ def test_padding_does_not_matter_and_a_row_of_nothing_else_stays_finite():
     found = relation(padded, np.append(r1, 0), np.append(r2, 3))
     np.testing.assert_allclose(found[:4], relation(short, r1, r2), atol=1e-6)
     assert np.isfinite(found).all()
-
-
-@pytest.fixture(scope='module')
-def folders(tmp_path_factory):
-    """Prepared folder, aligned model, memory and follower: two steps of every stage with a bag of words."""
-    root = tmp_path_factory.mktemp('bags')
-    prepared, models = root / 'prepared', [root / name for name in ('entities', 'aligned', 'follow')]
-    prepare(
-        kb=str(prepared.parent),
-        text=prepared.name,
-        reader=Synthetic(num_documents=30, num_train=20, num_eval=10),
-        wordpieces=500,
-        max_tokens=48,
-    )
-    train = functools.partial(tiny_training.run, prepared, encoder=functools.partial(BagOfWords, **SIZE), num_steps=2)
-    train(models[0])
-    train(models[1], objectives.Align(topics=4), init_from=str(models[0]))
-    memory = tiny_training.write_memory(prepared, models[1], root / 'memory')
-    follow = objectives.Follow(memory_dir=str(memory), questions=8, splits=('2-hop/train',))
-    assert np.isfinite(train(models[2], follow, init_from=str(models[1]))['loss'])
-    return prepared, models, memory
-
-
-def test_a_memory_of_bags_holds_every_row_as_encoded_alone(folders):
-    prepared, memory = Prepared(folders[0]), Memory.open(folders[2])
-    encoder, params, card, _ = model_config.load(folders[1][1])
-    apply = jax.jit(lambda *row: encoder.apply({'params': params['encoder']}, *row)[0])
-    assert isinstance(encoder, BagOfWords) and card.encoder_class == 'BagOfWords'
-    assert len(memory) > 100
-    for row in range(0, len(memory), 50):
-        where = memory.provenance([row])[0]
-        spans = prepared.passages.slice(where['passage'], 1).to_pylist()[0]['mentions']
-        i, j = ([span['start'] for span in spans].index(where[side][0]) for side in ('topic', 'target'))
-        marked = markup.mark_pair(prepared.records[where['passage']], i, j, prepared.special, 0)
-        tokens = np.zeros((1, 64), np.int32)
-        tokens[0, : len(marked.tokens)] = marked.tokens
-        alone = apply(tokens, np.array([marked.r1]), np.array([marked.r2]))
-        np.testing.assert_allclose(memory.relations([row])[0], alone, atol=1e-5)

@@ -10,11 +10,11 @@ import pytest
 from opql_jax.core.errors import InputError
 from opql_jax.data import markup
 from opql_jax.data.prepared import Prepared
-from opql_jax.models.bulk_encoding import PAIR_ENCODINGS, pair_encoder
+from opql_jax.models.bulk_encoding import pair_encoder
 
 import eight_devices
 import tiny_prepared
-from bulk_encoding_cases import SAMPLE, make, model
+from bulk_encoding_cases import make, model
 
 
 @pytest.fixture(scope='module')
@@ -64,10 +64,6 @@ def mention(module, params, special, plain, i, j):
 ALONE = {'marked_pair': marked_pair, 'span_pair': span_pair, 'mention': mention}
 
 
-def test_every_pair_encoding_is_tested():
-    assert tuple(ALONE) == PAIR_ENCODINGS
-
-
 @pytest.fixture(scope='module', params=ALONE)
 def pair_encoding(request):
     return request.param
@@ -106,21 +102,6 @@ def assert_same(found, expected):
 def test_every_row_of_a_mixed_sample_is_encoded_as_if_alone(encode, rows, one_by_one):
     assert np.abs(one_by_one[0] - one_by_one[1]).max() > 0.01
     assert_same(encode(rows), one_by_one)
-
-
-@pytest.mark.parametrize('size', [0, 1, 2, 9, 100])
-def test_any_number_of_rows_in_any_order_and_with_repetition(encode, rows, one_by_one, size):
-    chosen = np.random.default_rng(size).integers(0, SAMPLE, size)
-    assert_same(encode(rows[chosen]), one_by_one[chosen].reshape(size, encode(rows[:0]).shape[1]))
-
-
-def test_the_same_call_gives_the_same_bits(encode, rows):
-    np.testing.assert_array_equal(encode(rows), encode(rows))
-
-
-@pytest.mark.parametrize('options', [{'tokens_per_device': 1, 'lengths': (136, 40)}, {'tokens_per_device': 100_000}])
-def test_batch_size_and_buckets_change_rounding_only(folder, pair_encoding, rows, one_by_one, options):
-    assert_same(make(folder, pair_encoding, **options)[0](rows[:60]), one_by_one[:60])
 
 
 def test_a_row_that_exceeds_every_bucket_is_refused(folder, pair_encoding, rows):

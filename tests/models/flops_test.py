@@ -30,21 +30,6 @@ def test_encoding_is_as_much_work_as_the_compiler_says(shape, mentions, layers):
     assert encoder_flops(encoder, shape, 2 + mentions) == pytest.approx(counted(encoder, shape, mentions, 'encode'), rel=0.04)
 
 
-def test_counted_as_torch_counts_bert():
-    torch = pytest.importorskip('torch', reason='torch is not installed', exc_type=ImportError)
-    transformers = pytest.importorskip('transformers', reason='transformers is not installed', exc_type=ImportError)
-    from torch.utils.flop_counter import FlopCounterMode
-
-    config = transformers.BertConfig(
-        vocab_size=100, hidden_size=128, num_hidden_layers=3, num_attention_heads=4, intermediate_size=512
-    )
-    model = transformers.BertModel._from_config(config, attn_implementation='eager').eval()
-    model.pooler = None
-    with FlopCounterMode(display=False) as counter, torch.no_grad():
-        model(torch.ones((4, 64), dtype=torch.long))
-    assert counter.get_total_flops() == encoder_flops(ENCODER, (4, 64), None)
-
-
 def test_an_encoder_without_transformer_counts_nothing():
     assert encoder_flops(BagOfWords(vocab_size=100, hidden_size=8, relation_dim=4, entity_dim=4), (4, 64)) == 0
 
@@ -52,17 +37,11 @@ def test_an_encoder_without_transformer_counts_nothing():
 @pytest.mark.parametrize(
     'kind, peak',
     [
-        ('TPU v3', 61.5e12),
-        ('TPU v4', 275e12),
         ('TPU v5 lite', 197e12),
-        ('TPU v5p', 459e12),
-        ('TPU v6 lite', 918e12),
         ('NVIDIA A100-SXM4-40GB', 312e12),
         ('NVIDIA H100 80GB HBM3', 989e12),
         ('NVIDIA H100 PCIe', 756e12),
-        ('NVIDIA H200', 989e12),
         ('cpu', None),
-        ('TPU v4 lite', None),
     ],
 )
 def test_the_peak_of_a_device_is_found_by_its_name(kind, peak):

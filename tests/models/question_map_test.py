@@ -49,16 +49,10 @@ def test_killed_before_the_manifest_the_map_that_was_there_stays(tmp_path, monke
     assert QuestionMap.read(tmp_path / 'first').hash() == example().hash()
 
 
-def test_damage_and_another_encoder_are_refused(tmp_path):
+def test_the_map_of_another_encoder_is_refused(tmp_path):
     example().write(tmp_path / 'map', 'hash', 3)
     with pytest.raises(ManifestError, match='another encoder'):
         QuestionMap.read(tmp_path / 'map', 'other')
-    (file,) = (tmp_path / 'map').glob('*.safetensors')
-    content = bytearray(file.read_bytes())
-    content[-1] ^= 1
-    file.write_bytes(content)
-    with pytest.raises(ManifestError, match='sha256'):
-        QuestionMap.read(tmp_path / 'map')
 
 
 def test_other_files_are_not_written_over_and_diverged_maps_not_written(tmp_path):

@@ -1,7 +1,6 @@
 """Released encoders: what is written is read back within 8 bits, whole or not at all."""
 
 import gc
-import json
 import os
 import shutil
 from concurrent.futures import ThreadPoolExecutor
@@ -9,10 +8,8 @@ from concurrent.futures import ThreadPoolExecutor
 import jax
 import numpy as np
 import pytest
-import safetensors.numpy
 from flax import traverse_util
 
-from opql_jax.core import files
 from opql_jax.core.errors import InputError
 from opql_jax.core.manifest import ManifestError
 from opql_jax.models import released, text_encoder
@@ -40,28 +37,6 @@ def content(folder):
     return {path.name: path.read_bytes() for path in folder.iterdir()}
 
 
-def test_the_files_are_those_of_hugging_face(folder):
-    assert content(folder).keys() == set(FILES)
-    assert (folder / 'README.md').read_text() == CARD
-    config = json.loads((folder / 'config.json').read_text())
-    assert config['encoder']['hidden_size'] == 16 and config['encoder']['relation_dim'] == 8
-    assert config['files'].keys() == set(FILES) - {'config.json'}
-
-
-def test_only_matrices_are_rounded_and_entities_are_left_out(folder):
-    stored = safetensors.numpy.load_file(folder / 'model.safetensors')
-    assert not [name for name in stored if name.startswith('w_e')]
-    whole = traverse_util.flatten_dict(ENCODER.params, sep='.')
-    for name, value in whole.items():
-        if name.startswith('w_e'):
-            continue
-        if name.endswith(('kernel', 'embedding')):
-            assert stored[name].dtype == np.int8 and stored[name + '.int8_scale'].dtype == np.float32
-        else:
-            assert stored[name].dtype == np.float32
-            np.testing.assert_array_equal(stored[name], value)
-
-
 def test_what_is_read_back_is_float32_and_differs_by_half_a_step_at_most(folder):
     module, params, tokenizer = released.read(folder)
     assert tokenizer.get_vocab() == ENCODER.tokenizer.get_vocab()
@@ -85,13 +60,6 @@ def test_relations_and_questions_are_nearly_those_of_the_whole_weights(folder):
         (ENCODER.encode_questions(texts, topics), rounded.encode_questions(texts, topics)),
     ):
         assert ((one * other).sum(axis=1) > 0.999).all()
-
-
-def test_the_configuration_comes_last(tmp_path, monkeypatch):
-    written, atomic_path = [], files.atomic_path
-    monkeypatch.setattr(files, 'atomic_path', lambda path: written.append(path.name) or atomic_path(path))
-    write(tmp_path / 'a')
-    assert written[-1] == 'config.json' and len(written) == len(FILES)
 
 
 def test_a_folder_that_is_none_is_told(tmp_path):

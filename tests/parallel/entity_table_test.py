@@ -83,13 +83,6 @@ def test_the_chunk_changes_nothing(chunk):
     assert_is_the_reference(cases.full(case, layout_of(case), chunk), case)
 
 
-def test_the_ties_are_real():
-    case = cases.make('ties')
-    scores = case.vectors @ case.table.T
-    tied = (scores == scores.max(axis=1, keepdims=True)).sum(axis=1) > 1
-    assert tied.sum() > 5 and (tied & (scores.argmax(axis=1) == case.labels)).any()
-
-
 def test_scores_of_any_size_make_no_nan():
     case = cases.make('uneven')
     case = case._replace(vectors=case.vectors * 1e4)

@@ -42,20 +42,12 @@ def test_slices_that_devices_name_come_before_data_and_model():
     assert batch_spec(mesh) == PartitionSpec(('slice', 'data'))
 
 
-def test_of_each_slice_the_first_devices_are_taken():
-    assert ids(mesh_of(TWO_SLICES, data=1, model=2)) == [[[0, 2]], [[1, 3]]]
-
-
 @pytest.mark.parametrize(
     ('devices', 'slices', 'expected'),
     [(ONE, 4, [[[0], [1]], [[2], [3]], [[4], [5]], [[6], [7]]]), (TWO_SLICES, 1, [[n] for n in range(8)])],
 )
 def test_slices_that_are_asked_for_are_taken_instead_in_the_order_of_devices(devices, slices, expected):
     assert ids(mesh_of(devices, slices=slices)) == expected
-
-
-def test_of_slices_that_differ_in_size_as_many_devices_are_taken_as_is_said():
-    assert ids(mesh_of(TWO_SLICES[:7], data=3)) == [[[0], [2], [4]], [[1], [3], [5]]]
 
 
 def test_what_slices_cannot_share_equally_is_whole_in_each():

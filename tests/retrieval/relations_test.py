@@ -29,14 +29,6 @@ def test_the_closest_relation_of_a_passage_and_an_entity_counts(side):
     assert found == pytest.approx(expected, abs=1e-3) and 0 < np.count_nonzero(found) < len(wanted)
 
 
-def test_nothing_is_close_to_nothing():
-    none = np.zeros(0, np.int64)
-    relations = Relations(none, none, none, NUM_ENTITIES, lambda rows: np.zeros((len(rows), 8), np.float32))
-    assert relations.closeness('topic', np.array([1]), np.array([2]), np.ones((1, 8))) == [0]
-    assert relations.closeness('topic', np.array([1]), np.array([2]), np.zeros((0, 8))) == [0]
-    assert relations.closeness('topic', none, none, np.ones((1, 8))).shape == (0,)
-
-
 @pytest.mark.parametrize('side', ['before', 'after'])
 @pytest.mark.parametrize('place', [0, 1])
 def test_of_links_that_are_alike_the_one_that_the_question_asks_for_is_followed(tmp_path, side, place):

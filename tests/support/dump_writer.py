@@ -1,7 +1,4 @@
-"""Writes documents as a MediaWiki dump, hyperlinks in place of mentions: reading the dump gives the documents back exactly.
-
-The benchmark and the tests of the dump reader use it.
-"""
+"""Writes documents as a MediaWiki dump, hyperlinks in place of mentions: reading the dump gives the documents back exactly."""
 
 import bz2
 import contextlib
@@ -15,8 +12,6 @@ from xml.sax.saxutils import quoteattr
 
 from opql_jax.corpus.documents import Document
 from opql_jax.corpus.entities import EntityVocab
-from opql_jax.datasets.synthetic import pages
-from opql_jax.datasets.synthetic.world import World
 
 _HEAD = """<mediawiki xmlns="http://www.mediawiki.org/xml/export-0.11/" version="0.11" xml:lang="en">
   <siteinfo>
@@ -37,42 +32,10 @@ _PAGE = """  <page>
     </revision>
   </page>
 """
-# What articles have beside prose, none of which is read.
-_BEFORE = """{{{{Infobox thing
-| name = {title}
-| image = [[File:{title}.jpg|thumb|A picture of ''{title}'']]
-| website = {{{{URL|http://example.org/{id}}}}}
-}}}}
-"""
-_AFTER = """
-
-{{| class="wikitable sortable"
-|-
-! Year !! Count
-|-
-| {id} || [[{title}|17]]
-|}}
-
-== References ==
-{{{{reflist|refs=
-<ref name="a{id}">{{{{cite web |url=http://example.org/a/{id} |title=On {title} |access-date=2020-01-01}}}}</ref>
-<ref name="b{id}">{{{{cite book |last=Low |first=Ann |title=All of it |year=1999 |publisher=Press |isbn=978-0-00-000000-0}}}}</ref>
-}}}}
-{{{{DEFAULTSORT:{title}}}}}
-[[Category:Things]]
-[[Category:Articles with notes]]"""
 _MARKUP = re.compile(r"""[\[\]{}|<>&]|__|''|(?<![^\n])[*#:;=-]""")
 
 
-def write_world(path: Path, world: World) -> Path:
-    """Writes a generated world with redirects from the keys of its entities, and with templates, tables, notes and categories."""
-    vocab = EntityVocab(world.keys, world.names, [[key] for key in world.keys])
-    return write_dump(path, pages.documents(world), vocab, furnished=True)[0]
-
-
-def write_dump(
-    path: Path, documents: Iterable[Document], vocab: EntityVocab, *, parts: int = 1, furnished: bool = False
-) -> list[Path]:
+def write_dump(path: Path, documents: Iterable[Document], vocab: EntityVocab, *, parts: int = 1) -> list[Path]:
     """Writes documents as a bzip2-compressed dump of version 0.11.
 
     A page has the name of the entity that its document is about, and a link leads to the page named like the mentioned entity.
@@ -84,7 +47,6 @@ def write_dump(
         documents: each about another entity, without repeated or outer blanks; mentions are disjoint.
         vocab: their entities; all names and aliases differ and can be page titles.
         parts: how many files to write, each document to another one in turn; more than one are numbered, `dump1.xml.bz2`.
-        furnished: gives articles what is not read: about 800 bytes each.
 
     Returns:
         The files.
@@ -96,8 +58,6 @@ def write_dump(
         for file in files:
             file.write(_HEAD.encode())
         for id, ((title, text, target), file) in enumerate(zip(_pages(documents, vocab), itertools.cycle(files)), 1):
-            if furnished and text and not target:
-                text = _BEFORE.format(title=title, id=id) + text + _AFTER.format(title=title, id=id)
             redirect = f'\n    <redirect title={quoteattr(target)} />' if target else ''
             size = len(text.encode())
             page = _PAGE.format(title=escape_xml(title), id=id, redirect=redirect, bytes=size, text=escape_xml(text))

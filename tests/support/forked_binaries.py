@@ -1,8 +1,8 @@
 """Runs binaries and scripts without waiting for imports: one process that has imported what binaries need forks for each command.
 
 In the child a module runs as `python -m opql_jax.X` would run it, and a script as `python FILE`: as `__main__`, with its own flags,
-file descriptors and exit status, but with jax imported already. A binary can also be given a file size limit, or be killed: before a
-file takes its final name, or after some time.
+file descriptors and exit status, but with jax imported already. A binary can also be given a file size limit, or be killed before a
+file takes its final name.
 """
 
 import atexit
@@ -20,7 +20,6 @@ import signal
 import subprocess
 import sys
 import threading
-import time
 import traceback
 from typing import NamedTuple
 
@@ -73,8 +72,6 @@ class Binaries:
         *flags,
         file_limit: int | None = None,
         kill_before: str | None = None,
-        kill_after: float | None = None,
-        kill_by: signal.Signals = signal.SIGKILL,
         obedient: bool = False,
     ) -> Done:
         """Runs a binary to its end.
@@ -85,19 +82,10 @@ class Binaries:
             file_limit: bytes that any file it writes may have; writing more fails, as on a full disk.
             kill_before: SIGKILL before it does this: 'replace NAME' is the rename that gives a file its final name, 'unlink
                 NAME' its removal or that of its partial file.
-            kill_after: the signal `kill_by` after so many seconds.
-            kill_by: see `kill_after`.
             obedient: without root's right to write what it has no permission for.
         """
-        return self._ask(
-            f'opql_jax.{binary}',
-            flags,
-            file_limit=file_limit,
-            kill_before=kill_before,
-            kill_after=kill_after,
-            kill_by=kill_by,
-            obedient=obedient,
-        )
+        limits = dict(file_limit=file_limit, kill_before=kill_before, obedient=obedient)
+        return self._ask(f'opql_jax.{binary}', flags, **limits)
 
     def script(self, path: pathlib.Path, *arguments, **environment: str) -> Done:
         """Runs a script on CPUs to its end, with these variables of the environment: none that importing jax reads."""
@@ -188,11 +176,9 @@ def _run(program, arguments, environment=None, **limits):
     os._exit(code)
 
 
-def _limit(file_limit, kill_before, kill_after, kill_by, obedient):
+def _limit(file_limit, kill_before, obedient):
     """Sets what `Binaries` was called with, and the longest time."""
     signal.alarm(LONGEST)
-    if kill_after is not None:
-        _kill_after(kill_after, kill_by)
     if file_limit is not None:
         import jax  # which the parent has imported
 
@@ -212,16 +198,6 @@ def _obey_permissions():
     for kind in range(3):
         sets[kind] &= ~0b110  # CAP_DAC_OVERRIDE and CAP_DAC_READ_SEARCH
     assert libc.capset(header, sets) == 0, os.strerror(ctypes.get_errno())
-
-
-def _kill_after(seconds, number):
-    target = os.getpid()
-    if not os.fork():
-        os.closerange(0, 3)  # who reads them waits until nobody has them
-        time.sleep(seconds)
-        if os.getppid() == target:
-            os.kill(target, number)
-        os._exit(0)
 
 
 def _kill_before(step):

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from opql_jax.data.lm_markup import LMInput, _edited
+from opql_jax.data.lm_markup import LMInput
 from opql_jax.data.markup import TokenisedPassage
 from opql_jax.data.tokenizer import SpecialIds
 
@@ -52,3 +52,31 @@ def _overlap(passage, i, j):
 def _holds_empty(passage, i, j):
     """Whether mention j has no token and stands in or before the tokens of i."""
     return passage.starts[i] <= passage.starts[j] == passage.ends[j] < passage.ends[i]
+
+
+def _edited(tokens, hidden, starts, ends, special):
+    """Puts marks in place of hidden tokens, (start, end, marks), the answer's first, and [R1] after each topic; all are disjoint."""
+    replaced = {start: (end, marks) for start, end, marks in hidden}
+    answer, followed = hidden[0][0], set(ends.tolist())
+    out, where, r1, r2, at = [special.cls], {}, {}, 0, 0
+    while at < len(tokens) or replaced:
+        if at in followed and at not in r1:
+            r1[at] = len(out)
+            out.append(special.r1)
+        elif at in replaced:
+            end, marks = replaced.pop(at)
+            out += marks
+            r2 = len(out) - 1 if at == answer else r2
+            at = end
+        else:
+            where[at] = len(out)
+            out.append(int(tokens[at]))
+            at += 1
+    if at in followed and at not in r1:
+        r1[at] = len(out)
+        out.append(special.r1)
+    out.append(special.sep)
+    # A topic whose characters all normalise to nothing has no token: its mark stands for it.
+    places = [where[int(start)] if start < end else r1[int(end)] for start, end in zip(starts, ends)]
+    array = lambda values: np.array(values, np.int32)
+    return LMInput(array(out), array(places), array([r1[int(end)] for end in ends]), r2)

@@ -7,8 +7,6 @@ import pytest
 
 from opql_jax.core.errors import InputError
 from opql_jax.models import mention_kinds
-from opql_jax.models.mention_kinds import KINDS
-from opql_jax.models.passage_encoder import encode_batch
 from opql_jax.training.fit_mention_kinds import fit_mention_kinds, read_typed, typed_mentions
 
 import tiny_text_encoder
@@ -60,23 +58,6 @@ def test_the_vectors_are_those_of_the_mentions(tmp_path, monkeypatch):
                 expected.append((states[1 + places[0]] + states[1 + places[-1]]) / 2)
     np.testing.assert_allclose(vectors, expected, atol=2e-3)
     assert len(kinds) == len(vectors)
-
-
-def test_kinds_that_the_words_tell_are_learnt(tmp_path):
-    documents = write(tmp_path / 'documents.json')
-    found = fit_mention_kinds(ENCODER, documents)
-    right = []
-    for batch, kinds in typed_mentions(ENCODER, documents):
-        rows = encode_batch(batch, ENCODER)['mentions'].to_pylist()
-        vectors = np.concatenate([np.frombuffer(row, '<f2').reshape(-1, 16) for row in rows])
-        right += [KINDS[best] == kind for best, kind in zip(found.log_probabilities(vectors).argmax(axis=1), kinds)]
-    assert np.mean(right) > 0.9
-
-
-def test_documents_without_types_are_told(tmp_path):
-    (tmp_path / 'documents.json').write_text(json.dumps([{'title': 'A', 'sents': [['York', '.']], 'vertexSet': []}]))
-    with pytest.raises(InputError, match='no mention'):
-        fit_mention_kinds(ENCODER, read_typed(tmp_path / 'documents.json'))
 
 
 def test_a_bad_document_is_told_and_relations_do_not_matter(tmp_path):

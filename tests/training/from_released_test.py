@@ -12,9 +12,7 @@ from opql_jax.core.errors import InputError
 from opql_jax.data.prepare import prepare
 from opql_jax.data.prepared import Prepared
 from opql_jax.datasets.synthetic.reader import Synthetic
-from opql_jax.memory.format import Memory
 from opql_jax.models import released
-from opql_jax.models.bulk_encoding import SpanPairEncoder
 from opql_jax.training import model_config, objectives, state
 from opql_jax.training.progress import TrainingError
 
@@ -56,30 +54,6 @@ def test_a_frozen_encoder_stays_as_it_was_released_while_entities_are_learnt(wor
         assert np.isfinite(params[name]).all() and not np.array_equal(params[name], again[name])
 
 
-def test_otherwise_all_of_it_is_trained_from_there(world):
-    params = train(world, 'trained')
-    trained = changed(world, params)
-    assert {'encoder/token_embedding/embedding', 'encoder/layers_0/mlp_in/kernel'} <= trained
-    _, start, _ = released.read(world / 'encoder')
-    before, after = start['layers_0']['mlp_in']['kernel'], params['encoder/layers_0/mlp_in/kernel']
-    assert np.abs(after - before).max() < 0.01 < np.abs(before).max()
-
-
-def test_its_memories_hold_the_relations_of_the_released_encoder(world):
-    train(world, 'spans', frozen_encoder=True)
-    memory = Memory.open(tiny_training.write_memory(world / 'text/kb/text', world / 'spans', world / 'memory', pairs='all'))
-    encoder, params, _ = released.read(world / 'encoder')
-    prepared = Prepared(world / 'text/kb/text')
-    pairs = prepared.pairs
-    relations = SpanPairEncoder(encoder, params, prepared)(np.arange(len(pairs['topic'])))
-    assert len(memory) == len(relations) > 100
-    # Entries lie in the order of topic, target, passage and place in it; places rise with the number of a mention.
-    order = np.lexsort([pairs[name] for name in ('target_mention', 'topic_mention', 'passage', 'target', 'topic')])
-    np.testing.assert_array_equal(memory.topic, pairs['topic'][order])
-    np.testing.assert_array_equal(memory.target, pairs['target'][order])
-    np.testing.assert_allclose(memory.relations(np.arange(len(memory))), relations[order], atol=1e-5)
-
-
 def test_a_run_is_resumed_only_from_the_same_encoder_wherever_it_lies(world, tmp_path):
     shutil.copytree(world / 'encoder', tmp_path / 'moved')
     other = tiny_text_encoder.make()
@@ -92,11 +66,6 @@ def test_a_run_is_resumed_only_from_the_same_encoder_wherever_it_lies(world, tmp
         resume(tmp_path / 'other', 4)
     with pytest.raises(InputError, match='elsewhere/config.json: no such file'):
         resume(tmp_path / 'elsewhere', 4)
-
-
-def test_it_brings_its_w_r(world):
-    with pytest.raises(TrainingError, match='brings its W_r: leave out orthogonal_w_r'):
-        train(world, 'orthogonal', orthogonal_w_r=True)
 
 
 def w_r_of(world, dim, span_pair):
@@ -126,15 +95,6 @@ def test_a_run_with_another_w_r_is_another_run(world):
     for name, fresh in (('fresh', False), ('own', True)):
         with pytest.raises(TrainingError, match='cannot be resumed as another run .fresh_w_r was'):
             train(world, name, frozen_encoder=True, fresh_w_r=fresh, num_steps=4)
-    with pytest.raises(TrainingError, match='bert_folder names none: leave out fresh_w_r'):
-        tiny_training.run(world / 'text/kb/text', world / 'none', fresh_w_r=True)
-
-
-def test_an_encoder_that_is_not_trained_starts_from_something(world):
-    objective = objectives.Entities(rows=16, frozen_encoder=True)
-    with pytest.raises(TrainingError, match='starts from nothing: give init_from or bert_folder'):
-        tiny_training.run(world / 'text/kb/text', world / 'from-nothing', objective)
-    assert not (world / 'from-nothing').exists()
 
 
 def test_text_of_another_tokenizer_is_refused(world, tmp_path):
@@ -153,8 +113,6 @@ def test_the_encoder_of_a_run_goes_on_over_text_with_other_entities(world, tmp_p
     assert len(after['entity_table']) == len(Prepared(tmp_path / 'text').vocab) != len(before['entity_table'])
     assert model_config.read(world / 'run-of-others').pair_encoding == 'span_pair'
     go_on(num_steps=2)
-    with pytest.raises(TrainingError, match='brings its W_r: leave out orthogonal_w_r'):
-        go_on(orthogonal_w_r=True)
     tiny_training.write_prepared(tmp_path / 'other')
     with pytest.raises(InputError, match='run/tokenizer.json is not the tokenizer of .*other, so'):
         train(world, 'none', world / 'run', tmp_path / 'other')
@@ -166,13 +124,3 @@ def test_another_shape_is_refused_and_its_own_is_told(world):
         match='another shape than the encoder that is trained, it has .*relation_dim=8, .*: see gin/models/released.gin',
     ):
         train(world, 'other', encoder=functools.partial(tiny_training.encoder, relation_dim=12))
-
-
-def test_a_damaged_release_is_not_trained_from(world, tmp_path):
-    for path in (world / 'encoder').iterdir():
-        (tmp_path / path.name).write_bytes(path.read_bytes())
-    content = bytearray((tmp_path / 'model.safetensors').read_bytes())
-    content[-1] ^= 1
-    (tmp_path / 'model.safetensors').write_bytes(content)
-    with pytest.raises(InputError, match='model.safetensors'):
-        train(world, 'damaged', folder=tmp_path)

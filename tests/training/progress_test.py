@@ -1,6 +1,5 @@
 """Metrics of a training run: means, rates, where its time goes, traces."""
 
-import functools
 import importlib.util
 import json
 import logging
@@ -15,7 +14,6 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from opql_jax.core import distributed
 from opql_jax.data.sources.base import Hops
 from opql_jax.models import flops
 from opql_jax.training import progress as progress_lib
@@ -153,17 +151,6 @@ def test_the_time_of_a_window_is_told_apart(tmp_path, clock):
     assert 'mfu' not in told and 'device_memory_gib' not in told
 
 
-def test_a_batch_is_counted_once_however_many_processes_share_it(tmp_path, clock, monkeypatch):
-    monkeypatch.setattr(distributed, 'process_count', lambda: 4)
-    progress = make_progress(tmp_path, 0, 10)
-    take(progress, 0, loss=1, grad_norm=1)
-    clock.now += 1
-    progress.report(1)
-    progress.close()
-    assert scalars(tmp_path)['sequences_per_second'] == {1: 8.0}
-    assert scalars(tmp_path)['tflops_per_device'][1] == pytest.approx(COUNTED / 1e12 / DEVICES)
-
-
 def test_a_device_that_tells_its_peak_and_its_memory_is_measured_against_them(tmp_path, clock, monkeypatch):
     device = lambda used: types.SimpleNamespace(device_kind='TPU v4', memory_stats=lambda: {'peak_bytes_in_use': used})
     monkeypatch.setattr(jax, 'devices', lambda: [device(2**30), device(3 * 2**30)])
@@ -218,15 +205,6 @@ def test_weights_and_biases_that_is_not_installed_is_named(tmp_path, monkeypatch
     monkeypatch.setitem(sys.modules, 'wandb', None)
     with pytest.raises(TrainingError, match="wandb_project='vkb' needs the package of Weights & Biases: pip install wandb"):
         make_progress(tmp_path, 0, 3, wandb_project='vkb')
-
-
-def test_training_traces_and_reports_where_it_is_told_to(tmp_path, monkeypatch):
-    told = []
-    run = types.SimpleNamespace(log=lambda values, step: told.append(step), finish=functools.partial(told.append, 'finished'))
-    monkeypatch.setitem(sys.modules, 'wandb', types.SimpleNamespace(init=lambda **_: run))
-    prepared = tiny_training.write_prepared(tmp_path / 'prepared')
-    tiny_training.run(prepared, tmp_path / 'run', profile_steps=(2, 2), wandb_project='vkb')
-    assert len(list((tmp_path / 'run/profile').rglob('*.xplane.pb'))) == 1 and told == [1, 2, 3, 'finished']
 
 
 def test_metrics_of_checkpoints_are_logged_beside_those_of_training(tmp_path):

@@ -13,6 +13,7 @@ from opql_jax.data.sources.reading import BY_SPANS, SAYS_NO, SAYS_YES, UNANSWERE
 from opql_jax.models.reader import Reader, read_logits
 from opql_jax.parallel.mesh import make_mesh
 from opql_jax.training import model_config, objectives
+from opql_jax.training.state import init_params
 
 import tiny_text_encoder
 import tiny_training
@@ -46,13 +47,7 @@ def task_and_params(text, file):
     prepared = Prepared(text)
     encoder = tiny_training.encoder(vocab_size=prepared.tokenizer.get_vocab_size(), dropout_rate=0.0)
     task = objectives.Reading(examples=file, rows=ROWS).build(prepared, encoder, make_mesh(1))
-    return task, task.init(objectives_params(encoder, prepared)), encoder
-
-
-def objectives_params(encoder, prepared):
-    from opql_jax.training.state import init_params
-
-    return init_params(encoder, len(prepared.vocab), seed=1)
+    return task, task.init(init_params(encoder, len(prepared.vocab), seed=1)), encoder
 
 
 def test_every_example_comes_once_an_epoch_in_the_shortest_bucket(text, file):

@@ -8,7 +8,7 @@ from jax.sharding import AbstractMesh
 from opql_jax.data.prepared import Prepared
 from opql_jax.parallel import entity_table
 from opql_jax.parallel.mesh import ROW_AXES, SLICE
-from opql_jax.training import objectives, state, trainer
+from opql_jax.training import state, trainer
 from opql_jax.training.optimizer import make_optimizer
 
 import tiny_training
@@ -60,19 +60,6 @@ def test_one_map_reads_a_pair_alike_in_both_orders_by_the_leading_directions(pre
     )
     leading = np.linalg.eigvalsh(np.cov(states.T))[::-1][:kept]
     np.testing.assert_allclose(np.var(states @ half, axis=0, ddof=1)[:kept], 0.02**2 * len(w_r) * leading, rtol=0.02, atol=1e-5)
-
-
-def test_a_checkpoint_brings_its_w_r(prepared_dir, tmp_path):
-    tiny_training.write_untrained(prepared_dir, tmp_path / 'model')
-    with pytest.raises(trainer.TrainingError, match='leave out orthogonal_w_r'):
-        tiny_training.run(prepared_dir, tmp_path / 'x', init_from=str(tmp_path / 'model'), orthogonal_w_r=True)
-
-
-def test_what_no_device_can_hold_is_told_before_anything_is_compiled(prepared_dir, tmp_path, monkeypatch):
-    monkeypatch.setattr(state.distributed, 'device_memory', lambda: 10_000)
-    told = r'0\.0 GB are needed on each of 1 devices, .* share of 40 rows of the entity table .* Take more devices'
-    with pytest.raises(trainer.TrainingError, match=told):
-        tiny_training.run(prepared_dir, tmp_path / 'large', objectives.Relations(rows=16), dry_run=True)
 
 
 @pytest.mark.parametrize(

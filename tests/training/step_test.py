@@ -14,7 +14,6 @@ from jax.sharding import AbstractMesh
 from opql_jax.data.prepared import Prepared
 from opql_jax.parallel import mesh as mesh_lib
 from opql_jax.training import objectives, state, trainer
-from opql_jax.training.objectives.base import identify_questions
 from opql_jax.training.optimizer import adamw, make_optimizer
 from opql_jax.training.state import init_params
 
@@ -123,32 +122,17 @@ def test_a_run_resumes_on_another_number_of_devices(on_devices):
     assert {tiny_training.params_of(on_devices / run, step)['entity_table'].shape for step in (2, 3)} == {(40, 8)}
 
 
-def test_a_sampled_softmax_is_another_loss(on_devices):
-    metrics = json.loads((on_devices / 'metrics.json').read_text())
-    assert abs(metrics['sampled-1']['L_el'] - metrics['relations-1']['L_el']) > 0.01
-    assert metrics['sampled-1']['L_el'] == pytest.approx(metrics['relations-1']['L_el'], rel=0.2)  # but an estimate of it
-
-
 @pytest.mark.parametrize(
     ('options', 'shape', 'message'),
     [
-        ({'rows': 32}, (8,), None),
         ({'rows': 32}, (2, 16), None),
-        ({'rows': 64}, (4, 16), None),
-        (
-            {'rows': 32},
-            (6,),
-            r'6 devices cannot share the rows of a batch evenly: pairs/0 has 32 \(30 or 36 can be\)\. .* multiples of 6;'
-            r' or take 1, 2, 4, 8, 16, 32 devices \(data_devices\)$',
-        ),
-        ({'rows': 32}, (4, 16), r'64 devices .* pairs/0 has 32 \(64 can be\)'),
         (
             {'rows': 32, 'buckets': ((32, 8), (48, 24))},
             (16,),
-            r'pairs/0 has 8 .*, pairs/1 has 24 \(16 or 32 can be\).* take 1, 2, 4, 8 devices',
+            r'16 devices cannot share the rows of a batch evenly: pairs/0 has 8 .*, pairs/1 has 24 \(16 or 32 can be\).*'
+            r' multiples of 16; or take 1, 2, 4, 8 devices \(data_devices\)$',
         ),
-        ({'rows': 48, 'buckets': ((48, 48),)}, (3, 16), None),
-        ({'rows': 64, 'accumulate_steps': 4}, (16,), None),
+        ({'rows': 32}, (4, 16), r'64 devices .* pairs/0 has 32 \(64 can be\)'),
         (
             {'rows': 32, 'accumulate_steps': 4},
             (16,),
@@ -210,37 +194,13 @@ def test_only_a_follower_whose_encoder_is_trained_reads_questions_with_dropout(t
         assert (losses[0] == losses[1]) == frozen
 
 
-def test_a_lineage_tells_files_of_questions_from_one_another_wherever_they_lie(tmp_path):
-    assert identify_questions('1-hop/train') == '1-hop/train'
-    for folder, text in (('a', 'x'), ('b', 'x'), ('c', 'y')):
-        (tmp_path / folder).mkdir()
-        (tmp_path / folder / 'q.jsonl').write_text(text)
-    a, b, c = (identify_questions(str(tmp_path / folder / 'q.jsonl')) for folder in 'abc')
-    assert a == b != c and str(tmp_path) not in a
-
-
-def test_dropout_is_a_function_of_seed_and_step(trained):
-    run, again = (Run(trained, make_objective('entities', None)) for _ in range(2))
+def test_a_stage_learns_ten_examples_by_heart(trained):
+    optimizer = make_optimizer(300, 0.01, warmup_steps=5, optimizer=functools.partial(adamw, weight_decay=0.0))
+    run = Run(trained, make_objective('align', None), optimizer, dropout=0.0)
     batch = run.task.source[0]
-    losses = [float(run.step(batch)['loss']) for _ in range(2)]
-    assert losses == [float(again.step(batch)['loss']) for _ in range(2)]
-    # The first update has a learning rate of 0: only dropout differs between the two steps.
-    assert losses[0] != losses[1]
-
-
-@pytest.mark.parametrize('name, rate', [('entities', 0.02), ('align', 0.01)])
-def test_a_stage_learns_ten_examples_by_heart(trained, name, rate):
-    optimizer = make_optimizer(300, rate, warmup_steps=5, optimizer=functools.partial(adamw, weight_decay=0.0))
-    run = Run(trained, make_objective(name, None), optimizer, dropout=0.0)
-    batch = run.task.source[0]
-    if name == 'entities':
-        (bucket,) = batch.mentions
-        used = np.where(np.arange(len(bucket.entity)) < 10, bucket.entity, -1)
-        batch = batch._replace(mentions=(bucket._replace(entity=used),))
-    else:
-        topic = batch.questions.topic.copy()
-        topic[np.flatnonzero(topic >= 0)[10:]] = -1
-        batch = batch._replace(questions=batch.questions._replace(topic=topic))
+    topic = batch.questions.topic.copy()
+    topic[np.flatnonzero(topic >= 0)[10:]] = -1
+    batch = batch._replace(questions=batch.questions._replace(topic=topic))
     first = float(run.step(batch)['loss'])
     for _ in range(250):
         last = run.step(batch)['loss']

@@ -161,11 +161,6 @@ def test_what_was_trained_is_released_as_an_encoder_of_any_text(trained, tmp_pat
     assert found.shape == (1, 8) and np.isfinite(found).all()
 
 
-def test_a_dry_run_writes_no_release(trained, tmp_path, capsys):
-    release(kb=str(trained), model='relations', output=str(tmp_path / 'encoder'), card='none.md', dry_run=True)
-    assert 'relation_dim = 8' in capsys.readouterr().out and list(tmp_path.iterdir()) == []
-
-
 def test_models_of_other_objectives_are_not_released(trained, text, tmp_path):
     tiny_training.write_untrained(text, trained / 'other')
     with pytest.raises(

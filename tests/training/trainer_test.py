@@ -308,3 +308,21 @@ def test_other_models_and_those_of_other_folders_do_not_answer(inputs, tmp_path)
     follow_in(kb, 'elsewhere', memory=str(inputs[2]))
     follow_in(kb, 'other', text=str(inputs[0]))
     assert not KBFolder(kb).manifest.exists()
+
+
+@pytest.mark.parametrize(
+    ('settings', 'said'),
+    [
+        ({}, 'starts from nothing: give init_from or bert_folder'),
+        ({'num_steps': 0}, 'num_steps=0: give at least 1'),
+        ({'checkpoint_minutes': 0.0}, 'checkpoint_minutes=0.0: give more than 0'),
+        ({'init_from': 'model', 'bert_folder': 'minilm'}, 'both say where to start: leave out one'),
+        ({'init_from': 'model', 'orthogonal_w_r': True}, 'brings its W_r: leave out orthogonal_w_r'),
+        ({'bert_folder': 'default', 'orthogonal_w_r': True}, 'brings its W_r: leave out orthogonal_w_r'),
+        ({'init_from': 'model', 'fresh_w_r': True}, 'bert_folder names none: leave out fresh_w_r'),
+    ],
+)
+def test_settings_that_say_no_start_or_two_are_refused(settings, said):
+    config = trainer.TrainConfig(**{'kb': 'kb', 'model': 'new', 'num_steps': 1} | settings)
+    with pytest.raises(trainer.TrainingError, match=said):
+        trainer.check_start(config, objectives.Entities(frozen_encoder=True))

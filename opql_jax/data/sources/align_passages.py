@@ -60,10 +60,7 @@ class PassagePacker:
         pairs_per_passage: int,
         buckets: batching.Buckets = (),
     ):
-        """Plans batches of so many passages with at most R = `pairs_per_passage` rows each out of `columns` of the pair table.
-
-        `buckets` as for `batching.capacities_for`.
-        """
+        """Plans batches of so many passages with at most R = `pairs_per_passage` rows each out of `columns` of the pair table."""
         self.index = sampling.PairIndex(columns)
         self._records, self._special, self._pairs = prepared.records, prepared.special, pairs_per_passage
         self._order = np.argsort(self.index.passage, kind='stable')
@@ -86,12 +83,7 @@ class PassagePacker:
         return PackedPassages(ids[chosen], [spans[i] for i in chosen], packer)
 
     def pack(self, passages: PackedPassages, rows: np.ndarray) -> tuple[PassageBucket, ...]:
-        """The buckets of a batch.
-
-        Args:
-            passages: its passages.
-            rows: [n] rows of these, the most important first; of a passage only the first R are used.
-        """
+        """The buckets of a batch; of `rows` [n] of its passages, the most important first, only the first R of a passage are used."""
         index, passage_of_row = self.index, self.index.passage[rows]
         rows_of_passage = {passage: rows[passage_of_row == passage][: self._pairs] for passage in passages.ids.tolist()}
 

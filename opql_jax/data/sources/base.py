@@ -55,14 +55,7 @@ class PassageSource(Source):
     """Draws passages that mention an entity, and hides a mention of each."""
 
     def __init__(self, prepared: Prepared, rows: int, least: int, room: int, buckets: batching.Buckets, seed: int):
-        """Plans the batches.
-
-        Args:
-            prepared: the text.
-            rows: passages of a batch.
-            least, room: tokens of markup that each passage needs, and that it may have.
-            buckets: see `batching.capacities_for`.
-            seed: of the draws.
+        """Plans batches of so many passages, each of which needs `least` tokens of markup, and may have `room`.
 
         Raises:
             InputError: no passage has a mention, or one does not fit the longest bucket.
@@ -79,10 +72,8 @@ class PassageSource(Source):
     def _fill(self, rng: np.random.Generator, choose: Callable) -> tuple['Drawn', batching.Packer]:
         """Draws passages, twice, as the lengths of the first ones may leave room, and assigns them to buckets.
 
-        Args:
-            rng: of the draws.
-            choose: gives what is hidden in n passages, as a tuple of arrays [n, ...], and the tokens of their rows [n], from the numbers of
-                the passages [n], the JoinedPassages and `rng`.
+        `choose` gives what is hidden in n passages, a tuple of arrays [n, ...], and the tokens of their rows [n], from the numbers of the
+        passages [n], the JoinedPassages and `rng`.
         """
         packer, numbers, texts, choices, rows = batching.Packer(self.capacities), [], [], [], []
         before = 0

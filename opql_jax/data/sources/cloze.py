@@ -7,6 +7,7 @@ import numpy as np
 from opql_jax.data import batching, lm_markup
 from opql_jax.data.markup import ragged
 from opql_jax.data.prepared import Prepared
+from opql_jax.data.sampling import pair_key
 from opql_jax.data.sources.base import PassageSource
 from opql_jax.data.texts import TextBucket, Texts
 
@@ -27,27 +28,18 @@ class EntryIndex:
 
     def __init__(self, topic: np.ndarray, target: np.ndarray, passages: np.ndarray):
         """Takes the memory's columns: topic and target [N], passages [N, P] with -1 in unused slots."""
-        keys = _key(topic, target)
+        keys = pair_key(topic, target)
         self._rows, self._passages = np.argsort(keys, kind='stable'), passages
         self._keys = keys[self._rows]
 
     def find(self, topic: np.ndarray, target: np.ndarray, passage: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """Entries (topic, target), without those read in `passage` (-1 excludes none), of k queries.
-
-        Returns:
-            How many each query has [k], and their rows, those of the first query first.
-        """
-        keys = _key(topic, target)
+        """Entries (topic, target), without those read in `passage` (-1 excludes none): how many each of k queries has [k], and all their rows."""
+        keys = pair_key(topic, target)
         first, end = (np.searchsorted(self._keys, keys, side=side) for side in ('left', 'right'))
         query, place = ragged(end - first)
         rows = self._rows[first[query] + place]
         kept = ~((self._passages[rows] == passage[query, None]).any(axis=1) & (passage[query] >= 0))
         return np.bincount(query[kept], minlength=len(keys)), rows[kept]
-
-
-def _key(topic, target):
-    """(topic, target) as one int64 that sorts alike."""
-    return (np.asarray(topic, np.int64) << 32) + target
 
 
 class ClozeSource(PassageSource):
@@ -66,15 +58,7 @@ class ClozeSource(PassageSource):
         buckets: batching.Buckets = (),
         seed: int = 0,
     ):
-        """Plans the batches.
-
-        Args:
-            prepared: the text.
-            entries: of the memory; None for a model without one.
-            rows: passages per batch.
-            topics: T; of a passage with more, as many are chosen at random.
-            buckets: see `batching.capacities_for`.
-            seed: of the draws.
+        """Plans batches of so many passages; of one with more than `topics` (T), as many are chosen at random. `entries` are the memory's.
 
         Raises:
             InputError: no passage has a mention, or one does not fit the longest bucket.
@@ -145,15 +129,7 @@ class ClozeSource(PassageSource):
 
 
 def first_at_random(owner: np.ndarray, items: np.ndarray, count: int, most: int, rng) -> np.ndarray:
-    """At most so many items of each list, in random order: [count, most] int64, -1 in unused slots.
-
-    Args:
-        owner: [n] the list of each item, rising.
-        items: [n].
-        count: of lists.
-        most: of each.
-        rng: of the order.
-    """
+    """At most so many of the `items` [n] of each list, whose `owner` [n] rises, in random order: [count, most] int64, -1 in unused slots."""
     items = items[np.lexsort((rng.random(len(items)), owner))]
     counts = np.bincount(owner, minlength=count)
     row, slot = ragged(np.minimum(counts, most))

@@ -43,11 +43,8 @@ class FollowSource(Source):
         """Reads the questions.
 
         Args:
-            prepared: the prepared folder.
-            splits: names of question sets.
-            held_out: relations such as 'P57'; questions that need one are left out (see `Question.needs`).
-            wordings: a file of other wordings (`corpus.wordings`), or '' for no file. Each question whose type has some is added a second time,
-                in one of them, drawn at random.
+            prepared, splits: the prepared folder, and names of its question sets.
+            held_out, wordings: see `objectives.Follow`. Each question whose type has other wordings is added a second time, in one of them.
             questions: per step.
             seed: of the order of questions, and of the wordings drawn.
 

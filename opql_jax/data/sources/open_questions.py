@@ -53,15 +53,7 @@ class OpenQuestionSource(Source):
         beside: tuple[ClozeSource | None, NameSource | None] = (None, None),
         seed: int = 0,
     ):
-        """Marks the questions.
-
-        Args:
-            prepared: whose tokenizer is used.
-            questions: the questions.
-            rows: questions per step.
-            absent_rate: see above.
-            beside: sources of the batches' `text` and `names`.
-            seed: of the draws.
+        """Marks the questions, so many per step; `beside` are sources of the batches' `text` and `names`.
 
         Raises:
             InputError: a question is too long, or none has an answer in the vocabulary.

@@ -62,18 +62,16 @@ class ReadingSource(Source):
         super().__init__(seed)
         if not settings.rows:
             raise InputError('rows: empty: give the number of inputs of each length')
-        self._tokenizer, self._special = prepared.tokenizer, prepared.special
+        self._special = prepared.special
         self._rows = dict(sorted((int(length), int(count)) for length, count in settings.rows.items()))
         longest = max(self._rows)
         self._examples = list(read_examples(settings.examples))
-        self._inputs = [self._input(example, longest) for example in self._examples]
+        read = lambda example: reading_input(prepared.tokenizer, example.question, example.passages, self._special, longest)
+        self._inputs = [read(example) for example in self._examples]
         lengths = np.array([len(found.tokens) for found in self._inputs])
         shortest = np.searchsorted(list(self._rows), lengths)
         self._of_length = {length: np.flatnonzero(shortest == i) for i, length in enumerate(self._rows)}
         self._orders = {length: EpochOrder(len(found), seed) for length, found in self._of_length.items() if len(found)}
-
-    def _input(self, example: ReadingExample, longest: int) -> ReadingInput:
-        return reading_input(self._tokenizer, example.question, example.passages, self._special, longest)
 
     def batch(self, step, rng) -> ReadingBatch:
         buckets = []

@@ -43,10 +43,7 @@ class PairPacker:
         max_context: int,
         buckets: batching.Buckets = (),
     ):
-        """Plans batches of `rows` rows out of `columns` of the pair table, with at most `max_context` context mentions each.
-
-        `buckets` as for `batching.capacities_for`.
-        """
+        """Plans batches of `rows` rows out of `columns` of the pair table, with at most `max_context` context mentions each."""
         self.index = sampling.PairIndex(columns)
         self._records, self._special, self._max_context = prepared.records, prepared.special, max_context
         tokens, _ = self._records.sizes()

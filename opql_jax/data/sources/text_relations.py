@@ -107,13 +107,11 @@ class TextRelationSource(Source):
         some = np.random.default_rng(seed).permutation(len(unrelated))[: 1 << 14]
         self._unrelated = tokenise([unrelated[i] for i in some])
         self._questions = [_questions(prepared.tokenizer, relation, self._special) for relation in self._relations]
-        self._frequency = _normalised(np.sqrt([min(len(found), _FREQUENT) for found in self._sentences]))
+        frequency = np.sqrt([min(len(found), _FREQUENT) for found in self._sentences])
+        self._frequency = frequency / frequency.sum()
         self._index = PairIndex(prepared.pairs)
-        self._repeated = np.empty(0, np.int64)
-        if settings.pairs:
-            passages = np.array([len(np.unique(self._index.passage[start:end])) for start, end in _bounds(self._index)])
-            # Each row is used in both directions, and the two must not be taken for two statements.
-            self._repeated = np.flatnonzero((passages > 1) & (self._index.pair_topic < self._index.pair_target))
+        # Each row is used in both directions, and the two must not be taken for two statements.
+        self._repeated = np.flatnonzero(self._index.repeated & (self._index.pair_topic < self._index.pair_target))
         for name, there in (('relations', len(self._relations)), ('pairs', len(self._repeated))):
             if there < getattr(settings, name):
                 raise InputError(f'{name}={getattr(settings, name)}: there are {there} that are stated twice')
@@ -162,8 +160,7 @@ class TextRelationSource(Source):
     def _mentions_of(self, pair: int, rng) -> list[TokenisedPassage]:
         """Mentions of an ordered pair, of as many passages as there may be rows."""
         index = self._index
-        start, end = _bounds(index)[pair]
-        rows = rng.permutation(np.arange(start, end))
+        rows = rng.permutation(np.arange(*index.pair_start[pair : pair + 2]))
         rows = rows[np.unique(index.passage[rows], return_index=True)[1]]
         rows = rng.permutation(rows)[: self._settings.rows_per_label]
         passages = self._records.read(index.passage[rows])
@@ -198,11 +195,6 @@ class TextRelationSource(Source):
         return relation_questions.cloze_question(short, at[way], at[1 - way], unknown, self._special), labels[way]
 
 
-def _bounds(index: PairIndex) -> np.ndarray:
-    """[pairs, 2]: the first row of each ordered pair of entities, and the one after its last."""
-    return np.stack([index.pair_start[:-1], index.pair_start[1:]], axis=1)
-
-
 def _pair(passage: TokenisedPassage, topic: int, target: int) -> TokenisedPassage:
     """A passage with two of its mentions, called 0 (the topic) and 1."""
     at = np.array([topic, target])
@@ -225,8 +217,3 @@ def _questions(tokenizer, relation: str, special) -> tuple[list[MarkedQuestion],
         marked = markup.mark_questions(tokenizer, patterns, spans, special)
         both.append([question for question in marked if len(question.tokens) <= _QUESTION_TOKENS])
     return both[0], both[1]
-
-
-def _normalised(weights) -> np.ndarray:
-    weights = np.asarray(weights, float)
-    return weights / weights.sum() if len(weights) else weights

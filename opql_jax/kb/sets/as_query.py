@@ -22,12 +22,9 @@ def as_query(answer: Answer, sets: SetEvaluator) -> EntitySet | None:
 
     It follows the words of the plan's steps, and is a query of its own: weights and what comes after the best entity may differ.
 
-    Args:
-        answer: of a knowledge base of plain text.
-        sets: what evaluates its queries.
-
     Returns:
-        A set whose best member is the best entity of the answer; None if the words of the question make none, or the best is no entity.
+        A set whose best member is the best entity of the answer, evaluated by `sets`; None if the words of the question make none, or the
+        best is no entity.
     """
     if not len(answer) or answer.entities[0] < 0:
         return None

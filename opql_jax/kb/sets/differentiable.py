@@ -24,13 +24,10 @@ _OPERATORS: dict[str, Callable[[jax.Array, jax.Array], jax.Array]] = {
 
 
 class DifferentiableSet(NamedTuple):
-    """A set as a pure function.
+    """A set as a pure function of the relations that are followed, `params`, [d_r] float32 each, by their wordings.
 
-    Attributes:
-        function: of `params`, the weights [n] float32 of the entities. It may be jitted, and has gradients. As in training (paper §3), what
-            a hop keeps was chosen without gradient, by `params` as they are here, and is scored again.
-        params: the relations that are followed, [d_r] float32 each, by their wordings.
-        entities: [n] entity ids, rising: all that the query met.
+    It gives the weights [n] float32 of `entities`, rising ids of all that the query met. It may be jitted, and has gradients. As in training
+    (paper §3), what a hop keeps was chosen without gradient, by `params` as they are here, and is scored again.
     """
 
     function: Callable[[Params], jax.Array]

@@ -66,9 +66,7 @@ class EntitySet(WeightedEntities):
     def follow(self, relation: str, inverse: bool = False) -> EntitySet:
         """The entities that members have a relation to, as words say it: 'directed', 'was born in', 'starring'.
 
-        Args:
-            relation: the words that stand between a member and what is looked for.
-            inverse: between what is looked for and a member: `film.follow('directed', inverse=True)` are its directors.
+        `film.follow('directed', inverse=True)` are its directors: the words stand between what is looked for and a member.
         """
         check_string('relation', relation)
         return EntitySet(self._sets, tree.Follow(self.query, relation, bool(inverse)))

@@ -71,11 +71,7 @@ def is_query(text: str) -> bool:
 
 
 def parse(text: str) -> tree.Query:
-    """Reads a query.
-
-    Raises:
-        InputError: it is none; says what was expected at which column, from 1. Or lark is not installed.
-    """
+    """Reads a query; InputError says what was expected at which column, from 1, or that lark is not installed."""
     parser = _parser()  # or says that there is none
     import lark
 

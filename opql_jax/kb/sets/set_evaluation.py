@@ -15,8 +15,7 @@ from opql_jax.corpus.entities import UNKNOWN_KIND
 from opql_jax.corpus.json_lines import short_repr
 from opql_jax.corpus.recognition import KINDS
 from opql_jax.kb.ambiguous_names import candidates
-from opql_jax.kb.closeable import Closeable
-from opql_jax.kb.fact_store import FactStore
+from opql_jax.kb.fact_store import Closeable, FactStore
 from opql_jax.kb.paths import Path, facts
 from opql_jax.kb.sets import query as tree
 from opql_jax.kb.text.question_plans import Step, wanted
@@ -32,14 +31,9 @@ _CACHED = 256
 
 
 class Evaluated(NamedTuple):
-    """What a query found.
+    """What a query found: entity ids [n], best first, equal weights by rising id, and their weights [n] float32 in 0 .. 1.
 
-    Attributes:
-        entities: [n] entity ids, best first; equal weights by rising id.
-        weights: [n] float32 in 0 .. 1.
-        rows: [m] of a hop the rows of the memory that it kept, best first.
-        ends: [m] the entities that these lead to.
-        masses: [m] float32, the weight that each gives to its end.
+    Of a hop also `rows` [m], those of the memory that it kept, best first, the entities that these lead to, and the weight that each gives.
     """
 
     entities: np.ndarray

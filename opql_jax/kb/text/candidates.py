@@ -26,8 +26,7 @@ class PathFeatures(NamedTuple):
     Attributes:
         fit: how well its facts fit their steps: cosine and what is added to it, the mean of the hops.
         sentences: 1 if sentences like the question were looked at, as no name in it leads to an answer.
-        linked: 1 if it begins at such sentences, or at an entity whose whole name the question has: 'Phantom' may be another than
-            'Phantom Filly'.
+        linked: 1 if it begins at such sentences, or at an entity whose whole name the question has.
         length: words of the question beyond a few, its names aside.
         hops: the relations that it takes after the first.
     """
@@ -182,10 +181,7 @@ def features(candidates: Sequence[Candidate], evidence: Evidence, path: PathFeat
 def followed_features(shares: np.ndarray, fits: np.ndarray, path: PathFeatures) -> np.ndarray:
     """The features of what following alone found: [n, len(FEATURES)] float64, 0 for all that a reader says.
 
-    Args:
-        shares: [n] of the weight.
-        fits: [n] whether each is of the kind that is asked for: 1, 0, -1.
-        path: what speaks for the best path.
+    `shares` [n] are of the weight, `fits` [n] says whether each is of the kind that is asked for (1, 0, -1), `path` what speaks for the best.
     """
     rows = np.zeros((len(shares), len(FEATURES)))
     values = {'share': np.clip(log_odds(shares), -CERTAIN, CERTAIN), 'kind': fits, 'other': fits < 0}

@@ -49,9 +49,7 @@ LONGEST_TITLE = 300
 class _Kind(NamedTuple):
     """A kind of part, of which each version has its own.
 
-    Attributes:
-        finished, unfinished: the formats of its manifest, and of the plan that states that it is unfinished.
-        files: an unfinished folder -> the names of the files that are written there.
+    It has the formats of its manifest and of the plan of an unfinished one, and what gives the names of the files of an unfinished folder.
     """
 
     finished: FolderFormat
@@ -73,10 +71,8 @@ class Change:
     """A change that is being put together; see `change`.
 
     Attributes:
-        documents: those that there will be, by id, in order.
-        before: the text as it is.
-        added, replaced, removed: how many documents were.
-        skipped: documents that were to be added, and are there already.
+        documents: those that there will be, by id, in order; `before` is the text as it is.
+        skipped: how many documents were to be added, and are there already.
         cut: documents that lost sentences, and have others left.
     """
 
@@ -95,9 +91,8 @@ class Change:
         """Adds documents.
 
         Args:
-            *sources: files, folders and patterns, and documents `{id, title, text}`, see `PlainText`.
+            *sources: files, folders and patterns, and documents `{id, title, text}`, see `PlainText`, also for `max_reject_fraction`.
             replace: whether a document takes the place of one with its id; else that is refused.
-            max_reject_fraction: see `PlainText`.
 
         Raises:
             InputError: bad sources, or a document whose id is that of another text.
@@ -203,12 +198,8 @@ class Change:
 def change(kb: str | os.PathLike, *, processes: int | None = None, map_batches: MapBatches | None = None) -> Iterator[Change]:
     """Yields a `Change`; a clean exit makes one new version of the knowledge base, and an exception none.
 
-    Args:
-        kb: the folder of a knowledge base of plain text.
-        processes, map_batches: see `index_text`.
-
-    Raises:
-        InputError: it is none, another process changes it, or no document is left.
+    `processes` and `map_batches` are as in `index_text`. InputError: this is no knowledge base of plain text, another process changes it, or
+    no document is left.
     """
     folder = KBFolder(kb)
     Parts.of(folder, folder.read())
@@ -247,8 +238,7 @@ def add_text(kb: str | os.PathLike, sources: Sequence[str | os.PathLike | dict],
 def sent_document(title: str, text: str) -> dict[str, str]:
     """The document `{id, title, text}` of a text that a page or another program sends to be added, with a new id.
 
-    Raises:
-        InputError: the title or the text is blank or too long (`LONGEST_TITLE` characters, `LONGEST_TEXT` bytes), or not English.
+    InputError: the title or the text is blank or too long (`LONGEST_TITLE` characters, `LONGEST_TEXT` bytes), or not English.
     """
     if not title.strip():
         raise InputError('title: missing: the name of what the text is about')

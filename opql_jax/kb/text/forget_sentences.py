@@ -40,8 +40,7 @@ def without(document: Document, keys: set[str], named: set[_Span]) -> str:
 def find_entities(vocab: EntityVocab, documents: Sequence[Document], names: Sequence[str]) -> set[str]:
     """The keys of entities by their keys or names. A surname that the text never uses alone means nobody here: it would be a guess.
 
-    Raises:
-        InputError: an unknown name, with the nearest ones; one that several entities have, with a sentence about each.
+    InputError: an unknown name, with the nearest ones; one that several entities have, with a sentence about each.
     """
     if not names:
         return set()

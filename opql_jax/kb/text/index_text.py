@@ -78,13 +78,12 @@ def index_text(
         sources: text files, folders and patterns, and documents `{id, title, text}`, see `PlainText`.
         kb: the folder that is written.
         encoder: the folder of a released encoder, or 'default'.
-        max_reject_fraction: share of bad files, or lines, rows or articles of a file, above which nothing is made, see `PlainText`.
+        max_reject_fraction: share of bad files, or lines, rows or articles of a file, above which nothing is made.
         processes: that recognise names; one per core if None.
         map_batches: does elsewhere what is done for each document and passage, see `corpus.spark.map_ordered`; on this machine if None.
 
     Raises:
-        InputError: no text, or none in which names are recognised; a knowledge base of other text in that folder, which `change_text`
-            changes.
+        InputError: no text, or none in which names are recognised; a knowledge base of other text, which `change_text` changes.
     """
     reader = PlainText(
         tuple(sources),
@@ -146,13 +145,9 @@ def _check_free(folder: KBFolder) -> None:
 
 
 def make_parts(reader: PlainText | StoredText, folder: KBFolder, parts: Parts, used: TextEncoder) -> bool:
-    """Makes those parts of a version that are not finished; returns whether there were any.
+    """Makes those parts of a version that are not finished, of the text of a reader; returns whether there were any.
 
-    Args:
-        reader: of the text.
-        folder: of the knowledge base, in which nobody else makes parts meanwhile.
-        parts: their names.
-        used: the encoder, opened from its part.
+    Nobody else makes parts in the folder meanwhile; `used` is the encoder, opened from its part.
     """
     started = time.monotonic()
     paths = {name: files.require_local(folder.part(part, new=True)) for name, part in dataclasses.asdict(parts).items()}
@@ -203,8 +198,7 @@ def make_parts(reader: PlainText | StoredText, folder: KBFolder, parts: Parts, u
 def copy_encoder(encoder: str | os.PathLike, part: pathlib.Path, memory: str | os.PathLike) -> TextEncoder:
     """Copies a released encoder into a knowledge base, so that it can be taken elsewhere; `config.json` comes last.
 
-    Raises:
-        InputError: this is no released encoder, or `memory` is finished and was built with another one.
+    InputError: this is no released encoder, or `memory` is finished and was built with another one.
     """
     source = released.path_of(encoder)
     used = TextEncoder.load(source)  # or says what is wrong with it

@@ -56,13 +56,7 @@ class Name(NamedTuple):
 
 
 class Side(NamedTuple):
-    """One of the things that a question asks about.
-
-    Attributes:
-        name: as the question has it.
-        entity: its id, or -1.
-        questions: a plain question about it, in one or several wordings, of which the likeliest answer counts.
-    """
+    """One of the things that a question asks about, and a plain question about it, in wordings of which the likeliest answer counts."""
 
     name: str
     entity: int

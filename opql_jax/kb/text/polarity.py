@@ -21,12 +21,9 @@ _WAS = re.compile(r'\b(?:was|were|lived|worked|stayed|resided|served|owned|had)\
 
 
 def denies(fact: Fact, of_present: bool, of_now: bool = False) -> bool:
-    """Whether the sentence of a fact says that it is not so, or, if that matters, that it was so once.
+    """Whether the sentence of a fact, if it has one, says that it is not so, or, if that matters, that it was so once.
 
-    Args:
-        fact: with its sentence, else nothing is denied.
-        of_present: what is asked for is of the present: it is denied by 'former', 'until' and the like.
-        of_now: it is said to be; a state in the past tense denies it, too.
+    What is asked for `of_present` is denied by 'former', 'until' and the like; `of_now`, by a state in the past tense, too.
     """
     if fact.sentence is None:
         return False

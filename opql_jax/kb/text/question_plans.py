@@ -53,19 +53,13 @@ class Step(NamedTuple):
 Plan = tuple[Step, ...]
 
 
-def plans(text: str, topic: tuple[int, int], most_hops: int = _MOST_HOPS) -> list[Plan]:
-    """The plans for a question about one topic: that of one hop first, then those with more.
-
-    Args:
-        text: the question.
-        topic: the characters of its topic.
-        most_hops: plans with more are left out.
-    """
+def plans(text: str, topic: tuple[int, int]) -> list[Plan]:
+    """The plans for a question about one topic, of which these are the characters: that of one hop first, then those with more."""
     whole = Step(text[: max(topic[1], len(text.rstrip(' ?.!')))], topic)  # a name may end with such, too
     found: dict[Plan, None] = {}
     for step in (whole, _in_steps(whole)):
         if step:
-            _extend(step, (), found, most_hops)
+            _extend(step, (), found)
     return sorted(found, key=len)[:_MOST_PLANS]
 
 
@@ -81,16 +75,16 @@ def _in_steps(whole: Step) -> Step | None:
     return Step(f'{before}{text[start:end]}{after}', (len(before), len(before) + end - start))
 
 
-def _extend(step: Step, after: Plan, found: dict[Plan, None], most_hops: int) -> None:
+def _extend(step: Step, after: Plan, found: dict[Plan, None]) -> None:
     """Adds the plans that answer `step` and then the steps `after`."""
     found[step, *after] = None
-    if len(after) + 1 >= most_hops:
+    if len(after) + 1 >= _MOST_HOPS:
         return
     for start, end in _phrases(step):
         inner = Step(step.text[start:end], (step.topic[0] - start, step.topic[1] - start))
         rest = Step(f'{step.text[:start]}it{step.text[end:]}', (start, start + 2))
         if says_something(inner) and says_something(rest):
-            _extend(inner, (rest, *after), found, most_hops)
+            _extend(inner, (rest, *after), found)
 
 
 def says_something(step: Step) -> bool:
@@ -220,11 +214,8 @@ _COUNTED = r'\b(?:\d[\d,.]*|an?|two|three|four|five|six|seven|eight|nine|ten|ele
 def out_of_reach(text: str, stated: str = '') -> str | None:
     """Why what is found is no answer to a question, or a doubtful one; None if it is one.
 
-    What `comparison` understands is not asked for here: it is what compares, or asks for yes or no, in another way.
-
-    Args:
-        text: the question.
-        stated: the sentences that its best answer rests on. A count, or what is the largest, is in reach if they state it.
+    What `comparison` understands is not asked for here. A count, or what is the largest, is in reach if `stated`, the sentences that the best
+    answer rests on, state it.
     """
     if _YES_OR_NO.match(text):
         return 'this asks for yes or no in a way that is not understood: what follows is what the text says about its names'

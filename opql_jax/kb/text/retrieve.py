@@ -18,9 +18,9 @@ from opql_jax.corpus.question_linking import followed, joined
 from opql_jax.corpus.questions import check_text
 from opql_jax.corpus.splitting import text_start
 from opql_jax.data.prepared import Prepared
+from opql_jax.kb.answer_record import COUNT, PROBABILITY, object_schema
 from opql_jax.kb.answers import bounds
 from opql_jax.kb.fact_store import FactStore
-from opql_jax.kb.json_schema import COUNT, PROBABILITY, object_schema
 from opql_jax.models.passage_encoder import PassageEncoder
 from opql_jax.models.text_encoder import TextEncoder
 from opql_jax.retrieval.baselines import BASELINES, Baseline
@@ -158,13 +158,7 @@ Ranking = Callable[[Sequence[str], int], list[list[str]]]
 
 
 class Retriever:
-    """Ranks the documents of a knowledge base of plain text.
-
-    Attributes:
-        index: of the passages.
-        documents: the id of the document of each passage.
-        texts: of the documents, by id; of a document of several passages these, one after the other.
-    """
+    """Ranks the documents of a knowledge base of plain text; `documents` has the id of the document of each passage of its index."""
 
     def __init__(self, index: RetrievalIndex, store: FactStore, encoder: TextEncoder):
         """Takes the index of the passages of a store, and the encoder of both."""
@@ -280,14 +274,8 @@ class Retriever:
 def retrieve_file(kb, questions: str | os.PathLike, output: str | os.PathLike, k: int) -> None:
     """Writes the documents that answer each question of a file: JSON Lines `{"id", "documents": [ids]}`, best first.
 
-    Args:
-        kb: a `VirtualKB` of plain text.
-        questions: JSON Lines `{"id", "question"}`.
-        output: appears whole or not at all; a question of which names are left out also has a `note`.
-        k: documents for each question.
-
-    Raises:
-        InputError: a line is not such, or k is not possible.
+    The questions are JSON Lines `{"id", "question"}`. `output` appears whole or not at all; a question of which names are left out also has a
+    `note`. InputError: a line is not such, or k is not possible.
     """
     if os.path.exists(output) and os.path.samefile(questions, output):
         raise InputError(f'{output} holds the questions: name another file')

@@ -60,13 +60,8 @@ class TextKB(VirtualKB):
     ):
         """Puts together what `open_text` has checked.
 
-        Args:
-            folder: what it is opened from.
-            prepared, memory, index: of one text.
-            encoder: of memory and index.
-            question_map: what was learnt from questions, if there were any.
-            reader: whether the released reader, which is loaded with the first question, reads the passages that are found. What was
-                learnt is of answers without one: None reads if there is nothing of that kind.
+        The released reader, which is loaded with the first question, reads the passages that are found if `reader`; what a `question_map` has
+        learnt is of answers without one, so that None reads if there is no such map.
         """
         vocab = prepared.vocab.with_kinds(index.kinds) if index.kinds else prepared.vocab
         answerer = TextAnswerer(prepared, encoder, memory, index, question_map)
@@ -205,10 +200,8 @@ def open_text(
     """Opens a knowledge base of plain text.
 
     Args:
-        folder: of it.
-        parts: its text, model and memory.
-        stated: the parts that its manifest states, of which the index of passages and what was
-            learnt from questions are opened.
+        folder, parts: of it; its text, model and memory.
+        stated: the parts that its manifest states, of which the index of passages and what was learnt from questions are opened.
         is_own_encoder: whether the manifest names the model, rather than the caller.
         reader: see `TextKB`.
 

@@ -9,11 +9,9 @@ from opql_jax.kb.trained.question_sets import as_tuple, evaluate
 def evaluate_checkpoints(
     *, kb: str, text: str, model: str, memory: str, questions: str | tuple[str, ...] = ()
 ) -> Callable[[int], dict[str, float]] | None:
-    """A hook that scores question sets with each checkpoint (`on_checkpoint` of `trainer.train`); None without sets.
+    """A hook that scores splits such as '1-hop/dev', or question files, with each checkpoint (`on_checkpoint` of `trainer.train`).
 
-    Args:
-        kb, text, model, memory: as of the training run.
-        questions: splits such as '1-hop/dev', or question files. Predictions and metrics of a checkpoint go to <model>/evaluation/<step>.
+    Predictions and metrics of a checkpoint go to <model>/evaluation/<step>. None without question sets.
     """
     if not (names := as_tuple(questions)):
         return None

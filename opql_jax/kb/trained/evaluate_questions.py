@@ -17,13 +17,7 @@ _TOP, _TOGETHER = 5, 64
 
 @dataclasses.dataclass(frozen=True)
 class Result:
-    """What was answered to a question.
-
-    Attributes:
-        asked: the question.
-        found: the names of the best answers, best first.
-        error: why there are none, such as that the question mentions no name of the text.
-    """
+    """What was answered to a question: the names of the best answers, best first, or why there are none."""
 
     asked: AnsweredQuestion
     found: tuple[str, ...]
@@ -68,10 +62,7 @@ class Evaluation:
     def to_record(self, most: int) -> dict:
         """Scores and examples as JSON."""
         record = lambda result: result.asked._asdict() | {'found': result.found, 'error': result.error}
-        return {
-            'scores': self.scores(),
-            **{kind: list(map(record, results)) for kind, results in self.examples(most).items()},
-        }
+        return {'scores': self.scores(), **{kind: list(map(record, results)) for kind, results in self.examples(most).items()}}
 
     def to_text(self, most: int) -> str:
         """Scores and examples as lines."""
@@ -92,14 +83,9 @@ class Evaluation:
 
 
 def evaluate_questions(kb: str | os.PathLike, questions: str | os.PathLike) -> Evaluation:
-    """Answers the questions of a file.
+    """Answers the questions of a file, see `read_answered`; a follower takes as many hops as "hops" says, or one.
 
-    Args:
-        kb: the folder of a knowledge base.
-        questions: see `read_answered`; a follower takes as many hops as "hops" says, or one.
-
-    Raises:
-        InputError: a line of the file is bad, or the knowledge base cannot be opened.
+    InputError: a line of the file is bad, or the knowledge base cannot be opened.
     """
     asked = read_answered(questions)
     opened = open_kb(kb)

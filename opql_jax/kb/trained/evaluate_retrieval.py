@@ -28,10 +28,7 @@ class Asked(NamedTuple):
 def evaluate_retrieval(kb: str | os.PathLike, questions: str | os.PathLike, output: str | os.PathLike) -> dict[str, dict]:
     """Ranks documents for each question of a file in several ways (`Retriever.compare`), prints a table and writes `metrics.json`.
 
-    Args:
-        kb: a knowledge base of plain text.
-        questions: JSON Lines `{"question", "supporting": [ids of documents], "answer", "aliases"}`.
-        output: the folder of `metrics.json`.
+    The questions of the file are JSON Lines `{"question", "supporting": [ids of documents], "answer", "aliases"}`.
 
     Returns:
         For each ranking recall@2 and recall@5, the mean shares of the supporting documents that are among so many; answer@5, the

@@ -111,13 +111,7 @@ def evaluate_fewshot(
 
 
 class _Model(NamedTuple):
-    """What is scored.
-
-    Attributes:
-        fits: `(sentences) -> [bool]`, whether it reads each of them whole.
-        embed: `(sentences) -> [n, d] float32`.
-        longest: tokens that it reads; None for any number.
-    """
+    """What is scored: whether it reads each of some sentences whole, its vectors of sentences [n, d] float32, and the tokens that it reads."""
 
     fits: Callable[[list[LabelledSentence]], list[bool]]
     embed: Callable[[list[LabelledSentence]], np.ndarray]

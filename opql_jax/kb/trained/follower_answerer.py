@@ -10,8 +10,7 @@ from opql_jax.corpus.questions import Question
 from opql_jax.data import markup
 from opql_jax.data.prepared import Prepared
 from opql_jax.kb.answers import Answer, Hop
-from opql_jax.kb.trained.batches import check_finite, padded_length
-from opql_jax.kb.trained.searched_memory import index_settings, searched_memory
+from opql_jax.kb.trained.answering import check_finite, index_settings, padded_length, searched_memory
 from opql_jax.memory.format import Memory
 from opql_jax.models.encoder import RelationEncoder
 from opql_jax.models.follower import Follower

@@ -11,8 +11,7 @@ from opql_jax.data import batching, lm_markup
 from opql_jax.data.prepared import Prepared
 from opql_jax.data.texts import Texts
 from opql_jax.kb.answers import Answer, Hop
-from opql_jax.kb.trained.batches import check_finite, padded_length
-from opql_jax.kb.trained.searched_memory import index_settings, searched_memory
+from opql_jax.kb.trained.answering import check_finite, index_settings, padded_length, searched_memory
 from opql_jax.memory.format import Memory
 from opql_jax.models import language_model
 from opql_jax.models.language_model import LanguageModel, normalize_entity_table

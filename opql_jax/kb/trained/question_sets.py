@@ -28,14 +28,7 @@ def as_tuple(names: str | tuple[str, ...]) -> tuple[str, ...]:
 
 
 def write_answers(kb: VirtualKB, questions: list[Question], output, evidence: int = 3) -> int:
-    """Writes the answers of a knowledge base as a predictions file, see `write_predictions`.
-
-    Args:
-        kb: answers.
-        questions: to be answered.
-        output: the predictions file.
-        evidence: entries per hop that are written with the sentences they were read from.
-    """
+    """Writes the answers to questions as a predictions file, see `write_predictions`, with the sentences of so many entries per hop."""
     by = hashlib.sha256(f'{kb.identity} {evidence}'.encode()).hexdigest()[:12]
 
     def answer(chunk):

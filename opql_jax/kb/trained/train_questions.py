@@ -138,14 +138,8 @@ def _answered(record: dict) -> tuple[str, AnsweredQuestion]:
 def train_questions(kb: str | os.PathLike, questions: str | os.PathLike, *, most: int = MOST, seed: int = 0) -> Report:
     """Learns how the questions of a file are answered, in place of what was learnt before; the knowledge base then answers with it.
 
-    Args:
-        kb: the folder of a knowledge base of plain text.
-        questions: see `read_answered`.
-        most: questions that are learnt from, drawn by chance if there are more.
-        seed: of what is drawn.
-
-    Raises:
-        InputError: a line of the file is bad, or the knowledge base is not one of plain text.
+    Of more questions than `most`, see `read_answered`, so many are drawn by the seed. InputError: a line of the file is bad, or the knowledge
+    base is not one of plain text.
     """
     pairs = [(question.text, question.answers) for question in read_answered(questions)]
     folder = KBFolder(kb)
@@ -226,11 +220,8 @@ def _left_out(
 ) -> tuple[np.ndarray, np.ndarray]:
     """Of the best answers to left-out questions, the log-odds that they are right, and whether they are: [n] each.
 
-    Args:
-        answerer: whose map is replaced.
-        maps: `Fitted.left_out`.
-        reached: the questions that it numbers.
-        others: questions that nothing was learnt from, of which the same share is taken, as people ask such ones, too.
+    `maps` are `Fitted.left_out`, which number the questions `reached`. Of the others, of which nothing was learnt, the same share is taken, as
+    people ask such ones, too.
     """
     share = sum(len(numbers) for _, numbers in maps) / len(reached)
     asked = [(learnt, [reached[number] for number in numbers]) for learnt, numbers in maps]

@@ -27,12 +27,11 @@ def open_trained(
     """Opens a knowledge base that a trained model answers.
 
     Args:
-        folder: of the knowledge base.
-        parts: those that answer, by name.
+        folder, parts: of the knowledge base, and its parts that answer, by name.
         memory: the one that the caller named, if any: a model that was trained without one takes none from the manifest.
         step: of the checkpoint; the newest if None.
         settings: of the objective, where they are to be others than in training.
-        index: the folder of an index that finds entries in the whole memory, so that `filter` is False.
+        index: the folder of an index that finds entries in the whole memory.
 
     Raises:
         CheckpointError: the model answers no questions, or was trained with another vocabulary or another encoder's memory.
@@ -57,7 +56,7 @@ def open_trained(
     if missing := known - lineage.keys():
         raise CheckpointError(f'{model_dir} was trained by an earlier version, which knew no {min(missing)}: train it again')
     objective: Any = answering.from_lineage(lineage)
-    if index and 'filter' in known:
+    if index and answering is objectives.Follow:  # which reads the rows of its topics alone, and needs no index for that
         settings = {'filter': False} | settings
     if 'k' in settings and opened is not None:
         settings = settings | {'k': min(settings['k'], max(len(opened), 1))}  # there are no more

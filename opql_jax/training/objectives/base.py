@@ -24,35 +24,19 @@ _SAMPLING = 1 << 16
 
 @dataclasses.dataclass(frozen=True)
 class Task:
-    """What a run of training optimises: an objective over a prepared folder, on a mesh.
+    """What a run of training optimises: an objective over a prepared folder, on a mesh."""
 
-    Attributes:
-        source: `source[step]` is the batch of a step, a NamedTuple of arrays.
-        loss: `(params, batch, memory, rng) -> (loss, {name: scalar})`, pure. `rng` is the key of dropout; without dropout if None.
-        trainable: whether a parameter is trained, by its name ('encoder/w_r/kernel').
-        lineage: JSON values that say what is learnt from what, wherever it lies; saved in every checkpoint.
-        memory: arrays on the mesh that the loss reads and nothing trains. They are an argument of the step, since arrays that a
-            jitted function captures become constants of its program.
-        refresh: `(memory, params) -> memory`, the memory with the keys that parameters give, pure; None if it has no keys.
-        init: the parameters training starts from, with those added that only this objective needs.
-        fit: `params -> params` of the same shapes, some of them computed from the data. Called once, outside jit and in every process,
-            before the first step; None if there is nothing to compute.
-        check_init: raises InputError if the parameters training starts from do not fit; takes them and the lineage of the run
-            that left them, {} if none did.
-        predict: `(params, batch, memory) -> ([n, K], {name: [n, ...]})`, what the model predicts for each row of a batch, without
-            dropout; None if there is nothing to predict.
-    """
-
-    source: Source
-    loss: Callable
-    trainable: Callable[[str], bool]
-    lineage: dict
-    memory: Any = None
-    refresh: Callable | None = None
-    init: Callable = lambda params: params
-    fit: Callable | None = None
+    source: Source  # `source[step]` is the batch of a step, a NamedTuple of arrays
+    loss: Callable  # `(params, batch, memory, rng) -> (loss, {name: scalar})`, pure; `rng` is the key of dropout, None for none
+    trainable: Callable[[str], bool]  # whether a parameter is trained, by its name ('encoder/w_r/kernel')
+    lineage: dict  # JSON values that say what is learnt from what, wherever it lies; saved in every checkpoint
+    memory: Any = None  # arrays on the mesh that the loss reads and nothing trains; those that it captured would be constants
+    refresh: Callable | None = None  # `(memory, params) -> memory`, with keys of these parameters; None without keys
+    init: Callable = lambda params: params  # the parameters training starts from, with those that only this objective needs
+    fit: Callable | None = None  # `params -> params`, made of the data once before the first step, outside jit
+    # Raises InputError if parameters do not fit, by the lineage of the run that left them, {} if none did.
     check_init: Callable = lambda params, lineage: None
-    predict: Callable | None = None
+    predict: Callable | None = None  # `(params, batch, memory) -> ([n, K], {name: [n, ...]})`, without dropout
 
 
 @dataclasses.dataclass(frozen=True)
@@ -91,8 +75,8 @@ class Objective(abc.ABC):
 
         Args:
             prepared: the prepared folder.
-            questions: question sets, see `load_questions`.
-            rows: questions of a batch.
+            questions: question sets, see `load_questions`, of which a batch has so many `rows`.
+            rows: see above.
             seed: of the draws where there are no questions; not that of the training.
 
         Raises:

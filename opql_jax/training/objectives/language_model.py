@@ -126,10 +126,6 @@ class LanguageModelObjective(Objective):
 
     def check_init(self, memory: Memory | None, params, lineage: dict):
         if 'own_prediction' in lineage:  # of a language model
-            if unknown := [name for name in _FIXED if name not in lineage]:
-                raise CheckpointError(
-                    f'training starts from a language model of an earlier version, which knew no {unknown[0]}: train it again'
-                )
             changed = {name: lineage[name] for name in _FIXED if lineage[name] not in (None, getattr(self, name))}
             if changed:
                 settings = '; '.join(f'{name}={value!r}, not {getattr(self, name)!r}' for name, value in changed.items())

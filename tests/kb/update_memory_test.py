@@ -1,31 +1,46 @@
-"""New text, and pairs of questions, in a memory that is in use: what is found afterwards, and what stays as it was."""
+"""New text, pairs of questions and folders that continue another, in a memory that is in use: what is found afterwards, and what is refused."""
 
 import collections
+import functools
 import json
 import math
+import pathlib
 import shutil
 
 import jax
 import numpy as np
 import pytest
 
+import opql_jax
 from opql_jax.core.errors import InputError
 from opql_jax.core.hashing import params_hash
 from opql_jax.data import markup
-from opql_jax.data.pair_selection import select_pair_rows
+from opql_jax.data.kb_folder import KBFolder
 from opql_jax.data.prepare import prepare
 from opql_jax.data.prepared import Prepared
 from opql_jax.datasets.jsonl import JsonLines
-from opql_jax.kb import new_entities
-from opql_jax.kb.build_memory import entry_table
+from opql_jax.kb import new_entities, update_memory
 from opql_jax.kb.update_memory import Selection, compact, delete, inject
 from opql_jax.memory.format import Memory
-from opql_jax.models.bulk_encoding import MarkedPairEncoder
+from opql_jax.models.bulk_encoding import pair_encoder
 from opql_jax.training import model_config
 from opql_jax.training.checkpoints import CheckpointError
 
 import tiny_training
-from update_world import add, facts, open_kb
+
+
+def open_kb(world, memory, text='extended'):
+    return opql_jax.open(world, text=text, memory=memory)
+
+
+def add(world, memory, text='extended', **options):
+    inject(str(world / text), str(world / 'align'), str(memory), **options)
+
+
+def facts(kb, name):
+    """{target: sentence} that one hop from an entity leads to."""
+    (hop,) = kb.ask(f'who directed [{name}]').hops
+    return {fact['target']: fact['sentence'] for fact in kb.evidence(hop.entries)}
 
 
 @pytest.fixture(scope='module')
@@ -104,22 +119,6 @@ def test_new_text_is_found_until_it_is_deleted_and_old_questions_are_answered_as
     assert len(kb.memory.manifest.segments) == 1
 
 
-def test_injected_relations_are_those_of_a_memory_built_from_all_text(world, extended, memory):
-    prepared, _ = extended
-    add(world, memory)
-    opened = Memory.open(memory)
-    encoder, params, _, _ = model_config.load(world / 'align')
-    rows = select_pair_rows(prepared)
-    wanted = MarkedPairEncoder(encoder, params['encoder'], prepared)(rows)
-    place = lambda columns: list(
-        zip(columns['passage'].tolist(), columns['topic_start'].tolist(), columns['target_start'].tolist())
-    )
-    by_place = dict(zip(place(entry_table(prepared, rows).columns()), wanted))
-    assert len(by_place) == len(rows) == len(opened)
-    for where, relation in zip(place(opened.mentions(np.arange(len(opened)))), opened.relations()):
-        np.testing.assert_allclose(relation, by_place[where], atol=1e-5)
-
-
 def test_new_entities_get_embeddings_that_stand_to_the_others_as_their_mentions_do(world, extended, memory):
     """Written out, an entity and a mention at a time."""
     prepared, _ = extended
@@ -154,33 +153,6 @@ def test_new_entities_get_embeddings_that_stand_to_the_others_as_their_mentions_
     for entity in range(count, len(prepared.vocab)):
         wanted = e.mean(0) + max(factor, 0) * (means[entity] - v.mean(0))
         np.testing.assert_allclose(table[entity], wanted, atol=1e-5)
-
-
-def test_embeddings_are_made_by_some_mentions_and_fitted_to_some_entities(extended, monkeypatch):
-    prepared, _ = extended
-    asked = []
-
-    def vectors(encoder, params, prepared, passage, mention):
-        """What stands for a mention: numbers of its entity, and nonsense."""
-        entity = np.array([int(read.entities[i]) for read, i in zip(prepared.records.read(passage), mention)])
-        asked.extend(entity.tolist())
-        return np.stack([np.sin(entity), np.cos(entity)], axis=1).astype(np.float32) * 40 + 7
-
-    monkeypatch.setattr(new_entities, 'encode_mentions', vectors)
-    monkeypatch.setattr(new_entities, 'MENTIONS_PER_ENTITY', 3)
-    monkeypatch.setattr(new_entities, 'FITTED_ENTITIES', 20)
-    count = len(prepared.vocab) - 3
-    ids = np.arange(len(prepared.vocab))
-    table = np.stack([np.sin(ids), np.cos(ids)], axis=1).astype(np.float32) * 0.5 - 1
-    rows = new_entities.embed_new_entities(None, {'encoder': None, 'entity_table': table[:count]}, prepared, ids[count:])
-    np.testing.assert_allclose(rows, table[count:], atol=1e-5)
-    assert max(collections.Counter(asked).values()) == 3 and len({e for e in asked if e < count}) == 20
-    # Where E has nothing to do with the mentions, the mean of E is the best guess.
-    rows = new_entities.embed_new_entities(None, {'encoder': None, 'entity_table': -table[:count]}, prepared, ids[count:])
-    assert np.ptp(rows, axis=0).max() == 0
-
-
-# Pairs of questions.
 
 
 def best(prepared, keep):
@@ -224,27 +196,6 @@ def test_the_best_pairs_of_question_topics_are_added_to_a_memory_of_the_best_pai
         assert set(added) == wanted - had
         assert mentions == 'all' or len(added) == len(set(added))
         assert len(changed.manifest.segments) == 2
-
-
-def test_pairs_of_questions_come_after_the_text_they_are_in(world, extended, memory):
-    with pytest.raises(InputError, match='lacks the new passages of .*: inject without questions first'):
-        add(world, memory, questions=('1-hop/test',))
-    add(world, memory)
-    state = Memory.open(memory).hash()
-    add(world, memory, questions=('1-hop/test',), pairs_per_entity=100)  # it has all title pairs
-    assert Memory.open(memory).hash() == state
-
-
-def test_a_memory_states_the_text_and_the_pairs_it_was_built_from(world, extended, tmp_path):
-    before = Memory.open(world / 'memory').manifest.covers
-    assert before.pairs == 'title' and before.max_pairs is None
-    tiny_training.write_memory(world / 'text', world / 'align', tmp_path / 'memory', pairs='all', dtype='float16')
-    add(world, tmp_path / 'memory')
-    memory, prepared = Memory.open(tmp_path / 'memory'), extended[0]
-    assert len(memory) == len(prepared.pairs['topic']) and memory.manifest.covers.pairs == 'all'
-
-
-# Refused.
 
 
 def test_folders_that_do_not_belong_together_are_refused(world, extended, memory, tmp_path):
@@ -309,3 +260,94 @@ def test_names_are_deleted_and_what_averages_lose_is_said(world, tmp_path, capsy
     assert (topic, target) not in held(Memory.open(memory)) and (target, topic) in held(Memory.open(memory))
     gone(entities=(prepared.vocab.names[target],))
     assert not any(target in pair for pair in held(Memory.open(memory)))
+
+
+@pytest.fixture
+def extend(tmp_path):
+    """Prepares a folder that continues another, with one document, and names of entities if there are any to be given."""
+
+    def extend(name, base, identifier, title, text, entities=()):
+        (tmp_path / f'{name}.jsonl').write_text(json.dumps({'id': identifier, 'title': title, 'text': text}))
+        (tmp_path / f'{name}.names').write_text('\n'.join(json.dumps({'id': entity}) for entity in entities))
+        names = str(tmp_path / f'{name}.names') if entities else None
+        reader = JsonLines(str(tmp_path / f'{name}.jsonl'), entities=names)
+        prepare(kb=str(tmp_path), text=name, reader=reader, extends=str(base))
+        return tmp_path / name
+
+    return extend
+
+
+def test_of_two_injections_at_once_one_is_refused_and_done_when_run_again(world, memory, extend, monkeypatch):
+    known = Prepared(world / 'text').vocab.names[:4]
+    first = extend('first', world / 'text', 'a1', known[0], f'{known[0]} met {known[1]} once.')
+    second = extend('second', first, 'a2', known[2], f'{known[2]} met {known[3]} once.')
+
+    def overtaken(*arguments):
+        monkeypatch.undo()
+        add(world, memory, second)
+        return pair_encoder(*arguments)
+
+    monkeypatch.setattr(update_memory, 'pair_encoder', overtaken)
+    with pytest.raises(InputError, match='was changed meanwhile: run the injection again'):
+        add(world, memory, first)
+    state = Memory.open(memory)
+    assert state.manifest.covers.passages == len(Prepared(second).passages)
+    add(world, memory, second)
+    with pytest.raises(InputError, match=r'the memory has \d+ passages, the folder \d+: give the one injected last'):
+        add(world, memory, first)
+    assert Memory.open(memory).hash() == state.hash()
+
+
+def test_documents_of_another_folder_are_not_deleted(world, memory, extend):
+    names = ['Zorblax', 'Quonk']
+    mine = extend('mine', world / 'text', 'real', 'Zorblax', 'Zorblax saw Quonk.', names)
+    other = extend('other', world / 'text', 'other', 'Zorblax', 'Quonk hates Zorblax.', names)
+    add(world, memory, mine)
+    state = Memory.open(memory).hash()
+    for what in ({'documents': ('other',)}, {'passages': (len(Prepared(other).passages) - 1,)}):
+        with pytest.raises(InputError, match='is a memory of other text than'):
+            delete(str(other), str(memory), Selection(**what))
+    assert Memory.open(memory).hash() == state
+    delete(str(mine), str(memory), Selection(documents=('real',)))
+    assert len(Memory.open(memory)) == len(Memory.open(world / 'memory'))
+
+
+@pytest.mark.parametrize(
+    'options, message',
+    [
+        (dict(action='insert'), "action='insert': it is one of inject, delete, compact"),
+        (dict(action='inject', memory='m'), 'holds no knowledge base: give the folder of one, '),
+        (dict(action='delete', selection=Selection(entries=(1,))), 'holds no knowledge base: '),
+        (
+            dict(action='compact', selection=Selection(entries=(1,))),
+            'compact takes no entries to delete: --gin.ACTION=delete does',
+        ),
+    ],
+)
+def test_actions_without_what_they_need_are_refused(tmp_path, options, message):
+    with pytest.raises(InputError, match=message):
+        update_memory.update_memory(kb=str(tmp_path), **options)
+
+
+def test_only_injections_into_the_memory_that_answers_move_the_text_on(world, extend, tmp_path):
+    kb = pathlib.Path(shutil.copytree(world, tmp_path / 'kb'))
+    shutil.copytree(kb / 'memory', kb / 'copy')
+    names = Prepared(kb / 'text').vocab.names
+    shutil.copytree(extend('more', kb / 'text', 'm', names[0], f'{names[0]} met {names[1]} once.'), kb / 'more')
+    inject = functools.partial(update_memory.update_memory, action='inject', kb=str(kb), text='more')
+    before = KBFolder(kb).read()
+    inject(memory='copy')
+    inject(dry_run=True)
+    with pytest.raises(InputError, match='model.json: no such file'):
+        inject(model='none')
+    assert KBFolder(kb).read() == before
+    inject()
+    assert KBFolder(kb).read() == before | {'text': 'more'}
+    update_memory.update_memory(action='delete', kb=str(kb), selection=Selection(documents=('m',)))
+    assert len(opql_jax.open(kb).memory) == len(opql_jax.open(kb, text='text', memory=world / 'memory').memory)
+
+
+def test_a_knowledge_base_that_answers_without_a_memory_has_none_to_change(tmp_path):
+    KBFolder(tmp_path).write(text='text', model='eae', memory=None)
+    with pytest.raises(InputError, match='answers without a memory: --gin.MEMORY=... names the one that is to be changed'):
+        update_memory.update_memory(action='compact', kb=str(tmp_path))
