@@ -361,7 +361,7 @@ def _repeated_beginnings(paths: Iterable[pathlib.Path]) -> frozenset[str]:
                     first[file.read(4 * _MAX_HEADING).decode('utf-8', 'replace').strip().partition('\n')[0].strip()] += 1
             except OSError:
                 continue  # whoever reads it says why it cannot be read
-    return frozenset(line for line, count in first.items() if count >= _REPEATED and fold(line))
+    return frozenset(line for line, count in first.items() if count >= _REPEATED and re.search(r'\w', line))
 
 
 def _from_file(label: str, path: pathlib.Path, process: LimitedProcess, repeated: frozenset[str]) -> Document:

@@ -37,7 +37,7 @@ def test_what_was_read_is_at_most_as_probable_as_that_the_passages_answer():
     for name, value in (('linked', 0), ('sentences', 1)):
         unnamed = features.copy()
         unnamed[:, FEATURES.index(name)] = value
-        np.testing.assert_allclose(calibration.read_probabilities(unnamed, made), 0.7 * found)
+        np.testing.assert_allclose(calibration.read_probabilities(unnamed, made), 0.75 * found)
 
 
 def test_what_is_compared_is_as_probable_as_its_values_and_that_passages_answer():

@@ -116,12 +116,11 @@ def test_the_last_step_is_read_about_what_the_step_before_found():
     both = with_step(seen, step, share=0.5, before=5)
     assert both.passages == [3, 5, 6] and both.before.tolist() == [-1, 3, 5]
     found = read_candidates(both)
-    assert [(one.entity, one.read, pytest.approx(one.stepped)) for one in found] == [(YORK, 0.5, 0.05), (LEEDS, 0.0, 0.4)]
+    assert [(one.entity, pytest.approx(one.read)) for one in found] == [(YORK, 0.275), (LEEDS, 0.2)]
     assert [[(span.passage, span.probability) for span in one.spans] for one in found] == [[(0, 0.5), (0, 0.1)], [(2, 0.8)]]
     rows = features(found, both, PathFeatures())
-    assert column(rows, 'step') == pytest.approx([np.log(0.05), np.log(0.4)])
+    assert column(rows, 'read') == pytest.approx([np.log(0.275), np.log(0.2)])
     assert column(rows, 'unanswered') == pytest.approx(2 * [calibration.log_odds(0.05)])
-    assert column(features(read_candidates(seen), seen, PathFeatures()), 'step') == pytest.approx([np.log(0.5)])
 
 
 def test_a_step_that_reaches_where_it_came_from_does_not_lead_there():

@@ -99,8 +99,7 @@ class Candidate:
         entity: its id, or -1 for words that name none.
         spans: where the reader found it, likeliest first.
         is_seen: whether one of the passages that the reader saw has it.
-        read: its probability by the reader.
-        stepped: the same as an answer to the last step, times the share of the step's topic.
+        read: its probability by the reader: the mean of that for the question, and for its last step times the share of the step's topic.
         followed: its share of the weight of what following found.
         fits: 1 if it is of the kind that is asked for, -1 if not, 0 if unknown.
     """
@@ -110,7 +109,6 @@ class Candidate:
     spans: list[Span] = dataclasses.field(default_factory=list)
     is_seen: bool = False
     read: float = 0.0
-    stepped: float = 0.0
     followed: float = 0.0
     fits: float = 0.0
 
@@ -119,7 +117,8 @@ def read_candidates(evidence: Evidence) -> list[Candidate]:
     """What was read, likeliest first: places that overlap, and texts that fold alike or name one entity, are one candidate."""
     found: list[Candidate] = []
     of_key: dict[object, Candidate] = {}
-    for each in [evidence, *([evidence.step] if evidence.step else [])]:
+    of_steps = [(evidence, 1.0)] if evidence.step is None else [(evidence, 0.5), (evidence.step, 0.5 * evidence.share)]
+    for each, weight in of_steps:
         for span, text, entity in zip(each.reading.spans, each.texts, each.entities):
             key = entity if entity >= 0 else fold(text)
             same = of_key.get(key) or next((one for one in found if _is_same(one, span, entity)), None)
@@ -128,13 +127,10 @@ def read_candidates(evidence: Evidence) -> list[Candidate]:
                 found.append(same)
             of_key.setdefault(key, same)
             same.spans.append(span)
-            if each is evidence:
-                same.read += span.probability
-            else:
-                same.stepped += evidence.share * span.probability
+            same.read += weight * span.probability
     for one in found:
         one.spans.sort(key=lambda span: -span.probability)
-    return sorted(found, key=lambda one: -max(one.read, one.stepped))
+    return sorted(found, key=lambda one: -one.read)
 
 
 def _is_same(one: Candidate, span: Span, entity: int) -> bool:
@@ -170,7 +166,6 @@ def features(candidates: Sequence[Candidate], evidence: Evidence, path: PathFeat
         values = {
             'read': np.log(max(one.read, LEAST)),
             'read_share': one.read / max(total, LEAST),
-            'step': np.log(max(one.stepped if evidence.step else one.read, LEAST)),
             'unanswered': log_odds(evidence.unanswered if one.is_seen else 0.0),
         }
         for name, value in values.items():
