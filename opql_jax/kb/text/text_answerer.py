@@ -31,7 +31,7 @@ from opql_jax.corpus.spans import VALUES
 from opql_jax.data.prepared import Prepared
 from opql_jax.kb import calibration
 from opql_jax.kb.answers import Answer, Hop
-from opql_jax.kb.text import question_plans
+from opql_jax.kb.text import choices, question_plans
 from opql_jax.kb.text.candidates import (
     Candidate,
     Evidence,
@@ -43,6 +43,7 @@ from opql_jax.kb.text.candidates import (
     with_step,
 )
 from opql_jax.kb.text.closest_sentences import SENTENCES, ClosestSentences
+from opql_jax.kb.text.comparison import linked_names
 from opql_jax.memory.format import Memory
 from opql_jax.models.mention_kinds import THING
 from opql_jax.models.question_map import QuestionMap
@@ -238,21 +239,21 @@ class TextAnswerer:
                 path = None if time_limit.passed() else self._search(question, wanted)
                 found = [*found, [path]] if path else found
                 answer = self.combine(question, found) if path else answer
-            answers.append(Followed(answer, self._support(question, found), self._last_step(found)))
+            answers.append(Followed(answer, self._support(question, found), self._last_step(question, found)))
         return answers
 
-    def _last_step(self, found: list[list[Path]]) -> LastStep | None:
-        """The last step of the best path of several hops."""
+    def _last_step(self, question: Question, found: list[list[Path]]) -> LastStep | None:
+        """The last step of the best path of several hops; None of a choice between two names, which take no steps to each other."""
         paths = [path for of_topic in found for path in of_topic if len(path.plan) > 1]
-        if not paths:
+        if not paths or choices.alternatives(question.text, linked_names(question, self._kinds)):
             return None
         path = max(paths, key=lambda path: path.worth)
         step, hop = path.plan[-1], path.hops[-2]
         entity, rows = int(hop.entities[0]), self._memory.rows(hop.entries)
         name = _REMARK.sub('', self._names[entity])
         (start, end), stated = step.topic, rows[self._memory.target[rows] == entity][:1]
-        question = Question('ask', f'{step.text[:start]}{name}{step.text[end:]}?', ((start, start + len(name)),), (entity,))
-        return LastStep(question, float(hop.weights[0]), int(self._memory.mentions(stated)['passage'][0]))
+        asked = Question('ask', f'{step.text[:start]}{name}{step.text[end:]}?', ((start, start + len(name)),), (entity,))
+        return LastStep(asked, float(hop.weights[0]), int(self._memory.mentions(stated)['passage'][0]))
 
     def candidates(self, answer: Answer, wanted: question_plans.Wanted, evidence: Evidence) -> list[Candidate]:
         """What following found and what was read: the best of both."""
