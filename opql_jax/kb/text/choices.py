@@ -41,14 +41,8 @@ def chosen(answer: Answer, sides: tuple[Side, Side]) -> Answer:
     places = [_side(answer, entity, sides) for entity in answer.entities.tolist()]
     kept = [places.index(number) for number in (0, 1) if number in places]
     if not kept:
-        nothing = np.zeros(0, np.int64), np.zeros(0, np.float32)
-        return dataclasses.replace(
-            answer,
-            entities=nothing[0],
-            weights=nothing[1],
-            probabilities=nothing[1],
-            note='the text does not decide between the two',
-        )
+        nothing = {'entities': np.zeros(0, np.int64), 'weights': np.zeros(0, np.float32), 'probabilities': None}
+        return dataclasses.replace(answer, **nothing, note='the text does not decide between the two')
     known = [answer.probabilities[[place == number for place in places]].sum() for number in (0, 1)]
     shares = {places[place]: (known[places[place]] + _PRIOR) / (sum(known) + 2 * _PRIOR) for place in kept}
     kept.sort(key=lambda place: -shares[places[place]])
