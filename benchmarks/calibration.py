@@ -7,7 +7,8 @@ To the questions of each knowledge base belong some about its names that no text
 or are out of reach are left out: they have no score of their own.
 
 Lines `set` have, for each set, the weights being fitted to the others: the share of right first answers and of right ones among five; the
-expected calibration error (10 bins) of first answers; how many of those that are sure are right, and of the right ones how many are
+expected calibration error (10 bins) of first answers, `ece`, and that of all questions, `ece_of_all`, as those without an answer have none that is
+right; how many of those that are sure are right, and of the right ones how many are
 sure; and of the questions without an answer how many have a sure one. Sets of the same text, `KIN`, are left out together. The
 last lines, `weights`, have those that all sets give. Lines `used` have the scores of each set with the weights that are in use. `reader` says
 whether the reader's part is looked at, which takes several times as long and is left out without `--reader`.
@@ -112,7 +113,7 @@ def asked_together(kb, texts: list[str], rights: list[frozenset[str]], has_reade
     questions, answerer = [question for question, _ in block], kb.text_answerer
     is_right = lambda right, names: np.array([not right.isdisjoint(map(fold, of)) for of in names], bool)
     found = answerer.follow(questions)
-    evidence = kb.read(questions, [followed.answer for followed in found]) if has_reader else [None] * len(questions)
+    evidence = answerer.read(questions, found, kb.read) if has_reader else [None] * len(questions)
     for (question, right), followed, read in zip(block, found, evidence):
         entities = [[kb.vocab.names[entity]] for entity in followed.answer.entities.tolist()]
         rows = answerer.followed_features(question, followed)
@@ -152,17 +153,18 @@ def scores(asked: Sequence[Asked], chances: Sequence[np.ndarray]) -> dict[str, f
             five.append(bool(one.right[order[:5]].any()))
             best_chances.append(best)
         else:
-            unstated.append(best >= calibration.SURE)
+            unstated.append(best)
     is_right, probability = np.array(first), np.array(best_chances)
     sure = probability >= calibration.SURE
     measured = {
         'hits@1': is_right.mean(),
         'hits@5': np.mean(five),
         'ece': calibration_error(probability, is_right),
+        'ece_of_all': calibration_error(np.append(probability, unstated), np.append(is_right, [False] * len(unstated))),
         'sure': sure.mean(),
         'sure_right': is_right[sure].mean() if sure.any() else np.nan,
         'right_sure': sure[is_right].mean() if is_right.any() else np.nan,
-        'unanswerable_sure': np.mean(unstated) if unstated else np.nan,
+        'unanswerable_sure': np.mean(np.array(unstated) >= calibration.SURE) if unstated else np.nan,
     }
     return {'questions': len(first), **{name: round(float(value), 3) for name, value in measured.items() if np.isfinite(value)}}
 

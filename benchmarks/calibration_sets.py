@@ -10,6 +10,7 @@ Some questions have no answers, as the documents that state these were left out 
     hotpotqa, musique   questions of several hops that the reader was not trained with; one in four has lost what answers it
     pools       as many small knowledge bases, of six documents for one question of HotpotQA each, half of them without what answers it
     films       some of MetaQA's films, and questions of one and two hops
+    labelled    documents of Re-DocRED and T-REx, and questions of two hops made of their labels, see comparisons.py
 """
 
 import argparse
@@ -17,6 +18,7 @@ import json
 import pathlib
 from collections.abc import Callable, Iterator, Sequence
 
+import comparisons
 import numpy as np
 from command_line import make_parser, show
 
@@ -34,7 +36,7 @@ def main() -> None:
     parser = make_parser(__doc__)
     parser.add_argument('out', type=pathlib.Path)
     parser.add_argument(
-        '--data', type=pathlib.Path, default='../shared/data', help='the folder that has metaqa, multihop and qa'
+        '--data', type=pathlib.Path, default='../shared/data', help='has metaqa, multihop, qa, redocred and trex'
     )
     parser.add_argument('--sets', nargs='*', choices=list(SETS), default=list(SETS))
     parser.add_argument('--questions', type=int, default=120, help='of each set, at most')
@@ -172,7 +174,20 @@ def films(options: argparse.Namespace, rng: np.random.Generator) -> Texts:
     yield kept, questions
 
 
+def labelled(options: argparse.Namespace, rng: np.random.Generator) -> Texts:
+    """Documents with labels, and questions of two hops."""
+    texts, made = comparisons.make(options.data)
+    questions = [one for one in made if one.kind == 'two hops'][: options.questions]
+    needed = sorted({name for one in made for name in one.documents})[: options.documents]
+    needed += [name for one in questions for name in one.documents if name not in needed]
+    yield (
+        [texts[name] for name in dict.fromkeys(needed)],
+        [{'id': str(number), 'question': one.question, 'answers': one.answers} for number, one in enumerate(questions)],
+    )
+
+
 SETS = {
+    'labelled': labelled,
     'squad': squad,
     'articles': articles,
     'hotpotqa': multihop('hotpotqa'),

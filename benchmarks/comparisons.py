@@ -1,4 +1,4 @@
-"""Questions that take more than one fact: of two hops, comparisons, comparisons over a bridge, and yes or no.
+"""Questions that take more than one fact: of two hops, comparisons, comparisons over a bridge, yes or no; and some that no label answers.
 
 python benchmarks/comparisons.py --data ../shared/data --write questions.jsonl --texts texts.jsonl
 opql index texts.jsonl --out labelled.kb
@@ -256,7 +256,7 @@ def make(data: pathlib.Path) -> tuple[dict[str, dict], list[Made]]:
         texts[found['id']] = found
         facts += labels
     chance, made = random.Random(SEED), []
-    for questions in (two_hops, comparisons, bridges, yes_or_no):
+    for questions in (two_hops, comparisons, bridges, yes_or_no, unstated):
         used: collections.Counter[str] = collections.Counter()
         chosen: list[Made] = []
         candidates = list(questions(facts, chance))
@@ -363,6 +363,27 @@ def yes_or_no(facts: Sequence[Fact], chance: random.Random) -> Iterator[tuple[st
                 name = str(_country_of(other)).title() if relation == COUNTRY else other.name  # 'in Japan', not 'in Japanese'
                 text = wording.format(a=fact.head.name, b=name)
             yield wording, Made('yes or no', text, ('yes' if is_true else 'no',), (fact.document,))
+
+
+def unstated(facts: Sequence[Fact], chance: random.Random) -> Iterator[tuple[str, Made]]:
+    """Comparisons and questions of yes or no about names of which no label states what is asked; they have no right answer."""
+    heads = list(dict.fromkeys((fact.head, fact.document) for fact in facts if fact.document.startswith('redocred')))
+    stated = {(fact.head, fact.relation) for fact in facts}
+    wordings = {of: [text for text, _ in of_dates] for of, of_dates in EARLIER.items()} | SAME
+    for relation, kind in {BORN: 'PER', DIED: 'PER', CITIZEN: 'PER', FOUNDED: 'ORG', RELEASED: 'MISC', COUNTRY: 'LOC'}.items():
+        of_kind = [one for one in heads if one[0].type == kind]
+        for one in (one for one in of_kind if (one[0], relation) not in stated):
+            other, wording = chance.choice(of_kind), chance.choice(wordings[relation])
+            if fold(other[0].name) != fold(one[0].name):
+                both = chance.sample([one, other], 2)
+                text = wording.format(a=both[0][0].name, b=both[1][0].name)
+                yield wording, Made('unstated', text, (), (one[1], other[1]))
+    for relation in ('P19', 'P57', 'P50', 'P22', 'P26'):
+        of_kind = [one for one in heads if one[0].type == ('MISC' if relation in ('P57', 'P50') else 'PER')]
+        named = [one[0].name for one in heads if one[0].type == ('LOC' if relation == 'P19' else 'PER')]
+        for one in (one for one in of_kind if (one[0], relation) not in stated):
+            wording = chance.choice(YES_OR_NO[relation])
+            yield wording, Made('unstated', wording.format(a=one[0].name, b=chance.choice(named)), (), (one[1],))
 
 
 def _chains(facts: Sequence[Fact], firsts, seconds) -> Iterator[tuple[Fact, list[Fact]]]:

@@ -25,7 +25,7 @@ _JOINED = re.compile(rf'{_CAPITALISED.pattern}(?: (?:and|at|for|from|in|of|on|to
 # Unknown names of a question for which near ones are looked for.
 _NEAR = 3
 # What a question begins with, though it is no name.
-_OPENERS = _FUNCTION_WORDS | frozenset('describe explain find give list name please show tell'.split())
+_OPENERS = _FUNCTION_WORDS | frozenset('among between describe explain find give list name please show tell'.split())
 _NEVER_NAMES = frozenset('a an i the'.split())
 # What stands between two names that are joined.
 _AND_OR_OR = re.compile(r"""(?:['’]s)?["”]?,?\s+(?:and|or|&)\s+(?:(?:an?|the)\s+)?["“]?""", re.IGNORECASE)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import collections
 import contextlib
 import dataclasses
 import functools
@@ -77,6 +78,8 @@ _FRONT_MATTER = re.compile(r'---[ \t]*\n(?P<fields>(?:[\w-][^\n]*\n|[ \t]+[^\n]*
 _STATED_TITLE = re.compile(r'^title:[ \t]*["\']?(?P<title>[^\n]{1,100}?)["\']?[ \t]*$', re.MULTILINE | re.IGNORECASE)
 # The longest line that may be a heading, unless it is one of Markdown.
 _MAX_HEADING = 100
+# So many files with the same first line may have it for another reason than that they are about it.
+_REPEATED = 3
 
 
 @dataclasses.dataclass(frozen=True)
@@ -175,7 +178,7 @@ class PlainText:
             pdf_text.check_installed()
         rejecting = rejected_path, self.max_reject_fraction
         with LimitedProcess(pdf_text.MEMORY) as process:
-            from_file = functools.partial(_from_file, process=process)
+            from_file = functools.partial(_from_file, process=process, repeated=_repeated_beginnings(singles.values()))
             read = convert_records(', '.join(self.on_disk), singles.items(), from_file, 'files', *rejecting)
         for path in [path for label, path in files.items() if label not in singles]:
             read += read_document_file(path, document_from_record, *rejecting)
@@ -348,13 +351,26 @@ def documents_from_records(sources: Sequence[object]) -> list[Document]:
     return documents
 
 
-def _from_file(label: str, path: pathlib.Path, process: LimitedProcess) -> Document:
+def _repeated_beginnings(paths: Iterable[pathlib.Path]) -> frozenset[str]:
+    """The first lines that `_REPEATED` text files or more begin with, such as '#copyright': what they are about if their text mentions it."""
+    first: collections.Counter[str] = collections.Counter()
+    for path in paths:
+        if path.suffix.lower() in ('.txt', '.md'):
+            try:
+                with path.open('rb') as file:
+                    first[file.read(4 * _MAX_HEADING).decode('utf-8', 'replace').strip().partition('\n')[0].strip()] += 1
+            except OSError:
+                continue  # whoever reads it says why it cannot be read
+    return frozenset(line for line, count in first.items() if count >= _REPEATED and re.search(r'\w', line))
+
+
+def _from_file(label: str, path: pathlib.Path, process: LimitedProcess, repeated: frozenset[str]) -> Document:
     """The document that a file is, about the entity of its heading, of its name if the text mentions it, or of what it defines first."""
-    document, suffix = _of_file(label, path, process), path.suffix.lower()
+    document, suffix = _of_file(label, path, process, repeated), path.suffix.lower()
     return _as_read(document, is_filled=suffix in ('.txt', '.md'), is_markdown=suffix == '.md')
 
 
-def _of_file(label: str, path: pathlib.Path, process: LimitedProcess) -> Document:
+def _of_file(label: str, path: pathlib.Path, process: LimitedProcess, repeated: frozenset[str]) -> Document:
     suffix, title = path.suffix.lower(), None
     if suffix == '.pdf':
         title, text = pdf_text.read_pdf(path, process)
@@ -370,6 +386,10 @@ def _of_file(label: str, path: pathlib.Path, process: LimitedProcess) -> Documen
     text = cleaned(text)
     if title:
         return Document(label, title, text, title_entity=title)
+    first, _, after = text.lstrip().partition('\n')
+    words = fold(first.strip('# \t'))
+    if first.strip() in repeated and f' {words} ' not in f' {fold(after)} ' and after.strip():
+        text = after
     title, rest = _heading(text)
     if title and rest:
         return Document(label, title, rest, title_entity=title)

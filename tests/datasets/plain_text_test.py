@@ -70,6 +70,20 @@ def test_a_file_without_a_heading_is_called_by_its_name_and_is_about_it_if_it_me
     assert documents['texts/sentence.txt'].text.startswith('It rained.')
 
 
+def test_a_first_line_of_many_files_is_no_heading_unless_they_are_about_it(tmp_path):
+    marked = {
+        f'{name}__txt': f'   #copyright\n\n{name}\n\nThey saw {name} in the rain.' for name in ('Ada', 'Byron', 'Charles')
+    }
+    about = {f'part_{i}__md': f'# Harl Bridge\nThe Harl Bridge has {i} arches.' for i in range(3)}
+    front = {f'front_{i}__md': f'---\ntitle: Day {i}\n---\nIt rained {i} times.' for i in range(3)}
+    write(tmp_path, **marked, **about, **front)
+    _, documents = read(tmp_path)
+    assert [documents[f'texts/{name}.txt'].title for name in ('Ada', 'Byron')] == ['Ada', 'Byron']
+    assert documents['texts/Ada.txt'].text == 'They saw Ada in the rain.'
+    assert {documents[f'texts/part_{i}.md'].title for i in range(3)} == {'Harl Bridge'}
+    assert [documents[f'texts/front_{i}.md'].title for i in range(3)] == ['Day 0', 'Day 1', 'Day 2']
+
+
 def test_an_id_of_two_texts_keeps_the_first_and_names_both_lines(tmp_path, caplog):
     line = lambda id, text: json.dumps({'id': id, 'title': 'Train', 'text': text}) + '\n'
     other, third = ENGLISH + 'It rained.', ENGLISH + 'It snowed.'

@@ -29,21 +29,25 @@ def test_the_weights_in_use_are_of_features_that_there_are(weights):
 def test_what_was_read_is_at_most_as_probable_as_that_the_passages_answer():
     features = rows(np.random.default_rng(0), 200)
     column = lambda name: features[:, FEATURES.index(name)]
-    column('hops')[:], column('linked')[:], column('sentences')[:] = 0, 1, 0
+    column('linked')[:], column('sentences')[:] = 1, 0
     made = {'bias': 2.0, 'read': 1.0}
     free, found = calibration.probabilities(features, made), calibration.read_probabilities(features, made)
     answered = 1 / (1 + np.exp(column('unanswered')))
     np.testing.assert_allclose(found, np.minimum(free, answered))
-    # Several relations are followed as if nothing was read.
-    column('hops')[::2] = 1
-    several = calibration.read_probabilities(features, made)
-    followed = calibration.probabilities(features, calibration.FOLLOWED)
-    np.testing.assert_allclose(several, np.where(np.arange(200) % 2 == 0, np.maximum(found, followed), found))
     for name, value in (('linked', 0), ('sentences', 1)):
         unnamed = features.copy()
         unnamed[:, FEATURES.index(name)] = value
-        unnamed[:, FEATURES.index('hops')] = 0
-        np.testing.assert_allclose(calibration.read_probabilities(unnamed, made), 0.7 * found)
+        np.testing.assert_allclose(calibration.read_probabilities(unnamed, made), 0.75 * found)
+
+
+def test_what_is_compared_is_as_probable_as_its_values_and_that_passages_answer():
+    of = calibration.compared_probability
+    assert of(0.9, 0.9, False) > of(0.5, 0.9, False) > of(0.5, 0.5, False) > of(0.1, 0.1, False)
+    assert of(0.9, None, False) > of(0.5, None, False) and of(0.5, None, True) < of(0.5, None, False)
+    assert of(0.0, 0.0, False) == of(1e-3, 1e-3, False)  # nothing is certain
+    weights = calibration.COMPARED_READ
+    odds = weights['bias'] + weights['single'] + weights['values'] * np.log(0.8 / 0.2) + weights['answered'] * np.log(0.6 / 0.4)
+    assert of(0.8, 0.6, True) == pytest.approx(1 / (1 + np.exp(-odds)))
 
 
 def test_a_fit_finds_the_weights_that_made_the_answers():

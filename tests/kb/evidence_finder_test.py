@@ -81,6 +81,17 @@ def test_what_only_following_found_is_read_too(kb):
     )
 
 
+def test_the_last_of_several_steps_is_read_as_a_question_of_its_own(kb):
+    question = kb.question('Where was the designer of the Analytical Engine born?')
+    (followed,) = kb.text_answerer.follow([question])
+    assert followed.last.question.text == 'Where was Charles Babbage born?' and 0 < followed.last.share <= 1
+    (evidence,) = kb.text_answerer.read([question], [followed], kb.read)
+    titles = [kb.prepared.passages['title'][number].as_py() for number in evidence.passages]
+    assert 'Charles Babbage' in titles and evidence.step is not None
+    assert len(evidence.before) == len(evidence.named) == len(titles)
+    assert kb.text_answerer.follow([kb.question(QUESTION)])[0].last is None
+
+
 def test_without_the_reader_no_passage_is_read(kb, folder):
     with opql_jax.open(folder, reader=False) as opened:
         answer = opened.ask(QUESTION)

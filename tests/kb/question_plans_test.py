@@ -24,6 +24,8 @@ def plans_of(question):
         ('Who is the wife of the director of [Inception]?', ['the director of [Inception]', 'Who is the wife of [it]']),
         ('who directed the films that star [Tom Hanks]', ['the films that star [Tom Hanks]', 'who directed [it]']),
         ('where was the man who founded [Apple] born', ['the man who founded [Apple]', 'where was [it] born']),
+        ('Who is the maternal grandfather of [Ada]?', ['the mother of [Ada]', 'Who is the father of [it]']),
+        ("Who is [Ada]'s mother-in-law?", ['the spouse of [Ada]', 'Who is the mother of [it]']),
     ],
 )
 def test_a_phrase_that_holds_the_topic_may_be_found_first(question, plan):

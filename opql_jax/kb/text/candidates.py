@@ -7,7 +7,7 @@ A candidate is an entity or a few words of the text. What speaks for it, and aga
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -16,7 +16,7 @@ from opql_jax.corpus.name_resolution import fold
 from opql_jax.kb.calibration import CERTAIN, FEATURES, LEAST, log_odds
 from opql_jax.models.reader import Reading, Span
 
-# What two places share, of the shorter one, that are one answer.
+# What two places share that are one answer, see `_overlap`.
 _OVERLAP = 0.5
 
 
@@ -48,6 +48,8 @@ class Evidence(NamedTuple):
         reading: of the reader, whose spans are characters of the passages' text; below 0 those of the title.
         texts: of the spans of the reading.
         entities: of these the entities whose mentions they are, or -1.
+        step: what was read for the last step of a question of several relations, see `with_step`; None of another question.
+        share: of the step's topic in what the step before it found.
     """
 
     passages: list[int]
@@ -56,6 +58,36 @@ class Evidence(NamedTuple):
     reading: Reading
     texts: Sequence[str]
     entities: Sequence[int]
+    step: Evidence | None = None
+    share: float = 0.0
+
+    @property
+    def unanswered(self) -> float:
+        """The probability that the passages do not answer: neither the question nor its last step."""
+        return min([self.reading.unanswered, *([self.step.reading.unanswered] if self.step else [])])
+
+
+def with_step(evidence: Evidence, step: Evidence, share: float, before: int) -> Evidence:
+    """What was read for a question, with what was read for its last step: the passages of both.
+
+    Args:
+        evidence: of the question.
+        step: of the question that its last step is, about what the step before found.
+        share: of that in what the step before found.
+        before: the passage that states it, from which those of the step were reached.
+    """
+    added = [i for i, number in enumerate(step.passages) if number not in evidence.passages]
+    passages = [*evidence.passages, *(step.passages[i] for i in added)]
+    reached = np.where(step.before < 0, before, step.before)[added]
+    reached[[step.passages[i] == before for i in added]] = -1
+    spans = [span._replace(passage=passages.index(step.passages[span.passage])) for span in step.reading.spans]
+    return evidence._replace(
+        passages=passages,
+        before=np.concatenate([evidence.before, reached]),
+        named=[*evidence.named, *(step.named[i] for i in added)],
+        step=step._replace(passages=passages, reading=step.reading._replace(spans=spans)),
+        share=share,
+    )
 
 
 @dataclasses.dataclass
@@ -67,7 +99,7 @@ class Candidate:
         entity: its id, or -1 for words that name none.
         spans: where the reader found it, likeliest first.
         is_seen: whether one of the passages that the reader saw has it.
-        read: its probability by the reader.
+        read: its probability by the reader: the mean of that for the question, and for its last step times the share of the step's topic.
         followed: its share of the weight of what following found.
         fits: 1 if it is of the kind that is asked for, -1 if not, 0 if unknown.
     """
@@ -85,21 +117,33 @@ def read_candidates(evidence: Evidence) -> list[Candidate]:
     """What was read, likeliest first: places that overlap, and texts that fold alike or name one entity, are one candidate."""
     found: list[Candidate] = []
     of_key: dict[object, Candidate] = {}
-    for span, text, entity in zip(evidence.reading.spans, evidence.texts, evidence.entities):
-        key = entity if entity >= 0 else fold(text)
-        same = of_key.get(key) or next((one for one in found if any(_overlap(span, other) for other in one.spans)), None)
-        if same is None:
-            same = Candidate(text, entity, is_seen=True)
-            found.append(same)
-        of_key.setdefault(key, same)
-        same.spans.append(span)
-        same.read += span.probability
+    of_steps = [(evidence, 1.0)] if evidence.step is None else [(evidence, 0.5), (evidence.step, 0.5 * evidence.share)]
+    for each, weight in of_steps:
+        for span, text, entity in zip(each.reading.spans, each.texts, each.entities):
+            key = entity if entity >= 0 else fold(text)
+            same = of_key.get(key) or next((one for one in found if _is_same(one, span, entity)), None)
+            if same is None:
+                same = Candidate(text, entity, is_seen=True)
+                found.append(same)
+            of_key.setdefault(key, same)
+            same.spans.append(span)
+            same.read += weight * span.probability
+    for one in found:
+        one.spans.sort(key=lambda span: -span.probability)
     return sorted(found, key=lambda one: -one.read)
 
 
-def _overlap(a: Span, b: Span) -> bool:
+def _is_same(one: Candidate, span: Span, entity: int) -> bool:
+    """Whether a place is of a candidate: it overlaps one of its places, and is not the name of something else in a longer one."""
+    if entity >= 0 and one.entity >= 0:
+        return False
+    return any(_overlap(span, other, max if entity >= 0 else min) for other in one.spans)
+
+
+def _overlap(a: Span, b: Span, which: Callable[[int, int], int]) -> bool:
+    """Whether two places share most of the shorter (min) or the longer one (max)."""
     shared = min(a.end, b.end) - max(a.start, b.start)
-    return a.passage == b.passage and shared > _OVERLAP * min(a.end - a.start, b.end - b.start)
+    return a.passage == b.passage and shared > _OVERLAP * which(a.end - a.start, b.end - b.start)
 
 
 def add_followed(
@@ -122,7 +166,7 @@ def features(candidates: Sequence[Candidate], evidence: Evidence, path: PathFeat
         values = {
             'read': np.log(max(one.read, LEAST)),
             'read_share': one.read / max(total, LEAST),
-            'unanswered': log_odds(evidence.reading.unanswered if one.is_seen else 0.0),
+            'unanswered': log_odds(evidence.unanswered if one.is_seen else 0.0),
         }
         for name, value in values.items():
             row[FEATURES.index(name)] = value

@@ -21,6 +21,7 @@ from opql_jax.corpus.questions import Question
 from opql_jax.corpus.spans import VALUES
 from opql_jax.kb import paths
 from opql_jax.kb.answers import Answer
+from opql_jax.kb.calibration import compared_probability
 from opql_jax.kb.fact_store import FactStore
 from opql_jax.kb.paths import Fact, Path
 from opql_jax.kb.text import values
@@ -33,8 +34,9 @@ from opql_jax.retrieval.words import words_of
 
 # Answers to a plain question that are looked at, and the least probability of one that counts.
 _LOOKED_AT, _LEAST = 5, 0.05
-# What the probability of a 'no' is multiplied by if the place that was found may lie in the one that is asked for.
-_MAY_LIE_IN = 0.5
+# What the probability of a verdict is multiplied by if a sentence that it rests on names nothing that is asked about, or a place that was found
+# may lie in the one that is asked for: such is never sure.
+_DOUBTFUL = 0.6
 # Another value speaks against the one that is asked for if that has less than this share of its probability.
 _RIVAL = 0.5
 # What the probability of an answer is multiplied by if its sentence does not name what it is to be said of: if it is about something else, as
@@ -54,7 +56,10 @@ _FORMS = tuple(frozenset(words_of(' '.join((base, *forms)))) for base, forms in 
 
 
 class Found(NamedTuple):
-    """What answers a plain question: the whole answer, the entity of it, its name and probability, the last fact it rests on, its weight."""
+    """What answers a plain question: the whole answer, the entity of it, its name and probability, the last fact it rests on, its weight.
+
+    `preferred` is the probability less what its sentences leave open, by which it was chosen; it is doubtful if they name nothing that is asked about.
+    """
 
     answer: Answer
     entity: int
@@ -62,6 +67,8 @@ class Found(NamedTuple):
     probability: float
     fact: Fact | None
     weight: float
+    preferred: float
+    is_doubtful: bool
 
 
 class Verdict(NamedTuple):
@@ -69,13 +76,15 @@ class Verdict(NamedTuple):
 
     Attributes:
         said: 'yes', 'no', the place of the chosen side among `sides`, or None if nothing states it.
-        probability: that it is right.
+        probability: that the values it rests on are right, all of them.
+        is_doubtful: whether one of them may be about something else.
         answers: to the plain questions that it rests on.
         note: what was found about each side, in words.
     """
 
     said: str | int | None
     probability: float
+    is_doubtful: bool
     answers: tuple[Answer, ...]
     note: str
 
@@ -85,16 +94,26 @@ Answerer = Callable[[list[str]], list[Answer]]
 _PART_OF_NAME = 0.5
 
 
-def parse_question(question: Question, kinds: Sequence[str]) -> Comparison | None:
-    """What a question compares, whose topics are the names in it that the text has; see `parse`."""
+def linked_names(question: Question, kinds: Sequence[str]) -> list[Name]:
+    """The names of a question, of which its topics are those that the text has; see `names_of`."""
     linked = [
         Name(start, end, entity, kinds[entity] if entity >= 0 else '')
         for (start, end), entity in zip(question.topics, question.entities)
     ]
-    return parse(question.text, names_of(question.text, linked))
+    return names_of(question.text, linked)
 
 
-def answer(question: Question, kinds: Sequence[str], plain: Answerer) -> Answer | None:
+def parse_question(question: Question, kinds: Sequence[str]) -> Comparison | None:
+    """What a question compares, whose topics are the names in it that the text has; see `parse`."""
+    return parse(question.text, linked_names(question, kinds))
+
+
+def answer(
+    question: Question,
+    kinds: Sequence[str],
+    plain: Answerer,
+    answered: Callable[[Sequence[Answer]], list[float]] | None = None,
+) -> Answer | None:
     """The answer to a question that compares, or wants a fact confirmed: 'yes', 'no' or one of its names; None if it does neither.
 
     There are no entities in it, and a note, if the text does not state what decides.
@@ -103,6 +122,7 @@ def answer(question: Question, kinds: Sequence[str], plain: Answerer) -> Answer 
         question: with its names as topics.
         kinds: of the entities.
         plain: answers plain questions; an answer without entities says that there is none.
+        answered: the probability that the text answers each of some plain questions, given what answers them; None without a reader.
     """
     comparison = parse_question(question, kinds)
     if comparison is None:
@@ -115,9 +135,12 @@ def answer(question: Question, kinds: Sequence[str], plain: Answerer) -> Answer 
     if isinstance(verdict.said, int):
         side = comparison.sides[verdict.said]
         entity, phrases = (side.entity, ()) if side.entity >= 0 else (-1, (side.name,))
-    probabilities = np.array([verdict.probability], np.float32)
+    parts = verdict.answers
+    probability = compared_probability(verdict.probability, min(answered(parts)) if answered else None, len(parts) == 1)
+    probability *= _DOUBTFUL if verdict.is_doubtful else 1
+    probabilities = np.array([probability], np.float32)
     one = np.ones(1, np.float32)
-    return Answer(np.array([entity]), one, (), probabilities, phrases=phrases, parts=verdict.answers, note=verdict.note)
+    return Answer(np.array([entity]), one, (), probabilities, phrases=phrases, parts=parts, note=verdict.note)
 
 
 def decide(comparison: Comparison, answer: Answerer) -> Verdict:
@@ -133,18 +156,17 @@ def decide(comparison: Comparison, answer: Answerer) -> Verdict:
     note = '; '.join(f'{side.name}: {one.name if one else "not stated"}' for side, one in zip(comparison.sides, found))
     rests_on = tuple(_only(one) if one else answers[side.questions[0]] for side, one in zip(comparison.sides, found))
     if not all(found):
-        return Verdict(None, 0.0, rests_on, note)
+        return Verdict(None, 0.0, False, rests_on, note)
     known: list[Found] = [one for one in found if one]
     if comparison.how in ('least', 'most', 'same', 'different') or (len(known) == 2 and not comparison.asked):
         said, probability = _of_two(comparison, *known)
-        return Verdict(said, probability, rests_on, note)
+        return Verdict(said, probability, any(one.is_doubtful for one in known), rests_on, note)
     each = [_confirm(comparison, one, answer) for one in known]
-    probabilities = [probability for _, probability in each]
-    if all(said == 'yes' for said, _ in each):
-        return Verdict('yes', float(np.prod(probabilities)), rests_on, note)
-    if any(said == 'no' for said, _ in each):
-        return Verdict('no', max(probability for said, probability in each if said == 'no'), rests_on, note)
-    return Verdict(None, 0.0, rests_on, note)
+    decisive = each if all(said == 'yes' for said, *_ in each) else [one for one in each if one[0] == 'no'][:1]
+    if not decisive:
+        return Verdict(None, 0.0, False, rests_on, note)
+    probability = float(np.prod([probability for _, probability, _ in decisive]))
+    return Verdict(decisive[0][0], probability, any(doubtful for *_, doubtful in decisive), rests_on, note)
 
 
 def _only(found: Found) -> Answer:
@@ -174,14 +196,25 @@ def _best(comparison: Comparison, side: Side, answers: Sequence[Answer]) -> Foun
                     if path
                 ]
                 support, fact = max(supports, key=lambda pair: pair[0], default=(1.0, None))
-                candidates.append(Found(answer, member.id, member.name, probability * support, fact, member.weight * support))
+                candidates.append(
+                    Found(
+                        answer,
+                        member.id,
+                        member.name,
+                        probability,
+                        fact,
+                        member.weight * support,
+                        probability * support,
+                        support <= _OF_ANOTHER,
+                    )
+                )
     if comparison.measure == 'country':
         candidates = [one for one in candidates if country(one.name)] or candidates
-    best = max(candidates, key=lambda one: one.probability, default=None)
+    best = max(candidates, key=lambda one: one.preferred, default=None)
     if best is not None and comparison.asked:
         asked = [one for one in candidates if _is_asked(comparison, one.name)]
         least = best.weight * (_RIVAL if comparison.exclusive else 0)
-        return max((one for one in asked if one.weight >= least), key=lambda one: one.probability, default=best)
+        return max((one for one in asked if one.weight >= least), key=lambda one: one.preferred, default=best)
     return best
 
 
@@ -262,34 +295,34 @@ def _of_two(comparison: Comparison, left: Found, right: Found) -> tuple[str | in
     return int((order > 0) == (how == 'least')), probability
 
 
-def _confirm(comparison: Comparison, found: Found, answer: Answerer) -> tuple[str | None, float]:
-    """Whether what was found is what a question names: 'yes', 'no' or None, and how probable that is."""
+def _confirm(comparison: Comparison, found: Found, answer: Answerer) -> tuple[str | None, float, bool]:
+    """Whether what was found is what a question names: 'yes', 'no' or None, how probable that is, and whether it is doubtful."""
     is_negated = _is_denied(found, comparison)
     if comparison.how in ('less', 'more'):
         order = values.compare('date', found.name, comparison.asked)
         said = None if is_negated or not order else 'yes' if (order < 0) == (comparison.how == 'less') else 'no'
-        return said, found.probability
+        return said, found.probability, found.is_doubtful
     if _is_asked(comparison, found.name):
-        return (None if is_negated else 'yes'), found.probability
+        return (None if is_negated else 'yes'), found.probability, found.is_doubtful
     if is_negated or not comparison.exclusive:
-        return None, 0.0
+        return None, 0.0, found.is_doubtful
     if comparison.measure == 'country':
-        return ('no' if country(found.name) and country(comparison.asked) else None), found.probability
+        return ('no' if country(found.name) and country(comparison.asked) else None), found.probability, found.is_doubtful
     if not comparison.is_place:
-        return 'no', found.probability
+        return 'no', found.probability, found.is_doubtful
     if country(found.name):
-        return ('no' if country(comparison.asked) else None), found.probability
+        return ('no' if country(comparison.asked) else None), found.probability, found.is_doubtful
     asked = answer([f'Where is {comparison.asked} located?'])
     if any(_same_name(member.name, found.name) for one in asked for member in list(one)[:_LOOKED_AT]):
-        return None, 0.0  # the place that is asked for lies in the one that was found
+        return None, 0.0, True  # the place that is asked for lies in the one that was found
     further = answer([f'Where is {found.name} located?', f'In which country is {found.name} located?'])
     within = [(member.name, member.probability or 0.0) for one in further for member in list(one)[:_LOOKED_AT]]
     if at := [probability for name, probability in within if _is_asked(comparison, name)]:
-        return 'yes', found.probability * max(at)
+        return 'yes', found.probability * max(at), found.is_doubtful
     if country(comparison.asked):
         at = [probability for name, probability in within if country(name)]
-        return ('no' if at else None), found.probability * max(at, default=0.0)
-    return 'no', found.probability * _MAY_LIE_IN
+        return ('no' if at else None), found.probability * max(at, default=0.0), found.is_doubtful
+    return 'no', found.probability, True
 
 
 def _is_asked(comparison: Comparison, name: str) -> bool:

@@ -52,6 +52,9 @@ _SIZES = {
 _SIZE = {word: (how, asks) for words, (how, asks) in _SIZES.items() for word in words.split()}
 _ADJECTIVE = '|'.join(_SIZE)
 _MEASURE = 'population|area|height|length|width|depth|weight|capacity|speed|budget|running time|elevation|size|duration'
+# What a question calls the things that it compares, as short as can be, and where its verb begins.
+_NOUN_PHRASE = r'(?:(?:@\d|[a-z-]+) ){0,4}?[a-z-]+'
+_VERB = rf'{IS}|has|have|had|contains?|{"|".join(BASES)}|[a-z]+ed'
 _MANY = {'more': 'most', 'most': 'most', 'less': 'least', 'fewer': 'least', 'fewest': 'least'}
 
 
@@ -80,7 +83,7 @@ def _read_choice(marked: Marked) -> Comparison | None:
     if not pair:
         return None
     text = re.sub(r'(?: one)? of (?:the|these) two(?: [a-z]+)?\b', '', pair.text)
-    if wh := re.fullmatch(r'(?:(?:between|of|out of)(?: the two)? X[,:]? )(.*)', text):
+    if wh := re.fullmatch(rf'(?:between|of|out of)(?: the)?(?: two)?(?: {_NOUN_PHRASE})?? X[,:]? (.*)', text):
         text = wh[1]
     elif wh := re.fullmatch(r'(.*?)[,:;]? ?X', text):
         text = wh[1] if pair.word == 'or' else ''
@@ -97,7 +100,7 @@ def _read_choice(marked: Marked) -> Comparison | None:
     elif wh := re.fullmatch(r'(?:which|what|who|whose)\b ?(.*)', text):
         rest, asks_base = wh[1], False
         if of := re.fullmatch(
-            rf'(?:({NOUNS}|[a-z]+) )?(?:has|have|had|with) (?:the|an?) {ROLE} (?:who |that |which |whose )?(.*)', rest
+            rf'(?:({_NOUN_PHRASE}) )?(?:has|have|had|with) (?:the|an?) {ROLE} (?:who |that |which |whose )?(.*)', rest
         ):
             noun, role, rest = of[1] or '', of[2], of[3]
             if adjective := re.fullmatch(rf'({_OLD}|{_YOUNG}) ([a-z]+)', role):
@@ -106,7 +109,7 @@ def _read_choice(marked: Marked) -> Comparison | None:
                 role, rest = taken[1], f'{taken[2]} {rest}'
         if of := re.fullmatch(rf'(?:({NOUNS}|[a-z]+) )?(?:has|have|had) (?:the|an?) ({_OLD}|{_YOUNG}) ([a-z]+)', wh[1]):
             noun, role, rest = of[1] or '', of[3], f'is {of[2]}'
-        elif of := re.fullmatch(rf"(?:({NOUNS})?(?:'s| whose) )?([a-z]+) ((?:{IS}|died|has|came)\b.*)", rest):
+        elif of := re.fullmatch(rf"(?:({NOUNS})?(?:'s| whose) )?({_NOUN_PHRASE}) ((?:{_VERB})\b.*)", rest):
             if text.startswith('whose') or of[1] or "'s " in rest or ' whose ' in rest:
                 noun, role, rest = of[1] or '', of[2], of[3]
             else:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import re
 from collections.abc import Sequence
 
 import numpy as np
@@ -22,6 +23,8 @@ from opql_jax.retrieval.rank import Ranked
 PASSAGES, _FOLLOWED, _ANSWERS = 5, 2, 3
 # What an answer neither begins nor ends with.
 _MARKS = ' \t\n.,;:!?"“”\'‘’()[]{}«»'
+# Nor does it begin with: 'in the mid-18th century' is the mid-18th century.
+_PREPOSITION = re.compile(r'(?:as|at|by|during|for|from|in|of|on|since|to|with)\s+(?=\w)')
 # What a place and a mention share, of the longer one, that are the same.
 _SAME = 0.8
 
@@ -29,9 +32,9 @@ _SAME = 0.8
 class EvidenceFinder:
     """Retrieval over a knowledge base of plain text, and a reader of what it finds."""
 
-    def __init__(self, prepared: Prepared, retriever: Retriever, reader: Reader):
-        """Takes the text, what ranks its passages, and the reader."""
-        self._passages, self._retriever, self._reader = prepared.passages, retriever, reader
+    def __init__(self, prepared: Prepared, kinds: Sequence[str], retriever: Retriever, reader: Reader):
+        """Takes the text, the kinds of its entities, what ranks its passages, and the reader."""
+        self._passages, self._kinds, self._retriever, self._reader = prepared.passages, kinds, retriever, reader
 
     def find(self, questions: Sequence[Question], followed: Sequence[Answer]) -> list[Evidence]:
         """The best passages of each question, and what is read in them; `followed` is what following relations found."""
@@ -81,6 +84,8 @@ class EvidenceFinder:
             start += 1
         while start < end and whole[end - 1] in _MARKS:
             end -= 1
+        if preposition := _PREPOSITION.match(whole, start, end):
+            start = preposition.end()
         if whole[start:end].count('(') > whole[start:end].count(')') and whole[end : end + 1] == ')':
             end += 1
         if start >= end or start < cut < end:
@@ -89,11 +94,12 @@ class EvidenceFinder:
         shift = text_start(row) - cut
         if any(start + shift < begin < end + shift for begin in row['sentence_starts']):
             return None
-        return span._replace(start=start - cut, end=end - cut), whole[start:end], _entity(row, start - cut, end - cut)
+        entity = _entity(row, start - cut, end - cut, self._kinds)
+        return span._replace(start=start - cut, end=end - cut), whole[start:end], entity
 
 
-def _entity(row: dict, start: int, end: int) -> int:
-    """The entity that a span of a passage names, -1 if none. Characters below 0 are of the title."""
+def _entity(row: dict, start: int, end: int, kinds: Sequence[str]) -> int:
+    """The entity that a span of a passage names, -1 if none; a part of a person's name is the person. Characters below 0 are of the title."""
     if end <= 0:
         return int(row['title_entity'])
     cut = text_start(row)
@@ -101,6 +107,8 @@ def _entity(row: dict, start: int, end: int) -> int:
     for mention in row['mentions']:
         shared = min(end, mention['end']) - max(start, mention['start'])
         spellings = row['text'][start:end], row['text'][mention['start'] : mention['end']]
-        if shared > 0 and (shared >= _SAME * max(map(len, spellings)) or len(set(map(fold, spellings))) == 1):
-            return int(mention['entity'])
+        entity = int(mention['entity'])
+        is_part = kinds[entity] == 'person' and mention['start'] <= start and end <= mention['end']
+        if shared > 0 and (is_part or shared >= _SAME * max(map(len, spellings)) or len(set(map(fold, spellings))) == 1):
+            return entity
     return -1

@@ -25,6 +25,20 @@ _RELATIVE = r'\b(?:who|whom|that|which|whose|where)\b'
 # Words after the topic at which a phrase may end.
 _MOST_ENDS = 4
 _MOST_HOPS, _MOST_PLANS = 4, 10
+# Kinship that texts rarely state in one word, as the steps that lead there: a paternal grandfather is the father of the father.
+_KIN = {
+    'paternal grandfather': ('father', 'father'),
+    'paternal grandmother': ('mother', 'father'),
+    'maternal grandfather': ('father', 'mother'),
+    'maternal grandmother': ('mother', 'mother'),
+    'father-in-law': ('father', 'spouse'),
+    'mother-in-law': ('mother', 'spouse'),
+    'son-in-law': ('husband', 'daughter'),
+    'daughter-in-law': ('wife', 'son'),
+    'stepmother': ('wife', 'father'),
+    'stepfather': ('husband', 'mother'),
+}
+_OF_KIN = re.compile(rf'\b(?:the )?({"|".join(_KIN)}) of (?=@)|(?<=@)[\'’]s? ({"|".join(_KIN)})\b', re.IGNORECASE)
 # What is left of a question must say more than these.
 _EMPTY = frozenset('it a an the of in on at to by for from with and or that this these those name s'.split())
 
@@ -43,8 +57,22 @@ def plans(text: str, topic: tuple[int, int]) -> list[Plan]:
     """The plans for a question about one topic, of which these are the characters: that of one hop first, then those with more."""
     whole = Step(text[: max(topic[1], len(text.rstrip(' ?.!')))], topic)  # a name may end with such, too
     found: dict[Plan, None] = {}
-    _extend(whole, (), found)
+    for step in (whole, _in_steps(whole)):
+        if step:
+            _extend(step, (), found)
     return sorted(found, key=len)[:_MOST_PLANS]
+
+
+def _in_steps(whole: Step) -> Step | None:
+    """A question for the kin of its topic with the steps that lead there; None for other questions."""
+    text, (start, end) = whole
+    kin = _OF_KIN.search(f'{text[:start]}@{text[end:]}')
+    if not kin:
+        return None
+    last, first = _KIN[(kin[1] or kin[2]).lower()]
+    before, after = (text[: kin.start()], text[end:]) if kin[1] else (text[:start], text[end + kin.end() - start - 1 :])
+    before += f'the {last} of the {first} of '
+    return Step(f'{before}{text[start:end]}{after}', (len(before), len(before) + end - start))
 
 
 def _extend(step: Step, after: Plan, found: dict[Plan, None]) -> None:
@@ -149,7 +177,8 @@ _WANTED = tuple(
         (_NOUN % 'nationality|nationalities|ethnicity|religion', ('group',)),
         (_NOUN % WORK, ('work', TITLE_KIND)),
         (_NOUN % GROUP, ('organisation', 'group', 'person')),
-        (r'\bwhere\b|' + _NOUN % PLACE, ('place', 'organisation')),
+        (_NOUN % PLACE, ('place',)),
+        (r'\bwhere\b', ('place', 'organisation')),
         (r'\bwho(?:m|se)?\b|' + _NOUN % PERSON, ('person', 'organisation', 'group')),
     )
 )

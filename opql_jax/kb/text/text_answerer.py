@@ -31,7 +31,7 @@ from opql_jax.corpus.spans import VALUES
 from opql_jax.data.prepared import Prepared
 from opql_jax.kb import calibration
 from opql_jax.kb.answers import Answer, Hop
-from opql_jax.kb.text import question_plans
+from opql_jax.kb.text import choices, question_plans
 from opql_jax.kb.text.candidates import (
     Candidate,
     Evidence,
@@ -40,8 +40,10 @@ from opql_jax.kb.text.candidates import (
     features,
     followed_features,
     read_candidates,
+    with_step,
 )
 from opql_jax.kb.text.closest_sentences import SENTENCES, ClosestSentences
+from opql_jax.kb.text.comparison import linked_names
 from opql_jax.memory.format import Memory
 from opql_jax.models.mention_kinds import THING
 from opql_jax.models.question_map import QuestionMap
@@ -124,16 +126,32 @@ class Path:
 _NOWHERE = Path((), (), (), 0.0)
 
 
+class LastStep(NamedTuple):
+    """The last step of the best plan of several relations, as a question of its own: 'Where was Ingrid Solberg born?'.
+
+    Attributes:
+        question: about what the step before found best.
+        share: of that in what the step before found.
+        passage: one that states it.
+    """
+
+    question: Question
+    share: float
+    passage: int
+
+
 class Followed(NamedTuple):
     """What following relations found for a question.
 
     Attributes:
         answer: without probabilities.
         path: what speaks for it.
+        last: the last step of the best plan of several relations, if there is one.
     """
 
     answer: Answer
     path: PathFeatures
+    last: LastStep | None = None
 
 
 class TextAnswerer:
@@ -186,7 +204,7 @@ class TextAnswerer:
             read: finds and reads passages for questions, of which is known what following found; None without a reader.
         """
         found = self.follow(questions)
-        evidence = read(questions, [followed.answer for followed in found]) if read else [None] * len(found)
+        evidence = self.read(questions, found, read) if read else [None] * len(found)
         answers = []
         for question, followed, seen in zip(questions, found, evidence):
             if seen is None:
@@ -197,6 +215,15 @@ class TextAnswerer:
                 answer = self.score(followed, question_plans.wanted(question.text), seen)
             answers.append(dataclasses.replace(answer, is_cut=time_limit.is_cut()))
         return answers
+
+    def read(self, questions: Sequence[Question], found: Sequence[Followed], read: Read) -> list[Evidence]:
+        """What is read for each question, and for the last step of one of several relations; `found` is what following found."""
+        last = {place: followed.last for place, followed in enumerate(found) if followed.last}
+        asked = [*questions, *(step.question for step in last.values())]
+        evidence = read(asked, [found[place].answer for place in (*range(len(found)), *last)])
+        for (place, step), of_step in zip(last.items(), evidence[len(found) :]):
+            evidence[place] = with_step(evidence[place], of_step, step.share, step.passage)
+        return evidence[: len(found)]
 
     def followed_features(self, question: Question, followed: Followed) -> np.ndarray:
         """The features of what following found for a question, see `candidates.followed_features`."""
@@ -212,8 +239,21 @@ class TextAnswerer:
                 path = None if time_limit.passed() else self._search(question, wanted)
                 found = [*found, [path]] if path else found
                 answer = self.combine(question, found) if path else answer
-            answers.append(Followed(answer, self._support(question, found)))
+            answers.append(Followed(answer, self._support(question, found), self._last_step(question, found)))
         return answers
+
+    def _last_step(self, question: Question, found: list[list[Path]]) -> LastStep | None:
+        """The last step of the best path of several hops; None of a choice between two names, which take no steps to each other."""
+        paths = [path for of_topic in found for path in of_topic if len(path.plan) > 1]
+        if not paths or choices.alternatives(question.text, linked_names(question, self._kinds)):
+            return None
+        path = max(paths, key=lambda path: path.worth)
+        step, hop = path.plan[-1], path.hops[-2]
+        entity, rows = int(hop.entities[0]), self._memory.rows(hop.entries)
+        name = _REMARK.sub('', self._names[entity])
+        (start, end), stated = step.topic, rows[self._memory.target[rows] == entity][:1]
+        asked = Question('ask', f'{step.text[:start]}{name}{step.text[end:]}?', ((start, start + len(name)),), (entity,))
+        return LastStep(asked, float(hop.weights[0]), int(self._memory.mentions(stated)['passage'][0]))
 
     def candidates(self, answer: Answer, wanted: question_plans.Wanted, evidence: Evidence) -> list[Candidate]:
         """What following found and what was read: the best of both."""

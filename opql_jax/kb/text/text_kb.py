@@ -20,7 +20,7 @@ from opql_jax.data.prepared import Prepared
 from opql_jax.kb.answers import Answer
 from opql_jax.kb.fact_store import FactStore
 from opql_jax.kb.sets.set_evaluation import SetEvaluator
-from opql_jax.kb.text import comparison, question_plans
+from opql_jax.kb.text import choices, comparison, question_plans
 from opql_jax.kb.text.candidates import Evidence
 from opql_jax.kb.text.evidence_finder import EvidenceFinder
 from opql_jax.kb.text.polarity import denies_answer
@@ -90,8 +90,8 @@ class TextKB(VirtualKB):
         Raises:
             InputError: a question is longer than the encoder reads.
         """
-        compared = [comparison.answer(question, self.vocab.kinds, self._answer_plain) for question in questions]
-        read = self.read if self._has_reader else None
+        read, answered = (self.read, self._answered) if self._has_reader else (None, None)
+        compared = [comparison.answer(question, self.vocab.kinds, self._answer_plain, answered) for question in questions]
         others = iter(self._answer_each([one for one, found in zip(questions, compared) if found is None], read))
         found = [next(others) if answer is None else answer for answer in compared]
         return [self._of(answer, question) for answer, question in zip(found, questions)]
@@ -106,12 +106,24 @@ class TextKB(VirtualKB):
         nothing = Answer(np.zeros(0, np.int64), np.zeros(0, np.float32), ())
         return [next(found) if question.topics else self._of(nothing, question) for question in questions]
 
+    def _answered(self, answers: Sequence[Answer]) -> list[float]:
+        """The probability that the passages answer the question of each answer, by the reader."""
+        return [1 - found.unanswered for found in self.read([answer.question for answer in answers], answers)]
+
     def _answer_each(self, questions: list[Question], read: Read | None = None) -> list[Answer]:
         """Answers questions that compare nothing. One whose kind is out of reach has no probability, and says so."""
         answers = []
         for question, found in zip(questions, self._answerer.answer(questions, read)):
             found = self._of(found, question)
-            if question_plans.out_of_reach(question.text):
+            why = question_plans.out_of_reach(question.text)
+            if (
+                read
+                and not why
+                and (sides := choices.alternatives(question.text, comparison.linked_names(question, self.vocab.kinds)))
+            ):
+                answers.append(choices.chosen(found, sides))
+                continue
+            if why:
                 said = [
                     fact.sentence or ''
                     for entity in found.entities[:1]
@@ -149,7 +161,7 @@ class TextKB(VirtualKB):
 
     @functools.cached_property
     def _evidence_finder(self) -> EvidenceFinder:
-        return EvidenceFinder(self.prepared, self.retriever, Reader.load())
+        return EvidenceFinder(self.prepared, self.vocab.kinds, self.retriever, Reader.load())
 
 
 def _without_denied(answer: Answer) -> Answer:

@@ -1,0 +1,73 @@
+"""Questions that offer two names to choose from: 'Which filmmaker was known for animation, Lev Yilmaz or Pamela B. Green?'.
+
+What compares dates, numbers or countries is for `comparison`; of the others the reader prefers one of the two.
+"""
+
+import dataclasses
+import re
+
+import numpy as np
+
+from opql_jax.corpus.name_resolution import fold, without_brackets
+from opql_jax.kb.answers import Answer
+from opql_jax.kb.text.marked_questions import JOINTS, MOST_CHARACTERS, Name, Side, find_pair, join_names, mark_names
+
+# The probability that is given to each of the two beforehand: the reader, which was taught by few such questions, is right in 7 of 10.
+_PRIOR = 1.0
+_ASKS = re.compile(r'\b(?:which|who|what)\b')
+_BETWEEN = re.compile(r'\bbetween X')
+
+
+def alternatives(text: str, names: list[Name]) -> tuple[Side, Side] | None:
+    """The two names that a question offers to choose from; None if it offers none.
+
+    Args:
+        text: the question.
+        names: those in it, see `marked_questions.names_of`.
+    """
+    if len(text) > MOST_CHARACTERS:
+        return None
+    for joint in (None, *JOINTS):
+        marked = mark_names(text, names if joint is None else join_names(text, names, joint))
+        pair = find_pair(marked.text)
+        if pair and _ASKS.search(pair.text) and (pair.word == 'or' or _BETWEEN.search(pair.text)):
+            return marked.side(pair.left), marked.side(pair.right)
+    return None
+
+
+def chosen(answer: Answer, sides: tuple[Side, Side]) -> Answer:
+    """An answer of what was read, with nothing in it but the two that the question offers, the likelier first."""
+    assert answer.probabilities is not None  # what was read has them
+    places = [_side(answer, entity, sides) for entity in answer.entities.tolist()]
+    kept = [places.index(number) for number in (0, 1) if number in places]
+    if not kept:
+        nothing = {'entities': np.zeros(0, np.int64), 'weights': np.zeros(0, np.float32), 'probabilities': None}
+        return dataclasses.replace(answer, **nothing, note='the text does not decide between the two')
+    known = [answer.probabilities[[place == number for place in places]].sum() for number in (0, 1)]
+    shares = {places[place]: (known[places[place]] + _PRIOR) / (sum(known) + 2 * _PRIOR) for place in kept}
+    kept.sort(key=lambda place: -shares[places[place]])
+    probabilities = np.array([shares[places[place]] for place in kept], np.float32)
+    return dataclasses.replace(
+        answer, entities=answer.entities[kept], weights=probabilities / probabilities.sum(), probabilities=probabilities
+    )
+
+
+def _side(answer: Answer, entity: int, sides: tuple[Side, Side]) -> int | None:
+    """Which of the two an answer is: by its words, or by what the passage is about in which it was read, if they share a word."""
+    words = _words(answer.name_of(entity))
+    named = [
+        number for number, side in enumerate(sides) if words and (words <= _words(side.name) or _words(side.name) <= words)
+    ]
+    if len(named) == 1:
+        return named[0]
+    titles = [_words(path[-1].title or '') for path in answer.paths(entity, 1)]
+    about = [
+        number
+        for number, side in enumerate(sides)
+        if any(title == _words(side.name) for title in titles) and words & _words(side.name)
+    ]
+    return about[0] if len(about) == 1 else None
+
+
+def _words(name: str) -> frozenset[str]:
+    return frozenset(fold(without_brackets(name)).split()) - {'the'}
