@@ -1,4 +1,6 @@
-"""Questions that take more than one fact: of two hops, comparisons, comparisons over a bridge, yes or no; and some that no label answers.
+"""Questions that take more than one fact, and some that no label answers.
+
+They are of two hops, comparisons, comparisons over a bridge, and of yes or no.
 
 python benchmarks/comparisons.py --data ../shared/data --write questions.jsonl --texts texts.jsonl
 opql index texts.jsonl --out labelled.kb
@@ -366,7 +368,7 @@ def yes_or_no(facts: Sequence[Fact], chance: random.Random) -> Iterator[tuple[st
 
 
 def unstated(facts: Sequence[Fact], chance: random.Random) -> Iterator[tuple[str, Made]]:
-    """Comparisons and questions of yes or no about names of which no label states what is asked; they have no right answer."""
+    """Questions about names of which no label states what is asked; they have no right answer."""
     heads = list(dict.fromkeys((fact.head, fact.document) for fact in facts if fact.document.startswith('redocred')))
     stated = {(fact.head, fact.relation) for fact in facts}
     wordings = {of: [text for text, _ in of_dates] for of, of_dates in EARLIER.items()} | SAME

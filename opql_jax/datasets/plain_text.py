@@ -352,7 +352,7 @@ def documents_from_records(sources: Sequence[object]) -> list[Document]:
 
 
 def _repeated_beginnings(paths: Iterable[pathlib.Path]) -> frozenset[str]:
-    """The first lines that `_REPEATED` text files or more begin with, such as '#copyright': what they are about if their text mentions it."""
+    """The first lines that `_REPEATED` text files or more begin with, such as '#copyright'."""
     first: collections.Counter[str] = collections.Counter()
     for path in paths:
         if path.suffix.lower() in ('.txt', '.md'):

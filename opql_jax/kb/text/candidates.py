@@ -63,7 +63,7 @@ class Evidence(NamedTuple):
 
     @property
     def unanswered(self) -> float:
-        """The probability that the passages do not answer: neither the question nor its last step."""
+        """The probability that the passages answer neither the question nor its last step."""
         return min([self.reading.unanswered, *([self.step.reading.unanswered] if self.step else [])])
 
 
@@ -134,7 +134,7 @@ def read_candidates(evidence: Evidence) -> list[Candidate]:
 
 
 def _is_same(one: Candidate, span: Span, entity: int) -> bool:
-    """Whether a place is of a candidate: it overlaps one of its places, and is not the name of something else in a longer one."""
+    """Whether a place is of a candidate: it overlaps one of its, and is no other name in it."""
     if entity >= 0 and one.entity >= 0:
         return False
     return any(_overlap(span, other, max if entity >= 0 else min) for other in one.spans)

@@ -1,4 +1,4 @@
-"""Questions that offer two names to choose from: 'Which filmmaker was known for animation, Lev Yilmaz or Pamela B. Green?'.
+"""Questions that offer two names to choose from: 'Who is a painter, Orla Finch or Joel Stern?'.
 
 What compares dates, numbers or countries is for `comparison`; of the others the reader prefers one of the two.
 """
@@ -36,7 +36,7 @@ def alternatives(text: str, names: list[Name]) -> tuple[Side, Side] | None:
 
 
 def chosen(answer: Answer, sides: tuple[Side, Side]) -> Answer:
-    """An answer of what was read, with nothing in it but the two that the question offers, the likelier first."""
+    """What was read, without all but the two names that the question offers, the likelier first."""
     assert answer.probabilities is not None  # what was read has them
     places = [_side(answer, entity, sides) for entity in answer.entities.tolist()]
     kept = [places.index(number) for number in (0, 1) if number in places]
@@ -53,7 +53,7 @@ def chosen(answer: Answer, sides: tuple[Side, Side]) -> Answer:
 
 
 def _side(answer: Answer, entity: int, sides: tuple[Side, Side]) -> int | None:
-    """Which of the two an answer is: by its words, or by what the passage is about in which it was read, if they share a word."""
+    """Which of the two an answer is: by its words, or by the title of the passage it was read in."""
     words = _words(answer.name_of(entity))
     named = [
         number for number, side in enumerate(sides) if words and (words <= _words(side.name) or _words(side.name) <= words)

@@ -296,7 +296,7 @@ def _of_two(comparison: Comparison, left: Found, right: Found) -> tuple[str | in
 
 
 def _confirm(comparison: Comparison, found: Found, answer: Answerer) -> tuple[str | None, float, bool]:
-    """Whether what was found is what a question names: 'yes', 'no' or None, how probable that is, and whether it is doubtful."""
+    """Whether what was found is what is asked: 'yes', 'no' or None, how probable, and if doubtful."""
     is_negated = _is_denied(found, comparison)
     if comparison.how in ('less', 'more'):
         order = values.compare('date', found.name, comparison.asked)

@@ -99,7 +99,10 @@ class EvidenceFinder:
 
 
 def _entity(row: dict, start: int, end: int, kinds: Sequence[str]) -> int:
-    """The entity that a span of a passage names, -1 if none; a part of a person's name is the person. Characters below 0 are of the title."""
+    """The entity that a span of a passage names, -1 if none; below 0 characters are of the title.
+
+    A part of a person's name is the person.
+    """
     if end <= 0:
         return int(row['title_entity'])
     cut = text_start(row)

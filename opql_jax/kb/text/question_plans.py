@@ -64,7 +64,7 @@ def plans(text: str, topic: tuple[int, int]) -> list[Plan]:
 
 
 def _in_steps(whole: Step) -> Step | None:
-    """A question for the kin of its topic with the steps that lead there; None for other questions."""
+    """A question for the kin of its topic with the steps that lead there; None of others."""
     text, (start, end) = whole
     kin = _OF_KIN.search(f'{text[:start]}@{text[end:]}')
     if not kin:

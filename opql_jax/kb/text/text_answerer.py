@@ -127,7 +127,9 @@ _NOWHERE = Path((), (), (), 0.0)
 
 
 class LastStep(NamedTuple):
-    """The last step of the best plan of several relations, as a question of its own: 'Where was Ingrid Solberg born?'.
+    """The last step of the best plan of several relations, as a question of its own.
+
+    Of 'Where was the designer of the Harl Bridge born?' it is 'Where was Amara Finch born?'.
 
     Attributes:
         question: about what the step before found best.
@@ -217,7 +219,7 @@ class TextAnswerer:
         return answers
 
     def read(self, questions: Sequence[Question], found: Sequence[Followed], read: Read) -> list[Evidence]:
-        """What is read for each question, and for the last step of one of several relations; `found` is what following found."""
+        """What is read for each question and its last step; `found` is what following found."""
         last = {place: followed.last for place, followed in enumerate(found) if followed.last}
         asked = [*questions, *(step.question for step in last.values())]
         evidence = read(asked, [found[place].answer for place in (*range(len(found)), *last)])
@@ -243,7 +245,7 @@ class TextAnswerer:
         return answers
 
     def _last_step(self, question: Question, found: list[list[Path]]) -> LastStep | None:
-        """The last step of the best path of several hops; None of a choice between two names, which take no steps to each other."""
+        """The last step of the best path of several hops; a choice between two names takes none."""
         paths = [path for of_topic in found for path in of_topic if len(path.plan) > 1]
         if not paths or choices.alternatives(question.text, linked_names(question, self._kinds)):
             return None
