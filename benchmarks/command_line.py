@@ -6,15 +6,24 @@ import json
 
 def make_parser(description: str) -> argparse.ArgumentParser:
     """A parser with the option --json, whose help shows a module's docstring as it is written."""
-    parser = argparse.ArgumentParser(description=description, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=description, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument('--json', action='store_true', help='print each result as JSON on one line')
     return parser
 
 
 def add_timing(parser: argparse.ArgumentParser, calls: int = 7) -> None:
     """Adds --calls and --limit, the last two arguments of `timing.medians`."""
-    parser.add_argument('--calls', type=int, default=calls, help='timed calls of each function, at most')
-    parser.add_argument('--limit', type=float, default=120, help='seconds after which no further round of calls begins')
+    parser.add_argument(
+        '--calls', type=int, default=calls, help='timed calls of each function, at most'
+    )
+    parser.add_argument(
+        '--limit',
+        type=float,
+        default=120,
+        help='seconds after which no further round of calls begins',
+    )
 
 
 def add_search(parser: argparse.ArgumentParser) -> None:

@@ -6,9 +6,11 @@ python benchmarks/comparisons.py --data ../shared/data --write questions.jsonl -
 opql index texts.jsonl --out labelled.kb
 python benchmarks/comparisons.py --questions questions.jsonl --kb labelled.kb --json
 
-The questions are made of the labels of Re-DocRED and T-REx, in the wordings below, and asked over the documents that they need, as plain
-text. `right` is the share of first answers that are right, `among_five` that of questions with a right one among the five best; `sure` are
-the answers of which that is said, `sure_right` those of them that are right. --show prints questions with what was answered.
+The questions are made of the labels of Re-DocRED and T-REx, in the wordings below, and asked over
+the documents that they need, as plain text. `right` is the share of first answers that are right,
+`among_five` that of questions with a right one among the five best; `sure` are the answers of which
+that is said, `sure_right` those of them that are right. --show prints questions with what was
+answered.
 """
 
 import argparse
@@ -31,7 +33,14 @@ from opql_jax.corpus.name_resolution import fold, without_brackets
 # Questions of each kind, and the most that one document is asked about in each.
 COUNT, OF_A_DOCUMENT = 100, 3
 SEED = 0
-NOUNS = {'P57': 'director', 'P50': 'author', 'P86': 'composer', 'P175': 'performer', 'P22': 'father', 'P26': 'spouse'}
+NOUNS = {
+    'P57': 'director',
+    'P50': 'author',
+    'P86': 'composer',
+    'P175': 'performer',
+    'P22': 'father',
+    'P26': 'spouse',
+}
 OF_THINGS = {
     'P264': 'record label',
     'P127': 'owner',
@@ -79,8 +88,14 @@ EARLIER = {
     ),
 }
 SAME = {
-    CITIZEN: ('Are {a} and {b} from the same country?', 'Do {a} and {b} have the same nationality?'),
-    COUNTRY: ('Are {a} and {b} located in the same country?', 'Are both {a} and {b} in the same country?'),
+    CITIZEN: (
+        'Are {a} and {b} from the same country?',
+        'Do {a} and {b} have the same nationality?',
+    ),
+    COUNTRY: (
+        'Are {a} and {b} located in the same country?',
+        'Are both {a} and {b} in the same country?',
+    ),
 }
 BRIDGES = {
     BORN: (
@@ -149,7 +164,11 @@ COUNTRIES = {
     'belgium': 'belgian',
     'portugal': 'portuguese',
 }
-COUNTRY_OF = {name: country for country, names in COUNTRIES.items() for name in (country, *re.findall(r'[a-z]+', names))} | {
+COUNTRY_OF = {
+    name: country
+    for country, names in COUNTRIES.items()
+    for name in (country, *re.findall(r'[a-z]+', names))
+} | {
     name: country
     for country in COUNTRIES
     for name in ('united states of america', 'great britain', 'south african', 'u s', 'u k')
@@ -187,20 +206,35 @@ def main() -> None:
     """Makes questions, or asks them and prints a line for each kind."""
     parser = make_parser(__doc__)
     parser.add_argument(
-        '--data', type=pathlib.Path, default='../shared/data', help='redocred/documents.json, trex/documents.jsonl'
+        '--data',
+        type=pathlib.Path,
+        default='../shared/data',
+        help='redocred/documents.json, trex/documents.jsonl',
     )
     parser.add_argument('--write', type=pathlib.Path, help='the questions that are made')
     parser.add_argument('--texts', type=pathlib.Path, help='the documents that they need')
     parser.add_argument('--questions', type=pathlib.Path, help='those that are asked')
     parser.add_argument('--kb', help='what is asked')
-    parser.add_argument('--show', type=int, default=0, help='questions of each kind that are printed with their answers')
+    parser.add_argument(
+        '--show',
+        type=int,
+        default=0,
+        help='questions of each kind that are printed with their answers',
+    )
     options = parser.parse_args()
     if options.write:
         texts, made = make(options.data)
         write_json_lines(options.write, (one._asdict() for one in made))
         needed = {name for one in made for name in one.documents}
         write_json_lines(options.texts, (texts[name] for name in sorted(needed)))
-        show({'questions': len(made), 'documents': len(needed), **collections.Counter(one.kind for one in made)}, options.json)
+        show(
+            {
+                'questions': len(made),
+                'documents': len(needed),
+                **collections.Counter(one.kind for one in made),
+            },
+            options.json,
+        )
     else:
         ask(options)
 
@@ -219,7 +253,11 @@ def ask(options: argparse.Namespace) -> None:
             except InputError:
                 counts['refused'] += 1
             else:
-                best = [member for member in itertools.islice(answer, 5) if member.probability is not None]
+                best = [
+                    member
+                    for member in itertools.islice(answer, 5)
+                    if member.probability is not None
+                ]
                 names, sure = [member.name for member in best], bool(answer.is_sure)
                 probability = best[0].probability if best else None
             is_right = [_is_right(name, right) for name in names]
@@ -232,13 +270,19 @@ def ask(options: argparse.Namespace) -> None:
                 shown[asked['kind']] += 1
                 verdict = 'right' if any(is_right[:1]) else 'wrong'
                 print(
-                    f'{verdict}{" sure" if sure else ""} {probability}\t{asked["question"]}\n    {names}  expected {asked["answers"][:3]}'
+                    f'{verdict}{" sure" if sure else ""} {probability}\t{asked["question"]}\n'
+                    f'    {names}  expected {asked["answers"][:3]}'
                 )
     for kind, counts in sorted(kinds.items()):
         count = counts['questions']
         shares = {name: round(counts[name] / count, 3) for name in ('right', 'among_five')}
         show(
-            {'kind': kind, **counts, **shares, 'sure_are_right': round(counts['sure_right'] / max(counts['sure'], 1), 3)},
+            {
+                'kind': kind,
+                **counts,
+                **shares,
+                'sure_are_right': round(counts['sure_right'] / max(counts['sure'], 1), 3),
+            },
             options.json,
         )
 
@@ -247,14 +291,20 @@ def _is_right(name: str, right: set[str]) -> bool:
     folded = fold(without_brackets(name))
     years = set(re.findall(r'\d{4}', folded))
     # A date is right by its year, as texts have it in several places, with and without the day.
-    return folded in right or bool(years) and any(years == set(re.findall(r'\d{4}', one)) for one in right)
+    return (
+        folded in right
+        or bool(years)
+        and any(years == set(re.findall(r'\d{4}', one)) for one in right)
+    )
 
 
 def make(data: pathlib.Path) -> tuple[dict[str, dict], list[Made]]:
     """The documents by id, and the questions, the same at each call."""
     texts: dict[str, dict] = {}
     facts: list[Fact] = []
-    for found, labels in itertools.chain(_redocred(data / 'redocred/documents.json'), _trex(data / 'trex/documents.jsonl')):
+    for found, labels in itertools.chain(
+        _redocred(data / 'redocred/documents.json'), _trex(data / 'trex/documents.jsonl')
+    ):
         texts[found['id']] = found
         facts += labels
     chance, made = random.Random(SEED), []
@@ -267,7 +317,9 @@ def make(data: pathlib.Path) -> tuple[dict[str, dict], list[Made]]:
         by_wording: dict[str, list[Made]] = collections.defaultdict(list)
         for wording, one in candidates:
             by_wording[wording].append(one)
-        for one in filter(None, itertools.chain.from_iterable(itertools.zip_longest(*by_wording.values()))):
+        for one in filter(
+            None, itertools.chain.from_iterable(itertools.zip_longest(*by_wording.values()))
+        ):
             if len(chosen) < COUNT and all(used[name] < OF_A_DOCUMENT for name in one.documents):
                 used.update(set(one.documents))
                 chosen.append(one)
@@ -283,7 +335,11 @@ def two_hops(facts: Sequence[Fact], chance: random.Random) -> Iterator[tuple[str
         x = chance.choice((f'the {noun} of {first.head.name}', f"{first.head.name}'s {noun}"))
         answers = tuple(sorted({name for fact in seconds for name in fact.tail.names}))
         wording = chance.choice(SECOND_HOPS[relation])
-        if first.relation in OF_THINGS and relation not in (COUNTRY, FOUNDED) or fold(first.head.name) in map(fold, answers):
+        if (
+            first.relation in OF_THINGS
+            and relation not in (COUNTRY, FOUNDED)
+            or fold(first.head.name) in map(fold, answers)
+        ):
             continue
         yield wording, Made('two hops', wording.format(x=x), answers, (first.document,))
 
@@ -303,16 +359,31 @@ def comparisons(facts: Sequence[Fact], chance: random.Random) -> Iterator[tuple[
                 winner = min(one, other, key=lambda known: known[2] if earlier else -known[2])[0]
                 yield (
                     wording,
-                    Made('comparison', wording.format(a=one[0].name, b=other[0].name), (winner.name,), (one[1], other[1])),
+                    Made(
+                        'comparison',
+                        wording.format(a=one[0].name, b=other[0].name),
+                        (winner.name,),
+                        (one[1], other[1]),
+                    ),
                 )
     for relation, same in SAME.items():
         known = [
-            (head, document, c) for (head, document, of), found in by_head.items() if of == relation and (c := _country(found))
+            (head, document, c)
+            for (head, document, of), found in by_head.items()
+            if of == relation and (c := _country(found))
         ]
         for one, other in _pairs(known, chance, alike=lambda known: known[2]):
             wording = chance.choice(same)
             yes = 'yes' if one[2] == other[2] else 'no'
-            yield wording, Made('comparison', wording.format(a=one[0].name, b=other[0].name), (yes,), (one[1], other[1]))
+            yield (
+                wording,
+                Made(
+                    'comparison',
+                    wording.format(a=one[0].name, b=other[0].name),
+                    (yes,),
+                    (one[1], other[1]),
+                ),
+            )
 
 
 def bridges(facts: Sequence[Fact], chance: random.Random) -> Iterator[tuple[str, Made]]:
@@ -323,30 +394,51 @@ def bridges(facts: Sequence[Fact], chance: random.Random) -> Iterator[tuple[str,
             dated = [
                 (first.head, first.document, year)
                 for first, seconds in chains
-                if first.relation == relation and seconds[0].relation == last and (year := _year(seconds))
+                if first.relation == relation
+                and seconds[0].relation == last
+                and (year := _year(seconds))
             ]
             for one, other in _pairs(dated, chance):
                 if one[2] != other[2]:
                     wording, earlier = chance.choice(wordings)
-                    winner = min(one, other, key=lambda known: known[2] if earlier else -known[2])[0]
+                    winner = min(one, other, key=lambda known: known[2] if earlier else -known[2])[
+                        0
+                    ]
                     text = wording.format(noun=noun, a=one[0].name, b=other[0].name)
-                    yield wording, Made('bridge comparison', text, (winner.name,), (one[1], other[1]))
+                    yield (
+                        wording,
+                        Made('bridge comparison', text, (winner.name,), (one[1], other[1])),
+                    )
         known = [
             (first.head, first.document, country)
             for first, seconds in chains
-            if first.relation == relation and seconds[0].relation == CITIZEN and (country := _country(seconds))
+            if first.relation == relation
+            and seconds[0].relation == CITIZEN
+            and (country := _country(seconds))
         ]
         for one, other in _pairs(known, chance, alike=lambda known: known[2]):
             wording = chance.choice(BRIDGES_SAME)
             text = wording.format(noun=noun, a=one[0].name, b=other[0].name)
-            yield wording, Made('bridge comparison', text, ('yes' if one[2] == other[2] else 'no',), (one[1], other[1]))
+            yield (
+                wording,
+                Made(
+                    'bridge comparison',
+                    text,
+                    ('yes' if one[2] == other[2] else 'no',),
+                    (one[1], other[1]),
+                ),
+            )
 
 
 def yes_or_no(facts: Sequence[Fact], chance: random.Random) -> Iterator[tuple[str, Made]]:
     """Questions whether a fact holds: half of them name what another fact leads to."""
     by_head = _by_head(facts)
     for relation, wordings in YES_OR_NO.items():
-        found = [known for (_, _, of), known in by_head.items() if of == relation and len({fact.tail for fact in known}) == 1]
+        found = [
+            known
+            for (_, _, of), known in by_head.items()
+            if of == relation and len({fact.tail for fact in known}) == 1
+        ]
         years = [year for known in found if (year := _year(known))]
         for known in found:
             (fact, *_), wording, is_true = known, chance.choice(wordings), chance.random() < 0.5
@@ -356,23 +448,41 @@ def yes_or_no(facts: Sequence[Fact], chance: random.Random) -> Iterator[tuple[st
                 year = true if is_true else chance.choice([year for year in years if year != true])
                 text = wording.format(a=fact.head.name, year=year)
             else:
-                others = [other[0].tail for other in found if not other[0].tail.names & fact.tail.names]
+                others = [
+                    other[0].tail for other in found if not other[0].tail.names & fact.tail.names
+                ]
                 if relation == COUNTRY:
-                    others = [other for other in others if _country_of(other) not in (None, _country(known))]
+                    others = [
+                        other
+                        for other in others
+                        if _country_of(other) not in (None, _country(known))
+                    ]
                     if not _country(known):
                         continue
                 other = fact.tail if is_true else chance.choice(others)
-                name = str(_country_of(other)).title() if relation == COUNTRY else other.name  # 'in Japan', not 'in Japanese'
+                # 'in Japan', not 'in Japanese'.
+                name = str(_country_of(other)).title() if relation == COUNTRY else other.name
                 text = wording.format(a=fact.head.name, b=name)
             yield wording, Made('yes or no', text, ('yes' if is_true else 'no',), (fact.document,))
 
 
 def unstated(facts: Sequence[Fact], chance: random.Random) -> Iterator[tuple[str, Made]]:
     """Questions about names of which no label states what is asked; they have no right answer."""
-    heads = list(dict.fromkeys((fact.head, fact.document) for fact in facts if fact.document.startswith('redocred')))
+    heads = list(
+        dict.fromkeys(
+            (fact.head, fact.document) for fact in facts if fact.document.startswith('redocred')
+        )
+    )
     stated = {(fact.head, fact.relation) for fact in facts}
     wordings = {of: [text for text, _ in of_dates] for of, of_dates in EARLIER.items()} | SAME
-    for relation, kind in {BORN: 'PER', DIED: 'PER', CITIZEN: 'PER', FOUNDED: 'ORG', RELEASED: 'MISC', COUNTRY: 'LOC'}.items():
+    for relation, kind in {
+        BORN: 'PER',
+        DIED: 'PER',
+        CITIZEN: 'PER',
+        FOUNDED: 'ORG',
+        RELEASED: 'MISC',
+        COUNTRY: 'LOC',
+    }.items():
         of_kind = [one for one in heads if one[0].type == kind]
         for one in (one for one in of_kind if (one[0], relation) not in stated):
             other, wording = chance.choice(of_kind), chance.choice(wordings[relation])
@@ -381,15 +491,27 @@ def unstated(facts: Sequence[Fact], chance: random.Random) -> Iterator[tuple[str
                 text = wording.format(a=both[0][0].name, b=both[1][0].name)
                 yield wording, Made('unstated', text, (), (one[1], other[1]))
     for relation in ('P19', 'P57', 'P50', 'P22', 'P26'):
-        of_kind = [one for one in heads if one[0].type == ('MISC' if relation in ('P57', 'P50') else 'PER')]
-        named = [one[0].name for one in heads if one[0].type == ('LOC' if relation == 'P19' else 'PER')]
+        of_kind = [
+            one for one in heads if one[0].type == ('MISC' if relation in ('P57', 'P50') else 'PER')
+        ]
+        named = [
+            one[0].name for one in heads if one[0].type == ('LOC' if relation == 'P19' else 'PER')
+        ]
         for one in (one for one in of_kind if (one[0], relation) not in stated):
             wording = chance.choice(YES_OR_NO[relation])
-            yield wording, Made('unstated', wording.format(a=one[0].name, b=chance.choice(named)), (), (one[1],))
+            yield (
+                wording,
+                Made(
+                    'unstated', wording.format(a=one[0].name, b=chance.choice(named)), (), (one[1],)
+                ),
+            )
 
 
 def _chains(facts: Sequence[Fact], firsts, seconds) -> Iterator[tuple[Fact, list[Fact]]]:
-    """Facts that are the only one of their head and relation, each with those of one relation that go on from there."""
+    """Facts that are the only one of their head and relation.
+
+    Each comes with those of one relation that go on from there.
+    """
     by_head = _by_head(facts)
     for (_, document, relation), found in by_head.items():
         if relation in firsts and len({fact.tail for fact in found}) == 1:
@@ -417,7 +539,12 @@ def _pairs(known: list, chance: random.Random, alike=None) -> Iterator[tuple]:
 
 def _year(found: Sequence[Fact]) -> int | None:
     """The year of which all facts are, if there is one."""
-    years = {year for fact in found for name in fact.tail.names for year in re.findall(r'\b[12]\d{3}\b', name)}
+    years = {
+        year
+        for fact in found
+        for name in fact.tail.names
+        for year in re.findall(r'\b[12]\d{3}\b', name)
+    }
     return int(years.pop()) if len(years) == 1 else None
 
 
@@ -427,12 +554,16 @@ def _country(found: Sequence[Fact]) -> str | None:
 
 
 def _country_of(entity: Entity) -> str | None:
-    return next((COUNTRY_OF[fold(name)] for name in sorted(entity.names) if fold(name) in COUNTRY_OF), None)
+    return next(
+        (COUNTRY_OF[fold(name)] for name in sorted(entity.names) if fold(name) in COUNTRY_OF), None
+    )
 
 
 def _entity(names: Sequence[str], kind: str) -> Entity | None:
     """An entity of its mentions; None if none of these is a name that a question may have."""
-    proper = [name for name in names if re.fullmatch(r"[^\W_a-z][\w .'’&:,-]*", name) and len(name) > 3]
+    proper = [
+        name for name in names if re.fullmatch(r"[^\W_a-z][\w .'’&:,-]*", name) and len(name) > 3
+    ]
     if kind == 'PER':
         proper = [name for name in proper if ' ' in name]
     if kind in ('TIME', 'NUM'):
@@ -477,7 +608,11 @@ def _trex(path: pathlib.Path) -> Iterator[tuple[dict, list[Fact]]]:
         for triple in document['triples']:
             head, tail = (entities.get(triple[role]['uri']) for role in ('subject', 'object'))
             if '^^' in triple['object']['uri']:
-                tail = Entity(triple['object']['surfaceform'], frozenset([triple['object']['surfaceform']]), 'TIME')
+                tail = Entity(
+                    triple['object']['surfaceform'],
+                    frozenset([triple['object']['surfaceform']]),
+                    'TIME',
+                )
             if head and tail:
                 facts.append(Fact(name, triple['predicate']['uri'], head, tail))
         yield {'id': name, 'title': document['title'], 'text': document['text']}, facts

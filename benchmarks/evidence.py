@@ -1,11 +1,13 @@
-"""How probable it is that a passage is evidence: the fit of its numbers, and how far they are from what comes true.
+"""How probable it is that a passage is evidence: the fit, and how far it is from what comes true.
 
 python benchmarks/evidence.py --kb KB --questions FILE --json
 
-Questions are JSON Lines `{"question", "supporting": [ids of documents]}`; some should have no supporting document in the knowledge base, as
-users ask about what a text does not say. It prints the weights of `opql_jax.retrieval.evidence.FITTED` anew, and of each half of the
-questions, fitted to the other one, the Brier score of the best passages beside that of their ranking scores, and how often a passage
-that counts as evidence (a probability of 0.5 or a score of 0.5) comes first for a question that has none.
+Questions are JSON Lines `{"question", "supporting": [ids of documents]}`; some should have no
+supporting document in the knowledge base, as users ask about what a text does not say. It prints
+the weights of `opql_jax.retrieval.evidence.FITTED` anew, and of each half of the questions, fitted
+to the other one, the Brier score of the best passages beside that of their ranking scores, and how
+often a passage that counts as evidence (a probability of 0.5 or a score of 0.5) comes first for a
+question that has none.
 """
 
 import json
@@ -22,12 +24,13 @@ from opql_jax.kb.virtual_kb import VirtualKB
 from opql_jax.retrieval import evidence
 from opql_jax.retrieval.rank import Ranker
 
-# Passages of each question that are looked at, and the penalty on weights of standardised quantities.
+# Passages of each question that are looked at, and the penalty on weights of standardised
+# quantities.
 K, DECAY = 10, 1e-2
 
 
 class Asked(NamedTuple):
-    """Of a question the quantities [K, 5] of its best passages, their ranking scores [K], and whether each is evidence [K]."""
+    """A question's best passages: quantities [K, 5], ranking scores [K], whether evidence [K]."""
 
     quantities: np.ndarray
     scores: np.ndarray
@@ -43,21 +46,32 @@ def read(kb: VirtualKB, path: pathlib.Path) -> list[Asked]:
         (question,) = retriever.questions([record['question']])
         (view,) = ranker.views([question])
         ranked = ranker.rank(question, K)
-        passages, scores = np.array([one.passage for one in ranked]), np.array([one.score for one in ranked])
-        right = np.array([retriever.documents[passage] in record['supporting'] for passage in passages])
+        passages, scores = (
+            np.array([one.passage for one in ranked]),
+            np.array([one.score for one in ranked]),
+        )
+        right = np.array(
+            [retriever.documents[passage] in record['supporting'] for passage in passages]
+        )
         asked.append(Asked(evidence.quantities(view, passages, scores), scores, right))
     return asked
 
 
 def fit(asked: Sequence[Asked]) -> evidence.Weights:
     """The weights under which what is evidence is most probable."""
-    found, right = np.concatenate([one.quantities for one in asked]), np.concatenate([one.right for one in asked])
+    found, right = (
+        np.concatenate([one.quantities for one in asked]),
+        np.concatenate([one.right for one in asked]),
+    )
     mean, deviation = found.mean(0), found.std(0) + 1e-6
     rows = np.column_stack([np.ones(len(found)), (found - mean) / deviation])
 
     def loss(weights):
         logits = rows @ weights
-        return np.logaddexp(0, np.where(right, -logits, logits)).mean() + DECAY * (weights[1:] ** 2).sum()
+        return (
+            np.logaddexp(0, np.where(right, -logits, logits)).mean()
+            + DECAY * (weights[1:] ** 2).sum()
+        )
 
     weights = scipy.optimize.minimize(loss, np.zeros(rows.shape[1])).x
     scaled = weights[1:] / deviation
@@ -65,9 +79,11 @@ def fit(asked: Sequence[Asked]) -> evidence.Weights:
 
 
 def measure(asked: Sequence[Asked], weights: evidence.Weights) -> dict[str, float]:
-    """Brier scores of best passages, and shares of false evidence among questions that have none."""
+    """Brier scores of best passages, and shares of false evidence where a question has none."""
     likely = [evidence.probabilities(one.quantities, weights) for one in asked]
-    brier = lambda found: float(np.mean([(p[0] - one.right[0]) ** 2 for p, one in zip(found, asked)]))
+    brier = lambda found: float(
+        np.mean([(p[0] - one.right[0]) ** 2 for p, one in zip(found, asked)])
+    )
     none = [place for place, one in enumerate(asked) if not one.right.any()]
     false = lambda found: float(np.mean([found[place][0] >= 0.5 for place in none]))
     scores = [one.scores for one in asked]

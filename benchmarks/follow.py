@@ -1,9 +1,10 @@
-"""Multi-hop relation following from known topics, against one search of the whole memory with the same filter.
+"""Multi-hop following from known topics against one search of the memory with the same filter.
 
 python benchmarks/follow.py --rows 1600000 --dim 512 --hops 2 --k 32 --batch 1,256 --json
 
-An entity is the topic of 32 rows on average; the number of rows per topic is skewed as in text (Zipf's law, at most 10,000).
-`whole` is a single hop: the exact search of all rows, with the filter inside its scan.
+An entity is the topic of 32 rows on average; the number of rows per topic is skewed as in text
+(Zipf's law, at most 10,000). `whole` is a single hop: the exact search of all rows, with the filter
+inside its scan.
 """
 
 import itertools
@@ -25,11 +26,15 @@ ROWS_PER_TOPIC, MAX_ROWS_PER_TOPIC = 32, 10_000
 
 
 def random_memory(rows: int, dim: int) -> tuple[MemoryArrays, jax.Array]:
-    """A memory with skewed numbers of rows per topic and uniform targets, and its entity table [n, dim / 2]."""
+    """A memory with skewed numbers of rows per topic, and its entity table [n, dim / 2].
+
+    Targets are uniform.
+    """
     rng, num_entities = np.random.default_rng(0), rows // ROWS_PER_TOPIC
     share = 1 / np.arange(1, num_entities + 1)
     counts = np.minimum(rng.multinomial(rows, share / share.sum()), MAX_ROWS_PER_TOPIC)
-    while missing := rows - counts.sum():  # what the largest topics may not have goes to topics at random
+    # What the largest topics may not have goes to topics at random.
+    while missing := rows - counts.sum():
         more = rng.multinomial(missing, np.full(num_entities, 1 / num_entities))
         counts = np.minimum(counts + more, MAX_ROWS_PER_TOPIC)
     rng.shuffle(counts)
@@ -53,7 +58,9 @@ def measure(rows: int, dim: int, hops: int, k: int, batches: Sequence[int]) -> I
     @jax.jit
     def follow(relation, topics, memory, table):
         params = follower.init(jax.random.key(0), relation, relation, 0, method=follower.query)
-        return follower.apply(params, relation, topics, hops=hops, memory=memory, entity_table=table, k=k)
+        return follower.apply(
+            params, relation, topics, hops=hops, memory=memory, entity_table=table, k=k
+        )
 
     @jax.jit
     def search_whole(relation, topics, memory, table):
@@ -75,14 +82,19 @@ def measure(rows: int, dim: int, hops: int, k: int, batches: Sequence[int]) -> I
         }
         seconds = medians(functions, calls=20, limit=40)
         topics = follow(*queries[0], memory, table)[-2 if hops > 1 else -1].entities
-        topic_rows = np.where(topics >= 0, np.diff(memory.offsets)[np.maximum(topics, 0)], 0).sum(axis=1)
+        topic_rows = np.where(topics >= 0, np.diff(memory.offsets)[np.maximum(topics, 0)], 0).sum(
+            axis=1
+        )
         yield {
             'rows': rows,
             'dim': dim,
             'hops': hops,
             'k': k,
             'batch': batch,
-            'rows_of_last_hop': {'median': int(np.median(topic_rows)), 'max': int(topic_rows.max())},
+            'rows_of_last_hop': {
+                'median': int(np.median(topic_rows)),
+                'max': int(topic_rows.max()),
+            },
             'milliseconds': {name: round(1e3 * spent, 3) for name, spent in seconds.items()},
             'queries_per_second': round(batch / seconds['follow']),
             'whole_over_follow': round(seconds['whole'] / seconds['follow'], 1),

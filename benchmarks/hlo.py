@@ -1,10 +1,12 @@
-"""Reads the bytes that devices exchange, and the cycles of a run, from the text of a compiled program."""
+"""Reads exchanged bytes and cycles of a run from the text of a compiled program."""
 
 import math
 import re
 from collections.abc import Iterator
 
-_COLLECTIVE = re.compile(r'= (.*?) (all-gather|all-reduce|reduce-scatter|all-to-all|collective-permute)(?:-start)?\(')
+_COLLECTIVE = re.compile(
+    r'= (.*?) (all-gather|all-reduce|reduce-scatter|all-to-all|collective-permute)(?:-start)?\('
+)
 # The name and the lines of each computation.
 _COMPUTATION = re.compile(r'^(?:ENTRY )?%([\w.-]+) \(.*\{\n((?:  .*\n)*)\}', re.MULTILINE)
 _ARRAY = re.compile(r'\b(?:pred|[a-z]+(\d+))\[([\d,]*)\]')
@@ -13,25 +15,36 @@ _ARRAY = re.compile(r'\b(?:pred|[a-z]+(\d+))\[([\d,]*)\]')
 def _collectives(text: str) -> Iterator[tuple[str, list[tuple[str, str]]]]:
     """(kind, [(bits, dimensions) of each array it makes]) of each collective of a compiled program.
 
-    A TPU runs some beside other work, and repeats each of those in what it runs meanwhile and where it ends: they count where they
-    begin. It names a sum over devices of which each keeps a part `all-reduce-scatter`, and makes the whole of it inside.
+    A TPU runs some beside other work, and repeats each of those in what it runs meanwhile and where
+    it ends: they count where they begin. It names a sum over devices of which each keeps a part
+    `all-reduce-scatter`, and makes the whole of it inside.
     """
     for name, body in _COMPUTATION.findall(text):
         if name.startswith('async_collective_fusion') or '"AsyncCollectiveDone"' in body:
             continue
         for shapes, kind in _COLLECTIVE.findall(body):
-            yield ('all-reduce-scatter' if name.startswith('all-reduce-scatter') else kind), _ARRAY.findall(shapes)
+            yield (
+                ('all-reduce-scatter' if name.startswith('all-reduce-scatter') else kind),
+                _ARRAY.findall(shapes),
+            )
 
 
 def _size(bits: str, dims: str) -> int:
     """Bytes of an array as `_ARRAY` finds it."""
-    return int(bits or 8) // 8 * math.prod(int(n) for n in dims.split(',') if n)  # a bool takes a byte
+    # A bool takes a byte.
+    return int(bits or 8) // 8 * math.prod(int(n) for n in dims.split(',') if n)
 
 
 def _received(bits: str, dims: str, kind: str, devices: int) -> int:
     """Bytes that a device receives for an array that a collective makes."""
-    # An all-reduce is a reduce-scatter and an all-gather; the result of a reduce-scatter is one device's share.
-    return round({'all-reduce': 2, 'reduce-scatter': devices}.get(kind, 1) * (devices - 1) / devices * _size(bits, dims))
+    # An all-reduce is a reduce-scatter and an all-gather; the result of a reduce-scatter is one
+    # device's share.
+    return round(
+        {'all-reduce': 2, 'reduce-scatter': devices}.get(kind, 1)
+        * (devices - 1)
+        / devices
+        * _size(bits, dims)
+    )
 
 
 def received_bytes(compiled, devices: int) -> dict[str, int]:
@@ -45,13 +58,16 @@ def received_bytes(compiled, devices: int) -> dict[str, int]:
 
 
 def bytes_of_other_slices(text: str) -> int:
-    """Bytes that a TPU receives from other slices in one run, from the text of a compiled program: their hosts pass them on."""
+    """Bytes that a TPU receives from other slices in one run.
+
+    Read from the text of a compiled program: their hosts pass them on.
+    """
     received = re.findall(r'= \((.*?), u32\[\].* recv\(.*"xla_megascale_runtime"', text)
     return sum(_size(*array) for array in _ARRAY.findall(' '.join(received)))
 
 
 def arrays_exchanged(text: str) -> list[tuple[str, tuple[int, ...]]]:
-    """(kind of collective, shape) of each array that a program exchanges, from the text of the compiled program."""
+    """(kind of collective, shape) of each array that a compiled program exchanges."""
     found = []
     for kind, arrays in _collectives(text):
         found += [(kind, tuple(int(n) for n in dims.split(',') if n)) for _, dims in arrays]
@@ -59,22 +75,31 @@ def arrays_exchanged(text: str) -> list[tuple[str, tuple[int, ...]]]:
 
 
 def estimated_cycles(text: str) -> int:
-    """Cycles that the TPU compiler estimates for a run, loop bodies as often as they run; instructions without an estimate count 0.
+    """Cycles that the TPU compiler estimates for a run.
 
-    Of a loop up to a constant, as `lax.scan` and `fori_loop` make them; the body of another counts once. Of a condition the branch
-    that takes longest counts.
+    Loop bodies count as often as they run, instructions without an estimate 0.
+
+    Of a loop up to a constant, as `lax.scan` and `fori_loop` make them; the body of another counts
+    once. Of a condition the branch that takes longest counts.
     """
     computations = {m[1]: m[2] for m in _COMPUTATION.finditer(text)}
     cycles: dict[str, int] = {}
-    for name, body in computations.items():  # callers, and last the entry, stand after what they call
+    # callers, and last the entry, stand after what they call.
+    for name, body in computations.items():
         cycles[name] = sum(map(int, re.findall(r'"estimated_cycles":"(\d+)"', body)))
-        cycles[name] += sum(cycles[called] for called in re.findall(r'(?:calls|to_apply)=%([\w.-]+)', body))
+        cycles[name] += sum(
+            cycles[called] for called in re.findall(r'(?:calls|to_apply)=%([\w.-]+)', body)
+        )
         for loop in re.findall(r' while\(.*', body):
-            condition, inner = (re.search(rf'\b{part}=%([\w.-]+)', loop)[1] for part in ('condition', 'body'))
+            condition, inner = (
+                re.search(rf'\b{part}=%([\w.-]+)', loop)[1] for part in ('condition', 'body')
+            )
             limit = re.findall(r'= [su]32\[\]\S* constant\((\d+)\)', computations[condition])
             cycles[name] += cycles[inner] * (int(limit[0]) if len(limit) == 1 else 1)
         for branches in re.findall(r'branch_computations=\{(.*?)\}', body):
             cycles[name] += max(cycles[branch] for branch in re.findall(r'%([\w.-]+)', branches))
-        for yes, no in re.findall(r'true_computation=%([\w.-]+), false_computation=%([\w.-]+)', body):
+        for yes, no in re.findall(
+            r'true_computation=%([\w.-]+), false_computation=%([\w.-]+)', body
+        ):
             cycles[name] += max(cycles[yes], cycles[no])
     return cycles[list(computations)[-1]]

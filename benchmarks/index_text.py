@@ -1,12 +1,14 @@
-"""What a knowledge base of plain text costs: CPU seconds of each stage of `opql index`, and the peak memory after it.
+"""CPU seconds of each stage of `opql index`, and the peak memory after it.
 
 python benchmarks/index_text.py --passages 10000 --data ../shared/data/multihop --json
 python benchmarks/index_text.py --passages 5000,10000,20000 --json
 
-The text is that of the corpora `*_corpus.jsonl` in a folder (`{id, title, text}` a line), or generated; where there are fewer documents than
-passages asked for, further copies say which they are, so that none is left out as one that was read before. All stages run in one process
-and one after another. CPU seconds are those of all its threads, which other work on the machine hardly changes; recognition, splitting,
-tokenising and encoding are done by `--engine spark`, or several processes, at the same cost, divided among them.
+The text is that of the corpora `*_corpus.jsonl` in a folder (`{id, title, text}` a line), or
+generated; where there are fewer documents than passages asked for, further copies say which they
+are, so that none is left out as one that was read before. All stages run in one process and one
+after another. CPU seconds are those of all its threads, which other work on the machine hardly
+changes; recognition, splitting, tokenising and encoding are done by `--engine spark`, or several
+processes, at the same cost, divided among them.
 """
 
 import collections
@@ -38,14 +40,22 @@ STAGES = {
 def main() -> None:
     """Prints a line for each stage, and one for all."""
     parser = make_parser(__doc__)
-    parser.add_argument('--passages', type=integers, default=[1000], help='documents of a passage each, about')
-    parser.add_argument('--data', type=pathlib.Path, help='a folder with files *_corpus.jsonl; generated text if not given')
+    parser.add_argument(
+        '--passages', type=integers, default=[1000], help='documents of a passage each, about'
+    )
+    parser.add_argument(
+        '--data',
+        type=pathlib.Path,
+        help='a folder with files *_corpus.jsonl; generated text if not given',
+    )
     options = parser.parse_args()
     for count in options.passages:
         with tempfile.TemporaryDirectory() as folder:
             corpus = pathlib.Path(folder, 'corpus.jsonl')
             with open(corpus, 'w', encoding='utf-8') as file:
-                for number, (title, text) in enumerate(itertools.islice(_texts(options.data), count)):
+                for number, (title, text) in enumerate(
+                    itertools.islice(_texts(options.data), count)
+                ):
                     file.write(json.dumps({'id': number, 'title': title, 'text': text}) + '\n')
             # In a process of its own, whose peak memory is that of this run alone.
             with multiprocessing.get_context('spawn').Pool(1) as pool:
@@ -57,10 +67,16 @@ def main() -> None:
 def _texts(data: pathlib.Path | None) -> Iterator[tuple[str, str]]:
     """Titles and texts without end."""
     if data is None:
-        documents = [(document.title, document.text) for document in pages.documents(world.generate(0, 2000))]
+        documents = [
+            (document.title, document.text) for document in pages.documents(world.generate(0, 2000))
+        ]
     else:
         files = sorted(data.glob('*_corpus.jsonl'))
-        records = [json.loads(line) for file in files for line in file.read_text(encoding='utf-8').splitlines()]
+        records = [
+            json.loads(line)
+            for file in files
+            for line in file.read_text(encoding='utf-8').splitlines()
+        ]
         documents = [(record['title'], record['text']) for record in records]
     for copy in itertools.count():
         for title, text in documents:
@@ -97,21 +113,36 @@ def _measure(corpus: pathlib.Path, kb: pathlib.Path) -> list[dict]:
             (index_lib.build_lib, 'build', 'memory'),
             (index_lib, 'index_passages', 'retrieval index'),
         ):
-            stack.enter_context(mock.patch.object(module, function, counted(getattr(module, function), name)))
+            stack.enter_context(
+                mock.patch.object(module, function, counted(getattr(module, function), name))
+            )
         with stage('all else'):
             index_lib.index_text([corpus], kb, map_batches=map_batches)
     total = sum(spent.values())
     lines = [
-        {'stage': name, 'cpu_seconds': round(seconds, 1), 'share': round(seconds / total, 3), 'peak_gb': round(peak[name], 2)}
+        {
+            'stage': name,
+            'cpu_seconds': round(seconds, 1),
+            'share': round(seconds / total, 3),
+            'peak_gb': round(peak[name], 2),
+        }
         for name, seconds in spent.items()
     ]
     size = sum(path.stat().st_size for path in kb.rglob('*') if path.is_file())
     with open(corpus, encoding='utf-8') as file:
         documents = sum(1 for _ in file)
-    whole = {'cpu_seconds': round(total, 1), 'documents_per_cpu_second': round(documents / total, 1)}
+    whole = {
+        'cpu_seconds': round(total, 1),
+        'documents_per_cpu_second': round(documents / total, 1),
+    }
     return [
         *lines,
-        {'stage': 'whole', **whole, 'peak_gb': max(line['peak_gb'] for line in lines), 'folder_gb': round(size / 1e9, 3)},
+        {
+            'stage': 'whole',
+            **whole,
+            'peak_gb': max(line['peak_gb'] for line in lines),
+            'folder_gb': round(size / 1e9, 3),
+        },
     ]
 
 

@@ -1,6 +1,7 @@
 """How many rows of input a core makes at the paper's shapes, beside what the estimated step takes.
 
-Made text of full pieces, whose mentions are as many as Wikipedia's by its hyperlinks or more. CPU time of this process, for a batch of 512.
+Made text of full pieces, whose mentions are as many as Wikipedia's by its hyperlinks or more. CPU
+time of this process, for a batch of 512.
 """
 
 import argparse
@@ -24,7 +25,10 @@ TOKENS, ROWS, VOCABULARY = 122, 512, 30_000
 
 
 def made_text(folder: pathlib.Path, pieces: int, entities: int, rng) -> types.SimpleNamespace:
-    """What sources read of a prepared text: full pieces with 2 to 20 mentions of entities, few of which are mentioned often."""
+    """What sources read of a prepared text.
+
+    Full pieces with 2 to 20 mentions of entities, few of which are mentioned often.
+    """
     passages, pairs = [], []
     for number in range(pieces):
         count = int(np.clip(rng.poisson(8), 2, 20))
@@ -46,7 +50,9 @@ def made_text(folder: pathlib.Path, pieces: int, entities: int, rng) -> types.Si
     table = table[:, np.lexsort((table[1], table[0]))].astype(np.int32)
     columns = dict(zip(('topic', 'target', 'passage', 'topic_mention', 'target_mention'), table))
     special = SpecialIds(pad=0, unk=1, cls=2, sep=3, ent=5, r1=6, r2=7)
-    return types.SimpleNamespace(records=passage_records.PassageRecords(folder / 'text'), special=special, pairs=columns)
+    return types.SimpleNamespace(
+        records=passage_records.PassageRecords(folder / 'text'), special=special, pairs=columns
+    )
 
 
 def made_entries(columns, rng) -> EntryIndex:
@@ -71,31 +77,58 @@ def main() -> None:
     rng = np.random.default_rng(0)
     with tempfile.TemporaryDirectory() as folder:
         text = made_text(pathlib.Path(folder), options.pieces, options.entities, rng)
-        settings = RelationSettings('groups', 'mentions', rows=ROWS, buckets=((128, ROWS),), max_context=16)
+        settings = RelationSettings(
+            'groups', 'mentions', rows=ROWS, buckets=((128, ROWS),), max_context=16
+        )
         sources = {
             'entities': EntitySource(text, ROWS, buckets=((128, ROWS),)),
             'relations': RelationSource(text, settings),
-            'lm_cloze': ClozeSource(text, entries=made_entries(text.pairs, rng), rows=ROWS, topics=16, buckets=((144, ROWS),)),
+            'lm_cloze': ClozeSource(
+                text,
+                entries=made_entries(text.pairs, rng),
+                rows=ROWS,
+                topics=16,
+                buckets=((144, ROWS),),
+            ),
         }
         for name, source in sources.items():
             source[0]
             if options.profile:
                 import cProfile
 
-                cProfile.runctx('for step in range(options.batches): source[step]', globals(), locals(), sort='tottime')
+                cProfile.runctx(
+                    'for step in range(options.batches): source[step]',
+                    globals(),
+                    locals(),
+                    sort='tottime',
+                )
                 continue
             started = time.process_time()
             for step in range(options.batches):
                 source[step]
             seconds = (time.process_time() - started) / options.batches
-            takes = {devices: milliseconds[name] for devices, (_, milliseconds) in ESTIMATES.items()}
+            takes = {
+                devices: milliseconds[name] for devices, (_, milliseconds) in ESTIMATES.items()
+            }
             if options.json:
-                print(json.dumps({'objective': name, 'ms': round(1000 * seconds, 1), 'rows_per_second': round(ROWS / seconds)}))
+                print(
+                    json.dumps(
+                        {
+                            'objective': name,
+                            'ms': round(1000 * seconds, 1),
+                            'rows_per_second': round(ROWS / seconds),
+                        }
+                    )
+                )
                 continue
-            print(f'{name}: {1000 * seconds:.0f} ms a batch of {ROWS}, {ROWS / seconds:,.0f} rows/s a core')
+            print(
+                f'{name}: {1000 * seconds:.0f} ms a batch of {ROWS}, '
+                f'{ROWS / seconds:,.0f} rows/s a core'
+            )
             for devices, milliseconds in takes.items():
                 print(
-                    f'  {devices}: {1000 * ROWS / milliseconds:,.0f} rows/s, {1000 * seconds / milliseconds:.1f} cores of each host'
+                    f'  {devices}: {1000 * ROWS / milliseconds:,.0f} rows/s, '
+                    f'{1000 * seconds / milliseconds:.1f} cores of each host'
                 )
 
 

@@ -1,10 +1,12 @@
 """A training step of the language model with the memory on and off, and where its time goes.
 
-python benchmarks/lm_step.py --entries 200000 --entities 40000 --size tiny --modes exact,approx --json
+python benchmarks/lm_step.py --entries 200000 --entities 40000 --size tiny --modes exact,approx
+--json
 
-`parts` are differences between steps: the transformer alone (with the loss of its prediction against E), `linking_loss` (L_el), the
-entity memory after a layer, and retrieval with each mode of the search (topics attending over E, search, rescoring, embedding,
-L_re). Texts are random; the step is that of `Cloze`: one hidden mention and `--topics` that query; forward, backward and AdamW.
+`parts` are differences between steps: the transformer alone (with the loss of its prediction
+against E), `linking_loss` (L_el), the entity memory after a layer, and retrieval with each mode of
+the search (topics attending over E, search, rescoring, embedding, L_re). Texts are random; the step
+is that of `Cloze`: one hidden mention and `--topics` that query; forward, backward and AdamW.
 """
 
 from opql_jax.training import malloc
@@ -30,9 +32,20 @@ from opql_jax.training import state
 from opql_jax.training.objectives import Cloze
 
 SIZES = {
-    'tiny': dict(hidden_size=128, num_layers=2, num_heads=2, mlp_size=512, relation_dim=256, entity_dim=64),
-    'small': dict(hidden_size=256, num_layers=4, num_heads=4, mlp_size=1024, relation_dim=256, entity_dim=64),
-    'base': dict(hidden_size=768, num_layers=12, num_heads=12, mlp_size=3072, relation_dim=512, entity_dim=256),
+    'tiny': dict(
+        hidden_size=128, num_layers=2, num_heads=2, mlp_size=512, relation_dim=256, entity_dim=64
+    ),
+    'small': dict(
+        hidden_size=256, num_layers=4, num_heads=4, mlp_size=1024, relation_dim=256, entity_dim=64
+    ),
+    'base': dict(
+        hidden_size=768,
+        num_layers=12,
+        num_heads=12,
+        mlp_size=3072,
+        relation_dim=512,
+        entity_dim=256,
+    ),
 }
 VOCABULARY = 30_000
 
@@ -63,9 +76,14 @@ def random_batch(options, rng) -> ClozeBatch:
 
 
 def measure(options) -> tuple[dict[str, float], dict[str, int]]:
-    """By name of the step: its median seconds, and the bytes of its program (state, batch, memory and temporaries)."""
+    """The median seconds of each step, and the bytes of its program.
+
+    These are state, batch, memory and temporaries.
+    """
     rng, mesh, fields = np.random.default_rng(0), make_mesh(), SIZES[options.size]
-    encoder = RelationEncoder(vocab_size=VOCABULARY, max_length=options.length, dtype=options.dtype, **fields)
+    encoder = RelationEncoder(
+        vocab_size=VOCABULARY, max_length=options.length, dtype=options.dtype, **fields
+    )
     layout = entity_table.Layout(mesh, options.entities)
     topic = np.sort(rng.integers(0, options.entities, options.entries)).astype(np.int32)
     target = rng.integers(0, options.entities, options.entries).astype(np.int32)
@@ -81,7 +99,10 @@ def measure(options) -> tuple[dict[str, float], dict[str, int]]:
     for mode in options.modes:
         # Any path: it is not opened, but says that there is a memory.
         objective = make(entity_layer=layer, memory_dir='memory', mode=mode)
-        steps[mode] = objective, shard_memory(topic, target, relations, mesh, mode=mode, passages=passages)
+        steps[mode] = (
+            objective,
+            shard_memory(topic, target, relations, mesh, mode=mode, passages=passages),
+        )
     calls, program_bytes = {}, {}
     for name, (objective, memory) in steps.items():
         params = objective.init(encoder, state.init_params(encoder, options.entities, 0))
@@ -104,7 +125,12 @@ def main():
     parser.add_argument('--topics', type=int, default=2)
     parser.add_argument('--k', type=int, default=32)
     parser.add_argument('--dtype', default='float32', help="of the transformer's computation")
-    parser.add_argument('--modes', default='exact', type=lambda modes: modes.split(','), help=f'of {", ".join(MODES)}')
+    parser.add_argument(
+        '--modes',
+        default='exact',
+        type=lambda modes: modes.split(','),
+        help=f'of {", ".join(MODES)}',
+    )
     add_timing(parser)
     options = parser.parse_args()
     seconds, program_bytes = measure(options)
@@ -114,8 +140,16 @@ def main():
         'entity_memory': seconds['memory_off'] - seconds['with_linking_loss'],
         'retrieval': {mode: seconds[mode] - seconds['memory_off'] for mode in options.modes},
     }
-    line = {name: getattr(options, name) for name in ('size', 'entries', 'entities', 'rows', 'length', 'topics', 'k')}
-    line |= {'devices': jax.device_count(), 'seconds': seconds, 'parts': parts, 'bytes': program_bytes}
+    line = {
+        name: getattr(options, name)
+        for name in ('size', 'entries', 'entities', 'rows', 'length', 'topics', 'k')
+    }
+    line |= {
+        'devices': jax.device_count(),
+        'seconds': seconds,
+        'parts': parts,
+        'bytes': program_bytes,
+    }
     line['on_over_off'] = {mode: seconds[mode] / seconds['memory_off'] for mode in options.modes}
     show(line, options.json)
 

@@ -1,10 +1,11 @@
-"""The search of the whole memory against a bare product of the same shape, `top_k` after it, and FAISS.
+"""The search of the memory against a bare product of its shape, `top_k` after it, and FAISS.
 
 python benchmarks/memory_search.py --rows 1600000 --dim 512 --queries 1,64,1024 --k 32 --json
 
-Half of `dim` is the relation's, half the entity's; an entity is the topic of 32 rows on average. `concatenated` is the exact
-search over keys of `dim` numbers per row. `product` computes scores of at most 256 queries at a time and discards them.
-FAISS (`pip install faiss-cpu`) is measured if it is installed. `over_exact` are seconds over those of the exact search.
+Half of `dim` is the relation's, half the entity's; an entity is the topic of 32 rows on average.
+`concatenated` is the exact search over keys of `dim` numbers per row. `product` computes scores of
+at most 256 queries at a time and discards them. FAISS (`pip install faiss-cpu`) is measured if it
+is installed. `over_exact` are seconds over those of the exact search.
 """
 
 import functools
@@ -27,7 +28,7 @@ PRODUCT_QUERIES = 256
 
 
 class RandomMemory:
-    """A memory of random numbers in each mode of the search, its keys, and a FAISS index of them."""
+    """A random memory in each search mode, its keys, and a FAISS index of them."""
 
     def __init__(self, rows: int, dim: int):
         rng, half = np.random.default_rng(0), dim // 2
@@ -37,7 +38,10 @@ class RandomMemory:
         table = rng.standard_normal((num_topics, half), np.float32)
         mesh, self.half, self.table = make_mesh(1), half, jnp.asarray(table)
         with_keys = jax.jit(search_keys.with_keys)
-        self.memories = {mode: with_keys(shard_memory(topic, topic, relations, mesh, mode), self.table) for mode in MODES}
+        self.memories = {
+            mode: with_keys(shard_memory(topic, topic, relations, mesh, mode), self.table)
+            for mode in MODES
+        }
         keys = np.concatenate([table[topic], relations], axis=1)
         self.concatenated = with_keys(shard_memory(topic, topic, keys, mesh), self.table[:, :0])
         self.keys = self.concatenated.relations[:rows]
@@ -50,16 +54,24 @@ class RandomMemory:
 
     def searches(self, num_queries: int, k: int):
         """Functions to time, by name, and the temporary bytes of each mode of the search."""
-        query = jnp.asarray(np.random.default_rng(1).standard_normal((num_queries, 2 * self.half), np.float32))
+        query = jnp.asarray(
+            np.random.default_rng(1).standard_normal((num_queries, 2 * self.half), np.float32)
+        )
         queries = Queries(query[:, : self.half], query[:, self.half :])
         of_keys = Queries(jnp.zeros((num_queries, 0)), query)
 
         def compiled(*arguments):
-            run = jax.jit(lambda *arguments: search.top_k(*arguments, k)).lower(*arguments).compile()
+            run = (
+                jax.jit(lambda *arguments: search.top_k(*arguments, k)).lower(*arguments).compile()
+            )
             return run, functools.partial(run, *arguments)
 
-        modes = {mode: compiled(memory, self.table, queries) for mode, memory in self.memories.items()}
-        temporary_bytes = {mode: run.memory_analysis().temp_size_in_bytes for mode, (run, _) in modes.items()}
+        modes = {
+            mode: compiled(memory, self.table, queries) for mode, memory in self.memories.items()
+        }
+        temporary_bytes = {
+            mode: run.memory_analysis().temp_size_in_bytes for mode, (run, _) in modes.items()
+        }
         product = jax.jit(lambda query, keys: query @ keys.T)
         product_top_k = jax.jit(lambda query, keys: jax.lax.top_k(query @ keys.T, k))
         parts = [query[i : i + PRODUCT_QUERIES] for i in range(0, num_queries, PRODUCT_QUERIES)]
@@ -94,7 +106,9 @@ def main():
             'queries': num_queries,
             'k': options.k,
             'seconds': {name: round(spent, 5) for name, spent in seconds.items()},
-            'over_exact': {name: round(spent / seconds['exact'], 2) for name, spent in seconds.items()},
+            'over_exact': {
+                name: round(spent / seconds['exact'], 2) for name, spent in seconds.items()
+            },
             'temporary_bytes': temporary_bytes,
             'peak_bytes_of_process': resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024,
             'memory_bytes': {'factored': exact_bytes, 'keys': memory.keys.nbytes},

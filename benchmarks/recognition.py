@@ -1,14 +1,18 @@
-"""How many of the names that people marked in text are recognised, after each rule in turn, which are found to be the same, and how fast.
+"""How many of the names marked in text are recognised after each rule, and how fast.
+
+Also which are found to be the same.
 
 python benchmarks/recognition.py --json
 python benchmarks/recognition.py --documents 60
 
-The names are the mentions of Re-DocRED, spans that must be met exactly: names, dates and numbers. Recall is the share of them that
-is recognised, precision the share of what is recognised that they mark. The line `spacy` is what the rules start from. `persons`, `organisations`
-and `places` are the shares of those recognised that have this kind.
+The names are the mentions of Re-DocRED, spans that must be met exactly: names, dates and numbers.
+Recall is the share of them that is recognised, precision the share of what is recognised that they
+mark. The line `spacy` is what the rules start from. `persons`, `organisations` and `places` are the
+shares of those recognised that have this kind.
 
-`one entity` is about pairs of differently spelt names of a document: recall is the share of those marked as one that are found to be one, and
-precision the share of those found to be one that are marked so. Adjectives are marked as one with their countries, and never found to be.
+`one entity` is about pairs of differently spelt names of a document: recall is the share of those
+marked as one that are found to be one, and precision the share of those found to be one that are
+marked so. Adjectives are marked as one with their countries, and never found to be.
 """
 
 import collections
@@ -30,11 +34,15 @@ from opql_jax.training.fit_mention_kinds import KIND_OF_TYPE, read_typed
 def main() -> None:
     """Prints a line for each rule, one for names of one entity, and one for the speed."""
     parser = make_parser(__doc__)
-    parser.add_argument('--data', type=pathlib.Path, default='../shared/data/redocred', help='documents.json')
+    parser.add_argument(
+        '--data', type=pathlib.Path, default='../shared/data/redocred', help='documents.json'
+    )
     parser.add_argument('--documents', type=int, help='how many; all if not given')
     options = parser.parse_args()
     documents = read_typed(options.data / 'documents.json')[: options.documents]
-    marked = [{(m.start, m.end): m.entity for m in document.mentions or ()} for document in documents]
+    marked = [
+        {(m.start, m.end): m.entity for m in document.mentions or ()} for document in documents
+    ]
     # The reader puts every sentence on a line of its own, which is no English typography.
     texts = [document.text.replace('\n', ' ') for document in documents]
     recognition.load()  # reads the model's files for the first time
@@ -48,10 +56,17 @@ def main() -> None:
         spans = [recognition.refine(text, found, [rule]) for text, found in zip(texts, spans)]
         lines.append(_score(rule.__name__, spans, marked))
     lines.append(
-        _score_entities([Document(d.id, d.title, text, None, d.title) for d, text in zip(documents, texts)], spans, marked)
+        _score_entities(
+            [Document(d.id, d.title, text, None, d.title) for d, text in zip(documents, texts)],
+            spans,
+            marked,
+        )
     )
     words = sum(len(text.split()) for text in texts)
-    for line in [*lines, {'measure': 'speed', 'words': words, 'words_per_cpu_second': round(words / spent)}]:
+    for line in [
+        *lines,
+        {'measure': 'speed', 'words': words, 'words_per_cpu_second': round(words / spent)},
+    ]:
         show(line, options.json)
 
 
@@ -65,10 +80,19 @@ def _type(key: str) -> str:
 
 def _score(name: str, spans: list[list[Span]], marked: list[dict]) -> dict:
     found = [{(span.start, span.end): span.kind for span in each} for each in spans]
-    right, all_marked = sum(len(a.keys() & b.keys()) for a, b in zip(found, marked)), sum(map(len, marked))
-    of_type = collections.Counter((_type(b[span]), a[span]) for a, b in zip(found, marked) for span in a.keys() & b.keys())
+    right, all_marked = (
+        sum(len(a.keys() & b.keys()) for a, b in zip(found, marked)),
+        sum(map(len, marked)),
+    )
+    of_type = collections.Counter(
+        (_type(b[span]), a[span]) for a, b in zip(found, marked) for span in a.keys() & b.keys()
+    )
     shares = {
-        f'{kind}s': round(of_type[type, kind] / max(1, sum(n for (each, _), n in of_type.items() if each == type)), 3)
+        f'{kind}s': round(
+            of_type[type, kind]
+            / max(1, sum(n for (each, _), n in of_type.items() if each == type)),
+            3,
+        )
         for type, kind in KIND_OF_TYPE.items()
         if kind != THING
     }

@@ -1,13 +1,14 @@
-"""What the ranking of passages for questions of several hops is made of, and the fit of its weights.
+"""What the ranking of passages for multi-hop questions is made of, and the fit of its weights.
 
 python benchmarks/retrieval.py --json
 python benchmarks/retrieval.py --row hotpotqa
 python benchmarks/retrieval.py --fit
 
-The knowledge base and the questions are those of the recipe `retrieval`, whose steps are run as far as they are needed; its scores
-compare with other rankings. Here parts are left out, and chains are of other lengths. `--fit` prints the weights of
-`opql_jax.retrieval.rank.WEIGHTS` anew, fitted to the questions of all sets, each of which counts alike; before that it fits them to each
-half of the questions, and scores the other.
+The knowledge base and the questions are those of the recipe `retrieval`, whose steps are run as far
+as they are needed; its scores compare with other rankings. Here parts are left out, and chains are
+of other lengths. `--fit` prints the weights of `opql_jax.retrieval.rank.WEIGHTS` anew, fitted to
+the questions of all sets, each of which counts alike; before that it fits them to each half of the
+questions, and scores the other.
 """
 
 import argparse
@@ -27,12 +28,16 @@ from opql_jax.recipes.recipe import Options, run
 from opql_jax.recipes.retrieval import SETS, steps_of
 from opql_jax.retrieval import rank, view
 
-# What is left out, by the weights that make it count nothing; a link of weight -inf is not followed.
+# What is left out, by the weights that make it count nothing; a link of weight -inf is not
+# followed.
 NEVER = -1e9
 WITHOUT = {
     'words': ({'words': 0}, {'words': 0, 'words_share': 0, 'target_words': 0}),
     'entities of the question': ({'named': 0, 'titled': 0}, {'named': 0, 'titled': 0, 'asked': 0}),
-    'vectors': ({'sentence': 0, 'passage': 0}, {'sentence': 0, 'passage': 0, 'source': 0, 'target': 0}),
+    'vectors': (
+        {'sentence': 0, 'passage': 0},
+        {'sentence': 0, 'passage': 0, 'source': 0, 'target': 0},
+    ),
     'sentences of the links': ({}, {'source': 0, 'target': 0, 'target_words': 0}),
     'title links': ({}, {'to_title': NEVER, 'from_title': NEVER}),
     'shared entities': ({}, {'shared': NEVER}),
@@ -46,7 +51,7 @@ DECAY = 3e-3
 
 @dataclasses.dataclass(frozen=True)
 class Task:
-    """A knowledge base, questions, these as they are ranked for, and the passages (rows) that support each."""
+    """A knowledge base, questions, their ranked form, and the rows of supporting passages."""
 
     retriever: Retriever
     asked: list[Asked]
@@ -55,18 +60,29 @@ class Task:
 
     def part(self, start: int, step: int = 2) -> 'Task':
         """Every second question."""
-        return Task(self.retriever, self.asked[start::step], self.questions[start::step], self.supporting[start::step])
+        return Task(
+            self.retriever,
+            self.asked[start::step],
+            self.questions[start::step],
+            self.supporting[start::step],
+        )
 
     def ranker(self, weights: rank.Weights, max_passages: int = 3) -> rank.Ranker:
         """What ranks with other weights."""
-        return rank.Ranker(self.retriever.index, weights, max_passages, relations=self.retriever.relations)
+        return rank.Ranker(
+            self.retriever.index, weights, max_passages, relations=self.retriever.relations
+        )
 
 
 def main() -> None:
     """Prints a line for each way of ranking."""
     parser = make_parser(__doc__)
-    parser.add_argument('--data', type=pathlib.Path, default='../shared/data', help='the folder of the data sets')
-    parser.add_argument('--out', type=pathlib.Path, default='runs/retrieval', help='the folder of the recipe')
+    parser.add_argument(
+        '--data', type=pathlib.Path, default='../shared/data', help='the folder of the data sets'
+    )
+    parser.add_argument(
+        '--out', type=pathlib.Path, default='runs/retrieval', help='the folder of the recipe'
+    )
     parser.add_argument('--row', default='musique', choices=SETS)
     parser.add_argument('--percent', type=float, default=100, help='of questions and passages')
     parser.add_argument('--fit', action='store_true', help='fit the weights')
@@ -79,7 +95,14 @@ def main() -> None:
         for half in (0, 1):
             weights = fit([task.part(1 - half) for task in tasks.values()])
             for row, task in tasks.items():
-                show(line(task.part(half), f'{row}, half {half}, fitted to the others', task.ranker(weights)), options.json)
+                show(
+                    line(
+                        task.part(half),
+                        f'{row}, half {half}, fitted to the others',
+                        task.ranker(weights),
+                    ),
+                    options.json,
+                )
         weights = fit(list(tasks.values()))
         show({'measure': 'weights', **rounded(weights)}, options.json)
         for row, task in tasks.items():
@@ -116,24 +139,32 @@ def line(task: Task, ranking: str, ranker: rank.Ranker) -> dict:
     start = time.process_time()
     found = list(task.retriever.best_documents(ranker, task.questions, 5))
     spent = (time.process_time() - start) / len(found)
-    measured = scores(task.asked, [[each.document for each in ranked] for ranked in found], task.retriever.texts)
+    measured = scores(
+        task.asked, [[each.document for each in ranked] for ranked in found], task.retriever.texts
+    )
     return {'ranking': ranking, **measured, 'cpu_ms_per_question': round(spent * 1e3, 1)}
 
 
 def rounded(weights: rank.Weights) -> dict:
     """Weights as they are printed."""
     two = lambda values: {name: round(float(value), 2) for name, value in values.items()}
-    return {'first': two(weights.first), 'next': two(weights.next), 'begin': round(weights.begin, 2)}
+    return {
+        'first': two(weights.first),
+        'next': two(weights.next),
+        'begin': round(weights.begin, 2),
+    }
 
 
 # ---- Weights ----
 
 
 def fit(tasks: list[Task]) -> rank.Weights:
-    """Weights under which a supporting passage is likely to come first, and chains of two supporting passages are."""
+    """Weights under which supporting passages, and chains of two, are likely to come first."""
     first = solve([list(first_steps(task)) for task in tasks], len(view.FIRST))
     weights = rank.Weights(dict(zip(view.FIRST, first)), rank.WEIGHTS.next, 1.0)
-    begin, *after = solve([list(chains(task.ranker(weights), task)) for task in tasks], 1 + len(view.NEXT))
+    begin, *after = solve(
+        [list(chains(task.ranker(weights), task)) for task in tasks], 1 + len(view.NEXT)
+    )
     return rank.Weights(weights.first, dict(zip(view.NEXT, after)), float(begin))
 
 
@@ -145,9 +176,14 @@ def first_steps(task: Task):
 
 
 def chains(ranker: rank.Ranker, task: Task):
-    """For each question, of chains of two passages the log-probability of the first and the quantities of the step; and the right ones."""
+    """What is known of each question's chains of two passages, and the right chains.
+
+    The log-probability of the first passage, and the quantities of the step.
+    """
     for seen, needed in zip(ranker.views(task.questions), task.supporting):
-        found = ranker.candidates(seen, seen.roots[:, None], np.log(seen.probabilities[seen.roots] + 1e-300))
+        found = ranker.candidates(
+            seen, seen.roots[:, None], np.log(seen.probabilities[seen.roots] + 1e-300)
+        )
         roots = seen.roots[found.chains[found.pair]]
         right = np.flatnonzero(np.isin(found.passages[found.pair], needed) & np.isin(roots, needed))
         begin = np.log(seen.probabilities[roots] + 1e-12)
@@ -156,12 +192,18 @@ def chains(ranker: rank.Ranker, task: Task):
 
 
 def solve(sets: list[list[tuple]], width: int) -> np.ndarray:
-    """The weights that maximise the mean log-probability of the right ones, less a small penalty on their standardised sizes.
+    """The weights that maximise the mean log-probability of the right ones.
+
+    Less a small penalty on their standardised sizes.
 
     The mean is over sets, of the means over their questions.
     """
     spread = np.mean([np.mean([x.std(0) for x, _ in examples], 0) for examples in sets], 0) + 1e-3
-    examples = [(x / spread, right, 1 / len(sets) / len(examples)) for examples in sets for x, right in examples]
+    examples = [
+        (x / spread, right, 1 / len(sets) / len(examples))
+        for examples in sets
+        for x, right in examples
+    ]
 
     def loss(weights):
         value, gradient = DECAY * weights @ weights, 2 * DECAY * weights

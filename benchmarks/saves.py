@@ -1,12 +1,15 @@
-"""What a checkpoint costs a run: how long a step waits for it, and what the steps lose while it is written.
+"""What a checkpoint costs a run.
+
+How long a step waits for it, and what the steps lose while it is written.
 
 python benchmarks/saves.py --model base --entities 100000 --rows 4 --folder /mnt/runs --json
 
-Steps of relation pretraining (see `train_step.py`), with a checkpoint among them. `waited_seconds` is the time until the state is copied, so
-that training may go on; `written_seconds` that until it is hashed and whole on disk; `slower_seconds` what the steps took longer meanwhile
-than before. `lost_seconds` is the first and the last, and `share` that of an interval. On a machine that is busy with other things, these
-say little: `waited_core_seconds` is the work of the cores until the state is copied, and `core_seconds` all of it, which would be lost if
-training needed one core alone.
+Steps of relation pretraining (see `train_step.py`), with a checkpoint among them. `waited_seconds`
+is the time until the state is copied, so that training may go on; `written_seconds` that until it
+is hashed and whole on disk; `slower_seconds` what the steps took longer meanwhile than before.
+`lost_seconds` is the first and the last, and `share` that of an interval. On a machine that is busy
+with other things, these say little: `waited_core_seconds` is the work of the cores until the state
+is copied, and `core_seconds` all of it, which would be lost if training needed one core alone.
 """
 
 from opql_jax.training import malloc
@@ -42,13 +45,18 @@ def measure(options) -> dict:
 
     step()  # which compiles
     found: dict[str, float] = {}
-    with tempfile.TemporaryDirectory(dir=options.folder) as folder, Checkpoints(folder, keep=1) as checkpoints:
+    with (
+        tempfile.TemporaryDirectory(dir=options.folder) as folder,
+        Checkpoints(folder, keep=1) as checkpoints,
+    ):
         for number in range(1, options.saves + 1):
             alone = [timed(step) for _ in range(options.steps)]
             usual, usual_cores = (statistics.median(column) for column in zip(*alone))
             started = time.perf_counter()
             state = program.state
-            waited, waited_cores = timed(lambda: checkpoints.save(number, state.params, state.opt_state, {'step': number}))
+            waited, waited_cores = timed(
+                lambda: checkpoints.save(number, state.params, state.opt_state, {'step': number})
+            )
             meanwhile = []
             while not (checkpoints.directory / str(number)).exists():
                 meanwhile.append(timed(step))
@@ -64,9 +72,13 @@ def measure(options) -> dict:
                 'lost_seconds': waited + slower,
                 'share': (waited + slower) / (60 * options.minutes),
                 'waited_core_seconds': waited_cores,
-                'core_seconds': waited_cores + last_cores + sum(spent - usual_cores for _, spent in meanwhile),
+                'core_seconds': waited_cores
+                + last_cores
+                + sum(spent - usual_cores for _, spent in meanwhile),
             }
-    size = sum(leaf.nbytes for leaf in jax.tree.leaves((program.state.params, program.state.opt_state)))
+    size = sum(
+        leaf.nbytes for leaf in jax.tree.leaves((program.state.params, program.state.opt_state))
+    )
     return {'gigabytes': size / 1e9} | {name: round(value, 5) for name, value in found.items()}
 
 
@@ -78,13 +90,24 @@ def main():
     parser.add_argument('--rows', type=int, default=4, help='of a batch')
     parser.add_argument('--length', type=int, default=64, help='tokens of a row')
     parser.add_argument('--dtype', default='float32', help="of the transformer's computation")
-    parser.add_argument('--steps', type=int, default=5, help='before each checkpoint, whose median is the usual time')
+    parser.add_argument(
+        '--steps',
+        type=int,
+        default=5,
+        help='before each checkpoint, whose median is the usual time',
+    )
     parser.add_argument('--saves', type=int, default=2)
     parser.add_argument('--minutes', type=float, default=20, help='of an interval')
-    parser.add_argument('--folder', help="where checkpoints are written, and removed; the system's temporary one if left out")
+    parser.add_argument(
+        '--folder',
+        help="where checkpoints are written, and removed; the system's temporary one if left out",
+    )
     options = parser.parse_args()
     line = {'devices': f'{jax.device_count()} x {jax.devices()[0].device_kind}'}
-    line |= {name: getattr(options, name) for name in ('model', 'entities', 'rows', 'length', 'dtype', 'minutes')}
+    line |= {
+        name: getattr(options, name)
+        for name in ('model', 'entities', 'rows', 'length', 'dtype', 'minutes')
+    }
     show(line | measure(options), options.json)
 
 

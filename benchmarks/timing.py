@@ -1,4 +1,4 @@
-"""Times several functions against each other, fairly on a machine that is busy with other things too."""
+"""Times several functions against each other, fairly on a busy machine."""
 
 import statistics
 import time
@@ -15,7 +15,9 @@ def medians(
     calls: int = 5,
     limit: float = 60,
 ) -> dict[Name, float]:
-    """Median seconds of each function, called in turn, so that a busy moment of the machine falls on all of them.
+    """Median seconds of each function.
+
+    They are called in turn, so that a busy moment of the machine falls on all of them.
 
     Args:
         functions: what to time; the first call of each, which may compile, is not counted.

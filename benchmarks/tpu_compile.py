@@ -1,22 +1,29 @@
-"""What the TPU compiler makes of our programs, on a machine without a TPU: bytes of a chip, what chips exchange, and the time at best.
+"""What the TPU compiler makes of our programs, on a machine without a TPU.
 
-python -m pip install -e '.[tpu-aot]'
-python benchmarks/tpu_compile.py --topologies v5e-8,v4-64 --programs search,follow --queries 1,64,1024 --json
+Bytes of a chip, what chips exchange, and the time at best.
 
-Nothing runs. A program is compiled for chips of a topology from shapes alone, and a line is printed for it:
+python -m pip install -e '.[tpu-aot]' python benchmarks/tpu_compile.py --topologies v5e-8,v4-64
+--programs search,follow --queries 1,64,1024 --json
 
-`argument_bytes`, `temporary_bytes` of a chip, and `fits`, whether both are less than its memory; `received_bytes`, what a chip
-receives in one run from chips of its slice, by kind of collective; `bytes_of_other_slices`, what it receives from others, which `v5e-8x2`
-has, two slices of eight chips; `largest_collective`, the numbers in the largest array that is exchanged;
-`roofline_seconds`, the compiler's own estimate from bytes and FLOPs; `limit_seconds`, the time that no program could undercut, which for
-a search is the larger of reading the memory once and of its products, and for a step its FLOPs by `models.flops` at the peak; `ratio`,
-the one over the other; `estimated_cycles`, summed over the instructions that have an estimate, bodies of loops as often as they run;
+Nothing runs. A program is compiled for chips of a topology from shapes alone, and a line is printed
+for it:
+
+`argument_bytes`, `temporary_bytes` of a chip, and `fits`, whether both are less than its memory;
+`received_bytes`, what a chip receives in one run from chips of its slice, by kind of collective;
+`bytes_of_other_slices`, what it receives from others, which `v5e-8x2` has, two slices of eight
+chips; `largest_collective`, the numbers in the largest array that is exchanged; `roofline_seconds`,
+the compiler's own estimate from bytes and FLOPs; `limit_seconds`, the time that no program could
+undercut, which for a search is the larger of reading the memory once and of its products, and for a
+step its FLOPs by `models.flops` at the peak; `ratio`, the one over the other; `estimated_cycles`,
+summed over the instructions that have an estimate, bodies of loops as often as they run;
 `compile_seconds`.
 
-Beware: the compiler counts the body of a loop once, in the roofline and in `received_bytes`; `loops` says how many there are. A product that is
-fused with the partial reduction of `lax.approx_max_k` has no cycle estimate, so the sum leaves out what costs most. The roofline is
-null where the compiler cannot tell, and of a search it says little: for 64 queries on v5e-8 it is 486 us over 1 M entities and 833 over
-half as many, while the cycles stay 83,153, 55 us beside a product whose limit is 250.
+Beware: the compiler counts the body of a loop once, in the roofline and in `received_bytes`;
+`loops` says how many there are. A product that is fused with the partial reduction of
+`lax.approx_max_k` has no cycle estimate, so the sum leaves out what costs most. The roofline is
+null where the compiler cannot tell, and of a search it says little: for 64 queries on v5e-8 it is
+486 us over 1 M entities and 833 over half as many, while the cycles stay 83,153, 55 us beside a
+product whose limit is 250.
 """
 
 import os
@@ -66,7 +73,10 @@ WHOLE = PartitionSpec()
 
 
 class Chip(NamedTuple):
-    """A kind of chip, from its data sheet: bfloat16 FLOP/s, bytes of memory, and bytes per second to and from it."""
+    """A kind of chip, from its data sheet.
+
+    bfloat16 FLOP/s, bytes of memory, and bytes per second to and from it.
+    """
 
     flops: float
     memory: float
@@ -91,7 +101,7 @@ TOPOLOGIES = {
 
 
 class Program(NamedTuple):
-    """What is compiled: a function, the shapes of its arguments as a chip mesh holds them, and what no program could undercut.
+    """What is compiled: a function, the shapes of its arguments on a chip mesh, and a lower bound.
 
     Attributes:
         bytes: that a chip must read.
@@ -111,7 +121,9 @@ def topology_mesh(name: str):
 
 def shaped(mesh, spec, tree):
     """The shapes of arrays, or of what has a shape and a type, split over a mesh."""
-    return jax.tree.map(lambda x: jax.ShapeDtypeStruct(x.shape, x.dtype, sharding=NamedSharding(mesh, spec)), tree)
+    return jax.tree.map(
+        lambda x: jax.ShapeDtypeStruct(x.shape, x.dtype, sharding=NamedSharding(mesh, spec)), tree
+    )
 
 
 def array(mesh, spec, dtype, *shape):
@@ -134,13 +146,23 @@ def sharded_memory(mesh, options, mode: str, passages: bool = False) -> ShardedM
         target=by_rows(jnp.int32, rows),
         relations=by_rows(jnp.float32, rows, *relation),
         passages=by_rows(jnp.int32, rows, 1) if passages else None,
-        keys=by_rows(jnp.bfloat16 if mode == 'approx' else jnp.float32, rows, options.entity_dim + options.relation_dim),
+        keys=by_rows(
+            jnp.bfloat16 if mode == 'approx' else jnp.float32,
+            rows,
+            options.entity_dim + options.relation_dim,
+        ),
     )
 
 
 def entity_table(mesh, options):
     """The shape of E, padded for the mesh."""
-    return array(mesh, ROWS, jnp.float32, options.entities + -options.entities % row_devices(mesh), options.entity_dim)
+    return array(
+        mesh,
+        ROWS,
+        jnp.float32,
+        options.entities + -options.entities % row_devices(mesh),
+        options.entity_dim,
+    )
 
 
 def search_program(mesh, options, queries: int, mode: str) -> Program:
@@ -154,7 +176,12 @@ def search_program(mesh, options, queries: int, mode: str) -> Program:
     )
     dim, rows = options.relation_dim + options.entity_dim, options.entries / row_devices(mesh)
     of_slice = queries * row_devices(mesh) / mesh.size if layout.shared else queries
-    return Program(lambda *arguments: search.top_k(*arguments, options.k), arguments, 2 * rows * dim, 2 * of_slice * rows * dim)
+    return Program(
+        lambda *arguments: search.top_k(*arguments, options.k),
+        arguments,
+        2 * rows * dim,
+        2 * of_slice * rows * dim,
+    )
 
 
 def follow_program(mesh, options, queries: int) -> Program:
@@ -166,19 +193,29 @@ def follow_program(mesh, options, queries: int) -> Program:
         relations=whole(jnp.float16, options.entries, options.relation_dim),
         offsets=whole(jnp.int32, options.entities + 1),
     )
-    follower = Follower(relation_dim=options.relation_dim, entity_dim=options.entity_dim, max_hops=2)
+    follower = Follower(
+        relation_dim=options.relation_dim, entity_dim=options.entity_dim, max_hops=2
+    )
     spec = QueryLayout.of(queries, mesh).spec
     relation = array(mesh, spec, jnp.float32, queries, options.relation_dim)
     topics = array(mesh, spec, jnp.int32, queries)
 
     def follow(relation, topics, memory, table):
         params = follower.init(jax.random.key(0), relation, relation, 0, method=follower.query)
-        return follower.apply(params, relation, topics, hops=2, memory=memory, entity_table=table, k=options.k)
+        return follower.apply(
+            params, relation, topics, hops=2, memory=memory, entity_table=table, k=options.k
+        )
 
     table = whole(jnp.float32, options.entities, options.entity_dim)
-    # Of each topic the entries that it has on average, in both hops: the first has one topic, the second k.
+    # Of each topic the entries that it has on average, in both hops: the first has one topic, the
+    # second k.
     rows = queries / mesh.size * (1 + options.k) * options.entries / options.entities
-    return Program(follow, (relation, topics, memory, table), 2 * rows * options.relation_dim, 2 * rows * options.relation_dim)
+    return Program(
+        follow,
+        (relation, topics, memory, table),
+        2 * rows * options.relation_dim,
+        2 * rows * options.relation_dim,
+    )
 
 
 def step_program(mesh, options, objective, loss, params, batch, flops, memory=None) -> Program:
@@ -190,9 +227,15 @@ def step_program(mesh, options, objective, loss, params, batch, flops, memory=No
     def placed(path, x):
         spec = state.sharding_spec(path, x.shape, Layout(mesh, options.entities), task.trainable)
         padding = -x.shape[0] % row_devices(mesh) if spec == ROWS else 0  # of the entity table
-        return array(mesh, spec, x.dtype, *(x.shape if not padding else (x.shape[0] + padding, *x.shape[1:])))
+        return array(
+            mesh, spec, x.dtype, *(x.shape if not padding else (x.shape[0] + padding, *x.shape[1:]))
+        )
 
-    arguments = (jax.tree.map_with_path(placed, start), shaped(mesh, batch_spec(mesh), batch), memory)
+    arguments = (
+        jax.tree.map_with_path(placed, start),
+        shaped(mesh, batch_spec(mesh), batch),
+        memory,
+    )
     step = trainer.make_train_step(task, optimizer, 0, mesh, 'bfloat16')
     return Program(step, arguments, 0, TRAINING_OVER_FORWARD * flops / mesh.size)
 
@@ -201,18 +244,38 @@ def relations_program(mesh, options) -> Program:
     """A step of relation pretraining: L_rel and L_el over all entities."""
     rows = options.rows * mesh.size
     encoder = make_encoder(
-        options.model, VOCABULARY, max_length=options.length, dtype='bfloat16', entity_dim=options.entity_dim
+        options.model,
+        VOCABULARY,
+        max_length=options.length,
+        dtype='bfloat16',
+        entity_dim=options.entity_dim,
     )
     objective, layout = Relations(), Layout(mesh, options.entities)
     loss = functools.partial(objective.loss, encoder, layout)
     batch = random_batch(rows, options.length, np.random.default_rng(0))
     # Each of two mentions of a row with all entities.
-    flops = encoder_flops(encoder, (rows, options.length), 4) + 2 * 2 * rows * options.entities * encoder.entity_dim
-    return step_program(mesh, options, objective, loss, lambda: init_params(encoder, options.entities, 0), batch, flops)
+    flops = (
+        encoder_flops(encoder, (rows, options.length), 4)
+        + 2 * 2 * rows * options.entities * encoder.entity_dim
+    )
+    return step_program(
+        mesh,
+        options,
+        objective,
+        loss,
+        lambda: init_params(encoder, options.entities, 0),
+        batch,
+        flops,
+    )
 
 
 # Of gin/experiments/paper/lm_cloze.gin.
-PAPER: dict[str, Any] = {'topics': 16, 'mixing': 'embeddings', 'score_gold': False, 'entity_layer': 4}
+PAPER: dict[str, Any] = {
+    'topics': 16,
+    'mixing': 'embeddings',
+    'score_gold': False,
+    'entity_layer': 4,
+}
 
 
 def language_model_program(mesh, options, mode: str | None) -> Program:
@@ -225,7 +288,10 @@ def language_model_program(mesh, options, mode: str | None) -> Program:
         entity_dim=options.entity_dim,
         relation_dim=options.relation_dim,
     )
-    rows, forms = options.rows * mesh.size, PAPER if options.paper else {'topics': 2, 'entity_layer': encoder.num_layers // 2}
+    rows, forms = (
+        options.rows * mesh.size,
+        PAPER if options.paper else {'topics': 2, 'entity_layer': encoder.num_layers // 2},
+    )
     given = {} if mode is None else {'memory_dir': 'memory', 'mode': mode}
     objective = Cloze(rows=rows, k=options.k, **forms, **given)
     settings = {**vars(options), 'rows': rows, 'topics': objective.topics}
@@ -234,8 +300,8 @@ def language_model_program(mesh, options, mode: str | None) -> Program:
     loss = functools.partial(objective.loss, encoder, layout)
     memory = sharded_memory(mesh, options, mode, passages=True) if mode else None
     params = lambda: objective.init(encoder, init_params(encoder, options.entities, 0))
-    # With all entities: the hidden mention and the topics in the entity memory, and the topics again, each in two products (scores and
-    # their mean); the answer in one.
+    # With all entities: the hidden mention and the topics in the entity memory, and the topics
+    # again, each in two products (scores and their mean); the answer in one.
     flops = encoder_flops(encoder, (rows, options.length), None)
     products = 2 * (1 + objective.topics) + 2 * objective.topics + 1
     flops += 2 * products * rows * options.entities * encoder.entity_dim
@@ -266,7 +332,10 @@ def programs(names, mesh, options):
                 )
         if name == 'lm':
             for mode in options.modes if options.paper else (None, *options.modes):
-                yield {'program': name, 'memory': mode}, functools.partial(language_model_program, mesh, options, mode)
+                yield (
+                    {'program': name, 'memory': mode},
+                    functools.partial(language_model_program, mesh, options, mode),
+                )
         elif name in ('relations', 'build'):
             make = relations_program if name == 'relations' else build_program
             yield {'program': name}, functools.partial(make, mesh, options)
@@ -310,9 +379,15 @@ def main() -> None:
     """Prints a line for each topology and program."""
     parser = make_parser(__doc__)
     names = lambda text: text.split(',')
-    parser.add_argument('--topologies', type=names, default='v5e-8', help=f'of {", ".join(TOPOLOGIES)}')
-    parser.add_argument('--programs', type=names, default=','.join(PROGRAMS), help=f'of {", ".join(PROGRAMS)}')
-    parser.add_argument('--modes', type=names, default='approx', help='of the search: exact, approx')
+    parser.add_argument(
+        '--topologies', type=names, default='v5e-8', help=f'of {", ".join(TOPOLOGIES)}'
+    )
+    parser.add_argument(
+        '--programs', type=names, default=','.join(PROGRAMS), help=f'of {", ".join(PROGRAMS)}'
+    )
+    parser.add_argument(
+        '--modes', type=names, default='approx', help='of the search: exact, approx'
+    )
     parser.add_argument('--queries', type=integers, default='1,64,1024')
     parser.add_argument('--entries', type=int, default=1_600_000)
     parser.add_argument('--entities', type=int, default=1_000_000)
@@ -320,22 +395,34 @@ def main() -> None:
     parser.add_argument('--entity_dim', type=int, default=256)
     parser.add_argument('--k', type=int, default=32)
     parser.add_argument(
-        '--paper', action='store_true', help="the language model has the paper's topics, mixing and entity layer"
+        '--paper',
+        action='store_true',
+        help="the language model has the paper's topics, mixing and entity layer",
     )
     parser.add_argument('--model', default='base', help='of gin/models')
     parser.add_argument('--rows', type=int, default=32, help='rows of a chip, in a step')
     parser.add_argument('--length', type=int, default=64, help='tokens of a row')
     options = parser.parse_args()
-    for given, known in ((options.topologies, TOPOLOGIES), (options.programs, PROGRAMS), (options.modes, ('exact', 'approx'))):
+    for given, known in (
+        (options.topologies, TOPOLOGIES),
+        (options.programs, PROGRAMS),
+        (options.modes, ('exact', 'approx')),
+    ):
         if unknown := set(given) - set(known):
             parser.error(f'{", ".join(sorted(unknown))}: known are {", ".join(known)}')
     if not importlib.util.find_spec('libtpu'):
-        print("skipped: the TPU compiler is not installed: python -m pip install -e '.[tpu-aot]'", file=sys.stderr)
+        print(
+            "skipped: the TPU compiler is not installed: python -m pip install -e '.[tpu-aot]'",
+            file=sys.stderr,
+        )
         return
     for topology in options.topologies:
         mesh, chip = topology_mesh(topology), CHIPS[topology.split('-')[0]]
         for what, make in programs(options.programs, mesh, options):
-            show({'topology': topology, **what, **report(make(), chip, row_devices(mesh))}, options.json)
+            show(
+                {'topology': topology, **what, **report(make(), chip, row_devices(mesh))},
+                options.json,
+            )
 
 
 if __name__ == '__main__':

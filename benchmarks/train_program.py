@@ -22,19 +22,29 @@ def make_encoder(model: str, vocab_size: int, **fields) -> RelationEncoder:
 
 
 def make_task(objective: Objective, loss) -> Task:
-    """A task without data: `loss` with the encoder and the layout bound, over the parameters that the objective trains."""
+    """A task without data.
+
+    `loss` with the encoder and the layout bound, over the parameters that the objective trains.
+    """
     return Task(source=None, loss=loss, trainable=objective.trainable, lineage={})
 
 
 class TrainProgram:
-    """Takes training steps (forward, backward, clipping, AdamW), compiled once for each set of shapes."""
+    """Takes training steps (forward, backward, AdamW), compiled once for each set of shapes."""
 
     def __init__(self, task: Task, params, layout: Layout, memory=None):
-        """Places the parameters as `layout` says; `memory` is what the loss reads besides, `state` what steps change."""
+        """Places the parameters as `layout` says.
+
+        `memory` is what the loss reads besides, `state` what steps change.
+        """
         optimizer = make_optimizer(1000)
         place = lambda tree: state.place(tree, layout, task.trainable)
         self.state = place(state.init_state(place(params), task.trainable, optimizer))
-        self._step, self._mesh, self._memory = trainer.make_train_step(task, optimizer, 0, layout.mesh), layout.mesh, memory
+        self._step, self._mesh, self._memory = (
+            trainer.make_train_step(task, optimizer, 0, layout.mesh),
+            layout.mesh,
+            memory,
+        )
         self._programs: dict = {}
 
     def compiled(self, batch):
@@ -48,5 +58,7 @@ class TrainProgram:
     def __call__(self, batches):
         """Takes a step over each batch; returns the loss of the last."""
         for batch in batches:
-            self.state, metrics = self.compiled(batch)(self.state, shard_batch(batch, self._mesh), self._memory)
+            self.state, metrics = self.compiled(batch)(
+                self.state, shard_batch(batch, self._mesh), self._memory
+            )
         return metrics['loss']

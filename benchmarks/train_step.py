@@ -2,12 +2,14 @@
 
 python benchmarks/train_step.py --model minilm --rows 32 --length 64 --json
 
-A step is forward, backward, clipping and AdamW over an encoder of the same size, with dropout 0.1, W_r, W_e and an entity table of
-the same size: L_rel over all rows of a random batch without padding and L_el of two context mentions per row over all entities.
-PyTorch runs `BertModel` eagerly with its fastest attention ('sdpa') and the fused AdamW, on a CPU or on a GPU that it sees. On a CPU
-both have the same `--threads` and cores, and keep freed memory, as `opql_jax.train` does. `ratio` is ours over theirs in
-sequences per second. FLOPs are those of `opql_jax.models.flops`, times 3; our last layer is computed only where it is read. `mfu` is of
-the nominal bfloat16 peak on accelerators, and on a CPU, per core-second, of the faster of both libraries' products of two matrices.
+A step is forward, backward, clipping and AdamW over an encoder of the same size, with dropout 0.1,
+W_r, W_e and an entity table of the same size: L_rel over all rows of a random batch without padding
+and L_el of two context mentions per row over all entities. PyTorch runs `BertModel` eagerly with
+its fastest attention ('sdpa') and the fused AdamW, on a CPU or on a GPU that it sees. On a CPU both
+have the same `--threads` and cores, and keep freed memory, as `opql_jax.train` does. `ratio` is
+ours over theirs in sequences per second. FLOPs are those of `opql_jax.models.flops`, times 3; our
+last layer is computed only where it is read. `mfu` is of the nominal bfloat16 peak on accelerators,
+and on a CPU, per core-second, of the faster of both libraries' products of two matrices.
 """
 
 from opql_jax.training import malloc
@@ -103,8 +105,12 @@ class TorchStep:
         ).train()
         self.device = torch.device(device)
         self.model.to(self.device)
-        self.autocast = functools.partial(torch.autocast, device, torch.bfloat16, enabled=encoder.dtype == 'bfloat16')
-        self.optimizer = torch.optim.AdamW(self.model.parameters(), lr=1e-4, betas=(0.9, 0.98), weight_decay=0.01, fused=True)
+        self.autocast = functools.partial(
+            torch.autocast, device, torch.bfloat16, enabled=encoder.dtype == 'bfloat16'
+        )
+        self.optimizer = torch.optim.AdamW(
+            self.model.parameters(), lr=1e-4, betas=(0.9, 0.98), weight_decay=0.01, fused=True
+        )
 
     def loss(self, batch: RelationBatch):
         """L_rel + L_el, as in `models.losses`."""
@@ -119,16 +125,24 @@ class TorchStep:
         )
         states = model['bert'](tokens, attention_mask=(tokens != 0).long()).last_hidden_state
         rows = torch.arange(len(tokens), device=self.device)
-        relations = model['w_r'](torch.cat([states[rows, column('r1').long()], states[rows, column('r2').long()]], dim=1))
+        relations = model['w_r'](
+            torch.cat([states[rows, column('r1').long()], states[rows, column('r2').long()]], dim=1)
+        )
         others = (topic >= 0)[None] & ~torch.eye(len(tokens), dtype=bool, device=self.device)
         positives = (topic[:, None] == topic) & (target[:, None] == target) & others
         log_probs = (relations @ relations.T).masked_fill(~others, -1e30).log_softmax(dim=1)
         count = positives.sum(dim=1)
         loss = -torch.where(positives, log_probs, 0.0).sum(dim=1) / count.clamp(min=1)
         counted = column('anchor') & (topic >= 0) & (count > 0)
-        mentions = model['w_e'](states[rows[:, None], column('context_positions').long()]).flatten(0, 1)
-        linking = torch.nn.functional.cross_entropy(model['entity_table'](mentions), entities, ignore_index=-1, reduction='sum')
-        return (loss * counted).sum() / counted.sum().clamp(min=1) + linking / (entities >= 0).sum().clamp(min=1)
+        mentions = model['w_e'](states[rows[:, None], column('context_positions').long()]).flatten(
+            0, 1
+        )
+        linking = torch.nn.functional.cross_entropy(
+            model['entity_table'](mentions), entities, ignore_index=-1, reduction='sum'
+        )
+        return (loss * counted).sum() / counted.sum().clamp(min=1) + linking / (
+            entities >= 0
+        ).sum().clamp(min=1)
 
     def __call__(self, batches):
         """Takes a step over each batch; returns the loss of the last."""
@@ -146,13 +160,20 @@ def products() -> dict:
     """By library: a function that multiplies two matrices, whose rate is the peak of a CPU."""
     import torch
 
-    ours, theirs, product = jnp.ones((MATRIX, MATRIX)), torch.ones((MATRIX, MATRIX)), jax.jit(lambda m: m @ m)
+    ours, theirs, product = (
+        jnp.ones((MATRIX, MATRIX)),
+        torch.ones((MATRIX, MATRIX)),
+        jax.jit(lambda m: m @ m),
+    )
     return {'jax': lambda: product(ours), 'torch': lambda: theirs @ theirs}
 
 
 def flops_of(encoder, batch: RelationBatch, positions: int | None) -> float:
-    """The work of training on a batch, with the last layer computed at so many `positions` per row."""
-    return sum(TRAINING_OVER_FORWARD * encoder_flops(encoder, bucket.tokens.shape, positions) for bucket in batch.pairs)
+    """The work of training on a batch, with the last layer at so many `positions` per row."""
+    return sum(
+        TRAINING_OVER_FORWARD * encoder_flops(encoder, bucket.tokens.shape, positions)
+        for bucket in batch.pairs
+    )
 
 
 def measure(encoder, entities: int, batch: RelationBatch, calls: int, limit: float) -> dict:
@@ -172,14 +193,18 @@ def measure(encoder, entities: int, batch: RelationBatch, calls: int, limit: flo
         core_seconds[name].append(time.process_time() - start)
 
     seconds = medians({name: functools.partial(timed, name) for name in functions}, calls, limit)
-    core_seconds = {name: spent[1:] for name, spent in core_seconds.items()}  # the first call compiles
+    # The first call compiles.
+    core_seconds = {name: spent[1:] for name, spent in core_seconds.items()}
     if cpu:
         peak = 2 * MATRIX**3 / min(core_seconds['jax'] + core_seconds['torch'])
     else:
         peak = peak_flops(kind) or float('nan')
     line: dict = {'devices': f'{jax.device_count()} x {kind}', 'peak_gflops': round(peak / 1e9, 1)}
     for name in steps:
-        flops, rows = flops_of(encoder, batch, 2 + CONTEXT if name == 'ours' else None), len(batch.pairs[0].tokens)
+        flops, rows = (
+            flops_of(encoder, batch, 2 + CONTEXT if name == 'ours' else None),
+            len(batch.pairs[0].tokens),
+        )
         cores = float(np.median(core_seconds[name]))
         spent = cores if cpu else seconds[name] * jax.device_count()
         line[name] = {
@@ -191,7 +216,10 @@ def measure(encoder, entities: int, batch: RelationBatch, calls: int, limit: flo
         }
     if 'torch' in steps:
         ratio = lambda rate: round(line['ours'][rate] / line['torch'][rate], 2)
-        line |= {'ratio': ratio('sequences_per_s'), 'ratio_of_core_seconds': ratio('sequences_per_core_s')}
+        line |= {
+            'ratio': ratio('sequences_per_s'),
+            'ratio_of_core_seconds': ratio('sequences_per_core_s'),
+        }
     return line
 
 
@@ -219,7 +247,9 @@ def main():
         confine(options.threads)
     batch = random_batch(options.rows, options.length, np.random.default_rng(0))
     encoder = make_encoder(options.model, VOCABULARY, dtype=options.dtype)
-    line = {name: getattr(options, name) for name in ('model', 'rows', 'dtype', 'threads', 'length')}
+    line = {
+        name: getattr(options, name) for name in ('model', 'rows', 'dtype', 'threads', 'length')
+    }
     line |= measure(encoder, ENTITIES, batch, options.calls, options.limit)
     show(line, options.json)
 

@@ -42,7 +42,7 @@ napoleon_custom_sections = [('Attributes', 'params_style')]
 
 
 def show_blocks(app, what, name, obj, options, lines):
-    """Makes literal blocks of the indented ones that follow an unindented paragraph, such as tables of files."""
+    """Makes literal blocks of indented ones that follow an unindented paragraph, such as tables."""
     for i in range(len(lines) - 1, 1, -1):
         before, gap, block = lines[i - 2 : i + 1]
         if before and before[0] != ' ' and not gap and block.startswith('    '):
@@ -57,11 +57,17 @@ def is_foreign(app, what, name, obj, skip, options):
 
 def write_gin_parameters(app):
     """Writes the page of gin parameters beside those of packages."""
-    (pathlib.Path(app.srcdir) / 'reference' / 'gin_parameters.rst').write_text(gin_parameters.page(), encoding='utf-8')
+    (pathlib.Path(app.srcdir) / 'reference' / 'gin_parameters.rst').write_text(
+        gin_parameters.page(), encoding='utf-8'
+    )
 
 
 def setup(app):
-    """Called by Sphinx. `show_blocks` comes before napoleon, which reads sections, and the page after apidoc, which clears its folder."""
+    """Called by Sphinx.
+
+    `show_blocks` comes before napoleon, which reads sections, and the page after apidoc, which
+    clears its folder.
+    """
     app.connect('builder-inited', write_gin_parameters, priority=900)
     app.connect('autodoc-process-docstring', show_blocks, priority=400)
     app.connect('autodoc-skip-member', is_foreign)

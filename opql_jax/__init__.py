@@ -1,4 +1,7 @@
-"""A virtual knowledge base of open predicate relations, built from entity-linked text: `opql_jax.open('films.kb').ask(...)`."""
+"""A virtual knowledge base of open predicate relations: `opql_jax.open('films.kb').ask(...)`.
+
+It is built from entity-linked text.
+"""
 
 
 def open(kb, **options):
@@ -11,7 +14,8 @@ def open(kb, **options):
 def index(texts, out, **options):
     """Builds a knowledge base in the folder `out`, and opens it.
 
-    `texts` are what `as_sources` takes, such as strings, documents or a table; `options` are those of `index_text`.
+    `texts` are what `as_sources` takes, such as strings, documents or a table; `options` are those
+    of `index_text`.
     """
     from opql_jax.datasets.texts_in_memory import as_sources  # as above
     from opql_jax.kb.text.index_text import index_text
@@ -21,7 +25,7 @@ def index(texts, out, **options):
 
 
 def load_encoder(folder='default'):
-    """Opens a relation encoder that any English text can use, by default the one that ships with the package: a `TextEncoder`."""
+    """Opens a relation encoder for any English text, by default the one in the package."""
     from opql_jax.models.text_encoder import TextEncoder  # as above
 
     return TextEncoder.load(folder)

@@ -1,4 +1,7 @@
-"""Builds a memory: `python -m opql_jax.build_memory --gin_file=gin/runs/build_memory.gin --gin.KB=runs/x`."""
+"""Builds a memory.
+
+`python -m opql_jax.build_memory --gin_file=gin/runs/build_memory.gin --gin.KB=runs/x`.
+"""
 
 from opql_jax.core import preemption
 

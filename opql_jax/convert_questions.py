@@ -1,4 +1,8 @@
-"""Makes open questions of other formats: `python -m opql_jax.convert_questions --gin_file=gin/runs/convert_questions.gin --gin.KB=runs/x ...`."""
+"""Makes open questions of other formats.
+
+`python -m opql_jax.convert_questions --gin_file=gin/runs/convert_questions.gin --gin.KB=runs/x
+...`.
+"""
 
 from opql_jax.core import preemption
 

@@ -1,4 +1,8 @@
-"""Answers question sets and scores the answers: `python -m opql_jax.eval --gin_file=gin/runs/eval.gin --gin.KB=runs/x --gin.QUESTIONS=2-hop/dev ...`."""
+"""Answers question sets and scores the answers.
+
+`python -m opql_jax.eval --gin_file=gin/runs/eval.gin --gin.KB=runs/x --gin.QUESTIONS=2-hop/dev
+...`.
+"""
 
 from opql_jax.core import preemption
 

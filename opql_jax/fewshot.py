@@ -1,4 +1,7 @@
-"""Scores relation embeddings on labelled sentences: `python -m opql_jax.fewshot --gin_file=gin/runs/fewshot.gin --gin.SENTENCES=val_wiki.json ...`."""
+"""Scores relation embeddings on labelled sentences.
+
+`python -m opql_jax.fewshot --gin_file=gin/runs/fewshot.gin --gin.SENTENCES=val_wiki.json ...`.
+"""
 
 from opql_jax.core import preemption
 

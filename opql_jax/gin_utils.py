@@ -1,8 +1,11 @@
-"""Gin at the edge: the binaries' flags, and the configuration of plain library functions, none of which is decorated.
+"""Gin at the edge: the binaries' flags, and the configuration of plain library functions.
 
-`--gin_file` names files (looked up as given, then in the package), `--gin.X=value` overrides a macro or a parameter,
-`--dry_run` prints the operative configuration and shapes and runs nothing, `--help` the flags, gin files and parameters of a binary.
-A value that is no Python literal and no reference (`@`, `%`) is a string, so `--gin.KB=runs/x` needs no inner quotes.
+None of these is decorated.
+
+`--gin_file` names files (looked up as given, then in the package), `--gin.X=value` overrides a
+macro or a parameter, `--dry_run` prints the operative configuration and shapes and runs nothing,
+`--help` the flags, gin files and parameters of a binary. A value that is no Python literal and no
+reference (`@`, `%`) is a string, so `--gin.KB=runs/x` needs no inner quotes.
 """
 
 import ast
@@ -28,8 +31,12 @@ from opql_jax.core.checkout import GIN_ROOT
 from opql_jax.core.errors import InputError, Preempted, error_message
 
 flags.DEFINE_multi_string('gin_file', [], 'Gin file; looked up as given, then in the package.')
-flags.DEFINE_multi_string('gin_bindings', [], 'Gin binding; --gin.X=Y is short for --gin_bindings=X=Y.')
-flags.DEFINE_string('run_json', None, 'Where to record what was run, and what came of it, once it is done.')
+flags.DEFINE_multi_string(
+    'gin_bindings', [], 'Gin binding; --gin.X=Y is short for --gin_bindings=X=Y.'
+)
+flags.DEFINE_string(
+    'run_json', None, 'Where to record what was run, and what came of it, once it is done.'
+)
 flags.DEFINE_bool('dry_run', False, 'Print the configuration and shapes, run nothing.')
 
 
@@ -63,7 +70,8 @@ def configure(files, bindings, function):
     """Parses files, then bindings, and returns `function` with its parameters bound.
 
     Raises:
-        ValueError: an unknown module, function, parameter or macro, or a macro that is still REQUIRED.
+        ValueError: an unknown module, function, parameter or macro, or a macro that is still
+            REQUIRED.
         SyntaxError: a file that is no gin.
         OSError: no such file.
     """
@@ -82,7 +90,9 @@ def configure(files, bindings, function):
             try:
                 gin.query_parameter(f'{name}/gin.macro.value')
             except ValueError:
-                raise ValueError(f'--gin.{binding}: no gin file given defines a macro named {name}') from None
+                raise ValueError(
+                    f'--gin.{binding}: no gin file given defines a macro named {name}'
+                ) from None
         gin.parse_config(binding)
     try:
         gin.finalize()
@@ -93,13 +103,18 @@ def configure(files, bindings, function):
         if 'gin.REQUIRED' not in str(error):
             raise
         name = str(error).split('/')[0]
-        raise ValueError(f'{name} has no value: give --gin.{name}=... (see {", ".join(map(str, files))})') from None
+        raise ValueError(
+            f'{name} has no value: give --gin.{name}=... (see {", ".join(map(str, files))})'
+        ) from None
     _check_types(function)
     return gin.get_configurable(function)
 
 
 def _check_types(function) -> None:
-    """Compares the bound numbers and strings with the annotations of `function`, and of dataclasses it takes; gin does not."""
+    """Checks bound numbers and strings against the annotations of `function`.
+
+    Also of dataclasses it takes; gin does not.
+    """
     hints = typing.get_type_hints(function)
     for kind in filter(dataclasses.is_dataclass, hints.values()):
         _check_types(kind)
@@ -112,30 +127,62 @@ def _check_types(function) -> None:
         if kinds <= {bool, int, float, str, type(None)}:
             value = copy.deepcopy(value)  # which is how gin evaluates a macro
             if type(value) not in kinds and not (type(value) is int and float in kinds):
-                expected = ' or '.join(sorted('None' if kind is type(None) else kind.__name__ for kind in kinds))
-                quote = f"""; text that looks like a number is quoted twice: --gin.NAME="'{value}'\"""" if str in kinds else ''
-                raise ValueError(f'{function.__name__}.{name} is {value!r}, expected {expected}{quote}')
+                expected = ' or '.join(
+                    sorted('None' if kind is type(None) else kind.__name__ for kind in kinds)
+                )
+                quote = (
+                    f"""; text that looks like a number is quoted twice: --gin.NAME="'{value}'\""""
+                    if str in kinds
+                    else ''
+                )
+                raise ValueError(
+                    f'{function.__name__}.{name} is {value!r}, expected {expected}{quote}'
+                )
 
 
 def usage(function) -> str:
-    """What `--help` prints: the binary's purpose and flags, its gin files with their macros, and the function's parameters."""
-    lines = [(sys.modules['__main__'].__doc__ or '').strip(), flags.FLAGS.main_module_help(), flags.FLAGS.module_help(__name__)]
-    for path in (path for folder in ('data', 'runs') for path in sorted((GIN_ROOT / 'gin' / folder).glob('*.gin'))):
+    """What `--help` prints.
+
+    The binary's purpose and flags, its gin files with their macros, and the function's parameters.
+    """
+    lines = [
+        (sys.modules['__main__'].__doc__ or '').strip(),
+        flags.FLAGS.main_module_help(),
+        flags.FLAGS.module_help(__name__),
+    ]
+    for path in (
+        path
+        for folder in ('data', 'runs')
+        for path in sorted((GIN_ROOT / 'gin' / folder).glob('*.gin'))
+    ):
         text = with_includes(path)
         if re.search(rf'^\w+\.{function.__name__}\b', text, re.MULTILINE):
             lines += ['', f'--gin_file={path.relative_to(GIN_ROOT)}  {text.splitlines()[0]}']
-            macros = dict(re.findall(r'^([A-Z_]+) = (.*)$', text, re.MULTILINE))  # the last value counts
-            lines += [f'  --gin.{name}={value.replace("%gin.REQUIRED", "...")}' for name, value in macros.items()]
-    module, parameters = function.__module__.rpartition('.')[2], inspect.signature(function).parameters.values()
-    lines += ['', f'--gin.{module}.{function.__name__}.PARAMETER=VALUE', *(f'  {parameter}' for parameter in parameters)]
+            # The last value counts.
+            macros = dict(re.findall(r'^([A-Z_]+) = (.*)$', text, re.MULTILINE))
+            lines += [
+                f'  --gin.{name}={value.replace("%gin.REQUIRED", "...")}'
+                for name, value in macros.items()
+            ]
+    module, parameters = (
+        function.__module__.rpartition('.')[2],
+        inspect.signature(function).parameters.values(),
+    )
+    lines += [
+        '',
+        f'--gin.{module}.{function.__name__}.PARAMETER=VALUE',
+        *(f'  {parameter}' for parameter in parameters),
+    ]
     lines += ['', inspect.getdoc(function) or '']
     return '\n'.join(lines)
 
 
 def with_includes(path: pathlib.Path) -> str:
-    """The text of a gin file with the text of other files in place of the lines that include them."""
+    """The text of a gin file, with included files in place of the lines that include them."""
     included = lambda match: with_includes(GIN_ROOT / match[1])
-    return re.sub(r"^include '(.+)'$", included, path.read_text(encoding='utf-8'), flags=re.MULTILINE)
+    return re.sub(
+        r"^include '(.+)'$", included, path.read_text(encoding='utf-8'), flags=re.MULTILINE
+    )
 
 
 def run(function, multi_process: bool = False, polls_preemption: bool = False, **arguments) -> None:
@@ -145,7 +192,8 @@ def run(function, multi_process: bool = False, polls_preemption: bool = False, *
         function: a library function; it takes `dry_run`.
         multi_process: whether several processes can run it together, see `core.distributed`.
         polls_preemption: whether it saves its state upon a SIGTERM, see `PreemptionGuard`.
-        **arguments: for the function, each a no-argument function that is called once the flags are parsed.
+        **arguments: for the function, each a no-argument function that is called once the flags are
+            parsed.
     """
     if '--help' in sys.argv[1:]:
         print(usage(function))
@@ -168,22 +216,36 @@ def run(function, multi_process: bool = False, polls_preemption: bool = False, *
         processes = 1
         try:
             processes = _join_processes(function.__name__, multi_process, polls_preemption)
-            gin_files = _digests_of_gin_files() if flags.FLAGS.run_json else {}  # before anybody edits them
+            # Before anybody edits them.
+            gin_files = _digests_of_gin_files() if flags.FLAGS.run_json else {}
             started = time.monotonic()
-            metrics = configured(dry_run=flags.FLAGS.dry_run, **{name: make() for name, make in arguments.items()})
+            metrics = configured(
+                dry_run=flags.FLAGS.dry_run, **{name: make() for name, make in arguments.items()}
+            )
             if flags.FLAGS.run_json and not flags.FLAGS.dry_run:
-                _write_record(time.monotonic() - started, gin_files, metrics if isinstance(metrics, dict) else {}, processes)
+                _write_record(
+                    time.monotonic() - started,
+                    gin_files,
+                    metrics if isinstance(metrics, dict) else {},
+                    processes,
+                )
         except Preempted as preempted:
             with contextlib.suppress(OSError):  # a terminal that is gone
                 print(preempted.message, file=sys.stderr)
             raise
         except Exception as error:
             if isinstance(error, (InputError, OSError, MemoryError)):
-                # gin appends which configured function was called, which says nothing about the input.
-                print('error: ' + error_message(error).split('\n  In call to configurable')[0].rstrip(), file=sys.stderr)
+                # gin appends which configured function was called, which says nothing about the
+                # input.
+                print(
+                    'error: '
+                    + error_message(error).split('\n  In call to configurable')[0].rstrip(),
+                    file=sys.stderr,
+                )
             else:
                 traceback.print_exc()
-            if processes > 1:  # the others may be waiting for this one, which at its exit would wait for them
+            # The others may be waiting for this one, which at its exit would wait for them.
+            if processes > 1:
                 os._exit(1)
             sys.exit(1)
         if flags.FLAGS.dry_run:
@@ -192,14 +254,18 @@ def run(function, multi_process: bool = False, polls_preemption: bool = False, *
 
     stderr = sys.stderr
     with terminal.escaped_output():
-        for handler in (absl_logging.get_absl_handler().python_handler, *logging.getLogger().handlers):
-            if isinstance(handler, logging.StreamHandler) and handler.stream is stderr:  # made by what was imported
+        for handler in (
+            absl_logging.get_absl_handler().python_handler,
+            *logging.getLogger().handlers,
+        ):
+            # Made by what was imported.
+            if isinstance(handler, logging.StreamHandler) and handler.stream is stderr:
                 handler.setStream(sys.stderr)
         app.run(main, argv=argv)
 
 
 def _join_processes(name: str, multi_process: bool, polls_preemption: bool) -> int:
-    """Joins the processes that this one belongs to according to the environment; returns their number."""
+    """Joins the processes of the environment; returns their number."""
     processes = os.environ.get('OPQL_PROCESSES', '1')
     if processes == '1' and os.environ.get('OPQL_DISTRIBUTED') != '1':
         return 1
@@ -208,7 +274,9 @@ def _join_processes(name: str, multi_process: bool, polls_preemption: bool) -> i
     if multi_process or processes == '1':
         distributed.initialize(handle_preemption=polls_preemption)
     if not multi_process and (processes != '1' or distributed.process_count() > 1):
-        raise InputError(f'{name} works in one process, on the devices of one host: start it on one')
+        raise InputError(
+            f'{name} works in one process, on the devices of one host: start it on one'
+        )
     if not distributed.is_primary():
         logging.getLogger('opql_jax').setLevel(logging.WARNING)
     return distributed.process_count()
@@ -232,14 +300,20 @@ def _write_record(seconds: float, gin_files: dict, metrics: dict, processes: int
     command = ['-m', module, *arguments]
     configuration = gin.operative_config_str()
     record.write(
-        flags.FLAGS.run_json, command=command, seconds=seconds, gin=configuration, gin_files=gin_files, metrics=metrics
+        flags.FLAGS.run_json,
+        command=command,
+        seconds=seconds,
+        gin=configuration,
+        gin_files=gin_files,
+        metrics=metrics,
     )
 
 
 def _log_to_stderr() -> None:
-    """Our own messages from INFO, everybody else's from WARNING: Orbax reports every array it touches."""
+    """Our own messages from INFO, others from WARNING: Orbax reports every array it touches."""
     absl_logging.set_verbosity(absl_logging.WARNING)
-    # Orbax also warns that a folder opened for reading was opened for reading, and logs errors that it raises.
+    # Orbax also warns that a folder opened for reading was opened for reading, and logs errors that
+    # it raises.
     notices = (
         'CheckpointManagerOptions.read_only=True',
         'Given directory is read only',
@@ -248,10 +322,15 @@ def _log_to_stderr() -> None:
         'Save Finalize thread',
         'Checkpointer failed: one or more items',
     )
-    absl_logging.get_absl_handler().addFilter(lambda record: not any(n in record.getMessage() for n in notices))
-    # After such an error, as on a full disk, TensorStore reports other arrays to an event loop that Orbax has closed.
+    absl_logging.get_absl_handler().addFilter(
+        lambda record: not any(n in record.getMessage() for n in notices)
+    )
+    # After such an error, as on a full disk, TensorStore reports other arrays to an event loop that
+    # Orbax has closed.
     show = sys.unraisablehook
-    sys.unraisablehook = lambda error: None if str(error.exc_value) == 'Event loop is closed' else show(error)
+    sys.unraisablehook = lambda error: (
+        None if str(error.exc_value) == 'Event loop is closed' else show(error)
+    )
     ours = logging.getLogger('opql_jax')
     ours.addHandler(terminal.log_handler())
     ours.setLevel(logging.INFO)

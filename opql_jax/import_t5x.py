@@ -1,4 +1,7 @@
-"""Imports a checkpoint of t5x: `python -m opql_jax.import_t5x --gin_file=gin/t5x/import.gin --gin.KB=films.kb ...`."""
+"""Imports a checkpoint of t5x.
+
+`python -m opql_jax.import_t5x --gin_file=gin/t5x/import.gin --gin.KB=films.kb ...`.
+"""
 
 if __name__ == '__main__':
     from opql_jax import gin_utils

@@ -1,4 +1,8 @@
-"""Answers a file of questions: `python -m opql_jax.infer --gin_file=gin/runs/infer.gin --gin.KB=runs/x --gin.QUESTIONS=mine.jsonl --gin.OUTPUT=...`."""
+"""Answers a file of questions.
+
+`python -m opql_jax.infer --gin_file=gin/runs/infer.gin --gin.KB=runs/x --gin.QUESTIONS=mine.jsonl
+--gin.OUTPUT=...`.
+"""
 
 from opql_jax.core import preemption
 

@@ -1,4 +1,7 @@
-"""Prepares a corpus: `python -m opql_jax.prepare --gin_file=gin/data/synthetic.gin --gin.KB=runs/x`."""
+"""Prepares a corpus.
+
+`python -m opql_jax.prepare --gin_file=gin/data/synthetic.gin --gin.KB=runs/x`.
+"""
 
 from opql_jax.core import preemption
 

@@ -1,4 +1,8 @@
-"""Releases a trained encoder: `python -m opql_jax.release --gin_file=gin/runs/release.gin --gin.KB=runs/x --gin.MODEL=relations ...`."""
+"""Releases a trained encoder.
+
+`python -m opql_jax.release --gin_file=gin/runs/release.gin --gin.KB=runs/x --gin.MODEL=relations
+...`.
+"""
 
 from opql_jax.core import preemption
 

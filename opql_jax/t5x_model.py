@@ -1,23 +1,31 @@
-"""Training objectives as models of t5x, so that its train, eval and infer binaries can drive them. t5x itself is not imported.
+"""Training objectives as models for t5x's train, eval and infer binaries.
 
-    objective, config = objectives.Relations(rows=256), TrainConfig('films.kb', '/data/films.kb/t5x-relations', num_steps=20_000)
+t5x itself is not imported.
+
+    objective, config = objectives.Relations(rows=256), TrainConfig('films.kb',
+        '/data/films.kb/t5x-relations', num_steps=20_000)
     optimizer_def = t5x.optimizers.OptaxWrapper(make_optimizer(objective, config))
     model = T5xModel(objective, encoder, config, optimizer_def)
 
-What t5x calls on a model (`t5x.models.BaseModel`) is here; the losses are the objectives', and the model registers the SeqIO task
-of its objective. gin/t5x shows how the binaries are called. Three things are peculiar:
+What t5x calls on a model (`t5x.models.BaseModel`) is here; the losses are the objectives', and the
+model registers the SeqIO task of its objective. gin/t5x shows how the binaries are called. Three
+things are peculiar:
 
-- An element of the task is a whole batch, so t5x's batch of B elements, its first axis, is B batches, the shards of one step,
-  which are concatenated: B is a multiple of the devices along 'data', usually their number.
-- How many hops a batch has cannot be static under t5x, so all numbers that occur in the data are compiled. A batch of another
-  number, and one whose elements differ, has the loss NaN; predictions of an element of another number are -1 and NaN.
-- t5x's optimizers see all parameters. Frozen ones get no gradient, and stay as they are only under `trained_only`, which
-  `make_optimizer` has (or t5x's MultiOptimizer with
+- An element of the task is a whole batch, so t5x's batch of B elements, its first axis, is B
+  batches, the shards of one step, which are concatenated: B is a multiple of the devices along
+  'data', usually their number.
+- How many hops a batch has cannot be static under t5x, so all numbers that occur in the data are
+  compiled. A batch of another number, and one whose elements differ, has the loss NaN; predictions
+  of an element of another number are -1 and NaN.
+- t5x's optimizers see all parameters. Frozen ones get no gradient, and stay as they are only under
+  `trained_only`, which `make_optimizer` has (or t5x's MultiOptimizer with
   `flax.traverse_util.ModelParamTraversal(lambda name, _: objective.trainable(name[1:]))`).
 
-`params_axes` names the axes of parameters as t5x's standard rules know them, and rows of the entity table 'entities', which t5x must
-be told about: `standard_logical_axis_rules(additional_rules=[('entities', ('data', 'model'))])` spreads them over all devices. The
-memory of an objective, and parameters of `init_from`, are constants of what t5x compiles, and no part of its checkpoints.
+`params_axes` names the axes of parameters as t5x's standard rules know them, and rows of the entity
+table 'entities', which t5x must be told about:
+`standard_logical_axis_rules(additional_rules=[('entities', ('data', 'model'))])` spreads them over
+all devices. The memory of an objective, and parameters of `init_from`, are constants of what t5x
+compiles, and no part of its checkpoints.
 """
 
 import dataclasses
@@ -51,7 +59,8 @@ from opql_jax.training.optimizer import make_schedule as schedule_of
 from opql_jax_tasks import opql
 from opql_jax_tasks.vocabulary import EntityVocabulary, WordPieceVocabulary
 
-# The axes of parameters by the end of their names, the first that fits; all others lie whole on each device.
+# The axes of parameters by the end of their names, the first that fits; all others lie whole on
+# each device.
 _AXES = (
     (r'entity_table', ('entities', 'embed')),
     (r'token_embedding/embedding', ('vocab', 'embed')),
@@ -64,11 +73,16 @@ _AXES = (
 )
 
 
-def write_answers(path: str, inferences: tuple, task_ds, mode: str, vocabulary: EntityVocabulary) -> None:
-    """`write_fn` of t5x.infer: a prediction for each question, as `opql_jax.infer` writes it (`evaluation.predictions`).
+def write_answers(
+    path: str, inferences: tuple, task_ds, mode: str, vocabulary: EntityVocabulary
+) -> None:
+    """`write_fn` of t5x.infer: predictions as `opql_jax.infer` writes them.
 
-    They come by hops, few first, and have no traces of hops. Of a task without questions, and in the mode 'score', each element is a line: {score}, or {prediction} and what else the
-    model says of each row.
+    See `evaluation.predictions`.
+
+    They come by hops, few first, and have no traces of hops. Of a task without questions, and in
+    the mode 'score', each element is a line: {score}, or {prediction} and what else the model says
+    of each row.
 
     Args:
         path: of the file.
@@ -87,16 +101,24 @@ def write_answers(path: str, inferences: tuple, task_ds, mode: str, vocabulary: 
                 yield {'score' if mode == 'score' else 'prediction': found, **others}
                 continue
             (scores,) = others.values()
-            for name, question, entities, weights in zip(element['id'], element['question'], found, scores):
+            for name, question, entities, weights in zip(
+                element['id'], element['question'], found, scores
+            ):
                 if name:
                     answers = [
-                        {'entity': vocabulary.names[entity], 'key': vocabulary.keys[entity], 'weight': weight}
+                        {
+                            'entity': vocabulary.names[entity],
+                            'key': vocabulary.keys[entity],
+                            'weight': weight,
+                        }
                         for entity, weight in zip(entities, weights)
                         if entity >= 0
                     ]
                     yield {'id': name.decode(), 'question': question.decode(), 'answers': answers}
 
-    files.path(path).write_text(''.join(json.dumps(line, ensure_ascii=False) + '\n' for line in lines()), encoding='utf-8')
+    files.path(path).write_text(
+        ''.join(json.dumps(line, ensure_ascii=False) + '\n' for line in lines()), encoding='utf-8'
+    )
 
 
 # What `TrainConfig` sets of the loop, which is t5x's here, and where t5x sets it.
@@ -119,7 +141,7 @@ _LOOP = {
 
 
 def _check_config(config, objective):
-    """Raises InputError for a setting that would change nothing, and for a start that `trainer.check_start` refuses."""
+    """Raises InputError for a setting without effect, and as `trainer.check_start` does."""
     for field in dataclasses.fields(config):
         value = getattr(config, field.name)
         if field.name in _LOOP and value != field.default:
@@ -140,7 +162,9 @@ def make_schedule(config: trainer.TrainConfig) -> optax.Schedule:
     return schedule_of(config.num_steps, config.learning_rate, config.warmup_steps, config.schedule)
 
 
-def make_optimizer(objective: Objective, config: trainer.TrainConfig) -> optax.GradientTransformation:
+def make_optimizer(
+    objective: Objective, config: trainer.TrainConfig
+) -> optax.GradientTransformation:
     """The optimizer of `trainer.train` for the parameters that the objective trains.
 
     Args:
@@ -150,21 +174,28 @@ def make_optimizer(objective: Objective, config: trainer.TrainConfig) -> optax.G
     return trained_only(objective, trainer.optimizer_of(config))
 
 
-def trained_only(objective: Objective, optimizer: optax.GradientTransformation) -> optax.GradientTransformation:
+def trained_only(
+    objective: Objective, optimizer: optax.GradientTransformation
+) -> optax.GradientTransformation:
     """The optimizer for the parameters that the objective trains; the others do not change.
 
     Args:
         objective: says which parameters it trains.
         optimizer: of these.
     """
-    label = lambda path, _: 'trained' if objective.trainable(state_lib.param_name(path)) else 'frozen'
+    label = lambda path, _: (
+        'trained' if objective.trainable(state_lib.param_name(path)) else 'frozen'
+    )
     labels = lambda params: jax.tree.map_with_path(label, params)
     return optax.multi_transform({'trained': optimizer, 'frozen': optax.set_to_zero()}, labels)
 
 
 @flax.struct.dataclass
 class _Average(clu_metrics.Average):
-    """An average that is no number where there was nothing to average, such as no batch of some number of hops."""
+    """An average that is no number where there was nothing to average.
+
+    Such as no batch of some number of hops.
+    """
 
     def compute_value(self):
         return super().compute_value() if np.any(self.count) else clu_values.Text('none')
@@ -198,80 +229,140 @@ class T5xModel:
         Args:
             objective: what is trained.
             encoder: makes the relation encoder, as for `trainer.train`.
-            config: the settings of the run. Its `model` is MODEL_DIR of t5x, which states what is trained there; another run is
-                refused. An empty one states and compares nothing. Settings of the loop, which is t5x's, keep their defaults.
+            config: the settings of the run. Its `model` is MODEL_DIR of t5x, which states what is
+                trained there; another run is refused. An empty one states and compares nothing.
+                Settings of the loop, which is t5x's, keep their defaults.
             optimizer_def: t5x's, see above; None for a model that is only evaluated.
             task_name: of the task, see `opql_jax_tasks.opql.register`.
             batch_size: B of t5x's training.
-            num_microbatches: that of t5x's trainer, which adds up the gradients of microbatches: they are divided by it.
+            num_microbatches: that of t5x's trainer, which adds up the gradients of microbatches:
+                they are divided by it.
             questions, rows: what the task's split 'validation' asks.
-            mesh: of t5x's partitioner; if None all devices along 'data', as PjitPartitioner(num_partitions=1) has it.
+            mesh: of t5x's partitioner; if None all devices along 'data', as
+                PjitPartitioner(num_partitions=1) has it.
 
         Raises:
-            InputError: what the objective or the run `init_from` needs is missing or does not fit, a setting of the loop is set, or
-                it is said twice where parameters start, or not at all for an encoder that is not trained.
+            InputError: what the objective or the run `init_from` needs is missing or does not fit,
+                a setting of the loop is set, or it is said twice where parameters start, or not at
+                all for an encoder that is not trained.
         """
         _check_config(config, objective)
         folder, memory = KBFolder(config.kb), objective.memory_dir or None
         objective = objective.located(folder)
-        prepared_dir, init_from = folder.part(config.text), str(folder.part(config.init_from)) if config.init_from else None
+        prepared_dir, init_from = (
+            folder.part(config.text),
+            str(folder.part(config.init_from)) if config.init_from else None,
+        )
         self._prepared = Prepared(prepared_dir)
         self._encoder = trainer.make_encoder(encoder, self._prepared)
         self._mesh = make_mesh(slices=1) if mesh is None else mesh
         self.task = objective.build(self._prepared, self._encoder, self._mesh, config.seed)
         self._structure = self.task.source[0]
-        self.optimizer_def, self._config, self._microbatches = optimizer_def, config, num_microbatches or 1
+        self.optimizer_def, self._config, self._microbatches = (
+            optimizer_def,
+            config,
+            num_microbatches or 1,
+        )
         # t5x refuses a task of another vocabulary.
         self.input_vocabulary = self.output_vocabulary = WordPieceVocabulary(prepared_dir)
-        registered = opql.register(task_name, objective, prepared_dir, batch_size=batch_size, questions=questions, rows=rows)
+        registered = opql.register(
+            task_name,
+            objective,
+            prepared_dir,
+            batch_size=batch_size,
+            questions=questions,
+            rows=rows,
+        )
         sources = self.task.source, registered.source.open(opql.VALIDATION)
         if optimizer_def is not None and not getattr(sources[1], 'has_answers', True):
-            raise InputError(f'none of {", ".join(questions)} has a question with an answer, so training could not score it')
-        self._hops = tuple(sorted({hops for source in sources for hops in getattr(source, 'hop_counts', [0])}))
+            raise InputError(
+                f'none of {", ".join(questions)} has a question with an '
+                'answer, so training could not score it'
+            )
+        self._hops = tuple(
+            sorted({hops for source in sources for hops in getattr(source, 'hop_counts', [0])})
+        )
         self._params, origin = None, lineage.read_meta(init_from)
         encoding = trainer.pair_encoding(objective, init_from, config.bert_folder)
         bert_hash = state_lib.weights_hash(config.bert_folder) if config.bert_folder else None
         expected = {'expected_hash': origin['params_hash'] if origin else bert_hash}
         self._start = trainer.start_of(config, encoding) | expected
         fit = self.task.fit if optimizer_def is not None else None
-        if init_from or memory or fit or (config.bert_folder and model_config.is_model(config.bert_folder)):
+        if (
+            init_from
+            or memory
+            or fit
+            or (config.bert_folder and model_config.is_model(config.bert_folder))
+        ):
             # Read here, as t5x calls `get_initial_variables` under jit.
             params = self._starting_params(config.seed, init_from)
             self.task.check_init(params, origin['lineage'] if origin else {})
             self._params = fit(params) if fit else params
         if config.model:
-            described = lineage.describe_run(self.task, self._prepared, config.seed, origin, bert_hash, config.fresh_w_r)
-            run = {'lineage': {**described, 'batch_size': batch_size}, 'text': config.text, 'memory': memory}
+            described = lineage.describe_run(
+                self.task, self._prepared, config.seed, origin, bert_hash, config.fresh_w_r
+            )
+            run = {
+                'lineage': {**described, 'batch_size': batch_size},
+                'text': config.text,
+                'memory': memory,
+            }
             t5x_checkpoints.state_run(
-                config.model, self._encoder, self._prepared, encoding, run, training=optimizer_def is not None
+                config.model,
+                self._encoder,
+                self._prepared,
+                encoding,
+                run,
+                training=optimizer_def is not None,
             )
 
     def _starting_params(self, seed, init_from=None):
-        return self.task.init(state_lib.starting_params(self._encoder, self._prepared, init_from, seed=seed, **self._start))
+        return self.task.init(
+            state_lib.starting_params(
+                self._encoder, self._prepared, init_from, seed=seed, **self._start
+            )
+        )
 
-    def get_initial_variables(self, rng: jax.Array, input_shapes: Mapping, input_types: Mapping | None = None):
-        """`params` and the names of their axes, `params_axes`; the shapes of the input change neither."""
+    def get_initial_variables(
+        self, rng: jax.Array, input_shapes: Mapping, input_types: Mapping | None = None
+    ):
+        """`params` and their axes' names, `params_axes`; the input's shapes change neither."""
         del input_shapes, input_types
         params = self._starting_params(rng) if self._params is None else self._params
         split = self.task.trainable('entity_table')
         if split:
             padding = -len(self._prepared.vocab) % row_devices(self._mesh)
-            params = {**params, 'entity_table': jnp.pad(params['entity_table'], ((0, padding), (0, 0)))}
+            params = {
+                **params,
+                'entity_table': jnp.pad(params['entity_table'], ((0, padding), (0, 0))),
+            }
         flat = traverse_util.flatten_dict(params, sep='/')
         names = {name: self._axes(name, value.shape) for name, value in flat.items()}
         if not split:  # it lies whole on each device, as in `trainer.train`
             names['entity_table'] = (None, None)
         axes = {f'{name}_axes': partitioning.AxisMetadata(named) for name, named in names.items()}
-        return freeze({'params': params, 'params_axes': traverse_util.unflatten_dict(axes, sep='/')})
+        return freeze(
+            {'params': params, 'params_axes': traverse_util.unflatten_dict(axes, sep='/')}
+        )
 
     def _axes(self, name: str, shape: tuple[int, ...]) -> tuple:
-        """The names of a parameter's axes; none for those that the devices along 'model' cannot share evenly."""
-        fits = (axes for end, axes in _AXES if re.search(rf'(^|/){end}$', name) and len(axes) == len(shape))
+        """A parameter's axis names; none for axes that the devices along 'model' cannot share."""
+        fits = (
+            axes
+            for end, axes in _AXES
+            if re.search(rf'(^|/){end}$', name) and len(axes) == len(shape)
+        )
         axes, parts = next(fits, (None,) * len(shape)), self._mesh.shape['model']
-        return tuple(axis if axis == 'entities' or size % parts == 0 else None for axis, size in zip(axes, shape))
+        return tuple(
+            axis if axis == 'entities' or size % parts == 0 else None
+            for axis, size in zip(axes, shape)
+        )
 
     def loss_fn(self, params, batch: Mapping, dropout_rng: jax.Array | None):
-        """(the objective's loss over the number of microbatches, its metrics and the loss); without dropout if there is no key."""
+        """(the loss over the number of microbatches, its metrics and the loss).
+
+        It is the objective's; without dropout if there is no key.
+        """
         trained, frozen = state_lib.split_params(params, self.task.trainable)
         params = state_lib.merge_params(trained, jax.lax.stop_gradient(frozen))
         loss, metrics = self._loss(params, _joined(batch), dropout_rng)
@@ -286,12 +377,16 @@ class T5xModel:
         return self.predict_batch_with_aux(params, batch, rng)[0]
 
     def predict_batch_with_aux(self, params, batch: Mapping, rng: jax.Array | None = None):
-        """What the task predicts for each element: arrays whose first axis is B. It depends on no key."""
+        """What the task predicts for each element: arrays whose first axis is B.
+
+        It depends on no key.
+        """
         del rng
         task_predict = self.task.predict
         if task_predict is None:
             raise InputError(
-                "this objective predicts nothing: use MODE='score', or one that answers questions or encodes pairs"
+                "this objective predicts nothing: use MODE='score', or one that answers questions "
+                'or encodes pairs'
             )
         params = _plain(params)
         memory = self._memory(params)
@@ -299,12 +394,17 @@ class T5xModel:
         def predict(batch):
             out = self._with_hops(lambda batch: task_predict(params, batch, memory), batch)
             missing = lambda value: jnp.nan if jnp.issubdtype(value.dtype, jnp.floating) else -1
-            return jax.tree.map(lambda value: jnp.where(self._is_compiled(batch), value, missing(value)), out)
+            return jax.tree.map(
+                lambda value: jnp.where(self._is_compiled(batch), value, missing(value)), out
+            )
 
         return jax.lax.map(predict, _elements(batch))
 
     def score_batch(self, params, batch: Mapping, return_intermediates: bool = False):
-        """The negative loss of each element, [B] float32; with it, on request, the empty intermediates of the model."""
+        """The negative loss of each element, [B] float32.
+
+        With it, on request, the empty intermediates of the model.
+        """
         params = _plain(params)
         scores = jax.lax.map(lambda batch: -self._loss(params, batch, None)[0], _elements(batch))
         return (scores, {}) if return_intermediates else scores
@@ -315,7 +415,9 @@ class T5xModel:
 
         def compute(batch):
             loss, metrics = self.task.loss(params, batch, memory, rng)
-            return loss, {name: _Average.from_model_output(value) for name, value in metrics.items()}
+            return loss, {
+                name: _Average.from_model_output(value) for name, value in metrics.items()
+            }
 
         names = {}
         for hops in self._hops:
@@ -331,22 +433,36 @@ class T5xModel:
     def _memory(self, params):
         """The memory, with keys of these parameters if it has keys."""
         refresh = self.task.refresh
-        return self.task.memory if refresh is None else refresh(self.task.memory, jax.lax.stop_gradient(params))
+        return (
+            self.task.memory
+            if refresh is None
+            else refresh(self.task.memory, jax.lax.stop_gradient(params))
+        )
 
     def _structured(self, batch, hops):
         """A batch as the task's source makes it, with a static number of hops."""
-        return from_named_leaves(self._structure, {name: Hops(hops) if _is_hops(name) else x for name, x in batch.items()})
+        return from_named_leaves(
+            self._structure,
+            {name: Hops(hops) if _is_hops(name) else x for name, x in batch.items()},
+        )
 
     def _is_compiled(self, batch):
-        """Whether the batch has one number of hops, and that is compiled; True if batches have none."""
-        return jnp.array([jnp.isin(x, jnp.array(self._hops)).all() & (x == x.ravel()[0]).all() for x in _hops_of(batch)]).all()
+        """Whether a batch's one number of hops is compiled; True if batches have none."""
+        return jnp.array(
+            [
+                jnp.isin(x, jnp.array(self._hops)).all() & (x == x.ravel()[0]).all()
+                for x in _hops_of(batch)
+            ]
+        ).all()
 
     def _with_hops(self, compute, batch):
         """`compute(batch)` of the structured batch, at its number of hops if it has one."""
         if not (found := _hops_of(batch)):
             return compute(self._structured(batch, 0))
         index = jnp.searchsorted(jnp.array(self._hops), found[0].ravel()[0])
-        branches = [lambda batch, hops=hops: compute(self._structured(batch, hops)) for hops in self._hops]
+        branches = [
+            lambda batch, hops=hops: compute(self._structured(batch, hops)) for hops in self._hops
+        ]
         return jax.lax.switch(index, branches, batch)
 
 
@@ -366,7 +482,9 @@ def _hops_of(batch):
 
 def _elements(batch: Mapping) -> dict:
     """The features that a source makes, with numbers of hops [B] and not [B, 1]."""
-    return {name: x[:, 0] if _is_hops(name) else x for name, x in batch.items() if name != 'targets'}
+    return {
+        name: x[:, 0] if _is_hops(name) else x for name, x in batch.items() if name != 'targets'
+    }
 
 
 def _joined(batch: Mapping) -> dict:

@@ -1,4 +1,7 @@
-"""Checks every file of folders: `python -m opql_jax.verify FOLDER ...`; exits 1 naming the files that are damaged."""
+"""Checks every file of folders: `python -m opql_jax.verify FOLDER ...`.
+
+Exits 1 naming the files that are damaged.
+"""
 
 import sys
 

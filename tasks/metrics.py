@@ -8,9 +8,10 @@ CUTOFFS = (1, 5, 10)
 
 
 def ranked_entities(targets, predictions) -> dict[str, float]:
-    """Hits@{1,5,10}, and `answer_coverage`, the share of questions that the vocabulary has an answer to.
+    """Hits@{1,5,10}, and `answer_coverage`, the share of questions with a known answer.
 
-    Questions that it has no answer to count, as wrong; those of which no answer is known do not count.
+    Questions that it has no answer to count, as wrong; those of which no answer is known do not
+    count.
 
     Args:
         targets: of each batch [n, A], see `EachQuestion.targets`.
@@ -19,16 +20,28 @@ def ranked_entities(targets, predictions) -> dict[str, float]:
     Raises:
         InputError: no answer is known to any question.
     """
-    rows = [row for batch in zip(targets, predictions, strict=True) for row in zip(*map(np.asarray, batch), strict=True)]
+    rows = [
+        row
+        for batch in zip(targets, predictions, strict=True)
+        for row in zip(*map(np.asarray, batch), strict=True)
+    ]
     rows = [(answers[answers >= 0], ranked) for answers, ranked in rows if (answers != -1).any()]
     if not rows:
-        raise InputError('no question has gold answers, so nothing can be scored: evaluate a set that has')
+        raise InputError(
+            'no question has gold answers, so nothing can be scored: evaluate a set that has'
+        )
     found = [np.flatnonzero(np.isin(ranked, known)) for known, ranked in rows]
-    hits = {f'hits@{cutoff}': float(np.mean([bool((at < cutoff).any()) for at in found])) for cutoff in CUTOFFS}
+    hits = {
+        f'hits@{cutoff}': float(np.mean([bool((at < cutoff).any()) for at in found]))
+        for cutoff in CUTOFFS
+    }
     return hits | {'answer_coverage': float(np.mean([len(known) > 0 for known, _ in rows]))}
 
 
 def mean_loss(targets, scores) -> dict[str, float]:
-    """The mean of the losses, of which `scores` are the negatives, one a batch; nothing is asked, so `targets` tell nothing."""
+    """The mean of the losses, whose negatives are `scores`, one a batch.
+
+    Nothing is asked, so `targets` tell nothing.
+    """
     del targets
     return {'loss': -float(np.mean(scores))}

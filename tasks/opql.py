@@ -1,18 +1,23 @@
 """OPQL's training data as SeqIO tasks, and sets of questions to evaluate on.
 
-    register('relations', objectives.Relations(rows=256), 'films.kb/text')  # an objective of opql_jax.training
+    register('relations', objectives.Relations(rows=256),
+        'films.kb/text')  # an objective of opql_jax.training
     seqio.get_dataset('relations', task_feature_lengths=None, feature_converter=EvaluatedBatches())
 
-    register('webqsp', objectives.AnswerQuestions(questions='train.jsonl'), 'films.kb/text', questions=['dev.jsonl'])
+    register('webqsp', objectives.AnswerQuestions(questions='train.jsonl'), 'films.kb/text',
+        questions=['dev.jsonl'])
     evaluator = seqio.Evaluator('webqsp', EvaluatedBatches(), eval_split='validation')
     metrics, _ = evaluator.evaluate(compute_metrics=True, predict_fn=predict_fn)
 
-An element of a task is a whole batch, what the objective's source makes of a step, so tasks must not be packed. The split 'train'
-is endless: where a pass over the data ends, other batches follow. It is drawn at random, so `shuffle` changes nothing; an iterator
-over it can be saved and restored (`tf.train.Checkpoint`). Nothing can be cached: SeqIO ignores `use_cached`, with a warning.
+An element of a task is a whole batch, what the objective's source makes of a step, so tasks must
+not be packed. The split 'train' is endless: where a pass over the data ends, other batches follow.
+It is drawn at random, so `shuffle` changes nothing; an iterator over it can be saved and restored
+(`tf.train.Checkpoint`). Nothing can be cached: SeqIO ignores `use_cached`, with a warning.
 
-A feature is named by its path in the batch, such as 'pairs/0/tokens', of the first bucket of lengths. All tasks have 'targets', the
-answers to what the split 'validation' asks. Features of text, 'id' and 'question' (its topics in brackets), say what that is; `EvaluatedBatches` leaves them out.
+A feature is named by its path in the batch, such as 'pairs/0/tokens', of the first bucket of
+lengths. All tasks have 'targets', the answers to what the split 'validation' asks. Features of
+text, 'id' and 'question' (its topics in brackets), say what that is; `EvaluatedBatches` leaves
+them out.
 """
 
 import functools
@@ -46,18 +51,27 @@ class Objective(Protocol):
     def source(self, prepared: Prepared, seed: int = 0) -> Source:
         """The batches that are trained on."""
 
-    def validation(self, prepared: Prepared, questions: Sequence[str] = (), rows: int = 64, seed: int = 0) -> Source:
+    def validation(
+        self, prepared: Prepared, questions: Sequence[str] = (), rows: int = 64, seed: int = 0
+    ) -> Source:
         """The batches that are evaluated."""
 
 
 class EvaluatedBatches(seqio.PassThroughFeatureConverter):
-    """SeqIO's pass-through converter without features of text, which no model takes, and with the attributes its evaluator reads."""
+    """SeqIO's pass-through converter without text features, which no model takes.
+
+    With the attributes its evaluator reads.
+    """
 
     TASK_FEATURES = {}
     pack = False
 
     def __call__(self, ds, task_feature_lengths):
-        return ds.map(lambda element: {name: value for name, value in element.items() if value.dtype != tf.string})
+        return ds.map(
+            lambda element: {
+                name: value for name, value in element.items() if value.dtype != tf.string
+            }
+        )
 
 
 def register(
@@ -69,23 +83,26 @@ def register(
     questions: Sequence[str] = (),
     rows: int = 64,
 ) -> seqio.Task:
-    """Registers what an objective is trained and evaluated on as a task, in place of one that has its name.
+    """Registers an objective's training and evaluation as a task, over one of its name.
 
     Args:
         name: of the task.
         objective: makes the batches.
         prepared_dir: a prepared folder.
-        batch_size: elements that will be joined, over all processes: each run of so many are the shards of one step, each of
-            the size that the objective says.
-        questions: question sets, splits of the folder or files, of which the split 'validation' asks each question once. Without
-            any it has other draws of what is trained on, and the metric is the mean loss.
+        batch_size: elements that will be joined, over all processes: each run of so many are the
+            shards of one step, each of the size that the objective says.
+        questions: question sets, splits of the folder or files, of which the split 'validation'
+            asks each question once. Without any it has other draws of what is trained on, and the
+            metric is the mean loss.
         rows: questions of an element.
 
     Returns:
-        The task. `get_dataset(..., seed=s)` gives the batches of seed s; without a seed, those of seed 0.
+        The task. `get_dataset(..., seed=s)` gives the batches of seed s; without a seed, those of
+        seed 0.
 
     Raises:
-        InputError: data are missing or do not fit, see `Objective.source` and `Objective.validation`.
+        InputError: data are missing or do not fit, see `Objective.source` and
+            `Objective.validation`.
     """
     prepared = Prepared(prepared_dir)
 
@@ -96,8 +113,13 @@ def register(
         return objective.validation(prepared, tuple(questions), rows, seed + _OTHER_DRAWS)
 
     asks = isinstance(open_source(VALIDATION, 0), EachQuestion)
-    source = BatchSource(open_source, len(open_source(VALIDATION, 0)) if asks else _EVAL_BATCHES, batch_size)
-    tokens, ids = WordPieceVocabulary(prepared_dir), seqio.PassThroughVocabulary(np.iinfo(np.int32).max)
+    source = BatchSource(
+        open_source, len(open_source(VALIDATION, 0)) if asks else _EVAL_BATCHES, batch_size
+    )
+    tokens, ids = (
+        WordPieceVocabulary(prepared_dir),
+        seqio.PassThroughVocabulary(np.iinfo(np.int32).max),
+    )
     vocabularies = {'targets': EntityVocabulary(prepared)}
     train, validation = (source.get_dataset(split).element_spec for split in source.splits)
     features = {
@@ -125,8 +147,13 @@ def register(
 class BatchSource(seqio.DataSource):
     """Batches as elements: 'train', without end, and 'validation'."""
 
-    def __init__(self, open_source: Callable[[str, int], Source], eval_batches: int, batch_size: int):
-        """Takes a function that opens the source of a split for a seed, the elements of 'validation', and those that will be joined."""
+    def __init__(
+        self, open_source: Callable[[str, int], Source], eval_batches: int, batch_size: int
+    ):
+        """Takes what opens a split's source for a seed, and the elements of 'validation'.
+
+        Also those that will be joined.
+        """
         super().__init__(
             splits=[TRAIN, VALIDATION],
             num_input_examples={TRAIN: None, VALIDATION: eval_batches},
@@ -147,16 +174,31 @@ class BatchSource(seqio.DataSource):
         return [split]
 
     def get_dataset(
-        self, split=TRAIN, shuffle=True, seed=None, shard_info=None, *, sequence_length=None, use_cached=False, num_epochs=1
+        self,
+        split=TRAIN,
+        shuffle=True,
+        seed=None,
+        shard_info=None,
+        *,
+        sequence_length=None,
+        use_cached=False,
+        num_epochs=1,
     ) -> tf.data.Dataset:
         index, count = (shard_info.index, shard_info.num_shards) if shard_info else (0, 1)
         source = self.open(split, seed)
         if split == VALIDATION:
-            return _as_dataset(functools.partial(_element, source), range(index, self.num_input_examples(split), count))
+            return _as_dataset(
+                functools.partial(_element, source),
+                range(index, self.num_input_examples(split), count),
+            )
         # Process `index` of `count` has its part of the shards of each step.
         per_process = max(self._batch_size // count, 1)
-        shards = [source.shard(index * per_process + i, per_process * count) for i in range(per_process)]
-        return _as_dataset(lambda i: _element(shards[i % per_process], i // per_process), range(_ENDLESS))
+        shards = [
+            source.shard(index * per_process + i, per_process * count) for i in range(per_process)
+        ]
+        return _as_dataset(
+            lambda i: _element(shards[i % per_process], i // per_process), range(_ENDLESS)
+        )
 
 
 def _element(source: Source, step: int) -> dict[str, np.ndarray]:
@@ -180,8 +222,12 @@ def _as_dataset(element: Callable[[int], dict], numbers: range) -> tf.data.Datas
 
     def make(number):
         # Without state, so that an iterator can be saved.
-        values = tf.numpy_function(lambda n: list(element(int(n)).values()), [number], types, stateful=False)
-        return {key: tf.ensure_shape(v, first[key].shape) for key, v in zip(first, values, strict=True)}
+        values = tf.numpy_function(
+            lambda n: list(element(int(n)).values()), [number], types, stateful=False
+        )
+        return {
+            key: tf.ensure_shape(v, first[key].shape) for key, v in zip(first, values, strict=True)
+        }
 
     dataset = tf.data.Dataset.range(numbers.start, numbers.stop, numbers.step)
     return dataset.map(make, num_parallel_calls=2, deterministic=True)

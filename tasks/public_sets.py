@@ -5,25 +5,32 @@
         'download_config': tfds.download.DownloadConfig(manual_dir='/data/metaqa')})
     public_sets.write_jsonl(examples, 'metaqa.2-hop.train.jsonl')
 
-Examples are what the readers of `opql_jax.datasets` make of the files: questions as `corpus.questions` describes them
-(`question_sets` trains on and scores files of these), and passages as a JSON Lines corpus has them (`opql_jax.datasets.jsonl`).
-`write_jsonl` writes either.
+Examples are what the readers of `opql_jax.datasets` make of the files: questions as
+`corpus.questions` describes them (`question_sets` trains on and scores files of these), and
+passages as a JSON Lines corpus has them (`opql_jax.datasets.jsonl`). `write_jsonl` writes either.
 
-    data set              configurations                              splits                    files
-    opql_metaqa           1-hop, 2-hop, 3-hop                         train, validation, test   by hand (Google Drive)
-    opql_wikimovies       questions                                   train, validation, test   downloaded
+    data set              configurations                              splits
+                          files
+    opql_metaqa           1-hop, 2-hop, 3-hop                         train, validation, test
+                          by hand (Google Drive)
+    opql_wikimovies       questions                                   train, validation, test
+                          downloaded
                           passages                                    train
-    opql_webqsp           names; see `Linked`                         train, test               downloaded
-    opql_complexwebq      a `Linked`                                  train, validation         by hand (Dropbox)
-    opql_msf              1-hop, 2-hop, 3-hop and {hops}-passages     train, test               by hand (made by DrKIT's scripts)
+    opql_webqsp           names; see `Linked`                         train, test
+                          downloaded
+    opql_complexwebq      a `Linked`                                  train, validation
+                          by hand (Dropbox)
+    opql_msf              1-hop, 2-hop, 3-hop and {hops}-passages     train, test
+                          by hand (made by DrKIT's scripts)
 
-Files are written as TFRecord, TFDS's default, which `tfds.load` and `seqio.TfdsDataSource` read; for Grain give
-`file_format='array_record'` and ask for a data source.
+Files are written as TFRecord, TFDS's default, which `tfds.load` and `seqio.TfdsDataSource` read;
+for Grain give `file_format='array_record'` and ask for a data source.
 
-Downloads come by https and must have the SHA-256 of checksums.tsv; so must a copy in the manual folder, which is used instead of
-a download. The checksum of WikiMovies is published by ParlAI and Hugging Face's datasets; that of WebQSP.zip, for which Microsoft
-gives none, agrees between two public projects that downloaded it. No checksum is published for the files fetched by hand, so
-they are not checked.
+Downloads come by https and must have the SHA-256 of checksums.tsv; so must a copy in the manual
+folder, which is used instead of a download. The checksum of WikiMovies is published by ParlAI and
+Hugging Face's datasets; that of WebQSP.zip, for which Microsoft gives none, agrees between two
+public projects that downloaded it. No checksum is published for the files fetched by hand, so they
+are not checked.
 """
 
 import dataclasses
@@ -46,7 +53,9 @@ from opql_jax.datasets.entity_resolution import EntityResolver
 from opql_jax.datasets.question_records import with_topics
 
 WIKIMOVIES = 'https://parl.ai/downloads/wikimovies/wikimovies.tar.gz'
-WEBQSP = 'https://download.microsoft.com/download/F/5/0/F5012144-A4FB-4084-897F-CFDA99C60BDF/WebQSP.zip'
+WEBQSP = (
+    'https://download.microsoft.com/download/F/5/0/F5012144-A4FB-4084-897F-CFDA99C60BDF/WebQSP.zip'
+)
 HOPS = (1, 2, 3)
 NO_ENTITIES = EntityVocab([], [], [])
 
@@ -55,8 +64,9 @@ NO_ENTITIES = EntityVocab([], [], [])
 class Linked(tfds.core.BuilderConfig):
     """How WebQSP and ComplexWebQuestions are linked: `tfds.builder(..., config=Linked(...))`.
 
-    The configuration is named by a digest of its files, so other files make another data set. Without any file its name is
-    'names', and entities are written by the names that the data set gives them.
+    The configuration is named by a digest of its files, so other files make another data set.
+    Without any file its name is 'names', and entities are written by the names that the data set
+    gives them.
 
     Attributes:
         entities: entities.parquet of a prepared folder; entities are written by its keys.
@@ -71,7 +81,9 @@ class Linked(tfds.core.BuilderConfig):
     def __post_init__(self):
         files = [self.entities, self.mid_to_qid, self.qid_labels]
         if any(files):
-            digest = hashlib.sha256(repr([file and storage.sha256(file) for file in files]).encode()).hexdigest()
+            digest = hashlib.sha256(
+                repr([file and storage.sha256(file) for file in files]).encode()
+            ).hexdigest()
             self.name = f'linked-{digest[:12]}'
 
     def resolver(self) -> EntityResolver:
@@ -83,17 +95,31 @@ class _PublicSet(tfds.core.GeneratorBasedBuilder):
     """The base of the builders; each adds where its files come from and which reader reads them."""
 
     VERSION = tfds.core.Version('1.0.0')
-    # Beside it lies checksums.tsv. TFDS 4.9.10 would look for it with a package that it asks for on Python 3.8 only.
+    # Beside it lies checksums.tsv. TFDS 4.9.10 would look for it with a package that it asks for on
+    # Python 3.8 only.
     code_path = pathlib.Path(__file__)
 
     def _info(self):
         text, texts = tfds.features.Text(), tfds.features.Sequence(tfds.features.Text())
         spans = tfds.features.Tensor(shape=(None, 2), dtype=np.int32)
         if 'passages' in self.builder_config.name:
-            features = {'id': text, 'title': text, 'text': text, 'title_entity': text, 'mentions': spans, 'entities': texts}
+            features = {
+                'id': text,
+                'title': text,
+                'text': text,
+                'title_entity': text,
+                'mentions': spans,
+                'entities': texts,
+            }
             features['linked'] = np.bool_
         else:
-            features = {'id': text, 'question': text, 'topics': spans, 'entities': texts, 'answers': texts}
+            features = {
+                'id': text,
+                'question': text,
+                'topics': spans,
+                'entities': texts,
+                'answers': texts,
+            }
             features |= {'hops': np.int32, 'type': text}
         return self.dataset_info_from_configs(
             features=tfds.features.FeaturesDict(features),
@@ -114,21 +140,28 @@ class _PublicSet(tfds.core.GeneratorBasedBuilder):
         """The folder of an archive, which is downloaded unless the manual folder has a copy.
 
         Raises:
-            InputError: checksums.tsv has no checksum for the archive, or the file has another one or cannot be downloaded.
+            InputError: checksums.tsv has no checksum for the archive, or the file has another one
+                or cannot be downloaded.
         """
         known = self.url_infos.get(url)
         if known is None:
-            raise InputError(f'{url}: checksums.tsv has no checksum for it, so what is downloaded cannot be checked')
+            raise InputError(
+                f'{url}: checksums.tsv has no checksum for it, so what is '
+                'downloaded cannot be checked'
+            )
         try:
             archive = dl_manager.download(url)
         except (OSError, tfds.download.DownloadError, NonMatchingChecksumError) as error:
             raise InputError(
-                f'{url} cannot be downloaded, or is not the published file ({error}). Put {known.filename}'
-                f' (sha256 {known.checksum}) from anywhere into the manual folder'
+                f'{url} cannot be downloaded, or is not the published file ({error}). Put '
+                f'{known.filename} (sha256 {known.checksum}) from anywhere into the manual folder'
             ) from error
         # TFDS itself takes any file where its settings say to register checksums.
         if (found := storage.sha256(archive)) != known.checksum:
-            raise InputError(f'{archive}: its sha256 is {found}, not {known.checksum}: it is not the published file')
+            raise InputError(
+                f'{archive}: its sha256 is {found}, not {known.checksum}: it '
+                'is not the published file'
+            )
         return dl_manager.extract(archive)
 
     def _generate_examples(self, records: Iterable[dict]) -> Iterator[tuple[int, dict]]:
@@ -143,20 +176,31 @@ class OpqlMetaqa(_PublicSet):
     HOMEPAGE = 'https://github.com/yuyuz/MetaQA'
     BUILDER_CONFIGS = [tfds.core.BuilderConfig(name=f'{hops}-hop') for hops in HOPS]
     MANUAL_DOWNLOAD_INSTRUCTIONS = (
-        'Download MetaQA from the Google Drive folder that https://github.com/yuyuz/MetaQA names, and put its folders 1-hop, 2-hop'
-        ' and 3-hop into the manual folder: <hops>-hop/vanilla/qa_{train,dev,test}.txt and <hops>-hop/qa_{train,dev,test}_qtype.txt'
+        'Download MetaQA from the Google Drive folder that https://github.com/yuyuz/MetaQA names, '
+        'and put its folders 1-hop, 2-hop'
+        ' and 3-hop into the manual folder: <hops>-hop/vanilla/qa_{train,dev,test}.txt and '
+        '<hops>-hop/qa_{train,dev,test}_qtype.txt'
     )
 
     def _split_generators(self, dl_manager):
         def read(split):
             hops = self.builder_config.name
             path = self._manual_file(dl_manager, f'{hops}/vanilla/qa_{split}.txt')
-            kinds = self._manual_file(dl_manager, f'{hops}/qa_{split}_qtype.txt').read_text(encoding='utf-8').split('\n')
+            kinds = (
+                self._manual_file(dl_manager, f'{hops}/qa_{split}_qtype.txt')
+                .read_text(encoding='utf-8')
+                .split('\n')
+            )
             records = metaqa.read_records(path, NO_ENTITIES, int(hops[0]))
             lines = [int(record['id'].rpartition('/')[2]) for record in records]
             if lines[-1] > len(kinds):
-                raise InputError(f'{path}: line {lines[-1]} has no type in qa_{split}_qtype.txt, which has {len(kinds)} lines')
-            return self._generate_examples({**record, 'type': kinds[line - 1].strip()} for record, line in zip(records, lines))
+                raise InputError(
+                    f'{path}: line {lines[-1]} has no type in qa_{split}_qtype.txt, which has '
+                    f'{len(kinds)} lines'
+                )
+            return self._generate_examples(
+                {**record, 'type': kinds[line - 1].strip()} for record, line in zip(records, lines)
+            )
 
         return {'train': read('train'), 'validation': read('dev'), 'test': read('test')}
 
@@ -166,7 +210,9 @@ class OpqlWikimovies(_PublicSet):
 
     HOMEPAGE = 'https://research.fb.com/downloads/babi/'
     BUILDER_CONFIGS = [tfds.core.BuilderConfig(name=name) for name in ('questions', 'passages')]
-    MANUAL_DOWNLOAD_INSTRUCTIONS = 'Nothing is needed; wikimovies.tar.gz in the manual folder is used instead of a download.'
+    MANUAL_DOWNLOAD_INSTRUCTIONS = (
+        'Nothing is needed; wikimovies.tar.gz in the manual folder is used instead of a download.'
+    )
 
     def _split_generators(self, dl_manager):
         folder = self._unpacked_archive(dl_manager, WIKIMOVIES) / 'movieqa'
@@ -176,55 +222,89 @@ class OpqlWikimovies(_PublicSet):
         vocab = wikimovies.entity_vocab(folder / 'knowledge_source' / 'entities.txt')
         files = {'train': 'train', 'validation': 'dev', 'test': 'test'}
         path = lambda name: folder / 'questions' / 'wiki_entities' / f'wiki-entities_qa_{name}.txt'
-        return {split: self._generate_examples(wikimovies.questions(path(name), vocab)) for split, name in files.items()}
+        return {
+            split: self._generate_examples(wikimovies.questions(path(name), vocab))
+            for split, name in files.items()
+        }
 
 
 class OpqlWebqsp(_PublicSet):
     """WebQuestions with semantic parses over Freebase (Yih et al., 2016)."""
 
     VERSION = tfds.core.Version('1.1.0')
-    RELEASE_NOTES = {'1.1.0': 'All questions take one hop, also those whose chain of relations goes through a compound value.'}
+    RELEASE_NOTES = {
+        '1.1.0': (
+            'All questions take one hop, also those whose chain of relations '
+            'goes through a compound value.'
+        )
+    }
     HOMEPAGE = 'https://www.microsoft.com/en-us/download/details.aspx?id=52763'
     BUILDER_CONFIGS = [Linked()]
-    MANUAL_DOWNLOAD_INSTRUCTIONS = 'Nothing is needed; WebQSP.zip in the manual folder is used instead of a download.'
+    MANUAL_DOWNLOAD_INSTRUCTIONS = (
+        'Nothing is needed; WebQSP.zip in the manual folder is used instead of a download.'
+    )
 
     def _split_generators(self, dl_manager):
-        folder, resolver = self._unpacked_archive(dl_manager, WEBQSP) / 'WebQSP' / 'data', self.builder_config.resolver()
-        files = {split: webqsp.read(folder / f'WebQSP.{split}.json', resolver) for split in ('train', 'test')}
-        return {split: self._generate_examples(with_topics(found, resolver.vocab)[0]) for split, found in files.items()}
+        folder, resolver = (
+            self._unpacked_archive(dl_manager, WEBQSP) / 'WebQSP' / 'data',
+            self.builder_config.resolver(),
+        )
+        files = {
+            split: webqsp.read(folder / f'WebQSP.{split}.json', resolver)
+            for split in ('train', 'test')
+        }
+        return {
+            split: self._generate_examples(with_topics(found, resolver.vocab)[0])
+            for split, found in files.items()
+        }
 
 
 class OpqlComplexwebq(_PublicSet):
-    """ComplexWebQuestions (Talmor and Berant, 2018); its topics are Freebase ids only, so `Linked` must give their names."""
+    """ComplexWebQuestions (Talmor and Berant, 2018).
+
+    Its topics are Freebase ids only, so `Linked` must give their names.
+    """
 
     HOMEPAGE = 'https://www.tau-nlp.sites.tau.ac.il/compwebq'
     BUILDER_CONFIGS = [Linked()]
     MANUAL_DOWNLOAD_INSTRUCTIONS = (
-        'Download ComplexWebQuestions_train.json and ComplexWebQuestions_dev.json from the Dropbox folder that'
-        ' https://www.tau-nlp.sites.tau.ac.il/compwebq names, and put them into the manual folder'
+        'Download ComplexWebQuestions_train.json and ComplexWebQuestions_dev.json from the Dropbox '
+        'folder that https://www.tau-nlp.sites.tau.ac.il/compwebq names, and put them into the '
+        'manual folder'
     )
 
     def _split_generators(self, dl_manager):
         resolver, splits = self.builder_config.resolver(), {}
         for split, name in {'train': 'train', 'validation': 'dev'}.items():
             path = self._manual_file(dl_manager, f'ComplexWebQuestions_{name}.json')
-            records, coverage = with_topics(complexwebquestions.read(path, resolver), resolver.vocab)
+            records, coverage = with_topics(
+                complexwebquestions.read(path, resolver), resolver.vocab
+            )
             if not records:
                 raise InputError(
-                    f'{path}: no topic is named in any of {coverage.questions} questions;'
-                    f' give config=Linked(mid_to_qid=..., qid_labels=...), or entities whose keys are Freebase ids'
+                    f'{path}: no topic is named in any of {coverage.questions} '
+                    'questions; give config=Linked(mid_to_qid=..., '
+                    'qid_labels=...), or entities whose keys are Freebase ids'
                 )
             splits[split] = self._generate_examples(records)
         return splits
 
 
 class OpqlMsf(_PublicSet):
-    """Multi-hop slot filling over Wikipedia (Dhingra et al., 2020); entities are Wikidata ids, passages are linked to them."""
+    """Multi-hop slot filling over Wikipedia (Dhingra et al., 2020).
+
+    Entities are Wikidata ids, passages are linked to them.
+    """
 
     HOMEPAGE = 'https://github.com/google-research/language/tree/master/language/labs/drkit'
-    BUILDER_CONFIGS = [tfds.core.BuilderConfig(name=f'{hops}-{kind}') for kind in ('hop', 'passages') for hops in HOPS]
+    BUILDER_CONFIGS = [
+        tfds.core.BuilderConfig(name=f'{hops}-{kind}')
+        for kind in ('hop', 'passages')
+        for hops in HOPS
+    ]
     MANUAL_DOWNLOAD_INSTRUCTIONS = (
-        'Run wikidata/scripts/create_multihop_wikidata.sh of https://github.com/google-research/language/tree/master/language/labs/drkit'
+        'Run wikidata/scripts/create_multihop_wikidata.sh of '
+        'https://github.com/google-research/language/tree/master/language/labs/drkit'
         ' and put the folders onehop, twohop and threehop that it makes into the manual folder:'
         ' <hops>/{train,test}/queries.json and <hops>/{train,test}/paragraphs.json'
     )
@@ -237,7 +317,9 @@ class OpqlMsf(_PublicSet):
             # The 1-hop files have the number of their part of Wikipedia in their name.
             part = '-0000{}-of-00010'.format(('train', 'test').index(split))
             name = 'paragraphs' if kind == 'passages' else 'queries'
-            path = self._manual_file(dl_manager, f'{folder}/{split}/{name}.json', f'{folder}/{split}/{name}{part}.json')
+            path = self._manual_file(
+                dl_manager, f'{folder}/{split}/{name}.json', f'{folder}/{split}/{name}{part}.json'
+            )
             return map(_passage, msf.documents(path)) if kind == 'passages' else msf.queries(path)
 
         return {split: self._generate_examples(read(split)) for split in ('train', 'test')}
@@ -258,21 +340,26 @@ def _passage(document) -> dict:
 
 
 def records(examples) -> Iterator[dict]:
-    """The examples of a split, as `tfds.load` or a data source gives them, as the JSON objects that the readers read."""
+    """A split's examples, from `tfds.load` or a data source, as the readers' JSON objects."""
     text = lambda value: value.decode('utf-8') if isinstance(value, bytes) else value
     for example in tfds.as_numpy(examples) if isinstance(examples, tf.data.Dataset) else examples:
-        record = {key: text(value.tolist() if hasattr(value, 'tolist') else value) for key, value in example.items()}
+        record = {
+            key: text(value.tolist() if hasattr(value, 'tolist') else value)
+            for key, value in example.items()
+        }
         record['entities'] = [text(entity) for entity in record['entities']]
         if 'answers' in record:
             record['answers'] = [text(answer) for answer in record['answers']]
         else:
             named = zip(record.pop('mentions'), record.pop('entities'))
-            mentions = [{'start': start, 'end': end, 'entity': entity} for (start, end), entity in named]
+            mentions = [
+                {'start': start, 'end': end, 'entity': entity} for (start, end), entity in named
+            ]
             record['mentions'] = mentions if record.pop('linked') else None
             record['title_entity'] = record['title_entity'] or None
         yield record
 
 
 def write_jsonl(examples, path: str | os.PathLike) -> None:
-    """Writes questions as a question file, and passages as a JSON Lines corpus; the file appears whole or not at all."""
+    """Writes questions, and passages as a JSON Lines corpus, whole or not at all."""
     write_json_lines(path, records(examples))

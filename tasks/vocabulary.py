@@ -44,19 +44,30 @@ class WordPieceVocabulary(seqio.Vocabulary):
 
     def _decode(self, ids: Iterable[int]) -> str:
         # Markers stay visible: without them a marked passage cannot be read.
-        return self._tokenizer.decode([int(i) for i in ids if i != self._special.pad], skip_special_tokens=False)
+        return self._tokenizer.decode(
+            [int(i) for i in ids if i != self._special.pad], skip_special_tokens=False
+        )
 
     def _encode_tf(self, s: tf.Tensor) -> tf.Tensor:
         # A string comes as bytes inside a graph, as an array of one outside.
-        encode = lambda x: np.array(self._encode(np.asarray(x, object).item().decode('utf-8')), np.int32)
-        return tf.ensure_shape(tf.numpy_function(encode, [tf.convert_to_tensor(s)], tf.int32), [None])
+        encode = lambda x: np.array(
+            self._encode(np.asarray(x, object).item().decode('utf-8')), np.int32
+        )
+        return tf.ensure_shape(
+            tf.numpy_function(encode, [tf.convert_to_tensor(s)], tf.int32), [None]
+        )
 
     def _decode_tf(self, ids: tf.Tensor) -> tf.Tensor:
         decode = lambda x: self._decode(x).encode('utf-8')
-        return tf.ensure_shape(tf.numpy_function(decode, [tf.convert_to_tensor(ids)], tf.string), [])
+        return tf.ensure_shape(
+            tf.numpy_function(decode, [tf.convert_to_tensor(ids)], tf.string), []
+        )
 
     def __eq__(self, other) -> bool:
-        return isinstance(other, WordPieceVocabulary) and self._tokenizer.to_str() == other._tokenizer.to_str()
+        return (
+            isinstance(other, WordPieceVocabulary)
+            and self._tokenizer.to_str() == other._tokenizer.to_str()
+        )
 
 
 class EntityVocabulary(seqio.PassThroughVocabulary):

@@ -1,4 +1,6 @@
-"""Folders, settings and questions that do not fit: every binary says so in one line with what and where, with exit status 1."""
+"""Folders, settings and questions that do not fit: every binary says so in one line with what and
+where, with exit status 1.
+"""
 
 import json
 import pathlib
@@ -32,11 +34,15 @@ def parts(**names):
 
 
 class World:
-    """A prepared world with untrained models and their memories, copies of them that are damaged, and commands that use them."""
+    """A prepared world with untrained models and their memories, copies of them that are damaged,
+    and commands that use them.
+    """
 
     def __init__(self, root, binaries):
         self.root, self.binaries = root, binaries
-        self.text, self.model, self.memory, self.follow = (root / n for n in ('text', 'model', 'memory', 'follow'))
+        self.text, self.model, self.memory, self.follow = (
+            root / n for n in ('text', 'model', 'memory', 'follow')
+        )
         self.other_model, self.new = root / 'other_model', root / 'new'
         self.prepare(self.text)
         for seed, model in ((0, self.model), (1, self.other_model)):
@@ -57,41 +63,67 @@ class World:
         assert self.binaries(*self.synthetic(folder)).returncode == 0
 
     def small(self, max_tokens=128):
-        """A prepared folder in which no pair of entities is mentioned twice, with one page of 150 words."""
+        """A prepared folder in which no pair of entities is mentioned twice, with one page of 150
+        words.
+        """
         first, *others = documents()
         path, folder = self.root / 'small.jsonl', self.root / f'small{max_tokens}'
         lines = [{**first, 'text': first['text'] + ' and' * 150}, *others]
         path.write_text('\n'.join(json.dumps(line) for line in lines))
-        flags = ['--gin_file=gin/data/jsonl.gin', f'--gin.CORPUS={path}', f'--gin.prepare.prepare.max_tokens={max_tokens}']
-        assert self.binaries('prepare', *flags, *parts(kb=folder.parent, text=folder.name)).returncode == 0
+        flags = [
+            '--gin_file=gin/data/jsonl.gin',
+            f'--gin.CORPUS={path}',
+            f'--gin.prepare.prepare.max_tokens={max_tokens}',
+        ]
+        assert (
+            self.binaries('prepare', *flags, *parts(kb=folder.parent, text=folder.name)).returncode
+            == 0
+        )
         return folder
 
     def copy(self, folder):
         return shutil.copytree(folder, pathlib.Path(tempfile.mkdtemp(dir=self.root)) / folder.name)
 
     def truncated(self, folder, name, zeros=False):
-        """A copy of a folder in which one file lacks its second half, or has zeros there, as after a power failure."""
+        """A copy of a folder in which one file lacks its second half, or has zeros there, as after
+        a power failure.
+        """
         folder = self.copy(folder)
         path, size = folder / name, (folder / name).stat().st_size
-        path.write_bytes(path.read_bytes()[: size // 2] + (bytes(size - size // 2) if zeros else b''))
+        path.write_bytes(
+            path.read_bytes()[: size // 2] + (bytes(size - size // 2) if zeros else b'')
+        )
         return folder
 
     def train(self, stage, *flags, text=None, model=None, encoder=ENCODER):
         paths = parts(kb=self.root, text=text or 'text', model=model or 'new', init_from='None')
-        return ['train', *encoder, f'--gin_file=gin/runs/{stage}.gin', '--gin.STEPS=1', *paths, *flags]
+        return [
+            'train',
+            *encoder,
+            f'--gin_file=gin/runs/{stage}.gin',
+            '--gin.STEPS=1',
+            *paths,
+            *flags,
+        ]
 
     def build(self, *flags, text=None, model=None, memory=None):
-        paths = parts(kb=self.root, text=text or 'text', model=model or 'model', memory=memory or 'new')
+        paths = parts(
+            kb=self.root, text=text or 'text', model=model or 'model', memory=memory or 'new'
+        )
         return ['build_memory', '--gin_file=gin/runs/build_memory.gin', *paths, *flags]
 
     def open(self, binary, *flags, text=None, model=None, memory=None):
-        paths = parts(kb=self.root, text=text or 'text', model=model or 'follow', memory=memory or 'memory')
+        paths = parts(
+            kb=self.root, text=text or 'text', model=model or 'follow', memory=memory or 'memory'
+        )
         return [binary, f'--gin_file=gin/runs/{binary}.gin', *paths, *flags]
 
     def infer(self, *questions, hops=1, flags=(), **paths):
         """Answers a file of these questions; one that has no brackets is a whole line."""
         lines = [
-            json.dumps(question_record(f'q{i}', question.format(self.topic), hops=hops)) if '[' in question else question
+            json.dumps(question_record(f'q{i}', question.format(self.topic), hops=hops))
+            if '[' in question
+            else question
             for i, question in enumerate(questions or ['who made [{}]'], 1)
         ]
         (self.root / 'mine.jsonl').write_text('\n'.join(lines))
@@ -128,20 +160,30 @@ def test_building_anew_repairs_a_truncated_memory_as_the_message_advises(world):
     memory = world.truncated(world.memory, part)
     for command in (world.infer(memory=memory), world.build(memory=memory)):
         line = complaint(world.binaries(*command))
-        assert f'{part}: ' in line and 'restore the folder from a copy, or delete it and run build_memory again' in line
+        assert (
+            f'{part}: ' in line
+            and 'restore the folder from a copy, or delete it and run build_memory again' in line
+        )
     shutil.rmtree(memory)
     assert world.binaries(*world.build(memory=memory)).returncode == 0
     assert (memory / part).read_bytes() == (world.memory / part).read_bytes()
 
 
-# What does not fit together; more of it is refused in tests/training/checkpoints_test.py and tests/kb/virtual_kb_test.py, in this process.
+# What does not fit together; more of it is refused in tests/training/checkpoints_test.py and
+# tests/kb/virtual_kb_test.py, in this process.
 
 ROWS = '--gin.objectives.Relations.rows=16'  # as the models were trained
 
 
 @cases(
-    no_prepared_folder=(lambda w: w.infer(text='/none'), '/none/manifest.json: no such file; /none is not a prepared'),
-    a_mistyped_kb=(lambda w: w.infer(flags=parts(kb='/none')), '/none does not exist: give the folder of a knowledge base'),
+    no_prepared_folder=(
+        lambda w: w.infer(text='/none'),
+        '/none/manifest.json: no such file; /none is not a prepared',
+    ),
+    a_mistyped_kb=(
+        lambda w: w.infer(flags=parts(kb='/none')),
+        '/none does not exist: give the folder of a knowledge base',
+    ),
     a_kb_that_is_a_file=(
         lambda w: w.build(*parts(kb=w.text / 'manifest.json')),
         'text/manifest.json is a file: give the folder of a knowledge base',
@@ -151,30 +193,63 @@ ROWS = '--gin.objectives.Relations.rows=16'  # as the models were trained
         r'world\d+/manifest.json: no such file, so .* or name TEXT, MODEL and MEMORY',
     ),
     no_model=(lambda w: w.infer(model='/none'), '/none/model.json: no such file'),
-    no_memory=(lambda w: w.infer(memory='/none'), '/none/manifest.json: no such file; /none is not a memory'),
-    folders_that_are_swapped=(lambda w: w.infer(text=w.memory, memory=w.text), 'memory/manifest.json: not the manifest of'),
-    a_model_that_does_not_follow=(lambda w: w.infer(model=w.model), '/model holds no model that answers questions'),
+    no_memory=(
+        lambda w: w.infer(memory='/none'),
+        '/none/manifest.json: no such file; /none is not a memory',
+    ),
+    folders_that_are_swapped=(
+        lambda w: w.infer(text=w.memory, memory=w.text),
+        'memory/manifest.json: not the manifest of',
+    ),
+    a_model_that_does_not_follow=(
+        lambda w: w.infer(model=w.model),
+        '/model holds no model that answers questions',
+    ),
     a_start_of_another_shape=(
-        lambda w: w.train('relations', f'--gin.INIT_FROM={w.model}', '--gin.encoder.RelationEncoder.relation_dim=16'),
-        r'checkpoint in .*/model does not fit the model: encoder/w_r/kernel: \(32, 8\), the model has \(32, 16\)',
+        lambda w: w.train(
+            'relations',
+            f'--gin.INIT_FROM={w.model}',
+            '--gin.encoder.RelationEncoder.relation_dim=16',
+        ),
+        (
+            r'checkpoint in .*/model does not fit the model: encoder/w_r/kernel: \(32, 8\), the '
+            r'model has \(32, 16\)'
+        ),
     ),
     a_workdir_of_another_seed=(
         lambda w: w.train('relations', '--gin.SEED=3', ROWS, model=w.copy(w.model)),
         r'/model cannot be resumed as another run \(seed was 0 and is 3\): use another workdir',
     ),
-    a_BERT_that_is_none=(lambda w: w.train('relations', '--gin.BERT=/none'), '/none/config.json: no such file'),
+    a_BERT_that_is_none=(
+        lambda w: w.train('relations', '--gin.BERT=/none'),
+        '/none/config.json: no such file',
+    ),
     no_such_pairs=(
         lambda w: w.build('--gin.build_memory.build_memory.pairs=x'),
         "pairs='x': 'title', 'sentence', 'near', 'all'",
     ),
-    no_such_split=(lambda w: w.eval("--gin.QUESTIONS=('9-hop/dev',)"), "has no questions '9-hop/dev', but 1-hop/dev, "),
+    no_such_split=(
+        lambda w: w.eval("--gin.QUESTIONS=('9-hop/dev',)"),
+        "has no questions '9-hop/dev', but 1-hop/dev, ",
+    ),
     nothing_to_evaluate=(lambda w: w.eval(), 'QUESTIONS has no value: give --gin.QUESTIONS='),
     no_pair_twice=(
-        lambda w: w.train('relations', '--gin.objectives.Relations.entity_weight=0.0', text=w.small()),
-        'no two passages mention the same pair of entities, so L_rel has no positives; with entity_weight=0 nothing is learnt',
+        lambda w: w.train(
+            'relations', '--gin.objectives.Relations.entity_weight=0.0', text=w.small()
+        ),
+        (
+            'no two passages mention the same pair of entities, so L_rel has no positives; with '
+            'entity_weight=0 nothing is learnt'
+        ),
     ),
-    no_model_file=(lambda w: w.train('entities', encoder=[]), r'no gin file given defines ENCODER \(those in gin/models do\)'),
-    no_number=(lambda w: w.train('entities', '--gin.STEPS=many'), "TrainConfig.num_steps is 'many', expected int"),
+    no_model_file=(
+        lambda w: w.train('entities', encoder=[]),
+        r'no gin file given defines ENCODER \(those in gin/models do\)',
+    ),
+    no_number=(
+        lambda w: w.train('entities', '--gin.STEPS=many'),
+        "TrainConfig.num_steps is 'many', expected int",
+    ),
 )
 def test_what_does_not_fit_together_is_named(world, command, said):
     line = complaint(world.binaries(*command(world)))
@@ -184,7 +259,9 @@ def test_what_does_not_fit_together_is_named(world, command, said):
 
 def test_the_longest_passages_that_prepare_allows_can_be_trained_on(world):
     prepared = world.small(max_tokens=136)
-    assert max(len(record.tokens) for record in Prepared(prepared).records) == 136 - markup.MARKUP_ROOM
+    assert (
+        max(len(record.tokens) for record in Prepared(prepared).records) == 136 - markup.MARKUP_ROOM
+    )
     done = world.binaries(*world.train('entities', text=prepared))
     assert done.returncode == 0, done.stderr
 
@@ -195,17 +272,31 @@ HOPS = 'hops=. is not in 1..3'
 
 
 @cases(
-    no_entries=(lambda w: w.infer(flags=['--gin.question_sets.infer.k=0']), 'k=0: give a number of entries of at least 1'),
+    no_entries=(
+        lambda w: w.infer(flags=['--gin.question_sets.infer.k=0']),
+        'k=0: give a number of entries of at least 1',
+    ),
     a_knowledge_base_named_by_a_number=(
         lambda w: w.infer(flags=['--gin.KB=2024']),
-        r"""infer\.kb is 2024, expected str; text that looks like a number is quoted twice: --gin.NAME="'2024'\"""",
+        r"""infer\.kb is 2024, expected str; text that looks like a number is quoted twice: --gin.NAME="'2024'\"""",  # noqa: E501
     ),
-    no_hops_in_a_file=(lambda w: w.infer(hops=0), r'mine\.jsonl:1: hops: expected a whole number from 1 to 100, found 0'),
+    no_hops_in_a_file=(
+        lambda w: w.infer(hops=0),
+        r'mine\.jsonl:1: hops: expected a whole number from 1 to 100, found 0',
+    ),
     too_many_hops_in_a_file=(lambda w: w.infer(hops=4), HOPS),
-    a_damaged_line=(lambda w: w.infer('who made [{}]', 'who ma'), r'mine\.jsonl:2: not a JSON value'),
-    no_question_file=(lambda w: [*w.infer(), '--gin.QUESTIONS=/none/q.jsonl'], '/none/q.jsonl: cannot be read'),
+    a_damaged_line=(
+        lambda w: w.infer('who made [{}]', 'who ma'),
+        r'mine\.jsonl:2: not a JSON value',
+    ),
+    no_question_file=(
+        lambda w: [*w.infer(), '--gin.QUESTIONS=/none/q.jsonl'],
+        '/none/q.jsonl: cannot be read',
+    ),
     no_answers_to_score=(
-        lambda w: w.score(json.dumps({'id': '', 'question': f'who made [{w.topic}]', 'answers': []})),
+        lambda w: w.score(
+            json.dumps({'id': '', 'question': f'who made [{w.topic}]', 'answers': []})
+        ),
         'no question has gold answers, so nothing can be scored',
     ),
 )
@@ -226,7 +317,9 @@ def least(binary):
 @pytest.mark.parametrize('binary', GIN)
 def test_a_binary_without_its_folders_asks_for_one(world, binary):
     line = complaint(world.binaries(*least(binary)))
-    missing, given = re.fullmatch(r'error: ([A-Z_]+) has no value: give --gin\.\1=\.\.\. \(see (.+)\)', line).groups()
+    missing, given = re.fullmatch(
+        r'error: ([A-Z_]+) has no value: give --gin\.\1=\.\.\. \(see (.+)\)', line
+    ).groups()
     assert given.split(', ')[0] == f'gin/{GIN[binary]}.gin'
     file = 'gin/train.gin' if binary == 'train' else f'gin/{GIN[binary]}.gin'
     assert f'\n{missing} = %gin.REQUIRED\n' in (ROOT / file).read_text()
@@ -237,7 +330,10 @@ def test_a_binary_without_its_folders_asks_for_one(world, binary):
     [
         ('--gin.TEXTS=x', "error: --gin.TEXTS='x': no gin file given defines a macro named TEXTS$"),
         ('--gin.nothing.here=1', 'error: .*nothing'),
-        ('--dryrun', "FATAL Flags parsing error: Unknown command line flag 'dryrun'. Did you mean: dry_run"),
+        (
+            '--dryrun',
+            "FATAL Flags parsing error: Unknown command line flag 'dryrun'. Did you mean: dry_run",
+        ),
         ('--gin_file=gin/none.gin', 'error: Unable to open file: gin/none.gin'),
     ],
 )

@@ -1,4 +1,6 @@
-"""Every benchmark runs, at a tiny size, and prints one JSON object a line with what its subject is measured by."""
+"""Every benchmark runs, at a tiny size, and prints one JSON object a line with what its subject is
+measured by.
+"""
 
 import importlib.util
 import json
@@ -17,7 +19,10 @@ BENCHMARKS = pathlib.Path(__file__).parents[1] / 'benchmarks'
 # What it is run with, and a field of its last line.
 TINY = {
     'accelerator': (
-        '--rows 2000 --dim 16 --queries 3 --k 4 --matrix 64 --model tiny --lm_size tiny --entities 60 --step_rows 8,8 --lengths 16,16 --calls 1',
+        (
+            '--rows 2000 --dim 16 --queries 3 --k 4 --matrix 64 --model tiny --lm_size tiny '
+            '--entities 60 --step_rows 8,8 --lengths 16,16 --calls 1'
+        ),
         'seconds',
     ),
     'ann': ('--rows 20000 --dim 16 --queries 1,3 --k 4', 'exact_over_scann'),
@@ -28,16 +33,22 @@ TINY = {
     'follow': ('--rows 2000 --dim 16 --k 4 --batch 1,20', 'whole_over_follow'),
     'index_text': ('--passages 12', 'documents_per_cpu_second'),
     'input_speed': ('--pieces 800 --entities 300 --batches 1', 'rows_per_second'),
-    'lm_step': ('--entries 300 --entities 50 --rows 8 --length 16 --k 4 --calls 1 --modes exact,approx', 'on_over_off'),
+    'lm_step': (
+        '--entries 300 --entities 50 --rows 8 --length 16 --k 4 --calls 1 --modes exact,approx',
+        'on_over_off',
+    ),
     'memory_search': ('--rows 2000 --dim 16 --queries 1,3 --k 4', 'over_exact'),
     # Of the others only those that are installed run.
     'others': ('--percent 1', 'over_baseline'),
     'recognition': ('--documents 3', 'words_per_cpu_second'),
     'retrieval': ('--percent 1', 'recall@5'),
-    'saves': ('--model tiny --entities 300 --rows 16 --length 16 --steps 1 --saves 1', 'core_seconds'),
+    'saves': (
+        '--model tiny --entities 300 --rows 16 --length 16 --steps 1 --saves 1',
+        'core_seconds',
+    ),
     'tpu_compile': (
-        '--model tiny --programs search,build --entries 9000 --entities 300 --relation_dim 64 --entity_dim 64 --queries 8 --rows 2'
-        ' --length 16 --k 4',
+        '--model tiny --programs search,build --entries 9000 --entities 300 --relation_dim 64 '
+        '--entity_dim 64 --queries 8 --rows 2 --length 16 --k 4',
         'compile_seconds',
     ),
     'train_step': ('--model tiny --rows 16 --length 16 --calls 1', 'ratio'),
@@ -45,14 +56,22 @@ TINY = {
 
 
 def test_every_benchmark_is_tried():
-    assert {path.stem for path in BENCHMARKS.glob('*.py')} - {'command_line', 'hlo', 'timing', 'train_program'} == set(TINY)
+    assert {path.stem for path in BENCHMARKS.glob('*.py')} - {
+        'command_line',
+        'hlo',
+        'timing',
+        'train_program',
+    } == set(TINY)
 
 
-# In CI one of arrays and one of text. `tpu_compile` runs in tests/memory/search_on_tpu_test.py and tests/training/step_on_tpu_test.py, too.
+# In CI one of arrays and one of text. `tpu_compile` runs in tests/memory/search_on_tpu_test.py and
+# tests/training/step_on_tpu_test.py, too.
 QUICK = {'follow', 'index_text'}
 
 
-@pytest.mark.parametrize('name', [pytest.param(name, marks=[pytest.mark.slow] * (name not in QUICK)) for name in TINY])
+@pytest.mark.parametrize(
+    'name', [pytest.param(name, marks=[pytest.mark.slow] * (name not in QUICK)) for name in TINY]
+)
 def test_a_tiny_run_prints_what_it_measures(name, binaries, request):
     if name == 'ann' and not importlib.util.find_spec('scann'):
         pytest.skip('ScaNN is not installed')
@@ -60,7 +79,9 @@ def test_a_tiny_run_prints_what_it_measures(name, binaries, request):
         pytest.skip("the TPU compiler is not installed: pip install -e '.[tpu-aot]'")
     if name in ('train_step', 'accelerator'):
         pytest.importorskip('torch', reason='torch is not installed', exc_type=ImportError)
-        pytest.importorskip('transformers', reason='transformers is not installed', exc_type=ImportError)
+        pytest.importorskip(
+            'transformers', reason='transformers is not installed', exc_type=ImportError
+        )
     options, field = TINY[name]
     if name == 'index_text':
         pytest.importorskip('spacy', reason='spaCy is not installed')
@@ -69,13 +90,21 @@ def test_a_tiny_run_prints_what_it_measures(name, binaries, request):
         options += f' --data {request.getfixturevalue("shared_data") / "redocred"}'
     if name == 'calibration_sets':
         pytest.importorskip('spacy', reason='spaCy is not installed')
-        options += f' {request.getfixturevalue("tmp_path")} --data {request.getfixturevalue("shared_data")}'
+        options += (
+            f' {request.getfixturevalue("tmp_path")} --data '
+            f'{request.getfixturevalue("shared_data")}'
+        )
     if name == 'comparisons':
         pytest.importorskip('spacy', reason='spaCy is not installed')
-        options += _comparisons(binaries, request.getfixturevalue('shared_data'), request.getfixturevalue('tmp_path'))
+        options += _comparisons(
+            binaries, request.getfixturevalue('shared_data'), request.getfixturevalue('tmp_path')
+        )
     if name == 'retrieval':
         pytest.importorskip('spacy', reason='spaCy is not installed')
-        options += f' --data {request.getfixturevalue("shared_data")} --out {request.getfixturevalue("tmp_path")}'
+        options += (
+            f' --data {request.getfixturevalue("shared_data")} --out '
+            f'{request.getfixturevalue("tmp_path")}'
+        )
     if name == 'others':
         pytest.importorskip('spacy', reason='spaCy is not installed')
         options += f' --data {request.getfixturevalue("shared_data")}'
@@ -85,12 +114,19 @@ def test_a_tiny_run_prints_what_it_measures(name, binaries, request):
         index_text([films.write(folder / 'films.jsonl')], folder / 'kb', processes=1)
         asked = [('Who directed Night Ferry?', ['ferry']), ('Where was Clara Holm born?', ['holm'])]
         asked += [('Who is the mayor of Lima?', []), ('How tall is Mount Fuji?', [])]
-        records = [{'question': question, 'supporting': supporting} for question, supporting in asked]
-        (folder / 'asked.jsonl').write_text(''.join(f'{json.dumps(record)}\n' for record in records), encoding='utf-8')
+        records = [
+            {'question': question, 'supporting': supporting} for question, supporting in asked
+        ]
+        (folder / 'asked.jsonl').write_text(
+            ''.join(f'{json.dumps(record)}\n' for record in records), encoding='utf-8'
+        )
         options += f'--kb {folder / "kb"} --questions {folder / "asked.jsonl"}'
     if name == 'calibration':
         pytest.importorskip('spacy', reason='spaCy is not installed')
-        metaqa, folder = request.getfixturevalue('shared_data') / 'metaqa', request.getfixturevalue('tmp_path')
+        metaqa, folder = (
+            request.getfixturevalue('shared_data') / 'metaqa',
+            request.getfixturevalue('tmp_path'),
+        )
         few = (metaqa / 'passages.jsonl').read_text(encoding='utf-8').splitlines(keepends=True)[:40]
         (folder / 'few.jsonl').write_text(''.join(few), encoding='utf-8')
         kb = folder / 'sets' / 'films' / '0.kb'
@@ -111,24 +147,36 @@ def test_a_tiny_run_prints_what_it_measures(name, binaries, request):
 def _questions_about(passages, metaqa, path):
     """Writes some questions about the films of passages, and returns the file."""
     titles = {json.loads(passage)['title'] for passage in passages}
-    rows = [line.split('\t') for line in (metaqa / '1-hop/dev.txt').read_text(encoding='utf-8').splitlines()]
+    rows = [
+        line.split('\t')
+        for line in (metaqa / '1-hop/dev.txt').read_text(encoding='utf-8').splitlines()
+    ]
     about = [row for row in rows if row[0][row[0].index('[') + 1 : row[0].index(']')] in titles]
-    records = [{'question': row[0].replace('[', '').replace(']', ''), 'answers': row[1].split('|')} for row in about[:8]]
+    records = [
+        {'question': row[0].replace('[', '').replace(']', ''), 'answers': row[1].split('|')}
+        for row in about[:8]
+    ]
     path.write_text(''.join(json.dumps(record) + '\n' for record in records), encoding='utf-8')
     return path
 
 
 def _comparisons(binaries, data, folder):
-    """Makes the questions that compare, and a knowledge base for two of them; returns the options that ask these."""
+    """Makes the questions that compare, and a knowledge base for two of them; returns the options
+    that ask these.
+    """
     made, texts = folder / 'made.jsonl', folder / 'texts.jsonl'
-    done = binaries.script(BENCHMARKS / 'comparisons.py', '--data', data, '--write', made, '--texts', texts)
+    done = binaries.script(
+        BENCHMARKS / 'comparisons.py', '--data', data, '--write', made, '--texts', texts
+    )
     assert done.returncode == 0, done.stderr
     records = [json.loads(line) for line in made.read_text(encoding='utf-8').splitlines()]
     assert len({record['kind'] for record in records}) == 4
     few = [record for record in records if record['kind'] == 'comparison'][:2]
     needed = {name for record in few for name in record['documents']}
     documents = [json.loads(line) for line in texts.read_text(encoding='utf-8').splitlines()]
-    index_text([document for document in documents if document['id'] in needed], folder / 'kb', processes=1)
+    index_text(
+        [document for document in documents if document['id'] in needed], folder / 'kb', processes=1
+    )
     made.write_text(''.join(json.dumps(record) + '\n' for record in few), encoding='utf-8')
     return f' --questions {made} --kb {folder / "kb"}'
 

@@ -39,7 +39,14 @@ def train(stage, kb, *flags):
         'follow': 'objectives.Follow.questions=8',
         'lm_questions': 'objectives.AnswerQuestions.rows=8',
     }[stage]
-    return [*ENCODER, f'--gin_file=gin/runs/{stage}.gin', f'--gin.{size}', kb, '--gin.STEPS=2', *flags]
+    return [
+        *ENCODER,
+        f'--gin_file=gin/runs/{stage}.gin',
+        f'--gin.{size}',
+        kb,
+        '--gin.STEPS=2',
+        *flags,
+    ]
 
 
 def snapshot(folder):
@@ -48,7 +55,9 @@ def snapshot(folder):
 
 
 def hops_of(printed):
-    """What `opql ask` printed for one question: per hop [(weight, entity, (topic, target, title, sentence))]."""
+    """What `opql ask` printed for one question: per hop [(weight, entity, (topic, target, title,
+    sentence))].
+    """
     hops = []
     for block in re.split(r'^  hop \d+.*\n', printed, flags=re.MULTILINE)[1:]:
         lines = [line for line in block.split('\n') if not line.startswith('    …')]
@@ -62,7 +71,9 @@ def hops_of(printed):
 
 @pytest.fixture(scope='module')
 def chain(binaries, tmp_path_factory):
-    """All binaries one after the other over a generated world, the first and the last as `python -m opql_jax.<binary>`."""
+    """All binaries one after the other over a generated world, the first and the last as
+    `python -m opql_jax.<binary>`.
+    """
 
     def run(binary, *flags):
         """Runs a binary, which must succeed; returns what it printed."""
@@ -70,7 +81,9 @@ def chain(binaries, tmp_path_factory):
             done = binaries(binary, *flags)
         else:
             command = [sys.executable, '-m', f'opql_jax.{binary}', *map(str, flags)]
-            done = subprocess.run(command, cwd=ROOT, env=ENVIRONMENT, capture_output=True, text=True, timeout=300)
+            done = subprocess.run(
+                command, cwd=ROOT, env=ENVIRONMENT, capture_output=True, text=True, timeout=300
+            )
         assert done.returncode == 0, done.stderr
         return done.stdout
 
@@ -85,7 +98,10 @@ def chain(binaries, tmp_path_factory):
 
     file = root / 'asked.jsonl'
     world = generate(0, DOCUMENTS)
-    asked = [to_record(question, world.vocab()) for question in itertools.islice(questions(world, 'dev', 2), 6)]
+    asked = [
+        to_record(question, world.vocab())
+        for question in itertools.islice(questions(world, 'dev', 2), 6)
+    ]
     unknown = 'who starred in the films directed by [Nobody Known]'
     asked.insert(2, question_record('unknown', unknown, 'Nobody Else', hops=2))
     write_questions(file, asked)
@@ -100,27 +116,58 @@ def chain(binaries, tmp_path_factory):
         ]
     ]
     (root / 'labelled.jsonl').write_text('\n'.join(map(json.dumps, sentences)))
-    read = {'source': 'a', 'question': 'who met Emma', 'passages': ['Ann met Emma'], 'answers': [[0, 0, 3]], 'supports': [1]}
+    read = {
+        'source': 'a',
+        'question': 'who met Emma',
+        'passages': ['Ann met Emma'],
+        'answers': [[0, 0, 3]],
+        'supports': [1],
+    }
     (root / 'examples.jsonl').write_text(json.dumps(read))
     known = itertools.islice(questions(world, 'train', 1), 2)
     write_questions(root / 'open.jsonl', [to_record(question, world.vocab()) for question in known])
-    without = ['--gin.MEMORY=None', '--gin.INIT_FROM=align', f'--gin.QUESTIONS={root / "open.jsonl"}', '--gin.ENTITY_LAYER=0']
+    without = [
+        '--gin.MEMORY=None',
+        '--gin.INIT_FROM=align',
+        f'--gin.QUESTIONS={root / "open.jsonl"}',
+        '--gin.ENTITY_LAYER=0',
+    ]
     run('train', *train('lm_questions', kb, *without))
-    text_relations = objectives.TextRelations(relations=0, pairs=2, unrelated=0, sentence_weight=0.0)
+    text_relations = objectives.TextRelations(
+        relations=0, pairs=2, unrelated=0, sentence_weight=0.0
+    )
     tiny_training.write_untrained(root / 'text', root / 'text_relations', text_relations)
     stated = [KBFolder(root).read()]
     run('train', *train('follow', kb, "--gin.objectives.Follow.splits=('2-hop/train',)"))
     stated.append(KBFolder(root).read())
     flags = [f'--gin.QUESTIONS={file}']
     splits = '--gin.QUESTIONS=2-hop/test'
-    printed = {'eval': run('eval', '--gin_file=gin/runs/eval.gin', kb, f'--gin.OUTPUT_DIR={root / "results" / "opql"}', splits)}
+    printed = {
+        'eval': run(
+            'eval',
+            '--gin_file=gin/runs/eval.gin',
+            kb,
+            f'--gin.OUTPUT_DIR={root / "results" / "opql"}',
+            splits,
+        )
+    }
     run('infer', '--gin_file=gin/runs/infer.gin', kb, *flags, f'--gin.OUTPUT={root / "mine.jsonl"}')
-    scored = [f'--gin.PREDICTIONS={root / "mine.jsonl"}', f'--gin.OUTPUT_DIR={root / "scored"}', '--gin.SHOW=1']
+    scored = [
+        f'--gin.PREDICTIONS={root / "mine.jsonl"}',
+        f'--gin.OUTPUT_DIR={root / "scored"}',
+        '--gin.SHOW=1',
+    ]
     printed['score'] = run('eval', '--gin_file=gin/runs/eval.gin', kb, *flags, *scored)
     question = bracketed(read_questions(file, Prepared(root / 'text').vocab)[0])
     printed['ask'] = run('cli', 'ask', str(root), question, '--hops', '2')
     return types.SimpleNamespace(
-        root=root, kb=kb, stated=stated, asked=flags, questions=asked, question=question, printed=printed
+        root=root,
+        kb=kb,
+        stated=stated,
+        asked=flags,
+        questions=asked,
+        question=question,
+        printed=printed,
     )
 
 
@@ -128,10 +175,17 @@ def test_stages_train_what_they_say_and_start_where_they_are_told(chain):
     models = ('entities', 'relations', 'align', 'follow')
     params = {model: tiny_training.params_of(chain.root / model) for model in models}
     same = lambda a, b, name: np.array_equal(params[a][name], params[b][name])
-    assert not same('entities', 'relations', 'encoder/w_r/kernel') and not same('entities', 'relations', 'entity_table')
-    assert not same('relations', 'align', 'encoder/w_r/kernel') and same('relations', 'align', 'entity_table')
-    assert not same('align', 'follow', 'encoder/w_r/kernel') and same('align', 'follow', 'entity_table')
-    assert np.abs(params['follow']['follower/w_q'] - np.eye(16)).max() > 0  # it starts as the identity
+    assert not same('entities', 'relations', 'encoder/w_r/kernel') and not same(
+        'entities', 'relations', 'entity_table'
+    )
+    assert not same('relations', 'align', 'encoder/w_r/kernel') and same(
+        'relations', 'align', 'entity_table'
+    )
+    assert not same('align', 'follow', 'encoder/w_r/kernel') and same(
+        'align', 'follow', 'entity_table'
+    )
+    # It starts as the identity.
+    assert np.abs(params['follow']['follower/w_q'] - np.eye(16)).max() > 0
     assert not any(name.startswith('follower') for name in params['align'])
     for model in models:
         meta = Checkpoints(chain.root / model, read_only=True).meta()
@@ -151,11 +205,24 @@ def test_eval_answers_a_prepared_split_and_scores_it(chain):
     results = chain.root / 'results' / 'opql'
     metrics = json.loads((results / 'metrics.json').read_text())
     assert set(metrics) == {'2-hop/test'} and metrics['2-hop/test']['questions'] == len(questions)
-    assert 0 <= metrics['2-hop/test']['hits@1'] <= metrics['2-hop/test']['hits@10'] <= metrics['2-hop/test']['coverage'] == 1
-    predictions = [json.loads(line) for line in (results / '2-hop/test.predictions.jsonl').read_text().splitlines()]
+    assert (
+        0
+        <= metrics['2-hop/test']['hits@1']
+        <= metrics['2-hop/test']['hits@10']
+        <= metrics['2-hop/test']['coverage']
+        == 1
+    )
+    predictions = [
+        json.loads(line)
+        for line in (results / '2-hop/test.predictions.jsonl').read_text().splitlines()
+    ]
     assert [p['id'] for p in predictions] == [q.id for q in questions]
-    cases = [json.loads(line) for line in (results / '2-hop/test.cases.jsonl').read_text().splitlines()]
-    assert np.mean([case['right'] for case in cases]) == pytest.approx(metrics['2-hop/test']['hits@1'])
+    cases = [
+        json.loads(line) for line in (results / '2-hop/test.cases.jsonl').read_text().splitlines()
+    ]
+    assert np.mean([case['right'] for case in cases]) == pytest.approx(
+        metrics['2-hop/test']['hits@1']
+    )
     assert f'{metrics["2-hop/test"]["hits@1"]:.4f}' in chain.printed['eval']
     for name in ('recall_hop1', 'recall_hop2', 'reach_hop1'):
         assert 0 <= metrics['2-hop/test'][name] <= 1
@@ -166,7 +233,8 @@ def test_infer_writes_a_line_for_each_question_in_order(chain):
     records = [json.loads(line) for line in (chain.root / 'mine.jsonl').read_text().splitlines()]
     assert [record['id'] for record in records] == [question['id'] for question in chain.questions]
     assert all(
-        record['question'].replace('[', '').replace(']', '') == q['question'] for record, q in zip(records, chain.questions)
+        record['question'].replace('[', '').replace(']', '') == q['question']
+        for record, q in zip(records, chain.questions)
     )
     records.pop(2)  # of an unknown topic
     vocab = Prepared(chain.root / 'text').vocab
@@ -181,26 +249,43 @@ def test_infer_writes_a_line_for_each_question_in_order(chain):
             assert topic not in {name_of[key] for key in keys}  # a path never returns to its topic
         first, second = (hop['evidence'] for hop in hops)
         assert {fact['topic'] for fact in first} == {topic}
-        assert {fact['target'] for fact in first} | {fact['topic'] for fact in second} <= {name_of[key] for key in between}
+        assert {fact['target'] for fact in first} | {fact['topic'] for fact in second} <= {
+            name_of[key] for key in between
+        }
         assert {fact['target'] for fact in second} <= {name_of[key] for key in last}
 
 
 def test_infer_again_answers_nothing_again(chain, binaries):
     before = snapshot(chain.root)
-    infer = ['--gin_file=gin/runs/infer.gin', chain.kb, *chain.asked, f'--gin.OUTPUT={chain.root / "mine.jsonl"}']
+    infer = [
+        '--gin_file=gin/runs/infer.gin',
+        chain.kb,
+        *chain.asked,
+        f'--gin.OUTPUT={chain.root / "mine.jsonl"}',
+    ]
     done = binaries('infer', *infer)
     assert done.returncode == 0 and 'is already complete' in done.stderr
     assert snapshot(chain.root) == before
 
 
 def test_scoring_the_output_of_infer_equals_answering_the_file(chain, binaries, tmp_path):
-    answered = binaries('eval', '--gin_file=gin/runs/eval.gin', chain.kb, *chain.asked, f'--gin.OUTPUT_DIR={tmp_path}')
+    answered = binaries(
+        'eval',
+        '--gin_file=gin/runs/eval.gin',
+        chain.kb,
+        *chain.asked,
+        f'--gin.OUTPUT_DIR={tmp_path}',
+    )
     assert answered.returncode == 0, answered.stderr
     metrics = json.loads((tmp_path / 'metrics.json').read_text())
     assert metrics == json.loads((chain.root / 'scored' / 'metrics.json').read_text())
-    assert metrics['asked']['questions'] == len(chain.questions) and metrics['asked']['unknown_topics'] == 1
+    assert (
+        metrics['asked']['questions'] == len(chain.questions)
+        and metrics['asked']['unknown_topics'] == 1
+    )
     assert not list((chain.root / 'scored').glob('*.predictions.jsonl'))
-    assert chain.question in chain.printed['score'] and 'hop 2 (answer)' in chain.printed['score']  # --gin.SHOW=1
+    # --gin.SHOW=1.
+    assert chain.question in chain.printed['score'] and 'hop 2 (answer)' in chain.printed['score']
 
 
 def test_ask_prints_the_entities_of_each_hop_with_the_sentences_that_name_them(chain):
@@ -216,9 +301,13 @@ def test_ask_prints_the_entities_of_each_hop_with_the_sentences_that_name_them(c
     assert {start for _, _, (start, *_) in hops[0]} == {topic}
     record = json.loads((chain.root / 'mine.jsonl').read_text().split('\n')[0])
     vocab = Prepared(chain.root / 'text').vocab
-    assert {vocab.keys[vocab.id(start)] for _, _, (start, *_) in hops[1]} <= set(record['traces'][0][0]['entities'])
+    assert {vocab.keys[vocab.id(start)] for _, _, (start, *_) in hops[1]} <= set(
+        record['traces'][0][0]['entities']
+    )
     inferred = {answer['entity']: answer['weight'] for answer in record['answers']}
-    assert {entity: weight for weight, entity, _ in hops[1]} == pytest.approx({e: inferred[e] for _, e, _ in hops[1]}, abs=2e-3)
+    assert {entity: weight for weight, entity, _ in hops[1]} == pytest.approx(
+        {e: inferred[e] for _, e, _ in hops[1]}, abs=2e-3
+    )
 
 
 def test_new_text_is_added_asked_about_and_deleted(chain, binaries, tmp_path):
@@ -230,7 +319,11 @@ def test_new_text_is_added_asked_about_and_deleted(chain, binaries, tmp_path):
     for part in ('text', 'align', 'memory', 'follow'):
         shutil.copytree(chain.root / part, tmp_path / 'kb' / part)
     shutil.copy(chain.root / 'manifest.json', tmp_path / 'kb')
-    kb, memory, corpus = f'--gin.KB={tmp_path / "kb"}', tmp_path / 'kb/memory', tmp_path / 'new.jsonl'
+    kb, memory, corpus = (
+        f'--gin.KB={tmp_path / "kb"}',
+        tmp_path / 'kb/memory',
+        tmp_path / 'new.jsonl',
+    )
     topic = re.search(r'\[(.*)\]', chain.question).group(1)
     text = f'Zorblax was made by {topic} in a week.'
     corpus.write_text(json.dumps({'id': 'new', 'title': 'Zorblax', 'text': text}), encoding='utf-8')
@@ -242,17 +335,27 @@ def test_new_text_is_added_asked_about_and_deleted(chain, binaries, tmp_path):
     assert Memory.open(memory).hash() == Memory.open(chain.root / 'memory').hash()
     assert KBFolder(tmp_path / 'kb').read()['text'] == 'text'
     again = binaries(*inject)
-    assert again.returncode == 0 and ' mentions  ' not in again.stderr, again.stderr  # nothing was left to encode
-    assert KBFolder(tmp_path / 'kb').read() == {'text': 'more', 'model': 'follow', 'memory': 'memory'}
+    # Nothing was left to encode.
+    assert again.returncode == 0 and ' mentions  ' not in again.stderr, again.stderr
+    assert KBFolder(tmp_path / 'kb').read() == {
+        'text': 'more',
+        'model': 'follow',
+        'memory': 'memory',
+    }
     ask = ['cli', 'ask', str(tmp_path / 'kb'), 'by [Zorblax]']
     assert hops_of(succeed(*ask)) == [[(1.0, topic, ('Zorblax', topic, 'Zorblax', text))]]
-    deleted = succeed(*update, '--gin.ACTION=delete', '--document=new', '--pair', f'{topic}|Zorblax')
+    deleted = succeed(
+        *update, '--gin.ACTION=delete', '--document=new', '--pair', f'{topic}|Zorblax'
+    )
     assert deleted == 'deleted 2 entries\n'
     compacted = succeed(*update, '--gin.ACTION=compact')
     assert ' entries in 2 segments, 2 deleted' in compacted
     assert 'nothing: no entry of the memory has these topics' in succeed(*ask)
     refused = binaries(*update, '--gin.ACTION=delete', '--entity=Zorblux')
-    assert refused.returncode == 1 and "unknown entity 'Zorblux'; did you mean 'Zorblax'?" in refused.stderr
+    assert (
+        refused.returncode == 1
+        and "unknown entity 'Zorblux'; did you mean 'Zorblax'?" in refused.stderr
+    )
 
 
 @pytest.mark.parametrize('binary', sorted({binary for binary, *_ in GIN.values()}))
@@ -272,8 +375,12 @@ def test_help_tells_the_flags_gin_files_and_parameters_of_a_binary(binaries, bin
 
 
 def test_every_gin_file_is_run_by_the_test_below():
-    names = {str(path.relative_to(ROOT / 'gin').with_suffix('')) for path in (ROOT / 'gin').rglob('*.gin')}
-    elsewhere = ('train', 't5x/', 'experiments/')  # included; of t5x's binaries: t5x_model_test; of recipes: recipes/rows_test
+    names = {
+        str(path.relative_to(ROOT / 'gin').with_suffix(''))
+        for path in (ROOT / 'gin').rglob('*.gin')
+    }
+    # included; of t5x's binaries: t5x_model_test; of recipes: recipes/rows_test.
+    elsewhere = ('train', 't5x/', 'experiments/')
     assert {name for name in names if not name.startswith(elsewhere)} == set(GIN)
 
 

@@ -41,9 +41,14 @@ def test_each_line_of_a_pipe_is_answered_or_told_what_is_wrong(kb):
     done = subprocess.run(command('ask', kb, '--json'), input=lines, capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
     first, unknown, last = map(json.loads, done.stdout.splitlines())
-    assert first['answers'][0]['entity'] == 'Charles Babbage' and last['answers'][0]['entity'] == 'Missolonghi'
     assert (
-        unknown['question'] == 'Who is Zorblax?' and 'Zorblax' in unknown['error'] and unknown.keys() == {'question', 'error'}
+        first['answers'][0]['entity'] == 'Charles Babbage'
+        and last['answers'][0]['entity'] == 'Missolonghi'
+    )
+    assert (
+        unknown['question'] == 'Who is Zorblax?'
+        and 'Zorblax' in unknown['error']
+        and unknown.keys() == {'question', 'error'}
     )
 
 
@@ -57,7 +62,9 @@ class Terminal:
     def __init__(self, command, state):
         self._leader, follower = pty.openpty()
         environment = os.environ | {'XDG_STATE_HOME': str(state), 'TERM': 'dumb'}
-        self.shell = subprocess.Popen(command, preexec_fn=functools.partial(os.login_tty, follower), env=environment)
+        self.shell = subprocess.Popen(
+            command, preexec_fn=functools.partial(os.login_tty, follower), env=environment
+        )
         os.close(follower)
         self._rest = b''
 
@@ -81,9 +88,11 @@ class Terminal:
         os.write(self._leader, keys.encode())
 
     def interrupt(self):
-        """Sends what Ctrl-C sends; again if nothing comes of it, as Python misses one that comes just before it waits for a key.
+        """Sends what Ctrl-C sends; again if nothing comes of it, as Python misses one that comes
+        just before it waits for a key.
 
-        While something is printed, the key itself would have the terminal discard what is not yet read, and put `^C` into its middle.
+        While something is printed, the key itself would have the terminal discard what is not yet
+        read, and put `^C` into its middle.
         """
         for _ in range(12):
             self.shell.send_signal(signal.SIGINT)
@@ -153,7 +162,8 @@ def test_ctrl_c_stops_an_answer_only(kb, tmp_path):
         assert terminal.shell.wait(60) == 0
 
 
-# An interrupt that comes inside of a callback of the garbage collector is lost with a warning, as any exception there.
+# An interrupt that comes inside of a callback of the garbage collector is lost with a warning, as
+# any exception there.
 @pytest.mark.filterwarnings('ignore::pytest.PytestUnraisableExceptionWarning')
 def test_ctrl_c_at_any_microsecond_of_a_line_raises_nothing_else(kb, capsys):
     def interrupt(*_):
@@ -184,8 +194,8 @@ def test_a_folder_that_vanishes_is_told_for_each_line_until_it_is_back(kb, tmp_p
     away = copy.rename(tmp_path / 'away')
     for line in (DESIGNED, ':why 1'):
         prompt.run(line)
-        assert (
-            capsys.readouterr().out == f'  {copy} is no longer there: it was moved or deleted; put it back, or open another\n'
+        assert capsys.readouterr().out == (
+            f'  {copy} is no longer there: it was moved or deleted; put it back, or open another\n'
         )
     away.rename(copy)
     prompt.run(DESIGNED)
@@ -199,7 +209,9 @@ def test_names_are_completed_from_a_bracket_or_a_capital(kb):
     assert prompt.completions('who designed') == prompt.completions('Zzz') == []
 
 
-def test_a_sentence_is_forgotten_when_the_user_says_yes_and_the_new_version_answers(kb, tmp_path, capsys, monkeypatch):
+def test_a_sentence_is_forgotten_when_the_user_says_yes_and_the_new_version_answers(
+    kb, tmp_path, capsys, monkeypatch
+):
     copy = shutil.copytree(kb, tmp_path / 'kb')
     prompt = Prompt(copy, 5)
     prompt.run(DESIGNED)
@@ -218,9 +230,13 @@ def test_a_sentence_is_forgotten_when_the_user_says_yes_and_the_new_version_answ
         prompt.run(':forget 1')
         out = capsys.readouterr().out
         assert read in out and ('1 document cut' in out) == (said == 'y')
-        assert any(read in text for text in open_kb(copy).prepared.passages['text'].to_pylist()) == (said != 'y')
+        assert any(
+            read in text for text in open_kb(copy).prepared.passages['text'].to_pylist()
+        ) == (said != 'y')
     # Where a passage shows a part of a sentence only, the rest does not go with it.
-    monkeypatch.setattr(prompt_lib, 'target_sentence', lambda *_: 'an English mathematician and writer')
+    monkeypatch.setattr(
+        prompt_lib, 'target_sentence', lambda *_: 'an English mathematician and writer'
+    )
     monkeypatch.setattr('builtins.input', lambda _: 'y')
     prompt.run(DESIGNED)
     texts = open_kb(copy).prepared.passages['text'].to_pylist()
@@ -228,7 +244,16 @@ def test_a_sentence_is_forgotten_when_the_user_says_yes_and_the_new_version_answ
     out = capsys.readouterr().out
     assert "unknown sentence 'an English mathematician and writer'" in out
     assert open_kb(copy).prepared.passages['text'].to_pylist() == texts
-    add_text(copy, [{'id': 'new', 'title': 'Ida Rhodes', 'text': 'Ida Rhodes was a mathematician, born in Kamianets.'}])
+    add_text(
+        copy,
+        [
+            {
+                'id': 'new',
+                'title': 'Ida Rhodes',
+                'text': 'Ida Rhodes was a mathematician, born in Kamianets.',
+            }
+        ],
+    )
     prompt.run('Where was Ida Rhodes born?')
     out = capsys.readouterr().out
     assert 'the knowledge base has changed' in out and 'Kamianets' in out

@@ -1,4 +1,6 @@
-"""The command line of `opql`: what it prints for help and errors, how it ends, and what it does not import for that."""
+"""The command line of `opql`: what it prints for help and errors, how it ends, and what it does not
+import for that.
+"""
 
 import os
 import re
@@ -11,7 +13,9 @@ import pytest
 from opql_jax import cli
 from opql_jax.kb import open_kb
 
-COMMANDS = 'index ask retrieve train evaluate add remove compact info export explore serve mcp recipes'.split()
+COMMANDS = (
+    'index ask retrieve train evaluate add remove compact info export explore serve mcp recipes'
+).split()
 
 
 def run(arguments, capsys) -> tuple[object, str, str]:
@@ -37,10 +41,26 @@ def test_piped_help_has_neither_colours_nor_boxes(command, capsys):
 
 
 def test_help_waits_for_no_large_import():
-    script = "import sys; from opql_jax import cli; cli.main(['--help']); print(*sys.modules, file=sys.stderr)"
-    done = subprocess.run([sys.executable, '-c', script], capture_output=True, text=True, check=True)
+    script = (
+        "import sys; from opql_jax import cli; cli.main(['--help']); print(*sys.modules, "
+        'file=sys.stderr)'
+    )
+    done = subprocess.run(
+        [sys.executable, '-c', script], capture_output=True, text=True, check=True
+    )
     imported = {name.partition('.')[0] for name in done.stderr.split()}
-    assert not imported & {'jax', 'numpy', 'scipy', 'pyarrow', 'spacy', 'tokenizers', 'msgspec', 'etils', 'rich', 'flax'}
+    assert not imported & {
+        'jax',
+        'numpy',
+        'scipy',
+        'pyarrow',
+        'spacy',
+        'tokenizers',
+        'msgspec',
+        'etils',
+        'rich',
+        'flax',
+    }
 
 
 def test_recipes_are_passed_on(capsys):
@@ -73,7 +93,15 @@ def test_a_wrong_command_line_ends_with_2(arguments, capsys):
 
 def test_bad_input_is_told_in_a_line_and_ends_with_1(tmp_path):
     done = subprocess.run(
-        [sys.executable, '-m', 'opql_jax.cli', 'index', str(tmp_path / 'none'), '--out', str(tmp_path / 'kb')],
+        [
+            sys.executable,
+            '-m',
+            'opql_jax.cli',
+            'index',
+            str(tmp_path / 'none'),
+            '--out',
+            str(tmp_path / 'kb'),
+        ],
         capture_output=True,
         text=True,
         env=os.environ | {'COLUMNS': '80'},
@@ -88,10 +116,16 @@ def test_an_error_of_the_program_has_a_traceback_under_debug_only(monkeypatch, c
 
     monkeypatch.setattr(open_kb, 'open_kb', fail)
     code, _, errors = run(['ask', 'kb', 'who?'], capsys)
-    assert code == 70 and errors == 'internal error: ZeroDivisionError: oh; `opql --debug …` shows where\n'
+    assert (
+        code == 70
+        and errors == 'internal error: ZeroDivisionError: oh; `opql --debug …` shows where\n'
+    )
     code, _, errors = run(['--debug', 'ask', 'kb', 'who?'], capsys)
     assert (
-        code == 70 and errors.startswith('Traceback') and 'in fail' in errors and 'internal error: ZeroDivisionError' in errors
+        code == 70
+        and errors.startswith('Traceback')
+        and 'in fail' in errors
+        and 'internal error: ZeroDivisionError' in errors
     )
 
 
@@ -113,4 +147,7 @@ def test_output_that_nobody_reads_is_no_error_of_the_program():
         (f'{command} | exec 0<&-; exit ${{PIPESTATUS[0]}}', 1),
     ):
         done = subprocess.run(['bash', '-c', line], capture_output=True, text=True)
-        assert done.returncode == code and done.stderr in ('', 'error: No space left on device\n'), done
+        assert done.returncode == code and done.stderr in (
+            '',
+            'error: No space left on device\n',
+        ), done

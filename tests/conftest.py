@@ -1,4 +1,6 @@
-"""What all tests share: the device they run on, compiled programs, hypothesis settings, and where the real data may lie."""
+"""What all tests share: the device they run on, compiled programs, hypothesis settings, and where
+the real data may lie.
+"""
 
 import atexit
 import importlib.util
@@ -8,14 +10,20 @@ import shutil
 import signal
 import tempfile
 
-# Before anything imports jax, which reads it once. Tests are for the CPU unless the caller says otherwise.
+# Before anything imports jax, which reads it once. Tests are for the CPU unless the caller says
+# otherwise.
 os.environ.setdefault('JAX_PLATFORMS', 'cpu')
 
 # Most of a tiny training run is compilation, and tiny programs take longer to optimise than to run.
-if os.environ['JAX_PLATFORMS'] == 'cpu' and os.environ.setdefault('JAX_DISABLE_MOST_OPTIMIZATIONS', '1') == '1':
-    # XLA's newer way to emit fused loops takes a third longer. So does cutting a program into parts, which several threads
-    # would compile faster, but launch/test.sh gives a process one.
-    os.environ.setdefault('XLA_FLAGS', '--xla_cpu_use_fusion_emitters=false --xla_cpu_parallel_codegen_split_count=1')
+if (
+    os.environ['JAX_PLATFORMS'] == 'cpu'
+    and os.environ.setdefault('JAX_DISABLE_MOST_OPTIMIZATIONS', '1') == '1'
+):
+    # XLA's newer way to emit fused loops takes a third longer. So does cutting a program into
+    # parts, which several threads would compile faster, but launch/test.sh gives a process one.
+    os.environ.setdefault(
+        'XLA_FLAGS', '--xla_cpu_use_fusion_emitters=false --xla_cpu_parallel_codegen_split_count=1'
+    )
 
 # Where in the tests an operation was made is of no use to anybody.
 os.environ.setdefault('JAX_TRACEBACK_IN_LOCATIONS_LIMIT', '0')
@@ -34,7 +42,8 @@ from opql_jax.models import bulk_encoding
 
 from forked_binaries import Binaries, collect_seldom
 
-# A shell starts what it runs in the background with Ctrl-C ignored, and so would be the processes that tests send it to.
+# A shell starts what it runs in the background with Ctrl-C ignored, and so would be the processes
+# that tests send it to.
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
 
@@ -46,9 +55,11 @@ bulk_encoding.CPU_TOKENS = 512
 if importlib.util.find_spec('hypothesis'):
     import hypothesis
 
-    # No deadline, because a first call compiles; the same examples in every run, so that a failure repeats, and half as many as
-    # Hypothesis tries by default, since no later run would try others.
-    hypothesis.settings.register_profile('opql_jax', deadline=None, derandomize=True, max_examples=50)
+    # No deadline, because a first call compiles; the same examples in every run, so that a failure
+    # repeats, and half as many as Hypothesis tries by default, since no later run would try others.
+    hypothesis.settings.register_profile(
+        'opql_jax', deadline=None, derandomize=True, max_examples=50
+    )
     hypothesis.settings.load_profile('opql_jax')
 
 
@@ -63,7 +74,9 @@ def shared_data() -> pathlib.Path:
 
 @pytest.fixture(scope='session')
 def binaries():
-    """Runs binaries and scripts, each in a process forked from one that has imported what they need."""
+    """Runs binaries and scripts, each in a process forked from one that has imported what they
+    need.
+    """
     with Binaries() as binaries:
         yield binaries
 
@@ -93,6 +106,8 @@ LONGEST = (
 
 
 def pytest_collection_modifyitems(items):
-    """The files that take longest come first, so that no process is left alone with one at the end."""
+    """The files that take longest come first,
+    so that no process is left alone with one at the end.
+    """
     order = {name: place for place, name in enumerate(LONGEST)}
     items.sort(key=lambda item: order.get(item.path.name, len(order)))

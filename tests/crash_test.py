@@ -1,7 +1,8 @@
-"""Whatever ends a run, at whatever system call: readers find the state before it or after it, and the same run again completes it.
+"""Whatever ends a run, at whatever system call: readers find the state before it or after it, and
+the same run again completes it.
 
-Runs are killed before a call that changes a file, or in the middle of a write; or the disk is full from some call on, or fails
-at one. CI tries some calls of each kind, `-m slow` all of them.
+Runs are killed before a call that changes a file, or in the middle of a write; or the disk is full
+from some call on, or fails at one. CI tries some calls of each kind, `-m slow` all of them.
 """
 
 import collections
@@ -11,16 +12,38 @@ import pytest
 import system_calls
 from system_calls import BROKEN, FULL, KILL, KILLED, TEAR
 
-WORKS = ['prepare', 'build', 'inject', 'delete', 'compact', 'compact_kb', 'checkpoint', 'predictions', 'kb_manifest']
-# How many calls CI tries of each work; of some, of which each other writes its files as one does, only with a kill or a full disk.
+WORKS = [
+    'prepare',
+    'build',
+    'inject',
+    'delete',
+    'compact',
+    'compact_kb',
+    'checkpoint',
+    'predictions',
+    'kb_manifest',
+]
+# How many calls CI tries of each work; of some, of which each other writes its files as one does,
+# only with a kill or a full disk.
 SAMPLE = {KILL: 3, FULL: 2, TEAR: 2, BROKEN: 2}
-CASES = [(work, how) for work in WORKS for how in SAMPLE if how in (KILL, FULL) or work in ('prepare', 'inject', 'checkpoint')]
+CASES = [
+    (work, how)
+    for work in WORKS
+    for how in SAMPLE
+    if how in (KILL, FULL) or work in ('prepare', 'inject', 'checkpoint')
+]
 
 
 @pytest.fixture(scope='module')
 def sample(tmp_path_factory):
     requests = [(work, how, SAMPLE[how]) for work, how in CASES]
-    return dict(zip(CASES, system_calls.tried(tmp_path_factory.mktemp('sample'), 'crash_runs', requests), strict=True))
+    return dict(
+        zip(
+            CASES,
+            system_calls.tried(tmp_path_factory.mktemp('sample'), 'crash_runs', requests),
+            strict=True,
+        )
+    )
 
 
 def check(tried, how, least):
@@ -31,7 +54,8 @@ def check(tried, how, least):
         if how in (KILL, TEAR):
             assert outcome.status == KILLED, where
         else:
-            # An error that does no harm may be passed over; any other one is told in words that name a file.
+            # An error that does no harm may be passed over; any other one is told in words that
+            # name a file.
             assert outcome.status in (0, 1), where
             assert outcome.status == 0 or 'FOLDER' in outcome.said, where
             assert outcome.status == 0 or how == BROKEN or 'make room' in outcome.said, where
@@ -43,16 +67,21 @@ def check(tried, how, least):
 
 
 @pytest.mark.parametrize(('work', 'how'), CASES)
-def test_a_run_with_a_fault_leaves_the_old_state_or_the_new_one_and_is_completed_by_the_next(sample, work, how):
+def test_a_run_with_a_fault_leaves_the_old_state_or_the_new_one_and_is_completed_by_the_next(
+    sample, work, how
+):
     check(sample[work, how], how, 1)
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize('how', SAMPLE)
 @pytest.mark.parametrize('work', WORKS)
-def test_a_run_with_a_fault_at_any_call_leaves_the_old_state_or_the_new_one_and_is_completed(tmp_path, work, how):
+def test_a_run_with_a_fault_at_any_call_leaves_the_old_state_or_the_new_one_and_is_completed(
+    tmp_path, work, how
+):
     (tried,) = system_calls.tried(tmp_path, 'crash_runs', [(work, how, None)])
-    check(tried, how, 1 if how == TEAR or work == 'compact_kb' else 5)  # which removes, and hardly writes
+    # Which removes, and hardly writes.
+    check(tried, how, 1 if how == TEAR or work == 'compact_kb' else 5)
 
 
 @pytest.mark.slow
@@ -65,7 +94,9 @@ def test_training_with_a_fault_has_the_step_before_or_the_next_and_ends_as_witho
 @pytest.mark.slow
 @pytest.mark.parametrize('how', [KILL, FULL])
 @pytest.mark.parametrize('work', ['index_text', 'change_text'])
-def test_a_fault_leaves_a_knowledge_base_of_plain_text_as_it_was_and_the_same_call_completes_it(tmp_path, work, how):
+def test_a_fault_leaves_a_knowledge_base_of_plain_text_as_it_was_and_the_same_call_completes_it(
+    tmp_path, work, how
+):
     (tried,) = system_calls.tried(tmp_path, 'crash_runs', [(work, how, 12)])
     check(tried, how, 10)
 

@@ -1,4 +1,6 @@
-"""The pages of docs/ build as `launch/docs.sh` builds them: every warning, such as a link or a docstring that is wrong, is an error."""
+"""The pages of docs/ build as `launch/docs.sh` builds them: every warning, such as a link or a
+docstring that is wrong, is an error.
+"""
 
 import html
 import os
@@ -12,7 +14,9 @@ import pytest
 from forked_binaries import ENCODER
 
 ROOT = pathlib.Path(__file__).resolve().parents[1]
-SPHINX = re.search(r'-m (sphinx .*-b html)', (ROOT / 'launch' / 'docs.sh').read_text(encoding='utf-8'))
+SPHINX = re.search(
+    r'-m (sphinx .*-b html)', (ROOT / 'launch' / 'docs.sh').read_text(encoding='utf-8')
+)
 
 pytest.importorskip('myst_nb', reason='the extra docs is not installed')
 
@@ -20,11 +24,14 @@ pytest.importorskip('myst_nb', reason='the extra docs is not installed')
 def build(output, *options, **variables):
     command = [sys.executable, '-m', *SPHINX[1].split(), *options, 'docs', output]
     environment = {**os.environ, 'PYTHONPATH': str(ROOT), **variables}
-    return subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True, timeout=1800)
+    return subprocess.run(
+        command, cwd=ROOT, env=environment, capture_output=True, text=True, timeout=1800
+    )
 
 
 def test_pages_and_docstrings_have_no_warning(tmp_path):
-    # No warning comes from writing, in which much of the time goes into navigation; `-m slow` writes the pages.
+    # No warning comes from writing, in which much of the time goes into navigation; `-m slow`
+    # writes the pages.
     built = build(tmp_path, '-b', 'dummy', DOCS_NOTEBOOKS='off')
     assert built.returncode == 0, built.stderr
 
@@ -37,7 +44,8 @@ def test_pages_show_what_docstrings_say(tmp_path):
     assert 'VirtualKB.ask' in page and 'whose topic stands in square brackets' in page
     page = (tmp_path / 'reference' / 'gin_parameters.html').read_text(encoding='utf-8')
     text = re.sub(r'\s+', ' ', html.unescape(re.sub(r'<[^>]*>', ' ', page)))
-    # A field of a base class, one that refers to a function, a reader's, and a parameter of a binary.
+    # A field of a base class, one that refers to a function, a reader's, and a parameter of a
+    # binary.
     for row in (
         'neighbours int 16 pairs around each seed pair',
         'clip_norm float 1.0 the largest norm',
@@ -49,12 +57,16 @@ def test_pages_show_what_docstrings_say(tmp_path):
 
 def cells(page):
     """The code of a notebook in MyST's text form."""
-    return re.findall(r'^```\{code-cell\}\n(.*?)^```', page.read_text(encoding='utf-8'), re.M | re.S)
+    return re.findall(
+        r'^```\{code-cell\}\n(.*?)^```', page.read_text(encoding='utf-8'), re.M | re.S
+    )
 
 
 @pytest.mark.slow
 def test_the_code_of_the_tutorial_runs_in_small(tmp_path, monkeypatch, capsys, binaries):
-    """With small models, and without the seconds that each of its processes takes to import what it needs."""
+    """With small models, and without the seconds that each of its processes takes to import what it
+    needs.
+    """
 
     run_process = subprocess.run
 
@@ -72,12 +84,17 @@ def test_the_code_of_the_tutorial_runs_in_small(tmp_path, monkeypatch, capsys, b
     monkeypatch.chdir(ROOT)
     monkeypatch.setenv('PYTHONPATH', str(ROOT))
     assert code.count('tempfile.mkdtemp()') == 1
-    code = code.replace(sizes, 'DOCUMENTS, STEPS = 60, 2').replace('tempfile.mkdtemp()', repr(str(tmp_path)))
+    code = code.replace(sizes, 'DOCUMENTS, STEPS = 60, 2').replace(
+        'tempfile.mkdtemp()', repr(str(tmp_path))
+    )
     exec(compile(code, 'docs/tutorial.md', 'exec'), {})
     output = capsys.readouterr().out
     # With one fact, its film has one answer.
     told = output.split('who directed [The Last Tutorial]')[1].splitlines()
-    assert told[1].startswith('  1.00  ') and 'hop 1: The Last Tutorial -> ' + told[1].split('  ')[-1] in told[2]
+    assert (
+        told[1].startswith('  1.00  ')
+        and 'hop 1: The Last Tutorial -> ' + told[1].split('  ')[-1] in told[2]
+    )
     assert 'was directed by' in told[2]
     losses = [float(loss) for loss in re.findall(r'^step \d+: loss (.*)', output, re.M)]
     assert losses[-1] < losses[0] / 4

@@ -1,4 +1,6 @@
-"""The Markdown pages: their links lead somewhere, what they name exists, and they, their sentences and cells stay short."""
+"""The Markdown pages: their links lead somewhere, what they name exists, and they, their sentences
+and cells stay short.
+"""
 
 import pathlib
 import re
@@ -12,7 +14,8 @@ REPO = pathlib.Path(__file__).resolve().parent.parent
 PAGES = sorted([*REPO.glob('*.md'), *(REPO / 'docs').rglob('*.md')])
 NAMES = [str(page.relative_to(REPO)) for page in PAGES]
 MAX_LINES = {'README.md': 90, 'WORKSPACE.md': 100, 'RESULTS.md': 150}
-# Of all pages, with the copies of the cards in released folders; of a sentence; of a cell of a table.
+# Of all pages, with the copies of the cards in released folders; of a sentence; of a cell of a
+# table.
 MAX_WORDS, MAX_SENTENCE, MAX_CELL = 27_000, 30, 40
 # Pages whose longest sentence is longer, and may not grow.
 LONG_SENTENCES = {'WORKSPACE.md': 65, 'docs/experiments/plain_text.md': 51}
@@ -38,9 +41,13 @@ def prose(text: str) -> str:
 
 
 def blocks(text: str) -> list[str]:
-    """Paragraphs, items of lists and rows of tables, without code and tables that are generated; code within a line is one word."""
+    """Paragraphs, items of lists and rows of tables, without code and tables that are generated;
+    code within a line is one word.
+    """
     text = _CODE.sub('Code', _GENERATED.sub('', _FENCE.sub('', text)))
-    return _BLOCK.split('\n'.join(line for line in text.splitlines() if not line.startswith('    ')))
+    return _BLOCK.split(
+        '\n'.join(line for line in text.splitlines() if not line.startswith('    '))
+    )
 
 
 def cells(text: str) -> list[str]:
@@ -49,7 +56,9 @@ def cells(text: str) -> list[str]:
 
 def sentences(text: str) -> list[str]:
     prose = [block for block in blocks(text) if not block.startswith('|')]
-    return [sentence for block in (*prose, *cells(text)) for sentence in _END_OF_SENTENCE.split(block)]
+    return [
+        sentence for block in (*prose, *cells(text)) for sentence in _END_OF_SENTENCE.split(block)
+    ]
 
 
 def most_words(texts: list[str]) -> str:
@@ -78,16 +87,24 @@ def broken_links(page: pathlib.Path) -> list[str]:
 
 
 def unknown_names(text: str, root: pathlib.Path = REPO) -> list[str]:
-    """Files with a folder, and modules run with `python -m`, that a page names and the repository lacks."""
+    """Files with a folder, and modules run with `python -m`, that a page names and the repository
+    lacks.
+    """
     files = [name for name in _FILE.findall(text) if not _exists(name, root)]
     modules = [root / module.replace('.', '/') for module in _MODULE.findall(text)]
-    missing = [path for path in modules if not path.with_suffix('.py').exists() and not (path / '__main__.py').exists()]
+    missing = [
+        path
+        for path in modules
+        if not path.with_suffix('.py').exists() and not (path / '__main__.py').exists()
+    ]
     return files + [path.name for path in missing]
 
 
 def _exists(name: str, root: pathlib.Path) -> bool:
     """Whether a file is named from the root, or from the package."""
-    return any((root / folder / name).exists() for folder in ('', 'opql_jax', 'opql_jax/training')) or name.startswith('t5x/')
+    return any(
+        (root / folder / name).exists() for folder in ('', 'opql_jax', 'opql_jax/training')
+    ) or name.startswith('t5x/')
 
 
 @pytest.mark.parametrize('name', NAMES)
@@ -102,30 +119,48 @@ def test_files_and_modules_that_a_page_names_exist(name):
 
 @pytest.mark.parametrize('name', [name for name in NAMES if name not in HISTORY])
 def test_macros_that_a_page_sets_stand_in_its_gin_files(name):
-    gin_files = {path.relative_to(REPO).as_posix(): with_includes(path) for path in (REPO / 'gin').rglob('*.gin')}
+    gin_files = {
+        path.relative_to(REPO).as_posix(): with_includes(path)
+        for path in (REPO / 'gin').rglob('*.gin')
+    }
     for line in (REPO / name).read_text(encoding='utf-8').replace('\\\n', ' ').splitlines():
         named = re.findall(r'--gin_file=(gin/[\w/]+\.gin)', line)
         if not named or 'python -m opql_jax' not in line:
             continue
-        macros = {macro for path in named for macro in re.findall(r'^([A-Z]\w*) = ', gin_files[path], re.M)}
+        macros = {
+            macro
+            for path in named
+            for macro in re.findall(r'^([A-Z]\w*) = ', gin_files[path], re.M)
+        }
         assert set(re.findall(r'--gin\.([A-Z][A-Z_]*)=', line)) <= macros, line
 
 
 @pytest.mark.parametrize('name', NAMES)
 def test_parameters_that_a_page_sets_are_those_of_the_code(name):
-    source = '\n'.join(path.read_text(encoding='utf-8') for path in (REPO / 'opql_jax').rglob('*.py'))
-    for module, configurable, parameter in _OBJECTIVE.findall((REPO / name).read_text(encoding='utf-8')):
-        assert re.search(rf'^(?:class|def) {configurable}\b', source, re.M), f'{module}.{configurable}'
-        assert re.search(rf'^    {parameter}: ', source, re.M), f'{module}.{configurable}.{parameter}'
+    source = '\n'.join(
+        path.read_text(encoding='utf-8') for path in (REPO / 'opql_jax').rglob('*.py')
+    )
+    for module, configurable, parameter in _OBJECTIVE.findall(
+        (REPO / name).read_text(encoding='utf-8')
+    ):
+        assert re.search(rf'^(?:class|def) {configurable}\b', source, re.M), (
+            f'{module}.{configurable}'
+        )
+        assert re.search(rf'^    {parameter}: ', source, re.M), (
+            f'{module}.{configurable}.{parameter}'
+        )
 
 
 @pytest.mark.parametrize('name', [name for name in NAMES if name not in HISTORY])
 def test_recipes_that_a_page_names_exist(name):
     commands = re.findall(
-        r'python -m opql_jax\.recipes (?:show|run|publish) ([^`#\n]*)', (REPO / name).read_text(encoding='utf-8')
+        r'python -m opql_jax\.recipes (?:show|run|publish) ([^`#\n]*)',
+        (REPO / name).read_text(encoding='utf-8'),
     )
     recipes = {
-        word for command in commands for word in re.findall(r'(?<![-\w])[a-z][\w-]*/[\w-]+|\bdemo\b', command.split(' --')[0])
+        word
+        for command in commands
+        for word in re.findall(r'(?<![-\w])[a-z][\w-]*/[\w-]+|\bdemo\b', command.split(' --')[0])
     }
     assert recipes <= catalog.RECIPES.keys()
 
@@ -149,9 +184,20 @@ def test_sentences_and_cells_are_short(name):
 
 
 def test_long_sentences_and_cells_are_seen():
-    text = '# A heading\n\nOne two. Three `four five`\nsix seven.\n- Eight (nine\n  ten)!\n\n| a | b c d. E |\n|---|---|\n\n    not this one'
+    text = (
+        '# A heading\n\nOne two. Three `four five`\nsix seven.\n- Eight (nine\n  ten)!\n\n'
+        '| a | b c d. E |\n|---|---|\n\n    not this one'
+    )
     assert most_words(cells(text)).split() == ['b', 'c', 'd.', 'E']
-    assert [len(sentence.split()) for sentence in sentences(text) if sentence.strip(' -\n')] == [3, 2, 4, 4, 1, 3, 1]
+    assert [len(sentence.split()) for sentence in sentences(text) if sentence.strip(' -\n')] == [
+        3,
+        2,
+        4,
+        4,
+        1,
+        3,
+        1,
+    ]
 
 
 def test_lines_of_the_readme_fit_a_screen():
@@ -160,7 +206,9 @@ def test_lines_of_the_readme_fit_a_screen():
     assert [line for line in lines if len(line) > 120 and not line.startswith(('|', '    '))] == []
 
 
-@pytest.mark.parametrize('figure', sorted((REPO / 'docs/figures').glob('*.svg')), ids=lambda figure: figure.name)
+@pytest.mark.parametrize(
+    'figure', sorted((REPO / 'docs/figures').glob('*.svg')), ids=lambda figure: figure.name
+)
 def test_figures_are_small_and_load_nothing(figure):
     text = figure.read_text(encoding='utf-8')
     assert len(text.encode()) < 60_000
@@ -168,7 +216,9 @@ def test_figures_are_small_and_load_nothing(figure):
     assert not re.search(r'@font-face|@import|<script|<image|<foreignObject|url\((?!#)', text)
 
 
-@pytest.mark.parametrize('figure', sorted((REPO / 'docs/figures').glob('*.png')), ids=lambda figure: figure.name)
+@pytest.mark.parametrize(
+    'figure', sorted((REPO / 'docs/figures').glob('*.png')), ids=lambda figure: figure.name
+)
 def test_pictures_of_screens_are_small(figure):
     assert figure.stat().st_size <= 120_000
 
@@ -179,11 +229,18 @@ def test_pages_name_no_file_outside_the_project(name):
     assert not re.search(r'\.\./shared', text)
     for link in _LINK.findall(prose(text)):
         if not re.match(r'[a-z]+:', link):
-            assert ((REPO / name).parent / link.partition('#')[0]).resolve().is_relative_to(REPO), link
+            assert ((REPO / name).parent / link.partition('#')[0]).resolve().is_relative_to(REPO), (
+                link
+            )
 
 
 def test_every_page_of_the_docs_is_reached_from_the_index():
     linked = set()
     for page in (REPO / 'docs/index.md',):
-        linked |= {(page.parent / link.partition('#')[0]).resolve() for link in _LINK.findall(prose(page.read_text()))}
-    assert {page for page in PAGES if page.is_relative_to(REPO / 'docs')} - linked == {REPO / 'docs/index.md'}
+        linked |= {
+            (page.parent / link.partition('#')[0]).resolve()
+            for link in _LINK.findall(prose(page.read_text()))
+        }
+    assert {page for page in PAGES if page.is_relative_to(REPO / 'docs')} - linked == {
+        REPO / 'docs/index.md'
+    }

@@ -1,4 +1,6 @@
-"""What binaries say where the disk is full or nothing may be written; that the next run ends as if nothing had happened is in crash_test."""
+"""What binaries say where the disk is full or nothing may be written; that the next run ends as if
+nothing had happened is in crash_test.
+"""
 
 import re
 
@@ -10,8 +12,14 @@ import tiny_training
 from complaints import complaint
 from forked_binaries import ENCODER
 
-# Few WordPieces, so that the tokenizer is smaller than some of the tables, and a disk can be full at either.
-WORLD = ['prepare', '--gin_file=gin/data/synthetic.gin', '--gin.DOCUMENTS=60', '--gin.prepare.prepare.wordpieces=300']
+# Few WordPieces, so that the tokenizer is smaller than some of the tables, and a disk can be full
+# at either.
+WORLD = [
+    'prepare',
+    '--gin_file=gin/data/synthetic.gin',
+    '--gin.DOCUMENTS=60',
+    '--gin.prepare.prepare.wordpieces=300',
+]
 
 
 def prepare(folder, *flags):
@@ -26,7 +34,9 @@ def succeed(binaries, command):
 
 @pytest.fixture(scope='module')
 def world(tmp_path_factory, binaries):
-    """A folder of `prepared`, an untrained `model` and its `memory` of three shards, made without interruption."""
+    """A folder of `prepared`, an untrained `model` and its `memory` of three shards, made without
+    interruption.
+    """
     root = tmp_path_factory.mktemp('world')
     succeed(binaries, prepare(root / 'prepared'))
     tiny_training.write_untrained(root / 'prepared', root / 'model')
@@ -46,8 +56,19 @@ def build(world, memory, shard_rows=200):
 
 
 def training(world, workdir):
-    flags = ['--gin.STEPS=2', '--gin.objectives.Relations.rows=16', f'--gin.KB={world}', '--gin.TEXT=prepared']
-    return ['train', *ENCODER, '--gin_file=gin/runs/relations.gin', *flags, f'--gin.MODEL={workdir}']
+    flags = [
+        '--gin.STEPS=2',
+        '--gin.objectives.Relations.rows=16',
+        f'--gin.KB={world}',
+        '--gin.TEXT=prepared',
+    ]
+    return [
+        'train',
+        *ENCODER,
+        '--gin_file=gin/runs/relations.gin',
+        *flags,
+        f'--gin.MODEL={workdir}',
+    ]
 
 
 # A full disk: no file may be larger than so many bytes.
@@ -57,10 +78,14 @@ def training(world, workdir):
     ('binary', 'name', 'limit'),
     [('prepare', r'passages/\w+\.arrow', 10_000), ('build_memory', 'relations-00000.npy', 6000)],
 )
-def test_a_full_disk_is_reported_in_one_line_that_names_the_file(binaries, world, tmp_path, binary, name, limit):
+def test_a_full_disk_is_reported_in_one_line_that_names_the_file(
+    binaries, world, tmp_path, binary, name, limit
+):
     command = prepare(tmp_path) if binary == 'prepare' else build(world, tmp_path)
     said = complaint(binaries(*command, file_limit=limit))
-    assert re.search(rf'{tmp_path}/.*{name}', said) and ('File too large' in said or 'cannot be written' in said), said
+    assert re.search(rf'{tmp_path}/.*{name}', said) and (
+        'File too large' in said or 'cannot be written' in said
+    ), said
 
 
 # A folder in which nothing may be written.
@@ -79,7 +104,9 @@ def test_a_read_only_folder_is_named_and_stays_as_it_was(binaries, world, tmp_pa
     succeed(binaries, command)
 
 
-def test_training_on_a_full_disk_says_so_and_begins_again_when_there_is_room(binaries, world, tmp_path):
+def test_training_on_a_full_disk_says_so_and_begins_again_when_there_is_room(
+    binaries, world, tmp_path
+):
     command = training(world, tmp_path)
     said = complaint(binaries(*command, file_limit=20000))
     assert f'checkpoint {tmp_path}/checkpoints/2 cannot be written' in said and 'make room' in said

@@ -1,8 +1,10 @@
-"""The house rules that a machine can check: imports point downward, and the core needs no TensorFlow.
+"""The house rules that a machine can check: imports point downward, and the core needs no
+TensorFlow.
 
-`violations(root)` reads the source of a checkout without running it; `unimportable(root)` imports every
-core module in one process in which the optional packages do not exist. Both are run on this repository
-and, to show that they see what they are meant to see, on small trees made for the purpose.
+`violations(root)` reads the source of a checkout without running it; `unimportable(root)` imports
+every core module in one process in which the optional packages do not exist. Both are run on this
+repository and, to show that they see what they are meant to see, on small trees made for the
+purpose.
 """
 
 import ast
@@ -18,8 +20,8 @@ import pytest
 
 REPO = pathlib.Path(__file__).resolve().parent.parent
 
-# Height of a room: a package, or a module at the top of one. It imports itself and lower rooms; those of one height do not
-# see each other.
+# Height of a room: a package, or a module at the top of one. It imports itself and lower rooms;
+# those of one height do not see each other.
 HEIGHT = {
     'core': 0,
     'corpus': 1,
@@ -65,15 +67,17 @@ ABSENT = (
     *TENSORFLOW,
     *CLU,
     *(
-        'gin jinja2 langchain_core lark llama_index matplotlib mcp mwparserfromhell pandas pypdf pyspark scann '
-        'spacy starlette t5x torch transformers typer uvicorn'
+        'gin jinja2 langchain_core lark llama_index matplotlib mcp mwparserfromhell pandas pypdf '
+        'pyspark scann spacy starlette t5x torch transformers typer uvicorn'
     ).split(),
 )
 PICKLES = ('pickle', 'cPickle', 'cloudpickle', 'dill', 'joblib', 'shelve', 'marshal')
 
 
 def source_files(root: pathlib.Path) -> list[pathlib.Path]:
-    """All Python files of a checkout, leaving out hidden folders, environments and what is generated."""
+    """All Python files of a checkout, leaving out hidden folders, environments and what is
+    generated.
+    """
     files = []
     for folder, subfolders, names in os.walk(root):
         subfolders[:] = [
@@ -113,8 +117,8 @@ def is_below(module: str, names: tuple[str, ...]) -> bool:
 def imports(tree: ast.Module, module: str, is_package: bool) -> list[tuple[int, str, bool]]:
     """All imports of a module as (line, dotted name, inside a function).
 
-    `from a import b` counts as `a.b`, since b may be a module. Names given as text to `import_module` or
-    `__import__` count too.
+    `from a import b` counts as `a.b`, since b may be a module. Names given as text to
+    `import_module` or `__import__` count too.
     """
     found = []
 
@@ -147,7 +151,11 @@ def import_error(module: str, imported: str, inside: bool) -> str | None:
         return 'the tasks are installed as opql_jax_tasks'
     if target is not None:
         if room is None:
-            return None if inside else f'the package itself imports no room, lest every import load {target}'
+            return (
+                None
+                if inside
+                else f'the package itself imports no room, lest every import load {target}'
+            )
         if room == 'tasks' and target not in TASKS_MAY_IMPORT:
             return f'tasks import {", ".join(sorted(TASKS_MAY_IMPORT))} only, not {target}'
         if room != target and HEIGHT[room] <= HEIGHT[target]:
@@ -195,8 +203,12 @@ def violations(root: pathlib.Path) -> list[str]:
 
 
 def circle(root: pathlib.Path) -> list[str]:
-    """Modules of which each imports the next, from one back to itself, also inside of functions or for types only; none is []."""
-    sources = {module_name(path.relative_to(root)): path for path in source_files(root / 'opql_jax')}
+    """Modules of which each imports the next, from one back to itself, also inside of functions or
+    for types only; none is [].
+    """
+    sources = {
+        module_name(path.relative_to(root)): path for path in source_files(root / 'opql_jax')
+    }
     graph: dict[str, set[str]] = {}
     for module, path in sources.items():
         tree = ast.parse(path.read_text(encoding='utf-8'))
@@ -233,18 +245,26 @@ for module in modules:
     except Exception as error:
         errors.append(f'{module}: {type(error).__name__}: {error}')
 print(json.dumps(errors))
-"""
+"""  # noqa: E501
 
 
 def core_modules(root: pathlib.Path) -> list[str]:
-    """All modules of opql_jax but the edge, the rooms that are extras, and the module that needs SeqIO through the tasks."""
+    """All modules of opql_jax but the edge, the rooms that are extras, and the module that needs
+    SeqIO through the tasks.
+    """
     names = [module_name(path.relative_to(root)) for path in source_files(root / 'opql_jax')]
     extra = ('opql_jax.cli', 'opql_jax.explorer', 'opql_jax.integrations', 'opql_jax.t5x_model')
-    return [name for name in names if name.removeprefix('opql_jax.') not in EDGE and not is_below(name, extra)]
+    return [
+        name
+        for name in names
+        if name.removeprefix('opql_jax.') not in EDGE and not is_below(name, extra)
+    ]
 
 
 def unimportable(root: pathlib.Path, modules: list[str]) -> list[str]:
-    """Imports `modules` from `root`, in one fresh process without the packages in ABSENT; the failures."""
+    """Imports `modules` from `root`, in one fresh process without the packages in ABSENT; the
+    failures.
+    """
     result = subprocess.run(
         [sys.executable, '-c', IMPORT_ALL, json.dumps([modules, ABSENT])],
         env={**os.environ, 'PYTHONPATH': str(root), 'JAX_PLATFORMS': 'cpu'},
@@ -277,15 +297,21 @@ def test_core_imports_without_the_optional_packages():
 def test_setup_lists_every_package():
     setup = ast.parse((REPO / 'setup.py').read_text(encoding='utf-8'))
     (listed,) = (
-        ast.literal_eval(node.value) for node in setup.body if isinstance(node, ast.Assign) and node.targets[0].id == 'PACKAGES'
+        ast.literal_eval(node.value)
+        for node in setup.body
+        if isinstance(node, ast.Assign) and node.targets[0].id == 'PACKAGES'
     )
     packages = {
-        module_name(path.parent.relative_to(REPO)) for room in ('opql_jax', 'tasks') for path in source_files(REPO / room)
+        module_name(path.parent.relative_to(REPO))
+        for room in ('opql_jax', 'tasks')
+        for path in source_files(REPO / room)
     }
     without_init = [
         package
         for package in packages
-        if not (REPO / package.replace('opql_jax_tasks', 'tasks').replace('.', '/') / '__init__.py').exists()
+        if not (
+            REPO / package.replace('opql_jax_tasks', 'tasks').replace('.', '/') / '__init__.py'
+        ).exists()
     ]
     assert set(listed) == packages
     assert without_init == [], 'an __init__.py is missing'
@@ -315,7 +341,10 @@ def make_tree(root: pathlib.Path, files: dict[str, str]) -> pathlib.Path:
         ('opql_jax/gin_utils.py', 'from gin import config'),
         ('opql_jax/memory/ann.py', 'def search():\n    import scann'),
         ('opql_jax/data/records.py', 'import numpy as np\nnp.load("x", allow_pickle=False)'),
-        ('tasks/metaqa.py', 'import seqio\nimport tensorflow as tf\nfrom opql_jax.data import sources'),
+        (
+            'tasks/metaqa.py',
+            'import seqio\nimport tensorflow as tf\nfrom opql_jax.data import sources',
+        ),
         ('tests/bert_test.py', 'import torch\nimport gin\nfrom opql_jax.models import bert'),
         ('.venv/lib/x.py', 'import pickle'),
     ],
@@ -327,22 +356,46 @@ def test_what_is_allowed(tmp_path, path, source):
 @pytest.mark.parametrize(
     ('path', 'source', 'reason'),
     [
-        ('opql_jax/memory/build.py', 'from opql_jax.models import encoder', 'imports point downward'),
+        (
+            'opql_jax/memory/build.py',
+            'from opql_jax.models import encoder',
+            'imports point downward',
+        ),
         ('opql_jax/memory/build.py', 'from opql_jax import models', 'imports point downward'),
         ('opql_jax/memory/build.py', 'from .. import models', 'imports point downward'),
-        ('opql_jax/memory/build.py', 'def f():\n    from opql_jax.models import encoder', 'imports point downward'),
+        (
+            'opql_jax/memory/build.py',
+            'def f():\n    from opql_jax.models import encoder',
+            'imports point downward',
+        ),
         ('opql_jax/memory/build.py', 'import_module("opql_jax.models")', 'imports point downward'),
-        ('opql_jax/training/loop.py', 'from opql_jax.evaluation import metrics', 'imports point downward'),
-        ('opql_jax/__init__.py', 'from opql_jax.memory import store', 'the package itself imports no room'),
+        (
+            'opql_jax/training/loop.py',
+            'from opql_jax.evaluation import metrics',
+            'imports point downward',
+        ),
+        (
+            'opql_jax/__init__.py',
+            'from opql_jax.memory import store',
+            'the package itself imports no room',
+        ),
         ('opql_jax/train.py', 'import tasks.metaqa', 'installed as opql_jax_tasks'),
         ('opql_jax/t5x_model.py', 'from t5x import models', 'not a dependency'),
-        ('opql_jax/training/run.py', 'from tensorboardX import SummaryWriter', 'only training/tensorboard.py'),
+        (
+            'opql_jax/training/run.py',
+            'from tensorboardX import SummaryWriter',
+            'only training/tensorboard.py',
+        ),
         ('opql_jax/t5x_model.py', 'import seqio', 'only tasks import'),
         ('opql_jax/models/encoder.py', 'def f():\n    import gin.config', 'only the binaries'),
         ('opql_jax/train.py', 'def f():\n    import tensorflow as tf', 'only tasks import'),
         ('opql_jax/evaluation/metrics.py', 'from clu import metric_writers', 'this part of clu'),
         ('opql_jax/models/bert.py', 'import torch.nn', 'not a dependency'),
-        ('tasks/metaqa.py', 'from opql_jax.memory import store', 'tasks import core, corpus, data, datasets, tasks only'),
+        (
+            'tasks/metaqa.py',
+            'from opql_jax.memory import store',
+            'tasks import core, corpus, data, datasets, tasks only',
+        ),
         ('opql_jax/memory/store.py', 'def f():\n    import scann', 'inside a function'),
         ('opql_jax/corpus/spark.py', 'from pyspark import sql', 'inside a function'),
         ('opql_jax/corpus/tables.py', 'import pickle', 'no pickles'),
@@ -362,13 +415,18 @@ def test_what_is_forbidden(tmp_path, path, source, reason):
         'from opql_jax.kb.text.answerer import Answerer',
         'from .text import answerer',
         'def open():\n    from opql_jax.kb.text.answerer import Answerer',
-        'from typing import TYPE_CHECKING\nif TYPE_CHECKING:\n    from opql_jax.kb.text.answerer import Answerer',
+        (
+            'from typing import TYPE_CHECKING\nif TYPE_CHECKING:\n'
+            '    from opql_jax.kb.text.answerer import Answerer'
+        ),
     ],
 )
 def test_a_circle_is_found_wherever_in_a_file_it_is_imported(tmp_path, source):
     answerer = {'opql_jax/kb/text/answerer.py': 'from opql_jax.kb.paths import Path'}
     others = {'opql_jax/kb/paths.py': 'from opql_jax.kb import door', 'opql_jax/core/files.py': ''}
-    make_tree(tmp_path, {**answerer, **others, 'opql_jax/kb/door.py': 'from opql_jax.core import files'})
+    make_tree(
+        tmp_path, {**answerer, **others, 'opql_jax/kb/door.py': 'from opql_jax.core import files'}
+    )
     assert circle(tmp_path) == []
     make_tree(tmp_path, {'opql_jax/kb/door.py': source})
     found = circle(tmp_path)

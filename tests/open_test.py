@@ -16,5 +16,11 @@ def test_a_knowledge_base_is_opened_by_its_folder(tmp_path):
 
 
 def test_importing_the_package_imports_nothing_else():
-    code = 'import sys, opql_jax; print([name for name in ("jax", "numpy", "pyarrow", "opql_jax.kb") if name in sys.modules])'
-    assert subprocess.run([sys.executable, '-c', code], capture_output=True, text=True).stdout == '[]\n'
+    code = (
+        'import sys, opql_jax; print([name for name in ("jax", "numpy", "pyarrow", "opql_jax.kb") '
+        'if name in sys.modules])'
+    )
+    assert (
+        subprocess.run([sys.executable, '-c', code], capture_output=True, text=True).stdout
+        == '[]\n'
+    )

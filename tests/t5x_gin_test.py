@@ -10,7 +10,9 @@ import t5x_interface
 from own_process import own_process
 
 if importlib.util.find_spec('seqio') is None or importlib.util.find_spec('opql_jax_tasks') is None:
-    pytest.skip('SeqIO or opql_jax_tasks is not installed: pip install -e .[data]', allow_module_level=True)
+    pytest.skip(
+        'SeqIO or opql_jax_tasks is not installed: pip install -e .[data]', allow_module_level=True
+    )
 
 from opql_jax.core.errors import InputError
 
@@ -29,7 +31,9 @@ def files(binary):
     return ['gin/models/tiny.gin', 'gin/runs/relations.gin', f'gin/t5x/{binary}.gin']
 
 
-@pytest.mark.skipif(importlib.util.find_spec('t5x') is None, reason='t5x is not installed; it is not on PyPI')
+@pytest.mark.skipif(
+    importlib.util.find_spec('t5x') is None, reason='t5x is not installed; it is not on PyPI'
+)
 def test_the_record_is_that_of_the_installed_t5x():
     with own_process() as call:  # in which nothing stands in
         assert call(t5x_interface.installed) == t5x_interface.recorded()
@@ -41,11 +45,16 @@ def test_the_record_is_that_of_the_installed_t5x():
         ((), (10, 5e-4)),  # half of the steps at most
         (('trainer.TrainConfig.warmup_steps = 4',), (4, 5e-4)),
         (('trainer.TrainConfig.warmup_steps = 4', 'LEARNING_RATE = 0.1'), (4, 0.1)),
-        (('trainer.TrainConfig.learning_rate = 0.2', 'trainer.TrainConfig.num_steps = 8'), (4, 0.2)),
+        (
+            ('trainer.TrainConfig.learning_rate = 0.2', 'trainer.TrainConfig.num_steps = 8'),
+            (4, 0.2),
+        ),
     ],
 )
 def test_the_learning_rate_that_t5x_logs_is_the_one_that_acts(call, settings, peak):
-    acts, logged = call(t5x_interface.learning_rates, str(ROOT), files('train'), [*REQUIRED, *settings], STEPS)
+    acts, logged = call(
+        t5x_interface.learning_rates, str(ROOT), files('train'), [*REQUIRED, *settings], STEPS
+    )
     np.testing.assert_allclose(acts, logged, rtol=1e-3)
     assert (int(np.argmax(logged)), max(logged)) == pytest.approx(peak)
 
@@ -65,11 +74,25 @@ def test_the_learning_rate_that_t5x_logs_is_the_one_that_acts(call, settings, pe
 )
 def test_what_cannot_act_is_refused(call, binary, settings, complaint):
     with pytest.raises(InputError, match=complaint):
-        call(t5x_interface.configured, str(ROOT), binary, files(binary), [*REQUIRED, *settings], 'MODEL')
+        call(
+            t5x_interface.configured,
+            str(ROOT),
+            binary,
+            files(binary),
+            [*REQUIRED, *settings],
+            'MODEL',
+        )
 
 
 @pytest.mark.parametrize('file', sorted(path.name for path in (ROOT / 'gin/t5x').glob('*.gin')))
 def test_each_file_sets_only_what_there_is(call, file):
     binary = {'infer.gin': 'infer'}.get(file, 'train')
     runs = [] if file == 'import.gin' else ['gin/models/tiny.gin', 'gin/runs/relations.gin']
-    call(t5x_interface.configured, str(ROOT), binary, [*runs, f'gin/t5x/{file}'], [*REQUIRED[:2]], 'MODEL_DIR')
+    call(
+        t5x_interface.configured,
+        str(ROOT),
+        binary,
+        [*runs, f'gin/t5x/{file}'],
+        [*REQUIRED[:2]],
+        'MODEL_DIR',
+    )

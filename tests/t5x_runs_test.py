@@ -1,4 +1,6 @@
-"""t5x's own binaries over gin/t5x, as docs/how-to/t5x.md calls them; skipped where t5x cannot be imported."""
+"""t5x's own binaries over gin/t5x, as docs/how-to/t5x.md calls them; skipped where t5x cannot be
+imported.
+"""
 
 import importlib.util
 import json
@@ -16,7 +18,9 @@ import question_records
 import tiny_training
 
 if importlib.util.find_spec('seqio') is None or importlib.util.find_spec('opql_jax_tasks') is None:
-    pytest.skip('SeqIO or opql_jax_tasks is not installed: pip install -e .[data]', allow_module_level=True)
+    pytest.skip(
+        'SeqIO or opql_jax_tasks is not installed: pip install -e .[data]', allow_module_level=True
+    )
 
 from opql_jax.corpus.questions import read_questions
 from opql_jax.data.prepared import Prepared
@@ -33,7 +37,12 @@ LM = {'INIT_FROM': 'start', 'ENTITY_LAYER': 0}
 SETTINGS = {
     'entities': {'objectives.Entities.rows': 16},
     'relations': {'objectives.Relations.rows': 16},
-    'align': {'objectives.Align.rows': 16, 'objectives.Align.topics': 4, 'INIT_FROM': 'start', 'EVAL_QUESTIONS': ASKED},
+    'align': {
+        'objectives.Align.rows': 16,
+        'objectives.Align.topics': 4,
+        'INIT_FROM': 'start',
+        'EVAL_QUESTIONS': ASKED,
+    },
     'follow': FOLLOW | {'EVAL_QUESTIONS': ASKED, 'EVAL_ROWS': 4},
     'lm_cloze': LM | {'objectives.Cloze.rows': 8, 'objectives.Cloze.k': 4},
     'lm_questions': LM
@@ -42,19 +51,26 @@ SETTINGS = {
 }
 with_t5x = [
     pytest.mark.slow,
-    pytest.mark.skipif(importlib.util.find_spec('t5x') is None, reason='t5x is not installed; it is not on PyPI'),
+    pytest.mark.skipif(
+        importlib.util.find_spec('t5x') is None, reason='t5x is not installed; it is not on PyPI'
+    ),
 ]
 
 
 @pytest.fixture(scope='module')
 def world(tmp_path_factory):
-    """The folder that the binaries run in: a knowledge base kb, a file of questions, a gin file of a small encoder."""
+    """The folder that the binaries run in: a knowledge base kb, a file of questions, a gin file of
+    a small encoder.
+    """
     root = tmp_path_factory.mktemp('world')
     tiny_training.write_prepared(root / 'kb' / 'text')
     tiny_training.write_untrained(root / 'kb' / 'text', root / 'kb' / 'start', spread=8.0)
     tiny_training.write_memory(root / 'kb' / 'text', root / 'kb' / 'start', root / 'kb' / 'memory')
     question_records.write_from_splits(Prepared(root / 'kb' / 'text'), root / 'asked.jsonl')
-    sizes = ''.join(f'  {name} = {value}\n' for name, value in (tiny_training.encoder.keywords | {'dropout_rate': 0.0}).items())
+    sizes = ''.join(
+        f'  {name} = {value}\n'
+        for name, value in (tiny_training.encoder.keywords | {'dropout_rate': 0.0}).items()
+    )
     (root / 'tiny.gin').write_text(
         'from __gin__ import dynamic_registration\nfrom opql_jax.models import encoder\n'
         f'ENCODER = @encoder.RelationEncoder\nencoder.RelationEncoder:\n{sizes}'
@@ -63,14 +79,24 @@ def world(tmp_path_factory):
 
 
 def quoted(value) -> str:
-    return f'"{value}"' if isinstance(value, str) and not value.startswith(('(', '@')) else str(value)
+    return (
+        f'"{value}"' if isinstance(value, str) and not value.startswith(('(', '@')) else str(value)
+    )
 
 
 def run(world, module, files, settings, devices=1) -> str:
     """Runs a binary, which must end well; returns what it logs."""
-    command = [sys.executable, '-m', module, *files, *(f'--gin.{name}={quoted(value)}' for name, value in settings.items())]
+    command = [
+        sys.executable,
+        '-m',
+        module,
+        *files,
+        *(f'--gin.{name}={quoted(value)}' for name, value in settings.items()),
+    ]
     environment = {**os.environ, 'JAX_PLATFORMS': 'cpu'}
-    environment['XLA_FLAGS'] = os.environ.get('XLA_FLAGS', '') + f' --xla_force_host_platform_device_count={devices}'
+    environment['XLA_FLAGS'] = (
+        os.environ.get('XLA_FLAGS', '') + f' --xla_force_host_platform_device_count={devices}'
+    )
     environment['PYTHONPATH'] = os.pathsep.join([str(ROOT), os.environ.get('PYTHONPATH', '')])
     done = subprocess.run(command, cwd=world, env=environment, capture_output=True, text=True)
     assert done.returncode == 0, done.stderr[-3000:]
@@ -80,7 +106,12 @@ def run(world, module, files, settings, devices=1) -> str:
 def run_t5x(world, binary, kind, devices=1, **settings):
     """Runs a binary of t5x over an objective with its settings."""
     base = {'train': 'pretrain'}.get(binary, binary)
-    files = ['tiny.gin', f'gin/runs/{kind}.gin', f't5x/configs/runs/{base}.gin', f'gin/t5x/{binary}.gin']
+    files = [
+        'tiny.gin',
+        f'gin/runs/{kind}.gin',
+        f't5x/configs/runs/{base}.gin',
+        f'gin/t5x/{binary}.gin',
+    ]
     settings = SETTINGS[kind] | {'KB': 'kb', 'MODEL_DIR': f'run-{kind}'} | settings
     settings['MODEL_DIR'] = str(world / settings['MODEL_DIR'])
     arguments = [f'--gin_search_paths=.,{ROOT}', *(f'--gin_file={file}' for file in files)]
@@ -89,7 +120,17 @@ def run_t5x(world, binary, kind, devices=1, **settings):
 
 def train(world, kind, steps=4, devices=1, **settings):
     """Trains the first steps of a run of 4."""
-    return run_t5x(world, 'train', kind, devices, STEPS=4, TRAIN_STEPS=steps, CHECKPOINT_PERIOD=2, EVAL_PERIOD=2, **settings)
+    return run_t5x(
+        world,
+        'train',
+        kind,
+        devices,
+        STEPS=4,
+        TRAIN_STEPS=steps,
+        CHECKPOINT_PERIOD=2,
+        EVAL_PERIOD=2,
+        **settings,
+    )
 
 
 def params_of(world, folder):
@@ -115,10 +156,15 @@ class TestBinaries:
         run_t5x(world, 'eval', kind, EVAL_OUTPUT_DIR=f'scores-{kind}')
         (scores,) = (world / f'scores-{kind}').rglob('opql-metrics.jsonl')
         scores = json.loads(scores.read_text())
-        in_training = [json.loads(line) for line in next((world / f'run-{kind}').rglob('opql-metrics.jsonl')).open()]
+        in_training = [
+            json.loads(line)
+            for line in next((world / f'run-{kind}').rglob('opql-metrics.jsonl')).open()
+        ]
         assert scores == pytest.approx(in_training[-1], rel=1e-5) and scores['step'] == 4
         answers = kind in ('follow', 'lm_questions')
-        assert scores.keys() - {'step'} == ({'hits@1', 'hits@5', 'hits@10', 'answer_coverage'} if answers else {'loss'})
+        assert scores.keys() - {'step'} == (
+            {'hits@1', 'hits@5', 'hits@10', 'answer_coverage'} if answers else {'loss'}
+        )
         mode = 'predict_with_aux' if answers else 'score'
         run_t5x(world, 'infer', kind, INFER_OUTPUT_DIR=f'answers-{kind}', MODE=mode)
         (written,) = (world / f'answers-{kind}').glob('*.jsonl-00000-of-00001')
@@ -128,29 +174,47 @@ class TestBinaries:
             asked = read_questions(world / 'asked.jsonl', vocab)
             predictions.check_same_questions(predictions.read_predictions(written), asked, written)
             scored = evaluate_predictions(asked, lines, vocab)
-            assert scores == pytest.approx({'step': 4} | {name: scored[name] for name in scores.keys() - {'step'}})
+            assert scores == pytest.approx(
+                {'step': 4} | {name: scored[name] for name in scores.keys() - {'step'}}
+            )
         else:
-            assert -np.mean([line['score'] for line in lines]) == pytest.approx(scores['loss'], rel=1e-5)
+            assert -np.mean([line['score'] for line in lines]) == pytest.approx(
+                scores['loss'], rel=1e-5
+            )
 
     @pytest.mark.parametrize('kind', ['relations', 'follow'])
-    def test_a_run_that_was_stopped_ends_as_train_does_and_its_import_is_the_same_model(self, world, kind):
+    def test_a_run_that_was_stopped_ends_as_train_does_and_its_import_is_the_same_model(
+        self, world, kind
+    ):
         options = {'SEED': 3, 'INIT_FROM': 'start', 'trainer.TrainConfig.warmup_steps': 1}
         for steps in (2, 4):
             logged = train(world, kind, steps=steps, MODEL_DIR=f'stopped-{kind}', **options)
             (rate,) = re.findall(r'collection=train .*learning_rate/current=([\d.e-]+)', logged)
             peak = {'relations': 5e-4, 'follow': 3e-4}[kind]
-            assert float(rate) == pytest.approx(float(optimizer.make_schedule(4, peak, 1)(steps - 1)), rel=0.01)
-        t5x_checkpoints.import_checkpoint(kb=str(world / 'kb'), model_dir=str(world / f'stopped-{kind}'), model=f'from-{kind}')
+            assert float(rate) == pytest.approx(
+                float(optimizer.make_schedule(4, peak, 1)(steps - 1)), rel=0.01
+            )
+        t5x_checkpoints.import_checkpoint(
+            kb=str(world / 'kb'), model_dir=str(world / f'stopped-{kind}'), model=f'from-{kind}'
+        )
         settings = {'KB': 'kb', 'MODEL': f'ours-{kind}', 'STEPS': 4} | SETTINGS[kind] | options
         settings.pop('EVAL_ROWS', None), settings.pop('EVAL_QUESTIONS', None)
-        run(world, 'opql_jax.train', ['--gin_file=tiny.gin', f'--gin_file=gin/runs/{kind}.gin'], settings)
+        run(
+            world,
+            'opql_jax.train',
+            ['--gin_file=tiny.gin', f'--gin_file=gin/runs/{kind}.gin'],
+            settings,
+        )
         check_same(
-            tiny_training.params_of(world / 'kb' / f'from-{kind}'), tiny_training.params_of(world / 'kb' / f'ours-{kind}')
+            tiny_training.params_of(world / 'kb' / f'from-{kind}'),
+            tiny_training.params_of(world / 'kb' / f'ours-{kind}'),
         )
         with pytest.raises(AssertionError, match='cannot be resumed as another run'):
             train(world, kind, MODEL_DIR=f'stopped-{kind}', SEED=4, INIT_FROM='start')
 
-    @pytest.mark.parametrize(['kind', 'partitions'], [('relations', 1), ('relations', 2), ('follow', 1), ('lm_cloze', 2)])
+    @pytest.mark.parametrize(
+        ['kind', 'partitions'], [('relations', 1), ('relations', 2), ('follow', 1), ('lm_cloze', 2)]
+    )
     def test_several_devices_train_as_one(self, world, kind, partitions):
         folders = {devices: f'{kind}-{partitions}-{devices}' for devices in (1, 4)}
         for devices, folder in folders.items():
@@ -161,7 +225,9 @@ class TestBinaries:
 
 @pytest.mark.parametrize('kind', SETTINGS)
 def test_what_the_runs_wrote_is_what_is_read(kind, tmp_path):
-    """RECORDED keeps it of the runs above: the scores of t5x.train at two steps, and what t5x.infer wrote after the last."""
+    """RECORDED keeps it of the runs above: the scores of t5x.train at two steps, and what t5x.infer
+    wrote after the last.
+    """
     recorded = json.loads(RECORDED.read_text())
     scores, lines = (recorded[kind][name] for name in ('metrics', 'answers'))
     assert [line.pop('step') for line in scores] == [2, 4]
@@ -172,5 +238,10 @@ def test_what_the_runs_wrote_is_what_is_read(kind, tmp_path):
     (tmp_path / 'answers.jsonl').write_text(''.join(json.dumps(line) + '\n' for line in lines))
     records = predictions.read_predictions(tmp_path / 'answers.jsonl')
     ranked = {record['id']: [answer['key'] for answer in record['answers']] for record in records}
-    hits = {f'hits@{n}': np.mean([bool({*ranked[q['id']][:n]} & {*q['answers']}) for q in asked]) for n in (1, 5, 10)}
-    assert scores[-1] == pytest.approx(hits | {'answer_coverage': np.mean([q['answers'] != ['nobody'] for q in asked])})
+    hits = {
+        f'hits@{n}': np.mean([bool({*ranked[q['id']][:n]} & {*q['answers']}) for q in asked])
+        for n in (1, 5, 10)
+    }
+    assert scores[-1] == pytest.approx(
+        hits | {'answer_coverage': np.mean([q['answers'] != ['nobody'] for q in asked])}
+    )

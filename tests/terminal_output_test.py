@@ -1,6 +1,8 @@
-"""No command of `opql` writes a character that a terminal obeys, wherever in its input that stands; and no name passes for a line.
+"""No command of `opql` writes a character that a terminal obeys, wherever in its input that stands;
+and no name passes for a line.
 
-One knowledge base of documents that have every such character in ids, titles, names and text, and each command that prints text.
+One knowledge base of documents that have every such character in ids, titles, names and text, and
+each command that prints text.
 """
 
 import builtins
@@ -34,7 +36,10 @@ def folder(tmp_path_factory):
         {
             'id': f'{name}{FAKE}',
             'title': f'{name}{FAKE}',
-            'text': f'{name} founded the Blue Oven in 198{number}. He said {IN_TEXT}{FAKE} of it. {name} married Ann Bo.',
+            'text': (
+                f'{name} founded the Blue Oven in 198{number}. He said {IN_TEXT}{FAKE} of it. '
+                f'{name} married Ann Bo.'
+            ),
         }
         for number, name in enumerate(NAMES)
     ]
@@ -52,7 +57,9 @@ def kb(folder):
 
 @pytest.fixture
 def opql(folder, capsys):
-    """Runs a command on the knowledge base; returns its exit code and all that it wrote, none of which a terminal obeys."""
+    """Runs a command on the knowledge base; returns its exit code and all that it wrote, none of
+    which a terminal obeys.
+    """
 
     def run(command, *arguments):
         code = 0
@@ -61,7 +68,8 @@ def opql(folder, capsys):
         except SystemExit as end:
             code = end.code
         out, errors = capsys.readouterr()
-        errors += code if isinstance(code, str) else ''  # the line that Python writes at the end of a process
+        # The line that Python writes at the end of a process.
+        errors += code if isinstance(code, str) else ''
         assert dangerous_in(out + errors) == set()
         assert FAKE not in f'\n{out}{errors}'
         return code, out, errors
@@ -102,7 +110,14 @@ def test_questions_and_names_that_are_refused(opql):
 
 
 def test_lines_of_a_pipe_and_of_the_prompt(opql, monkeypatch, tmp_path):
-    lines = [QUESTION, ':why 1', ':forget 1', 'n', f'Who is Zorblax{ALL}?'.replace('\n', ' '), f':{IN_TEXT}']
+    lines = [
+        QUESTION,
+        ':why 1',
+        ':forget 1',
+        'n',
+        f'Who is Zorblax{ALL}?'.replace('\n', ' '),
+        f':{IN_TEXT}',
+    ]
     monkeypatch.setattr(sys, 'stdin', _Lines(lines))
     assert opql('ask')[0] == 0
     monkeypatch.setattr(sys, 'stdin', _Lines([], is_terminal=True))
@@ -136,7 +151,11 @@ class _Lines:
 def test_scores_and_counts(kb, opql, tmp_path):
     file = tmp_path / f'questions{IN_TEXT[:60]}\n.jsonl'
     asked = [
-        {'id': text, 'question': f'{text} {IN_TEXT}{FAKE}', 'answers': [f'{IN_TEXT}{FAKE}', NAMES[0]]}
+        {
+            'id': text,
+            'question': f'{text} {IN_TEXT}{FAKE}',
+            'answers': [f'{IN_TEXT}{FAKE}', NAMES[0]],
+        }
         for text in (QUESTION, 'Who is Zorblax?')
     ]
     file.write_text(''.join(json.dumps(record) + '\n' for record in asked))
@@ -174,7 +193,12 @@ def test_a_table_holds_none_and_is_read_back_by_its_rule(kb, opql, tmp_path):
 
 @pytest.mark.parametrize(
     'command',
-    [['verify', '{}'], ['infer', '--gin_file={}'], ['infer', '--gin_file=gin/runs/infer.gin', '{}'], ['infer', '--{}']],
+    [
+        ['verify', '{}'],
+        ['infer', '--gin_file={}'],
+        ['infer', '--gin_file=gin/runs/infer.gin', '{}'],
+        ['infer', '--{}'],
+    ],
 )
 def test_binaries_escape_what_they_are_given(binaries, command):
     for text in (IN_TEXT[:100], IN_TEXT[100:], FAKE):

@@ -1,4 +1,6 @@
-"""The claims of docs/explanation/trust.md that a test can check: no code from data, no network, no reading outside a folder."""
+"""The claims of docs/explanation/trust.md that a test can check: no code from data, no network, no
+reading outside a folder.
+"""
 
 import ast
 import base64
@@ -24,10 +26,22 @@ PACKAGE = pathlib.Path(opql_jax.__file__).parent
 SOURCES = sorted([*PACKAGE.rglob('*.py'), *(PACKAGE.parent / 'tasks').rglob('*.py')])
 
 # What runs code that it reads.
-LOADERS = set('pickle cPickle _pickle cloudpickle dill marshal shelve joblib torch yaml runpy code'.split())
+LOADERS = set(
+    'pickle cPickle _pickle cloudpickle dill marshal shelve joblib torch yaml runpy code'.split()
+)
 CALLS = {'eval', 'exec', 'compile', '__import__', 'system', 'popen', 'import_module'}
 # What opens connections.
-NETWORK = {'urllib.request', 'http', 'requests', 'httpx', 'aiohttp', 'ftplib', 'smtplib', 'huggingface_hub', 'socketserver'}
+NETWORK = {
+    'urllib.request',
+    'http',
+    'requests',
+    'httpx',
+    'aiohttp',
+    'ftplib',
+    'smtplib',
+    'huggingface_hub',
+    'socketserver',
+}
 
 
 def imports(tree):
@@ -40,7 +54,9 @@ def imports(tree):
 
 
 def calls(tree):
-    """(name, keywords) of every call; of `a.b.c()` the name is 'c', but `np.load` is whole and `a.compile` is left out."""
+    """(name, keywords) of every call; of `a.b.c()` the name is 'c', but `np.load` is whole and
+    `a.compile` is left out.
+    """
     for node in ast.walk(tree):
         if isinstance(node, ast.Call):
             function = node.func
@@ -73,11 +89,18 @@ def test_no_source_opens_a_connection():
     found = set()
     for source in SOURCES:
         for name in imports(ast.parse(source.read_text(encoding='utf-8'))):
-            if any(name == module or name.startswith(f'{module}.') for module in NETWORK | {'socket', 'wandb'}):
+            if any(
+                name == module or name.startswith(f'{module}.')
+                for module in NETWORK | {'socket', 'wandb'}
+            ):
                 found.add((source.relative_to(PACKAGE).as_posix(), name))
     # A lock states the name of its host; Weights & Biases is used only where a project is named.
     # The explorer listens, at loopback unless told otherwise; it connects to nothing.
-    assert found == {('core/locks.py', 'socket'), ('explorer/app.py', 'socket'), ('training/progress.py', 'wandb')}
+    assert found == {
+        ('core/locks.py', 'socket'),
+        ('explorer/app.py', 'socket'),
+        ('training/progress.py', 'wandb'),
+    }
 
 
 def test_only_the_edge_parses_gin():
@@ -92,18 +115,35 @@ def test_only_the_edge_parses_gin():
 
 @pytest.mark.parametrize(
     'text',
-    ['import pickle', 'from torch import load', 'def f():\n    import joblib', 'eval(x)', 'os.system(x)', 'np.load(x)']
-    + ['subprocess.run(x, shell=True)', 'np.load(x, allow_pickle=True)', 'importlib.import_module(x)'],
+    [
+        'import pickle',
+        'from torch import load',
+        'def f():\n    import joblib',
+        'eval(x)',
+        'os.system(x)',
+        'np.load(x)',
+    ]
+    + [
+        'subprocess.run(x, shell=True)',
+        'np.load(x, allow_pickle=True)',
+        'importlib.import_module(x)',
+    ],
 )
 def test_unsafe_sources_are_seen(text):
     assert unsafe(ast.parse(text))
 
 
 def test_a_gin_file_is_a_program(tmp_path):
-    # The page warns of it. If this fails, gin or gin_utils has become safer, and the page can say so.
+    # The page warns of it. If this fails, gin or gin_utils has become safer, and the page can
+    # say so.
     marker = tmp_path / 'ran'
     file = tmp_path / 'a.gin'
-    lines = ['from __gin__ import dynamic_registration', 'import os', 'PATH = @os.mkdir()', f"os.mkdir.path = '{marker}'"]
+    lines = [
+        'from __gin__ import dynamic_registration',
+        'import os',
+        'PATH = @os.mkdir()',
+        f"os.mkdir.path = '{marker}'",
+    ]
     lines += ['from opql_jax.kb.trained import question_sets', 'question_sets.infer.kb = %PATH']
     others = [f"question_sets.infer.{name} = 'x'" for name in ('questions', 'output')]
     file.write_text('\n'.join([*lines, *others, '']))
@@ -123,20 +163,28 @@ def run(tmp_path):
 
 
 def rename_parameter(run, name, *, ocdbt, value_type='jax.Array'):
-    """Names the only parameter of a checkpoint `name` in everything that Orbax reads, with a hash that fits the array elsewhere."""
+    """Names the only parameter of a checkpoint `name` in everything that Orbax reads, with a hash
+    that fits the array elsewhere.
+    """
     params = run / 'checkpoints' / '1' / 'params'
     metadata = json.loads((params / '_METADATA').read_text())
     (entry,) = metadata['tree_metadata'].values()
     entry['key_metadata'] = [{'key': name, 'key_type': 2}]
     entry['value_metadata']['value_type'] = value_type
-    (params / '_METADATA').write_text(json.dumps({**metadata, 'tree_metadata': {str((name,)): entry}, 'use_ocdbt': ocdbt}))
+    (params / '_METADATA').write_text(
+        json.dumps({**metadata, 'tree_metadata': {str((name,)): entry}, 'use_ocdbt': ocdbt})
+    )
     (sharding,) = json.loads((params / '_sharding').read_text()).values()
-    (params / '_sharding').write_text(json.dumps({base64.b64encode(name.encode()).decode(): sharding}))
+    (params / '_sharding').write_text(
+        json.dumps({base64.b64encode(name.encode()).decode(): sharding})
+    )
     shutil.rmtree(params / 'array_metadatas')
     digest = hashlib.sha256(np.full((2, 3), 7, np.float32).tobytes()).hexdigest()
     file = run / 'checkpoints' / '1' / 'digests' / '0.json'
     others = [row for row in json.loads(file.read_text()) if row[0] != 'params']
-    file.write_text(json.dumps([*others, ['params', name, 'float32', [2, 3], [0, 0], [2, 3], digest]]))
+    file.write_text(
+        json.dumps([*others, ['params', name, 'float32', [2, 3], [0, 0], [2, 3], digest]])
+    )
 
 
 @pytest.mark.parametrize(
@@ -151,7 +199,9 @@ def rename_parameter(run, name, *, ocdbt, value_type='jax.Array'):
 def test_a_checkpoint_that_names_an_array_elsewhere_is_refused(run, tmp_path, name, ocdbt, reason):
     elsewhere = tmp_path / 'elsewhere'
     spec = {'driver': 'zarr', 'kvstore': {'driver': 'file', 'path': str(elsewhere)}}
-    tensorstore.open(spec, create=True, dtype=tensorstore.float32, shape=[2, 3], fill_value=7).result()
+    tensorstore.open(
+        spec, create=True, dtype=tensorstore.float32, shape=[2, 3], fill_value=7
+    ).result()
     rename_parameter(run, name.format(elsewhere=elsewhere), ocdbt=ocdbt)
     with Checkpoints(run, read_only=True) as checkpoints, pytest.raises(CheckpointError) as caught:
         checkpoints.params(1)
@@ -160,7 +210,10 @@ def test_a_checkpoint_that_names_an_array_elsewhere_is_refused(run, tmp_path, na
 
 def test_a_checkpoint_that_names_a_type_of_python_is_refused(run):
     rename_parameter(run, 'w', ocdbt=True, value_type='os.system')
-    with Checkpoints(run, read_only=True) as checkpoints, pytest.raises(CheckpointError, match='Unknown type: .*os.system'):
+    with (
+        Checkpoints(run, read_only=True) as checkpoints,
+        pytest.raises(CheckpointError, match='Unknown type: .*os.system'),
+    ):
         checkpoints.params(1)
 
 
@@ -179,7 +232,14 @@ def test_a_checkpoint_that_names_an_array_much_larger_than_its_files_is_told_bef
 
 @pytest.mark.parametrize(
     'content',
-    ['', '[]', '{"version": "1.0"}', '{"model": {"type": "__reduce__"}}', '[' * 100_000, '\x80\x04cos\nsystem\n(Vtrue\ntR.'],
+    [
+        '',
+        '[]',
+        '{"version": "1.0"}',
+        '{"model": {"type": "__reduce__"}}',
+        '[' * 100_000,
+        '\x80\x04cos\nsystem\n(Vtrue\ntR.',
+    ],
 )
 def test_a_tokenizer_file_that_is_none_is_told(tmp_path, content):
     (tmp_path / 'tokenizer.json').write_text(content, encoding='utf-8')

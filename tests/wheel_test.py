@@ -1,4 +1,6 @@
-"""The wheel, in an environment of its own: what a person does who has no checkout, from the first text to the web page."""
+"""The wheel, in an environment of its own: what a person does who has no checkout, from the first
+text to the web page.
+"""
 
 import contextlib
 import json
@@ -30,14 +32,28 @@ def root(tmp_path_factory):
 
 @pytest.fixture(scope='module')
 def wheel(root):
-    """The wheel of a copy of the checkout: `build` makes it of the source distribution that it makes first."""
+    """The wheel of a copy of the checkout: `build` makes it of the source distribution that it
+    makes first.
+    """
     (root / 'source').mkdir()
     for part in PARTS:
         if (ROOT / part).is_dir():
-            shutil.copytree(ROOT / part, root / 'source' / part, ignore=shutil.ignore_patterns('__pycache__', '*.egg-info'))
+            shutil.copytree(
+                ROOT / part,
+                root / 'source' / part,
+                ignore=shutil.ignore_patterns('__pycache__', '*.egg-info'),
+            )
         else:
             shutil.copy(ROOT / part, root / 'source' / part)
-    build = [sys.executable, '-m', 'build', '--no-isolation', '--outdir', root / 'dist', root / 'source']
+    build = [
+        sys.executable,
+        '-m',
+        'build',
+        '--no-isolation',
+        '--outdir',
+        root / 'dist',
+        root / 'source',
+    ]
     subprocess.run(build, check=True, capture_output=True)
     (found,) = (root / 'dist').glob('*.whl')
     return found
@@ -45,12 +61,24 @@ def wheel(root):
 
 @pytest.fixture(scope='module')
 def environment(root, wheel):
-    """A new environment with the wheel and its extras `app` and `text`, in the versions of the lock: the folder of its programs."""
+    """A new environment with the wheel and its extras `app` and `text`, in the versions of the
+    lock: the folder of its programs.
+    """
     subprocess.run([sys.executable, '-m', 'venv', '--without-pip', root / 'venv'], check=True)
-    pip = [sys.executable, '-m', 'pip', '--python', root / 'venv/bin/python', 'install', '--quiet', '--no-compile']
+    pip = [
+        sys.executable,
+        '-m',
+        'pip',
+        '--python',
+        root / 'venv/bin/python',
+        'install',
+        '--quiet',
+        '--no-compile',
+    ]
     locked = ['--require-hashes', '--no-build-isolation', '-c', ROOT / 'requirements-lock.txt']
     wanted = [*LISTS['CORE'], *LISTS['EXTRAS']['app'], *LISTS['EXTRAS']['text']]
-    for arguments in ([*locked, *wanted], ['--no-deps', wheel]):  # a wheel of our own has no hash in the lock
+    # A wheel of our own has no hash in the lock.
+    for arguments in ([*locked, *wanted], ['--no-deps', wheel]):
         done = subprocess.run([*pip, *arguments], cwd=root, capture_output=True, text=True)
         assert done.returncode == 0, done.stderr
     return root / 'venv/bin'
@@ -64,7 +92,9 @@ def home(root):
 
 @pytest.fixture(scope='module')
 def run(environment, root, home):
-    """Runs a program of the environment in a folder outside of the checkout, and returns what it prints."""
+    """Runs a program of the environment in a folder outside of the checkout, and returns what it
+    prints.
+    """
     (root / 'work').mkdir()
 
     def run(*command):
@@ -98,13 +128,27 @@ def kb(run, root):
 def test_the_wheel_has_the_data_of_the_packages_and_nothing_else(wheel):
     names = set(zipfile.ZipFile(wheel).namelist())
     files = lambda folder, *patterns: [
-        path.relative_to(ROOT / folder).as_posix() for pattern in patterns for path in (ROOT / folder).rglob(pattern)
+        path.relative_to(ROOT / folder).as_posix()
+        for pattern in patterns
+        for path in (ROOT / folder).rglob(pattern)
     ]
-    data = ('*.html', '*.css', '*.toml', '*.txt', '*.safetensors', '*.json', 'README.md', 'py.typed')
+    data = (
+        '*.html',
+        '*.css',
+        '*.toml',
+        '*.txt',
+        '*.safetensors',
+        '*.json',
+        'README.md',
+        'py.typed',
+    )
     assert {f'opql_jax/{name}' for name in files('opql_jax', '*.py', *data)} <= names
     assert {f'opql_jax/gin/{name}' for name in files('gin', '*.gin', '*.tsv')} <= names
     assert {f'opql_jax_tasks/{name}' for name in files('tasks', '*.py', '*.tsv')} <= names
-    assert {name.partition('/')[0] for name in names if '.dist-info/' not in name} == {'opql_jax', 'opql_jax_tasks'}
+    assert {name.partition('/')[0] for name in names if '.dist-info/' not in name} == {
+        'opql_jax',
+        'opql_jax_tasks',
+    }
 
 
 def test_questions_are_answered_from_the_text(run, kb):
@@ -132,11 +176,17 @@ def test_recipes_and_their_gin_files_come_along(run, root):
 def test_the_explorer_serves_its_pages(run, environment, root, home, kb):
     assert '--writable' in run('opql', 'explore', '--help')
     serving = [environment / 'opql', 'explore', kb, '--port', '0']
-    with subprocess.Popen(serving, cwd=root, env=variables(home), stdout=subprocess.PIPE, text=True) as server:
+    with subprocess.Popen(
+        serving, cwd=root, env=variables(home), stdout=subprocess.PIPE, text=True
+    ) as server:
         try:
             address = server.stdout.readline().strip()
             assert re.fullmatch(r'http://127\.0\.0\.1:\d+/', address)
-            for path, said in (('', '<title>'), ('entities', 'Ada Lovelace'), ('static/style.css', '--accent')):
+            for path, said in (
+                ('', '<title>'),
+                ('entities', 'Ada Lovelace'),
+                ('static/style.css', '--accent'),
+            ):
                 with contextlib.closing(urllib.request.urlopen(address + path, timeout=60)) as page:
                     assert said in page.read().decode()
         finally:

@@ -1,4 +1,6 @@
-"""Draws what the explorer's pages show, of a knowledge base of the sample articles: an answer with its citations, and a graph of neighbours.
+"""Draws the explorer's pages: an answer with citations, and a graph of neighbours.
+
+The knowledge base is that of the sample articles.
 
 PYTHONPATH=. .venv/bin/python docs/figures/explorer_pages.py
 
@@ -23,7 +25,14 @@ ARTICLES = HERE.parents[1] / 'opql_jax' / 'sample' / 'articles'
 QUESTION = 'Where was the teacher of the painter of Harbour at Dusk born?'
 ENTITY = 'Clara Whitcombe'
 WIDTH, LINE, CHARACTERS = 900, 22, 112
-ACCENT, QUIET, MARK, LINE_COLOUR, TEXT, PAPER = '#0b5c8a', '#55606e', '#fde9a9', '#d9d5cc', '#1b2430', '#fdfcf9'
+ACCENT, QUIET, MARK, LINE_COLOUR, TEXT, PAPER = (
+    '#0b5c8a',
+    '#55606e',
+    '#fde9a9',
+    '#d9d5cc',
+    '#1b2430',
+    '#fdfcf9',
+)
 
 
 class Drawing:
@@ -36,32 +45,49 @@ class Drawing:
     def __init__(self):
         self.y, self._parts = 40, []
 
-    def line(self, text: str, size: int = 14, colour: str = TEXT, x: int = 40, bold: bool = False) -> None:
+    def line(
+        self, text: str, size: int = 14, colour: str = TEXT, x: int = 40, bold: bool = False
+    ) -> None:
         weight = ' font-weight="600"' if bold else ''
-        self._parts.append(f'<text x="{x}" y="{self.y}" font-size="{size}" fill="{colour}"{weight}>{xml_text(text)}</text>')
+        self._parts.append(
+            f'<text x="{x}" y="{self.y}" font-size="{size}" fill="{colour}"{weight}>'
+            f'{xml_text(text)}</text>'
+        )
         self.y += LINE
 
-    def rect(self, x: int, y: int, width: float, height: int, fill: str, stroke: str = 'none') -> None:
+    def rect(
+        self, x: int, y: int, width: float, height: int, fill: str, stroke: str = 'none'
+    ) -> None:
         self._parts.append(
-            f'<rect x="{x}" y="{y}" width="{width:g}" height="{height}" rx="4" fill="{fill}" stroke="{stroke}"/>'
+            f'<rect x="{x}" y="{y}" width="{width:g}" height="{height}" rx="4" fill="{fill}" '
+            f'stroke="{stroke}"/>'
         )
 
     def embed(self, svg: str) -> None:
-        width, height = (float(number) for number in re.findall(r' (?:width|height)="([\d.]+)"', svg)[:2])
+        width, height = (
+            float(number) for number in re.findall(r' (?:width|height)="([\d.]+)"', svg)[:2]
+        )
         scale = min((WIDTH - 80) / width, 1)
         # The size of the whole picture counts.
         inner = re.sub(r' (?:width|height)="[\d.]+"', '', svg, count=2)
         inner = inner.replace(
-            '<svg ', f'<svg x="40" y="{self.y}" width="{width * scale:g}" height="{height * scale:g}" color="{TEXT}" ', 1
+            '<svg ',
+            (
+                f'<svg x="40" y="{self.y}" width="{width * scale:g}" height="{height * scale:g}" '
+                f'color="{TEXT}" '
+            ),
+            1,
         )
         self._parts.append(inner)
         self.y += round(height * scale) + LINE
 
     def svg(self, description: str) -> str:
         return (
-            f'<svg xmlns="http://www.w3.org/2000/svg" role="img" aria-label="{xml_text(description)}" '
-            f'viewBox="0 0 {WIDTH} {self.y}" width="{WIDTH}" height="{self.y}" font-family="system-ui, sans-serif">'
-            f'<rect width="{WIDTH}" height="{self.y}" fill="{PAPER}" stroke="{LINE_COLOUR}"/>{"".join(self._parts)}</svg>\n'
+            '<svg xmlns="http://www.w3.org/2000/svg" role="img" '
+            f'aria-label="{xml_text(description)}" viewBox="0 0 {WIDTH} {self.y}" width="{WIDTH}" '
+            f'height="{self.y}" font-family="system-ui, sans-serif"><rect width="{WIDTH}" '
+            f'height="{self.y}" fill="{PAPER}" stroke="{LINE_COLOUR}"/>{"".join(self._parts)}</svg>'
+            '\n'
         )
 
 
@@ -98,7 +124,9 @@ def draw_answer(kb: VirtualKB) -> str:
     drawing.y += 6
     drawing.embed(views.path_graph.draw([[step.fact for step in best.path]]))
     drawing.line(f'▸ {len(answered.found) - 1} others', 14, ACCENT)
-    return drawing.svg(f'{QUESTION} {best.member.name}, {probability}, and {answered.first} citations')
+    return drawing.svg(
+        f'{QUESTION} {best.member.name}, {probability}, and {answered.first} citations'
+    )
 
 
 def draw_neighbours(kb: VirtualKB) -> str:
@@ -108,11 +136,20 @@ def draw_neighbours(kb: VirtualKB) -> str:
     style = (STATIC / 'style.css').read_text(encoding='utf-8')
     colours = ' '.join(re.findall(r'\.kind-\w+ \{ color: #\w+; \}', style))
     rules = (
-        f'{colours} line {{ stroke: {QUIET}; stroke-opacity: .55 }} .faint {{ stroke-opacity: .25 }} '
-        f'rect {{ fill: {PAPER}; stroke: currentColor; stroke-width: 2 }} text {{ fill: {TEXT} }} .middle text {{ font-weight: 600 }}'
+        f'{colours} line {{ stroke: {QUIET}; stroke-opacity: .55 }} .faint {{ stroke-opacity: .25 '
+        f'}} rect {{ fill: {PAPER}; stroke: currentColor; stroke-width: 2 }} text {{ fill: {TEXT} '
+        f'}} .middle text {{ font-weight: 600 }}'
     )
     graph = re.sub(r'<a href="[^"]*">|</a>', '', graph)
-    return re.sub(r'(<svg [^>]*)>', rf'\1 font-family="system-ui, sans-serif"><style>{rules}</style>', graph, count=1) + '\n'
+    return (
+        re.sub(
+            r'(<svg [^>]*)>',
+            rf'\1 font-family="system-ui, sans-serif"><style>{rules}</style>',
+            graph,
+            count=1,
+        )
+        + '\n'
+    )
 
 
 def main() -> None:

@@ -16,12 +16,17 @@ import traceback
 from opql_jax.core import preemption, terminal
 from opql_jax.core.errors import InputError, Preempted, error_message
 
-# Exit codes, as docs/how-to/command_line.md lists them. Bad input ends with 1, SIGTERM and a hangup with 75, Ctrl-C with 130.
+# Exit codes, as docs/how-to/command_line.md lists them. Bad input ends with 1, SIGTERM and a hangup
+# with 75, Ctrl-C with 130.
 USAGE, INTERNAL_ERROR = 2, 70  # EX_SOFTWARE of sysexits.h
 
 
 def main(arguments: list[str] | None = None) -> None:
-    """Runs the command. An error ends it with a line on stderr and an exit code; under `--debug` a traceback comes before the line."""
+    """Runs the command.
+
+    An error ends it with a line on stderr and an exit code; under `--debug` a traceback comes
+    before the line.
+    """
     os.environ.setdefault('JAX_PLATFORMS', 'cpu')
     for name, mode in (('stdin', 'r'), ('stdout', 'w'), ('stderr', 'w')):
         if getattr(sys, name) is None:  # closed by whoever started the process
@@ -67,9 +72,13 @@ def _run(arguments: list[str]) -> None:
 
 
 def _keep_compiled_programs() -> None:
-    """Makes JAX keep compiled programs in the user's cache, which saves a later `opql ask` a second or two of compiling."""
+    """Keeps compiled programs in the user's cache.
+
+    This saves a later `opql ask` a second or two.
+    """
     cache = os.environ.get('OPQL_CACHE') or os.path.expanduser('~/.cache/opql_jax')
-    folder = os.path.join(cache, f'compiled-{platform.node()}')  # homes are shared by machines with other processors
+    # Homes are shared by machines with other processors.
+    folder = os.path.join(cache, f'compiled-{platform.node()}')
     try:
         os.makedirs(folder, exist_ok=True)
     except OSError:

@@ -1,6 +1,7 @@
 """The commands of `opql`, each a few lines over a function of `opql_jax.kb`.
 
-These are imported by the command that needs them, so that `opql --help` and completion wait for none of it.
+These are imported by the command that needs them, so that `opql --help` and completion wait for
+none of it.
 """
 
 import enum
@@ -27,7 +28,9 @@ app = typer.Typer(
     context_settings={'help_option_names': ['-h', '--help']},
 )
 
-KB = Annotated[str, typer.Argument(metavar='KB', help='The folder of the knowledge base.', show_default=False)]
+KB = Annotated[
+    str, typer.Argument(metavar='KB', help='The folder of the knowledge base.', show_default=False)
+]
 Json = Annotated[bool, typer.Option('--json', help='Print JSON.')]
 Count = functools.partial(typer.Option, min=1, max=10**6, show_default=True)
 
@@ -51,7 +54,10 @@ def _print_version(wanted: bool) -> None:
 def options(
     debug: Annotated[bool, typer.Option('--debug', help='Show the traceback of an error.')] = False,
     version: Annotated[
-        bool, typer.Option('--version', help='Show the version and exit.', callback=_print_version, is_eager=True)
+        bool,
+        typer.Option(
+            '--version', help='Show the version and exit.', callback=_print_version, is_eager=True
+        ),
     ] = False,
 ) -> None:
     """Checks and sets up what all commands need; `main` reads `debug`."""
@@ -67,7 +73,11 @@ def _share(value: float) -> float:
 
 Sources = Annotated[
     list[str],
-    typer.Argument(metavar='SOURCE', help='Files, folders of files, or patterns in quotes: "**/*.md".', show_default=False),
+    typer.Argument(
+        metavar='SOURCE',
+        help='Files, folders of files, or patterns in quotes: "**/*.md".',
+        show_default=False,
+    ),
 ]
 MaxRejectFraction = Annotated[
     float,
@@ -75,7 +85,10 @@ MaxRejectFraction = Annotated[
         '--max_reject_fraction',
         metavar='SHARE',
         callback=_share,
-        help='Share of bad files, or lines, rows or articles of a file, above which nothing is made, from 0 to 1.',
+        help=(
+            'Share of bad files, or lines, rows or articles of a file, above which nothing is '
+            'made, from 0 to 1.'
+        ),
     ),
 ]
 
@@ -83,9 +96,16 @@ MaxRejectFraction = Annotated[
 @app.command()
 def index(
     sources: Sources,
-    out: Annotated[str, typer.Option(metavar='KB', help='The folder of the knowledge base.', show_default=False)],
+    out: Annotated[
+        str,
+        typer.Option(metavar='KB', help='The folder of the knowledge base.', show_default=False),
+    ],
     encoder: Annotated[
-        str, typer.Option(metavar='FOLDER', help='A released encoder, in place of the one that ships with the package.')
+        str,
+        typer.Option(
+            metavar='FOLDER',
+            help='A released encoder, in place of the one that ships with the package.',
+        ),
     ] = 'default',
     max_reject_fraction: MaxRejectFraction = 0.01,
     engine: Annotated[Engine, typer.Option(help='Where text is read and encoded.')] = Engine.LOCAL,
@@ -93,12 +113,14 @@ def index(
 ) -> None:
     """Make a knowledge base of text.
 
-    Reads .txt, .md, .html, .pdf, .jsonl and .parquet files, dumps of MediaWiki (.xml, .xml.bz2, .xml.gz), and folders of them. A run that
-    was killed goes on where it was.
+    Reads .txt, .md, .html, .pdf, .jsonl and .parquet files, dumps of MediaWiki (.xml, .xml.bz2,
+    .xml.gz), and folders of them. A run that was killed goes on where it was.
     """
     from opql_jax.kb.text.index_text import index_text
 
-    make = functools.partial(index_text, sources, out, encoder=encoder, max_reject_fraction=max_reject_fraction)
+    make = functools.partial(
+        index_text, sources, out, encoder=encoder, max_reject_fraction=max_reject_fraction
+    )
     started = time.monotonic()
     if engine == Engine.LOCAL:
         make()
@@ -127,7 +149,10 @@ def ask(
         str | None,
         typer.Argument(
             metavar='QUESTION',
-            help='In plain words, where a topic may be put in [square brackets]; or a query: "Ingrid Solberg . directed . starring".',
+            help=(
+                'In plain words, where a topic may be put in [square brackets]; or a query: '
+                '"Ingrid Solberg . directed . starring".'
+            ),
             show_default=False,
         ),
     ] = None,
@@ -137,15 +162,22 @@ def ask(
         bool | None,
         typer.Option(
             '--reader/--no-reader',
-            help='Whether passages that are found are read, which takes longer; if not said, where nothing was learnt by `train`.',
+            help=(
+                'Whether passages that are found are read, which takes longer; if not said, where '
+                'nothing was learnt by `train`.'
+            ),
             show_default=False,
         ),
     ] = None,
-    hops: Annotated[int, Count(metavar='N', help='Relations from the topic to the answer, for a trained model.')] = 1,
+    hops: Annotated[
+        int, Count(metavar='N', help='Relations from the topic to the answer, for a trained model.')
+    ] = 1,
     index: Annotated[
         str | None,
         typer.Option(
-            metavar='FOLDER', help='An index of the memory, which a trained model then searches whole.', show_default=False
+            metavar='FOLDER',
+            help='An index of the memory, which a trained model then searches whole.',
+            show_default=False,
         ),
     ] = None,
 ) -> None:
@@ -172,14 +204,21 @@ def ask(
 def retrieve(
     kb: KB,
     question: Annotated[
-        str | None, typer.Argument(metavar='QUESTION', help='One question; or give --questions.', show_default=False)
+        str | None,
+        typer.Argument(
+            metavar='QUESTION', help='One question; or give --questions.', show_default=False
+        ),
     ] = None,
     questions: Annotated[
-        str | None, typer.Option(metavar='FILE', help='JSON Lines: {"id", "question"}.', show_default=False)
+        str | None,
+        typer.Option(metavar='FILE', help='JSON Lines: {"id", "question"}.', show_default=False),
     ] = None,
     k: Annotated[int, Count('-k', metavar='K', help='Documents for each question.')] = 5,
     out: Annotated[
-        str | None, typer.Option(metavar='FILE', help='JSON Lines: {"id", "documents": [ids]}.', show_default=False)
+        str | None,
+        typer.Option(
+            metavar='FILE', help='JSON Lines: {"id", "documents": [ids]}.', show_default=False
+        ),
     ] = None,
     as_json: Json = False,
 ) -> None:
@@ -197,7 +236,12 @@ def retrieve(
 
 
 QuestionFile = Annotated[
-    str, typer.Argument(metavar='QUESTIONS', help='JSON Lines: {"id", "question", "answers": [names]}.', show_default=False)
+    str,
+    typer.Argument(
+        metavar='QUESTIONS',
+        help='JSON Lines: {"id", "question", "answers": [names]}.',
+        show_default=False,
+    ),
 ]
 
 
@@ -205,7 +249,9 @@ QuestionFile = Annotated[
 def train(
     kb: KB,
     questions: QuestionFile,
-    most: Annotated[int | None, Count(metavar='N', help='Maximum number of training questions. [default: 2000]')] = None,
+    most: Annotated[
+        int | None, Count(metavar='N', help='Maximum number of training questions. [default: 2000]')
+    ] = None,
     seed: Annotated[int, typer.Option(min=0, help='Seed for subsampling.')] = 0,
     as_json: Json = False,
 ) -> None:
@@ -229,12 +275,18 @@ def train(
 def evaluate(
     kb: KB,
     questions: QuestionFile,
-    show: Annotated[int, typer.Option(metavar='N', min=0, help='Questions to print of those right, and of those wrong.')] = 3,
+    show: Annotated[
+        int,
+        typer.Option(
+            metavar='N', min=0, help='Questions to print of those right, and of those wrong.'
+        ),
+    ] = 3,
     as_json: Json = False,
 ) -> None:
     """Score the answers to questions whose answers are known.
 
-    Lines of the file may also have "hops", the number of relations that a question takes; scores are then told apart by it.
+    Lines of the file may also have "hops", the number of relations that a question takes; scores
+    are then told apart by it.
     """
     from opql_jax.cli.display import print_scores
     from opql_jax.kb.trained.evaluate_questions import evaluate_questions
@@ -246,7 +298,9 @@ def evaluate(
 def add(
     kb: KB,
     sources: Sources,
-    replace: Annotated[bool, typer.Option('--replace', help='Documents take the place of those with their ids.')] = False,
+    replace: Annotated[
+        bool, typer.Option('--replace', help='Documents take the place of those with their ids.')
+    ] = False,
     max_reject_fraction: MaxRejectFraction = 0.01,
     as_json: Json = False,
 ) -> None:
@@ -262,19 +316,27 @@ def add(
 def remove(
     kb: KB,
     document: Annotated[
-        list[str] | None, typer.Option(metavar='ID', help='The id of a document; repeat it for several.')
+        list[str] | None,
+        typer.Option(metavar='ID', help='The id of a document; repeat it for several.'),
     ] = None,
     entity: Annotated[
-        list[str] | None, typer.Option(metavar='NAME', help='The name of an entity; repeat it for several.')
+        list[str] | None,
+        typer.Option(metavar='NAME', help='The name of an entity; repeat it for several.'),
     ] = None,
     sentence: Annotated[
-        list[str] | None, typer.Option(metavar='TEXT', help='A sentence, or words that only it has; repeat it for several.')
+        list[str] | None,
+        typer.Option(
+            metavar='TEXT', help='A sentence, or words that only it has; repeat it for several.'
+        ),
     ] = None,
     as_json: Json = False,
 ) -> None:
     """Forget documents, sentences, or all that is said of entities."""
     if not (document or entity or sentence):
-        raise InputError('nothing to remove: name a document, an entity or a sentence (--document, --entity, --sentence)')
+        raise InputError(
+            'nothing to remove: name a document, an entity or a sentence '
+            '(--document, --entity, --sentence)'
+        )
     from opql_jax.kb.text.change_text import remove_text
 
     started = time.monotonic()
@@ -289,14 +351,21 @@ def compact(kb: KB, as_json: Json = False) -> None:
 
     started = time.monotonic()
     freed = compact(kb)
-    _print_record({'freed_bytes': freed}, started) if as_json else print(f'freed {freed / 1e6:.1f} MB')
+    _print_record({'freed_bytes': freed}, started) if as_json else print(
+        f'freed {freed / 1e6:.1f} MB'
+    )
 
 
 @app.command()
 def info(
     kb: KB,
     html: Annotated[
-        str | None, typer.Option(metavar='FILE', help='Also write it as a page, with what was left out.', show_default=False)
+        str | None,
+        typer.Option(
+            metavar='FILE',
+            help='Also write it as a page, with what was left out.',
+            show_default=False,
+        ),
     ] = None,
     as_json: Json = False,
 ) -> None:
@@ -308,20 +377,31 @@ def info(
         try:
             from opql_jax.explorer.report import write_report
         except ImportError as error:
-            raise InputError("opql info --html needs the extra app: pip install 'opql_jax[app]'") from error
+            raise InputError(
+                "opql info --html needs the extra app: pip install 'opql_jax[app]'"
+            ) from error
         write_report(kb, html)
     told = describe(kb)
     if as_json:
         print_json(told)
         return
     for name, value in told.items():
-        shown = ', '.join(value.values()) if isinstance(value, dict) else f'{value:,}' if isinstance(value, int) else value
+        shown = (
+            ', '.join(value.values())
+            if isinstance(value, dict)
+            else f'{value:,}'
+            if isinstance(value, int)
+            else value
+        )
         print(f'{name.replace("_", " "):15} {terminal.one_line(str(shown))}')
 
 
 @app.command()
 def export(
-    kb: KB, out: Annotated[str, typer.Option(metavar='FILE', help='Ends in .csv, .graphml or .nt.', show_default=False)]
+    kb: KB,
+    out: Annotated[
+        str, typer.Option(metavar='FILE', help='Ends in .csv, .graphml or .nt.', show_default=False)
+    ],
 ) -> None:
     """Write what was read as a table or a graph.
 
@@ -337,16 +417,25 @@ def export(
 @app.command()
 def explore(
     kb: KB,
-    host: Annotated[str, typer.Option(help='The address to listen at; any but this machine needs a token.')] = '127.0.0.1',
+    host: Annotated[
+        str, typer.Option(help='The address to listen at; any but this machine needs a token.')
+    ] = '127.0.0.1',
     port: Annotated[int, typer.Option(min=0, max=65535, help='0 takes a free one.')] = 8000,
-    writable: Annotated[bool, typer.Option('--writable', help='Pages may add and forget documents.')] = False,
-    token: Annotated[str | None, typer.Option(envvar='OPQL_TOKEN', help='Access token.', show_default=False)] = None,
+    writable: Annotated[
+        bool, typer.Option('--writable', help='Pages may add and forget documents.')
+    ] = False,
+    token: Annotated[
+        str | None, typer.Option(envvar='OPQL_TOKEN', help='Access token.', show_default=False)
+    ] = None,
     allow_origin: Annotated[
         list[str] | None,
         typer.Option(
             '--allow_origin',
             metavar='ORIGIN',
-            help='A site whose pages may read /api/, as https://notes.example; repeat it for several.',
+            help=(
+                'A site whose pages may read /api/, as https://notes.example; '
+                'repeat it for several.'
+            ),
             show_default=False,
         ),
     ] = None,
@@ -361,11 +450,15 @@ def explore(
 
 @app.command()
 def mcp(
-    kb: KB, writable: Annotated[bool, typer.Option('--writable', help='Also offer a tool that adds a text.')] = False
+    kb: KB,
+    writable: Annotated[
+        bool, typer.Option('--writable', help='Also offer a tool that adds a text.')
+    ] = False,
 ) -> None:
     """Offer a knowledge base as tools of MCP.
 
-    A client of the Model Context Protocol starts this, and talks to it on standard input and output.
+    A client of the Model Context Protocol starts this, and talks to it on standard input and
+    output.
     """
     try:
         from opql_jax.integrations import mcp_server
@@ -375,7 +468,12 @@ def mcp(
 
 
 @app.command(
-    add_help_option=False, context_settings={'allow_extra_args': True, 'ignore_unknown_options': True, 'help_option_names': []}
+    add_help_option=False,
+    context_settings={
+        'allow_extra_args': True,
+        'ignore_unknown_options': True,
+        'help_option_names': [],
+    },
 )
 def recipes(context: typer.Context) -> None:
     """Run the experiments of this project."""

@@ -1,4 +1,4 @@
-"""What `opql` prints: plain lines where they are piped, the same lines in colour at a terminal, and JSON."""
+"""What `opql` prints: plain lines into a pipe, coloured ones at a terminal, and JSON."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ if TYPE_CHECKING:
     from opql_jax.kb.trained.evaluate_questions import Evaluation
     from opql_jax.kb.virtual_kb import VirtualKB
 
-# How parts of an answer's lines look at a terminal: headings, weights, entities, and where something was read. Further lines
-# of a text are indented more than any of these but the last.
+# How parts of an answer's lines look at a terminal: headings, weights, entities, and where
+# something was read. Further lines of a text are indented more than any of these but the last.
 _STYLES = {
     r'^ +(?:hop \d.*|answer)$': 'bold',
     r'^ {1,11}\d+\.\d{3}(?=  )': 'green',
@@ -55,7 +55,10 @@ def print_documents(documents: Documents, as_json: bool) -> None:
 
 def _block(found: Retrieved) -> str:
     where = f'[{one_line(found.document)} → {hanging(found.why, 14)}]'
-    return f'{found.score:10.3f}  {one_line(found.title)}\n            {where}\n            {hanging(found.text, 14)}'
+    return (
+        f'{found.score:10.3f}  {one_line(found.title)}\n            {where}\n            '
+        f'{hanging(found.text, 14)}'
+    )
 
 
 def print_scores(evaluation: Evaluation, show: int, as_json: bool) -> None:

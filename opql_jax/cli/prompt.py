@@ -27,7 +27,7 @@ HELP = """\
   QUESTION   in plain words, where a topic may be put in [square brackets], or a query: "Ingrid Solberg . directed"
   :why N     how the N-th answer was found: its paths, with their sentences
   :forget N  removes the sentence that the N-th answer was read in, after asking
-  :quit      ends, as Ctrl-D does; Ctrl-C clears the line or stops an answer; the Tab key completes names"""
+  :quit      ends, as Ctrl-D does; Ctrl-C clears the line or stops an answer; the Tab key completes names"""  # noqa: E501
 T = TypeVar('T')
 # Names that the Tab key offers, at most.
 _OFFERED = 50
@@ -35,7 +35,9 @@ _OFFERED = 50
 _BEGINNING = re.compile(r'(?<=\[)|\b(?=[A-Z])')
 
 
-def answer_lines(kb: VirtualKB, lines: Iterable[str], top: int, as_json: bool, hops: int = 1) -> None:
+def answer_lines(
+    kb: VirtualKB, lines: Iterable[str], top: int, as_json: bool, hops: int = 1
+) -> None:
     """Answers each line that is not blank; one that cannot be answered is told in its place."""
     for text in filter(None, map(str.strip, lines)):
         if not as_json:
@@ -50,10 +52,16 @@ def answer_lines(kb: VirtualKB, lines: Iterable[str], top: int, as_json: bool, h
 
 
 def run_prompt(folder: str, top: int, hops: int = 1, **options: Any) -> None:
-    """Reads questions and commands from the terminal until its end. Ctrl-C clears the line that is typed, or stops the answer."""
+    """Reads questions and commands from the terminal until its end.
+
+    Ctrl-C clears the line that is typed, or stops the answer.
+    """
     prompt = Prompt(folder, top, hops, **options)
     keep = _edit_lines(prompt)
-    print(f'{len(prompt.kb.vocab):,} entities, {len(prompt.kb.prepared.passages):,} passages. Ask, or :help')
+    print(
+        f'{len(prompt.kb.vocab):,} entities, '
+        f'{len(prompt.kb.prepared.passages):,} passages. Ask, or :help'
+    )
     preemption.raise_on_interrupt()
     while True:
         try:
@@ -79,7 +87,10 @@ class Prompt:
     """
 
     def __init__(self, folder: str, top: int, hops: int = 1, **options: Any):
-        """Takes the folder of a knowledge base, how many answers are printed, and how they are found: hops, and options of `open_kb`."""
+        """Takes a knowledge base's folder, the number of answers printed, and how they are found.
+
+        The latter are hops and options of `open_kb`.
+        """
         self._current, self._top, self._hops = Current(folder, **options), top, hops
         self.kb = self._current.kb()
         self._answers: WeightedEntities | None = None
@@ -87,7 +98,7 @@ class Prompt:
         self._calls: list[concurrent.futures.Future] = []  # that go on
 
     def run(self, line: str) -> None:
-        """Answers a question or obeys a command, and prints what comes of it; what is wrong with it is told in a line."""
+        """Answers a question or obeys a command, and prints the result or what is wrong."""
         try:
             self._take_newest()
             word, _, rest = line.partition(' ')
@@ -105,7 +116,10 @@ class Prompt:
             print_lines(f'  {error_message(error)}')
 
     def completions(self, line: str) -> list[str]:
-        """The lines that begin as this one does, with the name at its end completed; not with one that a line cannot show."""
+        """The completions of the name that ends this line.
+
+        Without those that a line cannot show.
+        """
         if self._folded is None:
             names = (name for name in self.kb.vocab.names if one_line(name) == name)
             self._folded = sorted((name.casefold(), name) for name in names)
@@ -118,7 +132,7 @@ class Prompt:
         return []
 
     def _take_newest(self) -> None:
-        """Goes on with the newest version if the knowledge base was changed, here or by another process."""
+        """Moves to the newest version if the knowledge base was changed, here or elsewhere."""
         if (newest := self._in_thread(self._current.kb)) is not self.kb:
             self.kb, self._answers, self._folded = newest, None, None
             print_lines('  (the knowledge base has changed: the new version answers)')
@@ -133,12 +147,15 @@ class Prompt:
         entities = self._answered().entities[: self._top]
         if not re.fullmatch(r'\d{1,6}', number.strip()) or not 1 <= int(number) <= len(entities):
             raise InputError(
-                f'which answer? give a number from 1 to {len(entities)}' if len(entities) else 'there was no answer'
+                f'which answer? give a number from 1 to {len(entities)}'
+                if len(entities)
+                else 'there was no answer'
             )
         return int(entities[int(number) - 1])
 
     def _forget(self, entity: int) -> None:
-        from opql_jax.kb.text.change_text import remove_text  # as it imports all that makes a knowledge base
+        # As it imports all that makes a knowledge base.
+        from opql_jax.kb.text.change_text import remove_text
 
         paths = self._answered().paths(entity, 1)
         if not paths or not paths[0] or paths[0][-1].sentence is None:
@@ -151,11 +168,17 @@ class Prompt:
             said = ''
         if said.strip().lower() in ('y', 'yes'):
             # No more than was shown: a passage may have a part of a very long sentence only.
-            print_lines(f'  {self._in_thread(remove_text, self.kb.folder.path, sentences=[sentence], whole=True)}')
+            print_lines(
+                '  '
+                f'{self._in_thread(remove_text, self.kb.folder.path, sentences=[sentence], whole=True)}'  # noqa: E501
+            )
             self._take_newest()
 
     def _in_thread(self, function: Callable[..., T], *arguments, **keywords) -> T:
-        """The result of a call in another thread. Ctrl-C ends the wait for it; raised inside of JAX it might leave that broken."""
+        """The result of a call in another thread.
+
+        Ctrl-C ends the wait for it; raised inside of JAX it might leave that broken.
+        """
         result: concurrent.futures.Future[T] = concurrent.futures.Future()
         ended = threading.Lock()
         ended.acquire()
@@ -170,15 +193,19 @@ class Prompt:
                 self._calls.remove(result)
                 ended.release()
 
-        # A lock alone is waited for, not `Thread.start` or an unfinished `Future.result`: Ctrl-C inside of their conditions raises
-        # a RuntimeError now and then. Not for ever, as Python misses a Ctrl-C that comes just before a wait begins.
+        # A lock alone is waited for, not `Thread.start` or an unfinished `Future.result`: Ctrl-C
+        # inside of their conditions raises a RuntimeError now and then. Not for ever, as Python
+        # misses a Ctrl-C that comes just before a wait begins.
         _thread.start_new_thread(call, ())
         while not ended.acquire(timeout=0.5):
             pass
         return result.result()
 
     def leave(self) -> None:
-        """Ends the process if a call goes on that nobody waits for: Python cannot end beside a thread of JAX."""
+        """Ends the process if an abandoned call goes on.
+
+        Python cannot end beside a thread of JAX.
+        """
         if self._calls:
             sys.stdout.flush()
             os._exit(0)
@@ -191,7 +218,7 @@ def _found(kb: VirtualKB, text: str, hops: int, top: int) -> tuple[WeightedEntit
 
 
 def _edit_lines(prompt: Prompt):
-    """Makes `input` complete names and remember lines over runs; returns what stores the newest line."""
+    """Makes `input` complete names and remember lines; returns what stores the newest line."""
     try:
         import readline
     except ImportError:  # Python without it, as on Windows
@@ -203,7 +230,8 @@ def _edit_lines(prompt: Prompt):
         history.touch(mode=0o600)
         readline.read_history_file(history)
     except OSError:
-        return lambda: None  # a home that cannot be written to: lines are remembered in this run only
+        # A home that cannot be written to: lines are remembered in this run only.
+        return lambda: None
     offered: Sequence[str] = ()
 
     def complete(line: str, number: int) -> str | None:

@@ -20,11 +20,13 @@ from opql_jax.core.manifest import ManifestError
 
 MAX_MAGNITUDE = 1e15
 _BLOCK_ROWS = 1 << 10  # which a cache holds
-# numpy parses a header as Python, which Python 3.11 before 3.11.8 cannot do in two threads at a time (SystemError).
+# numpy parses a header as Python, which Python 3.11 before 3.11.8 cannot do in two threads at a
+# time (SystemError).
 _HEADER_LOCK = threading.Lock()
 
-# The most that files may hold, as a multiple of their length, beside what is little anyway. Tables decode to at most 16 times their
-# length, and the parameters of a checkpoint to about as much as they take on disk.
+# The most that files may hold, as a multiple of their length, beside what is little anyway. Tables
+# decode to at most 16 times their length, and the parameters of a checkpoint to about as much as
+# they take on disk.
 _EXPANSION, _SLACK = 64, 1 << 26
 
 # A number, or the name of one that the manifest states or another array shows, or 'name + 1'.
@@ -36,8 +38,10 @@ class ArraySchema:
     """What an array has to be.
 
     Attributes:
-        dtype, shape: by name, in the byte order of this machine, and the size of each dimension, None for any.
-        ids: of integers, the sizes that they are below, one for all or one for each column; none is negative.
+        dtype, shape: by name, in the byte order of this machine, and the size of each dimension,
+            None for any.
+        ids: of integers, the sizes that they are below, one for all or one for each column; none is
+            negative.
         offsets: whether the numbers begin at 0 and never fall.
         total: of integers, the size that they add up to.
         largest: of other numbers, the largest magnitude; None if `bad_row` looks at them later.
@@ -53,7 +57,9 @@ class ArraySchema:
     def check_shape(self, array: np.ndarray, sizes: Mapping[str, int]) -> str | None:
         """What is wrong with the type or the shape of an array, if anything."""
         shape = tuple(None if size is None else _number(size, sizes) for size in self.shape)
-        fits = array.ndim == len(shape) and all(size in (None, n) for n, size in zip(array.shape, shape))
+        fits = array.ndim == len(shape) and all(
+            size in (None, n) for n, size in zip(array.shape, shape)
+        )
         if fits and array.dtype == np.dtype(self.dtype):
             return None
         expected = ', '.join('any' if size is None else str(size) for size in shape)
@@ -67,7 +73,9 @@ class ArraySchema:
                 return f'has numbers from {ids.min()} to {ids.max()}, expected 0 to {below - 1}'
         if self.offsets and (not len(array) or array[0] != 0 or (array[1:] < array[:-1]).any()):
             return 'not offsets that rise from 0'
-        if self.total is not None and (total := int(array.sum(dtype=np.int64))) != _number(self.total, sizes):
+        if self.total is not None and (total := int(array.sum(dtype=np.int64))) != _number(
+            self.total, sizes
+        ):
             return f'adds up to {total}, expected {_number(self.total, sizes)}'
         if self.largest is not None and (row := bad_row(array, self.largest)) is not None:
             return f'row {row} has a number that is not finite, or above {self.largest:g}'
@@ -82,16 +90,20 @@ def _number(size: Size, sizes: Mapping[str, int]) -> int:
 
 
 def read_array(
-    file: pathlib.Path, schema: ArraySchema, sizes: Mapping[str, int], advice: str, mmap_mode: Literal['r'] | None = None
+    file: pathlib.Path,
+    schema: ArraySchema,
+    sizes: Mapping[str, int],
+    advice: str,
+    mmap_mode: Literal['r'] | None = None,
 ) -> np.ndarray:
     """The array in an .npy file whose digest was compared; threads may call it at the same time.
 
-    `sizes` are those that the schema names, and `advice` is what to do about a damaged folder. 'r' maps the file, of which then only the
-    numbers are read that the schema bounds.
+    `sizes` are those that the schema names, and `advice` is what to do about a damaged folder. 'r'
+    maps the file, of which then only the numbers are read that the schema bounds.
 
     Raises:
-        ManifestError: it is none, or not what the schema says. Its type and shape are compared before
-            any number is read, so that no more memory is asked for than the file is long.
+        ManifestError: it is none, or not what the schema says. Its type and shape are compared
+            before any number is read, so that no more memory is asked for than the file is long.
     """
     with _HEADER_LOCK, np.errstate(over='raise'):  # of a size
         try:
@@ -113,11 +125,13 @@ def most_bytes(length: int) -> int:
 
 
 def bad_row(rows: np.ndarray, largest: float = MAX_MAGNITUDE) -> int | None:
-    """The first row [n] or [n, d] with a number that is not finite or above `largest`; None if there is none."""
-    # Without their signs, floating-point numbers are ordered as their bits are, and NaN comes last: comparing the bits takes no
-    # conversion, which is slow for half precision.
+    """The first row [n] or [n, d] with a number not finite or above `largest`; None if none."""
+    # Without their signs, floating-point numbers are ordered as their bits are, and NaN comes last:
+    # comparing the bits takes no conversion, which is slow for half precision.
     unsigned = np.dtype(f'u{rows.dtype.itemsize}')
-    limit = np.array(min(largest, float(ml_dtypes.finfo(rows.dtype).max)), rows.dtype).view(unsigned)
+    limit = np.array(min(largest, float(ml_dtypes.finfo(rows.dtype).max)), rows.dtype).view(
+        unsigned
+    )
     for start in range(0, len(rows), _BLOCK_ROWS):
         magnitude = rows[start : start + _BLOCK_ROWS].view(unsigned) & (np.iinfo(unsigned).max >> 1)
         if magnitude.max(initial=0) > limit:

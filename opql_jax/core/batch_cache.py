@@ -1,4 +1,4 @@
-"""A map over record batches whose results are kept on disk, with which a run that was killed continues where it was."""
+"""A map over record batches that keeps results on disk, so that a killed run resumes."""
 
 from __future__ import annotations
 
@@ -25,17 +25,23 @@ _DIGEST_BYTES = hashlib.sha256().digest_size
 _NAME = re.compile(r'[0-9a-f]{64}\.arrow')
 
 Stage = Callable[[pa.RecordBatch], pa.RecordBatch]
-# Yields a pure stage of every batch, in their order: `functools.partial(processes.map_ordered, processes=8)`, or Spark.
+# Yields a pure stage of every batch, in their order: `functools.partial(processes.map_ordered,
+# processes=8)`, or Spark.
 MapBatches = Callable[[Stage, Iterable[pa.RecordBatch]], Iterator[pa.RecordBatch]]
 
 
 def map_cached(
-    map_batches: MapBatches, stage: Stage, schema: pa.Schema, folder: pathlib.Path, batches: Iterable[pa.RecordBatch]
+    map_batches: MapBatches,
+    stage: Stage,
+    schema: pa.Schema,
+    folder: pathlib.Path,
+    batches: Iterable[pa.RecordBatch],
 ) -> Iterator[pa.RecordBatch]:
-    """Yields `stage(batch)` for every batch in order, and maps only those whose results are not in the folder.
+    """Yields `stage(batch)` in order; maps only the batches whose results are not in the folder.
 
-    The files are read and written in this process, wherever the stage runs. A file is named by the SHA-256 of the batch, and holds the
-    SHA-256 of the rest, an Arrow file with one batch. A damaged file is made again.
+    The files are read and written in this process, wherever the stage runs. A file is named by the
+    SHA-256 of the batch, and holds the SHA-256 of the rest, an Arrow file with one batch. A damaged
+    file is made again.
 
     Args:
         map_batches, stage: what runs the stage, a pure function whose results have the `schema`.
@@ -66,12 +72,18 @@ def map_cached(
 
 
 def map_rows_cached(
-    map_batches: MapBatches, stage: Stage, schema: pa.Schema, folder: pathlib.Path, batches: Iterable[pa.RecordBatch]
+    map_batches: MapBatches,
+    stage: Stage,
+    schema: pa.Schema,
+    folder: pathlib.Path,
+    batches: Iterable[pa.RecordBatch],
 ) -> Iterator[pa.RecordBatch]:
-    """`map_cached` row by row: maps only those rows of the batches whose results are not in the folder, whatever they stood beside then.
+    """`map_cached` row by row.
 
-    The stage makes a row of each row, independently of the others. Results are stored as by `map_cached`, with the SHA-256 of the row that
-    each was made of.
+    Maps only the rows whose results are not in the folder, whatever they stood beside then.
+
+    The stage makes a row of each row, independently of the others. Results are stored as by
+    `map_cached`, with the SHA-256 of the row that each was made of.
     """
     schema = schema.append(pa.field(_KEY, pa.binary()))
     places: dict[bytes, tuple[str, int]] = {}
@@ -97,7 +109,9 @@ def map_rows_cached(
 
     def stored_rows(keys: list[bytes]) -> pa.RecordBatch:
         found = list(dict.fromkeys(places[key][0] for key in keys))
-        first = dict(zip(found, itertools.accumulate((len(read(name)) for name in found), initial=0)))
+        first = dict(
+            zip(found, itertools.accumulate((len(read(name)) for name in found), initial=0))
+        )
         rows = pa.array([first[name] + row for name, row in (places[key] for key in keys)])
         taken = pa.Table.from_batches([read(name) for name in found]).drop_columns(_KEY).take(rows)
         return taken.combine_chunks().to_batches()[0]
@@ -109,7 +123,9 @@ def map_rows_cached(
         made = [keys[row] for row in rows]
         name = f'{hashlib.sha256(b"".join(made)).hexdigest()}.arrow'
         columns = [*result.columns, pa.array(made, pa.binary())]
-        _write(folder, name, pa.RecordBatch.from_arrays(columns, names=[*result.schema.names, _KEY]))
+        _write(
+            folder, name, pa.RecordBatch.from_arrays(columns, names=[*result.schema.names, _KEY])
+        )
         places |= {key: (name, row) for row, key in enumerate(made)}
         yield result if len(rows) == len(keys) else stored_rows(keys)
     while drawn:
@@ -117,7 +133,9 @@ def map_rows_cached(
 
 
 def remove(folder: str | os.PathLike, name: str) -> int:
-    """Removes results from the folder `name`, which may be missing, in a folder on disk and from those below it; returns how many bytes that freed.
+    """Removes results from the folder `name` and those below it; returns the bytes freed.
+
+    It may be missing; it lies in a folder on disk.
 
     InputError: it is a link, or reached through one.
     """
@@ -128,19 +146,25 @@ def remove(folder: str | os.PathLike, name: str) -> int:
             if whole or _content(folder, each) is not None:
                 removed.append(each)
             else:
-                _log.warning('%s was left: it is damaged, or of somebody else', os.path.join(folder, each))
+                _log.warning(
+                    '%s was left: it is damaged, or of somebody else', os.path.join(folder, each)
+                )
     freed = files.remove_below(folder, removed)
     files.remove_empty(folder, name)
     return freed
 
 
 def _content(folder, name) -> memoryview | None:
-    """What a file holds after its digest; None if it is missing or cannot be read, or is not what was written."""
+    """What a file holds after its digest; None if it is missing, unreadable or damaged."""
     try:
         stored = memoryview(files.read_below(folder, name))
     except OSError:
         return None
-    return stored[_DIGEST_BYTES:] if hashlib.sha256(stored[_DIGEST_BYTES:]).digest() == stored[:_DIGEST_BYTES] else None
+    return (
+        stored[_DIGEST_BYTES:]
+        if hashlib.sha256(stored[_DIGEST_BYTES:]).digest() == stored[:_DIGEST_BYTES]
+        else None
+    )
 
 
 def _read(folder: pathlib.Path, name: str, schema: pa.Schema) -> pa.RecordBatch | None:
@@ -157,7 +181,9 @@ def _read(folder: pathlib.Path, name: str, schema: pa.Schema) -> pa.RecordBatch 
 
 def _write(folder: pathlib.Path, name: str, batch: pa.RecordBatch) -> None:
     sink = pa.BufferOutputStream()
-    with pa.ipc.new_file(sink, batch.schema, options=pa.ipc.IpcWriteOptions(compression='zstd')) as writer:
+    with pa.ipc.new_file(
+        sink, batch.schema, options=pa.ipc.IpcWriteOptions(compression='zstd')
+    ) as writer:
         writer.write_batch(batch)
     stored = sink.getvalue()
     with files.atomic_path(folder / name) as partial, open(partial, 'wb') as out:

@@ -1,7 +1,7 @@
-"""One program in several JAX processes: joining them, synchronising them, and placing arrays over their devices.
+"""One program in several JAX processes: joining, synchronising, and placing arrays.
 
-Each process holds the devices of its host, and all run the same program. With one process, every function here does what it says
-without communicating.
+Each process holds the devices of its host, and all run the same program. With one process, every
+function here does what it says without communicating.
 """
 
 import contextlib
@@ -19,10 +19,12 @@ from opql_jax.core.errors import InputError
 def initialize(environ: Mapping[str, str] = os.environ, handle_preemption: bool = True) -> None:
     """Joins the other processes; to be called before anything else uses JAX.
 
-    With OPQL_DISTRIBUTED=1 JAX finds the others, as it can on Cloud TPU and under Slurm. OPQL_COORDINATOR (HOST:PORT of process
-    0), OPQL_PROCESSES (their number) and OPQL_PROCESS (from 0) name them instead.
+    With OPQL_DISTRIBUTED=1 JAX finds the others, as it can on Cloud TPU and under Slurm.
+    OPQL_COORDINATOR (HOST:PORT of process 0), OPQL_PROCESSES (their number) and OPQL_PROCESS
+    (from 0) name them instead.
 
-    With `handle_preemption` JAX takes SIGTERM, for a `PreemptionGuard`. InputError: a variable is missing or no number, or JAX finds no others.
+    With `handle_preemption` JAX takes SIGTERM, for a `PreemptionGuard`. InputError: a variable is
+    missing or no number, or JAX finds no others.
     """
     jax.config.update('jax_enable_preemption_service', handle_preemption)
     if 'OPQL_PROCESSES' not in environ:
@@ -30,14 +32,24 @@ def initialize(environ: Mapping[str, str] = os.environ, handle_preemption: bool 
             jax.distributed.initialize()
         except ValueError as error:
             reason = str(error).splitlines()[0]
-            raise InputError(f'OPQL_DISTRIBUTED=1, and JAX does not find what this process belongs to: {reason}') from error
+            raise InputError(
+                f'OPQL_DISTRIBUTED=1, and JAX does not find what this process belongs to: {reason}'
+            ) from error
         return
     try:
-        cluster = environ['OPQL_COORDINATOR'], int(environ['OPQL_PROCESSES']), int(environ['OPQL_PROCESS'])
+        cluster = (
+            environ['OPQL_COORDINATOR'],
+            int(environ['OPQL_PROCESSES']),
+            int(environ['OPQL_PROCESS']),
+        )
     except KeyError as error:
-        raise InputError(f'OPQL_PROCESSES is set and {error.args[0]} is not: set all three') from None
+        raise InputError(
+            f'OPQL_PROCESSES is set and {error.args[0]} is not: set all three'
+        ) from None
     except ValueError as error:
-        raise InputError(f'OPQL_PROCESSES and OPQL_PROCESS have to be whole numbers: {error}') from None
+        raise InputError(
+            f'OPQL_PROCESSES and OPQL_PROCESS have to be whole numbers: {error}'
+        ) from None
     jax.distributed.initialize(*cluster)
 
 
@@ -57,7 +69,7 @@ def is_primary() -> bool:
 
 
 def describe_devices() -> str:
-    """What is computed on, such as '1 x NVIDIA H200', '1 x cpu, 2 cores' or '16 x TPU v5 lite in 4 processes'."""
+    """The devices in words, such as '1 x NVIDIA H200' or '16 x TPU v5 lite in 4 processes'."""
     devices = jax.devices()
     cores = f', {os.cpu_count()} cores' if devices[0].platform == 'cpu' else ''
     if process_count() > 1:
@@ -83,9 +95,13 @@ def broadcast(number: int) -> int:
 
 @contextlib.contextmanager
 def writer(folder: str | os.PathLike) -> Iterator[None]:
-    """`locks.writer` for all processes of this program: the primary one holds the lock, and all raise if another program writes there."""
+    """`locks.writer` for all processes of this program.
+
+    The primary one holds the lock, and all raise if another program writes there.
+    """
     refused: Exception | None = None
-    barrier(f'writer of {folder}')  # connects the processes, which would not wait as long as process 0 may for a lease
+    # Connects the processes, which would not wait as long as process 0 may for a lease.
+    barrier(f'writer of {folder}')
     with contextlib.ExitStack() as held:
         if is_primary():
             try:
@@ -101,7 +117,9 @@ def writer(folder: str | os.PathLike) -> Iterator[None]:
 
 def put(array, sharding: jax.sharding.Sharding) -> jax.Array:
     """Places an array that every process has whole, or one that lies on their devices already."""
-    if sharding.is_fully_addressable or (isinstance(array, jax.Array) and not array.is_fully_addressable):
+    if sharding.is_fully_addressable or (
+        isinstance(array, jax.Array) and not array.is_fully_addressable
+    ):
         return jax.device_put(array, sharding)
     array = np.asarray(array)
     return jax.make_array_from_callback(array.shape, sharding, lambda index: array[index])

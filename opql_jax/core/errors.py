@@ -8,7 +8,10 @@ from opql_jax.core.terminal import printable
 
 
 class InputError(ValueError):
-    """Data, a setting or a file cannot be used; the message says what is wrong, where, and what to do."""
+    """Data, a setting or a file cannot be used.
+
+    The message says what is wrong, where, and what to do.
+    """
 
 
 def is_full(error: OSError) -> bool:
@@ -17,10 +20,10 @@ def is_full(error: OSError) -> bool:
 
 
 def error_message(error: InputError | OSError | MemoryError) -> str:
-    """What tells a person of an error: which file, what is wrong with it, and what to do where the disk or the memory is full.
+    """Tells a person of an error: which file, what is wrong, and what to do if space ran out.
 
-    One line, or several of an InputError that lists choices, by two spaces, or marks a place with a `^`. Other line breaks are of
-    names: they are escaped, as is what a terminal would obey.
+    One line, or several of an InputError that lists choices, by two spaces, or marks a place with a
+    `^`. Other line breaks are of names: they are escaped, as is what a terminal would obey.
     """
     return printable(re.sub(r'\n(?!  \S| +\^$)', r'\\n', _told(error)))
 
@@ -28,19 +31,28 @@ def error_message(error: InputError | OSError | MemoryError) -> str:
 def _told(error: InputError | OSError | MemoryError) -> str:
     if isinstance(error, MemoryError):
         reason = str(error).partition('\n')[0]  # gin adds lines
-        return f'not enough memory{reason and f" ({reason})"}: close other programs, or raise the limit (ulimit -v)'
+        return (
+            f'not enough memory{reason and f" ({reason})"}: close other programs, or raise the '
+            'limit (ulimit -v)'
+        )
     if not isinstance(error, OSError) or not error.errno:
         return str(error)
     full = is_full(error)
     file = (error.filename2 if full else None) or error.filename  # of a copy, where it goes
     if not file:  # standard output
         return str(error.strerror)
-    problem = f'{os.strerror(error.errno)}: make room there, and do the same again' if full else error.strerror
+    problem = (
+        f'{os.strerror(error.errno)}: make room there, and do the same again'
+        if full
+        else error.strerror
+    )
     return f'{os.fsdecode(file)}: {problem}'
 
 
 class Preempted(SystemExit):
-    """The process was asked to stop (SIGTERM or a hangup) and has saved its state; the same command continues from there.
+    """The process was asked to stop, by SIGTERM or a hangup, and has saved its state.
+
+    The same command continues from there.
 
     Binaries exit with `CODE`, upon which the scripts in launch/ run the command again.
     """

@@ -1,12 +1,15 @@
-"""Files on disk or in a bucket (gs://bucket/folder), behind one interface: paths, digests, and writes that are whole or absent.
+"""Files on disk or in a bucket (gs://bucket/folder), behind one interface.
 
-A bucket has no folders and no locks, and nothing in it can be mapped into memory; `manifest.local_copy` copies a finished folder
-to disk before it is used.
+Paths, digests, and writes that are whole or absent.
 
-A folder may come from a stranger, with a link in it to a file of the user's. So what lies below a folder is reached through
-`open_below`, which follows no link: to read a file (`opened_below`, or `below` for a library that takes a path), to write one
-(`atomic_path(below(folder, name))`), to list (`names_below`) and to remove (`remove_below`). The path of the folder itself is
-the user's own, and may be or lead through a link. A bucket has no links.
+A bucket has no folders and no locks, and nothing in it can be mapped into memory;
+`manifest.local_copy` copies a finished folder to disk before it is used.
+
+A folder may come from a stranger, with a link in it to a file of the user's. So what lies below a
+folder is reached through `open_below`, which follows no link: to read a file (`opened_below`, or
+`below` for a library that takes a path), to write one (`atomic_path(below(folder, name))`), to list
+(`names_below`) and to remove (`remove_below`). The path of the folder itself is the user's own, and
+may be or lead through a link. A bucket has no links.
 """
 
 from __future__ import annotations
@@ -49,7 +52,8 @@ def is_remote(where: str | os.PathLike) -> bool:
 
 def path(where: str | os.PathLike) -> pathlib.Path | epath.Path:
     """A path on disk, or one with the same methods in a bucket."""
-    # Paths on disk are not given to etils: it takes '[' in a folder's name for a pattern, and asks who owns a file.
+    # Paths on disk are not given to etils: it takes '[' in a folder's name for a pattern, and asks
+    # who owns a file.
     if not is_remote(where):
         return pathlib.Path(where)
     _use_gcsfs()
@@ -65,9 +69,13 @@ def absolute(where: str | os.PathLike) -> pathlib.Path | epath.Path:
 def _use_gcsfs() -> None:
     """Makes etils reach buckets through gcsfs; InputError if it is not installed."""
     if importlib.util.find_spec('gcsfs') is None:
-        raise InputError("folders in buckets need gcsfs: install the extra 'gcs', as in pip install -e '.[gcs]'")
-    os.environ['EPATH_USE_TF'] = 'false'  # where TensorFlow is installed, etils would take its code for buckets
-    # gcsfs would answer for ever from the first list of a folder, and what others write would not be seen.
+        raise InputError(
+            "folders in buckets need gcsfs: install the extra 'gcs', as in pip install -e '.[gcs]'"
+        )
+    # Where TensorFlow is installed, etils would take its code for buckets.
+    os.environ['EPATH_USE_TF'] = 'false'
+    # gcsfs would answer for ever from the first list of a folder, and what others write would not
+    # be seen.
     fsspec.config.conf.setdefault('gs', {}).setdefault('use_listings_cache', False)
 
 
@@ -75,7 +83,8 @@ def require_local(where: str | os.PathLike) -> pathlib.Path:
     """The path of something that can only be done on disk; InputError if it is in a bucket."""
     if is_remote(where):
         raise InputError(
-            f'{os.fspath(where)}: this is only done on disk: name a local folder, and copy it (gcloud storage cp -r)'
+            f'{os.fspath(where)}: this is only done on disk: name a local folder, and copy it '
+            '(gcloud storage cp -r)'
         )
     return pathlib.Path(where)
 
@@ -105,7 +114,9 @@ def sha256(where: str | os.PathLike) -> str:
 
 
 def open_below(folder: str | os.PathLike, name: str) -> int:
-    """The descriptor of a file or folder below a folder on disk, to be read; '' is the folder itself. It never blocks.
+    """The descriptor of a file or folder below a folder on disk, opened for reading.
+
+    '' is the folder itself. It never blocks.
 
     Raises:
         InputError: something on the way is a link, a mount point, or neither a file nor a folder.
@@ -129,7 +140,7 @@ def open_below(folder: str | os.PathLike, name: str) -> int:
 
 
 def _refuse(state: os.stat_result, where: str, device: int) -> None:
-    """Raises InputError unless something in a folder on a device is a plain file, or a folder on that device."""
+    """Raises InputError unless an entry is a plain file, or a folder on the same device."""
     kind = 'neither a file nor a folder'
     if stat.S_ISLNK(state.st_mode):
         kind = 'a link'
@@ -139,11 +150,17 @@ def _refuse(state: os.stat_result, where: str, device: int) -> None:
         if state.st_dev == device:
             return
         kind = 'a mount point'
-    raise InputError(f'{where} is {kind}; nothing below a knowledge base may be one: put a copy of the file or folder there')
+    raise InputError(
+        f'{where} is {kind}; nothing below a knowledge base may be one: put a '
+        'copy of the file or folder there'
+    )
 
 
 def opened_below(folder: str | os.PathLike, name: str) -> io.BufferedReader:
-    """A file below a folder, on disk or in a bucket, open to be read; errors as of `open_below`, also if it is a folder."""
+    """A file below a folder, on disk or in a bucket, open to be read.
+
+    Errors as of `open_below`, also if it is a folder.
+    """
     if is_remote(folder):
         return (path(folder) / name).open('rb')
     handle = open_below(folder, name)
@@ -162,7 +179,10 @@ def read_below(folder: str | os.PathLike, name: str) -> bytes:
 
 
 def below(folder: str | os.PathLike, name: str) -> pathlib.Path | epath.Path:
-    """The path of what is, or is to be, below a folder, for whatever takes a path; errors as of `open_below`, for as much as is there."""
+    """The path of what is, or is to be, below a folder, for whatever takes a path.
+
+    Errors as of `open_below`, for as much as is there.
+    """
     if not is_remote(folder):
         with contextlib.suppress(FileNotFoundError, NotADirectoryError):
             os.close(open_below(folder, name))
@@ -170,10 +190,12 @@ def below(folder: str | os.PathLike, name: str) -> pathlib.Path | epath.Path:
 
 
 def names_below(folder: str | os.PathLike, name: str = '', depth: int | None = None) -> list[str]:
-    """The names, with slashes, of all but folders below a folder, on disk or in a bucket; links are named and not followed.
+    """The names, with slashes, of all below a folder but folders, on disk or in a bucket.
 
-    With `name`, of those in a folder below it, of which there are none if it is missing; `depth` is of folders that are looked into.
-    InputError as of `open_below`, for `name`.
+    Links are named and not followed.
+
+    With `name`, of those in a folder below it, of which there are none if it is missing; `depth` is
+    of folders that are looked into. InputError as of `open_below`, for `name`.
     """
     names = []
     with contextlib.suppress(FileNotFoundError, NotADirectoryError):
@@ -187,18 +209,22 @@ def names_below(folder: str | os.PathLike, name: str = '', depth: int | None = N
 
 
 def _listed(folder, name) -> list[tuple[str, bool]]:
-    """What is in a folder below a folder, in order, and whether it is a folder; without mount points."""
+    """The entries of a subfolder, in order, and whether each is a folder; without mount points."""
     if is_remote(folder):
         return sorted((each.name, each.is_dir()) for each in (path(folder) / name).iterdir())
     with _folder_below(folder, name) as handle:
         device = os.fstat(handle).st_dev
         states = {each: _lstat(each, handle) for each in sorted(os.listdir(handle))}
     is_folder = {each: stat.S_ISDIR(state.st_mode) for each, state in states.items()}
-    return [(each, is_folder[each]) for each, state in states.items() if not is_folder[each] or state.st_dev == device]
+    return [
+        (each, is_folder[each])
+        for each, state in states.items()
+        if not is_folder[each] or state.st_dev == device
+    ]
 
 
 def remove_below(folder: str | os.PathLike, names: Iterable[str]) -> int:
-    """Removes files below a folder by their names, and of links only themselves; returns how many bytes on disk that freed.
+    """Removes files below a folder by name, links but not their targets; returns the bytes freed.
 
     Those that are missing, are folders, or would be reached through a link are passed over.
     """
@@ -213,7 +239,10 @@ def remove_below(folder: str | os.PathLike, names: Iterable[str]) -> int:
                 (path(folder) / parent / last).unlink(missing_ok=True)
             continue
         # What is behind a link is somebody else's.
-        with contextlib.suppress(FileNotFoundError, NotADirectoryError, InputError), _folder_below(folder, parent) as handle:
+        with (
+            contextlib.suppress(FileNotFoundError, NotADirectoryError, InputError),
+            _folder_below(folder, parent) as handle,
+        ):
             for last in lasts:
                 with contextlib.suppress(FileNotFoundError):
                     state = _lstat(last, handle)
@@ -224,11 +253,16 @@ def remove_below(folder: str | os.PathLike, names: Iterable[str]) -> int:
 
 
 def remove_empty(folder: str | os.PathLike, name: str) -> None:
-    """Removes a folder below a folder on disk, and those in it, as far as there is nothing in them; follows no link."""
+    """Removes empty folders below a folder on disk, and it too if it is empty.
+
+    Follows no link.
+    """
     parent, _, last = name.rpartition('/')
     with contextlib.suppress(FileNotFoundError, NotADirectoryError, InputError):
         with _folder_below(folder, name) as handle:
-            inner = [each for each in os.listdir(handle) if stat.S_ISDIR(_lstat(each, handle).st_mode)]
+            inner = [
+                each for each in os.listdir(handle) if stat.S_ISDIR(_lstat(each, handle).st_mode)
+            ]
         for each in inner:
             remove_empty(folder, f'{name}/{each}')
         with _folder_below(folder, parent) as handle:
@@ -259,15 +293,23 @@ def _folder_below(folder, name) -> Iterator[int]:
     handle = open_below(folder, name)
     try:
         if not stat.S_ISDIR(os.fstat(handle).st_mode):
-            raise NotADirectoryError(errno.ENOTDIR, os.strerror(errno.ENOTDIR), os.path.join(folder, name))
+            raise NotADirectoryError(
+                errno.ENOTDIR, os.strerror(errno.ENOTDIR), os.path.join(folder, name)
+            )
         yield handle
     finally:
         os.close(handle)
 
 
 def refuse_links(folder: str | os.PathLike, name: str = '') -> None:
-    """Looks at everything in a folder below a folder on disk, for a library that opens files there by itself; errors as of `open_below`."""
-    with contextlib.suppress(FileNotFoundError, NotADirectoryError), _folder_below(folder, name) as handle:
+    """Checks everything below a folder on disk, for a library that opens files there itself.
+
+    Errors as of `open_below`.
+    """
+    with (
+        contextlib.suppress(FileNotFoundError, NotADirectoryError),
+        _folder_below(folder, name) as handle,
+    ):
         where, device = os.path.join(folder, name), os.fstat(handle).st_dev
         for each in os.listdir(handle):
             state = _lstat(each, handle)
@@ -307,10 +349,13 @@ def _copy_bytes(source, target):
 
 @contextlib.contextmanager
 def atomic_path(where: str | os.PathLike) -> Iterator[pathlib.Path]:
-    """Yields a temporary path on disk; a clean exit makes its file `where`, an exception removes it.
+    """Yields a temporary path on disk.
 
-    The bytes are on disk before the rename, so a reader (or a run after a crash) finds either the old file or the whole new one. A file
-    for a bucket is uploaded under another name first. InputError: something else than a file has that name.
+    A clean exit makes its file `where`, an exception removes it.
+
+    The bytes are on disk before the rename, so a reader (or a run after a crash) finds either the
+    old file or the whole new one. A file for a bucket is uploaded under another name first.
+    InputError: something else than a file has that name.
     """
     target = path(where)
     partial_name = f'.{target.name}.{os.getpid()}.partial'
@@ -323,7 +368,9 @@ def atomic_path(where: str | os.PathLike) -> Iterator[pathlib.Path]:
             partial.replace(target)
         return
     if target.exists() and not target.is_file() and not target.is_symlink():
-        raise InputError(f'{target} is a folder or a device, and would be replaced: give the name of a file')
+        raise InputError(
+            f'{target} is a folder or a device, and would be replaced: give the name of a file'
+        )
     target.parent.mkdir(parents=True, exist_ok=True)
     partial = target.with_name(partial_name)
     if partial.exists() or partial.is_symlink():
@@ -343,27 +390,34 @@ def atomic_path(where: str | os.PathLike) -> Iterator[pathlib.Path]:
 
 
 def refuse_link(where: str | os.PathLike) -> None:
-    """Raises InputError where the file that a user names for output is a link, which `atomic_path` would replace."""
+    """Raises InputError if the user's output file is a link, which `atomic_path` would replace."""
     if os.path.islink(where):
         raise InputError(f'{where} is a link, which would be replaced: give the name of a file')
 
 
 def remove_partials(folder: str | os.PathLike, *names: str) -> None:
-    """Removes what killed runs left of files that they wrote by `atomic_path`; `names` in the folder may be patterns."""
+    """Removes what killed runs left of files written by `atomic_path`.
+
+    `names` in the folder may be patterns.
+    """
     present = names_below(folder, depth=max(name.count('/') for name in names)) if names else []
-    remove_below(folder, [name for name in present if (whole := whole_name(name)) and matches(whole, names)])
+    remove_below(
+        folder, [name for name in present if (whole := whole_name(name)) and matches(whole, names)]
+    )
 
 
 def whole_name(name: str) -> str | None:
-    """The name that a file was to get when it was whole, by that under which `atomic_path` writes it; None if that is none."""
+    """The final name of a file, by the temporary one of `atomic_path`; None for other names."""
     parent, slash, last = name.rpartition('/')
     match = _PARTIAL.fullmatch(last)
     return match and f'{parent}{slash}{match[1]}'
 
 
 def matches(name: str, patterns: Iterable[str]) -> bool:
-    """Whether the name of a file below a folder is one of some patterns, of which no `*` stands for a slash."""
-    return any(name.count('/') == each.count('/') and fnmatch.fnmatchcase(name, each) for each in patterns)
+    """Whether a file name matches one of some patterns, whose `*` matches no slash."""
+    return any(
+        name.count('/') == each.count('/') and fnmatch.fnmatchcase(name, each) for each in patterns
+    )
 
 
 def _sync(where: pathlib.Path) -> None:

@@ -7,7 +7,7 @@ import numpy as np
 
 
 def params_hash(tree) -> str:
-    """Hex SHA-256 of a tree of arrays: of the path, dtype, shape and bytes of every leaf, in the order of the paths."""
+    """Hex SHA-256 of a tree of arrays: path, dtype, shape and bytes of every leaf, by path."""
     digest = hashlib.sha256()
     leaves = [
         (jax.tree_util.keystr(path, simple=True, separator='/'), leaf)

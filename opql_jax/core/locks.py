@@ -1,8 +1,9 @@
 """Locks on folders: one writer at a time, and readers whose files stay until they have closed them.
 
-A writer holds `flock` on the file `.lock` of its folder, which says who it is; the system releases it however the process ends.
-Readers of a memory hold shared locks on the folders of its segments, and an update removes a segment only under the exclusive
-one. A bucket has no `flock`: there, and on a disk that has none, a writer leases the folder, see `_lease`.
+A writer holds `flock` on the file `.lock` of its folder, which says who it is; the system releases
+it however the process ends. Readers of a memory hold shared locks on the folders of its segments,
+and an update removes a segment only under the exclusive one. A bucket has no `flock`: there, and on
+a disk that has none, a writer leases the folder, see `_lease`.
 """
 
 import contextlib
@@ -33,7 +34,8 @@ _LEASE = re.compile(rf'{re.escape(_LOCK)}-\d{{20}}-[0-9a-f]{{32}}')
 _SIGNED = b'{"command": "'
 _IN_THE_WAY = '{} is in the way, and no lock that this program wrote: move it elsewhere'
 _NO_LOCKS = (errno.ENOLCK, errno.ENOSYS, errno.EOPNOTSUPP)
-# A lease is renewed at this interval, and one that was not for the longer time is that of a process that was killed.
+# A lease is renewed at this interval, and one that was not for the longer time is that of a process
+# that was killed.
 _RENEWAL_SECONDS, _LEASE_SECONDS = 10.0, 60.0
 
 
@@ -49,9 +51,12 @@ class _Held(InputError):
 
 @contextlib.contextmanager
 def writer(folder: str | os.PathLike, patience: float = 0.0) -> Iterator[None]:
-    """Keeps other writers out of a folder, on disk or in a bucket, while the context lasts; makes the folder if it is missing.
+    """Keeps other writers out of a folder, on disk or in a bucket, while the context lasts.
 
-    A folder in which this user may not write is not locked, so that what is finished there can be found finished.
+    Makes the folder if it is missing.
+
+    A folder in which this user may not write is not locked, so that what is finished there can be
+    found finished.
 
     Args:
         folder: on disk or in a bucket.
@@ -75,10 +80,14 @@ def writer(folder: str | os.PathLike, patience: float = 0.0) -> Iterator[None]:
 
 
 def shared(folder: str | os.PathLike, names: Iterable[str]) -> contextlib.ExitStack:
-    """Takes shared locks on folders below a folder, but for links and those that are missing; closing the result releases them."""
+    """Takes shared locks on folders below a folder; closing the result releases them.
+
+    Links and those that are missing are left out.
+    """
     with contextlib.ExitStack() as locks:
         for name in names:
-            # A missing folder is reported when its files are checked; not every file system has locks.
+            # A missing folder is reported when its files are checked; not every file system has
+            # locks.
             with contextlib.suppress(OSError):
                 handle = files.open_below(folder, name)
                 locks.callback(os.close, handle)
@@ -88,7 +97,10 @@ def shared(folder: str | os.PathLike, names: Iterable[str]) -> contextlib.ExitSt
 
 @contextlib.contextmanager
 def try_exclusive(folder: str | os.PathLike, name: str) -> Iterator[bool]:
-    """Yields whether no reader holds a lock on a folder below one on disk, not behind a link; if so none can take one while the context lasts."""
+    """Yields whether no reader holds a lock on a subfolder on disk, not behind a link.
+
+    If so none can take one while the context lasts.
+    """
     handle = files.open_below(folder, name)
     try:
         try:
@@ -106,7 +118,7 @@ def try_exclusive(folder: str | os.PathLike, name: str) -> Iterator[bool]:
 
 
 def _lock(path, held) -> bool:
-    """Locks and signs a lock file, until `held` is closed; False if the file system has no locks."""
+    """Locks and signs a lock file until `held` is closed; False if the file system has no locks."""
     try:
         handle = _open_locked(path)
     except OSError as error:
@@ -140,7 +152,8 @@ def _open_locked(path):
             _remove_of_other_user(path)
             continue
         except OSError as error:
-            if error.errno in (errno.ELOOP, errno.EISDIR, errno.ENXIO):  # a link, a folder, a socket
+            # A link, a folder, a socket.
+            if error.errno in (errno.ELOOP, errno.EISDIR, errno.ENXIO):
                 raise InputError(_IN_THE_WAY.format(path)) from error
             raise
         with contextlib.ExitStack() as opened:
@@ -153,7 +166,9 @@ def _open_locked(path):
                 os.ftruncate(handle, 0)
                 os.write(handle, _signature().encode())
             except BlockingIOError:
-                raise _Held(_refusal(path.parent, os.read(handle, 1 << 16).decode(errors='replace'))) from None
+                raise _Held(
+                    _refusal(path.parent, os.read(handle, 1 << 16).decode(errors='replace'))
+                ) from None
             except OSError as error:
                 error.filename = str(path)
                 raise
@@ -162,7 +177,10 @@ def _open_locked(path):
 
 
 def _remove_of_other_user(path):
-    """Removes the lock file of a writer that has ended, which this user may not write; InputError if it has not, or the file stays."""
+    """Removes the lock file of an ended writer, which this user may not write.
+
+    InputError if it has not ended, or the file stays.
+    """
     try:
         with files.opened_below(path.parent, path.name) as file:
             _require_lock(file.fileno(), path)
@@ -176,13 +194,16 @@ def _remove_of_other_user(path):
         pass  # its writer ended at this moment
     except OSError as error:
         raise InputError(
-            f'{path} is the lock of another user, and cannot be taken over ({error.strerror}): have it removed when nobody writes'
-            ' there, or give another folder'
+            f'{path} is the lock of another user, and cannot be taken over ({error.strerror}): '
+            'have it removed when nobody writes there, or give another folder'
         ) from error
 
 
 def _require_lock(handle, path) -> None:
-    """Raises InputError unless an open file is empty or the lock of some writer, and has no other name, under which it is a user's."""
+    """Raises InputError unless an open file is empty or some writer's lock.
+
+    Nor may it have another name, under which it is a user's.
+    """
     state = os.fstat(handle)
     ours = stat.S_ISREG(state.st_mode) and state.st_nlink <= 1
     if not ours or not _SIGNED.startswith(os.pread(handle, len(_SIGNED), 0)):
@@ -200,7 +221,14 @@ def _signature() -> str:
     """Who this process is, as JSON."""
     command = ' '.join([os.path.basename(sys.argv[0]), *sys.argv[1:]])
     since = time.strftime('%Y-%m-%d %H:%M:%S %z')
-    return json.dumps({'command': command[:1000], 'pid': os.getpid(), 'host': socket.gethostname(), 'since': since})
+    return json.dumps(
+        {
+            'command': command[:1000],
+            'pid': os.getpid(),
+            'host': socket.gethostname(),
+            'since': since,
+        }
+    )
 
 
 def _refusal(folder, signature) -> str:
@@ -209,21 +237,29 @@ def _refusal(folder, signature) -> str:
         holder = f'process {who["pid"]} on {who["host"]} since {who["since"]} ({who["command"]})'
     except (ValueError, KeyError, TypeError):
         holder = 'another process, which has only just begun'
-    return f'{folder} is being written by {holder}: wait until it ends, stop it, or give another folder'
+    return (
+        f'{folder} is being written by {holder}: wait until it ends, stop it, '
+        'or give another folder'
+    )
 
 
 @contextlib.contextmanager
 def _lease(where) -> Iterator[None]:
-    """`writer` where there is no `flock`: each writer puts a file of its own into the folder, and renews it.
+    """`writer` without `flock`: each writer puts its own file into the folder, and renews it.
 
-    Whoever then sees no other such file may write. Of two that come at the same moment at least one sees the other, as a
-    bucket lists what was written before; where both do, the one whose file has the later name gives up. One whose file does
-    not change for a minute was killed; it is waited for, and its file removed. A writer that finds its own file removed, after
-    it was cut off from the bucket for so long, ends at once, as another may be writing.
+    Whoever then sees no other such file may write. Of two that come at the same moment at least one
+    sees the other, as a bucket lists what was written before; where both do, the one whose file has
+    the later name gives up. One whose file does not change for a minute was killed; it is waited
+    for, and its file removed. A writer that finds its own file removed, after it was cut off from
+    the bucket for so long, ends at once, as another may be writing.
     """
     folder = files.path(where)
     folder.mkdir(parents=True, exist_ok=True)
-    own, numbers, ended = folder / f'{_LOCK}-{time.time_ns():020}-{uuid.uuid4().hex}', itertools.count(), threading.Event()
+    own, numbers, ended = (
+        folder / f'{_LOCK}-{time.time_ns():020}-{uuid.uuid4().hex}',
+        itertools.count(),
+        threading.Event(),
+    )
     signature = json.loads(_signature()) | {'writes': False}
     sign = lambda: own.write_text(json.dumps(signature | {'renewals': next(numbers)}))
     sign()
@@ -251,7 +287,10 @@ def _leases(folder) -> dict:
 
 
 def _outlive(folder, own, others) -> None:
-    """Returns when none of the leases `others` is left or renewed any more; InputError if one is renewed that goes before `own`."""
+    """Returns when none of the leases `others` is left or renewed any more.
+
+    InputError if one is renewed that goes before `own`.
+    """
     started = time.monotonic()
     while others:
         if time.monotonic() - started > _LEASE_SECONDS:
@@ -263,7 +302,8 @@ def _outlive(folder, own, others) -> None:
         now = _leases(folder)
         for path, text in others.items():
             if now.get(path, text) != text:
-                shown = max(text, now[path], key=len)  # one of them may have been read while it was written
+                # One of them may have been read while it was written.
+                shown = max(text, now[path], key=len)
                 if path.name < own.name or '"writes": true' in shown:
                     raise _Held(_refusal(folder, shown))
                 started = time.monotonic()  # it has yet to see that it gives up
@@ -284,7 +324,8 @@ def _renew(own, sign, ended) -> None:
             lost = time.monotonic() - renewed > _LEASE_SECONDS
         if lost:
             print(
-                f'error: {own} was lost, and another process may be writing: run the same command again',
+                f'error: {own} was lost, and another process may be writing: '
+                'run the same command again',
                 file=sys.stderr,
                 flush=True,
             )

@@ -1,15 +1,17 @@
 """Manifests: the file that makes a folder written by this package complete.
 
-A prepared folder, a memory and a search index are each a folder with a `manifest.json`, which is written last. It states the
-format and its version, the size and SHA-256 of every other file, the fields that its kind of folder declares (`Manifest`), and a
-checksum of all this:
+A prepared folder, a memory and a search index are each a folder with a `manifest.json`, which is
+written last. It states the format and its version, the size and SHA-256 of every other file, the
+fields that its kind of folder declares (`Manifest`), and a checksum of all this:
 
-    {"format": "opql-memory", "version": 1, ..., "files": {"topic.npy": {"bytes": 4128, "sha256": "9f86d0..."}, ...},
+    {"format": "opql-memory", "version": 1, ..., "files": {"topic.npy": {"bytes": 4128,
+     "sha256": "9f86d0..."}, ...},
      "checksum": "e3b0c4..."}
 
-A folder without a manifest is unfinished; a folder whose files differ from its manifest is damaged. Sizes are compared when a
-folder is opened (`check_files`), and the content of a file before it is read (`checked_file`). The manifest of a knowledge base,
-`model.json` and the plans of unfinished folders have the same form, without files (`Header`).
+A folder without a manifest is unfinished; a folder whose files differ from its manifest is damaged.
+Sizes are compared when a folder is opened (`check_files`), and the content of a file before it is
+read (`checked_file`). The manifest of a knowledge base, `model.json` and the plans of unfinished
+folders have the same form, without files (`Header`).
 """
 
 from __future__ import annotations
@@ -34,14 +36,19 @@ MANIFEST = 'manifest.json'
 # Where copies of folders in buckets, and selections of pairs, lie, if not in ~/.cache/opql_jax.
 CACHE_VARIABLE = 'OPQL_CACHE'
 
-# Files whose content was compared with a manifest by this process: path, digest, and the state of the file by `os.stat`.
+# Files whose content was compared with a manifest by this process: path, digest, and the state of
+# the file by `os.stat`.
 _checked: set[tuple] = set()
-# A file that changed so recently may change once more within one tick of the file system's clock, which would not show.
+# A file that changed so recently may change once more within one tick of the file system's clock,
+# which would not show.
 _RECENT_NS = 100_000_000
 
 
 class ManifestError(InputError):
-    """A folder is missing, unfinished, damaged, or not of the expected format; the message says which file and what to do."""
+    """A folder is missing, unfinished, damaged, or not of the expected format.
+
+    The message says which file and what to do.
+    """
 
     def __init__(self, message: str):
         # A damaged file may state names of any length and any characters.
@@ -50,7 +57,10 @@ class ManifestError(InputError):
 
 
 class Header(msgspec.Struct, kw_only=True):
-    """What every manifest states: the kind of folder and the version of its format; each kind declares its own fields in a subclass."""
+    """What every manifest states: the kind of folder and the version of its format.
+
+    Each kind declares its own fields in a subclass.
+    """
 
     format: str
     version: int
@@ -72,8 +82,10 @@ class FolderFormat(Generic[H]):
     """A kind of folder.
 
     Attributes:
-        name, version: in the manifest, such as 'opql-prepared'; the one version that this package reads and writes.
-        noun, writer: for messages, such as 'a prepared folder'; the command that writes such folders.
+        name, version: in the manifest, such as 'opql-prepared'; the one version that this package
+            reads and writes.
+        noun, writer: for messages, such as 'a prepared folder'; the command that writes such
+            folders.
         manifest, file: the class of its manifests, and the name of the file.
         repair: what to do about a damaged folder, if not to write it again.
     """
@@ -89,16 +101,22 @@ class FolderFormat(Generic[H]):
     @property
     def advice(self) -> str:
         """What to do about a damaged folder."""
-        return self.repair or f'restore the folder from a copy, or delete it and run {self.writer} again'
+        return (
+            self.repair
+            or f'restore the folder from a copy, or delete it and run {self.writer} again'
+        )
 
 
 def write_manifest(
-    folder: str | os.PathLike, format: FolderFormat[H], fields: Mapping, digests: Mapping[str, files.Digest] | None = None
+    folder: str | os.PathLike,
+    format: FolderFormat[H],
+    fields: Mapping,
+    digests: Mapping[str, files.Digest] | None = None,
 ) -> H:
     """Writes the manifest of a folder whose other files are complete; returns what it holds.
 
-    `fields` are those that the kind of folder declares; `digests` the `files.digest` of every file, by its path relative to the folder, None
-    for a kind that lists none.
+    `fields` are those that the kind of folder declares; `digests` the `files.digest` of every file,
+    by its path relative to the folder, None for a kind that lists none.
     """
     header = {'format': format.name, 'version': format.version}
     listed = {} if digests is None else {'files': dict(sorted(digests.items()))}
@@ -116,9 +134,12 @@ def sealed(stated: dict) -> bytes:
 
 
 def is_folder_of(folder: str | os.PathLike, format: FolderFormat) -> bool:
-    """Whether a folder is one of this format, and so may be written: users may have files of the name of its manifest.
+    """Whether a folder is one of this format, and so may be written.
 
-    InputError: its manifest states the format and is not what this program wrote, or is a link or no file.
+    Users may have files of the name of its manifest.
+
+    InputError: its manifest states the format and is not what this program wrote, or is a link or
+    no file.
     """
     try:
         content = files.read_below(folder, format.file)
@@ -135,15 +156,17 @@ def read_manifest(folder: str | os.PathLike, format: FolderFormat[H]) -> H:
     """The manifest of a folder on disk or in a bucket; `check_files` compares the files with it.
 
     Raises:
-        ManifestError: there is none, it is not one of this format and version, a field is missing, unknown or of another
-            type, or the content is not what was written.
+        ManifestError: there is none, it is not one of this format and version, a field is missing,
+            unknown or of another type, or the content is not what was written.
         InputError: it is a link, or no file.
     """
     try:
         content = files.read_below(folder, format.file)
     except (FileNotFoundError, NotADirectoryError, IsADirectoryError):
         path = files.path(folder) / format.file
-        raise ManifestError(f'{path}: no such file; {folder} is not {format.noun}, or {format.writer} did not end') from None
+        raise ManifestError(
+            f'{path}: no such file; {folder} is not {format.noun}, or {format.writer} did not end'
+        ) from None
     return _verified(content, folder, format)
 
 
@@ -152,59 +175,84 @@ def _verified(content: bytes, folder: str | os.PathLike, format: FolderFormat[H]
     path = files.path(folder) / format.file
     stated = _decode(content, path, format.advice)
     if stated.get('format') != format.name:
-        raise ManifestError(f'{path}: not the manifest of {format.noun} (no format {format.name!r}); name the folder of one')
+        raise ManifestError(
+            f'{path}: not the manifest of {format.noun} (no format '
+            f'{format.name!r}); name the folder of one'
+        )
     if stated.get('version') != format.version:
         if isinstance(version := stated.get('version'), int) and version > format.version:
             raise ManifestError(
-                f'{path}: format version {version}, this program reads {format.version}: a newer opql_jax wrote {folder};'
-                ' update opql_jax'
+                f'{path}: format version {version}, this program reads {format.version}: a newer '
+                f'opql_jax wrote {folder}; update opql_jax'
             )
         raise ManifestError(
-            f'{path}: format version {stated.get("version")}, this program reads {format.version}; {format.advice}'
+            f'{path}: format version {stated.get("version")}, this program reads {format.version}; '
+            f'{format.advice}'
         )
     return _checked_manifest(stated, content, format.manifest, path, format.advice)
 
 
 class Plan(Header, forbid_unknown_fields=True, kw_only=True):
-    """What is noted of an update before it writes, so that whatever it leaves is removed, and no file of a user's.
+    """What is noted of an update before it writes.
 
-    `names` are those of files and folders that it writes or replaces, of which those that the manifest does not name may go.
+    So all that it leaves is removed, and no file of a user's.
+
+    `names` are those of files and folders that it writes or replaces, of which those that the
+    manifest does not name may go.
     """
 
     names: list[FileName]
 
 
-def plan_update(folder: pathlib.Path, plan: FolderFormat[Plan], replaced: Iterable[str], written: Iterable[str]) -> None:
-    """Notes what an update replaces and writes, beside what updates before it noted; InputError if something of others is in its way."""
+def plan_update(
+    folder: pathlib.Path, plan: FolderFormat[Plan], replaced: Iterable[str], written: Iterable[str]
+) -> None:
+    """Notes what an update replaces and writes, beside what earlier ones noted.
+
+    InputError if something of others is in its way.
+    """
     known = is_folder_of(folder, plan)
     noted = set(read_manifest(folder, plan).names) if known else set()
     for name in ({*written} - noted) | (set() if known else {plan.file}):
         if os.path.lexists(folder / name):  # also a link to nothing
-            raise InputError(f'{folder / name} is in the way, and nothing that {plan.writer} wrote: move it elsewhere')
+            raise InputError(
+                f'{folder / name} is in the way, and nothing that '
+                f'{plan.writer} wrote: move it elsewhere'
+            )
     write_manifest(folder, plan, {'names': sorted({*noted, *replaced, *written})})
 
 
 def check_files(folder: pathlib.Path, manifest: Manifest, format: FolderFormat) -> None:
-    """Raises InputError, naming the file, unless every file of a manifest is there, is a plain file, and has the size that it states."""
+    """Raises InputError, naming the file, unless each is there, plain, and of the stated size."""
     for name, digest in manifest.files.items():
         file = folder / name
         try:
             with files.opened_below(folder, name) as opened:
                 actual = os.fstat(opened.fileno()).st_size
         except (FileNotFoundError, NotADirectoryError, IsADirectoryError):
-            raise ManifestError(f'{file}: listed in {format.file} but missing; {format.advice}') from None
+            raise ManifestError(
+                f'{file}: listed in {format.file} but missing; {format.advice}'
+            ) from None
         except OSError as error:
-            raise ManifestError(f'{file}: cannot be read ({error.strerror}); {format.advice}') from error
+            raise ManifestError(
+                f'{file}: cannot be read ({error.strerror}); {format.advice}'
+            ) from error
         if actual != digest.bytes:
             raise ManifestError(
-                f'{file}: {actual} bytes, {format.file} says {digest.bytes}: truncated or overwritten; {format.advice}'
+                f'{file}: {actual} bytes, {format.file} says {digest.bytes}: truncated or '
+                f'overwritten; {format.advice}'
             )
 
 
-def checked_file(folder: pathlib.Path, name: str, manifest: Manifest, format: FolderFormat) -> pathlib.Path:
-    """The path of a file of a folder, to be read now: its content is compared with its digest, once for each state of the file.
+def checked_file(
+    folder: pathlib.Path, name: str, manifest: Manifest, format: FolderFormat
+) -> pathlib.Path:
+    """The path of a file, to be read now.
 
-    ManifestError: the manifest does not list it, or it has another content. InputError: it is a link, or reached through one.
+    Its content is compared with its digest, once for each state of the file.
+
+    ManifestError: the manifest does not list it, or it has another content. InputError: it is a
+    link, or reached through one.
     """
     file = folder / name
     if (digest := manifest.files.get(name)) is None:
@@ -212,14 +260,27 @@ def checked_file(folder: pathlib.Path, name: str, manifest: Manifest, format: Fo
     try:
         with files.opened_below(folder, name) as opened:
             state = os.fstat(opened.fileno())
-            key = (file, digest, state.st_dev, state.st_ino, state.st_size, state.st_mtime_ns, state.st_ctime_ns)
+            key = (
+                file,
+                digest,
+                state.st_dev,
+                state.st_ino,
+                state.st_size,
+                state.st_mtime_ns,
+                state.st_ctime_ns,
+            )
             if key in _checked:
                 return file
             actual = files.digest_of(opened)
     except OSError as error:
-        raise ManifestError(f'{file}: cannot be read ({error.strerror}); {format.advice}') from error
+        raise ManifestError(
+            f'{file}: cannot be read ({error.strerror}); {format.advice}'
+        ) from error
     if actual != digest:
-        raise ManifestError(f'{file}: its sha256 is not the one in {format.file}: damaged or overwritten; {format.advice}')
+        raise ManifestError(
+            f'{file}: its sha256 is not the one in {format.file}: damaged or overwritten; '
+            f'{format.advice}'
+        )
     if time.time_ns() - state.st_ctime_ns > _RECENT_NS:
         _checked.add(key)
     return file
@@ -232,17 +293,27 @@ def verify_files(folder: pathlib.Path, manifest: Manifest, format: FolderFormat)
 
 
 def manifest_hash(manifest: Manifest | Mapping) -> str:
-    """Hex SHA-256 of what a manifest states, which identifies the content of its folder: the digest of every file enters it."""
-    return hashlib.sha256(json.dumps(msgspec.to_builtins(manifest), sort_keys=True).encode()).hexdigest()
+    """Hex SHA-256 of what a manifest states.
+
+    It identifies the content of its folder: the digest of every file enters it.
+    """
+    return hashlib.sha256(
+        json.dumps(msgspec.to_builtins(manifest), sort_keys=True).encode()
+    ).hexdigest()
 
 
 def cache_folder() -> pathlib.Path:
     """Where this machine keeps what it can make again."""
-    return pathlib.Path(os.environ.get(CACHE_VARIABLE) or pathlib.Path.home() / '.cache' / 'opql_jax')
+    return pathlib.Path(
+        os.environ.get(CACHE_VARIABLE) or pathlib.Path.home() / '.cache' / 'opql_jax'
+    )
 
 
 def local_copy(folder: str | os.PathLike) -> pathlib.Path:
-    """A finished folder on disk: itself, or a copy of one in a bucket, made once for each state of its manifest; ManifestError if it is damaged."""
+    """A finished folder on disk; ManifestError if it is damaged.
+
+    Itself, or a copy of one in a bucket, made once for each state of its manifest.
+    """
     if not files.is_remote(folder):
         return pathlib.Path(folder)
     source = files.path(folder)
@@ -253,7 +324,10 @@ def local_copy(folder: str | os.PathLike) -> pathlib.Path:
     stated = _decode(content, source / MANIFEST, advice)
     digests = _checked_manifest(stated, content, Manifest, source / MANIFEST, advice).files
     cache = cache_folder()
-    copy = cache / f'{source.name}-{hashlib.sha256(os.fspath(source).encode() + b" " + content).hexdigest()[:16]}'
+    copy = (
+        cache
+        / f'{source.name}-{hashlib.sha256(os.fspath(source).encode() + b" " + content).hexdigest()[:16]}'  # noqa: E501
+    )
     if copy.exists():
         return copy
     cache.mkdir(parents=True, exist_ok=True)
@@ -264,7 +338,9 @@ def local_copy(folder: str | os.PathLike) -> pathlib.Path:
                 raise ManifestError(f'{source / name}: listed in {MANIFEST} but missing')
             files.copy(source / name, whole / name)
             if files.digest(whole / name) != digest:
-                raise ManifestError(f'{source / name}: not what {MANIFEST} says: truncated or overwritten')
+                raise ManifestError(
+                    f'{source / name}: not what {MANIFEST} says: truncated or overwritten'
+                )
         whole.mkdir(exist_ok=True)
         (whole / MANIFEST).write_bytes(content)
         try:
@@ -283,12 +359,13 @@ def _decode(content: bytes, path, advice: str) -> dict:
         raise ManifestError(f'{path}: not what this program writes: {error}') from error
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
         raise ManifestError(
-            f'{path}: not valid JSON ({error}): damaged, or of another program; if it is ours, {advice}'
+            f'{path}: not valid JSON ({error}): damaged, or of another '
+            f'program; if it is ours, {advice}'
         ) from error
 
 
 def _checked_manifest(stated: dict, content: bytes, type: type[H], path, advice: str) -> H:
-    """What a manifest states as an object, once its fields, the names of its files and its checksum were checked."""
+    """What a manifest states, once its fields, file names and checksum were checked."""
     stated.pop('checksum', None)
     try:
         manifest = msgspec.convert(stated, type)
@@ -296,8 +373,15 @@ def _checked_manifest(stated: dict, content: bytes, type: type[H], path, advice:
         raise ManifestError(f'{path}: not what this program writes: {error}') from error
     for name in manifest.files if isinstance(manifest, Manifest) else ():
         parts = name.split('/')
-        if {'', '.', '..'} & set(parts) or name == MANIFEST or '\\' in name or not name.isprintable():
+        if (
+            {'', '.', '..'} & set(parts)
+            or name == MANIFEST
+            or '\\' in name
+            or not name.isprintable()
+        ):
             raise ManifestError(f'{path}: {name!r} is not the name of a file inside the folder')
     if sealed(stated) != content:
-        raise ManifestError(f'{path}: its checksum is not that of its content: damaged or edited; {advice}')
+        raise ManifestError(
+            f'{path}: its checksum is not that of its content: damaged or edited; {advice}'
+        )
     return manifest

@@ -1,10 +1,13 @@
-"""How a binary ends when it is asked to: by SIGTERM, which clusters send before they take a machine away, Ctrl-C or a hangup.
+"""How a binary ends when it is asked to: by SIGTERM, Ctrl-C or a hangup.
 
-An exception raised in a signal handler would unwind the stack while threads of XLA are at work, which crashes the process, and
-would not be raised at all as long as XLA compiles. So a thread waits for signals, and ends the process on the spot. Nothing on
-disk is lost, because files appear whole or not at all. A hangup, which is the end of the terminal, becomes a SIGTERM. A training
-loop has its state to save, and polls a `PreemptionGuard`; a process that waits for another in `run_binary` passes the signal on;
-a prompt goes on after Ctrl-C, and calls `raise_on_interrupt`.
+Clusters send SIGTERM before they take a machine away.
+
+An exception raised in a signal handler would unwind the stack while threads of XLA are at work,
+which crashes the process, and would not be raised at all as long as XLA compiles. So a thread waits
+for signals, and ends the process on the spot. Nothing on disk is lost, because files appear whole
+or not at all. A hangup, which is the end of the terminal, becomes a SIGTERM. A training loop has
+its state to save, and polls a `PreemptionGuard`; a process that waits for another in `run_binary`
+passes the signal on; a prompt goes on after Ctrl-C, and calls `raise_on_interrupt`.
 """
 
 import contextlib
@@ -21,7 +24,8 @@ from opql_jax.core.errors import Preempted
 
 STOP_SIGNALS = signal.SIGTERM, signal.SIGINT
 INTERRUPTED = 130  # of a process that Ctrl-C ended, as shells have it: 128 + SIGINT
-# Seconds after SIGTERM in which a loop has to poll its guard, else it is compiling or stuck. Clusters wait 30 or more before SIGKILL.
+# Seconds after SIGTERM in which a loop has to poll its guard, else it is compiling or stuck.
+# Clusters wait 30 or more before SIGKILL.
 GRACE = 20.0
 
 # Held while a signal is answered and while a child starts, so that no signal falls between the two.
@@ -32,10 +36,10 @@ _interrupts_raise = False  # see `raise_on_interrupt`
 
 
 class PreemptionGuard:
-    """While it is entered, SIGTERM does not end the process but sets a flag that the training loop polls.
+    """While it is entered, SIGTERM only sets a flag, which the training loop polls.
 
-    With several processes `should_stop(step)` is true at the same step in all of them: JAX takes the signal, if
-    `distributed.initialize` was told so, and they agree on a step.
+    With several processes `should_stop(step)` is true at the same step in all of them: JAX takes
+    the signal, if `distributed.initialize` was told so, and they agree on a step.
     """
 
     _entered: 'PreemptionGuard | None' = None
@@ -44,7 +48,8 @@ class PreemptionGuard:
         self._signalled = False
         self._polled = threading.Event()  # since the signal
         self._installed = False
-        self._save_end = -math.inf  # when it last ended saving, in seconds of the monotonic clock; inf while it saves
+        # When it last ended saving, in seconds of the monotonic clock; inf while it saves.
+        self._save_end = -math.inf
         self._previous = None
 
     def __enter__(self):
@@ -65,7 +70,7 @@ class PreemptionGuard:
             signal.signal(signal.SIGTERM, self._previous or signal.SIG_DFL)
 
     def should_stop(self, step: int) -> bool:
-        """Whether to save the state after `step` steps and raise `Preempted`; every process asks after each step."""
+        """Whether to save after `step` steps and raise `Preempted`; all processes ask each step."""
         if self._process_count() > 1:
             from jax.experimental import multihost_utils
 
@@ -92,9 +97,12 @@ class PreemptionGuard:
 
 
 def exit_on_signals() -> None:
-    """From now on SIGTERM and SIGHUP end this process with status 75, Ctrl-C with 130, whatever it is doing, with a line on stderr.
+    """From now on SIGTERM and SIGHUP end this process with status 75, Ctrl-C with 130.
 
-    For binaries only, in their main thread and before their imports. See `PreemptionGuard` and `run_binary` for the exceptions.
+    Whatever it is doing, with a line on stderr.
+
+    For binaries only, in their main thread and before their imports. See `PreemptionGuard` and
+    `run_binary` for the exceptions.
     """
     received, sent = os.pipe()
     os.set_blocking(sent, False)
@@ -106,16 +114,20 @@ def exit_on_signals() -> None:
             signal.signal(number, _leave_to_thread)
     signal.pthread_sigmask(signal.SIG_UNBLOCK, STOP_SIGNALS)  # see `run_binary`
     if signal.getsignal(signal.SIGHUP) != signal.SIG_IGN:  # as nohup leaves it
-        # Blocked in this thread, and so in all that are started: only one takes it, whatever libraries do with handlers.
+        # Blocked in this thread, and so in all that are started: only one takes it, whatever
+        # libraries do with handlers.
         signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGHUP])
         threading.Thread(target=_terminate_on_hangup, daemon=True).start()
     threading.Thread(target=_exit_on_signal, args=(received,), daemon=True).start()
 
 
 def raise_on_interrupt() -> None:
-    """From now on Ctrl-C raises KeyboardInterrupt in the main thread, which calls this, even if `exit_on_signals` made it end the process.
+    """From now on Ctrl-C raises KeyboardInterrupt in the main thread, which calls this.
 
-    For prompts, which go on afterwards. They leave calls of JAX to other threads, as an exception raised inside of it may break it.
+    Even if `exit_on_signals` made it end the process.
+
+    For prompts, which go on afterwards. They leave calls of JAX to other threads, as an exception
+    raised inside of it may break it.
     """
     global _interrupts_raise
     if signal.getsignal(signal.SIGINT) is _leave_to_thread:
@@ -125,7 +137,10 @@ def raise_on_interrupt() -> None:
 
 @contextlib.contextmanager
 def blocked(*signals: signal.Signals) -> Iterator[None]:
-    """Blocks signals for this thread, and for good in processes that are started meanwhile, unless they unblock them."""
+    """Blocks signals for this thread.
+
+    Processes started meanwhile keep them blocked, unless they unblock them.
+    """
     before = signal.pthread_sigmask(signal.SIG_BLOCK, signals)
     try:
         yield
@@ -134,10 +149,10 @@ def blocked(*signals: signal.Signals) -> Iterator[None]:
 
 
 def run_binary(command: Sequence[str], cwd: str | os.PathLike) -> int:
-    """Runs a Python command line, one that calls `exit_on_signals`, to its end; returns its exit status.
+    """Runs a Python command line that calls `exit_on_signals`; returns its exit status.
 
-    If this process called `exit_on_signals`, too, the command is sent what this one is sent, and is waited for; the status is
-    then the one with which this process is to end.
+    If this process called `exit_on_signals`, too, the command is sent what this one is sent, and is
+    waited for; the status is then the one with which this process is to end.
     """
     global _child, _status_of_passed
     # Until the binary answers signals, they wait: Python would print a traceback.
@@ -155,7 +170,10 @@ def _leave_to_thread(*_) -> None:
 
 
 def _terminate_on_hangup() -> None:
-    """Sends this process a SIGTERM when it gets a SIGHUP, for what answers that: a guard, a web server, or `_exit_on_signal`."""
+    """Sends this process a SIGTERM when it gets a SIGHUP.
+
+    For what answers that: a guard, a web server, or `_exit_on_signal`.
+    """
     while True:
         signal.sigwait([signal.SIGHUP])
         os.kill(os.getpid(), signal.SIGTERM)
@@ -184,7 +202,7 @@ def _exit_on_signal(received: int) -> None:
 
 
 def _stops_by_itself(guard: PreemptionGuard) -> bool:
-    """Whether the loop polls its guard within GRACE, or within as much after it has saved its state."""
+    """Whether the loop polls its guard within GRACE, or within GRACE of saving its state."""
     since = time.monotonic()
     while not guard._polled.wait(max(0.0, since + GRACE - time.monotonic())):
         alive = min(guard._save_end, time.monotonic())

@@ -1,4 +1,4 @@
-"""Functions in other processes: a map over many items, in order, and calls that are limited in memory and time."""
+"""Functions in other processes: an ordered map, and calls limited in memory and time."""
 
 from __future__ import annotations
 
@@ -26,18 +26,23 @@ _function: Callable[[Any], Any]  # in a process of the pool
 _hiding = threading.Lock()
 
 
-def map_ordered(function: Callable, items: Iterable, processes: int | None = 1, ahead: int = 2) -> Iterator:
+def map_ordered(
+    function: Callable, items: Iterable, processes: int | None = 1, ahead: int = 2
+) -> Iterator:
     """Yields `function(item)` for every item, in the order of the items.
 
     Args:
-        function: can be pickled: a function at the top of a module that is imported, or a `functools.partial` of one. Neither it nor
-            an item may be of what the script itself defines, as processes do not run the script.
+        function: can be pickled: a function at the top of a module that is imported, or a
+            `functools.partial` of one. Neither it nor an item may be of what the script itself
+            defines, as processes do not run the script.
         items: drawn as they are needed, `ahead` of them for each process before the results.
-        processes: their number; 1 runs in this process, None is one per core. A single item is done in this process, too.
+        processes: their number; 1 runs in this process, None is one per core. A single item is done
+            in this process, too.
         ahead: with more of them one slow item holds up others less, and more results lie in memory.
 
     Raises:
-        InputError: one of the processes was killed. Exceptions of `function` are raised once running items are done.
+        InputError: one of the processes was killed. Exceptions of `function` are raised once
+            running items are done.
     """
     processes = os.cpu_count() or 1 if processes is None else processes
     if processes == 1:
@@ -50,13 +55,15 @@ def map_ordered(function: Callable, items: Iterable, processes: int | None = 1, 
         return
     items = itertools.chain(first, items)
     _start_tracker()
-    # Spawned, because the parent may have threads, which a fork would leave in the middle of something.
+    # Spawned, because the parent may have threads, which a fork would leave in the middle of
+    # something.
     context = multiprocessing.get_context('spawn')
     with concurrent.futures.ProcessPoolExecutor(processes, context, _start, (function,)) as pool:
         waiting = collections.deque()
         try:
             for item in items:
-                # Processes that are started here get Ctrl-C, too, and would each print a traceback. They end with their parent.
+                # Processes that are started here get Ctrl-C, too, and would each print a traceback.
+                # They end with their parent.
                 with preemption.blocked(signal.SIGINT), _main_hidden():
                     waiting.append(pool.submit(_call, item))
                 if len(waiting) >= ahead * processes:
@@ -64,16 +71,22 @@ def map_ordered(function: Callable, items: Iterable, processes: int | None = 1, 
             while waiting:
                 yield waiting.popleft().result()
         except concurrent.futures.process.BrokenProcessPool as error:
-            raise InputError(f'one of {processes} processes was killed, as happens when memory runs out: use fewer') from error
+            raise InputError(
+                f'one of {processes} processes was killed, as happens when '
+                'memory runs out: use fewer'
+            ) from error
         finally:
             for future in waiting:
                 future.cancel()
 
 
 class LimitedProcess:
-    """Calls functions in a process of its own, for parsers that an input can make use any amount of memory and time.
+    """Calls functions in a process of its own.
 
-    The process starts with the first call, and anew after one that it did not survive. Use it as a context manager.
+    For parsers that an input can make use any amount of memory and time.
+
+    The process starts with the first call, and anew after one that it did not survive. Use it as a
+    context manager.
     """
 
     def __init__(self, memory: int):
@@ -95,11 +108,14 @@ class LimitedProcess:
         """`function(argument)`.
 
         Args:
-            function: can be pickled, see `map_ordered`. Its process stays as it leaves it, for the next call.
-            argument, seconds: much smaller, as a pickle, than the memory; CPU time, rounded up to a whole second.
+            function: can be pickled, see `map_ordered`. Its process stays as it leaves it, for the
+                next call.
+            argument, seconds: much smaller, as a pickle, than the memory; CPU time, rounded up to a
+                whole second.
 
         Raises:
-            InputError: `function` raised it, or took more memory or time than it may, or the process ended.
+            InputError: `function` raised it, or took more memory or time than it may, or the
+                process ended.
         """
         if self._process is None:
             _start_tracker()
@@ -118,7 +134,9 @@ class LimitedProcess:
             code = self._process.exitcode
             self.__exit__()
             reason = (
-                f'more than {math.ceil(seconds)} s of CPU time' if code == -signal.SIGXCPU else f'its process ended with {code}'
+                f'more than {math.ceil(seconds)} s of CPU time'
+                if code == -signal.SIGXCPU
+                else f'its process ended with {code}'
             )
             raise InputError(f'cannot be read within limits: {reason}') from error
         if raised:
@@ -145,7 +163,14 @@ def _serve(connection: Connection, memory: int) -> None:
         except BrokenPipeError:
             return
         except MemoryError:
-            connection.send((True, InputError(f'cannot be read within limits: more than {memory >> 20:,} MiB of memory')))
+            connection.send(
+                (
+                    True,
+                    InputError(
+                        f'cannot be read within limits: more than {memory >> 20:,} MiB of memory'
+                    ),
+                )
+            )
         except Exception as error:  # of any kind, for the caller
             connection.send((True, error))
 
@@ -168,8 +193,9 @@ def _address_space() -> int:
 def _main_hidden() -> Iterator[None]:
     """Lets processes that are started meanwhile begin without the program of this one.
 
-    They would run a script anew, which does again what it does at its top level, or has no file, as at a prompt. Nothing of it is sent to them.
-    Until they are started, other threads cannot pickle what the script defines either.
+    They would run a script anew, which does again what it does at its top level, or has no file, as
+    at a prompt. Nothing of it is sent to them. Until they are started, other threads cannot pickle
+    what the script defines either.
     """
     with _hiding:
         main = sys.modules['__main__']
@@ -181,8 +207,12 @@ def _main_hidden() -> Iterator[None]:
 
 
 def _start_tracker() -> None:
-    """Starts Python's tracker of semaphores with a warning off, that of those which a parent left that a signal has ended."""
-    sys.warnoptions.append('ignore:resource_tracker:UserWarning')  # the tracker gets the options of this process
+    """Starts Python's tracker of semaphores without its warning about leftovers.
+
+    Those are of a parent that a signal has ended.
+    """
+    # The tracker gets the options of this process.
+    sys.warnoptions.append('ignore:resource_tracker:UserWarning')
     try:
         resource_tracker.ensure_running()
     finally:
@@ -190,11 +220,13 @@ def _start_tracker() -> None:
 
 
 def _start(function: Callable) -> None:
-    """Initialises a worker: keeps the function, and ends the process when its parent is killed, as it would wait forever."""
+    """Initialises a worker: keeps the function, and ends the process when its parent is killed."""
     global _function
     _function = function
     terminal.escape_output()
-    threading.Thread(target=_exit_with_parent, args=(multiprocessing.parent_process(),), daemon=True).start()
+    threading.Thread(
+        target=_exit_with_parent, args=(multiprocessing.parent_process(),), daemon=True
+    ).start()
 
 
 def _exit_with_parent(parent) -> None:

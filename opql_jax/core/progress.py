@@ -13,11 +13,15 @@ SECONDS = 10.0
 T = TypeVar('T')
 
 
-def logged(parts: Iterable[T], total: int, what: str, count: Callable[[Any], int] = len) -> Iterator[T]:
-    """Yields the parts of some work as they come, and logs how many members have come: '512/4773 passages encoded  85.2/s  ETA 50s'.
+def logged(
+    parts: Iterable[T], total: int, what: str, count: Callable[[Any], int] = len
+) -> Iterator[T]:
+    """Yields the parts of some work, and logs how many members have come.
 
-    `total` is that of the members of all parts, `what` says members of what and what was done with them, `count` gives those of a part.
-    There is a line at the end.
+    Such as '512/4773 passages encoded 85.2/s ETA 50s'.
+
+    `total` is that of the members of all parts, `what` says members of what and what was done with
+    them, `count` gives those of a part. There is a line at the end.
     """
     done, started = 0, time.monotonic()
     last = started
@@ -27,4 +31,6 @@ def logged(parts: Iterable[T], total: int, what: str, count: Callable[[Any], int
         if now - last >= SECONDS or done == total:
             last, spent = now, now - started
             eta = spent * (total - done) / done if done else math.inf
-            _log.info('%d/%d %s  %.1f/s  ETA %.0fs', done, total, what, done / max(spent, 1e-9), eta)
+            _log.info(
+                '%d/%d %s  %.1f/s  ETA %.0fs', done, total, what, done / max(spent, 1e-9), eta
+            )

@@ -1,8 +1,10 @@
 r"""Text of documents, names, paths and errors on its way to a terminal or a log.
 
-There some characters are commands: they move the cursor, set the clipboard, or reverse what follows. A program writes within
-`escaped_output`, which shows them as JSON would write them (`\u001b`); so what is JSON keeps its value. Whoever makes lines of
-text passes names through `one_line`, and sentences through `hanging`, so that a line break in them cannot pass for a line of ours.
+There some characters are commands: they move the cursor, set the clipboard, or reverse what
+follows. A program writes within `escaped_output`, which shows them as JSON would write them
+(`\u001b`); so what is JSON keeps its value. Whoever makes lines of text passes names through
+`one_line`, and sentences through `hanging`, so that a line break in them cannot pass for a line of
+ours.
 """
 
 from __future__ import annotations
@@ -14,17 +16,19 @@ import sys
 from collections.abc import Iterator
 from typing import Any, cast
 
-# Controls but for tabs and line ends, line and paragraph separators, what embeds, overrides and isolates directions, deprecated
-# format characters, surrogates, annotations and tags. Joiners and marks of direction stay: ordinary text of many scripts has them.
+# Controls but for tabs and line ends, line and paragraph separators, what embeds, overrides and
+# isolates directions, deprecated format characters, surrogates, annotations and tags. Joiners and
+# marks of direction stay: ordinary text of many scripts has them.
 _UNSAFE = (
-    '\x00-\x08\x0b\x0c\x0e-\x1a\x1c-\x1f\x7f-\x9f\u2028-\u202e\u2066-\u206f\ud800-\udfff\ufff9-\ufffb\U000e0000-\U000e007f'
+    '\x00-\x08\x0b\x0c\x0e-\x1a\x1c-\x1f\x7f-\x9f\u2028-\u202e\u2066-\u206f\ud800-\udfff'
+    '\ufff9-\ufffb\U000e0000-\U000e007f'
 )
 _UNSAFE_BUT_ESC = re.compile(f'[{_UNSAFE}]|\r(?!\n)')
 _UNSAFE_CHARACTER = re.compile(f'[\x1b{_UNSAFE}]|\r(?!\n)')
 
 
 def printable(text: str) -> str:
-    r"""A text with what a terminal would obey as escapes of JSON, such as `\u001b`, and all else as it is."""
+    r"""A text with what a terminal would obey escaped as in JSON, such as `\u001b`."""
     return _UNSAFE_CHARACTER.sub(_escape, text)
 
 
@@ -39,7 +43,7 @@ def hanging(text: str, indent: int) -> str:
 
 
 def escape_output() -> None:
-    """Makes this process write `printable` text to standard output and standard error from now on."""
+    """Makes this process write `printable` text to standard output and error from now on."""
     sys.stdout, sys.stderr = _escaped(sys.stdout), _escaped(sys.stderr)
 
 
@@ -65,7 +69,7 @@ def log_handler() -> logging.Handler:
 
 
 class _LineFormatter(logging.Formatter):
-    """Writes a message as one line, whatever paths and names are in it; a traceback follows in its own lines."""
+    """Writes a message as one line; a traceback follows in its own lines."""
 
     def formatMessage(self, record: logging.LogRecord) -> str:
         return one_line(super().formatMessage(record))
@@ -88,7 +92,10 @@ class _Escaped:
 
     @property
     def rich_proxied_file(self) -> _Escaped:
-        """Where `rich` writes: its colours are escape sequences, and what it is given to colour has passed `printable`."""
+        """Where `rich` writes.
+
+        Its colours are escape sequences, and what it is given to colour has passed `printable`.
+        """
         return _EscapedButColours(self._stream)
 
     def __getattr__(self, name: str):

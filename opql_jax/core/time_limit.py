@@ -1,4 +1,4 @@
-"""A time limit for the work of one question, which ends it between two of its steps with what was found so far."""
+"""A time limit for one question's work: it ends between two steps with what was found so far."""
 
 import contextlib
 import contextvars
@@ -9,14 +9,18 @@ from typing import TypeVar
 
 from opql_jax.core.errors import InputError
 
-# Seconds that a server of many takes for an answer; a command and a program take as long as it takes.
+# Seconds that a server of many takes for an answer; a command and a program take as long as it
+# takes.
 SERVED = 10.0
 
 T = TypeVar('T')
 
 
 class TimeLimit:
-    """When the work of a question has to end: after so many seconds, or once nobody waits; `is_cut` says that some of it was left out."""
+    """When the work of a question has to end: after so many seconds, or once nobody waits.
+
+    `is_cut` says that some of it was left out.
+    """
 
     def __init__(self, seconds: float, stopped: threading.Event | None = None):
         self.seconds, self.is_cut = seconds, False
@@ -24,7 +28,9 @@ class TimeLimit:
 
     @property
     def is_over(self) -> bool:
-        return time.monotonic() >= self._end or (self._stopped is not None and self._stopped.is_set())
+        return time.monotonic() >= self._end or (
+            self._stopped is not None and self._stopped.is_set()
+        )
 
 
 _CURRENT: contextvars.ContextVar[TimeLimit | None] = contextvars.ContextVar('limit', default=None)
@@ -32,7 +38,10 @@ _CURRENT: contextvars.ContextVar[TimeLimit | None] = contextvars.ContextVar('lim
 
 @contextlib.contextmanager
 def limited(seconds: float, stopped: threading.Event | None = None) -> Iterator[TimeLimit]:
-    """Limits the work that this thread does within it, to seconds from now, or until another thread sets `stopped`: nobody waits any more."""
+    """Limits this thread's work within it, to seconds or until another thread sets `stopped`.
+
+    That says that nobody waits any more.
+    """
     limit = TimeLimit(seconds, stopped)
     token = _CURRENT.set(limit)
     try:
@@ -51,7 +60,10 @@ def passed() -> bool:
 
 
 def parts(items: Sequence[T], sizes: Sequence[int], most: int) -> Iterator[Sequence[T]]:
-    """Items in parts of a total size of `most`, or of one item, until the work has to end; all at once where there is no limit."""
+    """Items in parts of a total size of `most`, or of one item, until the work has to end.
+
+    All at once where there is no limit.
+    """
     if _CURRENT.get() is None:
         yield items
         return

@@ -38,24 +38,26 @@ def build_tables(
     options: TableOptions,
     base: BaseCorpus | None = None,
 ) -> dict:
-    """Writes entities.parquet, passages.parquet and pairs.parquet into a folder, the same bytes for the same input.
+    """Writes entities, passages and pairs.parquet into a folder, the same bytes for the same input.
 
     Args:
         documents: the corpus, read as a stream and more than once; ids are unique.
         vocab: the entities; those never mentioned stay, with count 0.
         split: maps `splitting.split_batch` over batches, in order.
-        base: the corpus that this one extends: its passages come first, and `vocab` begins with its entities. Pairs, counts and
-            rates are of both together.
+        base: the corpus that this one extends: its passages come first, and `vocab` begins with its
+            entities. Pairs, counts and rates are of both together.
 
-    Returns the `dropped_entities` and `counts` of `tables.PreparedManifest`. InputError if the corpus is empty, has no pair, or names
-    an entity that the vocabulary lacks.
+    Returns the `dropped_entities` and `counts` of `tables.PreparedManifest`. InputError if the
+    corpus is empty, has no pair, or names an entity that the vocabulary lacks.
     """
     directory = Path(directory)
     if not len(documents):
         raise InputError('empty corpus: there is no document to prepare')
     if not len(vocab):
         raise InputError('empty entity vocabulary: no name to link')
-    linked, dropped = link_documents(documents, vocab, options.drop_above_rate, options.nested, base)
+    linked, dropped = link_documents(
+        documents, vocab, options.drop_above_rate, options.nested, base
+    )
     before = base.manifest.counts if base else None
     unlinked = before.documents_without_mentions if before else 0
 
@@ -65,7 +67,9 @@ def build_tables(
             unlinked += int(np.count_nonzero(np.diff(batch['mentions'].offsets) == 0))
             yield batch
 
-    batches = itertools.chain(base.passages.to_batches() if base else (), split(count_unlinked(linked)))
+    batches = itertools.chain(
+        base.passages.to_batches() if base else (), split(count_unlinked(linked))
+    )
     tables.write_table(directory / 'passages.parquet', batches, tables.PASSAGES)
     # Their texts are left on disk.
     passages = pq.read_table(directory / 'passages.parquet', columns=['title_entity', 'mentions'])
@@ -75,14 +79,16 @@ def build_tables(
     vocab.save(directory / 'entities.parquet', mentioned.tolist())
 
     tally = _PairTally()
-    rows = tables.write_table(directory / 'pairs.parquet', tally(mine_pairs(passages, options.pair_mode)), tables.PAIRS)
+    rows = tables.write_table(
+        directory / 'pairs.parquet', tally(mine_pairs(passages, options.pair_mode)), tables.PAIRS
+    )
     if not rows:
         frequent = ', '.join(f'{vocab.names[e]!r} ({share:.0%})' for e, share in dropped.items())
         raise InputError(
-            f'no pair in {len(documents)} documents: no passage mentions two entities'
-            f'{", one of them its title entity" if options.pair_mode == "title" else ""}; check that the entity names are '
-            'spelled as in the text'
-            f'{f"; not linked, as more documents mention them than drop_above_rate allows: {frequent}" if frequent else ""}'
+            f'no pair in {len(documents)} documents: no passage mentions two '
+            f'entities{", one of them its title entity" if options.pair_mode == "title" else ""}; '
+            'check that the entity names are spelled as in the '
+            f'text{f"; not linked, as more documents mention them than drop_above_rate allows: {frequent}" if frequent else ""}'  # noqa: E501
         )
     shares = {vocab.keys[entity]: round(share, 4) for entity, share in dropped.items()}
     return {
@@ -102,7 +108,7 @@ def build_tables(
 
 
 class _PairTally:
-    """Counts the title rows and the different (topic, target) pairs of a sorted stream of batches."""
+    """Counts title rows and different (topic, target) pairs of a sorted stream of batches."""
 
     def __init__(self):
         self.title_rows = self.pairs = 0

@@ -1,7 +1,11 @@
-"""The case of words in text that is all capitals, or all lower case: as English prose would write them, so that names can be told from other words.
+"""The case of words in text that is all capitals, or all lower case.
 
-Only the case changes, and no place: what is recognised in such a text is where it is in the text itself. A word is a name if the other text has it so, if a
-recogniser takes it for one, or, in capitals, if no dictionary has it; so are the nouns at its side ("PORT ELLERY"), and most nouns without an article behind 'in' and 'from' ("IN LONDON").
+As English prose would write them, so that names can be told from other words.
+
+Only the case changes, and no place: what is recognised in such a text is where it is in the text
+itself. A word is a name if the other text has it so, if a recogniser takes it for one, or, in
+capitals, if no dictionary has it; so are the nouns at its side ("PORT ELLERY"), and most nouns
+without an article behind 'in' and 'from' ("IN LONDON").
 """
 
 from __future__ import annotations
@@ -20,30 +24,38 @@ from opql_jax.corpus.sentences import sentence_starts
 from opql_jax.corpus.spans import MAX_NAME, POSSESSIVE, VALUES, Span
 
 _WORD = re.compile(r"[^\W\d_]+(?:['’][^\W\d_]+)*")
-# Words of a sentence in capitals, at least; where so much of a text is in capitals, one word is enough.
+# Words of a sentence in capitals, at least; where so much of a text is in capitals, one word is
+# enough.
 _WORDS, _OF_TEXT = 4, 0.8
 # Words of a text, at least, that is told to be in one case.
 _TOLD = 8
 _FUNCTION_WORDS = frozenset(
-    'a about above after again against all also although am among an and another any anybody anyone anything are as at be because been before'
-    ' being below between both but by can could did do does during each either else every everybody everyone everything few for from had has'
-    ' have he her here hers herself him himself his how however if in into is it its itself just many may me might mine more most much must'
-    ' my myself neither no nobody nor not nothing now of off on once one only onto or other our ours out over own per quite same shall she'
-    ' should since so some somebody someone something such than that the their theirs them themselves then there these they this those'
-    ' though through thus to too toward towards under until unto up upon us very was we were what when where whether which while who whom'
-    ' whose why will with within without would yes yet you your yours mr mrs ms dr etc'.split()
+    'a about above after again against all also although am among an and another any '
+    'anybody anyone anything are as at be because been before being below between both but '
+    'by can could did do does during each either else every everybody everyone everything '
+    'few for from had has have he her here hers herself him himself his how however if in '
+    'into is it its itself just many may me might mine more most much must my myself '
+    'neither no nobody nor not nothing now of off on once one only onto or other our ours '
+    'out over own per quite same shall she should since so some somebody someone something '
+    'such than that the their theirs them themselves then there these they this those '
+    'though through thus to too toward towards under until unto up upon us very was we were '
+    'what when where whether which while who whom whose why will with within without would '
+    'yes yet you your yours mr mrs ms dr etc'.split()
 )
 _ALWAYS = frozenset(
-    'i january february march april june july august september october november december monday tuesday wednesday thursday friday saturday'
-    ' sunday mr mrs ms dr english french german american british'.split()
+    'i january february march april june july august september october november december '
+    'monday tuesday wednesday thursday friday saturday sunday mr mrs ms dr english french '
+    'german american british'.split()
 )
 _BESIDE = frozenset(
-    'east fort great lake lower mount new north northern old port river saint south southern st upper west western'.split()
+    'east fort great lake lower mount new north northern old port river saint south southern '
+    'st upper west western'.split()
 )
 _PLACE_BEFORE = frozenset('from in near'.split())
 _NO_PLACES = frozenset(
-    'bed charge church college court fact favor favour front general hospital jail office order part place practice prison school season'
-    ' summer autumn winter spring theory time town turn university use view work addition life love math music art sport trade'.split()
+    'bed charge church college court fact favor favour front general hospital jail office '
+    'order part place practice prison school season summer autumn winter spring theory time '
+    'town turn university use view work addition life love math music art sport trade'.split()
 )
 _ABSTRACT = re.compile(r'(?:tion|sion|ment|ness|ity|ism|ence|ance|ship|ing|ry|cy|logy|ics|s)$')
 _DAY_OR_YEAR = re.compile(r'\d ?MAY|MAY \d', re.IGNORECASE)
@@ -61,7 +73,7 @@ class Dictionary(NamedTuple):
         return any(form in self.words for form in _basic_forms(word))
 
     def is_basic(self, word: str) -> bool:
-        """Whether a word may be a name at the side of one: it is no form of another word, and no function word."""
+        """Whether a word may be a name beside another: no form of a word, and no function word."""
         return word not in _FUNCTION_WORDS and (word in self.words or not self.has(word))
 
     def has_only_noun(self, word: str) -> bool:
@@ -75,7 +87,8 @@ def _basic_forms(word: str) -> Iterable[str]:
     """A word, and those that it may be a form of."""
     yield word
     for ending, basic in (
-        ('s', ''), ('es', ''), ('ies', 'y'), ('ed', ''), ('d', ''), ('ied', 'y'), ('ing', ''), ('ing', 'e'), ('er', ''), ('er', 'e'),
+        ('s', ''), ('es', ''), ('ies', 'y'), ('ed', ''), ('d', ''), ('ied', 'y'), ('ing', ''),
+        ('ing', 'e'), ('er', ''), ('er', 'e'),
         ('est', ''), ('ly', ''), ('n', ''), ("'s", ''), ('’s', ''), ("n't", ''),
     ):  # fmt: skip
         if word.endswith(ending):
@@ -86,16 +99,22 @@ def _basic_forms(word: str) -> Iterable[str]:
 
 
 def load_dictionary(models: Sequence[str]) -> Dictionary:
-    """The words of the first of some packages of spaCy models that is installed; none if that has no table of them."""
+    """The words of the first of some spaCy models that is installed; none if it has no table."""
     for name in models:
         if found := importlib.util.find_spec(name):
             from spacy.lookups import Lookups
 
-            for file in sorted(pathlib.Path(found.origin or '').parent.glob('*/lemmatizer/lookups/lookups.bin')):
+            for file in sorted(
+                pathlib.Path(found.origin or '').parent.glob('*/lemmatizer/lookups/lookups.bin')
+            ):
                 lookups = Lookups().from_disk(file.parent)
                 index = lookups.get_table('lemma_index', {})
                 forms = lookups.get_table('lemma_exc', {})
-                kinds = {kind: frozenset(index[kind]) for kind in ('noun', 'verb', 'adj', 'adv') if kind in index}
+                kinds = {
+                    kind: frozenset(index[kind])
+                    for kind in ('noun', 'verb', 'adj', 'adv')
+                    if kind in index
+                }
                 others = frozenset().union(*(kinds[kind] for kind in kinds if kind != 'noun'))
                 irregular = frozenset(word for kind in kinds for word in forms.get(kind, {}))
                 nouns = kinds.get('noun', frozenset())
@@ -103,12 +122,17 @@ def load_dictionary(models: Sequence[str]) -> Dictionary:
     return Dictionary(frozenset(), frozenset())
 
 
-# Finds the persons and places that texts name: of each text the characters `[start, end)`, and whether it is a person.
+# Finds the persons and places that texts name: of each text the characters `[start, end)`, and
+# whether it is a person.
 Recogniser = Callable[[Sequence[str]], list[list[tuple[int, int, bool]]]]
 
 
-def cased(texts: Sequence[str], dictionary: Callable[[], Dictionary], recognise: Recogniser) -> list[str]:
-    """Texts in which sentences in capitals, and texts without any, are written as prose is; each has as many characters as before.
+def cased(
+    texts: Sequence[str], dictionary: Callable[[], Dictionary], recognise: Recogniser
+) -> list[str]:
+    """Texts in which sentences in capitals, and texts without any, are written as prose is.
+
+    Each has as many characters as before.
 
     Args:
         texts: of all documents, which tell each other's names.
@@ -121,7 +145,9 @@ def cased(texts: Sequence[str], dictionary: Callable[[], Dictionary], recognise:
     words, names = dictionary(), _names(texts, parts)
     sentences = [text[start:end] for text, of_text in zip(texts, parts) for start, end in of_text]
     found = recognise([_WORD.sub(_as_title, sentence) for sentence in sentences])
-    prose = iter([_sentence(sentence, words, names, spans) for sentence, spans in zip(sentences, found)])
+    prose = iter(
+        [_sentence(sentence, words, names, spans) for sentence, spans in zip(sentences, found)]
+    )
     return [_replaced(text, of_text, prose) for text, of_text in zip(texts, parts)]
 
 
@@ -131,21 +157,31 @@ def _as_title(word: re.Match[str]) -> str:
 
 
 def told_case(text: str) -> str:
-    """'capitals' or 'lower case' if all of a text is written so, '' if it is not, or has too few words to tell."""
+    """'capitals' or 'lower case' if all of a text is written so, else ''.
+
+    Also '' if it has too few words to tell.
+    """
     words = _WORD.findall(text[:100_000])
     if len(words) < _TOLD:
         return ''
     upper = sum(word.isupper() for word in words)
-    return 'capitals' if upper > _OF_TEXT * len(words) else 'lower case' if all(map(str.islower, words)) else ''
+    return (
+        'capitals'
+        if upper > _OF_TEXT * len(words)
+        else 'lower case'
+        if all(map(str.islower, words))
+        else ''
+    )
 
 
 def with_names_in_lower_case(
     texts: Sequence[str], spans: Sequence[Sequence[Span]], dictionary: Callable[[], Dictionary]
 ) -> tuple[list[str], list[list[Span]]]:
-    """Texts and their spans with the names that are in lower case, where other text has them with capitals.
+    """Texts and their spans with the lower-case names that other text writes with capitals.
 
-    Of persons and places those of two words or more are looked for in all texts; in texts without any capital all names are, but for single
-    words that a dictionary has. The texts have capitals at these names, and as many characters as before.
+    Of persons and places those of two words or more are looked for in all texts; in texts without
+    any capital all names are, but for single words that a dictionary has. The texts have capitals
+    at these names, and as many characters as before.
     """
     several: dict[str, Span] = {}
     spellings: dict[str, str] = {}
@@ -153,14 +189,25 @@ def with_names_in_lower_case(
         for span in of_text:
             name = text[span.start : span.end]
             lower = name.lower()
-            if span.kind not in VALUES and 3 < len(name) <= MAX_NAME and lower != name and len(lower) == len(name):
+            if (
+                span.kind not in VALUES
+                and 3 < len(name) <= MAX_NAME
+                and lower != name
+                and len(lower) == len(name)
+            ):
                 several.setdefault(lower, span)
                 spellings.setdefault(lower, name)
     in_lower_case = [told_case(text) == 'lower case' for text in texts]
     words = dictionary() if any(in_lower_case) and several else None
-    sure = [name for name, span in several.items() if ' ' in name and span.kind in ('person', 'place')]
+    sure = [
+        name for name, span in several.items() if ' ' in name and span.kind in ('person', 'place')
+    ]
     other = [name for name in several if words and (' ' in name or not words.has(name))]
-    links = {wanted: MentionLinker(EntityVocab.from_names(names)) for wanted, names in ((False, sure), (True, other)) if names}
+    links = {
+        wanted: MentionLinker(EntityVocab.from_names(names))
+        for wanted, names in ((False, sure), (True, other))
+        if names
+    }
     found_texts, found_spans = [], []
     for text, of_text, is_lower in zip(texts, spans, in_lower_case):
         linker = links.get(is_lower)
@@ -172,12 +219,14 @@ def with_names_in_lower_case(
                 added.append(Span(start, end, several[text[start:end]].kind))
         found_spans.append(sorted([*of_text, *added]))
         with_capitals = iter([spellings[text[start:end]] for start, end, _ in added])
-        found_texts.append(_replaced(text, [(span.start, span.end) for span in added], with_capitals))
+        found_texts.append(
+            _replaced(text, [(span.start, span.end) for span in added], with_capitals)
+        )
     return found_texts, found_spans
 
 
 def _in_one_case(text: str) -> list[tuple[int, int]]:
-    """The places of the sentences of a text that are in capitals, or of all if it has no capital."""
+    """The places of the sentences of a text in capitals, or of all if it has no capital."""
     if told_case(text) == 'lower case' and text.islower():
         return _sentences(text)
     letters = [character for character in text[:100_000] if character.isalpha()]
@@ -185,7 +234,9 @@ def _in_one_case(text: str) -> list[tuple[int, int]]:
     if not upper or (len(letters) > 1000 and upper < 0.005 * len(letters)):
         return []
     least = 1 if upper > _OF_TEXT * len(letters) and len(letters) > 40 else _WORDS
-    return [(start, end) for start, end in _sentences(text) if _is_in_capitals(text[start:end], least)]
+    return [
+        (start, end) for start, end in _sentences(text) if _is_in_capitals(text[start:end], least)
+    ]
 
 
 def _sentences(text: str) -> list[tuple[int, int]]:
@@ -200,7 +251,7 @@ def _is_in_capitals(sentence: str, least: int) -> bool:
 
 
 def _names(texts: Sequence[str], parts: Sequence[Sequence[tuple[int, int]]]) -> frozenset[str]:
-    """Words that are written with a capital inside of other sentences, more often than in lower case."""
+    """Words that stand with a capital inside sentences more often than in lower case."""
     capital: collections.Counter[str] = collections.Counter()
     for text, of_text in zip(texts, parts):
         at = 0
@@ -223,15 +274,24 @@ def _replaced(text: str, parts: Sequence[tuple[int, int]], prose: Iterator[str])
     return ''.join([*pieces, text[at:]])
 
 
-def _sentence(sentence: str, dictionary: Dictionary, names: frozenset[str], recognised: Sequence[tuple[int, int, bool]]) -> str:
+def _sentence(
+    sentence: str,
+    dictionary: Dictionary,
+    names: frozenset[str],
+    recognised: Sequence[tuple[int, int, bool]],
+) -> str:
     """One sentence in capitals, or without any, as prose."""
     in_capitals = sentence.isupper()
     matches = list(_WORD.finditer(sentence))
     lower = [POSSESSIVE.sub('', match[0].lower()) for match in matches]
-    is_beside = [False] + [sentence[a.end() : b.start()] == ' ' for a, b in zip(matches, matches[1:])]
+    is_beside = [False] + [
+        sentence[a.end() : b.start()] == ' ' for a, b in zip(matches, matches[1:])
+    ]
     known = list(map(dictionary.has, lower))
     is_name = [
-        word in _ALWAYS or word in names or (in_capitals and not (word in _FUNCTION_WORDS or is_known))
+        word in _ALWAYS
+        or word in names
+        or (in_capitals and not (word in _FUNCTION_WORDS or is_known))
         for word, is_known in zip(lower, known)
     ]
     begins = [match.start() for match in matches]
@@ -243,7 +303,9 @@ def _sentence(sentence: str, dictionary: Dictionary, names: frozenset[str], reco
                 (is_whole and place < 2) or not known[i] or dictionary.has_only_noun(lower[i])
             )
     for i, word in enumerate(lower):  # "3 MAY 1999"
-        is_name[i] |= word == 'may' and bool(_DAY_OR_YEAR.search(sentence[max(0, begins[i] - 3) : begins[i] + 8]))
+        is_name[i] |= word == 'may' and bool(
+            _DAY_OR_YEAR.search(sentence[max(0, begins[i] - 3) : begins[i] + 8])
+        )
     may_join = [dictionary.has_only_noun(word) or word in _BESIDE for word in lower]
     for i in range(1, len(lower)):  # "IN LONDON"
         before, after = lower[i - 1], sentence[matches[i].end() : matches[i].end() + 1]
@@ -256,11 +318,18 @@ def _sentence(sentence: str, dictionary: Dictionary, names: frozenset[str], reco
         is_name[i] |= is_place and lower[i] not in _NO_PLACES and not _ABSTRACT.search(lower[i])
     for i in range(len(lower) - 1, 0, -1):  # "PORT ELLERY", "PAUL VENN", but "THE CAPTAIN ELLERY"
         is_name[i - 1] |= (
-            is_name[i] and is_beside[i] and may_join[i - 1] and not (i > 1 and is_beside[i - 1] and lower[i - 2] in _ARTICLES)
+            is_name[i]
+            and is_beside[i]
+            and may_join[i - 1]
+            and not (i > 1 and is_beside[i - 1] and lower[i - 2] in _ARTICLES)
         )
     for i in range(1, len(lower)):
         is_name[i] |= (
-            is_name[i - 1] and is_beside[i] and may_join[i] and lower[i - 1] not in _ALWAYS and lower[i] not in _FUNCTION_WORDS
+            is_name[i - 1]
+            and is_beside[i]
+            and may_join[i]
+            and lower[i - 1] not in _ALWAYS
+            and lower[i] not in _FUNCTION_WORDS
         )
     pieces, at = [], 0
     for number, match in enumerate(matches):
@@ -271,6 +340,9 @@ def _sentence(sentence: str, dictionary: Dictionary, names: frozenset[str], reco
             and sentence[match.start() - 1 : match.start()] == '('
             and sentence[match.end() : match.end() + 1] == ')'
         )
-        pieces += [sentence[at : match.start()], match[0] if short else word[0].upper() + word[1:] if first else word]
+        pieces += [
+            sentence[at : match.start()],
+            match[0] if short else word[0].upper() + word[1:] if first else word,
+        ]
         at = match.end()
     return ''.join([*pieces, sentence[at:]])

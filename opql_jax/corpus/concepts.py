@@ -1,7 +1,10 @@
-"""Concepts: the common nouns by which texts say what their subjects are, as 'horror' of "is a 1979 American horror film".
+"""Concepts: nouns by which texts say what their subjects are.
 
-Names alone do not answer 'what genre is it' or 'what was her profession'. Words become concepts where a definition is the evidence: its
-nouns, and what stands before them if several documents are defined by that word.
+As 'horror' of "is a 1979 American horror film".
+
+Names alone do not answer 'what genre is it' or 'what was her profession'. Words become concepts
+where a definition is the evidence: its nouns, and what stands before them if several documents are
+defined by that word.
 """
 
 import collections
@@ -14,17 +17,19 @@ from opql_jax.corpus.linking import DROP_FROM
 from opql_jax.corpus.spans import Span
 
 CONCEPT = 'concept'
-# Documents that are defined by a word that is not the noun, if it is more than an attribute of one of them.
+# Documents that are defined by a word that is not the noun, if it is more than an attribute of one
+# of them.
 _DOCUMENTS = 3
-# Two words are one concept, such as 'science fiction', if more than this share of what is defined by either is defined by both.
+# Two words are one concept, such as 'science fiction', if more than this share of what is defined
+# by either is defined by both.
 _TOGETHER = 0.5
 # A concept of a larger share of many documents says nothing about any of them.
 _TOO_FREQUENT = 0.5
 _AFTER_NOUN = re.compile(r',|\s+(?:and|or)\b')
 # These tell one thing from others, and not what it is.
 _NO_CONCEPTS = frozenset(
-    'first second third fourth fifth sixth seventh eighth ninth tenth last next former current only single several various other most'
-    ' main major large largest small located'.split()
+    'first second third fourth fifth sixth seventh eighth ninth tenth last next former current '
+    'only single several various other most main major large largest small located'.split()
 )
 
 _Place = tuple[int, int]
@@ -35,13 +40,21 @@ def find_concepts(texts: Sequence[str], names: Sequence[Sequence[Span]]) -> list
 
     Args:
         texts: of all documents.
-        names: what was recognised in each, which no concept overlaps. A text without names has no subject that one could ask for.
+        names: what was recognised in each, which no concept overlaps. A text without names has no
+            subject that one could ask for.
     """
-    phrases = [list(definition(text)) if spans else [] for text, spans in zip(texts, names, strict=True)]
-    words = [list(_common(text, phrase, spans)) for text, phrase, spans in zip(texts, phrases, names)]
+    phrases = [
+        list(definition(text)) if spans else [] for text, spans in zip(texts, names, strict=True)
+    ]
+    words = [
+        list(_common(text, phrase, spans)) for text, phrase, spans in zip(texts, phrases, names)
+    ]
     whole = _documents(texts, words)
     words = [list(_split(text, places, whole)) for text, places in zip(texts, words)]
-    single, double = _documents(texts, words), _documents(texts, (_neighbours(*row) for row in zip(texts, words)))
+    single, double = (
+        _documents(texts, words),
+        _documents(texts, (_neighbours(*row) for row in zip(texts, words))),
+    )
     joined = {
         pair: count
         for pair, count in double.items()
@@ -56,7 +69,9 @@ def find_concepts(texts: Sequence[str], names: Sequence[Sequence[Span]]) -> list
             [
                 Span(start, end, CONCEPT)
                 for start, end in _merged(text, places, joined)
-                if (1 if end in nouns else _DOCUMENTS) <= documents[name_of(text[start:end])] <= most
+                if (1 if end in nouns else _DOCUMENTS)
+                <= documents[name_of(text[start:end])]
+                <= most
             ]
         )
     return found
@@ -67,10 +82,14 @@ def name_of(surface: str) -> str:
     return surface.replace('-', ' ')
 
 
-def _documents(texts: Sequence[str], places: Iterable[Iterable[_Place]]) -> collections.Counter[str]:
+def _documents(
+    texts: Sequence[str], places: Iterable[Iterable[_Place]]
+) -> collections.Counter[str]:
     """How many texts have what stands at some places of them."""
     return collections.Counter(
-        name for text, of_text in zip(texts, places) for name in {name_of(text[start:end]) for start, end in of_text}
+        name
+        for text, of_text in zip(texts, places)
+        for name in {name_of(text[start:end]) for start, end in of_text}
     )
 
 
@@ -78,15 +97,23 @@ def _common(text: str, phrase: Sequence[_Place], names: Sequence[Span]) -> Itera
     """The words of a definition that are in lower case, and no part of a name."""
     for start, end in phrase:
         word = text[start:end]
-        if word.islower() and word not in _NO_CONCEPTS and not any(name.start < end and start < name.end for name in names):
+        if (
+            word.islower()
+            and word not in _NO_CONCEPTS
+            and not any(name.start < end and start < name.end for name in names)
+        ):
             yield start, end
 
 
-def _split(text: str, places: Sequence[_Place], documents: collections.Counter[str]) -> Iterator[_Place]:
-    """Words, and in place of 'comedy-drama' its parts, if each of them alone defines as many documents."""
+def _split(
+    text: str, places: Sequence[_Place], documents: collections.Counter[str]
+) -> Iterator[_Place]:
+    """Words, and for 'comedy-drama' its parts if each of them alone defines as many documents."""
     for start, end in places:
         word = text[start:end]
-        if '-' in word and all(documents[part] >= documents[name_of(word)] for part in word.split('-')):
+        if '-' in word and all(
+            documents[part] >= documents[name_of(word)] for part in word.split('-')
+        ):
             for part in word.split('-'):
                 yield start, start + len(part)
                 start += len(part) + 1
@@ -103,7 +130,9 @@ def _neighbours(text: str, places: Sequence[_Place]) -> Iterator[_Place]:
 
 def _merged(text: str, places: Sequence[_Place], joined) -> Iterator[_Place]:
     """Words, and in their place those pairs that are one concept."""
-    pairs = {start: end for start, end in _neighbours(text, places) if name_of(text[start:end]) in joined}
+    pairs = {
+        start: end for start, end in _neighbours(text, places) if name_of(text[start:end]) in joined
+    }
     last = 0
     for start, end in places:
         if start >= last:

@@ -1,4 +1,8 @@
-"""Terms that a text defines in brackets: 'Norgate Lines AS ("the Owner")', 'the Northern Rail Authority (NRA)', 'NRA (Northern Rail Authority)'."""
+"""Terms that a text defines in brackets.
+
+'Norgate Lines AS ("the Owner")', 'the Northern Rail Authority (NRA)', 'NRA (Northern Rail
+Authority)'.
+"""
 
 from __future__ import annotations
 
@@ -14,17 +18,20 @@ from opql_jax.corpus.spans import VALUES, Span
 _TERM = r'[A-Z][\w&.’\'-]*(?:[ /-][A-Z][\w&.’\'-]*){0,3}'
 # In quotes, after words such as 'hereinafter referred to as the', or alone in capitals.
 _DEFINED = re.compile(
-    rf'\s\((?:(?:together|each|individually|collectively|hereinafter|hereafter|herein|referred to|called|known|defined|also|for short|abbreviated|or|as|in'
-    rf'|this|agreement|,)[\s,]+){{0,6}}(?:the\s+|an?\s+)?["“‘\'](?:the\s+|an?\s+|The\s+)?(?P<quoted>{_TERM})["”’\']\)'
+    r'\s\((?:(?:together|each|individually|collectively|hereinafter|hereafter|herein|referred to'
+    r'|called|known|defined|also|for short|abbreviated|or|as|in'
+    rf'|this|agreement|,)[\s,]+){{0,6}}(?:the\s+|an?\s+)?["“‘\'](?:the\s+|an?\s+'
+    rf'|The\s+)?(?P<quoted>{_TERM})["”’\']\)'
     r'|\s\((?P<letters>[A-Z][A-Za-z]{0,2}[A-Z&][A-Za-z]{0,6}(?:-[A-Z]+)?s?)\)'
-    rf'|,\s(?:hereinafter|hereafter)\s(?:(?:referred to|called|known)\s)?(?:as\s)?(?:the\s)?["“](?:the\s|The\s)?(?P<named>{_TERM})["”]'
+    r'|,\s(?:hereinafter|hereafter)\s(?:(?:referred to|called|known)\s)?(?:as\s)?(?:the\s)?["“](?'
+    rf':the\s|The\s)?(?P<named>{_TERM})["”]'
 )
 # Characters before a bracket in which what is defined is named.
 _BEFORE = 250
 
 
 class Defined(NamedTuple):
-    """A term, the name that it is defined to stand for as characters `[start, end)` of the text, and whether quotes mark it as a term."""
+    """A term, the characters `[start, end)` of what it stands for, and whether it is in quotes."""
 
     term: str
     start: int
@@ -33,14 +40,21 @@ class Defined(NamedTuple):
 
 
 def defined_terms(text: str, spans: Sequence[Span]) -> list[Defined]:
-    """The terms that a text defines for names in it, in its order; `spans` are what was recognised in it, by start, disjoint."""
+    """The terms that a text defines for names in it, in its order.
+
+    `spans` are what was recognised in it, by start, disjoint.
+    """
     found: list[Defined] = []
     ends, last = [span.end for span in spans], 0
     for match in _DEFINED.finditer(text):
         term = match['quoted'] or match['letters'] or match['named']
         least = max(last, match.start() - _BEFORE, text.rfind('\n', 0, match.start()) + 1)
         i = bisect.bisect_right(ends, match.start())
-        before = [span for span in spans[max(0, i - 8) : i] if span.start >= least and span.kind not in VALUES]
+        before = [
+            span
+            for span in spans[max(0, i - 8) : i]
+            if span.start >= least and span.kind not in VALUES
+        ]
         last = match.end()
         if match['letters']:
             place = _abbreviated(text, term, match.start())
@@ -49,16 +63,22 @@ def defined_terms(text: str, spans: Sequence[Span]) -> list[Defined]:
             continue
         if not before:
             continue
-        # What stands right before the bracket, or else the first that was named since the term before: "X, a company of Y (the "Owner")".
+        # What stands right before the bracket, or else the first that was named since the term
+        # before: "X, a company of Y (the "Owner")".
         beside = (
-            before[-1] if not text[before[-1].end : match.start()].strip(' ,') and before[-1].kind != 'place' else before[0]
+            before[-1]
+            if not text[before[-1].end : match.start()].strip(' ,') and before[-1].kind != 'place'
+            else before[0]
         )
         found.append(Defined(term, beside.start, beside.end, True))
     return found
 
 
 def _abbreviated(text: str, letters: str, end: int) -> int | None:
-    """Where the words begin whose initials are some letters, which end at a place of a text; None if they are others."""
+    """Where the words begin whose initials are some letters, and which end at a place of a text.
+
+    None if they are others.
+    """
     wanted = [letter for letter in letters.removesuffix('s') if letter.isupper()]
     if len(wanted) < 2:
         return None

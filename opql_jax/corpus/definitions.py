@@ -1,6 +1,9 @@
-"""What a text says that its subject is: 'American', 'romantic', 'comedy', 'film' of "Casablanca is an American romantic comedy film by ...".
+"""What a text says that its subject is.
 
-The noun of a definition tells the kind of the subject better than its name does: there are films called 'Laura', 'Fargo' and '1984'.
+'American', 'romantic', 'comedy', 'film' of "Casablanca is an American romantic comedy film by ...".
+
+The noun of a definition tells the kind of the subject better than its name does: there are films
+called 'Laura', 'Fargo' and '1984'.
 """
 
 import re
@@ -8,25 +11,32 @@ from collections.abc import Iterator
 
 # The characters of a text in which its subject is defined.
 _BEGINNING = 400
-_IS_A = re.compile(r'\b(?:is|was|are|were)\s+(?:(?:both|either|one|some)\s+(?:of\s+)?)?(?:an?|the|two|three)\s+')
+_IS_A = re.compile(
+    r'\b(?:is|was|are|were)\s+(?:(?:both|either|one|some)\s+(?:of\s+)?)?(?:an?|the|two|three)\s+'
+)
 # What else the verb of a definition may lead to: where, by whom, of what.
 _IS_SAID_TO_BE = re.compile(
-    rf'{_IS_A.pattern}|\b(?:is|was|are|were)\s+(?:one|part|born|located|situated|founded|established|formed|built|fought|awarded|designed|released)\b'
+    rf'{_IS_A.pattern}|\b(?:is|was|are|were)\s+(?:one|part|born|located|situated|founded'
+    r'|established|formed|built|fought|awarded|designed|released)\b'
 )
 # The first characters of a text, which hold its subject and the verb of its definition.
 _OPENING = 1000
-# Full stops that end no sentence, those of 'John F. Kennedy' and 'St. Louis'; a pronoun behind one begins a sentence. A sentence that ends with
-# a single letter goes on into the next: 'Vitamin C. Scurvy is ...'.
+# Full stops that end no sentence, those of 'John F. Kennedy' and 'St. Louis'; a pronoun behind one
+# begins a sentence. A sentence that ends with a single letter goes on into the next: 'Vitamin C.
+# Scurvy is ...'.
 _FULL_STOP = (
     r'(?:(?<=\b[A-Z])|(?<=\b(?:St|Mt|Dr|Mr|Ms|Jr|Sr|Lt))|(?<=\b(?:Mrs|Gen|Col)))\.'
     r'(?!\s(?:He|She|It|They|This|That|These|There|His|Her|Its|Their|In|The)\b)'
 )
 _IN_BRACKETS = r'(?:\((?:[^()\n]|\([^()\n]{0,200}\)){0,400}\)\s*)?'
-# The name that a text begins with, what stands in brackets after it, what stands between commas, and the verb of its definition.
+# The name that a text begins with, what stands in brackets after it, what stands between commas,
+# and the verb of its definition.
 _SUBJECT = re.compile(
     r'(?P<before>\W{0,2})(?:(?:The|An?)\s+)?'
-    rf'(?P<name>[^\W_a-z](?:[^.,;:!?()\n]|:(?=\s[^\W_a-z])|,(?=\s[A-Z][a-z])|[!?](?=["”’\']*\s[a-z])|{_FULL_STOP}){{0,80}}?)'
-    rf'[\s"”’\']*{_IN_BRACKETS}(?P<aside>,\s(?![A-Z][a-z])[^.;:!?()\n]{{1,80}}?(?:\s{_IN_BRACKETS})?)?'
+    r'(?P<name>[^\W_a-z](?:[^.,;:!?()\n]|:(?=\s[^\W_a-z])|,(?=\s[A-Z][a-z])'
+    rf'|[!?](?=["”’\']*\s[a-z])|{_FULL_STOP}){{0,80}}?)'
+    rf'[\s"”’\']*{_IN_BRACKETS}(?P<aside>,\s(?![A-Z][a-z])[^.;:!?()\n]{{1,80}}?(?'
+    rf':\s{_IN_BRACKETS})?)?'
     r',?(?:\s|(?<=["”’\']))(?=(?:is|was|are|were)\s)'
 )
 _WORD = re.compile(r'[^\W_](?:[\w’\'-]*\w)?')
@@ -35,24 +45,29 @@ _AND = re.compile(r',?\s+and\s+|,\s+|\s+')
 _MOST_WORDS = 10
 # A phrase goes on with these, and its noun has gone before.
 _ENDS = frozenset(
-    'about after against as at based before by during for from in into near of on one only or starring than that the to under where which who'
-    ' whose with a an its his her their it he she they is was are were has had'.split()
+    'about after against as at based before by during for from in into near of on one only or '
+    'starring than that the to under where which who whose with a an its his her their it he '
+    'she they is was are were has had'.split()
 )
 # What begins a sentence that names nothing, unless it begins a title: 'Who Framed Roger Rabbit'.
 _NO_NAMES = _ENDS | frozenset(
-    'there here this that these those below above what when why how some many most all both each every another other such i you we my our'
-    ' your everyone everybody someone somebody nobody no not today yesterday tomorrow then now still yet once also however although though'
-    ' while since because being until besides within throughout despite according if so and but nor'.split()
+    'there here this that these those below above what when why how some many most all both '
+    'each every another other such i you we my our your everyone everybody someone somebody '
+    'nobody no not today yesterday tomorrow then now still yet once also however although '
+    'though while since because being until besides within throughout despite according if so '
+    'and but nor'.split()
 )
 _SMALL = frozenset('a an and as at but by for from in nor of on or the to with'.split())
 _BEHIND_PARTICIPLES = frozenset('as at between by for from in near of on to under with'.split())
 # What no name has in lower case.
 _OF_CLAUSES = frozenset('that which who has have had'.split())
-_PARTICIPLE = re.compile(r'(?:co-)?(?:\w{2,}(?:ed|ing)|written|made|born|known|set|shot|built|held|sung|produced)|\w+ly')
+_PARTICIPLE = re.compile(
+    r'(?:co-)?(?:\w{2,}(?:ed|ing)|written|made|born|known|set|shot|built|held|sung|produced)|\w+ly'
+)
 
 
 def definition(text: str) -> Iterator[tuple[int, int]]:
-    """The characters of the words by which the beginning of a text says what its subject is; none if it does not say so."""
+    """The characters of the words by which a text's beginning says what its subject is, or none."""
     found = _IS_A.search(text, 0, _BEGINNING)
     if not found:
         return
@@ -66,14 +81,18 @@ def definition(text: str) -> Iterator[tuple[int, int]]:
             at = word.end()
             break
         at = between.end()
-    # "film written and directed by": of the end of the phrase, participles belong to what follows, unlike in "animated film".
+    # "film written and directed by": of the end of the phrase, participles belong to what follows,
+    # unlike in "animated film".
     while words and _PARTICIPLE.fullmatch(text[slice(*words[-1])]):
         words.pop()
     yield from words
 
 
 def subject(text: str) -> str | None:
-    """The name that a text begins with and whose definition follows: 'Casablanca' of "Casablanca is an American film"; else None."""
+    """The name that a text begins with and then defines, else None.
+
+    'Casablanca' of "Casablanca is an American film".
+    """
     found = _SUBJECT.match(text, 0, _OPENING)
     if not found or not _IS_SAID_TO_BE.match(text, found.end(), _OPENING):
         return None
@@ -81,34 +100,55 @@ def subject(text: str) -> str | None:
     if first[0].islower():
         return None
     quoted = any(mark in found['before'] for mark in '"“`')
-    # "Born in Oslo, Ada was a singer", "In Oslo, Ada is a saint": what follows the comma is the subject.
-    participle = _PARTICIPLE.fullmatch(first.lower()) and not _BEHIND_PARTICIPLES.isdisjoint(others[:1])
-    if (found['aside'] or ',' in found['name']) and not quoted and (first.lower() in _NO_NAMES or participle):
+    # "Born in Oslo, Ada was a singer", "In Oslo, Ada is a saint": what follows the comma is the
+    # subject.
+    participle = _PARTICIPLE.fullmatch(first.lower()) and not _BEHIND_PARTICIPLES.isdisjoint(
+        others[:1]
+    )
+    if (
+        (found['aside'] or ',' in found['name'])
+        and not quoted
+        and (first.lower() in _NO_NAMES or participle)
+    ):
         return None
     is_title = bool(others) and all(word[0].isupper() or word in _SMALL for word in others)
-    if first.lower() in _NO_NAMES and not (quoted or is_title) or not _OF_CLAUSES.isdisjoint(others):
+    if (
+        first.lower() in _NO_NAMES
+        and not (quoted or is_title)
+        or not _OF_CLAUSES.isdisjoint(others)
+    ):
         return None
     return found['name'].strip()
 
 
 # Nouns for things of a kind, as patterns.
 PERSON = (
-    'persons?|people|man|woman|father|mother|parents?|wife|husband|spouse|son|daughter|child|children|brother|sister|siblings?'
-    '|actors?|actress|directors?|authors?|writers?|screenwriters?|composers?|singers?|performers?|artists?|architects?|producers?'
-    '|creators?|founders?|inventors?|designers?|presidents?|mayor|governor|king|queen|leader|ceo|owner|winner|players?|coach'
+    'persons?|people|man|woman|father|mother|parents?|wife|husband|spouse|son|daughter|child'
+    '|children|brother|sister|siblings?|actors?|actress|directors?|authors?|writers?|screenwriters?'
+    '|composers?|singers?|performers?|artists?|architects?|producers?|creators?|founders?'
+    '|inventors?|designers?|presidents?|mayor|governor|king|queen|leader|ceo|owner|winner|players?'
+    '|coach'
 )
 PLACE = (
-    'city|cities|town|country|countries|state|county|place|village|region|continent|province|island|district|capital|birthplace'
+    'city|cities|town|country|countries|state|county|place|village|region|continent|province|island'
+    '|district|capital|birthplace'
 )
-GROUP = 'company|companies|organi[sz]ation|university|school|team|band|club|party|label|network|studio'
+GROUP = (
+    'company|companies|organi[sz]ation|university|school|team|band|club|party|label|network|studio'
+)
 WORK = 'films?|movies?|books?|novels?|songs?|albums?|poems?|plays?|operas?|paintings?|series|shows?'
 _KINDS = tuple(
     (re.compile(nouns, re.IGNORECASE), kind)
-    for nouns, kind in ((PERSON, 'person'), (PLACE, 'place'), (GROUP, 'organisation'), (WORK, 'work'))
+    for nouns, kind in (
+        (PERSON, 'person'),
+        (PLACE, 'place'),
+        (GROUP, 'organisation'),
+        (WORK, 'work'),
+    )
 )
 
 
 def defined_kind(text: str) -> str | None:
-    """The kind of what a text defines its subject as, one of `recognition.KINDS`, if the noun tells it."""
+    """The kind of what a text defines its subject as, of `recognition.KINDS`, if the noun tells."""
     words = [text[start:end] for start, end in definition(text)]
     return next((kind for nouns, kind in _KINDS if words and nouns.fullmatch(words[-1])), None)

@@ -13,13 +13,14 @@ from opql_jax.corpus import tables
 from opql_jax.corpus.json_lines import check_string, short_repr
 from opql_jax.corpus.rejected import convert_lines
 
-# Characters of a mention, which is a name. More are a wrong span, and would not fit in a passage either.
+# Characters of a mention, which is a name. More are a wrong span, and would not fit in a passage
+# either.
 MAX_MENTION = 1000
 
 
 @dataclasses.dataclass(frozen=True)
 class Mention:
-    """The characters `[start, end)` of a text, in Unicode code points, that name an entity, given by its key."""
+    """The characters `[start, end)` of a text, in code points, that name an entity by its key."""
 
     start: int
     end: int
@@ -33,7 +34,8 @@ class Document:
     Attributes:
         id: unique in its corpus.
         text: without the title.
-        mentions: links from `text` to entities, which do not overlap. None is linked by the names of entities; empty is not.
+        mentions: links from `text` to entities, which do not overlap. None is linked by the names
+            of entities; empty is not.
         title_entity: the key of the entity the document is about, if it is about one.
     """
 
@@ -45,7 +47,10 @@ class Document:
 
 
 def validate(document: Document, known_entities: Collection[str] | None = None) -> None:
-    """Raises InputError, naming the field, unless a document is sound and its entity keys are known; None accepts any key."""
+    """Raises InputError, naming the field, unless a document is sound and its keys are known.
+
+    These are entity keys; None accepts any.
+    """
     for field in ('id', 'title', 'text'):
         check_string(field, getattr(document, field))
     if document.title_entity is not None:
@@ -54,23 +59,34 @@ def validate(document: Document, known_entities: Collection[str] | None = None) 
     for i, mention in enumerate(mentions):
         for side in ('start', 'end'):
             if type(offset := getattr(mention, side)) is not int:
-                raise InputError(f'mentions[{i}].{side}: expected an integer, found {short_repr(offset)}')
+                raise InputError(
+                    f'mentions[{i}].{side}: expected an integer, found {short_repr(offset)}'
+                )
         if mention.start < 0:
             raise InputError(f'mentions[{i}].start: {mention.start} is before the text')
         if mention.end <= mention.start:
             raise InputError(f'mentions[{i}].end: {mention.end} is not after start {mention.start}')
         if mention.end > length:
-            raise InputError(f'mentions[{i}].end: {mention.end} is past the text of {length} code points')
+            raise InputError(
+                f'mentions[{i}].end: {mention.end} is past the text of {length} code points'
+            )
         if mention.end - mention.start > MAX_MENTION:
-            raise InputError(f'mentions[{i}]: {mention.end - mention.start} code points; a name has at most {MAX_MENTION}')
+            raise InputError(
+                f'mentions[{i}]: {mention.end - mention.start} code points; a '
+                f'name has at most {MAX_MENTION}'
+            )
         if document.text[mention.start : mention.end].isspace():
-            raise InputError(f'mentions[{i}]: [{mention.start}, {mention.end}) marks nothing but space')
+            raise InputError(
+                f'mentions[{i}]: [{mention.start}, {mention.end}) marks nothing but space'
+            )
         _check_entity(f'mentions[{i}].entity', mention.entity, known_entities)
     order = sorted(range(len(mentions)), key=lambda i: mentions[i].start)
     for i, j in zip(order, order[1:]):
         a, b = mentions[i], mentions[j]
         if b.start < a.end:
-            raise InputError(f'mentions[{j}]: [{b.start}, {b.end}) overlaps mentions[{i}] [{a.start}, {a.end})')
+            raise InputError(
+                f'mentions[{j}]: [{b.start}, {b.end}) overlaps mentions[{i}] [{a.start}, {a.end})'
+            )
 
 
 def _check_entity(field: str, entity: str, known: Collection[str] | None) -> None:
@@ -80,9 +96,12 @@ def _check_entity(field: str, entity: str, known: Collection[str] | None) -> Non
 
 
 def document_from_json(record: object) -> Document:
-    """The document of one parsed JSON value, not yet validated; InputError if a field is missing or of another JSON type.
+    """The document of one parsed JSON value, not yet validated.
 
-    `{id, title, text, title_entity?, mentions?: [{start, end, entity}]}`; an id may be a number, and other fields are ignored.
+    InputError if a field is missing or of another JSON type.
+
+    `{id, title, text, title_entity?, mentions?: [{start, end, entity}]}`; an id may be a number,
+    and other fields are ignored.
     """
     if not isinstance(record, dict):
         raise InputError(f'expected a JSON object, found {type(record).__name__}')
@@ -112,10 +131,12 @@ def read_jsonl(
     max_reject_fraction: float = 0.01,
     known_entities: Collection[str] | None = None,
 ) -> list[Document]:
-    """The good documents of a JSON Lines corpus (see `document_from_json`) in file order; blank lines are skipped.
+    """The good documents of a JSON Lines corpus in file order, without blank lines.
 
-    For bad lines see `rejected.convert_lines`, for `known_entities` see `validate`. InputError if the file is missing or has no document,
-    or too many lines are bad.
+    See `document_from_json`.
+
+    For bad lines see `rejected.convert_lines`, for `known_entities` see `validate`. InputError if
+    the file is missing or has no document, or too many lines are bad.
     """
     seen: dict[str, int] = {}
 
@@ -123,7 +144,9 @@ def read_jsonl(
         document = document_from_json(record)
         validate(document, known_entities)
         if document.id in seen:
-            raise InputError(f'id: {short_repr(document.id)} was already used in line {seen[document.id]}')
+            raise InputError(
+                f'id: {short_repr(document.id)} was already used in line {seen[document.id]}'
+            )
         seen[document.id] = number
         return document
 
@@ -135,10 +158,18 @@ def read_jsonl(
 
 def write_documents(path: str | os.PathLike, documents: Sequence[Document]) -> None:
     """Writes documents without mentions as a table of `tables.DOCUMENTS`."""
-    columns = {field: [getattr(document, field) for document in documents] for field in tables.DOCUMENTS.names}
-    tables.write_table(path, [pa.RecordBatch.from_pydict(columns, schema=tables.DOCUMENTS)], tables.DOCUMENTS)
+    columns = {
+        field: [getattr(document, field) for document in documents]
+        for field in tables.DOCUMENTS.names
+    }
+    tables.write_table(
+        path, [pa.RecordBatch.from_pydict(columns, schema=tables.DOCUMENTS)], tables.DOCUMENTS
+    )
 
 
 def read_documents(path: str | os.PathLike) -> list[Document]:
     """Reads what `write_documents` wrote; InputError when it is missing or damaged."""
-    return [Document(**row) for row in tables.read_table(path, tables.DOCUMENTS, nullable=('title_entity',)).to_pylist()]
+    return [
+        Document(**row)
+        for row in tables.read_table(path, tables.DOCUMENTS, nullable=('title_entity',)).to_pylist()
+    ]

@@ -19,7 +19,8 @@ from opql_jax.corpus.documents import Document
 from opql_jax.corpus.json_lines import short_repr
 
 UNKNOWN_KIND = 'name'
-# Of what only the title of a document names, in words of which some are in lower case: 'The Guide for Visitors'.
+# Of what only the title of a document names, in words of which some are in lower case: 'The Guide
+# for Visitors'.
 TITLE_KIND = 'title'
 # Characters of a kind.
 LONGEST_KIND = 100
@@ -28,23 +29,31 @@ LONGEST_KIND = 100
 class EntityVocab:
     """The entities of a corpus; the id of an entity is its row.
 
-    A string is looked up as a key first, then as a name, then as an alias; where several entities share a name (or an alias) it means the
-    one with the lowest id.
+    A string is looked up as a key first, then as a name, then as an alias; where several entities
+    share a name (or an alias) it means the one with the lowest id.
 
     Attributes:
         keys: unique identifiers, as the links of documents carry them.
         names: the name of each, for people.
         aliases: further spellings of each name.
-        kinds: what each is: a value of `recognition.KINDS`; TITLE_KIND if only a title names it, UNKNOWN_KIND if nothing tells, and
-            'thing' where `models.mention_kinds` tells what it is not.
+        kinds: what each is: a value of `recognition.KINDS`; TITLE_KIND if only a title names it,
+            UNKNOWN_KIND if nothing tells, and 'thing' where `models.mention_kinds` tells what it
+            is not.
         id_of_key: the id of each key.
         spellings: the id that each name or alias means.
     """
 
     def __init__(
-        self, keys: Sequence[str], names: Sequence[str], aliases: Sequence[Sequence[str]], kinds: Sequence[str] | None = None
+        self,
+        keys: Sequence[str],
+        names: Sequence[str],
+        aliases: Sequence[Sequence[str]],
+        kinds: Sequence[str] | None = None,
     ):
-        """All kinds are unknown if None. InputError: an empty key, name or kind, a repeated key, or a long kind."""
+        """All kinds are unknown if None.
+
+        InputError: an empty key, name or kind, a repeated key, or a long kind.
+        """
         self.keys, self.names, self.aliases = list(keys), list(names), [list(a) for a in aliases]
         self.kinds = [UNKNOWN_KIND] * len(self.keys) if kinds is None else list(kinds)
         self.id_of_key: dict[str, int] = {}
@@ -52,9 +61,14 @@ class EntityVocab:
             if not key or not name or not self.kinds[row]:
                 raise InputError(f'entity vocabulary: row {row} has an empty key, name or kind')
             if len(self.kinds[row]) > LONGEST_KIND:
-                raise InputError(f'entity vocabulary: row {row} has a kind of more than {LONGEST_KIND} characters')
+                raise InputError(
+                    f'entity vocabulary: row {row} has a kind of more than '
+                    f'{LONGEST_KIND} characters'
+                )
             if self.id_of_key.setdefault(key, row) != row:
-                raise InputError(f'entity vocabulary: key {key!r} is in rows {self.id_of_key[key]} and {row}')
+                raise InputError(
+                    f'entity vocabulary: key {key!r} is in rows {self.id_of_key[key]} and {row}'
+                )
         self.spellings: dict[str, int] = {}
         for row, name in enumerate(self.names):
             self.spellings.setdefault(name, row)
@@ -65,7 +79,10 @@ class EntityVocab:
 
     @classmethod
     def from_names(cls, names: Iterable[str]) -> EntityVocab:
-        """One entity per name and whatever differs from it only by case: the first spelling is its key and name, others are aliases."""
+        """One entity per name and whatever differs from it only by case.
+
+        The first spelling is its key and name, others are aliases.
+        """
         rows: dict[str, dict[str, None]] = {}
         for name in names:
             rows.setdefault(name.casefold(), {})[name] = None
@@ -75,10 +92,11 @@ class EntityVocab:
 
     @classmethod
     def from_documents(cls, documents: Iterable[Document]) -> EntityVocab:
-        """The entities that documents name: title entities and linked mentions, in order of appearance.
+        """The entities that documents name: title entities and linked mentions, as they appear.
 
-        An entity is called by the title of the first document about it, otherwise by its most frequent mention; the other forms are its
-        aliases, most frequent first. When no document has any link, every title is an entity (see `linking.link_titles`).
+        An entity is called by the title of the first document about it, otherwise by its most
+        frequent mention; the other forms are its aliases, most frequent first. When no document has
+        any link, every title is an entity (see `linking.link_titles`).
         """
         documents = list(documents)
         linked = any(d.mentions or d.title_entity is not None for d in documents)
@@ -108,21 +126,29 @@ class EntityVocab:
         return self.spellings.get(name) if entity is None else entity
 
     def id(self, name: str) -> int:
-        """The id of a key, name or alias; InputError with the closest spellings when there is none."""
+        """The id of a key, name or alias; else InputError with the closest spellings."""
         entity = self.get(name)
         if entity is None:
             raise InputError(f'unknown entity {short_repr(name)}{self.did_you_mean([name])}')
         return entity
 
     def did_you_mean(self, names: Sequence[str]) -> str:
-        """The end of a message about unknown names: the spellings that are closest to them, or '' if none is close."""
+        """The end of a message about unknown names: close spellings, or '' if none is close."""
         found: list[str] = []
         for name in names:
             folded = name.casefold()
             close = [s for s in self.spellings if s.casefold() == folded]
-            close += [s for s in difflib.get_close_matches(name, self.spellings, n=3, cutoff=0.7) if s not in close]
+            close += [
+                s
+                for s in difflib.get_close_matches(name, self.spellings, n=3, cutoff=0.7)
+                if s not in close
+            ]
             found += close or [s for s in self.spellings if folded in s.casefold().split()]
-        return f'; did you mean {" or ".join(map(short_repr, list(dict.fromkeys(found))[:3]))}?' if found else ''
+        return (
+            f'; did you mean {" or ".join(map(short_repr, list(dict.fromkeys(found))[:3]))}?'
+            if found
+            else ''
+        )
 
     def with_kinds(self, kinds: Sequence[str]) -> EntityVocab:
         """The same entities, of these kinds."""
@@ -131,7 +157,7 @@ class EntityVocab:
         return vocab
 
     def hash(self, count: int | None = None) -> str:
-        """Hex SHA-256 of the keys, names and aliases of the first `count` entities (all if None), in order.
+        """Hex SHA-256 of keys, names and aliases of the first `count` entities (all if None).
 
         Kinds are left out: what is stored by ids does not depend on them.
         """
@@ -141,20 +167,28 @@ class EntityVocab:
         return digest.hexdigest()
 
     def save(self, path: str | os.PathLike, counts: Sequence[int] | None = None) -> None:
-        """Writes entities.parquet; `counts` are the mentions of each entity in the passages (default 0).
+        """Writes entities.parquet; `counts` are each entity's mentions in passages (default 0).
 
-        The column `kind` is left out where no kind is known: text that carries links makes the same file as before there were kinds.
+        The column `kind` is left out where no kind is known: text that carries links makes the same
+        file as before there were kinds.
         """
         counts = [0] * len(self) if counts is None else counts
         columns = [self.keys, self.names, self.aliases, counts, self.kinds]
         known = any(kind != UNKNOWN_KIND for kind in self.kinds)
-        schema = tables.ENTITIES if known else pa.schema([field for field in tables.ENTITIES if field.name != 'kind'])
+        schema = (
+            tables.ENTITIES
+            if known
+            else pa.schema([field for field in tables.ENTITIES if field.name != 'kind'])
+        )
         arrays = [pa.array(column, type=field.type) for column, field in zip(columns, schema)]
         tables.write_table(path, [pa.RecordBatch.from_arrays(arrays, schema=schema)], schema)
 
     @classmethod
     def load(cls, path: str | os.PathLike, rows: int | None = None) -> EntityVocab:
-        """Reads entities.parquet, of so many rows if that is known; InputError when it is missing, truncated or inconsistent."""
+        """Reads entities.parquet, of so many rows if that is known.
+
+        InputError when it is missing, truncated or inconsistent.
+        """
         table = tables.read_table(path, tables.ENTITIES, optional=('kind',), rows=rows)
         kinds = table['kind'].to_pylist() if 'kind' in table.column_names else None
         keys, names, aliases = (table[name].to_pylist() for name in ('key', 'name', 'aliases'))

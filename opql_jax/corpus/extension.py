@@ -18,23 +18,32 @@ from opql_jax.corpus.entities import EntityVocab
 
 @dataclasses.dataclass(frozen=True)
 class BaseCorpus:
-    """A prepared corpus that a larger one extends: the larger one begins with its entities and passages (`tables.PASSAGES`)."""
+    """A prepared corpus whose entities and passages a larger one begins with.
+
+    See `tables.PASSAGES`.
+    """
 
     vocab: EntityVocab
     passages: pa.Table
     manifest: tables.PreparedManifest
 
-    def extend(self, vocab: EntityVocab, documents: Sequence[Document]) -> tuple[EntityVocab, list[Document]]:
-        """The vocabulary of the larger corpus, the entities of this one and then the new ones of `vocab`, and the documents with its keys.
+    def extend(
+        self, vocab: EntityVocab, documents: Sequence[Document]
+    ) -> tuple[EntityVocab, list[Document]]:
+        """The vocabulary of the larger corpus, and the documents with its keys.
 
-        An entity of `vocab` is one of this corpus if it has its key. Where no document carries links, keys are but names, so the name or alias
-        of an entity of this corpus means that entity too. InputError: this corpus has a document of the same id.
+        It has the entities of this one and then the new ones of `vocab`.
+
+        An entity of `vocab` is one of this corpus if it has its key. Where no document carries
+        links, keys are but names, so the name or alias of an entity of this corpus means that
+        entity too. InputError: this corpus has a document of the same id.
         """
         known = set(pc.unique(self.passages['doc_id']).to_pylist())
         for document in documents:
             if document.id in known:
                 raise InputError(
-                    f'document id {document.id!r} is in the folder that is extended already: give the new documents only'
+                    f'document id {document.id!r} is in the folder that is extended already: give '
+                    'the new documents only'
                 )
         by_name = all(document.mentions is None for document in documents)
         find = self.vocab.get if by_name else self.vocab.id_of_key.get
@@ -48,16 +57,22 @@ class BaseCorpus:
             extend(self.vocab.kinds, vocab.kinds),
         )
         key_of: dict[str | None, str] = {
-            key: key if entity is None else self.vocab.keys[entity] for key, entity in zip(vocab.keys, ids)
+            key: key if entity is None else self.vocab.keys[entity]
+            for key, entity in zip(vocab.keys, ids)
         }
         renamed = [
-            dataclasses.replace(document, title_entity=key_of.get(document.title_entity, document.title_entity))
+            dataclasses.replace(
+                document, title_entity=key_of.get(document.title_entity, document.title_entity)
+            )
             for document in documents
         ]
         return larger, renamed
 
     def mention_counts(self) -> tuple[collections.Counter[int], int]:
-        """The number of documents that mention each entity, entities that were dropped for it included, and of all documents."""
+        """The number of documents that mention each entity, and of all documents.
+
+        Entities that were dropped for it are included.
+        """
         documents = self.manifest.counts.documents
         lists = self.passages['mentions'].combine_chunks()
         of_passage = self.passages['doc_id'].combine_chunks().dictionary_encode().indices.to_numpy()

@@ -1,4 +1,7 @@
-"""Text, JSON and JSON Lines files and the fields of their records, read with errors that name the file, the line and the field."""
+"""Text, JSON and JSON Lines files and the fields of their records.
+
+Errors name the file, the line and the field.
+"""
 
 from __future__ import annotations
 
@@ -16,7 +19,8 @@ from opql_jax.core.errors import InputError
 _MIB = 1 << 20
 MAX_LINE = 64 * _MIB  # bytes; books have less
 _OTHER_ENCODINGS = {
-    'UTF-32': (codecs.BOM_UTF32_LE, codecs.BOM_UTF32_BE),  # before UTF-16, whose mark it begins with
+    # Before UTF-16, whose mark it begins with.
+    'UTF-32': (codecs.BOM_UTF32_LE, codecs.BOM_UTF32_BE),
     'UTF-16': (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE),
 }
 _short = reprlib.Repr()
@@ -38,10 +42,13 @@ def errors_at(place: object) -> Iterator[None]:
 
 
 def byte_lines(path: str | os.PathLike) -> Iterator[tuple[int, bytes]]:
-    """Yields the number, from 1, and the bytes of each line of a file, for `decode`; a byte order mark of UTF-8 is dropped.
+    """Yields the number, from 1, and the bytes of each line of a file, for `decode`.
 
-    Lines end at line feeds only: text mode would also split at characters such as U+2028. Of a line that is too long for `decode` only the
-    beginning is kept in memory. InputError: the file cannot be read, or begins as UTF-16 or UTF-32 does.
+    A byte order mark of UTF-8 is dropped.
+
+    Lines end at line feeds only: text mode would also split at characters such as U+2028. Of a line
+    that is too long for `decode` only the beginning is kept in memory. InputError: the file cannot
+    be read, or begins as UTF-16 or UTF-32 does.
     """
     try:
         source = files.path(path).open('rb')
@@ -58,15 +65,20 @@ def byte_lines(path: str | os.PathLike) -> Iterator[tuple[int, bytes]]:
 
 
 def _without_mark(path: str | os.PathLike, start: bytes) -> bytes:
-    """The beginning of a file without the byte order mark of UTF-8; InputError when it begins as UTF-16 or UTF-32 does."""
+    """The beginning of a file without the byte order mark of UTF-8.
+
+    InputError when it begins as UTF-16 or UTF-32 does.
+    """
     for encoding, marks in _OTHER_ENCODINGS.items():
         if start.startswith(marks):
-            raise InputError(f'{path}: this is {encoding}: convert it (iconv -f {encoding} -t UTF-8)')
+            raise InputError(
+                f'{path}: this is {encoding}: convert it (iconv -f {encoding} -t UTF-8)'
+            )
     return start.removeprefix(codecs.BOM_UTF8)
 
 
 def decode(line: bytes) -> str:
-    """The text of a line without its line break; InputError when it is not UTF-8 or longer than MAX_LINE."""
+    """A line's text without its line break; InputError if not UTF-8 or longer than MAX_LINE."""
     if len(line) > MAX_LINE:
         raise InputError(f'the line is longer than {MAX_LINE // _MIB} MiB')
     try:
@@ -94,7 +106,10 @@ def read_json(path: str | os.PathLike) -> Any:
 
 
 def write_json(path: str | os.PathLike, value: Any) -> None:
-    """Writes a JSON file, which appears whole or not at all; NaN is refused, as other programs do not read it."""
+    """Writes a JSON file, whole or not at all.
+
+    NaN is refused, as other programs do not read it.
+    """
     with files.atomic_path(path) as partial:
         partial.write_text(json.dumps(value, indent=2, allow_nan=False) + '\n', encoding='utf-8')
 
@@ -110,7 +125,10 @@ def read_text(path: str | os.PathLike) -> str:
 
 
 def read_lines(path: str | os.PathLike) -> Iterator[tuple[int, str]]:
-    """Yields the number, from 1, and the text of each line, without line breaks; InputError names file and line."""
+    """Yields the number, from 1, and the text of each line, without line breaks.
+
+    InputError names file and line.
+    """
     for number, line in byte_lines(path):
         try:
             text = decode(line)
@@ -120,7 +138,10 @@ def read_lines(path: str | os.PathLike) -> Iterator[tuple[int, str]]:
 
 
 def read_json_lines(path: str | os.PathLike) -> Iterator[tuple[int, Any]]:
-    """Yields the number, from 1, and the JSON value of each line that is not blank; InputError names file and line."""
+    """Yields the number, from 1, and the JSON value of each line that is not blank.
+
+    InputError names file and line.
+    """
     for number, line in read_lines(path):
         if line.strip():
             with errors_at(f'{path}:{number}'):
@@ -130,14 +151,25 @@ def read_json_lines(path: str | os.PathLike) -> Iterator[tuple[int, Any]]:
 
 def write_json_lines(path: str | os.PathLike, records: Iterable[Mapping]) -> None:
     """Writes JSON Lines, which `read_json_lines` reads; the file appears whole or not at all."""
-    with files.atomic_path(path) as partial, open(partial, 'w', encoding='utf-8', newline='\n') as file:
-        file.writelines(json.dumps(record, ensure_ascii=False, allow_nan=False) + '\n' for record in records)
+    with (
+        files.atomic_path(path) as partial,
+        open(partial, 'w', encoding='utf-8', newline='\n') as file,
+    ):
+        file.writelines(
+            json.dumps(record, ensure_ascii=False, allow_nan=False) + '\n' for record in records
+        )
 
 
 def map_records(
-    path: str | os.PathLike, records: Iterable[tuple[int, object]], convert: Callable[[dict], object], separator: str = ':'
+    path: str | os.PathLike,
+    records: Iterable[tuple[int, object]],
+    convert: Callable[[dict], object],
+    separator: str = ':',
 ) -> Iterator[tuple[int, Any]]:
-    """Yields the number of each record, a JSON object, and `convert(record)`; an InputError names path, separator and number."""
+    """Yields the number of each record, a JSON object, and `convert(record)`.
+
+    An InputError names path, separator and number.
+    """
     for number, record in records:
         with errors_at(f'{path}{separator}{number}'):
             if not isinstance(record, dict):
@@ -147,7 +179,7 @@ def map_records(
 
 
 def check_string(field: str, value: object) -> None:
-    """Raises InputError unless a value is a string that is not blank, has no NUL, and can be written as UTF-8."""
+    """Raises InputError unless a value is a string, not blank, without NUL, and valid UTF-8."""
     if not isinstance(value, str) or not value.strip():
         raise InputError(f'{field}: expected a string that is not blank, found {short_repr(value)}')
     if (at := value.find('\0')) >= 0:
@@ -155,11 +187,16 @@ def check_string(field: str, value: object) -> None:
     try:
         value.encode('utf-8')
     except UnicodeEncodeError as error:
-        raise InputError(f'{field}: code point {error.start} is half of a surrogate pair') from error
+        raise InputError(
+            f'{field}: code point {error.start} is half of a surrogate pair'
+        ) from error
 
 
 def string_field(record: dict, field: str, default: str | None = None, prefix: str = '') -> str:
-    """A string field; `default` where it is missing or null. Without a default it must not be blank. Errors begin with `prefix`."""
+    """A string field; `default` where it is missing or null.
+
+    Without a default it must not be blank. Errors begin with `prefix`.
+    """
     value = record.get(field)
     if value is None and default is not None:
         return default
@@ -169,7 +206,7 @@ def string_field(record: dict, field: str, default: str | None = None, prefix: s
 
 
 def string_list_field(record: dict, field: str, prefix: str = '') -> list[str]:
-    """A field that is a list of strings, empty where it is missing or null; blank strings are left out."""
+    """A field that is a list of strings; empty where missing or null, without blank strings."""
     values = record.get(field) or []
     if not isinstance(values, list) or not all(isinstance(value, str) for value in values):
         raise InputError(f'{prefix}{field}: expected a list of strings, found {short_repr(values)}')

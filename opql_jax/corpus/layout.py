@@ -1,7 +1,8 @@
-"""Text as it comes: one form of each letter, no invisible characters, and a line break only where something ends.
+"""Text as it comes: one form of each letter, no invisible characters, true line breaks only.
 
-A line break of a paragraph that was filled to a width is a space. All that are left are borders, which no name and no sentence crosses:
-those of headings, list items, rows of tables, lines of a chat or a poem, quoted mail, addresses and front matter.
+A line break of a paragraph that was filled to a width is a space. All that are left are borders,
+which no name and no sentence crosses: those of headings, list items, rows of tables, lines of a
+chat or a poem, quoted mail, addresses and front matter.
 """
 
 from __future__ import annotations
@@ -11,11 +12,13 @@ import unicodedata
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
-# Soft hyphens, with the line break after one, and what has no width and no meaning in English: zero-width spaces and joiners, byte
-# order marks, marks of direction, tags. Then escape sequences of terminals, and control characters but for NUL, which no text has.
+# Soft hyphens, with the line break after one, and what has no width and no meaning in English:
+# zero-width spaces and joiners, byte order marks, marks of direction, tags. Then escape sequences
+# of terminals, and control characters but for NUL, which no text has.
 _INVISIBLE = re.compile(
-    '\u00ad\\s*\n\\s*|[\u00ad\u061c\u180e\u200b\u200e\u200f\u202a-\u202e\u2060-\u2064\u2066-\u206f\ufeff\ufff9-\ufffb]'
-    '|[\U000e0000-\U000e007f]|(?<=[a-zA-Z])[\u200c\u200d]|[\u200c\u200d](?=[a-zA-Z])|\x1b\\[[0-?]*[ -/]*[@-~]|[\x01-\x08\x0e-\x1f\x7f-\x84\x86-\x9f]'
+    '\u00ad\\s*\n\\s*|[\u00ad\u061c\u180e\u200b\u200e\u200f\u202a-\u202e\u2060-\u2064\u2066-\u206f'
+    '\ufeff\ufff9-\ufffb]|[\U000e0000-\U000e007f]|(?<=[a-zA-Z])[\u200c\u200d]'
+    '|[\u200c\u200d](?=[a-zA-Z])|\x1b\\[[0-?]*[ -/]*[@-~]|[\x01-\x08\x0e-\x1f\x7f-\x84\x86-\x9f]'
 )
 _LINE_ENDS = re.compile('\r\n?|[\u0085\u2028\x0b]')
 _PAGE_ENDS = re.compile('[\u2029\f]')
@@ -27,22 +30,34 @@ _FENCE = re.compile(r'\s*(?:```|~~~)')
 _FRONT_MATTER = re.compile(r'(?:---|\+\+\+)[ \t]*')
 _UNDERLINE = re.compile(r'={3,}|-{3,}|\*{3,}|_{3,}|~{3,}|[-=+ ]{5,}')
 _HEADING = re.compile(r'\s{0,3}#{1,6}(?:\s|$)')
-_ITEM = re.compile(r'(?P<indent>\s*)(?P<mark>[-*+•‣◦–—·]|\(?(?:\d{1,3}|[a-zA-Z])[.)]|\^\d{1,3}|\[\d{1,3}\])[ \t]+(?=\S)')
+_ITEM = re.compile(
+    r'(?P<indent>\s*)(?P<mark>[-*+•‣◦–—·]|\(?(?:\d{1,3}|[a-zA-Z])[.)]|\^\d{1,3}'
+    r'|\[\d{1,3}\])[ \t]+(?=\S)'
+)
 _QUOTE = re.compile(r'\s*(?P<marks>>(?:[ \t]*>)*)[ \t]?')
-# Lines that are something by themselves: of a table or columns, of a chat ('[12:03] ana: ...', '12:03 <ana> ...'), 'Label: value'.
+# Lines that are something by themselves: of a table or columns, of a chat ('[12:03] ana: ...',
+# '12:03 <ana> ...'), 'Label: value'.
 _COLUMNS = re.compile(r'\t|\S {3,}\S|^\s*\||\|\s*$|(?:\|[^|\n]*){2}')
-TIME = r'[\[(]?(?:\d{4}-\d\d-\d\d[ T,]*|\d{1,2}[./]\d{1,2}[./]\d{2,4},? *)?\d{1,2}:\d\d(?::\d\d)?(?: ?[AaPp]\.?[Mm]\.?)?[\])]?'
+TIME = (
+    r'[\[(]?(?:\d{4}-\d\d-\d\d[ T,]*|\d{1,2}[./]\d{1,2}[./]\d{2,4},? *)?\d{1,2}:\d\d(?::\d\d)?(?: ?'
+    r'[AaPp]\.?[Mm]\.?)?[\])]?'
+)
 _CHAT = re.compile(rf'\s*(?:{TIME}[\s,-]+\S|<[^<>\n]{{1,60}}>\s)')
-_LABEL = re.compile(r'\s*(?:\*\*|__)?(?P<label>[^\W\d_][\w ()/&.’\'-]{0,39}?)(?:\*\*|__)?:(?:\*\*|__)?(?:[ \t]|$)')
+_LABEL = re.compile(
+    r'\s*(?:\*\*|__)?(?P<label>[^\W\d_][\w ()/&.’\'-]{0,39}?)(?:\*\*|__)?:(?:\*\*|__)?(?:[ \t]|$)'
+)
 _LABEL_WORDS = 4
 _LONGEST_STATEMENT = 120
-# Lines at least so wide may be filled, one without other evidence if it is so wide; those that are wider still are paragraphs.
+# Lines at least so wide may be filled, one without other evidence if it is so wide; those that are
+# wider still are paragraphs.
 _NARROW, _WIDE, _WIDEST = 40, 55, 160
-# Of the line breaks of a filled paragraph, the share behind which a word in lower case stands, at least: in prose it is some 0.8.
+# Of the line breaks of a filled paragraph, the share behind which a word in lower case stands, at
+# least: in prose it is some 0.8.
 _LOWER = 0.3
 # What no line but one of a filled paragraph ends with.
 _GOES_ON = re.compile(
-    r'(?:\b(?:a|an|and|as|at|by|for|from|her|his|in|is|its|of|on|or|that|the|their|to|was|were|which|who|with)|,)$'
+    r'(?:\b(?:a|an|and|as|at|by|for|from|her|his|in|is|its|of|on|or|that|the|their|to|was|were'
+    r'|which|who|with)|,)$'
 )
 _LONGEST_GOING_ON = 12
 _STOP = re.compile(r'[.!?:;]["”’)\]]*$')
@@ -54,7 +69,8 @@ class _Line(NamedTuple):
     Attributes:
         start, end: of its words, without quotation marks of mail and space around them.
         depth: how often it is quoted.
-        kind: 'blank', 'alone' for one that is joined to none, 'item' or 'label' for one that begins something, or 'plain'.
+        kind: 'blank', 'alone' for one that is joined to none, 'item' or 'label' for one that begins
+            something, or 'plain'.
         is_lower: whether it begins with a letter in lower case.
         indent: how far its words are indented.
         width: its characters, with the indentation.
@@ -72,7 +88,10 @@ class _Line(NamedTuple):
 
 
 def cleaned(text: str) -> str:
-    """A text in Unicode's form NFC, with line feeds for line ends, plain spaces, and no characters that nobody sees; idempotent."""
+    """A text in form NFC, with line feeds and plain spaces, and no invisible characters.
+
+    Idempotent.
+    """
     if text.isascii() and not _INVISIBLE.search(text) and not re.search('[\r\x0b\f]', text):
         return text
     text = _PAGE_ENDS.sub('\n\n', _LINE_ENDS.sub('\n', text))
@@ -81,10 +100,13 @@ def cleaned(text: str) -> str:
 
 
 def unfilled(text: str, is_markdown: bool = False) -> str:
-    """A cleaned text with a space for each line break of a filled paragraph; all line breaks that are left are borders.
+    """A cleaned text with each filled paragraph on one line.
 
-    Markdown fills whatever it does not mark otherwise. Elsewhere lines are filled that are wide, and end where the next word would not have
-    fitted, in a paragraph that has words in lower case at the beginning of lines. Takes time in proportion to the text.
+    All line breaks that are left are borders.
+
+    Markdown fills whatever it does not mark otherwise. Elsewhere lines are filled that are wide,
+    and end where the next word would not have fitted, in a paragraph that has words in lower case
+    at the beginning of lines. Takes time in proportion to the text.
     """
     lines = list(_lines(text))
     pieces: list[str] = []
@@ -97,7 +119,9 @@ def unfilled(text: str, is_markdown: bool = False) -> str:
         for line, after in _filled(text, paragraph, is_markdown):
             # Nothing stands where a word was divided.
             is_divided = (
-                text[line.end - 1] == '-' and text[line.end - 2 : line.end - 1].isalpha() and text[after.start].isalpha()
+                text[line.end - 1] == '-'
+                and text[line.end - 2 : line.end - 1].isalpha()
+                and text[after.start].isalpha()
             )
             pieces += [text[at : line.end], '' if is_divided else ' ']
             at = after.start
@@ -116,7 +140,11 @@ def _lines(text: str) -> Iterator[_Line]:
         words = raw[begin:]
         stripped = words.strip()
         indent = len(words) - len(words.lstrip())
-        if number == 0 and _FRONT_MATTER.fullmatch(raw) and raw.strip() in map(str.strip, raw_lines[1:60]):
+        if (
+            number == 0
+            and _FRONT_MATTER.fullmatch(raw)
+            and raw.strip() in map(str.strip, raw_lines[1:60])
+        ):
             front = raw.strip()
         kind = 'plain'
         if not stripped:
@@ -137,14 +165,27 @@ def _lines(text: str) -> Iterator[_Line]:
             fenced = not fenced
         place = start + begin + indent
         hard = words.endswith(('  ', '\\'))
-        yield _Line(place, place + len(stripped), depth, kind, stripped[:1].islower(), indent, len(words.rstrip()), hard)
+        yield _Line(
+            place,
+            place + len(stripped),
+            depth,
+            kind,
+            stripped[:1].islower(),
+            indent,
+            len(words.rstrip()),
+            hard,
+        )
         start += len(raw) + 1
 
 
 def is_label(line: str) -> bool:
-    """Whether a line begins with a label, as 'Founder: Beatrice Lowe' does; a label has few words."""
+    """Whether a line begins with a label of few words, as 'Founder: Beatrice Lowe' does."""
     label = _LABEL.match(line)
-    return label is not None and len(label['label'].split()) <= _LABEL_WORDS and '://' not in line[: label.end() + 2]
+    return (
+        label is not None
+        and len(label['label'].split()) <= _LABEL_WORDS
+        and '://' not in line[: label.end() + 2]
+    )
 
 
 def goes_on(line: str) -> bool:
@@ -153,20 +194,36 @@ def goes_on(line: str) -> bool:
 
 
 def is_statement(line: str) -> bool:
-    """Whether a line states something by itself: a row of a table, or a label with a value that is no sentence."""
+    """Whether a line states something by itself: a row of a table, or a label with a value.
+
+    The value must not be a sentence.
+    """
     if ' | ' in line:
         return True
-    return len(line) <= _LONGEST_STATEMENT and is_label(line) and not _STOP.search(line.rstrip()) and '. ' not in line
+    return (
+        len(line) <= _LONGEST_STATEMENT
+        and is_label(line)
+        and not _STOP.search(line.rstrip())
+        and '. ' not in line
+    )
 
 
 def _may_go_on(line: _Line, after: _Line) -> bool:
     if line.kind in ('blank', 'alone') or line.depth != after.depth:
         return False
     # A line of prose may begin with "sub-kingdoms: ".
-    return after.kind == 'plain' or after.kind == 'label' and after.is_lower and line.kind == 'plain' and line.width >= _NARROW
+    return (
+        after.kind == 'plain'
+        or after.kind == 'label'
+        and after.is_lower
+        and line.kind == 'plain'
+        and line.width >= _NARROW
+    )
 
 
-def _filled(text: str, paragraph: Sequence[_Line], is_markdown: bool) -> Iterator[tuple[_Line, _Line]]:
+def _filled(
+    text: str, paragraph: Sequence[_Line], is_markdown: bool
+) -> Iterator[tuple[_Line, _Line]]:
     """The lines of a paragraph that a filled line break ends, each with the next."""
     breaks = list(zip(paragraph, paragraph[1:]))
     if not breaks:
@@ -177,15 +234,25 @@ def _filled(text: str, paragraph: Sequence[_Line], is_markdown: bool) -> Iterato
     width = max(line.width for line in paragraph)
     if not _NARROW <= width <= _WIDEST:
         return
-    cut_short = [goes_on(text[max(line.start, line.end - _LONGEST_GOING_ON) : line.end]) for line, _ in breaks]
+    cut_short = [
+        goes_on(text[max(line.start, line.end - _LONGEST_GOING_ON) : line.end])
+        for line, _ in breaks
+    ]
     certain = [after.is_lower or cut for (_, after), cut in zip(breaks, cut_short)]
     is_prose = sum(certain) >= max(_LOWER * len(breaks), 1)
-    is_prose = is_prose or len(breaks) == 1 and width >= _WIDE and _STOP.search(text, paragraph[1].start, paragraph[1].end)
+    is_prose = (
+        is_prose
+        or len(breaks) == 1
+        and width >= _WIDE
+        and _STOP.search(text, paragraph[1].start, paragraph[1].end)
+    )
     if not is_prose:
         return
     for (line, after), is_certain, cut in zip(breaks, certain, cut_short):
         word = text[after.start : after.end].partition(' ')[0]
         # A paragraph may be indented at its first line only, or at all but that.
-        is_full = line.width + 1 + len(word) > 0.9 * width and (line is paragraph[0] or after.indent <= line.indent + 1)
+        is_full = line.width + 1 + len(word) > 0.9 * width and (
+            line is paragraph[0] or after.indent <= line.indent + 1
+        )
         if is_full or cut or (is_certain and line.width >= 0.5 * width):
             yield line, after

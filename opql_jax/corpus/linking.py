@@ -30,17 +30,22 @@ LINKED = pa.schema(
     ]
 )
 
-# An entity in fewer texts than these is never dropped for its share of them: from a hundred on, the share is known to a tenth of
-# itself (the standard error of a count is at most its root), while of three short texts two may well be about the same person.
+# An entity in fewer texts than these is never dropped for its share of them: from a hundred on, the
+# share is known to a tenth of itself (the standard error of a count is at most its root), while of
+# three short texts two may well be about the same person.
 DROP_FROM = 100
-# Characters of a text that are searched at a time: of names that begin alike each is found wherever the longest is, and only that is kept.
+# Characters of a text that are searched at a time: of names that begin alike each is found wherever
+# the longest is, and only that is kept.
 _WINDOW = 1 << 14
 
 Span = tuple[int, int, int]  # start, end (code points, half-open), entity id
 
 
 class LinkedTexts(NamedTuple):
-    """Of each text its mentions, as `MentionLinker.link` orders them; and by id the entities left out, with the share of texts of each."""
+    """The mentions of each text, as `MentionLinker.link` orders them.
+
+    And by id the entities left out, with the share of texts of each.
+    """
 
     mentions: list[list[Span]]
     dropped: dict[int, float]
@@ -49,9 +54,10 @@ class LinkedTexts(NamedTuple):
 class MentionLinker:
     """Finds the names and aliases of a vocabulary in text.
 
-    A spelling matches exactly, case included. Both ends must be word ends: a letter or digit on either side rejects the match, and so does an
-    apostrophe before it that follows a letter (the s of "film's"). Of the matches that remain, the leftmost wins and of those that start
-    together the longest, so mentions do not overlap; only `nested` lets one lie inside another.
+    A spelling matches exactly, case included. Both ends must be word ends: a letter or digit on
+    either side rejects the match, and so does an apostrophe before it that follows a letter (the s
+    of "film's"). Of the matches that remain, the leftmost wins and of those that start together the
+    longest, so mentions do not overlap; only `nested` lets one lie inside another.
     """
 
     def __init__(self, vocab: EntityVocab, *, drop_above_rate: float = 1.0, nested: bool = False):
@@ -59,10 +65,12 @@ class MentionLinker:
 
         Args:
             vocab: where the spellings come from.
-            drop_above_rate: in `link_all`, an entity in more than this share of the texts says nothing about any of them (a tag such as
-                'film') and loses its mentions, if it is in at least `DROP_FROM`; 1 keeps all.
-            nested: whether a match inside a kept one is a mention too, as 'comedy' in 'romantic comedy'. The outer one must begin with a
-                lower-case letter: the words of a name ('Black' in 'Jack Black') mostly do not mean what they mean elsewhere.
+            drop_above_rate: in `link_all`, an entity in more than this share of the texts says
+                nothing about any of them (a tag such as 'film') and loses its mentions, if it is in
+                at least `DROP_FROM`; 1 keeps all.
+            nested: whether a match inside a kept one is a mention too, as 'comedy' in 'romantic
+                comedy'. The outer one must begin with a lower-case letter: the words of a name
+                ('Black' in 'Jack Black') mostly do not mean what they mean elsewhere.
         """
         if not 0 < drop_above_rate <= 1:
             raise InputError(f'drop_above_rate: {drop_above_rate} is not in (0, 1]')
@@ -71,17 +79,24 @@ class MentionLinker:
         # All matches are asked for, not only the leftmost-longest ones: the automaton knows no word
         # ends, and a longest match that breaks a word would hide the shorter one that does not.
         self._longest = max(map(len, vocab.spellings), default=0)
-        self._automaton = ahocorasick_rs.AhoCorasick(list(vocab.spellings), matchkind=ahocorasick_rs.MatchKind.Standard)
+        self._automaton = ahocorasick_rs.AhoCorasick(
+            list(vocab.spellings), matchkind=ahocorasick_rs.MatchKind.Standard
+        )
 
     def link(self, text: str) -> list[Span]:
-        """The mentions in one text, `(start, end, entity id)` by start, an outer one before those in it; none is dropped."""
+        """The mentions in one text, `(start, end, entity id)` by start; none is dropped.
+
+        An outer one comes before those in it.
+        """
         length = len(text)
         whole: list[tuple[int, int, int]] = []
         window = max(_WINDOW, self._longest)
         for first in range(0, length, window):
             found = []
             piece = text[first : first + window + self._longest]
-            for spelling, start, end in self._automaton.find_matches_as_indexes(piece, overlapping=True):
+            for spelling, start, end in self._automaton.find_matches_as_indexes(
+                piece, overlapping=True
+            ):
                 if start >= window:
                     continue
                 start, end = first + start, first + end
@@ -89,17 +104,27 @@ class MentionLinker:
                     continue
                 if start:
                     before = text[start - 1]
-                    if before.isalnum() or (before in "'\u2019" and start > 1 and text[start - 2].isalpha()):
+                    if before.isalnum() or (
+                        before in "'\u2019" and start > 1 and text[start - 2].isalpha()
+                    ):
                         continue
                 found.append((start, -end, spelling))
             found.sort()
-            whole += found if self._nested else [match for i, match in enumerate(found) if i == 0 or found[i - 1][0] < match[0]]
+            whole += (
+                found
+                if self._nested
+                else [
+                    match for i, match in enumerate(found) if i == 0 or found[i - 1][0] < match[0]
+                ]
+            )
         mentions: list[Span] = []
         enclosing: list[Span] = []  # mentions that have not ended yet, the innermost last
         for start, minus_end, spelling in whole:
             while enclosing and enclosing[-1][1] <= start:
                 enclosing.pop()
-            if enclosing and not (self._nested and -minus_end <= enclosing[-1][1] and text[enclosing[-1][0]].islower()):
+            if enclosing and not (
+                self._nested and -minus_end <= enclosing[-1][1] and text[enclosing[-1][0]].islower()
+            ):
                 continue
             mentions.append((start, -minus_end, self._entities[spelling]))
             enclosing.append(mentions[-1])
@@ -114,27 +139,38 @@ class MentionLinker:
         """Links every text and drops the entities that are in too many of them.
 
         Args:
-            texts: the whole corpus, since the rate is over all of it; or all texts that were not linked before.
+            texts: the whole corpus, since the rate is over all of it; or all texts that were not
+                linked before.
             title_entities: per text the entity it is about, or -1; that one is never dropped there.
-            base_counts: of the texts linked before, how many mention each entity, and how many there are.
+            base_counts: of the texts linked before, how many mention each entity, and how many
+                there are.
         """
         linked = [self.link(text) for text in texts]
         titles = [-1] * len(linked) if title_entities is None else title_entities
         counts = collections.Counter(e for mentions in linked for e in {m[2] for m in mentions})
         before, total = base_counts[0], base_counts[1] + len(linked)
         counts = {e: n + before.get(e, 0) for e, n in sorted(counts.items())}
-        dropped = {e: n / total for e, n in counts.items() if n >= DROP_FROM and n > self._rate * total}
+        dropped = {
+            e: n / total for e, n in counts.items() if n >= DROP_FROM and n > self._rate * total
+        }
         if dropped:
-            linked = [[m for m in mentions if m[2] == title or m[2] not in dropped] for mentions, title in zip(linked, titles)]
+            linked = [
+                [m for m in mentions if m[2] == title or m[2] not in dropped]
+                for mentions, title in zip(linked, titles)
+            ]
         return LinkedTexts(linked, dropped)
 
 
 def link_titles(documents: Iterable[Document], vocab: EntityVocab) -> list[Document]:
-    """Sets the title entity of documents that state none to the entity that their title names, if there is one."""
+    """Links the title entity of documents that state none to the one that their title names."""
     linked = []
     for document in documents:
         entity = vocab.get(document.title) if document.title_entity is None else None
-        linked.append(document if entity is None else dataclasses.replace(document, title_entity=vocab.keys[entity]))
+        linked.append(
+            document
+            if entity is None
+            else dataclasses.replace(document, title_entity=vocab.keys[entity])
+        )
     return linked
 
 
@@ -145,14 +181,18 @@ def link_documents(
     nested: bool = False,
     base: BaseCorpus | None = None,
 ) -> tuple[Iterator[pa.RecordBatch], dict[int, float]]:
-    """Gives every document mentions by entity id: batches of `LINKED` in order, and the dropped entities with their share of documents.
+    """Gives every document mentions by entity id: batches of `LINKED` in order.
 
-    The keys of links that a document carries become ids, and their spans leave out the space around a name. A document whose mentions are None
-    is linked by the names of the vocabulary, see `MentionLinker`; `base` is the corpus that this one extends. The documents are gone through
+    Also the dropped entities with their share of documents.
+
+    The keys of links that a document carries become ids, and their spans leave out the space around
+    a name. A document whose mentions are None is linked by the names of the vocabulary, see
+    `MentionLinker`; `base` is the corpus that this one extends. The documents are gone through
     twice, so they need not be in memory.
 
     Raises:
-        InputError: an id is used more than once, or an entity is not in the vocabulary, which may come only with its batch.
+        InputError: an id is used more than once, or an entity is not in the vocabulary, which may
+            come only with its batch.
     """
     ids, repeated, title_entities = set(), [], []
     for document in documents:
@@ -162,7 +202,9 @@ def link_documents(
         if document.mentions is None:
             title_entities.append(_title_id(vocab, document))
     if repeated:
-        raise InputError(f'document id {repeated[0]!r} is used more than once ({len(set(repeated))} ids are)')
+        raise InputError(
+            f'document id {repeated[0]!r} is used more than once ({len(set(repeated))} ids are)'
+        )
     linked = LinkedTexts([], {})
     if title_entities:
         linked = MentionLinker(vocab, drop_above_rate=drop_above_rate, nested=nested).link_all(
@@ -171,7 +213,9 @@ def link_documents(
             base.mention_counts() if base else ({}, 0),
         )
     found = iter(linked.mentions)
-    return (_linked_batch(batch, vocab, found) for batch in _batches(documents, BATCH_DOCUMENTS)), linked.dropped
+    return (
+        _linked_batch(batch, vocab, found) for batch in _batches(documents, BATCH_DOCUMENTS)
+    ), linked.dropped
 
 
 def _batches(items: Iterable, size: int) -> Iterator[list]:
@@ -180,7 +224,9 @@ def _batches(items: Iterable, size: int) -> Iterator[list]:
         yield batch
 
 
-def _linked_batch(documents: Sequence[Document], vocab: EntityVocab, found: Iterator[list[Span]]) -> pa.RecordBatch:
+def _linked_batch(
+    documents: Sequence[Document], vocab: EntityVocab, found: Iterator[list[Span]]
+) -> pa.RecordBatch:
     """A `LINKED` batch; `found` are the mentions of documents that carry none, in order."""
     mentions = []
     for document in documents:
@@ -190,8 +236,13 @@ def _linked_batch(documents: Sequence[Document], vocab: EntityVocab, found: Iter
             spans = []
             for i, mention in sorted(enumerate(document.mentions), key=lambda pair: pair[1].start):
                 name = document.text[mention.start : mention.end]
-                start, end = mention.start + len(name) - len(name.lstrip()), mention.start + len(name.rstrip())
-                spans.append((start, end, _key_id(vocab, document, f'mentions[{i}].entity', mention.entity)))
+                start, end = (
+                    mention.start + len(name) - len(name.lstrip()),
+                    mention.start + len(name.rstrip()),
+                )
+                spans.append(
+                    (start, end, _key_id(vocab, document, f'mentions[{i}].entity', mention.entity))
+                )
             mentions.append(spans)
     arrays = [
         pa.array([d.id for d in documents], pa.string()),
@@ -204,7 +255,11 @@ def _linked_batch(documents: Sequence[Document], vocab: EntityVocab, found: Iter
 
 
 def _title_id(vocab: EntityVocab, document: Document) -> int:
-    return -1 if document.title_entity is None else _key_id(vocab, document, 'title_entity', document.title_entity)
+    return (
+        -1
+        if document.title_entity is None
+        else _key_id(vocab, document, 'title_entity', document.title_entity)
+    )
 
 
 def _key_id(vocab: EntityVocab, document: Document, field: str, key: str) -> int:

@@ -1,7 +1,8 @@
-"""Whether a recognised name is that of a person or a place, by what stands beside it: rules of `recognition`.
+"""Rules of `recognition` that tell persons and places by what stands beside a name.
 
-Pronouns and short forms are resolved by these kinds, before anything is encoded. To take a firm or a town for a person costs more answers than to
-miss a person, so only what is nearly certain changes a kind. What the rules gain is measured by `benchmarks/recognition.py`.
+Pronouns and short forms are resolved by these kinds, before anything is encoded. To take a firm or
+a town for a person costs more answers than to miss a person, so only what is nearly certain changes
+a kind. What the rules gain is measured by `benchmarks/recognition.py`.
 """
 
 import collections
@@ -12,20 +13,29 @@ from opql_jax.corpus.definitions import PERSON, PLACE
 from opql_jax.corpus.entities import UNKNOWN_KIND
 from opql_jax.corpus.spans import VALUES, Span
 
-# What stands before a person's name, and after it: "the violinist Joel Stern", "Mayor Haldane", "Amara Finch (born 1980)", "Amara Finch, 44, runs".
+# What stands before a person's name, and after it: "the violinist Joel Stern", "Mayor Haldane",
+# "Amara Finch (born 1980)", "Amara Finch, 44, runs".
 _PERSON_BEFORE = re.compile(
-    r'(?:\b(?:Mr|Mrs|Ms|Dr|Prof|Rev)\.?|\b(?:Miss|Sir|Dame|Lady|Mayor|Captain|President|Senator|Governor|Professor|Chancellor|Minister|Bishop)'
-    r'|\b(?:actor|actress|author|writer|screenwriter|composer|singer|architect|inventor|poet|novelist|painter|sculptor|musician|guitarist'
-    r'|drummer|violinist|pianist|cellist|politician|lawyer|physicist|chemist|botanist|engineer|philosopher|scientist|historian|economist'
-    r'|mathematician|astronomer|journalist|photographer|translator|banker|explorer|husband|wife|father|mother|brother|sister|son|daughter'
+    r'(?:\b(?:Mr|Mrs|Ms|Dr|Prof|Rev)\.?|\b(?:Miss|Sir|Dame|Lady|Mayor|Captain|President|Senator'
+    r'|Governor|Professor|Chancellor|Minister|Bishop)'
+    r'|\b(?:actor|actress|author|writer|screenwriter|composer|singer|architect|inventor|poet'
+    r'|novelist|painter|sculptor|musician|guitarist'
+    r'|drummer|violinist|pianist|cellist|politician|lawyer|physicist|chemist|botanist|engineer'
+    r'|philosopher|scientist|historian|economist'
+    r'|mathematician|astronomer|journalist|photographer|translator|banker|explorer|husband|wife'
+    r'|father|mother|brother|sister|son|daughter'
     r'|uncle|aunt|nephew|niece|cousin|\w{4,}(?:ologist|wright)),?)\s$'
 )
 _PERSON_AFTER = re.compile(
-    r',\s(?:aged )?\d{2},\s(?!and\b|or\b)[a-z]|\s\((?:born|b\.|née)\b|\s(?:died|is married|was (?:born|married))\b'
+    r',\s(?:aged )?\d{2},\s(?!and\b|or\b)[a-z]|\s\((?:born|b\.|née)\b|\s(?:died|is married'
+    r'|was (?:born|married))\b'
 )
-_TOWN_OF = re.compile(rf'\b(?:{PLACE}|municipality|suburb|river|port|parish|kingdom|republic) of\s$')
+_TOWN_OF = re.compile(
+    rf'\b(?:{PLACE}|municipality|suburb|river|port|parish|kingdom|republic) of\s$'
+)
 _LIVED_IN = re.compile(
-    r'\b(?:born|raised|grew up|lives?|lived|living|died|buried|settled|based|located|situated|stands|stood) in\s$'
+    r'\b(?:born|raised|grew up|lives?|lived|living|died|buried|settled|based|located|situated'
+    r'|stands|stood) in\s$'
 )
 # What may be a place after all; a firm or a work may have been lived in, too.
 _NO_PLACES = ('person', 'group', UNKNOWN_KIND)
@@ -34,9 +44,12 @@ _BEFORE_CHARACTERS = 40
 
 
 def places(text: str, spans: Sequence[Span]) -> list[Span]:
-    """Places that spaCy took for something else: "the town of Exeter", and "born in Foss" if it took Foss for people.
+    """Places that spaCy took for something else.
 
-    The last word of a person's name may be a place, too: "Harriet Lincoln moved to Lincoln". There each place is looked at by itself.
+    "the town of Exeter", and "born in Foss" if it took Foss for people.
+
+    The last word of a person's name may be a place, too: "Harriet Lincoln moved to Lincoln". There
+    each place is looked at by itself.
     """
     names = set()
     last_words = {
@@ -59,29 +72,40 @@ def places(text: str, spans: Sequence[Span]) -> list[Span]:
 
 
 _PLACE_BEFORE = re.compile(
-    r'\b(?:in|into|near|outside|throughout|(?:go|goes|going|went|move[sd]?|moving|return(?:s|ed)?|retired?|sail(?:s|ed)|travel(?:s|l?ed)|came|drove|flew'
-    r'|sent|emigrated|relocated|transferred|road|train|bus|way|trip|journey) (?:back )?to|(?:comes?|came|moved|hails?|native|originally|was|is|fled|left) from'
+    r'\b(?:in|into|near|outside|throughout|(?:go|goes|going|went|move[sd]?|moving|return(?:s|ed)?'
+    r'|retired?|sail(?:s|ed)|travel(?:s|l?ed)|came|drove|flew'
+    r'|sent|emigrated|relocated|transferred|road|train|bus|way|trip|journey) (?:back )?to|(?:comes?'
+    r'|came|moved|hails?|native|originally|was|is|fled|left) from'
     r'|(?:city|town|village|state|county|district|port) of)\s$'
 )
 _ELSE_AFTER = re.compile(r"['’]s\b|['’]\s|\s(?:[A-Z]|and his|and her)")
 
 
 def stands_as_place(text: str, start: int, end: int) -> bool:
-    """Whether a name stands where a place does: "moved to Lincoln", "the museum in Lincoln"; not in "in Lincoln's hand"."""
-    return bool(_PLACE_BEFORE.search(text, max(0, start - _BEFORE_CHARACTERS), start)) and not _ELSE_AFTER.match(text, end)
+    """Whether a name stands where a place does.
+
+    As in "moved to Lincoln" and "the museum in Lincoln"; not in "in Lincoln's hand".
+    """
+    return bool(
+        _PLACE_BEFORE.search(text, max(0, start - _BEFORE_CHARACTERS), start)
+    ) and not _ELSE_AFTER.match(text, end)
 
 
 # What a label asks for, as "Gardener: Ines Duarte" and "home port: Hull" do.
 _ROLE = re.compile(
-    rf'(?:{PERSON}|captain|cook|chef|chief|head|chair|clerk|contact|pilot|judge|host|guide|maid|nurse|priest|bride|groom|\w{{2,}}(?:er|or|ist|ian|ant|man|woman))'
+    rf'(?:{PERSON}|captain|cook|chef|chief|head|chair|clerk|contact|pilot|judge|host|guide|maid'
+    rf'|nurse|priest|bride|groom|\w{{2,}}(?:er|or|ist|ian|ant|man|woman))'
     r'(?: of \w+)?(?: name)?',
     re.IGNORECASE,
 )
 _WHERE = re.compile(
-    rf'(?:[\w ]+ )?(?:{PLACE}|port|location|headquarters|venue|origin|address|seat|base|station|harbour|harbor)', re.IGNORECASE
+    rf'(?:[\w ]+ )?(?:{PLACE}|port|location|headquarters|venue|origin|address|seat|base|station'
+    r'|harbour|harbor)',
+    re.IGNORECASE,
 )
 _NO_ROLES = re.compile(
-    r'.*(?:number|order|paper|computer|colou?r|river|water|power|error|letter|chapter|register|quarter|floor|sector|centre|center)',
+    r'.*(?:number|order|paper|computer|colou?r|river|water|power|error|letter|chapter|register'
+    r'|quarter|floor|sector|centre|center)',
     re.IGNORECASE,
 )
 
@@ -89,7 +113,12 @@ _NO_ROLES = re.compile(
 def labelled_kind(label: str, name: str, kind: str) -> str:
     """The kind of a name that stands behind a label, if that tells it better than the name does."""
     label = label.strip(' *_')
-    if _ROLE.fullmatch(label) and not _NO_ROLES.fullmatch(label) and ' ' in name and kind not in ('person', 'organisation'):
+    if (
+        _ROLE.fullmatch(label)
+        and not _NO_ROLES.fullmatch(label)
+        and ' ' in name
+        and kind not in ('person', 'organisation')
+    ):
         return 'person'
     return 'place' if _WHERE.fullmatch(label) and kind in _NO_PLACES else kind
 
@@ -97,15 +126,21 @@ def labelled_kind(label: str, name: str, kind: str) -> str:
 def persons(text: str, spans: Sequence[Span]) -> list[Span]:
     """Persons whom spaCy took for something else, by what stands beside a name.
 
-    So are other names of that text that are spelt alike and were taken for the same, and its last word alone. The last word of any person's name is
-    a person, too, where it is of no known kind, or a group.
+    So are other names of that text that are spelt alike and were taken for the same, and its last
+    word alone. The last word of any person's name is a person, too, where it is of no known kind,
+    or a group.
     """
     told: dict[str, str] = {}  # names of persons, and what they were taken for
-    alike: dict[str, set[str]] = collections.defaultdict(set)  # the kinds of which a last name may be, and is a person
+    # The kinds of which a last name may be, and is a person.
+    alike: dict[str, set[str]] = collections.defaultdict(set)
     for start, end, kind in spans:
         name = text[start:end]
         before = text[max(0, start - _BEFORE_CHARACTERS) : start]
-        if kind not in VALUES and name[0].isupper() and (_PERSON_BEFORE.search(before) or _PERSON_AFTER.match(text, end)):
+        if (
+            kind not in VALUES
+            and name[0].isupper()
+            and (_PERSON_BEFORE.search(before) or _PERSON_AFTER.match(text, end))
+        ):
             told[name] = kind
         if (name in told or kind == 'person') and len(words := name.split()) > 1:
             alike[words[-1]] |= {UNKNOWN_KIND, 'group', kind}
@@ -113,7 +148,9 @@ def persons(text: str, spans: Sequence[Span]) -> list[Span]:
     for span in spans:
         name = text[span.start : span.end]
         last = told.get(name.split()[-1])  # 'Brandeis, 51, ...' tells of Sofia Brandeis
-        is_told = told.get(name) == span.kind or (last is not None and span.kind in (last, UNKNOWN_KIND, 'organisation'))
+        is_told = told.get(name) == span.kind or (
+            last is not None and span.kind in (last, UNKNOWN_KIND, 'organisation')
+        )
         is_person = span.kind not in VALUES and (is_told or span.kind in alike.get(name, ()))
         found.append(span._replace(kind='person') if is_person else span)
     return found

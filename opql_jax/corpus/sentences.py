@@ -7,30 +7,36 @@ from collections.abc import Sequence
 
 import numpy as np
 
-# Only the first of several stops begins a match: a search from each of them would be quadratic in their number.
+# Only the first of several stops begins a match: a search from each of them would be quadratic in
+# their number.
 _GAP = re.compile(r"""(?<![.!?…])(?P<stop>[.!?…]++)["'”’»)\]]*\s+|\n+\s*""")
 _LAST_WORD = re.compile(r'[^\s("“‘\[]*$')
 _OPENING = '"\'“‘«([{$£€¡¿*–—- '
 
 # Before a name: the full stop never ends a sentence.
 _BEFORE_NAMES = frozenset(
-    'Mr Mrs Ms Dr Prof St Ste Lt Col Gen Sgt Capt Cpl Cmdr Adm Gov Sen Rep Rev Hon Fr Msgr Mt Ft vs v No Nos Vol Op '
-    'ca c cf e.g i.e approx pp p ed eds Fig fig'.split()
+    'Mr Mrs Ms Dr Prof St Ste Lt Col Gen Sgt Capt Cpl Cmdr Adm Gov Sen Rep Rev Hon Fr Msgr Mt '
+    'Ft vs v No Nos Vol Op ca c cf e.g i.e approx pp p ed eds Fig fig'.split()
 )
 # These may end a sentence; they do when the next word is one that opens sentences.
-_MAY_END = frozenset('Jr Sr Inc Ltd Co Corp Bros Ph.D M.D etc al Jan Feb Mar Apr Jun Jul Aug Sept Sep Oct Nov Dec'.split())
+_MAY_END = frozenset(
+    'Jr Sr Inc Ltd Co Corp Bros Ph.D M.D etc al Jan Feb Mar Apr Jun Jul '
+    'Aug Sept Sep Oct Nov Dec'.split()
+)
 _OPENERS = frozenset(
-    'The A An It Its He His She Her They Their We Our I This That These Those There In On At As After Although '
-    'Before By During For From However If Most Since Some To Two Under Upon When While With Both Also But And'.split()
+    'The A An It Its He His She Her They Their We Our I This That These Those There In On At '
+    'As After Although Before By During For From However If Most Since Some To Two Under Upon '
+    'When While With Both Also But And'.split()
 )
 _DOTTED = re.compile(r'(?:\w\.)+\w$')
 
 
 def sentence_starts(text: str, mentions: Sequence[tuple[int, int, int]] = ()) -> list[int]:
-    """The code-point offsets at which the sentences of a text start, in increasing order; none in a blank text.
+    """The offsets (code points) where a text's sentences start, rising; none if it is blank.
 
-    A sentence ends at a stop followed by space and something other than a lower-case letter, which a text without any capital may have there,
-    except after abbreviations and initials, and at every line break. No sentence starts inside a mention, `(start, end, entity)` by start.
+    A sentence ends at a stop followed by space and something other than a lower-case letter, which
+    a text without any capital may have there, except after abbreviations and initials, and at every
+    line break. No sentence starts inside a mention, `(start, end, entity)` by start.
     """
     first = len(text) - len(text.lstrip())
     if first == len(text):
@@ -41,7 +47,11 @@ def sentence_starts(text: str, mentions: Sequence[tuple[int, int, int]] = ()) ->
         start = gap.end()
         if start >= len(text) or start <= first:
             continue
-        if gap['stop'] and '\n' not in gap[0] and not _ends_sentence(text, gap['stop'], gap.start(), start, in_lower_case):
+        if (
+            gap['stop']
+            and '\n' not in gap[0]
+            and not _ends_sentence(text, gap['stop'], gap.start(), start, in_lower_case)
+        ):
             continue
         while position < len(mentions) and mentions[position][1] <= start:
             position += 1
@@ -68,8 +78,10 @@ def _ends_sentence(text: str, stop: str, stop_at: int, start: int, in_lower_case
     return True
 
 
-def sentence_numbers(starts: np.ndarray, counts: np.ndarray, passage: np.ndarray, offset: np.ndarray) -> np.ndarray:
-    """The number of the sentence that holds an offset of a passage, from 1 through all passages: `[n]` int64.
+def sentence_numbers(
+    starts: np.ndarray, counts: np.ndarray, passage: np.ndarray, offset: np.ndarray
+) -> np.ndarray:
+    """The number of the sentence at an offset of a passage, from 1 through all: `[n]` int64.
 
     Args:
         starts: [sentences] offsets at which sentences start, passage by passage, rising in each.

@@ -1,16 +1,18 @@
-"""What is done for each document, and mining pairs, on a Spark cluster: by the same functions and the same SQL as in one process.
+"""Documents and pairs on a Spark cluster, by the same functions and SQL as in one process.
 
-`map_ordered` runs a stage over batches that this process has, as `opql index --engine spark` does. For a corpus that only the cluster holds:
+`map_ordered` runs a stage over batches that this process has, as `opql index --engine spark` does.
+For a corpus that only the cluster holds:
 
-    documents = spark.read.parquet('linked')                    # linking.LINKED and `number`, the place in the corpus
+    documents = spark.read.parquet('linked')  # linking.LINKED and `number`, the place in the corpus
     split = functools.partial(splitting.split_batch, count_tokens=..., max_tokens=122)
-    passages = number_passages(map_batches(sort_and_drop(documents, 'number'), split, tables.PASSAGES))
+    passages = number_passages(map_batches(sort_and_drop(documents, 'number'), split,
+        tables.PASSAGES))
     passages.write.parquet('passages')
     mine_pairs(passages, 'title').write.parquet('pairs')
     mutual_information(passages, min_passages=5).write.parquet('mutual_information')
 
-The workers need this package and, for what a stage uses, its dependencies. pyspark comes with the extra 'spark' and wants
-Java 17 or later.
+The workers need this package and, for what a stage uses, its dependencies. pyspark comes with the
+extra 'spark' and wants Java 17 or later.
 """
 
 from __future__ import annotations
@@ -36,7 +38,9 @@ _AHEAD = 2
 
 @contextlib.contextmanager
 def session(name: str) -> Iterator:
-    """A Spark session, with the settings of `spark-submit` or of Spark's own files; one that this process has already stays open.
+    """A Spark session, with the settings of `spark-submit` or of Spark's own files.
+
+    One that this process has already stays open.
 
     InputError: pyspark is not installed, or Spark does not start.
     """
@@ -58,11 +62,15 @@ def session(name: str) -> Iterator:
             made.stop()
 
 
-def map_ordered(session, function: Callable[[pa.RecordBatch], pa.RecordBatch], batches: Iterable[pa.RecordBatch]) -> Iterator:
-    """Yields `function(batch)` for every batch, in order; each batch goes to a worker as a whole, so that the results are those of one process.
+def map_ordered(
+    session, function: Callable[[pa.RecordBatch], pa.RecordBatch], batches: Iterable[pa.RecordBatch]
+) -> Iterator:
+    """Yields `function(batch)` for every batch, in order.
 
-    The function can be pickled, and workers have this package and what it uses. Batches are drawn as they are needed. Raises the function's
-    InputErrors.
+    Each batch goes to a worker as a whole, so that the results are those of one process.
+
+    The function can be pickled, and workers have this package and what it uses. Batches are drawn
+    as they are needed. Raises the function's InputErrors.
     """
     context = session.sparkContext
     batches, call = iter(batches), functools.partial(_call, function)
@@ -81,7 +89,7 @@ def _call(function: Callable, batch: pa.RecordBatch) -> pa.RecordBatch | InputEr
 
 
 def map_batches(frame, stage: Callable[[pa.RecordBatch], pa.RecordBatch], schema: pa.Schema):
-    """A DataFrame of `stage(batch)` for the record batches of `frame`; partitions and their order stay."""
+    """A DataFrame of `stage(batch)` for `frame`'s record batches; partitions keep their order."""
     from pyspark.sql.pandas.types import from_arrow_schema
 
     return frame.mapInArrow(lambda batches: map(stage, batches), from_arrow_schema(schema))
@@ -93,7 +101,10 @@ def sort_and_drop(frame, column: str):
 
 
 def number_passages(passages):
-    """Passages with their row numbers in a column `passage`; persisted, as computing them again could partition them otherwise."""
+    """Passages with their row numbers in a column `passage`.
+
+    Persisted, as computing them again could partition them otherwise.
+    """
     from pyspark.sql import functions as F
 
     passages = passages.withColumn('position', F.monotonically_increasing_id()).persist()
@@ -110,12 +121,15 @@ def number_passages(passages):
 
 
 def mine_pairs(passages, mode: str):
-    """`pairs.mine_pairs` of a DataFrame of passages with their ids, `passage`: its rows (`tables.PAIRS`), in its order."""
+    """`pairs.mine_pairs` of a DataFrame of passages with ids `passage`, in its order.
+
+    The rows are `tables.PAIRS`.
+    """
     return _query(pairs_sql(mode), passages)
 
 
 def mutual_information(passages, min_passages: int = 1):
-    """`pairs.mutual_information` of a DataFrame of passages (see `mine_pairs`), which is counted for it."""
+    """`pairs.mutual_information` of a DataFrame of passages (see `mine_pairs`)."""
     return _query(mutual_information_sql(passages.count(), min_passages), passages)
 
 
@@ -124,8 +138,12 @@ def _query(sql: str, passages):
 
     session = passages.sparkSession
     views = {
-        'opql_mentions': map_batches(passages.select('passage', 'mentions'), mention_rows, MENTIONS),
-        'opql_titles': passages.where('title_entity >= 0').select('passage', F.col('title_entity').alias('entity')),
+        'opql_mentions': map_batches(
+            passages.select('passage', 'mentions'), mention_rows, MENTIONS
+        ),
+        'opql_titles': passages.where('title_entity >= 0').select(
+            'passage', F.col('title_entity').alias('entity')
+        ),
     }
     for name, frame in views.items():
         frame.createOrReplaceTempView(name)

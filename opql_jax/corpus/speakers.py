@@ -1,6 +1,10 @@
-"""Who says 'I': the speaker of a line of a chat, the writer of a mail, also of one that is quoted, and the stated author of a text.
+"""Who says 'I' in a text.
 
-Only words outside of quotation marks count, and nobody is guessed: where no name is stated, 'I' means nobody.
+The speaker of a line of a chat, the writer of a mail, also of one that is quoted, and the stated
+author.
+
+Only words outside of quotation marks count, and nobody is guessed: where no name is stated, 'I'
+means nobody.
 """
 
 from __future__ import annotations
@@ -15,39 +19,64 @@ from opql_jax.corpus.sentences import sentence_starts
 
 _FIRST_PERSON = re.compile(r"(?<![\w.'’&-])(?:I|[Mm]y|[Mm]e|[Mm]yself|[Mm]ine)(?![\w&-]|\.\w)")
 _NAME = r'[^\W\d_](?:[^\n<>:;,()|"“”\[\]]{0,58}[^\s<>:;,()|"“”\[\]])?'
-_FULL_NAME = r'(?:[A-Z]\.|[A-Z][^\W\d_]+)(?:[ \'’-](?:(?:de|van|von|der|la|le|al|bin|di) )?(?:[A-Z]\.|[A-Z][^\W\d_]+)){1,4}'
-# '[12:03] ana: ...', '12:03 <ana> ...', '12:03 - ana: ...', '<ana> ...'
-_CHAT = re.compile(rf'\s*(?:(?:{TIME}[\s,-]+)?<[@+ ]?(?P<marked>{_NAME})>|{TIME}[\s,-]+(?P<timed>{_NAME}):)\s')
-# 'Ana Petrov: I ...', 'ANA: I ...'; what else stands before a colon is a label.
-_SPOKEN = re.compile(rf'\s*(?P<name>{_FULL_NAME}|[A-Z][^\W\d_]+):\s(?=[^\n]{{0,200}}?(?<![\w\'’])(?:I|[Mm]y)\b)')
-_NO_SPEAKERS = frozenset(
-    'abstract answer author background caution comment conclusion date example fact from hint info introduction message method note notes'
-    ' objective ps q question quote re remark result results review subject summary text tip title to todo update warning'.split()
+_FULL_NAME = (
+    r'(?:[A-Z]\.|[A-Z][^\W\d_]+)(?:[ \'’-](?:(?:de|van|von|der|la|le|al|bin|di) )?(?:[A-Z]\.'
+    r'|[A-Z][^\W\d_]+)){1,4}'
 )
-_FROM = re.compile(rf'\s*(?:From|Sender):\s+"?(?P<name>{_NAME})"?(?=\s*(?:<|\[|\(|$))', re.MULTILINE)
+# '[12:03] ana: ...', '12:03 <ana> ...', '12:03 - ana: ...', '<ana> ...'
+_CHAT = re.compile(
+    rf'\s*(?:(?:{TIME}[\s,-]+)?<[@+ ]?(?P<marked>{_NAME})>|{TIME}[\s,-]+(?P<timed>{_NAME}):)\s'
+)
+# 'Ana Petrov: I ...', 'ANA: I ...'; what else stands before a colon is a label.
+_SPOKEN = re.compile(
+    rf'\s*(?P<name>{_FULL_NAME}|[A-Z][^\W\d_]+):\s(?=[^\n]{{0,200}}?(?<![\w\'’])(?:I|[Mm]y)\b)'
+)
+_NO_SPEAKERS = frozenset(
+    'abstract answer author background caution comment conclusion date example fact from hint '
+    'info introduction message method note notes objective ps q question quote re remark '
+    'result results review subject summary text tip title to todo update warning'.split()
+)
+_FROM = re.compile(
+    rf'\s*(?:From|Sender):\s+"?(?P<name>{_NAME})"?(?=\s*(?:<|\[|\(|$))', re.MULTILINE
+)
 _HEADER = re.compile(r'\s*(?:To|Cc|Date|Sent|Subject|Reply-To|Message-ID|X-[\w-]+):', re.IGNORECASE)
 _WROTE = re.compile(
-    rf'(?:^|[,>]|\bat\s[\d:. APMapm]+|\d)\s*(?P<name>{_NAME})\s*(?:<[^<>\n]*>|\([^()\n]*\))?\s*(?:wrote|writes|said):\s*$'
+    rf'(?:^|[,>]|\bat\s[\d:. APMapm]+|\d)\s*(?P<name>{_NAME})\s*(?:<[^<>\n]*>'
+    r'|\([^()\n]*\))?\s*(?:wrote|writes|said):\s*$'
 )
 _QUOTE = re.compile(r'\s*(?P<marks>>(?:[ \t]*>)*)')
-# What states who wrote a text: its first lines, or 'My name is ...' anywhere; and how a letter ends.
+# What states who wrote a text: its first lines, or 'My name is ...' anywhere; and how a letter
+# ends.
 _STATED = (
-    re.compile(rf"\b(?:[Mm]y (?:full )?name is|I am called|I was christened) (?P<name>{_FULL_NAME}|[A-Z][^\W\d_]+)"),
-    re.compile(rf"(?:^|[.!?]\s+)(?:I am|I’m|I'm|I,) (?P<name>{_FULL_NAME})(?=[,.;!?]| and )", re.MULTILINE),
-    re.compile(rf'^(?:[Bb]y|[Ww]ritten by|[Aa]uthor:|author =|[Tt]old by|#+ [Bb]y) ?"?(?P<name>{_FULL_NAME})"?\.?$', re.MULTILINE),
-    re.compile(rf"\b(?:[Dd]iary|[Jj]ournal|[Mm]emoirs?|[Aa]utobiography|[Ll]etters?|[Ll]og|[Rr]eport|[Nn]otes|[Tt]estimony|[Ss]tatement) (?:of|by|from) (?P<name>{_FULL_NAME})(?=$|[.,:\n])", re.MULTILINE),
-    re.compile(rf'^(?:Yours(?: \w+)?|Sincerely(?: yours)?|(?:Best|Kind|Warm) (?:regards|wishes)|Regards|Love|Faithfully|Signed),?\s+(?P<name>{_FULL_NAME})$', re.MULTILINE),
+    re.compile(
+        rf"\b(?:[Mm]y (?:full )?name is|I am called|I was christened) (?P<name>{_FULL_NAME}"
+        r"|[A-Z][^\W\d_]+)"),
+    re.compile(rf"(?:^|[.!?]\s+)(?:I am|I’m|I'm|I,) (?P<name>{_FULL_NAME})(?=[,.;!?]| and )",
+        re.MULTILINE),
+    re.compile(
+        r'^(?:[Bb]y|[Ww]ritten by|[Aa]uthor:|author =|[Tt]old by'
+        rf'|#+ [Bb]y) ?"?(?P<name>{_FULL_NAME})"?\.?$', re.MULTILINE),
+    re.compile(
+        r"\b(?:[Dd]iary|[Jj]ournal|[Mm]emoirs?|[Aa]utobiography|[Ll]etters?|[Ll]og|[Rr]eport"
+        rf"|[Nn]otes|[Tt]estimony|[Ss]tatement) (?:of|by|from) (?P<name>{_FULL_NAME})(?=$"
+        r"|[.,:\n])", re.MULTILINE),
+    re.compile(
+        r'^(?:Yours(?: \w+)?|Sincerely(?: yours)?|(?:Best|Kind|Warm) (?:regards|wishes)'
+        rf'|Regards|Love|Faithfully|Signed),?\s+(?P<name>{_FULL_NAME})$', re.MULTILINE),
 )  # fmt: skip
 _CAPITAL_BEFORE = re.compile(r'(?<!\w)[A-Z][\w-]* $')
 _DAYS = frozenset(
-    'January February March April May June July August September October November December Monday Tuesday Wednesday Thursday Friday Saturday'
-    ' Sunday Christmas Easter'.split()
+    'January February March April May June July August September October November December '
+    'Monday Tuesday Wednesday Thursday Friday Saturday Sunday Christmas Easter'.split()
 )
 _QUOTED = re.compile(r'“[^”\n]{0,2000}”|"[^"\n]{0,2000}"')
 
 
 class Turn(NamedTuple):
-    """Characters `[start, end)` of a text that one person says or writes, and those `[name_start, name_end)` that say who it is."""
+    """The characters `[start, end)` that one person says or writes, and those that name it.
+
+    The latter are `[name_start, name_end)`.
+    """
 
     start: int
     end: int
@@ -56,9 +85,10 @@ class Turn(NamedTuple):
 
 
 def turns(text: str, title: str = '') -> list[Turn]:
-    """Who says which lines of an unfilled text, by start, disjoint; lines that nobody is known to say are in none.
+    """Who says which lines of an unfilled text, by start, disjoint; unknown speakers' are in none.
 
-    The title may state the author; places in it do not count, so the name has to be in the text, too.
+    The title may state the author; places in it do not count, so the name has to be in the
+    text, too.
     """
     if not _FIRST_PERSON.search(text):
         return []
@@ -79,7 +109,11 @@ def turns(text: str, title: str = '') -> list[Turn]:
         elif mail := _FROM.match(text, begin, end):
             by_depth[depth] = mail.span('name')
             wrote = None
-        elif attribution := _WROTE.search(text, max(begin, end - 300), end) if line.rstrip().endswith(':') else None:
+        elif (
+            attribution := _WROTE.search(text, max(begin, end - 300), end)
+            if line.rstrip().endswith(':')
+            else None
+        ):
             wrote, wrote_depth = attribution.span('name'), depth
         elif line.strip() and not _HEADER.match(text, begin, end):
             # Whom a mail quotes is said above the quote, or in its first line.
@@ -114,22 +148,33 @@ def _author(text: str, title: str) -> tuple[int, int] | None:
 def first_persons(
     text: str, said: Sequence[Turn], mentions: Sequence[tuple[int, int, int]] = ()
 ) -> Iterator[tuple[int, int, Turn]]:
-    """The places of 'I', 'my' and 'me', the first of each sentence and turn, with the turn that they stand in; none in quotation marks.
+    """The places of 'I', 'my' and 'me', the first of each sentence and turn, with the turn.
 
-    `mentions` are `(start, end, entity)` by start, which no sentence starts in, and which no place overlaps.
+    None in quotation marks.
+
+    `mentions` are `(start, end, entity)` by start, which no sentence starts in, and which no place
+    overlaps.
     """
     if not said:
         return
     quoted = [match.span() for match in _QUOTED.finditer(text)]
     quote_starts = [start for start, _ in quoted]
-    starts, begins, ends = sentence_starts(text, mentions), [turn.start for turn in said], [mention[1] for mention in mentions]
+    starts, begins, ends = (
+        sentence_starts(text, mentions),
+        [turn.start for turn in said],
+        [mention[1] for mention in mentions],
+    )
     last, sentence_places = None, {*starts, *begins}
     for match in _FIRST_PERSON.finditer(text):
         i = bisect.bisect_right(begins, match.start()) - 1
         j = bisect.bisect_right(quote_starts, match.start()) - 1
         k = bisect.bisect_right(ends, match.start())
         # "George I", "World War I"
-        before = _CAPITAL_BEFORE.search(text, max(0, match.start() - 30), match.start()) if match[0] == 'I' else None
+        before = (
+            _CAPITAL_BEFORE.search(text, max(0, match.start() - 30), match.start())
+            if match[0] == 'I'
+            else None
+        )
         if before and before[0].strip() not in _DAYS and before.start() not in sentence_places:
             continue
         if i < 0 or match.start() >= said[i].end or (j >= 0 and match.start() < quoted[j][1]):

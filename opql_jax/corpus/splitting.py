@@ -21,19 +21,20 @@ from opql_jax.corpus.sentences import sentence_starts
 _log = logging.getLogger(__name__)
 
 _WORD = re.compile(r'\S+')
-# What is left of a word or a mention that did not fit is tried as a whole again once it is this short, in characters. It would
-# otherwise be counted for each piece that is cut off.
+# What is left of a word or a mention that did not fit is tried as a whole again once it is this
+# short, in characters. It would otherwise be counted for each piece that is cut off.
 _LONG_REST = 1000
 
 
 class Passage(NamedTuple):
-    """A piece of a document, with offsets into its own `text` (code points): a row of `tables.PASSAGES`.
+    """A piece of a document, with offsets in its own `text`: a row of `tables.PASSAGES`.
 
     Attributes:
         title_entity: the entity the document is about, or -1.
         text: at most `max_tokens` tokens; may begin with "{title}: ".
         sentence_starts: where its sentences start; the first is 0 and covers a title prefix.
-        mentions: `(start, end, entity id)` by start, an outer one before those in it; two are disjoint or nested.
+        mentions: `(start, end, entity id)` by start, an outer one before those in it; two are
+            disjoint or nested.
     """
 
     doc_id: str
@@ -45,37 +46,47 @@ class Passage(NamedTuple):
 
 
 def title_before(title: str) -> str:
-    """What a passage begins with that does not mention the entity of its title, see `split_document`."""
+    """A passage's beginning that does not mention its title entity, see `split_document`."""
     return f'{title}: '
 
 
 def title_length(passage: Mapping) -> int:
-    """The characters of the title before a passage, a row of prepared `passages`; 0 if it is not there."""
+    """The characters of the title before a row of prepared `passages`; 0 if it is not there."""
     before = title_before(passage['title'])
     return len(before) if passage['text'].startswith(before) else 0
 
 
 def text_start(passage: Mapping) -> int:
-    """Where the text of a passage begins that is indexed: after its title, unless it has nothing else."""
+    """Where the indexed text of a passage begins: after its title, unless that is all it has."""
     cut = title_length(passage)
     return cut if cut < len(passage['text']) else 0
 
 
 def split_batch(
-    batch: pa.RecordBatch, count_tokens: Callable[[str], int], max_tokens: int, title_prefix: bool = True
+    batch: pa.RecordBatch,
+    count_tokens: Callable[[str], int],
+    max_tokens: int,
+    title_prefix: bool = True,
 ) -> pa.RecordBatch:
-    """Splits the documents of a `linking.LINKED` batch, see `split_document`: a `tables.PASSAGES` batch, in order.
+    """Splits the documents of a `linking.LINKED` batch: a `tables.PASSAGES` batch, in order.
 
-    A pure function, which a loop, a pool of processes or a cluster may map over the batches of a corpus.
+    See `split_document`.
+
+    A pure function, which a loop, a pool of processes or a cluster may map over the batches of a
+    corpus.
     """
     passages = []
     for row in batch.to_pylist():
         mentions = [(m['start'], m['end'], m['entity']) for m in row['mentions']]
         document = Document(row['id'], row['title'], row['text'])
-        passages += split_document(document, mentions, row['title_entity'], count_tokens, max_tokens, title_prefix)
+        passages += split_document(
+            document, mentions, row['title_entity'], count_tokens, max_tokens, title_prefix
+        )
     *columns, mentions = zip(*passages) if passages else [()] * len(tables.PASSAGES)
     arrays = [pa.array(column, field.type) for column, field in zip(columns, tables.PASSAGES)]
-    return pa.RecordBatch.from_arrays([*arrays, tables.mention_array(mentions)], schema=tables.PASSAGES)
+    return pa.RecordBatch.from_arrays(
+        [*arrays, tables.mention_array(mentions)], schema=tables.PASSAGES
+    )
 
 
 def split_document(
@@ -88,20 +99,23 @@ def split_document(
 ) -> list[Passage]:
     """Splits a document into passages of at most `max_tokens` tokens, at sentence ends.
 
-    A line that states something by itself, as a row of a table does, is a passage by itself. A long sentence is cut between words, a longer word
-    between characters. A mention is not cut unless it is longer than a passage by itself; then no passage mentions it, and a warning is logged.
-    All of the text but the space between passages is kept. The time is linear in the text if that of `count_tokens` is.
+    A line that states something by itself, as a row of a table does, is a passage by itself. A long
+    sentence is cut between words, a longer word between characters. A mention is not cut unless it
+    is longer than a passage by itself; then no passage mentions it, and a warning is logged. All of
+    the text but the space between passages is kept. The time is linear in the text if that of
+    `count_tokens` is.
 
     Args:
         document: the text; its own links are not looked at.
-        mentions: `(start, end, entity id)` in the document's text, by start, an outer one before those in it; two are
-            disjoint or nested. None begins or ends with space.
+        mentions: `(start, end, entity id)` in the document's text, by start, an outer one before
+            those in it; two are disjoint or nested. None begins or ends with space.
         title_entity: the entity the document is about, or -1.
         count_tokens: the number of tokens of a string, special tokens not counted.
-        max_tokens: of a passage, with mentions separated as `separate` does; it has at most twice as many mentions. InputError if that is
-            less than 1, or too few for a single character.
-        title_prefix: whether a passage that does not mention the title entity begins with "{title}: ", a mention of it, so
-            that each passage holds pairs with it; not where the prefix would take more than half of the tokens.
+        max_tokens: of a passage, with mentions separated as `separate` does; it has at most twice
+            as many mentions. InputError if that is less than 1, or too few for a single character.
+        title_prefix: whether a passage that does not mention the title entity begins with "{title}:
+            ", a mention of it, so that each passage holds pairs with it; not where the prefix would
+            take more than half of the tokens.
     """
     if max_tokens < 1:
         raise InputError(f'max_tokens: {max_tokens} is less than 1')
@@ -114,10 +128,16 @@ def split_document(
     borders = unspaced_borders(text, mentions)
 
     def within(start: int, end: int) -> range:
-        return range(bisect.bisect_left(mention_starts, start), bisect.bisect_left(mention_starts, end))
+        return range(
+            bisect.bisect_left(mention_starts, start), bisect.bisect_left(mention_starts, end)
+        )
 
     def prefix_of(start: int, end: int) -> str:
-        return prefix if bisect.bisect_left(title_starts, start) == bisect.bisect_left(title_starts, end) else ''
+        return (
+            prefix
+            if bisect.bisect_left(title_starts, start) == bisect.bisect_left(title_starts, end)
+            else ''
+        )
 
     def count(start: int, end: int, prefix: str = '') -> int:
         cuts = borders[bisect.bisect_right(borders, start) : bisect.bisect_left(borders, end)]
@@ -135,11 +155,17 @@ def split_document(
     for start, end in zip(starts, starts[1:] + [len(text)]):
         end = start + len(text[start:end].rstrip())
         sizes[start] = count(start, end)
-        if few_mentions(start, end) and prefix_tokens + sizes[start] <= max_tokens or fits(start, end):
+        if (
+            few_mentions(start, end)
+            and prefix_tokens + sizes[start] <= max_tokens
+            or fits(start, end)
+        ):
             pieces.append((start, end))
         else:
             inside = within(start, end)
-            for cut in _cut_sentence(document, start, end, mentions[inside.start : inside.stop], fits):
+            for cut in _cut_sentence(
+                document, start, end, mentions[inside.start : inside.stop], fits
+            ):
                 sizes[cut[0]] = count(*cut)
                 pieces.append(cut)
 
@@ -175,12 +201,22 @@ def split_document(
             moved.insert(0, (0, len(document.title), title_entity))
         in_passage = starts[bisect.bisect_right(starts, start) : bisect.bisect_left(starts, end)]
         sentences = [0, *(s + shift for s in in_passage)]
-        passages.append(Passage(document.id, document.title, title_entity, prefix_here + text[start:end], sentences, moved))
+        passages.append(
+            Passage(
+                document.id,
+                document.title,
+                title_entity,
+                prefix_here + text[start:end],
+                sentences,
+                moved,
+            )
+        )
         first = last + 1
     if cut_mentions:
         start, end, _ = cut_mentions[0]
         _log.warning(
-            'document %r: left out %d mentions longer than a passage of %d tokens, the first [%d, %d): %r...',
+            'document %r: left out %d mentions longer than a passage of %d '
+            'tokens, the first [%d, %d): %r...',
             *(document.id, len(cut_mentions), max_tokens, start, end, text[start : start + 40]),
         )
     return passages
@@ -198,9 +234,10 @@ def _statements(text: str) -> list[tuple[int, int]]:
 
 
 def separate(text: str, mentions: Sequence[Span]) -> tuple[str, list[Span]]:
-    """The text with a space wherever a mention begins or ends next to another character, and the mentions moved accordingly.
+    """The text with spaces around every mention, and the mentions moved accordingly.
 
-    Passages are tokenised in this form: what a name leaves of a word ('s' of 'Americans') does not show what the name was.
+    Passages are tokenised in this form: what a name leaves of a word ('s' of 'Americans') does not
+    show what the name was.
     """
     cuts = unspaced_borders(text, mentions)
     return _with_spaces(text, 0, len(text), cuts), [
@@ -212,7 +249,9 @@ def separate(text: str, mentions: Sequence[Span]) -> tuple[str, list[Span]]:
 def unspaced_borders(text: str, mentions: Sequence[Span]) -> list[int]:
     """Where a mention begins or ends, inside the text and not beside a space; increasing."""
     borders = {place for start, end, _ in mentions for place in (start, end)}
-    return sorted(p for p in borders if 0 < p < len(text) and not (text[p - 1].isspace() or text[p].isspace()))
+    return sorted(
+        p for p in borders if 0 < p < len(text) and not (text[p - 1].isspace() or text[p].isspace())
+    )
 
 
 def _with_spaces(text: str, start: int, end: int, cuts: Sequence[int]) -> str:
@@ -221,7 +260,11 @@ def _with_spaces(text: str, start: int, end: int, cuts: Sequence[int]) -> str:
 
 
 def _cut_sentence(
-    document: Document, start: int, end: int, mentions: Sequence[Span], fits: Callable[[int, int], bool]
+    document: Document,
+    start: int,
+    end: int,
+    mentions: Sequence[Span],
+    fits: Callable[[int, int], bool],
 ) -> list[tuple[int, int]]:
     """Cuts `[start, end)` into the longest spans that fit, between words where possible."""
     text = document.text
@@ -229,7 +272,10 @@ def _cut_sentence(
     failed: set[int] = set()  # ends of words and of mentions that did not fit
 
     def longest(stops: Sequence[int]) -> int | None:
-        """The last of the stops after `start` up to which the text fits; doubles and halves, as counting tokens is the cost."""
+        """The last stop after `start` up to which the text fits.
+
+        Doubles and halves, as counting tokens is the cost.
+        """
         first = bisect.bisect_right(stops, start)
         if first == len(stops) or (stops[first] in failed and stops[first] - start > _LONG_REST):
             return None
@@ -237,7 +283,9 @@ def _cut_sentence(
         while first + high <= len(stops) and fits(start, stops[first + high - 1]):
             low, high = high, high * 2
         most = min(first + high - 1, len(stops))
-        stop = bisect.bisect_left(stops, True, first + low, most, key=lambda stop: not fits(start, stop))
+        stop = bisect.bisect_left(
+            stops, True, first + low, most, key=lambda stop: not fits(start, stop)
+        )
         if stop == first:
             failed.add(stops[first])
             return None
@@ -254,7 +302,10 @@ def _cut_sentence(
         if stop is None:  # nor a mention
             stop = longest(range(start + 1, end + 1))
         if stop is None:
-            raise InputError(f'max_tokens is too small: document {document.id!r} has more tokens in {text[start]!r} at {start}')
+            raise InputError(
+                f'max_tokens is too small: document {document.id!r} has more tokens in '
+                f'{text[start]!r} at {start}'
+            )
         cuts.append((start, stop))
         start = stop
         while start < end and text[start].isspace():
@@ -265,5 +316,6 @@ def _cut_sentence(
 def _outside(offsets: Sequence[int], mentions: Sequence[Span]) -> list[int]:
     """The offsets that are not inside a mention."""
     starts = [start for start, _, _ in mentions]
-    reached = [0, *itertools.accumulate((end for _, end, _ in mentions), max)]  # by the mentions before each
+    # By the mentions before each.
+    reached = [0, *itertools.accumulate((end for _, end, _ in mentions), max)]
     return [offset for offset in offsets if reached[bisect.bisect_left(starts, offset)] <= offset]

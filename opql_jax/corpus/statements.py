@@ -1,7 +1,9 @@
-"""What rows of tables state: each is said by itself, with the heading of its column before each cell.
+"""What rows of tables state: each by itself, with the column's heading before each cell.
 
-`| Kestrel | Lucy Brandt | Hull |` below `| Ship | Captain | Home port |` becomes `ship: Kestrel | captain: Lucy Brandt | home port: Hull`, so that a row
-that is shown alone can be read alone. Rows of Markdown, and lines of cells that tabs, semicolons, commas or bars separate, are such; all else stays.
+`| Kestrel | Lucy Brandt | Hull |` below `| Ship | Captain | Home port |` becomes `ship: Kestrel |
+captain: Lucy Brandt | home port: Hull`, so that a row that is shown alone can be read alone. Rows
+of Markdown, and lines of cells that tabs, semicolons, commas or bars separate, are such; all else
+stays.
 """
 
 from __future__ import annotations
@@ -15,19 +17,36 @@ CELL, LABEL = ' | ', ': '
 _RULE = re.compile(r'\|?(?:[ \t]*:?-+:?[ \t]*\|)*[ \t]*:?-+:?[ \t]*\|?')
 _BAR = re.compile(r'(?<!\\)\|')
 _HAS_DIGIT_OR_STOP = re.compile(r'\d|[.!?:]\s|[.!?:]$')
-# Lines of cells, at least, that make a table without a rule below its headings; and cells, but for tabs.
+# Lines of cells, at least, that make a table without a rule below its headings; and cells, but for
+# tabs.
 _ROWS, _CELLS = 3, 3
 # Headings of two columns of which the first holds labels.
 _NAMES_OF_LABELS = frozenset(
-    ('', 'attribute', 'detail', 'field', 'key', 'label', 'parameter', 'property', 'attributes', 'details')
+    (
+        '',
+        'attribute',
+        'detail',
+        'field',
+        'key',
+        'label',
+        'parameter',
+        'property',
+        'attributes',
+        'details',
+    )
 )
-_NAMES_OF_VALUES = frozenset(('', 'content', 'data', 'description', 'details', 'information', 'value', 'values'))
-# A heading has no more characters. With headings a table is at most so many times longer; where it would be more, it stays as it is.
+_NAMES_OF_VALUES = frozenset(
+    ('', 'content', 'data', 'description', 'details', 'information', 'value', 'values')
+)
+# A heading has no more characters. With headings a table is at most so many times longer; where it
+# would be more, it stays as it is.
 _LONGEST_HEADING, _LONGER = 60, 6
 
 
 def restated(text: str) -> str:
-    """An unfilled text in which each row of a table stands with the headings of its columns; takes time in proportion to the text.
+    """An unfilled text in which each row of a table stands with the headings of its columns.
+
+    Takes linear time.
 
     No line break is added, and those are taken away that end headings and rules.
     """
@@ -41,7 +60,10 @@ def restated(text: str) -> str:
 
 
 def _delimiter(line: str) -> tuple[str, int] | str:
-    """What separates the cells of a line, and how many there are: lines of one table get the same; '' of lines without cells."""
+    """What separates the cells of a line, and how many there are; '' of lines without cells.
+
+    Lines of one table get the same.
+    """
     stripped = line.strip()
     if '|' in stripped:
         return '|', 0
@@ -60,9 +82,16 @@ def _restated(lines: Sequence[str], mark: str) -> list[str]:
     rows = [_cells(line, mark) for line in lines]
     ruled = mark == '|' and len(lines) > 1 and _RULE.fullmatch(lines[1].strip()) and '-' in lines[1]
     # Headings are distinct words, no number and no sentence among them.
-    are_headings = all(rows[0]) and len(set(rows[0])) == len(rows[0]) and not any(map(_HAS_DIGIT_OR_STOP.search, rows[0]))
+    are_headings = (
+        all(rows[0])
+        and len(set(rows[0])) == len(rows[0])
+        and not any(map(_HAS_DIGIT_OR_STOP.search, rows[0]))
+    )
     if ruled:
-        headings, body = rows[0], [row for row, line in zip(rows[2:], lines[2:]) if not _RULE.fullmatch(line.strip())]
+        headings, body = (
+            rows[0],
+            [row for row, line in zip(rows[2:], lines[2:]) if not _RULE.fullmatch(line.strip())],
+        )
     elif len(rows) >= _ROWS and len(set(map(len, rows))) == 1 and are_headings:
         headings, body = rows[0], rows[1:]
     else:
@@ -71,7 +100,10 @@ def _restated(lines: Sequence[str], mark: str) -> list[str]:
     if not body:
         return [CELL.join(filter(None, rows[0]))]
     if len(headings) == 2 and headings[0] in _NAMES_OF_LABELS and headings[1] in _NAMES_OF_VALUES:
-        return [LABEL.join(filter(None, row)) if len(row) == 2 else CELL.join(filter(None, row)) for row in body]
+        return [
+            LABEL.join(filter(None, row)) if len(row) == 2 else CELL.join(filter(None, row))
+            for row in body
+        ]
     if any(len(heading) > _LONGEST_HEADING for heading in headings):
         return list(lines)
     said = [CELL.join(_labelled(headings, row)) for row in body]
@@ -90,7 +122,9 @@ def _cells(line: str, mark: str) -> list[str]:
 def _lowered(heading: str) -> str:
     """A heading as a common noun: in lower case, but for abbreviations."""
     heading = ' '.join(heading.strip('*_` ').split())
-    return ' '.join(word.lower() if word[1:].islower() or len(word) > 4 else word for word in heading.split(' '))
+    return ' '.join(
+        word.lower() if word[1:].islower() or len(word) > 4 else word for word in heading.split(' ')
+    )
 
 
 def _labelled(headings: Sequence[str], row: Sequence[str]) -> Iterator[str]:

@@ -1,4 +1,4 @@
-"""The tables of a prepared folder: their schemas, and Parquet files that are written atomically and checked when read."""
+"""The tables of a prepared folder: schemas, and Parquet files written atomically and checked."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from opql_jax.core.errors import InputError
 
 
 class SharedSettings(msgspec.Struct):
-    """The settings of `prepare` that all text of a folder, and of folders that continue it, must share."""
+    """The settings of `prepare` that a folder, and those that continue it, must share."""
 
     tokenizer: str | None
     wordpieces: int
@@ -60,10 +60,11 @@ class Extended(msgspec.Struct, forbid_unknown_fields=True):
 
 
 class PreparedManifest(manifest.Manifest, forbid_unknown_fields=True, kw_only=True):
-    """The manifest of a prepared folder: its `settings` are `Settings` and the options of the reader.
+    """The manifest of a prepared folder: `settings` are `Settings` and the reader's options.
 
     Attributes:
-        dropped_entities: `{key: share of documents}` of those that are mentioned too often to be linked.
+        dropped_entities: `{key: share of documents}` of those that are mentioned too often to be
+            linked.
         extends: the folders that this one continues, oldest first.
     """
 
@@ -73,7 +74,8 @@ class PreparedManifest(manifest.Manifest, forbid_unknown_fields=True, kw_only=Tr
     extends: list[Extended] = []
 
     def __post_init__(self):
-        msgspec.convert(self.settings, Settings)  # so that a field that is missing or of another type is reported
+        # So that a field that is missing or of another type is reported.
+        msgspec.convert(self.settings, Settings)
 
     @property
     def shared_settings(self) -> SharedSettings:
@@ -81,18 +83,28 @@ class PreparedManifest(manifest.Manifest, forbid_unknown_fields=True, kw_only=Tr
 
 
 class PreparedPlan(manifest.Header, forbid_unknown_fields=True, kw_only=True):
-    """What is noted of a prepared folder as long as it is unfinished; `splits` tell the question sets of a killed run from a user's."""
+    """What is noted of a prepared folder as long as it is unfinished.
+
+    `splits` tell the question sets of a killed run from a user's.
+    """
 
     settings: dict[str, Any]
     splits: list[str] = []
 
     def listed(self) -> list[str]:
         """The names of the files that are written, but for those of `PARTS`."""
-        return [*(name for name in CONTENTS if name != QUESTIONS), *(f'questions/{split}.jsonl' for split in self.splits)]
+        return [
+            *(name for name in CONTENTS if name != QUESTIONS),
+            *(f'questions/{split}.jsonl' for split in self.splits),
+        ]
 
 
-PREPARED = manifest.FolderFormat('opql-prepared', 1, 'a prepared folder', 'prepare', PreparedManifest)
-PLAN = manifest.FolderFormat('opql-prepared', 1, 'an unfinished prepared folder', 'prepare', PreparedPlan, 'plan.json')
+PREPARED = manifest.FolderFormat(
+    'opql-prepared', 1, 'a prepared folder', 'prepare', PreparedManifest
+)
+PLAN = manifest.FolderFormat(
+    'opql-prepared', 1, 'an unfinished prepared folder', 'prepare', PreparedPlan, 'plan.json'
+)
 QUESTIONS = 'questions/*-hop/*.jsonl'
 # The folder in which a run keeps what it made until all is done.
 PARTS = 'parts'
@@ -115,7 +127,14 @@ _WIDTH, _ROWS = 8, 1 << 16
 
 MENTION = pa.struct([('start', pa.int32()), ('end', pa.int32()), ('entity', pa.int32())])
 
-DOCUMENTS = pa.schema([('id', pa.string()), ('title', pa.string()), ('text', pa.string()), ('title_entity', pa.string())])
+DOCUMENTS = pa.schema(
+    [
+        ('id', pa.string()),
+        ('title', pa.string()),
+        ('text', pa.string()),
+        ('title_entity', pa.string()),
+    ]
+)
 
 ENTITIES = pa.schema(
     [
@@ -142,8 +161,10 @@ _IDS = ('topic', 'target', 'passage', 'topic_mention', 'target_mention')
 PAIRS = pa.schema([*((name, pa.int32()) for name in _IDS), ('is_title', pa.bool_())])
 
 
-def write_table(path: str | os.PathLike, batches: Iterable[pa.RecordBatch], schema: pa.Schema) -> int:
-    """Writes record batches as a Parquet file, which appears when it is whole; returns the number of rows."""
+def write_table(
+    path: str | os.PathLike, batches: Iterable[pa.RecordBatch], schema: pa.Schema
+) -> int:
+    """Writes record batches as a Parquet file, whole or not at all; returns the number of rows."""
     rows = 0
     with files.atomic_path(path) as partial, pq.ParquetWriter(partial, schema) as writer:
         for batch in batches:
@@ -160,7 +181,7 @@ def read_table(
     nullable: Collection[str] = (),
     rows: int | None = None,
 ) -> pa.Table:
-    """Reads a Parquet file: exactly the columns of `schema`, but for the `optional` ones that it lacks.
+    """Reads a Parquet file of exactly the columns of `schema`, but for missing `optional` ones.
 
     Args:
         optional: columns that may be missing.
@@ -168,8 +189,9 @@ def read_table(
         rows: how many the manifest says; None if it does not.
 
     Raises:
-        InputError: the file is missing, truncated or no Parquet, has another number of rows, or would decode to more than
-            `most_bytes` of its length; or a column is missing, or its values do not fit its type. Ends with `advice`.
+        InputError: the file is missing, truncated or no Parquet, has another number of rows, or
+            would decode to more than `most_bytes` of its length; or a column is missing, or its
+            values do not fit its type. Ends with `advice`.
     """
     path = Path(path)
     if not path.is_file():
@@ -180,16 +202,25 @@ def read_table(
         if rows not in (None, metadata.num_rows):
             raise problem(f'{metadata.num_rows} rows, the manifest says {rows}')
         found = metadata.schema.to_arrow_schema()
-        present = [field for field in schema if field.name in found.names or field.name not in optional]
+        present = [
+            field for field in schema if field.name in found.names or field.name not in optional
+        ]
         for field in present:
-            if found.get_field_index(field.name) < 0 or not _is_like(found.field(field.name).type, field.type):
+            if found.get_field_index(field.name) < 0 or not _is_like(
+                found.field(field.name).type, field.type
+            ):
                 raise problem(f'not a table of {", ".join(schema.names)}: no such {field.name}')
         table = _decoded(path, metadata, present)
         if table is None:
-            raise problem(f'would decode to more than {most_bytes(path.stat().st_size)} bytes, and has {path.stat().st_size}')
+            raise problem(
+                f'would decode to more than {most_bytes(path.stat().st_size)} bytes, and has '
+                f'{path.stat().st_size}'
+            )
         table.validate(full=True)  # also that text is UTF-8
     except (pa.ArrowException, OSError) as error:
-        raise problem(f'truncated, or not a table of {", ".join(schema.names)} ({error})') from error
+        raise problem(
+            f'truncated, or not a table of {", ".join(schema.names)} ({error})'
+        ) from error
     for name in table.column_names:
         if name not in nullable and any(map(_has_null, table[name].chunks)):
             raise problem(f'a cell of {name} has no value')
@@ -197,20 +228,28 @@ def read_table(
 
 
 def numbers(column: pa.Array | pa.ChunkedArray) -> np.ndarray:
-    """A column of integers, none of them null. Its own `to_numpy` would import pandas, which takes a quarter of a second."""
-    return np.from_dlpack(column.combine_chunks() if isinstance(column, pa.ChunkedArray) else column)
+    """A column of integers, none of them null.
+
+    Its own `to_numpy` would import pandas, which takes a quarter of a second.
+    """
+    return np.from_dlpack(
+        column.combine_chunks() if isinstance(column, pa.ChunkedArray) else column
+    )
 
 
 def _decoded(path: Path, metadata: pq.FileMetaData, fields: Sequence[pa.Field]) -> pa.Table | None:
-    """The table of those fields in a file; None if that is more than there may be in a file of that length."""
+    """A file's table of those fields; None if it would be larger than such a file can hold."""
     names, limit = [field.name for field in fields], most_bytes(path.stat().st_size)
     groups = [metadata.row_group(number) for number in range(metadata.num_row_groups)]
     chunks = [group.column(i) for group in groups for i in range(metadata.num_columns)]
     chunks = [chunk for chunk in chunks if chunk.path_in_schema.split('.')[0] in names]
-    if sum(max(chunk.total_uncompressed_size, chunk.num_values * _WIDTH) for chunk in chunks) > limit:
+    if (
+        sum(max(chunk.total_uncompressed_size, chunk.num_values * _WIDTH) for chunk in chunks)
+        > limit
+    ):
         return None
-    # A string that is repeated is stored once, however long it is. In lists it is read as a number, and
-    # elsewhere so few rows at a time that they are within the limit if each has the longest.
+    # A string that is repeated is stored once, however long it is. In lists it is read as a number,
+    # and elsewhere so few rows at a time that they are within the limit if each has the longest.
     strings = [chunk for chunk in chunks if chunk.physical_type == 'BYTE_ARRAY']
     longest = max((chunk.total_uncompressed_size for chunk in strings), default=1)
     in_lists = {chunk.path_in_schema for chunk in strings if '.' in chunk.path_in_schema}
@@ -228,7 +267,9 @@ def _decoded(path: Path, metadata: pq.FileMetaData, fields: Sequence[pa.Field]) 
 def _decoded_size(array: pa.Array) -> int:
     """The bytes of an array in which a value that is repeated is stored as often."""
     if isinstance(array, pa.DictionaryArray):
-        return 4 * len(array) + (pc.sum(pc.binary_length(array.dictionary).take(array.indices)).as_py() or 0)
+        return 4 * len(array) + (
+            pc.sum(pc.binary_length(array.dictionary).take(array.indices)).as_py() or 0
+        )
     if isinstance(array, pa.ListArray | pa.LargeListArray):
         return 8 * len(array) + _decoded_size(array.flatten())
     return array.nbytes
@@ -262,25 +303,40 @@ def _has_null(array: pa.Array) -> bool:
 
 
 def check_ids(
-    path: str | os.PathLike, name: str, ids: np.ndarray, below: int | np.ndarray, least: int = 0, advice: str = PREPARED.advice
+    path: str | os.PathLike,
+    name: str,
+    ids: np.ndarray,
+    below: int | np.ndarray,
+    least: int = 0,
+    advice: str = PREPARED.advice,
 ) -> None:
-    """Raises InputError naming the first of some ids that is none of `least` .. `below - 1`, where `below` may be [n], too."""
+    """Raises InputError naming the first id outside of `least` .. `below - 1`.
+
+    `below` may be [n], too.
+    """
     bad = np.flatnonzero((ids < least) | (ids >= below))
     if len(bad):
-        raise InputError(f'{path}: row {bad[0]}: {name} {ids[bad[0]]} of {np.broadcast_to(below, ids.shape)[bad[0]]}; {advice}')
+        raise InputError(
+            f'{path}: row {bad[0]}: {name} {ids[bad[0]]} of '
+            f'{np.broadcast_to(below, ids.shape)[bad[0]]}; {advice}'
+        )
 
 
 def mention_array(mentions: Sequence[Sequence[tuple[int, int, int]]]) -> pa.ListArray:
     """Lists of `(start, end, entity)` as an Arrow column of lists of `MENTION`."""
     flat = np.array([m for row in mentions for m in row], np.int32).reshape(-1, 3)
     offsets = np.cumsum([0] + [len(row) for row in mentions], dtype=np.int32)
-    items = pa.StructArray.from_arrays([pa.array(flat[:, i].copy()) for i in range(3)], fields=list(MENTION))
+    items = pa.StructArray.from_arrays(
+        [pa.array(flat[:, i].copy()) for i in range(3)], fields=list(MENTION)
+    )
     return pa.ListArray.from_arrays(pa.array(offsets), items)
 
 
 def write_manifest(directory: str | os.PathLike, fields: dict) -> PreparedManifest:
-    """Writes the manifest of a prepared folder that is complete but for it, of all its files; returns what it holds."""
+    """Writes the manifest of an otherwise complete prepared folder; returns what it holds."""
     directory = Path(directory)
-    names = [name for name in files.names_below(directory, depth=2) if files.matches(name, CONTENTS)]
+    names = [
+        name for name in files.names_below(directory, depth=2) if files.matches(name, CONTENTS)
+    ]
     digests = {name: files.digest(files.below(directory, name)) for name in names}
     return manifest.write_manifest(directory, PREPARED, fields, digests)

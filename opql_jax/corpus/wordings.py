@@ -1,6 +1,9 @@
-"""Other wordings of questions, read from a file: training questions are often made from a few templates, and these are other ways to ask them.
+"""Other wordings of questions, read from a file.
 
-Each line is a type of questions (`Question.type`), a tab, and a wording in which [X] stands for the topic:
+Training questions are often made from a few templates, and these are other ways to ask them.
+
+Each line is a type of questions (`Question.type`), a tab, and a wording in which [X] stands for the
+topic:
 
     actor_to_movie > movie_to_year<TAB>When did the films that [X] starred in come out?
 """
@@ -22,7 +25,10 @@ Wording = tuple[str, str]
 
 
 def read_wordings(path: str | os.PathLike) -> dict[str, list[Wording]]:
-    """{type of questions: its wordings}, in the order of the file; blank lines are skipped. InputError names file and line."""
+    """{type of questions: its wordings}, in the order of the file; blank lines are skipped.
+
+    InputError names file and line.
+    """
     path, wordings = files.path(path), {}
     for number, line in read_lines(path):
         if not line.strip():
@@ -30,7 +36,8 @@ def read_wordings(path: str | os.PathLike) -> dict[str, list[Wording]]:
         kind, tab, text = line.partition('\t')
         if not (tab and kind.strip() and text.count(TOPIC) == 1):
             raise InputError(
-                f'{path}:{number}: expected a type, a tab, and a wording with one {TOPIC}, found {short_repr(line)}'
+                f'{path}:{number}: expected a type, a tab, and a wording with one {TOPIC}, found '
+                f'{short_repr(line)}'
             )
         with errors_at(f'{path}:{number}'):
             check_string('the wording', text)
@@ -46,7 +53,10 @@ def reworded(question: Question, wording: Wording) -> Question:
     start, end = question.topic
     (before, after), name = wording, question.text[start:end]
     return dataclasses.replace(
-        question, text=before + name + after, topics=((len(before), len(before) + len(name)),), entities=question.entities[:1]
+        question,
+        text=before + name + after,
+        topics=((len(before), len(before) + len(name)),),
+        entities=question.entities[:1],
     )
 
 
@@ -55,5 +65,10 @@ def in_other_wordings(
 ) -> list[Question]:
     """Each question whose type has wordings, in one of them, drawn at random; their ids say so."""
     rng = np.random.default_rng(seed)
-    chosen = [dataclasses.replace(q, id=f'{q.id} in other words') for q in questions if q.type in wordings]
-    return [reworded(question, wordings[question.type][int(rng.integers(len(wordings[question.type])))]) for question in chosen]
+    chosen = [
+        dataclasses.replace(q, id=f'{q.id} in other words') for q in questions if q.type in wordings
+    ]
+    return [
+        reworded(question, wordings[question.type][int(rng.integers(len(wordings[question.type])))])
+        for question in chosen
+    ]

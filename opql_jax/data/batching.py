@@ -1,8 +1,9 @@
 """Length buckets: a batch is a few arrays of fixed shapes, short rows beside long ones.
 
-Padding every row to the longest wastes most of the encoder's work. Here each bucket length has a fixed number of rows, planned
-once from the corpus, so that all batches of a run have the same shapes and are served by one compilation. A row may sit in a
-longer bucket than it needs when its own is full. A bucket is a NamedTuple of arrays with a row for each input.
+Padding every row to the longest wastes most of the encoder's work. Here each bucket length has a
+fixed number of rows, planned once from the corpus, so that all batches of a run have the same
+shapes and are served by one compilation. A row may sit in a longer bucket than it needs when its
+own is full. A bucket is a NamedTuple of arrays with a row for each input.
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -18,7 +19,8 @@ from opql_jax.data.tokenizer import SpecialIds
 BUCKET_LENGTHS = (32, 48, 64, 96, 136)
 # A planned bucket has a multiple of this many rows, so that they divide over devices.
 ROW_MULTIPLE = 8
-# Buckets as settings state them: (tokens of a row, rows of a batch), shortest first; () for those that the lengths in the text suggest.
+# Buckets as settings state them: (tokens of a row, rows of a batch), shortest first; () for those
+# that the lengths in the text suggest.
 Buckets = tuple[tuple[int, int], ...]
 
 
@@ -39,7 +41,7 @@ class PairBucket(NamedTuple):
 
 
 class MaskedBucket(NamedTuple):
-    """n passages of at most L tokens with one hidden mention each; int32, entity -1 in unused rows."""
+    """n passages of at most L tokens with one hidden mention; int32, entity -1 if unused."""
 
     tokens: np.ndarray  # [n, L]
     position: np.ndarray  # [n], of [ENT]
@@ -47,11 +49,13 @@ class MaskedBucket(NamedTuple):
 
 
 def plan_capacities(lengths: Sequence[int] | np.ndarray, rows: int) -> dict[int, int]:
-    """Distributes the rows of a batch over the buckets as `lengths` [n], those of (a sample of) the corpus' marked rows, are distributed.
+    """Distributes a batch's rows over the buckets as `lengths` [n] are distributed.
+
+    These are of (a sample of) the marked rows of the corpus.
 
     Returns:
-        {bucket length: rows}, without empty buckets; each a multiple of `ROW_MULTIPLE`, as is their sum, rounded up. Rounding is
-        towards longer buckets, where every row fits.
+        {bucket length: rows}, without empty buckets; each a multiple of `ROW_MULTIPLE`, as is their
+        sum, rounded up. Rounding is towards longer buckets, where every row fits.
 
     Raises:
         InputError: there is no row, or one exceeds the longest bucket.
@@ -76,33 +80,54 @@ def plan_capacities(lengths: Sequence[int] | np.ndarray, rows: int) -> dict[int,
 
 
 def capacities_for(
-    least: Sequence[int] | np.ndarray, lengths: Sequence[int] | np.ndarray, rows: int, buckets: Buckets = ()
+    least: Sequence[int] | np.ndarray,
+    lengths: Sequence[int] | np.ndarray,
+    rows: int,
+    buckets: Buckets = (),
 ) -> dict[int, int]:
-    """The buckets of a batch, {length: rows}: those that are stated, or else those that `plan_capacities` makes of the lengths in the text.
+    """The buckets of a batch, {length: rows}.
+
+    Those that are stated, or those that `plan_capacities` makes of the lengths in the text.
 
     Args:
-        least, lengths: tokens that each row needs at least, and that it may have; the longest bucket cuts what is more.
+        least, lengths: tokens that each row needs at least, and that it may have; the longest
+            bucket cuts what is more.
         rows: of a batch.
         buckets: those that are stated.
 
     Raises:
-        InputError: stated buckets have other rows together, or are not in order of their lengths; or a row does not fit the longest.
+        InputError: stated buckets have other rows together, or are not in order of their lengths;
+            or a row does not fit the longest.
     """
     if not buckets:
-        capacities = plan_capacities(np.minimum(lengths, max(max(BUCKET_LENGTHS), np.max(least, initial=0))), rows)
+        capacities = plan_capacities(
+            np.minimum(lengths, max(max(BUCKET_LENGTHS), np.max(least, initial=0))), rows
+        )
     else:
         capacities = {int(length): int(count) for length, count in buckets}
-        if list(capacities) != sorted(capacities) or len(capacities) < len(buckets) or min(capacities.values()) < 1:
-            raise InputError(f'buckets={buckets}: give (tokens, rows) of each, shortest first, with at least 1 row')
+        if (
+            list(capacities) != sorted(capacities)
+            or len(capacities) < len(buckets)
+            or min(capacities.values()) < 1
+        ):
+            raise InputError(
+                f'buckets={buckets}: give (tokens, rows) of each, shortest '
+                'first, with at least 1 row'
+            )
         if (total := sum(capacities.values())) != rows:
-            raise InputError(f'buckets={buckets} have {total} rows, and a batch has {rows}: make them the same')
+            raise InputError(
+                f'buckets={buckets} have {total} rows, and a batch has {rows}: make them the same'
+            )
     if (longest := int(np.max(least, initial=0))) > max(capacities):
-        raise InputError(f'buckets={buckets}: the longest row has {longest} tokens: give a bucket of at least as many')
+        raise InputError(
+            f'buckets={buckets}: the longest row has {longest} tokens: give a '
+            'bucket of at least as many'
+        )
     return capacities
 
 
 def bucket_of(length: int, bucket_lengths: Iterable[int]) -> int:
-    """The shortest of increasing bucket lengths that holds a row of `length` tokens; InputError if none does."""
+    """The shortest of rising bucket lengths for a row of `length` tokens; else InputError."""
     for bucket in bucket_lengths:
         if bucket >= length:
             return bucket
@@ -112,8 +137,8 @@ def bucket_of(length: int, bucket_lengths: Iterable[int]) -> int:
 class Packer:
     """Assigns rows to buckets, one by one, each to the shortest bucket with room.
 
-    As longer buckets accept all that shorter ones do, this order wastes no room: a row is refused only when no arrangement of
-    the rows before it would have left room for it.
+    As longer buckets accept all that shorter ones do, this order wastes no room: a row is refused
+    only when no arrangement of the rows before it would have left room for it.
     """
 
     def __init__(self, capacities: Mapping[int, int]):
@@ -143,7 +168,11 @@ class Packer:
     def buckets(self) -> Iterator[tuple[int, int, list[int]]]:
         """Yields (length, capacity, indices of the accepted rows in it) of each bucket."""
         for length, capacity in self.capacities.items():
-            yield length, capacity, [i for i, bucket in enumerate(self.assigned) if bucket == length]
+            yield (
+                length,
+                capacity,
+                [i for i, bucket in enumerate(self.assigned) if bucket == length],
+            )
 
 
 def pack_pairs(
@@ -159,7 +188,8 @@ def pack_pairs(
 
     Args:
         marked: many pairs, of which `packer` accepted `chosen` [n], in this order.
-        chosen, entities, anchors: [n]; `entities` are topics and targets, `anchors` those that count for L_rel.
+        chosen, entities, anchors: [n]; `entities` are topics and targets, `anchors` those that
+            count for L_rel.
         packer, special: the assignment of rows to buckets, and marker ids.
         max_context: C, context mentions of a row.
     """
@@ -171,14 +201,22 @@ def pack_pairs(
         tokens[len(members) :, :2] = special.cls, special.sep
         topic, target = (filled(column[members], n, -1) for column in entities)
         return PairBucket(
-            tokens, r1, r2, topic, target, filled(anchors[members], n, False), *marked.context(chosen[members], n, max_context)
+            tokens,
+            r1,
+            r2,
+            topic,
+            target,
+            filled(anchors[members], n, False),
+            *marked.context(chosen[members], n, max_context),
         )
 
     return tuple(pack(*bucket) for bucket in packer.buckets())
 
 
-def pack_masked(masked: MaskedMentions, chosen: np.ndarray, packer: Packer, special: SpecialIds) -> tuple[MaskedBucket, ...]:
-    """The buckets of a batch of passages with one hidden mention each; `chosen` are those that `packer` accepted."""
+def pack_masked(
+    masked: MaskedMentions, chosen: np.ndarray, packer: Packer, special: SpecialIds
+) -> tuple[MaskedBucket, ...]:
+    """The buckets of passages with one hidden mention each; `packer` accepted the `chosen`."""
 
     def pack(length, n, members):
         members = chosen[np.array(members, np.int64)]
@@ -196,7 +234,9 @@ def filled(values: np.ndarray, count: int, fill) -> np.ndarray:
     return out
 
 
-def pad_rows(rows: Sequence | np.ndarray, count: int, shape: tuple[int, ...] = (), fill=0, dtype=np.int32) -> np.ndarray:
+def pad_rows(
+    rows: Sequence | np.ndarray, count: int, shape: tuple[int, ...] = (), fill=0, dtype=np.int32
+) -> np.ndarray:
     """Stacks rows of any sizes up to `shape` to an array `[count, *shape]`, padded by `fill`."""
     out = np.full((count, *shape), fill, dtype)
     for i, row in enumerate(rows):
@@ -205,7 +245,9 @@ def pad_rows(rows: Sequence | np.ndarray, count: int, shape: tuple[int, ...] = (
     return out
 
 
-def pad_tokens(rows: Sequence[np.ndarray] | np.ndarray, count: int, length: int, special: SpecialIds) -> np.ndarray:
+def pad_tokens(
+    rows: Sequence[np.ndarray] | np.ndarray, count: int, length: int, special: SpecialIds
+) -> np.ndarray:
     """Stacks token rows to [count, length] int32; missing rows hold [CLS] [SEP]."""
     tokens = pad_rows(rows, count, (length,), special.pad)
     tokens[len(rows) :, :2] = special.cls, special.sep

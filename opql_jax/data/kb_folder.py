@@ -5,14 +5,18 @@
       text/                 prepared text, written by `prepare`
       relations/ follow/    trained models, written by `train`
       memory/               a memory, written by `build_memory`
-      retrieval/            an index of passages; that and all else of a knowledge base of plain text is written by `opql index`
+      retrieval/            an index of passages; that and all else of a knowledge base of plain
+                            text is written by `opql index`
       question-map/         what it learnt from questions, written by `opql train`
-      cache/                what was recognised in texts and encoded of passages of plain text, for the next change
-      text-2/ memory-2/     the parts of a later version of a knowledge base of plain text, written by `opql add` and `opql remove`
+      cache/                what was recognised in texts and encoded of passages of plain text, for
+                            the next change
+      text-2/ memory-2/     the parts of a later version of a knowledge base of plain text, written
+                            by `opql add` and `opql remove`
 
-The manifest holds {"format": "opql-kb", "version": 1, "text": "text", "model": "follow", "memory": "memory"}, parts that belong together,
-and a checksum. The memory is null for a language model without one; "retrieval" is there in a knowledge base of plain text, and
-"question_map" if that was trained with questions.
+The manifest holds {"format": "opql-kb", "version": 1, "text": "text", "model": "follow", "memory":
+"memory"}, parts that belong together, and a checksum. The memory is null for a language model
+without one; "retrieval" is there in a knowledge base of plain text, and "question_map" if that was
+trained with questions.
 """
 
 import contextlib
@@ -28,18 +32,26 @@ from etils import epath
 
 from opql_jax.core import files, locks
 from opql_jax.core.errors import InputError
-from opql_jax.core.manifest import MANIFEST, FolderFormat, Header, is_folder_of, read_manifest, write_manifest
+from opql_jax.core.manifest import (
+    MANIFEST,
+    FolderFormat,
+    Header,
+    is_folder_of,
+    read_manifest,
+    write_manifest,
+)
 from opql_jax.corpus.json_lines import short_repr
 
 _log = logging.getLogger(__name__)
 
-# A name that cannot lead out of the folder, nor be taken for its manifest, and that JSON can hold: no byte that is no text.
+# A name that cannot lead out of the folder, nor be taken for its manifest, and that JSON can hold:
+# no byte that is no text.
 _NAME = re.compile(rf'(?!{re.escape(MANIFEST)}$)\w[^/\\\x00-\x1f\ud800-\udfff]*')
 # Bytes of a name on disk.
 _LONGEST = 255
 _TRAIN = (
-    'run `opql index` again, or train the model that is to answer (`train` writes this file when it ends), or name TEXT, MODEL and'
-    ' MEMORY'
+    'run `opql index` again, or train the model that is to answer (`train` writes this file when '
+    'it ends), or name TEXT, MODEL and MEMORY'
 )
 _ADVICE = f'delete this file, and {_TRAIN}'
 # Of which a part has one soon after its lock.
@@ -74,39 +86,53 @@ class KBFolder:
         self.manifest = self.path / MANIFEST
 
     def part(self, name: str | os.PathLike, new: bool = False) -> pathlib.Path | epath.Path:
-        """The folder of a part by its name, which need not exist if it is `new`; or any folder by its path, which has a slash.
+        """The folder of a part by its name, or any folder by its path, which has a slash.
+
+        The part need not exist if it is `new`.
 
         Raises:
-            InputError: the name is not one of a folder, there is no such knowledge base, or the part is a link.
+            InputError: the name is not one of a folder, there is no such knowledge base, or the
+                part is a link.
         """
         name = self._own_name(name)
         if '/' in name:
             return files.path(name)
         if not _NAME.fullmatch(name):
-            raise InputError(f'{name!r} cannot name a part of {self.path}: give the plain name of a folder in it, or a path')
+            raise InputError(
+                f'{name!r} cannot name a part of {self.path}: give the plain '
+                'name of a folder in it, or a path'
+            )
         if not new:
             self._require_folder()
         return files.below(self.path, name)
 
     def _own_name(self, name: str | os.PathLike) -> str:
-        """A name or path as it was meant: a path to a folder in this one is its name. Shells complete both with a slash."""
+        """A name or path as it was meant: a path to a folder in this one is its name.
+
+        Shells complete both with a slash.
+        """
         name = os.fspath(name)
         name = name.rstrip('/') or name
         if '/' not in name or files.is_remote(name) != files.is_remote(self.path):
             return name
         plain = lambda path: path if files.is_remote(path) else path.resolve()
         path = files.path(name)
-        return path.name if _NAME.fullmatch(path.name) and plain(path.parent) == plain(self.path) else name
+        return (
+            path.name
+            if _NAME.fullmatch(path.name) and plain(path.parent) == plain(self.path)
+            else name
+        )
 
     def _require_folder(self) -> None:
         if not self.path.is_dir():
             found = 'is a file' if self.path.exists() else 'does not exist'
             raise InputError(
-                f'{self.path} {found}: give the folder of a knowledge base (KB), which begins with `opql index`, or `prepare`'
+                f'{self.path} {found}: give the folder of a knowledge base (KB), which begins with '
+                '`opql index`, or `prepare`'
             )
 
     def choose(self, **names: str | None) -> dict[str, Any]:
-        """Completes a choice of `text`, `model` and `memory`: a name that is None becomes that of the manifest.
+        """Completes a choice of `text`, `model` and `memory`: None becomes the manifest's name.
 
         The memory stays None if all else is named and there is no manifest.
 
@@ -121,33 +147,45 @@ class KBFolder:
         return {name: stated[name] if value is None else value for name, value in names.items()}
 
     def read(self) -> dict[str, str | None]:
-        """The parts that the manifest states: text, model, memory and, if there are any, retrieval and question_map.
+        """The stated parts: text, model, memory and, if there, retrieval and question_map.
 
         Raises:
-            InputError: there is no manifest, or it is damaged, or names anything but folders in this one.
+            InputError: there is no manifest, or it is damaged, or names anything but folders in
+                this one.
         """
         self._require_folder()
         if not self.manifest.exists():
             # Links are left out, as nothing behind them is looked at.
-            parts = [part for part in self.path.iterdir() if part.is_dir() and not os.path.islink(part)]
+            parts = [
+                part for part in self.path.iterdir() if part.is_dir() and not os.path.islink(part)
+            ]
             if inner := [part for part in parts if is_folder_of(part, FORMAT)]:
                 raise InputError(f'{self.path} is no knowledge base: did you mean {inner[0]}?')
             if not any(map(_is_begun, parts)):
                 raise InputError(
-                    f'{self.path} holds no knowledge base: give the folder of one, or make one, of text that is there:'
-                    f' opql index {shlex.quote(os.fspath(self.path))} --out my.kb'
+                    f'{self.path} holds no knowledge base: give the folder of '
+                    'one, or make one, of text that is there: opql index '
+                    f'{shlex.quote(os.fspath(self.path))} --out my.kb'
                 )
-            raise InputError(f'{self.manifest}: no such file, so {self.path} is no knowledge base yet: {_TRAIN}')
+            raise InputError(
+                f'{self.manifest}: no such file, so {self.path} is no knowledge base yet: {_TRAIN}'
+            )
         stated = read_manifest(self.path, FORMAT)
         parts = {'text': stated.text, 'model': stated.model, 'memory': stated.memory}
         optional = {'retrieval': stated.retrieval, 'question_map': stated.question_map}
         parts |= {name: value for name, value in optional.items() if value is not None}
         if stated.retrieval is not None and stated.memory is None:
-            raise InputError(f'{self.manifest}: memory: null, but the text has an index, and so a memory: {_ADVICE}')
+            raise InputError(
+                f'{self.manifest}: memory: null, but the text has an index, '
+                f'and so a memory: {_ADVICE}'
+            )
         for name, value in parts.items():
-            if value is not None and not (_NAME.fullmatch(value) and len(os.fsencode(value)) <= _LONGEST):
+            if value is not None and not (
+                _NAME.fullmatch(value) and len(os.fsencode(value)) <= _LONGEST
+            ):
                 raise InputError(
-                    f'{self.manifest}: {name}: {short_repr(value)} is not the name of a folder in {self.path}: {_ADVICE}'
+                    f'{self.manifest}: {name}: {short_repr(value)} is not the name of a folder in '
+                    f'{self.path}: {_ADVICE}'
                 )
         return parts
 
@@ -155,26 +193,47 @@ class KBFolder:
         """`read`, or None if there is no manifest yet."""
         return self.read() if self.manifest.exists() else None
 
-    def write(self, *, text: str, model: str, memory: str | None, retrieval: str | None = None, again: bool = False) -> None:
-        """States which parts answer, in place of those that did. Where one of them is not in this folder, the manifest stays as it is.
+    def write(
+        self,
+        *,
+        text: str,
+        model: str,
+        memory: str | None,
+        retrieval: str | None = None,
+        again: bool = False,
+    ) -> None:
+        """States which parts answer, in place of those that did.
 
-        If the same was stated before (`again`), it stays, too, if it names this model and memory: another text was injected since.
+        Where one of them is not in this folder, the manifest stays as it is.
+
+        If the same was stated before (`again`), it stays, too, if it names this model and memory:
+        another text was injected since.
 
         Raises:
             InputError: the manifest that is there is damaged, or that of something else.
         """
-        parts = {'text': self._own_name(text), 'model': self._own_name(model), 'memory': memory and self._own_name(memory)}
+        parts = {
+            'text': self._own_name(text),
+            'model': self._own_name(model),
+            'memory': memory and self._own_name(memory),
+        }
         parts |= {'retrieval': self._own_name(retrieval)} if retrieval else {}
         with locks.writer(self.path, patience=_PATIENCE):
             before = self.stated()
             learnt = (before or {}).get('question_map')
-            if learnt and before == parts | {'question_map': learnt} and (self.path / learnt).is_dir():
+            if (
+                learnt
+                and before == parts | {'question_map': learnt}
+                and (self.path / learnt).is_dir()
+            ):
                 parts = before
             if not (again and before and before | {'text': ''} == parts | {'text': ''}):
                 self._state(parts)
 
     def change(self, stated: dict[str, str | None], **parts: str) -> None:
-        """States other parts in place of some of `stated`. A question map that was learnt meanwhile stays.
+        """States other parts in place of some of `stated`.
+
+        A question map that was learnt meanwhile stays.
 
         Raises:
             InputError: other parts than those of `stated` answer by now.
@@ -182,7 +241,9 @@ class KBFolder:
         with locks.writer(self.path, patience=_PATIENCE):
             before = self.stated() or {}
             if before | {'question_map': None} != stated | {'question_map': None}:
-                raise InputError(f'{self.manifest} has changed since this command began: run it again')
+                raise InputError(
+                    f'{self.manifest} has changed since this command began: run it again'
+                )
             self._state(before | parts)
 
     @contextlib.contextmanager
@@ -203,7 +264,11 @@ class KBFolder:
 
     def _state(self, parts):
         if elsewhere := [name for name in parts.values() if name and '/' in name]:
-            _log.info('%s is left as it is: %s is no part of the knowledge base', self.manifest, elsewhere[0])
+            _log.info(
+                '%s is left as it is: %s is no part of the knowledge base',
+                self.manifest,
+                elsewhere[0],
+            )
             return
         write_manifest(self.path, FORMAT, parts)
         _log.info('%s now answers with %s', self.path, ', '.join(filter(None, parts.values())))

@@ -1,4 +1,4 @@
-"""Input of the language model: topics stay visible and are followed by [R1], the answer is [ENT] [R2] (paper §4)."""
+"""The language model's input: visible topics, then [R1]; the answer is [ENT] [R2] (paper §4)."""
 
 from collections.abc import Sequence
 from typing import NamedTuple
@@ -30,7 +30,9 @@ class MarkedCloze(NamedTuple):
 
 
 class ClozeTexts:
-    """Many passages, a mention of each to be predicted; the other mentions of its entity, which would give it away, are hidden too.
+    """Many passages, each with a mention to be predicted.
+
+    The other mentions of its entity, which would give it away, are hidden too.
 
     Attributes:
         base: [n] int64, tokens of each text without topics; each topic adds one.
@@ -44,9 +46,12 @@ class ClozeTexts:
         owner, _ = ragged(sizes[:, 1])
         at, asked = self._mentions + target, (self._mentions + target)[owner]
         same, visible = entities == entities[asked], ends > starts
-        # Where a longer name of the entity holds the target, the rest of it would tell: the outermost comes first.
+        # Where a longer name of the entity holds the target, the rest of it would tell: the
+        # outermost comes first.
         overlaps = np.maximum(starts, starts[asked]) < np.minimum(ends, ends[asked])
-        holds_empty = (starts <= starts[asked]) & (starts[asked] == ends[asked]) & (starts[asked] < ends)
+        holds_empty = (
+            (starts <= starts[asked]) & (starts[asked] == ends[asked]) & (starts[asked] < ends)
+        )
         held = np.flatnonzero(same & visible & (overlaps | holds_empty))
         rows, first = np.unique(owner[held], return_index=True)
         at[rows] = held[first]
@@ -60,9 +65,13 @@ class ClozeTexts:
         self._kept = np.cumsum(border)[:-1] == 0
         self._kept_before = np.concatenate([[0], np.cumsum(self._kept)])
         kept_of = self._kept_before[begin + ends] - self._kept_before[begin + starts]
-        self._may_be_topic = _outermost(~same & visible & (kept_of == ends - starts), starts, ends, owner)
+        self._may_be_topic = _outermost(
+            ~same & visible & (kept_of == ends - starts), starts, ends, owner
+        )
         self._owner = owner
-        marks = np.bincount(owner[self._hidden], minlength=len(sizes)) + 1 + (starts[at] == ends[at])
+        marks = (
+            np.bincount(owner[self._hidden], minlength=len(sizes)) + 1 + (starts[at] == ends[at])
+        )
         kept = self._kept_before[self._begin + sizes[:, 0]] - self._kept_before[self._begin]
         self.base = kept + marks + 2
 
@@ -81,7 +90,8 @@ class ClozeTexts:
         special, used = self._special, topics >= 0
         row, slot = np.nonzero(used)
         topic = self._mentions[row] + topics[row, slot]
-        # Before each token, and after the last, is a gap; [R1] of a topic that ends there comes before what hides a mention.
+        # Before each token, and after the last, is a gap; [R1] of a topic that ends there comes
+        # before what hides a mention.
         gaps = self._begin + np.arange(len(sizes))
         gap_of = lambda rows, place: gaps[rows] + place
         follows = np.zeros(len(tokens) + len(sizes), np.int64)
@@ -104,12 +114,19 @@ class ClozeTexts:
         out = np.full((len(sizes), int(lengths.max(initial=2))), special.pad, np.int32)
         of_token, place = ragged(sizes[:, 0])
         of_token, place = of_token[self._kept], place[self._kept]
-        out[of_token, column(of_token, place) + inserted[gap_of(of_token, place)]] = tokens[self._kept]
+        out[of_token, column(of_token, place) + inserted[gap_of(of_token, place)]] = tokens[
+            self._kept
+        ]
         out[:, 0] = special.cls
         out[np.arange(len(sizes)), lengths - 1] = special.sep
-        out[self._owner[others], column(self._owner[others], starts[others]) + follows[other_gap]] = special.ent
+        out[
+            self._owner[others], column(self._owner[others], starts[others]) + follows[other_gap]
+        ] = special.ent
         hidden = column(np.arange(len(sizes)), starts[self._answer]) + follows[answer_gap]
-        out[np.arange(len(sizes)), hidden], out[np.arange(len(sizes)), hidden + 1] = special.ent, special.r2
+        out[np.arange(len(sizes)), hidden], out[np.arange(len(sizes)), hidden + 1] = (
+            special.ent,
+            special.r2,
+        )
         first, r1 = np.zeros((2, *topics.shape), np.int32)
         r1[row, slot] = column(row, ends[topic])
         out[row, r1[row, slot]] = special.r1
@@ -118,14 +135,22 @@ class ClozeTexts:
 
 
 def _outermost(chosen, starts, ends, owner):
-    """Which of the chosen mentions, disjoint or nested, the outer ones first, lie in no other chosen one of their passage."""
+    """Which of the chosen mentions lie in no other chosen one of their passage.
+
+    They are disjoint or nested, the outer ones first.
+    """
     apart = owner * (int(ends.max(initial=0)) + 1)
     reached = np.maximum.accumulate(np.where(chosen, ends, 0) + apart) if len(owner) else apart
     return chosen & (starts + apart >= np.concatenate([[-1], reached[:-1]])[: len(owner)])
 
 
-def mark_open_question(tokenizer, text: str, mentions: Sequence[tuple[int, int]], special: SpecialIds) -> LMInput:
-    """A question, and [ENT] [R2] for the answer at its end; `mentions` are (start, end) of its topics, code points, by start, disjoint."""
+def mark_open_question(
+    tokenizer, text: str, mentions: Sequence[tuple[int, int]], special: SpecialIds
+) -> LMInput:
+    """A question, and [ENT] [R2] for the answer at its end.
+
+    `mentions` are (start, end) of its topics, code points, by start, disjoint.
+    """
     passage = markup.tokenise_passage(tokenizer, text, [(start, end, 0) for start, end in mentions])
     ends, count = set(passage.ends.tolist()), len(passage.tokens)
     out, where, r1 = [special.cls], {}, {}
@@ -138,6 +163,11 @@ def mark_open_question(tokenizer, text: str, mentions: Sequence[tuple[int, int]]
             out.append(int(passage.tokens[at]))
     out += [special.ent, special.r2, special.sep]
     # A topic whose characters all normalise to nothing has no token: its mark stands for it.
-    places = [where[start] if start < end else r1[end] for start, end in zip(passage.starts.tolist(), passage.ends.tolist())]
+    places = [
+        where[start] if start < end else r1[end]
+        for start, end in zip(passage.starts.tolist(), passage.ends.tolist())
+    ]
     array = lambda values: np.array(values, np.int32)
-    return LMInput(array(out), array(places), array([r1[end] for end in passage.ends.tolist()]), len(out) - 2)
+    return LMInput(
+        array(out), array(places), array([r1[end] for end in passage.ends.tolist()]), len(out) - 2
+    )

@@ -1,7 +1,8 @@
-"""Marks mentions in tokenised text: [ENT] hides a name, [R1] and [R2] mark the topic and the target (paper §2).
+"""Marks mentions in tokens: [ENT] hides a name, [R1] and [R2] mark topic and target (paper §2).
 
-The passage is tokenised once, in plain form; a pair of its mentions is marked by replacing token spans. A
-masked mention's name therefore leaves no trace in the input: neither in the tokens nor in their positions.
+The passage is tokenised once, in plain form; a pair of its mentions is marked by replacing token
+spans. A masked mention's name therefore leaves no trace in the input: neither in the tokens nor in
+their positions.
 """
 
 import bisect
@@ -24,8 +25,9 @@ _TOGETHER = 256
 class TokenisedPassage(NamedTuple):
     """A passage as tokens, with the token spans of its m mentions (all int32).
 
-    Mentions keep the indices they have in `passages.parquet`: starts do not fall, an outer mention comes before those nested
-    in it. A mention without tokens (its characters normalise to nothing) has an empty span: start == end.
+    Mentions keep the indices they have in `passages.parquet`: starts do not fall, an outer mention
+    comes before those nested in it. A mention without tokens (its characters normalise to nothing)
+    has an empty span: start == end.
     """
 
     tokens: np.ndarray  # [n]
@@ -35,7 +37,10 @@ class TokenisedPassage(NamedTuple):
 
 
 class JoinedPassages(NamedTuple):
-    """p passages end to end: tokens, and columns of mentions as of `TokenisedPassage`, whose positions are those in their passage."""
+    """p passages end to end: tokens, and columns of mentions as of `TokenisedPassage`.
+
+    Positions are those in their passage.
+    """
 
     tokens: np.ndarray  # [n] int32
     starts: np.ndarray  # [m] int32
@@ -85,18 +90,21 @@ class MarkedQuestion(NamedTuple):
     r2: int
 
 
-def tokenise_passage(tokenizer: Tokenizer, text: str, mentions: Sequence[tuple[int, int, int]]) -> TokenisedPassage:
+def tokenise_passage(
+    tokenizer: Tokenizer, text: str, mentions: Sequence[tuple[int, int, int]]
+) -> TokenisedPassage:
     """Tokenises a text once and finds the tokens that overlap each mention's characters.
 
     Args:
         tokenizer: see `tokenizer.load_tokenizer`.
         text: the passage.
-        mentions: (start, end, entity) in code points, half-open, by start, an outer one before those in it; two are
-            disjoint or nested.
+        mentions: (start, end, entity) in code points, half-open, by start, an outer one before
+            those in it; two are disjoint or nested.
 
     Returns:
-        The passage without [CLS] and [SEP]. No token reaches across the border of a mention: what a name leaves of a
-        word ('s' of 'Americans') is tokenised by itself, so it does not show what the name was.
+        The passage without [CLS] and [SEP]. No token reaches across the border of a mention: what a
+        name leaves of a word ('s' of 'Americans') is tokenised by itself, so it does not show what
+        the name was.
     """
     (passage,) = tokenise_passages(tokenizer, [(text, mentions)])
     return passage
@@ -109,19 +117,34 @@ def tokenise_passages(
     passages, found = iter(passages), []
     while some := [separate(*passage) for passage in itertools.islice(passages, _TOGETHER)]:
         encodings = tokenizer.encode_batch([text for text, _ in some], add_special_tokens=False)
-        found += [_with_mentions(encoding, mentions) for encoding, (_, mentions) in zip(encodings, some)]
+        found += [
+            _with_mentions(encoding, mentions) for encoding, (_, mentions) in zip(encodings, some)
+        ]
     return found
 
 
-def tokenise_pair(tokenizer: Tokenizer, text: str, topic: tuple[int, int], target: tuple[int, int]) -> TokenisedPassage:
-    """A text with two mentions, in order of the text: entity 0 is the topic, 1 the target. The spans are code points, half-open."""
-    return tokenise_passage(tokenizer, text, sorted([(*topic, 0), (*target, 1)], key=lambda mention: mention[:2]))
+def tokenise_pair(
+    tokenizer: Tokenizer, text: str, topic: tuple[int, int], target: tuple[int, int]
+) -> TokenisedPassage:
+    """A text with two mentions, in order of the text: entity 0 is the topic, 1 the target.
+
+    The spans are code points, half-open.
+    """
+    return tokenise_passage(
+        tokenizer, text, sorted([(*topic, 0), (*target, 1)], key=lambda mention: mention[:2])
+    )
 
 
 def tokenise_sentences(
-    tokenizer: Tokenizer, text: str, mentions: Sequence[tuple[int, int, int]], sentence_starts: Sequence[int]
+    tokenizer: Tokenizer,
+    text: str,
+    mentions: Sequence[tuple[int, int, int]],
+    sentence_starts: Sequence[int],
 ) -> tuple[TokenisedPassage, np.ndarray]:
-    """`tokenise_passage`, and the first token of each sentence, whose characters begin at `sentence_starts`: [sentences] int32."""
+    """`tokenise_passage`, and the first token of each sentence: [sentences] int32.
+
+    The characters of a sentence begin at `sentence_starts`.
+    """
     cuts = unspaced_borders(text, mentions)
     moved = [start + bisect.bisect_right(cuts, start) for start in sentence_starts]
     text, mentions = separate(text, mentions)
@@ -131,16 +154,24 @@ def tokenise_sentences(
 
 
 def mark_pair(
-    passage: TokenisedPassage, i: int, j: int, special: SpecialIds, max_context: int, masked: bool = True
+    passage: TokenisedPassage,
+    i: int,
+    j: int,
+    special: SpecialIds,
+    max_context: int,
+    masked: bool = True,
 ) -> MarkedPair:
-    """Masks mention `i` as the topic ([ENT] [R1]) and mention `j` as the target ([ENT] [R2]); not `masked`, names stay before their markers.
+    """Masks mention `i` as the topic ([ENT] [R1]) and `j` as the target ([ENT] [R2]).
+
+    Not `masked`, names stay before their markers.
 
     Either may come first in the text, but they do not overlap.
 
     Returns:
-        The marked input, at most `MARKUP_ROOM` tokens longer than the passage. Other mentions stay visible, but for
-        what they share with the masked ones; those of a third entity that are whole are the context for L_el, `max_context` of them,
-        evenly spread. Of several with the same first token only the longest is: one vector cannot retrieve two entities.
+        The marked input, at most `MARKUP_ROOM` tokens longer than the passage. Other mentions stay
+        visible, but for what they share with the masked ones; those of a third entity that are
+        whole are the context for L_el, `max_context` of them, evenly spread. Of several with the
+        same first token only the longest is: one vector cannot retrieve two entities.
     """
     tokens, starts, ends, entities = passage
     topic, target = int(entities[i]), int(entities[j])
@@ -150,11 +181,15 @@ def mark_pair(
     topic_first = (starts[i], i) < (starts[j], j)
     first, second = (i, j) if topic_first else (j, i)
     a, b, c, d = int(starts[first]), int(ends[first]), int(starts[second]), int(ends[second])
-    first_marks, second_marks = (topic_marks, target_marks) if topic_first else (target_marks, topic_marks)
+    first_marks, second_marks = (
+        (topic_marks, target_marks) if topic_first else (target_marks, topic_marks)
+    )
     if not masked:
         a, c = b, d  # the marks take the place of nothing
     marks = len(topic_marks)
-    marked = _row([special.cls], tokens[:a], first_marks, tokens[b:c], second_marks, tokens[d:], [special.sep])
+    marked = _row(
+        [special.cls], tokens[:a], first_marks, tokens[b:c], second_marks, tokens[d:], [special.sep]
+    )
     first_mark = a + marks
     second_mark = first_mark + (c - b) + marks
     r1, r2 = (first_mark, second_mark) if topic_first else (second_mark, first_mark)
@@ -165,7 +200,12 @@ def mark_pair(
     if len(others) > max_context:
         others = others[np.arange(max_context) * len(others) // max_context]
     begin = starts[others]
-    positions = 1 + begin + np.where(begin >= b, marks - (b - a), 0) + np.where(begin >= d, marks - (d - c), 0)
+    positions = (
+        1
+        + begin
+        + np.where(begin >= b, marks - (b - a), 0)
+        + np.where(begin >= d, marks - (d - c), 0)
+    )
     return MarkedPair(marked, r1, r2, topic, target, positions.astype(np.int32), entities[others])
 
 
@@ -180,7 +220,10 @@ def place_mentions(passage: TokenisedPassage, special: SpecialIds) -> PlacedMent
 
 
 def around_pair(passage: TokenisedPassage, most: int) -> TokenisedPassage:
-    """At most `most` tokens of a passage with two mentions: those around both, or around each where these are far apart."""
+    """At most `most` tokens of a passage with two mentions.
+
+    Those around both, or around each where these are far apart.
+    """
     tokens, starts, ends, entities = passage
     if len(tokens) <= most:
         return passage
@@ -212,8 +255,13 @@ class MarkedPairs:
         special: SpecialIds,
         masked: bool = True,
     ):
-        """Takes the passages, and of each pair its passage and the indices `i` of topics' and `j` of targets' mentions there, [n] each."""
-        self._passages = passages = passages if isinstance(passages, JoinedPassages) else join(passages)
+        """Takes the passages, and of each pair its passage and mentions, [n] each.
+
+        The latter are indices there, `i` of topics and `j` of targets.
+        """
+        self._passages = passages = (
+            passages if isinstance(passages, JoinedPassages) else join(passages)
+        )
         tokens, starts, ends, _, sizes = passages
         offset, mentions = passages.begins[passage].T
         self._passage, self._mentions = passage, mentions
@@ -226,27 +274,41 @@ class MarkedPairs:
             a, c = b, d
         marks = 2 if masked else 1  # of a mention
         self.lengths = sizes[passage, 0] - (b - a) - (d - c) + 2 + 2 * marks
-        self._tokens, self._special, self._topic_first, self._masked = tokens, special, topic_first, masked
-        # Positions of the two markers, and how far behind its position in a row a token's position in `tokens` is:
-        # before the first marker, after it, and after the second.
+        self._tokens, self._special, self._topic_first, self._masked = (
+            tokens,
+            special,
+            topic_first,
+            masked,
+        )
+        # Positions of the two markers, and how far behind its position in a row a token's position
+        # in `tokens` is: before the first marker, after it, and after the second.
         self._markers = np.stack([a + marks, a + 2 * marks + c - b])
         self._shifts = np.stack([offset - 1, b - a - marks, d - c - marks])
         self._spans = a, b, c, d
 
     def batch(self, chosen, size: int, length: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """The pairs `chosen` [m] as input of the encoder: tokens [size, length], r1 [size], r2 [size], all int32; what is left is padding."""
+        """The pairs `chosen` [m] as the encoder's input; what is left is padding.
+
+        Tokens [size, length], r1 [size], r2 [size], all int32.
+        """
         special, row, at = self._special, np.arange(len(chosen)), np.arange(length)
         first, second = self._markers[:, chosen, None]
         before, between, after = self._shifts[:, chosen, None]
         last = self.lengths[chosen, None] - 1
         source = at + before + (at > first) * between + (at > second) * after
         tokens = np.full((size, length), special.pad, np.int32)
-        tokens[: len(chosen)] = np.where(at < last, self._tokens.take(source, mode='clip'), special.pad)
+        tokens[: len(chosen)] = np.where(
+            at < last, self._tokens.take(source, mode='clip'), special.pad
+        )
         r1, r2 = np.zeros((2, size), np.int32)
         topic_first = self._topic_first[chosen]
         r1[: len(chosen)] = np.where(topic_first, *self._markers[:, chosen])
         r2[: len(chosen)] = np.where(topic_first, *self._markers[::-1, chosen])
-        hidden = [(first[:, 0] - 1, special.ent), (second[:, 0] - 1, special.ent)] if self._masked else []
+        hidden = (
+            [(first[:, 0] - 1, special.ent), (second[:, 0] - 1, special.ent)]
+            if self._masked
+            else []
+        )
         for places, token in [
             *hidden,
             (0, special.cls),
@@ -271,8 +333,14 @@ class MarkedPairs:
         pair = chosen[owner]
         mention = self._mentions[pair] + place
         a, b, c, d = (span[pair] for span in self._spans)
-        start, end, entity = passages.starts[mention], passages.ends[mention], passages.entities[mention]
-        other = (entity != passages.entities[self._i[pair]]) & (entity != passages.entities[self._j[pair]])
+        start, end, entity = (
+            passages.starts[mention],
+            passages.ends[mention],
+            passages.entities[mention],
+        )
+        other = (entity != passages.entities[self._i[pair]]) & (
+            entity != passages.entities[self._j[pair]]
+        )
         whole = ((end <= a) | (start >= b)) & ((end <= c) | (start >= d)) & (end > start)
         kept = np.flatnonzero(other & whole)
         # Of several with the same first token the first, which is the longest.
@@ -291,18 +359,24 @@ class MarkedPairs:
 def join(passages: Sequence[TokenisedPassage]) -> JoinedPassages:
     """Passages end to end."""
     none = np.empty(0, np.int32)
-    tokens, starts, ends, entities = (np.concatenate([none, *(p[field] for p in passages)]) for field in range(4))
+    tokens, starts, ends, entities = (
+        np.concatenate([none, *(p[field] for p in passages)]) for field in range(4)
+    )
     sizes = np.array([(len(p.tokens), len(p.entities)) for p in passages], np.int64).reshape(-1, 2)
     return JoinedPassages(tokens, starts, ends, entities, sizes)
 
 
 def end_to_end(joined: Sequence[JoinedPassages]) -> JoinedPassages:
     """Passages that were joined already."""
-    return joined[0] if len(joined) == 1 else JoinedPassages(*(np.concatenate(column) for column in zip(join([]), *joined)))
+    return (
+        joined[0]
+        if len(joined) == 1
+        else JoinedPassages(*(np.concatenate(column) for column in zip(join([]), *joined)))
+    )
 
 
 def ragged(counts: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """For lists of so many items each, end to end: the list of each item, and its place in the list."""
+    """For the items of lists of these lengths, end to end: list and place in the list."""
     owner = np.repeat(np.arange(len(counts)), counts)
     return owner, np.arange(len(owner)) - np.repeat(np.cumsum(counts) - counts, counts)
 
@@ -321,16 +395,30 @@ class MaskedMentions:
         at = mentions + mention
         self._start, hidden = passages.starts[at], passages.ends[at] - passages.starts[at]
         self.lengths, self.entity = passages.sizes[:, 0] - hidden + 3, passages.entities[at]
-        self._tokens, self._begin, self._skipped, self._special = passages.tokens, begin, hidden - 1, special
+        self._tokens, self._begin, self._skipped, self._special = (
+            passages.tokens,
+            begin,
+            hidden - 1,
+            special,
+        )
 
     def batch(self, chosen, size: int, length: int) -> tuple[np.ndarray, np.ndarray]:
-        """Some of the rows: tokens [size, length] and the positions of [ENT] [size], int32; see `MarkedPairs.batch`."""
+        """Tokens [size, length] and [ENT] positions [size] of some rows, int32.
+
+        See `MarkedPairs.batch`.
+        """
         special, row, at = self._special, np.arange(len(chosen)), np.arange(length)
         position, last = self._start[chosen, None] + 1, self.lengths[chosen, None] - 1
         source = at - 1 + self._begin[chosen, None] + (at > position) * self._skipped[chosen, None]
         tokens = np.full((size, length), special.pad, np.int32)
-        tokens[: len(chosen)] = np.where(at < last, self._tokens.take(source, mode='clip'), special.pad)
-        for places, token in [(0, special.cls), (position[:, 0], special.ent), (last[:, 0], special.sep)]:
+        tokens[: len(chosen)] = np.where(
+            at < last, self._tokens.take(source, mode='clip'), special.pad
+        )
+        for places, token in [
+            (0, special.cls),
+            (position[:, 0], special.ent),
+            (last[:, 0], special.sep),
+        ]:
             tokens[row, places] = token
         positions = np.zeros(size, np.int32)
         positions[: len(chosen)] = position[:, 0]
@@ -338,22 +426,31 @@ class MaskedMentions:
 
 
 def mask_mention(passage: TokenisedPassage, i: int, special: SpecialIds) -> MaskedMention:
-    """Replaces mention `i` by [ENT] (RELIC: the hidden entity is to be retrieved from its context)."""
+    """Replaces mention `i` by [ENT], for RELIC: its entity is retrieved from the context."""
     a, b = int(passage.starts[i]), int(passage.ends[i])
-    tokens = _row([special.cls], passage.tokens[:a], [special.ent], passage.tokens[b:], [special.sep])
+    tokens = _row(
+        [special.cls], passage.tokens[:a], [special.ent], passage.tokens[b:], [special.sep]
+    )
     return MaskedMention(tokens, a + 1, int(passage.entities[i]))
 
 
 def mark_questions(
-    tokenizer: Tokenizer, texts: Sequence[str], spans: Sequence[tuple[int, int]], special: SpecialIds
+    tokenizer: Tokenizer,
+    texts: Sequence[str],
+    spans: Sequence[tuple[int, int]],
+    special: SpecialIds,
 ) -> list[MarkedQuestion]:
-    """Masks the topic of each question, whose name has the characters `spans`, half-open, and appends [ENT] [R2] for its unknown answer.
+    """Masks the topic of each question, and appends [ENT] [R2] for its unknown answer.
+
+    The topic's name has the characters `spans`, half-open.
 
     Returns:
         [CLS] ... [ENT] [R1] ... [ENT] [R2] [SEP] for each.
     """
     marked = []
-    apart = [separate(text, [(start, end, 0)]) for text, (start, end) in zip(texts, spans, strict=True)]
+    apart = [
+        separate(text, [(start, end, 0)]) for text, (start, end) in zip(texts, spans, strict=True)
+    ]
     encodings = tokenizer.encode_batch([text for text, _ in apart], add_special_tokens=False)
     for encoding, (_, mentions) in zip(encodings, apart):
         tokens, starts, ends, _ = _with_mentions(encoding, mentions)
@@ -377,5 +474,8 @@ def _with_mentions(encoding, mentions):
     ends = np.searchsorted(offsets[:, 0], spans[:, 1], side='left')
     ends = np.maximum(starts, ends)
     return TokenisedPassage(
-        np.asarray(encoding.ids, np.int32), starts.astype(np.int32), ends.astype(np.int32), spans[:, 2].astype(np.int32)
+        np.asarray(encoding.ids, np.int32),
+        starts.astype(np.int32),
+        ends.astype(np.int32),
+        spans[:, 2].astype(np.int32),
     )

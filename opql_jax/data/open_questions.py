@@ -17,7 +17,7 @@ def convert_questions(
     qid_labels: str | None = None,
     dry_run: bool = False,
 ) -> None:
-    """Turns a file of another format into one of open questions, and says how much of it the vocabulary covers.
+    """Converts a question file to open questions, and tells how much the vocabulary covers.
 
     Args:
         kb, text: the knowledge base, and the part of it whose entities topics and answers are.
@@ -28,4 +28,6 @@ def convert_questions(
         print(f'# {path} ({format}) over {len(vocab):,} entities')
         return
     tables = {'mid_to_qid': mid_to_qid, 'qid_labels': qid_labels}
-    print(convert(format=format, path=path, vocab=vocab, output=output, hops=hops, **tables).report())
+    print(
+        convert(format=format, path=path, vocab=vocab, output=output, hops=hops, **tables).report()
+    )

@@ -1,4 +1,4 @@
-"""Selects the pairs that a memory has entries of, or that L_rel learns from: those with the highest mutual information (paper §2.5).
+"""Selects the pairs of a memory, or for L_rel, by highest mutual information (paper §2.5).
 
 A pair is one int64 key for both of its directions, `low * num_entities + high`.
 """
@@ -23,17 +23,25 @@ _WORTH_KEEPING = 10.0
 
 
 def select_pair_rows(
-    prepared: Prepared, pairs: str = 'title', min_count: int = 1, max_pairs: int | None = None, first_passage: int = 0
+    prepared: Prepared,
+    pairs: str = 'title',
+    min_count: int = 1,
+    max_pairs: int | None = None,
+    first_passage: int = 0,
 ) -> np.ndarray:
-    """The rows of pairs.parquet [n] int64, rising, that are of a kind of `Prepared.pair_rows` and of the best pairs.
+    """The rows of pairs.parquet [n] int64, rising, of a kind and of the best pairs.
 
-    What took long to choose is kept in this machine's cache (`manifest.cache_folder`) and found there by the hash of the text and the settings.
+    The kind is one of `Prepared.pair_rows`.
+
+    What took long to choose is kept in this machine's cache (`manifest.cache_folder`) and found
+    there by the hash of the text and the settings.
 
     Args:
         prepared, pairs: the prepared folder, and the kind.
         min_count: passages that must mention both entities of a pair.
-        max_pairs: how many pairs of entities, at most, each in both directions: those with the highest mutual information; all if
-            None. The paper (§2.5) has 800,000 with a `min_count` of 5.
+        max_pairs: how many pairs of entities, at most, each in both directions: those with the
+            highest mutual information; all if None. The paper (§2.5) has 800,000 with a `min_count`
+            of 5.
         first_passage: passages before this one are ignored.
 
     Raises:
@@ -53,7 +61,10 @@ def select_pair_rows(
         statistics = mutual_information(prepared.passages.slice(first_passage), min_count)
         rows = rows[np.isin(keys, best_pairs(statistics, keys, n, max_pairs))]
         if not len(rows):
-            raise InputError(f'{prepared.directory} holds no {pairs} pairs that {min_count} passages or more mention')
+            raise InputError(
+                f'{prepared.directory} holds no {pairs} pairs that {min_count} '
+                'passages or more mention'
+            )
     if not len(rows):
         raise InputError(f'{prepared.directory} holds no {pairs} pairs: {PAIR_KINDS[pairs]}')
     if time.monotonic() - started > _WORTH_KEEPING:
@@ -73,7 +84,13 @@ def _read(file: pathlib.Path, count: int) -> np.ndarray | None:
         return None
     try:
         rows = np.load(file, allow_pickle=False)
-        good = rows.dtype == np.int64 and rows.ndim == 1 and len(rows) and 0 <= rows[0] and rows[-1] < count
+        good = (
+            rows.dtype == np.int64
+            and rows.ndim == 1
+            and len(rows)
+            and 0 <= rows[0]
+            and rows[-1] < count
+        )
         if good and (np.diff(rows) > 0).all():
             return rows
     except (ValueError, EOFError) as error:
@@ -87,16 +104,23 @@ def pair_keys(topic: np.ndarray, target: np.ndarray, num_entities: int) -> np.nd
     return np.minimum(topic, target).astype(np.int64) * num_entities + np.maximum(topic, target)
 
 
-def best_pairs(statistics, allowed: np.ndarray, num_entities: int, max_pairs: int | None = None) -> np.ndarray:
-    """The keys of the `max_pairs` best pairs (all if None) among `allowed` keys; equally good pairs are taken by rising ids.
+def best_pairs(
+    statistics, allowed: np.ndarray, num_entities: int, max_pairs: int | None = None
+) -> np.ndarray:
+    """The keys of the `max_pairs` best pairs (all if None) among `allowed` keys.
 
-    `statistics` are what `pairs.mutual_information` returns, `num_entities` those of the vocabulary.
+    Equally good pairs are taken by rising ids.
+
+    `statistics` are what `pairs.mutual_information` returns, `num_entities` those of the
+    vocabulary.
     """
     keys, information = _allowed(statistics, allowed, num_entities)
     return keys[np.lexsort((keys, -information))[:max_pairs]]
 
 
-def best_pairs_of_topics(statistics, allowed: np.ndarray, num_entities: int, topics, count: int) -> np.ndarray:
+def best_pairs_of_topics(
+    statistics, allowed: np.ndarray, num_entities: int, topics, count: int
+) -> np.ndarray:
     """The keys of the `count` best pairs of each of `topics`; see `best_pairs`."""
     keys, information = _allowed(statistics, allowed, num_entities)
     low, high = np.divmod(keys, num_entities)

@@ -1,7 +1,7 @@
-"""Tokenised passages on disk: random access by passage id (ArrayRecord, readable by Grain without TF).
+"""Tokenised passages on disk: random access by id (ArrayRecord, read by Grain without TF).
 
-One record is a little-endian int32 array `[n_tokens, n_mentions, tokens..., starts..., ends..., entities...]`.
-Record i is row i of `passages.parquet`.
+One record is a little-endian int32 array `[n_tokens, n_mentions, tokens..., starts..., ends...,
+entities...]`. Record i is row i of `passages.parquet`.
 """
 
 import errno
@@ -34,11 +34,20 @@ def encode_passage(passage: TokenisedPassage) -> bytes:
 
 
 def sizes_of(records: list[bytes]) -> np.ndarray:
-    """Tokens and mentions of each record, [n, 2] int64; RecordsError if these do not account for its length."""
+    """Tokens and mentions of each record, [n, 2] int64.
+
+    RecordsError if these do not account for its length.
+    """
     lengths = np.array([len(record) for record in records], np.int64)
     if (lengths % 4).any() or (lengths < 8).any():
-        raise RecordsError(f'a record of {lengths[(lengths % 4 > 0) | (lengths < 8)][0]} bytes is not a passage')
-    sizes = np.frombuffer(b''.join([record[:8] for record in records]), '<i4').reshape(-1, 2).astype(np.int64)
+        raise RecordsError(
+            f'a record of {lengths[(lengths % 4 > 0) | (lengths < 8)][0]} bytes is not a passage'
+        )
+    sizes = (
+        np.frombuffer(b''.join([record[:8] for record in records]), '<i4')
+        .reshape(-1, 2)
+        .astype(np.int64)
+    )
     wrong = (sizes < 0).any(axis=1) | (lengths // 4 != 2 + sizes[:, 0] + 3 * sizes[:, 1])
     if wrong.any():
         (n, m), found = sizes[wrong][0], lengths[wrong][0] // 4 - 2
@@ -47,7 +56,10 @@ def sizes_of(records: list[bytes]) -> np.ndarray:
 
 
 def decode_passages(records: list[bytes]) -> list[TokenisedPassage]:
-    """Inverse of `encode_passage`; the arrays are read-only views. RecordsError as of `sizes_of`."""
+    """Inverse of `encode_passage`; the arrays are read-only views.
+
+    RecordsError as of `sizes_of`.
+    """
     sizes = sizes_of(records).tolist()
     values = (np.frombuffer(record, '<i4', offset=8) for record in records)
     return [TokenisedPassage(of[:n], *of[n:].reshape(3, m)) for of, (n, m) in zip(values, sizes)]
@@ -67,21 +79,29 @@ def decode_joined(records: list[bytes]) -> JoinedPassages:
 
 
 def tokenise_batch(batch: pa.RecordBatch, tokenizer: Tokenizer) -> pa.RecordBatch:
-    """The records (`RECORDS`) of a batch of `tables.PASSAGES`, of which it reads `text` and `mentions`."""
+    """The records (`RECORDS`) of a batch of `tables.PASSAGES`; reads `text` and `mentions`."""
     rows = zip(batch['text'].to_pylist(), batch['mentions'].to_pylist())
     passages = tokenise_passages(
-        tokenizer, ((text, [(m['start'], m['end'], m['entity']) for m in found]) for text, found in rows)
+        tokenizer,
+        ((text, [(m['start'], m['end'], m['entity']) for m in found]) for text, found in rows),
     )
-    return pa.RecordBatch.from_arrays([pa.array(map(encode_passage, passages), pa.binary())], schema=RECORDS)
+    return pa.RecordBatch.from_arrays(
+        [pa.array(map(encode_passage, passages), pa.binary())], schema=RECORDS
+    )
 
 
 def write_passages(path: str | os.PathLike, records: Iterable[bytes]) -> int:
-    """Writes records, see `encode_passage`, in order of passage ids, and returns their number; the file appears only when it is complete."""
+    """Writes records in order of passage ids, whole or not at all; returns their number.
+
+    See `encode_passage`.
+    """
     count = 0
     with files.atomic_path(path) as partial:
         try:
             # One record a group, so that reading a passage decodes nothing else.
-            writer = array_record_module.ArrayRecordWriter(os.fspath(partial), 'group_size:1,uncompressed')
+            writer = array_record_module.ArrayRecordWriter(
+                os.fspath(partial), 'group_size:1,uncompressed'
+            )
             try:
                 for record in records:
                     writer.write(record)
@@ -107,7 +127,8 @@ class PassageRecords:
         reader = array_record_module.ArrayRecordReader(self.path, 'readahead_buffer_size:0')
         if not reader.ok():
             raise RecordsError(
-                f'{self.path}: truncated or not an ArrayRecord file; delete the prepared directory and run prepare again'
+                f'{self.path}: truncated or not an ArrayRecord file; delete the prepared directory '
+                'and run prepare again'
             )
         self._reader = reader
         self._count = reader.num_records()
@@ -122,7 +143,10 @@ class PassageRecords:
         return self.read([i])[0]
 
     def sizes(self) -> tuple[np.ndarray, np.ndarray]:
-        """Tokens and mentions of every passage, ([len] int32, [len] int32); reads the whole file."""
+        """Tokens and mentions of every passage, ([len] int32, [len] int32).
+
+        Reads the whole file.
+        """
         headers = np.empty((len(self), 2), np.int32)
         for start in range(0, len(self), SCAN):
             found = self._decoded(range(start, min(start + SCAN, len(self))), sizes_of)
@@ -130,7 +154,9 @@ class PassageRecords:
         return headers[:, 0], headers[:, 1]
 
     def read(self, ids: Iterable[int]) -> list[TokenisedPassage]:
-        """Reads many passages at once, in any order, with repetition or without: about a hundred times faster than one by one.
+        """Reads many passages at once, in any order, with repetition or without.
+
+        About a hundred times faster than one by one.
 
         Raises:
             IndexError: for an id outside the file.
@@ -145,10 +171,14 @@ class PassageRecords:
     def _decoded(self, ids: Iterable[int], decode):
         ids = [int(i) for i in ids]
         if ids and (min(ids) < 0 or max(ids) >= len(self)):
-            raise IndexError(f'{self.path} has passages 0..{len(self) - 1}, not {min(ids) if min(ids) < 0 else max(ids)}')
+            raise IndexError(
+                f'{self.path} has passages 0..{len(self) - 1}, not '
+                f'{min(ids) if min(ids) < 0 else max(ids)}'
+            )
         try:
             return decode(self._reader.read(ids) if ids else [])
         except (RuntimeError, RecordsError) as e:
             raise RecordsError(
-                f'{self.path}: damaged passage records ({e}); delete the prepared directory and run prepare again'
+                f'{self.path}: damaged passage records ({e}); delete the prepared directory and '
+                'run prepare again'
             ) from e

@@ -10,17 +10,26 @@ from opql_jax.data.sources.base import Source
 
 
 def batches(
-    source: Source, start: int, stop: int, *, threads: int = 2, prefetch: int = 4, worker_processes: int = 0
+    source: Source,
+    start: int,
+    stop: int,
+    *,
+    threads: int = 2,
+    prefetch: int = 4,
+    worker_processes: int = 0,
 ) -> Iterator:
     """Yields the batches of the steps start, start + 1, ... stop - 1.
 
-    A batch is a function of its step, so starting at step n yields exactly what a run from step 0 sees from n on.
+    A batch is a function of its step, so starting at step n yields exactly what a run from step 0
+    sees from n on.
 
     Args:
         source, start, stop: what makes batches, the first step, and the one after the last.
-        threads: that make batches. NumPy and the record reader release the GIL in part, so that more than two gain little.
+        threads: that make batches. NumPy and the record reader release the GIL in part, so that
+            more than two gain little.
         prefetch: batches made ahead of time.
-        worker_processes: that make batches in place of threads, each with the source in its own memory; 0 for none.
+        worker_processes: that make batches in place of threads, each with the source in its own
+            memory; 0 for none.
 
     Raises:
         InputError: a number cannot be.
@@ -28,11 +37,16 @@ def batches(
     """
     if min(threads, prefetch) < 1 or worker_processes < 0 or worker_processes == 1:
         raise InputError(
-            f'input_threads={threads}, input_prefetch={prefetch}, input_processes={worker_processes}: give at least 1 of the first two, and'
-            ' 0 or at least 2 processes'
+            f'input_threads={threads}, input_prefetch={prefetch}, '
+            f'input_processes={worker_processes}: give at least 1 of the first two, and 0 or at '
+            'least 2 processes'
         )
     if worker_processes:
         ahead = -(-prefetch // worker_processes)
-        return processes.map_ordered(source.__getitem__, range(start, stop), worker_processes, ahead)
+        return processes.map_ordered(
+            source.__getitem__, range(start, stop), worker_processes, ahead
+        )
     options = grain.ReadOptions(num_threads=threads, prefetch_buffer_size=prefetch)
-    return iter(grain.MapDataset.range(start, stop).map(source.__getitem__).to_iter_dataset(options))
+    return iter(
+        grain.MapDataset.range(start, stop).map(source.__getitem__).to_iter_dataset(options)
+    )

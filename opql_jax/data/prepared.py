@@ -1,4 +1,4 @@
-"""A prepared folder as Python objects: vocabulary, tokenizer, passages, pairs and questions, read by everything that follows."""
+"""A prepared folder as Python objects: vocabulary, tokenizer, passages, pairs and questions."""
 
 import functools
 import pathlib
@@ -8,7 +8,14 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from opql_jax.core.errors import InputError
-from opql_jax.core.manifest import ManifestError, check_files, checked_file, local_copy, manifest_hash, read_manifest
+from opql_jax.core.manifest import (
+    ManifestError,
+    check_files,
+    checked_file,
+    local_copy,
+    manifest_hash,
+    read_manifest,
+)
 from opql_jax.corpus import tables
 from opql_jax.corpus.entities import EntityVocab
 from opql_jax.corpus.questions import Question, read_questions
@@ -27,14 +34,17 @@ PAIR_KINDS = {
 
 
 class Prepared:
-    """The tables and records that `prepare` wrote. Each is checked against its digest and opened on first use.
+    """The tables and records that `prepare` wrote.
+
+    Each is checked against its digest and opened on first use.
 
     Attributes:
         directory: pathlib.Path, of a copy on disk if the folder is in a bucket.
         manifest: the checked manifest.
 
     Raises:
-        ManifestError: the folder is not a finished prepared folder, or one of its files is missing or damaged.
+        ManifestError: the folder is not a finished prepared folder, or one of its files is missing
+            or damaged.
     """
 
     def __init__(self, directory):
@@ -56,13 +66,16 @@ class Prepared:
             self.file(name)
 
     def hash(self) -> str:
-        """Hex SHA-256 that identifies the content of the folder, however it was made: of the digests of its files."""
+        """Hex SHA-256 of the folder's content, however it was made: of its files' digests."""
         return manifest_hash(self.manifest.files)
 
     @property
     def folders(self) -> list[tables.Extended]:
         """This folder and those that it continues, newest first."""
-        return [tables.Extended(self.hash(), len(self.vocab), len(self.passages)), *reversed(self.manifest.extends)]
+        return [
+            tables.Extended(self.hash(), len(self.vocab), len(self.passages)),
+            *reversed(self.manifest.extends),
+        ]
 
     @functools.cached_property
     def vocab(self) -> EntityVocab:
@@ -85,8 +98,13 @@ class Prepared:
         """Tokenised passages; row = passage id."""
         records = passage_records.PassageRecords(self.file(passage_records.FILE_NAME))
         if len(records) != self.manifest.counts.passages:
-            stated = f'the manifest says {self.manifest.counts.passages} passages; {tables.PREPARED.advice}'
-            raise ManifestError(f'{self.directory / passage_records.FILE_NAME}: {len(records)} rows, {stated}')
+            stated = (
+                f'the manifest says {self.manifest.counts.passages} passages; '
+                f'{tables.PREPARED.advice}'
+            )
+            raise ManifestError(
+                f'{self.directory / passage_records.FILE_NAME}: {len(records)} rows, {stated}'
+            )
         return records
 
     @functools.cached_property
@@ -95,29 +113,44 @@ class Prepared:
         counts, file = self.manifest.counts, self.file('passages.parquet')
         table = tables.read_table(file, tables.PASSAGES, rows=counts.passages)
         lengths = tables.numbers(pc.utf8_length(table['text']))
-        tables.check_ids(file, 'title_entity', tables.numbers(table['title_entity']), counts.entities, least=-1)
-        mentions, starts = (table[name].combine_chunks() for name in ('mentions', 'sentence_starts'))
-        start, end, entity = (tables.numbers(mentions.flatten().field(name)) for name in ('start', 'end', 'entity'))
+        tables.check_ids(
+            file, 'title_entity', tables.numbers(table['title_entity']), counts.entities, least=-1
+        )
+        mentions, starts = (
+            table[name].combine_chunks() for name in ('mentions', 'sentence_starts')
+        )
+        start, end, entity = (
+            tables.numbers(mentions.flatten().field(name)) for name in ('start', 'end', 'entity')
+        )
         tables.check_ids(file, 'the entity of a mention', entity, counts.entities)
         of_mention, of_start = (
-            np.repeat(np.arange(len(table)), tables.numbers(pc.list_value_length(lists))) for lists in (mentions, starts)
+            np.repeat(np.arange(len(table)), tables.numbers(pc.list_value_length(lists)))
+            for lists in (mentions, starts)
         )
         bad = of_mention[(start < 0) | (end <= start) | (end > lengths[of_mention])]
         starts = tables.numbers(starts.flatten())
         falls = (of_start[1:] == of_start[:-1]) & (starts[1:] <= starts[:-1])
-        bad = np.concatenate([bad, of_start[(starts < 0) | (starts > lengths[of_start])], of_start[1:][falls]])
+        bad = np.concatenate(
+            [bad, of_start[(starts < 0) | (starts > lengths[of_start])], of_start[1:][falls]]
+        )
         if len(bad):
-            raise ManifestError(f'{file}: row {bad[0]}: a mention or a sentence is not in its text; {tables.PREPARED.advice}')
+            raise ManifestError(
+                f'{file}: row {bad[0]}: a mention or a sentence is not in its text; '
+                f'{tables.PREPARED.advice}'
+            )
         return table
 
     def document_text(self, name: str) -> str:
-        """The text of a document by its id, as it was read; InputError if there is none, or documents are not kept."""
+        """A document's text by its id; InputError if there is none, or documents are not kept."""
         if (text := (self._documents or {}).get(name)) is None:
             raise InputError(f'no document has the id {name!r}')
         return text
 
     def document_offset(self, passage: int, place: int = 0) -> int | None:
-        """Where in its document a character of a passage stands, that of a title put before it at its beginning; None if documents are not kept."""
+        """Where a character of a passage stands in its document; None if documents are not kept.
+
+        That of a title put before it is at its beginning.
+        """
         if self._passage_starts is None:
             return None
         start, cut = self._passage_starts[passage].tolist()
@@ -128,18 +161,26 @@ class Prepared:
         """The texts of documents by their ids; None if they are not kept."""
         if tables.DOCUMENTS_FILE not in self.manifest.files:
             return None
-        texts = tables.read_table(self.file(tables.DOCUMENTS_FILE), tables.DOCUMENTS, nullable=('title_entity',))
+        texts = tables.read_table(
+            self.file(tables.DOCUMENTS_FILE), tables.DOCUMENTS, nullable=('title_entity',)
+        )
         return dict(zip(texts['id'].to_pylist(), texts['text'].to_pylist()))
 
     @functools.cached_property
     def _passage_starts(self) -> np.ndarray | None:
-        """[passages, 2] int64: the character of its document that a passage begins with, and how many of a title were put before it.
+        """[passages, 2] int64: where a passage begins in its document, and the length of its title.
 
-        None if documents are not kept. As all of a document but the space between passages is in these, each is found after the one before.
+        Characters; the title's are those put before it.
+
+        None if documents are not kept. As all of a document but the space between passages is in
+        these, each is found after the one before.
         """
         if self._documents is None:
             return None
-        starts, reached = np.zeros((len(self.passages), 2), np.int64), dict.fromkeys(self._documents, 0)
+        starts, reached = (
+            np.zeros((len(self.passages), 2), np.int64),
+            dict.fromkeys(self._documents, 0),
+        )
         columns = (self.passages[name].to_pylist() for name in ('doc_id', 'title', 'text'))
         for row, (document, title, text) in enumerate(zip(*columns)):
             cut, whole = title_length({'title': title, 'text': text}), self._documents[document]
@@ -151,19 +192,27 @@ class Prepared:
 
     @functools.cached_property
     def pairs(self) -> dict[str, np.ndarray]:
-        """Columns of pairs.parquet: topic, target, passage, topic_mention, target_mention [rows] int32, is_title [rows] bool."""
+        """Columns of pairs.parquet, [rows] int32, is_title bool.
+
+        Topic, target, passage, topic_mention, target_mention, is_title.
+        """
         counts, file = self.manifest.counts, self.file('pairs.parquet')
         table = tables.read_table(file, tables.PAIRS, rows=counts.pair_rows)
         pairs = {name: table[name].to_numpy() for name in table.column_names}
-        for name, below in (('topic', counts.entities), ('target', counts.entities), ('passage', counts.passages)):
+        for name, below in (
+            ('topic', counts.entities),
+            ('target', counts.entities),
+            ('passage', counts.passages),
+        ):
             tables.check_ids(file, name, pairs[name], below)
         return pairs
 
     def pair_rows(self, pairs: str = 'title') -> np.ndarray:
         """Rows of `pairs` [n] int64, rising, of one kind.
 
-        'title' (page title and mention, both directions), 'sentence' (two mentions that begin in one sentence), 'near' (both of these) or
-        'all' (any two mentions of a passage). InputError if there is no such kind, or no such pair.
+        'title' (page title and mention, both directions), 'sentence' (two mentions that begin in
+        one sentence), 'near' (both of these) or 'all' (any two mentions of a passage). InputError
+        if there is no such kind, or no such pair.
         """
         if pairs not in PAIR_KINDS:
             raise InputError(f'pairs={pairs!r}: {", ".join(map(repr, PAIR_KINDS))}')
@@ -187,8 +236,12 @@ class Prepared:
 
     def _in_one_sentence(self):
         """[rows] bool: whether the two mentions of a row of `pairs` begin in one sentence."""
-        mentions, sentences = (self.passages[name].combine_chunks() for name in ('mentions', 'sentence_starts'))
-        mention_counts, sentence_counts = (pc.list_value_length(lists).to_numpy() for lists in (mentions, sentences))
+        mentions, sentences = (
+            self.passages[name].combine_chunks() for name in ('mentions', 'sentence_starts')
+        )
+        mention_counts, sentence_counts = (
+            pc.list_value_length(lists).to_numpy() for lists in (mentions, sentences)
+        )
         start, starts = mentions.flatten().field('start').to_numpy(), sentences.flatten().to_numpy()
         passage, file = self.pairs['passage'], self.directory / 'pairs.parquet'
         for name in ('topic_mention', 'target_mention'):
@@ -212,5 +265,8 @@ class Prepared:
     def questions(self, split: str) -> list[Question]:
         """The questions of e.g. '2-hop/dev'; InputError names the splits there are."""
         if split not in self.splits:
-            raise InputError(f'{self.directory} has no questions {split!r}, but {", ".join(self.splits) or "none at all"}')
+            raise InputError(
+                f'{self.directory} has no questions {split!r}, but '
+                f'{", ".join(self.splits) or "none at all"}'
+            )
         return read_questions(self.file(f'questions/{split}.jsonl'), self.vocab)

@@ -1,4 +1,4 @@
-"""Questions as padded arrays, the order in which they are trained on, and their distant alignment with the pairs of a corpus."""
+"""Questions as padded arrays, their training order, and their alignment with a corpus's pairs."""
 
 import functools
 import logging
@@ -23,7 +23,10 @@ MAX_ANSWERS = 256
 
 
 class QuestionBatch(NamedTuple):
-    """n questions of at most L tokens with one topic each; int32. Unused rows have topic -1 and [CLS] [SEP] as tokens."""
+    """n questions of at most L tokens with one topic each; int32.
+
+    Unused rows have topic -1 and [CLS] [SEP] as tokens.
+    """
 
     tokens: np.ndarray  # [n, L]
     r1: np.ndarray  # [n], position of [R1], after the topic
@@ -46,11 +49,15 @@ class QuestionArrays:
 
     def __init__(self, questions: Sequence[Question], tokenizer, special: SpecialIds):
         """Marks all questions; InputError names one that is too long."""
-        marked = markup.mark_questions(tokenizer, [q.text for q in questions], [q.topic for q in questions], special)
+        marked = markup.mark_questions(
+            tokenizer, [q.text for q in questions], [q.topic for q in questions], special
+        )
         for m, q in zip(marked, questions):
             check_length(q.id, len(m.tokens))
         self.length = round_up(max((len(m.tokens) for m in marked), default=0), 8)
-        self.tokens = batching.pad_tokens([m.tokens for m in marked], len(marked), self.length, special)
+        self.tokens = batching.pad_tokens(
+            [m.tokens for m in marked], len(marked), self.length, special
+        )
         self.r1 = np.array([m.r1 for m in marked], np.int32)
         self.r2 = np.array([m.r2 for m in marked], np.int32)
         self.topic = np.array([q.topic_entity for q in questions], np.int32)
@@ -69,7 +76,10 @@ class QuestionArrays:
         rng: np.random.Generator,
         preferred: Sequence[np.ndarray] | None = None,
     ) -> QuestionBatch:
-        """The questions `ids` as a batch of `count` rows with `width` answers, see `pad_answers`."""
+        """The questions `ids` as a batch of `count` rows with `width` answers.
+
+        See `pad_answers`.
+        """
         column = lambda values, fill=0: batching.pad_rows(values[ids], count, fill=fill)
         return QuestionBatch(
             tokens=batching.pad_tokens(self.tokens[ids], count, self.length, self._special),
@@ -81,13 +91,16 @@ class QuestionArrays:
 
 
 def check_length(question: str, tokens: int) -> None:
-    """Raises InputError, naming the question, if its marked tokens are more than the longest bucket holds."""
+    """Raises InputError, naming the question, if it has more tokens than the longest bucket."""
     if tokens > (most := max(batching.BUCKET_LENGTHS)):
-        raise InputError(f'question {question} has {tokens} tokens, at most {most} are read: shorten or remove it')
+        raise InputError(
+            f'question {question} has {tokens} tokens, at most {most} are '
+            'read: shorten or remove it'
+        )
 
 
 class AlignedQuestions:
-    """1-hop questions that a corpus answers: some pair of (topic, answer) is mentioned together (distant supervision).
+    """1-hop questions that a corpus answers: a passage mentions topic and answer together.
 
     Attributes:
         num_questions: questions that were to be aligned.
@@ -97,16 +110,28 @@ class AlignedQuestions:
     """
 
     def __init__(self, prepared: Prepared, split: str, held_out: Sequence[str], index: PairIndex):
-        """Aligns the questions of a split that need no relation of `held_out` with the pairs of an index; InputError if none is aligned."""
+        """Aligns a split's questions, without `held_out` relations, with the pairs of an index.
+
+        InputError if none is aligned.
+        """
         questions = without_relations(one_hop_questions(prepared, split), held_out)
         self.num_questions = len(questions)
-        pairs = [index.find(np.full(len(q.answers), q.topic_entity), np.array(q.answers, np.int64)) for q in questions]
+        pairs = [
+            index.find(np.full(len(q.answers), q.topic_entity), np.array(q.answers, np.int64))
+            for q in questions
+        ]
         pairs = [found[found >= 0] for found in pairs]
-        aligned = [i for i, found in enumerate(pairs) if questions[i].topic_entity >= 0 and len(found)]
+        aligned = [
+            i for i, found in enumerate(pairs) if questions[i].topic_entity >= 0 and len(found)
+        ]
         if not aligned:
-            raise InputError(f'{split}: no question has a passage that mentions its topic with an answer')
+            raise InputError(
+                f'{split}: no question has a passage that mentions its topic with an answer'
+            )
         self.pairs = [pairs[i] for i in aligned]
-        self.arrays = QuestionArrays([questions[i] for i in aligned], prepared.tokenizer, prepared.special)
+        self.arrays = QuestionArrays(
+            [questions[i] for i in aligned], prepared.tokenizer, prepared.special
+        )
         self._width = answer_width(self.arrays.answers, MAX_ANSWERS)
         self._order = np.argsort(self.arrays.topic, kind='stable')
         self.topics, first = np.unique(self.arrays.topic[self._order], return_index=True)
@@ -122,8 +147,13 @@ class AlignedQuestions:
             return np.empty(0, np.int64)
         return self._order[self._bounds[at] : self._bounds[at + 1]]
 
-    def batch(self, ids: np.ndarray, count: int, topic: np.ndarray, target: np.ndarray, rng) -> QuestionBatch:
-        """Questions as a batch of `count` rows; of too many answers those stay that the batch's mentions (topic, target) have."""
+    def batch(
+        self, ids: np.ndarray, count: int, topic: np.ndarray, target: np.ndarray, rng
+    ) -> QuestionBatch:
+        """Questions as a batch of `count` rows.
+
+        Of too many answers those stay that the batch's mentions (topic, target) have.
+        """
         mentioned = [target[topic == self.arrays.topic[i]] for i in ids]
         return self.arrays.batch(ids, count, self._width, rng, mentioned)
 
@@ -146,7 +176,7 @@ class EpochOrder:
 
 
 class HopSchedule:
-    """Distributes questions over steps by their numbers of hops: a step has one number, and these take turns.
+    """Distributes questions over steps, of one number of hops each, in turn.
 
     Attributes:
         counts: the numbers of hops, increasing.
@@ -156,10 +186,17 @@ class HopSchedule:
         """Takes the number of hops of each question and the seed of their order."""
         self.counts = [int(h) for h in np.unique(hops)]
         self._members = [np.flatnonzero(hops == h) for h in self.counts]
-        self._orders = [EpochOrder(len(members), seed, h) for members, h in zip(self._members, self.counts)]
+        self._orders = [
+            EpochOrder(len(members), seed, h) for members, h in zip(self._members, self.counts)
+        ]
 
-    def at(self, step: int, deal: Callable[[EpochOrder, int], np.ndarray]) -> tuple[np.ndarray, int]:
-        """The questions of a step and their number of hops; `deal(order, turn)` takes them from the order of that number."""
+    def at(
+        self, step: int, deal: Callable[[EpochOrder, int], np.ndarray]
+    ) -> tuple[np.ndarray, int]:
+        """The questions of a step and their number of hops.
+
+        `deal(order, turn)` takes them from the order of that number.
+        """
         turn, which = divmod(step, len(self.counts))
         return self._members[which][deal(self._orders[which], turn)], self.counts[which]
 
@@ -176,32 +213,46 @@ def is_file(questions: str) -> bool:
 
 
 def load_questions(name: str, prepared: Prepared) -> list[Question]:
-    """The questions of a set: of a JSON Lines file (`*.jsonl`, see `corpus.questions`), or else of a split of the prepared folder."""
+    """The questions of a set.
+
+    Of a JSON Lines file (`*.jsonl`, see `corpus.questions`), or else of a split of the prepared
+    folder.
+    """
     return read_questions(name, prepared.vocab) if is_file(name) else prepared.questions(name)
 
 
 def one_hop_questions(prepared: Prepared, name: str) -> list[Question]:
-    """The questions of a split, or those of a question file that have one hop and one topic, which is a known entity; InputError if none has."""
+    """Questions of a split or file that have one hop and one topic, a known entity.
+
+    InputError if none has.
+    """
     if not is_file(name):
         return prepared.questions(name)
     questions = read_questions(name, prepared.vocab)
     found = [q for q in questions if q.hops == 1 and len(q.topics) == 1 and q.topic_entity >= 0]
-    _log.info('%s: %d of %d questions have one hop and one topic whose entity is known', name, len(found), len(questions))
+    _log.info(
+        '%s: %d of %d questions have one hop and one topic whose entity is known',
+        name,
+        len(found),
+        len(questions),
+    )
     if not found:
         raise InputError(
-            f'{name}: no question has one hop and one topic, of an entity that `entities` tells and the vocabulary has'
+            f'{name}: no question has one hop and one topic, of an entity that `entities` tells '
+            'and the vocabulary has'
         )
     return found
 
 
 def without_relations(questions: Sequence[Question], held_out: Sequence[str]) -> list[Question]:
-    """The questions that need none of the relations held out, each of which some question must need."""
+    """The questions that need no held-out relation; some question must need each of those."""
     if isinstance(held_out, str):
         raise InputError(f"held_out: write a tuple, ('{held_out}',)")
     if unknown := sorted(set(held_out).difference(*(question.relations for question in questions))):
         known = sorted({relation for question in questions for relation in question.relations})
         raise InputError(
-            f'held_out: no question needs {short_repr(unknown[0])}; the types of the questions name {", ".join(known) or "none"}'
+            f'held_out: no question needs {short_repr(unknown[0])}; the types of the questions '
+            f'name {", ".join(known) or "none"}'
         )
     return [question for question in questions if not question.needs(held_out)]
 
@@ -218,7 +269,10 @@ def pad_answers(
     rng: np.random.Generator,
     preferred: Sequence[np.ndarray] | None = None,
 ) -> np.ndarray:
-    """Stacks lists of entity ids to [count, width] int32, padded by -1; a list that is too long is cut at random, `preferred` ids last."""
+    """Stacks lists of entity ids to [count, width] int32, padded by -1.
+
+    A list that is too long is cut at random, `preferred` ids last.
+    """
     cut = []
     for i, ids in enumerate(answers):
         if len(ids) > width:

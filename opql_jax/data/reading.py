@@ -28,7 +28,8 @@ class ReadingInput(NamedTuple):
     passage: np.ndarray  # [length] int32, the passage of each token, -1 outside of passages
     start: np.ndarray  # [length] int32, the characters of each token in its passage, half-open
     end: np.ndarray  # [length] int32
-    first: np.ndarray  # [passages] int32, the [SEP] before each passage, which says whether the passage helps
+    # [passages] int32, the [SEP] before each passage, which says whether the passage helps.
+    first: np.ndarray
 
 
 def titled(title: str, text: str) -> str:
@@ -44,14 +45,19 @@ def reading_input(
     most_tokens: int,
     best_first: bool = False,
 ) -> ReadingInput:
-    """Packs a question in plain words and passages (see `titled`) into one input of `most_tokens` at most.
+    """Packs a plain question and passages into one input of at most `most_tokens`.
 
-    Of what is too long the last passages are cut if they come `best_first`, and the longest ones otherwise.
+    See `titled`.
+
+    Of what is too long the last passages are cut if they come `best_first`, and the longest ones
+    otherwise.
     """
     encoded = tokenizer.encode_batch([question, *passages], add_special_tokens=False)
     asked = encoded[0].ids[:_QUESTION_TOKENS]
     lengths = np.array([len(each.ids) for each in encoded[1:]], np.int64)
-    kept = (lengths_in_turn if best_first else fair_lengths)(lengths, most_tokens - len(asked) - 2 - len(lengths))
+    kept = (lengths_in_turn if best_first else fair_lengths)(
+        lengths, most_tokens - len(asked) - 2 - len(lengths)
+    )
     tokens, passage, start, end, first = [special.cls, *asked], [-1] * (1 + len(asked)), [], [], []
     start, end = [0] * len(tokens), [0] * len(tokens)
     for number, (each, length) in enumerate(zip(encoded[1:], kept.tolist())):
@@ -66,7 +72,7 @@ def reading_input(
 
 
 def fair_lengths(lengths: np.ndarray, room: int) -> np.ndarray:
-    """How much of each of some lengths [n] is kept so that they add up to at most `room`: the longest are cut first."""
+    """How much of each length [n] is kept within `room` in all: the longest are cut first."""
     kept, left = np.zeros_like(lengths), max(room, 0)
     order = np.argsort(lengths, kind='stable')
     for place, number in enumerate(order.tolist()):

@@ -1,9 +1,11 @@
 """Examples that teach the reader: questions, passages, and where in these the answers stand.
 
-They come from questions that people asked, and from sentences that are labelled with relations, of which questions are made; and
-from made sentences in which a negation, a year or an exchanged role decides. A file of examples is JSON Lines:
+They come from questions that people asked, and from sentences that are labelled with relations, of
+which questions are made; and from made sentences in which a negation, a year or an exchanged role
+decides. A file of examples is JSON Lines:
 
-    {"source": "qamr", "question": "...", "passages": ["..."], "answers": [[passage, start, end]], "supports": [1], "verdict": ""}
+    {"source": "qamr", "question": "...", "passages": ["..."], "answers": [[passage, start, end]],
+     "supports": [1], "verdict": ""}
 """
 
 from __future__ import annotations
@@ -40,7 +42,8 @@ class ReadingExample(NamedTuple):
     source: str  # what it was made of
     question: str  # in plain words
     passages: tuple[str, ...]  # see `reading.titled`
-    answers: tuple[tuple[int, int, int], ...] = ()  # passage, start and end of each, code points; none if no span answers
+    # passage, start and end of each, code points; none if no span answers.
+    answers: tuple[tuple[int, int, int], ...] = ()
     supports: tuple[int, ...] = ()  # for each passage whether it helps to answer
     verdict: str = ''  # YES, NO, or '' where the question is not answered by one of these
 
@@ -52,7 +55,9 @@ def read_examples(path: str | os.PathLike) -> Iterator[ReadingExample]:
         InputError: there is none, or a line is malformed; names file and line.
     """
     number = 0
-    for number, (_, example) in enumerate(map_records(path, read_json_lines(path), _from_record), 1):
+    for number, (_, example) in enumerate(
+        map_records(path, read_json_lines(path), _from_record), 1
+    ):
         yield example
     if not number:
         raise InputError(f'{path}: no example in the file')
@@ -61,20 +66,35 @@ def read_examples(path: str | os.PathLike) -> Iterator[ReadingExample]:
 def _from_record(record: dict) -> ReadingExample:
     fields = string_field(record, 'source'), string_field(record, 'question')
     passages, answers, supports = (record.get(name) for name in ('passages', 'answers', 'supports'))
-    if not (isinstance(passages, list) and passages and all(isinstance(text, str) for text in passages)):
+    if not (
+        isinstance(passages, list) and passages and all(isinstance(text, str) for text in passages)
+    ):
         raise InputError(f'passages: expected a list of strings, found {short_repr(passages)}')
-    if not (isinstance(supports, list) and len(supports) == len(passages) and set(supports) <= {HELPS, DOES_NOT, UNKNOWN}):
-        raise InputError(f'supports: expected 1, 0 or -1 for each passage, found {short_repr(supports)}')
+    if not (
+        isinstance(supports, list)
+        and len(supports) == len(passages)
+        and set(supports) <= {HELPS, DOES_NOT, UNKNOWN}
+    ):
+        raise InputError(
+            f'supports: expected 1, 0 or -1 for each passage, found {short_repr(supports)}'
+        )
     if not isinstance(answers, list) or not all(_is_place(place, passages) for place in answers):
-        raise InputError(f'answers: expected [passage, start, end] within the passages, found {short_repr(answers)}')
+        raise InputError(
+            'answers: expected [passage, start, end] within the passages, found '
+            f'{short_repr(answers)}'
+        )
     verdict = string_field(record, 'verdict', '')
     if verdict not in ('', YES, NO):
         raise InputError(f'verdict: expected "{YES}", "{NO}" or "", found {short_repr(verdict)}')
-    return ReadingExample(*fields, tuple(passages), tuple(map(tuple, answers)), tuple(supports), verdict)
+    return ReadingExample(
+        *fields, tuple(passages), tuple(map(tuple, answers)), tuple(supports), verdict
+    )
 
 
 def _is_place(place: object, passages: Sequence[str]) -> bool:
-    if not (isinstance(place, list) and len(place) == 3 and all(type(number) is int for number in place)):
+    if not (
+        isinstance(place, list) and len(place) == 3 and all(type(number) is int for number in place)
+    ):
         return False
     passage, start, end = place
     return 0 <= passage < len(passages) and 0 <= start < end <= len(passages[passage])
@@ -83,10 +103,12 @@ def _is_place(place: object, passages: Sequence[str]) -> bool:
 def occurrences(
     answers: Sequence[str], passages: Sequence[str], among: Sequence[int] | None = None
 ) -> list[tuple[int, int, int]]:
-    """Where answers stand in passages as whole words, without regard to case; `among` names the passages that count."""
+    """Where answers stand in passages as whole words, in any case; `among` names the passages."""
     found = set()
     for answer in filter(str.strip, answers):
-        before, after = (r'\b' if c.isalnum() else '' for c in (answer.strip()[0], answer.strip()[-1]))
+        before, after = (
+            r'\b' if c.isalnum() else '' for c in (answer.strip()[0], answer.strip()[-1])
+        )
         pattern = re.compile(before + re.escape(answer.strip()) + after, re.IGNORECASE)
         for passage in range(len(passages)) if among is None else among:
             found |= {(passage, *match.span()) for match in pattern.finditer(passages[passage])}
@@ -96,11 +118,16 @@ def occurrences(
 # ---------------- Questions that people asked ----------------
 
 
-def from_sentence_questions(path: str | os.PathLike, rng: np.random.Generator, most: int) -> Iterator[ReadingExample]:
-    """At most so many examples of questions about single sentences, JSON Lines {source, sentence, question, answers} as of QAMR.
+def from_sentence_questions(
+    path: str | os.PathLike, rng: np.random.Generator, most: int
+) -> Iterator[ReadingExample]:
+    """At most so many examples of questions about single sentences, as of QAMR.
 
-    A source is that of the document, a colon and the place of the sentence. A passage is the sentence with those around it; a quarter of
-    the questions meet other passages alone, and have no answer.
+    JSON Lines {source, sentence, question, answers}.
+
+    A source is that of the document, a colon and the place of the sentence. A passage is the
+    sentence with those around it; a quarter of the questions meet other passages alone, and have no
+    answer.
     """
     of_sentence: dict[tuple[str, str], list[tuple[str, list[str]]]] = collections.defaultdict(list)
     for _, record in map_records(path, read_json_lines(path), dict):
@@ -115,11 +142,15 @@ def from_sentence_questions(path: str | os.PathLike, rng: np.random.Generator, m
     for (source, sentence), question, answers in _shuffled(asked, rng):
         document = of_document[source.rpartition(':')[0]]
         at = document.index(sentence)
-        around = ' '.join(document[max(0, at - int(rng.integers(3))) : at + 1 + int(rng.integers(3))])
+        around = ' '.join(
+            document[max(0, at - int(rng.integers(3))) : at + 1 + int(rng.integers(3))]
+        )
         # Of other documents, as another passage of the same may answer by accident.
         others = [' '.join(of_document[name][:2]) for name in _some(list(of_document), rng, 2)]
         others = [text for text in others if sentence not in text][: int(rng.integers(3))]
-        yield _with_others('qamr', question, around, answers, others, rng, unanswered=0.25, within=sentence)
+        yield _with_others(
+            'qamr', question, around, answers, others, rng, unanswered=0.25, within=sentence
+        )
 
 
 def from_passage_questions(
@@ -129,9 +160,10 @@ def from_passage_questions(
     retrieved: Mapping[str, Sequence[str]],
     rng: np.random.Generator,
 ) -> Iterator[ReadingExample]:
-    """Examples of questions whose supporting documents are known, with others that a search confuses with them.
+    """Examples of questions with known supporting documents, among others a search confuses.
 
-    Of a question's examples the last has not all that support it, and no answer if none that is left states it.
+    Of a question's examples the last has not all that support it, and no answer if none that is
+    left states it.
 
     Args:
         source, rng: what they are called, and what is drawn with.
@@ -143,20 +175,32 @@ def from_passage_questions(
         helping = list(question['supporting'])
         answers = [question['answer'], *question.get('aliases', ())]
         for is_last in (False, True):
-            kept = helping if not is_last or rng.random() < 0.5 else [n for n in helping if rng.random() < 0.5]
+            kept = (
+                helping
+                if not is_last or rng.random() < 0.5
+                else [n for n in helping if rng.random() < 0.5]
+            )
             others = [name for name in retrieved[question['id']] if name not in helping]
             chosen = _shuffled([*kept, *others[: max(0, _SEARCHED - len(kept))]], rng)
             texts = tuple(titled(*documents[name]) for name in chosen)
             supports = tuple(HELPS if name in helping else DOES_NOT for name in chosen)
             whole = set(helping) <= set(chosen)
-            verdict = question['answer'].lower() if whole and question['answer'].lower() in (YES, NO) else ''
+            verdict = (
+                question['answer'].lower()
+                if whole and question['answer'].lower() in (YES, NO)
+                else ''
+            )
             places = (
-                occurrences(answers, texts, [i for i, helps in enumerate(supports) if helps == HELPS])
+                occurrences(
+                    answers, texts, [i for i, helps in enumerate(supports) if helps == HELPS]
+                )
                 if whole and not verdict
                 else []
             )
             if not whole or verdict or places:
-                yield ReadingExample(source, question['question'], texts, tuple(places), supports, verdict)
+                yield ReadingExample(
+                    source, question['question'], texts, tuple(places), supports, verdict
+                )
 
 
 def from_known_answers(
@@ -165,31 +209,53 @@ def from_known_answers(
     retrieved: Sequence[Sequence[tuple[str, str]]],
     rng: np.random.Generator,
 ) -> Iterator[ReadingExample]:
-    """Examples of questions of which nothing but the answers is known, with the passages that a search finds.
+    """Examples of questions with known answers alone, and the passages that a search finds.
 
-    An answer counts in a passage that has the topic, or whose title it is; elsewhere it may stand by accident. Which passages help is
-    not known. `questions` come with their topic and their answers, and `retrieved` has the title and text of each passage found.
+    An answer counts in a passage that has the topic, or whose title it is; elsewhere it may stand
+    by accident. Which passages help is not known. `questions` come with their topic and their
+    answers, and `retrieved` has the title and text of each passage found.
     """
     for (question, topic, answers), found in zip(questions, retrieved):
         found = _shuffled(found, rng)[:_FOUND]
         texts = tuple(titled(*passage) for passage in found)
         has_topic = {passage for passage, _, _ in occurrences([topic], texts)}
-        of_title = lambda answer: {i for i, (title, _) in enumerate(found) if title.casefold() == answer.casefold()}
-        places = {place for answer in answers for place in occurrences([answer], texts, sorted(has_topic | of_title(answer)))}
+        of_title = lambda answer: {
+            i for i, (title, _) in enumerate(found) if title.casefold() == answer.casefold()
+        }
+        places = {
+            place
+            for answer in answers
+            for place in occurrences([answer], texts, sorted(has_topic | of_title(answer)))
+        }
         if texts:
-            yield ReadingExample(source, _as_asked(question, rng), texts, tuple(sorted(places)), (UNKNOWN,) * len(texts))
+            yield ReadingExample(
+                source,
+                _as_asked(question, rng),
+                texts,
+                tuple(sorted(places)),
+                (UNKNOWN,) * len(texts),
+            )
 
 
 # ---------------- Questions made of labelled sentences ----------------
 
 
-def from_labelled(sentences: Sequence[LabelledSentence], rng: np.random.Generator, most: int) -> Iterator[ReadingExample]:
-    """Examples made of sentences with a relation each: what one states is asked by a template, among sentences that state another thing.
+def from_labelled(
+    sentences: Sequence[LabelledSentence], rng: np.random.Generator, most: int
+) -> Iterator[ReadingExample]:
+    """Examples made of sentences with a relation each.
 
-    A third has no answer: the sentence is of another topic with the same relation, or of the topic with another relation.
+    What one states is asked by a template, among sentences that state another thing.
+
+    A third has no answer: the sentence is of another topic with the same relation, or of the topic
+    with another relation.
     """
     about_topic, of_relation = collections.defaultdict(list), collections.defaultdict(list)
-    usable = [each for each in sentences if each.relation and _is_name(_named(each)[0]) and _is_name(_named(each)[1])]
+    usable = [
+        each
+        for each in sentences
+        if each.relation and _is_name(_named(each)[0]) and _is_name(_named(each)[1])
+    ]
     for each in usable:
         about_topic[_named(each)[0].casefold()].append(each)
         of_relation[each.relation].append(each)
@@ -198,7 +264,9 @@ def from_labelled(sentences: Sequence[LabelledSentence], rng: np.random.Generato
         topic, target = (name.casefold() for name in _named(each))
         stated[topic, each.relation].add(target)
     frequency = np.array([1 / np.sqrt(len(of_relation[each.relation])) for each in usable])
-    for number in rng.choice(len(usable), min(most, len(usable)), replace=False, p=frequency / frequency.sum()):
+    for number in rng.choice(
+        len(usable), min(most, len(usable)), replace=False, p=frequency / frequency.sum()
+    ):
         each = usable[number]
         topic, target = _named(each)
         templates = relation_questions.templates(each.relation)
@@ -212,7 +280,9 @@ def from_labelled(sentences: Sequence[LabelledSentence], rng: np.random.Generato
             if other.relation != each.relation and answer not in other.text
         ]
         near = [
-            other.text for other in _some(of_relation[each.relation], rng, 3) if asked.casefold() not in other.text.casefold()
+            other.text
+            for other in _some(of_relation[each.relation], rng, 3)
+            if asked.casefold() not in other.text.casefold()
         ]
         others = list(dict.fromkeys([*_some(same_topic, rng, 2), *near]))[: int(rng.integers(4))]
         right = stated[topic.casefold(), each.relation] if not backward else {answer.casefold()}
@@ -221,14 +291,22 @@ def from_labelled(sentences: Sequence[LabelledSentence], rng: np.random.Generato
 
 
 def from_documents(
-    documents: Sequence[AnnotatedDocument], names: Mapping[str, str], rng: np.random.Generator, most: int
+    documents: Sequence[AnnotatedDocument],
+    names: Mapping[str, str],
+    rng: np.random.Generator,
+    most: int,
 ) -> Iterator[ReadingExample]:
-    """So many examples of documents in which all relations are labelled, named by id: half ask what one states, half what it could and does not."""
+    """So many examples of documents in which all relations are labelled, named by id.
+
+    Half ask what one states, half what it could and does not.
+    """
     kind = lambda entity: entity.partition(':')[0]
     read = lambda document, title: titled(title, document.text.replace('\n', ' '))
     asked = lambda relation: relation_questions.own_templates(names[relation]).about
-    stated: list[dict[tuple[str, str], set[str]]] = []  # of each document the tails of a head and a relation
-    relations: dict[str, list[str]] = collections.defaultdict(list)  # of the heads of a kind, as often as they have them
+    # Of each document the tails of a head and a relation.
+    stated: list[dict[tuple[str, str], set[str]]] = []
+    # Of the heads of a kind, as often as they have them.
+    relations: dict[str, list[str]] = collections.defaultdict(list)
     for each in documents:
         tails: dict[tuple[str, str], set[str]] = collections.defaultdict(set)
         for head, relation, tail in (*each.facts, *each.apart):
@@ -256,39 +334,65 @@ def from_documents(
         texts = _shuffled([text] if is_alone else [text, other], rng)
         at = texts.index(text)
         right = tails[head, relation] if is_stated else set()
-        places = [(at, each.start + shift, each.end + shift) for each in document.mentions or () if each.entity in right]
+        places = [
+            (at, each.start + shift, each.end + shift)
+            for each in document.mentions or ()
+            if each.entity in right
+        ]
         supports = tuple(HELPS if places and i == at else DOES_NOT for i in range(len(texts)))
         yield ReadingExample('documents', question, tuple(texts), tuple(places), supports)
         most -= 1
 
 
-def made(names: Sequence[str], works: Sequence[str], rng: np.random.Generator, count: int) -> Iterator[ReadingExample]:
-    """So many sentences over names of people and organisations, in which a negation, another verb, a year or an exchanged role decides."""
+def made(
+    names: Sequence[str], works: Sequence[str], rng: np.random.Generator, count: int
+) -> Iterator[ReadingExample]:
+    """So many sentences over names of people and organisations.
+
+    In each a negation, another verb, a year or an exchanged role decides.
+    """
     for _ in range(count):
         yield _of_role(names, works, rng) if rng.random() < 0.35 else _of_verb(names, works, rng)
 
 
 def _of_verb(names, works, rng) -> ReadingExample:
     patterns = _statements()
-    verb, second = (patterns['verbs'][i] for i in rng.choice(len(patterns['verbs']), 2, replace=False))
+    verb, second = (
+        patterns['verbs'][i] for i in rng.choice(len(patterns['verbs']), 2, replace=False)
+    )
     doer, other = _some(names, rng, 2)
     work = _drawn(works, rng)
-    words = dict(zip(('base', 'past', 'participle'), verb)) | {'past_2': second[1], 'participle_2': second[2]}
+    words = dict(zip(('base', 'past', 'participle'), verb)) | {
+        'past_2': second[1],
+        'participle_2': second[2],
+    }
     words |= {'doer': doer, 'other': other, 'work': work, 'year': str(rng.integers(1700, 2024))}
     if second[1] == verb[1]:
         words |= {'past_2': 'praised', 'participle_2': 'praised'}
     is_stated = rng.random() < 0.5
     sentence = _drawn(patterns['stated' if is_stated else 'unstated'], rng).format(**words)
     around = [
-        _drawn(patterns['unstated'], rng).format(**{**words, 'work': _drawn(works, rng)}) for _ in range(int(rng.integers(3)))
+        _drawn(patterns['unstated'], rng).format(**{**words, 'work': _drawn(works, rng)})
+        for _ in range(int(rng.integers(3)))
     ]
     text = ' '.join(_shuffled([sentence, *around], rng))
     if rng.random() < 0.3:
         one = doer if rng.random() < 0.6 else other
         question = _drawn(patterns['asked_yes'], rng).format(**words, one=one)
-        denies = any(mark in sentence for mark in (' not ', 'never', 'denied', 'refused', 'in fact', 'in the end', 'turned'))
-        verdict = YES if is_stated and one == doer else NO if one == other and denies and 'not known' not in sentence else ''
-        return ReadingExample('made', question, (text,), (), (HELPS if verdict else DOES_NOT,), verdict)
+        denies = any(
+            mark in sentence
+            for mark in (' not ', 'never', 'denied', 'refused', 'in fact', 'in the end', 'turned')
+        )
+        verdict = (
+            YES
+            if is_stated and one == doer
+            else NO
+            if one == other and denies and 'not known' not in sentence
+            else ''
+        )
+        return ReadingExample(
+            'made', question, (text,), (), (HELPS if verdict else DOES_NOT,), verdict
+        )
     question = _as_asked(_drawn(patterns['asked'], rng).format(**words), rng)
     return _with_others('made', question, text, [doer] if is_stated else [], [], rng, unanswered=0)
 
@@ -304,7 +408,9 @@ def _of_role(names, works, rng) -> ReadingExample:
         form = int(rng.integers(len(patterns['past' if end else 'present'])))
         before = holders[place - 1]
         sentence = patterns['past' if end else 'present'][form]
-        sentences.append(sentence.format(holder=holder, role=role, begin=begin, end=end, before=before))
+        sentences.append(
+            sentence.format(holder=holder, role=role, begin=begin, end=end, before=before)
+        )
         forms.append(form)
     left_out = int(rng.integers(3)) if rng.random() < 0.4 else None
     kind, dated = rng.random(), [place for place in (0, 1) if forms[place] in patterns['dated']]
@@ -317,9 +423,12 @@ def _of_role(names, works, rng) -> ReadingExample:
         question, right = _drawn(patterns['now'], rng).format(role=role), 2
     else:
         question, right = patterns['former'][0].format(role=role, holder=holders[2]), 1
-    parts = _shuffled([sentence for place, sentence in enumerate(sentences) if place != left_out], rng)
+    parts = _shuffled(
+        [sentence for place, sentence in enumerate(sentences) if place != left_out], rng
+    )
     texts = tuple(parts) if rng.random() < 0.5 else (' '.join(parts),)
-    answered = left_out != right or (right == 1 and ' succeeded ' in sentences[2])  # the successor's sentence names him
+    # The successor's sentence names him.
+    answered = left_out != right or (right == 1 and ' succeeded ' in sentences[2])
     if right == 1 and 'before' in question and left_out == 2:
         answered = False  # nothing says who came after
     marked = [i for i, text in enumerate(texts) if holders[right] in text]
@@ -328,7 +437,9 @@ def _of_role(names, works, rng) -> ReadingExample:
     return ReadingExample('made', _as_asked(question, rng), texts, tuple(places), supports)
 
 
-def _with_others(source, question, text, answers, others, rng, unanswered: float, within: str | None = None) -> ReadingExample:
+def _with_others(
+    source, question, text, answers, others, rng, unanswered: float, within: str | None = None
+) -> ReadingExample:
     """An example of a passage among others; now and then it is left out."""
     is_there = rng.random() >= unanswered or not others
     texts = tuple(_shuffled([*([text] if is_there else []), *others], rng))
@@ -336,7 +447,9 @@ def _with_others(source, question, text, answers, others, rng, unanswered: float
     places = occurrences(answers, texts, here)
     if within is not None and here:
         start = text.index(within)
-        places = [place for place in places if start <= place[1] and place[2] <= start + len(within)]
+        places = [
+            place for place in places if start <= place[1] and place[2] <= start + len(within)
+        ]
     supports = tuple(HELPS if i in here and places else DOES_NOT for i in range(len(texts)))
     return ReadingExample(source, question, texts, tuple(places), supports)
 
@@ -349,7 +462,11 @@ def names_of(sentences: Sequence[LabelledSentence], relations: Sequence[str]) ->
 
 @functools.cache
 def _statements() -> dict:
-    return tomllib.loads((importlib.resources.files('opql_jax.datasets') / 'reading_statements.toml').read_text('utf-8'))
+    return tomllib.loads(
+        (importlib.resources.files('opql_jax.datasets') / 'reading_statements.toml').read_text(
+            'utf-8'
+        )
+    )
 
 
 def _named(sentence: LabelledSentence) -> tuple[str, str]:
@@ -365,7 +482,11 @@ def _is_name(name: str) -> bool:
 
 
 def _as_asked(question: str, rng: np.random.Generator) -> str:
-    return question[0].upper() + question[1:] + ('' if question.endswith('?') or rng.random() < 0.2 else '?')
+    return (
+        question[0].upper()
+        + question[1:]
+        + ('' if question.endswith('?') or rng.random() < 0.2 else '?')
+    )
 
 
 def _drawn(items: Sequence, rng: np.random.Generator):
@@ -373,7 +494,11 @@ def _drawn(items: Sequence, rng: np.random.Generator):
 
 
 def _some(items: Sequence, rng: np.random.Generator, count: int) -> list:
-    return [items[i] for i in rng.choice(len(items), min(count, len(items)), replace=False)] if items else []
+    return (
+        [items[i] for i in rng.choice(len(items), min(count, len(items)), replace=False)]
+        if items
+        else []
+    )
 
 
 def _shuffled(items: Sequence, rng: np.random.Generator) -> list:

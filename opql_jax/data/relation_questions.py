@@ -1,4 +1,4 @@
-"""Questions made from what is known of a sentence: the name of a relation, or the sentence itself, with its target left out.
+"""Questions made of a relation's name, or of a sentence, with its target left out.
 
 They teach an encoder to read questions where nobody asked any.
 """
@@ -13,7 +13,8 @@ import numpy as np
 from opql_jax.data.markup import MarkedQuestion, TokenisedPassage
 from opql_jax.data.tokenizer import SpecialIds
 
-# For relations without questions of their own; {relation} is their name. The other way round it is asked whose relation something is.
+# For relations without questions of their own; {relation} is their name. The other way round it is
+# asked whose relation something is.
 _ABOUT = (
     'what is the {relation} of {}',
     'who is the {relation} of {}',
@@ -24,12 +25,13 @@ _ABOUT = (
 _INVERSE = ('whose {relation} is {}', 'what has the {relation} {}', '{} is the {relation} of what')
 # How many tokens on either side of a pair a question keeps.
 _AROUND = 3
-# Tokens of a question but those between the pair: [CLS], [ENT] [R1], the unknown, and [ENT] [R2] [SEP].
+# Tokens of a question but those between the pair: [CLS], [ENT] [R1], the unknown, and [ENT] [R2]
+# [SEP].
 MOST_AROUND = 2 * _AROUND + 7
 
 
 class Templates(NamedTuple):
-    """Questions about a relation, with {} for the topic: about its subject, and about its object."""
+    """Questions about a relation's subject and object, with {} for the topic."""
 
     about: tuple[str, ...]
     inverse: tuple[str, ...]
@@ -38,7 +40,9 @@ class Templates(NamedTuple):
 def templates(relation: str) -> Templates:
     """The questions about a relation that is called so."""
     own = own_templates(relation)
-    general = lambda patterns: tuple(pattern.replace('{relation}', relation) for pattern in patterns)
+    general = lambda patterns: tuple(
+        pattern.replace('{relation}', relation) for pattern in patterns
+    )
     return Templates((*own.about, *general(_ABOUT)), (*own.inverse, *general(_INVERSE)))
 
 
@@ -50,23 +54,39 @@ def own_templates(relation: str) -> Templates:
 
 @functools.cache
 def _templates() -> dict[str, dict[str, list[str]]]:
-    return tomllib.loads((importlib.resources.files('opql_jax.datasets') / 'relation_questions.toml').read_text('utf-8'))
+    return tomllib.loads(
+        (importlib.resources.files('opql_jax.datasets') / 'relation_questions.toml').read_text(
+            'utf-8'
+        )
+    )
 
 
-def cloze_question(passage: TokenisedPassage, i: int, j: int, unknown: int, special: SpecialIds) -> MarkedQuestion:
-    """What a passage says of mentions `i`, the topic, and `j` as a question: 'who directed [Inception]' of 'Christopher Nolan directed Inception'.
+def cloze_question(
+    passage: TokenisedPassage, i: int, j: int, unknown: int, special: SpecialIds
+) -> MarkedQuestion:
+    """What a passage says of mentions `i`, the topic, and `j` as a question.
+
+    'who directed [Inception]' of 'Christopher Nolan directed Inception'.
 
     The mentions do not overlap. The token `unknown`, such as 'who', stands for the target.
 
     Returns:
-        The tokens from a little before the first of the mentions to a little after the second, marked as `markup.mark_questions` does.
+        The tokens from a little before the first of the mentions to a little after the second,
+        marked as `markup.mark_questions` does.
     """
     tokens, starts, ends, _ = passage
     first, second = (i, j) if starts[i] <= starts[j] else (j, i)
     mark = {i: (special.ent, special.r1), j: (unknown,)}
     left = tokens[max(0, starts[first] - _AROUND) : starts[first]]
     between = tokens[ends[first] : starts[second]]
-    row = [special.cls, *left, *mark[first], *between, *mark[second], *tokens[ends[second] : ends[second] + _AROUND]]
+    row = [
+        special.cls,
+        *left,
+        *mark[first],
+        *between,
+        *mark[second],
+        *tokens[ends[second] : ends[second] + _AROUND],
+    ]
     r1 = row.index(special.r1)
     row += [special.ent, special.r2, special.sep]
     return MarkedQuestion(np.array(row, np.int32), r1, len(row) - 2)

@@ -1,8 +1,9 @@
 """Which pair rows make a batch for L_rel: positives, hard negatives and neighbours (paper §2).
 
-A *row* is one mention of an ordered pair (topic, target) in a passage; a *pair* has one or more rows. A positive of a row is one of
-the same pair in another passage: in its own passage most words are the same, and tell nothing about the relation. A hard negative
-shares its topic or its target, never both.
+A *row* is one mention of an ordered pair (topic, target) in a passage; a *pair* has one or more
+rows. A positive of a row is one of the same pair in another passage: in its own passage most words
+are the same, and tell nothing about the relation. A hard negative shares its topic or its target,
+never both.
 """
 
 import functools
@@ -17,7 +18,8 @@ COLUMNS = ('topic', 'target', 'passage', 'topic_mention', 'target_mention')
 PATIENCE = 20
 # Of an anchor, at most (paper §2.5).
 POSITIVES, NEGATIVES = 2, 8
-# How anchor pairs are drawn: each as often as any other, or as often as it is mentioned, so that each mention is an anchor as often as any.
+# How anchor pairs are drawn: each as often as any other, or as often as it is mentioned, so that
+# each mention is an anchor as often as any.
 ANCHORS = ('pairs', 'mentions')
 
 
@@ -25,14 +27,18 @@ class PairIndex:
     """Finds the rows of a pair and the pairs that share a topic or a target.
 
     Attributes:
-        topic, target, passage, topic_mention, target_mention: [n_rows] int32, the columns of the pair table.
+        topic, target, passage, topic_mention, target_mention: [n_rows] int32, the columns of the
+            pair table.
         pair_start: [n_pairs + 1] int64; the rows of pair p are pair_start[p] .. pair_start[p + 1].
         pair_topic, pair_target: [n_pairs] int32, sorted by (topic, target).
         repeated: [n_pairs] bool, pairs that at least two passages mention.
     """
 
     def __init__(self, columns: Mapping[str, np.ndarray]):
-        """Indexes the columns of the pair table named by `COLUMNS`, [n_rows]; InputError if it is empty or not sorted by (topic, target)."""
+        """Indexes the pair table's columns named by `COLUMNS`, [n_rows].
+
+        InputError if it is empty or not sorted by (topic, target).
+        """
         self.topic, self.target, self.passage, self.topic_mention, self.target_mention = (
             np.asarray(columns[name], np.int32) for name in COLUMNS
         )
@@ -41,13 +47,16 @@ class PairIndex:
         keys = pair_key(self.topic, self.target)
         if np.any(keys[1:] < keys[:-1]):
             raise InputError(
-                'the pair table is not sorted by (topic, target); delete the prepared directory and run prepare again'
+                'the pair table is not sorted by (topic, target); delete the prepared directory '
+                'and run prepare again'
             )
         starts = np.concatenate([[0], 1 + np.flatnonzero(keys[1:] != keys[:-1])])
         self._keys = keys[starts]
         self.pair_start = np.append(starts, len(keys))
         self.pair_topic, self.pair_target = self.topic[starts], self.target[starts]
-        self.repeated = np.maximum.reduceat(self.passage, starts) > np.minimum.reduceat(self.passage, starts)
+        self.repeated = np.maximum.reduceat(self.passage, starts) > np.minimum.reduceat(
+            self.passage, starts
+        )
         # Pairs in order of (topic, repeated first), and of (target, repeated first).
         self._sides = [_Side(ends, self.repeated) for ends in (self.pair_topic, self.pair_target)]
 
@@ -77,8 +86,13 @@ class PairIndex:
             of_passage.setdefault(passage, row)
         return np.array(list(of_passage.values())[:count], np.int64)
 
-    def neighbours(self, pair: int, count: int, rng: np.random.Generator) -> tuple[np.ndarray, np.ndarray]:
-        """At most `count` random pairs each that share the topic, and the target, of a pair, without `pair` itself; repeated ones come first."""
+    def neighbours(
+        self, pair: int, count: int, rng: np.random.Generator
+    ) -> tuple[np.ndarray, np.ndarray]:
+        """At most `count` random pairs each that share the topic, and the target, of a pair.
+
+        Without `pair` itself; repeated ones come first.
+        """
         return tuple(
             side.draw(int(entity), pair, count, rng)
             for side, entity in zip(self._sides, (self.pair_topic[pair], self.pair_target[pair]))
@@ -94,8 +108,10 @@ class _Side:
         self._keys = keys[self._order]
 
     def draw(self, entity, exclude, count, rng):
-        """At most `count` pairs of an entity, repeated ones as far as there are, without `exclude`."""
-        start, middle, end = np.searchsorted(self._keys, [2 * entity, 2 * entity + 1, 2 * entity + 2])
+        """At most `count` pairs of an entity without `exclude`, repeated if there are fewer."""
+        start, middle, end = np.searchsorted(
+            self._keys, [2 * entity, 2 * entity + 1, 2 * entity + 2]
+        )
         chosen = self._order[some(int(start), int(middle), count + 1, rng)]
         chosen = chosen[chosen != exclude][:count]
         if len(chosen) < count:
@@ -107,14 +123,15 @@ class _Side:
 class GroupSampler:
     """The paper's groups: an anchor, up to 2 positives and up to 8 hard negatives (§2.5).
 
-    Half of the negatives share the topic and half the target; where one side has too few, the other fills in.
+    Half of the negatives share the topic and half the target; where one side has too few, the other
+    fills in.
     """
 
     def __init__(self, index: PairIndex, anchors: str = 'pairs'):
         self._index, self._seeds = index, _Seeds(index, anchors)
 
     def draw(self, rng: np.random.Generator) -> Iterator[tuple[np.ndarray, np.ndarray]]:
-        """Yields groups (rows [m], is_anchor [m] bool) with distinct anchor pairs; the anchor comes first.
+        """Yields groups (rows [m], is_anchor [m] bool) of distinct anchor pairs, the anchor first.
 
         Ends when the corpus has no further anchor pairs.
         """
@@ -123,16 +140,19 @@ class GroupSampler:
             by_topic, by_target = self._index.neighbours(pair, NEGATIVES, rng)
             chosen = by_topic[: max(NEGATIVES // 2, NEGATIVES - len(by_target))]
             chosen = np.concatenate([chosen, by_target[: NEGATIVES - len(chosen)]])
-            negatives = [rng.integers(self._index.pair_start[p], self._index.pair_start[p + 1]) for p in chosen.tolist()]
+            negatives = [
+                rng.integers(self._index.pair_start[p], self._index.pair_start[p + 1])
+                for p in chosen.tolist()
+            ]
             rows = np.concatenate([same, np.array(negatives, np.int64)])
             yield rows, np.arange(len(rows)) == 0
 
 
 class SharedSampler:
-    """Neighbouring pairs, so that every encoded row is a positive of some rows and a hard negative of others.
+    """Neighbouring pairs, so that a row is a positive of some rows and a hard negative of others.
 
-    An anchor of the paper costs 11 encodings. Here each row of a repeated pair is an anchor, and its hard
-    negatives are the batch's other rows, chosen breadth-first around a seed pair.
+    An anchor of the paper costs 11 encodings. Here each row of a repeated pair is an anchor, and
+    its hard negatives are the batch's other rows, chosen breadth-first around a seed pair.
     """
 
     def __init__(self, index: PairIndex, neighbours: int = 16, anchors: str = 'pairs'):
@@ -169,13 +189,15 @@ SAMPLERS: dict[str, Callable] = {
 
 
 def some(start: int, end: int, count: int, rng: np.random.Generator) -> np.ndarray:
-    """At most `count` different random integers of [start, end), in random order; all when there are no more.
+    """At most `count` different random integers of [start, end); all when there are no more.
 
     Costs O(count) however long the range is.
     """
     if end - start <= 4 * count:
         return start + rng.permutation(end - start)[:count]
-    return np.array(list(dict.fromkeys(rng.integers(start, end, 2 * count).tolist()))[:count], np.int64)
+    return np.array(
+        list(dict.fromkeys(rng.integers(start, end, 2 * count).tolist()))[:count], np.int64
+    )
 
 
 class _Seeds:
@@ -183,19 +205,30 @@ class _Seeds:
 
     def __init__(self, index, anchors):
         if anchors not in ANCHORS:
-            raise InputError(f'anchors is {anchors!r}; it must be one of {", ".join(map(repr, ANCHORS))}')
-        self._pairs = np.flatnonzero(index.repeated) if index.repeated.any() else np.arange(len(index.repeated))
-        self._ends = np.cumsum(np.diff(index.pair_start)[self._pairs]) if anchors == 'mentions' else None
+            raise InputError(
+                f'anchors is {anchors!r}; it must be one of {", ".join(map(repr, ANCHORS))}'
+            )
+        self._pairs = (
+            np.flatnonzero(index.repeated)
+            if index.repeated.any()
+            else np.arange(len(index.repeated))
+        )
+        self._ends = (
+            np.cumsum(np.diff(index.pair_start)[self._pairs]) if anchors == 'mentions' else None
+        )
 
     def _draw(self, rng) -> int:
         if self._ends is None:
             return int(self._pairs[rng.integers(len(self._pairs))])
-        return int(self._pairs[np.searchsorted(self._ends, rng.integers(self._ends[-1]), side='right')])
+        return int(
+            self._pairs[np.searchsorted(self._ends, rng.integers(self._ends[-1]), side='right')]
+        )
 
     def unseen(self, seen, rng):
-        """All pairs in random order, adding each to `seen`; those that are in it by their turn are left out."""
+        """All pairs in random order, added to `seen`; those already in it are left out."""
         misses = 0
-        while misses < PATIENCE:  # a batch takes few of many seeds, so permuting them all would be waste
+        # A batch takes few of many seeds, so permuting them all would be waste.
+        while misses < PATIENCE:
             seed = self._draw(rng)
             if seed in seen:
                 misses += 1

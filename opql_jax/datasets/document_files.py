@@ -28,7 +28,8 @@ _ROW_BYTES = 64
 _SKIPPED = dump.SkipPatterns(titles='* (disambiguation)', templates=Wikipedia.skip_templates)
 
 T = TypeVar('T')
-# Where each record of a file stands, and the record, or an error in place of one that cannot be read.
+# Where each record of a file stands, and the record, or an error in place of one that cannot be
+# read.
 Records = Iterator[tuple[str, object]]
 
 
@@ -38,11 +39,17 @@ def is_document_file(path: pathlib.Path) -> bool:
 
 
 def read_document_file(
-    path: pathlib.Path, convert: Callable[[object], T], rejected_path: str | os.PathLike, max_reject_fraction: float
+    path: pathlib.Path,
+    convert: Callable[[object], T],
+    rejected_path: str | os.PathLike,
+    max_reject_fraction: float,
 ) -> list[tuple[str, T]]:
-    """The documents of a file (see `is_document_file`) in their order, each with its place, such as 'a.jsonl, line 3'.
+    """The documents of a file in order, each with its place, such as 'a.jsonl, line 3'.
 
-    `convert` makes a document of a record `{id, title, text}`; for bad records see `rejected`. InputError if the file cannot be read.
+    See `is_document_file`.
+
+    `convert` makes a document of a record `{id, title, text}`; for bad records see `rejected`.
+    InputError if the file cannot be read.
     """
     suffix = path.suffix.lower()
     if suffix == '.jsonl':
@@ -50,7 +57,9 @@ def read_document_file(
         return convert_lines(path, with_place, rejected_path, max_reject_fraction)
     records, unit = (_rows(path), 'rows') if suffix == '.parquet' else (_articles(path), 'articles')
     at_place = ((f'{path.name}, {place}', record) for place, record in records)
-    return convert_records(path, at_place, lambda _, record: convert(record), unit, rejected_path, max_reject_fraction)
+    return convert_records(
+        path, at_place, lambda _, record: convert(record), unit, rejected_path, max_reject_fraction
+    )
 
 
 def _rows(path: pathlib.Path) -> Records:
@@ -62,22 +71,29 @@ def _rows(path: pathlib.Path) -> Records:
         found = metadata.schema.to_arrow_schema().names
         if any(found.count(name) != 1 for name in ('id', 'text')):
             raise InputError(
-                f'{path}: expected the columns id, text and, where there are titles, title, found {", ".join(found) or "none"}'
+                f'{path}: expected the columns id, text and, where there are titles, title, found '
+                f'{", ".join(found) or "none"}'
             )
         columns = [name for name in ('id', 'title', 'text') if found.count(name) == 1]
         leaves = {metadata.schema.column(i).path for i in range(metadata.num_columns)}
         _check_stated_size(path, metadata, columns)
         # Of a text that many rows share a batch has one copy.
-        with pq.ParquetFile(path, read_dictionary=[name for name in columns if name in leaves]) as file:
+        with pq.ParquetFile(
+            path, read_dictionary=[name for name in columns if name in leaves]
+        ) as file:
             for batch in file.iter_batches(BATCH_ROWS, columns=columns):
                 for i in range(len(batch)):
                     number += 1
                     row = _row(batch, i)
                     values = row.values() if isinstance(row, dict) else ()
-                    expansion.add(_ROW_BYTES + sum(len(value) for value in values if isinstance(value, str)))
+                    expansion.add(
+                        _ROW_BYTES + sum(len(value) for value in values if isinstance(value, str))
+                    )
                     yield f'row {number}', row
     except (pa.ArrowException, OSError) as error:
-        raise InputError(f'{path}: cannot be read as Parquet after row {number} ({error})') from error
+        raise InputError(
+            f'{path}: cannot be read as Parquet after row {number} ({error})'
+        ) from error
 
 
 def _check_stated_size(path: pathlib.Path, metadata: pq.FileMetaData, columns: list[str]) -> None:

@@ -1,6 +1,7 @@
-"""Which entity of a vocabulary a data set over Freebase or Wikidata means, and where a question names it.
+"""Which entity a Freebase or Wikidata data set means, and where a question names it.
 
-Entities are found by the keys and names of the vocabulary and by optional tables of Freebase MIDs and Wikidata QIDs.
+Entities are found by the keys and names of the vocabulary and by optional tables of Freebase MIDs
+and Wikidata QIDs.
 """
 
 import functools
@@ -11,14 +12,22 @@ from urllib.parse import unquote
 
 from opql_jax.core.errors import InputError
 from opql_jax.corpus.entities import EntityVocab
-from opql_jax.corpus.json_lines import errors_at, read_json, read_lines, string_field, string_list_field
+from opql_jax.corpus.json_lines import (
+    errors_at,
+    read_json,
+    read_lines,
+    string_field,
+    string_list_field,
+)
 
 _WORD = re.compile(r'\w+')
-# What names nothing by itself: 'in' is no Indiana, and a topic called 'The Bahamas' is not in 'what is the capital'.
+# What names nothing by itself: 'in' is no Indiana, and a topic called 'The Bahamas' is not in 'what
+# is the capital'.
 _FUNCTION_WORDS = frozenset(
-    'a about after all also am an and are as at be been before but by can could did do does for from had has have he her him '
-    'his how i if in into is it its many me much my no not of on or our she so than that the their them they this to was we '
-    'were what when where which who whom whose why will with would you your'.split()
+    'a about after all also am an and are as at be been before but by can could did do does '
+    'for from had has have he her him his how i if in into is it its many me much my no not of '
+    'on or our she so than that the their them they this to was we were what when where which '
+    'who whom whose why will with would you your'.split()
 )
 
 
@@ -26,13 +35,17 @@ class EntityResolver:
     """Finds entities of a vocabulary by Freebase MID, Wikidata QID or name."""
 
     def __init__(
-        self, vocab: EntityVocab, mid_to_qid: str | os.PathLike | None = None, qid_labels: str | os.PathLike | None = None
+        self,
+        vocab: EntityVocab,
+        mid_to_qid: str | os.PathLike | None = None,
+        qid_labels: str | os.PathLike | None = None,
     ):
         """Reads the tables; InputError names the line or the QID that cannot be read.
 
         Args:
             vocab: the entities.
-            mid_to_qid: lines `mid<TAB>qid`, a MID as `m.02mjmr` or `/m/02mjmr`; the first line of a MID counts.
+            mid_to_qid: lines `mid<TAB>qid`, a MID as `m.02mjmr` or `/m/02mjmr`; the first line of a
+                MID counts.
             qid_labels: a JSON object `{qid: {"label", "aliases": [...], "wikipedia"?: address}}`.
         """
         self.vocab = vocab
@@ -40,22 +53,29 @@ class EntityResolver:
         self._names = {} if qid_labels is None else _read_labels(qid_labels)
 
     def entity(self, mid: str = '', qid: str = '', names: Iterable[str] = ()) -> int | None:
-        """The id of the entity whose key is the MID or the QID, or else of the first that a name of the QID or of `names` names.
+        """The id of the entity whose key is the MID or QID, or else of the first that is named so.
 
-        The names of a QID are the title of its Wikipedia page, its label and its aliases, in this order. A name that is none of
-        the vocabulary's is looked up without its case, and counts if it is one entity's only.
+        The names are those of the QID, then `names`.
+
+        The names of a QID are the title of its Wikipedia page, its label and its aliases, in this
+        order. A name that is none of the vocabulary's is looked up without its case, and counts if
+        it is one entity's only.
         """
         qid = qid or self._qids.get(mid, '')
         for key in _keys(mid, qid):
             if key in self.vocab.id_of_key:
                 return self.vocab.id_of_key[key]
         for name in (*self._names.get(qid, ()), *names):
-            if (entity := self.vocab.get(name)) is not None or (entity := self._folded.get(name.casefold())) is not None:
+            if (entity := self.vocab.get(name)) is not None or (
+                entity := self._folded.get(name.casefold())
+            ) is not None:
                 return entity
         return None
 
-    def key_or_name(self, name: str, mid: str = '', qid: str = '', names: Iterable[str] = ()) -> str:
-        """The key of the entity that `entity` finds by MID, QID, `names` or `name`; `name` where the vocabulary lacks it."""
+    def key_or_name(
+        self, name: str, mid: str = '', qid: str = '', names: Iterable[str] = ()
+    ) -> str:
+        """The key of what `entity` finds by MID, QID or names; `name` if it is unknown."""
         entity = self.entity(mid, qid, [*names, name])
         return name if entity is None else self.vocab.keys[entity]
 
@@ -89,8 +109,14 @@ def _read_qids(path) -> dict[str, str]:
     for number, line in read_lines(path):
         if not (columns := line.split()):
             continue
-        if len(columns) != 2 or not re.fullmatch(r'/?[mg][./]\w+', columns[0]) or not re.fullmatch(r'Q\d+', columns[1]):
-            raise InputError(f'{path}:{number}: expected mid<TAB>qid such as m.02mjmr<TAB>Q76, found {line!r}')
+        if (
+            len(columns) != 2
+            or not re.fullmatch(r'/?[mg][./]\w+', columns[0])
+            or not re.fullmatch(r'Q\d+', columns[1])
+        ):
+            raise InputError(
+                f'{path}:{number}: expected mid<TAB>qid such as m.02mjmr<TAB>Q76, found {line!r}'
+            )
         qids.setdefault(columns[0].strip('/').replace('/', '.'), columns[1])
     return qids
 
@@ -109,25 +135,37 @@ def _read_labels(path) -> dict[str, list[str]]:
 
 
 def names_of(entry: dict, aliases: str = 'aliases', prefix: str = '') -> list[str]:
-    """The title of the Wikipedia page, the label and the aliases of a QID, each once; errors begin with `prefix`."""
-    address, label = string_field(entry, 'wikipedia', '', prefix), string_field(entry, 'label', '', prefix)
+    """A QID's Wikipedia title, label and aliases, each once; errors begin with `prefix`."""
+    address, label = (
+        string_field(entry, 'wikipedia', '', prefix),
+        string_field(entry, 'label', '', prefix),
+    )
     title = unquote(address.rpartition('/wiki/')[2]).replace('_', ' ')
-    return [name for name in dict.fromkeys([title, label, *string_list_field(entry, aliases, prefix)]) if name]
+    return [
+        name
+        for name in dict.fromkeys([title, label, *string_list_field(entry, aliases, prefix)])
+        if name
+    ]
 
 
 def find_topics(
     text: str, topics: Sequence[tuple[str, Iterable[str]]], known: Container[str] = ()
 ) -> list[tuple[int, int, str]]:
-    """Finds where a question names its topics: `(start, end, topic)`, disjoint, by start, code points.
+    """Finds a question's topics: `(start, end, topic)`, disjoint, by start, code points.
 
-    A topic is where the longest of its names stands, whatever its case, between word borders. Where no topic has a name
-    in the text, the longest run of words that one of their names has too is the only mention. Of overlapping mentions the
-    longest stays, of equal ones that of a topic in `known`; function words alone ('in', 'the') are no mention.
+    A topic is where the longest of its names stands, whatever its case, between word borders. Where
+    no topic has a name in the text, the longest run of words that one of their names has too is the
+    only mention. Of overlapping mentions the longest stays, of equal ones that of a topic in
+    `known`; function words alone ('in', 'the') are no mention.
     """
     names_of_topics = [(topic, [name for name in names if name]) for topic, names in topics]
     found = [(*span, topic) for topic, names in names_of_topics if (span := find_name(text, names))]
     if not found:
-        runs = [(*span, topic) for topic, names in names_of_topics if (span := _longest_run(text, names))]
+        runs = [
+            (*span, topic)
+            for topic, names in names_of_topics
+            if (span := _longest_run(text, names))
+        ]
         found = [max(runs, key=lambda run: run[1] - run[0])] if runs else []
     disjoint: list[tuple[int, int, str]] = []
     for start, end, topic in sorted(found, key=lambda m: (m[0] - m[1], m[0], m[2] not in known)):
@@ -146,13 +184,15 @@ def find_name(text: str, names: Sequence[str]) -> tuple[int, int] | None:
 
 
 def _longest_run(text: str, names: Sequence[str]) -> tuple[int, int] | None:
-    """The span of the longest run of words that is in a name too; it begins and ends with a content word."""
+    """The span of the longest common run of words of a name, between content words."""
     words = [(match.start(), match.end(), match[0].lower()) for match in _WORD.finditer(text)]
     content = [len(word) > 1 and word not in _FUNCTION_WORDS for _, _, word in words]
     best = None
     for name in names:
         words_of_name = _WORD.findall(name.lower())
-        for i, j in ((i, j) for i in range(len(words)) if content[i] for j in range(len(words_of_name))):
+        for i, j in (
+            (i, j) for i in range(len(words)) if content[i] for j in range(len(words_of_name))
+        ):
             for k, (word, (_, end, other)) in enumerate(zip(words_of_name[j:], words[i:]), i):
                 if word != other:
                     break

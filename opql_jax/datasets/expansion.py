@@ -4,7 +4,8 @@ import os
 
 from opql_jax.core.errors import InputError
 
-# Text is compressed to a fifth, copies of one text rarely to less than a hundredth; what is small may hold more.
+# Text is compressed to a fifth, copies of one text rarely to less than a hundredth; what is small
+# may hold more.
 TIMES, FREE = 200, 16 << 20
 
 
@@ -20,6 +21,7 @@ class Expansion:
         self._taken += count
         if self._taken > self._most:
             raise InputError(
-                f'{self._path}: {os.stat(self._path).st_size:,} bytes hold more than {self._most:,}, as only a file does that is made'
-                ' to fill up memory: leave it out, or give its text as it is, in a .jsonl file'
+                f'{self._path}: {os.stat(self._path).st_size:,} bytes hold more than '
+                f'{self._most:,}, as only a file does that is made to fill up memory: leave it '
+                'out, or give its text as it is, in a .jsonl file'
             )

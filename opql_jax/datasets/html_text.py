@@ -10,13 +10,17 @@ from typing import NamedTuple
 _SOFT_HYPHEN = '\xad'
 _UNREAD = frozenset({'script', 'style', 'title'})  # the title is told apart
 _BLOCKS = frozenset(
-    'address article aside blockquote br body dd details div dl dt fieldset figcaption figure footer form h1 h2 h3 h4 h5 h6 header hr li main'
-    ' nav ol p pre section summary table td th tr ul'.split()
+    'address article aside blockquote br body dd details div dl dt '
+    'fieldset figcaption figure footer form h1 h2 h3 h4 h5 h6 header hr li '
+    'main nav ol p pre section summary table td th tr ul'.split()
 )
 
-# What markup begins with, and what ends it. No pattern looks at a character more often than a few times, whatever the page is like.
+# What markup begins with, and what ends it. No pattern looks at a character more often than a few
+# times, whatever the page is like.
 _OPENING = re.compile(r'<(?:!--|!\[CDATA\[|[!?/]|(?=[a-zA-Z]))', re.IGNORECASE)
-_TAG_END = re.compile(r"""(?:=\s*+(?:"[^"]*+"|'[^']*+'|[^\s>]*+)|/(?!>)|[^>=/]++)*+(?P<closed>/?)>""")
+_TAG_END = re.compile(
+    r"""(?:=\s*+(?:"[^"]*+"|'[^']*+'|[^\s>]*+)|/(?!>)|[^>=/]++)*+(?P<closed>/?)>"""
+)
 _ANY_END = re.compile('(?P<closed>)>')
 _ENDS = {'<!--': re.compile(r'--\s*+>'), '<![CDATA[': re.compile(r']\s*+]\s*+>'), '<': _TAG_END}
 _NAME = re.compile(r'[a-zA-Z][^\s/>]*+')
@@ -24,14 +28,18 @@ _NAME = re.compile(r'[a-zA-Z][^\s/>]*+')
 _RAW_ENDS = {tag: re.compile(rf'</\s*+{tag}\s*+>', re.IGNORECASE) for tag in ('script', 'style')}
 # A row of a table is a line if none of its cells has more characters, or more than a paragraph.
 _LONGEST_CELL = 200
-# A reference to a character by a number that is none of a character. Python reads no numbers of more than 4,300 digits.
+# A reference to a character by a number that is none of a character. Python reads no numbers of
+# more than 4,300 digits.
 _LONG_REFERENCE = re.compile('&#[0-9]{1000,};?')
 
 
 def read_html(source: str) -> tuple[str | None, str]:
-    """The title of a page and its text, a line for each paragraph, heading, item or row of a table, which Markdown's bars show.
+    """The title of a page and its text.
 
-    The title is the first heading of level 1, which the text then lacks, or without one the page's `<title>`; None if it has neither.
+    A line for each paragraph, heading, item or row of a table, which Markdown's bars show.
+
+    The title is the first heading of level 1, which the text then lacks, or without one the page's
+    `<title>`; None if it has neither.
     """
     page = _Page()
     for kind, content in _tokens(source):
@@ -41,20 +49,26 @@ def read_html(source: str) -> tuple[str | None, str]:
 
 
 def unescaped(text: str) -> str:
-    """Replaces references such as `&amp;` and `&#38;` by their characters, and those to none by U+FFFD."""
+    """Replaces references such as `&amp;` and `&#38;` by characters, invalid ones by U+FFFD."""
     return html.unescape(_LONG_REFERENCE.sub('\N{REPLACEMENT CHARACTER}', text))
 
 
 def _tokens(source: str) -> Iterator[tuple[str, str]]:
-    """The start and end tags of a page, by their names in lower case, and its text; what is left open is text. Takes linear time."""
+    """The start and end tags of a page, by lower-case names, and its text.
+
+    What is left open is text. Takes linear time.
+    """
     at = text_from = 0
     ended: set[re.Pattern] = set()  # what has no match any more
     while opening := _OPENING.search(source, at):
         start, at = opening.span()
         end = _ENDS.get(opening[0].upper(), _ANY_END)
-        # The end of a tag is looked for behind values in quotes, which may hold any mark; where that finds none, at the first mark.
+        # The end of a tag is looked for behind values in quotes, which may hold any mark; where
+        # that finds none, at the first mark.
         end = _ANY_END if end is _TAG_END and end in ended else end
-        closing = None if end in ended else (end.match if end is _TAG_END else end.search)(source, at)
+        closing = (
+            None if end in ended else (end.match if end is _TAG_END else end.search)(source, at)
+        )
         if not closing:
             ended.add(end)
             at = start if end is _TAG_END else at
@@ -165,7 +179,10 @@ class _Page:
         """Ends the row of a table that is open, or the term of a list with what defines it."""
         cells, self._row = self._row or [], None
         filled = [cell for cell in cells if cell.blocks]
-        if any(len(cell.blocks) > 1 or len(cell.blocks[0]) > _LONGEST_CELL for cell in filled) or len(filled) < 2:
+        if (
+            any(len(cell.blocks) > 1 or len(cell.blocks[0]) > _LONGEST_CELL for cell in filled)
+            or len(filled) < 2
+        ):
             self.blocks += [block for cell in filled for block in cell.blocks]
         elif len(cells) == 2 and cells[0].is_heading and not cells[1].is_heading:
             self.blocks.append(f'{filled[0].blocks[0].rstrip(": ")}: {filled[1].blocks[0]}')

@@ -19,10 +19,12 @@ class JsonLines:
 
     Attributes:
         path: the corpus, `{id, title, text, title_entity?, mentions?}` a line.
-        entities: JSON Lines `{id, name?, aliases?}`. Without it the entities are those that the documents link, or, in a
-            corpus without any link, the titles of the documents.
-        question_folder: holds `<split>.jsonl` files of questions (see `opql_jax.corpus.questions`); None for no questions.
-        max_reject_fraction: share of bad lines of a file, of any of the three kinds, above which it is refused.
+        entities: JSON Lines `{id, name?, aliases?}`. Without it the entities are those that the
+            documents link, or, in a corpus without any link, the titles of the documents.
+        question_folder: holds `<split>.jsonl` files of questions (see `opql_jax.corpus.questions`);
+            None for no questions.
+        max_reject_fraction: share of bad lines of a file, of any of the three kinds, above which it
+            is refused.
     """
 
     paths: ClassVar = ('path', 'entities', 'question_folder')
@@ -36,7 +38,11 @@ class JsonLines:
         return files | {f'questions/{path.name}': path for path in self._question_files()}
 
     def read(self, rejected_path):
-        vocab = read_entities(self.entities, rejected_path, self.max_reject_fraction) if self.entities else None
+        vocab = (
+            read_entities(self.entities, rejected_path, self.max_reject_fraction)
+            if self.entities
+            else None
+        )
         documents = read_jsonl(
             self.path,
             rejected_path=rejected_path,
@@ -57,12 +63,18 @@ class JsonLines:
         if not self.question_folder:
             return []
         if not (files := sorted(pathlib.Path(self.question_folder).glob('*.jsonl'))):
-            raise InputError(f'{self.question_folder}: no question file such as {self.question_folder}/train.jsonl')
+            raise InputError(
+                f'{self.question_folder}: no question file such as '
+                f'{self.question_folder}/train.jsonl'
+            )
         return files
 
 
 def read_entities(path, rejected_path=None, max_reject_fraction: float = 0.0) -> EntityVocab:
-    """Reads JSON Lines `{id, name?, aliases?}`, see `rejected.convert_lines`; the name of an entity without one is its id."""
+    """Reads JSON Lines `{id, name?, aliases?}`, see `rejected.convert_lines`.
+
+    The name of an entity without one is its id.
+    """
     line_of_id: dict[str, int] = {}
 
     def convert(number: int, record) -> tuple[str, str, list[str]]:
@@ -72,10 +84,16 @@ def read_entities(path, rejected_path=None, max_reject_fraction: float = 0.0) ->
         name, aliases = record.get('name') or key, record.get('aliases') or []
         if not isinstance(aliases, list):
             raise InputError(f'aliases: expected a list of strings, found {short_repr(aliases)}')
-        for field, value in [('id', key), ('name', name), *((f'aliases[{i}]', alias) for i, alias in enumerate(aliases))]:
+        for field, value in [
+            ('id', key),
+            ('name', name),
+            *((f'aliases[{i}]', alias) for i, alias in enumerate(aliases)),
+        ]:
             check_string(field, value)
             if len(value) > MAX_MENTION:
-                raise InputError(f'{field}: {len(value)} code points; a name has at most {MAX_MENTION}')
+                raise InputError(
+                    f'{field}: {len(value)} code points; a name has at most {MAX_MENTION}'
+                )
         if first := line_of_id.get(key):
             raise InputError(f'id: {short_repr(key)} is already that of line {first}')
         line_of_id[key] = number

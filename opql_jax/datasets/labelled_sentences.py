@@ -1,8 +1,10 @@
-"""Sentences labelled with the relation of two mentions, for few-shot relation classification: FewRel and JSON Lines.
+"""Sentences labelled with the relation of two mentions: FewRel and JSON Lines.
 
-- FewRel (Han et al., 2018), `*.json`: `{relation: [{tokens: [str], h: [name, id, [[index, ...], ...]], t: [...]}, ...]}`; a head or
-  tail with several mentions is at the first of them, and the text is the tokens with a space between them.
-- JSON Lines, `*.jsonl`: `{text, sub_text, obj_text, rel}` a line; the text is searched for the two strings.
+- FewRel (Han et al., 2018), `*.json`: `{relation: [{tokens: [str], h: [name, id, [[index, ...],
+  ...]], t: [...]}, ...]}`; a head or tail with several mentions is at the first of them, and the
+  text is the tokens with a space between them.
+- JSON Lines, `*.jsonl`: `{text, sub_text, obj_text, rel}` a line; the text is searched for the two
+  strings.
 
 Head or subject is the topic, tail or object the target.
 """
@@ -22,7 +24,7 @@ OVERLAPPING = 'the mentions overlap'
 
 
 class LabelledSentence(NamedTuple):
-    """A sentence that states `relation` of the mentions at `topic` and `target`: (start, end), half-open, in code points."""
+    """A sentence that states `relation` of `topic` and `target`, (start, end) in code points."""
 
     text: str
     topic: tuple[int, int]
@@ -31,9 +33,12 @@ class LabelledSentence(NamedTuple):
 
 
 def read_labelled(path) -> tuple[list[LabelledSentence], dict[str, int]]:
-    """The sentences of a file of either form, in its order, and the number of skipped ones by reason, MISSING or OVERLAPPING.
+    """The sentences of a file of either form, in order, and the number of skipped ones.
 
-    InputError names relation and item, or line, where the file is missing, of another form, or holds no usable sentence.
+    By reason, MISSING or OVERLAPPING.
+
+    InputError names relation and item, or line, where the file is missing, of another form, or
+    holds no usable sentence.
     """
     path = pathlib.Path(path)
     if path.suffix == '.jsonl':
@@ -47,17 +52,23 @@ def read_labelled(path) -> tuple[list[LabelledSentence], dict[str, int]]:
         else:
             skipped[OVERLAPPING if topics and targets else MISSING] += 1
     if not sentences:
-        raise InputError(f'{path}: no sentence with two mentions ({dict(skipped) or "it is empty"})')
+        raise InputError(
+            f'{path}: no sentence with two mentions ({dict(skipped) or "it is empty"})'
+        )
     return sentences, dict(skipped)
 
 
 Occurrence = tuple[int, int]
 
 
-def nearest(topics: Iterable[Occurrence], targets: Iterable[Occurrence]) -> tuple[Occurrence, Occurrence] | None:
-    """Of the occurrences of two names those that are the nearest to each other and do not overlap; None if there are none."""
+def nearest(
+    topics: Iterable[Occurrence], targets: Iterable[Occurrence]
+) -> tuple[Occurrence, Occurrence] | None:
+    """The nearest two occurrences of two names that do not overlap; None if there are none."""
     apart = [
-        (max(a[0], b[0]) - min(a[1], b[1]), a, b) for a, b in itertools.product(topics, targets) if a[1] <= b[0] or b[1] <= a[0]
+        (max(a[0], b[0]) - min(a[1], b[1]), a, b)
+        for a, b in itertools.product(topics, targets)
+        if a[1] <= b[0] or b[1] <= a[0]
     ]
     return min(apart)[1:] if apart else None
 
@@ -85,10 +96,14 @@ def _fewrel(path) -> Iterator[tuple]:
     except InputError as error:
         raise InputError(f'{error}; files of JSON Lines are called *.jsonl') from error
     if not isinstance(relations, dict):
-        raise InputError(f'{path}: expected {{relation: [sentence, ...]}}, found a {type(relations).__name__}')
+        raise InputError(
+            f'{path}: expected {{relation: [sentence, ...]}}, found a {type(relations).__name__}'
+        )
     for relation, items in relations.items():
         if not isinstance(items, list):
-            raise InputError(f'{path}: relation {relation!r}: expected a list of sentences, found {items!r:.60}')
+            raise InputError(
+                f'{path}: relation {relation!r}: expected a list of sentences, found {items!r:.60}'
+            )
         for number, item in enumerate(items, 1):
             try:
                 tokens = item['tokens']
@@ -98,8 +113,9 @@ def _fewrel(path) -> Iterator[tuple]:
                 topic, target = (_span(item[side], tokens, ends) for side in ('h', 't'))
             except (KeyError, TypeError, IndexError, ValueError) as error:
                 raise InputError(
-                    f'{path}: relation {relation!r}, sentence {number}: expected {{tokens, h, t}} with h and t as'
-                    f' [name, id, [[index, ...], ...]] ({type(error).__name__}: {error})'
+                    f'{path}: relation {relation!r}, sentence {number}: '
+                    f'expected {{tokens, h, t}} with h and t as [name, id, '
+                    f'[[index, ...], ...]] ({type(error).__name__}: {error})'
                 ) from error
             yield ' '.join(tokens), [topic], [target], relation
 

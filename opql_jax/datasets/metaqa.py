@@ -1,7 +1,8 @@
 """MetaQA (Zhang et al., 2018): multi-hop questions about films, here over Wikipedia passages.
 
-The folder holds `passages.jsonl` (`{id, title, text}`; the title is a MetaQA entity), `entities.txt` (a name per line) and
-`{1,2,3}-hop/<split>.txt`. The knowledge base that MetaQA comes with is not read: all facts come from the text.
+The folder holds `passages.jsonl` (`{id, title, text}`; the title is a MetaQA entity),
+`entities.txt` (a name per line) and `{1,2,3}-hop/<split>.txt`. The knowledge base that MetaQA comes
+with is not read: all facts come from the text.
 """
 
 import dataclasses
@@ -15,7 +16,13 @@ from opql_jax.core.errors import InputError
 from opql_jax.corpus.documents import Document, read_jsonl
 from opql_jax.corpus.entities import EntityVocab
 from opql_jax.corpus.json_lines import errors_at, read_lines, short_repr
-from opql_jax.corpus.questions import RELATION_SEPARATOR, Question, look_up_answers, parse_bracketed, to_record
+from opql_jax.corpus.questions import (
+    RELATION_SEPARATOR,
+    Question,
+    look_up_answers,
+    parse_bracketed,
+    to_record,
+)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -30,7 +37,11 @@ class MetaQA:
     folder: str
 
     def files(self):
-        paths = [Path(self.folder, 'passages.jsonl'), Path(self.folder, 'entities.txt'), *self._question_files()]
+        paths = [
+            Path(self.folder, 'passages.jsonl'),
+            Path(self.folder, 'entities.txt'),
+            *self._question_files(),
+        ]
         return {str(path.relative_to(self.folder)): path for path in paths}
 
     def read(self, rejected_path):
@@ -45,7 +56,9 @@ class MetaQA:
                 raise InputError(f"{path.parent}: the folder must be named '<number>-hop'")
             splits[f'{hops}-hop/{path.stem}'] = read_questions(path, vocab, int(hops))
         if not splits:
-            raise InputError(f'{self.folder}: no question file such as {self.folder}/1-hop/train.txt')
+            raise InputError(
+                f'{self.folder}: no question file such as {self.folder}/1-hop/train.txt'
+            )
         return splits
 
     def _question_files(self) -> list[Path]:
@@ -53,7 +66,10 @@ class MetaQA:
 
 
 def entity_vocab(folder: str | os.PathLike) -> EntityVocab:
-    """The entities of `entities.txt`. Its lower-case tags ('drama', 'clint eastwood') double names: case tells no entities apart."""
+    """The entities of `entities.txt`.
+
+    Its lower-case tags ('drama', 'clint eastwood') double names: case tells no entities apart.
+    """
     path = Path(folder) / 'entities.txt'
     vocab = EntityVocab.from_names(name for _, name in read_lines(path) if name.strip())
     if not len(vocab):
@@ -61,8 +77,13 @@ def entity_vocab(folder: str | os.PathLike) -> EntityVocab:
     return vocab
 
 
-def documents(folder: str | os.PathLike, vocab: EntityVocab, *, rejected_path: str | os.PathLike) -> list[Document]:
-    """The passages, each about the entity of its title, without mentions: those are linked by name. InputError names what is broken."""
+def documents(
+    folder: str | os.PathLike, vocab: EntityVocab, *, rejected_path: str | os.PathLike
+) -> list[Document]:
+    """The passages, each about the entity of its title, without mentions: those are linked by name.
+
+    InputError names what is broken.
+    """
     passages = Path(folder) / 'passages.jsonl'
     documents = []
     for document in read_jsonl(passages, rejected_path=rejected_path):
@@ -73,15 +94,21 @@ def documents(folder: str | os.PathLike, vocab: EntityVocab, *, rejected_path: s
 
 
 def parse_question(line: str, vocab: EntityVocab, hops: int, id: str) -> Question:
-    """Parses `question with [topic]<TAB>answer|answer<TAB>type<TAB>...`; InputError if it is no such line.
+    """Parses `question with [topic]<TAB>answer|answer<TAB>type<TAB>...`.
 
-    Answers and type are optional, and a fourth column is ignored. A type such as 'director_to_movie_to_language' names relations, and
-    becomes 'director_to_movie > movie_to_language'. A topic or an answer that the vocabulary does not have is
-    kept, as -1 and in `unknown_answers`.
+    InputError if it is no such line.
+
+    Answers and type are optional, and a fourth column is ignored. A type such as
+    'director_to_movie_to_language' names relations, and becomes 'director_to_movie >
+    movie_to_language'. A topic or an answer that the vocabulary does not have is kept, as -1 and in
+    `unknown_answers`.
     """
     columns = line.split('\t')
     if len(columns) > 4:
-        raise InputError(f'expected at most 4 columns separated by tabs (question, answers, type), found {len(columns)}')
+        raise InputError(
+            'expected at most 4 columns separated by tabs (question, answers, '
+            f'type), found {len(columns)}'
+        )
     if '[' in columns[0] and ']' not in columns[0] and ']' in line:
         raise InputError(f'the topic has a tab, which ends the question: {short_repr(line)}')
     text, topic = parse_bracketed(columns[0])
@@ -97,27 +124,35 @@ def parse_question(line: str, vocab: EntityVocab, hops: int, id: str) -> Questio
         answers=answers,
         unknown_answers=unknown_answers,
         hops=hops,
-        type=RELATION_SEPARATOR.join(f'{start}_to_{end}' for start, end in itertools.pairwise(label.split('_to_'))) or label,
+        type=RELATION_SEPARATOR.join(
+            f'{start}_to_{end}' for start, end in itertools.pairwise(label.split('_to_'))
+        )
+        or label,
     )
 
 
 def read_questions(path: str | os.PathLike, vocab: EntityVocab, hops: int) -> list[Question]:
-    """Reads a question file, a line each (see `parse_question`); ids are `{hops}-hop/{file stem}/{line number}`.
+    """Reads a question file; ids are `{hops}-hop/{file stem}/{line number}`.
 
-    Blank lines are skipped. InputError names file and line, or the file when it is missing or has no question.
+    A line each, see `parse_question`.
+
+    Blank lines are skipped. InputError names file and line, or the file when it is missing or has
+    no question.
     """
     path, questions = files.path(path), []
     for number, line in read_lines(path):
         if line.strip():
             with errors_at(f'{path}:{number}'):
-                questions.append(parse_question(line, vocab, hops, f'{hops}-hop/{path.stem}/{number}'))
+                questions.append(
+                    parse_question(line, vocab, hops, f'{hops}-hop/{path.stem}/{number}')
+                )
     if not questions:
         raise InputError(f'{path}: no question in the file')
     return questions
 
 
 def read_records(path: str | os.PathLike, vocab: EntityVocab, hops: int) -> list[dict]:
-    """Reads a question file as records that name the topics the vocabulary lacks; for errors see `read_questions`."""
+    """Reads a file as records naming topics the vocabulary lacks; errors: `read_questions`."""
     records = []
     for question in read_questions(path, vocab, hops):
         record = to_record(question, vocab)

@@ -1,8 +1,12 @@
-"""Multi-hop slot filling (MSF) over Wikipedia as DrKIT's scripts write it (Dhingra et al., 2020): JSON Lines, linked to Wikidata.
+"""Multi-hop slot filling (MSF) over Wikipedia as DrKIT's scripts write it.
 
-    paragraphs.json  {"id", "wikidata_id", "context", "mentions": [{"wikidata_id", "start", "text", "name"?}]}
-    queries.json     {"id", "subject": {"wikidata_id", "name"?, "aliases"}, "relation": {"wikidata_id", "text": [name]},
-                     "object": {"wikidata_id"}}, a list of relations where there are several hops
+JSON Lines, linked to Wikidata (Dhingra et al., 2020).
+
+    paragraphs.json  {"id", "wikidata_id", "context", "mentions": [{"wikidata_id", "start", "text",
+                     "name"?}]}
+    queries.json     {"id", "subject": {"wikidata_id", "name"?, "aliases"}, "relation":
+                     {"wikidata_id", "text": [name]}, "object": {"wikidata_id"}}, a list of
+                     relations where there are several hops
 
 `wikidata_id` is a QID, a number for a date, and null where a mention is not linked.
 """
@@ -44,7 +48,10 @@ class Msf:
 
     def __post_init__(self):
         if self.part not in _NUMBERED or not self.hops or not set(self.hops) <= FOLDERS.keys():
-            raise InputError(f"part={self.part!r}: 'train' or 'test'; hops={self.hops!r}: some of {tuple(FOLDERS)}")
+            raise InputError(
+                f"part={self.part!r}: 'train' or 'test'; hops={self.hops!r}: some of "
+                f'{tuple(FOLDERS)}'
+            )
 
     def files(self):
         paths = [self._path(hops, name) for hops in self.hops for name in ('paragraphs', 'queries')]
@@ -55,7 +62,9 @@ class Msf:
         read: dict[tuple[str | None, str], Document] = {}
         for hops in self.hops:
             for document in documents(self._path(hops, 'paragraphs')):
-                named = dataclasses.replace(document, id=f'{FOLDERS[hops]}/{self.part}/{document.id}')
+                named = dataclasses.replace(
+                    document, id=f'{FOLDERS[hops]}/{self.part}/{document.id}'
+                )
                 read.setdefault((document.title_entity, document.text), named)
         return EntityVocab.from_documents(read.values()), list(read.values())
 
@@ -85,9 +94,12 @@ class Msf:
 
 
 def documents(path: str | os.PathLike) -> list[Document]:
-    """The paragraphs of paragraphs.json, each about the entity of its article and titled by the first mention of it.
+    """The paragraphs of paragraphs.json, each about its article's entity.
 
-    Of overlapping mentions the first stays, and of those that start together the longest. InputError names line and field.
+    The title is the first mention of it.
+
+    Of overlapping mentions the first stays, and of those that start together the longest.
+    InputError names line and field.
     """
     read = [document for _, document in map_records(path, read_json_lines(path), _document)]
     if not read:
@@ -96,10 +108,12 @@ def documents(path: str | os.PathLike) -> list[Document]:
 
 
 def queries(path: str | os.PathLike) -> list[dict]:
-    """The records (see `corpus.questions`) of queries.json: 'Douglas Adams, educated at, country', answers as ids.
+    """The records of queries.json: 'Douglas Adams, educated at, country', answers as ids.
 
-    A record's type names its relations, 'P69 > P17'. Queries without an object (facts that the text does not state, for DrKIT's
-    training) are skipped. For errors see `documents`.
+    See `corpus.questions`.
+
+    A record's type names its relations, 'P69 > P17'. Queries without an object (facts that the text
+    does not state, for DrKIT's training) are skipped. For errors see `documents`.
     """
     one = lambda query: None if query.get('object') is None else _query(query)
     records = [record for _, record in map_records(path, read_json_lines(path), one) if record]
@@ -111,7 +125,9 @@ def queries(path: str | os.PathLike) -> list[dict]:
 def _query(query: dict) -> dict:
     subject, target = (_object(query, side) for side in ('subject', 'object'))
     relation = query.get('relation')
-    chain = object_list_field({'relation': relation if isinstance(relation, list) else [relation]}, 'relation')
+    chain = object_list_field(
+        {'relation': relation if isinstance(relation, list) else [relation]}, 'relation'
+    )
     aliases = subject.get('aliases')
     name = string_field(subject, 'name', '', 'subject.') or (
         next(iter(aliases), '') if isinstance(aliases, list | dict) else ''
@@ -123,19 +139,30 @@ def _query(query: dict) -> dict:
     text = ', '.join([name, *(_relation_name(relation, at) for at, relation in chain)])
     relations = [string_field(relation, 'wikidata_id', prefix=at) for at, relation in chain]
     return question_record(
-        string_field(query, 'id'), text, [(0, len(name), topic)], [answer], len(chain), RELATION_SEPARATOR.join(relations)
+        string_field(query, 'id'),
+        text,
+        [(0, len(name), topic)],
+        [answer],
+        len(chain),
+        RELATION_SEPARATOR.join(relations),
     )
 
 
 def _relation_name(relation: dict, at: str) -> str:
     names = relation.get('text')
-    return string_field({'text': names[0] if isinstance(names, list) and names else names}, 'text', prefix=at)
+    return string_field(
+        {'text': names[0] if isinstance(names, list) and names else names}, 'text', prefix=at
+    )
 
 
 def _document(record: dict) -> Document:
     about, mentions, title = _id(record, ''), [], ''
     for at, mention in object_list_field(record, 'mentions'):
-        text, start, entity = string_field(mention, 'text', prefix=at), mention.get('start'), _id(mention, at)
+        text, start, entity = (
+            string_field(mention, 'text', prefix=at),
+            mention.get('start'),
+            _id(mention, at),
+        )
         if type(start) is not int:
             raise InputError(f'{at}start: expected a number, found {start!r}')
         if entity:
@@ -147,7 +174,13 @@ def _document(record: dict) -> Document:
             disjoint.append(mention)
     if type(record.get('id')) not in (int, str):
         raise InputError(f'id: expected a number or a string, found {record.get("id")!r}')
-    document = Document(str(record['id']), title or about, string_field(record, 'context'), tuple(disjoint), about or None)
+    document = Document(
+        str(record['id']),
+        title or about,
+        string_field(record, 'context'),
+        tuple(disjoint),
+        about or None,
+    )
     validate(document)
     return document
 

@@ -1,4 +1,7 @@
-"""The text of the pages of a PDF file, as pypdf reads them; nothing else is imported, as a process is started for it."""
+"""The text of a PDF file's pages, as pypdf reads them.
+
+Nothing else is imported, as a process is started for it.
+"""
 
 from __future__ import annotations
 
@@ -13,7 +16,8 @@ from typing import NamedTuple
 
 from opql_jax.core.errors import InputError
 
-# Lines of a column, at least, and columns of a page, at most; characters of a line of one, on average, and the share that goes on in lower case.
+# Lines of a column, at least, and columns of a page, at most; characters of a line of one, on
+# average, and the share that goes on in lower case.
 _LINES, _COLUMNS, _LONG, _GO_ON = 3, 4, 16, 0.3
 
 
@@ -29,7 +33,9 @@ def read_pages(path: pathlib.Path) -> tuple[str, list[str]]:
             title = reader.metadata.title if reader.metadata else None
             pages = [_page_text(page) for page in reader.pages]
     except (pypdf.errors.FileNotDecryptedError, pypdf.errors.DependencyError) as error:
-        raise InputError('encrypted: take off the password first, as with `qpdf --decrypt`') from error
+        raise InputError(
+            'encrypted: take off the password first, as with `qpdf --decrypt`'
+        ) from error
     except OSError as error:
         raise InputError(f'cannot be read: {error}') from error
     except MemoryError:
@@ -44,7 +50,7 @@ def read_pages(path: pathlib.Path) -> tuple[str, list[str]]:
 
 
 class Piece(NamedTuple):
-    """Text that a page shows in one go, and where: from the left, and from the bottom, in points."""
+    """Text that a page shows in one go, and where: points from the left and the bottom."""
 
     x: int
     y: int
@@ -61,13 +67,22 @@ def _page_text(page) -> str:
             pieces.append(Piece(round(a * x + c * y + e), round(b * x + d * y + f), text))
 
     text = page.extract_text(visitor_text=add)
-    return ''.join(piece.text if piece.text.endswith('\n') else f'{piece.text}\n' for piece in by_columns(pieces)) or text
+    return (
+        ''.join(
+            piece.text if piece.text.endswith('\n') else f'{piece.text}\n'
+            for piece in by_columns(pieces)
+        )
+        or text
+    )
 
 
 def by_columns(pieces: Sequence[Piece]) -> list[Piece]:
-    """The pieces of a page column by column, if it shows columns of prose line by line across them; none if it does not.
+    """The pieces of a page column by column, if it shows prose line by line across columns.
 
-    Rows of tables are shown so, too: prose has long pieces, many of which go on with a word in lower case.
+    None if it does not.
+
+    Rows of tables are shown so, too: prose has long pieces, many of which go on with a word in
+    lower case.
     """
     starts = collections.Counter(piece.x for piece in pieces)
     columns = sorted(x for x, count in starts.items() if count >= _LINES)
@@ -84,14 +99,21 @@ def by_columns(pieces: Sequence[Piece]) -> list[Piece]:
     first, last = shared[0], shared[-1] + 1
     order = sorted(range(first, last), key=lambda i: column_of[i])
     sorted_pieces = [pieces[i] for i in order]
-    goes_on = sum(after.text.lstrip()[0].islower() for before, after in itertools.pairwise(sorted_pieces))
-    if sum(len(piece.text) for piece in sorted_pieces) < _LONG * len(sorted_pieces) or goes_on < _GO_ON * len(sorted_pieces):
+    goes_on = sum(
+        after.text.lstrip()[0].islower() for before, after in itertools.pairwise(sorted_pieces)
+    )
+    if sum(len(piece.text) for piece in sorted_pieces) < _LONG * len(
+        sorted_pieces
+    ) or goes_on < _GO_ON * len(sorted_pieces):
         return []
     return [*pieces[:first], *sorted_pieces, *pieces[last:]]
 
 
 class _Warnings(logging.Handler):
-    """Silences pypdf, which warns of each oddity in a file; keeps as `limit` the first warning that text was left out at a limit."""
+    """Silences pypdf, which warns of each oddity in a file.
+
+    Keeps as `limit` the first warning that text was left out at a limit.
+    """
 
     limit: str | None = None
 
@@ -99,7 +121,9 @@ class _Warnings(logging.Handler):
         from pypdf.errors import LimitReachedError
 
         told = record.args if isinstance(record.args, dict) else {}
-        if isinstance(told.get('exception'), LimitReachedError) or str(record.msg).startswith('Exceeded '):
+        if isinstance(told.get('exception'), LimitReachedError) or str(record.msg).startswith(
+            'Exceeded '
+        ):
             self.limit = self.limit or record.getMessage()
 
 

@@ -14,14 +14,17 @@ from opql_jax.corpus.layout import goes_on
 from opql_jax.corpus.name_resolution import fold
 from opql_jax.datasets.pdf_pages import read_pages
 
-# A file can make pypdf use any amount of memory and time: a stream holds a thousand times its bytes, and many pages may show it. Of files that
-# are as they should be, pages of text take 0.05 s each, a MiB of them less than a minute, and their memory is a tenth of this.
+# A file can make pypdf use any amount of memory and time: a stream holds a thousand times its
+# bytes, and many pages may show it. Of files that are as they should be, pages of text take 0.05 s
+# each, a MiB of them less than a minute, and their memory is a tenth of this.
 MEMORY = 2 << 30
 SECONDS, SECONDS_PER_MIB = 20, 60
 
-# Of a page, the lines at its top and at its bottom that may be headers: those that are there on this many pages.
+# Of a page, the lines at its top and at its bottom that may be headers: those that are there on
+# this many pages.
 _EDGE_LINES, _REPEATED_ON = 2, 3
-# A line that is shorter than this share of a usual one ends a paragraph; usual ones of prose have this many characters or more.
+# A line that is shorter than this share of a usual one ends a paragraph; usual ones of prose have
+# this many characters or more.
 _SHORT, _LEAST_USUAL = 0.7, 40
 # A title is on one of the first pages, in a few lines.
 _TITLE_PAGES, _TITLE_LINES = 2, 4
@@ -35,23 +38,29 @@ _PAGE_NUMBER = re.compile(r'[-–—|\s]*(?:\d+|[ivxlc]+)(?:\s*/\s*\d+)?[-–—
 def check_installed() -> None:
     """Raises InputError unless pypdf is there."""
     if importlib.util.find_spec('pypdf') is None:
-        raise InputError("PDF files need pypdf: install the extra 'pdf', as in pip install -e '.[pdf]'")
+        raise InputError(
+            "PDF files need pypdf: install the extra 'pdf', as in pip install -e '.[pdf]'"
+        )
 
 
 def read_pdf(path: pathlib.Path, process: LimitedProcess | None = None) -> tuple[str | None, str]:
     """The title of a PDF file and its text, with a blank line between paragraphs.
 
-    The title is that of the file's metadata, which often is none ("Microsoft Word - draft2.doc", "Report"): None unless the first pages
-    say it, too, see `_say`. Where the text begins with it, it is left out there. A `process` reads the file within limits. InputError if it
-    cannot be read, has a password, no text, or takes more memory or time than it may.
+    The title is that of the file's metadata, which often is none ("Microsoft Word - draft2.doc",
+    "Report"): None unless the first pages say it, too, see `_say`. Where the text begins with it,
+    it is left out there. A `process` reads the file within limits. InputError if it cannot be read,
+    has a password, no text, or takes more memory or time than it may.
     """
     if process is None:
         title, pages = read_pages(path)
     else:
-        title, pages = process.call(read_pages, path, SECONDS + SECONDS_PER_MIB * path.stat().st_size / (1 << 20))
+        title, pages = process.call(
+            read_pages, path, SECONDS + SECONDS_PER_MIB * path.stat().st_size / (1 << 20)
+        )
     if not any(map(str.strip, pages)):
         raise InputError(
-            f'no text in {len(pages)} pages, which may be images of it: have it recognised first, as with `ocrmypdf`'
+            f'no text in {len(pages)} pages, which may be images of it: have it recognised first, '
+            'as with `ocrmypdf`'
         )
     paragraphs = _paragraphs(_lines(pages))
     text = '\n\n'.join(paragraphs)
@@ -62,27 +71,46 @@ def read_pdf(path: pathlib.Path, process: LimitedProcess | None = None) -> tuple
 
 
 def _say(pages: list[str], title: str) -> bool:
-    """Whether pages have a title in lines of its own, or in a sentence as it is written, unless it is one word, which may be a common one."""
-    lines = [line for page in pages for line in map(str.strip, page.translate(_REPLACED).splitlines()) if line]
+    """Whether pages have a title in lines of its own, or in a sentence as it is written.
+
+    The latter only if it is more than one word, which may be a common one.
+    """
+    lines = [
+        line
+        for page in pages
+        for line in map(str.strip, page.translate(_REPLACED).splitlines())
+        if line
+    ]
     if any(_begin_with(lines[i : i + _TITLE_LINES], title) for i in range(len(lines))):
         return True
     words = r'\s+'.join(map(re.escape, title.split()))
-    return len(title.split()) > 1 and re.search(rf'(?<!\w){words}(?!\w)', ' '.join(lines)) is not None
+    return (
+        len(title.split()) > 1 and re.search(rf'(?<!\w){words}(?!\w)', ' '.join(lines)) is not None
+    )
 
 
 def _begin_with(lines: list[str], title: str) -> int:
     """How many lines, or paragraphs, at the beginning are a title; 0 if none."""
-    return next((n for n in range(1, _TITLE_LINES + 1) if fold(' '.join(lines[:n])) == fold(title)), 0)
+    return next(
+        (n for n in range(1, _TITLE_LINES + 1) if fold(' '.join(lines[:n])) == fold(title)), 0
+    )
 
 
 def _lines(pages: list[str]) -> list[str]:
     """The lines of all pages without their headers, footers and numbers."""
-    by_page = [[line for line in map(str.strip, page.translate(_REPLACED).splitlines()) if line] for page in pages]
+    by_page = [
+        [line for line in map(str.strip, page.translate(_REPLACED).splitlines()) if line]
+        for page in pages
+    ]
     numbered = lambda line: re.sub(r'\d+', '#', line)  # a header may hold the number of its page
     at_edges = collections.Counter(
-        key for lines in by_page for key in set(map(numbered, lines[:_EDGE_LINES] + lines[-_EDGE_LINES:]))
+        key
+        for lines in by_page
+        for key in set(map(numbered, lines[:_EDGE_LINES] + lines[-_EDGE_LINES:]))
     )
-    is_header = lambda line: at_edges[numbered(line)] >= _REPEATED_ON or _PAGE_NUMBER.fullmatch(line)
+    is_header = lambda line: (
+        at_edges[numbered(line)] >= _REPEATED_ON or _PAGE_NUMBER.fullmatch(line)
+    )
     for lines in by_page:
         for edge in (0, -1):
             for _ in range(_EDGE_LINES):

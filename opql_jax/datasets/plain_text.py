@@ -1,4 +1,7 @@
-"""The reader of plain text: files and folders of it and documents in memory, in which names are recognised (extra `text`)."""
+"""The reader of plain text: files, folders and documents in memory (extra `text`).
+
+Names are recognised in it.
+"""
 
 from __future__ import annotations
 
@@ -30,7 +33,13 @@ from opql_jax.core.progress import logged
 from opql_jax.corpus import casing, recognition, tables
 from opql_jax.corpus.concepts import find_concepts
 from opql_jax.corpus.definitions import subject
-from opql_jax.corpus.documents import MAX_MENTION, Document, document_from_json, validate, write_documents
+from opql_jax.corpus.documents import (
+    MAX_MENTION,
+    Document,
+    document_from_json,
+    validate,
+    write_documents,
+)
 from opql_jax.corpus.entities import EntityVocab
 from opql_jax.corpus.json_lines import check_string, errors_at, read_text, short_repr
 from opql_jax.corpus.layout import cleaned, unfilled
@@ -47,7 +56,8 @@ _log = logging.getLogger(__name__)
 # Of files that are a document each.
 SUFFIXES = ('.txt', '.md', '.html', '.htm', '.pdf')
 _EXPECTED = f'{", ".join(SUFFIXES)}, .jsonl, .parquet or MediaWiki dumps (.xml, .xml.bz2, .xml.gz)'
-# Of a document, at most: its names are found by one process in one go, and answers cite it as a whole.
+# Of a document, at most: its names are found by one process in one go, and answers cite it as a
+# whole.
 MAX_CHARACTERS = 10_000_000
 # Files or documents, at most, that a message names.
 MOST_TOLD = 30
@@ -55,12 +65,14 @@ MOST_TOLD = 30
 BATCH_DOCUMENTS = 256
 # Of `corpus`: those that say which names are recognised.
 _MODULES_OF_NAMES = ('recognition', 'name_kinds', 'spans', 'definitions', 'linking', 'layout')
-# A text of this many words is judged. In prose 30 to 50 % of them are among the most frequent ones of its language; in tables and lists few are.
+# A text of this many words is judged. In prose 30 to 50 % of them are among the most frequent ones
+# of its language; in tables and lists few are.
 JUDGED_FROM, FREQUENT_SHARE = 50, 0.05
 # Characters of a text by which it is judged.
 JUDGED_CHARACTERS = 100_000
 _ENGLISH = frozenset(
-    'the of and to in a is was that for as with on by it he his from at be are were this an or which had has'.split()
+    'the of and to in a is was that for as with on by it he his from at be '
+    'are were this an or which had has'.split()
 )
 _OTHER = frozenset(
     'der die das und ist nicht von mit den dem ein eine auf für sich'  # German
@@ -74,8 +86,12 @@ _OTHER = frozenset(
 )
 _WORD = re.compile(r'\w+')
 # What stands before a text in lines of its own, and the title in it.
-_FRONT_MATTER = re.compile(r'---[ \t]*\n(?P<fields>(?:[\w-][^\n]*\n|[ \t]+[^\n]*\n){1,60}?)---[ \t]*(?:\n|$)')
-_STATED_TITLE = re.compile(r'^title:[ \t]*["\']?(?P<title>[^\n]{1,100}?)["\']?[ \t]*$', re.MULTILINE | re.IGNORECASE)
+_FRONT_MATTER = re.compile(
+    r'---[ \t]*\n(?P<fields>(?:[\w-][^\n]*\n|[ \t]+[^\n]*\n){1,60}?)---[ \t]*(?:\n|$)'
+)
+_STATED_TITLE = re.compile(
+    r'^title:[ \t]*["\']?(?P<title>[^\n]{1,100}?)["\']?[ \t]*$', re.MULTILINE | re.IGNORECASE
+)
 # The longest line that may be a heading, unless it is one of Markdown.
 _MAX_HEADING = 100
 # So many files with the same first line may have it for another reason than that they are about it.
@@ -86,19 +102,24 @@ _REPEATED = 3
 class PlainText:
     """English text without entity links.
 
-    A .txt, .md, .html, .htm or .pdf file is one document, called by its heading or, without one, by its file. A .jsonl file has a document
-    `{id, title, text}` a line and a .parquet file one a row, where the title may be missing; other fields and columns are ignored. A dump
-    of MediaWiki (.xml, .xml.bz2 or .xml.gz) has one an article, with the id of its page.
+    A .txt, .md, .html, .htm or .pdf file is one document, called by its heading or, without one, by
+    its file. A .jsonl file has a document `{id, title, text}` a line and a .parquet file one a row,
+    where the title may be missing; other fields and columns are ignored. A dump of MediaWiki (.xml,
+    .xml.bz2 or .xml.gz) has one an article, with the id of its page.
 
     Attributes:
-        sources: files, and folders or patterns such as `articles/*.txt` and `**/*.md`, which are searched for files of these kinds. Other
-            files are left out, and so are knowledge bases within them. Also records `{id, title, text}` that are in memory, which come last.
+        sources: files, and folders or patterns such as `articles/*.txt` and `**/*.md`, which are
+            searched for files of these kinds. Other files are left out, and so are knowledge bases
+            within them. Also records `{id, title, text}` that are in memory, which come last.
         model: of spaCy; None for the one that is installed.
-        max_reject_fraction: share of bad documents above which the corpus is refused: empty ones, those that are no text in UTF-8, or not
-            English. Documents whose text is that of an earlier one are left out and do not count.
+        max_reject_fraction: share of bad documents above which the corpus is refused: empty ones,
+            those that are no text in UTF-8, or not English. Documents whose text is that of an
+            earlier one are left out and do not count.
         processes: that recognise names; None for one per core.
-        map_batches: recognises names elsewhere, see `corpus.spark.map_ordered`; in these processes if None.
-        cache: a folder that keeps what was recognised in each text; None keeps it until the text is prepared.
+        map_batches: recognises names elsewhere, see `corpus.spark.map_ordered`; in these processes
+            if None.
+        cache: a folder that keeps what was recognised in each text; None keeps it until the text is
+            prepared.
     """
 
     paths: ClassVar = ('sources', 'processes', 'map_batches', 'cache')
@@ -120,11 +141,16 @@ class PlainText:
     @property
     def in_memory(self) -> dict[str, dict[str, Any]]:
         """The records among the sources, by what messages call them: their places, from 0."""
-        return {f'text {i}': source for i, source in enumerate(self.sources) if isinstance(source, dict)}
+        return {
+            f'text {i}': source for i, source in enumerate(self.sources) if isinstance(source, dict)
+        }
 
     @functools.cached_property
     def _inside(self) -> dict[str, tuple[pathlib.Path, list[pathlib.Path]]]:
-        """The folder that labels begin in and the files, of all kinds, of each source; a large folder takes long to list."""
+        """The folder that labels begin in and the files, of all kinds, of each source.
+
+        A large folder takes long to list.
+        """
         found = {}
         for source in self.on_disk:
             path = pathlib.Path(source)
@@ -133,8 +159,13 @@ class PlainText:
             elif path.exists():
                 found[source] = path.parent, [path]
             elif glob.has_magic(source):
-                folder = pathlib.Path(*itertools.takewhile(lambda part: not glob.has_magic(part), path.parts))
-                found[source] = folder, _files(map(pathlib.Path, glob.glob(source, recursive=True)), folder)
+                folder = pathlib.Path(
+                    *itertools.takewhile(lambda part: not glob.has_magic(part), path.parts)
+                )
+                found[source] = (
+                    folder,
+                    _files(map(pathlib.Path, glob.glob(source, recursive=True)), folder),
+                )
                 if not found[source][1]:
                     raise InputError(f'{source}: no file has a name of this pattern')
             else:
@@ -142,20 +173,26 @@ class PlainText:
         return found
 
     def files(self):
-        """The files by the label that a document made of one has for its id, and all records as 'texts'."""
+        """The files by the label that becomes a document's id, and all records as 'texts'."""
         found: dict[str, Any] = {}
         for source, (folder, inside) in self._inside.items():
             of_kind = [
-                path for path in inside if path.is_file() and (path.suffix.lower() in SUFFIXES or is_document_file(path))
+                path
+                for path in inside
+                if path.is_file() and (path.suffix.lower() in SUFFIXES or is_document_file(path))
             ]
             if not of_kind:
                 raise InputError(
-                    f'{source}: no text to read: expected {_EXPECTED} {"in it" if pathlib.Path(source).is_dir() else "files"}'
+                    f'{source}: no text to read: expected {_EXPECTED} '
+                    f'{"in it" if pathlib.Path(source).is_dir() else "files"}'
                 )
             for path in of_kind:
                 label = path.relative_to(folder).as_posix()
                 if found.setdefault(label, path) != path:
-                    raise InputError(f'{path} and {found[label]}: both are called {label}: give the folder that holds both')
+                    raise InputError(
+                        f'{path} and {found[label]}: both are called {label}: '
+                        'give the folder that holds both'
+                    )
         if self.in_memory:
             records = {place: document_fields(record) for place, record in self.in_memory.items()}
             found['texts'] = json.dumps(records, default=str).encode()
@@ -172,14 +209,22 @@ class PlainText:
 
     def documents(self, rejected_path: pathlib.Path) -> list[Document]:
         """All documents, each text and each id once. Bad ones are added to `rejected_path`."""
-        files = {label: content for label, content in self.files().items() if not isinstance(content, bytes)}
+        files = {
+            label: content
+            for label, content in self.files().items()
+            if not isinstance(content, bytes)
+        }
         singles = {label: path for label, path in files.items() if path.suffix.lower() in SUFFIXES}
         if any(path.suffix.lower() == '.pdf' for path in singles.values()):
             pdf_text.check_installed()
         rejecting = rejected_path, self.max_reject_fraction
         with LimitedProcess(pdf_text.MEMORY) as process:
-            from_file = functools.partial(_from_file, process=process, repeated=_repeated_beginnings(singles.values()))
-            read = convert_records(', '.join(self.on_disk), singles.items(), from_file, 'files', *rejecting)
+            from_file = functools.partial(
+                _from_file, process=process, repeated=_repeated_beginnings(singles.values())
+            )
+            read = convert_records(
+                ', '.join(self.on_disk), singles.items(), from_file, 'files', *rejecting
+            )
         for path in [path for label, path in files.items() if label not in singles]:
             read += read_document_file(path, document_from_record, *rejecting)
         from_record = lambda _, record: document_from_record(record)
@@ -195,28 +240,49 @@ class PlainText:
             elif document.id in place_of_id:
                 before = place_of_id[document.id]
                 others.append(
-                    (place, f'id: {short_repr(document.id)} was already used in {before} for another text, which is kept')
+                    (
+                        place,
+                        (
+                            f'id: {short_repr(document.id)} was already used in {before} for '
+                            'another text, which is kept'
+                        ),
+                    )
                 )
             else:
                 documents.append(document)
                 place_of_text[document.text] = place_of_id[document.id] = place
         if copies:
-            _log.info('%d of %d documents have the text of an earlier one and are left out', len(copies), len(read))
+            _log.info(
+                '%d of %d documents have the text of an earlier one and are left out',
+                len(copies),
+                len(read),
+            )
         if others:
             _log.warning(
-                '%d of %d documents have the id of another one and are left out, see %s: give each its own id',
+                '%d of %d documents have the id of another one and are left '
+                'out, see %s: give each its own id',
                 *(len(others), len(read), rejected_path),
             )
         add_rejected(rejected_path, [*copies, *others])
-        # Texts that are too short to be judged one by one, such as single sentences, are judged together.
-        short = [document.text for document in documents if len(_words(document.text)) < JUDGED_FROM]
+        # Texts that are too short to be judged one by one, such as single sentences, are judged
+        # together.
+        short = [
+            document.text for document in documents if len(_words(document.text)) < JUDGED_FROM
+        ]
         if shares := _other_language(short):
-            _log.warning('%d short documents are not English: %s. Few names will be recognised in them', len(short), shares)
+            _log.warning(
+                '%d short documents are not English: %s. Few names will be recognised in them',
+                len(short),
+                shares,
+            )
         _warn_of_case(documents)
         return documents
 
     def left_out(self) -> list[str]:
-        """The labels of files in the sources that are of no kind that is read, and of links that lead to none; hidden ones last."""
+        """The labels of files in the sources that are not read, and of links that lead to none.
+
+        Hidden ones come last.
+        """
         found = {
             path.relative_to(folder).as_posix()
             for folder, inside in self._inside.values()
@@ -235,9 +301,10 @@ def link_names(
     processes: int | None = 1,
     map_batches: MapBatches | None = None,
 ) -> tuple[EntityVocab, list[Document]]:
-    """Recognises the names in documents without mentions; returns the entities that they name, and the documents with their mentions.
+    """Recognises names in documents without mentions; returns entities and linked documents.
 
-    What was recognised is kept in the folder `parts`; for the other options see `PlainText`. InputError if no document has a name.
+    What was recognised is kept in the folder `parts`; for the other options see `PlainText`.
+    InputError if no document has a name.
     """
     dictionary = functools.partial(casing.load_dictionary, [model] if model else recognition.MODELS)
     persons_and_places = functools.partial(recognition.persons_and_places, model=model)
@@ -256,27 +323,43 @@ def link_names(
     ]
     texts, spans = casing.with_names_in_lower_case(texts, spans, dictionary)
     concepts = find_concepts(texts, spans)
-    as_prose = [dataclasses.replace(document, text=text) for document, text in zip(documents, texts)]
-    vocab, resolved = resolve(as_prose, [sorted(names + common) for names, common in zip(spans, concepts)])
-    linked = [dataclasses.replace(found, text=document.text) for found, document in zip(resolved, documents)]
+    as_prose = [
+        dataclasses.replace(document, text=text) for document, text in zip(documents, texts)
+    ]
+    vocab, resolved = resolve(
+        as_prose, [sorted(names + common) for names, common in zip(spans, concepts)]
+    )
+    linked = [
+        dataclasses.replace(found, text=document.text)
+        for found, document in zip(resolved, documents)
+    ]
     named = [document for document in linked if document.mentions]
     if not named:
         raise InputError(
-            f'{source}: no name was recognised in {len(linked)} documents, so that nothing can be asked of them:'
-            ' is this English prose? Give text that names people, places or things'
+            f'{source}: no name was recognised in {len(linked)} documents, so that nothing can be '
+            'asked of them: is this English prose? Give text that names people, places or things'
         )
-    in_names = sum(mention.end - mention.start for document in named for mention in document.mentions or ())
+    in_names = sum(
+        mention.end - mention.start for document in named for mention in document.mentions or ()
+    )
     share = in_names / sum(len(document.text) for document in linked)
-    message = '%d of %d documents mention names, dates or quantities, which are %.1f%% of their characters'
+    message = (
+        '%d of %d documents mention names, dates or quantities, which are '
+        '%.1f%% of their characters'
+    )
     tell = _log.warning if len(named) < len(linked) / 2 else _log.info
     tell(message, len(named), len(linked), 100 * share)
     if nameless := [document.id for document in linked if not document.mentions]:
-        _log.info('no question leads to %d documents, which name nothing: %s', len(nameless), some(nameless, MOST_TOLD))
+        _log.info(
+            'no question leads to %d documents, which name nothing: %s',
+            len(nameless),
+            some(nameless, MOST_TOLD),
+        )
     return vocab, linked
 
 
 def _recognition_version(model: str | None) -> str:
-    """The hash of all that recognised names depend on but the text: the rules, spaCy and its model."""
+    """The hash of what recognised names depend on but the text: rules, spaCy and its model."""
     digest = hashlib.sha256()
     for module in _MODULES_OF_NAMES:
         digest.update(pathlib.Path(recognition.__file__).with_name(f'{module}.py').read_bytes())
@@ -287,22 +370,38 @@ def _recognition_version(model: str | None) -> str:
 
 
 def _files(paths: Iterable[pathlib.Path], folder: pathlib.Path) -> list[pathlib.Path]:
-    """The files and dangling links among paths in a folder, but not in knowledge bases: one may be made in the folder whose text it holds."""
+    """The files and dangling links among paths in a folder, but not in knowledge bases.
+
+    One may be made in the folder whose text it holds.
+    """
 
     @functools.cache
     def is_outside(inner: pathlib.Path) -> bool:
-        texts = [(text, format) for text in inner.glob('text*') for format in (tables.PREPARED, tables.PLAN)]
-        return not any(is_folder_of(*each) for each in texts) and (inner == folder or is_outside(inner.parent))
+        texts = [
+            (text, format)
+            for text in inner.glob('text*')
+            for format in (tables.PREPARED, tables.PLAN)
+        ]
+        return not any(is_folder_of(*each) for each in texts) and (
+            inner == folder or is_outside(inner.parent)
+        )
 
     is_file = lambda path: path.is_file() or (path.is_symlink() and not path.exists())
     return sorted(path for path in set(paths) if is_file(path) and is_outside(path.parent))
 
 
 def document_fields(record: dict[str, Any]) -> dict[str, Any]:
-    """The id, title and text of a record, as far as they are there: tables have None, NaN or NA where nothing is, and ids such as 7.0."""
-    is_there = lambda value: isinstance(value, str | list | dict) or str(value) not in ('None', 'nan', 'NaT', '<NA>')
+    """The id, title and text of a record, as far as they are there.
+
+    Tables have None, NaN or NA where nothing is, and ids such as 7.0.
+    """
+    is_there = lambda value: (
+        isinstance(value, str | list | dict) or str(value) not in ('None', 'nan', 'NaT', '<NA>')
+    )
     fields: dict[str, Any] = {
-        name: record[name] for name in ('id', 'title', 'text') if name in record and is_there(record[name])
+        name: record[name]
+        for name in ('id', 'title', 'text')
+        if name in record and is_there(record[name])
     }
     number = fields.get('id')
     if isinstance(number, bool):
@@ -313,9 +412,12 @@ def document_fields(record: dict[str, Any]) -> dict[str, Any]:
 
 
 def document_from_record(record: object) -> Document:
-    """The document of a record `{id, title, text}`, such as a line of a .jsonl file, about the entity of its title; InputError says what is wrong.
+    """The document of a record `{id, title, text}`, about the entity of its title.
 
-    Without a title it is about what its text begins by defining, and else about nothing, and called by its id.
+    Such as a line of a .jsonl file. InputError says what is wrong.
+
+    Without a title it is about what its text begins by defining, and else about nothing, and called
+    by its id.
     """
     about = None
     if isinstance(record, dict):
@@ -330,19 +432,30 @@ def document_from_record(record: object) -> Document:
 
 
 def _as_read(document: Document, is_filled: bool = True, is_markdown: bool = False) -> Document:
-    """A document in the form in which names are looked for, and in which answers show it; one that was read before stays as it is.
+    """A document in the form in which names are looked for, and in which answers show it.
 
-    `is_filled` says whether its paragraphs may be broken into lines, `is_markdown` see `layout.unfilled`.
+    One that was read before stays as it is.
+
+    `is_filled` says whether its paragraphs may be broken into lines, `is_markdown` see
+    `layout.unfilled`.
     """
     text = cleaned(document.text)
     text = restated(unfilled(text, is_markdown) if is_filled else text)
     title, about = (name and cleaned(name) for name in (document.title, document.title_entity))
     check_string('text', text)
-    return dataclasses.replace(document, title=title or document.title, text=text, title_entity=about or document.title_entity)
+    return dataclasses.replace(
+        document,
+        title=title or document.title,
+        text=text,
+        title_entity=about or document.title_entity,
+    )
 
 
 def documents_from_records(sources: Sequence[object]) -> list[Document]:
-    """The documents of those of some sources that are records, see `document_from_record`; InputError says which is bad."""
+    """The documents of the sources that are records; InputError says which is bad.
+
+    See `document_from_record`.
+    """
     documents = []
     for number, record in enumerate(sources):
         if isinstance(record, dict):
@@ -358,19 +471,35 @@ def _repeated_beginnings(paths: Iterable[pathlib.Path]) -> frozenset[str]:
         if path.suffix.lower() in ('.txt', '.md'):
             try:
                 with path.open('rb') as file:
-                    first[file.read(4 * _MAX_HEADING).decode('utf-8', 'replace').strip().partition('\n')[0].strip()] += 1
+                    first[
+                        file.read(4 * _MAX_HEADING)
+                        .decode('utf-8', 'replace')
+                        .strip()
+                        .partition('\n')[0]
+                        .strip()
+                    ] += 1
             except OSError:
                 continue  # whoever reads it says why it cannot be read
-    return frozenset(line for line, count in first.items() if count >= _REPEATED and re.search(r'\w', line))
+    return frozenset(
+        line for line, count in first.items() if count >= _REPEATED and re.search(r'\w', line)
+    )
 
 
-def _from_file(label: str, path: pathlib.Path, process: LimitedProcess, repeated: frozenset[str]) -> Document:
-    """The document that a file is, about the entity of its heading, of its name if the text mentions it, or of what it defines first."""
+def _from_file(
+    label: str, path: pathlib.Path, process: LimitedProcess, repeated: frozenset[str]
+) -> Document:
+    """The document that a file is.
+
+    It is about the entity of its heading, of its name if the text mentions it, or of what it
+    defines first.
+    """
     document, suffix = _of_file(label, path, process, repeated), path.suffix.lower()
     return _as_read(document, is_filled=suffix in ('.txt', '.md'), is_markdown=suffix == '.md')
 
 
-def _of_file(label: str, path: pathlib.Path, process: LimitedProcess, repeated: frozenset[str]) -> Document:
+def _of_file(
+    label: str, path: pathlib.Path, process: LimitedProcess, repeated: frozenset[str]
+) -> Document:
     suffix, title = path.suffix.lower(), None
     if suffix == '.pdf':
         title, text = pdf_text.read_pdf(path, process)
@@ -378,7 +507,8 @@ def _of_file(label: str, path: pathlib.Path, process: LimitedProcess, repeated: 
         try:
             text = read_text(path)
         except InputError as error:
-            raise InputError(str(error).removeprefix(f'{path}: ')) from error  # where it stands is told by its label
+            # Where it stands is told by its label.
+            raise InputError(str(error).removeprefix(f'{path}: ')) from error
         if suffix in ('.html', '.htm'):
             title, text = read_html(text)
     check_string('text', text)
@@ -402,13 +532,18 @@ def _of_file(label: str, path: pathlib.Path, process: LimitedProcess, repeated: 
 
 
 def _heading(text: str) -> tuple[str, str]:
-    """The heading of a text, of Markdown or a short first line with a blank one after it, and the text after it; '' for what there is not."""
+    """The heading of a text, and the text after it; '' for what there is not.
+
+    The heading is Markdown's, or a short first line with a blank one after it.
+    """
     text = text.lstrip()
     if front := _FRONT_MATTER.match(text):
         body = text[front.end() :]
         title, rest = _heading(body)
         stated = _STATED_TITLE.search(front['fields'])
-        return (stated['title'].strip() if stated else title), f'{front["fields"]}\n{rest if title and rest else body}'
+        return (
+            stated['title'].strip() if stated else title
+        ), f'{front["fields"]}\n{rest if title and rest else body}'
     line, _, rest = text.partition('\n')
     line = line.rstrip()
     if marks := re.match('#{1,6}[ \\t]+', line):
@@ -419,15 +554,19 @@ def _heading(text: str) -> tuple[str, str]:
     else:
         after, newline, rest = rest.partition('\n')
         blank = newline and not after.strip()
-        title = line.lstrip('#').strip() if blank and len(line) <= _MAX_HEADING and line[-1:] not in '.!?,;' else ''
+        title = (
+            line.lstrip('#').strip()
+            if blank and len(line) <= _MAX_HEADING and line[-1:] not in '.!?,;'
+            else ''
+        )
     return title, rest.strip('\n') if rest.strip() else ''
 
 
 def _check_text(text: str) -> None:
     if len(text) > MAX_CHARACTERS:
         raise InputError(
-            f'text: {len(text):,} characters, and a document has at most {MAX_CHARACTERS:,}: split it into articles or chapters,'
-            ' which answers then cite'
+            f'text: {len(text):,} characters, and a document has at most {MAX_CHARACTERS:,}: split '
+            'it into articles or chapters, which answers then cite'
         )
     if shares := _other_language([text]):
         raise InputError(f'text: not English: {shares}. Names are recognised in English')
@@ -439,13 +578,24 @@ def _warn_of_case(documents: Sequence[Document]) -> None:
         ('capitals', 'they are read as prose in lower case, and some names may be missed'),
         ('lower case', 'names are found in them only where other text has them with capitals'),
     ):
-        if found := [document.id for document in documents if casing.told_case(document.text) == case]:
-            _log.warning('%d of %d documents are all in %s (%s): %s', len(found), len(documents), case, some(found), advice)
+        if found := [
+            document.id for document in documents if casing.told_case(document.text) == case
+        ]:
+            _log.warning(
+                '%d of %d documents are all in %s (%s): %s',
+                len(found),
+                len(documents),
+                case,
+                some(found),
+                advice,
+            )
 
 
 def some(names: Sequence[str], most: int = 3) -> str:
     """The first of some names, and how many more there are."""
-    return ', '.join(map(short_repr, names[:most])) + (f' and {len(names) - most:,} more' if len(names) > most else '')
+    return ', '.join(map(short_repr, names[:most])) + (
+        f' and {len(names) - most:,} more' if len(names) > most else ''
+    )
 
 
 def _words(text: str) -> list[str]:
@@ -453,7 +603,7 @@ def _words(text: str) -> list[str]:
 
 
 def _other_language(texts: Sequence[str]) -> str:
-    """By which shares of words texts are not English; '' if they seem to be, or have too few words to tell."""
+    """The shares of words by which texts are not English; '' if they seem so or are too short."""
     count = latin = english = other = 0
     for text in texts:
         words = _words(text)
@@ -461,9 +611,11 @@ def _other_language(texts: Sequence[str]) -> str:
         latin += sum(word.isascii() for word in words)
         english += sum(word in _ENGLISH for word in words)
         other += sum(word in _OTHER for word in words)
-    if count < JUDGED_FROM or not (latin < count / 2 or (other > english and other > FREQUENT_SHARE * count)):
+    if count < JUDGED_FROM or not (
+        latin < count / 2 or (other > english and other > FREQUENT_SHARE * count)
+    ):
         return ''
     return (
-        f'of its {count} words {latin / count:.0%} are in Latin letters, {english / count:.0%} frequent words of English and'
-        f' {other / count:.0%} of other languages'
+        f'of its {count} words {latin / count:.0%} are in Latin letters, {english / count:.0%} '
+        f'frequent words of English and {other / count:.0%} of other languages'
     )

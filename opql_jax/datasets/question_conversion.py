@@ -1,4 +1,7 @@
-"""Converts files of WebQSP, ComplexWebQuestions and MetaQA to question files (see `corpus.questions`)."""
+"""Converts WebQSP, ComplexWebQuestions and MetaQA to question files.
+
+See `corpus.questions`.
+"""
 
 import dataclasses
 import os
@@ -12,7 +15,11 @@ from opql_jax.datasets import complexwebquestions, metaqa, webqsp
 from opql_jax.datasets.entity_resolution import EntityResolver
 from opql_jax.datasets.question_records import Coverage, with_topics
 
-FORMATS = {'webqsp': webqsp.read, 'webqsp_lines': webqsp.read_lines, 'complexwebq': complexwebquestions.read}
+FORMATS = {
+    'webqsp': webqsp.read,
+    'webqsp_lines': webqsp.read_lines,
+    'complexwebq': complexwebquestions.read,
+}
 
 
 def format_of(path: str | os.PathLike) -> str | None:
@@ -20,7 +27,11 @@ def format_of(path: str | os.PathLike) -> str | None:
     with open(path, encoding='utf-8', errors='replace') as file:
         start = file.read(4096).lstrip('\ufeff \n\r\t')
     if start.startswith('['):
-        return 'complexwebq' if '"composition_answer"' in start or '"compositionality_type"' in start else None
+        return (
+            'complexwebq'
+            if '"composition_answer"' in start or '"compositionality_type"' in start
+            else None
+        )
     if not start.startswith('{'):
         line = start.partition('\n')[0]
         return 'metaqa' if '\t' in line and '[' in line else None
@@ -49,19 +60,25 @@ def convert(
         mid_to_qid, qid_labels: tables that `EntityResolver` reads; a MetaQA file needs none.
 
     Raises:
-        InputError: a file cannot be read, no question of it names a topic, or another process writes into the folder of the output.
+        InputError: a file cannot be read, no question of it names a topic, or another process
+            writes into the folder of the output.
     """
     if format not in (*FORMATS, 'metaqa'):
         raise InputError(f'format={format!r}: expected one of {", ".join([*FORMATS, "metaqa"])}')
     if (other := format_of(path)) not in (None, format):
-        raise InputError(f'{path}: the file is of the format {other!r}, not {format!r}: give FORMAT={other}')
+        raise InputError(
+            f'{path}: the file is of the format {other!r}, not {format!r}: give FORMAT={other}'
+        )
     if format == 'metaqa':
         read = metaqa.read_records(path, vocab, hops)
     else:
         read = FORMATS[format](path, EntityResolver(vocab, mid_to_qid, qid_labels))
     records, coverage = with_topics(read, vocab)
     if not records:
-        raise InputError(f'{path}: no topic is named in any of {coverage.questions} questions; give mid_to_qid and qid_labels')
+        raise InputError(
+            f'{path}: no topic is named in any of {coverage.questions} '
+            'questions; give mid_to_qid and qid_labels'
+        )
     with locks.writer(files.path(output).parent, patience=60):  # the two files belong together
         write_questions(output, records)
         write_json(f'{os.fspath(output)}.coverage.json', dataclasses.asdict(coverage))

@@ -1,4 +1,7 @@
-"""Questions of public data sets as records of question files (see `corpus.questions`), and how much of them a vocabulary covers."""
+"""Questions of public data sets as records of question files, and their coverage.
+
+That is how much of them a vocabulary covers; see `corpus.questions`.
+"""
 
 import collections
 import dataclasses
@@ -11,7 +14,12 @@ from opql_jax.corpus.json_lines import map_records
 
 
 def question_record(
-    id: str, text: str, topics: Sequence[tuple[int, int, str]], answers: Iterable[str], hops: int = 1, type: str = ''
+    id: str,
+    text: str,
+    topics: Sequence[tuple[int, int, str]],
+    answers: Iterable[str],
+    hops: int = 1,
+    type: str = '',
 ) -> dict:
     """The record of a question: topics are `(start, end, entity)` by start, in code points.
 
@@ -32,12 +40,14 @@ def question_record(
 class Coverage:
     """How much of a data set a vocabulary has. An answer counts once in each question.
 
-    The figures published with OPQL, 88.2 % of the questions of WebQuestionsSP and 94.2 % of those of ComplexWebQuestions, are
-    `with_answer_in_vocabulary`: no system that answers by entities of the vocabulary can be right more often.
+    The figures published with OPQL, 88.2 % of the questions of WebQuestionsSP and 94.2 % of those
+    of ComplexWebQuestions, are `with_answer_in_vocabulary`: no system that answers by entities of
+    the vocabulary can be right more often.
 
     Attributes:
         no_mention: questions whose text names no topic; they are not written.
-        with_answer_in_vocabulary: those with at least one known answer, whether they name a topic or not.
+        with_answer_in_vocabulary: those with at least one known answer, whether they name a topic
+            or not.
         answers: of all questions.
     """
 
@@ -53,7 +63,9 @@ class Coverage:
         lines = []
         for name, count in dataclasses.asdict(self).items():
             total = self.answers if name.startswith('answers') else self.questions
-            lines.append(f'{name.replace("_", " "):<26}{count:>9,}{100 * count / max(total, 1):>8.1f} %')
+            lines.append(
+                f'{name.replace("_", " "):<26}{count:>9,}{100 * count / max(total, 1):>8.1f} %'
+            )
         return '\n'.join(lines)
 
 
@@ -63,23 +75,40 @@ def to_question_records(
     convert: Callable[[dict], dict],
     separator: str = ': question ',
 ) -> list[dict]:
-    """Converts the numbered records of a file to records of questions, each with an id of its own; InputError begins with its place."""
+    """Converts a file's numbered records to records of questions, each with its own id.
+
+    InputError begins with its place.
+    """
     questions, number_of_id = [], {}
     for number, question in map_records(path, records, convert, separator):
         questions.append(question)
         if (first := number_of_id.setdefault(question['id'], number)) != number:
-            raise InputError(f'{path}{separator}{number}: id {question["id"]!r} is already that of number {first}')
+            raise InputError(
+                f'{path}{separator}{number}: id {question["id"]!r} is already '
+                f'that of number {first}'
+            )
     return questions
 
 
 def with_topics(records: Iterable[dict], vocab: EntityVocab) -> tuple[list[dict], Coverage]:
-    """The records that name a topic, without which nothing can be asked of a memory; and the coverage of all records."""
+    """The records that name a topic, and the coverage of all records.
+
+    Without a topic nothing can be asked of a memory.
+    """
     kept, counts = [], collections.Counter()
     for record in records:
         known = sum(answer in vocab.id_of_key for answer in record['answers'])
         counts.update(questions=1, answers=len(record['answers']))
-        counts.update(with_answer_in_vocabulary=known > 0, answers_in_vocabulary=known, no_mention=not record['topics'])
+        counts.update(
+            with_answer_in_vocabulary=known > 0,
+            answers_in_vocabulary=known,
+            no_mention=not record['topics'],
+        )
         if record['topics']:
             kept.append(record)
-            counts.update(with_topic_in_vocabulary=any(entity in vocab.id_of_key for entity in record['entities']))
+            counts.update(
+                with_topic_in_vocabulary=any(
+                    entity in vocab.id_of_key for entity in record['entities']
+                )
+            )
     return kept, Coverage(**{name: int(count) for name, count in counts.items()})

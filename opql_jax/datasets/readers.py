@@ -1,4 +1,7 @@
-"""What `prepare` needs of a corpus: a reader, a frozen dataclass with three methods. Every data set of this folder has one."""
+"""What `prepare` needs of a corpus: a reader, a frozen dataclass with three methods.
+
+Every data set of this folder has one.
+"""
 
 import dataclasses
 import hashlib
@@ -14,29 +17,44 @@ from opql_jax.corpus.questions import Question
 
 
 class Reader(Protocol):
-    """A corpus; `paths` are the names of the fields that do not change the data: those that are paths, or say where work is done."""
+    """A corpus; `paths` are the names of the fields that do not change the data.
+
+    Those that are paths, or say where work is done.
+    """
 
     paths: ClassVar[tuple[str, ...]]
 
     def files(self) -> dict[str, pathlib.Path | bytes]:
-        """All that the other two methods read, by a label of each: files, or the bytes of what is in memory."""
+        """What the other two methods read, by label: files, or the bytes of what is in memory."""
         ...
 
     def read(self, rejected_path: pathlib.Path) -> tuple[EntityVocab, Collection[Document]]:
         """The entities and the documents, which have a length and can be iterated again and again.
 
-        Bad records are added to `rejected_path`. What takes long is kept beside it, in a folder of `tables.PARTS`, until all is done.
+        Bad records are added to `rejected_path`. What takes long is kept beside it, in a folder of
+        `tables.PARTS`, until all is done.
         """
         ...
 
-    def questions(self, vocab: EntityVocab, rejected_path: pathlib.Path) -> dict[str, list[Question]]:
-        """Questions by '<hops>-hop/<split>'; called after `read`. Bad records are added to `rejected_path`."""
+    def questions(
+        self, vocab: EntityVocab, rejected_path: pathlib.Path
+    ) -> dict[str, list[Question]]:
+        """Questions by '<hops>-hop/<split>'; called after `read`.
+
+        Bad records are added to `rejected_path`.
+        """
         ...
 
 
 def identity(reader) -> dict:
-    """What prepared data depend on: the reader's class and options, and the sha256 of all that it reads, wherever it lies."""
-    return {**_described(reader), 'files': {label: _sha256(content) for label, content in reader.files().items()}}
+    """What prepared data depend on.
+
+    The reader's class and options, and the sha256 of all that it reads, wherever it lies.
+    """
+    return {
+        **_described(reader),
+        'files': {label: _sha256(content) for label, content in reader.files().items()},
+    }
 
 
 def _sha256(content: str | pathlib.Path | bytes) -> str:
@@ -44,12 +62,22 @@ def _sha256(content: str | pathlib.Path | bytes) -> str:
         return hashlib.sha256(content).hexdigest()
     path = pathlib.Path(content)
     if not path.is_file():
-        raise InputError(f'{path}: {"is a folder, a file is needed" if path.is_dir() else "no such file"}')
+        raise InputError(
+            f'{path}: {"is a folder, a file is needed" if path.is_dir() else "no such file"}'
+        )
     return storage.sha256(path)
 
 
 def _described(reader) -> dict:
     """The reader's class and options, without paths; an option may be another reader."""
-    options = {f.name: getattr(reader, f.name) for f in dataclasses.fields(reader) if f.name not in reader.paths}
-    nested = {name: _described(value) for name, value in options.items() if dataclasses.is_dataclass(value)}
+    options = {
+        f.name: getattr(reader, f.name)
+        for f in dataclasses.fields(reader)
+        if f.name not in reader.paths
+    }
+    nested = {
+        name: _described(value)
+        for name, value in options.items()
+        if dataclasses.is_dataclass(value)
+    }
     return {'reader': type(reader).__name__, **options, **nested}

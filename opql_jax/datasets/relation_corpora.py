@@ -1,10 +1,14 @@
-"""Sentences that state relations, read from public corpora of several forms under one set of names of relations.
+"""Sentences of public corpora that state relations, under one set of names of relations.
 
-- JSON Lines of `{text, sub_text, obj_text, rel}`, and FewRel: see `labelled_sentences`. A line may have `rel_label`, a name of its relation.
-- T-REx (Elsahar et al., 2018), JSON Lines of `{text, entities: [{uri, boundaries}], triples: [{subject, predicate, object}]}`.
-- DocRED and Re-DocRED: see `docred`. As all relations among the entities of a document are labelled there, pairs without one state none.
+- JSON Lines of `{text, sub_text, obj_text, rel}`, and FewRel: see `labelled_sentences`. A line may
+  have `rel_label`, a name of its relation.
+- T-REx (Elsahar et al., 2018), JSON Lines of `{text, entities: [{uri, boundaries}], triples:
+  [{subject, predicate, object}]}`.
+- DocRED and Re-DocRED: see `docred`. As all relations among the entities of a document are labelled
+  there, pairs without one state none.
 
-What a relation is called is its name in lower case, by its id such as 'P57' in a file of names where the corpora give ids.
+What a relation is called is its name in lower case, by its id such as 'P57' in a file of names
+where the corpora give ids.
 """
 
 import collections
@@ -16,7 +20,13 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from opql_jax.core.errors import InputError
-from opql_jax.corpus.json_lines import map_records, object_list_field, read_json_lines, short_repr, string_field
+from opql_jax.corpus.json_lines import (
+    map_records,
+    object_list_field,
+    read_json_lines,
+    short_repr,
+    string_field,
+)
 from opql_jax.corpus.sentences import sentence_starts
 from opql_jax.datasets import docred
 from opql_jax.datasets.labelled_sentences import LabelledSentence, nearest, read_labelled
@@ -45,7 +55,7 @@ def read(paths: Sequence[str], names: str) -> list[LabelledSentence]:
 
 
 def name_of(relation: str, known: Mapping[str, str]) -> str:
-    """What a relation is called here: by its id in `known`, or by the name that a corpus gives it."""
+    """What a relation is called here: by its id in `known`, or by its name in the corpus."""
     return known.get(relation, relation).replace('_', ' ').strip().casefold()
 
 
@@ -54,7 +64,11 @@ def _labels(path) -> dict[str, str]:
     if pathlib.Path(path).suffix != '.jsonl':
         return {}
     labels = lambda record: (string_field(record, 'rel'), string_field(record, 'rel_label', ''))
-    return {relation: label for _, (relation, label) in map_records(path, read_json_lines(path), labels) if label}
+    return {
+        relation: label
+        for _, (relation, label) in map_records(path, read_json_lines(path), labels)
+        if label
+    }
 
 
 def _first_record(path) -> dict:
@@ -74,27 +88,40 @@ def _from_trex(path, known: Mapping[str, str]) -> Iterator[LabelledSentence]:
     for _, (text, spans, triples) in map_records(path, read_json_lines(path), _document_of_trex):
         starts = [0, *(start for start in sentence_starts(text, ()) if start), len(text)]
         for start, end in itertools.pairwise(starts):
-            inside = lambda entity: [(a - start, b - start) for a, b in spans.get(entity, ()) if start <= a < b <= end]
+            inside = lambda entity: [
+                (a - start, b - start) for a, b in spans.get(entity, ()) if start <= a < b <= end
+            ]
             for subject, relation, label, target in triples:
                 if pair := nearest(inside(subject), inside(target)):
-                    yield LabelledSentence(text[start:end], *pair, name_of(known.get(relation, label), known))
+                    yield LabelledSentence(
+                        text[start:end], *pair, name_of(known.get(relation, label), known)
+                    )
 
 
 def _document_of_trex(record: dict):
-    """The text of a document, the spans of each entity in it, and triples (subject, id and name of the relation, object)."""
+    """A document's text, the spans of each entity, and triples (subject, relation, object).
+
+    A relation is its id and its name.
+    """
     text, spans, triples = string_field(record, 'text'), collections.defaultdict(list), {}
     for prefix, entity in object_list_field(record, 'entities'):
         boundaries = entity.get('boundaries')
         if not (isinstance(boundaries, list) and list(map(type, boundaries)) == [int, int]):
-            raise InputError(f'{prefix}boundaries: expected [start, end], found {short_repr(boundaries)}')
+            raise InputError(
+                f'{prefix}boundaries: expected [start, end], found {short_repr(boundaries)}'
+            )
         # Of T-REx some end behind the text, and are in no sentence, and some have a blank URI.
         spans[string_field(entity, 'uri', '', prefix)].append(tuple(boundaries))
     for prefix, triple in object_list_field(record, 'triples'):
-        sides: dict[str, Any] = {side: triple.get(side) for side in ('subject', 'predicate', 'object')}
+        sides: dict[str, Any] = {
+            side: triple.get(side) for side in ('subject', 'predicate', 'object')
+        }
         for side, value in sides.items():
             if not isinstance(value, dict):
                 raise InputError(f'{prefix}{side}: expected an object, found {short_repr(value)}')
-        subject, relation, target = (string_field(value, 'uri', '', f'{prefix}{side}.') for side, value in sides.items())
+        subject, relation, target = (
+            string_field(value, 'uri', '', f'{prefix}{side}.') for side, value in sides.items()
+        )
         name = string_field(sides['predicate'], 'surfaceform', relation, f'{prefix}predicate.')
         if subject and name and target:
             triples[subject, relation, name, target] = None
@@ -104,7 +131,9 @@ def _document_of_trex(record: dict):
 def _from_docred(path, known: Mapping[str, str]) -> Iterator[LabelledSentence]:
     with tempfile.TemporaryDirectory() as folder:
         rejected = os.path.join(folder, 'rejected.jsonl')
-        documents = docred.read_documents(path, known, rejected_path=rejected, max_reject_fraction=1)
+        documents = docred.read_documents(
+            path, known, rejected_path=rejected, max_reject_fraction=1
+        )
         # Without one of its labels a pair would be taken to state nothing.
         for _, bad in read_json_lines(rejected):
             raise InputError(f'{path}: document {bad["document"]}: {bad["reason"]}')
@@ -121,7 +150,11 @@ def _from_docred(path, known: Mapping[str, str]) -> Iterator[LabelledSentence]:
                     spans[mention.entity].append((mention.start - start, mention.end - start))
             for topic, target in itertools.permutations(spans, 2):
                 if pair := nearest(spans[topic], spans[target]):
-                    stated = relations[topic, target] or ({NONE} if not relations[target, topic] else ())
+                    stated = relations[topic, target] or (
+                        {NONE} if not relations[target, topic] else ()
+                    )
                     for relation in sorted(stated):
-                        yield LabelledSentence(line, *pair, name_of(known.get(relation, relation), known))
+                        yield LabelledSentence(
+                            line, *pair, name_of(known.get(relation, relation), known)
+                        )
             start += len(line) + 1

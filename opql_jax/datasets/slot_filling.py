@@ -1,7 +1,10 @@
-"""Multi-hop slot filling: queries such as '[Willi Schneider], country of citizenship, capital', made from facts of DocRED.
+"""Multi-hop slot filling: queries made from facts of DocRED.
 
-A query names a topic and one relation for each hop. The entities after a hop are the tails of all facts of its relation from
-the entities before it, without the topic, to which a path never returns; those after the last hop are the answers.
+Such as '[Willi Schneider], country of citizenship, capital'.
+
+A query names a topic and one relation for each hop. The entities after a hop are the tails of all
+facts of its relation from the entities before it, without the topic, to which a path never returns;
+those after the last hop are the answers.
 """
 
 import collections
@@ -30,15 +33,17 @@ _log = logging.getLogger(__name__)
 
 @dataclasses.dataclass(frozen=True)
 class SlotFilling:
-    """The reader of documents with relation labels (see `docred`) and of multi-hop queries made from the labels.
+    """The reader of documents with labelled relations (see `docred`), and of multi-hop queries.
 
-    The queries of a part come from facts of its own documents only: '1-hop/train', '2-hop/dev' and so on.
+    The queries of a part come from facts of its own documents only: '1-hop/train', '2-hop/dev' and
+    so on.
 
     Attributes:
         path: the documents.
         relations: names of the relations, a JSON object.
         part: 'train' or 'dev' for the documents of one part, 'all' for both.
-        dev_fraction: share of the documents that are in dev; 1 makes a test corpus of the file, 0 trains on all of it.
+        dev_fraction: share of the documents that are in dev; 1 makes a test corpus of the file, 0
+            trains on all of it.
         seed: of the split and of the balancing.
     """
 
@@ -51,21 +56,32 @@ class SlotFilling:
 
     def __post_init__(self):
         if self.part not in ('train', 'dev', 'all') or not 0 <= self.dev_fraction <= 1:
-            raise InputError(f"part={self.part!r}: 'train', 'dev' or 'all'; dev_fraction={self.dev_fraction}: from 0 to 1")
+            raise InputError(
+                f"part={self.part!r}: 'train', 'dev' or 'all'; "
+                f'dev_fraction={self.dev_fraction}: from 0 to 1'
+            )
 
     def files(self):
         return {'documents': self.path, 'relations': self.relations}
 
     def read(self, rejected_path):
-        documents = [document for documents in self._parts(rejected_path).values() for document in documents]
+        documents = [
+            document for documents in self._parts(rejected_path).values() for document in documents
+        ]
         names: dict[str, str] = {}
         counts: dict[str, collections.Counter[str]] = {}
         for document in documents:
             for key, (name, spellings) in document.names.items():
                 names.setdefault(key, name)
                 counts.setdefault(key, collections.Counter()).update(spellings)
-        aliases = [sorted(counts[key].keys() - {name}, key=lambda s: (-counts[key][s], s)) for key, name in names.items()]
-        supported, apart = (sum(map(len, found)) for found in ([d.facts for d in documents], [d.apart for d in documents]))
+        aliases = [
+            sorted(counts[key].keys() - {name}, key=lambda s: (-counts[key][s], s))
+            for key, name in names.items()
+        ]
+        supported, apart = (
+            sum(map(len, found))
+            for found in ([d.facts for d in documents], [d.apart for d in documents])
+        )
         _log.info(f'{supported:,} of {supported + apart:,} labels are supported by a sentence')
         vocab = EntityVocab(list(names), list(names.values()), aliases)
         return vocab, link_titles([document.document for document in documents], vocab)
@@ -78,9 +94,15 @@ class SlotFilling:
             name = f'{hops}-hop/{part}'
             _log.info(f'{name}: {len(chosen):,} of {len(every):,} queries chosen')
             if chosen:
-                splits[name] = [question(query, vocab, relations, f'{name}/{i}') for i, query in enumerate(chosen, 1)]
+                splits[name] = [
+                    question(query, vocab, relations, f'{name}/{i}')
+                    for i, query in enumerate(chosen, 1)
+                ]
         if not splits:
-            raise InputError(f'{self.path}: no fact of the part {self.part!r} is supported by a sentence, so there is no query')
+            raise InputError(
+                f'{self.path}: no fact of the part {self.part!r} is supported by a sentence, so '
+                'there is no query'
+            )
         return splits
 
     def _parts(self, rejected_path) -> dict[str, list[docred.AnnotatedDocument]]:
@@ -89,7 +111,9 @@ class SlotFilling:
         documents = docred.read_documents(self.path, relations, rejected_path=rejected_path)
         parts: dict[str, list[docred.AnnotatedDocument]] = {'train': [], 'dev': []}
         for document in documents:
-            parts['dev' if in_dev(document.document.title, self.dev_fraction, self.seed) else 'train'].append(document)
+            parts[
+                'dev' if in_dev(document.document.title, self.dev_fraction, self.seed) else 'train'
+            ].append(document)
         return {name: documents for name, documents in parts.items() if self.part in (name, 'all')}
 
 
@@ -97,7 +121,8 @@ class SlotFilling:
 class Query:
     """A chain of relation ids, one for each hop, from the key of a topic.
 
-    `reached` has for each hop the keys of the entities after it, in alphabetical order, never empty; the last are the answers.
+    `reached` has for each hop the keys of the entities after it, in alphabetical order, never
+    empty; the last are the answers.
     """
 
     topic: str
@@ -106,7 +131,7 @@ class Query:
 
 
 def queries(facts: Iterable[Fact], hops: int) -> list[Query]:
-    """All queries with a number of hops that have an answer, by topic and chain in alphabetical order."""
+    """All answered queries of a number of hops, by topic and chain in alphabetical order."""
     tails = collections.defaultdict(lambda: collections.defaultdict(set))
     for head, relation, tail in facts:
         tails[head][relation].add(tail)
@@ -120,7 +145,11 @@ def queries(facts: Iterable[Fact], hops: int) -> list[Query]:
                 for entity in reached[-1]:
                     for relation, others in tails.get(entity, {}).items():
                         after[relation] |= others - {topic}
-                longer += [((*chain, r), (*reached, tuple(sorted(after[r])))) for r in sorted(after) if after[r]]
+                longer += [
+                    ((*chain, r), (*reached, tuple(sorted(after[r]))))
+                    for r in sorted(after)
+                    if after[r]
+                ]
             partial = longer
         every += [Query(topic, chain, reached[1:]) for chain, reached in partial]
     return every
@@ -129,8 +158,9 @@ def queries(facts: Iterable[Fact], hops: int) -> list[Query]:
 def balance(every: Sequence[Query], level: int, seed: int) -> list[Query]:
     """Chooses queries so that the `level` most frequent relations come about equally often.
 
-    No relation is in more queries than the relation of rank `level` + 1 was before (without one, all queries are chosen). They are taken in
-    an order drawn by the seed and the query alone, as long as all their relations are below that limit.
+    No relation is in more queries than the relation of rank `level` + 1 was before (without one,
+    all queries are chosen). They are taken in an order drawn by the seed and the query alone, as
+    long as all their relations are below that limit.
     """
     counts = collections.Counter(relation for query in every for relation in set(query.chain))
     if len(counts) <= level:
@@ -162,12 +192,12 @@ def question(query: Query, vocab: EntityVocab, relations: Mapping[str, str], id:
 
 
 def in_dev(title: str, fraction: float, seed: int) -> bool:
-    """Whether a document is in the dev part, a share of all documents; depends on nothing but its title."""
+    """Whether a document is in the dev part, a share of all; depends on its title alone."""
     return int(_digest(seed, title)[:12], 16) < fraction * 16**12
 
 
 def random_share(relations: Iterable[str], share: float, seed: int) -> tuple[str, ...]:
-    """A random share of relations, to be held out from training (rounded up); a larger share contains a smaller one."""
+    """A random share of relations to hold out (rounded up); a larger share contains a smaller."""
     ordered = sorted(relations, key=lambda relation: _digest(seed, relation))
     return tuple(sorted(ordered[: math.ceil(share * len(ordered))]))
 

@@ -1,4 +1,7 @@
-"""The reader of documents that were read before: those of which the next version of a knowledge base of plain text is made."""
+"""The reader of documents that were read before.
+
+The next version of a knowledge base of plain text is made of them.
+"""
 
 import dataclasses
 import pathlib
@@ -13,7 +16,7 @@ from opql_jax.datasets.plain_text import link_names
 
 @dataclasses.dataclass(frozen=True)
 class StoredText:
-    """Documents without entity links, as `PlainText.documents` gives them; at least one, and each id once.
+    """Documents without links, as `PlainText.documents` gives them; at least one, each id once.
 
     Attributes:
         source: where they come from, for messages.
@@ -35,7 +38,9 @@ class StoredText:
     def read(self, rejected_path):
         shutil.copyfile(self.rejected, rejected_path)
         write_documents(rejected_path.with_name(tables.DOCUMENTS_FILE), self.documents)
-        return link_names(self.documents, self.cache, self.source, None, self.processes, self.map_batches)
+        return link_names(
+            self.documents, self.cache, self.source, None, self.processes, self.map_batches
+        )
 
     def questions(self, vocab, rejected_path):
         return {}

@@ -12,13 +12,13 @@ from opql_jax.datasets.plain_text import document_fields
 
 
 def as_sources(texts: str | os.PathLike | Iterable[Any]) -> list[str | os.PathLike | dict]:
-    """The sources that `index_text` reads; InputError if there is no text, or one is of another form.
+    """The sources that `index_text` reads; InputError if there are none, or of another form.
 
     Args:
-        texts: the path of a file or folder; or several texts, each a string, a document `{id, title, text}`
-            in which id and title may be missing, or a path; or a table with a column `text` and, if there are
-            such, `id` and `title`: a pandas DataFrame or any other that has the Arrow interface. What has no
-            id is called by its number, from 0.
+        texts: the path of a file or folder; or several texts, each a string, a document
+            `{id, title, text}` in which id and title may be missing, or a path; or a table with a
+            column `text` and, if there are such, `id` and `title`: a pandas DataFrame or any other
+            that has the Arrow interface. What has no id is called by its number, from 0.
     """
     if isinstance(texts, str | os.PathLike):
         return [texts]
@@ -39,17 +39,26 @@ def as_sources(texts: str | os.PathLike | Iterable[Any]) -> list[str | os.PathLi
 
 
 def _listed(texts: Any) -> list[Any]:
-    if isinstance(texts, Mapping | Set | bytes) or not (isinstance(texts, Iterable) or hasattr(texts, '__arrow_c_stream__')):
-        raise InputError(f'texts: expected a list of strings or documents, a table, or a path, found {short_repr(texts)}')
+    if isinstance(texts, Mapping | Set | bytes) or not (
+        isinstance(texts, Iterable) or hasattr(texts, '__arrow_c_stream__')
+    ):
+        raise InputError(
+            'texts: expected a list of strings or documents, a table, or a path, found '
+            f'{short_repr(texts)}'
+        )
     if hasattr(texts, '__arrow_c_stream__'):
         try:
             table = pa.table(texts)
             names = table.column_names
-            texts = table.select([name for name in ('id', 'title', 'text') if name in names]).to_pylist()
+            texts = table.select(
+                [name for name in ('id', 'title', 'text') if name in names]
+            ).to_pylist()
         except (pa.ArrowException, KeyError, TypeError, ValueError) as error:
             raise InputError(f'texts: the table cannot be read: {error}') from error
         if 'text' not in names:
-            raise InputError(f'texts: the table has no column "text", but {", ".join(names) or "none"}')
+            raise InputError(
+                f'texts: the table has no column "text", but {", ".join(names) or "none"}'
+            )
     if not (listed := list(texts)):
         raise InputError('texts: empty: give a list of strings or documents, a table, or a path')
     return listed

@@ -1,7 +1,8 @@
 """Knowledge bases as files of triples, for the KB-supervised baselines; OPQL never reads them.
 
-A file has a line `head|relation|tail` for each fact; head and tail are names (or keys) of entities, and underscores in the name
-of the relation are read as spaces. Both readers build on a reader of text, whose entities and questions they keep.
+A file has a line `head|relation|tail` for each fact; head and tail are names (or keys) of entities,
+and underscores in the name of the relation are read as spaces. Both readers build on a reader of
+text, whose entities and questions they keep.
 """
 
 import dataclasses
@@ -35,9 +36,12 @@ class Triple(NamedTuple):
 
 
 def read_triples(path: str | os.PathLike, vocab: EntityVocab) -> list[Triple]:
-    """The triples of a file, each once, in its order; InputError names the line that is none, or the file without a usable one.
+    """The triples of a file, each once, in its order.
 
-    Triples of an entity that the vocabulary lacks, and of an entity with itself, are skipped; their number is logged.
+    InputError names the line that is none, or the file without a usable one.
+
+    Triples of an entity that the vocabulary lacks, and of an entity with itself, are skipped; their
+    number is logged.
     """
     triples: dict[Triple, None] = {}
     skipped = 0
@@ -55,12 +59,19 @@ def read_triples(path: str | os.PathLike, vocab: EntityVocab) -> list[Triple]:
     if not triples:
         raise InputError(f'{path}: no triple of two entities of the vocabulary')
     if skipped:
-        _log.info('%s: %d triples of unknown entities, or of an entity with itself, are skipped', path, skipped)
+        _log.info(
+            '%s: %d triples of unknown entities, or of an entity with itself, are skipped',
+            path,
+            skipped,
+        )
     return list(triples)
 
 
 def questions_of(triples: Sequence[Triple], vocab: EntityVocab) -> list[Question]:
-    """Questions '{head}, directed by' and '{tail}, inverse of directed by', with all their answers; `type` is the relation."""
+    """Questions '{head}, directed by' and '{tail}, inverse of directed by', with all answers.
+
+    `type` is the relation.
+    """
     answers: dict[tuple[int, str], dict[int, None]] = {}
     for head, relation, tail in triples:
         answers.setdefault((head, relation), {})[tail] = None
@@ -79,12 +90,15 @@ def questions_of(triples: Sequence[Triple], vocab: EntityVocab) -> list[Question
 
 
 def documents_of(triples: Sequence[Triple], vocab: EntityVocab) -> list[Document]:
-    """Documents '{head} directed by {tail}', one for each triple, about its head and with both entities linked."""
+    """Documents '{head} directed by {tail}', one a triple, about its head, both ends linked."""
     documents = []
     for number, (head, relation, tail) in enumerate(triples, 1):
         start, key = vocab.names[head], vocab.keys[head]
         text = f'{start} {relation} {vocab.names[tail]}'
-        mentions = Mention(0, len(start), key), Mention(len(text) - len(vocab.names[tail]), len(text), vocab.keys[tail])
+        mentions = (
+            Mention(0, len(start), key),
+            Mention(len(text) - len(vocab.names[tail]), len(text), vocab.keys[tail]),
+        )
         documents.append(Document(f'triple-{number}', start, text, mentions, key))
     return documents
 
@@ -113,24 +127,34 @@ class _TextAndTriples:
 
 
 class WithTriples(_TextAndTriples):
-    """A text with the split `SPLIT` of questions that its KB answers: distant supervision for a KB-supervised baseline.
+    """A text with the split `SPLIT` of questions that its KB answers.
+
+    Distant supervision for a KB-supervised baseline.
 
     Training aligns them with the text, so facts that no passage can state teach nothing.
     """
 
     def questions(self, vocab, rejected_path):
-        return {**super().questions(vocab, rejected_path), SPLIT: questions_of(read_triples(self.path, vocab), vocab)}
+        return {
+            **super().questions(vocab, rejected_path),
+            SPLIT: questions_of(read_triples(self.path, vocab), vocab),
+        }
 
 
 @dataclasses.dataclass(frozen=True)
 class Triples(_TextAndTriples):
-    """A KB in place of a text or beside it: every triple is a passage, so that a memory made of it holds the KB's facts (FaE's memory).
+    """A KB in place of a text or beside it.
+
+    Every triple is a passage, so that a memory made of it holds the KB's facts (FaE's memory).
 
     Attributes:
-        text: a reader, for its entities and questions; its documents matter only to `about_text` and `beside_text`.
-        about_text: only triples whose head is the title entity of a document, for questions that are restricted alike.
+        text: a reader, for its entities and questions; its documents matter only to `about_text`
+            and `beside_text`.
+        about_text: only triples whose head is the title entity of a document, for questions that
+            are restricted alike.
         beside_text: the documents of the text come first, as one memory of both is made of them.
-        share: of the triples, in (0, 1]: each is drawn with this probability, the same ones each time from the same triples.
+        share: of the triples, in (0, 1]: each is drawn with this probability, the same ones each
+            time from the same triples.
     """
 
     about_text: bool = False

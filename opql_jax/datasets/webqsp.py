@@ -3,34 +3,52 @@
 import os
 
 from opql_jax.core.errors import InputError
-from opql_jax.corpus.json_lines import object_list_field, read_json, read_json_lines, string_field, string_list_field
+from opql_jax.corpus.json_lines import (
+    object_list_field,
+    read_json,
+    read_json_lines,
+    string_field,
+    string_list_field,
+)
 from opql_jax.corpus.questions import RELATION_SEPARATOR
 from opql_jax.datasets.entity_resolution import EntityResolver, find_name, find_topics, names_of
 from opql_jax.datasets.question_records import question_record, to_question_records
 
 
 def read(path: str | os.PathLike, resolver: EntityResolver) -> list[dict]:
-    """Reads the official WebQSP.train.json or WebQSP.test.json; InputError names the question, counting from 1, and the field.
+    """Reads the official WebQSP.train.json or WebQSP.test.json.
 
-    Topics are marked where the text has the mentions of the parses, or, if it has none of them, names of the topics. The answers
-    of all parses are joined, and the type is the first inferential chain. All questions take one hop: a chain of two relations
-    goes through a compound value, such as a marriage, and a text states it as one fact.
+    InputError names the question, counting from 1, and the field.
+
+    Topics are marked where the text has the mentions of the parses, or, if it has none of them,
+    names of the topics. The answers of all parses are joined, and the type is the first inferential
+    chain. All questions take one hop: a chain of two relations goes through a compound value, such
+    as a marriage, and a text states it as one fact.
     """
 
     def convert(record: dict) -> dict:
         text, topics, answers, chains = string_field(record, 'RawQuestion'), [], [], []
         for prefix, parse in object_list_field(record, 'Parses'):
-            mid, name = string_field(parse, 'TopicEntityMid', '', prefix), string_field(parse, 'TopicEntityName', '', prefix)
+            mid, name = (
+                string_field(parse, 'TopicEntityMid', '', prefix),
+                string_field(parse, 'TopicEntityName', '', prefix),
+            )
             mention = string_field(parse, 'PotentialTopicEntityMention', '', prefix)
             if mid or name or mention:
                 entity = resolver.key_or_name(name or mention or mid, mid)
                 is_marked = mention and find_name(text, [mention])
-                topics.append((entity, [mention] if is_marked else [mention, name, *resolver.names(mid)]))
+                topics.append(
+                    (entity, [mention] if is_marked else [mention, name, *resolver.names(mid)])
+                )
             chains.append(string_list_field(parse, 'InferentialChain', prefix))
             for answer_prefix, answer in object_list_field(parse, 'Answers', prefix):
                 value = string_field(answer, 'AnswerArgument', prefix=answer_prefix)
                 name = string_field(answer, 'EntityName', '', answer_prefix) or value
-                mid = value if string_field(answer, 'AnswerType', prefix=answer_prefix) == 'Entity' else ''
+                mid = (
+                    value
+                    if string_field(answer, 'AnswerType', prefix=answer_prefix) == 'Entity'
+                    else ''
+                )
                 answers.append(resolver.key_or_name(name, mid))
         found = find_topics(text, topics, resolver.vocab.id_of_key)
         chain = RELATION_SEPARATOR.join(next(filter(None, chains), []))
@@ -43,10 +61,12 @@ def read(path: str | os.PathLike, resolver: EntityResolver) -> list[dict]:
 
 
 def read_lines(path: str | os.PathLike, resolver: EntityResolver) -> list[dict]:
-    """Reads JSON Lines `{qId, question, topic_mid, relations, answers, topic}`, a form of WebQSP without parses.
+    """Reads JSON Lines `{qId, question, topic_mid, relations, answers, topic}`.
 
-    Answers are names, and `topic` is `{label, alternatives, wikidata_id, wikipedia}` or empty. The type is the relations. For
-    hops and errors, which name the line, see `read`.
+    It is a form of WebQSP without parses.
+
+    Answers are names, and `topic` is `{label, alternatives, wikidata_id, wikipedia}` or empty. The
+    type is the relations. For hops and errors, which name the line, see `read`.
     """
 
     def convert(record: dict) -> dict:
@@ -54,8 +74,13 @@ def read_lines(path: str | os.PathLike, resolver: EntityResolver) -> list[dict]:
         about = record.get('topic') or {}
         if not isinstance(about, dict):
             raise InputError(f'topic: expected an object, found {about!r}')
-        names, qid = names_of(about, 'alternatives', 'topic.'), string_field(about, 'wikidata_id', '', 'topic.')
-        entity = resolver.key_or_name(string_field(about, 'label', '', 'topic.') or mid, mid, qid, names)
+        names, qid = (
+            names_of(about, 'alternatives', 'topic.'),
+            string_field(about, 'wikidata_id', '', 'topic.'),
+        )
+        entity = resolver.key_or_name(
+            string_field(about, 'label', '', 'topic.') or mid, mid, qid, names
+        )
         topics = find_topics(text, [(entity, [*names, *resolver.names(mid, qid)])])
         answers = map(resolver.key_or_name, string_list_field(record, 'answers'))
         relations = RELATION_SEPARATOR.join(string_list_field(record, 'relations'))

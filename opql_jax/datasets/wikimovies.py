@@ -1,8 +1,11 @@
-"""WikiMovies (Miller et al., 2016): Wikipedia articles about films, which MetaQA is about too, and one-hop questions.
+"""WikiMovies (Miller et al., 2016): one-hop questions, and articles about films.
 
-The text, `knowledge_source/wiki.txt`, has numbered lines and a blank line after each article; the first line of an article is
-its title. Questions are lines `1 what does Grégoire Colin appear in?<TAB>Before the Rain, Beau travail`. Answers are separated
-by commas, which names may contain too; `knowledge_source/entities.txt` lists the names, one a line.
+MetaQA is about these, too.
+
+The text, `knowledge_source/wiki.txt`, has numbered lines and a blank line after each article; the
+first line of an article is its title. Questions are lines `1 what does Grégoire Colin appear
+in?<TAB>Before the Rain, Beau travail`. Answers are separated by commas, which names may contain
+too; `knowledge_source/entities.txt` lists the names, one a line.
 """
 
 import os
@@ -16,7 +19,10 @@ from opql_jax.datasets.question_records import question_record
 
 
 def documents(path: str | os.PathLike) -> list[Document]:
-    """The articles of wiki.txt, without links and title entities, by their numbers from 1; InputError names the line."""
+    """The articles of wiki.txt, without links and title entities, by numbers from 1.
+
+    InputError names the line.
+    """
     articles, lines = [], []
     for number, line in read_lines(path):
         if line.strip():
@@ -25,7 +31,11 @@ def documents(path: str | os.PathLike) -> list[Document]:
             articles.append(lines)
             lines = []
     articles += [lines] if lines else []
-    read = [Document(str(number), title, ' '.join(text)) for number, (title, *text) in enumerate(articles, 1) if text]
+    read = [
+        Document(str(number), title, ' '.join(text))
+        for number, (title, *text) in enumerate(articles, 1)
+        if text
+    ]
     if not read:
         raise InputError(f'{path}: no article in the file')
     return read
@@ -37,9 +47,12 @@ def entity_vocab(path: str | os.PathLike) -> EntityVocab:
 
 
 def questions(path: str | os.PathLike, vocab: EntityVocab) -> list[dict]:
-    """The records (see `corpus.questions`) of a file of questions; ids are `{file name}/{line number}`.
+    """The records of a file of questions; ids are `{file name}/{line number}`.
 
-    Topics are linked by name. Questions that name no entity are skipped. InputError names the line that is no question.
+    See `corpus.questions`.
+
+    Topics are linked by name. Questions that name no entity are skipped. InputError names the line
+    that is no question.
     """
     linker, records = MentionLinker(vocab), []
     for number, line in read_lines(path):
@@ -47,19 +60,30 @@ def questions(path: str | os.PathLike, vocab: EntityVocab) -> list[dict]:
             continue
         text, tab, answers = _numbered(path, number, line).partition('\t')
         if not (tab and answers.strip()):
-            raise InputError(f'{path}:{number}: expected a question, a tab and answers, found {line!r}')
+            raise InputError(
+                f'{path}:{number}: expected a question, a tab and answers, found {line!r}'
+            )
         if mentions := linker.link(text):
             topics = [(start, end, vocab.keys[entity]) for start, end, entity in mentions]
-            records.append(question_record(f'{os.path.basename(path)}/{number}', text, topics, _names(answers.strip(), vocab)))
+            records.append(
+                question_record(
+                    f'{os.path.basename(path)}/{number}',
+                    text,
+                    topics,
+                    _names(answers.strip(), vocab),
+                )
+            )
     return records
 
 
 def _names(listed: str, vocab: EntityVocab) -> list[str]:
-    """Splits a list at commas into the longest names that are entities; other parts are names as they are."""
+    """Splits a list at commas into the longest names that are entities, and other parts."""
     parts, names, start = listed.split(', '), [], 0
     while start < len(parts):
         ends = range(len(parts), start, -1)
-        end = next((end for end in ends if vocab.get(', '.join(parts[start:end])) is not None), start + 1)
+        end = next(
+            (end for end in ends if vocab.get(', '.join(parts[start:end])) is not None), start + 1
+        )
         names.append(', '.join(parts[start:end]))
         start = end
     return names

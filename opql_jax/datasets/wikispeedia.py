@@ -1,8 +1,8 @@
 """The articles of Wikispeedia (2007 Schools Wikipedia) and their links.
 
-The folder holds `articles.jsonl.gz` (`{page, title, text}`, the text as a text browser shows it) and `links.tsv` (source page,
-target page, URL-encoded). The data do not say where in an article a link is: a mention of a target is its title where the
-article's text has it.
+The folder holds `articles.jsonl.gz` (`{page, title, text}`, the text as a text browser shows it)
+and `links.tsv` (source page, target page, URL-encoded). The data do not say where in an article a
+link is: a mention of a target is its title where the article's text has it.
 """
 
 import collections
@@ -65,14 +65,21 @@ class Wikispeedia:
 
 
 def entity_vocab(folder: str | os.PathLike) -> EntityVocab:
-    """One entity per article, by its title, with the title with a small first letter as alias ("Red giant", "a red giant")."""
+    """One entity per article, by its title, also with a small first letter.
+
+    The latter is an alias ("Red giant", "a red giant").
+    """
     titles = [title for _, title, _ in _articles(Path(folder) / ARTICLES)]
     small = [title[0].lower() + title[1:] for title in titles]
-    return EntityVocab(titles, titles, [[s] if s != title else [] for s, title in zip(small, titles)])
+    return EntityVocab(
+        titles, titles, [[s] if s != title else [] for s, title in zip(small, titles)]
+    )
 
 
 def documents(folder: str | os.PathLike, vocab: EntityVocab) -> Iterator[Document]:
-    """Streams the cleaned articles, each about its own entity, with mentions of itself and of the targets of its links.
+    """Streams the cleaned articles, each about its own entity.
+
+    With mentions of itself and of the targets of its links.
 
     InputError names the file and line that is missing, truncated or malformed.
     """
@@ -84,7 +91,9 @@ def documents(folder: str | os.PathLike, vocab: EntityVocab) -> Iterator[Documen
             continue
         linked = targets[page] | {title}
         mentions = tuple(
-            Mention(start, end, vocab.keys[entity]) for start, end, entity in linker.link(text) if vocab.keys[entity] in linked
+            Mention(start, end, vocab.keys[entity])
+            for start, end, entity in linker.link(text)
+            if vocab.keys[entity] in linked
         )
         yield Document(page, title, text, mentions, title)
 
@@ -97,7 +106,9 @@ def read_links(path: str | os.PathLike) -> dict[str, set[str]]:
             continue
         columns = line.split('\t')
         if len(columns) != 2:
-            raise InputError(f'{path}:{number}: expected 2 columns (source, target), found {len(columns)}')
+            raise InputError(
+                f'{path}:{number}: expected 2 columns (source, target), found {len(columns)}'
+            )
         targets[unquote(columns[0])].add(unquote(columns[1]).replace('_', ' '))
     return targets
 
@@ -115,15 +126,18 @@ def _articles(path: Path) -> Iterator[tuple[str, str, str]]:
     except (OSError, EOFError, zlib.error) as error:
         raise InputError(f'{path}: truncated or damaged after line {number} ({error})') from error
     except (ValueError, KeyError, TypeError) as error:
-        raise InputError(f'{path}:{number}: expected a JSON object with page, title and text ({error!r})') from error
+        raise InputError(
+            f'{path}:{number}: expected a JSON object with page, title and text ({error!r})'
+        ) from error
 
 
 def clean(raw: str) -> str:
     """The prose of an article: a line per paragraph or list item.
 
-    Removes the copyright mark, the title and subject lines above, the footer, section headings, notices, image captions (which
-    stand before and after a line 'Enlarge', or simply twice), tables and boxes, footnote marks, bullets and hard wraps.
-    Paragraphs that do not end like a sentence and list items of fewer than five words are dropped.
+    Removes the copyright mark, the title and subject lines above, the footer, section headings,
+    notices, image captions (which stand before and after a line 'Enlarge', or simply twice), tables
+    and boxes, footnote marks, bullets and hard wraps. Paragraphs that do not end like a sentence
+    and list items of fewer than five words are dropped.
     """
     if footer := _FOOTER.search(raw):
         raw = raw[: footer.start()]
@@ -132,7 +146,10 @@ def clean(raw: str) -> str:
     for block in _blocks(_without_captions(lines)):
         paragraphs += filter(None, map(_prose, _items(block)))
     # A caption whose two copies have spaces at other places (around links) is still there, twice.
-    runs = [list(run) for _, run in itertools.groupby(paragraphs, key=lambda text: text.replace(' ', ''))]
+    runs = [
+        list(run)
+        for _, run in itertools.groupby(paragraphs, key=lambda text: text.replace(' ', ''))
+    ]
     return '\n'.join(run[0] for run in runs if len(run) == 1)
 
 
@@ -157,7 +174,11 @@ def _without_captions(lines: list[str]) -> list[str]:
 def _repeated(remaining: list[str], lines: list[str], after: int) -> int:
     """The number of the last lines of `remaining` that are repeated from `after` on."""
     for size in range(min(_LONGEST_CAPTION, len(remaining), len(lines) - after), 0, -1):
-        if remaining[-1] and remaining[-1] == lines[after + size - 1] and remaining[-size:] == lines[after : after + size]:
+        if (
+            remaining[-1]
+            and remaining[-1] == lines[after + size - 1]
+            and remaining[-size:] == lines[after : after + size]
+        ):
             return size
     return 0
 
@@ -193,7 +214,8 @@ def _items(block: list[str]) -> Iterator[tuple[bool, str]]:
     for line in block:
         text = line.lstrip()
         bullet = _BULLET.match(text) if line.startswith('    ') else None
-        # A break where the next word had room was not made by wrapping: the lines of a box, a verse.
+        # A break where the next word had room was not made by wrapping: the lines of a box, a
+        # verse.
         if bullet or len(text.split(None, 1)[0]) < room:
             if current:
                 yield item, ' '.join(current)

@@ -8,17 +8,23 @@ from opql_jax.training.tensorboard import ScalarWriter
 
 
 def evaluate_checkpoints(
-    evaluate: Callable[..., dict], model_dir, output_dir, step: int | str | None, patience: float, dry_run: bool
+    evaluate: Callable[..., dict],
+    model_dir,
+    output_dir,
+    step: int | str | None,
+    patience: float,
+    dry_run: bool,
 ) -> dict[str, dict]:
-    """Calls `evaluate(step, folder)` for each checkpoint that `step` asks for; returns the metrics of the last one.
+    """Calls `evaluate(step, folder)` for each checkpoint of `step`; returns the last metrics.
 
     Args:
-        evaluate: evaluates one checkpoint (None: the newest) into a folder and returns {set: {metric: value}}, or {} in processes
-            other than the primary one.
+        evaluate: evaluates one checkpoint (None: the newest) into a folder and returns {set:
+            {metric: value}}, or {} in processes other than the primary one.
         model_dir: the workdir of training.
-        output_dir: the folder for a single checkpoint. Several write into one folder each, named after the step, and their
-            metrics become TensorBoard scalars in `output_dir`.
-        step, patience: a number, None, or 'all' or 'new', which are those of `checkpoints.each_step`.
+        output_dir: the folder for a single checkpoint. Several write into one folder each, named
+            after the step, and their metrics become TensorBoard scalars in `output_dir`.
+        step, patience: a number, None, or 'all' or 'new', which are those of
+            `checkpoints.each_step`.
         dry_run: opens only the first of several checkpoints, and waits for none.
     """
     output = files.path(output_dir)
@@ -32,8 +38,14 @@ def evaluate_checkpoints(
         if metrics:
             # One for all steps: its file is named after the second it was made in.
             writer = writer or ScalarWriter(str(output))
-            scalars = {f'{name}/{metric}': value for name, values in metrics.items() for metric, value in values.items()}
-            writer.write(number, {name: value for name, value in scalars.items() if isinstance(value, float)})
+            scalars = {
+                f'{name}/{metric}': value
+                for name, values in metrics.items()
+                for metric, value in values.items()
+            }
+            writer.write(
+                number, {name: value for name, value in scalars.items() if isinstance(value, float)}
+            )
     if writer:
         writer.close()
     return metrics

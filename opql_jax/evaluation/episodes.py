@@ -1,33 +1,51 @@
-"""N-way K-shot classification by nearest neighbours: how well embeddings tell relations apart without training.
+"""N-way K-shot classification by nearest neighbours: how embeddings tell relations apart.
 
-An episode draws N relations and, of each, K support sentences and one query, all with different texts. A query is assigned the
-relation whose support sentences are on average the most similar to it, by the cosine of embeddings centred at their mean over all
-sentences. L_rel leaves the origin open, as a softmax over inner products does not change when all candidates are moved by one
-vector; and most of the length of the embeddings is common to all (0.9 after a short pretraining of MiniLM).
+An episode draws N relations and, of each, K support sentences and one query, all with different
+texts. A query is assigned the relation whose support sentences are on average the most similar to
+it, by the cosine of embeddings centred at their mean over all sentences. L_rel leaves the origin
+open, as a softmax over inner products does not change when all candidates are moved by one vector;
+and most of the length of the embeddings is common to all (0.9 after a short pretraining of MiniLM).
 """
 
 import numpy as np
 
 
-def group_by_relation(relations: list[str], texts: list[str], min_texts: int) -> list[list[np.ndarray]]:
-    """For each relation with so many different texts, sorted by name, the indices of the sentences of each of its texts."""
+def group_by_relation(
+    relations: list[str], texts: list[str], min_texts: int
+) -> list[list[np.ndarray]]:
+    """For each relation with so many different texts, the sentences of each of its texts.
+
+    Sorted by name; sentences are indices.
+    """
     groups = {}
     for i, (relation, text) in enumerate(zip(relations, texts)):
         groups.setdefault(relation, {}).setdefault(text, []).append(i)
-    return [[np.array(same) for same in texts.values()] for _, texts in sorted(groups.items()) if len(texts) >= min_texts]
+    return [
+        [np.array(same) for same in texts.values()]
+        for _, texts in sorted(groups.items())
+        if len(texts) >= min_texts
+    ]
 
 
-def episode_accuracies(vectors, groups, ways: int, shots: int, episodes: int, seed: int) -> np.ndarray:
-    """The share of correctly assigned queries of each episode, [episodes] float64: N `ways`, K `shots`.
+def episode_accuracies(
+    vectors, groups, ways: int, shots: int, episodes: int, seed: int
+) -> np.ndarray:
+    """The share of right queries of each episode, [episodes] float64: N `ways`, K `shots`.
 
     `vectors` [n, d] are of the sentences that `group_by_relation` grouped; `seed` of the draws.
     """
-    centred = vectors - vectors[np.concatenate([same for texts in groups for same in texts])].mean(axis=0)
-    unit = centred / np.maximum(np.linalg.norm(centred, axis=1, keepdims=True), np.finfo(np.float32).tiny)
+    centred = vectors - vectors[np.concatenate([same for texts in groups for same in texts])].mean(
+        axis=0
+    )
+    unit = centred / np.maximum(
+        np.linalg.norm(centred, axis=1, keepdims=True), np.finfo(np.float32).tiny
+    )
     rng = np.random.default_rng(seed)
     accuracies = np.empty(episodes)
     for episode in range(episodes):
-        drawn = np.stack([draw(groups[r], shots + 1, rng) for r in rng.choice(len(groups), ways, replace=False)])
+        drawn = np.stack(
+            [draw(groups[r], shots + 1, rng) for r in rng.choice(len(groups), ways, replace=False)]
+        )
         queries, support = unit[drawn[:, 0]], unit[drawn[:, 1:]]
         similarity = np.einsum('qd,nkd->qnk', queries, support).mean(axis=2)
         accuracies[episode] = np.mean(similarity.argmax(axis=1) == np.arange(ways))

@@ -20,9 +20,12 @@ class Score:
 
 
 def score(ranked, weights, gold, set_threshold: float = SET_THRESHOLD) -> Score:
-    """Scores a ranking, best first, whose weights fall; ValueError if `gold`, the set of correct answers, is empty.
+    """Scores a ranking, best first, whose weights fall; ValueError if `gold` is empty.
 
-    The predicted set holds the answers with at least the share `set_threshold` of the best one's weight.
+    That is the set of correct answers.
+
+    The predicted set holds the answers with at least the share `set_threshold` of the best one's
+    weight.
     """
     gold = set(gold)
     if not gold:
@@ -32,7 +35,9 @@ def score(ranked, weights, gold, set_threshold: float = SET_THRESHOLD) -> Score:
     correct = len(predicted & gold)
     precision = correct / len(predicted) if predicted else 0.0
     recall = correct / len(gold)
-    return Score(rank, precision, recall, 2 * precision * recall / (precision + recall) if correct else 0.0)
+    return Score(
+        rank, precision, recall, 2 * precision * recall / (precision + recall) if correct else 0.0
+    )
 
 
 def summarise(scores: list[Score]) -> dict[str, float]:
@@ -46,17 +51,25 @@ def summarise(scores: list[Score]) -> dict[str, float]:
 
 
 def adjacency(topic, target, num_entities: int) -> scipy.sparse.csr_array:
-    """The graph of a memory of entries `topic`, `target` [N] int: [n, n] float32, 1 where it has an entry (topic, target)."""
-    pairs = scipy.sparse.coo_array((np.ones(len(topic), np.float32), (topic, target)), shape=(num_entities, num_entities))
+    """The graph of a memory of entries `topic`, `target` [N] int: [n, n] float32.
+
+    1 where it has an entry (topic, target).
+    """
+    pairs = scipy.sparse.coo_array(
+        (np.ones(len(topic), np.float32), (topic, target)), shape=(num_entities, num_entities)
+    )
     out = pairs.tocsr()
     out.data[:] = 1
     return out
 
 
 def reachable(graph: scipy.sparse.csr_array, answers, hops: int) -> np.ndarray:
-    """From which entities an answer can be reached in exactly j hops, j = 0 .. hops, whatever the relations: [hops + 1, n, B] bool.
+    """Entities from which an answer is exactly j hops away, j = 0 .. hops, by any relation.
 
-    Row 0 marks the answers themselves: entity ids of each of B questions. The graph is that of `adjacency`.
+    [hops + 1, n, B] bool.
+
+    Row 0 marks the answers themselves: entity ids of each of B questions. The graph is that of
+    `adjacency`.
     """
     out = np.zeros((hops + 1, graph.shape[0], len(answers)), bool)
     for question, ids in enumerate(answers):

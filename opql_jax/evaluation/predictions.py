@@ -1,13 +1,17 @@
-"""Predictions files: one JSON line a question, written in chunks so that a killed run resumes, by one process or several.
+"""Predictions files: one JSON line a question.
+
+Written in chunks so that a killed run resumes, by one process or several.
 
 Every model writes the same records, and whatever writes records of this form can be scored:
 
-    {"id": "q1", "question": "who directed [Up]?", "answers": [{"entity": "Pete Docter", "key": "Q1", "weight": 0.9}]}
+    {"id": "q1", "question": "who directed [Up]?", "answers": [{"entity": "Pete Docter",
+     "key": "Q1", "weight": 0.9}]}
 
-Records are in the order of the questions, or in any order if their ids are those of the questions. `answers` are best first; without a
-`key` an answer is looked up by its name. Optional fields are `hops`, the number of hops;
-`traces`, for each topic of the question a list of hops, each with the keys of the `entities` found there, best first, and, from a
-language model, `null`, the mass of its null entry; and `by`, which identifies the model, the memory and the settings.
+Records are in the order of the questions, or in any order if their ids are those of the questions.
+`answers` are best first; without a `key` an answer is looked up by its name. Optional fields are
+`hops`, the number of hops; `traces`, for each topic of the question a list of hops, each with the
+keys of the `entities` found there, best first, and, from a language model, `null`, the mass of its
+null entry; and `by`, which identifies the model, the memory and the settings.
 """
 
 import glob
@@ -28,8 +32,8 @@ from opql_jax.corpus.questions import Question, bracketed
 
 _log = logging.getLogger(__name__)
 
-# Questions per chunk. A chunk's bytes depend neither on the process that answers it nor on earlier chunks, so a resumed run writes
-# the same file as an undisturbed one.
+# Questions per chunk. A chunk's bytes depend neither on the process that answers it nor on earlier
+# chunks, so a resumed run writes the same file as an undisturbed one.
 CHUNK = 256
 # Another program that answers the same needs but a moment once the output is there.
 _PATIENCE = 60.0
@@ -39,11 +43,14 @@ class PredictionError(InputError):
     """A predictions file does not fit the questions, or is damaged."""
 
 
-def write_predictions(output, questions: list[Question], by: str, answer: Callable[[list], Iterable[dict]]) -> int:
+def write_predictions(
+    output, questions: list[Question], by: str, answer: Callable[[list], Iterable[dict]]
+) -> int:
     """Writes the predictions for `questions` to `output`, which appears only when it is complete.
 
-    Finished chunks are kept in the folder `<output>.parts` until then. Several processes that share a file system each answer
-    every n-th chunk, and the primary one joins them. A complete file is checked and left as it is.
+    Finished chunks are kept in the folder `<output>.parts` until then. Several processes that share
+    a file system each answer every n-th chunk, and the primary one joins them. A complete file is
+    checked and left as it is.
 
     Args:
         output: the predictions file.
@@ -55,7 +62,8 @@ def write_predictions(output, questions: list[Question], by: str, answer: Callab
         The number of questions that this process answered now.
 
     Raises:
-        PredictionError: `output` or a chunk holds answers to other questions, or by another model, memory or setting.
+        PredictionError: `output` or a chunk holds answers to other questions, or by another model,
+            memory or setting.
         InputError: another program writes these predictions.
     """
     output = files.path(output)
@@ -63,7 +71,8 @@ def write_predictions(output, questions: list[Question], by: str, answer: Callab
     if output.exists():
         _check(output, questions, by)
         _log.info('%s is already complete', output)
-        distributed.barrier(f'{output} was read')  # by all processes, before the primary one removes what another looks for
+        # By all processes, before the primary one removes what another looks for.
+        distributed.barrier(f'{output} was read')
         answered = 0
     else:
         with distributed.writer(parts):
@@ -98,7 +107,8 @@ def _write_chunks(output, parts, questions: list[Question], by: str, answer) -> 
     paths = _chunk_paths(parts, questions)
     if unexpected := {*parts.glob('[!.]*')} - {*paths}:
         raise PredictionError(
-            f'{min(unexpected)} is of other questions: delete {parts} to answer these, or choose another output'
+            f'{min(unexpected)} is of other questions: delete {parts} to '
+            'answer these, or choose another output'
         )
     own = range(distributed.process_index(), len(chunks), distributed.process_count())
     for number in own:
@@ -107,7 +117,8 @@ def _write_chunks(output, parts, questions: list[Question], by: str, answer) -> 
     answered = _answer_chunks([(paths[n], chunks[n]) for n in own if not paths[n].exists()], answer)
     distributed.barrier(f'{parts} is complete')
     if distributed.is_primary():
-        files.remove_partials(output.parent, glob.escape(output.name))  # of a run that was killed while joining
+        # Of a run that was killed while joining.
+        files.remove_partials(output.parent, glob.escape(output.name))
         with atomic_path(output) as path, open(path, 'wb') as file:
             for part in paths:
                 with part.open('rb') as chunk:
@@ -117,7 +128,7 @@ def _write_chunks(output, parts, questions: list[Question], by: str, answer) -> 
 
 
 def _answer_chunks(missing: list[tuple], answer) -> int:
-    """Writes the missing (path, questions) chunks, logging progress; returns the number of questions."""
+    """Writes the missing (path, questions) chunks with progress; returns the questions' number."""
 
     def written():
         for part, chunk in missing:
@@ -127,8 +138,8 @@ def _answer_chunks(missing: list[tuple], answer) -> int:
                         file.write(json.dumps(record, ensure_ascii=False, allow_nan=False) + '\n')
                     except ValueError as error:
                         raise PredictionError(
-                            f'question {record["id"]}: its answer has a number that is not finite; the training of the model'
-                            ' diverged, or its memory is damaged'
+                            f'question {record["id"]}: its answer has a number that is not finite; '
+                            'the training of the model diverged, or its memory is damaged'
                         ) from error
             yield chunk
 
@@ -142,8 +153,9 @@ def _check(path, questions: list[Question], by: str) -> None:
     for number, record in enumerate(records, 1):
         if record.get('by') != by:
             raise PredictionError(
-                f'{path}, line {number} comes from another model, memory or setting ({record.get("by")}, this one is {by}):'
-                ' delete the file to answer again, or choose another output'
+                f'{path}, line {number} comes from another model, memory or setting '
+                f'({record.get("by")}, this one is {by}): delete the file to answer again, or '
+                'choose another output'
             )
 
 
@@ -159,30 +171,51 @@ def read_predictions(path) -> list[dict]:
             try:
                 record = msgspec.json.decode(line)  # unlike json, without NaN and infinite numbers
                 if type(record['id']) not in (str, int):
-                    raise TypeError(f'id: expected a string or a whole number, found {short_repr(record["id"])}')
-                record['question'], [(a['entity'] + '', a['weight'] + 0.0) for a in record['answers']]
-                [key + '' for hops in record.get('traces', []) for hop in hops for key in hop['entities']]
+                    raise TypeError(
+                        f'id: expected a string or a whole number, found {short_repr(record["id"])}'
+                    )
+                (
+                    record['question'],
+                    [(a['entity'] + '', a['weight'] + 0.0) for a in record['answers']],
+                )
+                [
+                    key + ''
+                    for hops in record.get('traces', [])
+                    for hop in hops
+                    for key in hop['entities']
+                ]
             except (msgspec.DecodeError, KeyError, TypeError) as error:
-                raise PredictionError(f'{path}, line {number}: not a prediction ({type(error).__name__}: {error})') from error
+                raise PredictionError(
+                    f'{path}, line {number}: not a prediction ({type(error).__name__}: {error})'
+                ) from error
             records.append(record)
     return records
 
 
 def in_order(records: list[dict], questions: list[Question]) -> list[dict]:
-    """The predictions in the order of the questions, by id; as they are if their ids are not those of the questions."""
+    """The predictions in the questions' order; unchanged if the ids are not the questions'."""
     by_id = {str(record['id']): record for record in records}
     ids = [question.id for question in questions]
-    return [by_id[id] for id in ids] if len(records) == len(ids) and by_id.keys() == {*ids} else records
+    return (
+        [by_id[id] for id in ids]
+        if len(records) == len(ids) and by_id.keys() == {*ids}
+        else records
+    )
 
 
 def check_same_questions(records: list[dict], questions: list[Question], path) -> None:
     """Raises PredictionError unless record i of the file `path` answers question i."""
     if len(records) != len(questions):
-        raise PredictionError(f'{path} holds {len(records)} predictions for {len(questions)} questions')
+        raise PredictionError(
+            f'{path} holds {len(records)} predictions for {len(questions)} questions'
+        )
     for number, (record, question) in enumerate(zip(records, questions), 1):
-        found, expected = (record['question'], record.get('hops', question.hops)), (bracketed(question), question.hops)
+        found, expected = (
+            (record['question'], record.get('hops', question.hops)),
+            (bracketed(question), question.hops),
+        )
         if found != expected:
             raise PredictionError(
-                f'{path}, line {number} answers {found[0]!r} over {found[1]} hops, but question {number} is'
-                f' {expected[0]!r} over {expected[1]}'
+                f'{path}, line {number} answers {found[0]!r} over {found[1]} hops, but question '
+                f'{number} is {expected[0]!r} over {expected[1]}'
             )

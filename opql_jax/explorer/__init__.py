@@ -1,1 +1,1 @@
-"""A web page and an HTTP API over a knowledge base of plain text (extra `app`): `opql explore films.kb`."""
+"""A web page and HTTP API over a knowledge base of text (extra `app`): `opql explore films.kb`."""

@@ -1,4 +1,7 @@
-"""The explorer as an application: pages for people, `/api/…` for programs. Pages need no JavaScript, and load nothing from elsewhere."""
+"""The explorer as an application: pages for people, `/api/…` for programs.
+
+Pages need no JavaScript, and load nothing from elsewhere.
+"""
 
 import asyncio
 import contextlib
@@ -32,8 +35,8 @@ from opql_jax.explorer.suggestions import suggest
 from opql_jax.kb.current import Current
 from opql_jax.kb.virtual_kb import VirtualKB
 
-# Pages that are made at a time; others wait. Python runs one thread at a time, so more of them are no faster, and each change,
-# which is one thread, too, would take that much longer.
+# Pages that are made at a time; others wait. Python runs one thread at a time, so more of them are
+# no faster, and each change, which is one thread, too, would take that much longer.
 PAGES_AT_ONCE = 2 * (os.cpu_count() or 1)
 # Changes that may wait for each other to be made together.
 CHANGES_AT_ONCE = 64
@@ -50,7 +53,13 @@ T = TypeVar('T')
 class Explorer:
     """The pages of a knowledge base, and the forms by which it is changed if it is `writable`."""
 
-    def __init__(self, folder: str | os.PathLike, writable: bool = False, needs_token: bool = False, local: bool = True):
+    def __init__(
+        self,
+        folder: str | os.PathLike,
+        writable: bool = False,
+        needs_token: bool = False,
+        local: bool = True,
+    ):
         self._current = Current(folder)
         _ = self._current.kb().text_answerer  # says that a trained model has no pages
         self._changes = Changes(folder) if writable else None
@@ -104,7 +113,11 @@ class Explorer:
             return self._current.kb()
         except InputError as error:
             # Clients elsewhere are not told where it lies.
-            said = str(error) if self._local else str(error).replace(os.fspath(self._folder), self._title)
+            said = (
+                str(error)
+                if self._local
+                else str(error).replace(os.fspath(self._folder), self._title)
+            )
             raise HTTPException(503, said) from error
 
     def _once(self, kb: VirtualKB, make: Callable[[VirtualKB], T]) -> T:
@@ -123,19 +136,34 @@ class Explorer:
         if text:
             return self._page('ask.html', question=text, answered=views.ask(kb, text))
         suggested = self._once(kb, suggest)
-        return self._page('ask.html', question='', suggested=suggested, counts=kb.prepared.manifest.counts)
+        return self._page(
+            'ask.html', question='', suggested=suggested, counts=kb.prepared.manifest.counts
+        )
 
     def snippets(self, request: Request) -> Response:
-        """What was asked, for programs. A page of its own, as the query of a question takes longer to find than its answer."""
+        """What was asked, for programs.
+
+        A page of its own, as the query of a question takes longer to find than its answer.
+        """
         text, address = _text(request, 'q').strip(), f'{request.base_url}api/ask'
         kb = self._kb()
-        ways = snippets(views.members(kb, text), kb.sets, text, self._folder, address, self._needs_token, self._local)
+        ways = snippets(
+            views.members(kb, text),
+            kb.sets,
+            text,
+            self._folder,
+            address,
+            self._needs_token,
+            self._local,
+        )
         return self._page('snippets.html', question=text, snippets=ways)
 
     def entity(self, request: Request) -> Response:
         page = _number(request, 'page', 0, 0, 10**6)
         found = views.entity(self._kb(), _text(request, 'name'), page)
-        return self._page('entity.html', entity=found, page=page, more=(page + 1) * views.FACTS < found.num_facts)
+        return self._page(
+            'entity.html', entity=found, page=page, more=(page + 1) * views.FACTS < found.num_facts
+        )
 
     def entities(self, request: Request) -> Response:
         page, kb = _number(request, 'page', 0, 0, 10**6), self._kb()
@@ -143,18 +171,26 @@ class Explorer:
         found = views.entities(kb, text, kind, page)
         more = (page + 1) * views.ENTITIES < found.total
         kinds = views.kinds(kb)
-        return self._page('entities.html', entities=found, text=text, kind=kind, kinds=kinds, page=page, more=more)
+        return self._page(
+            'entities.html', entities=found, text=text, kind=kind, kinds=kinds, page=page, more=more
+        )
 
     def document(self, request: Request) -> Response:
         start, end = (_number(request, name, 0, 0, 10**9) for name in ('start', 'end'))
-        return self._page('document.html', document=views.document(self._kb(), _text(request, 'id'), (start, end)))
+        return self._page(
+            'document.html', document=views.document(self._kb(), _text(request, 'id'), (start, end))
+        )
 
     def documents(self, request: Request) -> Response:
         page, text = _number(request, 'page', 0, 0, 10**6), request.query_params.get('text', '')
         found = views.documents(self._kb(), text, page)
         more = (page + 1) * views.DOCUMENTS < found.total
-        changed = time.strftime('%Y-%m-%d %H:%M UTC', time.gmtime(os.stat(self._folder / MANIFEST).st_mtime))
-        return self._page('documents.html', documents=found, text=text, page=page, more=more, changed=changed)
+        changed = time.strftime(
+            '%Y-%m-%d %H:%M UTC', time.gmtime(os.stat(self._folder / MANIFEST).st_mtime)
+        )
+        return self._page(
+            'documents.html', documents=found, text=text, page=page, more=more, changed=changed
+        )
 
     def map(self, request: Request) -> Response:
         return self._page('map.html', map=self._once(self._kb(), entity_graph.draw_map))
@@ -164,7 +200,9 @@ class Explorer:
     async def add(self, request: Request) -> Response:
         assert self._changes is not None  # else there is no such route
         form = await self._changes.form(request)
-        document = await self._change(self._changes.add, form.get('title', ''), form.get('text', ''))
+        document = await self._change(
+            self._changes.add, form.get('title', ''), form.get('text', '')
+        )
         return RedirectResponse(_link('/document', id=document), 303)
 
     async def forget(self, request: Request) -> Response:
@@ -174,7 +212,7 @@ class Explorer:
         return RedirectResponse('/documents', 303)
 
     async def forget_sentence(self, request: Request) -> Response:
-        """Forgets a sentence, and shows again what its page was about: a question, or a document."""
+        """Forgets a sentence, and shows again the question or document of its page."""
         assert self._changes is not None
         form = await self._changes.form(request)
         await self._change(self._changes.forget_sentence, form.get('sentence', ''))
@@ -201,7 +239,11 @@ class Explorer:
             await anyio.to_thread.run_sync(self._current.newest, limiter=self._changing)
         except (InputError, OSError) as error:
             raise HTTPException(
-                503, f'The change was made, but the new version cannot be opened: {error_message(error)}'
+                503,
+                (
+                    'The change was made, but the new version cannot be opened: '
+                    f'{error_message(error)}'
+                ),
             ) from error
         return result
 
@@ -223,7 +265,11 @@ class Explorer:
 
     def health(self, request: Request) -> Response:
         return JSONResponse(
-            {'status': 'ok', 'version': OPENAPI['info']['version'], 'passages': len(self._kb().prepared.passages)}
+            {
+                'status': 'ok',
+                'version': OPENAPI['info']['version'],
+                'passages': len(self._kb().prepared.passages),
+            }
         )
 
     # ---- What goes wrong ----
@@ -235,7 +281,11 @@ class Explorer:
     def unable(self, request: Request, error: Exception) -> Response:
         """A file that cannot be read, for one: no fault of the request."""
         assert isinstance(error, OSError)
-        return self._error(request, error_message(error) if self._local else error.strerror or type(error).__name__, 503)
+        return self._error(
+            request,
+            error_message(error) if self._local else error.strerror or type(error).__name__,
+            503,
+        )
 
     def failed(self, request: Request, error: Exception) -> Response:
         """A page that is not there, or a method that it does not have."""
@@ -250,19 +300,30 @@ class Explorer:
         if request.url.path.startswith('/api/') or request.url.path == '/health':
             return JSONResponse({'error': message}, status)
         if status == 404:
-            heading, message = 'There is no such page', f'{request.url.path} leads nowhere. The pages are named above.'
+            heading, message = (
+                'There is no such page',
+                f'{request.url.path} leads nowhere. The pages are named above.',
+            )
         elif request.method == 'POST' and status in (400, 507):
             heading = 'Nothing was changed'
         elif request.method == 'POST' and status == 503:
             heading = 'The new version cannot be shown'
         else:
             heading = 'That could not be answered'
-        return self._page('error.html', status, heading=heading, message=message, question=request.query_params.get('q', ''))
+        return self._page(
+            'error.html',
+            status,
+            heading=heading,
+            message=message,
+            question=request.query_params.get('q', ''),
+        )
 
     def _page(self, template: str, status: int = 200, **values) -> Response:
         suggested = self._made[1].get(suggest)
         hint = suggested.query if suggested else ''
-        return HTMLResponse(self._templates.get_template(template).render(hint=hint, **values), status)
+        return HTMLResponse(
+            self._templates.get_template(template).render(hint=hint, **values), status
+        )
 
 
 def make_app(
@@ -273,7 +334,9 @@ def make_app(
     writable: bool = False,
     origins: Collection[str] = (),
 ) -> Callable:
-    """The application (ASGI) of the knowledge base in a folder, guarded, see `guard.Guard`; `writable` if pages may change it.
+    """The application (ASGI) of a folder's knowledge base, guarded, see `guard.Guard`.
+
+    `writable` if pages may change it.
 
     Raises:
         InputError: no knowledge base of plain text is there, or one of `origins` is none.
@@ -326,8 +389,11 @@ def serve(
 
     local = host in guard.LOOPBACK
     if not local and not token:
-        raise InputError(f'{host} can be reached from other machines: give a token, --token or OPQL_TOKEN')
-    # A machine has names that it does not know itself: where all of its addresses are listened at, the token guards it.
+        raise InputError(
+            f'{host} can be reached from other machines: give a token, --token or OPQL_TOKEN'
+        )
+    # A machine has names that it does not know itself: where all of its addresses are listened at,
+    # the token guards it.
     hosts = None if host in _ALL_ADDRESSES else {host, *guard.LOOPBACK}
     app = make_app(folder, hosts, token, None if local else 10.0, writable, origins)
     listening = socket.socket(socket.AF_INET6 if ':' in host else socket.AF_INET)
@@ -337,16 +403,22 @@ def serve(
         listening.listen()  # so that who reads the address below can use it at once
     except OSError as error:
         raise InputError(
-            f'{host}:{port} cannot be listened at ({error.strerror}): give another --port, or 0 for a free one'
+            f'{host}:{port} cannot be listened at ({error.strerror}): give '
+            'another --port, or 0 for a free one'
         ) from None
     shown = socket.gethostname() if host in _ALL_ADDRESSES else f'[{host}]' if ':' in host else host
-    print(f'http://{shown}:{listening.getsockname()[1]}/{"?" + urlencode({"token": token}) if token else ""}', flush=True)
-    config = uvicorn.Config(app, http=Connection, ws='none', log_level='warning', timeout_graceful_shutdown=_GRACE)
+    print(
+        f'http://{shown}:{listening.getsockname()[1]}/{"?" + urlencode({"token": token}) if token else ""}',  # noqa: E501
+        flush=True,
+    )
+    config = uvicorn.Config(
+        app, http=Connection, ws='none', log_level='warning', timeout_graceful_shutdown=_GRACE
+    )
     uvicorn.Server(config).run(sockets=[listening])
 
 
 def in_thread(page: Callable[[Request], Response]) -> Callable[[Request], Awaitable[Response]]:
-    """A page that is made in a thread, in `time_limit.SERVED` seconds, and not any longer once its client is gone."""
+    """A page made in a thread, in `time_limit.SERVED` seconds, until its client is gone."""
 
     async def answer(request: Request) -> Response:
         gone = threading.Event()
@@ -386,6 +458,11 @@ def _text(request: Request, name: str) -> str:
 
 def _number(request: Request, name: str, default: int, least: int, most: int) -> int:
     value = request.query_params.get(name, str(default))
-    if not value.isascii() or not value.isdecimal() or len(value) > 9 or not least <= int(value) <= most:
+    if (
+        not value.isascii()
+        or not value.isdecimal()
+        or len(value) > 9
+        or not least <= int(value) <= most
+    ):
         raise InputError(f'{name}: expected a number from {least} to {most}')
     return int(value)

@@ -1,4 +1,7 @@
-"""What a page may change: a text is added, a document or a sentence is forgotten, and the last change is taken back."""
+"""What a page may change.
+
+A text is added, a document or a sentence is forgotten, and the last change is taken back.
+"""
 
 import collections
 import os
@@ -26,7 +29,8 @@ class _Done(NamedTuple):
 
     Attributes:
         id: of the change.
-        documents: those that it changed, by id, each before and after it; None where there was or is none.
+        documents: those that it changed, by id, each before and after it; None where there was or
+            is none.
         removed: those that it removed, first to last, each after how many documents it stood.
     """
 
@@ -44,20 +48,24 @@ class _Done(NamedTuple):
         return f'{name} was forgotten' if after is None else f'a sentence of {name} was forgotten'
 
 
-# What a change does to the documents that there are; the second argument has those of the version before, by id.
+# What a change does to the documents that there are; the second argument has those of the version
+# before, by id.
 _Edit = Callable[[change_text.Change, Mapping[str, Document]], None]
 
 
 class Changes:
     """Changes the knowledge base in a folder, and remembers how to take that back.
 
-    A new version costs what all of the text costs. So one is made at a time, and the changes that are asked for meanwhile go into the
-    next one together, in order; one that is refused leaves the others as they are.
+    A new version costs what all of the text costs. So one is made at a time, and the changes that
+    are asked for meanwhile go into the next one together, in order; one that is refused leaves the
+    others as they are.
 
-    A form says what its page showed, and changes nothing else: what has become something else since is refused.
+    A form says what its page showed, and changes nothing else: what has become something else since
+    is refused.
 
     Attributes:
-        secret: what a form has to hold, so that it is one of a page of ours; a page elsewhere can send forms, but not read ours.
+        secret: what a form has to hold, so that it is one of a page of ours; a page elsewhere can
+            send forms, but not read ours.
     """
 
     def __init__(self, folder: str | os.PathLike):
@@ -79,13 +87,18 @@ class Changes:
         return document['id']
 
     def forget(self, document: str, digest: str) -> None:
-        """Removes a document; `digest` is that of the text which was shown, see `views.Document`."""
+        """Removes a document; `digest` is that of the shown text, see `views.Document`."""
 
         def edit(changed, before):
-            passages, there = views.passages_of(changed.before, document), changed.documents.get(document)
+            passages, there = (
+                views.passages_of(changed.before, document),
+                changed.documents.get(document),
+            )
             if there is None or there != before.get(document) or views.digest(passages) != digest:
                 now = 'has another text now' if there else 'is not there any more'
-                raise InputError(f'the document {document!r} {now}: nothing was forgotten; {_LOOK_AGAIN}')
+                raise InputError(
+                    f'the document {document!r} {now}: nothing was forgotten; {_LOOK_AGAIN}'
+                )
             changed.remove(document=document)
 
         self._make(edit)
@@ -106,18 +119,23 @@ class Changes:
         with self._lock:
             if not self._done or self._done[-1].id != change:
                 raise InputError(
-                    f'another change was made since, or this one was taken back: nothing was changed; {_LOOK_AGAIN}'
+                    'another change was made since, or this one was taken back: nothing was '
+                    f'changed; {_LOOK_AGAIN}'
                 )
             done = self._done[-1]
             with change_text.change(self._folder, processes=1) as changed:
                 for id, (before, after) in done.documents.items():
                     if changed.documents.get(id) != after:
-                        raise InputError(f'the document {id!r} was changed by another program since: nothing was taken back')
+                        raise InputError(
+                            f'the document {id!r} was changed by another '
+                            'program since: nothing was taken back'
+                        )
                     if before is None:
                         del changed.documents[id]
                     elif after is not None:
                         changed.documents[id] = before
-                # Which of two equal answers is first can depend on the order of the documents, so each goes back to its place.
+                # Which of two equal answers is first can depend on the order of the documents, so
+                # each goes back to its place.
                 ordered = list(changed.documents.items())
                 for place, document in done.removed:
                     ordered.insert(place, (document.id, document))
@@ -130,7 +148,7 @@ class Changes:
         return next(iter(self._done[-1:]), None)
 
     def _make(self, edit: _Edit) -> None:
-        """Makes a change, once the version that is being made is finished; raises what is wrong with it."""
+        """Makes a change once the version being made is finished; raises what is wrong with it."""
         made: Future[None] = Future()
         self._waiting.append((edit, made))
         with self._lock:
@@ -139,12 +157,19 @@ class Changes:
         made.result()
 
     def _make_waiting(self) -> None:
-        """Makes all changes that wait. What ends this program, too, is told to all of them: nobody may wait for good."""
+        """Makes all changes that wait.
+
+        What ends this program, too, is told to all of them: nobody may wait for good.
+        """
         taken = [self._waiting.popleft() for _ in range(len(self._waiting))]
         try:
             self._make_together(taken)
         except BaseException as error:
-            told = error if isinstance(error, Exception) else RuntimeError('the server stopped: nothing was changed')
+            told = (
+                error
+                if isinstance(error, Exception)
+                else RuntimeError('the server stopped: nothing was changed')
+            )
             for _, made in taken:
                 if not made.done():
                     made.set_exception(told)
@@ -152,9 +177,10 @@ class Changes:
                 raise
 
     def _make_together(self, taken: Sequence[tuple[_Edit, Future[None]]]) -> None:
-        """Makes one version of changes, or none if it would not differ from the last one, and remembers them.
+        """Makes one version of changes, or none if it would not differ, and remembers them.
 
-        Nothing is told before that: what one was refused for can be another that is not made either.
+        Nothing is told before that: what one was refused for can be another that is not made
+        either.
         """
         done, refused = [], {}
         try:
@@ -193,14 +219,21 @@ class Changes:
         async for part in request.stream():
             body += part
             if len(body) > change_text.LONGEST_TEXT:
-                raise InputError(f'the form has more than {change_text.LONGEST_TEXT:,} bytes: use `opql add` for long texts')
+                raise InputError(
+                    f'the form has more than {change_text.LONGEST_TEXT:,} '
+                    'bytes: use `opql add` for long texts'
+                )
         try:
             fields = {
                 name: values[0]
-                for name, values in parse_qs(body.decode(), strict_parsing=True, errors='strict', max_num_fields=10).items()
+                for name, values in parse_qs(
+                    body.decode(), strict_parsing=True, errors='strict', max_num_fields=10
+                ).items()
             }
         except UnicodeError:
-            raise InputError('the form has bytes that are no text in UTF-8, such as half of a surrogate pair') from None
+            raise InputError(
+                'the form has bytes that are no text in UTF-8, such as half of a surrogate pair'
+            ) from None
         except ValueError:
             raise InputError('expected the fields of a form') from None
         if not secrets.compare_digest(fields.pop('secret', '').encode(), self.secret.encode()):
@@ -210,6 +243,14 @@ class Changes:
 
 def _done_by(before: Mapping[str, Document], after: Mapping[str, Document]) -> list[_Done]:
     """The change from some documents, by id, to others; none if they are the same."""
-    documents = {id: (before.get(id), after.get(id)) for id in before.keys() | after.keys() if before.get(id) != after.get(id)}
-    removed = [(place, document) for place, document in enumerate(before.values()) if document.id not in after]
+    documents = {
+        id: (before.get(id), after.get(id))
+        for id in before.keys() | after.keys()
+        if before.get(id) != after.get(id)
+    }
+    removed = [
+        (place, document)
+        for place, document in enumerate(before.values())
+        if document.id not in after
+    ]
     return [_Done(secrets.token_hex(8), documents, removed)] if documents else []

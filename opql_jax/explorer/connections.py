@@ -1,4 +1,7 @@
-"""Connections to the explorer: a client that is slow to send or to take something is not waited for, and holds up nobody else."""
+"""Connections to the explorer: a slow client holds up nobody else.
+
+It is not waited for, whether it sends or takes something.
+"""
 
 import asyncio
 import time
@@ -6,9 +9,11 @@ import time
 import h11
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
-# Connections that are open at a time. One more closes the one that has waited for its client longest.
+# Connections that are open at a time. One more closes the one that has waited for its client
+# longest.
 CONNECTIONS = 200
-# Seconds that a connection waits for its client to send the head of a request, to send the body of one, and to take a response.
+# Seconds that a connection waits for its client to send the head of a request, to send the body of
+# one, and to take a response.
 SECONDS = {'head': 10.0, 'body': 30.0, 'response': 30.0}
 
 
@@ -27,7 +32,11 @@ class Connection(H11Protocol):
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         super().connection_made(transport)
         self._look()
-        others = [other for other in self.connections if isinstance(other, Connection) and not other.transport.is_closing()]
+        others = [
+            other
+            for other in self.connections
+            if isinstance(other, Connection) and not other.transport.is_closing()
+        ]
         waiting = [other for other in others if other._waits_for]
         if len(others) > CONNECTIONS and waiting:
             min(waiting, key=lambda other: other.since).transport.abort()
@@ -60,5 +69,6 @@ class Connection(H11Protocol):
             return
         if self._timer is not None:
             self._timer.cancel()
-        self._waits_for, self.since = what, time.monotonic()  # the time of a loop is the same for all that it accepts at once
+        # The time of a loop is the same for all that it accepts at once.
+        self._waits_for, self.since = what, time.monotonic()
         self._timer = self.loop.call_later(SECONDS[what], self.transport.abort) if what else None

@@ -1,4 +1,7 @@
-"""Entities as graphs: the neighbours of one, and a map of those that most was read about. Drawn here as SVG, whose nodes are links."""
+"""Entities as graphs: the neighbours of one, and a map of those that most was read about.
+
+Drawn here as SVG, whose nodes are links.
+"""
 
 import collections
 import itertools
@@ -16,8 +19,20 @@ from opql_jax.kb.virtual_kb import VirtualKB
 
 # Neighbours that are drawn, and entities of the map.
 NEIGHBOURS, MAPPED = 14, 60
-# Kinds with a colour of their own, which is the same in all corpora; the style sheet has it. Others share one.
-COLOURED = ('person', 'place', 'organisation', 'work', 'event', 'group', 'date', 'quantity', 'concept', 'thing')
+# Kinds with a colour of their own, which is the same in all corpora; the style sheet has it. Others
+# share one.
+COLOURED = (
+    'person',
+    'place',
+    'organisation',
+    'work',
+    'event',
+    'group',
+    'date',
+    'quantity',
+    'concept',
+    'thing',
+)
 _WIDTH, _HEIGHT = 900, 560
 _LONGEST_NAME = 22
 # Pixels of a character of a label, and of its line.
@@ -48,7 +63,10 @@ class Map(NamedTuple):
 
 
 def neighbours(kb: VirtualKB, entity: int) -> list[Neighbour]:
-    """The entities that facts lead to from one, those with most facts first; of equal ones in the order of the vocabulary."""
+    """The entities that facts lead to from one, those with most facts first.
+
+    Of equal ones in the order of the vocabulary.
+    """
     assert kb.memory is not None  # that of plain text
     start, end = map(int, kb.memory.offsets[entity : entity + 2])
     targets, counts = np.unique(kb.memory.target[start:end], return_counts=True)
@@ -57,7 +75,10 @@ def neighbours(kb: VirtualKB, entity: int) -> list[Neighbour]:
 
 
 def draw_neighbours(kb: VirtualKB, entity: int, found: Sequence[Neighbour]) -> str:
-    """An SVG of an entity with its first neighbours around it, those of a kind side by side, and the facts between them; '' if it has none."""
+    """An SVG of an entity with its first neighbours around it; '' if it has none.
+
+    Those of a kind are side by side, with the facts between them.
+    """
     kinds = kb.vocab.kinds
     shown = sorted(found[:NEIGHBOURS], key=lambda one: (_colour(kinds[one.entity]), -one.facts))
     if not shown:
@@ -66,23 +87,35 @@ def draw_neighbours(kb: VirtualKB, entity: int, found: Sequence[Neighbour]) -> s
     places = {entity: middle}
     for number, one in enumerate(shown):
         angle = 2 * math.pi * number / len(shown) - math.pi / 2
-        places[one.entity] = middle + [math.cos(angle) * (_WIDTH / 2 - 110), math.sin(angle) * (_HEIGHT / 2 - 40)]
+        places[one.entity] = middle + [
+            math.cos(angle) * (_WIDTH / 2 - 110),
+            math.sin(angle) * (_HEIGHT / 2 - 40),
+        ]
     among = {pair: count for pair, count in _pairs(kb, list(places)).items() if entity not in pair}
     edges = {(entity, one.entity): one.facts for one in shown} | among
-    return _svg(kb, places, edges, f'{kb.vocab.names[entity]} and {len(shown)} neighbours', middle=entity)
+    return _svg(
+        kb, places, edges, f'{kb.vocab.names[entity]} and {len(shown)} neighbours', middle=entity
+    )
 
 
 def draw_map(kb: VirtualKB) -> Map:
-    """An SVG of the entities that most was read about, near those that they are mentioned with, and their clusters.
+    """An SVG of the most mentioned entities, near those mentioned with them, and clusters.
 
-    The layout draws together what facts connect and keeps all else apart (Fruchterman and Reingold), from a circle in the order
-    of clusters, so that it is the same each time. Clusters are found by the label that most neighbours have, until none changes.
+    The layout draws together what facts connect and keeps all else apart (Fruchterman and
+    Reingold), from a circle in the order of clusters, so that it is the same each time. Clusters
+    are found by the label that most neighbours have, until none changes.
     """
     entities = _most_read(kb, MAPPED)
     pairs = _pairs(kb, entities)
     clusters = _clusters(entities, pairs)
     places = _apart(kb, _layout([entity for cluster in clusters for entity in cluster], pairs))
-    picture = _svg(kb, places, pairs, f'A map of {len(entities)} entities in {len(clusters)} clusters', halos=clusters)
+    picture = _svg(
+        kb,
+        places,
+        pairs,
+        f'A map of {len(entities)} entities in {len(clusters)} clusters',
+        halos=clusters,
+    )
     names = [[kb.linker.unique_name(entity) for entity in cluster] for cluster in clusters]
     return Map(picture, names, colours([kb.vocab.kinds[entity] for entity in entities]))
 
@@ -90,7 +123,9 @@ def draw_map(kb: VirtualKB) -> Map:
 def colours(kinds: Sequence[str]) -> list[tuple[str, str]]:
     """For the legend, the kinds that there are, each with the class of its colour."""
     there = [(kind, _colour(kind)) for kind in COLOURED if kind in kinds]
-    return there + ([('other', 'kind-other')] if any(kind not in COLOURED for kind in kinds) else [])
+    return there + (
+        [('other', 'kind-other')] if any(kind not in COLOURED for kind in kinds) else []
+    )
 
 
 def _colour(kind: str) -> str:
@@ -101,7 +136,11 @@ def _most_read(kb: VirtualKB, most: int) -> list[int]:
     """The entities with most facts, but for dates and quantities."""
     assert kb.memory is not None
     counts, kinds = np.diff(kb.memory.offsets), kb.vocab.kinds
-    rows = (row for row in np.argsort(-counts, kind='stable').tolist() if counts[row] and kinds[row] not in VALUES)
+    rows = (
+        row
+        for row in np.argsort(-counts, kind='stable').tolist()
+        if counts[row] and kinds[row] not in VALUES
+    )
     return list(itertools.islice(rows, most))
 
 
@@ -160,15 +199,23 @@ def _layout(entities: Sequence[int], pairs: dict[tuple[int, int], int]) -> dict[
         length = np.maximum(np.linalg.norm(move, axis=1, keepdims=True), 1e-9)
         places += move / length * np.minimum(length, 0.1 * (1 - step / _STEPS))
     low, high = places.min(0), places.max(0)
-    scaled = (places - low) / np.maximum(high - low, 1e-9) * [_WIDTH - 200, _HEIGHT - 60] + [100, 30]
+    scaled = (places - low) / np.maximum(high - low, 1e-9) * [_WIDTH - 200, _HEIGHT - 60] + [
+        100,
+        30,
+    ]
     return {entity: scaled[number] for number, entity in enumerate(entities)}
 
 
 def _apart(kb: VirtualKB, places: dict[int, np.ndarray]) -> dict[int, np.ndarray]:
-    """The places, with those whose labels overlap moved apart, up or down or sideways, whichever is less."""
+    """The places, with those whose labels overlap moved apart the shorter way.
+
+    That is up or down or sideways.
+    """
     entities = list(places)
     centres = np.stack([places[entity] for entity in entities]) if entities else np.zeros((0, 2))
-    half = np.array([[_label_width(kb.vocab.names[entity]) / 2 + 4, _LINE / 2 + 3] for entity in entities]).reshape(-1, 2)
+    half = np.array(
+        [[_label_width(kb.vocab.names[entity]) / 2 + 4, _LINE / 2 + 3] for entity in entities]
+    ).reshape(-1, 2)
     sign = np.where(np.arange(len(entities))[:, None] < np.arange(len(entities))[None], -1.0, 1.0)
     for _ in range(_PARTING):
         between = centres[:, None] - centres[None]
@@ -179,7 +226,12 @@ def _apart(kb: VirtualKB, places: dict[int, np.ndarray]) -> dict[int, np.ndarray
             break
         direction = np.where(between == 0, sign[..., None], np.sign(between))
         sideways = overlap[..., 0] < overlap[..., 1]
-        push = np.stack([overlap[..., 0] * sideways, overlap[..., 1] * ~sideways], -1) * direction * both[..., None] / 2
+        push = (
+            np.stack([overlap[..., 0] * sideways, overlap[..., 1] * ~sideways], -1)
+            * direction
+            * both[..., None]
+            / 2
+        )
         centres = np.clip(centres + push.sum(1) * 0.6, half, np.array([_WIDTH, _HEIGHT]) - half)
     return dict(zip(entities, centres))
 
@@ -197,26 +249,39 @@ def _svg(
     halos: Sequence[Sequence[int]] = (),
 ) -> str:
     drawn = [
-        f'<circle class="halo halo-{number % 6}" cx="{places[entity][0]:.0f}" cy="{places[entity][1]:.0f}" r="44"/>'
+        (
+            f'<circle class="halo halo-{number % 6}" cx="{places[entity][0]:.0f}" '
+            f'cy="{places[entity][1]:.0f}" r="44"/>'
+        )
         for number, cluster in enumerate(halos)
         if len(cluster) > 1
         for entity in cluster
     ]
     drawn += [_edge(kb, pair, places, count, middle) for pair, count in edges.items()]
-    drawn += [_node(kb, entity, place[0], place[1], entity == middle) for entity, place in places.items()]
+    drawn += [
+        _node(kb, entity, place[0], place[1], entity == middle) for entity, place in places.items()
+    ]
     return (
-        f'<svg class="graph" xmlns="http://www.w3.org/2000/svg" role="group" aria-label="{xml_text(description)}" '
-        f'viewBox="0 0 {_WIDTH} {_HEIGHT}" width="{_WIDTH}" height="{_HEIGHT}" font-size="13">{"".join(drawn)}</svg>'
+        '<svg class="graph" xmlns="http://www.w3.org/2000/svg" role="group" '
+        f'aria-label="{xml_text(description)}" viewBox="0 0 {_WIDTH} {_HEIGHT}" width="{_WIDTH}" '
+        f'height="{_HEIGHT}" font-size="13">{"".join(drawn)}</svg>'
     )
 
 
-def _edge(kb: VirtualKB, pair: tuple[int, int], places: dict[int, np.ndarray], count: int, middle: int | None) -> str:
+def _edge(
+    kb: VirtualKB,
+    pair: tuple[int, int],
+    places: dict[int, np.ndarray],
+    count: int,
+    middle: int | None,
+) -> str:
     (x0, y0), (x1, y1) = (places[entity] for entity in pair)
     names = ' and '.join(xml_text(kb.vocab.names[entity]) for entity in pair)
     faint = ' class="faint"' if middle is not None and middle not in pair else ''
     return (
-        f'<line{faint} x1="{x0:.0f}" y1="{y0:.0f}" x2="{x1:.0f}" y2="{y1:.0f}" stroke-width="{1 + math.log(count):.1f}">'
-        f'<title>{names}: {count} {"fact" if count == 1 else "facts"}</title></line>'
+        f'<line{faint} x1="{x0:.0f}" y1="{y0:.0f}" x2="{x1:.0f}" y2="{y1:.0f}" '
+        f'stroke-width="{1 + math.log(count):.1f}"><title>{names}: {count} '
+        f'{"fact" if count == 1 else "facts"}</title></line>'
     )
 
 
@@ -225,8 +290,9 @@ def _node(kb: VirtualKB, entity: int, x: float, y: float, is_middle: bool) -> st
     width = _label_width(name)
     address = escape(f'/entity?{urlencode({"name": kb.linker.unique_name(entity)})}')
     shape = (
-        f'<title>{xml_text(name)}, {xml_text(kind)}</title>'
-        f'<rect class="{_colour(kind)}" x="{x - width / 2:.0f}" y="{y - _LINE / 2:.0f}" width="{width:.0f}" height="{_LINE}" rx="11"/>'
-        f'<text x="{x:.0f}" y="{y + 4.5:.0f}" text-anchor="middle">{short(name, _LONGEST_NAME)}</text>'
+        f'<title>{xml_text(name)}, {xml_text(kind)}</title><rect class="{_colour(kind)}" '
+        f'x="{x - width / 2:.0f}" y="{y - _LINE / 2:.0f}" width="{width:.0f}" height="{_LINE}" '
+        f'rx="11"/><text x="{x:.0f}" y="{y + 4.5:.0f}" '
+        f'text-anchor="middle">{short(name, _LONGEST_NAME)}</text>'
     )
     return f'<g class="middle">{shape}</g>' if is_middle else f'<a href="{address}">{shape}</a>'

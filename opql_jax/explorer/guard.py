@@ -1,4 +1,4 @@
-"""Who may ask the explorer, how much, and what a page of it may load: a layer around the application."""
+"""A layer around the application: who may ask, how much, and what a page may load."""
 
 import hmac
 import re
@@ -14,17 +14,23 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from opql_jax.core.errors import InputError
 
 LOOPBACK = ('localhost', '127.0.0.1', '::1')
-# Nothing is loaded from elsewhere, no script runs that stands in a page, and no other page may show this one.
+# Nothing is loaded from elsewhere, no script runs that stands in a page, and no other page may show
+# this one.
 _HEADERS = {
-    'Content-Security-Policy': "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; form-action 'self'; base-uri 'none';"
-    " frame-ancestors 'none'",
+    'Content-Security-Policy': "default-src 'none'; script-src 'self'; style-src 'self'; img-src "
+    "'self' data:; form-action 'self'; base-uri 'none'; frame-ancestors "
+    "'none'",
     'X-Content-Type-Options': 'nosniff',
-    # With 'no-referrer' browsers would send forms of ours with the origin 'null', as those of other pages.
+    # With 'no-referrer' browsers would send forms of ours with the origin 'null', as those of other
+    # pages.
     'Referrer-Policy': 'same-origin',
     'Cache-Control': 'no-store',
 }
 # What a page of an allowed origin is told it may send: no forms, and no cookies.
-_PREFLIGHT = {'Access-Control-Allow-Methods': 'GET', 'Access-Control-Allow-Headers': 'Authorization'}
+_PREFLIGHT = {
+    'Access-Control-Allow-Methods': 'GET',
+    'Access-Control-Allow-Headers': 'Authorization',
+}
 _COOKIE = 'opql_token'
 _ORIGIN = re.compile(r'https?://(\[[0-9a-f:]+\]|[a-z0-9.-]+)(:\d+)?')
 _LONGEST_PATH = 8_000
@@ -35,12 +41,15 @@ _MOST_CLIENTS = 10_000
 
 
 class Guard:
-    """Refuses hosts that are not ours, requests of other pages or without the token, and too many of them; adds headers to what is answered.
+    """Refuses hosts that are not ours, requests without the token, and too many of them.
 
-    A browser is let in by the address that `opql explore` prints, `/?token=…`, which leaves a cookie; a program sends
-    `Authorization: Bearer …`. What a browser sends on behalf of another page, such as an image of it, is refused on every address. A person may
-    follow a link to the first page, which asks nothing; programs send no headers that tell of a page. Scripts of pages of allowed
-    origins may read `/api/…` (CORS).
+    Also those of other pages; adds headers to what is answered.
+
+    A browser is let in by the address that `opql explore` prints, `/?token=…`, which leaves a
+    cookie; a program sends `Authorization: Bearer …`. What a browser sends on behalf of another
+    page, such as an image of it, is refused on every address. A person may follow a link to the
+    first page, which asks nothing; programs send no headers that tell of a page. Scripts of pages
+    of allowed origins may read `/api/…` (CORS).
     """
 
     def __init__(
@@ -55,8 +64,8 @@ class Guard:
 
         Args:
             app: what is guarded.
-            hosts: names by which it may be called, None: any. Another name is that of a page elsewhere, whose owner has made it point to
-                this machine.
+            hosts: names by which it may be called, None: any. Another name is that of a page
+                elsewhere, whose owner has made it point to this machine.
             token: if one is needed.
             rate: requests a second of a client.
             origins: whose pages may read `/api/…`, such as 'https://notes.example'.
@@ -66,7 +75,10 @@ class Guard:
         """
         for origin in origins:
             if not _ORIGIN.fullmatch(origin):
-                raise InputError(f'{origin!r} is no origin: give one such as https://notes.example or http://localhost:3000')
+                raise InputError(
+                    f'{origin!r} is no origin: give one such as https://notes.example or '
+                    'http://localhost:3000'
+                )
         self._app, self._token, self._rate, self._origins = app, token, rate, frozenset(origins)
         self._hosts = None if hosts is None else {host.lower() for host in hosts}
         self._allowance: dict[str, tuple[float, float]] = {}
@@ -77,7 +89,11 @@ class Guard:
             return await self._app(scope, receive, send)
 
         is_answered, request = False, Request(scope)
-        allowed = {'Access-Control-Allow-Origin': request.headers['origin']} if self._is_allowed(request) else {}
+        allowed = (
+            {'Access-Control-Allow-Origin': request.headers['origin']}
+            if self._is_allowed(request)
+            else {}
+        )
 
         def answered() -> None:
             nonlocal is_answered
@@ -107,19 +123,29 @@ class Guard:
         is_allowed = self._is_allowed(request)
         if not is_allowed and _is_of_another_page(request):
             return PlainTextResponse(
-                'this was sent by a page of another site: open the first page of this one and ask there', 403
+                'this was sent by a page of another site: open the first page '
+                'of this one and ask there',
+                403,
             )
         if len(request.scope['raw_path']) + len(request.scope['query_string']) > _LONGEST_PATH:
             return PlainTextResponse('the address is too long', 414)
         try:
             unquote_to_bytes(request.scope['query_string']).decode()
         except UnicodeDecodeError:
-            return PlainTextResponse('the address has bytes that are no text in UTF-8, such as half of a surrogate pair', 400)
+            return PlainTextResponse(
+                'the address has bytes that are no text in UTF-8, such as half of a surrogate pair',
+                400,
+            )
         if self._answering >= REQUESTS:
-            return PlainTextResponse('too many requests are being answered', 503, {'Retry-After': '1'})
-        if self._rate is not None and not self._may_ask(request.client.host if request.client else ''):
+            return PlainTextResponse(
+                'too many requests are being answered', 503, {'Retry-After': '1'}
+            )
+        if self._rate is not None and not self._may_ask(
+            request.client.host if request.client else ''
+        ):
             return PlainTextResponse('too many requests', 429, {'Retry-After': '1'})
-        if is_allowed and request.method == 'OPTIONS':  # sent by the browser before the request, without the token
+        # Sent by the browser before the request, without the token.
+        if is_allowed and request.method == 'OPTIONS':
             return Response(status_code=204, headers=_PREFLIGHT)
         if self._token is not None:
             return self._without_token(request)
@@ -136,15 +162,24 @@ class Guard:
             answer = RedirectResponse('/', 303)
             answer.set_cookie(_COOKIE, str(self._token), httponly=True, samesite='strict')
             return answer
-        scheme, _, bearer = request.headers.get('authorization', '').encode('latin-1').decode(errors='replace').partition(' ')
-        if right(request.cookies.get(_COOKIE, '')) or (scheme.lower() == 'bearer' and right(bearer)):
+        scheme, _, bearer = (
+            request.headers.get('authorization', '')
+            .encode('latin-1')
+            .decode(errors='replace')
+            .partition(' ')
+        )
+        if right(request.cookies.get(_COOKIE, '')) or (
+            scheme.lower() == 'bearer' and right(bearer)
+        ):
             return None
         return PlainTextResponse(
-            'this needs the token that was printed when the server started', 401, {'WWW-Authenticate': 'Bearer'}
+            'this needs the token that was printed when the server started',
+            401,
+            {'WWW-Authenticate': 'Bearer'},
         )
 
     def _may_ask(self, client: str) -> bool:
-        """Whether a client has asked seldom enough: it may ask `rate` times a second, and so many times at once."""
+        """Whether a client asked seldom enough: `rate` times a second, and so many at once."""
         assert self._rate is not None
         now, burst = time.monotonic(), max(1.0, self._rate)
         left, then = self._allowance.pop(client, (burst, now))
@@ -156,13 +191,19 @@ class Guard:
 
 
 def _is_of_another_page(request: Request) -> bool:
-    """Whether a browser sends a request for a page that is none of ours, as its headers say; a program sends none of them."""
+    """Whether a browser sends a request for somebody else's page, as its headers say.
+
+    A program sends none of them.
+    """
     headers, host = request.headers, request.headers.get('host', '')
     if (origin := headers.get('origin')) is not None and _address(origin) != host.lower():
         return True
     if headers.get('sec-fetch-site', 'none') in ('same-origin', 'none'):
         return False
-    is_link = request.method == 'GET' and (headers.get('sec-fetch-mode'), headers.get('sec-fetch-dest')) == (
+    is_link = request.method == 'GET' and (
+        headers.get('sec-fetch-mode'),
+        headers.get('sec-fetch-dest'),
+    ) == (
         'navigate',
         'document',
     )

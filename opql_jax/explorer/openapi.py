@@ -1,4 +1,4 @@
-"""What `/api/…` of the explorer takes and gives, in the words of OpenAPI: `/openapi.json`, and `/docs` for people."""
+"""What `/api/…` takes and gives, as OpenAPI: `/openapi.json`, and `/docs` for people."""
 
 import importlib.metadata
 from typing import Any
@@ -9,7 +9,13 @@ from opql_jax.kb.text.retrieve import SCHEMA as DOCUMENTS_SCHEMA
 
 def _parameter(name: str, kind: str, description: str, **limits) -> dict:
     required = 'default' not in limits
-    return {'name': name, 'in': 'query', 'required': required, 'description': description, 'schema': {'type': kind, **limits}}
+    return {
+        'name': name,
+        'in': 'query',
+        'required': required,
+        'description': description,
+        'schema': {'type': kind, **limits},
+    }
 
 
 def _operation(summary: str, parameters: list[dict], answer: dict) -> dict:
@@ -28,21 +34,35 @@ def _operation(summary: str, parameters: list[dict], answer: dict) -> dict:
     }
 
 
-_QUESTION = _parameter('q', 'string', 'a question in plain English, of one or several hops', minLength=1, maxLength=2_000)
+_QUESTION = _parameter(
+    'q',
+    'string',
+    'a question in plain English, of one or several hops',
+    minLength=1,
+    maxLength=2_000,
+)
 
 
 _HEALTH = {
     'type': 'object',
-    'properties': {'status': {'const': 'ok'}, 'version': {'type': 'string'}, 'passages': {'type': 'integer'}},
+    'properties': {
+        'status': {'const': 'ok'},
+        'version': {'type': 'string'},
+        'passages': {'type': 'integer'},
+    },
     'required': ['status', 'version', 'passages'],
 }
 
 OPENAPI: dict[str, Any] = {
     'openapi': '3.1.0',
-    'info': {'title': 'A knowledge base of plain text', 'version': importlib.metadata.version('opql-jax')},
+    'info': {
+        'title': 'A knowledge base of plain text',
+        'version': importlib.metadata.version('opql-jax'),
+    },
     'paths': {
         '/api/ask': _operation(
-            'Answers a question, or a query of the query language, with the facts that each answer rests on.',
+            'Answers a question, or a query of the query language, with the '
+            'facts that each answer rests on.',
             [_QUESTION, _parameter('top', 'integer', 'answers', minimum=1, maximum=100, default=5)],
             ANSWER_SCHEMA,
         ),

@@ -1,6 +1,9 @@
-"""A knowledge base as one page, for people who want to know what was read of their text: `opql info KB --html FILE`.
+"""A knowledge base as one page: `opql info KB --html FILE`.
 
-The page holds its style, has no script and loads nothing. Its figures are counted from the tables of the version that answers.
+For people who want to know what was read of their text.
+
+The page holds its style, has no script and loads nothing. Its figures are counted from the tables
+of the version that answers.
 """
 
 import collections
@@ -36,7 +39,11 @@ _ROWS, _EXAMPLES, _LISTED = 25, 3, 200
 
 @dataclasses.dataclass(frozen=True)
 class Kind:
-    """The entities of a kind: how many, how often the text mentions them, how many facts lead from them, and those mentioned most."""
+    """The entities of a kind.
+
+    How many, how often the text mentions them, how many facts lead from them, and those mentioned
+    most.
+    """
 
     kind: str
     entities: int
@@ -56,7 +63,10 @@ class Relation:
 
 @dataclasses.dataclass(frozen=True)
 class Bar:
-    """A range of lengths, as words, how many things have one, and that as a share of the most frequent range, 0 to 1."""
+    """A range of lengths in words, how many have one, and their share of the most frequent.
+
+    The share is 0 to 1.
+    """
 
     lengths: str
     count: int
@@ -65,7 +75,10 @@ class Bar:
 
 @dataclasses.dataclass(frozen=True)
 class Lengths:
-    """How long the things of a kind are: their number, least, median, mean and greatest length, and how often each range occurs."""
+    """How long the things of a kind are.
+
+    Their number, least, median, mean and greatest length, and how often each range occurs.
+    """
 
     what: str
     count: int
@@ -93,15 +106,17 @@ class Report:
         info: what `opql info` tells.
         kinds: entities by kind, most entities first.
         often: entities that are mentioned most, with their kinds and mentions.
-        wordings: facts by what stands between the two names in a sentence, unless that is function words only, most frequent first; of
-            both directions one counts.
+        wordings: facts by what stands between the two names in a sentence, unless that is function
+            words only, most frequent first; of both directions one counts.
         kinds_of_pairs: facts by the kinds of their two entities.
         pairs: pairs of entities by how often they were read together.
-        num_pairs: different pairs of entities, and of `mentioned_pairs`, those of mentions in one passage, how many became facts (`near_pairs`).
+        num_pairs: different pairs of entities, and of `mentioned_pairs`, those of mentions in one
+            passage, how many became facts (`near_pairs`).
         lengths: of documents, passages, sentences and entities.
         reasons: why documents were left out, with their numbers; `rejected` are the first of them.
         dropped: names that too many documents mention to be linked, with the share of documents.
-        unlinked: documents in which no name was recognised, and `lonely`, entities that no fact leads to or from.
+        unlinked: documents in which no name was recognised, and `lonely`, entities that no fact
+            leads to or from.
         made: how it was made, by the names of settings.
     """
 
@@ -141,7 +156,7 @@ def write_report(kb: str | os.PathLike, output: str | os.PathLike) -> None:
 
 
 def make_report(kb: str | os.PathLike) -> Report:
-    """Counts what is in the version of a knowledge base that answers; raises InputError unless it is one of plain text."""
+    """Counts what the answering version has; InputError unless it is of plain text."""
     folder = KBFolder(kb)
     with folder.hold() as stated:
         parts = Parts.of(folder, stated)
@@ -152,12 +167,20 @@ def make_report(kb: str | os.PathLike) -> Report:
         mentions = np.bincount(_mentioned(text), minlength=len(names))
         facts = np.diff(memory.offsets)
         often = np.argsort(-mentions, kind='stable')
-        rejected = [_rejected(line) for file in rejected_files(folder, text) for line in file.read_bytes().splitlines()]
+        rejected = [
+            _rejected(line)
+            for file in rejected_files(folder, text)
+            for line in file.read_bytes().splitlines()
+        ]
         wordings, kinds_of_pairs, pairs, num_pairs = _relations(text, kinds, memory)
         return Report(
             info=info,
             kinds=_kinds(names, kinds, mentions, facts, often),
-            often=[(names[row], kinds[row], int(mentions[row])) for row in often[:_ROWS].tolist() if mentions[row]],
+            often=[
+                (names[row], kinds[row], int(mentions[row]))
+                for row in often[:_ROWS].tolist()
+                if mentions[row]
+            ],
             wordings=wordings,
             kinds_of_pairs=kinds_of_pairs,
             pairs=pairs,
@@ -184,7 +207,13 @@ def _kinds(names, kinds, mentions: np.ndarray, facts: np.ndarray, often: np.ndar
     for row in often.tolist():
         members[kinds[row]].append(row)
     found = [
-        Kind(kind, len(rows), int(mentions[rows].sum()), int(facts[rows].sum()), [names[row] for row in rows[:_EXAMPLES]])
+        Kind(
+            kind,
+            len(rows),
+            int(mentions[rows].sum()),
+            int(facts[rows].sum()),
+            [names[row] for row in rows[:_EXAMPLES]],
+        )
         for kind, rows in members.items()
     ]
     return sorted(found, key=lambda kind: -kind.entities)
@@ -193,9 +222,10 @@ def _kinds(names, kinds, mentions: np.ndarray, facts: np.ndarray, often: np.ndar
 def _relations(
     text: Prepared, kinds: Sequence[str], memory: Memory
 ) -> tuple[list[Relation], list[Relation], list[Relation], int]:
-    """Wordings, kinds of pairs and pairs with their numbers, and how many different pairs there are."""
+    """Wordings, kinds of pairs and pairs with their numbers, and the number of different pairs."""
     rows = np.arange(len(memory))
-    # Each pair of mentions is there in both directions, of which the one in the order of the text counts.
+    # Each pair of mentions is there in both directions, of which the one in the order of the text
+    # counts.
     columns = {name: column.tolist() for name, column in memory.mentions(rows).items()}
     entities = dict(zip(memory.ids.tolist(), zip(memory.topic.tolist(), memory.target.tolist())))
     texts, names = text.passages['text'].to_pylist(), text.vocab.names
@@ -225,9 +255,17 @@ def _relations(
             counter[way] += 1
             of_way.setdefault(way, example)
     del counters[0]['']  # mentions that are far apart, or in two sentences
-    told = ((words, times) for words, times in counters[0].most_common() if any(len(word) > 1 for word in words_of(words)))
-    wordings = [Relation(words, times, examples[0][words]) for words, times in itertools.islice(told, _ROWS)]
-    kinds_of_pairs = [Relation(way, times, examples[1][way]) for way, times in counters[1].most_common(_ROWS)]
+    told = (
+        (words, times)
+        for words, times in counters[0].most_common()
+        if any(len(word) > 1 for word in words_of(words))
+    )
+    wordings = [
+        Relation(words, times, examples[0][words]) for words, times in itertools.islice(told, _ROWS)
+    ]
+    kinds_of_pairs = [
+        Relation(way, times, examples[1][way]) for way, times in counters[1].most_common(_ROWS)
+    ]
     pairs = [Relation('', times, examples[2][way]) for way, times in counters[2].most_common(_ROWS)]
     return wordings, kinds_of_pairs, pairs, len(counters[2])
 
@@ -256,11 +294,23 @@ def _lengths(what: str, numbers: Sequence[int]) -> Lengths:
     bars = []
     for bits, count in enumerate(counts.tolist()):
         first, last = (1 << bits) // 2, (1 << bits) - 1
-        bars.append(Bar(f'{first:,}' if last <= first else f'{first:,} to {last:,}', count, count / counts.max()))
+        bars.append(
+            Bar(
+                f'{first:,}' if last <= first else f'{first:,} to {last:,}',
+                count,
+                count / counts.max(),
+            )
+        )
     used = np.flatnonzero(counts)
     bars = bars[used[0] :] if len(used) else []
     return Lengths(
-        what, len(values), int(values.min()), float(np.median(values)), float(values.mean()), int(values.max()), bars
+        what,
+        len(values),
+        int(values.min()),
+        float(np.median(values)),
+        float(values.mean()),
+        int(values.max()),
+        bars,
     )
 
 
@@ -271,11 +321,17 @@ def _rejected(line: bytes) -> Rejected:
 
 def _made(folder: KBFolder, stated, text: Prepared, memory: Memory) -> dict[str, str]:
     """How the parts were made, as far as their manifests say."""
-    encoder, settings = read_manifest(folder.part(stated['model']), released.FORMAT), text.manifest.settings
+    encoder, settings = (
+        read_manifest(folder.part(stated['model']), released.FORMAT),
+        text.manifest.settings,
+    )
     fields, stored = encoder.encoder, memory.manifest
     formats: Iterable = (text.manifest, stored, encoder)
     return {
-        'Encoder': f'{fields.num_layers} layers of {fields.hidden_size}, relations of {fields.relation_dim} numbers',
+        'Encoder': (
+            f'{fields.num_layers} layers of {fields.hidden_size}, relations of '
+            f'{fields.relation_dim} numbers'
+        ),
         'Parameters of the encoder': stored.hashes['encoder'],
         'Text': f'passages of at most {settings["max_tokens"]} tokens',
         'Memory': f'{len(memory):,} facts, relations as {stored.dtype}',

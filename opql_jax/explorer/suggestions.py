@@ -1,4 +1,4 @@
-"""Questions to begin with: about facts that the text states in plain words, and that are answered as the text says."""
+"""Questions to begin with: about plainly stated facts, and answered as the text says."""
 
 import itertools
 import re
@@ -13,7 +13,8 @@ from opql_jax.kb.sets import query as tree
 from opql_jax.kb.virtual_kb import VirtualKB
 from opql_jax.retrieval.words import words_of
 
-# Entities that are looked at, facts of each, questions that are tried, and those that are suggested.
+# Entities that are looked at, facts of each, questions that are tried, and those that are
+# suggested.
 _ENTITIES, _FACTS, _TRIED, _SUGGESTED = 40, 60, 8, 3
 # A wording that serves in a query.
 _PLAIN_WORDING = re.compile(r'[a-z]+(?: [a-z]+){0,3}(?<! the)(?<! a)')
@@ -39,16 +40,25 @@ class Suggestions(NamedTuple):
 
 
 def suggest(kb: VirtualKB) -> Suggestions:
-    """What to ask a knowledge base first; each question was tried, and its answer is sure and the one that the text states."""
+    """What to ask a knowledge base first.
+
+    Each question was tried, and its answer is sure and the one that the text states.
+    """
     assert kb.memory is not None  # that of plain text
     counts, kinds = np.diff(kb.memory.offsets), kb.vocab.kinds
     rows = (row for row in np.argsort(-counts, kind='stable').tolist() if counts[row])
-    read = list(itertools.islice((row for row in rows if kinds[row] in ('person', 'work', 'organisation', 'place')), _ENTITIES))
+    read = list(
+        itertools.islice(
+            (row for row in rows if kinds[row] in ('person', 'work', 'organisation', 'place')),
+            _ENTITIES,
+        )
+    )
     told = {row: paths.facts_about(kb.store, row, 0, _FACTS)[0] for row in read}
     tried = itertools.islice(_distinct(kb, told), _TRIED)
     sure = (question for question, answer in tried if _is_answered(kb, question, answer))
     return Suggestions(
-        list(itertools.islice(sure, _SUGGESTED)), _query(kb, [fact for facts in told.values() for fact in facts])
+        list(itertools.islice(sure, _SUGGESTED)),
+        _query(kb, [fact for facts in told.values() for fact in facts]),
     )
 
 
@@ -68,7 +78,7 @@ def _distinct(kb: VirtualKB, told: dict[int, list[Fact]]) -> Iterator[tuple[str,
 
 
 def _stated(fact: Fact, kind: str) -> tuple[str, str] | None:
-    """The form of the question that a fact answers in plain words, and the question; None if it answers none."""
+    """The form of the plain question that a fact answers, and the question; None if none."""
     if fact.sentence is None or fact.target_span is None:
         return None
     before = fact.sentence[: fact.target_span[0]]

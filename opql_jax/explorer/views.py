@@ -28,7 +28,7 @@ T = TypeVar('T')
 
 
 class Step(NamedTuple):
-    """A fact of a path, and the number of its citation, from 1; 0 if it was not read in the text."""
+    """A fact of a path, and its citation's number, from 1; 0 if it was not read in the text."""
 
     fact: Fact
     number: int
@@ -76,7 +76,9 @@ def ask(kb: VirtualKB, text: str, top: int = ANSWERS) -> Answered:
         path = next(iter(answer.paths(member.id, 1)), ())
         found.append(Found(member, [_step(kb, fact, numbers) for fact in path]))
     first = max((step.number for one in found[:1] for step in one.path), default=0)
-    picture = path_graph.draw([tuple(step.fact for step in one.path) for one in found[:_DRAWN] if one.path])
+    picture = path_graph.draw(
+        [tuple(step.fact for step in one.path) for one in found[:_DRAWN] if one.path]
+    )
     return Answered(found, list(numbers), first, picture, answer.is_sure, list(answer.notes))
 
 
@@ -86,7 +88,10 @@ def _step(kb: VirtualKB, fact: Fact, numbers: dict[Citation, int]) -> Step:
 
 
 class Wording(NamedTuple):
-    """Facts about an entity that are worded alike: the words between the two mentions, and whether the entity stands before them."""
+    """Facts about an entity that are worded alike.
+
+    The words between the two mentions, and whether the entity stands before them.
+    """
 
     words: str
     first: bool
@@ -142,10 +147,16 @@ def entity(kb: VirtualKB, name: str, page: int = 0) -> Entity:
     wordings = sorted(groups.items(), key=lambda group: (not group[0][0], -len(group[1])))
     near, names, kinds = entity_graph.neighbours(kb, found), kb.vocab.names, kb.vocab.kinds
     short = {
-        heading: [(kb.linker.unique_name(one.entity), one.facts) for one in near if kinds[one.entity] == kind][:_OF_A_KIND]
+        heading: [
+            (kb.linker.unique_name(one.entity), one.facts)
+            for one in near
+            if kinds[one.entity] == kind
+        ][:_OF_A_KIND]
         for kind, heading in _KINDS.items()
     }
-    about = kb.prepared.passages.take(np.flatnonzero(kb.prepared.passages['title_entity'].to_numpy() == found))
+    about = kb.prepared.passages.take(
+        np.flatnonzero(kb.prepared.passages['title_entity'].to_numpy() == found)
+    )
     return Entity(
         names[found],
         kinds[found],
@@ -171,8 +182,13 @@ def kinds(kb: VirtualKB) -> list[str]:
     return sorted(set(kb.vocab.kinds))
 
 
-def entities(kb: VirtualKB, text: str = '', kind: str = '', page: int = 0) -> Page[tuple[str, str, int]]:
-    """Entities whose names have a text, of a kind or of all: names, kinds and numbers of facts, those with most facts first."""
+def entities(
+    kb: VirtualKB, text: str = '', kind: str = '', page: int = 0
+) -> Page[tuple[str, str, int]]:
+    """Entities whose names have a text, of a kind or of all, those with most facts first.
+
+    Names, kinds and numbers of facts.
+    """
     assert kb.memory is not None
     counts, wanted = np.diff(kb.memory.offsets), text.casefold()
     names, kinds = kb.vocab.names, kb.vocab.kinds
@@ -211,10 +227,12 @@ class Document(NamedTuple):
 
 
 def document(kb: VirtualKB, name: str, cited: tuple[int, int] = (0, 0)) -> Document:
-    """A document by its id, with the entities that were recognised in it, and the characters of its text that are cited."""
+    """A document by its id, its recognised entities, and the characters that are cited."""
     rows = np.flatnonzero(np.array(kb.prepared.passages['doc_id'].to_pylist()) == name).tolist()
     if not rows:
-        raise InputError(f'no document has the id {name!r}: if a page led here, the document was removed since')
+        raise InputError(
+            f'no document has the id {name!r}: if a page led here, the document was removed since'
+        )
     passages = passages_of(kb.prepared, name)
     sentences = [
         sentence
@@ -222,12 +240,18 @@ def document(kb: VirtualKB, name: str, cited: tuple[int, int] = (0, 0)) -> Docum
         for start, end in itertools.pairwise([*passage['sentence_starts'], None])
         if (sentence := passage['text'][start:end].strip())
     ]
-    texts = [list(_pieces(kb, passage, _in_passage(kb, row, passage, cited))) for row, passage in zip(rows, passages)]
+    texts = [
+        list(_pieces(kb, passage, _in_passage(kb, row, passage, cited)))
+        for row, passage in zip(rows, passages)
+    ]
     return Document(name, passages[0]['title'], texts, sentences, digest(passages))
 
 
 def _in_passage(kb: VirtualKB, row: int, passage: dict, cited: tuple[int, int]) -> tuple[int, int]:
-    """Characters of a document as those of a passage of it; none if they are not in it, or documents are not kept."""
+    """Characters of a document as those of a passage of it.
+
+    None if they are not in it, or documents are not kept.
+    """
     length = len(passage['text'])
     start, end = (kb.prepared.document_offset(row, place) for place in (0, length))
     if start is None or end is None:
@@ -244,12 +268,16 @@ def passages_of(prepared: Prepared, name: str) -> list[dict]:
 
 def digest(passages: list[dict]) -> str:
     """What tells the text of passages from any other."""
-    return hashlib.sha256(json.dumps([(passage['title'], passage['text']) for passage in passages]).encode()).hexdigest()
+    return hashlib.sha256(
+        json.dumps([(passage['title'], passage['text']) for passage in passages]).encode()
+    ).hexdigest()
 
 
 def _pieces(kb: VirtualKB, passage: dict, cited: tuple[int, int]) -> Iterator[Piece]:
     text, mentioned, place = passage['text'], {}, 0
-    for mention in sorted(passage['mentions'], key=lambda mention: (mention['start'], -mention['end'])):
+    for mention in sorted(
+        passage['mentions'], key=lambda mention: (mention['start'], -mention['end'])
+    ):
         if mention['start'] >= place:  # else it is inside of the one before
             mentioned[mention['start'], mention['end']] = kb.vocab.names[mention['entity']]
             place = mention['end']
@@ -266,7 +294,12 @@ def documents(kb: VirtualKB, text: str = '', page: int = 0) -> Page[tuple[str, s
     """The ids and titles of documents that have a text, or all, in their order."""
     table = kb.prepared.passages
     if text:
-        has = [pc.match_substring(table[name], text, ignore_case=True) for name in ('title', 'doc_id', 'text')]
+        has = [
+            pc.match_substring(table[name], text, ignore_case=True)
+            for name in ('title', 'doc_id', 'text')
+        ]
         table = table.filter(pc.or_(pc.or_(has[0], has[1]), has[2]))
     found = dict(zip(table['doc_id'].to_pylist(), table['title'].to_pylist()))
-    return Page(list(itertools.islice(found.items(), page * DOCUMENTS, (page + 1) * DOCUMENTS)), len(found))
+    return Page(
+        list(itertools.islice(found.items(), page * DOCUMENTS, (page + 1) * DOCUMENTS)), len(found)
+    )

@@ -1,1 +1,4 @@
-"""Knowledge bases of plain text in other people's programs: a retriever of LangChain and of LlamaIndex, and an MCP server."""
+"""Knowledge bases of plain text in other programs: LangChain, LlamaIndex and MCP.
+
+Retrievers of the first two, and a server.
+"""

@@ -1,8 +1,8 @@
 """A knowledge base of plain text as a retriever of LangChain (extra `langchain`).
 
-from opql_jax.integrations.langchain import OPQLRetriever
-retriever = OPQLRetriever(kb='films.kb', k=5)
-retriever.invoke('who starred in the films directed by Christopher Nolan?', k=2, score_threshold=0.5)
+from opql_jax.integrations.langchain import OPQLRetriever retriever = OPQLRetriever(kb='films.kb',
+k=5) retriever.invoke('who starred in the films directed by Christopher Nolan?', k=2,
+score_threshold=0.5)
 """
 
 from __future__ import annotations
@@ -10,7 +10,10 @@ from __future__ import annotations
 import os
 from typing import Annotated, Any
 
-from langchain_core.callbacks import AsyncCallbackManagerForRetrieverRun, CallbackManagerForRetrieverRun
+from langchain_core.callbacks import (
+    AsyncCallbackManagerForRetrieverRun,
+    CallbackManagerForRetrieverRun,
+)
 from langchain_core.documents import Document
 from langchain_core.retrievers import BaseRetriever
 from langchain_core.runnables import run_in_executor
@@ -28,10 +31,11 @@ def _opened(kb: Any) -> Any:
 class OPQLRetriever(BaseRetriever):
     """Documents that answer a question of one or several hops, best first.
 
-    A document has its passage as `page_content`, and as metadata `source` (the id of the document), `title`, `score` (the
-    probability that it is evidence, which can be compared between questions), `why` it was found, `start_index` (where the
-    passage begins in the document) and `evidence` (start and end, in `page_content`, of the sentence that suits the question
-    best). The JSON form and the pickle of a retriever hold the folder of its knowledge base, which is opened again.
+    A document has its passage as `page_content`, and as metadata `source` (the id of the document),
+    `title`, `score` (the probability that it is evidence, which can be compared between questions),
+    `why` it was found, `start_index` (where the passage begins in the document) and `evidence`
+    (start and end, in `page_content`, of the sentence that suits the question best). The JSON form
+    and the pickle of a retriever hold the folder of its knowledge base, which is opened again.
 
     Attributes:
         kb: a knowledge base of plain text, or its folder.

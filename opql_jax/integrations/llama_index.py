@@ -22,17 +22,22 @@ from opql_jax.kb.virtual_kb import VirtualKB
 class OPQLRetriever(BaseRetriever):
     """Documents that answer a question of one or several hops, best first.
 
-    A node has the text of a passage, its offsets in the document, and as metadata `source` (the id of the document), `title`,
-    `why` it was found, and `evidence` (start and end, in the text, of the sentence that suits the question best). Its score is the
-    probability that it is evidence, which can be compared between questions: `SimilarityPostprocessor` leaves out what has a
-    lower one than its `similarity_cutoff`. The pickle of a retriever holds the folder of its knowledge base, which is opened again.
+    A node has the text of a passage, its offsets in the document, and as metadata `source` (the id
+    of the document), `title`, `why` it was found, and `evidence` (start and end, in the text, of
+    the sentence that suits the question best). Its score is the probability that it is evidence,
+    which can be compared between questions: `SimilarityPostprocessor` leaves out what has a lower
+    one than its `similarity_cutoff`. The pickle of a retriever holds the folder of its knowledge
+    base, which is opened again.
 
     Attributes:
         similarity_top_k: documents for each question; may be set between questions.
     """
 
     def __init__(self, kb: VirtualKB | str | os.PathLike, similarity_top_k: int = 5, **options):
-        """Takes a knowledge base of plain text or its folder, the number of documents, and options of LlamaIndex."""
+        """Takes a knowledge base or its folder, the number of documents, and more options.
+
+        The latter are LlamaIndex's.
+        """
         super().__init__(**options)
         self._kb = opql_jax.open(kb) if isinstance(kb, str | os.PathLike) else kb
         self.similarity_top_k = similarity_top_k
@@ -41,14 +46,22 @@ class OPQLRetriever(BaseRetriever):
         return OPQLRetriever, (folder_of(self._kb), self.similarity_top_k)
 
     def _retrieve(self, query_bundle: QueryBundle) -> list[NodeWithScore]:
-        return [_node(found) for found in self._kb.retrieve(query_bundle.query_str, self.similarity_top_k)]
+        return [
+            _node(found)
+            for found in self._kb.retrieve(query_bundle.query_str, self.similarity_top_k)
+        ]
 
     async def _aretrieve(self, query_bundle: QueryBundle) -> list[NodeWithScore]:
         return await asyncio.to_thread(self._retrieve, query_bundle)
 
 
 def _node(found: Retrieved) -> NodeWithScore:
-    metadata = {'source': found.document, 'title': found.title, 'why': found.why, 'evidence': found.sentence}
+    metadata = {
+        'source': found.document,
+        'title': found.title,
+        'why': found.why,
+        'evidence': found.sentence,
+    }
     node = TextNode(
         id_=found.document,
         text=found.text,

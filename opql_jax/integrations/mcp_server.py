@@ -1,9 +1,11 @@
-"""A knowledge base of plain text as tools of a language model's client, over the Model Context Protocol (extra `mcp`).
+"""A knowledge base of plain text as tools of a language model's client (extra `mcp`).
+
+They speak the Model Context Protocol.
 
     opql mcp films.kb
 
-is the command that a client starts; it talks over standard input and output, and reads nothing but the knowledge base. It changes that
-only if it is asked to with `--writable`.
+is the command that a client starts; it talks over standard input and output, and reads nothing but
+the knowledge base. It changes that only if it is asked to with `--writable`.
 """
 
 import contextlib
@@ -29,16 +31,21 @@ from opql_jax.kb.answer_record import path_record
 from opql_jax.kb.current import Current
 
 _INSTRUCTIONS = (
-    'Facts that were read in a collection of documents. `ask` answers questions of one or several hops with the sentences that they rest on;'
-    ' `retrieve` finds documents; `facts_of` lists what was read about an entity; `follow` goes from an entity along a relation in'
-    ' your words. Quote the sentences when you answer.'
+    'Facts that were read in a collection of documents. `ask` answers questions of one or several '
+    'hops with the sentences that they rest on; `retrieve` finds documents; `facts_of` lists what '
+    'was read about an entity; `follow` goes from an entity along a relation in your words. Quote '
+    'the sentences when you answer.'
 )
-# The most that a tool returns, whatever it is asked for: clients put all of it before a language model.
+# The most that a tool returns, whatever it is asked for: clients put all of it before a language
+# model.
 _MOST = 50
 
 
 def serve(folder: str | os.PathLike, writable: bool = False) -> None:
-    """Serves the newest version of a knowledge base until its client closes standard input; `writable` if clients may add text."""
+    """Serves a knowledge base's newest version until its client closes standard input.
+
+    `writable` if clients may add text.
+    """
     make_server(Current(folder), writable).run('stdio')
 
 
@@ -55,27 +62,39 @@ def make_server(current: Current, writable: bool) -> MCPServer:
     def ask(question: str, top: int = 3) -> str:
         """Answers a question in plain English, of one or several hops, as JSON.
 
-        Each answer has the probability that it is right, and a path of facts with the sentences that state them; `sure` says
-        whether the first is probably right, and `note` what else to know.
+        Each answer has the probability that it is right, and a path of facts with the sentences
+        that state them; `sure` says whether the first is probably right, and `note` what else to
+        know.
         """
         with _Told():
             return _json(current.kb().find(question).to_record(_limited(top)))
 
     @server.tool(structured_output=False)
     def retrieve(question: str, k: int = 5) -> str:
-        """The documents that together answer a question of one or several hops, as JSON: id, title, text, probability that each is needed, and why."""
+        """The documents that together answer a question of one or several hops, as JSON.
+
+        id, title, text, probability that each is needed, and why.
+        """
         with _Told():
             return _json(current.kb().retrieve(question, _limited(k)).to_record())
 
     @server.tool(structured_output=False)
     def follow(entity: str, relation: str, inverse: bool = False, top: int = 5) -> str:
-        """The entities that an entity has a relation to, as words say it ('directed', 'was born in'); `inverse` turns it round."""
+        """The entities that an entity has a relation to, in words ('directed', 'was born in').
+
+        `inverse` turns it round.
+        """
         with _Told():
-            return _json(current.kb().entity(entity).follow(relation, inverse=inverse).to_record(_limited(top)))
+            return _json(
+                current.kb()
+                .entity(entity)
+                .follow(relation, inverse=inverse)
+                .to_record(_limited(top))
+            )
 
     @server.tool(structured_output=False)
     def facts_of(entity: str, most: int = 10) -> str:
-        """What was read about an entity: facts from it to others, each with its sentence and document."""
+        """What was read about an entity: facts from it to others, with sentence and document."""
         with _Told():
             kb = current.kb()
             (found,) = kb.entity(entity).entities
@@ -93,8 +112,12 @@ def make_server(current: Current, writable: bool) -> MCPServer:
 
         @server.tool()
         def add_text(title: str, text: str) -> str:
-            """Adds a document, whose title is the name of what it is about, and returns its id. What it says can be asked for from then on."""
-            from opql_jax.kb.text import change_text  # as it imports all that makes a knowledge base
+            """Adds a document, whose title is the name of what it is about, and returns its id.
+
+            What it says can be asked for from then on.
+            """
+            # As it imports all that makes a knowledge base.
+            from opql_jax.kb.text import change_text
 
             with _Told():
                 document = change_text.sent_document(title, text)
@@ -106,7 +129,8 @@ def make_server(current: Current, writable: bool) -> MCPServer:
                     current.newest()
                 except (InputError, OSError) as error:
                     raise InputError(
-                        f'{document["id"]} was added, but the new version cannot be opened: {error_message(error)}'
+                        f'{document["id"]} was added, but the new version cannot be opened: '
+                        f'{error_message(error)}'
                     ) from None
                 return document['id']
 
@@ -114,7 +138,10 @@ def make_server(current: Current, writable: bool) -> MCPServer:
 
 
 class _Server(MCPServer):
-    """An MCPServer that also answers lines of its input that are no messages, which the library passes over without a word."""
+    """An MCPServer that also answers lines of its input that are no messages.
+
+    The library passes over them without a word.
+    """
 
     async def run_stdio_async(self) -> None:
         async with stdio_server() as (lines, replies), anyio.create_task_group() as group:
@@ -148,7 +175,9 @@ def _refusal(error: pydantic.ValidationError) -> mcp_types.JSONRPCError:
     number = record.get('id') if isinstance(record, dict) else None
     if not isinstance(number, int) and not (isinstance(number, str) and number.isprintable()):
         number = None
-    return mcp_types.JSONRPCError(jsonrpc='2.0', id=number, error=mcp_types.ErrorData(code=code, message=wrong['msg']))
+    return mcp_types.JSONRPCError(
+        jsonrpc='2.0', id=number, error=mcp_types.ErrorData(code=code, message=wrong['msg'])
+    )
 
 
 def _json(record: Mapping[str, Any]) -> str:
@@ -163,7 +192,7 @@ def _limited(count: int) -> int:
 
 
 class _Told:
-    """Tells a client what is wrong with its request, rather than that something is, in an error of the kind given."""
+    """Tells a client what is wrong with its request, in an error of the kind given."""
 
     def __init__(self, kind: type[Exception] = ToolError):
         self._kind = kind

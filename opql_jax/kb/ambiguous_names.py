@@ -26,9 +26,12 @@ def ambiguous_names(store: FactStore, question: Question) -> Iterator[str]:
 
 
 def candidates(store: FactStore, entities: Sequence[int], write: Callable[[str], str]) -> str:
-    """Entities that a name may mean, a line each: how `write` names it, its kind, and a sentence about it."""
+    """Entities that a name may mean, a line each: `write`'s name, kind, and a sentence."""
     kinds, name = store.vocab.kinds, store.linker.unique_name
-    lines = (f'  {one_line(write(name(e)))} ({kinds[e]}): {hanging(_about(store, e), 4)}' for e in entities)
+    lines = (
+        f'  {one_line(write(name(e)))} ({kinds[e]}): {hanging(_about(store, e), 4)}'
+        for e in entities
+    )
     return '\n'.join(lines)
 
 

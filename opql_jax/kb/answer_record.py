@@ -1,4 +1,4 @@
-"""The JSON form of an answer: one record, which the command, the web page, HTTP, MCP and Python give alike."""
+"""The JSON form of an answer, the same from the command, the web page, HTTP, MCP and Python."""
 
 from __future__ import annotations
 
@@ -14,8 +14,10 @@ COUNT = {'type': 'integer', 'minimum': 0}
 PROBABILITY = {'type': 'number', 'minimum': 0, 'maximum': 1}
 
 
-def object_schema(properties: Mapping[str, Any], optional: Sequence[str] = (), description: str = '') -> dict[str, Any]:
-    """The schema of an object that has these properties and no others; all but the optional ones are always there."""
+def object_schema(
+    properties: Mapping[str, Any], optional: Sequence[str] = (), description: str = ''
+) -> dict[str, Any]:
+    """The schema of an object with exactly these properties, of which some are optional."""
     schema = {
         'type': 'object',
         'properties': dict(properties),
@@ -45,12 +47,19 @@ FACT = object_schema(
     {
         'topic': {'type': 'string', 'description': 'the entity that it is about'},
         'target': {'type': 'string', 'description': 'the entity that it leads to'},
-        'relation': {'type': 'string', 'description': 'the words that a query follows; absent if a question was asked'},
-        'inverse': {'type': 'boolean', 'description': 'true where a query follows it from target to topic, else absent'},
+        'relation': {
+            'type': 'string',
+            'description': 'the words that a query follows; absent if a question was asked',
+        },
+        'inverse': {
+            'type': 'boolean',
+            'description': 'true where a query follows it from target to topic, else absent',
+        },
         'sentence': {'type': 'string', 'description': 'what the text says'},
         'title': {'type': 'string', 'description': 'of the document that says it'},
         'document': {'type': 'string', 'description': 'its id'},
-        'start': COUNT | {'description': 'where the sentence begins in the text of the document, in code points'},
+        'start': COUNT
+        | {'description': 'where the sentence begins in the text of the document, in code points'},
         'end': COUNT | {'description': 'where it ends'},
     },
     optional=('relation', 'inverse', 'sentence', 'title', 'document', 'start', 'end'),
@@ -61,10 +70,15 @@ _ANSWER = object_schema(
         'entity': {'type': 'string', 'description': 'its name'},
         'key': {
             'type': 'string',
-            'description': 'what tells it from others of the same name; absent of words that are no entity',
+            'description': (
+                'what tells it from others of the same name; absent of words that are no entity'
+            ),
         },
         'kind': {'type': 'string', 'description': 'person, place, organisation, work or another'},
-        'weight': {'type': 'number', 'description': 'its share of the weight; in a set, compared with the best'},
+        'weight': {
+            'type': 'number',
+            'description': 'its share of the weight; in a set, compared with the best',
+        },
         'probability': PROBABILITY | {'description': 'that it is right; absent in a set'},
         'path': {
             'type': 'array',
@@ -78,15 +92,22 @@ _ANSWER = object_schema(
 SCHEMA = object_schema(
     {
         'question': {'type': 'string', 'description': 'what was asked'},
-        'sure': {'type': 'boolean', 'description': 'whether the first answer is probably right; absent in a set'},
+        'sure': {
+            'type': 'boolean',
+            'description': 'whether the first answer is probably right; absent in a set',
+        },
         'by_sentences': {
             'type': 'boolean',
-            'description': 'true where no name led to an answer, and sentences like the question were read; else absent',
+            'description': (
+                'true where no name led to an answer, and sentences like the '
+                'question were read; else absent'
+            ),
         },
         'note': {
             'type': 'string',
-            'description': 'what to know about the answer, a line each: that it is unsure, that the question is of a kind that is'
-            ' out of reach, what else its names may mean, what was left out; absent if nothing',
+            'description': 'what to know about the answer, a line each: that it is unsure, that '
+            'the question is of a kind that is out of reach, what else its names '
+            'may mean, what was left out; absent if nothing',
         },
         'answers': {'type': 'array', 'items': _ANSWER, 'description': 'the best, best first'},
     },

@@ -1,4 +1,4 @@
-"""Answers: weighted entities and the traces they rest on, which show what every hop found in the memory."""
+"""Answers: weighted entities, and traces that show what every hop found in the memory."""
 
 from __future__ import annotations
 
@@ -27,9 +27,12 @@ class Hop:
     """What one hop from one topic found in the memory.
 
     Attributes:
-        entities, weights: [n] ids of the distinct targets of the entries, best first, and float32, their total mass.
-        entries, entry_weights: [k] ids of memory entries, best first, which outlive updates, and float32, the mass of each.
-        null: the mass of the null entry (lambda of paper §4), which says that the memory does not have it; None for models without one.
+        entities, weights: [n] ids of the distinct targets of the entries, best first, and float32,
+            their total mass.
+        entries, entry_weights: [k] ids of memory entries, best first, which outlive updates, and
+            float32, the mass of each.
+        null: the mass of the null entry (lambda of paper §4), which says that the memory does not
+            have it; None for models without one.
     """
 
     entities: np.ndarray
@@ -45,21 +48,30 @@ class Answer(WeightedEntities):
 
     Attributes:
         entities: [n] entity ids, best first.
-        weights: [n] float32, falling: the share of the weight that reached each entity; of a language model, its probability.
-        traces: for each topic of the question its hops; after them, if that was looked at, one hop over what the sentences most like the
-            question say. Empty for a model without a memory.
-        probabilities: [n] float32, falling: that each entity is a right answer, calibrated on questions with known answers, see
-            `calibration`. They do not add up to 1, as several answers may be right, or none. None where a trained model answers.
-        plans: for each of `traces` the questions of one hop that its hops answered; empty where a trained model answers.
-        phrases: the words of answers that are no entities, whose ids are -1, -2, ... in their order.
-        evidence: the passages that were looked at, and what was read in them; None without a reader.
+        weights: [n] float32, falling: the share of the weight that reached each entity; of a
+            language model, its probability.
+        traces: for each topic of the question its hops; after them, if that was looked at, one hop
+            over what the sentences most like the question say. Empty for a model without a memory.
+        probabilities: [n] float32, falling: that each entity is a right answer, calibrated on
+            questions with known answers, see `calibration`. They do not add up to 1, as several
+            answers may be right, or none. None where a trained model answers.
+        plans: for each of `traces` the questions of one hop that its hops answered; empty where a
+            trained model answers.
+        phrases: the words of answers that are no entities, whose ids are -1, -2, ... in their
+            order.
+        evidence: the passages that were looked at, and what was read in them; None without a
+            reader.
         read: for each id of an answer that the reader found its places, likeliest first.
-        is_cut: whether a time limit (`core.time_limit`) passed, so that this is what was found until then.
-        without_memory: [n] the entities that a language model would answer without its memory, best first; None for a follower.
-        parts: the answers to the plain questions that a comparison, or a question of yes or no, rests on, see `comparison`.
-        note: what was compared, or why the question is out of reach, in which case there are no probabilities; '' as a rule.
-        store, question: of the knowledge base that answered, and what was asked; None in what a model
-            gives to `VirtualKB.answer`, which sets them.
+        is_cut: whether a time limit (`core.time_limit`) passed, so that this is what was found
+            until then.
+        without_memory: [n] the entities that a language model would answer without its memory, best
+            first; None for a follower.
+        parts: the answers to the plain questions that a comparison, or a question of yes or no,
+            rests on, see `comparison`.
+        note: what was compared, or why the question is out of reach, in which case there are no
+            probabilities; '' as a rule.
+        store, question: of the knowledge base that answered, and what was asked; None in what a
+            model gives to `VirtualKB.answer`, which sets them.
     """
 
     entities: np.ndarray
@@ -69,7 +81,9 @@ class Answer(WeightedEntities):
     plans: tuple[Plan, ...] = ()
     phrases: tuple[str, ...] = ()
     evidence: Evidence | None = dataclasses.field(default=None, repr=False, compare=False)
-    read: Mapping[int, Sequence[Span]] = dataclasses.field(default_factory=dict, repr=False, compare=False)
+    read: Mapping[int, Sequence[Span]] = dataclasses.field(
+        default_factory=dict, repr=False, compare=False
+    )
     is_cut: bool = False
     without_memory: np.ndarray | None = None
     parts: tuple[Answer, ...] = ()
@@ -84,12 +98,15 @@ class Answer(WeightedEntities):
 
     @property
     def is_by_sentences(self) -> bool:
-        """Whether the sentences most like the question were looked at, as no topic led to what is asked for."""
+        """Whether sentences like the question were used, as no topic led to what is asked for."""
         return self.question is not None and len(self.traces) > len(self.question.topics)
 
     @property
     def is_sure(self) -> bool | None:
-        """Whether the best answer is right with a probability of at least `calibration.SURE`; None where a trained model answers."""
+        """Whether the best answer is right with a probability of `calibration.SURE` or more.
+
+        None where a trained model answers.
+        """
         if self.probabilities is None:
             return False if self.note else None
         return bool((self.probabilities[:1] >= SURE).any())
@@ -109,11 +126,17 @@ class Answer(WeightedEntities):
 
     @property
     def notes(self) -> list[str]:
-        """What to know about the answer: whether it is out of reach or was bounded, what else its names may mean, and whether it is unsure, or of sentences that are like the question."""
+        """What to know about the answer: out of reach, bounded, ambiguous, unsure, or by likeness.
+
+        The last is of sentences that are like the question.
+        """
         told = {
             'nothing was found': not len(self),
             'not sure: the text may not say': len(self) and self.is_sure is False,
-            'no name in the question leads to an answer: these are of the sentences most like it': self.is_by_sentences,
+            (
+                'no name in the question leads to an answer: these are of the '
+                'sentences most like it'
+            ): self.is_by_sentences,
         }
         return [*(note for note, holds in told.items() if holds), *self._caveats]
 
@@ -130,20 +153,35 @@ class Answer(WeightedEntities):
     def paths(self, entity: str | int, most: int = 3) -> list[Path]:
         if self.parts:  # all that is compared, one after the other
             firsts = [part.paths(int(part.entities[0]), 1)[:1] for part in self.parts if len(part)]
-            return [path] if (path := tuple(fact for paths in firsts for path in paths for fact in path)) else []
+            return (
+                [path]
+                if (path := tuple(fact for paths in firsts for path in paths for fact in path))
+                else []
+            )
         entity = self._named(entity) if isinstance(entity, str) else entity
-        followed = [self._path(hops, place) for hops in self.traces if hops for place in self._places(hops[-1], entity)[:most]]
+        followed = [
+            self._path(hops, place)
+            for hops in self.traces
+            if hops
+            for place in self._places(hops[-1], entity)[:most]
+        ]
         read = [self._read(entity, span) for span in self.read.get(entity, ())[:most]]
         return sorted([*read, *followed], key=lambda path: -path[-1].weight)
 
     def _read(self, entity: int, span: Span) -> Path:
-        """Where the reader found an answer; before it the sentence from which the passage was reached."""
+        """Where the reader found an answer; before it the sentence that led to the passage."""
         assert self.evidence is not None  # that was read
-        number, before = self.evidence.passages[span.passage], int(self.evidence.before[span.passage])
+        number, before = (
+            self.evidence.passages[span.passage],
+            int(self.evidence.before[span.passage]),
+        )
         return read_path(self.store, self.name_of(entity), number, before, span)
 
     def _named(self, name: str) -> int:
-        """The id of an answer by its words, or the entity of a key or name; of several that have it the one that is an answer."""
+        """The id of an answer by its words, or the entity of a key or name.
+
+        Of several that have it the one that is an answer.
+        """
         if name in self.phrases:
             return -1 - self.phrases.index(name)
         linker = self.store.linker
@@ -151,7 +189,9 @@ class Answer(WeightedEntities):
         means = [entity for entity in means if entity in self.entities] or means
         if len(means) > 1:
             names = ', '.join(short_repr(linker.unique_name(entity)) for entity in means)
-            raise InputError(f'{short_repr(name)} may be {len(means)} entities; write one of {names}')
+            raise InputError(
+                f'{short_repr(name)} may be {len(means)} entities; write one of {names}'
+            )
         return means[0]
 
     def _places(self, hop: Hop, target: int) -> np.ndarray:
@@ -161,7 +201,7 @@ class Answer(WeightedEntities):
         return np.flatnonzero(memory.target[memory.rows(hop.entries)] == target)
 
     def _path(self, hops: tuple[Hop, ...], place: int) -> Path:
-        """The path that ends with an entry of the last hop; before it, the heaviest entries that lead to its start.
+        """The path to an entry of the last hop, through the heaviest entries to its start.
 
         A language model may read what no hop before led to: there the path begins.
         """
@@ -177,20 +217,25 @@ class Answer(WeightedEntities):
 
 
 def bounds(left_out: Sequence[str], is_cut: bool) -> list[str]:
-    """What bounded the work of a question, in words: names that were left out, and that a time limit passed."""
+    """What bounded a question's work, in words: names left out, and a time limit."""
     cut = 'the time for an answer is over: this is what was found until then' if is_cut else ''
     return [told for told in (left_out_note(left_out), cut) if told]
 
 
 def format_answer(answer: Answer, top: int = 5) -> str:
-    """An answer as text: how sure it is, and per hop the best entities, each with the heaviest entry that led there and where that was read."""
+    """An answer as text: how sure it is, and per hop the best entities.
+
+    Each with the heaviest entry that led there and where that was read.
+    """
     store, question, lines = answer.store, answer.question, []
     if answer.probabilities is not None:
         lines.append(f'  {_confidence(answer)}')
         lines += _read_lines(answer, top)
     for part in answer.parts:
         lines += [f'  {one_line(part.question.text)}', format_answer(part, top)]
-    starts = [f'[{one_line(question.text[start:end])}]' for start, end in question.topics] + ['sentences like the question']
+    starts = [f'[{one_line(question.text[start:end])}]' for start, end in question.topics] + [
+        'sentences like the question'
+    ]
     for start, hops in zip(starts, answer.traces):
         if len(answer.traces) > 1 or answer.is_by_sentences:
             lines.append(f'  {start}')
@@ -200,20 +245,30 @@ def format_answer(answer: Answer, top: int = 5) -> str:
             lines += _hop_lines(store, hop, top)
     if answer.without_memory is not None:
         lines.append('  answer')
-        lines += [f'    {w:6.3f}  {one_line(store.vocab.names[e])}' for e, w in zip(answer.entities[:top], answer.weights)]
+        lines += [
+            f'    {w:6.3f}  {one_line(store.vocab.names[e])}'
+            for e, w in zip(answer.entities[:top], answer.weights)
+        ]
     return '\n'.join(lines)
 
 
 def _read_lines(answer: Answer, top: int) -> Iterator[str]:
     """Where the best answers were read."""
     assert answer.probabilities is not None  # what answers over plain text gives them
-    read = [(entity, p) for entity, p in zip(answer.entities[:top].tolist(), answer.probabilities) if entity in answer.read]
+    read = [
+        (entity, p)
+        for entity, p in zip(answer.entities[:top].tolist(), answer.probabilities)
+        if entity in answer.read
+    ]
     if read:
         yield '  read'
     for entity, probability in read:
         yield f'    {probability:6.3f}  {one_line(answer.name_of(entity))}'
         for fact in next(iter(answer.paths(entity, 1)), ()):
-            yield f'            [in “{one_line(fact.title or "")}”]  {hanging(fact.sentence or "", 14)}'
+            yield (
+                f'            [in “{one_line(fact.title or "")}”]  '
+                f'{hanging(fact.sentence or "", 14)}'
+            )
 
 
 def _confidence(answer: Answer) -> str:
@@ -222,7 +277,10 @@ def _confidence(answer: Answer) -> str:
     if not len(answer):
         return 'not sure: nothing was found'
     name, probability = one_line(answer.name_of(answer.entities[0])), answer.probabilities[0]
-    return f'{"" if answer.is_sure else "not sure: at best "}{name}, with probability {probability:.2f}'
+    return (
+        f'{"" if answer.is_sure else "not sure: at best "}{name}, with probability '
+        f'{probability:.2f}'
+    )
 
 
 def _hop_lines(store: FactStore, hop: Hop, top: int) -> Iterator[str]:
@@ -235,7 +293,14 @@ def _hop_lines(store: FactStore, hop: Hop, top: int) -> Iterator[str]:
     for entity, weight in zip(hop.entities[:top], hop.weights):
         yield f'    {weight:6.3f}  {one_line(store.vocab.names[entity])}'
         for fact in evidence_of(store, hop.entries[targets == entity][:1]):
-            where = f', in “{one_line(fact["title"])}”]  {hanging(fact["sentence"], 14)}' if 'title' in fact else ']'
+            where = (
+                f', in “{one_line(fact["title"])}”]  {hanging(fact["sentence"], 14)}'
+                if 'title' in fact
+                else ']'
+            )
             yield f'            [{one_line(fact["topic"])} → {one_line(fact["target"])}{where}'
     if len(hop.entities) > top:
-        yield f'    … and {len(hop.entities) - top} more of weight {hop.weights[top:].sum():.3f} in all'
+        yield (
+            f'    … and {len(hop.entities) - top} more of weight '
+            f'{hop.weights[top:].sum():.3f} in all'
+        )

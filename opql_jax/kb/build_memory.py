@@ -1,4 +1,4 @@
-"""Builds a memory: selects the pairs of a prepared folder that become entries, and encodes them with a trained encoder (paper §2.4)."""
+"""Builds a memory: selects pairs of a prepared folder and encodes them (paper §2.4)."""
 
 import logging
 import time
@@ -22,14 +22,18 @@ _log = logging.getLogger(__name__)
 
 def entry_table(prepared: Prepared, rows: np.ndarray) -> build_lib.EntryTable:
     """Rows of the pair table as entries with their provenance, in that order."""
-    return build_lib.EntryTable.from_pairs({name: column[rows] for name, column in prepared.pairs.items()}, prepared.passages)
+    return build_lib.EntryTable.from_pairs(
+        {name: column[rows] for name, column in prepared.pairs.items()}, prepared.passages
+    )
 
 
-def memory_options(prepared: Prepared, params: Mapping, selection: Mapping, **options) -> build_lib.BuildOptions:
-    """The options of a memory that is built from a prepared folder, with the hashes of what it depends on.
+def memory_options(
+    prepared: Prepared, params: Mapping, selection: Mapping, **options
+) -> build_lib.BuildOptions:
+    """The options of a memory built from a prepared folder, with hashes of what it depends on.
 
-    Of the model it takes 'encoder' and 'entity_table', which is empty if there is none; `selection` says how the pairs were chosen, as
-    `Covers` states it.
+    Of the model it takes 'encoder' and 'entity_table', which is empty if there is none; `selection`
+    says how the pairs were chosen, as `Covers` states it.
     """
     hashes = {name: params_hash(params[name]) for name in ('encoder', 'entity_table')}
     return build_lib.BuildOptions(
@@ -57,15 +61,19 @@ def build_memory(
     step: int | None = None,
     dry_run: bool = False,
 ):
-    """Encodes every selected pair and writes the memory; a build that was killed resumes, and several processes build together.
+    """Encodes every selected pair and writes the memory.
+
+    A build that was killed resumes, and several processes build together.
 
     Args:
         kb: the knowledge base.
-        text, model, memory: its parts: whose pairs are encoded, whose encoder is used, and what is written.
+        text, model, memory: its parts: whose pairs are encoded, whose encoder is used, and what is
+            written.
         pairs, min_count, max_pairs: see `select_pair_rows`.
-        only_new: takes only the passages after those of the folder that this one continues (`extends`): the memory of another
-            corpus, for models that were trained over a memory of the same encoder. Entities that the model lacks get embeddings
-            from their mentions, see `embed_new_entities`.
+        only_new: takes only the passages after those of the folder that this one continues
+            (`extends`): the memory of another corpus, for models that were trained over a memory of
+            the same encoder. Entities that the model lacks get embeddings from their mentions, see
+            `embed_new_entities`.
         mentions, shard_rows, dtype, seed: see `BuildOptions`.
         step: checkpoint to use; the newest if None.
         dry_run: prints shapes and builds nothing.
@@ -79,13 +87,17 @@ def build_memory(
     if only_new:
         if len(prepared.folders) < 2:
             raise InputError(
-                f'only_new: {prepared.directory} continues no other folder, so nothing in it is newer than the rest'
+                f'only_new: {prepared.directory} continues no other folder, so nothing in it is '
+                'newer than the rest'
             )
         selection['first_passage'] = prepared.folders[1].passages
     rows = select_pair_rows(prepared, **selection)
     new = np.arange(card.num_entities, len(prepared.vocab))
     if dry_run:
-        print(f'# {len(rows):,} {pairs} pair rows of {len(prepared.vocab):,} entities, d_r {encoder.relation_dim}, {dtype}')
+        print(
+            f'# {len(rows):,} {pairs} pair rows of {len(prepared.vocab):,} entities, d_r '
+            f'{encoder.relation_dim}, {dtype}'
+        )
         return
     encode = pair_encoder(card.pair_encoding, encoder, params['encoder'], prepared)
     started = time.monotonic()
@@ -106,7 +118,9 @@ def build_memory(
         embed=(lambda: embed_new_entities(encoder, params, prepared, new)) if len(new) else None,
         on_progress=log_progress,
     )
-    _log.info('memory of %d entries in %s, %.0f s', len(built), memory_dir, time.monotonic() - started)
+    _log.info(
+        'memory of %d entries in %s, %.0f s', len(built), memory_dir, time.monotonic() - started
+    )
 
 
 def log_progress(done: int, total: int, rate: float, eta: float) -> None:

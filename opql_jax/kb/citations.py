@@ -11,7 +11,8 @@ from opql_jax.kb.paths import Fact, sentence_at
 class Citation(NamedTuple):
     """A sentence of a document, as that has it, with the title and the id of the document.
 
-    `start` and `end` say where it stands in the text of the document, in code points; None where documents are not kept.
+    `start` and `end` say where it stands in the text of the document, in code points; None where
+    documents are not kept.
     """
 
     sentence: str
@@ -22,10 +23,10 @@ class Citation(NamedTuple):
 
 
 def cite(store: FactStore, fact: Fact) -> Citation | None:
-    """The sentence that states a fact; None for a fact that was not read in the text of the knowledge base.
+    """The sentence that states a fact; None for a fact that was not read in the text.
 
-    Of two sentences it is the one that mentions the entity which the document is not about: 'It was directed by Ingrid Solberg'
-    states who directed the film that the document is about.
+    Of two sentences it is the one that mentions the entity which the document is not about: 'It was
+    directed by Ingrid Solberg' states who directed the film that the document is about.
     """
     if fact.passage is None or fact.title is None or fact.document is None:
         return None

@@ -13,7 +13,7 @@ from opql_jax.kb.virtual_kb import VirtualKB
 
 
 class Current:
-    """The newest version of the knowledge base in a folder, opened again when it has been updated; for any number of threads."""
+    """The newest version of a folder's knowledge base, reopened when updated; thread-safe."""
 
     def __init__(self, folder: str | os.PathLike, **options: Any):
         """Opens it with options of `open_kb`."""
@@ -24,7 +24,10 @@ class Current:
         self._opened = self._version(), open_kb(folder, **options)
 
     def kb(self) -> VirtualKB:
-        """The newest version; the one before it while another thread opens that, which takes seconds. InputError if it is gone or damaged."""
+        """The newest version; the one before while another thread opens that, which takes seconds.
+
+        InputError if it is gone or damaged.
+        """
         if self._opened[0] != self._version() and self._lock.acquire(blocking=False):
             try:
                 self._open()
@@ -33,7 +36,10 @@ class Current:
         return self._opened[1]
 
     def newest(self) -> VirtualKB:
-        """The newest version, also if another thread is opening it: what comes after a change of one's own. Raises as `kb` does."""
+        """The newest version, also if another thread is opening it.
+
+        What comes after a change of one's own. Raises as `kb` does.
+        """
         with self._lock:
             self._open()
         return self._opened[1]
@@ -47,9 +53,11 @@ class Current:
         try:
             with files.opened_below(self.folder, MANIFEST) as manifest:
                 state = os.fstat(manifest.fileno())
-                # With the content, as a file may get the number of one before it, and a clock may be set back.
+                # With the content, as a file may get the number of one before it, and a clock may
+                # be set back.
                 return state.st_ino, state.st_mtime_ns, manifest.read()
         except (FileNotFoundError, NotADirectoryError):
             raise InputError(
-                f'{self.folder} is no longer there: it was moved or deleted; put it back, or open another'
+                f'{self.folder} is no longer there: it was moved or deleted; '
+                'put it back, or open another'
             ) from None

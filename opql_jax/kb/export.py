@@ -1,4 +1,4 @@
-"""Writes what a knowledge base of plain text says as a table or a graph: CSV, GraphML or RDF, by the name of the file."""
+"""Writes what a knowledge base says as CSV, GraphML or RDF, by the name of the file."""
 
 import csv
 import os
@@ -27,8 +27,8 @@ _READ_IN = ('relation', 'inverse', 'weight', 'sentence', 'title', 'document')
 _COLUMNS = ('topic', 'topic_kind', 'target', 'target_kind', *_READ_IN)
 # How GraphML and XML Schema call the type of a column that is no string.
 _TYPES = {'inverse': 'boolean', 'weight': 'double'}
-# What a spreadsheet takes for a formula, if it is no number. Apostrophes before it count, so that what was given one can be told
-# from what had one.
+# What a spreadsheet takes for a formula, if it is no number. Apostrophes before it count, so that
+# what was given one can be told from what had one.
 _FORMULA = re.compile(r"'*[=+\-@\t\r\n＝＋－＠]")
 _NUMBER = re.compile(r'[+-]?(\d+\.?\d*|\.\d+)(e[+-]?\d+)?', re.ASCII | re.IGNORECASE)
 _LIKE_ESCAPE = re.compile(r'\\(?=u[0-9a-f]{4})')
@@ -43,17 +43,22 @@ Entry = tuple[int, int, Fact]
 
 
 def export(kb: VirtualKB, output: str | os.PathLike) -> int:
-    """Writes all entries of the memory, each with the sentence and the document that say it; the file appears whole or not at all.
+    """Writes all entries of the memory, each with the sentence and document that say it.
 
-    `relation` has the words that stand between the two names, if they are few, and `inverse` says that the target stands first: of 'Night Ferry
-    was directed by Ingrid Solberg' one entry leads from Night Ferry in these words, the other one from Ingrid Solberg, inverse. `weight` is 1
-    divided by the number of entries that lead from the topic, so that the weights of an entity's entries add up to 1, as those of a random walk.
+    The file appears whole or not at all.
+
+    `relation` has the words that stand between the two names, if they are few, and `inverse` says
+    that the target stands first: of 'Night Ferry was directed by Ingrid Solberg' one entry leads
+    from Night Ferry in these words, the other one from Ingrid Solberg, inverse. `weight` is 1
+    divided by the number of entries that lead from the topic, so that the weights of an entity's
+    entries add up to 1, as those of a random walk.
 
     Args:
         kb: a knowledge base of plain text.
-        output: ends in .csv (a line per entry, its cells as `csv_cell` writes them), .graphml (entities as nodes, entries as
-            edges) or .nt (RDF as N-Triples: an entry is a blank node with `urn:opql:topic`, `target`, `relation`, `inverse`, `weight`,
-            `sentence`, `title` and `document`).
+        output: ends in .csv (a line per entry, its cells as `csv_cell` writes them), .graphml
+            (entities as nodes, entries as edges) or .nt (RDF as N-Triples: an entry is a blank node
+            with `urn:opql:topic`, `target`, `relation`, `inverse`, `weight`, `sentence`, `title`
+            and `document`).
 
     Returns:
         How many entries were written.
@@ -63,11 +68,16 @@ def export(kb: VirtualKB, output: str | os.PathLike) -> int:
     """
     suffix = pathlib.Path(output).suffix.lower()
     if suffix not in _FORMATS:
-        raise InputError(f'{output}: the name of the file has to end in one of {", ".join(_FORMATS)}')
+        raise InputError(
+            f'{output}: the name of the file has to end in one of {", ".join(_FORMATS)}'
+        )
     files.refuse_link(output)
     if kb.memory is None or not kb.store.memory_is_of_text:
         raise InputError('only a memory of the text of its knowledge base can be exported')
-    with files.atomic_path(output) as partial, open(partial, 'w', encoding='utf-8', newline='') as file:
+    with (
+        files.atomic_path(output) as partial,
+        open(partial, 'w', encoding='utf-8', newline='') as file,
+    ):
         _FORMATS[suffix](file, kb.vocab, _entries(kb))
     return len(kb.memory)
 
@@ -89,24 +99,38 @@ def _write_csv(file: TextIO, vocab: EntityVocab, entries: Iterator[Entry]) -> No
     lines = csv.writer(file)
     lines.writerow(_COLUMNS)
     for topic, target, fact in entries:
-        cells = [fact.topic, vocab.kinds[topic], fact.target, vocab.kinds[target], *_read_in(fact).values()]
+        cells = [
+            fact.topic,
+            vocab.kinds[topic],
+            fact.target,
+            vocab.kinds[target],
+            *_read_in(fact).values(),
+        ]
         lines.writerow(map(csv_cell, cells))
 
 
 def _read_in(fact: Fact) -> dict[str, str]:
     """What the text says of a fact, by the names of `_READ_IN`."""
     words, topic_first = fact.wording
-    values = (words, 'false' if topic_first else 'true', f'{fact.weight:.6g}', fact.sentence, fact.title, fact.document)
+    values = (
+        words,
+        'false' if topic_first else 'true',
+        f'{fact.weight:.6g}',
+        fact.sentence,
+        fact.title,
+        fact.document,
+    )
     return {name: value or '' for name, value in zip(_READ_IN, values)}
 
 
 def csv_cell(text: str) -> str:
     r"""A text as a cell that no spreadsheet runs as a formula, and no terminal obeys.
 
-    What a terminal would obey is written as in JSON (`\u001b`), and so is a backslash before what would read like that (`\u005cu001b`).
-    Then a text that begins with `=`, `+`, `-` or `@`, also in full width, a tab or a line break, and is no number, gets an
-    apostrophe; so does one that begins with apostrophes before such a character. To read a cell: of apostrophes before such a
-    character take the first away, then put characters for `\uXXXX`.
+    What a terminal would obey is written as in JSON (`\u001b`), and so is a backslash before what
+    would read like that (`\u005cu001b`). Then a text that begins with `=`, `+`, `-` or `@`, also in
+    full width, a tab or a line break, and is no number, gets an apostrophe; so does one that begins
+    with apostrophes before such a character. To read a cell: of apostrophes before such a character
+    take the first away, then put characters for `\uXXXX`.
     """
     text = printable(_LIKE_ESCAPE.sub(r'\\u005c', text))
     return f"'{text}" if _FORMULA.match(text) and not _NUMBER.fullmatch(text) else text
@@ -128,7 +152,11 @@ def _write_graphml(file: TextIO, vocab: EntityVocab, entries: Iterator[Entry]) -
     xml.startElement('graphml', AttributesImpl({'xmlns': 'http://graphml.graphdrawing.org/xmlns'}))
     for of, names in (('node', ('name', 'kind')), ('edge', _READ_IN)):
         for name in names:
-            element('key', {'id': name, 'for': of, 'attr.name': name, 'attr.type': _TYPES.get(name, 'string')}, {})
+            element(
+                'key',
+                {'id': name, 'for': of, 'attr.name': name, 'attr.type': _TYPES.get(name, 'string')},
+                {},
+            )
     xml.startElement('graph', AttributesImpl({'edgedefault': 'directed'}))
     for number, (name, kind) in enumerate(zip(vocab.names, vocab.kinds)):
         element('node', {'id': f'e{number}'}, {'name': name, 'kind': kind})
@@ -144,9 +172,15 @@ def _write_n_triples(file: TextIO, vocab: EntityVocab, entries: Iterator[Entry])
     literal = lambda text: f'"{text.translate(_ESCAPES)}"'
     entity = lambda number: f'<urn:opql:entity:{urllib.parse.quote(vocab.keys[number], safe="")}>'
     for number, (name, kind) in enumerate(zip(vocab.names, vocab.kinds)):
-        file.write(f'{entity(number)} {_LABEL} {literal(name)} .\n{entity(number)} <urn:opql:kind> {literal(kind)} .\n')
+        file.write(
+            f'{entity(number)} {_LABEL} {literal(name)} .\n{entity(number)} <urn:opql:kind> '
+            f'{literal(kind)} .\n'
+        )
     for number, (topic, target, fact) in enumerate(entries):
-        file.write(f'_:f{number} <urn:opql:topic> {entity(topic)} .\n_:f{number} <urn:opql:target> {entity(target)} .\n')
+        file.write(
+            f'_:f{number} <urn:opql:topic> {entity(topic)} .\n_:f{number} <urn:opql:target> '
+            f'{entity(target)} .\n'
+        )
         for name, value in _read_in(fact).items():
             file.write(f'_:f{number} <urn:opql:{name}> {literal(value)}{typed[name]} .\n')
 

@@ -1,4 +1,4 @@
-"""What answers and sets look up: the text of an open knowledge base, its entities, and its memory."""
+"""What answers and sets look up: an open knowledge base's text, entities and memory."""
 
 import contextlib
 import functools
@@ -14,7 +14,10 @@ from opql_jax.memory.format import Memory
 
 
 class Closeable:
-    """An object that can be closed, with its parts that are closeable: it then refers to nothing, and any use of it is an InputError."""
+    """An object that can be closed, with its parts that are closeable.
+
+    It then refers to nothing, and any use of it is an InputError.
+    """
 
     def close(self) -> None:
         """Releases all that it refers to; closing it again does nothing."""
@@ -37,16 +40,23 @@ class Closeable:
 class FactStore(Closeable):
     """The text and the memory of an open knowledge base.
 
-    The knowledge base, its answers and its sets refer to it, and it refers to none of them: files and locks are released once it is closed,
-    or the last of these is dropped.
+    The knowledge base, its answers and its sets refer to it, and it refers to none of them: files
+    and locks are released once it is closed, or the last of these is dropped.
 
     Attributes:
         prepared, vocab: the text and its entities.
         memory: the facts that were read in it; None for a language model without a memory.
-        memory_is_of_text: whether entries of the memory were read in `prepared`, rather than in other text such as triples.
+        memory_is_of_text: whether entries of the memory were read in `prepared`, rather than in
+            other text such as triples.
     """
 
-    def __init__(self, prepared: Prepared, vocab: EntityVocab, memory: Memory | None, memory_is_of_text: bool = True):
+    def __init__(
+        self,
+        prepared: Prepared,
+        vocab: EntityVocab,
+        memory: Memory | None,
+        memory_is_of_text: bool = True,
+    ):
         self.prepared, self.vocab, self.memory = prepared, vocab, memory
         self.memory_is_of_text = memory_is_of_text
         self._release: Callable[[], object] = lambda: None

@@ -17,8 +17,9 @@ def describe(kb: str | os.PathLike) -> dict[str, Any]:
     """What `opql info` tells, as JSON values.
 
     Returns:
-        `documents`, `passages`, `entities`, `mentions`, `entries` and `rejected` (documents that were left out) as counts; `encoder`, the hash of
-        its parameters; `parts`, the names of those that answer; `bytes` of the folder, and `unneeded_bytes` of parts that do not answer.
+        `documents`, `passages`, `entities`, `mentions`, `entries` and `rejected` (documents that
+        were left out) as counts; `encoder`, the hash of its parameters; `parts`, the names of those
+        that answer; `bytes` of the folder, and `unneeded_bytes` of parts that do not answer.
 
     Raises:
         InputError: this is no knowledge base of plain text.
@@ -42,17 +43,25 @@ def describe_version(folder: KBFolder, stated: Mapping[str, str | None]) -> dict
         'entities': counts.entities,
         'mentions': counts.mentions,
         'entries': memory.num_entries,
-        'rejected': sum(len(file.read_bytes().splitlines()) for file in rejected_files(folder, text)),
+        'rejected': sum(
+            len(file.read_bytes().splitlines()) for file in rejected_files(folder, text)
+        ),
         'encoder': memory.hashes['encoder'],
         'parts': {name: part for name, part in stated.items() if part},
         'bytes': sum(sizes.values()),
-        'unneeded_bytes': sum(size for child, size in sizes.items() if child.is_dir() and child not in answering),
+        'unneeded_bytes': sum(
+            size for child, size in sizes.items() if child.is_dir() and child not in answering
+        ),
     }
 
 
 def rejected_files(folder: KBFolder, text: Prepared) -> list[pathlib.Path]:
-    """Where the documents are listed that were left out: of those that `opql index` was given, and of those that were added since."""
-    return [file for file in (files.below(text.directory, REJECTED), files.below(folder.path, REJECTED)) if file.exists()]
+    """Where left-out documents are listed: of those given to `opql index`, and added since."""
+    return [
+        file
+        for file in (files.below(text.directory, REJECTED), files.below(folder.path, REJECTED))
+        if file.exists()
+    ]
 
 
 def _size(path: pathlib.Path) -> int:

@@ -28,26 +28,29 @@ def open_kb(
     """Opens the knowledge base in a folder.
 
     Args:
-        kb: the folder, see `KBFolder`. What it answers with are the parts that its manifest names, or these:
-        text: prepared text: that which the memory was made of, or the newest that was injected into it.
-            It is the model's, or continues that.
+        kb: the folder, see `KBFolder`. What it answers with are the parts that its manifest names,
+            or these:
+        text: prepared text: that which the memory was made of, or the newest that was injected
+            into it. It is the model's, or continues that.
         model: a follower, a language model or a released encoder.
-        memory: the memory that the model was trained over, as it was then or updated since, or another one
-            that the same encoder built. None also for a language model that was trained without one.
+        memory: the memory that the model was trained over, as it was then or updated since, or
+            another one that the same encoder built. None also for a language model that was trained
+            without one.
         step: checkpoint to use; the newest if None.
         k: memory entries per hop.
         exclude_topic: a path never returns to its topic.
         filter: a hop searches the rows of its topics only. These three are as in training if None.
-        reader: whether the reader that comes with the package reads the passages that are found for a
-            question over plain text, and answers from these, too; None if nothing was learnt from
+        reader: whether the reader that comes with the package reads the passages that are found for
+            a question over plain text, and answers from these, too; None if nothing was learnt from
             questions about this text. That takes several times as long.
-        index: the folder of an index of the memory (`memory.ann`), by which a trained model finds the entries of
-            each hop; a follower then searches the whole memory, without `filter`.
+        index: the folder of an index of the memory (`memory.ann`), by which a trained model finds
+            the entries of each hop; a follower then searches the whole memory, without `filter`.
 
     Raises:
-        CheckpointError: the model answers no questions, or was trained with another vocabulary or another
-            encoder's memory.
-        InputError: no manifest says what answers, or the memory is unfinished, damaged, or of other text.
+        CheckpointError: the model answers no questions, or was trained with another vocabulary or
+            another encoder's memory.
+        InputError: no manifest says what answers, or the memory is unfinished, damaged, or of other
+            text.
     """
     if k is not None and k < 1:
         raise InputError(f'k={k}: give a number of entries of at least 1')
@@ -69,14 +72,19 @@ def open_kb(
         if is_own_encoder or is_folder_of(model_dir, released.FORMAT):
             if settings or step is not None or index is not None:
                 raise InputError(
-                    f'{model_dir} is a released encoder, which has no step, k, exclude_topic, filter or index to choose'
+                    f'{model_dir} is a released encoder, which has no step, k, exclude_topic, '
+                    'filter or index to choose'
                 )
             stated = stated or folder.read()
-            opened: VirtualKB = open_text(folder, parts, stated, is_own_encoder=is_own_encoder, reader=reader)
+            opened: VirtualKB = open_text(
+                folder, parts, stated, is_own_encoder=is_own_encoder, reader=reader
+            )
         else:
             # Here, as training takes a second to import, and plain text needs none of it.
             from opql_jax.kb.trained.trained_model import open_trained
 
-            opened = open_trained(folder, parts, memory, step, settings, str(index) if index else None)
+            opened = open_trained(
+                folder, parts, memory, step, settings, str(index) if index else None
+            )
         opened.store.hold(locks.pop_all())
         return opened

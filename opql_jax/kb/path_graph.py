@@ -1,4 +1,7 @@
-"""Paths as a picture: entities in columns, a hop to the right each, and facts as arrows. One SVG for notebook, documentation and web page."""
+"""Paths as a picture: entities in columns, a hop to the right each, and facts as arrows.
+
+One SVG for notebook, documentation and web page.
+"""
 
 from __future__ import annotations
 
@@ -18,7 +21,9 @@ Node = tuple[int, str]
 
 
 def draw(paths: Sequence[Path]) -> str:
-    """An SVG of paths, which share what they have in common; they end at the right. Its colours are those of the text around it.
+    """An SVG of paths, which share what they have in common; they end at the right.
+
+    Its colours are those of the text around it.
 
     Returns:
         The element, with no style sheet, script or address in it; '' if there is no fact to draw.
@@ -39,14 +44,15 @@ def draw(paths: Sequence[Path]) -> str:
     drawn = [_arrow(places[start], places[end], fact) for (start, end), fact in arrows.items()]
     drawn += [_box(name, *place) for (_, name), place in places.items()]
     return (
-        f'<svg xmlns="http://www.w3.org/2000/svg" role="img" aria-label="{xml_text(_in_words(list(arrows.values())))}" '
-        f'viewBox="0 0 {width} {height:g}" width="{width}" height="{height:g}" '
-        f'font-family="system-ui, sans-serif" font-size="13" fill="currentColor">{"".join(drawn)}</svg>'
+        '<svg xmlns="http://www.w3.org/2000/svg" role="img" '
+        f'aria-label="{xml_text(_in_words(list(arrows.values())))}" viewBox="0 0 {width} '
+        f'{height:g}" width="{width}" height="{height:g}" font-family="system-ui, sans-serif" '
+        f'font-size="13" fill="currentColor">{"".join(drawn)}</svg>'
     )
 
 
 def _places(arrows: Sequence[tuple[Node, Node]]) -> dict[Node, tuple[float, float]]:
-    """The upper left corners of boxes: those of a column one below the other in order of appearance, in the middle of the picture."""
+    """The upper left corners of boxes, column by column in order, in the picture's middle."""
     nodes = list(dict.fromkeys(node for arrow in arrows for node in arrow))
     columns: dict[int, list[Node]] = {}
     for node in nodes:
@@ -55,15 +61,19 @@ def _places(arrows: Sequence[tuple[Node, Node]]) -> dict[Node, tuple[float, floa
     places = {}
     for column, members in columns.items():
         first = _MARGIN + (most - len(members)) * _DOWN / 2
-        places |= {node: (_MARGIN + column * _RIGHT, first + row * _DOWN) for row, node in enumerate(members)}
+        places |= {
+            node: (_MARGIN + column * _RIGHT, first + row * _DOWN)
+            for row, node in enumerate(members)
+        }
     return places
 
 
 def _box(name: str, x: float, y: float) -> str:
     return (
-        f'<g><title>{xml_text(name)}</title>'
-        f'<rect x="{x:g}" y="{y:g}" width="{_WIDTH}" height="{_HEIGHT}" rx="6" fill="none" stroke="currentColor"/>'
-        f'<text x="{x + _WIDTH / 2:g}" y="{y + _HEIGHT / 2 + 4.5:g}" text-anchor="middle">{short(name, _LONGEST_NAME)}</text></g>'
+        f'<g><title>{xml_text(name)}</title><rect x="{x:g}" y="{y:g}" width="{_WIDTH}" '
+        f'height="{_HEIGHT}" rx="6" fill="none" stroke="currentColor"/><text '
+        f'x="{x + _WIDTH / 2:g}" y="{y + _HEIGHT / 2 + 4.5:g}" '
+        f'text-anchor="middle">{short(name, _LONGEST_NAME)}</text></g>'
     )
 
 
@@ -71,16 +81,19 @@ def _arrow(start: tuple[float, float], end: tuple[float, float], fact: Fact) -> 
     """A line with a head between boxes, the thicker the heavier, and the relation on it."""
     (x0, y0), (x1, y1) = (start[0] + _WIDTH, start[1] + _HEIGHT / 2), (end[0], end[1] + _HEIGHT / 2)
     bend = (x0 + x1) / 2
-    # On the curve, nearer to its end than to its start: arrows from one box are further apart there.
+    # On the curve, nearer to its end than to its start: arrows from one box are further apart
+    # there.
     x, y = bend + 0.072 * (x1 - x0), y0 + 0.648 * (y1 - y0)
-    label = f'{fact.weight:.2f}' if fact.relation is None else f'{"^" * fact.inverse}{fact.relation}'
+    label = (
+        f'{fact.weight:.2f}' if fact.relation is None else f'{"^" * fact.inverse}{fact.relation}'
+    )
     thickness = 1 + 2 * min(max(fact.weight, 0), 1)
     return (
-        f'<g><title>{xml_text(str(fact))}</title>'
-        f'<path d="M {x0:g} {y0:g} C {bend:g} {y0:g} {bend:g} {y1:g} {x1 - 6:g} {y1:g}" fill="none" stroke="currentColor" '
-        f'stroke-width="{thickness:.2f}" stroke-opacity="0.6"/>'
-        f'<path d="M {x1 - 7:g} {y1 - 4:g} L {x1:g} {y1:g} L {x1 - 7:g} {y1 + 4:g} z"/>'
-        f'<text x="{x:g}" y="{y - 6:g}" text-anchor="middle" font-size="11">{short(label, _LONGEST_RELATION)}</text></g>'
+        f'<g><title>{xml_text(str(fact))}</title><path d="M {x0:g} {y0:g} C {bend:g} {y0:g} '
+        f'{bend:g} {y1:g} {x1 - 6:g} {y1:g}" fill="none" stroke="currentColor" '
+        f'stroke-width="{thickness:.2f}" stroke-opacity="0.6"/><path d="M {x1 - 7:g} {y1 - 4:g} L '
+        f'{x1:g} {y1:g} L {x1 - 7:g} {y1 + 4:g} z"/><text x="{x:g}" y="{y - 6:g}" '
+        f'text-anchor="middle" font-size="11">{short(label, _LONGEST_RELATION)}</text></g>'
     )
 
 

@@ -1,4 +1,4 @@
-"""Evidence: facts, each with the sentence that says it, and paths of facts from a topic to an entity."""
+"""Evidence: facts with their sentences, and paths of facts from a topic to an entity."""
 
 from __future__ import annotations
 
@@ -25,13 +25,17 @@ class Fact:
 
     Attributes:
         topic, target: names of its entities.
-        weight: its share, among all entries that the hop found, or relative to the best of them in a set.
+        weight: its share, among all entries that the hop found, or relative to the best of them in
+            a set.
         relation: the wording that was followed; None if a question was asked as a whole.
         inverse: whether it was followed from target to topic.
-        title, document: of the document that it was read in, and the document's id. None in a memory of other text, as is what follows:
+        title, document: of the document that it was read in, and the document's id. None in a
+            memory of other text, as is what follows:
         passage: the number of the passage among those of `prepared`.
-        sentence: the sentence that mentions the target, after the one that mentions the topic if that is another.
-        topic_span, target_span: characters of the sentence, half-open; None of a mention that reaches over the end of its sentence.
+        sentence: the sentence that mentions the target, after the one that mentions the topic if
+            that is another.
+        topic_span, target_span: characters of the sentence, half-open; None of a mention that
+            reaches over the end of its sentence.
     """
 
     topic: str
@@ -53,7 +57,7 @@ class Fact:
 
     @property
     def wording(self) -> tuple[str, bool]:
-        """The words between its two mentions, '' if they are many, and whether the topic stands before them."""
+        """The words between a fact's mentions, '' if many, and whether the topic is before them."""
         if self.topic_span is None or self.target_span is None or self.sentence is None:
             return '', True
         first, last = sorted([self.topic_span, self.target_span])
@@ -63,7 +67,11 @@ class Fact:
     def pieces(self) -> Iterator[tuple[str, Literal['topic', 'target', None]]]:
         """The sentence cut into its mentions and what stands around them."""
         text, place = self.sentence or '', 0
-        spans = [(span, role) for role, span in (('topic', self.topic_span), ('target', self.target_span)) if span]
+        spans = [
+            (span, role)
+            for role, span in (('topic', self.topic_span), ('target', self.target_span))
+            if span
+        ]
         for (start, end), role in sorted(spans):
             if start >= place:  # else it is inside of the other
                 yield text[place:start], None
@@ -75,7 +83,11 @@ class Fact:
         said = ''.join(f'[{text}]' if role else text for text, role in self.pieces())
         relation = '' if self.relation is None else f'–{one_line(self.relation)}'
         arrow = f'{one_line(self.topic)} {relation}→ {one_line(self.target)}'
-        return arrow if self.title is None else f'{arrow}, in “{one_line(self.title)}”: {hanging(said, 4)}'
+        return (
+            arrow
+            if self.title is None
+            else f'{arrow}, in “{one_line(self.title)}”: {hanging(said, 4)}'
+        )
 
 
 def words_between(text: str) -> str:
@@ -89,14 +101,20 @@ Path = tuple[Fact, ...]
 
 
 def facts(
-    store: FactStore, entries: np.ndarray, weights: np.ndarray, relation: str | None = None, inverse: bool = False
+    store: FactStore,
+    entries: np.ndarray,
+    weights: np.ndarray,
+    relation: str | None = None,
+    inverse: bool = False,
 ) -> list[Fact]:
-    """The facts of memory entries, in their order; of an averaged entry the first mention counts."""
+    """The facts of memory entries, in order; of an averaged entry the first mention counts."""
     memory, names = store.memory, store.vocab.names
     assert memory is not None  # the entries are its
     found = []
     for entry, row, weight in zip(entries, memory.rows(entries), weights):
-        fact = Fact(names[memory.topic[row]], names[memory.target[row]], float(weight), relation, inverse)
+        fact = Fact(
+            names[memory.topic[row]], names[memory.target[row]], float(weight), relation, inverse
+        )
         if store.memory_is_of_text:
             mention = memory.provenance([entry])[0]
             passage = store.prepared.passages.slice(mention['passage'], 1).to_pylist()[0]
@@ -115,7 +133,9 @@ def facts(
 
 
 def evidence_of(store: FactStore, entries: np.ndarray) -> list[dict]:
-    """Where memory entries were read: `{topic, target, title, sentence}` for each in turn, see `Fact`.
+    """Where memory entries were read: `{topic, target, title, sentence}` each, in turn.
+
+    See `Fact`.
 
     A memory of other text, such as a knowledge base's triples, gives `{topic, target}`.
     """
@@ -127,17 +147,28 @@ def evidence_of(store: FactStore, entries: np.ndarray) -> list[dict]:
 
 
 def read_path(store: FactStore, name: str, number: int, before: int, span: Span) -> Path:
-    """Where an answer was read, as a path: its sentence, and before it the one from which its passage was reached, if there is such.
+    """Where an answer was read, as a path.
+
+    Its sentence, and before it the one from which its passage was reached, if there is such.
 
     Args:
         store, name: of the knowledge base, and of the answer.
         number, before: of its passage, and of the one from which that was reached, or -1.
-        span: where it stands, in characters of the text of the passage that is indexed; below 0 in the title.
+        span: where it stands, in characters of the text of the passage that is indexed; below 0 in
+            the title.
     """
-    row, *others = (store.prepared.passages.slice(each, 1).to_pylist()[0] for each in (number, before) if each >= 0)
+    row, *others = (
+        store.prepared.passages.slice(each, 1).to_pylist()[0]
+        for each in (number, before)
+        if each >= 0
+    )
     start, end = (place + text_start(row) for place in (max(span.start, 0), max(span.end, 1)))
     first, last = next(
-        (each for each in itertools.pairwise([*row['sentence_starts'], len(row['text'])]) if each[0] <= start < each[1]),
+        (
+            each
+            for each in itertools.pairwise([*row['sentence_starts'], len(row['text'])])
+            if each[0] <= start < each[1]
+        ),
         (0, len(row['text'])),
     )
     said = row['text'][first:last].rstrip()
@@ -156,7 +187,7 @@ def read_path(store: FactStore, name: str, number: int, before: int, span: Span)
 
 
 def facts_about(store: FactStore, entity: int, first: int, most: int) -> tuple[list[Fact], int]:
-    """Facts that lead from an entity, at most so many from the `first` on, all of weight 1; and how many there are in all."""
+    """Facts from an entity, at most so many from the `first` on, of weight 1; and the count."""
     assert store.memory is not None  # that of plain text
     start, end = map(int, store.memory.offsets[entity : entity + 2])
     rows = np.arange(start, end)[first : first + most]
@@ -164,15 +195,20 @@ def facts_about(store: FactStore, entity: int, first: int, most: int) -> tuple[l
 
 
 def target_sentence(store: FactStore, fact: Fact) -> str:
-    """The one sentence that mentions the target of a fact that was read in the text, without the one that mentions the topic."""
+    """The one sentence with the target of a fact read in the text, not the topic's sentence."""
     assert fact.passage is not None and fact.sentence is not None  # it was read in the text
     (passage,) = store.prepared.passages.slice(fact.passage, 1).to_pylist()
     span = sentence_at(passage, fact, fact.target_span)
     return passage['text'][slice(*span)] if span else fact.sentence
 
 
-def sentence_at(passage: dict, fact: Fact, mention: tuple[int, int] | None) -> tuple[int, int] | None:
-    """Start and end, in the text of its passage, of the sentence of a fact that has a mention; None if this reaches over its end."""
+def sentence_at(
+    passage: dict, fact: Fact, mention: tuple[int, int] | None
+) -> tuple[int, int] | None:
+    """Start and end, in its passage's text, of the sentence with a fact's mention.
+
+    None if this reaches over its end.
+    """
     text, told, place = passage['text'], fact.sentence or '', mention[0] if mention else 0
     for start, end in itertools.pairwise([*passage['sentence_starts'], len(text)]):
         said = text[start:end].strip()
@@ -186,11 +222,14 @@ def _sentence(text: str, mention: dict) -> tuple[str, list[tuple[int, int] | Non
     """The sentences of a mention pair as one, and where topic and target stand in it."""
     sentences = sorted({mention['topic_sentence'], mention['target_sentence']})
     between = ' ' if len(sentences) == 2 and sentences[0][1] == sentences[1][0] else ' … '
-    said, starts = '', []  # of each sentence, where its first character that is no space stands in what is said
+    # Of each sentence, where its first character that is no space stands in what is said.
+    said, starts = '', []
     for start, end in sentences:
         said += between * bool(said)
         stripped = text[start:end].strip()
-        starts.append((start + len(text[start:end]) - len(text[start:end].lstrip()), len(said), stripped))
+        starts.append(
+            (start + len(text[start:end]) - len(text[start:end].lstrip()), len(said), stripped)
+        )
         said += stripped
     spans: list[tuple[int, int] | None] = []
     for role in ('topic', 'target'):

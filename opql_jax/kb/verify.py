@@ -40,16 +40,24 @@ _OPEN: dict[FolderFormat, Callable[[pathlib.Path], object]] = {
 
 
 def verify(folder: str | os.PathLike, say: Callable[[str], None]) -> list[str]:
-    """Reads every file of a folder, or of those in it, and tells `say` what is read; returns what is wrong, a message for each file.
+    """Reads every file of a folder, or of those in it; returns a message for each bad file.
+
+    Tells `say` what is read.
 
     InputError: there is no prepared folder, memory, index or model.
     """
     folder = files.require_local(folder)
     names = {format.file for format in _OPEN}
-    children = sorted(path for path in folder.iterdir() if not path.is_symlink()) if folder.is_dir() else []
+    children = (
+        sorted(path for path in folder.iterdir() if not path.is_symlink())
+        if folder.is_dir()
+        else []
+    )
     parts = [part for part in (folder, *children) if any((part / name).is_file() for name in names)]
     if not parts:
-        raise InputError(f'{folder}: no folder of this program: neither {" nor ".join(sorted(names))} is there')
+        raise InputError(
+            f'{folder}: no folder of this program: neither {" nor ".join(sorted(names))} is there'
+        )
     return [message for part in parts for message in _problems(part, say)]
 
 
@@ -75,7 +83,8 @@ def _content(stated: Header) -> str:
     """What a manifest lists."""
     if isinstance(stated, kb_folder.KBManifest):
         return (
-            f' of {", ".join(filter(None, (stated.text, stated.model, stated.memory, stated.retrieval, stated.question_map)))}'
+            ' of '
+            f'{", ".join(filter(None, (stated.text, stated.model, stated.memory, stated.retrieval, stated.question_map)))}'  # noqa: E501
         )
     if isinstance(stated, Manifest):
         size = sum(digest.bytes for digest in stated.files.values())
@@ -84,7 +93,7 @@ def _content(stated: Header) -> str:
 
 
 def _check_parts(folder: pathlib.Path) -> None:
-    """Raises InputError unless all parts that the manifest of a knowledge base names are there, and none is a link."""
+    """Raises InputError unless all parts that a manifest names are there, and none is a link."""
     kb = KBFolder(folder)
     if missing := [part for part in kb.read().values() if part and not kb.part(part).is_dir()]:
         raise InputError(f'{folder} has no folder {", ".join(missing)}, which its {MANIFEST} names')

@@ -1,4 +1,4 @@
-"""An open knowledge base: what the two kinds of it, of plain text and of a trained model, have in common."""
+"""An open knowledge base: what those of plain text and of a trained model share."""
 
 import abc
 import contextlib
@@ -34,7 +34,9 @@ if TYPE_CHECKING:
 
 
 class VirtualKB(Closeable, abc.ABC):
-    """Answers multi-hop questions: a `TextKB` with a released encoder, or a `TrainedKB` with a follower or a language model.
+    """Answers multi-hop questions: a `TextKB` or a `TrainedKB`.
+
+    The first with a released encoder, the other with a follower or a language model.
 
     Once closed, neither it nor its answers and sets can be asked anything: InputError says so.
 
@@ -73,7 +75,7 @@ class VirtualKB(Closeable, abc.ABC):
 
     @functools.cached_property
     def identity(self) -> str:
-        """Hex sha256 of everything that answers depend on: parameters, memory, tokenizer, settings."""
+        """Hex sha256 of what answers depend on: parameters, memory, tokenizer, settings."""
         memory = '' if self.memory is None else self.memory.hash()
         tokenizer, settings = self.prepared.tokenizer.to_str(), self._answerer.settings
         parts = params_hash(self._params), memory, tokenizer, settings
@@ -84,19 +86,23 @@ class VirtualKB(Closeable, abc.ABC):
         """Answers questions, which may be of different numbers of hops.
 
         Raises:
-            InputError: a question is longer than the encoder reads, or has more hops than the model.
+            InputError: a question is longer than the encoder reads, or has more hops than the
+                model.
         """
 
     def ask(self, text: str, hops: int = 1) -> Answer:
-        """Answers `text`, whose topic stands in square brackets; over plain text, topics are found where there are none.
+        """Answers `text`, whose topic is in square brackets.
+
+        Over plain text, topics are found where there are none.
 
         Args:
             text: the question.
-            hops: relations from the topic to the answer; over plain text the question itself says how many.
+            hops: relations from the topic to the answer; over plain text the question itself says
+                how many.
 
         Raises:
-            InputError: there are no brackets, or an unknown entity in them, of which it names the nearest; or what seems to be a name is
-                none of the text.
+            InputError: there are no brackets, or an unknown entity in them, of which it names the
+                nearest; or what seems to be a name is none of the text.
         """
         return self.answer([self.question(text, hops)])[0]
 
@@ -111,7 +117,7 @@ class VirtualKB(Closeable, abc.ABC):
     def _question(self, text: str, hops: int) -> Question: ...
 
     def find(self, text: str, hops: int = 1) -> WeightedEntities:
-        """What all interfaces show: the set that a query names, or else the answer to a question, see `ask`."""
+        """What all interfaces show: a query's set, or else a question's answer, see `ask`."""
         return self.query(text) if query_language.is_query(text) else self.ask(text, hops)
 
     def evidence(self, entries: Sequence[int] | np.ndarray) -> list[dict]:
@@ -119,32 +125,38 @@ class VirtualKB(Closeable, abc.ABC):
         return paths.evidence_of(self.store, np.asarray(entries, np.int64))
 
     def update(self) -> contextlib.AbstractContextManager['Change']:
-        """Changes the text of the knowledge base, see `change_text.change`; this object keeps the version that it opened.
+        """Changes the text, see `change_text.change`; this object keeps the version that it opened.
 
         Raises:
             InputError: it is not of plain text, as `opql index` makes it.
         """
-        from opql_jax.kb.text.change_text import change  # here, as it imports all that makes a knowledge base
+        # here, as it imports all that makes a knowledge base.
+        from opql_jax.kb.text.change_text import change
 
         return change(self.folder.path)
 
     # ---- What there is over plain text only ----
 
     def entity(self, name: str) -> EntitySet:
-        """The set of one entity, from which relations are followed: `kb.entity('Ingrid Solberg').follow('directed')`.
+        """The set of one entity, to follow relations from.
+
+        `kb.entity('Ingrid Solberg').follow('directed')`.
 
         Raises:
-            InputError: an unknown name, with the nearest ones; an ambiguous one, with a sentence about each entity that it may mean; or
-                a trained model answers here.
+            InputError: an unknown name, with the nearest ones; an ambiguous one, with a sentence
+                about each entity that it may mean; or a trained model answers here.
         """
         check_string('entity', name)
         return EntitySet(self.sets, Entity(name))
 
     def query(self, text: str) -> EntitySet:
-        """The set that a query names: `kb.query('Ingrid Solberg . directed . starring - Anna Weiss')`, see `query_language`.
+        """The set that a query names; see `query_language`.
+
+        `kb.query('Ingrid Solberg . directed . starring - Anna Weiss')`.
 
         Raises:
-            InputError: no query, or an unknown or ambiguous name as in `entity`; says at which column. Or lark is not installed.
+            InputError: no query, or an unknown or ambiguous name as in `entity`; says at which
+                column. Or lark is not installed.
         """
         check_string('query', text)
         return EntitySet(self.sets, query_language.parse(text))
@@ -160,16 +172,19 @@ class VirtualKB(Closeable, abc.ABC):
         return self.sets.answerer
 
     def retrieve(self, questions: str | Sequence[str], k: int = 5) -> Any:
-        """The k documents that answer a question best, as `retrieve.Documents`, or a list of those for several.
+        """The k documents that best answer a question, as `retrieve.Documents`, or a list of those.
 
         Raises:
-            InputError: the knowledge base has no index of its passages, a question is blank, or k is below 1.
+            InputError: the knowledge base has no index of its passages, a question is blank, or k
+                is below 1.
         """
         retriever = self.retriever
         if not isinstance(k, int | np.integer) or k < 1:
             raise InputError(f'k: expected a number of at least 1, found {short_repr(k)}')
         if not isinstance(questions, str) and not hasattr(questions, '__len__'):
-            raise InputError(f'questions: expected a string or a list of them, found {short_repr(questions)}')
+            raise InputError(
+                f'questions: expected a string or a list of them, found {short_repr(questions)}'
+            )
         texts = [questions] if isinstance(questions, str) else list(questions)
         for text in texts:
             check_text('the question', text)
@@ -179,4 +194,4 @@ class VirtualKB(Closeable, abc.ABC):
     @property
     @abc.abstractmethod
     def retriever(self) -> Retriever:
-        """What ranks passages, of which it reads the whole index; InputError where there is none."""
+        """What ranks passages and reads the whole index; InputError where there is none."""

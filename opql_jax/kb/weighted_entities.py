@@ -1,4 +1,7 @@
-"""What answers and sets have in common: weighted entities that say which sentences they rest on, as text, as a table and in a notebook."""
+"""What answers and sets share: weighted entities, and the sentences that they rest on.
+
+They show them as text, as a table and in a notebook.
+"""
 
 from __future__ import annotations
 
@@ -28,7 +31,8 @@ class Member(NamedTuple):
     """An entity with its weight in 0 .. 1.
 
     Attributes:
-        kind: 'person', 'place' or another that `EntityVocab.kinds` has; UNKNOWN_KIND if the text does not tell.
+        kind: 'person', 'place' or another that `EntityVocab.kinds` has; UNKNOWN_KIND if the text
+            does not tell.
         id: its row in the vocabulary; below 0 for words that are no entity, see `Answer.phrases`.
         probability: that it is a right answer; None in a set, and where a trained model answers.
     """
@@ -83,7 +87,7 @@ class WeightedEntities(abc.ABC):
 
     @abc.abstractmethod
     def paths(self, entity: str | int, most: int = 3) -> list[Path]:
-        """The best paths that lead to one of the entities, the heaviest first; none if no fact does.
+        """The best paths to one of the entities, the heaviest first; none if no fact leads there.
 
         Args:
             entity: its name or id.
@@ -95,8 +99,12 @@ class WeightedEntities(abc.ABC):
 
     def __iter__(self) -> Iterator[Member]:
         kinds = self.store.vocab.kinds
-        probabilities = itertools.repeat(None) if self.probabilities is None else self.probabilities.tolist()
-        for entity, weight, probability in zip(self.entities.tolist(), self.weights.tolist(), probabilities):
+        probabilities = (
+            itertools.repeat(None) if self.probabilities is None else self.probabilities.tolist()
+        )
+        for entity, weight, probability in zip(
+            self.entities.tolist(), self.weights.tolist(), probabilities
+        ):
             kind = kinds[entity] if entity >= 0 else UNKNOWN_KIND
             yield Member(self.name_of(entity), weight, kind, entity, probability)
 
@@ -113,9 +121,16 @@ class WeightedEntities(abc.ABC):
         return [member.name for member in self]
 
     def passages(self, most: int = 5) -> list[Passage]:
-        """The passages that the best paths of the best entities were read in, in their order, at most so many."""
+        """The passages that the best entities' best paths were read in, at most so many.
+
+        In their order.
+        """
         facts = (fact for member in self for path in self.paths(member.id, 1) for fact in path)
-        numbers = dict.fromkeys(fact.passage for fact in itertools.islice(facts, _LOOKED_AT * most) if fact.passage is not None)
+        numbers = dict.fromkeys(
+            fact.passage
+            for fact in itertools.islice(facts, _LOOKED_AT * most)
+            if fact.passage is not None
+        )
         table = self.store.prepared.passages
         rows = [table.slice(number, 1).to_pylist()[0] for number in list(numbers)[:most]]
         return [Passage(row['doc_id'], row['title'], row['text']) for row in rows]
@@ -126,11 +141,12 @@ class WeightedEntities(abc.ABC):
             return _indented(self.paths(entity)) or 'no fact leads there'
         members = itertools.islice(self, top)
         return '\n'.join(
-            f'{member.weight:.3f} {one_line(member.name)}\n{_indented(self.paths(member.id, 1))}' for member in members
+            f'{member.weight:.3f} {one_line(member.name)}\n{_indented(self.paths(member.id, 1))}'
+            for member in members
         )
 
     def to_record(self, top: int = 5) -> dict[str, Any]:
-        """The JSON form of the `top` best, which all interfaces give: see `answer_record.SCHEMA`."""
+        """The JSON form of the `top` best, for all interfaces: see `answer_record.SCHEMA`."""
         record: dict[str, Any] = {'question': self.asked}
         if self.is_sure is not None:
             record['sure'] = self.is_sure
@@ -138,7 +154,9 @@ class WeightedEntities(abc.ABC):
             record['by_sentences'] = True
         if self.notes:
             record['note'] = '\n'.join(self.notes)
-        return record | {'answers': [self._record_of(member) for member in itertools.islice(self, top)]}
+        return record | {
+            'answers': [self._record_of(member) for member in itertools.islice(self, top)]
+        }
 
     def _record_of(self, member: Member) -> dict[str, Any]:
         record: dict[str, Any] = {'entity': member.name}
@@ -157,8 +175,8 @@ class WeightedEntities(abc.ABC):
     def to_pandas(self):
         """A pandas.DataFrame with a row for each entity.
 
-        Its columns are `entity`, `key`, `kind`, `weight`, `probability`, and `sentence`, `title` and `document` of the fact that its best
-        path ends with.
+        Its columns are `entity`, `key`, `kind`, `weight`, `probability`, and `sentence`, `title`
+        and `document` of the fact that its best path ends with.
         """
         try:
             import pandas as pd  # an extra
@@ -166,10 +184,15 @@ class WeightedEntities(abc.ABC):
             raise InputError("to_pandas needs pandas: pip install 'opql_jax[app]'") from error
         rows = []
         for member in self:
-            key, fact = self.store.vocab.keys[member.id] if member.id >= 0 else None, self._last_fact(member)
+            key, fact = (
+                self.store.vocab.keys[member.id] if member.id >= 0 else None,
+                self._last_fact(member),
+            )
             told = fact.sentence, fact.title, fact.document
             rows.append((member.name, key, member.kind, member.weight, member.probability, *told))
-        return pd.DataFrame(rows, columns='entity key kind weight probability sentence title document'.split())
+        return pd.DataFrame(
+            rows, columns='entity key kind weight probability sentence title document'.split()
+        )
 
     def _last_fact(self, member: Member) -> Fact:
         paths = [path for path in self.paths(member.id, 1) if path]
@@ -179,20 +202,29 @@ class WeightedEntities(abc.ABC):
         shown = list(itertools.islice(self, _SHOWN))
         facts = [self._last_fact(member) for member in shown]
         rows = ''.join(
-            f'<tr><td>{escape(member.name)}</td><td>{escape(member.kind)}</td><td>{member.weight:.3f}</td>'
-            f'<td style="text-align:left">{_marked(fact)}</td></tr>'
+            f'<tr><td>{escape(member.name)}</td><td>{escape(member.kind)}</td><td>'
+            f'{member.weight:.3f}</td><td style="text-align:left">{_marked(fact)}</td></tr>'
             for member, fact in zip(shown, facts)
         )
         head = ''.join(f'<th>{column}</th>' for column in ('entity', 'kind', 'weight', 'read in'))
         more = f'<p>… and {len(self) - len(shown)} more</p>' if len(self) > len(shown) else ''
-        graph = path_graph.draw([path for member in shown[:_DRAWN] for path in self.paths(member.id, 1)])
-        return f'<div><div style="overflow-x:auto">{graph}</div><table><thead><tr>{head}</tr></thead><tbody>{rows}</tbody></table>{more}</div>'
+        graph = path_graph.draw(
+            [path for member in shown[:_DRAWN] for path in self.paths(member.id, 1)]
+        )
+        return (
+            f'<div><div style="overflow-x:auto">{graph}</div><table><thead><tr>{head}</tr></thead>'
+            f'<tbody>{rows}</tbody></table>{more}</div>'
+        )
 
 
 def _indented(paths: list[Path]) -> str:
-    return '\n'.join(f'{"  " if number else "- "}{fact}' for path in paths for number, fact in enumerate(path))
+    return '\n'.join(
+        f'{"  " if number else "- "}{fact}' for path in paths for number, fact in enumerate(path)
+    )
 
 
 def _marked(fact: Fact) -> str:
-    said = ''.join(f'<mark>{escape(text)}</mark>' if role else escape(text) for text, role in fact.pieces())
+    said = ''.join(
+        f'<mark>{escape(text)}</mark>' if role else escape(text) for text, role in fact.pieces()
+    )
     return said if fact.title is None else f'{said} <em>({escape(fact.title)})</em>'

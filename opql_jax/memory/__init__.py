@@ -1,1 +1,1 @@
-"""The key-value memory: stored entries, how they are built, and how relations are followed over them."""
+"""The key-value memory: its entries, how they are built, and how relations are followed."""

@@ -1,18 +1,23 @@
-"""An approximate index over the keys of a memory: ScaNN's tree and asymmetric hashing, reordered from the memory itself.
+"""An approximate index of a memory's keys by ScaNN: a tree and asymmetric hashing.
 
-    manifest.json          what is indexed, settings, measured recall, ScaNN's version, bytes and sha256 of every file
+What it proposes is reordered from the memory itself.
+
+    manifest.json          what is indexed, settings, measured recall, ScaNN's version, bytes and
+                           sha256 of every file
     index-00000/ids.npy    [N] int64, entry ids by their number in the index
     index-00000/...        what ScaNN wrote
 
-ScaNN (Guo et al., ICML 2020; SOAR, Sun et al., NeurIPS 2023) looks into the `leaves` partitions nearest to a query and
-proposes the `depth` entries with the best scores by codes of 4 bits for 2 dimensions. Their keys `[E[topic]; r]` are then
-assembled from the entity table and the memory and scored in float32, so that the index holds no second copy of the keys: on
-disk ScaNN's files take d_e + d_r bytes an entry, a quarter of its key.
+ScaNN (Guo et al., ICML 2020; SOAR, Sun et al., NeurIPS 2023) looks into the `leaves` partitions
+nearest to a query and proposes the `depth` entries with the best scores by codes of 4 bits for 2
+dimensions. Their keys `[E[topic]; r]` are then assembled from the entity table and the memory and
+scored in float32, so that the index holds no second copy of the keys: on disk ScaNN's files take
+d_e + d_r bytes an entry, a quarter of its key.
 
-The index keeps to the memory as it changes: deleted entries are never returned, injected ones are searched exactly beside
-it, and it is refused once more than MAX_CHANGED of its entries are deleted or were added. A query most of whose neighbours
-were deleted has fewer proposals, and so a lower recall than stated; one left with fewer than it asks for is searched
-exactly. The index is of one entity table: training that further moves the keys.
+The index keeps to the memory as it changes: deleted entries are never returned, injected ones are
+searched exactly beside it, and it is refused once more than MAX_CHANGED of its entries are deleted
+or were added. A query most of whose neighbours were deleted has fewer proposals, and so a lower
+recall than stated; one left with fewer than it asks for is searched exactly. The index is of one
+entity table: training that further moves the keys.
 
 `memory/ann_build.py` writes it, the manifest last, so that what a killed build left is no index.
 """
@@ -55,7 +60,10 @@ _TYPES = {
     'hashed_dataset_soar.npy': 'AH_DATASET_SOAR_NPY',
 }
 # What ScaNN's list of its files says, and all files of an index.
-_ASSETS = ''.join(f'assets {{\n  asset_type: {kind}\n  asset_path: "{name}"\n}}\n' for name, kind in _TYPES.items())
+_ASSETS = ''.join(
+    f'assets {{\n  asset_type: {kind}\n  asset_path: "{name}"\n}}\n'
+    for name, kind in _TYPES.items()
+)
 SCANN_FILES = ('ids.npy', ASSETS, 'scann_config.pb', *_TYPES)
 MAX_CHANGED = 0.1
 _BLOCK_ROWS = 1 << 15  # scored exactly at a time
@@ -98,7 +106,10 @@ FORMAT = FolderFormat('opql-index', 1, 'an index', 'ann_build.build_index', Inde
 
 
 class ExactIndex:
-    """Exact search of a memory with the interface of an index: where there is no ScaNN. `entity_table` is E, [n, d_e]."""
+    """Exact search of a memory with an index's interface, where there is no ScaNN.
+
+    `entity_table` is E, [n, d_e].
+    """
 
     recall = 1.0
 
@@ -107,7 +118,9 @@ class ExactIndex:
         self._dims = check_table(memory, entity_table).shape[1], memory.manifest.relation_dim
         if len(memory):
             self._memory = shard_memory(memory.topic, memory.target, memory.relations(), mesh)
-            self._table = entity_table_lib.place(entity_table, entity_table_lib.Layout(mesh, len(entity_table)))
+            self._table = entity_table_lib.place(
+                entity_table, entity_table_lib.Layout(mesh, len(entity_table))
+            )
 
     def search(self, query_e, query_r, k: int) -> tuple[np.ndarray, np.ndarray]:
         """See `ScannIndex.search`."""
@@ -127,7 +140,9 @@ class ScannIndex:
         manifest: the checked manifest.
     """
 
-    def __init__(self, memory: Memory, entity_table, searcher, ids: np.ndarray, manifest: IndexManifest):
+    def __init__(
+        self, memory: Memory, entity_table, searcher, ids: np.ndarray, manifest: IndexManifest
+    ):
         self._memory, self._searcher, self.manifest = memory, searcher, manifest
         self._table = check_table(memory, entity_table).astype(np.float32, copy=False)
         # Of an index that is being built they are set by tuning.
@@ -139,51 +154,63 @@ class ScannIndex:
         changed = len(fresh) + int((~living).sum())
         if changed > MAX_CHANGED * len(ids):
             raise InputError(
-                f'{memory.directory}: {changed} entries were added or deleted since the index of {len(ids)} entries was '
-                f'built, more than a share of {MAX_CHANGED}: build the index again'
+                f'{memory.directory}: {changed} entries were added or deleted '
+                f'since the index of {len(ids)} entries was built, more than a '
+                f'share of {MAX_CHANGED}: build the index again'
             )
         self._fresh = fresh.astype(np.int32)
 
     def search(self, query_e, query_r, k: int) -> tuple[np.ndarray, np.ndarray]:
-        """The best k entries of the memory for each query, as far as the index proposes them; their scores are exact.
+        """The best k entries that the index proposes for each query; scores are exact.
 
-        A query for which it proposes fewer entries than there are to be returned is searched exactly, so that no slot is
-        unused but for want of entries. For another k than the index was tuned for, the depth changes in proportion and
-        the recall is not known.
+        A query for which it proposes fewer entries than there are to be returned is searched
+        exactly, so that no slot is unused but for want of entries. For another k than the index was
+        tuned for, the depth changes in proportion and the recall is not known.
 
         Args:
             query_e, query_r: [B, d_e] and [B, d_r] float32, the parts of the query (W_k folded in).
             k: entries to return.
 
         Returns:
-            scores [B, k] float32 in falling order, ties to the lowest row, -inf in unused slots, and the rows of the memory
-            [B, k] int32, -1 in unused slots; `Memory.ids` translates them.
+            scores [B, k] float32 in falling order, ties to the lowest row, -inf in unused slots,
+            and the rows of the memory [B, k] int32, -1 in unused slots; `Memory.ids` translates
+            them.
 
         Raises:
             InputError: queries of another shape than the memory's keys, or k below 1.
         """
         memory, table = self._memory, self._table
-        query_e, query_r = check_queries(query_e, query_r, k, (table.shape[1], memory.manifest.relation_dim))
+        query_e, query_r = check_queries(
+            query_e, query_r, k, (table.shape[1], memory.manifest.relation_dim)
+        )
         if not len(query_e):
             return _unused(0, k)
         rows = self.propose(query_e, query_r, -(-self.depth * k // self.manifest.k), self.leaves)
         if len(self._fresh):
-            rows = np.concatenate([rows, _nearest(query_e, query_r, self._fresh, k, memory, table)], axis=1)
+            rows = np.concatenate(
+                [rows, _nearest(query_e, query_r, self._fresh, k, memory, table)], axis=1
+            )
         rows = np.pad(rows, ((0, 0), (0, max(0, k - rows.shape[1]))), constant_values=-1)
         short = (rows >= 0).sum(axis=1) < min(k, len(memory))
         if short.any():
             every = np.arange(len(memory), dtype=np.int32)
-            rows[short, :k], rows[short, k:] = _nearest(query_e[short], query_r[short], every, k, memory, table), -1
+            rows[short, :k], rows[short, k:] = (
+                _nearest(query_e[short], query_r[short], every, k, memory, table),
+                -1,
+            )
         scores = _scores(query_e, query_r, rows, memory, table)
         order = np.lexsort((rows, -scores), axis=1)[:, :k]
         return np.take_along_axis(scores, order, axis=1), np.take_along_axis(rows, order, axis=1)
 
     def propose(self, query_e, query_r, depth: int, leaves: int) -> np.ndarray:
-        """Rows [B, depth] int32 of the best by their codes, in falling order; -1 in unused slots and for deleted entries."""
+        """Rows [B, depth] int32 of the best by their codes, falling; -1 if unused or deleted."""
         # By default a batch of up to 256 would be the work of one thread.
         share = min(256, -(-len(query_e) // (os.cpu_count() or 1)))
         numbers, distance = self._searcher.search_batched_parallel(
-            np.concatenate([query_e, query_r], axis=1), min(depth, len(self._row)), leaves_to_search=leaves, batch_size=share
+            np.concatenate([query_e, query_r], axis=1),
+            min(depth, len(self._row)),
+            leaves_to_search=leaves,
+            batch_size=share,
         )
         return np.where(np.isnan(distance), -1, self._row[numbers])
 
@@ -191,13 +218,16 @@ class ScannIndex:
 def open_index(directory, memory: Memory, entity_table) -> ScannIndex | ExactIndex:
     """Opens the index in `directory` over a memory, or over a state that updates turned it into.
 
-    Where ScaNN is not installed, or the index was built for exact search, searches exactly, and logs why, once.
+    Where ScaNN is not installed, or the index was built for exact search, searches exactly, and
+    logs why, once.
 
-    The memory may have been updated since the index was built of it, and the table have gained rows for new entities.
+    The memory may have been updated since the index was built of it, and the table have gained rows
+    for new entities.
 
     Raises:
-        InputError: no index, another format version or ScaNN, an index of another memory or entity table, one whose
-            memory changed too much, a file that is missing, damaged or not listed, or a ScaNN that does not import.
+        InputError: no index, another format version or ScaNN, an index of another memory or entity
+            table, one whose memory changed too much, a file that is missing, damaged or not listed,
+            or a ScaNN that does not import.
     """
     directory = files.require_local(directory)
     while True:
@@ -213,13 +243,14 @@ def open_index(directory, memory: Memory, entity_table) -> ScannIndex | ExactInd
 def _open(directory, manifest, memory, table):
     if not memory.descends_from(manifest.memory):
         raise ManifestError(
-            f'{directory} is an index of the memory {manifest.memory}, not of {memory.hash()} in {memory.directory} nor of '
-            'a state before: open it with its memory, or build an index of this one'
+            f'{directory} is an index of the memory {manifest.memory}, not of '
+            f'{memory.hash()} in {memory.directory} nor of a state before: '
+            'open it with its memory, or build an index of this one'
         )
     if table_hash(table, manifest.num_entities) != manifest.entity_table:
         raise ManifestError(
-            f'{directory} was built with the entity table {manifest.entity_table}, the table in use is another: use that '
-            'one, or build the index again'
+            f'{directory} was built with the entity table {manifest.entity_table}, the table in '
+            'use is another: use that one, or build the index again'
         )
     reason, scann = manifest.exact, None
     if reason is None:
@@ -230,8 +261,9 @@ def _open(directory, manifest, memory, table):
         return ExactIndex(memory, table)
     if manifest.scann != importlib.metadata.version('scann'):
         raise InputError(
-            f'{directory} was built by ScaNN {manifest.scann}, but {importlib.metadata.version("scann")} is installed: '
-            'build the index again, or install that version'
+            f'{directory} was built by ScaNN {manifest.scann}, but '
+            f'{importlib.metadata.version("scann")} is installed: build the index again, or '
+            'install that version'
         )
     check_files(directory, manifest)
     folder = directory / manifest.folder
@@ -244,13 +276,14 @@ def _open(directory, manifest, memory, table):
         searcher = scann.load_searcher(str(folder), assets_backcompat_shim=False)
     except Exception as error:  # of any type, from C++
         raise ManifestError(
-            f'{folder}: ScaNN cannot read it ({" ".join(str(error).split())[:200]}); {FORMAT.advice}'
+            f'{folder}: ScaNN cannot read it ({" ".join(str(error).split())[:200]}); '
+            f'{FORMAT.advice}'
         ) from error
     return ScannIndex(memory, table, searcher, ids, manifest)
 
 
 def _check_arrays(folder: pathlib.Path, manifest: IndexManifest) -> None:
-    """Raises ManifestError unless the arrays that ScaNN indexes without a look are what it wrote."""
+    """Raises ManifestError unless the arrays that ScaNN trusts are what it wrote."""
     codes = ArraySchema('uint8', (manifest.num_entries, None))
     tokens = ArraySchema('int32', (2 * manifest.num_entries,))
     # Codes have 4 bits. An entry is in a partition, and in a second one or none.
@@ -262,32 +295,39 @@ def _check_arrays(folder: pathlib.Path, manifest: IndexManifest) -> None:
     ):
         numbers = read_array(folder / name, schema, {}, FORMAT.advice, mmap_mode='r')[part]
         if numbers.min(initial=0) < least or numbers.max(initial=0) >= below:
-            raise ManifestError(f'{folder / name}: has numbers that are not {least} to {below - 1}; {FORMAT.advice}')
+            raise ManifestError(
+                f'{folder / name}: has numbers that are not {least} to {below - 1}; {FORMAT.advice}'
+            )
 
 
 def scann_interface():
     """ScaNN's Python interface; None where it is not installed."""
     try:
         import scann
-    except Exception as error:  # of any type: TensorFlow reports an undefined symbol by an exception of its own
+    # Of any type: TensorFlow reports an undefined symbol by an exception of its own.
+    except Exception as error:
         if isinstance(error, ModuleNotFoundError) and error.name == 'scann':
             return None
         problem = f'ScaNN is installed but does not import ({" ".join(str(error).split())[:200]})'
         try:
             tensorflow = importlib.metadata.version('tensorflow')
         except importlib.metadata.PackageNotFoundError:
-            raise InputError(f"{problem}: install it again, pip install --force-reinstall 'opql-jax[scann]'") from error
+            raise InputError(
+                f"{problem}: install it again, pip install --force-reinstall 'opql-jax[scann]'"
+            ) from error
         raise InputError(
-            f'{problem}. It imports beside TensorFlow 2.20 or none, and TensorFlow {tensorflow} is installed: '
+            f'{problem}. It imports beside TensorFlow 2.20 or none, and '
+            f'TensorFlow {tensorflow} is installed: '
             "pip install 'tensorflow>=2.20,<2.21', or use an environment without TensorFlow"
         ) from error
     return scann.scann_ops_pybind
 
 
 def searched_by(memory: ShardedMemory, index: ScannIndex | ExactIndex) -> ShardedMemory:
-    """A placed memory whose entries programs find by an index of it; scores are computed in the program, as after a search.
+    """A placed memory whose entries are found by an index; programs compute the scores.
 
-    While the program runs, ScaNN searches on the host. With an exact index the memory is returned as it is, for the program to search.
+    While the program runs, ScaNN searches on the host. With an exact index the memory is returned
+    as it is, for the program to search.
     """
     if isinstance(index, ExactIndex):
         return memory
@@ -296,14 +336,22 @@ def searched_by(memory: ShardedMemory, index: ScannIndex | ExactIndex) -> Sharde
 
     def propose(query_e, query_r, k):
         # What is not finite shows in the scores, which the program computes.
-        return reference().search(*(np.nan_to_num(np.asarray(x), posinf=0, neginf=0) for x in (query_e, query_r)), k)[1]
+        return reference().search(
+            *(np.nan_to_num(np.asarray(x), posinf=0, neginf=0) for x in (query_e, query_r)), k
+        )[1]
 
     return dataclasses.replace(memory, propose=propose)
 
 
 def _nearest(query_e, query_r, rows, k, memory, table):
-    """The best k of `rows` [n], rising: [B, k] int32, best first, -1 in unused slots. Without JAX, as `searched_by` calls it in a program."""
-    best, scores = np.full((len(query_e), k), -1, np.int32), np.full((len(query_e), k), -np.inf, np.float32)
+    """The best k of `rows` [n], rising: [B, k] int32, best first, -1 in unused slots.
+
+    Without JAX, as `searched_by` calls it in a program.
+    """
+    best, scores = (
+        np.full((len(query_e), k), -1, np.int32),
+        np.full((len(query_e), k), -np.inf, np.float32),
+    )
     for start in range(0, len(rows), _BLOCK_ROWS):
         part = rows[start : start + _BLOCK_ROWS]
         relations = memory.relations(part).astype(np.float32, copy=False)
@@ -322,9 +370,14 @@ def _scores(query_e, query_r, rows, memory, table):
         part = slice(start, start + step)
         row = np.maximum(rows[part], 0)
         entities = table[memory.topic[row]]
-        relations = memory.relations(row.reshape(-1)).astype(np.float32, copy=False).reshape(*row.shape, -1)
-        # Sums by einsum do not depend on the place of the row, so that equal keys have equal scores; BLAS does not say so.
-        scores[part] = np.einsum('bd,bmd->bm', query_e[part], entities) + np.einsum('bd,bmd->bm', query_r[part], relations)
+        relations = (
+            memory.relations(row.reshape(-1)).astype(np.float32, copy=False).reshape(*row.shape, -1)
+        )
+        # Sums by einsum do not depend on the place of the row, so that equal keys have equal
+        # scores; BLAS does not say so.
+        scores[part] = np.einsum('bd,bmd->bm', query_e[part], entities) + np.einsum(
+            'bd,bmd->bm', query_r[part], relations
+        )
     return np.where(rows >= 0, scores, -np.inf).astype(np.float32)
 
 
@@ -333,10 +386,16 @@ def _unused(batch, k):
 
 
 def check_queries(query_e, query_r, k, dims):
-    """Queries as float32 arrays; raises InputError unless they are finite, [B, dims[0]] and [B, dims[1]], and k at least 1."""
+    """Queries as float32 arrays, checked.
+
+    Raises InputError unless they are finite, [B, dims[0]] and [B, dims[1]], and k at least 1.
+    """
     query_e, query_r = np.asarray(query_e, np.float32), np.asarray(query_r, np.float32)
     if (query_e.shape, query_r.shape) != ((len(query_e), dims[0]), (len(query_e), dims[1])):
-        raise InputError(f'queries must be [B, {dims[0]}] and [B, {dims[1]}], not {query_e.shape} and {query_r.shape}')
+        raise InputError(
+            f'queries must be [B, {dims[0]}] and [B, {dims[1]}], not {query_e.shape} and '
+            f'{query_r.shape}'
+        )
     if k < 1:
         raise InputError(f'k must be at least 1, not {k}')
     if not (np.isfinite(query_e).all() and np.isfinite(query_r).all()):
@@ -348,14 +407,20 @@ def check_table(memory, entity_table):
     """The entity table as a numpy array, checked against the memory."""
     table, count = np.asarray(entity_table), memory.manifest.num_entities
     if table.ndim != 2 or len(table) < count:
-        raise InputError(f'{memory.directory} has {count} entities, which an entity table of shape {table.shape} does not hold')
+        raise InputError(
+            f'{memory.directory} has {count} entities, which an entity table of shape '
+            f'{table.shape} does not hold'
+        )
     if jnp.issubdtype(table.dtype, jnp.floating) and (row := bad_row(table)) is not None:
-        raise InputError(f'row {row} of the entity table has a number that is not finite, or is huge: train again')
+        raise InputError(
+            f'row {row} of the entity table has a number that is not finite, '
+            'or is huge: train again'
+        )
     return table
 
 
 def table_hash(table, num_entities: int) -> str:
-    """The hash of the rows of E that there were when the index was built: an injection may add others after them."""
+    """The hash of E's rows when the index was built: an injection may add others."""
     return params_hash(table[:num_entities])
 
 
@@ -366,20 +431,28 @@ def _warn_once(message):
 
 
 def check_files(directory, manifest: IndexManifest) -> None:
-    """Raises ManifestError unless an index has exactly the files that ScaNN writes here, each as the manifest says.
+    """Raises ManifestError unless an index has exactly ScaNN's files, as the manifest says.
 
-    ScaNN notices no damage, unpickles scann_docids.pkl if it is there, and opens the paths that its list of files names.
+    ScaNN notices no damage, unpickles scann_docids.pkl if it is there, and opens the paths that its
+    list of files names.
     """
     folder = pathlib.PurePath(manifest.folder)
     expected = {f'{folder}/{name}' for name in SCANN_FILES} if manifest.exact is None else set()
     if not re.fullmatch(FOLDER, manifest.folder) or manifest.files.keys() != expected:
         raise ManifestError(
-            f'{directory / MANIFEST}: does not list {", ".join(SCANN_FILES)} of {FOLDER}, and nothing else; {FORMAT.advice}'
+            f'{directory / MANIFEST}: does not list {", ".join(SCANN_FILES)} of {FOLDER}, and '
+            f'nothing else; {FORMAT.advice}'
         )
     present = {f'{folder}/{path.name}' for path in (directory / folder).glob('*')}
     if present - expected:
-        raise ManifestError(f'{directory / min(present - expected)}: not listed in {MANIFEST}: remove it; {FORMAT.advice}')
+        raise ManifestError(
+            f'{directory / min(present - expected)}: not listed in {MANIFEST}: remove it; '
+            f'{FORMAT.advice}'
+        )
     manifest_lib.check_files(directory, manifest, FORMAT)
     manifest_lib.verify_files(directory, manifest, FORMAT)
     if expected and (directory / folder / ASSETS).read_bytes() != _ASSETS.encode():
-        raise ManifestError(f'{directory / folder / ASSETS}: not the list of files that ScaNN writes; {FORMAT.advice}')
+        raise ManifestError(
+            f'{directory / folder / ASSETS}: not the list of files that ScaNN writes; '
+            f'{FORMAT.advice}'
+        )

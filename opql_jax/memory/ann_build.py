@@ -1,7 +1,8 @@
-"""Building the approximate index of a memory (`memory/ann.py`) and tuning it to a recall that is measured.
+"""Builds the approximate index of a memory (`memory/ann.py`) and tunes its recall.
 
-A build is reproducible: the same memory, table, options and ScaNN give the same bytes in a new directory. So training has
-one thread, and the settings are chosen by the work that they cause and not by a clock.
+A build is reproducible: the same memory, table, options and ScaNN give the same bytes in a new
+directory. So training has one thread, and the settings are chosen by the work that they cause and
+not by a clock.
 """
 
 import importlib.metadata
@@ -33,11 +34,18 @@ NUM_QUERIES = 512  # of each of the two samples
 NOISE = 0.5  # of a sampled query, in norms of its key
 
 _MAX_DEPTH = 32  # in k
-_CODES_PER_KEY = 64  # an estimate of how many are scored in the time that it takes to fetch and score one key
+# An estimate of how many are scored in the time that it takes to fetch and score one key.
+_CODES_PER_KEY = 64
 _BLOCK_ROWS = 1 << 15
 # Names the folder that is being built, and the one that it replaces.
 _PLAN = FolderFormat(
-    'opql-index-build', 1, 'a plan of an index', 'ann_build.build_index', Plan, 'plan.json', 'delete this file'
+    'opql-index-build',
+    1,
+    'a plan of an index',
+    'ann_build.build_index',
+    Plan,
+    'plan.json',
+    'delete this file',
 )
 _log = logging.getLogger(__name__)
 
@@ -45,38 +53,49 @@ _log = logging.getLogger(__name__)
 def build_index(
     directory, memory: Memory, entity_table, *, k: int = 32, recall: float = 0.95, queries=None
 ) -> ScannIndex | ExactIndex:
-    """Builds the index of a memory, tunes it to a recall that it measures, and writes it; an index that was there goes.
+    """Builds a memory's index, tunes it to a measured recall, and writes it over an old one.
 
-    Recall@k is the share of the k best entries, by exact search, that the index returns. On a first sample of queries the
-    least depth with which it reaches the target is found for each number of leaves, and of these settings the one that
-    scores the fewest entries is tried on a second sample. Where recall there is not above the target by two standard
-    errors, the aim on the first sample is raised. The manifest states the recall of the second sample.
+    Recall@k is the share of the k best entries, by exact search, that the index returns. On a first
+    sample of queries the least depth with which it reaches the target is found for each number of
+    leaves, and of these settings the one that scores the fewest entries is tried on a second
+    sample. Where recall there is not above the target by two standard errors, the aim on the first
+    sample is raised. The manifest states the recall of the second sample.
 
-    Recall is a property of queries. Without `queries` they are NUM_QUERIES keys for each sample, of entries drawn evenly,
-    with Gaussian noise of NOISE times their length: this tells how well near neighbours of entries are found. What a
-    trained model asks may lie farther from all keys and be harder, so give its queries where there are any.
+    Recall is a property of queries. Without `queries` they are NUM_QUERIES keys for each sample, of
+    entries drawn evenly, with Gaussian noise of NOISE times their length: this tells how well near
+    neighbours of entries are found. What a trained model asks may lie farther from all keys and be
+    harder, so give its queries where there are any.
 
-    With fewer than MIN_ENTRIES entries, or without ScaNN, what is written says that search is exact.
+    With fewer than MIN_ENTRIES entries, or without ScaNN, what is written says that search is
+    exact.
 
     Args:
         directory: to hold the index, of its own; made if absent.
-        memory, entity_table: what is indexed: living entries, and E [n, d_e] of their entities and maybe more.
+        memory, entity_table: what is indexed: living entries, and E [n, d_e] of their entities and
+            maybe more.
         k, recall: the least recall@k, above 0 and at most 1.
-        queries: (query_e [Q, d_e], query_r [Q, d_r]), as in `ScannIndex.search`, Q at least 4; split evenly in two.
+        queries: (query_e [Q, d_e], query_r [Q, d_r]), as in `ScannIndex.search`, Q at least 4;
+            split evenly in two.
 
     Raises:
-        InputError: a bad argument, a directory that holds something else, no setting with this recall (the index that was
-            there stays), a ScaNN that does not import, or another process writing here.
+        InputError: a bad argument, a directory that holds something else, no setting with this
+            recall (the index that was there stays), a ScaNN that does not import, or another
+            process writing here.
     """
     directory = storage.require_local(directory)
     if not 0 < recall <= 1 or k < 1:
-        raise InputError(f'recall must be above 0 and at most 1, and k at least 1, not recall={recall}, k={k}')
+        raise InputError(
+            f'recall must be above 0 and at most 1, and k at least 1, not recall={recall}, k={k}'
+        )
     table, dims = ann.check_table(memory, entity_table), memory.manifest.relation_dim
     if queries is not None:
         query_e, query_r = queries
         queries = ann.check_queries(query_e, query_r, k, (table.shape[1], dims))
         if len(query_e) < 4:
-            raise InputError('queries must be at least 4: half of them are for tuning, half to measure the recall')
+            raise InputError(
+                'queries must be at least 4: half of them are for tuning, half '
+                'to measure the recall'
+            )
     with locks.writer(directory):
         before, folder = _folders(directory)
         manifest: dict = {'memory': memory.hash(), 'num_entries': len(memory), 'k': k}
@@ -100,8 +119,15 @@ def build_index(
             )
             del exact  # which holds a copy of the relations
             searcher = _train(scann, _keys(memory, table, np.arange(len(memory))), k, num_leaves)
-            stated = {'format': ann.FORMAT.name, 'version': ann.FORMAT.version, 'files': {}, **manifest}
-            index = ScannIndex(memory, table, searcher, np.asarray(memory.ids), ann.IndexManifest(**stated))
+            stated = {
+                'format': ann.FORMAT.name,
+                'version': ann.FORMAT.version,
+                'files': {},
+                **manifest,
+            }
+            index = ScannIndex(
+                memory, table, searcher, np.asarray(memory.ids), ann.IndexManifest(**stated)
+            )
             manifest |= _tune(index, tuning, measuring, recall)
             plan_update(directory, _PLAN, {before} - {''}, [folder])
             digests = _write(directory, folder, searcher, np.asarray(memory.ids))
@@ -112,44 +138,70 @@ def build_index(
 
 def _train(scann, keys, k, num_leaves):
     """The searcher of keys [N, d]; it keeps codes only."""
-    # Random first centres, ScaNN's default, differ from run to run even with one thread; several promise no order of sums.
+    # Random first centres, ScaNN's default, differ from run to run even with one thread; several
+    # promise no order of sums.
     builder = scann.builder(keys, k, 'dot_product').set_n_training_threads(1)
     builder = builder.tree(num_leaves, num_leaves, random_init=False, soar_lambda=1.5)
     return builder.score_ah(2, anisotropic_quantization_threshold=0.2).build()
 
 
 def _tune(index, tuning, measuring, recall) -> dict:
-    """Sets leaves and depth of the index; returns them and what was measured, as the manifest states them."""
+    """Sets the index's leaves and depth; returns them and what the manifest states of them."""
     k, size, num_leaves = index.manifest.k, index.manifest.num_entries, index.manifest.num_leaves
-    ladder = sorted({min(base << i, num_leaves) for base in (2, 3) for i in range(num_leaves.bit_length())} | {1})
-    depths = {leaves: _depths(index.propose(*tuning[:2], _MAX_DEPTH * k, leaves), tuning[2]) for leaves in ladder}
+    ladder = sorted(
+        {min(base << i, num_leaves) for base in (2, 3) for i in range(num_leaves.bit_length())}
+        | {1}
+    )
+    depths = {
+        leaves: _depths(index.propose(*tuning[:2], _MAX_DEPTH * k, leaves), tuning[2])
+        for leaves in ladder
+    }
     total = tuning[2].size
-    most, aim = max(np.isfinite(depth).sum() for depth in depths.values()), math.ceil(recall * total)
+    most, aim = (
+        max(np.isfinite(depth).sum() for depth in depths.values()),
+        math.ceil(recall * total),
+    )
     while aim <= most:
         settings = []
         for leaves, depth in depths.items():
             least = max(k, depth[aim - 1])
             # Each entry is in two leaves.
-            settings.append((2 * size * leaves / num_leaves + _CODES_PER_KEY * least, leaves, least))
+            settings.append(
+                (2 * size * leaves / num_leaves + _CODES_PER_KEY * least, leaves, least)
+            )
         _, index.leaves, depth = min(settings)
         index.depth = int(depth)
         query_e, query_r, true_rows = measuring
         _, rows = index.search(query_e, query_r, k)
-        share = np.array([np.isin(true, proposed).mean() for true, proposed in zip(true_rows, rows)])
+        share = np.array(
+            [np.isin(true, proposed).mean() for true, proposed in zip(true_rows, rows)]
+        )
         mean, error = float(share.mean()), float(share.std(ddof=1) / len(share) ** 0.5)
-        _log.info('leaves %d, depth %d: recall@%d %.4f, standard error %.4f', index.leaves, index.depth, k, mean, error)
+        _log.info(
+            'leaves %d, depth %d: recall@%d %.4f, standard error %.4f',
+            index.leaves,
+            index.depth,
+            k,
+            mean,
+            error,
+        )
         if mean - 2 * error >= recall:
-            measured = {'recall': mean, 'recall_standard_error': error, 'recall_queries': len(share)}
+            measured = {
+                'recall': mean,
+                'recall_standard_error': error,
+                'recall_queries': len(share),
+            }
             return {'leaves': index.leaves, 'depth': index.depth} | measured
         aim += max((total - aim) // 10, 1)
     raise InputError(
-        f'no setting reaches recall@{k} {recall} on both samples of queries ({most / total:.4f} is the most on the first): ask for '
-        'less, give more or other queries, or search exactly with ann.ExactIndex'
+        f'no setting reaches recall@{k} {recall} on both samples of queries '
+        f'({most / total:.4f} is the most on the first): ask for less, give '
+        'more or other queries, or search exactly with ann.ExactIndex'
     )
 
 
 def _depths(proposed, truth):
-    """The depths [Q * k], rising, at which the true rows [Q, k] lie in those proposed [Q, depth]; inf where they do not."""
+    """The depths [Q * k], rising, of true rows [Q, k] among proposed [Q, depth]; inf if absent."""
     depths = np.full(truth.shape, np.inf)
     for i in range(truth.shape[1]):
         at = proposed == truth[:, i, None]
@@ -191,7 +243,9 @@ def _write(directory, folder, searcher, ids):
 
 
 def _folders(directory):
-    """The folder of the index that is there, '' for none, and a name for that of the next build, which no reader can have open.
+    """The folder of the present index, '' for none, and a new name for the next build.
+
+    No reader can have that open.
 
     What a killed build left is removed.
     """
@@ -201,7 +255,9 @@ def _folders(directory):
             before = read_manifest(directory, ann.FORMAT).folder
         except ManifestError as error:
             raise InputError(f'{error}; give the index a directory of its own') from error
-    elif not is_folder_of(directory, _PLAN) and (others := sorted(filter(_is_content, directory.iterdir()))):
+    elif not is_folder_of(directory, _PLAN) and (
+        others := sorted(filter(_is_content, directory.iterdir()))
+    ):
         raise InputError(f'{others[0]}: not of an index; give the index a directory of its own')
     _clean(directory, before)
     return before, f'index-{int(before.rpartition("-")[2] or -1) + 1:05d}'

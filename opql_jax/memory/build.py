@@ -1,8 +1,9 @@
-"""Builds a memory from mined pairs: encodes every mention pair and writes the entries shard by shard.
+"""Builds a memory from mined pairs: encodes each and writes the entries by shards.
 
-A build killed at any point resumes where it was and gives the same bytes as an undisturbed one. `plan.json` states from
-what the memory is being built, so that a resumed build cannot mix two encoders; the manifest is written last, and then the plan
-and the records of finished shards are removed.
+A build killed at any point resumes where it was and gives the same bytes as an undisturbed one.
+`plan.json` states from what the memory is being built, so that a resumed build cannot mix two
+encoders; the manifest is written last, and then the plan and the records of finished shards are
+removed.
 """
 
 import dataclasses
@@ -35,7 +36,8 @@ _SEGMENT, _ENTITY_ROWS = 'segment-00000', 'entity_rows-00000.npy'
 class EntryTable:
     """Mention pairs, one per row: who, whom, and where it was read. All columns are [rows] int32.
 
-    Spans are characters of the passage's text, half-open, in code points: of the two mentions, and of the sentences that hold them.
+    Spans are characters of the passage's text, half-open, in code points: of the two mentions, and
+    of the sentences that hold them.
     """
 
     topic: np.ndarray
@@ -54,14 +56,19 @@ class EntryTable:
         for field in dataclasses.fields(self):
             shape = getattr(self, field.name).shape
             if shape != self.topic.shape or len(shape) != 1:
-                raise InputError(f'column {field.name} has shape {shape}, topic has {self.topic.shape}')
+                raise InputError(
+                    f'column {field.name} has shape {shape}, topic has {self.topic.shape}'
+                )
 
     def __len__(self) -> int:
         return len(self.topic)
 
     def columns(self) -> dict[str, np.ndarray]:
         """The columns by name, [rows] int32."""
-        return {field.name: np.ascontiguousarray(getattr(self, field.name), np.int32) for field in dataclasses.fields(self)}
+        return {
+            field.name: np.ascontiguousarray(getattr(self, field.name), np.int32)
+            for field in dataclasses.fields(self)
+        }
 
     def hash(self) -> str:
         """Hex SHA-256 of all columns: what a build or an injection was made from."""
@@ -72,7 +79,9 @@ class EntryTable:
 
     @classmethod
     def from_pairs(cls, pairs: Mapping[str, np.ndarray], passages: pa.Table) -> 'EntryTable':
-        """The table of mined pairs (columns of pairs.parquet, which count the mentions of a passage), in their order.
+        """The table of mined pairs (columns of pairs.parquet), in their order.
+
+        They count the mentions of a passage.
 
         Raises:
             InputError: a pair that names a passage or a mention that does not exist.
@@ -81,7 +90,8 @@ class EntryTable:
         mentions = passages['mentions'].combine_chunks()
         starts = passages['sentence_starts'].combine_chunks()
         mention_offsets, start_offsets = (
-            np.concatenate([[0], np.cumsum(pc.list_value_length(lists).to_numpy())]) for lists in (mentions, starts)
+            np.concatenate([[0], np.cumsum(pc.list_value_length(lists).to_numpy())])
+            for lists in (mentions, starts)
         )
         flat = mentions.flatten()
         mention_start, mention_end = flat.field('start').to_numpy(), flat.field('end').to_numpy()
@@ -91,12 +101,15 @@ class EntryTable:
         def sentence(position):
             after = sentence_numbers(starts, np.diff(start_offsets), passage, position)
             start = np.where(after > start_offsets[passage], np.append(starts, 0)[after - 1], 0)
-            end = np.where(after < start_offsets[passage + 1], np.append(starts, 0)[after], lengths[passage])
+            end = np.where(
+                after < start_offsets[passage + 1], np.append(starts, 0)[after], lengths[passage]
+            )
             return start, end
 
         if len(passage) and not (0 <= passage.min() and passage.max() < len(passages)):
             raise InputError(
-                f'pairs name passages {passage.min()} to {passage.max()}, there are {len(passages)}: delete the prepared directory and run prepare again'
+                f'pairs name passages {passage.min()} to {passage.max()}, there are '
+                f'{len(passages)}: delete the prepared directory and run prepare again'
             )
         columns = {'topic': pairs['topic'], 'target': pairs['target'], 'passage': passage}
         for side in ('topic', 'target'):
@@ -105,24 +118,32 @@ class EntryTable:
             if len(bad):
                 row = bad[0]
                 raise InputError(
-                    f'pair row {row}: {side}_mention {mention[row]} is not in passage {passage[row]}: delete the prepared directory and run prepare again'
+                    f'pair row {row}: {side}_mention {mention[row]} is not in passage '
+                    f'{passage[row]}: delete the prepared directory and run prepare again'
                 )
             place = mention_offsets[passage] + mention
             start, end = mention_start[place], mention_end[place]
             columns |= {f'{side}_start': start, f'{side}_end': end}
-            columns |= {f'{side}_sentence_start': sentence(start)[0], f'{side}_sentence_end': sentence(end - 1)[1]}
+            columns |= {
+                f'{side}_sentence_start': sentence(start)[0],
+                f'{side}_sentence_end': sentence(end - 1)[1],
+            }
         return cls(**columns)
 
 
 @dataclasses.dataclass(frozen=True)
 class BuildOptions:
-    """How a memory is built, and from what; the manifest states all of it, and a resumed build must have the same.
+    """How a memory is built, and from what.
+
+    The manifest states all of it, and a resumed build must have the same.
 
     Attributes:
         relation_dim: d_r.
-        hashes: hex digests of the 'encoder' and 'entity_table' (`params_hash`) and of the 'vocabulary'; more may be given.
-        mentions: 'all': an entry for every mention pair, sorted by (topic, target, passage, topic_start, target_start).
-            'average': an entry for every (topic, target), the mean of up to 5 of its mention pairs drawn with `seed`.
+        hashes: hex digests of the 'encoder' and 'entity_table' (`params_hash`) and of the
+            'vocabulary'; more may be given.
+        mentions: 'all': an entry for every mention pair, sorted by (topic, target, passage,
+            topic_start, target_start). 'average': an entry for every (topic, target), the mean of
+            up to 5 of its mention pairs drawn with `seed`.
         dtype: of the stored relations: 'float32', 'float16' or 'bfloat16'.
         shard_rows: entries per shard.
 
@@ -150,9 +171,11 @@ class BuildOptions:
             raise InputError(f'hashes lacks {", ".join(sorted(missing))}')
 
 
-# Relations of rows of an entry table: row ids [m] int64 -> [m, relation_dim], in float32; or the halves that they are sums of.
+# Relations of rows of an entry table: row ids [m] int64 -> [m, relation_dim], in float32; or the
+# halves that they are sums of.
 Encode = Callable[[np.ndarray], np.ndarray] | Halves
-# Called after each encoded shard with (mention pairs done, their total, pairs per second, seconds left).
+# Called after each encoded shard with (mention pairs done, their total, pairs per second, seconds
+# left).
 ProgressCallback = Callable[[int, int, float, float], None]
 
 
@@ -164,22 +187,25 @@ def build(
     embed: Callable[[], np.ndarray] | None = None,
     on_progress: ProgressCallback | None = None,
 ) -> Memory:
-    """Builds a memory, or resumes or just opens it if it was begun or finished with the same inputs.
+    """Builds a memory, or resumes or opens one begun or finished with the same inputs.
 
-    Several processes (see `core.distributed`) that share the directory take its shards in turn; the first one does the rest.
+    Several processes (see `core.distributed`) that share the directory take its shards in turn; the
+    first one does the rest.
 
     Args:
         directory: new, empty, or of an earlier run; on disk or in a bucket.
         entries: the mention pairs, in any order.
-        encode: the relations of `entries`; called once per shard, and must give the same values for the same ids.
+        encode: the relations of `entries`; called once per shard, and must give the same values for
+            the same ids.
         options: see there.
-        embed: gives embeddings [new, d_e] of the last entities of the vocabulary, those that the entity table lacks, which
-            `Memory.entity_rows` then has; None if it has all of them.
+        embed: gives embeddings [new, d_e] of the last entities of the vocabulary, those that the
+            entity table lacks, which `Memory.entity_rows` then has; None if it has all of them.
         on_progress: see `ProgressCallback`.
 
     Raises:
-        InputError: no entries, or entity ids that are not in the vocabulary; a directory with a memory built from something
-            else, or with other files; another process writing there; relations of the wrong shape or not finite; halves of averages.
+        InputError: no entries, or entity ids that are not in the vocabulary; a directory with a
+            memory built from something else, or with other files; another process writing there;
+            relations of the wrong shape or not finite; halves of averages.
         OSError: the disk is full or the directory cannot be written; a later run resumes.
     """
     directory = files.path(directory)
@@ -209,28 +235,45 @@ def build(
 
 def _build(directory, entries, encode, plan, embed, on_progress):
     """Writes everything that is missing, the manifest last."""
-    segment, digests, num_mentions = write_entries(directory, (_SEGMENT, 0), entries, encode, plan, on_progress)
+    segment, digests, num_mentions = write_entries(
+        directory, (_SEGMENT, 0), entries, encode, plan, on_progress
+    )
     if not distributed.is_primary():
         return
-    fields = {'num_entries': segment.num_entries, 'num_mentions': num_mentions, 'next_entry': segment.num_entries}
-    fields |= {'segments': [segment], 'tombstones': None, 'entity_rows': None, 'history': [], 'injected': None}
+    fields = {
+        'num_entries': segment.num_entries,
+        'num_mentions': num_mentions,
+        'next_entry': segment.num_entries,
+    }
+    fields |= {
+        'segments': [segment],
+        'tombstones': None,
+        'entity_rows': None,
+        'history': [],
+        'injected': None,
+    }
     if embed is not None:
         rows = np.asarray(embed(), np.float32)
         if rows.ndim != 2 or bad_row(rows) is not None:
-            raise InputError(f'embed gave {list(rows.shape)} for the new entities, or they are not finite')
+            raise InputError(
+                f'embed gave {list(rows.shape)} for the new entities, or they are not finite'
+            )
         fields['entity_rows'] = manifest_lib.EntityRows(_ENTITY_ROWS, len(rows), rows.shape[1])
         digests |= segments.write_array(directory, _ENTITY_ROWS, rows)
     write_manifest(directory, manifest_lib.FORMAT, msgspec.structs.asdict(plan) | fields, digests)
 
 
-def write_entries(directory, segment_start, entries, encode, plan: manifest_lib.BuildPlan, on_progress=None):
-    """Encodes mention pairs and writes them as one segment, taking over the shards that an earlier run finished.
+def write_entries(
+    directory, segment_start, entries, encode, plan: manifest_lib.BuildPlan, on_progress=None
+):
+    """Encodes mention pairs as one segment, with the shards that an earlier run finished.
 
-    `segment_start` is the name of the segment and the id of its first entry. Of several processes each encodes its shards, and the
-    first one then writes what remains.
+    `segment_start` is the name of the segment and the id of its first entry. Of several processes
+    each encodes its shards, and the first one then writes what remains.
 
     Returns:
-        (the segment as the manifest lists it, {file: digest}, number of mention pairs used), on the first process.
+        (the segment as the manifest lists it, {file: digest}, number of mention pairs used), on the
+        first process.
 
     Raises:
         InputError: relations of the wrong shape or not finite.
@@ -238,21 +281,33 @@ def write_entries(directory, segment_start, entries, encode, plan: manifest_lib.
     (name, first_entry), processes = segment_start, distributed.process_count()
     rows, first = _grouped(entries, plan.mentions, plan.seed)
     columns = entries.columns()
-    halves = Halves(encode.mentions[rows], _checked_halves(encode, plan)) if isinstance(encode, Halves) else None
+    halves = (
+        Halves(encode.mentions[rows], _checked_halves(encode, plan))
+        if isinstance(encode, Halves)
+        else None
+    )
     start_time, encoded = time.monotonic(), 0
 
     def make_shard(start, stop):
         shard_rows, begins = rows[first[start] : first[stop]], first[start:stop] - first[start]
         relations = None if halves else _encode(encode, shard_rows, begins, plan)
-        entry = first_entry + start + np.repeat(np.arange(stop - start), np.diff(np.append(begins, len(shard_rows))))
-        return relations, {key: column[shard_rows] for key, column in columns.items()} | {'entry': entry}
+        entry = (
+            first_entry
+            + start
+            + np.repeat(np.arange(stop - start), np.diff(np.append(begins, len(shard_rows))))
+        )
+        return relations, {key: column[shard_rows] for key, column in columns.items()} | {
+            'entry': entry
+        }
 
     def on_written(start, stop):
         nonlocal encoded
         encoded += int(first[stop] - first[start])
         if on_progress is not None:
             rate = encoded / max(time.monotonic() - start_time, 1e-9)
-            on_progress(int(first[stop]), len(rows), rate, (len(rows) - int(first[stop])) / rate / processes)
+            on_progress(
+                int(first[stop]), len(rows), rate, (len(rows) - int(first[stop])) / rate / processes
+            )
 
     segment = segments.Segment(
         name=name,
@@ -264,7 +319,9 @@ def write_entries(directory, segment_start, entries, encode, plan: manifest_lib.
         halves=halves,
     )
     if processes > 1:
-        segments.write(directory, segment, make_shard, (distributed.process_index(), processes), on_written)
+        segments.write(
+            directory, segment, make_shard, (distributed.process_index(), processes), on_written
+        )
         distributed.barrier('all shards are there')
         if not distributed.is_primary():
             return None, {}, len(rows)
@@ -272,41 +329,55 @@ def write_entries(directory, segment_start, entries, encode, plan: manifest_lib.
 
 
 def check_entries(entries: EntryTable, num_entities: int) -> None:
-    """Raises InputError if there are no entries, or one names an entity that is not in the vocabulary."""
+    """Raises InputError if there are no entries, or one names an unknown entity."""
     if not len(entries):
-        raise InputError('there are no pairs to build a memory from: does the prepared text have linked mentions?')
+        raise InputError(
+            'there are no pairs to build a memory from: does the prepared text '
+            'have linked mentions?'
+        )
     for name in ('topic', 'target'):
         column = getattr(entries, name)
         bad = np.flatnonzero((column < 0) | (column >= num_entities))
         if len(bad):
             raise InputError(
-                f'row {bad[0]}: {name} {column[bad[0]]} is not an entity id; the vocabulary has {num_entities} entities'
+                f'row {bad[0]}: {name} {column[bad[0]]} is not an entity id; the vocabulary has '
+                f'{num_entities} entities'
             )
 
 
 def files_of_build(directory) -> list[str]:
-    """The names of the files that a build has written, finished or not, but for its plan and its manifest."""
+    """The files that a build has written, finished or not, but for its plan and manifest."""
     return [*segments.names_of(directory, _SEGMENT), _ENTITY_ROWS]
 
 
 def _begin(directory, plan) -> bool:
-    """Whether the memory is already finished; starts a new build, or checks that an earlier one had the same plan."""
+    """Whether the memory is finished; starts a build, or checks the plan of an earlier one."""
     if not (directory / MANIFEST).exists() and not (directory / manifest_lib.PLAN).exists():
         # In a bucket an empty folder is none.
         present = directory.iterdir() if directory.exists() else ()
-        if any(not (path.name.startswith(f'.{manifest_lib.PLAN}.') or locks.is_lock(path)) for path in present):
-            raise InputError(f'{directory} holds other files and no memory; give a new or empty directory')
+        if any(
+            not (path.name.startswith(f'.{manifest_lib.PLAN}.') or locks.is_lock(path))
+            for path in present
+        ):
+            raise InputError(
+                f'{directory} holds other files and no memory; give a new or empty directory'
+            )
         write_manifest(directory, manifest_lib.PLAN_FORMAT, msgspec.structs.asdict(plan), {})
     finished = _is_finished(directory, plan)
-    if is_folder_of(directory, manifest_lib.PLAN_FORMAT):  # of a killed build; no other one is running
+    # Of a killed build; no other one is running.
+    if is_folder_of(directory, manifest_lib.PLAN_FORMAT):
         files.remove_partials(directory, MANIFEST, manifest_lib.PLAN, _ENTITY_ROWS, f'{_SEGMENT}/*')
     return finished
 
 
 def _is_finished(directory, plan) -> bool:
-    """Whether the memory is finished; InputError if it, or what there is of it, has another plan."""
+    """Whether the memory is finished; InputError if what is there has another plan."""
     finished = (directory / MANIFEST).exists()
-    earlier = manifest_lib.read_manifest(directory) if finished else read_manifest(directory, manifest_lib.PLAN_FORMAT)
+    earlier = (
+        manifest_lib.read_manifest(directory)
+        if finished
+        else read_manifest(directory, manifest_lib.PLAN_FORMAT)
+    )
     differs = [
         f'{name} is {value!r} here and {before!r} there'
         for name, value in msgspec.structs.asdict(plan).items()
@@ -325,9 +396,12 @@ def _grouped(entries, mentions, seed):
     """Which mention pairs make up which entry.
 
     Returns:
-        rows [m] of the table in entry order, and first [N + 1]: entry i is made of rows[first[i]:first[i + 1]].
+        rows [m] of the table in entry order, and first [N + 1]: entry i is made of
+        rows[first[i]:first[i + 1]].
     """
-    order = np.lexsort((entries.target_start, entries.topic_start, entries.passage, entries.target, entries.topic))
+    order = np.lexsort(
+        (entries.target_start, entries.topic_start, entries.passage, entries.target, entries.topic)
+    )
     if mentions == 'all':
         return order, np.arange(len(order) + 1)
     topic, target = entries.topic[order], entries.target[order]
@@ -341,10 +415,13 @@ def _grouped(entries, mentions, seed):
 
 
 def _encode(encode, rows, begins, plan):
-    """Relations [entries, d_r] of one shard in the stored dtype: means over the rows from each begin to the next."""
+    """Relations [entries, d_r] of one shard, as stored: means from each begin to the next."""
     relations = np.asarray(encode(rows), np.float32)
     if relations.shape != (len(rows), plan.relation_dim):
-        raise InputError(f'encode gave shape {relations.shape} for {len(rows)} rows of relation_dim {plan.relation_dim}')
+        raise InputError(
+            f'encode gave shape {relations.shape} for {len(rows)} rows of relation_dim '
+            f'{plan.relation_dim}'
+        )
     if len(begins) < len(rows):
         counts = np.diff(np.append(begins, len(rows))).astype(np.float32)
         relations = np.add.reduceat(relations, begins) / counts[:, None]
@@ -358,16 +435,24 @@ def _checked_halves(encode: Halves, plan):
         halves = np.asarray(encode.of(mentions), np.float32)
         if halves.shape != (len(mentions), 2, plan.relation_dim):
             raise InputError(
-                f'encode gave shape {halves.shape} for {len(mentions)} mentions of relation_dim {plan.relation_dim}'
+                f'encode gave shape {halves.shape} for {len(mentions)} mentions of relation_dim '
+                f'{plan.relation_dim}'
             )
-        stored = _stored(halves.reshape(len(mentions), -1), plan.dtype, lambda bad: f'half relation of mention {mentions[bad]}')
+        stored = _stored(
+            halves.reshape(len(mentions), -1),
+            plan.dtype,
+            lambda bad: f'half relation of mention {mentions[bad]}',
+        )
         return stored.reshape(halves.shape)
 
     return of
 
 
 def _stored(rows, dtype, name_of):
-    """Rows [n, d] in the stored dtype; InputError, with the name of the row, if one has numbers that this cannot hold."""
+    """Rows [n, d] in the stored dtype.
+
+    InputError, with the name of the row, if one has numbers that this cannot hold.
+    """
     with np.errstate(over='ignore'):  # an overflow of the cast is reported below
         stored = rows.astype(format.DTYPES[dtype])
     if (bad := bad_row(stored)) is not None:

@@ -18,7 +18,11 @@ def covered(memory: Memory, prepared: Prepared) -> Covers:
         return covers
     advice = 'prepare new text with `extends`, the folder that the memory was made of'
     if covers and covers.passages > len(prepared.passages):
-        advice = f'the memory has {covers.passages} passages, the folder {len(prepared.passages)}: give the one injected last'
+        advice = (
+            f'the memory has {covers.passages} passages, the folder {len(prepared.passages)}: give '
+            'the one injected last'
+        )
     raise InputError(
-        f'{memory.directory} is a memory of other text than {prepared.directory} or a folder that this continues: {advice}'
+        f'{memory.directory} is a memory of other text than {prepared.directory} or a folder that '
+        f'this continues: {advice}'
     )

@@ -1,13 +1,14 @@
 """Exact relation following over the memory, restricted to the entries of known topics.
 
-One hop takes a weighted set of topics X, scores the memory entries whose topic is in X, keeps the best k, and returns
-the weighted set of their targets, which is the X of the next hop:
+One hop takes a weighted set of topics X, scores the memory entries whose topic is in X, keeps the
+best k, and returns the weighted set of their targets, which is the X of the next hop:
 
     score_i = query_e . E[topic_i] + query_r . r_i + log alpha(topic_i)
     beta    = softmax over the k kept;    weight(y) = sum of beta_i over entries with target y
 
-The memory is sorted by topic, so the entries of X are a few contiguous ranges and no other row is read. The search
-runs without gradient; the k entries it kept are then scored again with gradient. Ties go to the lowest row.
+The memory is sorted by topic, so the entries of X are a few contiguous ranges and no other row is
+read. The search runs without gradient; the k entries it kept are then scored again with gradient.
+Ties go to the lowest row.
 
 Everything here is a pure function of arrays with static shapes, made to be called inside `jax.jit`.
 """
@@ -23,8 +24,8 @@ from jax import lax
 
 from opql_jax.core.errors import InputError
 
-# Smallest topic weight told apart from zero. Its logarithm is finite, so that a topic whose weight underflows keeps
-# a place in X and no gradient becomes infinite.
+# Smallest topic weight told apart from zero. Its logarithm is finite, so that a topic whose weight
+# underflows keeps a place in X and no gradient becomes infinite.
 MIN_WEIGHT = 1e-30
 
 # Queries searched together, which wait for the one with the most entries.
@@ -36,7 +37,8 @@ BLOCK = 512
 # Pairs of targets that are compared at a time, a byte each.
 MAX_PAIRS = 1 << 30
 
-_PRECISION = lax.Precision.HIGHEST  # exact search: the default on TPU would round the products to bfloat16
+# Exact search: the default on TPU would round the products to bfloat16.
+_PRECISION = lax.Precision.HIGHEST
 
 
 class MemoryArrays(NamedTuple):
@@ -47,8 +49,10 @@ class MemoryArrays(NamedTuple):
     Attributes:
         topic: [N] int32.
         target: [N] int32.
-        relations: [N, d_r] float32 or float16; bfloat16 as its bits, uint16 (see `relation_values`).
-        offsets: [n + 1] int32; the entries of topic x are the rows offsets[x] .. offsets[x + 1] - 1.
+        relations: [N, d_r] float32 or float16; bfloat16 as its bits, uint16 (see
+            `relation_values`).
+        offsets: [n + 1] int32; the entries of topic x are the rows offsets[x] .. offsets[x +
+            1] - 1.
     """
 
     topic: jax.Array
@@ -58,7 +62,9 @@ class MemoryArrays(NamedTuple):
 
 
 class Queries(NamedTuple):
-    """The queries q of a hop, with W_k folded in: what is compared with E[topic], and with the entries' relations.
+    """The queries q of a hop, with W_k folded in: compared with E[topic] and relations.
+
+    The latter are those of the entries.
 
     Attributes:
         entity: [B, d_e] float32.
@@ -73,9 +79,11 @@ class TopicSet(NamedTuple):
     """The weighted sets X that queries start from.
 
     Attributes:
-        entities: [B, K] int32, distinct within a query, in any order and position; -1 in unused slots.
+        entities: [B, K] int32, distinct within a query, in any order and position; -1 in unused
+            slots.
         log_weights: [B, K] float32, finite (see `safe_log`); ignored in unused slots.
-        excluded_target: [B] int32, a target that each query must not find, -1 for none; None excludes nothing.
+        excluded_target: [B] int32, a target that each query must not find, -1 for none; None
+            excludes nothing.
     """
 
     entities: jax.Array
@@ -86,12 +94,15 @@ class TopicSet(NamedTuple):
 class Followed(NamedTuple):
     """The result of one hop.
 
-    The weights of a query sum to 1, or are all 0 when its topics have no entries, or all NaN when it is not finite.
+    The weights of a query sum to 1, or are all 0 when its topics have no entries, or all NaN when
+    it is not finite.
 
     Attributes:
-        entities: [B, k] int32, distinct targets by falling weight, equal weights by rising id; -1 in unused slots.
+        entities: [B, k] int32, distinct targets by falling weight, equal weights by rising id; -1
+            in unused slots.
         weights: [B, k] float32, 0 in unused slots.
-        entry_rows: [B, k] int32, the evidence: rows of the kept entries by falling score, equal scores by rising row; -1 if unused.
+        entry_rows: [B, k] int32, the evidence: rows of the kept entries by falling score, equal
+            scores by rising row; -1 if unused.
         beta: [B, k] float32, the weight of each kept entry; 0 in unused slots.
     """
 
@@ -102,26 +113,39 @@ class Followed(NamedTuple):
 
 
 def relation_bits(relations):
-    """Stored relations as the searches take them: those in bfloat16 as their bits, uint16; others as they are."""
+    """Stored relations as the searches take them: bfloat16 as uint16, others as they are."""
     return relations.view(np.uint16) if relations.dtype == jnp.bfloat16 else relations
 
 
 def relation_values(relations):
-    """What `relation_bits` was given. Inside a loop XLA for CPUs would first turn a whole bfloat16 array into float32."""
-    return lax.bitcast_convert_type(relations, jnp.bfloat16) if relations.dtype == jnp.uint16 else relations
+    """What `relation_bits` was given.
+
+    Inside a loop XLA for CPUs would first turn a whole bfloat16 array into float32.
+    """
+    return (
+        lax.bitcast_convert_type(relations, jnp.bfloat16)
+        if relations.dtype == jnp.uint16
+        else relations
+    )
 
 
 def rankable(scores):
-    """Scores for `top_k`: not finite ones become -inf, which is never found, and -0.0 the 0.0 that it equals but is ranked below."""
+    """Scores for `top_k`: not finite ones become -inf, which is never found.
+
+    And -0.0 the 0.0 that it equals but is ranked below.
+    """
     return jnp.where(jnp.isfinite(scores), jnp.where(scores == 0, 0.0, scores), -jnp.inf)
 
 
 def nan_of(queries: Queries):
     """NaN for each query that is not finite, otherwise 0: [B, 1], to be added to weights.
 
-    Such a query finds nothing; its weights say so, lest training or an answer mistake it for one that leads nowhere.
+    Such a query finds nothing; its weights say so, lest training or an answer mistake it for one
+    that leads nowhere.
     """
-    finite = jnp.isfinite(queries.entity).all(axis=1, keepdims=True) & jnp.isfinite(queries.relation).all(axis=1, keepdims=True)
+    finite = jnp.isfinite(queries.entity).all(axis=1, keepdims=True) & jnp.isfinite(
+        queries.relation
+    ).all(axis=1, keepdims=True)
     return jnp.where(finite, 0.0, jnp.nan)
 
 
@@ -132,30 +156,49 @@ def safe_log(weights):
 
 
 def set_embedding(topics, weights, entity_table):
-    """Centroid of a weighted set, e_X = sum_x alpha_x E[x]: [B, d_e] float32, of topics [B, K] (-1 if unused) and weights [B, K]."""
+    """Centroid of a weighted set, e_X = sum_x alpha_x E[x]: [B, d_e] float32.
+
+    Of topics [B, K] (-1 if unused) and weights [B, K].
+    """
     alpha = jnp.where(topics >= 0, weights, 0.0)
     rows = entity_table[jnp.maximum(topics, 0)].astype(jnp.float32)
     return jnp.einsum('bx,bxd->bd', alpha, rows, precision=_PRECISION)
 
 
 def _topic_scores(query_e, topics, entity_table, log_weights):
-    """The part of the score that all entries of one topic share: query_e . E[x] + log alpha_x, [B, K] float32."""
+    """The score that all entries of one topic share: query_e . E[x] + log alpha_x, [B, K].
+
+    It is float32.
+    """
     rows = entity_table[jnp.maximum(topics, 0)].astype(jnp.float32)
     return jnp.einsum('bd,bxd->bx', query_e, rows, precision=_PRECISION) + log_weights
 
 
 def _relation_scores(query_r, rows, relations):
     """query_r . r_i for the entries `rows` [B, n] of each query, [B, n] float32."""
-    return jnp.einsum('bd,bnd->bn', query_r, relation_values(relations[rows]).astype(jnp.float32), precision=_PRECISION)
+    return jnp.einsum(
+        'bd,bnd->bn',
+        query_r,
+        relation_values(relations[rows]).astype(jnp.float32),
+        precision=_PRECISION,
+    )
 
 
-def top_k(memory: MemoryArrays, entity_table, queries: Queries, topics: TopicSet, k: int, block: int = BLOCK):
+def top_k(
+    memory: MemoryArrays,
+    entity_table,
+    queries: Queries,
+    topics: TopicSet,
+    k: int,
+    block: int = BLOCK,
+):
     """Finds the k best entries among those whose topic is in X: exact, without gradient.
 
-    The entries of a query are numbered 0, 1, ... across the ranges of its topics ("slots") and scored `block` slots at
-    a time, merged into a running top-k. The cost grows with the number of these entries, not with the memory, and there
-    is no limit on it: a topic with very many entries takes more blocks. Queries of a large batch are searched in groups
-    of similar numbers of entries, so that few wait for one with a hundred times as many.
+    The entries of a query are numbered 0, 1, ... across the ranges of its topics ("slots") and
+    scored `block` slots at a time, merged into a running top-k. The cost grows with the number of
+    these entries, not with the memory, and there is no limit on it: a topic with very many entries
+    takes more blocks. Queries of a large batch are searched in groups of similar numbers of
+    entries, so that few wait for one with a hundred times as many.
 
     Args:
         memory: the memory, whole on each device.
@@ -165,15 +208,19 @@ def top_k(memory: MemoryArrays, entity_table, queries: Queries, topics: TopicSet
         block: slots per step (static). The result does not depend on it.
 
     Returns:
-        scores [B, k] float32 in falling order, -inf in unused slots, and rows [B, k] int32, -1 in unused slots.
+        scores [B, k] float32 in falling order, -inf in unused slots, and rows [B, k] int32, -1 in
+        unused slots.
     """
     if k < 1 or block < 1:
         raise InputError(f'k and block must be at least 1, not k={k}, block={block}')
-    memory, entity_table, queries, topics = lax.stop_gradient((memory, entity_table, queries, topics))
+    memory, entity_table, queries, topics = lax.stop_gradient(
+        (memory, entity_table, queries, topics)
+    )
     entities, log_weights, exclude = topics
     num_queries = len(entities)
-    # With the topics in rising order (unused ones last), slot order is row order. `lax.top_k` prefers the earlier
-    # of equals, and what it kept so far stands before the new block, so ties go to the lowest row.
+    # With the topics in rising order (unused ones last), slot order is row order. `lax.top_k`
+    # prefers the earlier of equals, and what it kept so far stands before the new block, so ties go
+    # to the lowest row.
     key = jnp.where(entities >= 0, entities, jnp.iinfo(jnp.int32).max)
     key, entities, log_weights = lax.sort((key, entities, log_weights), num_keys=1)
 
@@ -189,20 +236,30 @@ def top_k(memory: MemoryArrays, entity_table, queries: Queries, topics: TopicSet
     if num_queries <= members:
         return search(parts)
 
-    # Queries of a group wait for the one with the most slots. Each part of the batch gives every group one query, by rank
-    # of its number of slots, so that those of a group are alike; no query leaves its part, and with it its device.
+    # Queries of a group wait for the one with the most slots. Each part of the batch gives every
+    # group one query, by rank of its number of slots, so that those of a group are alike; no query
+    # leaves its part, and with it its device.
     padding = -num_queries % members
-    split = lambda x: jnp.pad(x, ((0, padding), *[(0, 0)] * (x.ndim - 1))).reshape(members, -1, *x.shape[1:])
+    split = lambda x: jnp.pad(x, ((0, padding), *[(0, 0)] * (x.ndim - 1))).reshape(
+        members, -1, *x.shape[1:]
+    )
     parts = jax.tree.map(split, parts)
     order = jnp.argsort(parts[2][:, :, -1], axis=1)
-    ranked = lambda x, order: jnp.take_along_axis(x, order.reshape(order.shape + (1,) * (x.ndim - 2)), axis=1)
+    ranked = lambda x, order: jnp.take_along_axis(
+        x, order.reshape(order.shape + (1,) * (x.ndim - 2)), axis=1
+    )
     results = lax.map(search, jax.tree.map(lambda x: ranked(x, order).swapaxes(0, 1), parts))
     back = jnp.argsort(order, axis=1)
-    return jax.tree.map(lambda x: ranked(x.swapaxes(0, 1), back).reshape(-1, k)[:num_queries], results)
+    return jax.tree.map(
+        lambda x: ranked(x.swapaxes(0, 1), back).reshape(-1, k)[:num_queries], results
+    )
 
 
 def _best_slots(queries, memory, k, block):
-    """The search of `top_k` for queries that wait for one another, in its parts: scores and rows [B, k]."""
+    """The search of `top_k` for queries that wait for one another: scores and rows [B, k].
+
+    It is in its parts.
+    """
     query_r, shared, end, shift, exclude = queries
     total, last = end[:, -1:], end.shape[1] - 1
 
@@ -217,27 +274,42 @@ def _best_slots(queries, memory, k, block):
         score = score + jnp.take_along_axis(shared, number, axis=1)
         score = jnp.where(used, rankable(score), -jnp.inf)
         best, place = lax.top_k(jnp.concatenate([best, score], axis=1), k)
-        ids = jnp.take_along_axis(jnp.concatenate([ids, jnp.where(score > -jnp.inf, rows, -1)], axis=1), place, axis=1)
+        ids = jnp.take_along_axis(
+            jnp.concatenate([ids, jnp.where(score > -jnp.inf, rows, -1)], axis=1), place, axis=1
+        )
         return start + block, best, ids
 
-    empty = jnp.full((len(total), k), -jnp.inf, jnp.float32), jnp.full((len(total), k), -1, jnp.int32)
-    _, scores, ids = lax.while_loop(lambda state: state[0] < jnp.max(total), step, (jnp.int32(0), *empty))
+    empty = (
+        jnp.full((len(total), k), -jnp.inf, jnp.float32),
+        jnp.full((len(total), k), -1, jnp.int32),
+    )
+    _, scores, ids = lax.while_loop(
+        lambda state: state[0] < jnp.max(total), step, (jnp.int32(0), *empty)
+    )
     return scores, ids
 
 
 def rescore(memory: MemoryArrays, entity_table, queries: Queries, topics: TopicSet, entry_rows):
-    """Computes the scores of chosen entries, with gradient to the queries, the log weights, the entity table and the relations.
+    """Computes the scores of chosen entries, with gradients.
 
-    `entry_rows` [B, k] are of entries whose topic is among the query's topics, -1 in unused slots, whose scores mean nothing.
+    To the queries, the log weights, the entity table and the relations.
+
+    `entry_rows` [B, k] are of entries whose topic is among the query's topics, -1 in unused slots,
+    whose scores mean nothing.
     """
     rows = jnp.maximum(entry_rows, 0)
     number = jnp.argmax(topics.entities[:, None, :] == memory.topic[rows][:, :, None], axis=-1)
     shared = _topic_scores(queries.entity, topics.entities, entity_table, topics.log_weights)
-    return _relation_scores(queries.relation, rows, memory.relations) + jnp.take_along_axis(shared, number, axis=1)
+    return _relation_scores(queries.relation, rows, memory.relations) + jnp.take_along_axis(
+        shared, number, axis=1
+    )
 
 
 def masked_softmax(scores, valid):
-    """Softmax over the last axis of the valid places: 0 elsewhere, and all 0 (with zero gradient) if none is valid."""
+    """Softmax over the valid places of the last axis, 0 elsewhere.
+
+    All 0 (with zero gradient) if none is valid.
+    """
     scores = jnp.where(valid, scores, 0.0)
     peak = jnp.max(jnp.where(valid, scores, -jnp.inf), axis=-1, keepdims=True)
     peak = lax.stop_gradient(jnp.where(jnp.isfinite(peak), peak, 0.0))
@@ -247,10 +319,13 @@ def masked_softmax(scores, valid):
 
 
 def aggregate(targets, beta):
-    """Adds up the weights of equal targets [B, k] (-1 in unused slots), of which each has a share `beta`.
+    """Adds up the weights of equal targets [B, k], each with a share `beta`.
+
+    -1 in unused slots.
 
     Returns:
-        entities [B, k] int32 and weights [B, k] float32, sorted as in `Followed`; with gradient to beta.
+        entities [B, k] int32 and weights [B, k] float32, sorted as in `Followed`; with gradient to
+        beta.
 
     Raises:
         InputError: k is too large for the number of queries.
@@ -259,9 +334,11 @@ def aggregate(targets, beta):
     if count * k * k > MAX_PAIRS:
         most = math.isqrt(MAX_PAIRS // count)
         raise InputError(
-            f'k={k} for {count} queries would take {count * k * k >> 30} GiB: k can be {most}, or ask fewer at a time'
+            f'k={k} for {count} queries would take {count * k * k >> 30} GiB: k can be {most}, or '
+            'ask fewer at a time'
         )
-    # All pairs of slots: k is small, and on an accelerator k^2 comparisons cost less than a sort and a scatter.
+    # All pairs of slots: k is small, and on an accelerator k^2 comparisons cost less than a sort
+    # and a scatter.
     same = (targets[:, :, None] == targets[:, None, :]) & (targets >= 0)[:, None, :]
     weights = jnp.sum(jnp.where(same, beta[:, None, :], 0.0), axis=-1)
     earlier = jnp.tril(jnp.ones((targets.shape[1],) * 2, bool), -1)
@@ -275,11 +352,21 @@ def aggregate(targets, beta):
     return entities, jnp.take_along_axis(weights, places, axis=1)
 
 
-def follow(memory: MemoryArrays, entity_table, queries: Queries, topics: TopicSet, k: int, block: int = BLOCK) -> Followed:
-    """One hop from a weighted set of topics to the weighted set of their targets. Args as in `top_k`.
+def follow(
+    memory: MemoryArrays,
+    entity_table,
+    queries: Queries,
+    topics: TopicSet,
+    k: int,
+    block: int = BLOCK,
+) -> Followed:
+    """One hop from a weighted set of topics to the weighted set of their targets.
+
+    Args as in `top_k`.
 
     Returns:
-        Followed, with gradient through `weights` and `beta` to everything `rescore` is differentiable in.
+        Followed, with gradient through `weights` and `beta` to everything `rescore` is
+        differentiable in.
     """
     _, entry_rows = top_k(memory, entity_table, queries, topics, k, block)
     scores = rescore(memory, entity_table, queries, topics, entry_rows)

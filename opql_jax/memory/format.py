@@ -1,25 +1,34 @@
-"""The memory on disk: a folder of array shards, Parquet provenance and a manifest, and how it is read.
+"""The memory on disk: shards of arrays, Parquet provenance and a manifest, and its reading.
 
-    manifest.json                             what there is, what it was built from, bytes and sha256 of every file
+    manifest.json                             what there is, what it was built from, bytes and
+                                              sha256 of every file
     segment-00000/topic.npy                   [N] int32, rising
     segment-00000/target.npy                  [N] int32
     segment-00000/ids.npy                     [N] int64, entry ids
-    segment-00000/relations-00000.npy ...     [shard_rows, d_r] float32 or float16; bfloat16 as its bits, uint16; or in their place
-    segment-00000/mentions.npy                [N, 2] int32, the mentions of topic and target, of which the first has the lower number
-    segment-00000/halves-00000.npy ...        [shard_rows, 2, d_r], of each mention its halves of relations, see `memory/relations.py`
-    segment-00000/provenance-00000.parquet    where the entries of the same shard were read: one row per mention pair
-    tombstones-00000.npy                      [deleted] int64, rising: ids of entries that are stored in a segment and deleted
-    entity_rows-00000.npy                     [new, d_e] float32: embeddings of entities that the entity table lacks
+    segment-00000/relations-00000.npy ...     [shard_rows, d_r] float32 or float16; bfloat16 as its
+                                              bits, uint16; or in their place
+    segment-00000/mentions.npy                [N, 2] int32, the mentions of topic and target, of
+                                              which the first has the lower number
+    segment-00000/halves-00000.npy ...        [shard_rows, 2, d_r], of each mention its halves of
+                                              relations, see `memory/relations.py`
+    segment-00000/provenance-00000.parquet    where the entries of the same shard were read: one row
+                                              per mention pair
+    tombstones-00000.npy                      [deleted] int64, rising: ids of entries that are
+                                              stored in a segment and deleted
+    entity_rows-00000.npy                     [new, d_e] float32: embeddings of entities that the
+                                              entity table lacks
 
-Entries hold ids and the relation only; embeddings of entities are taken from the entity table at search time, so a memory
-stays valid when that table is trained further. `memory/build.py` writes one segment, `memory/update.py` adds segments and
-tombstones and merges them; the manifest comes last, so a folder without one is no memory.
+Entries hold ids and the relation only; embeddings of entities are taken from the entity table at
+search time, so a memory stays valid when that table is trained further. `memory/build.py` writes
+one segment, `memory/update.py` adds segments and tombstones and merges them; the manifest comes
+last, so a folder without one is no memory.
 
-The id of an entry stays the same for as long as it exists and is never given again. The row of an entry is its place
-among all living entries, sorted by topic and then by id; an update moves rows. In a memory as built, ids are rows.
+The id of an entry stays the same for as long as it exists and is never given again. The row of an
+entry is its place among all living entries, sorted by topic and then by id; an update moves rows.
+In a memory as built, ids are rows.
 
-Nothing in the folder is believed: what the manifest states is compared with the arrays, each file with its digest when it is
-first read, and ids and numbers with what they may be.
+Nothing in the folder is believed: what the manifest states is compared with the arrays, each file
+with its digest when it is first read, and ids and numbers with what they may be.
 """
 
 import concurrent.futures
@@ -49,7 +58,8 @@ from opql_jax.memory.relations import Halves, Shards, by_shard, sums
 
 DTYPES = {'float32': np.float32, 'float16': np.float16, 'bfloat16': ml_dtypes.bfloat16}
 
-# Offsets are code points of the passage text, half-open. A sentence column is the sentence that holds the mention.
+# Offsets are code points of the passage text, half-open. A sentence column is the sentence that
+# holds the mention.
 SPANS = ('topic', 'target', 'topic_sentence', 'target_sentence')
 PROVENANCE = pa.schema(
     [('entry', pa.int64()), ('passage', pa.int32())]
@@ -60,7 +70,8 @@ PROVENANCE = pa.schema(
 class Memory:
     """A finished memory, opened for reading: one state of it, which later updates do not change.
 
-    Arrays are memory-mapped, except that those of several segments, or with tombstones, are merged in main memory.
+    Arrays are memory-mapped, except that those of several segments, or with tombstones, are merged
+    in main memory.
 
     Attributes:
         directory: pathlib.Path.
@@ -68,10 +79,13 @@ class Memory:
         topic, target: [N] int32, of the living entries by row.
         ids: [N] int64, of the living entries by row.
         deleted: [m] int64, rising: ids of entries that are stored and deleted.
-        entity_rows: [new, d_e] float32, embeddings of the entities that the entity table lacks; [0, 0] if there are none.
+        entity_rows: [new, d_e] float32, embeddings of the entities that the entity table lacks; [0,
+            0] if there are none.
     """
 
-    def __init__(self, directory: pathlib.Path, manifest: MemoryManifest, readers: contextlib.ExitStack):
+    def __init__(
+        self, directory: pathlib.Path, manifest: MemoryManifest, readers: contextlib.ExitStack
+    ):
         self.directory, self.manifest = directory, manifest
         self.entity_rows = np.zeros((0, 0), np.float32)
         if new := manifest.entity_rows:
@@ -93,16 +107,23 @@ class Memory:
             if not least <= segment.num_mentions <= most:
                 raise self._damaged(
                     MANIFEST,
-                    f'{segment.name} has halves of {segment.num_mentions} mentions, and relations as {manifest.relations}',
+                    (
+                        f'{segment.name} has halves of {segment.num_mentions} mentions, and '
+                        f'relations as {manifest.relations}'
+                    ),
                 )
             for number, start, stop in shards_of(segment.num_entries, manifest.shard_rows):
                 relations, provenance = shard_files(segment.name, number)
                 shards.append(_Shard(provenance, ids[-1][start:stop]))
                 stored += [] if segment.num_mentions else [(relations, stop - start)]
             if segment.num_mentions:
-                of_mentions = ArraySchema('int32', (segment.num_entries, 2), ids=(segment.num_mentions,) * 2)
+                of_mentions = ArraySchema(
+                    'int32', (segment.num_entries, 2), ids=(segment.num_mentions,) * 2
+                )
                 numbers = self._load(f'{segment.name}/mentions.npy', of_mentions)
-                mentions.append(numbers + np.int64(num_mentions) if num_mentions else numbers.view(np.ndarray))
+                mentions.append(
+                    numbers + np.int64(num_mentions) if num_mentions else numbers.view(np.ndarray)
+                )
                 num_mentions += segment.num_mentions
                 stored += [
                     (halves_file(segment.name, number), 2 * (stop - start))
@@ -110,7 +131,8 @@ class Memory:
                 ]
         self._first = np.cumsum([0] + [len(shard.ids) for shard in shards])
         self.deleted = np.zeros(0, np.int64)
-        self._place: np.ndarray | None = None  # where the entry of each row is stored; None if row i is stored at i
+        # Where the entry of each row is stored; None if row i is stored at i.
+        self._place: np.ndarray | None = None
         if len(manifest.segments) == 1 and not manifest.tombstones:
             (_, self.topic), (_, self.target), (_, self.ids) = topic, target, ids
         else:
@@ -118,53 +140,89 @@ class Memory:
         self._check_counts()
         self._shards = shards
         # Of the stored entries, in their order; None where each has a relation of its own.
-        self._pairs = (mentions[0] if len(mentions) == 1 else np.concatenate(mentions)) if mentions else None
+        self._pairs = (
+            (mentions[0] if len(mentions) == 1 else np.concatenate(mentions)) if mentions else None
+        )
         no_relations = np.zeros((0, manifest.relation_dim), DTYPES[manifest.dtype])
-        self._relations = Shards(stored, functools.partial(_read_relations, directory, manifest), no_relations)
-        self._mentions = functools.lru_cache(maxsize=64)(functools.partial(_read_mentions, directory, manifest, shards))
+        self._relations = Shards(
+            stored, functools.partial(_read_relations, directory, manifest), no_relations
+        )
+        self._mentions = functools.lru_cache(maxsize=64)(
+            functools.partial(_read_mentions, directory, manifest, shards)
+        )
         self._release = weakref.finalize(self, readers.close)
 
     def _merge(self, topic, target, ids):
         """Makes one sequence of living entries, sorted by topic and id."""
-        # Ids rise from segment to segment and within the entries of a topic, so that a stable sort leaves them in order.
+        # Ids rise from segment to segment and within the entries of a topic, so that a stable sort
+        # leaves them in order.
         place = np.argsort(topic, kind='stable')
         if deleted := self.manifest.tombstones:
-            dead = self._load(deleted.file, ArraySchema('int64', (deleted.num_entries,), ids=(self.manifest.next_entry,)))
+            dead = self._load(
+                deleted.file,
+                ArraySchema('int64', (deleted.num_entries,), ids=(self.manifest.next_entry,)),
+            )
             if not ((np.diff(dead) > 0).all() and np.isin(dead, ids).all()):
                 raise self._damaged(deleted.file, 'not the ids of stored entries in rising order')
             place, self.deleted = place[~np.isin(ids[place], dead)], dead
-        self._place, self.topic, self.target, self.ids = place, topic[place], target[place], ids[place]
+        self._place, self.topic, self.target, self.ids = (
+            place,
+            topic[place],
+            target[place],
+            ids[place],
+        )
 
     def _check_order(self, segment: SegmentInfo, topic, ids, after: int):
-        """Raises ManifestError unless a segment is in the order that is relied on; `after` is the last id before it."""
+        """Raises ManifestError unless a segment is in order; `after` is the last id before it."""
         if (topic[1:] < topic[:-1]).any():
             raise self._damaged(f'{segment.name}/topic.npy', 'not in rising order')
         step = np.diff(ids)
-        unique = (step > 0).all() or ((step[topic[1:] == topic[:-1]] > 0).all() and (np.diff(np.sort(ids)) > 0).all())
+        unique = (step > 0).all() or (
+            (step[topic[1:] == topic[:-1]] > 0).all() and (np.diff(np.sort(ids)) > 0).all()
+        )
         if not unique or ids.min() <= after:
-            raise self._damaged(f'{segment.name}/ids.npy', f'not ids from {after + 1} on, each once, rising with each topic')
+            raise self._damaged(
+                f'{segment.name}/ids.npy',
+                f'not ids from {after + 1} on, each once, rising with each topic',
+            )
 
     def _check_counts(self):
         """Raises ManifestError unless the counts of the manifest are those of the arrays."""
-        manifest, known = self.manifest, [segment.num_entities for segment in self.manifest.segments]
+        manifest, known = (
+            self.manifest,
+            [segment.num_entities for segment in self.manifest.segments],
+        )
         if len(self.topic) != manifest.num_entries:
-            raise self._damaged(MANIFEST, f'num_entries is {manifest.num_entries}, there are {len(self.topic)} living entries')
+            raise self._damaged(
+                MANIFEST,
+                (
+                    f'num_entries is {manifest.num_entries}, there are '
+                    f'{len(self.topic)} living entries'
+                ),
+            )
         if known and not max(known) <= manifest.num_entities <= max(known) + len(self.entity_rows):
             raise self._damaged(
-                MANIFEST, f'num_entities is {manifest.num_entities}, of {max(known)} and {len(self.entity_rows)} injected ones'
+                MANIFEST,
+                (
+                    f'num_entities is {manifest.num_entities}, of {max(known)} and '
+                    f'{len(self.entity_rows)} injected ones'
+                ),
             )
 
     @classmethod
-    def open(cls, directory, encoder_hash: str | None = None, vocabulary_hash: str | None = None) -> 'Memory':
+    def open(
+        cls, directory, encoder_hash: str | None = None, vocabulary_hash: str | None = None
+    ) -> 'Memory':
         """Opens the memory in `directory`, on disk or in a bucket, of which a copy is opened.
 
         Args:
             directory: what `build` wrote.
-            encoder_hash, vocabulary_hash: `params_hash` of the encoder and hash of the vocabulary in use; None leaves it unchecked.
+            encoder_hash, vocabulary_hash: `params_hash` of the encoder and hash of the vocabulary
+                in use; None leaves it unchecked.
 
         Raises:
-            ManifestError: no memory, an unfinished build, another format version, a missing or truncated file, or a
-                memory built with another encoder or vocabulary.
+            ManifestError: no memory, an unfinished build, another format version, a missing or
+                truncated file, or a memory built with another encoder or vocabulary.
         """
         if files.is_remote(directory):
             read_manifest(directory)  # which says best what is wrong with a folder
@@ -189,12 +247,16 @@ class Memory:
     @functools.cached_property
     def offsets(self) -> np.ndarray:
         """[n_entities + 1] int64: topic x has the rows offsets[x] .. offsets[x + 1] - 1."""
-        # Only when they are needed, by when the number of entities was compared with the vocabulary.
+        # Only when they are needed, by when the number of entities was compared with the
+        # vocabulary.
         rows_of_topic = np.bincount(self.topic, minlength=self.manifest.num_entities)
         return np.concatenate([[0], np.cumsum(rows_of_topic)]).astype(np.int64)
 
     def close(self) -> None:
-        """Lets `compact` remove this state's files, as dropping the object does; then `provenance` may find them gone."""
+        """Lets `compact` remove this state's files, as dropping the object does.
+
+        Then `provenance` may find them gone.
+        """
         self._release()
 
     def __len__(self) -> int:
@@ -205,7 +267,7 @@ class Memory:
         return manifest_lib.manifest_hash(self.manifest)
 
     def descends_from(self, earlier_hash: str) -> bool:
-        """Whether `earlier_hash` is the `hash` of this memory, or of a state that updates turned into it."""
+        """Whether `earlier_hash` is this memory's `hash`, or of a state that was updated to it."""
         return earlier_hash == self.hash() or earlier_hash in self.manifest.history
 
     def check_encoder(self, params) -> None:
@@ -217,15 +279,20 @@ class Memory:
         count = self.manifest.num_entities
         self._check_hash('vocabulary', vocab.hash(min(count, len(vocab))))
         if count > len(vocab):
-            raise self._damaged(MANIFEST, f'num_entities is {count}, of {len(vocab)} in the vocabulary')
+            raise self._damaged(
+                MANIFEST, f'num_entities is {count}, of {len(vocab)} in the vocabulary'
+            )
 
     def arrays(self) -> MemoryArrays:
-        """The living entries as arrays on the default device, for `memory.follow`, which speaks of entries by their rows.
+        """The living entries as device arrays for `memory.follow`, which speaks of rows.
 
-        Without entries there is one row that belongs to no topic, since nothing can be gathered from no rows.
+        Without entries there is one row that belongs to no topic, since nothing can be gathered
+        from no rows.
         """
         if len(self) >= 2**31:
-            raise ManifestError(f'{self.directory}: {len(self)} entries do not fit int32 ids; shard the memory')
+            raise ManifestError(
+                f'{self.directory}: {len(self)} entries do not fit int32 ids; shard the memory'
+            )
         topic, target, relations = self.topic, self.target, self.relations()
         if not len(self):
             topic = target = np.full(1, -1, np.int32)
@@ -238,23 +305,32 @@ class Memory:
         )
 
     def relations(self, rows=None) -> np.ndarray:
-        """Relations [n, d_r] of some rows, of all if None: in the stored dtype, or in float32 and of unit length where halves are stored."""
+        """Relations [n, d_r] of some rows, of all if None, in the stored dtype.
+
+        In float32 and of unit length where halves are stored.
+        """
         if rows is None:
             shards = self.relation_shards
             if self._place is None and self._pairs is None:
                 return np.concatenate(shards)
             rows = np.arange(len(self))
         places = self._places(rows)
-        return self._relations.take(places) if self._pairs is None else sums(self._pairs[places], self._relations.take)
+        return (
+            self._relations.take(places)
+            if self._pairs is None
+            else sums(self._pairs[places], self._relations.take)
+        )
 
     def halves(self) -> Halves | None:
-        """What the relations of all rows are sums of, in the stored dtype; None where they are stored by themselves."""
+        """What the relations of all rows are sums of, as stored; None if relations are stored."""
         if self._pairs is None:
             return None
         take = self._relations.take
         return Halves(
             self._pairs[self._places(np.arange(len(self)))],
-            lambda mentions: take(np.ravel(2 * mentions[:, None] + [0, 1])).reshape(len(mentions), 2, -1),
+            lambda mentions: take(np.ravel(2 * mentions[:, None] + [0, 1])).reshape(
+                len(mentions), 2, -1
+            ),
         )
 
     def _places(self, rows) -> np.ndarray:
@@ -272,10 +348,14 @@ class Memory:
         by_id = self._by_id
         rows, missing = np.zeros_like(entry_ids), entry_ids
         if len(by_id):
-            rows = by_id[np.minimum(np.searchsorted(self.ids, entry_ids, sorter=by_id), len(by_id) - 1)]
+            rows = by_id[
+                np.minimum(np.searchsorted(self.ids, entry_ids, sorter=by_id), len(by_id) - 1)
+            ]
             missing = entry_ids[self.ids[rows] != entry_ids]
         if len(missing):
-            raise IndexError(f'entry {missing[0]} is not in {self.directory}, which has {len(self)} entries')
+            raise IndexError(
+                f'entry {missing[0]} is not in {self.directory}, which has {len(self)} entries'
+            )
         return rows
 
     @functools.cached_property
@@ -283,10 +363,13 @@ class Memory:
         return np.argsort(self.ids, kind='stable')
 
     def provenance(self, entry_ids) -> list[dict]:
-        """Where entries were read: for each id in turn one dict per mention pair (several if mentions were averaged).
+        """Where entries were read: for each id in turn one dict per mention pair.
 
-        It has `entry` and `passage` ids, and the character spans (start, end) `topic`, `target`, `topic_sentence` and
-        `target_sentence`; offsets are code points of the passage text. IndexError: an id that is no living entry.
+        Several if mentions were averaged.
+
+        It has `entry` and `passage` ids, and the character spans (start, end) `topic`, `target`,
+        `topic_sentence` and `target_sentence`; offsets are code points of the passage text.
+        IndexError: an id that is no living entry.
         """
         columns = self.mentions(self.rows(entry_ids))
         columns = {name: column.tolist() for name, column in columns.items()}
@@ -303,12 +386,18 @@ class Memory:
         parts = [{field.name: np.zeros(0, field.type.to_pandas_dtype()) for field in PROVENANCE}]
         for shard, indices, _ in by_shard(self._places(rows), self._first):
             columns = self._mentions(shard)
-            first, end = (np.searchsorted(columns['entry'], self.ids[rows[indices]], side=side) for side in ('left', 'right'))
+            first, end = (
+                np.searchsorted(columns['entry'], self.ids[rows[indices]], side=side)
+                for side in ('left', 'right')
+            )
             which, mentions = ranges(first, end - first)
             order.append(indices[which])
             parts.append({name: column[mentions] for name, column in columns.items()})
         by_row = np.argsort(np.concatenate(order), kind='stable')
-        return {name: np.concatenate([part[name] for part in parts])[by_row] for name in PROVENANCE.names}
+        return {
+            name: np.concatenate([part[name] for part in parts])[by_row]
+            for name in PROVENANCE.names
+        }
 
     def read_from(self, passages) -> np.ndarray:
         """Ids [n] int64, rising, of the living entries with a mention in one of `passages`."""
@@ -319,20 +408,24 @@ class Memory:
         return np.intersect1d(np.concatenate(entries), self.ids)
 
     def verify(self) -> None:
-        """Reads every file; raises ManifestError naming the first that is not what the manifest says."""
+        """Reads every file; raises ManifestError naming the first that is not as stated."""
         manifest_lib.verify_files(self.directory, self.manifest, FORMAT)
         self.relation_shards  # noqa: B018, whose numbers are looked at
         mentions = sum(len(self._mentions(shard)['entry']) for shard in range(len(self._shards)))
         if mentions != self.manifest.num_mentions:
-            raise self._damaged(MANIFEST, f'num_mentions is {self.manifest.num_mentions}, there are {mentions}')
+            raise self._damaged(
+                MANIFEST, f'num_mentions is {self.manifest.num_mentions}, there are {mentions}'
+            )
 
     @property
     def relation_shards(self) -> list[np.ndarray]:
-        """The relations as they are stored, [rows, d_r] arrays in the stored dtype, or the halves of mentions, two rows of each.
+        """The relations as stored: [rows, d_r], or the halves of mentions, two rows of each.
 
-        End to end relations are in a memory as built or compacted the N rows, otherwise by segment and with those of deleted entries.
+        End to end relations are in a memory as built or compacted the N rows, otherwise by segment
+        and with those of deleted entries.
         """
-        with concurrent.futures.ThreadPoolExecutor() as pool:  # which are hashed without holding Python's lock
+        # Which are hashed without holding Python's lock.
+        with concurrent.futures.ThreadPoolExecutor() as pool:
             return list(pool.map(self._relations.__getitem__, range(len(self._relations))))
 
     def _damaged(self, name: str, what: str) -> ManifestError:
@@ -342,8 +435,8 @@ class Memory:
         built = self.manifest.hashes.get(kind)
         if built != used:
             raise ManifestError(
-                f'{self.directory} was built with the {kind} {built}, but the {kind} in use is {used}: '
-                f'use that {kind}, or build a memory with the present one'
+                f'{self.directory} was built with the {kind} {built}, but the {kind} in use is '
+                f'{used}: use that {kind}, or build a memory with the present one'
             )
 
     def _load(self, name: str, schema: ArraySchema) -> np.ndarray:
@@ -351,7 +444,7 @@ class Memory:
 
 
 class _Shard(NamedTuple):
-    """A shard of a segment: where its entries were read, by the name of the file, and their ids [n] int64."""
+    """A shard of a segment: the file of where its entries were read, and their ids [n] int64."""
 
     provenance: str
     ids: np.ndarray
@@ -359,7 +452,10 @@ class _Shard(NamedTuple):
 
 def shards_of(num_entries: int, shard_rows: int) -> list[tuple[int, int, int]]:
     """(number, first row, end) of the shards of a segment."""
-    return [(start // shard_rows, start, min(start + shard_rows, num_entries)) for start in range(0, num_entries, shard_rows)]
+    return [
+        (start // shard_rows, start, min(start + shard_rows, num_entries))
+        for start in range(0, num_entries, shard_rows)
+    ]
 
 
 def shard_files(segment: str, number: int) -> tuple[str, str]:
@@ -384,16 +480,27 @@ def _load(directory, manifest: MemoryManifest, name: str, schema: ArraySchema) -
 def _read_relations(directory, manifest: MemoryManifest, name: str, rows: int) -> np.ndarray:
     """The rows [rows, d_r] of a file of relations, or of halves."""
     dim, dtype = manifest.relation_dim, manifest.dtype
-    stored = 'uint16' if dtype == 'bfloat16' else dtype  # .npy has no bfloat16, whose bits are stored
+    # .npy has no bfloat16, whose bits are stored.
+    stored = 'uint16' if dtype == 'bfloat16' else dtype
     shape = (rows, dim) if manifest.relations == 'rows' else (rows // 2, 2, dim)
     # As a plain array, of which some rows are taken faster.
-    relations = _load(directory, manifest, name, ArraySchema(stored, shape)).view(DTYPES[dtype], np.ndarray).reshape(rows, dim)
+    relations = (
+        _load(directory, manifest, name, ArraySchema(stored, shape))
+        .view(DTYPES[dtype], np.ndarray)
+        .reshape(rows, dim)
+    )
     if (row := bad_row(relations)) is not None:
-        raise _damaged(directory, name, f'row {row} has a number that is not finite, or above {MAX_MAGNITUDE:g}')
+        raise _damaged(
+            directory,
+            name,
+            f'row {row} has a number that is not finite, or above {MAX_MAGNITUDE:g}',
+        )
     return relations
 
 
-def _read_mentions(directory, manifest: MemoryManifest, shards, shard: int) -> dict[str, np.ndarray]:
+def _read_mentions(
+    directory, manifest: MemoryManifest, shards, shard: int
+) -> dict[str, np.ndarray]:
     """The provenance of one shard, sorted by entry id."""
     file = manifest_lib.checked_file(directory, shards[shard].provenance, manifest, FORMAT)
     table = tables.read_table(file, PROVENANCE, advice=FORMAT.advice)
@@ -405,7 +512,10 @@ def _read_mentions(directory, manifest: MemoryManifest, shards, shard: int) -> d
         raise ManifestError(f'{file}: its entries are not those of the shard; {FORMAT.advice}')
     passages = manifest.covers.passages if manifest.covers else 2**31
     if passage.min() < 0 or passage.max() >= passages:
-        raise ManifestError(f'{file}: names passages {passage.min()} to {passage.max()} of {passages}; {FORMAT.advice}')
+        raise ManifestError(
+            f'{file}: names passages {passage.min()} to {passage.max()} of {passages}; '
+            f'{FORMAT.advice}'
+        )
     for span in SPANS:
         start, end = columns[f'{span}_start'], columns[f'{span}_end']
         if (start < 0).any() or (end < start).any():

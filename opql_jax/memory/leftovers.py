@@ -1,6 +1,9 @@
-"""What updates of a memory leave behind, and who removes it: names are noted in `update.json` before anything is written.
+"""What updates of a memory leave behind, and who removes it.
 
-Users may keep files of any name in the folder of a memory, so that no file is removed for its name alone.
+Names are noted in `update.json` before anything is written.
+
+Users may keep files of any name in the folder of a memory, so that no file is removed for its name
+alone.
 """
 
 import contextlib
@@ -8,15 +11,34 @@ import contextlib
 import msgspec
 
 from opql_jax.core import files, locks
-from opql_jax.core.manifest import MANIFEST, FolderFormat, Plan, is_folder_of, plan_update, read_manifest, write_manifest
+from opql_jax.core.manifest import (
+    MANIFEST,
+    FolderFormat,
+    Plan,
+    is_folder_of,
+    plan_update,
+    read_manifest,
+    write_manifest,
+)
 from opql_jax.memory import manifest as manifest_lib
 from opql_jax.memory import segments
 
-PLAN = FolderFormat('opql-memory-update', 1, 'a plan of an update', 'update_memory', Plan, 'update.json', 'delete this file')
+PLAN = FolderFormat(
+    'opql-memory-update',
+    1,
+    'a plan of an update',
+    'update_memory',
+    Plan,
+    'update.json',
+    'delete this file',
+)
 
 
 def note(directory, manifest):
-    """Notes what an update of the state before `manifest`, which is still to be changed, replaces and may write."""
+    """Notes what an update of the state before `manifest` replaces and may write.
+
+    `manifest` is still to be changed.
+    """
     written = (
         new_name('segment', manifest),
         f'{new_name("tombstones", manifest)}.npy',
@@ -26,9 +48,10 @@ def note(directory, manifest):
 
 
 def clean(directory, manifest, plan=None):
-    """Removes what killed updates left, and what the manifest does not name any more if nobody has it open.
+    """Removes what killed updates left, and what the manifest no longer names unless open.
 
-    The segment of an unfinished injection stays, but for partial files, if `plan` is what it was begun with.
+    The segment of an unfinished injection stays, but for partial files, if `plan` is what it was
+    begun with.
     """
     noted = read_manifest(directory, PLAN).names if is_folder_of(directory, PLAN) else []
     kept = []
@@ -65,14 +88,16 @@ def _top_level(manifest):
 
 
 def segment_plan(state, origin):
-    """What states in the folder of an unfinished segment whose it is: the hash of the memory before, and what is injected."""
+    """States whose an unfinished segment is: the memory's hash before, and what is injected."""
     return {'state': state, 'injected': msgspec.to_builtins(origin)}
 
 
 def _read_plan(directory, segment):
     """The `segment_plan` of an unfinished segment, None if it has none."""
     with contextlib.suppress(OSError, msgspec.DecodeError, UnicodeDecodeError):
-        plan = msgspec.json.decode(files.read_below(directory, f'{segment}/{manifest_lib.PLAN}'), type=dict)
+        plan = msgspec.json.decode(
+            files.read_below(directory, f'{segment}/{manifest_lib.PLAN}'), type=dict
+        )
         return plan if plan.keys() == {'state', 'injected'} else None
     return None
 
@@ -84,5 +109,5 @@ def _remove_plan(directory, segment):
 
 
 def new_name(kind, manifest):
-    """A name that no state of this memory used before, lest a reader of an old manifest open files of a new one."""
+    """A name that no state of this memory used, lest an old manifest's reader open new files."""
     return f'{kind}-{len(manifest.history):05d}'

@@ -1,4 +1,7 @@
-"""What the manifest of a memory states, and the plan of one that is being built (see `memory/format.py` for the files)."""
+"""What a memory's manifest states, and the plan of one that is being built.
+
+See `memory/format.py` for the files.
+"""
 
 from typing import Annotated, Literal
 
@@ -15,7 +18,7 @@ Size = Annotated[int, msgspec.Meta(ge=1, lt=2**31)]
 
 
 class Covers(msgspec.Struct, forbid_unknown_fields=True, omit_defaults=True):
-    """The text that a memory has: which prepared folder, how many of its passages, and how its pairs were chosen."""
+    """The text of a memory: its prepared folder, how many passages, and how pairs were chosen."""
 
     prepared: str
     passages: Count
@@ -26,7 +29,10 @@ class Covers(msgspec.Struct, forbid_unknown_fields=True, omit_defaults=True):
 
 
 class BuildPlan(Manifest, forbid_unknown_fields=True, kw_only=True, omit_defaults=True):
-    """The options of a build (`build.BuildOptions`), the hash of its pairs and how their relations are stored, see `relations`."""
+    """The options of a build, the hash of its pairs, and how relations are stored.
+
+    See `build.BuildOptions` and `relations`.
+    """
 
     num_entities: Size
     relation_dim: Size
@@ -41,11 +47,16 @@ class BuildPlan(Manifest, forbid_unknown_fields=True, kw_only=True, omit_default
 
     def __post_init__(self):
         if self.mentions == 'average' and self.relations == 'halves':
-            raise InputError("mentions='average': the mean of several relations is no sum of halves")
+            raise InputError(
+                "mentions='average': the mean of several relations is no sum of halves"
+            )
 
 
 class SegmentInfo(msgspec.Struct, forbid_unknown_fields=True, omit_defaults=True):
-    """A segment: its folder, its entries, the entities that there were when it was written, and the mentions whose halves it holds."""
+    """A segment: its folder, entries, the entities when it was written, and its halves.
+
+    The latter are of the mentions that it holds.
+    """
 
     name: FileName
     num_entries: Size
@@ -69,7 +80,7 @@ class EntityRows(msgspec.Struct, forbid_unknown_fields=True):
 
 
 class Injected(msgspec.Struct, forbid_unknown_fields=True, omit_defaults=True):
-    """What an injection adds: the hashes of its pairs and its vocabulary, and the text that the memory then has."""
+    """What an injection adds: hashes of its pairs and vocabulary, and the memory's new text."""
 
     pairs_sha256: str
     vocabulary: str
@@ -99,14 +110,17 @@ class MemoryManifest(BuildPlan, forbid_unknown_fields=True, kw_only=True, omit_d
 
 
 FORMAT = FolderFormat('opql-memory', 1, 'a memory', 'build_memory', MemoryManifest)
-PLAN_FORMAT = FolderFormat('opql-memory-build', 1, 'an unfinished memory', 'build_memory', BuildPlan, PLAN)
+PLAN_FORMAT = FolderFormat(
+    'opql-memory-build', 1, 'an unfinished memory', 'build_memory', BuildPlan, PLAN
+)
 
 
 def read_manifest(directory) -> MemoryManifest:
-    """The manifest of a finished memory; raises ManifestError if there is none, or not one that this program reads."""
+    """The manifest of a finished memory; ManifestError if there is none that can be read."""
     path = files.path(directory)
     if not (path / MANIFEST).is_file() and (path / PLAN).is_file():
         raise ManifestError(
-            f'{path}: the build of this memory is unfinished; run build_memory again with the same options to resume it'
+            f'{path}: the build of this memory is unfinished; run build_memory again with the same '
+            'options to resume it'
         )
     return manifest.read_manifest(path, FORMAT)

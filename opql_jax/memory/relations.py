@@ -1,8 +1,10 @@
 """Relations as a memory stores them: a row for each entry, or two halves for each mention.
 
-Where a text is encoded once for all of its pairs, the relation of a pair is the sum of what the mention that comes first adds and what the
-other adds, at unit length (`RelationEncoder.relate_spans`). A text has several times as many pairs as mentions: its memory holds the two
-halves that each mention may add, [mentions, 2, d_r], and for each entry which two mentions it is of.
+Where a text is encoded once for all of its pairs, the relation of a pair is the sum of what the
+mention that comes first adds and what the other adds, at unit length
+(`RelationEncoder.relate_spans`). A text has several times as many pairs as mentions: its memory
+holds the two halves that each mention may add, [mentions, 2, d_r], and for each entry which two
+mentions it is of.
 """
 
 from collections.abc import Callable, Iterator, Sequence
@@ -20,8 +22,10 @@ class Halves(NamedTuple):
     """Entries whose relations are sums of halves.
 
     Attributes:
-        mentions: [n, 2] integers, the mentions of each entry's topic and target; of two mentions of a text the first has the lower number.
-        of: numbers of mentions [m] int64, rising -> [m, 2, d_r], what each adds as the first of a pair, and as the second.
+        mentions: [n, 2] integers, the mentions of each entry's topic and target; of two mentions of
+            a text the first has the lower number.
+        of: numbers of mentions [m] int64, rising -> [m, 2, d_r], what each adds as the first of a
+            pair, and as the second.
     """
 
     mentions: np.ndarray
@@ -31,13 +35,20 @@ class Halves(NamedTuple):
 def sums(mentions: np.ndarray, take: Callable[[np.ndarray], np.ndarray]) -> np.ndarray:
     """The relations of entries [n, 2], see `Halves`: [n, d_r] float32 of unit length.
 
-    `take` gives halves [m, d_r] by their numbers [m]: 2 i is the first half of mention i, 2 i + 1 its second. Numbers of a relation are
-    turned by d_r / 2 places where the topic comes after the target.
+    `take` gives halves [m, d_r] by their numbers [m]: 2 i is the first half of mention i, 2 i + 1
+    its second. Numbers of a relation are turned by d_r / 2 places where the topic comes after the
+    target.
     """
     count, dim = len(mentions), take(np.zeros(0, np.int64)).shape[1]
-    relations, both = np.empty((count, dim), np.float32), np.empty((2 * min(count, _BLOCK), dim), np.float32)
+    relations, both = (
+        np.empty((count, dim), np.float32),
+        np.empty((2 * min(count, _BLOCK), dim), np.float32),
+    )
     for start in range(0, count, _BLOCK):
-        some, found = mentions[start : start + _BLOCK].astype(np.int64), relations[start : start + _BLOCK]
+        some, found = (
+            mentions[start : start + _BLOCK].astype(np.int64),
+            relations[start : start + _BLOCK],
+        )
         first, second = np.sort(some, axis=1).T
         halves = both[: 2 * len(some)]
         _copy(take(np.concatenate([2 * first, 2 * second + 1])), halves)
@@ -49,11 +60,16 @@ def sums(mentions: np.ndarray, take: Callable[[np.ndarray], np.ndarray]) -> np.n
 
 
 def _copy(values: np.ndarray, out: np.ndarray) -> None:
-    """Copies finite numbers to float32. numpy converts float16 one number at a time, which takes six times as long and would dominate `sums`."""
+    """Copies finite numbers to float32.
+
+    numpy converts float16 one number at a time, which takes six times as long and would dominate
+    `sums`.
+    """
     if values.dtype != np.float16:
         out[:] = values
         return
-    # Exponent and fraction move to where float32 has them, the copies of the sign between go, and so does the difference of the biases.
+    # Exponent and fraction move to where float32 has them, the copies of the sign between go, and
+    # so does the difference of the biases.
     bits = out.view(np.int32)
     bits[:] = values.view(np.int16)
     bits <<= 13
@@ -62,14 +78,19 @@ def _copy(values: np.ndarray, out: np.ndarray) -> None:
 
 
 class Shards:
-    """An array [n, d] whose rows lie in several files, of which each is read when a row of it is first needed.
+    """An array [n, d] over several files, each read when a row of it is first needed.
 
     Attributes:
         first: [files + 1], the row that each file begins with.
     """
 
-    def __init__(self, shards: Sequence[tuple[str, int]], read: Callable[[str, int], np.ndarray], like: np.ndarray):
-        """Takes the names and the lengths of the files, what reads one of them, and an array of no rows of their type."""
+    def __init__(
+        self,
+        shards: Sequence[tuple[str, int]],
+        read: Callable[[str, int], np.ndarray],
+        like: np.ndarray,
+    ):
+        """Takes the files' names and lengths, what reads one, and an array of no rows."""
         self._shards, self._read, self._like = shards, read, like
         self.first = np.cumsum([0, *(length for _, length in shards)])
         self._arrays: list[np.ndarray | None] = [None] * len(shards)
@@ -94,7 +115,10 @@ class Shards:
 
 
 def by_shard(places: np.ndarray, first: np.ndarray) -> Iterator[tuple[int, np.ndarray, np.ndarray]]:
-    """Yields (shard, indices into `places`, rows of the shard) for every shard in which some places lie, where shard i begins at `first[i]`."""
+    """Yields (shard, indices into `places`, rows of the shard) for every shard that has places.
+
+    Shard i begins at `first[i]`.
+    """
     order = np.argsort(places, kind='stable')
     bounds = np.searchsorted(places[order], first)
     for shard in np.flatnonzero(np.diff(bounds)).tolist():

@@ -1,10 +1,12 @@
-"""Finds the best k entries of a whole memory, whose rows and entities are split over all devices of a mesh.
+"""Finds the best k entries of a memory whose rows and entities are split over a mesh.
 
     score_i = query_e . E[topic_i] + query_r . r_i
 
-How entries are chosen depends on the platform: one CPU device adds the two parts of a score (`search_factored`); anywhere else it is
-one product with keys `[E[topic]; r]` (`search_keys`). Ties go to the lowest row. Choosing has no gradient. What is chosen is scored
-in float32, from the relations and from E as it is, by `rescore`, with gradient: the relation part of a score comes from the device that owns the entry, the entity part from the one that owns the row of E, and devices
+How entries are chosen depends on the platform: one CPU device adds the two parts of a score
+(`search_factored`); anywhere else it is one product with keys `[E[topic]; r]` (`search_keys`). Ties
+go to the lowest row. Choosing has no gradient. What is chosen is scored in float32, from the
+relations and from E as it is, by `rescore`, with gradient: the relation part of a score comes from
+the device that owns the entry, the entity part from the one that owns the row of E, and devices
 exchange scores [B, k] and embeddings [B, d_e], never keys [B, k, d] or rows of E.
 """
 
@@ -18,7 +20,14 @@ from jax import lax
 
 from opql_jax.core.errors import InputError
 from opql_jax.memory import search_factored, search_keys
-from opql_jax.memory.follow import Followed, Queries, aggregate, masked_softmax, nan_of, relation_values
+from opql_jax.memory.follow import (
+    Followed,
+    Queries,
+    aggregate,
+    masked_softmax,
+    nan_of,
+    relation_values,
+)
 from opql_jax.memory.selection import EVERYTHING, SearchFilter, permitted
 from opql_jax.memory.sharding import ShardedMemory
 from opql_jax.parallel import entity_table as entity_table_lib
@@ -46,8 +55,12 @@ class Retrieved(NamedTuple):
     embedding: jax.Array
 
 
-def choose(memory: ShardedMemory, entity_table, queries: Queries, k: int, filter: SearchFilter = EVERYTHING):
-    """The rows [B, k] int32 of the best entries for each query, best first; -1 in unused slots. Args and errors as of `top_k`.
+def choose(
+    memory: ShardedMemory, entity_table, queries: Queries, k: int, filter: SearchFilter = EVERYTHING
+):
+    """The rows [B, k] int32 of the best entries for each query, best first; -1 in unused slots.
+
+    Args and errors as of `top_k`.
 
     Their order is that of the scores by which they were chosen, which keys give up to rounding.
     """
@@ -56,7 +69,9 @@ def choose(memory: ShardedMemory, entity_table, queries: Queries, k: int, filter
     if k < 1:
         raise InputError(f'k must be at least 1, not {k}')
     if filter.excluded_passage is not None and memory.passages is None:
-        raise InputError('to exclude a passage a search needs a memory made by shard_memory(..., passages=...)')
+        raise InputError(
+            'to exclude a passage a search needs a memory made by shard_memory(..., passages=...)'
+        )
     memory, entity_table, queries = lax.stop_gradient((memory, entity_table, queries))
     if memory.propose is not None:
         return _proposed(memory, entity_table, queries, k, filter)
@@ -68,7 +83,10 @@ def choose(memory: ShardedMemory, entity_table, queries: Queries, k: int, filter
 
 
 def _proposed(memory: ShardedMemory, entity_table, queries: Queries, k: int, filter: SearchFilter):
-    """`choose` by an index on the host, which knows no filter: where this bars too much of what is proposed, by an exact search."""
+    """`choose` by an index on the host, which knows no filter.
+
+    Where this bars too much of what is proposed, by an exact search.
+    """
     assert memory.propose is not None
     is_filtered = any(part is not None for part in filter)
     asked = k * (_ASKED_FILTERED if is_filtered else 1)
@@ -76,7 +94,10 @@ def _proposed(memory: ShardedMemory, entity_table, queries: Queries, k: int, fil
     rows = jax.pure_callback(functools.partial(memory.propose, k=asked), shape, *queries)
     if not is_filtered:
         return rows
-    found = (None if column is None else column[rows] for column in (memory.topic, memory.target, memory.passages))
+    found = (
+        None if column is None else column[rows]
+        for column in (memory.topic, memory.target, memory.passages)
+    )
     kept = (rows >= 0) & jax.vmap(permitted)(filter, *found)
 
     def best_kept():
@@ -84,26 +105,38 @@ def _proposed(memory: ShardedMemory, entity_table, queries: Queries, k: int, fil
         return jnp.take_along_axis(rows, order, axis=1)
 
     whole = dataclasses.replace(memory, propose=None)
-    return lax.cond((kept.sum(axis=1) >= k).all(), best_kept, lambda: choose(whole, entity_table, queries, k, filter))
+    return lax.cond(
+        (kept.sum(axis=1) >= k).all(),
+        best_kept,
+        lambda: choose(whole, entity_table, queries, k, filter),
+    )
 
 
-def top_k(memory: ShardedMemory, entity_table, queries: Queries, k: int, filter: SearchFilter = EVERYTHING):
-    """Finds the best k entries of the memory for each query, without gradient. Call it inside `jax.jit`.
+def top_k(
+    memory: ShardedMemory, entity_table, queries: Queries, k: int, filter: SearchFilter = EVERYTHING
+):
+    """Finds the best k entries of the memory for each query, without gradient.
+
+    Call it inside `jax.jit`.
 
     Where scores are equal up to rounding, the result may depend on the number of devices.
 
     Args:
-        memory: the memory. Without keys, where it needs them, these are computed, which moves all of E.
-        entity_table: [n, d_e], rows split over all devices of the memory's mesh; an n they do not divide is padded, a copy.
+        memory: the memory. Without keys, where it needs them, these are computed, which moves all
+            of E.
+        entity_table: [n, d_e], rows split over all devices of the memory's mesh; an n they do not
+            divide is padded, a copy.
         queries: Queries of B rows.
         k: entries to return per query (static); there may be fewer in the memory.
         filter: which entries each query may find.
 
     Returns:
-        scores [B, k] float32 in falling order, -inf in unused slots, and rows [B, k] int32, -1 in unused slots.
+        scores [B, k] float32 in falling order, -inf in unused slots, and rows [B, k] int32, -1 in
+        unused slots.
 
     Raises:
-        InputError: no query, k below 1, or a filter by passages of a memory that was placed without them.
+        InputError: no query, k below 1, or a filter by passages of a memory that was placed without
+            them.
     """
     rows = choose(memory, entity_table, queries, k, filter)
     scores, _, _ = rescore(memory, *lax.stop_gradient((entity_table, queries)), rows)
@@ -111,21 +144,24 @@ def top_k(memory: ShardedMemory, entity_table, queries: Queries, k: int, filter:
 
 
 def _best_first(scores, rows, *others):
-    """Scores [B, k], -inf in unused slots, in falling order, and what belongs to them in the same order."""
-    order = jnp.argsort(-jnp.where(rows >= 0, lax.stop_gradient(scores), -jnp.inf), axis=1, stable=True)
+    """Scores [B, k], -inf in unused slots, falling, and what belongs to them in that order."""
+    order = jnp.argsort(
+        -jnp.where(rows >= 0, lax.stop_gradient(scores), -jnp.inf), axis=1, stable=True
+    )
     scores, rows, *others = (jnp.take_along_axis(x, order, axis=1) for x in (scores, rows, *others))
     return jnp.where(rows >= 0, scores, -jnp.inf), rows, *others
 
 
 def rescore(memory: ShardedMemory, entity_table, queries: Queries, entry_rows):
-    """Computes the scores of chosen entries, with gradient to the queries, the relations and the entity table.
+    """Scores of chosen entries, with gradient to queries, relations and the entity table.
 
     Args:
         memory, entity_table, queries: as in `top_k`.
         entry_rows: [B, k] int32; -1 in unused slots.
 
     Returns:
-        scores [B, k] float32, 0 in unused slots; topics and targets, both [B, k] int32, -1 in unused slots.
+        scores [B, k] float32, 0 in unused slots; topics and targets, both [B, k] int32, -1 in
+        unused slots.
     """
     layout = QueryLayout.of(len(entry_rows), memory.mesh)
 
@@ -133,13 +169,18 @@ def rescore(memory: ShardedMemory, entity_table, queries: Queries, entry_rows):
         (query_e, query_r), entry_rows = layout.gather((queries, entry_rows))
         row, own = owned(entry_rows, len(relations))
         relations = relation_values(relations[row]).astype(jnp.float32).reshape(*row.shape, -1)
-        scores = jnp.where(own, jnp.einsum('bd,bkd->bk', query_r, relations, precision=_PRECISION), 0.0)
+        scores = jnp.where(
+            own, jnp.einsum('bd,bkd->bk', query_r, relations, precision=_PRECISION), 0.0
+        )
         entities = jnp.stack([column[row] for column in columns])
-        # 0 where an entry is of another device, so that the sum is the entity's number, and 1 more than it, or 0.
+        # 0 where an entry is of another device, so that the sum is the entity's number, and 1 more
+        # than it, or 0.
         topics, targets = lax.psum(jnp.where(own, entities + 1, 0), ROW_AXES) - 1
         row, own = owned(topics, len(table))
         embeddings = table[row].astype(jnp.float32)
-        scores += jnp.where(own, jnp.einsum('bd,bkd->bk', query_e, embeddings, precision=_PRECISION), 0.0)
+        scores += jnp.where(
+            own, jnp.einsum('bd,bkd->bk', query_e, embeddings, precision=_PRECISION), 0.0
+        )
         return layout.sum(scores), topics, targets
 
     specs = (ROWS, ROWS, ROWS, layout.spec, layout.spec)
@@ -149,7 +190,9 @@ def rescore(memory: ShardedMemory, entity_table, queries: Queries, entry_rows):
     return run((memory.topic, memory.target), memory.relations, table, queries, entry_rows)
 
 
-def retrieve(memory: ShardedMemory, entity_table, queries: Queries, k: int, filter: SearchFilter = EVERYTHING) -> Retrieved:
+def retrieve(
+    memory: ShardedMemory, entity_table, queries: Queries, k: int, filter: SearchFilter = EVERYTHING
+) -> Retrieved:
     """Searches, and weights the targets of what was found. Args as in `top_k`.
 
     Returns:

@@ -2,9 +2,10 @@
 
     score_i = query_e . E[topic_i] + query_r . r_i
 
-The first is the same for all entries of a topic, so it is computed once per topic and added to the products of relations, chunk by
-chunk; keys `[E[topic]; r]` are never assembled, which halves the work. Of the scores only the maxima of small buckets of rows are
-kept: the k buckets with the highest maxima contain the best k rows, whose scores are then computed once more, exactly.
+The first is the same for all entries of a topic, so it is computed once per topic and added to the
+products of relations, chunk by chunk; keys `[E[topic]; r]` are never assembled, which halves the
+work. Of the scores only the maxima of small buckets of rows are kept: the k buckets with the
+highest maxima contain the best k rows, whose scores are then computed once more, exactly.
 """
 
 from typing import NamedTuple
@@ -19,9 +20,9 @@ from opql_jax.memory.sharding import BUCKET, ShardedMemory
 
 MAX_SCORE_BYTES = 1 << 28  # of all scores alive at a time
 
-# These constants were chosen with benchmarks/memory_search.py. Scores of a chunk, which the cache should hold, and rows of one.
-# A chunk is a copy of its relations, which few scores are not worth: up to _WHOLE of them come from all rows at once, if these
-# need no conversion.
+# These constants were chosen with benchmarks/memory_search.py. Scores of a chunk, which the cache
+# should hold, and rows of one. A chunk is a copy of its relations, which few scores are not worth:
+# up to _WHOLE of them come from all rows at once, if these need no conversion.
 _SCORES, _ROWS, _WHOLE = 1 << 18, (1 << 10, 1 << 12), 1 << 21
 # Buckets that 'approx' keeps for each entry to be found.
 _OVERSAMPLING = 8
@@ -30,7 +31,10 @@ _GATHERED = 1 << 20
 
 
 class _Choice(NamedTuple):
-    """How rows are chosen that will be scored exactly: buckets to keep, rows of one, and rows scored at a time, a multiple of these."""
+    """How rows are chosen for exact scores: buckets kept, rows of one, rows scored at a time.
+
+    The last is a multiple of the second.
+    """
 
     keep: int
     size: int
@@ -60,17 +64,22 @@ def _codes(memory):
 
 
 def _at(array, places):
-    """`array[places]` for places that are known to be in it; to look whether they are would cost as much again."""
+    """`array[places]` for places known to be in it; a look would cost as much again."""
     return array.at[places].get(mode='promise_in_bounds')
 
 
 def _products(query, keys):
     """[C] float32 products of [d] and [C, d]."""
-    return lax.dot_general(query, keys.astype(jnp.float32), (((0,), (1,)), ((), ())), lax.Precision.HIGHEST)
+    return lax.dot_general(
+        query, keys.astype(jnp.float32), (((0,), (1,)), ((), ())), lax.Precision.HIGHEST
+    )
 
 
 def _entity_scores(query_e, table, topics, allowed):
-    """query_e . E[x] for the T topics, -inf for those that are not among `allowed` [X], and for rows without one: [T + 1]."""
+    """query_e . E[x] for the T topics: [T + 1].
+
+    -inf for those that are not among `allowed` [X], and for rows without one.
+    """
     if 2 * len(topics) < len(table):
         scores = _products(query_e, table[topics])
     else:  # reading all of E costs less than copying half of it
@@ -84,15 +93,20 @@ def _entity_scores(query_e, table, topics, allowed):
 
 
 def _sum_of(relation_scores, entity_scores):
-    """Scores of entries; -inf, whatever its relation is, where an entry has no topic that is searched."""
+    """Scores of entries; -inf, whatever the relation, if no topic of the entry is searched."""
     return jnp.where(entity_scores == -jnp.inf, -jnp.inf, relation_scores + entity_scores)
 
 
 def _filtered(scores, filter, memory, rows_of):
-    """Scores that can be ranked, -inf where the filter forbids an entry; `rows_of` takes the entries' part of an array."""
+    """Scores that can be ranked, -inf where the filter forbids an entry.
+
+    `rows_of` takes the entries' part of an array.
+    """
     if any(part is not None for part in filter):
         passages = None if memory.passages is None else rows_of(memory.passages)
-        scores = jnp.where(permitted(filter, None, rows_of(memory.target), passages), scores, -jnp.inf)
+        scores = jnp.where(
+            permitted(filter, None, rows_of(memory.target), passages), scores, -jnp.inf
+        )
     return rankable(scores)
 
 
@@ -106,7 +120,9 @@ def _choose(query_r, filter, entity_scores, memory, choice):
         start = jnp.minimum(first, (rows - chunk) // size)  # the last chunk overlaps the one before
         part = lambda array: lax.dynamic_slice_in_dim(array, start * size, chunk)
         scores = _products(query, relation_values(part(_codes(memory))))
-        scores = _filtered(_sum_of(scores, _at(entity_scores, part(factors.slot))), filter, memory, part)
+        scores = _filtered(
+            _sum_of(scores, _at(entity_scores, part(factors.slot))), filter, memory, part
+        )
         bucket = start + jnp.arange(chunk // size, dtype=jnp.int32)
         best = jnp.where(bucket >= first, jnp.max(scores.reshape(-1, size), axis=1), -jnp.inf)
         return None, (best, bucket * size)
@@ -121,13 +137,19 @@ def _choose(query_r, filter, entity_scores, memory, choice):
 def _best_of(query_r, filter, entity_scores, memory, row, counts, k, group):
     """Exact scores and rows [k] of the best of some rows [m]; 0 and -inf where there are none."""
     groups = -(-max(k, len(row)) // group)
-    row, counts = (jnp.pad(x, (0, groups * group - len(x))).reshape(groups, group) for x in (row, counts))
+    row, counts = (
+        jnp.pad(x, (0, groups * group - len(x))).reshape(groups, group) for x in (row, counts)
+    )
 
     def score(_, part):
         row, counts = part
         relations = relation_values(_at(memory.relations, row))
-        scores = _sum_of(_products(query_r, relations), _at(entity_scores, memory.factors.slot[row]))
-        return None, jnp.where(counts, _filtered(scores, filter, memory, lambda column: _at(column, row)), -jnp.inf)
+        scores = _sum_of(
+            _products(query_r, relations), _at(entity_scores, memory.factors.slot[row])
+        )
+        return None, jnp.where(
+            counts, _filtered(scores, filter, memory, lambda column: _at(column, row)), -jnp.inf
+        )
 
     _, scores = lax.scan(score, None, (row, counts))
     best, place = lax.top_k(scores.reshape(-1), k)
@@ -139,7 +161,8 @@ def top_rows(memory: ShardedMemory, table, queries: Queries, k: int, filter: Sea
     assert memory.factors is not None
     topics, rows, count = memory.factors.topics, len(memory.topic), len(queries.entity)
     choice = _choice(memory, k, count)
-    # Alive at a time for each query: maxima and their rows, entity scores before and after the choice of topics, scores of a chunk.
+    # Alive at a time for each query: maxima and their rows, entity scores before and after the
+    # choice of topics, scores of a chunk.
     alive = 3 * (rows // choice.size) + len(table) + len(topics) + 1 + choice.chunk
     blocks = -(-count // max(1, MAX_SCORE_BYTES // (4 * alive)))
     block = -(-count // blocks)
@@ -156,7 +179,9 @@ def top_rows(memory: ShardedMemory, table, queries: Queries, k: int, filter: Sea
         best, ids = jax.vmap(one)((queries, filter))
     else:  # of one size: a smaller last one would be alive beside the others
         padding = blocks * block - count
-        split = lambda x: jnp.pad(x, ((0, padding), *[(0, 0)] * (x.ndim - 1))).reshape(blocks, block, *x.shape[1:])
+        split = lambda x: jnp.pad(x, ((0, padding), *[(0, 0)] * (x.ndim - 1))).reshape(
+            blocks, block, *x.shape[1:]
+        )
         results = lax.map(jax.vmap(one), jax.tree.map(split, (queries, filter)))
         best, ids = (x.reshape(-1, k)[:count] for x in results)
     return jnp.where(best == -jnp.inf, -1, ids)

@@ -1,11 +1,13 @@
 """The search of a memory by keys `[E[topic]; r]`, whose rows are split over all devices of a mesh.
 
-Each device multiplies all queries with its keys and keeps the best of its rows; devices exchange their (score, row), never a key.
-On a TPU 'approx' is one pass over the keys: their bfloat16 product is fused with the partial reduction of `lax.approx_max_k`, which
-is as fast as the keys can be read, or multiplied. Each device keeps as many rows as are asked for altogether: topic-sorted rows put
-all good entries of a query on few devices.
+Each device multiplies all queries with its keys and keeps the best of its rows; devices exchange
+their (score, row), never a key. On a TPU 'approx' is one pass over the keys: their bfloat16 product
+is fused with the partial reduction of `lax.approx_max_k`, which is as fast as the keys can be read,
+or multiplied. Each device keeps as many rows as are asked for altogether: topic-sorted rows put all
+good entries of a query on few devices.
 
-While E is trained, keys are as old as `with_keys` has computed them; `search.rescore` scores what they choose by E as it is.
+While E is trained, keys are as old as `with_keys` has computed them; `search.rescore` scores what
+they choose by E as it is.
 """
 
 import dataclasses
@@ -22,9 +24,11 @@ from opql_jax.parallel.collectives import QueryLayout
 from opql_jax.parallel.entity_table import pad_rows
 from opql_jax.parallel.mesh import ROW_AXES, ROWS, platform_of, row_devices
 
-# Of the scores of a chunk, or of its keys, on a device where these are not fused with their reduction.
+# Of the scores of a chunk, or of its keys, on a device where these are not fused with their
+# reduction.
 _CHUNK_BYTES = 1 << 26
-# Of the scores of a chunk on a GPU, for which many small chunks, and copies of their keys, are what costs most. Three times as much is alive.
+# Of the scores of a chunk on a GPU, for which many small chunks, and copies of their keys, are what
+# costs most. Three times as much is alive.
 GPU_SCORE_BYTES = 1 << 30
 
 # The share of the best rows that the partial reduction may be expected to keep.
@@ -39,10 +43,10 @@ def _chunk_rows(platform, queries, dim):
 
 
 def with_keys(memory: ShardedMemory, entity_table) -> ShardedMemory:
-    """The memory with the keys that E gives, [n, d_e], rows split over all devices; as it is where none are needed.
+    """The memory with the keys that E gives, [n, d_e], split over all devices, if needed.
 
-    That is on one CPU device, and where an index is searched. Shares of E go round the devices, each of which takes the rows of its
-    topics. Call it inside `jax.jit`.
+    That is on one CPU device, and where an index is searched. Shares of E go round the devices,
+    each of which takes the rows of its topics. Call it inside `jax.jit`.
     """
     if memory.factors is not None or memory.propose is not None:
         return memory
@@ -61,20 +65,26 @@ def with_keys(memory: ShardedMemory, entity_table) -> ShardedMemory:
         table = table.astype(dtype)
         empty = lax.pcast(jnp.zeros((len(topic), table.shape[1]), dtype), ROW_AXES, to='varying')
         _, entities = lax.fori_loop(0, devices, take, (table, empty))
-        return jnp.concatenate([entities, relation_values(relations).astype(dtype).reshape(len(topic), -1)], axis=1)
+        return jnp.concatenate(
+            [entities, relation_values(relations).astype(dtype).reshape(len(topic), -1)], axis=1
+        )
 
     run = jax.shard_map(keys, mesh=memory.mesh, in_specs=(ROWS, ROWS, ROWS), out_specs=ROWS)
     table = pad_rows(lax.stop_gradient(entity_table), memory.mesh)
-    return dataclasses.replace(memory, keys=run(memory.topic, lax.stop_gradient(memory.relations), table))
+    return dataclasses.replace(
+        memory, keys=run(memory.topic, lax.stop_gradient(memory.relations), table)
+    )
 
 
 def top_rows(memory: ShardedMemory, queries: Queries, k: int, filter: SearchFilter):
-    """The rows [B, k] int32 of the best entries for each query by the keys of a memory, best first; -1 in unused slots."""
+    """The best rows [B, k] int32 for each query by a memory's keys; -1 in unused slots."""
     layout = QueryLayout.of(len(queries.entity), memory.mesh)
     search = functools.partial(_search_shard, layout=layout, k=k)
     specs = (ROWS, layout.spec, layout.spec)
     # Where each device has all queries their results are equal, which the check cannot see.
-    run = jax.shard_map(search, mesh=memory.mesh, in_specs=specs, out_specs=layout.spec, check_vma=False)
+    run = jax.shard_map(
+        search, mesh=memory.mesh, in_specs=specs, out_specs=layout.spec, check_vma=False
+    )
     return run(memory, queries, filter)
 
 
@@ -88,30 +98,42 @@ def _search_shard(memory, queries, filter, *, layout, k):
     precision = lax.Precision.HIGHEST if memory.keys.dtype == jnp.float32 else None
 
     def best_of(part, start, first):
-        """The best of the rows that `part` takes of an array, from `start` on, of which those before `first` were seen before."""
+        """The best of the rows that `part` takes, from `start` on.
+
+        Those before `first` were seen before.
+        """
         keys, topic, target = part(memory.keys), part(memory.topic), part(memory.target)
         passages = None if memory.passages is None else part(memory.passages)
-        scores = lax.dot_general(query, keys, (((1,), (1,)), ((), ())), precision, preferred_element_type=jnp.float32)
-        allowed = jax.vmap(lambda filter: permitted(filter, topic, target, passages), axis_size=len(query))(filter)
+        scores = lax.dot_general(
+            query, keys, (((1,), (1,)), ((), ())), precision, preferred_element_type=jnp.float32
+        )
+        allowed = jax.vmap(
+            lambda filter: permitted(filter, topic, target, passages), axis_size=len(query)
+        )(filter)
         allowed &= start + jnp.arange(chunk) >= first
         scores = jnp.where(allowed, rankable(scores), -jnp.inf)
         if partial:
             total = rows * row_devices(memory.mesh)
-            best, place = lax.approx_max_k(scores, kept, recall_target=_RECALL, reduction_input_size_override=total)
+            best, place = lax.approx_max_k(
+                scores, kept, recall_target=_RECALL, reduction_input_size_override=total
+            )
         else:
             best, place = jax.vmap(functools.partial(top_of, k=kept))(scores)
         return best, start + place
 
     def step(_, first):
         start = jnp.minimum(first, rows - chunk)  # the last chunk overlaps the one before
-        return None, best_of(lambda array: lax.dynamic_slice_in_dim(array, start, chunk), start, first)
+        return None, best_of(
+            lambda array: lax.dynamic_slice_in_dim(array, start, chunk), start, first
+        )
 
     if chunk == rows:  # a slice would be a copy
         best, row = best_of(lambda array: array, 0, 0)
     else:
         _, found = lax.scan(step, None, jnp.arange(0, rows, chunk, dtype=jnp.int32))
         best, row = (jnp.moveaxis(x, 0, 1).reshape(len(query), -1) for x in found)
-    # Chunks, like devices, hold rows in rising order, so the order of places is that of rows, and ties go to the lowest.
+    # Chunks, like devices, hold rows in rising order, so the order of places is that of rows, and
+    # ties go to the lowest.
     best, place = lax.top_k(best, min(k, best.shape[1]))
     row = jnp.take_along_axis(row, place, axis=1) + lax.axis_index(ROW_AXES) * rows
     best, row = layout.exchange(best), layout.exchange(row)

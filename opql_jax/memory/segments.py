@@ -1,7 +1,8 @@
 """Writes the segments of a memory shard by shard, each file whole or not there.
 
-What `memory/build.py` and `memory/update.py` share. Nothing written here is part of a memory until a manifest names it. Each
-finished shard leaves `shard-00000.json` with the digests of its files, by which a repetition knows that it need not be made.
+What `memory/build.py` and `memory/update.py` share. Nothing written here is part of a memory until
+a manifest names it. Each finished shard leaves `shard-00000.json` with the digests of its files, by
+which a repetition knows that it need not be made.
 """
 
 import dataclasses
@@ -34,12 +35,15 @@ _FILES = (
 
 @dataclasses.dataclass(frozen=True)
 class Segment:
-    """What a segment will hold, besides the relations and the provenance, which are made shard by shard; rows rise by topic.
+    """What a segment will hold besides relations and provenance; rows rise by topic.
+
+    Those two are made shard by shard.
 
     Attributes:
         name: the name of its folder in the memory.
         shard_rows: entries per shard, and mentions.
-        halves: what the relations are sums of, in the stored dtype; None if they are made with the provenance.
+        halves: what the relations are sums of, in the stored dtype; None if they are made with the
+            provenance.
     """
 
     name: str
@@ -62,9 +66,10 @@ def write(
 
     Args:
         directory, segment: of the memory, and what to write.
-        make_shard: (start, stop) -> relations [stop - start, d_r] of those rows in the stored dtype, None where halves are stored, and the
-            columns of `format.PROVENANCE`.
-        part: (i, n) writes shards i, i + n, i + 2 n and so on, and nothing else, for another call to take over; None for all.
+        make_shard: (start, stop) -> relations [stop - start, d_r] of those rows in the stored
+            dtype, None where halves are stored, and the columns of `format.PROVENANCE`.
+        part: (i, n) writes shards i, i + n, i + 2 n and so on, and nothing else, for another call
+            to take over; None for all.
         on_written: called with (start, stop) after each shard that was not there already.
 
     Returns:
@@ -80,7 +85,10 @@ def write(
         num_mentions = len(mentions)
         columns['mentions'] = (np.cumsum(is_used, dtype=np.int32) - 1)[segment.halves.mentions]
         for number, start, stop in _own_shards(num_mentions, segment.shard_rows, part):
-            name, record = format.halves_file(segment.name, number), f'{segment.name}/halves-{number:05d}.json'
+            name, record = (
+                format.halves_file(segment.name, number),
+                f'{segment.name}/halves-{number:05d}.json',
+            )
             shard = _finished_shard(directory, record, {name})
             if shard is None:
                 shard = write_array(directory, name, segment.halves.of(mentions[start:stop]))
@@ -92,7 +100,11 @@ def write(
     for number, start, stop in _own_shards(len(segment.topic), segment.shard_rows, part):
         record = f'{segment.name}/shard-{number:05d}.json'
         relations_file, provenance_file = format.shard_files(segment.name, number)
-        shard = _finished_shard(directory, record, {provenance_file} if segment.halves else {relations_file, provenance_file})
+        shard = _finished_shard(
+            directory,
+            record,
+            {provenance_file} if segment.halves else {relations_file, provenance_file},
+        )
         if shard is None:
             relations, provenance = make_shard(start, stop)
             shard = {} if relations is None else write_array(directory, relations_file, relations)
@@ -101,27 +113,40 @@ def write(
             if on_written is not None:
                 on_written(start, stop)
         digests |= shard
-    return SegmentInfo(segment.name, len(segment.topic), segment.num_entities, num_mentions), digests
+    return SegmentInfo(
+        segment.name, len(segment.topic), segment.num_entities, num_mentions
+    ), digests
 
 
-def _own_shards(rows: int, shard_rows: int, part: tuple[int, int] | None) -> list[tuple[int, int, int]]:
+def _own_shards(
+    rows: int, shard_rows: int, part: tuple[int, int] | None
+) -> list[tuple[int, int, int]]:
     """The shards of so many rows that are written, see `write`."""
     index, count = part or (0, 1)
     return [shard for shard in format.shards_of(rows, shard_rows) if shard[0] % count == index]
 
 
 def names_of(directory: pathlib.Path, segment: str) -> list[str]:
-    """The names, in the folder of a memory, of the files of a segment that are there, finished or not; others in its folder are left out.
+    """The names, in a memory's folder, of a segment's files, finished or not.
+
+    Others in its folder are left out.
 
     Raises:
         InputError: the folder of the segment is a link.
     """
     names = files.names_below(directory, segment, depth=0)
-    return [name for name in names if files.matches((files.whole_name(name) or name).removeprefix(f'{segment}/'), _FILES)]
+    return [
+        name
+        for name in names
+        if files.matches((files.whole_name(name) or name).removeprefix(f'{segment}/'), _FILES)
+    ]
 
 
 def remove(directory: pathlib.Path, segment: str) -> None:
-    """Removes the folder of a segment, finished or not; files in it that are none of a segment stay, and so does the folder."""
+    """Removes a segment's folder, finished or not.
+
+    Files in it that are none of a segment stay, and so does the folder.
+    """
     files.remove_below(directory, names_of(directory, segment))
     files.remove_empty(directory, segment)
 
@@ -129,13 +154,16 @@ def remove(directory: pathlib.Path, segment: str) -> None:
 def remove_records(directory: pathlib.Path, segment: str) -> None:
     """Removes from the folder of a finished segment what only its repetition would need."""
     records = [f'*/{record}' for record in _RECORDS]
-    files.remove_below(directory, [name for name in names_of(directory, segment) if files.matches(name, records)])
+    files.remove_below(
+        directory, [name for name in names_of(directory, segment) if files.matches(name, records)]
+    )
 
 
 def write_array(directory: pathlib.Path, name: str, array: np.ndarray) -> dict[str, files.Digest]:
     """Writes a .npy file; returns its digest under its name."""
     stored = array.view(np.uint16) if array.dtype == format.DTYPES['bfloat16'] else array
-    # numpy writes to a file by a handle of its own, and on a full disk loses the error of its last write.
+    # numpy writes to a file by a handle of its own, and on a full disk loses the error of its last
+    # write.
     buffer = io.BytesIO()
     np.save(buffer, stored, allow_pickle=False)
     with files.atomic_path(files.below(directory, name)) as partial:
@@ -146,13 +174,17 @@ def write_array(directory: pathlib.Path, name: str, array: np.ndarray) -> dict[s
 def write_json(directory: pathlib.Path, name: str, value) -> None:
     """Writes JSON, atomically."""
     with files.atomic_path(files.below(directory, name)) as partial:
-        partial.write_bytes(msgspec.json.format(msgspec.json.encode(value, order='sorted'), indent=1) + b'\n')
+        partial.write_bytes(
+            msgspec.json.format(msgspec.json.encode(value, order='sorted'), indent=1) + b'\n'
+        )
 
 
 def _finished_shard(directory, record, names):
-    """The digests of a shard whose files, by their names, are all there and whole; None if it has to be made."""
+    """The digests of a shard whose files are all there and whole; None if it has to be made."""
     try:
-        digests = msgspec.json.decode(files.read_below(directory, record), type=dict[str, files.Digest])
+        digests = msgspec.json.decode(
+            files.read_below(directory, record), type=dict[str, files.Digest]
+        )
         if digests.keys() != names:
             return None
         for name, digest in digests.items():

@@ -1,4 +1,4 @@
-"""What the searches of a whole memory have in common: which entries a query may find, and the exact best of many scores."""
+"""What searches of a whole memory share: allowed entries, and the best of many scores."""
 
 from typing import NamedTuple
 
@@ -25,7 +25,9 @@ EVERYTHING = SearchFilter()
 
 
 def permitted(filter: SearchFilter, topic, target, passages):
-    """Whether one query, whose filter has no dimension of queries, may find entries [C] with these topics, targets and passages [C, P].
+    """Whether one query may find entries [C] with these topics, targets and passages [C, P].
+
+    Its filter has no dimension of queries.
 
     None of them are those of padding, whose target is -1: [C] bool.
     """
@@ -35,15 +37,18 @@ def permitted(filter: SearchFilter, topic, target, passages):
     if filter.excluded_targets is not None:
         allowed &= ~(target[:, None] == jnp.atleast_1d(filter.excluded_targets)).any(axis=-1)
     if filter.excluded_passage is not None:
-        allowed &= ~((passages == filter.excluded_passage).any(axis=-1) & (filter.excluded_passage >= 0))
+        allowed &= ~(
+            (passages == filter.excluded_passage).any(axis=-1) & (filter.excluded_passage >= 0)
+        )
     return allowed
 
 
 def top_of(scores, k: int):
     """Exact `lax.top_k` of [C], ties to the lowest place, several times as fast on a CPU.
 
-    The k buckets of neighbours with the highest maxima, lower buckets first, contain the best k: an entry of any other
-    bucket has k better ones, one in each of those. So one cheap pass takes the maxima and `top_k` sees few numbers.
+    The k buckets of neighbours with the highest maxima, lower buckets first, contain the best k: an
+    entry of any other bucket has k better ones, one in each of those. So one cheap pass takes the
+    maxima and `top_k` sees few numbers.
     """
     (width,) = scores.shape
     size = int((width / k) ** 0.5)

@@ -1,7 +1,8 @@
 """Places a memory on the devices of a mesh, in the form that `memory/search.py` searches.
 
-Rows are split over all devices. What a user chooses is 'exact' or 'approx'; which arrays the platform needs for it beside the
-memory's own is decided here: on one CPU device `Factors`, anywhere else keys, which `search_keys.with_keys` adds.
+Rows are split over all devices. What a user chooses is 'exact' or 'approx'; which arrays the
+platform needs for it beside the memory's own is decided here: on one CPU device `Factors`, anywhere
+else keys, which `search_keys.with_keys` adds.
 """
 
 import dataclasses
@@ -17,7 +18,8 @@ from opql_jax.memory.follow import relation_bits
 from opql_jax.parallel.mesh import ROWS, platform_of, row_devices
 
 MODES = ('exact', 'approx')
-# The factored search keeps the maxima of buckets of rows, at most of so many; rows of a device are a multiple of it.
+# The factored search keeps the maxima of buckets of rows, at most of so many; rows of a device are
+# a multiple of it.
 BUCKET = 32
 # Numbers of a TPU's vector register, in a row.
 _LANES = 128
@@ -30,13 +32,16 @@ _LONG = 8
 @jax.tree_util.register_dataclass
 @dataclasses.dataclass(frozen=True)
 class Factors:
-    """What the search of one CPU device needs beside the memory's own arrays, see `memory/search_factored.py`.
+    """What the search on one CPU needs beside the arrays, see `memory/search_factored.py`.
 
     Attributes:
         topics: [T] int32, the entities that are topics, in rising order.
-        slot: [N'] int32, the position of the entry's topic in `topics`; T in padding, which is never found.
-        codes: what rows are chosen by in 'approx': [N', d_p] float32, the products of relations and `directions`; None in 'exact'.
-        directions: [d_r, d_p] float32, the d_p = 3/8 d_r orthogonal directions in which relations are longest; None in 'exact'.
+        slot: [N'] int32, the position of the entry's topic in `topics`; T in padding, which is
+            never found.
+        codes: what rows are chosen by in 'approx': [N', d_p] float32, the products of relations and
+            `directions`; None in 'exact'.
+        directions: [d_r, d_p] float32, the d_p = 3/8 d_r orthogonal directions in which relations
+            are longest; None in 'exact'.
     """
 
     topics: jax.Array
@@ -48,20 +53,25 @@ class Factors:
 @jax.tree_util.register_dataclass
 @dataclasses.dataclass(frozen=True)
 class ShardedMemory:
-    """A memory placed on the devices of a mesh by `shard_memory`; a pytree. Entries are named by their rows.
+    """A memory placed on the devices of a mesh by `shard_memory`; a pytree.
+
+    Entries are named by their rows.
 
     Attributes:
         mesh: the mesh (static).
         mode: how it is searched, one of MODES (static).
         topic: [N'] int32, -1 in padding.
         target: [N'] int32, -1 in padding.
-        relations: [N', d_r] float32 or float16; bfloat16 as its bits, uint16 (see `follow.relation_values`). On a TPU float32, and
-            [N', d_r / 128, 128] if 128 divides d_r: of that form a chip reads single rows, of the other eight at a time.
-        passages: [N', P] int32, the passages that an entry was read in, -1 in unused slots; None unless given.
+        relations: [N', d_r] float32 or float16; bfloat16 as its bits, uint16 (see
+            `follow.relation_values`). On a TPU float32, and [N', d_r / 128, 128] if 128 divides
+            d_r: of that form a chip reads single rows, of the other eight at a time.
+        passages: [N', P] int32, the passages that an entry was read in, -1 in unused slots; None
+            unless given.
         factors: on one CPU device; None elsewhere.
-        keys: [N', d_e + d_r], [E[topic]; r], in bfloat16 for 'approx' and float32 for 'exact'; None on one CPU device, and until
-            `search_keys.with_keys` has computed them.
-        propose: a function of the host that finds entries in place of a search (static), see `ann.searched_by`; None for a search.
+        keys: [N', d_e + d_r], [E[topic]; r], in bfloat16 for 'approx' and float32 for 'exact'; None
+            on one CPU device, and until `search_keys.with_keys` has computed them.
+        propose: a function of the host that finds entries in place of a search (static), see
+            `ann.searched_by`; None for a search.
     """
 
     mesh: Mesh = dataclasses.field(metadata={'static': True})
@@ -75,39 +85,60 @@ class ShardedMemory:
     propose: Callable | None = dataclasses.field(default=None, metadata={'static': True})
 
 
-def shard_memory(topic, target, relations, mesh: Mesh, mode: str = 'exact', passages=None) -> ShardedMemory:
+def shard_memory(
+    topic, target, relations, mesh: Mesh, mode: str = 'exact', passages=None
+) -> ShardedMemory:
     """Places a memory on a mesh, rows split over all its devices.
 
-    An 'approx' search computes the scores of the entries that it returns exactly, and may miss some of the best. On a CPU it
-    chooses entries by 3/8 of the directions of their relations. Recall@32 measured on relations of trained encoders, with
-    relations of other entries as queries: demo (20 k x 256) 1.000; 80 k sentence pairs of Wikispeedia (x 256, 300 steps) 1.000
-    with the topic's entity in the query, 0.999 without, 0.995 for differences of two relations. Relations that need all their
-    directions are not found so well: 0.94 among 8 k random ones. On an accelerator it chooses by bfloat16 products, on a TPU
-    with the partial reduction of `lax.approx_max_k` (expected recall 0.99).
+    An 'approx' search computes the scores of the entries that it returns exactly, and may miss some
+    of the best. On a CPU it chooses entries by 3/8 of the directions of their relations. Recall@32
+    measured on relations of trained encoders, with relations of other entries as queries: demo (20
+    k x 256) 1.000; 80 k sentence pairs of Wikispeedia (x 256, 300 steps) 1.000 with the topic's
+    entity in the query, 0.999 without, 0.995 for differences of two relations. Relations that need
+    all their directions are not found so well: 0.94 among 8 k random ones. On an accelerator it
+    chooses by bfloat16 products, on a TPU with the partial reduction of `lax.approx_max_k`
+    (expected recall 0.99).
 
     Args:
         topic, target: [N] int32; on a CPU the search is fast where equal topics lie together.
         relations: [N, d_r] float32, float16 or bfloat16.
-        mesh, mode: as `make_mesh` makes them, and 'exact' or 'approx', how the memory will be searched.
-        passages: [N, P] int32, the passages that each entry was read in, -1 in unused slots; for searches that exclude some.
+        mesh, mode: as `make_mesh` makes them, and 'exact' or 'approx', how the memory will be
+            searched.
+        passages: [N, P] int32, the passages that each entry was read in, -1 in unused slots; for
+            searches that exclude some.
 
     Raises:
-        InputError: an unknown mode, arrays that differ in length, no row, or too many for int32 ids.
+        InputError: an unknown mode, arrays that differ in length, no row, or too many for
+            int32 ids.
     """
-    topic, target, relations = np.asarray(topic, np.int32), np.asarray(target, np.int32), np.asarray(relations)
+    topic, target, relations = (
+        np.asarray(topic, np.int32),
+        np.asarray(target, np.int32),
+        np.asarray(relations),
+    )
     if mode not in MODES:
         raise InputError(f'mode must be one of {", ".join(MODES)}, not {mode!r}')
     lengths = [len(column) for column in (topic, target, relations, passages) if column is not None]
     if min(lengths) < 1 or len(set(lengths)) > 1:
-        raise InputError(f'a memory needs at least one row and columns of one length, not of {lengths}')
+        raise InputError(
+            f'a memory needs at least one row and columns of one length, not of {lengths}'
+        )
     if len(topic) >= 2**31 - row_devices(mesh) * BUCKET:
         raise InputError(f'{len(topic)} rows do not fit int32 ids')
     padding = -len(topic) % (row_devices(mesh) * BUCKET)
 
     def pad(array, fill=0):
-        return np.concatenate([array, np.full((padding, *array.shape[1:]), fill, array.dtype)]) if padding else array
+        return (
+            np.concatenate([array, np.full((padding, *array.shape[1:]), fill, array.dtype)])
+            if padding
+            else array
+        )
 
-    columns = {'topic': pad(topic, -1), 'target': pad(target, -1), 'relations': pad(_stored(relations, platform_of(mesh)))}
+    columns = {
+        'topic': pad(topic, -1),
+        'target': pad(target, -1),
+        'relations': pad(_stored(relations, platform_of(mesh))),
+    }
     if passages is not None:
         columns['passages'] = pad(np.asarray(passages, np.int32), -1)
     place = lambda array: distributed.put(array, NamedSharding(mesh, ROWS))
@@ -131,14 +162,19 @@ def _stored(relations, platform):
 
 
 def _leading_directions(relations):
-    """The orthogonal directions that hold most of the squares of relations [N, d_r], see `Factors`: [d_r, d_p] float32.
+    """The main directions of relations [N, d_r], see `Factors`: [d_r, d_p] float32.
+
+    They are orthogonal, and hold most of the squares.
 
     Not of their differences from the mean, as scores are products with all of a relation.
     """
     sample = relations[:: -(-len(relations) // _SAMPLED_ROWS)].astype(np.float32)
-    sample = sample[np.isfinite(sample).all(axis=1)]  # a bad row must not spoil the search for the others
+    # A bad row must not spoil the search for the others.
+    sample = sample[np.isfinite(sample).all(axis=1)]
     size = np.abs(sample).max(axis=1, keepdims=True)
     # Nor may one of huge numbers, which no other's squares would count beside.
-    sample /= np.maximum(size, _LONG * np.median(size) if len(sample) else 0) + np.finfo(np.float32).tiny
+    sample /= (
+        np.maximum(size, _LONG * np.median(size) if len(sample) else 0) + np.finfo(np.float32).tiny
+    )
     _, directions = np.linalg.eigh(sample.T @ sample)  # the longest come last
     return directions[:, -max(1, relations.shape[1] * 3 // 8) :]

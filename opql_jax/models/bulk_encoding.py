@@ -1,11 +1,14 @@
-"""Encodes many pairs or mentions of a corpus with a trained encoder, on all devices of this process.
+"""Encodes many pairs or mentions with a trained encoder, on this process's devices.
 
-Rows of similar length share a batch, so that little of it is padding. A pair is encoded in one of three ways, named in a model's
-model.json as `pair_encoding`:
+Rows of similar length share a batch, so that little of it is padding. A pair is encoded in one of
+three ways, named in a model's model.json as `pair_encoding`:
 
-    'marked_pair'   the paper's: the pair is marked and masked in its passage, which is encoded once per pair (paper §2.2)
-    'span_pair'     the passage is encoded once, with its names; a pair is read off the spans of its two mentions
-    'mention'       as 'span_pair', but the target's span alone: an index of mentions, as DrKIT's (Dhingra et al., 2020)
+    'marked_pair'   the paper's: the pair is marked and masked in its passage, which is encoded once
+                    per pair (paper §2.2)
+    'span_pair'     the passage is encoded once, with its names; a pair is read off the spans of its
+                    two mentions
+    'mention'       as 'span_pair', but the target's span alone: an index of mentions, as DrKIT's
+                    (Dhingra et al., 2020)
 """
 
 import collections
@@ -23,7 +26,8 @@ from opql_jax.data import batching, markup
 from opql_jax.models.encoder import RelationEncoder
 from opql_jax.parallel.mesh import batch_devices, batch_spec, make_mesh, platform_of, replicate
 
-# Finer than in training, where every length has a place in every batch. Each length that occurs is compiled once.
+# Finer than in training, where every length has a place in every batch. Each length that occurs is
+# compiled once.
 LENGTHS = tuple(range(16, max(batching.BUCKET_LENGTHS) + 1, 8))
 # Tokens that a device encodes at a time. On a CPU the activations should stay in its cache.
 CPU_TOKENS, ACCELERATOR_TOKENS = 2048, 16384
@@ -37,24 +41,33 @@ class Batching(NamedTuple):
     """How rows are put into batches."""
 
     lengths: Sequence[int] = LENGTHS  # the lengths that rows are padded to, in tokens
-    tokens_per_device: int | None = None  # of a batch, padding included; None for what suits the kind of device
-    mesh: Mesh | None = None  # whose devices along 'slice' and 'data' share the batches; None for all of this process
+    # Of a batch, padding included; None for what suits the kind of device.
+    tokens_per_device: int | None = None
+    # Whose devices along 'slice' and 'data' share the batches; None for all of this process.
+    mesh: Mesh | None = None
 
 
 DEFAULT_BATCHING = Batching()
 
 
 class BatchedEncoder:
-    """Applies a function of parameters and token rows to any number of rows, in batches of about equally many tokens.
+    """Applies a function of parameters and token rows in batches of about equal tokens.
 
-    Each device runs the program that a single device would, so the results have the same bits on any number of devices of a kind.
+    Each device runs the program that a single device would, so the results have the same bits on
+    any number of devices of a kind.
     """
 
-    def __init__(self, apply: Callable, encoder: RelationEncoder, params, options: Batching = DEFAULT_BATCHING):
+    def __init__(
+        self,
+        apply: Callable,
+        encoder: RelationEncoder,
+        params,
+        options: Batching = DEFAULT_BATCHING,
+    ):
         """Places the parameters on all devices.
 
-        `apply` is `(encoder, params, *batch) -> [rows, ...]`, with a batch as `__call__` gets it. What was compiled of a function serves all
-        encoders of one form.
+        `apply` is `(encoder, params, *batch) -> [rows, ...]`, with a batch as `__call__` gets it.
+        What was compiled of a function serves all encoders of one form.
         """
         mesh = options.mesh or make_mesh(local=True)
         on_cpu = platform_of(mesh) == 'cpu'
@@ -64,10 +77,13 @@ class BatchedEncoder:
         self._params = replicate(params, mesh)
         self._apply = functools.partial(_run, apply, encoder, mesh)
 
-    def __call__(self, lengths, make_batch: Callable[..., tuple]) -> Iterator[tuple[np.ndarray, np.ndarray]]:
+    def __call__(
+        self, lengths, make_batch: Callable[..., tuple]
+    ) -> Iterator[tuple[np.ndarray, np.ndarray]]:
         """Encodes rows of `lengths` [n] tokens, longest first.
 
-        `make_batch` is `(indices [m] of rows, size >= m, length) -> arrays [size, ...]`, the inputs of these rows, padded.
+        `make_batch` is `(indices [m] of rows, size >= m, length) -> arrays [size,
+        ...]`, the inputs of these rows, padded.
 
         Yields:
             The indices [m] of the rows of each batch, and their results [m, ...].
@@ -84,7 +100,7 @@ class BatchedEncoder:
             yield _finished(*queue.popleft())
 
     def plan(self, lengths) -> Iterator[tuple[np.ndarray, int, int]]:
-        """The batches of rows of these lengths [n]: for each the indices of its rows, its size in rows, and its length in tokens."""
+        """The batches of rows of these lengths [n]: indices, size in rows, length in tokens."""
         order = np.argsort(-lengths, kind='stable')
         falling = -lengths[order]
         start = 0
@@ -104,7 +120,9 @@ def _run(apply, encoder, mesh, params, batch):
     whole, split = PartitionSpec(), batch_spec(mesh)
     of_device = lambda params, batch: apply(encoder, params, *batch)
     # Not left to the partitioner, which would not run the program of a single device.
-    return jax.shard_map(of_device, mesh=mesh, in_specs=(whole, split), out_specs=split)(params, batch)
+    return jax.shard_map(of_device, mesh=mesh, in_specs=(whole, split), out_specs=split)(
+        params, batch
+    )
 
 
 def rows_of_batch(batch: tuple[np.ndarray, np.ndarray]) -> int:
@@ -121,33 +139,49 @@ def _marked(encoder, params, *batch):
 
 
 class MarkedPairEncoder:
-    """The relation embeddings of rows of a pair table, each marked in its passage: `encode(row_ids [n]) -> [n, d_r] float32`.
+    """The relations of rows of a pair table, each marked in its passage.
 
-    A row shares nothing with the others of a call but the length it is padded to, which changes rounding only.
+    `encode(row_ids [n]) -> [n, d_r] float32`.
+
+    A row shares nothing with the others of a call but the length it is padded to, which changes
+    rounding only.
     """
 
-    def __init__(self, encoder: RelationEncoder, params, source, options: Batching = DEFAULT_BATCHING, masked: bool = True):
+    def __init__(
+        self,
+        encoder: RelationEncoder,
+        params,
+        source,
+        options: Batching = DEFAULT_BATCHING,
+        masked: bool = True,
+    ):
         """Places the parameters on all devices.
 
         Args:
             encoder, params, options: as of `BatchedEncoder`.
-            source: a `Prepared`, or anything else that has its `records` (with `read` and `sizes`), `pairs` and `special`.
+            source: a `Prepared`, or anything else that has its `records` (with `read` and `sizes`),
+                `pairs` and `special`.
             masked: whether [ENT] replaces the names of topic and target.
         """
         self._source, self._masked, self._relation_dim = source, masked, encoder.relation_dim
         self.batched = BatchedEncoder(_marked, encoder, params, options)
 
     def __call__(self, rows) -> np.ndarray:
-        """Encodes the pairs `rows` [n] of `source.pairs`, in any order, with or without repetition: [n, d_r] float32.
+        """Encodes the pairs `rows` [n] of `source.pairs`, in any order: [n, d_r] float32.
+
+        With or without repetition.
 
         Raises:
-            InputError: a row is longer than the longest of `Batching.lengths`, or than the encoder takes.
+            InputError: a row is longer than the longest of `Batching.lengths`, or than the encoder
+                takes.
         """
         rows, pairs = np.asarray(rows, np.int64), self._source.pairs
         passages, passage = np.unique(pairs['passage'][rows], return_inverse=True)
         topic, target = pairs['topic_mention'][rows], pairs['target_mention'][rows]
         texts = self._source.records.read(passages)
-        marked = markup.MarkedPairs(texts, passage, topic, target, self._source.special, self._masked)
+        marked = markup.MarkedPairs(
+            texts, passage, topic, target, self._source.special, self._masked
+        )
         relations = np.empty((len(rows), self._relation_dim), np.float32)
         batches = self.batched(marked.lengths, marked.batch)
         for batch_rows, found in logged(batches, len(rows), 'pairs encoded', rows_of_batch):
@@ -164,16 +198,26 @@ def _means_of_spans(*arguments):
 
 
 @functools.partial(jax.jit, static_argnums=(0, 1))
-def relate_spans(encoder: RelationEncoder, pair_encoding: str, params, topic, target, topic_is_second):
+def relate_spans(
+    encoder: RelationEncoder, pair_encoding: str, params, topic, target, topic_is_second
+):
     """`RelationEncoder.relate_spans` of an encoder with these parameters."""
     apply: Any = encoder.apply
-    return apply({'params': params}, topic, target, topic_is_second, pair_encoding, method=encoder.relate_spans)
+    return apply(
+        {'params': params},
+        topic,
+        target,
+        topic_is_second,
+        pair_encoding,
+        method=encoder.relate_spans,
+    )
 
 
 class SpanPairEncoder:
-    """The relation embeddings of rows of a pair table, read off passages that are encoded once for all of their pairs.
+    """The relations of rows of a pair table, read off passages that are encoded once.
 
-    Caches the mentions of all passages encoded so far: [hidden_size] float32 each, twice that for 'mention'.
+    Caches the mentions of all passages encoded so far: [hidden_size] float32 each, twice that for
+    'mention'.
     """
 
     def __init__(
@@ -184,22 +228,32 @@ class SpanPairEncoder:
         options: Batching = DEFAULT_BATCHING,
         pair_encoding: str = 'span_pair',
     ):
-        """Places the parameters on all devices; see `MarkedPairEncoder`. `pair_encoding` is 'span_pair' or 'mention'."""
+        """Places the parameters on all devices; `pair_encoding` is 'span_pair' or 'mention'.
+
+        See `MarkedPairEncoder`.
+        """
         self._source, self._relation_dim = source, encoder.relation_dim
         both_ends = pair_encoding == 'mention'
-        self.batched = BatchedEncoder(_ends_of_spans if both_ends else _means_of_spans, encoder, params, options)
+        self.batched = BatchedEncoder(
+            _ends_of_spans if both_ends else _means_of_spans, encoder, params, options
+        )
         self._relate = functools.partial(relate_spans, encoder, pair_encoding, params)
         _, num_mentions = source.records.sizes()
-        self._first_mention = np.append(0, np.cumsum(num_mentions))  # of each passage, among those of all
+        # Of each passage, among those of all.
+        self._first_mention = np.append(0, np.cumsum(num_mentions))
         self._max_mentions = int(num_mentions.max(initial=1))
         self._is_encoded = np.zeros(len(num_mentions), bool)
         # Pages that were never written take no memory.
-        self._spans = np.zeros((self._first_mention[-1], 2 if both_ends else 1, encoder.hidden_size), np.float32)
+        self._spans = np.zeros(
+            (self._first_mention[-1], 2 if both_ends else 1, encoder.hidden_size), np.float32
+        )
 
     def __call__(self, rows) -> np.ndarray:
         """See `MarkedPairEncoder.__call__`."""
         rows, pairs = np.asarray(rows, np.int64), self._source.pairs
-        passage, topic, target = (pairs[name][rows] for name in ('passage', 'topic_mention', 'target_mention'))
+        passage, topic, target = (
+            pairs[name][rows] for name in ('passage', 'topic_mention', 'target_mention')
+        )
         passages = np.unique(passage)
         self._encode_passages(passages[~self._is_encoded[passages]])
         first = self._first_mention[passage]
@@ -208,16 +262,25 @@ class SpanPairEncoder:
         for start in range(0, len(rows), PAIRS_PER_BATCH):
             part = (column[start : start + PAIRS_PER_BATCH] for column in columns)
             # Of one shape, so that one program is compiled.
-            relations.append(np.asarray(self._relate(*(np.resize(x, (PAIRS_PER_BATCH, *x.shape[1:])) for x in part))))
+            relations.append(
+                np.asarray(
+                    self._relate(*(np.resize(x, (PAIRS_PER_BATCH, *x.shape[1:])) for x in part))
+                )
+            )
         return np.concatenate(relations)[: len(rows)]
 
     def _encode_passages(self, passages) -> None:
         special = self._source.special
-        texts = [markup.place_mentions(passage, special) for passage in self._source.records.read(passages)]
+        texts = [
+            markup.place_mentions(passage, special)
+            for passage in self._source.records.read(passages)
+        ]
 
         def make_batch(chosen, size, length):
             tokens = batching.pad_tokens([texts[i].tokens for i in chosen], size, length, special)
-            ends = lambda name: batching.pad_rows([getattr(texts[i], name) for i in chosen], size, (self._max_mentions,))
+            ends = lambda name: batching.pad_rows(
+                [getattr(texts[i], name) for i in chosen], size, (self._max_mentions,)
+            )
             return tokens, ends('first'), ends('last')
 
         lengths = np.array([len(text.tokens) for text in texts], np.int64)
@@ -236,7 +299,9 @@ PAIR_ENCODINGS = ('marked_pair', 'span_pair', 'mention')
 def check_pair_encoding(pair_encoding: str) -> None:
     """Raises InputError unless `pair_encoding` is one of PAIR_ENCODINGS."""
     if pair_encoding not in PAIR_ENCODINGS:
-        raise InputError(f'pair_encoding={pair_encoding!r} must be one of {", ".join(PAIR_ENCODINGS)}')
+        raise InputError(
+            f'pair_encoding={pair_encoding!r} must be one of {", ".join(PAIR_ENCODINGS)}'
+        )
 
 
 def pair_encoder(
@@ -246,7 +311,10 @@ def pair_encoder(
     source,
     options: Batching = DEFAULT_BATCHING,
 ) -> MarkedPairEncoder | SpanPairEncoder:
-    """The encoder of pairs for a model's `pair_encoding`, one of PAIR_ENCODINGS; the other arguments are `MarkedPairEncoder`'s."""
+    """The encoder of pairs for a `pair_encoding`, one of PAIR_ENCODINGS.
+
+    The other arguments are `MarkedPairEncoder`'s.
+    """
     check_pair_encoding(pair_encoding)
     if pair_encoding == 'marked_pair':
         return MarkedPairEncoder(encoder, params, source, options)
@@ -258,21 +326,29 @@ def _mention(encoder, params, tokens, position):
 
 
 def encode_mentions(encoder: RelationEncoder, params, source, passage, mention) -> np.ndarray:
-    """m = W_e^T h_start of mentions that [ENT] masks: the vectors that E is trained to be retrieved by (paper §2.1), [n, d_e] float32.
+    """m = W_e^T h_start of mentions that [ENT] masks, [n, d_e] float32.
 
-    `passage` [n] are ids of passages, `mention` [n] indices of the mentions there; `source` as of `MarkedPairEncoder`.
+    The vectors that E is trained to be retrieved by (paper §2.1).
+
+    `passage` [n] are ids of passages, `mention` [n] indices of the mentions there; `source` as of
+    `MarkedPairEncoder`.
     """
 
     def make_batch(chosen, size, length):
         rows = [masked[i] for i in chosen]
         position = np.zeros((size, 1), np.int32)
         position[: len(rows), 0] = [row.position for row in rows]
-        return batching.pad_tokens([row.tokens for row in rows], size, length, source.special), position
+        return batching.pad_tokens(
+            [row.tokens for row in rows], size, length, source.special
+        ), position
 
     texts = source.records.read(passage)
-    masked = [markup.mask_mention(text, i, source.special) for text, i in zip(texts, mention, strict=True)]
+    masked = [
+        markup.mask_mention(text, i, source.special) for text, i in zip(texts, mention, strict=True)
+    ]
     vectors = np.empty((len(masked), encoder.entity_dim), np.float32)
-    # Fewer lengths than of pairs: the mentions of new entities are few, and each length costs a compilation.
+    # Fewer lengths than of pairs: the mentions of new entities are few, and each length costs a
+    # compilation.
     batched = BatchedEncoder(_mention, encoder, params, Batching(batching.BUCKET_LENGTHS))
     for rows, found in batched(np.array([len(row.tokens) for row in masked], np.int64), make_batch):
         vectors[rows] = found

@@ -1,7 +1,8 @@
-"""The relation encoder: from marked text to embeddings of relations and of mentions (paper §2.2, §2.3).
+"""The relation encoder: embeddings of relations and mentions in text (paper §2.2, §2.3).
 
-The transformer is BERT (post-LN, exact gelu, learned positions, one segment), so that any BERT checkpoint can be loaded into it, or one
-of RoBERTa or MPNet, which adds a bias for the distance of tokens (`opql_jax.models.bert`). Two projections without bias are added:
+The transformer is BERT (post-LN, exact gelu, learned positions, one segment), so that any BERT
+checkpoint can be loaded into it, or one of RoBERTa or MPNet, which adds a bias for the distance of
+tokens (`opql_jax.models.bert`). Two projections without bias are added:
 
     r = W_r^T [h_R1 ; h_R2]   the relation of a (topic, target) pair marked by [R1] and [R2] (eq. 1)
     m = W_e^T h_start         a mention, to be compared with the entity table E (§2.3)
@@ -22,11 +23,12 @@ from opql_jax.core.errors import InputError
 
 PAD_ID = 0
 
-# BERT's initialiser. It also suits W_r and W_e: relations are compared by inner products, and with outputs of unit variance (the
-# usual 1/fan_in scale) the first softmax over them would be one-hot.
+# BERT's initialiser. It also suits W_r and W_e: relations are compared by inner products, and with
+# outputs of unit variance (the usual 1/fan_in scale) the first softmax over them would be one-hot.
 normal_init = nn.initializers.truncated_normal(0.02)
 
-# One mask for all positions of a row, as in T5. A mask for each position costs 15 % of a training step on CPU, in random numbers.
+# One mask for all positions of a row, as in T5. A mask for each position costs 15 % of a training
+# step on CPU, in random numbers.
 dropout_by_row = functools.partial(nn.Dropout, broadcast_dims=(-2,))
 
 
@@ -38,27 +40,38 @@ REMAT_POLICIES = {
 
 
 def gelu(x):
-    """Exact gelu, of any shape. Written with erf, because erfc, which jax.nn.gelu uses, is 3x slower on CPU."""
+    """Exact gelu, of any shape.
+
+    Written with erf, because erfc, which jax.nn.gelu uses, is 3x slower on CPU.
+    """
     return 0.5 * x * (1 + jax.lax.erf(x * np.sqrt(0.5).astype(x.dtype)))
 
 
 def _dot_general(inputs, kernel, dimension_numbers, precision):
-    """`lax.dot_general` of inputs [..., contracted] and a kernel [contracted, ...], as one product of two matrices.
+    """`lax.dot_general` of inputs [..., contracted] and a kernel, as one matrix product.
 
-    Otherwise XLA transposes the operands of the kernel's gradient on CPU, which doubles the time of that product.
+    The kernel is [contracted, ...].
+
+    Otherwise XLA transposes the operands of the kernel's gradient on CPU, which doubles the time of
+    that product.
     """
     (axes, _), _ = dimension_numbers
     left, right = inputs.shape[: axes[0]], kernel.shape[len(axes) :]
     width = math.prod(kernel.shape[: len(axes)])
-    return jnp.dot(inputs.reshape(-1, width), kernel.reshape(width, -1), precision=precision).reshape(left + right)
+    return jnp.dot(
+        inputs.reshape(-1, width), kernel.reshape(width, -1), precision=precision
+    ).reshape(left + right)
 
 
 def _rows_joined(rows: int, length: int) -> int:
-    """How many rows of a batch attention takes as one. A power of 2 that divides the rows of the batch.
+    """How many rows of a batch attention takes as one.
 
-    A TPU works on 128 numbers of the last axis of an array at a time, which rows of 64 tokens would half fill. Packing them, masked from
-    each other, leaves the cost of attention scores unchanged and halves that of the products with values. Rows of different devices are
-    never packed together: the batch is split evenly over devices.
+    A power of 2 that divides the rows of the batch.
+
+    A TPU works on 128 numbers of the last axis of an array at a time, which rows of 64 tokens would
+    half fill. Packing them, masked from each other, leaves the cost of attention scores unchanged
+    and halves that of the products with values. Rows of different devices are never packed
+    together: the batch is split evenly over devices.
     """
     of_device = rows // math.gcd(rows, jax.device_count())
     return math.gcd(of_device, 1 << max(128 // length, 1).bit_length() - 1)
@@ -67,22 +80,27 @@ def _rows_joined(rows: int, length: int) -> int:
 def attention(q, k, v, bias):
     """softmax(q k^T / sqrt(head) + bias) v: [n, heads, C, head], of the type of v.
 
-    q is [n, heads, C, head], k and v are [n, heads, L, head], and `bias` is float32, broadcast to [n, heads, C, L].
+    q is [n, heads, C, head], k and v are [n, heads, L, head], and `bias` is float32, broadcast to
+    [n, heads, C, L].
     """
     logits = (q @ k.swapaxes(-1, -2)).astype(jnp.float32) / np.sqrt(q.shape[-1]) + bias
     weights = jnp.exp(logits - jax.lax.stop_gradient(logits.max(axis=-1, keepdims=True)))
-    # The sum divides the products, which are fewer than the weights. To round those after a division a TPU takes a pass of its own, here
-    # and again in the gradient, together a tenth of a layer's time.
+    # The sum divides the products, which are fewer than the weights. To round those after a
+    # division a TPU takes a pass of its own, here and again in the gradient, together a tenth of a
+    # layer's time.
     out = jnp.matmul(weights.astype(v.dtype), v, preferred_element_type=jnp.float32)
     return (out * (1 / weights.sum(axis=-1, keepdims=True))).astype(v.dtype)
 
 
 class QueriesKeysValues(nn.Module):
-    """The queries [n, heads, C, head] of states [n, C, hidden], and keys and values [n, heads, L, head] of h [n, L, hidden], three products.
+    """The queries [n, heads, C, head] of states, and keys and values [n, heads, L, head] of h.
 
-    Each writes its result as attention reads it. One product of all three takes a tenth longer on a TPU, by the compiler's estimate
-    for a layer with its gradient: its parts are copied, and so are theirs in the gradient. `num_heads` divides the hidden size; parameters
-    are float32, `dtype` is that of the computation.
+    States are [n, C, hidden], h is [n, L, hidden]; three products.
+
+    Each writes its result as attention reads it. One product of all three takes a tenth longer on a
+    TPU, by the compiler's estimate for a layer with its gradient: its parts are copied, and so are
+    theirs in the gradient. `num_heads` divides the hidden size; parameters are float32, `dtype` is
+    that of the computation.
     """
 
     num_heads: int
@@ -94,10 +112,14 @@ class QueriesKeysValues(nn.Module):
         hidden, head = h.shape[-1], h.shape[-1] // self.num_heads
         init = lambda key, shape: normal_init(key, (hidden, 3 * hidden)).reshape(shape)
         kernel = self.param('kernel', init, (hidden, 3, self.num_heads, head)).astype(self.dtype)
-        parts = [jnp.einsum('nlh,hkd->nkld', x, kernel[:, i]) for i, x in enumerate((queried, h, h))]
+        parts = [
+            jnp.einsum('nlh,hkd->nkld', x, kernel[:, i]) for i, x in enumerate((queried, h, h))
+        ]
         if not self.use_bias:
             return parts
-        bias = self.param('bias', nn.initializers.zeros, (3, self.num_heads, head)).astype(self.dtype)
+        bias = self.param('bias', nn.initializers.zeros, (3, self.num_heads, head)).astype(
+            self.dtype
+        )
         return [part + bias[i, :, None] for i, part in enumerate(parts)]
 
 
@@ -116,7 +138,8 @@ class TransformerLayer(nn.Module):
 
         Args:
             h: [n, L, hidden] in `dtype`.
-            bias: [n, 1, 1, L] or [n, heads, C, L] float32, added to the attention logits: very negative for padding.
+            bias: [n, 1, 1, L] or [n, heads, C, L] float32, added to the attention logits: very
+                negative for padding.
             deterministic: disables dropout.
             positions: [n, C] int32, the only positions whose output is computed; None for all.
         """
@@ -135,16 +158,19 @@ class TransformerLayer(nn.Module):
         if joined > 1:
             same_row = np.kron(np.eye(joined), np.ones((h.shape[1], length))) > 0
             # A row of nothing but padding attends to that rather than to others.
-            bias = bias.reshape(n // joined, 1, 1, -1) + np.where(same_row, 0, -1e10).astype(np.float32)
+            bias = bias.reshape(n // joined, 1, 1, -1) + np.where(same_row, 0, -1e10).astype(
+                np.float32
+            )
 
-        # With heads before positions both products are plain batched matmuls: on CPU 1.7x faster, gradient included, than
-        # jax.nn.dot_product_attention or an einsum.
+        # With heads before positions both products are plain batched matmuls: on CPU 1.7x faster,
+        # gradient included, than jax.nn.dot_product_attention or an einsum.
         q, k, v = QueriesKeysValues(self.num_heads, self.dtype, name='qkv')(join(h), join(all_h))
-        # A mask of weights that all queries of a head share is a mask of its values, which are fewer.
+        # A mask of weights that all queries of a head share is a mask of its values, which are
+        # fewer.
         v = nn.Dropout(self.dropout_rate, broadcast_dims=(-1,), deterministic=deterministic)(v)
-        out = nn.DenseGeneral(hidden, axis=(1, 3), dtype=self.dtype, kernel_init=normal_init, name='attention_out')(
-            attention(q, k, v, bias)
-        )
+        out = nn.DenseGeneral(
+            hidden, axis=(1, 3), dtype=self.dtype, kernel_init=normal_init, name='attention_out'
+        )(attention(q, k, v, bias))
         out = out.reshape(h.shape)
         h = norm('attention_norm')(h + drop(out))
 
@@ -160,8 +186,8 @@ def _apply_layer(layer, variables, h, bias, positions):
 class RelationEncoder(nn.Module):
     """BERT with the relation projection W_r and the mention projection W_e.
 
-    Dropout needs an rng named 'dropout' unless `deterministic`. Token id 0 is padding: no token attends to it, so the amount of
-    padding does not change an embedding.
+    Dropout needs an rng named 'dropout' unless `deterministic`. Token id 0 is padding: no token
+    attends to it, so the amount of padding does not change an embedding.
 
     Attributes:
         vocab_size: number of token ids.
@@ -173,11 +199,13 @@ class RelationEncoder(nn.Module):
         relation_dim: d_r, even.
         entity_dim: d_e.
         dropout_rate: of embeddings, attention weights and sublayer outputs.
-        dtype: 'float32' or 'bfloat16', of the transformer's computation. Parameters, softmax, layer-norm statistics and both
-            projections are float32 in either case.
+        dtype: 'float32' or 'bfloat16', of the transformer's computation. Parameters, softmax,
+            layer-norm statistics and both projections are float32 in either case.
         layer_norm_epsilon: of all layer norms: 1e-12 in BERT, 1e-5 in RoBERTa and MPNet.
-        relative_buckets: of the distances of two tokens, each with a bias of attention that all layers share: 32 in MPNet; 0 for none.
-        accumulate_steps, remat: see `TrainConfig`; they change the memory and time of training alone.
+        relative_buckets: of the distances of two tokens, each with a bias of attention that all
+            layers share: 32 in MPNet; 0 for none.
+        accumulate_steps, remat: see `TrainConfig`; they change the memory and time of training
+            alone.
     """
 
     vocab_size: int
@@ -197,20 +225,26 @@ class RelationEncoder(nn.Module):
 
     def setup(self):
         check_fields(self)
-        embed = lambda rows: nn.Embed(rows, self.hidden_size, dtype=self.dtype, embedding_init=normal_init)
+        embed = lambda rows: nn.Embed(
+            rows, self.hidden_size, dtype=self.dtype, embedding_init=normal_init
+        )
         project = lambda features: nn.Dense(features, use_bias=False, kernel_init=normal_init)
         self.token_embedding = embed(self.vocab_size)
-        # With a single segment, BERT's segment embedding is one more constant of every position: loading a checkpoint adds it to
-        # this table.
+        # With a single segment, BERT's segment embedding is one more constant of every position:
+        # loading a checkpoint adds it to this table.
         self.position_embedding = embed(self.max_length)
         self.embedding_norm = nn.LayerNorm(self.layer_norm_epsilon, dtype=self.dtype)
         if self.relative_buckets:
-            self.relative_bias = nn.Embed(self.relative_buckets, self.num_heads, embedding_init=normal_init)
+            self.relative_bias = nn.Embed(
+                self.relative_buckets, self.num_heads, embedding_init=normal_init
+            )
         self.dropout = dropout_by_row(self.dropout_rate)
         layer = TransformerLayer
         if self.remat:
             layer = nn.remat(layer, static_argnums=(3,), policy=REMAT_POLICIES[self.remat])
-        self.layers: list[nn.Module] = [layer(*self._layer_fields()) for _ in range(self.num_layers)]
+        self.layers: list[nn.Module] = [
+            layer(*self._layer_fields()) for _ in range(self.num_layers)
+        ]
         self.w_r = project(self.relation_dim)
         self.w_e = project(self.entity_dim)
 
@@ -219,17 +253,23 @@ class RelationEncoder(nn.Module):
 
         Args:
             tokens: [n, L] int32, 0 = padding.
-            r1, r2: [n] int32, positions of [R1], the marker after the topic, and of [R2], after the target.
+            r1, r2: [n] int32, positions of [R1], the marker after the topic, and of [R2], after the
+                target.
             deterministic: disables dropout.
         """
         return self.encode(tokens, r1, r2, r1[:, None], deterministic)[0]
 
     def encode(self, tokens, r1, r2, context, deterministic=True):
-        """Embeds the relation of the marked pair of each row, and the mentions around it: r [n, relation_dim], m [n, C, entity_dim], float32.
+        """Embeds each row's marked pair, and the mentions around it, float32.
 
-        `context` [n, C] int32 are the first tokens of the mentions; unused slots may hold any position of the row.
+        r [n, relation_dim], m [n, C, entity_dim].
+
+        `context` [n, C] int32 are the first tokens of the mentions; unused slots may hold any
+        position of the row.
         """
-        h = self.hidden(tokens, deterministic, jnp.concatenate([r1[:, None], r2[:, None], context], axis=1))
+        h = self.hidden(
+            tokens, deterministic, jnp.concatenate([r1[:, None], r2[:, None], context], axis=1)
+        )
         h = h.astype(jnp.float32)
         return self.w_r(h[:, :2].reshape(h.shape[0], -1)), self.w_e(h[:, 2:])
 
@@ -238,9 +278,10 @@ class RelationEncoder(nn.Module):
         return self.w_e(self.hidden(tokens, deterministic, positions).astype(jnp.float32))
 
     def spans(self, tokens, first, last, deterministic=True):
-        """The last layer at both ends of mentions, for `relate_spans`: [n, M, 2, hidden_size] float32.
+        """The last layer at mentions' ends, for `relate_spans`: [n, M, 2, hidden_size] float32.
 
-        `first` and `last` [n, M] int32 are the mentions' first and last tokens; unused slots may hold any position of the row.
+        `first` and `last` [n, M] int32 are the mentions' first and last tokens; unused slots may
+        hold any position of the row.
         """
         h = self.hidden(tokens, deterministic, jnp.concatenate([first, last], axis=1))
         return jnp.stack(jnp.split(h, 2, axis=1), axis=2).astype(jnp.float32)
@@ -248,15 +289,18 @@ class RelationEncoder(nn.Module):
     def relate_spans(self, topic, target, topic_is_second, pair_encoding):
         """The relations of pairs of mentions of a text that was encoded once for all of its pairs.
 
-        A mention is the mean of its two ends. A pair has one code, W_r^T [first ; second], with its mentions in the order of the
-        text. The relation is the code where the topic comes first, and the code with its halves swapped where it comes second. So
-        what is learnt about a pair from questions about one side holds for questions about the other: with the second term of
+        A mention is the mean of its two ends. A pair has one code, W_r^T [first ; second], with its
+        mentions in the order of the text. The relation is the code where the topic comes first, and
+        the code with its halves swapped where it comes second. So what is learnt about a pair from
+        questions about one side holds for questions about the other: with the second term of
         `losses.alignment_loss`, alignment on MetaQA gains 2.4 points at one hop.
 
         Args:
-            topic, target: [..., 2, hidden_size], as `spans` returns them; of a 'span_pair' also their means [..., 1, hidden_size].
+            topic, target: [..., 2, hidden_size], as `spans` returns them; of a 'span_pair' also
+                their means [..., 1, hidden_size].
             topic_is_second: [...] bool, whether the topic comes after the target in the text.
-            pair_encoding: 'span_pair' for the above; 'mention' for W_r^T [first ; last] of the target alone.
+            pair_encoding: 'span_pair' for the above; 'mention' for W_r^T [first ; last] of the
+                target alone.
 
         Returns:
             [..., relation_dim] float32.
@@ -269,17 +313,24 @@ class RelationEncoder(nn.Module):
         return jnp.where(swap, jnp.roll(code, self.relation_dim // 2, axis=-1), code)
 
     def halves(self, mentions):
-        """What mentions add to the codes of 'span_pair', as the first of a pair and as the second: their sum is W_r^T [first ; second].
+        """What mentions add to the codes of 'span_pair', as the first of a pair and as the second.
+
+        Their sum is W_r^T [first ; second].
 
         Of mentions [n, hidden_size], the means of their ends, [n, 2, relation_dim] float32.
         """
-        kernel = self.w_r.variables['params']['kernel'].reshape(2, self.hidden_size, self.relation_dim)
+        kernel = self.w_r.variables['params']['kernel'].reshape(
+            2, self.hidden_size, self.relation_dim
+        )
         return jnp.einsum('nh,khr->nkr', mentions, kernel)
 
     def hidden(self, tokens, deterministic=True, positions=None):
-        """The last layer of the transformer over tokens [n, L] int32: [n, L, hidden_size], or [n, C, hidden_size] at `positions`, in `dtype`.
+        """The transformer's last layer over tokens [n, L] int32, in `dtype`.
 
-        To compute it at `positions` [n, C] int32 only saves most of it. InputError if L is more than max_length.
+        [n, L, hidden_size], or [n, C, hidden_size] at `positions`.
+
+        To compute it at `positions` [n, C] int32 only saves most of it. InputError if L is more
+        than max_length.
         """
 
         def run(encoder, tokens, positions):
@@ -301,7 +352,10 @@ class RelationEncoder(nn.Module):
     def _lower(self, tokens, num_layers, deterministic):
         self._check_length(tokens)
         h = self.token_embedding(tokens) + self.position_embedding(jnp.arange(tokens.shape[-1]))
-        h, bias = self.dropout(self.embedding_norm(h), deterministic=deterministic), self._attention_bias(tokens)
+        h, bias = (
+            self.dropout(self.embedding_norm(h), deterministic=deterministic),
+            self._attention_bias(tokens),
+        )
         for layer in self.layers[:num_layers]:
             h = self._run_layer(layer, h, bias, deterministic)
         return h
@@ -310,49 +364,69 @@ class RelationEncoder(nn.Module):
         bias = self._attention_bias(tokens)
         for layer in self.layers[num_lower:-1]:
             h = self._run_layer(layer, h, bias, deterministic)
-        return self._run_layer(self.layers[-1], h, self._attention_bias(tokens, positions), deterministic, positions)
+        return self._run_layer(
+            self.layers[-1], h, self._attention_bias(tokens, positions), deterministic, positions
+        )
 
     def _layer_fields(self) -> tuple:
         return self.num_heads, self.mlp_size, self.dropout_rate, self.dtype, self.layer_norm_epsilon
 
     def _run_layer(self, layer, h, bias, deterministic, positions=None):
-        """`layer(h, bias, deterministic, positions)`. Without dropout JAX traces one for all layers: half of the time of a program's first call."""
+        """`layer(h, bias, deterministic, positions)`.
+
+        Without dropout JAX traces one for all layers: half of the time of a program's first call.
+        """
         if not deterministic or self.remat or self.is_initializing():
             return layer(h, bias, deterministic, positions)
-        return _apply_layer(TransformerLayer(*self._layer_fields(), parent=None), layer.variables, h, bias, positions)
+        return _apply_layer(
+            TransformerLayer(*self._layer_fields(), parent=None),
+            layer.variables,
+            h,
+            bias,
+            positions,
+        )
 
     def _check_length(self, tokens):
         if (length := tokens.shape[-1]) > self.max_length:
             raise InputError(
-                f'Rows of {length} tokens do not fit the encoder: RelationEncoder.max_length={self.max_length}. '
-                'Raise it, or cut the text into shorter passages.'
+                f'Rows of {length} tokens do not fit the encoder: '
+                f'RelationEncoder.max_length={self.max_length}. Raise it, or cut the text into '
+                'shorter passages.'
             )
 
     def _attention_bias(self, tokens, positions=None):
-        """[n, 1, 1, L], or with relative positions [n, heads, L or C, L]: hides padding, and says how far tokens are apart.
+        """[n, 1, 1, L], or by relative positions [n, heads, L or C, L]: padding and distances.
+
+        Hides padding, and says how far tokens are apart.
 
         Not -inf, because a row that is all padding, which fills up a batch, must stay finite.
         """
         hidden = jnp.where(tokens == PAD_ID, jnp.float32(-1e9), 0)[:, None, None, :]
         if not self.relative_buckets:
             return hidden
-        bias = self.relative_bias(_distance_buckets(tokens.shape[-1], self.relative_buckets))  # [L, L, heads]
+        # [L, L, heads].
+        bias = self.relative_bias(_distance_buckets(tokens.shape[-1], self.relative_buckets))
         bias = bias[None] if positions is None else bias[positions]
         return hidden + jnp.moveaxis(bias, -1, 1).astype(jnp.float32)
 
     def _in_parts(self, run, deterministic, *rows):
-        """`run(self, *rows)` of arrays [n, ...] or None, row by row; in training (not `deterministic`) of one part of the rows after the other.
+        """`run(self, *rows)` of arrays [n, ...] or None, row by row.
 
-        The backward pass runs each part again, so that the activations of one are held at a time, and adds up the gradients
-        of the parameters.
+        In training (not `deterministic`) of one part of the rows after the other.
+
+        The backward pass runs each part again, so that the activations of one are held at a time,
+        and adds up the gradients of the parameters.
         """
         steps = self.accumulate_steps
         if deterministic or steps == 1 or self.is_initializing():
             return run(self, *rows)
         n = len(rows[0])
         if n % steps:
-            raise InputError(f'{n} rows of a batch cannot be taken in accumulate_steps={steps} equal parts')
-        # Every `steps`-th row: rows that follow each other lie on one device, and a part is shared by all of them.
+            raise InputError(
+                f'{n} rows of a batch cannot be taken in accumulate_steps={steps} equal parts'
+            )
+        # Every `steps`-th row: rows that follow each other lie on one device, and a part is shared
+        # by all of them.
         split = lambda x: x.reshape(n // steps, steps, *x.shape[1:]).swapaxes(0, 1)
         part = nn.remat(lambda encoder, rows: run(encoder, *rows), prevent_cse=False)
         scan = nn.scan(
@@ -368,17 +442,26 @@ def check_fields(encoder: RelationEncoder) -> None:
     """Raises InputError, naming the field, if no encoder can have the fields of one."""
     if encoder.hidden_size % encoder.num_heads:
         raise InputError(
-            f'RelationEncoder.hidden_size={encoder.hidden_size} is not a multiple of num_heads={encoder.num_heads}.'
+            f'RelationEncoder.hidden_size={encoder.hidden_size} is not a multiple of '
+            f'num_heads={encoder.num_heads}.'
         )
     if encoder.relation_dim % 2:
-        raise InputError(f'RelationEncoder.relation_dim={encoder.relation_dim} is odd; relations have two halves')
+        raise InputError(
+            f'RelationEncoder.relation_dim={encoder.relation_dim} is odd; relations have two halves'
+        )
     if encoder.dtype not in ('float32', 'bfloat16'):
-        raise InputError(f"RelationEncoder.dtype={encoder.dtype!r} must be 'float32' or 'bfloat16'.")
+        raise InputError(
+            f"RelationEncoder.dtype={encoder.dtype!r} must be 'float32' or 'bfloat16'."
+        )
     if encoder.relative_buckets % 4 or not 0 <= encoder.relative_buckets <= 256:
-        raise InputError(f'RelationEncoder.relative_buckets={encoder.relative_buckets} is no multiple of 4 up to 256.')
+        raise InputError(
+            f'RelationEncoder.relative_buckets={encoder.relative_buckets} is '
+            'no multiple of 4 up to 256.'
+        )
 
 
-# Fields of an encoder that shapes of parameters show, that bound its rows, or that are of its training or its precision.
+# Fields of an encoder that shapes of parameters show, that bound its rows, or that are of its
+# training or its precision.
 _NO_OTHER_NUMBERS = {
     'vocab_size',
     'hidden_size',
@@ -398,42 +481,53 @@ _NO_OTHER_NUMBERS = {
 
 
 def check_computes(encoder, kind: type, fields: Mapping[str, Any], start) -> None:
-    """Raises InputError if an encoder computes otherwise than what it starts from, in what no shape of a parameter shows.
+    """Raises InputError if an encoder computes otherwise than its start, unseen in any shape.
 
-    That is of the class `kind` with `fields`, of which those that are missing have the values of the class; `start` is its path.
+    That is of the class `kind` with `fields`, of which those that are missing have the values of
+    the class; `start` is its path.
     """
     if (given := type(encoder)) is not kind:
         raise InputError(
-            f'{start} is of the class {kind.__name__}, and the encoder that is trained {given.__name__}: use a file of gin/models for it'
+            f'{start} is of the class {kind.__name__}, and the encoder that is trained '
+            f'{given.__name__}: use a file of gin/models for it'
         )
-    for name in (field.name for field in dataclasses.fields(encoder) if field.name not in _NO_OTHER_NUMBERS):
+    for name in (
+        field.name for field in dataclasses.fields(encoder) if field.name not in _NO_OTHER_NUMBERS
+    ):
         value, other = getattr(encoder, name), fields.get(name, getattr(kind, name, None))
         if value != other:
             raise InputError(
-                f'{start} has {name}={other:g}, and the encoder that is trained {value:g}: set {given.__name__}.{name}'
+                f'{start} has {name}={other:g}, and the encoder that is trained {value:g}: set '
+                f'{given.__name__}.{name}'
             )
 
 
 def _distance_buckets(length: int, buckets: int, furthest: int = 128) -> np.ndarray:
-    """The bucket of the distance from token i to token j: [length, length] int32, as T5 and MPNet have it.
+    """The bucket of token j's distance from token i: [length, length] int32, as in T5 and MPNet.
 
-    Half of the buckets are for tokens after i. Of a half, the first half are for one distance each, the others for ranges that grow
-    with the distance, the last one for all from `furthest` on.
+    Half of the buckets are for tokens after i. Of a half, the first half are for one distance each,
+    the others for ranges that grow with the distance, the last one for all from `furthest` on.
     """
     distance = np.arange(length)[None, :] - np.arange(length)[:, None]
     half, near = buckets // 2, np.abs(distance)
     exact = half // 2
-    far = np.log(np.maximum(near, 1).astype(np.float32) / exact) / np.float32(math.log(furthest / exact)) * (half - exact)
+    far = (
+        np.log(np.maximum(near, 1).astype(np.float32) / exact)
+        / np.float32(math.log(furthest / exact))
+        * (half - exact)
+    )
     bucket = np.where(near < exact, near, np.minimum(exact + far.astype(np.int32), half - 1))
     return (np.where(distance > 0, half, 0) + bucket).astype(np.int32)
 
 
 def init_params(encoder: RelationEncoder, num_entities: int, seed: int | jax.Array):
-    """Fresh parameters `{encoder, entity_table}`; E is drawn with variance 1 / d_e, so that entities start nearly orthogonal.
+    """Fresh parameters `{encoder, entity_table}`; E has variance 1 / d_e, so nearly orthogonal.
 
     `seed` may be a key.
     """
-    return _fresh_params(encoder, num_entities, seed if isinstance(seed, jax.Array) else jax.random.key(seed))
+    return _fresh_params(
+        encoder, num_entities, seed if isinstance(seed, jax.Array) else jax.random.key(seed)
+    )
 
 
 # In one program: compiling each operation by itself took longer.
@@ -443,5 +537,7 @@ def _fresh_params(encoder, num_entities, key):
     tokens = jnp.zeros((1, 8), jnp.int32)
     position = jnp.zeros((1,), jnp.int32)
     params = encoder.init(encoder_key, tokens, position, position)['params']
-    table = jax.random.normal(table_key, (num_entities, encoder.entity_dim)) / math.sqrt(encoder.entity_dim)
+    table = jax.random.normal(table_key, (num_entities, encoder.entity_dim)) / math.sqrt(
+        encoder.entity_dim
+    )
     return {'encoder': params, 'entity_table': table}

@@ -1,8 +1,10 @@
-"""Where linking begins: rows of E made of how the encoder reads the names of entities, and the maps that lead from what it reads to them.
+"""Where linking begins: rows of E made of how the encoder reads the names of entities.
 
-To be recognised, an entity with a row of its own has to be seen again and again. An encoder that was pretrained tells names apart before
-that: its states at a name, whitened and projected to d_e numbers, are a row that another reading of the name, in another question, leads
-back to.
+Also the maps that lead from what it reads to them.
+
+To be recognised, an entity with a row of its own has to be seen again and again. An encoder that
+was pretrained tells names apart before that: its states at a name, whitened and projected to d_e
+numbers, are a row that another reading of the name, in another question, leads back to.
 """
 
 from collections.abc import Iterator, Sequence
@@ -16,7 +18,8 @@ from opql_jax.data.tokenizer import SpecialIds
 from opql_jax.models.bulk_encoding import BatchedEncoder, Batching, rows_of_batch
 from opql_jax.models.encoder import RelationEncoder
 
-# Added to the variance of each direction, as a part of the mean variance: directions in which states hardly differ are not blown up.
+# Added to the variance of each direction, as a part of the mean variance: directions in which
+# states hardly differ are not blown up.
 _SHRINKAGE = 0.01
 # The penalty of the least squares, as a part of the mean square of a state's numbers.
 _RIDGE = 1e-3
@@ -35,18 +38,21 @@ def read_names(
     length: int,
     special: SpecialIds,
 ) -> tuple[np.ndarray, np.ndarray]:
-    """What the transformer holds at one position of each text, after `num_lower` layers and after all: [n, hidden_size] float32 each.
+    """The states at one position of each text, after `num_lower` layers and after all.
 
-    `tokens` are those of n texts, padded to `length`, and `start` [n] the positions; `num_lower` is fewer than all layers.
+    [n, hidden_size] float32 each.
+
+    `tokens` are those of n texts, padded to `length`, and `start` [n] the positions; `num_lower` is
+    fewer than all layers.
     """
 
     def read(encoder, params, tokens, position):
         bound = encoder.bind({'params': params})
         h = bound.lower_layers(tokens, num_lower)
         inside = jnp.take_along_axis(h, position[:, :, None], axis=1)
-        return jnp.concatenate([inside, bound.upper_layers(h, tokens, num_lower, positions=position)], axis=1).astype(
-            jnp.float32
-        )
+        return jnp.concatenate(
+            [inside, bound.upper_layers(h, tokens, num_lower, positions=position)], axis=1
+        ).astype(jnp.float32)
 
     def make_batch(chosen, size, length):
         position = np.zeros((size, 1), np.int32)
@@ -61,11 +67,16 @@ def read_names(
     return states[:, 0], states[:, 1]
 
 
-def rows_of_states(states: np.ndarray, entity: np.ndarray, num_entities: int, dim: int) -> np.ndarray:
-    """A row of length 1 for each entity: its mean state, whitened and projected at random; [num_entities, dim] float32.
+def rows_of_states(
+    states: np.ndarray, entity: np.ndarray, num_entities: int, dim: int
+) -> np.ndarray:
+    """A row of length 1 for each entity: its mean state, whitened and projected at random.
 
-    Whitened by the symmetric root of the covariance, which, unlike its principal directions, has no choice of signs or order that two
-    machines could make in different ways. Of `states` [n, hidden_size], `entity` [n] is whose name was read; every one at least once.
+    [num_entities, dim] float32.
+
+    Whitened by the symmetric root of the covariance, which, unlike its principal directions, has no
+    choice of signs or order that two machines could make in different ways. Of `states` [n,
+    hidden_size], `entity` [n] is whose name was read; every one at least once.
     """
     mean = states.mean(axis=0, dtype=np.float64)
     covariance = sum((part - mean).T @ (part - mean) for part in _parts(states)) / len(states)
@@ -84,7 +95,9 @@ def rows_of_states(states: np.ndarray, entity: np.ndarray, num_entities: int, di
 
 
 def linear_reader(states: np.ndarray, rows: np.ndarray) -> np.ndarray:
-    """The map from states to rows of E, by least squares: [hidden_size, d_e] float32 for states [n, hidden_size] and rows [n, d_e].
+    """The map from states to rows of E, by least squares: [hidden_size, d_e] float32.
+
+    States are [n, hidden_size], rows [n, d_e].
 
     What it gives is `SHARPNESS` long where it is right.
     """
@@ -95,7 +108,9 @@ def linear_reader(states: np.ndarray, rows: np.ndarray) -> np.ndarray:
         products += part.T @ part
         wanted += part.T @ rows_of_part
     penalty = max(_RIDGE * np.trace(products) / hidden, np.finfo(np.float64).tiny)
-    return (SHARPNESS * np.linalg.solve(products + penalty * np.eye(hidden), wanted)).astype(np.float32)
+    return (SHARPNESS * np.linalg.solve(products + penalty * np.eye(hidden), wanted)).astype(
+        np.float32
+    )
 
 
 def _parts(array: np.ndarray) -> Iterator[np.ndarray]:

@@ -1,11 +1,20 @@
-"""Relation following: from a question's relation and topic to the answers, hop by hop over the memory (paper §3)."""
+"""Relation following: from a question to its answers, hop by hop over the memory (paper §3)."""
 
 import jax.numpy as jnp
 from flax import linen as nn
 from jax import lax
 
 from opql_jax.core.errors import InputError
-from opql_jax.memory.follow import MIN_WEIGHT, Followed, MemoryArrays, Queries, TopicSet, follow, safe_log, set_embedding
+from opql_jax.memory.follow import (
+    MIN_WEIGHT,
+    Followed,
+    MemoryArrays,
+    Queries,
+    TopicSet,
+    follow,
+    safe_log,
+    set_embedding,
+)
 from opql_jax.memory.search import retrieve
 from opql_jax.memory.selection import SearchFilter
 from opql_jax.memory.sharding import ShardedMemory
@@ -14,24 +23,25 @@ _PRECISION = lax.Precision.HIGHEST
 
 
 def _identity(_, shape):
-    """An identity matrix, or a stack of them: an untrained follower compares the question with the stored keys as they are."""
+    """Identity matrices: an untrained follower compares question and stored keys as they are."""
     return jnp.broadcast_to(jnp.eye(shape[-1]), shape)
 
 
 class Follower(nn.Module):
     """Follows relations over a fixed memory.
 
-    Hop h queries with q = W_q^T [e_X ; W_t^(h)^T r] (eq. 5), where e_X is the centroid of the topics (eq. 4) and r the relation of the
-    question. Keys are k_i = W_k^T [E[topic_i] ; r_i] (§2.4). As q . k_i = (W_k q) . [E[topic_i] ; r_i], W_k is applied to the query:
-    the language model trains it, which leaves the stored memory valid.
+    Hop h queries with q = W_q^T [e_X ; W_t^(h)^T r] (eq. 5), where e_X is the centroid of the
+    topics (eq. 4) and r the relation of the question. Keys are k_i = W_k^T [E[topic_i] ; r_i]
+    (§2.4). As q . k_i = (W_k q) . [E[topic_i] ; r_i], W_k is applied to the query: the language
+    model trains it, which leaves the stored memory valid.
 
     Attributes:
         relation_dim: d_r.
         entity_dim: d_e.
         max_hops: the most hops, and the number of W_t.
         shared_hops: a single W_t serves all hops.
-        weigh_topics: with MemoryArrays, the weight of a topic counts in the scores of its entries; without, as in the paper, in the
-            centroid alone.
+        weigh_topics: with MemoryArrays, the weight of a topic counts in the scores of its entries;
+            without, as in the paper, in the centroid alone.
     """
 
     relation_dim: int
@@ -48,10 +58,15 @@ class Follower(nn.Module):
         self.w_t = self.param('w_t', _identity, (matrices, self.relation_dim, self.relation_dim))
 
     def query(self, relation, centroid, hop: int) -> Queries:
-        """The queries of hop number `hop` (from 0) with W_k folded in, from r [B, d_r] and e_X [B, d_e]."""
+        """The queries of hop `hop` (from 0) with W_k folded in, from r and e_X.
+
+        These are [B, d_r] and [B, d_e].
+        """
         w_t = self.w_t[0 if self.shared_hops else hop]
         relation = jnp.matmul(relation, w_t, precision=_PRECISION)
-        q = jnp.matmul(jnp.concatenate([centroid, relation], axis=-1), self.w_q, precision=_PRECISION)
+        q = jnp.matmul(
+            jnp.concatenate([centroid, relation], axis=-1), self.w_q, precision=_PRECISION
+        )
         folded = jnp.matmul(q, self.w_k.T, precision=_PRECISION)
         return Queries(folded[:, : self.entity_dim], folded[:, self.entity_dim :])
 
@@ -65,27 +80,33 @@ class Follower(nn.Module):
         k: int,
         exclude_topic: bool = False,
     ) -> list[Followed]:
-        """Follows `hops` relations from the topics; the entities and weights of the last result are the answers.
+        """Follows `hops` relations from the topics; the last entities and weights are the answers.
 
-        The gradient of a loss on the last hop reaches all hops, through the centroid of the set and through the weight of each topic.
+        The gradient of a loss on the last hop reaches all hops, through the centroid of the set and
+        through the weight of each topic.
 
         Args:
             relation: [B, d_r] float32, the question's relation.
-            topics: [B] int32, one topic per question, -1 for none (which finds nothing); or weighted sets, a pair of entities
-                [B, K] int32 (distinct, -1 in unused slots) and weights [B, K] float32.
+            topics: [B] int32, one topic per question, -1 for none (which finds nothing); or
+                weighted sets, a pair of entities [B, K] int32 (distinct, -1 in unused slots) and
+                weights [B, K] float32.
             hops: 1 .. max_hops (static).
-            memory: MemoryArrays, of which a hop searches only the rows of its topics (the paper's filter); or ShardedMemory, of
-                which a hop searches all rows and knows its topics by their centroid alone.
+            memory: MemoryArrays, of which a hop searches only the rows of its topics (the paper's
+                filter); or ShardedMemory, of which a hop searches all rows and knows its topics by
+                their centroid alone.
             entity_table: [n_entities, d_e].
             k: entries kept per hop (static); also the most topics of the next hop.
-            exclude_topic: no path returns to its topic, not even on the way (true of MetaQA's questions by construction: the
-                *other* films of a director). Needs single topics.
+            exclude_topic: no path returns to its topic, not even on the way (true of MetaQA's
+                questions by construction: the *other* films of a director). Needs single topics.
 
         Raises:
             InputError: `hops` is out of range, or `exclude_topic` with weighted sets.
         """
         if not 1 <= hops <= self.max_hops:
-            raise InputError(f'hops={hops} is not in 1..{self.max_hops}; max_hops sets how many a Follower can do')
+            raise InputError(
+                f'hops={hops} is not in 1..{self.max_hops}; max_hops sets how '
+                'many a Follower can do'
+            )
         exclude = topics if exclude_topic else None
         if isinstance(topics, tuple):
             if exclude_topic:
@@ -99,29 +120,38 @@ class Follower(nn.Module):
             queries = self.query(relation, set_embedding(topics, weights, entity_table), hop)
             if isinstance(memory, MemoryArrays):
                 log_weights = safe_log(weights) if self.weigh_topics else jnp.zeros_like(weights)
-                result = follow(memory, entity_table, queries, TopicSet(topics, log_weights, exclude), k)
+                result = follow(
+                    memory, entity_table, queries, TopicSet(topics, log_weights, exclude), k
+                )
             else:
-                result = retrieve(memory, entity_table, queries, k, SearchFilter(excluded_targets=exclude)).followed
+                result = retrieve(
+                    memory, entity_table, queries, k, SearchFilter(excluded_targets=exclude)
+                ).followed
                 known = jnp.any(topics >= 0, axis=1, keepdims=True)
-                result = Followed(*(jnp.where(known, x, empty) for x, empty in zip(result, (-1, 0.0, -1, 0.0))))
+                result = Followed(
+                    *(jnp.where(known, x, empty) for x, empty in zip(result, (-1, 0.0, -1, 0.0)))
+                )
             results.append(result)
             topics, weights = result.entities, result.weights
         return results
 
 
 def follow_loss(entities, weights, answers):
-    """L_follow: cross-entropy of the last hop's set against the answers, -log of the weight on all answers together (§3).
+    """L_follow: cross-entropy of the last hop's set against all answers together (§3).
 
-    A question none of whose answers got any weight (the search kept no entry that leads to one) gives no gradient: it is left out
-    of the mean and counted by `reachable`. Questions without answers, as in padding, count nowhere.
+    It is -log of their weight.
+
+    A question none of whose answers got any weight (the search kept no entry that leads to one)
+    gives no gradient: it is left out of the mean and counted by `reachable`. Questions without
+    answers, as in padding, count nowhere.
 
     Args:
         entities, weights: [B, k] int32, -1 in unused slots, and float32.
         answers: [B, A] int32, -1 in unused slots.
 
     Returns:
-        The loss, a float32 scalar, 0 if no answer is reachable; and metrics: `reachable`, the share of questions with answers
-        whose answers got any weight.
+        The loss, a float32 scalar, 0 if no answer is reachable; and metrics: `reachable`, the share
+        of questions with answers whose answers got any weight.
     """
     hit = jnp.any(entities[:, :, None] == answers[:, None, :], axis=-1) & (entities >= 0)
     mass = jnp.sum(jnp.where(hit, weights, 0.0), axis=-1)

@@ -1,11 +1,14 @@
-"""Writes an encoder as a folder that `transformers` opens as a BERT, an MPNet or a ModernBERT, to the same numbers.
+"""Writes an encoder as a BERT, an MPNet or a ModernBERT of `transformers`.
 
-config.json              of that model
-model.safetensors        the transformer, float32, by the names of the model; it has no pooler
-tokenizer.json           with [CLS] and [SEP] around a text, and the markers as special tokens
-tokenizer_config.json    which token is which
-projections.safetensors  w_r [2 hidden, d_r] and w_e [hidden, d_e], float32, for r = [h_R1 ; h_R2] w_r
-README.md                the model card
+It computes the same numbers.
+
+    config.json              of that model
+    model.safetensors        the transformer, float32, by the names of the model; it has no pooler
+    tokenizer.json           with [CLS] and [SEP] around a text, and the markers as special tokens
+    tokenizer_config.json    which token is which
+    projections.safetensors  w_r [2 hidden, d_r] and w_e [hidden, d_e], float32, for r = [h_R1 ;
+                             h_R2] w_r
+    README.md                the model card
 """
 
 import json
@@ -27,8 +30,12 @@ from opql_jax.models.modern_bert import ModernEncoder
 _SEGMENTS = 2
 
 
-def write(folder: str | os.PathLike, encoder: RelationEncoder, params, tokenizer: Tokenizer, card: str) -> None:
-    """Writes the folder, new or empty; `config.json` comes last, without which `transformers` opens none. `card` is the model card in Markdown.
+def write(
+    folder: str | os.PathLike, encoder: RelationEncoder, params, tokenizer: Tokenizer, card: str
+) -> None:
+    """Writes the folder, new or empty; `card` is the model card in Markdown.
+
+    `config.json` comes last, without which `transformers` opens none.
 
     Raises:
         InputError: no such model computes what the encoder does, or the folder holds something.
@@ -54,14 +61,27 @@ def write(folder: str | os.PathLike, encoder: RelationEncoder, params, tokenizer
 
 
 def as_checkpoint(encoder: RelationEncoder, params) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
-    """The config.json and the tensors of the model of `transformers` that computes what an encoder does; InputError if none does."""
+    """The config.json and tensors of the `transformers` model that computes as an encoder.
+
+    InputError if none does.
+    """
     if type(encoder) not in (RelationEncoder, ModernEncoder):
-        raise InputError(f'an encoder of the class {type(encoder).__name__} is no transformer, which this form needs')
+        raise InputError(
+            f'an encoder of the class {type(encoder).__name__} is no '
+            'transformer, which this form needs'
+        )
     if encoder.relative_buckets not in (0, MPNET_BUCKETS):
         raise InputError(
-            f'relative_buckets={encoder.relative_buckets}: an MPNet has {MPNET_BUCKETS}, so transformers has no such model'
+            f'relative_buckets={encoder.relative_buckets}: an MPNet has {MPNET_BUCKETS}, so '
+            'transformers has no such model'
         )
-    kind = _modern_bert if isinstance(encoder, ModernEncoder) else _mpnet if encoder.relative_buckets else _bert
+    kind = (
+        _modern_bert
+        if isinstance(encoder, ModernEncoder)
+        else _mpnet
+        if encoder.relative_buckets
+        else _bert
+    )
     config, tensors = kind(encoder, params)
     sizes = {
         'vocab_size': encoder.vocab_size,
@@ -97,10 +117,14 @@ def _bert(encoder, params):
 
 
 def _mpnet(encoder, params):
-    """As of a BERT, but for the bias for distances, and for padding, which is id 1 there and comes first in the table of positions."""
+    """As of a BERT, but for the distance bias and padding, id 1 and first among positions."""
     config, bert = _bert(encoder, params)
     pad, segments = 1, 'embeddings.token_type_embeddings.weight'
-    config |= {'model_type': 'mpnet', 'architectures': ['MPNetModel'], 'relative_attention_num_buckets': MPNET_BUCKETS}
+    config |= {
+        'model_type': 'mpnet',
+        'architectures': ['MPNetModel'],
+        'relative_attention_num_buckets': MPNET_BUCKETS,
+    }
     config |= {'max_position_embeddings': encoder.max_length + pad + 1, 'pad_token_id': pad}
     del config['type_vocab_size'], bert[segments]
     tensors = {'encoder.relative_attention_bias.weight': params['relative_bias']['embedding']}
@@ -127,7 +151,8 @@ def _modern_bert(encoder, params):
         'global_attn_every_n_layers': encoder.global_every,
         'global_rope_theta': encoder.global_theta,
         'local_rope_theta': encoder.local_theta,
-        # None is among its tokens, and those that it would have by default may be more than there are.
+        # None is among its tokens, and those that it would have by default may be more than
+        # there are.
         **dict.fromkeys(('bos_token_id', 'eos_token_id', 'cls_token_id', 'sep_token_id')),
     }
     hidden = encoder.hidden_size
@@ -138,8 +163,12 @@ def _modern_bert(encoder, params):
     }
     for i in range(encoder.num_layers):
         layer, prefix = params[f'layers_{i}'], f'layers.{i}'
-        tensors[f'{prefix}.attn.Wqkv.weight'] = np.asarray(layer['qkv']['kernel']).reshape(hidden, 3 * hidden).T
-        tensors[f'{prefix}.attn.Wo.weight'] = np.asarray(layer['attention_out']['kernel']).reshape(hidden, hidden).T
+        tensors[f'{prefix}.attn.Wqkv.weight'] = (
+            np.asarray(layer['qkv']['kernel']).reshape(hidden, 3 * hidden).T
+        )
+        tensors[f'{prefix}.attn.Wo.weight'] = (
+            np.asarray(layer['attention_out']['kernel']).reshape(hidden, hidden).T
+        )
         tensors[f'{prefix}.mlp.Wi.weight'] = np.asarray(layer['mlp_in']['kernel']).T
         tensors[f'{prefix}.mlp.Wo.weight'] = np.asarray(layer['mlp_out']['kernel']).T
         tensors[f'{prefix}.mlp_norm.weight'] = layer['mlp_norm']['scale']
@@ -176,8 +205,11 @@ def _array(value) -> np.ndarray:
 
 
 def _tokenizer_files(tokenizer: Tokenizer, pad: int) -> tuple[str, dict[str, Any]]:
-    """The content of tokenizer.json, where padding has the id `pad`, and that of tokenizer_config.json."""
-    token = {name: str(tokenizer.id_to_token(number)) for name, number in special_ids(tokenizer)._asdict().items()}
+    """The content of tokenizer.json, with `pad` as padding's id, and of tokenizer_config.json."""
+    token = {
+        name: str(tokenizer.id_to_token(number))
+        for name, number in special_ids(tokenizer)._asdict().items()
+    }
     copy = exchanged_padding(tokenizer, pad)
     cls, sep = token['cls'], token['sep']
     copy.post_processor = processors.TemplateProcessing(

@@ -1,27 +1,34 @@
-"""OPQL-LM: a language model that retrieves from the memory and mixes the result into its prediction (paper §4 and appendix).
+"""OPQL-LM: a language model that retrieves from the memory (paper §4 and appendix).
 
-The transformer is the relation encoder's, so that training starts from a pretrained one; EaE's entity memory (Févry et al., 2020)
-can be placed after one of its layers. In a text the answer e2 is hidden by [ENT] and followed by [R2]; the topic mentions e1 stay
-visible, each followed by its own [R1]. The transformer gives, for each topic,
+It mixes the result into its prediction.
+
+The transformer is the relation encoder's, so that training starts from a pretrained one; EaE's
+entity memory (Févry et al., 2020) can be placed after one of its layers. In a text the answer e2 is
+hidden by [ENT] and followed by [R2]; the topic mentions e1 stay visible, each followed by its own
+[R1]. The transformer gives, for each topic,
 
     m_e1 = W_e^T h_start,    m_e2 = W_e^T h_ENT,    r = W_r^T [h_R1 ; h_R2]
 
 and each topic queries the whole memory, beside whose entries stands one for "nothing":
 
     e = softmax(E m_e1)^T E                           the topic, in terms of rows of E
-    q = W_q^T [e ; W_t^T r]                           against k_i = W_k^T [E[topic_i] ; r_i] and k_null = W_k^T [e ; r_null]
+    q = W_q^T [e ; W_t^T r]                           against k_i = W_k^T [E[topic_i] ; r_i] and
+                                                      k_null = W_k^T [e ; r_null]
     lambda, beta_i = softmax(q . k_null, q . k_i)     over null and the k best entries
     P(y) = lambda softmax(E m_e2)_y + sum_i beta_i [target_i = y]
 
-The next hop has e_Y + lambda softmax(E m_e2)^T E in the place of e, where e_Y = sum_i beta_i E[target_i]. With several topics each
-queries for itself, and the distributions of their last hops are combined before the mixing (`combine_topics`).
+The next hop has e_Y + lambda softmax(E m_e2)^T E in the place of e, where e_Y = sum_i beta_i
+E[target_i]. With several topics each queries for itself, and the distributions of their last hops
+are combined before the mixing (`combine_topics`).
 
-Three things differ from the paper. First, it mixes embeddings, m'_e2 = m_e2 + e_Y, summed over the topics, and compares the result with all
-of E; its next hop has e_Y + softmax(E m_e2)^T E (`mixing='embeddings'`, where W_v, an addition, brings e_Y to the length of m_e2). But a
-mean of many rows of E is close to none of them, and m_e2 counts as much where the memory has the answer.
-Second, the paper mixes with 1 - lambda in §4 (eq. 6) and with lambda in the appendix (eq. 11), where lambda is a softmax over a single
-score; here lambda is the mass of null, and the entries share 1 - lambda. Third, it queries with m_e1 for e: but m_e1 is several times as
-long as the rows of E that it is compared with, so that null, whose key alone would contain it, would always win.
+Three things differ from the paper. First, it mixes embeddings, m'_e2 = m_e2 + e_Y, summed over the
+topics, and compares the result with all of E; its next hop has e_Y + softmax(E m_e2)^T E
+(`mixing='embeddings'`, where W_v, an addition, brings e_Y to the length of m_e2). But a mean of
+many rows of E is close to none of them, and m_e2 counts as much where the memory has the answer.
+Second, the paper mixes with 1 - lambda in §4 (eq. 6) and with lambda in the appendix (eq. 11),
+where lambda is a softmax over a single score; here lambda is the mass of null, and the entries
+share 1 - lambda. Third, it queries with m_e1 for e: but m_e1 is several times as long as the rows
+of E that it is compared with, so that null, whose key alone would contain it, would always win.
 """
 
 import dataclasses
@@ -67,7 +74,8 @@ class Heads(nn.Module):
     def setup(self):
         init = nn.initializers.truncated_normal(0.02)
         self.w_f = nn.Dense(self.entity_dim, use_bias=False, kernel_init=init)
-        # Zero, so that at first the entity memory changes nothing and a pretrained encoder starts as it was.
+        # Zero, so that at first the entity memory changes nothing and a pretrained encoder starts
+        # as it was.
         self.w_b = nn.Dense(self.hidden_size, use_bias=False, kernel_init=nn.initializers.zeros)
         self.r_null = self.param('r_null', nn.initializers.zeros, (self.relation_dim,))
         self.e_null = self.param('e_null', nn.initializers.zeros, (self.entity_dim,))
@@ -75,27 +83,33 @@ class Heads(nn.Module):
 
     def __call__(self, h):
         """Uses all parameters, for `init`."""
-        return self.entity_memory_output(self.entity_memory_query(h)), self.r_null, self.e_null, self.w_v
+        return (
+            self.entity_memory_output(self.entity_memory_query(h)),
+            self.r_null,
+            self.e_null,
+            self.w_v,
+        )
 
     def entity_memory_query(self, h):
         """Queries [..., d_e] float32 of the entity memory, from h_start [..., hidden_size]."""
         return self.w_f(h.astype(jnp.float32))
 
     def entity_memory_output(self, entities):
-        """What is added to h_start [..., hidden_size], from the entity embeddings [..., d_e] that the memory returned."""
+        """What is added to h_start [..., hidden_size], from returned embeddings [..., d_e]."""
         return self.w_b(entities)
 
 
 def normalize_entity_table(params) -> dict:
     """The parameters with every row of E scaled to length 1, as the language model uses it.
 
-    The answer is the row of E with the largest product with a row of E that was retrieved. Training makes the rows of frequent
-    entities longer, and the longest would be the answer for others: of 40,000 entities only a third had their largest product
-    with themselves.
+    The answer is the row of E with the largest product with a row of E that was retrieved. Training
+    makes the rows of frequent entities longer, and the longest would be the answer for others: of
+    40,000 entities only a third had their largest product with themselves.
     """
     table = params['entity_table']
     squares = jnp.sum(jnp.square(table), axis=-1, keepdims=True)
-    return params | {'entity_table': table * lax.rsqrt(jnp.maximum(squares, 1e-12))}  # rows that pad E to the devices are 0
+    # Rows that pad E to the devices are 0.
+    return params | {'entity_table': table * lax.rsqrt(jnp.maximum(squares, 1e-12))}
 
 
 class Encoded(NamedTuple):
@@ -104,16 +118,18 @@ class Encoded(NamedTuple):
     m_e2: jax.Array  # [n, d_e], the hidden answer
     m_e1: jax.Array  # [n, T, d_e], the topic mentions
     r: jax.Array  # [n, T, d_r], the relation of each topic and the answer
-    entity_memory: Attended | None  # [n, T, ...], the topics' reads of the entity memory; None without one
+    # [n, T, ...], the topics' reads of the entity memory; None without one.
+    entity_memory: Attended | None
 
 
 class Hop(NamedTuple):
     """The retrieval of one hop for B = n T queries, one per topic slot.
 
     Attributes:
-        log_probs: [B, 1 + k] float32, of null (lambda) and of the entries (beta); very negative in unused slots.
-        entries: [B, k] int32, rows of the memory in the order of the search, whose weights a filter changes; -1 in unused slots.
-            In training gold entries follow.
+        log_probs: [B, 1 + k] float32, of null (lambda) and of the entries (beta); very negative in
+            unused slots.
+        entries: [B, k] int32, rows of the memory in the order of the search, whose weights a filter
+            changes; -1 in unused slots. In training gold entries follow.
         topics, targets: [B, k] int32, of the entries.
     """
 
@@ -134,7 +150,10 @@ class Output(NamedTuple):
 
 
 class _Retrieval(NamedTuple):
-    """What the hops of a batch share: parameters, memory, relations r [B, d_r], and which entries each query may find."""
+    """What the hops of a batch share.
+
+    Parameters, memory, relations r [B, d_r], and which entries each query may find.
+    """
 
     params: dict
     memory: ShardedMemory
@@ -151,15 +170,19 @@ class LanguageModel:
         max_hops: the number of W_t.
         entity_layer: layers below EaE's entity memory; 0 for no entity memory.
         k: entries kept per hop.
-        own_prediction: mixes in the model's own prediction; without, the answer comes from the memory alone (OPQL-follow).
-        mixing: 'distributions': a retrieved entry gives its mass to its target. 'embeddings', as in the paper: the mean embedding of the
-            targets is added to m_e2.
-        null_entity: k_null = W_k^T [e ; r_null]; without, W_k^T [e_null ; r_null], the same for all queries (the paper's ablation, §4.2.3).
-        filter: hops after the first retrieve only entries whose topic the hop before retrieved, weighted by how much, as relation
-            following does (`memory.follow`). Without, as in the paper, a hop knows these topics by their mean embedding alone,
-            which identifies one topic but not many.
-        exclude_topic: hops after the first retrieve no entry whose target is the topic that the first hop mostly retrieved from
-            (true of MetaQA's questions by construction, see `Follower`).
+        own_prediction: mixes in the model's own prediction; without, the answer comes from the
+            memory alone (OPQL-follow).
+        mixing: 'distributions': a retrieved entry gives its mass to its target. 'embeddings', as in
+            the paper: the mean embedding of the targets is added to m_e2.
+        null_entity: k_null = W_k^T [e ; r_null]; without, W_k^T [e_null ; r_null], the same for all
+            queries (the paper's ablation, §4.2.3).
+        filter: hops after the first retrieve only entries whose topic the hop before retrieved,
+            weighted by how much, as relation following does (`memory.follow`). Without, as in the
+            paper, a hop knows these topics by their mean embedding alone, which identifies one
+            topic but not many.
+        exclude_topic: hops after the first retrieve no entry whose target is the topic that the
+            first hop mostly retrieved from (true of MetaQA's questions by construction, see
+            `Follower`).
     """
 
     encoder: RelationEncoder
@@ -175,7 +198,8 @@ class LanguageModel:
     def __post_init__(self):
         if not 0 <= self.entity_layer < self.encoder.num_layers:
             raise InputError(
-                f'entity_layer={self.entity_layer}: 0 for none, or fewer than the {self.encoder.num_layers} layers'
+                f'entity_layer={self.entity_layer}: 0 for none, or fewer than the '
+                f'{self.encoder.num_layers} layers'
             )
         if self.mixing not in ('distributions', 'embeddings'):
             raise InputError(f"mixing={self.mixing!r}: 'distributions' or 'embeddings'")
@@ -193,14 +217,26 @@ class LanguageModel:
     @functools.partial(jax.jit, static_argnums=0)
     def init(self, key) -> dict:
         """Fresh parameters `{follower, lm}`, those that the encoder lacks."""
-        relation, centroid = jnp.zeros((1, self.encoder.relation_dim)), jnp.zeros((1, self.encoder.entity_dim))
+        relation, centroid = (
+            jnp.zeros((1, self.encoder.relation_dim)),
+            jnp.zeros((1, self.encoder.entity_dim)),
+        )
         follower = self.follower.init(key, relation, centroid, 0, method=Follower.query)['params']
-        return {'follower': follower, 'lm': self.heads.init(key, jnp.zeros((1, self.encoder.hidden_size)))['params']}
+        return {
+            'follower': follower,
+            'lm': self.heads.init(key, jnp.zeros((1, self.encoder.hidden_size)))['params'],
+        }
 
     def __call__(
-        self, params, layout: Layout, texts: Sequence[Texts], hops: int, memory: ShardedMemory | None, rng=None
+        self,
+        params,
+        layout: Layout,
+        texts: Sequence[Texts],
+        hops: int,
+        memory: ShardedMemory | None,
+        rng=None,
     ) -> Output:
-        """Predicts the hidden entities of the Texts of each length bucket, one bucket after the other.
+        """Predicts the hidden entities of the Texts of each length bucket, one after the other.
 
         Args:
             params: the parameters, see `normalize_entity_table`.
@@ -215,7 +251,10 @@ class LanguageModel:
         if memory is None:
             return Output(without_entries(m_e2), m_e2, m_e1, entity_memory, [])
         if not 1 <= hops <= self.max_hops:
-            raise InputError(f'hops={hops} is not in 1..{self.max_hops}; max_hops sets how many a language model can do')
+            raise InputError(
+                f'hops={hops} is not in 1..{self.max_hops}; max_hops sets how '
+                'many a language model can do'
+            )
 
         if memory.keys is None:  # once for all hops
             memory = search_keys.with_keys(memory, params['entity_table'])
@@ -227,7 +266,9 @@ class LanguageModel:
         repeat = lambda x: jnp.repeat(x, num_topics, axis=0)  # [n, ...] to [B, ...]
         feature = lambda name: _concatenate([getattr(text, name) for text in texts])
         passage = None if memory.passages is None else feature('passage')
-        allowed = jax.tree.map(repeat, SearchFilter(excluded_targets=feature('exclude'), excluded_passage=passage))
+        allowed = jax.tree.map(
+            repeat, SearchFilter(excluded_targets=feature('exclude'), excluded_passage=passage)
+        )
         gold = jax.tree.map(merge, feature('gold'))
         attend = lambda m: entity_table.attend(m, params['entity_table'], layout)
         topics = attend(merge(m_e1))
@@ -246,39 +287,56 @@ class LanguageModel:
         # ---- All topics together, and the model's own prediction ----
         used, own = feature('used'), m_e2 if self.own_prediction else jnp.zeros_like(m_e2)
         if self.mixing == 'distributions':
-            log_probs, targets = combine_topics(split(trace[-1].log_probs), split(trace[-1].targets), used)
+            log_probs, targets = combine_topics(
+                split(trace[-1].log_probs), split(trace[-1].targets), used
+            )
             prediction = Prediction(own, log_probs[:, 0], log_probs[:, 1:], targets)
         else:
             e_y = split(_mixture(trace[-1].log_probs, trace[-1].targets, params, layout)[1])
             e_y = jnp.where(used[:, :, None], e_y, 0.0).sum(axis=1)
-            prediction = without_entries(own + jnp.matmul(e_y, params['lm']['w_v'], precision=_PRECISION))
+            prediction = without_entries(
+                own + jnp.matmul(e_y, params['lm']['w_v'], precision=_PRECISION)
+            )
         return Output(prediction, m_e2, jax.tree.map(split, topics), entity_memory, trace)
 
     def encode(self, params, layout: Layout, texts: Sequence[Texts], rng=None) -> Encoded:
         """Runs the transformer; arguments and order of the results as of `__call__`."""
         rngs = [None if rng is None else jax.random.fold_in(rng, i) for i in range(len(texts))]
-        return _concatenate([self._encode_bucket(params, layout, text, key) for text, key in zip(texts, rngs)])
+        return _concatenate(
+            [self._encode_bucket(params, layout, text, key) for text, key in zip(texts, rngs)]
+        )
 
     def _encode_bucket(self, params, layout: Layout, text: Texts, rng) -> Encoded:
         deterministic = rng is None
-        encoder = self.encoder.bind({'params': params['encoder']}, rngs=None if deterministic else {'dropout': rng})
+        encoder = self.encoder.bind(
+            {'params': params['encoder']}, rngs=None if deterministic else {'dropout': rng}
+        )
         ent = text.r2[:, None] - 1  # [R2] follows [ENT]
         h, entity_memory = encoder.lower_layers(text.tokens, self.entity_layer, deterministic), None
         if self.entity_layer:
             h, entity_memory = self._read_entity_memory(params, layout, h, text)
         positions = jnp.concatenate([text.start, ent, text.r1, text.r2[:, None]], axis=1)
-        h = encoder.upper_layers(h, text.tokens, self.entity_layer, deterministic, positions).astype(jnp.float32)
+        h = encoder.upper_layers(
+            h, text.tokens, self.entity_layer, deterministic, positions
+        ).astype(jnp.float32)
         num_topics = text.start.shape[1]
         h_start, h_ent, h_r1, h_r2 = jnp.split(h, np.cumsum([num_topics, 1, num_topics]), axis=1)
         pair = jnp.concatenate([h_r1, jnp.broadcast_to(h_r2, h_r1.shape)], axis=-1)
-        return Encoded(encoder.w_e(h_ent[:, 0]), encoder.w_e(h_start), encoder.w_r(pair), entity_memory)
+        return Encoded(
+            encoder.w_e(h_ent[:, 0]), encoder.w_e(h_start), encoder.w_r(pair), entity_memory
+        )
 
     def _read_entity_memory(self, params, layout: Layout, h, text: Texts):
-        """EaE's entity memory: h [n, L, hidden_size] with what topics and [ENT] retrieve from E added, and the topics' Attended."""
+        """EaE's entity memory: h [n, L, hidden_size] plus what topics and [ENT] retrieve from E.
+
+        Also the topics' Attended.
+        """
         heads = self.heads.bind({'params': params['lm']})
         positions = jnp.concatenate([text.start, text.r2[:, None] - 1], axis=1)
         queries = heads.entity_memory_query(jnp.take_along_axis(h, positions[:, :, None], axis=1))
-        attended = entity_table.attend(queries.reshape(-1, queries.shape[-1]), params['entity_table'], layout)
+        attended = entity_table.attend(
+            queries.reshape(-1, queries.shape[-1]), params['entity_table'], layout
+        )
         attended = jax.tree.map(lambda x: x.reshape(*queries.shape[:2], *x.shape[1:]), attended)
         used = jnp.pad(text.used, ((0, 0), (0, 1)), constant_values=True)  # [ENT] always is
         update = jnp.where(used[:, :, None], heads.entity_memory_output(attended.found), 0.0)
@@ -286,18 +344,22 @@ class LanguageModel:
         return h, jax.tree.map(lambda x: x[:, :-1], attended)
 
     def _retrieve(self, retrieval: _Retrieval, e, previous: list[Hop], gold) -> Hop:
-        """One hop: queries with e [B, d_e], after the `previous` hops; `gold` entries [B, G], if any, are scored too."""
+        """One hop: queries with e [B, d_e], after `previous` hops; scores `gold` [B, G], too."""
         params, memory, r, allowed = retrieval
         table, lm = params['entity_table'], params['lm']
         # With W_k folded in: q . k = queries . [E[topic] ; r].
-        queries: Any = self.follower.apply({'params': params['follower']}, r, e, len(previous), method=Follower.query)
+        queries: Any = self.follower.apply(
+            {'params': params['follower']}, r, e, len(previous), method=Follower.query
+        )
 
         # ---- Which entries may be found ----
         before = previous[-1] if previous and self.filter else None
         if before is not None:
             allowed = allowed._replace(topics=before.targets)
         if previous and self.exclude_topic:
-            columns = [x for x in (_main_topic(previous[0]), allowed.excluded_targets) if x is not None]
+            columns = [
+                x for x in (_main_topic(previous[0]), allowed.excluded_targets) if x is not None
+            ]
             allowed = allowed._replace(excluded_targets=jnp.concatenate(columns, axis=1))
 
         # ---- The k best entries, and their scores with gradient ----
@@ -309,11 +371,15 @@ class LanguageModel:
         if before is not None:
             scores += _log_alpha(before, topics)
             outside = scores <= MASKED / 2  # gold entries of topics that were not retrieved
-            entries, topics, targets = (jnp.where(outside, -1, x) for x in (entries, topics, targets))
+            entries, topics, targets = (
+                jnp.where(outside, -1, x) for x in (entries, topics, targets)
+            )
 
         # ---- q . k_null, and the softmax ----
         null = jnp.matmul(queries.relation, lm['r_null'][:, None], precision=_PRECISION)
-        null += (queries.entity * (e if self.null_entity else lm['e_null'])).sum(axis=-1, keepdims=True)
+        null += (queries.entity * (e if self.null_entity else lm['e_null'])).sum(
+            axis=-1, keepdims=True
+        )
         if not self.own_prediction:
             null = jnp.full_like(null, MASKED)
         logits = jnp.concatenate([null, jnp.where(entries >= 0, scores, MASKED)], axis=1)
@@ -321,15 +387,20 @@ class LanguageModel:
 
 
 def _concatenate(buckets):
-    """Pytrees of arrays of several buckets, joined along their rows; None where the buckets hold None."""
+    """Pytrees of arrays of several buckets, joined along rows; None where they hold None."""
     return jax.tree.map(lambda *parts: jnp.concatenate(parts), *buckets)
 
 
 def _mixture(log_probs, targets, params, layout: Layout):
-    """lambda [n, 1] and e_Y = sum_i beta_i E[target_i] [n, d_e], from log_probs [n, 1 + k] and targets [n, k]."""
+    """lambda [n, 1] and e_Y = sum_i beta_i E[target_i] [n, d_e].
+
+    From log_probs [n, 1 + k] and targets [n, k].
+    """
     probs = jnp.where(log_probs > MASKED / 2, jnp.exp(log_probs), 0.0)
     beta = jnp.where(targets >= 0, probs[:, 1:], 0.0)
-    return probs[:, :1], entity_table.weighted_sum(params['entity_table'], targets, beta, layout.mesh)
+    return probs[:, :1], entity_table.weighted_sum(
+        params['entity_table'], targets, beta, layout.mesh
+    )
 
 
 def _entry_weights(hop: Hop):
@@ -338,14 +409,17 @@ def _entry_weights(hop: Hop):
 
 
 def _log_alpha(before: Hop, topics):
-    """log alpha of topics [B, k], their weights among the targets of the hop before; very negative for those it did not retrieve."""
+    """log alpha of topics [B, k], their weights among the targets of the hop before.
+
+    Very negative for those it did not retrieve.
+    """
     same = (topics[:, :, None] == before.targets[:, None, :]) & (topics[:, :, None] >= 0)
     alpha = jnp.where(same, _entry_weights(before)[:, None, :], 0.0).sum(axis=-1)
     return jnp.where(alpha <= 0, MASKED, jnp.log(jnp.maximum(alpha, 1e-30)))  # NaN stays NaN
 
 
 def _main_topic(hop: Hop):
-    """The topic [B, 1] with the largest weight among a hop's entries; -1 if it retrieved nothing."""
+    """The topic [B, 1] of largest weight among a hop's entries; -1 if it retrieved nothing."""
     same = hop.topics[:, :, None] == hop.topics[:, None, :]
     share = jnp.where(same, _entry_weights(hop)[:, None, :], 0.0).sum(axis=-1)
     return jnp.take_along_axis(hop.topics, share.argmax(axis=-1, keepdims=True), axis=1)

@@ -1,10 +1,13 @@
 """Losses over relation and entity embeddings, as pure functions of arrays.
 
-    relation_loss    L_rel, eq. 2     mentions of the same pair are similar
-    entity_loss      L_el, eq. 3      a mention retrieves its entity; also L_mel, eq. 12, of the language model
+    relation_loss    L_rel, eq. 2
+                     mentions of the same pair are similar
+    entity_loss      L_el, eq. 3
+                     a mention retrieves its entity; also L_mel, eq. 12, of the language model
     label_loss       questions find the pairs that state what they ask
     alignment_loss   distant supervision by one-hop questions (paper §3.1.3, the finetuned memory)
-    retrieval_loss   L_re, eq. 8      the language model retrieves entries that lead to an answer
+    retrieval_loss   L_re, eq. 8
+                     the language model retrieves entries that lead to an answer
 
 The loss of relation following stands with its module, in `models.follower`.
 """
@@ -27,11 +30,11 @@ def mean_where(values, weights):
 
 
 def relation_loss(relations, topic, target, anchor):
-    """L_rel: mentions of the same ordered pair find each other among all mentions of the batch (paper §2.2, eq. 2).
+    """L_rel: mentions of one ordered pair find each other in the batch (paper §2.2, eq. 2).
 
-    Softmax cross-entropy over inner products. All rows of the batch are candidates for every anchor, so a batch that is sharded
-    over devices has in-batch negatives across all of them. Other mentions of the anchor's own pair are never negatives: they
-    share the target mass evenly.
+    Softmax cross-entropy over inner products. All rows of the batch are candidates for every
+    anchor, so a batch that is sharded over devices has in-batch negatives across all of them. Other
+    mentions of the anchor's own pair are never negatives: they share the target mass evenly.
 
     Args:
         relations: [n, d_r] float, relation embeddings.
@@ -39,13 +42,16 @@ def relation_loss(relations, topic, target, anchor):
         anchor: [n] bool, rows whose loss counts.
 
     Returns:
-        (loss, accuracy), float32 scalars; accuracy is the share of anchors whose best-scored row is a positive.
+        (loss, accuracy), float32 scalars; accuracy is the share of anchors whose best-scored row is
+        a positive.
     """
     relations = relations.astype(jnp.float32)
     valid = topic >= 0
     others = ~jnp.eye(topic.shape[0], dtype=bool)
     candidates = valid[None, :] & others
-    positives = (topic[:, None] == topic[None, :]) & (target[:, None] == target[None, :]) & candidates
+    positives = (
+        (topic[:, None] == topic[None, :]) & (target[:, None] == target[None, :]) & candidates
+    )
     count = positives.sum(axis=1)
     log_probs = jax.nn.log_softmax(jnp.where(candidates, relations @ relations.T, MASKED), axis=1)
     loss = -jnp.where(positives, log_probs, 0.0).sum(axis=1) / jnp.maximum(count, 1)
@@ -55,16 +61,20 @@ def relation_loss(relations, topic, target, anchor):
 
 
 def alignment_loss(questions, question_topic, answers, relations, topic, target, fact_weight=0.0):
-    """Distant supervision by one-hop questions: of the mentions of a question's topic, those whose target is an answer score best.
+    """Distant supervision by one-hop questions.
 
-    Only mentions of the question's own topic are candidates: a mention of another topic may state the same relation, and would be
-    a false negative. The probability mass of all positives counts as one, because not every mention of a pair states the relation
-    that the question is about (paper §3.1.3, the finetuned memory).
+    Of the mentions of a question's topic, those whose target is an answer score best.
 
-    A second term, weighted by `fact_weight`, judges each mention by itself: its score should be above a threshold if its target is
-    an answer and below if not, where the positives and the negatives of a question weigh the same. Whether a pair states a fact
-    then does not depend on what else its topic is mentioned with, so what a question teaches about a pair serves questions about
-    its other side. The term assumes that most mentions of a positive pair state the relation.
+    Only mentions of the question's own topic are candidates: a mention of another topic may state
+    the same relation, and would be a false negative. The probability mass of all positives counts
+    as one, because not every mention of a pair states the relation that the question is about
+    (paper §3.1.3, the finetuned memory).
+
+    A second term, weighted by `fact_weight`, judges each mention by itself: its score should be
+    above a threshold if its target is an answer and below if not, where the positives and the
+    negatives of a question weigh the same. Whether a pair states a fact then does not depend on
+    what else its topic is mentioned with, so what a question teaches about a pair serves questions
+    about its other side. The term assumes that most mentions of a positive pair state the relation.
 
     Args:
         questions: [q, d_r] float, relation embeddings of the questions.
@@ -74,8 +84,8 @@ def alignment_loss(questions, question_topic, answers, relations, topic, target,
         fact_weight: weight of the second term (static); 0 leaves it out.
 
     Returns:
-        (loss, accuracy), float32 scalars over the questions with a positive and a negative; the second term is over all questions
-        with a positive.
+        (loss, accuracy), float32 scalars over the questions with a positive and a negative; the
+        second term is over all questions with a positive.
     """
     candidates = (question_topic[:, None] == topic[None, :]) & (topic >= 0)[None, :]
     positives = candidates & (answers[:, :, None] == target[None, None, :]).any(axis=1)
@@ -96,18 +106,24 @@ def alignment_loss(questions, question_topic, answers, relations, topic, target,
 
 
 def label_loss(questions, question_label, relations, label):
-    """Questions find the pairs of their label among all pairs of the batch; the probability mass of these counts as one.
+    """Questions find their label's pairs among the batch's; these pairs' mass counts as one.
 
     Args:
-        questions, relations: [q, d_r] and [n, d_r] float, relation embeddings of questions and of pairs.
-        question_label, label: [q] and [n] int32. Questions with -1 are unused; pairs with -1 answer nothing, those below are unused.
+        questions, relations: [q, d_r] and [n, d_r] float, relation embeddings of questions and of
+            pairs.
+        question_label, label: [q] and [n] int32. Questions with -1 are unused; pairs with -1 answer
+            nothing, those below are unused.
 
     Returns:
         (loss, accuracy), float32 scalars over the questions that a pair answers.
     """
     positives = (question_label[:, None] == label[None, :]) & (question_label >= 0)[:, None]
-    logits = jnp.where(label >= -1, questions.astype(jnp.float32) @ relations.astype(jnp.float32).T, MASKED)
-    loss = jax.nn.logsumexp(logits, axis=1) - jax.nn.logsumexp(jnp.where(positives, logits, MASKED), axis=1)
+    logits = jnp.where(
+        label >= -1, questions.astype(jnp.float32) @ relations.astype(jnp.float32).T, MASKED
+    )
+    loss = jax.nn.logsumexp(logits, axis=1) - jax.nn.logsumexp(
+        jnp.where(positives, logits, MASKED), axis=1
+    )
     correct = jnp.take_along_axis(positives, logits.argmax(axis=1)[:, None], axis=1)[:, 0]
     counted = positives.any(axis=1)
     return mean_where(jnp.where(counted, loss, 0.0), counted), mean_where(correct, counted)
@@ -117,28 +133,34 @@ def entity_loss(mentions, entities, entity_table, layout, num_sampled=0, rng=Non
     """L_el: a mention embedding retrieves its entity among all entities (paper §2.3, eq. 3).
 
     Args:
-        mentions: [..., d_e] float, mention embeddings `W_e^T h_start`; or their `Attended`, if they have attended over E already.
+        mentions: [..., d_e] float, mention embeddings `W_e^T h_start`; or their `Attended`, if they
+            have attended over E already.
         entities: [...] int32, the linked entity; -1 where there is none.
         entity_table, layout: E, placed as the Layout says.
-        num_sampled: entities drawn, by the key `rng`, to estimate the softmax from; 0 for all, which an `Attended` always has.
+        num_sampled: entities drawn, by the key `rng`, to estimate the softmax from; 0 for all,
+            which an `Attended` always has.
 
     Returns:
-        (loss, accuracy), float32 scalars over the linked mentions; accuracy is the share whose entity scores best: of all
-        entities, or of those drawn.
+        (loss, accuracy), float32 scalars over the linked mentions; accuracy is the share whose
+        entity scores best: of all entities, or of those drawn.
     """
     leading, entities = entities.ndim, entities.reshape(-1)
     mentions = jax.tree.map(lambda x: x.reshape(-1, *x.shape[leading:]), mentions)
     if isinstance(mentions, table_lib.Attended):
         loss, correct = table_lib.attended_cross_entropy(mentions, entities, entity_table, layout)
     elif num_sampled:
-        loss, correct = table_lib.sampled_softmax_cross_entropy(mentions, entities, entity_table, layout, num_sampled, rng)
+        loss, correct = table_lib.sampled_softmax_cross_entropy(
+            mentions, entities, entity_table, layout, num_sampled, rng
+        )
     else:
         loss, correct = table_lib.softmax_cross_entropy(mentions, entities, entity_table, layout)
     return mean_where(loss, entities >= 0), mean_where(correct, entities >= 0)
 
 
 def retrieval_loss(log_probs, targets, answers, used, absent, k):
-    """L_re: the mass goes to entries that lead to an answer, or to null where the memory is known to have none (eq. 8).
+    """L_re: the mass goes to entries that lead to an answer, or to null (eq. 8).
+
+    To null where the memory is known to have none.
 
     Args:
         log_probs: [n T, 1 + k] float32, of null and of the retrieved entries.
@@ -149,13 +171,19 @@ def retrieval_loss(log_probs, targets, answers, used, absent, k):
         k: entries that the search found (static); those after them are gold entries.
 
     Returns:
-        The loss, the mean over topics for which null or some entry is right (others teach nothing), and metrics: `reachable`, the
-        share of all topics for which null is right or the search found a right entry; `retrieval_accuracy`, the share of counted
-        topics whose best is right; `null_absent` and `null_present`, the mean mass of null where it is right, and where an entry is.
+        The loss, the mean over topics for which null or some entry is right (others teach nothing),
+        and metrics: `reachable`, the share of all topics for which null is right or the search
+        found a right entry; `retrieval_accuracy`, the share of counted topics whose best is right;
+        `null_absent` and `null_present`, the mean mass of null where it is right, and where an
+        entry is.
     """
     slots = used.shape[1]
     answers, used, absent = jnp.repeat(answers, slots, axis=0), used.reshape(-1), absent.reshape(-1)
-    right = (targets[:, :, None] == answers[:, None, :]).any(axis=-1) & (targets >= 0) & ~absent[:, None]
+    right = (
+        (targets[:, :, None] == answers[:, None, :]).any(axis=-1)
+        & (targets >= 0)
+        & ~absent[:, None]
+    )
     right = jnp.concatenate([absent[:, None], right], axis=1)
     counted = used & right.any(axis=1)
     log_right = jax.nn.logsumexp(jnp.where(right, log_probs, MASKED), axis=1)

@@ -1,6 +1,9 @@
-"""What kind of thing a mention names, read off the vector that an encoder has of it: a person, an organisation, a place, or a thing that is none of these.
+"""The kind of a mention, read off an encoder's vector.
 
-A recogniser that knows a name by its letters takes Brenwick for a person; how a text speaks of it says that it is a place.
+A person, an organisation, a place, or a thing that is none of these.
+
+A recogniser that knows a name by its letters takes Brenwick for a person; how a text speaks of it
+says that it is a place.
 """
 
 from __future__ import annotations
@@ -21,13 +24,15 @@ from opql_jax.corpus.spans import VALUES
 
 THING = 'thing'
 KINDS = ('person', 'organisation', 'place', THING)
-# Kinds that stay as they were recognised: by rules, or by spaCy where the types that are learnt from have no such kind.
+# Kinds that stay as they were recognised: by rules, or by spaCy where the types that are learnt
+# from have no such kind.
 _CERTAIN = frozenset({*VALUES, CONCEPT, TITLE_KIND, 'group', 'language'})
 # What the recognised kind counts, in log-odds.
 _RECOGNISED = 1.0
 # Vectors that are made float32 at a time.
 _BLOCK = 1 << 14
-# The weight of the squares of the parameters, of vectors with unit variance, and the steps of L-BFGS.
+# The weight of the squares of the parameters, of vectors with unit variance, and the steps of
+# L-BFGS.
 _DECAY, _STEPS = 1e-3, 200
 
 
@@ -44,12 +49,16 @@ class MentionKinds:
         logits -= logits.max(axis=1, keepdims=True)
         return logits - np.log(np.exp(logits).sum(axis=1, keepdims=True))
 
-    def of_entities(self, vectors: np.ndarray, entities: np.ndarray, recognised: Sequence[str]) -> list[str]:
+    def of_entities(
+        self, vectors: np.ndarray, entities: np.ndarray, recognised: Sequence[str]
+    ) -> list[str]:
         """The kinds of entities, by all of their mentions and the kinds that were recognised.
 
         Args:
-            vectors, entities: [n, hidden_size] of the mentions of a text, and [n] whom each mentions.
-            recognised: the kind of each entity as the recogniser says. Values, concepts, groups, languages and titles are certain.
+            vectors, entities: [n, hidden_size] of the mentions of a text, and [n] whom each
+                mentions.
+            recognised: the kind of each entity as the recogniser says. Values, concepts, groups,
+                languages and titles are certain.
         """
         totals = np.zeros((len(recognised), len(KINDS)), np.float32)
         for start in range(0, len(vectors), _BLOCK):
@@ -65,7 +74,8 @@ class MentionKinds:
             if kind != UNKNOWN_KIND:
                 total[KINDS.index(kind if kind in KINDS else THING)] += _RECOGNISED
             found = KINDS[total.argmax()]
-            kinds.append(kind if found == THING and kind not in (*KINDS, UNKNOWN_KIND) else found)  # a work is a thing, too
+            # A work is a thing, too.
+            kinds.append(kind if found == THING and kind not in (*KINDS, UNKNOWN_KIND) else found)
         return kinds
 
     def to_bytes(self) -> bytes:
@@ -74,7 +84,7 @@ class MentionKinds:
 
     @classmethod
     def from_bytes(cls, content: bytes, hidden_size: int) -> MentionKinds:
-        """What `to_bytes` made for an encoder of that size; InputError if this is something else."""
+        """What `to_bytes` made for an encoder of that size; InputError if it is not that."""
         try:
             stored = safetensors.numpy.load(content)
         except safetensors.SafetensorError as error:
@@ -89,18 +99,26 @@ class MentionKinds:
 
 
 def fit(vectors: np.ndarray, kinds: Sequence[str]) -> MentionKinds:
-    """Learns from vectors of mentions [n, hidden_size] and the kind of each; InputError if there are none, or one is not of KINDS."""
+    """Learns from vectors of mentions [n, hidden_size] and the kind of each.
+
+    InputError if there are none, or one is not of KINDS.
+    """
     import optax  # takes a while, and whoever asks needs none of it
 
     if not len(vectors) or (wrong := set(kinds) - set(KINDS)):
-        raise InputError(f'expected mentions of kinds {KINDS}, found {sorted(wrong) if len(vectors) else "no mention"}')
+        raise InputError(
+            f'expected mentions of kinds {KINDS}, found '
+            f'{sorted(wrong) if len(vectors) else "no mention"}'
+        )
     vectors = vectors.astype(np.float32)
     mean, scale = vectors.mean(axis=0), vectors.std(axis=0) + 1e-6
     inputs = jnp.asarray((vectors - mean) / scale)
     labels = jnp.asarray([KINDS.index(kind) for kind in kinds])
 
     def loss(params):
-        log_likelihood = -optax.softmax_cross_entropy_with_integer_labels(inputs @ params['kernel'] + params['bias'], labels)
+        log_likelihood = -optax.softmax_cross_entropy_with_integer_labels(
+            inputs @ params['kernel'] + params['bias'], labels
+        )
         return _DECAY * (params['kernel'] ** 2).sum() - log_likelihood.mean()
 
     optimiser = optax.lbfgs()
@@ -109,10 +127,16 @@ def fit(vectors: np.ndarray, kinds: Sequence[str]) -> MentionKinds:
     def step(carry, _):
         params, state = carry
         value, grad = value_and_grad(params, state=state)
-        updates, state = optimiser.update(grad, state, params, value=value, grad=grad, value_fn=loss)
+        updates, state = optimiser.update(
+            grad, state, params, value=value, grad=grad, value_fn=loss
+        )
         return (optax.apply_updates(params, updates), state), None
 
     params = {'kernel': jnp.zeros((vectors.shape[1], len(KINDS))), 'bias': jnp.zeros(len(KINDS))}
-    (params, _), _ = jax.jit(lambda params: jax.lax.scan(step, (params, optimiser.init(params)), length=_STEPS))(params)
+    (params, _), _ = jax.jit(
+        lambda params: jax.lax.scan(step, (params, optimiser.init(params)), length=_STEPS)
+    )(params)
     kernel = np.asarray(params['kernel']) / scale[:, None]
-    return MentionKinds(kernel.astype(np.float32), np.asarray(params['bias'] - mean @ kernel, np.float32))
+    return MentionKinds(
+        kernel.astype(np.float32), np.asarray(params['bias'] - mean @ kernel, np.float32)
+    )

@@ -1,7 +1,8 @@
-"""The relation encoder over ModernBERT's transformer, whose checkpoints `opql_jax.models.bert` loads.
+"""The relation encoder over ModernBERT, whose checkpoints `opql_jax.models.bert` loads.
 
-It differs from BERT in each layer: norms come before the sublayers, positions turn queries and keys (RoPE), the feed-forward layer is
-gated, two layers of three see the tokens nearby alone, and nothing has a bias.
+It differs from BERT in each layer: norms come before the sublayers, positions turn queries and keys
+(RoPE), the feed-forward layer is gated, two layers of three see the tokens nearby alone, and
+nothing has a bias.
 """
 
 import flax.linen as nn
@@ -22,16 +23,26 @@ from opql_jax.models.encoder import (
 
 
 def rotate(x, positions, theta: float):
-    """Queries or keys [n, heads, C, head] turned by their positions [n or 1, C] (RoPE, Su et al. 2021), in their type."""
+    """Queries or keys [n, heads, C, head] turned by positions [n or 1, C], in their type.
+
+    See RoPE, Su et al. 2021.
+    """
     half = x.shape[-1] // 2
-    angle = positions[:, None, :, None] * np.float32(theta) ** (-np.arange(half, dtype=np.float32) / half)
+    angle = positions[:, None, :, None] * np.float32(theta) ** (
+        -np.arange(half, dtype=np.float32) / half
+    )
     first, second = x[..., :half].astype(jnp.float32), x[..., half:].astype(jnp.float32)
     cos, sin = jnp.cos(angle), jnp.sin(angle)
-    return jnp.concatenate([first * cos - second * sin, second * cos + first * sin], axis=-1).astype(x.dtype)
+    return jnp.concatenate(
+        [first * cos - second * sin, second * cos + first * sin], axis=-1
+    ).astype(x.dtype)
 
 
 class ModernLayer(nn.Module):
-    """One layer of ModernBERT: the `first` one gets normed states already, and `theta` is of the rotary positions."""
+    """One layer of ModernBERT; the `first` gets normed states already.
+
+    `theta` is of the rotary positions.
+    """
 
     num_heads: int
     mlp_size: int
@@ -45,9 +56,16 @@ class ModernLayer(nn.Module):
     def __call__(self, h, bias, deterministic, positions=None):
         """As of `TransformerLayer`; `bias` may be [n, 1, C, L]."""
         dense = lambda features, name, **options: nn.DenseGeneral(
-            features, use_bias=False, dtype=self.dtype, kernel_init=normal_init, name=name, **options
+            features,
+            use_bias=False,
+            dtype=self.dtype,
+            kernel_init=normal_init,
+            name=name,
+            **options,
         )
-        norm = lambda name: nn.LayerNorm(self.layer_norm_epsilon, use_bias=False, dtype=self.dtype, name=name)
+        norm = lambda name: nn.LayerNorm(
+            self.layer_norm_epsilon, use_bias=False, dtype=self.dtype, name=name
+        )
         drop = dropout_by_row(self.dropout_rate, deterministic=deterministic)
 
         normed = h if self.first else norm('attention_norm')(h)
@@ -55,9 +73,18 @@ class ModernLayer(nn.Module):
         if positions is not None:
             at = positions[:, :, None]
             h, queried = (jnp.take_along_axis(x, at, axis=1) for x in (h, normed))
-        q, k, v = QueriesKeysValues(self.num_heads, self.dtype, use_bias=False, name='qkv')(queried, normed)
-        q, k = rotate(q, places if positions is None else positions, self.theta), rotate(k, places, self.theta)
-        h = h + drop(dense(h.shape[-1], 'attention_out', axis=(1, 3))(attention(q, k, v, bias)).reshape(h.shape))
+        q, k, v = QueriesKeysValues(self.num_heads, self.dtype, use_bias=False, name='qkv')(
+            queried, normed
+        )
+        q, k = (
+            rotate(q, places if positions is None else positions, self.theta),
+            rotate(k, places, self.theta),
+        )
+        h = h + drop(
+            dense(h.shape[-1], 'attention_out', axis=(1, 3))(attention(q, k, v, bias)).reshape(
+                h.shape
+            )
+        )
 
         inner, gate = jnp.split(dense(2 * self.mlp_size, 'mlp_in')(norm('mlp_norm')(h)), 2, axis=-1)
         return h + drop(dense(h.shape[-1], 'mlp_out')(gelu(inner) * gate))
@@ -82,20 +109,33 @@ class ModernEncoder(RelationEncoder):
         check_fields(self)
         norm = lambda: nn.LayerNorm(self.layer_norm_epsilon, use_bias=False, dtype=self.dtype)
         project = lambda features: nn.Dense(features, use_bias=False, kernel_init=normal_init)
-        self.token_embedding = nn.Embed(self.vocab_size, self.hidden_size, dtype=self.dtype, embedding_init=normal_init)
+        self.token_embedding = nn.Embed(
+            self.vocab_size, self.hidden_size, dtype=self.dtype, embedding_init=normal_init
+        )
         self.embedding_norm, self.final_norm = norm(), norm()
         self.dropout = dropout_by_row(self.dropout_rate)
         layer = ModernLayer
         if self.remat:
             layer = nn.remat(layer, static_argnums=(3,), policy=REMAT_POLICIES[self.remat])
-        fields = self.num_heads, self.mlp_size, self.dropout_rate, self.dtype, self.layer_norm_epsilon
-        thetas = [self.local_theta if i % self.global_every else self.global_theta for i in range(self.num_layers)]
+        fields = (
+            self.num_heads,
+            self.mlp_size,
+            self.dropout_rate,
+            self.dtype,
+            self.layer_norm_epsilon,
+        )
+        thetas = [
+            self.local_theta if i % self.global_every else self.global_theta
+            for i in range(self.num_layers)
+        ]
         self.layers = [layer(*fields, i == 0, theta) for i, theta in enumerate(thetas)]
         self.w_r, self.w_e = project(self.relation_dim), project(self.entity_dim)
 
     def _lower(self, tokens, num_layers, deterministic):
         self._check_length(tokens)
-        h = self.dropout(self.embedding_norm(self.token_embedding(tokens)), deterministic=deterministic)
+        h = self.dropout(
+            self.embedding_norm(self.token_embedding(tokens)), deterministic=deterministic
+        )
         return self._run(h, tokens, range(num_layers), deterministic)
 
     def _upper(self, h, tokens, positions, num_lower, deterministic):
@@ -110,7 +150,10 @@ class ModernEncoder(RelationEncoder):
         return h
 
     def _bias_of(self, layer, tokens, positions=None):
-        """What is added to the attention logits of a layer: [n, 1, 1, L], or [n, 1, L or C, L] where it sees the tokens nearby alone."""
+        """What is added to a layer's attention logits: [n, 1, 1, L], or [n, 1, L or C, L].
+
+        The latter where it sees the tokens nearby alone.
+        """
         bias = jnp.where(tokens == PAD_ID, jnp.float32(-1e9), 0)[:, None, None, :]
         if layer % self.global_every == 0:
             return bias

@@ -1,7 +1,8 @@
-"""Encodes passages once for all that is read off them: what their mentions say of each other, and vectors of their sentences.
+"""Encodes passages once: what mentions say of each other, and vectors of sentences.
 
-`encode_batch` is a pure function of record batches, which a loop or a cluster may map. What it made of a passage is kept on disk, so that
-neither a run that was killed nor a change of other passages encodes it twice.
+`encode_batch` is a pure function of record batches, which a loop or a cluster may map. What it made
+of a passage is kept on disk, so that neither a run that was killed nor a change of other passages
+encodes it twice.
 """
 
 import functools
@@ -27,28 +28,40 @@ from opql_jax.models.text_encoder import TextEncoder
 BATCH_PASSAGES, MENTIONS_PER_BATCH = 1 << 10, 1 << 12
 # To be raised when the same passages get other vectors.
 _VERSION = 1
-# Of each passage the vectors of its mentions, and its own with those of its sentences: [n, hidden_size] float16, row by row.
+# Of each passage the vectors of its mentions, and its own with those of its sentences: [n,
+# hidden_size] float16, row by row.
 ENCODED = pa.schema([('mentions', pa.binary()), ('vectors', pa.binary())])
 
 
 def encode_batch(batch: pa.RecordBatch, encoder: TextEncoder) -> pa.RecordBatch:
-    """The vectors (`ENCODED`) of a batch of `tables.PASSAGES`, of which it reads `text`, `sentence_starts` and the spans of `mentions`."""
+    """The vectors (`ENCODED`) of a batch of `tables.PASSAGES`.
+
+    Of these it reads `text`, `sentence_starts` and the spans of `mentions`.
+    """
     placed = [_place(row, encoder) for row in batch.to_pylist()]
     encoded: list[Any] = [None] * len(placed)
     for i, states in encoder.token_states([spans.tokens for spans, _ in placed]):
         spans, sentences = placed[i]
         mentions = (states[spans.first] + states[spans.last]) / 2
-        sums = np.stack([states.sum(axis=0), *(states[first:end].sum(axis=0) for first, end in sentences)])
+        sums = np.stack(
+            [states.sum(axis=0), *(states[first:end].sum(axis=0) for first, end in sentences)]
+        )
         vectors = sums / np.maximum(np.linalg.norm(sums, axis=1, keepdims=True), 1e-9)
         encoded[i] = [array.astype('<f2').tobytes() for array in (mentions, vectors)]
-    arrays = [pa.array(column, pa.binary()) for column in zip(*encoded)] if encoded else [pa.array([], pa.binary())] * 2
+    arrays = (
+        [pa.array(column, pa.binary()) for column in zip(*encoded)]
+        if encoded
+        else [pa.array([], pa.binary())] * 2
+    )
     return pa.RecordBatch.from_arrays(arrays, schema=ENCODED)
 
 
 def _place(row: dict, encoder: TextEncoder) -> tuple[markup.PlacedMentions, list[tuple[int, int]]]:
-    """A passage as input of the encoder, and the tokens `[first, end)` of each of its sentences there."""
+    """A passage as the encoder's input, and the tokens `[first, end)` of each sentence."""
     mentions = [(m['start'], m['end'], 0) for m in row['mentions']]  # whichever entities they are
-    passage, starts = markup.tokenise_sentences(encoder.tokenizer, row['text'], mentions, row['sentence_starts'])
+    passage, starts = markup.tokenise_sentences(
+        encoder.tokenizer, row['text'], mentions, row['sentence_starts']
+    )
     borders = [1 + int(start) for start in [*starts, len(passage.tokens)]]  # after [CLS]
     return markup.place_mentions(passage, encoder.special), list(itertools.pairwise(borders))
 
@@ -59,7 +72,7 @@ def _halves(encoder, params, mentions):
 
 
 class PassageEncoder:
-    """The passages of prepared text under a released encoder; all are encoded when something of one is first asked for.
+    """The passages of prepared text under a released encoder, all encoded when first needed.
 
     Holds a vector of each mention and each sentence: [hidden_size] float16.
 
@@ -67,34 +80,57 @@ class PassageEncoder:
         first_vector: [passages + 1], where the rows of each passage begin in `vectors`.
     """
 
-    def __init__(self, encoder: TextEncoder, prepared: Prepared, parts: pathlib.Path, map_batches: MapBatches = map):
-        """Takes text that was prepared with the tokenizer of the encoder; InputError if it was prepared with another one.
+    def __init__(
+        self,
+        encoder: TextEncoder,
+        prepared: Prepared,
+        parts: pathlib.Path,
+        map_batches: MapBatches = map,
+    ):
+        """Takes text prepared with the encoder's tokenizer; InputError for another one.
 
         Args:
-            encoder: a released one, opened from its folder if `map_batches` sends it to other processes.
+            encoder: a released one, opened from its folder if `map_batches` sends it to other
+                processes.
             prepared: the text.
             parts: a folder, made if need be, that keeps what was encoded of each passage.
             map_batches: what runs `encode_batch`; this process if not given.
         """
         if encoder.tokenizer.get_vocab() != prepared.tokenizer.get_vocab():
             raise InputError(
-                f'{prepared.directory} was prepared with another tokenizer than that of the encoder: prepare it again'
+                f'{prepared.directory} was prepared with another tokenizer than that of the '
+                'encoder: prepare it again'
             )
-        self._encoder, self._prepared, self._parts, self._map_batches = encoder, prepared, parts, map_batches
+        self._encoder, self._prepared, self._parts, self._map_batches = (
+            encoder,
+            prepared,
+            parts,
+            map_batches,
+        )
         passages = prepared.passages
         count = lambda column: np.array([len(row) for row in passages[column]], np.int64)
         self._first_mention, self.first_vector = (
-            np.append(0, np.cumsum(counts)) for counts in (count('mentions'), 1 + count('sentence_starts'))
+            np.append(0, np.cumsum(counts))
+            for counts in (count('mentions'), 1 + count('sentence_starts'))
         )
 
     def pairs(self, rows: np.ndarray) -> np.ndarray:
-        """The mentions of topic and target of rows of `Prepared.pairs` [n], numbered over all passages: [n, 2] int32."""
-        passage, topic, target = (self._prepared.pairs[name][rows] for name in ('passage', 'topic_mention', 'target_mention'))
+        """The mentions of topic and target of rows of `Prepared.pairs` [n]: [n, 2] int32.
+
+        They are numbered over all passages.
+        """
+        passage, topic, target = (
+            self._prepared.pairs[name][rows]
+            for name in ('passage', 'topic_mention', 'target_mention')
+        )
         first = self._first_mention[passage].astype(np.int32)
         return np.stack([first + topic, first + target], axis=1)
 
     def halves(self, mentions: np.ndarray) -> np.ndarray:
-        """What mentions [n], by their numbers, add to the relations of their pairs, see `RelationEncoder.halves`: [n, 2, d_r] float32."""
+        """What mentions [n] add to their pairs' relations: [n, 2, d_r] float32.
+
+        They are given by number; see `RelationEncoder.halves`.
+        """
         found = [np.empty((0, 2, self._encoder.dim), np.float32)]
         for start in range(0, len(mentions), MENTIONS_PER_BATCH):
             # Of one shape, so that one program is compiled.
@@ -104,21 +140,29 @@ class PassageEncoder:
         return np.concatenate(found)[: len(mentions)]
 
     def vectors(self) -> np.ndarray:
-        """The vectors of all passages and their sentences, of unit length: [first_vector[-1], hidden_size] float16.
+        """Unit vectors of all passages and sentences: [first_vector[-1], hidden_size] float16.
 
-        Those of passage p begin at `first_vector[p]`: its own, and one for each of its `sentence_starts`.
+        Those of passage p begin at `first_vector[p]`: its own, and one for each of its
+        `sentence_starts`.
         """
         return self._encoded[1]
 
     def mentions(self) -> tuple[np.ndarray, np.ndarray]:
-        """The vectors of all mentions [n, hidden_size] float16, passage by passage, and their entities [n] int64."""
+        """The vectors of all mentions [n, hidden_size] float16, and their entities [n] int64.
+
+        Passage by passage.
+        """
         entities = self._prepared.passages['mentions'].combine_chunks().flatten().field('entity')
         return self._encoded[0], entities.to_numpy().astype(np.int64)
 
     def kinds(self) -> list[str]:
-        """The kind of each entity, as the recogniser and, if the encoder tells kinds, its mentions say."""
+        """The kind of each entity, by the recogniser and, if the encoder has kinds, mentions."""
         recognised = self._prepared.vocab.kinds
-        return self._encoder.kinds.of_entities(*self.mentions(), recognised) if self._encoder.kinds else recognised
+        return (
+            self._encoder.kinds.of_entities(*self.mentions(), recognised)
+            if self._encoder.kinds
+            else recognised
+        )
 
     @functools.cached_property
     def _encoded(self) -> tuple[np.ndarray, np.ndarray]:
@@ -131,11 +175,20 @@ class PassageEncoder:
         passages = self._prepared.passages
         lists = passages['mentions'].combine_chunks()
         # Without their entities, whose numbers another version of the text may change.
-        spans = pa.StructArray.from_arrays([lists.flatten().field(name) for name in ('start', 'end')], ['start', 'end'])
+        spans = pa.StructArray.from_arrays(
+            [lists.flatten().field(name) for name in ('start', 'end')], ['start', 'end']
+        )
         mentions = pa.ListArray.from_arrays(lists.offsets, spans)
-        table = passages.select(['text', 'sentence_starts']).append_column('mentions', mentions).combine_chunks()
+        table = (
+            passages.select(['text', 'sentence_starts'])
+            .append_column('mentions', mentions)
+            .combine_chunks()
+        )
         batches = table.to_batches(BATCH_PASSAGES)
-        both = np.empty((self._first_mention[-1], size), np.float16), np.empty((self.first_vector[-1], size), np.float16)
+        both = (
+            np.empty((self._first_mention[-1], size), np.float16),
+            np.empty((self.first_vector[-1], size), np.float16),
+        )
         filled = [0, 0]
         stage = functools.partial(encode_batch, encoder=encoder)
         found_by_batch = map_rows_cached(self._map_batches, stage, ENCODED, folder, batches)

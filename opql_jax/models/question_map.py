@@ -1,13 +1,17 @@
-"""What a knowledge base of plain text learns from questions with answers: a small change of what a question's words mean.
+"""What a knowledge base of plain text learns from questions with answers.
 
-The relation r of a step becomes that of `r + r C`, of unit length again, and the score of a memory entry `cosine * cosine_weight + added *
-added_weight`. Encoder and memory stay as they are. Untrained, C is zero and the weights are one. As another map also changes how often answers
-with certain scores are right, it brings along what that adds to their log-odds.
+A small change of what a question's words mean.
+
+The relation r of a step becomes that of `r + r C`, of unit length again, and the score of a memory
+entry `cosine * cosine_weight + added * added_weight`. Encoder and memory stay as they are.
+Untrained, C is zero and the weights are one. As another map also changes how often answers with
+certain scores are right, it brings along what that adds to their log-odds.
 
     manifest.json                the digest of the other file, and the encoder that it is for
     map-<digest>.safetensors     C [d_r, d_r] and the weights, float32
 
-The manifest is replaced when the other file is complete, so that a killed training leaves the map that was there.
+The manifest is replaced when the other file is complete, so that a killed training leaves the map
+that was there.
 """
 
 import dataclasses
@@ -49,8 +53,9 @@ FORMAT = FolderFormat(
     MapManifest,
     repair='delete the folder and run `opql train` again',
 )
-# The weights, each with the largest that is believed: training starts from 1, 1, 0 and 0 and stays near, and the exponential of no
-# score overflows. `calibration.fit_added` gives log-odds of at most 50.
+# The weights, each with the largest that is believed: training starts from 1, 1, 0 and 0 and stays
+# near, and the exponential of no score overflows. `calibration.fit_added` gives log-odds of at
+# most 50.
 _WEIGHTS = {'cosine_weight': 8, 'added_weight': 8, 'longer': 2, 'log_odds': 50}
 
 
@@ -89,14 +94,16 @@ class QuestionMap:
         return {'change': np.ascontiguousarray(self.change, np.float32), **weights}
 
     def write(self, folder: str | os.PathLike, encoder: str, questions: int) -> None:
-        """Writes the map, in place of one that was there; `encoder` and `questions` as of `MapManifest`.
+        """Writes the map, in place of an older one; `encoder` and `questions` as of `MapManifest`.
 
         Raises:
             InputError: the folder holds something else, or a number is not finite.
         """
         folder = files.require_local(folder)
         if folder.exists() and not _is_ours(folder):
-            raise InputError(f'{folder} holds other files, and no map of questions: move it elsewhere')
+            raise InputError(
+                f'{folder} holds other files, and no map of questions: move it elsewhere'
+            )
         if any(bad_row(np.atleast_2d(value)) is not None for value in self._tensors().values()):
             raise InputError('the map has a number that is not finite: training diverged')
         folder.mkdir(exist_ok=True)
@@ -104,7 +111,12 @@ class QuestionMap:
         before = read_manifest(folder, FORMAT).files if is_folder_of(folder, FORMAT) else {}
         with files.atomic_path(folder / name) as partial:
             partial.write_bytes(safetensors.numpy.save(self._tensors()))
-        write_manifest(folder, FORMAT, {'encoder': encoder, 'questions': questions}, {name: files.digest(folder / name)})
+        write_manifest(
+            folder,
+            FORMAT,
+            {'encoder': encoder, 'questions': questions},
+            {name: files.digest(folder / name)},
+        )
         files.remove_below(folder, before.keys() - {name})
 
     @classmethod
@@ -112,7 +124,8 @@ class QuestionMap:
         """Opens a map that is for an encoder with this `params_hash`; for any if None.
 
         Raises:
-            ManifestError: the folder is missing, is none, a file of it is not what was written, or it is for another encoder.
+            ManifestError: the folder is missing, is none, a file of it is not what was written, or
+                it is for another encoder.
         """
         folder = files.require_local(folder)
         stated = read_manifest(folder, FORMAT)
@@ -121,20 +134,27 @@ class QuestionMap:
         except (ManifestError, OSError):
             if read_manifest(folder, FORMAT) == stated:
                 raise
-            return cls.read(folder, encoder)  # it was trained again meanwhile, which removes the file before
+            # It was trained again meanwhile, which removes the file before.
+            return cls.read(folder, encoder)
 
     @classmethod
-    def _read_stated(cls, folder: pathlib.Path, stated: MapManifest, encoder: str | None) -> 'QuestionMap':
+    def _read_stated(
+        cls, folder: pathlib.Path, stated: MapManifest, encoder: str | None
+    ) -> 'QuestionMap':
         check_files(folder, stated, FORMAT)
         if encoder not in (None, stated.encoder):
             raise ManifestError(f'{folder} was trained for another encoder: run `opql train` again')
         if len(stated.files) != 1:
-            raise ManifestError(f'{folder} lists {len(stated.files)} files, not one; {FORMAT.advice}')
+            raise ManifestError(
+                f'{folder} lists {len(stated.files)} files, not one; {FORMAT.advice}'
+            )
         path = checked_file(folder, next(iter(stated.files)), stated, FORMAT)
         try:
             tensors = safetensors.numpy.load(path.read_bytes())
         except safetensors.SafetensorError as error:
-            raise ManifestError(f'{path}: not a readable safetensors file ({error}); {FORMAT.advice}') from error
+            raise ManifestError(
+                f'{path}: not a readable safetensors file ({error}); {FORMAT.advice}'
+            ) from error
         dim = np.shape(tensors.get('change', ()))[:1] or (0,)
         found = {name: (tensor.shape, tensor.dtype) for name, tensor in tensors.items()}
         shapes = {'change': dim * 2, **dict.fromkeys(_WEIGHTS, ())}
@@ -144,12 +164,15 @@ class QuestionMap:
         for name, tensor in tensors.items():
             if bad_row(np.atleast_1d(tensor), largest[name]) is not None:
                 raise ManifestError(
-                    f'{path}: {name} has a number that is not finite, or above {largest[name]:g}; {FORMAT.advice}'
+                    f'{path}: {name} has a number that is not finite, or above {largest[name]:g}; '
+                    f'{FORMAT.advice}'
                 )
         return cls(tensors['change'], *(float(tensors[name]) for name in _WEIGHTS))
 
 
 def _is_ours(folder: pathlib.Path) -> bool:
     """Whether a folder has nothing but what `write` leaves, finished or not."""
-    unfinished = all(path.name.startswith('map-') or path.name.startswith('.') for path in folder.iterdir())
+    unfinished = all(
+        path.name.startswith('map-') or path.name.startswith('.') for path in folder.iterdir()
+    )
     return unfinished or is_folder_of(folder, FORMAT)

@@ -1,6 +1,9 @@
-"""The reader: a cross-encoder that reads a question together with passages, and says where in them the answer stands, if it does.
+"""The reader: a cross-encoder that reads a question together with passages.
 
-It is the transformer of the relation encoder with one projection of its last layer to six numbers a token:
+It says where in them the answer stands, if it does.
+
+It is the transformer of the relation encoder with one projection of its last layer to six numbers a
+token:
 
     start, end              whether an answer begins, or ends, at the token
     unanswered, yes, no     at [CLS]: that no passage answers, or that the answer is one of these
@@ -28,14 +31,16 @@ from opql_jax.models.encoder import RelationEncoder
 
 START, END, UNANSWERED, YES, NO, SUPPORTS = range(6)
 VERDICTS = slice(UNANSWERED, SUPPORTS)
-# Tokens of an input: inputs are filled up to one of these, each of which is compiled. Those of several questions are read so many at a time.
+# Tokens of an input: inputs are filled up to one of these, each of which is compiled. Those of
+# several questions are read so many at a time.
 LENGTHS, _ROWS = (128, 256, 448), 4
-# Tokens of an answer, answers of a question that are looked at, and first and last tokens that these are made of.
+# Tokens of an answer, answers of a question that are looked at, and first and last tokens that
+# these are made of.
 _LONGEST, _SPANS, _ENDS = 24, 20, 24
 
 
 class Span(NamedTuple):
-    """A place in a passage, `text[start:end]` in code points, and the probability that it answers."""
+    """A place `text[start:end]` in a passage, in code points, and its probability to answer."""
 
     passage: int
     start: int
@@ -44,7 +49,7 @@ class Span(NamedTuple):
 
 
 class Reading(NamedTuple):
-    """What the reader found of a question; the probabilities of all spans and of the three verdicts add up to 1."""
+    """What the reader found; probabilities of all spans and the three verdicts add up to 1."""
 
     spans: list[Span]  # the likeliest places of an answer, likeliest first; they may overlap
     unanswered: float  # the probability that the passages do not answer
@@ -54,9 +59,14 @@ class Reading(NamedTuple):
 
 
 def read_logits(encoder: RelationEncoder, params, tokens, **options):
-    """The six logits of each token, [n, L, 6] float32, of tokens [n, L] int32; `options` as of `RelationEncoder.hidden`."""
+    """The six logits of each token, [n, L, 6] float32, of tokens [n, L] int32.
+
+    `options` as of `RelationEncoder.hidden`.
+    """
     apply: Any = encoder.apply
-    hidden = apply({'params': params['encoder']}, tokens, method=encoder.hidden, **options).astype(jnp.float32)
+    hidden = apply({'params': params['encoder']}, tokens, method=encoder.hidden, **options).astype(
+        jnp.float32
+    )
     return hidden @ params['reader']['kernel']
 
 
@@ -67,13 +77,19 @@ class Reader:
     """Reads questions with passages."""
 
     def __init__(self, encoder: RelationEncoder, params, tokenizer: Tokenizer):
-        """Takes the module, its parameters `{'encoder', 'reader'}`, and the tokenizer that they were trained with."""
-        self.params, self._tokenizer, self._special = params, tokenizer, tokenizer_lib.special_ids(tokenizer)
+        """Takes the module, its parameters `{'encoder', 'reader'}`, and their tokenizer."""
+        self.params, self._tokenizer, self._special = (
+            params,
+            tokenizer,
+            tokenizer_lib.special_ids(tokenizer),
+        )
         self._logits = functools.partial(_jitted_logits, encoder)
 
     @classmethod
     def load(cls, folder: str | os.PathLike = 'default') -> Reader:
-        """Opens a released reader, 'default' for the one that comes with this package; ManifestError if there is none, or it is not whole.
+        """Opens a released reader, 'default' for the one that comes with this package.
+
+        ManifestError if there is none, or it is not whole.
 
         One that is open in this program is given again, with all that it has compiled.
         """
@@ -82,10 +98,13 @@ class Reader:
     def read(self, questions: Sequence[str], passages: Sequence[Sequence[str]]) -> list[Reading]:
         """Reads each question, in plain words, with its passages.
 
-        These are texts, best first, see `data.reading.titled`; of what is too long together the last are cut.
+        These are texts, best first, see `data.reading.titled`; of what is too long together the
+        last are cut.
         """
         inputs = [
-            reading_input(self._tokenizer, question, texts, self._special, max(LENGTHS), best_first=True)
+            reading_input(
+                self._tokenizer, question, texts, self._special, max(LENGTHS), best_first=True
+            )
             for question, texts in zip(questions, passages)
         ]
         found: list[Reading | None] = [None] * len(inputs)
@@ -94,7 +113,9 @@ class Reader:
             chosen = order[begin : begin + _ROWS]
             length = batching.bucket_of(max(len(inputs[i].tokens) for i in chosen), LENGTHS)
             rows = 1 if len(chosen) == 1 else _ROWS
-            tokens = batching.pad_tokens([inputs[i].tokens for i in chosen], rows, length, self._special)
+            tokens = batching.pad_tokens(
+                [inputs[i].tokens for i in chosen], rows, length, self._special
+            )
             for i, logits in zip(chosen, np.asarray(self._logits(self.params, tokens))):
                 found[i] = _reading(inputs[i], logits)
         return found  # type: ignore[return-value]
@@ -129,7 +150,13 @@ def _reading(read: ReadingInput, logits: np.ndarray) -> Reading:
     shares = _softmax(np.concatenate([verdicts, scores]))
     best = np.argsort(-scores, kind='stable')[:_SPANS]
     spans = [
-        Span(int(read.passage[a[i]]), int(read.start[a[i]]), int(read.end[b[i]]), float(shares[3 + i])) for i in best.tolist()
+        Span(
+            int(read.passage[a[i]]),
+            int(read.start[a[i]]),
+            int(read.end[b[i]]),
+            float(shares[3 + i]),
+        )
+        for i in best.tolist()
     ]
     supports = 1 / (1 + np.exp(-logits[read.first, SUPPORTS]))
     unanswered, yes, no = shares[:3].tolist()

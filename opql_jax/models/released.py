@@ -1,12 +1,14 @@
 """Released encoders and readers: folders in the form of Hugging Face's, complete and small.
 
     config.json         the format, the fields of the encoder, and the digest of every other file
-    model.safetensors   the parameters by their names, matrices as int8 with a float32 scale for each of their outputs
+    model.safetensors   the parameters by their names, matrices as int8 with a float32 scale for
+                        each of their outputs
     tokenizer.json      the tokenizer
     kinds.safetensors   what tells the kinds of mentions, see `mention_kinds`; may be missing
     README.md           the model card: data, licence, figures
 
-Parameters are float32 once they are read. Rounding them to 8 bits keeps the cosine of relations above .999.
+Parameters are float32 once they are read. Rounding them to 8 bits keeps the cosine of relations
+above .999.
 """
 
 import functools
@@ -35,7 +37,12 @@ from opql_jax.models import bert
 from opql_jax.models.encoder import RelationEncoder, check_computes
 from opql_jax.models.mention_kinds import MentionKinds
 
-WEIGHTS, TOKENIZER, CARD, KINDS = 'model.safetensors', 'tokenizer.json', 'README.md', 'kinds.safetensors'
+WEIGHTS, TOKENIZER, CARD, KINDS = (
+    'model.safetensors',
+    'tokenizer.json',
+    'README.md',
+    'kinds.safetensors',
+)
 _SCALE = '.int8_scale'
 
 _Size = Annotated[int, msgspec.Meta(ge=1, lt=2**31)]
@@ -62,28 +69,49 @@ class ReleaseConfig(Manifest, forbid_unknown_fields=True, kw_only=True):
 
 
 FORMAT = FolderFormat(
-    'opql-encoder', 1, 'a released encoder', 'release', ReleaseConfig, 'config.json', 'download the encoder again'
+    'opql-encoder',
+    1,
+    'a released encoder',
+    'release',
+    ReleaseConfig,
+    'config.json',
+    'download the encoder again',
 )
 # A reader has one parameter more, see `models.reader`.
 READER_FORMAT = FolderFormat(
-    'opql-reader', 1, 'a released reader', 'release', ReleaseConfig, 'config.json', 'download the reader again'
+    'opql-reader',
+    1,
+    'a released reader',
+    'release',
+    ReleaseConfig,
+    'config.json',
+    'download the reader again',
 )
 READER_HEAD, READER_OUTPUTS = 'reader.kernel', 6
 
 
 def write(
-    folder: str | os.PathLike, encoder: RelationEncoder, params, tokenizer: str, card: str, format: FolderFormat = FORMAT
+    folder: str | os.PathLike,
+    encoder: RelationEncoder,
+    params,
+    tokenizer: str,
+    card: str,
+    format: FolderFormat = FORMAT,
 ) -> None:
-    """Writes a released encoder; `config.json` comes last, without which it is none, and with that of another it is damaged.
+    """Writes a released encoder.
+
+    `config.json` comes last, without which it is none, and with that of another it is damaged.
 
     Args:
         folder: new or empty, or that of another release.
         encoder, params: the encoder, whose W_e is left out.
         tokenizer, card: the content of its `tokenizer.json`, and the model card in Markdown.
-        format: FORMAT, or READER_FORMAT for an encoder whose parameters have those of a reader beside them.
+        format: FORMAT, or READER_FORMAT for an encoder whose parameters have those of a reader
+            beside them.
 
     Raises:
-        InputError: the folder holds something else, another process writes there, or a parameter is not finite.
+        InputError: the folder holds something else, another process writes there, or a parameter is
+            not finite.
     """
     folder = files.require_local(folder)
     tensors: dict[str, np.ndarray] = {}
@@ -109,14 +137,19 @@ def write(
 
 
 def add_kinds(folder: str | os.PathLike, kinds: MentionKinds) -> None:
-    """Adds to a released encoder what tells the kinds of its mentions, or replaces it; ManifestError if there is none."""
+    """Adds or replaces what tells the kinds of a released encoder's mentions.
+
+    ManifestError if there is no such encoder.
+    """
     folder = files.require_local(folder)
     with locks.writer(folder):
         config = manifest_lib.read_manifest(folder, FORMAT)
         with files.atomic_path(folder / KINDS) as partial:
             partial.write_bytes(kinds.to_bytes())
         stated = {'encoder': msgspec.structs.asdict(config.encoder)}
-        manifest_lib.write_manifest(folder, FORMAT, stated, {**config.files, KINDS: files.digest(folder / KINDS)})
+        manifest_lib.write_manifest(
+            folder, FORMAT, stated, {**config.files, KINDS: files.digest(folder / KINDS)}
+        )
 
 
 def path_of(folder: str | os.PathLike) -> pathlib.Path:
@@ -130,50 +163,69 @@ def is_released(folder: str | os.PathLike) -> bool:
 
 
 def weights_hash(folder: str | os.PathLike, format: FolderFormat = FORMAT) -> str:
-    """The SHA-256 of the weights of a released encoder or reader, as its `config.json` states it; ManifestError if there is none."""
+    """The SHA-256 of released weights, as `config.json` states it; ManifestError if none."""
     return manifest_lib.read_manifest(path_of(folder), format).files[WEIGHTS].sha256
 
 
 def parameters_to_train(
-    folder: str | os.PathLike, encoder: RelationEncoder, fresh: Mapping[str, Any], tokenizer: Tokenizer, with_w_r: bool = True
+    folder: str | os.PathLike,
+    encoder: RelationEncoder,
+    fresh: Mapping[str, Any],
+    tokenizer: Tokenizer,
+    with_w_r: bool = True,
 ) -> dict[str, Any]:
-    """The parameters of a released encoder, to train on from: all but W_e, which it does not have, and W_r if that is left out.
+    """A released encoder's parameters, to train on from: without W_e and, if left out, W_r.
 
     Args:
-        folder, encoder, tokenizer: of the encoder, or 'default'; the encoder that is trained; and the tokenizer of the text.
-        fresh: its parameters, whose W_e stays, and whose W_r, made orthogonal, is taken for one left out.
+        folder, encoder, tokenizer: of the encoder, or 'default'; the encoder that is trained; and
+            the tokenizer of the text.
+        fresh: its parameters, whose W_e stays, and whose W_r, made orthogonal, is taken for one
+            left out.
         with_w_r: takes its W_r; without, d_r may be another.
 
     Raises:
-        InputError: there is no such encoder, it has another shape or another tokenizer, or computes otherwise.
+        InputError: there is no such encoder, it has another shape or another tokenizer, or computes
+            otherwise.
     """
     path = path_of(folder)
     other, params, own = read(path)
     if own.to_str() != tokenizer.to_str():
-        raise InputError(f'{path} has another tokenizer: prepare the text with it, TOKENIZER={path}')
+        raise InputError(
+            f'{path} has another tokenizer: prepare the text with it, TOKENIZER={path}'
+        )
     check_computes(encoder, type(other), vars(other), path)
-    shapes = lambda tree: {name: value.shape for name, value in traverse_util.flatten_dict(tree, sep='/').items()}
+    shapes = lambda tree: {
+        name: value.shape for name, value in traverse_util.flatten_dict(tree, sep='/').items()
+    }
     merged = {**params, 'w_e': fresh['w_e']}
     if not with_w_r:
         merged['w_r'] = {'kernel': bert.orthogonal(fresh['w_r']['kernel'])}
     if shapes(merged) != shapes(fresh):
-        fields = ', '.join(f'{name}={getattr(other, name)}' for name in EncoderFields.__struct_fields__)
+        fields = ', '.join(
+            f'{name}={getattr(other, name)}' for name in EncoderFields.__struct_fields__
+        )
         raise InputError(
-            f'{path} has another shape than the encoder that is trained, it has {fields}: see gin/models/released.gin. Another relation_dim'
-            ' needs a fresh W_r: trainer.TrainConfig.fresh_w_r=True'
+            f'{path} has another shape than the encoder that is trained, it has {fields}: see '
+            'gin/models/released.gin. Another relation_dim needs a fresh W_r: '
+            'trainer.TrainConfig.fresh_w_r=True'
         )
     return merged
 
 
 def state(folder: str | os.PathLike) -> tuple:
-    """What differs once a file of a released encoder was written again: which file it is, when it was changed, and how long it is."""
+    """What differs once a released file was written again: which file, when, how long."""
     paths = [pathlib.Path(folder, name) for name in (WEIGHTS, TOKENIZER, CARD, KINDS, FORMAT.file)]
     stats = [path.stat() if path.exists() else None for path in paths]
-    return tuple(stat and (stat.st_ino, stat.st_mtime_ns, stat.st_ctime_ns, stat.st_size) for stat in stats)
+    return tuple(
+        stat and (stat.st_ino, stat.st_mtime_ns, stat.st_ctime_ns, stat.st_size) for stat in stats
+    )
 
 
 def read_kinds(folder: str | os.PathLike) -> MentionKinds | None:
-    """What tells the kinds of a released encoder's mentions; None if it has none, ManifestError as of `read`."""
+    """What tells the kinds of a released encoder's mentions; None if it has none.
+
+    ManifestError as of `read`.
+    """
     folder = files.require_local(folder)
     config = manifest_lib.read_manifest(folder, FORMAT)
     if KINDS not in config.files:
@@ -185,10 +237,13 @@ def read_kinds(folder: str | os.PathLike) -> MentionKinds | None:
         raise ManifestError(f'{path}: {error}; {FORMAT.advice}') from error
 
 
-def read(folder: str | os.PathLike, format: FolderFormat = FORMAT) -> tuple[RelationEncoder, Any, Tokenizer]:
+def read(
+    folder: str | os.PathLike, format: FolderFormat = FORMAT
+) -> tuple[RelationEncoder, Any, Tokenizer]:
     """Opens a released encoder: the module, its parameters (float32), and its tokenizer.
 
-    By READER_FORMAT it opens a reader, whose parameters have those of the reader beside the encoder's.
+    By READER_FORMAT it opens a reader, whose parameters have those of the reader beside the
+    encoder's.
 
     Raises:
         ManifestError: the folder is missing, is none, or a file of it is not what was written.
@@ -197,7 +252,9 @@ def read(folder: str | os.PathLike, format: FolderFormat = FORMAT) -> tuple[Rela
     config = manifest_lib.read_manifest(folder, format)
     manifest_lib.check_files(folder, config, format)
     manifest_lib.verify_files(folder, config, format)
-    encoder = RelationEncoder(**msgspec.structs.asdict(config.encoder), entity_dim=0, dropout_rate=0.0)
+    encoder = RelationEncoder(
+        **msgspec.structs.asdict(config.encoder), entity_dim=0, dropout_rate=0.0
+    )
     try:
         shapes = _shapes(encoder)
         if format is READER_FORMAT:
@@ -208,30 +265,48 @@ def read(folder: str | os.PathLike, format: FolderFormat = FORMAT) -> tuple[Rela
     try:
         stored = safetensors.numpy.load(path.read_bytes())
     except safetensors.SafetensorError as error:
-        raise ManifestError(f'{path}: not a readable safetensors file ({error}); {format.advice}') from error
+        raise ManifestError(
+            f'{path}: not a readable safetensors file ({error}); {format.advice}'
+        ) from error
     try:
-        params = {name: _exact(name, stored, shapes) for name in sorted(stored) if not name.endswith(_SCALE)}
+        params = {
+            name: _exact(name, stored, shapes)
+            for name in sorted(stored)
+            if not name.endswith(_SCALE)
+        }
     except InputError as error:
         raise ManifestError(f'{path}: {error}; {format.advice}') from error
     params['w_e.kernel'] = np.zeros((config.encoder.hidden_size, 0), np.float32)
     if missing := sorted(shapes.keys() - params.keys()):
-        raise ManifestError(f'{path}: has no {missing[0]}, which {format.file} says; {format.advice}')
+        raise ManifestError(
+            f'{path}: has no {missing[0]}, which {format.file} says; {format.advice}'
+        )
     file = manifest_lib.checked_file(folder, TOKENIZER, config, format)
     tokenizer = tokenizer_lib.load_tokenizer(file)
-    if (most := max(tokenizer.get_vocab(with_added_tokens=True).values(), default=0)) >= encoder.vocab_size:
+    if (
+        most := max(tokenizer.get_vocab(with_added_tokens=True).values(), default=0)
+    ) >= encoder.vocab_size:
         raise ManifestError(f'{file}: has token {most} of {encoder.vocab_size}; {format.advice}')
     return encoder, jax.device_put(traverse_util.unflatten_dict(params, sep='.')), tokenizer
 
 
 @functools.lru_cache(maxsize=8)  # the encoder and the reader that come with the package are alike
 def _shapes(encoder: RelationEncoder) -> dict[str, tuple[int, ...]]:
-    """The shapes of an encoder's parameters by name. Of its layers, which are alike, one is traced."""
+    """The shapes of an encoder's parameters by name.
+
+    Of its layers, which are alike, one is traced.
+    """
 
     def init():
         position = jnp.zeros(1, jnp.int32)
-        return encoder.clone(num_layers=1).init(jax.random.key(0), jnp.zeros((1, 8), jnp.int32), position, position)['params']
+        return encoder.clone(num_layers=1).init(
+            jax.random.key(0), jnp.zeros((1, 8), jnp.int32), position, position
+        )['params']
 
-    shapes = {name: value.shape for name, value in traverse_util.flatten_dict(jax.eval_shape(init), sep='.').items()}
+    shapes = {
+        name: value.shape
+        for name, value in traverse_util.flatten_dict(jax.eval_shape(init), sep='.').items()
+    }
     first = 'layers_0.'
     return {
         name.replace(first, f'layers_{number}.', 1): shape
@@ -241,9 +316,14 @@ def _shapes(encoder: RelationEncoder) -> dict[str, tuple[int, ...]]:
 
 
 def _rounded(name: str, value: np.ndarray) -> dict[str, np.ndarray]:
-    """A parameter as it is stored: a matrix in 8 bits, with a scale for each row of a table, and for each output of a layer."""
+    """A parameter as it is stored: a matrix in 8 bits with scales.
+
+    One for each row of a table, and for each output of a layer.
+    """
     if bad_row(value.reshape(1, -1)) is not None:
-        raise InputError(f'{name} has a number that is not finite, or is huge: release an earlier checkpoint')
+        raise InputError(
+            f'{name} has a number that is not finite, or is huge: release an earlier checkpoint'
+        )
     if not name.endswith(('kernel', 'embedding')):
         return {name: value}
     inputs: tuple[int, ...] = (0, 1) if name.endswith('attention_out.kernel') else (0,)
@@ -252,8 +332,10 @@ def _rounded(name: str, value: np.ndarray) -> dict[str, np.ndarray]:
     return {name: np.round(value / scale).astype(np.int8), name + _SCALE: scale.astype(np.float32)}
 
 
-def _exact(name: str, stored: Mapping[str, np.ndarray], shapes: Mapping[str, tuple[int, ...]]) -> np.ndarray:
-    """A stored parameter as float32; InputError if it is not of its shape, or not as `_rounded` stores it."""
+def _exact(
+    name: str, stored: Mapping[str, np.ndarray], shapes: Mapping[str, tuple[int, ...]]
+) -> np.ndarray:
+    """A stored parameter as float32; InputError if not of its shape, or as `_rounded` has it."""
     value, scale = stored[name], stored.get(name + _SCALE)
     if value.shape != shapes.get(name):
         raise InputError(f'{name} is not what config.json says')
@@ -261,7 +343,11 @@ def _exact(name: str, stored: Mapping[str, np.ndarray], shapes: Mapping[str, tup
         fits, numbers = value.dtype == np.float32, value
     else:
         sides = zip(scale.shape, value.shape)
-        fits = value.dtype == np.int8 and scale.ndim == value.ndim and all(size in (1, whole) for size, whole in sides)
+        fits = (
+            value.dtype == np.int8
+            and scale.ndim == value.ndim
+            and all(size in (1, whole) for size, whole in sides)
+        )
         numbers = scale
     if not fits or numbers.dtype != np.float32 or bad_row(np.atleast_1d(numbers)) is not None:
         raise InputError(f'{name} has numbers of another kind, or that are not finite')

@@ -1,8 +1,11 @@
-"""A relation encoder that any English text can use as it is: `load_encoder('default').encode_pairs(texts, topics, targets)`.
+"""A relation encoder for any English text.
 
-A passage is encoded once, with its names. The relation of two of its mentions is read off their spans (`RelationEncoder.relate_spans`), and
-that of a question off its topic and its unknown answer, which are marked as in training (`markup.mark_questions`). Both have unit length, so
-that their inner product says how well a pair answers a question.
+`load_encoder('default').encode_pairs(texts, topics, targets)`.
+
+A passage is encoded once, with its names. The relation of two of its mentions is read off their
+spans (`RelationEncoder.relate_spans`), and that of a question off its topic and its unknown answer,
+which are marked as in training (`markup.mark_questions`). Both have unit length, so that their
+inner product says how well a pair answers a question.
 
 An encoder is a folder in the form of Hugging Face's, see `models.released`.
 """
@@ -29,8 +32,9 @@ from opql_jax.models.bulk_encoding import LENGTHS, BatchedEncoder, relate_spans
 from opql_jax.models.encoder import PAD_ID, RelationEncoder
 from opql_jax.models.mention_kinds import MentionKinds
 
-# Rows of tokens that are encoded together of many questions, and the multiple that their lengths are filled up to: of few shapes, as
-# each is compiled. What fits into one batch is filled up to a power of two of rows, or not at all, so that one question is quick.
+# Rows of tokens that are encoded together of many questions, and the multiple that their lengths
+# are filled up to: of few shapes, as each is compiled. What fits into one batch is filled up to a
+# power of two of rows, or not at all, so that one question is quick.
 _ROWS, _FEW, _LENGTHS = 32, 4, 8
 # Tokens around a pair that are encoded of a longer text.
 _WINDOW = max(LENGTHS) - 2
@@ -62,9 +66,12 @@ class TextEncoder:
 
     @classmethod
     def load(cls, folder: str | os.PathLike = 'default') -> 'TextEncoder':
-        """Opens a released encoder, 'default' for the one that comes with this package; InputError if there is none, or it is not whole.
+        """Opens a released encoder, 'default' for the one that comes with this package.
 
-        One that is open in this program is given again, with all that it has compiled: do not change it.
+        InputError if there is none, or it is not whole.
+
+        One that is open in this program is given again, with all that it has compiled: do not
+        change it.
         """
         path = released.path_of(folder)
         name = os.fspath(folder) if folder == 'default' else os.path.abspath(folder)
@@ -77,18 +84,24 @@ class TextEncoder:
         return encoder
 
     def __reduce__(self):
-        """Another process, on this or another machine, opens the folder that this encoder was opened from, once."""
+        """Another process, here or elsewhere, opens this encoder's folder once."""
         if self._folder is None:
-            raise TypeError('this encoder was not opened from a folder, so that no other process can have it')
+            raise TypeError(
+                'this encoder was not opened from a folder, so that no other process can have it'
+            )
         return _load_same, (self._folder, params_hash(self.params))
 
     def token_states(self, rows: Sequence[np.ndarray]) -> Iterator[tuple[int, np.ndarray]]:
-        """The last layer over rows of tokens: the number of each row, in any order, with [tokens, hidden_size] float32.
+        """The last layer over token rows, in any order: row number, [tokens, hidden_size] float32.
 
         The rows, from [CLS] to [SEP], have at most `max(bulk_encoding.LENGTHS)` tokens.
         """
-        make_batch = lambda chosen, size, length: (batching.pad_tokens([rows[i] for i in chosen], size, length, self.special),)
-        for chosen, states in self._states(np.array([len(row) for row in rows], np.int64), make_batch):
+        make_batch = lambda chosen, size, length: (
+            batching.pad_tokens([rows[i] for i in chosen], size, length, self.special),
+        )
+        for chosen, states in self._states(
+            np.array([len(row) for row in rows], np.int64), make_batch
+        ):
             for i, of_row in zip(chosen, states):
                 yield int(i), of_row[: len(rows[i])]
 
@@ -97,79 +110,117 @@ class TextEncoder:
         return BatchedEncoder(_hidden, self.module, self.params)
 
     def encode_pairs(
-        self, texts: Sequence[str], topic_spans: Sequence[CharacterSpan], target_spans: Sequence[CharacterSpan]
+        self,
+        texts: Sequence[str],
+        topic_spans: Sequence[CharacterSpan],
+        target_spans: Sequence[CharacterSpan],
     ) -> np.ndarray:
-        """What sentences or passages say of a target to a topic: [n, d_r] float32, of unit length. Of a long one the tokens around the pair are read.
+        """What sentences or passages say of a target to a topic: [n, d_r] float32, of unit length.
+
+        Of a long one the tokens around the pair are read.
 
         Args:
             texts: sentences or passages.
-            topic_spans, target_spans: the characters `(start, end)` of the two mentions in each text, half-open; they do not overlap.
+            topic_spans, target_spans: the characters `(start, end)` of the two mentions in each
+                text, half-open; they do not overlap.
 
         Raises:
-            InputError: a span is empty, outside of its text or overlaps the other; names the text by its number.
+            InputError: a span is empty, outside of its text or overlaps the other; names the text
+                by its number.
         """
         rows = [
             self._place(number, *row)
-            for number, row in enumerate(_rows(texts, topic_spans=topic_spans, target_spans=target_spans))
+            for number, row in enumerate(
+                _rows(texts, topic_spans=topic_spans, target_spans=target_spans)
+            )
         ]
 
         def make_batch(chosen, size, length):
             tokens = batching.pad_tokens([rows[i][0] for i in chosen], size, length, self.special)
-            first, last = (batching.pad_rows([rows[i][end] for i in chosen], size, (2,)) for end in (1, 2))
+            first, last = (
+                batching.pad_rows([rows[i][end] for i in chosen], size, (2,)) for end in (1, 2)
+            )
             return tokens, first, last, first[:, 0] > first[:, 1]
 
         relations = np.empty((len(rows), self.dim), np.float32)
-        for chosen, found in self._relate(np.array([len(row[0]) for row in rows], np.int64), make_batch):
+        for chosen, found in self._relate(
+            np.array([len(row[0]) for row in rows], np.int64), make_batch
+        ):
             relations[chosen] = found
         return relations
 
-    def encode_questions(self, texts: Sequence[str], topic_spans: Sequence[CharacterSpan]) -> np.ndarray:
-        """What questions, such as 'who directed Inception?', ask about their topics, comparable with `encode_pairs`.
+    def encode_questions(
+        self, texts: Sequence[str], topic_spans: Sequence[CharacterSpan]
+    ) -> np.ndarray:
+        """What questions such as 'who directed Inception?' ask about their topics.
 
-        `topic_spans` are the characters `(start, end)` of the topic in each, half-open. Returns [n, d_r] float32, of unit length.
+        Comparable with `encode_pairs`.
+
+        `topic_spans` are the characters `(start, end)` of the topic in each, half-open. Returns [n,
+        d_r] float32, of unit length.
 
         Raises:
-            InputError: a span is empty or outside of its question, or a question is longer than the encoder reads.
+            InputError: a span is empty or outside of its question, or a question is longer than the
+                encoder reads.
         """
         return self._encode(self._questions(texts, topic_spans))[1]
 
     def encode_texts(self, texts: Sequence[str]) -> np.ndarray:
-        """What texts are about: the mean of the last layer over their first tokens, [n, hidden_size] float32 of unit length."""
+        """What texts are about: means of the last layer, [n, hidden_size] float32 of unit length.
+
+        Over their first tokens.
+        """
         return self._encode(self._texts(texts))[0]
 
     def encode_texts_and_topics(
         self, texts: Sequence[str], topic_spans: Sequence[Sequence[CharacterSpan]]
     ) -> tuple[np.ndarray, list[np.ndarray]]:
-        """Encodes questions and their topics in one pass: the vectors of `encode_texts`, and of each the relations of `encode_questions`.
+        """Encodes questions and their topics in one pass.
 
-        `topic_spans` has for each question the characters `(start, end)` of its topics. Returns [n, hidden_size], and for each question
-        [topics, d_r]; raises as `encode_questions` does.
+        The vectors of `encode_texts`, and of each the relations of `encode_questions`.
+
+        `topic_spans` has for each question the characters `(start, end)` of its topics. Returns [n,
+        hidden_size], and for each question [topics, d_r]; raises as `encode_questions` does.
         """
-        pairs = [(text, span) for text, spans in _rows(texts, topic_spans=topic_spans) for span in spans]
+        pairs = [
+            (text, span) for text, spans in _rows(texts, topic_spans=topic_spans) for span in spans
+        ]
         marked = self._questions([text for text, _ in pairs], [span for _, span in pairs])
         vectors, relations = self._encode(self._texts(texts) + marked)
         first = np.cumsum([len(texts), *map(len, topic_spans)])
-        return vectors[: len(texts)], [relations[start:end] for start, end in itertools.pairwise(first)]
+        return vectors[: len(texts)], [
+            relations[start:end] for start, end in itertools.pairwise(first)
+        ]
 
     def _texts(self, texts: Sequence[str]) -> list[markup.MarkedQuestion]:
         """Texts as `_encode` takes them, with no topic."""
         _check_texts(texts)
         encodings = self.tokenizer.encode_batch(list(texts), add_special_tokens=False)
         ends = self.special.cls, self.special.sep
-        tokens = (np.array([ends[0], *encoding.ids[:_WINDOW], ends[1]], np.int32) for encoding in encodings)
+        tokens = (
+            np.array([ends[0], *encoding.ids[:_WINDOW], ends[1]], np.int32)
+            for encoding in encodings
+        )
         return [markup.MarkedQuestion(of_text, 0, 0) for of_text in tokens]
 
-    def _questions(self, texts: Sequence[str], topic_spans: Sequence[CharacterSpan]) -> list[markup.MarkedQuestion]:
+    def _questions(
+        self, texts: Sequence[str], topic_spans: Sequence[CharacterSpan]
+    ) -> list[markup.MarkedQuestion]:
         """Questions, each with its topic marked; raises as `encode_questions` does."""
         for number, (text, span) in enumerate(_rows(texts, topic_spans=topic_spans)):
             _check_span(number, 'topic_spans', text, span)
         marked = markup.mark_questions(self.tokenizer, texts, topic_spans, self.special)
-        if (longest := max((len(question.tokens) for question in marked), default=0)) > self.module.max_length:
-            raise InputError(f'a question has {longest} tokens, at most {self.module.max_length} are read: shorten it')
+        if (
+            longest := max((len(question.tokens) for question in marked), default=0)
+        ) > self.module.max_length:
+            raise InputError(
+                f'a question has {longest} tokens, at most '
+                f'{self.module.max_length} are read: shorten it'
+            )
         return marked
 
     def _encode(self, rows: Sequence[markup.MarkedQuestion]) -> tuple[np.ndarray, np.ndarray]:
-        """The mean of the last layer [n, hidden_size] of rows of tokens, and the relations [n, d_r] that are marked in them."""
+        """The last layer's means [n, hidden_size], and the marked relations [n, d_r], of rows."""
         means = np.empty((len(rows), self.module.hidden_size), np.float32)
         relations = np.empty((len(rows), self.dim), np.float32)
         few = len(rows) if len(rows) <= _FEW else 1 << (len(rows) - 1).bit_length()
@@ -177,8 +228,12 @@ class TextEncoder:
         for start in range(0, len(rows), _ROWS):
             chosen = by_length[start : start + _ROWS]
             size = min(few, _ROWS)
-            length = min(batching.round_up(len(rows[chosen[-1]].tokens), _LENGTHS), self.module.max_length)
-            tokens = batching.pad_tokens([rows[i].tokens for i in chosen], size, length, self.special)
+            length = min(
+                batching.round_up(len(rows[chosen[-1]].tokens), _LENGTHS), self.module.max_length
+            )
+            tokens = batching.pad_tokens(
+                [rows[i].tokens for i in chosen], size, length, self.special
+            )
             r1, r2 = np.zeros((2, size), np.int32)
             r1[: len(chosen)], r2[: len(chosen)] = zip(*((rows[i].r1, rows[i].r2) for i in chosen))
             read = _means_and_relations(self.module, self.params, tokens, r1, r2)
@@ -186,7 +241,7 @@ class TextEncoder:
         return means, relations
 
     def _place(self, number: int, text: str, topic: CharacterSpan, target: CharacterSpan):
-        """The tokens of a pair's text, and the first [2] and last [2] tokens of topic and target in them."""
+        """The tokens of a pair's text, and the first [2] and last [2] ones of topic and target."""
         for name, span in (('topic_spans', topic), ('target_spans', target)):
             _check_span(number, name, text, span)
         if topic[0] < target[1] and target[0] < topic[1]:
@@ -209,7 +264,7 @@ def _hidden(encoder, params, tokens):
 
 @functools.partial(jax.jit, static_argnums=0)
 def _means_and_relations(encoder, params, tokens, r1, r2):
-    """Of rows of tokens the mean of the last layer [n, hidden_size], and the relations [n, d_r] of what is marked, of unit length."""
+    """The means of the last layer [n, hidden_size], and unit relations [n, d_r], of token rows."""
     hidden, used = _hidden(encoder, params, tokens), (tokens != PAD_ID)[:, :, None]
     ends = (jnp.take_along_axis(hidden, place[:, None, None], axis=1) for place in (r1, r2))
     asked = relate_spans(encoder, 'span_pair', params, *ends, jnp.zeros(len(tokens), bool))
@@ -221,7 +276,10 @@ def _load_same(folder: str, expected: str) -> TextEncoder:
     """The encoder in a folder; InputError unless its parameters have the hash that is expected."""
     encoder = TextEncoder.load(folder)
     if params_hash(encoder.params) != expected:
-        raise InputError(f'encoder {folder}: not the same here as where the run was started: give all machines the same')
+        raise InputError(
+            f'encoder {folder}: not the same here as where the run was '
+            'started: give all machines the same'
+        )
     return encoder
 
 
@@ -245,11 +303,19 @@ def _check_texts(texts) -> None:
 
 
 def _check_span(number: int, name: str, text: str, span: CharacterSpan) -> None:
-    is_pair = hasattr(span, '__len__') and len(span) == 2 and all(isinstance(place, int | np.integer) for place in span)
+    is_pair = (
+        hasattr(span, '__len__')
+        and len(span) == 2
+        and all(isinstance(place, int | np.integer) for place in span)
+    )
     if not is_pair:
-        raise InputError(f'{name}: text {number}: expected (start, end), two integers, found {short_repr(span)}')
+        raise InputError(
+            f'{name}: text {number}: expected (start, end), two integers, found {short_repr(span)}'
+        )
     if not 0 <= span[0] < span[1] <= len(text):
-        raise InputError(f'{name}: text {number} has {len(text)} characters, and no span {tuple(span)}')
+        raise InputError(
+            f'{name}: text {number} has {len(text)} characters, and no span {tuple(span)}'
+        )
 
 
 def unit(vectors):

@@ -1,4 +1,7 @@
-"""What the devices of a slice exchange, over which rows are split: queries out, sums and lists of candidates back."""
+"""What a slice's devices exchange: queries, sums and candidates.
+
+Rows are split over them; queries go out, the others come back.
+"""
 
 from typing import NamedTuple
 
@@ -11,10 +14,13 @@ from opql_jax.parallel.mesh import ROW_AXES, ROWS, SLICE, slice_spec
 
 
 def owned(ids, rows):
-    """Tells which ids belong to this device, when rows are split over all devices of a slice in equal shares; for use inside `jax.shard_map`.
+    """Which ids belong to this device when a slice's devices share rows equally.
+
+    For use inside `jax.shard_map`.
 
     Returns:
-        Of ids [...] int32, -1 for none, the local row numbers [...] int32, 0 for rows of other devices; and which are this device's, bool.
+        Of ids [...] int32, -1 for none, the local row numbers [...] int32, 0 for rows of other
+        devices; and which are this device's, bool.
     """
     local = ids - lax.axis_index(ROW_AXES) * rows
     own = (ids >= 0) & (local >= 0) & (local < rows)
@@ -22,7 +28,7 @@ def owned(ids, rows):
 
 
 class QueryLayout(NamedTuple):
-    """How queries are placed on all devices: in equal shares, or whole on each where they cannot be shared equally.
+    """How queries are placed: in equal shares, or whole on each device where that fails.
 
     The methods are for use inside `jax.shard_map`.
 
@@ -49,14 +55,21 @@ class QueryLayout(NamedTuple):
 
     def gather(self, tree):
         """Arrays [B', ...] of this device's queries -> [B, ...] of all of its slice."""
-        return jax.tree.map(lambda x: lax.all_gather(x, ROW_AXES, tiled=True), tree) if self.shared else tree
+        return (
+            jax.tree.map(lambda x: lax.all_gather(x, ROW_AXES, tiled=True), tree)
+            if self.shared
+            else tree
+        )
 
     def sum(self, x):
         """Sums [B, ...] over the devices of a slice; each device gets its share of the queries."""
         return lax.psum_scatter(x, ROW_AXES, tiled=True) if self.shared else lax.psum(x, ROW_AXES)
 
     def exchange(self, x):
-        """Candidates [B, k] of every device of a slice -> those for this device's queries, [B', D k], in the order of devices."""
+        """Candidates [B, k] of a slice's devices -> those for this one's queries, [B', D k].
+
+        In the order of devices.
+        """
         if self.shared:
             devices = lax.axis_size(ROW_AXES)
             x = lax.all_to_all(x.reshape(devices, -1, x.shape[1]), ROW_AXES, 0, 0)

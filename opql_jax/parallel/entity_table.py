@@ -1,9 +1,12 @@
-"""The entity table E over the devices of a mesh, softmax cross-entropy over all of its rows (paper §2, L_el), and attention.
+"""The entity table E over a mesh, softmax cross-entropy over its rows, and attention.
 
-Rows are split over all devices of a slice, padded with zero rows to a multiple of their number. Each device scores its own rows chunk
-by chunk forward and again backward, so that no array [mentions, n_entities] exists. The devices of a slice
-exchange numbers per mention, [M], and vectors of mentions, [M, d_e]; never E or its gradient. Of several slices each has its share of
-the mentions, and what they exchange is the sum of their gradients of E.
+Paper §2, L_el.
+
+Rows are split over all devices of a slice, padded with zero rows to a multiple of their number.
+Each device scores its own rows chunk by chunk forward and again backward, so that no array
+[mentions, n_entities] exists. The devices of a slice exchange numbers per mention, [M], and vectors
+of mentions, [M, d_e]; never E or its gradient. Of several slices each has its share of the
+mentions, and what they exchange is the sum of their gradients of E.
 """
 
 import functools
@@ -19,7 +22,13 @@ from opql_jax.core import distributed
 from opql_jax.core.errors import InputError
 from opql_jax.parallel.collectives import QueryLayout, owned
 from opql_jax.parallel.mesh import ROW_AXES, ROWS, row_devices, slice_spec, sum_over_slices
-from opql_jax.parallel.row_scan import DEFAULT_CHUNK, MASKED, chunk_rows, scan_rows, scan_with_reference
+from opql_jax.parallel.row_scan import (
+    DEFAULT_CHUNK,
+    MASKED,
+    chunk_rows,
+    scan_rows,
+    scan_with_reference,
+)
 
 _NO_ID = np.iinfo(np.int32).max
 # By how much the same score may differ from one loop to another.
@@ -32,7 +41,9 @@ class Attended(NamedTuple):
     vectors: jax.Array  # [..., d_e] float32, m
     found: jax.Array  # [..., d_e] float32, the attended embedding softmax(E m)^T E
     lse: jax.Array  # [...] float32, the log-sum-exp of E m
-    best: jax.Array  # [...] int32, the entity that scores best; the lowest id of those within 1e-6 of the best score
+    # [...] int32, the entity that scores best; the lowest id of those within 1e-6 of the best
+    # score.
+    best: jax.Array
 
 
 class Layout(NamedTuple):
@@ -48,10 +59,15 @@ def padded_rows(layout: Layout) -> int:
 
 
 def place(table, layout: Layout):
-    """Pads [num_entities, ...] (or longer, padded already) to a multiple of the devices of a slice and splits its rows over them."""
+    """Pads [num_entities, ...] to a multiple of a slice's devices and splits its rows over them.
+
+    It may be longer, padded already.
+    """
     rows = padded_rows(layout)
     if table.shape[0] < rows:
-        table = np.pad(np.asarray(table), ((0, rows - table.shape[0]), *[(0, 0)] * (table.ndim - 1)))
+        table = np.pad(
+            np.asarray(table), ((0, rows - table.shape[0]), *[(0, 0)] * (table.ndim - 1))
+        )
     return distributed.put(table, NamedSharding(layout.mesh, ROWS))
 
 
@@ -66,18 +82,23 @@ def lookup(table, ids, layout: Layout):
         row, own = owned(ids, table.shape[0])
         return lax.psum(jnp.where(own[:, None], table[row].astype(jnp.float32), 0.0), ROW_AXES)
 
-    return jax.shard_map(rows_of, mesh=layout.mesh, in_specs=(split, ROWS), out_specs=split)(ids, table)
+    return jax.shard_map(rows_of, mesh=layout.mesh, in_specs=(split, ROWS), out_specs=split)(
+        ids, table
+    )
 
 
 def pad_rows(table, mesh: Mesh):
-    """Appends rows of zeros to the table [n, d_e], so that the devices of a slice share it evenly."""
+    """Appends rows of zeros to the table [n, d_e] so that a slice's devices share it evenly."""
     return jnp.pad(table, ((0, -table.shape[0] % row_devices(mesh)), (0, 0)))
 
 
 def weighted_sum(table, ids, weights, mesh: Mesh):
-    """sum_i weights_i E[ids_i] of each query: [B, d_e] float32, with gradient to the weights and the table.
+    """sum_i weights_i E[ids_i] of each query: [B, d_e] float32.
 
-    ids [B, k] int32, -1 in unused slots, and weights [B, k] float32; rows of the table [n, d_e] are split over all devices of a slice.
+    With gradient to the weights and the table.
+
+    ids [B, k] int32, -1 in unused slots, and weights [B, k] float32; rows of the table [n, d_e] are
+    split over all devices of a slice.
     """
     add = lambda rows, own, weights: jnp.einsum(
         'bk,bkd->bd', jnp.where(own, weights, 0.0), rows, precision=lax.Precision.HIGHEST
@@ -86,20 +107,28 @@ def weighted_sum(table, ids, weights, mesh: Mesh):
 
 
 def row_scores(vectors, ids, table, mesh: Mesh):
-    """vectors . E[ids]: [B, k] float32, 0 in unused slots, with gradient to the vectors and the table.
+    """vectors . E[ids]: [B, k] float32, 0 in unused slots.
 
-    vectors [B, d_e], ids [B, k] int32, -1 in unused slots; rows of the table [n, d_e] are split over all devices of a slice.
+    With gradient to the vectors and the table.
+
+    vectors [B, d_e], ids [B, k] int32, -1 in unused slots; rows of the table [n, d_e] are split
+    over all devices of a slice.
     """
 
     def multiply(rows, own, vectors):
-        found = jnp.einsum('bd,bkd->bk', vectors.astype(jnp.float32), rows, precision=lax.Precision.HIGHEST)
+        found = jnp.einsum(
+            'bd,bkd->bk', vectors.astype(jnp.float32), rows, precision=lax.Precision.HIGHEST
+        )
         return jnp.where(own, found, 0.0)
 
     return _sum_over_owners(multiply, table, ids, vectors, mesh)
 
 
 def _sum_over_owners(compute, table, ids, values, mesh: Mesh):
-    """The sum over devices of `compute(rows [B, k, d_e], own [B, k], values [B, ...])`, of the rows of ids [B, k] that each owns."""
+    """The sum over devices of `compute` of the rows of ids [B, k] that each owns.
+
+    `compute(rows [B, k, d_e], own [B, k], values [B, ...])`.
+    """
     layout = QueryLayout.of(len(ids), mesh)
 
     def of_device(table, ids, values):
@@ -107,7 +136,9 @@ def _sum_over_owners(compute, table, ids, values, mesh: Mesh):
         row, own = owned(ids, len(table))
         return layout.sum(compute(table[row].astype(jnp.float32), own, values))
 
-    run = jax.shard_map(of_device, mesh=mesh, in_specs=(ROWS, layout.spec, layout.spec), out_specs=layout.spec)
+    run = jax.shard_map(
+        of_device, mesh=mesh, in_specs=(ROWS, layout.spec, layout.spec), out_specs=layout.spec
+    )
     return run(pad_rows(table, mesh), ids, values)
 
 
@@ -117,7 +148,9 @@ def _forward_shard(vectors, labels, table, *, layout, chunk):
 
     def step(carry, reference, ids, scores, rows):
         best, lower, own, total = carry
-        highest = lambda rows, so_far: jnp.maximum(so_far, jnp.where(rows, scores, MASKED).max(axis=1))
+        highest = lambda rows, so_far: jnp.maximum(
+            so_far, jnp.where(rows, scores, MASKED).max(axis=1)
+        )
         return (
             jnp.maximum(best, scores.max(axis=1)),
             highest(ids < label, lower),
@@ -126,14 +159,19 @@ def _forward_shard(vectors, labels, table, *, layout, chunk):
         )
 
     none = jnp.full(labels.shape, MASKED, jnp.float32)
-    reference, carry = scan_with_reference(step, (none, none, none, jnp.zeros_like(none)), vectors, table, layout, chunk)
+    reference, carry = scan_with_reference(
+        step, (none, none, none, jnp.zeros_like(none)), vectors, table, layout, chunk
+    )
     best, lower, own = lax.pmax(carry[:3], ROW_AXES)
     # Among equals the lowest id is best.
     return reference + jnp.log(lax.psum(carry[3], ROW_AXES)), own, (own > lower) & (own >= best)
 
 
 def _backward_shard(vectors, labels, lse, weights, table, *, layout, chunk, split):
-    """Gradients of sum(weights * loss): to the vectors [M, d_e] of a slice, summed over its devices, and to this device's rows."""
+    """Gradients of sum(weights * loss) to a slice's vectors [M, d_e] and this device's rows.
+
+    The former are summed over its devices.
+    """
     weighted = weights[:, None] * vectors
 
     def step(carry, start, ids, scores, rows):
@@ -141,11 +179,15 @@ def _backward_shard(vectors, labels, lse, weights, table, *, layout, chunk, spli
         # Masked scores have probability 0.
         probs = jnp.exp(scores - lse[:, None])
         change = jnp.where(ids == labels[:, None], probs - 1, probs)
-        return to_vectors + change @ rows, lax.dynamic_update_slice_in_dim(to_table, change.T @ weighted, start, 0)
+        return to_vectors + change @ rows, lax.dynamic_update_slice_in_dim(
+            to_table, change.T @ weighted, start, 0
+        )
 
     start = jnp.zeros_like(vectors), lax.empty(table.shape, jnp.float32)
     to_vectors, to_table = scan_rows(step, start, vectors, table, layout, chunk)
-    return lax.psum(weights[:, None] * to_vectors, ROW_AXES), sum_over_slices(to_table, split).astype(table.dtype)
+    return lax.psum(weights[:, None] * to_vectors, ROW_AXES), sum_over_slices(
+        to_table, split
+    ).astype(table.dtype)
 
 
 @functools.partial(jax.custom_vjp, nondiff_argnums=(3, 4))
@@ -157,7 +199,9 @@ def _cross_entropy_forward(vectors, labels, table, layout, chunk):
     shard = functools.partial(_forward_shard, layout=layout, chunk=chunk)
     split = slice_spec(len(vectors), layout.mesh)
     # The check does not see through the scan that what was summed over devices is the same on each.
-    run = jax.shard_map(shard, mesh=layout.mesh, in_specs=(split, split, ROWS), out_specs=split, check_vma=False)
+    run = jax.shard_map(
+        shard, mesh=layout.mesh, in_specs=(split, split, ROWS), out_specs=split, check_vma=False
+    )
     lse, score, correct = run(vectors, labels, table)
     return (jnp.where(labels >= 0, lse - score, 0.0), correct), (vectors, labels, table, lse)
 
@@ -168,7 +212,9 @@ def _cross_entropy_backward(layout, chunk, residuals, cotangents):
     split = slice_spec(len(vectors), layout.mesh)
     shard = functools.partial(_backward_shard, layout=layout, chunk=chunk, split=split)
     inputs, outputs = (split, split, split, split, ROWS), (split, ROWS)
-    run = jax.shard_map(shard, mesh=layout.mesh, in_specs=inputs, out_specs=outputs, check_vma=False)
+    run = jax.shard_map(
+        shard, mesh=layout.mesh, in_specs=inputs, out_specs=outputs, check_vma=False
+    )
     to_vectors, to_table = run(vectors, labels, lse, weights, table)
     return to_vectors, None, to_table
 
@@ -177,35 +223,45 @@ _cross_entropy.defvjp(_cross_entropy_forward, _cross_entropy_backward)
 
 
 def softmax_cross_entropy(vectors, labels, table, layout: Layout, chunk: int | None = None):
-    """-log softmax(E m)[label] of each mention vector m, over all entities. Call it inside `jax.jit`.
+    """-log softmax(E m)[label] of each mention vector m, over all entities.
+
+    Call it inside `jax.jit`.
 
     Args:
         vectors: [M, d_e] float; split over 'data' or not.
         labels: [M] int32 below num_entities; -1 where there is none.
         table: [n', d_e] float, placed.
-        chunk: rows a device scores at once (static); None for what suits it. The result does not depend on it but for rounding.
+        chunk: rows a device scores at once (static); None for what suits it. The result does not
+            depend on it but for rounding.
 
     Returns:
-        loss [M] float32, 0 without a label, with gradient to the vectors and the table; and whether the best-scored entity
-        is the label, [M] bool. Among equal scores the lowest id is best.
+        loss [M] float32, 0 without a label, with gradient to the vectors and the table; and whether
+        the best-scored entity is the label, [M] bool. Among equal scores the lowest id is best.
 
     Raises:
         InputError: chunk below 1.
     """
     # A TPU writes no scores but the rounded probabilities of a chunk.
-    return _cross_entropy(vectors.astype(jnp.float32), labels, table, layout, chunk_rows(chunk, layout, on_tpu=16384))
+    return _cross_entropy(
+        vectors.astype(jnp.float32), labels, table, layout, chunk_rows(chunk, layout, on_tpu=16384)
+    )
 
 
 def sampled_softmax_cross_entropy(vectors, labels, table, layout: Layout, num_sampled: int, rng):
-    """Estimates `softmax_cross_entropy` from the label and `num_sampled` (static) entities, the same for all vectors.
+    """Estimates `softmax_cross_entropy` from the label and `num_sampled` shared entities.
 
-    One entity is drawn from each of `num_sampled` runs of ids of equal length: uniform, without repetition, and with all
-    entities sampled it is the full softmax. (Ids are not sorted by frequency, so a log-uniform draw would mean nothing.)
-    Every drawn entity but the label stands for its whole run, which is the logQ correction: the estimated sum in the
-    softmax has the right mean, and the loss tends to the full one as num_sampled grows. The draws are the same on any number of devices.
+    `num_sampled` is static.
+
+    One entity is drawn from each of `num_sampled` runs of ids of equal length: uniform, without
+    repetition, and with all entities sampled it is the full softmax. (Ids are not sorted by
+    frequency, so a log-uniform draw would mean nothing.) Every drawn entity but the label stands
+    for its whole run, which is the logQ correction: the estimated sum in the softmax has the right
+    mean, and the loss tends to the full one as num_sampled grows. The draws are the same on any
+    number of devices.
 
     Returns:
-        loss [M] float32 as in `softmax_cross_entropy`, and whether the label is scored best among the entities drawn.
+        loss [M] float32 as in `softmax_cross_entropy`, and whether the label is scored best among
+        the entities drawn.
 
     Raises:
         InputError: num_sampled is not between 1 and num_entities.
@@ -214,11 +270,15 @@ def sampled_softmax_cross_entropy(vectors, labels, table, layout: Layout, num_sa
         raise InputError(f'{num_sampled} entities cannot be sampled from {layout.num_entities}')
     vectors = vectors.astype(jnp.float32)
     borders = np.arange(num_sampled + 1, dtype=np.int64) * layout.num_entities // num_sampled
-    sampled = jax.random.randint(rng, (num_sampled,), borders[:-1].astype(np.int32), borders[1:].astype(np.int32))
+    sampled = jax.random.randint(
+        rng, (num_sampled,), borders[:-1].astype(np.int32), borders[1:].astype(np.int32)
+    )
     label_score = (vectors * lookup(table, labels, layout)).sum(axis=1)
     scores = vectors @ lookup(table, sampled, layout).T
     other = sampled != labels[:, None]
-    better = jnp.where(sampled < labels[:, None], scores >= label_score[:, None], scores > label_score[:, None])
+    better = jnp.where(
+        sampled < labels[:, None], scores >= label_score[:, None], scores > label_score[:, None]
+    )
     estimates = jnp.where(other, scores + np.log(np.diff(borders)).astype(np.float32), MASKED)
     lse = jnp.logaddexp(label_score, jax.nn.logsumexp(estimates, axis=1))
     linked = labels >= 0
@@ -232,26 +292,44 @@ def _attend_shard(vectors, table, *, layout, chunk):
     def step(carry, reference, ids, scores, rows):
         top, total, summed = carry
         weights = jnp.exp(scores - reference[:, None])
-        return jnp.maximum(top, scores.max(axis=1)), total + weights.sum(axis=1), summed + weights @ rows
+        return (
+            jnp.maximum(top, scores.max(axis=1)),
+            total + weights.sum(axis=1),
+            summed + weights @ rows,
+        )
 
     zeros = jnp.zeros(count, jnp.float32)
     start = zeros + MASKED, zeros, jnp.zeros((count, dim), jnp.float32)
-    reference, (top, total, summed) = scan_with_reference(step, start, vectors, table, layout, chunk)
+    reference, (top, total, summed) = scan_with_reference(
+        step, start, vectors, table, layout, chunk
+    )
     total, top = lax.psum(total, ROW_AXES), lax.pmax(top, ROW_AXES)
     enough = (top - _ROUNDING * jnp.abs(top))[:, None]
 
     def find(best, start, ids, scores, rows):
         # Places are float32, as a TPU then finds the lowest while it multiplies.
-        place = jnp.where(scores >= enough, jnp.arange(len(ids), dtype=jnp.float32), len(ids)).min(axis=1).astype(jnp.int32)
+        place = (
+            jnp.where(scores >= enough, jnp.arange(len(ids), dtype=jnp.float32), len(ids))
+            .min(axis=1)
+            .astype(jnp.int32)
+        )
         return jnp.minimum(best, jnp.where(place < len(ids), ids[0] + place, _NO_ID))
 
-    # To multiply once more is faster on a TPU than to read the scores again, and without use of it left out.
-    best = lax.pmin(scan_rows(find, jnp.full(count, _NO_ID, jnp.int32), vectors, table, layout, chunk), ROW_AXES)
+    # To multiply once more is faster on a TPU than to read the scores again, and without use of it
+    # left out.
+    best = lax.pmin(
+        scan_rows(find, jnp.full(count, _NO_ID, jnp.int32), vectors, table, layout, chunk), ROW_AXES
+    )
     return lax.psum(summed, ROW_AXES) / total[:, None], reference + jnp.log(total), best
 
 
-def _attend_backward_shard(vectors, lse, found, change, change_of_lse, table, *, layout, chunk, split):
-    """Gradients of sum(change * softmax(E m)^T E) + sum(change_of_lse * lse), to the vectors of a slice and to this device's rows."""
+def _attend_backward_shard(
+    vectors, lse, found, change, change_of_lse, table, *, layout, chunk, split
+):
+    """Gradients of sum(change * softmax(E m)^T E) + sum(change_of_lse * lse).
+
+    To the vectors of a slice and to this device's rows.
+    """
     common = (change * found).sum(axis=1, keepdims=True) - change_of_lse[:, None]
 
     def step(carry, start, ids, scores, rows):
@@ -259,7 +337,9 @@ def _attend_backward_shard(vectors, lse, found, change, change_of_lse, table, *,
         probs = jnp.exp(scores - lse[:, None])
         to_scores = probs * (change @ rows.T - common)
         to_rows = probs.T @ change + to_scores.T @ vectors
-        return to_vectors + to_scores @ rows, lax.dynamic_update_slice_in_dim(to_table, to_rows, start, 0)
+        return to_vectors + to_scores @ rows, lax.dynamic_update_slice_in_dim(
+            to_table, to_rows, start, 0
+        )
 
     start = jnp.zeros_like(vectors), lax.empty(table.shape, jnp.float32)
     to_vectors, to_table = scan_rows(step, start, vectors, table, layout, chunk)
@@ -274,7 +354,9 @@ def _attend(vectors, table, layout, chunk):
 def _attend_forward(vectors, table, layout, chunk):
     shard = functools.partial(_attend_shard, layout=layout, chunk=chunk)
     split = slice_spec(len(vectors), layout.mesh)
-    run = jax.shard_map(shard, mesh=layout.mesh, in_specs=(split, ROWS), out_specs=split, check_vma=False)
+    run = jax.shard_map(
+        shard, mesh=layout.mesh, in_specs=(split, ROWS), out_specs=split, check_vma=False
+    )
     found, lse, best = run(vectors, table)
     return (found, lse, best), (vectors, table, found, lse)
 
@@ -285,7 +367,9 @@ def _attend_backward(layout, chunk, residuals, changes):
     split = slice_spec(len(vectors), layout.mesh)
     shard = functools.partial(_attend_backward_shard, layout=layout, chunk=chunk, split=split)
     inputs, outputs = (split, split, split, split, split, ROWS), (split, ROWS)
-    run = jax.shard_map(shard, mesh=layout.mesh, in_specs=inputs, out_specs=outputs, check_vma=False)
+    run = jax.shard_map(
+        shard, mesh=layout.mesh, in_specs=inputs, out_specs=outputs, check_vma=False
+    )
     return run(vectors, lse, found, change, change_of_lse, table)
 
 
@@ -298,19 +382,26 @@ def attend(vectors, table, layout: Layout, chunk: int | None = None) -> Attended
     Args:
         vectors: [M, d_e] float.
         table: [n', d_e] float, placed.
-        chunk: rows a device scores at once (static), forward and again backward; None for what suits it.
+        chunk: rows a device scores at once (static), forward and again backward; None for what
+            suits it.
 
     Returns:
-        Attended, whole on each device of a slice; `found` and `lse` with gradient to the vectors and the table.
+        Attended, whole on each device of a slice; `found` and `lse` with gradient to the vectors
+        and the table.
     """
     vectors = vectors.astype(jnp.float32)
-    return Attended(vectors, *_attend(vectors, table, layout, chunk_rows(chunk, layout, on_tpu=8192)))
+    return Attended(
+        vectors, *_attend(vectors, table, layout, chunk_rows(chunk, layout, on_tpu=8192))
+    )
 
 
 def attended_cross_entropy(attended: Attended, labels, table, layout: Layout):
-    """`softmax_cross_entropy` of vectors [M, d_e] that `attend` has been applied to: only the scores of the labels are computed anew.
+    """`softmax_cross_entropy` of vectors [M, d_e] that `attend` has been applied to.
 
-    These are exact, whereas an accelerator may round the factors of the others: a loss near 0 may then be a little below it.
+    Only the scores of the labels are computed anew.
+
+    These are exact, whereas an accelerator may round the factors of the others: a loss near 0 may
+    then be a little below it.
     """
     score = (attended.vectors * lookup(table, labels, layout)).sum(axis=1)
     return jnp.where(labels >= 0, attended.lse - score, 0.0), attended.best == labels
@@ -340,12 +431,16 @@ def _best_shard(vectors, table, *, layout, k, chunk):
 
 
 def best(vectors, table, layout: Layout, k: int, chunk: int = DEFAULT_CHUNK):
-    """The k entities that vectors m most probably name: log softmax(E m) [M, k] float32 and ids [M, k] int32, best first.
+    """The k most probable entities of vectors m: log softmax(E m) [M, k] and ids [M, k].
 
-    Without gradient. Among equal scores the lowest id is best. k is at most num_entities; k and `chunk`, the rows that a device scores
-    at once, are static. Call it inside `jax.jit`.
+    float32 and int32, best first.
+
+    Without gradient. Among equal scores the lowest id is best. k is at most num_entities; k and
+    `chunk`, the rows that a device scores at once, are static. Call it inside `jax.jit`.
     """
     split = slice_spec(len(vectors), layout.mesh)
     shard = functools.partial(_best_shard, layout=layout, k=k, chunk=chunk)
-    run = jax.shard_map(shard, mesh=layout.mesh, in_specs=(split, ROWS), out_specs=split, check_vma=False)
+    run = jax.shard_map(
+        shard, mesh=layout.mesh, in_specs=(split, ROWS), out_specs=split, check_vma=False
+    )
     return run(lax.stop_gradient(vectors).astype(jnp.float32), lax.stop_gradient(table))

@@ -1,10 +1,12 @@
 """The device mesh, and how arrays are split over it.
 
-One mesh with axes ('data', 'model') serves the project, and with an axis 'slice' before them where devices are of several slices, between
-which they exchange slowly: TPU slices joined by a data-centre network, or hosts of GPUs. Rows of the entity table and of a memory are
-split over all devices of a slice (ROWS), and each slice has all of them; a batch is split over 'slice' and 'data' (`batch_spec`), the
-queries of a search over everything. Of the other parameters `fsdp` splits those that are large, within a slice too. Where other modules
-speak of all devices that rows are split over, those of a slice are meant.
+One mesh with axes ('data', 'model') serves the project, and with an axis 'slice' before them where
+devices are of several slices, between which they exchange slowly: TPU slices joined by a
+data-centre network, or hosts of GPUs. Rows of the entity table and of a memory are split over all
+devices of a slice (ROWS), and each slice has all of them; a batch is split over 'slice' and 'data'
+(`batch_spec`), the queries of a search over everything. Of the other parameters `fsdp` splits those
+that are large, within a slice too. Where other modules speak of all devices that rows are split
+over, those of a slice are meant.
 """
 
 import collections
@@ -23,31 +25,35 @@ SLICE, ROW_AXES = 'slice', ('data', 'model')
 ROWS = PartitionSpec(ROW_AXES)
 
 
-def make_mesh(data: int | None = None, model: int = 1, slices: int | None = None, local: bool = False) -> Mesh:
+def make_mesh(
+    data: int | None = None, model: int = 1, slices: int | None = None, local: bool = False
+) -> Mesh:
     """Mesh over the first data * model devices, of each slice where there are several.
 
     Args:
         data: devices of a slice along 'data'; all that are left by `model` if None.
         model: devices of a slice along 'model'.
-        slices: groups of equal size that the devices are taken as, in the order of `jax.devices()`; the slices that they name
-            themselves if None.
+        slices: groups of equal size that the devices are taken as, in the order of `jax.devices()`;
+            the slices that they name themselves if None.
         local: of this process only, for work that it does by itself.
 
     Raises:
-        InputError: there are fewer devices than asked for, or more, where they are those of several processes; or slices cannot be
-            of equal size.
+        InputError: there are fewer devices than asked for, or more, where they are those of several
+            processes; or slices cannot be of equal size.
     """
     devices = jax.local_devices() if local else jax.devices()
     mesh = mesh_of(devices, data, model, slices)
     if not local and distributed.process_count() > 1 and mesh.size < len(devices):
         raise InputError(
-            f'a mesh of {mesh.size} devices was asked for, and {distributed.process_count()} processes have {len(devices)}: use all of'
-            ' them, as each process works on its own'
+            f'a mesh of {mesh.size} devices was asked for, and {distributed.process_count()} '
+            f'processes have {len(devices)}: use all of them, as each process works on its own'
         )
     return mesh
 
 
-def mesh_of(devices: Sequence, data: int | None = None, model: int = 1, slices: int | None = None) -> Mesh:
+def mesh_of(
+    devices: Sequence, data: int | None = None, model: int = 1, slices: int | None = None
+) -> Mesh:
     """`make_mesh` of given devices."""
     if slices is None:
         named = collections.defaultdict(list)
@@ -63,7 +69,10 @@ def mesh_of(devices: Sequence, data: int | None = None, model: int = 1, slices: 
     fewest, parts = min(sizes), len(groups)
     if data is None:
         if fewest < max(sizes):
-            raise InputError(f'slices have {sizes} devices: say how many of each make the mesh, at most {fewest}, or slices=1')
+            raise InputError(
+                f'slices have {sizes} devices: say how many of each make the mesh, at most '
+                f'{fewest}, or slices=1'
+            )
         data = max(fewest // max(model, 1), 1)
     if min(data, model) < 1 or data * model > fewest:
         asked, there = f'{data} x {model} devices', f'JAX sees {len(devices)}'
@@ -98,12 +107,19 @@ def batch_spec(mesh: Mesh) -> PartitionSpec:
 
 
 def slice_spec(count: int, mesh: Mesh) -> PartitionSpec:
-    """How `count` rows are split that every device of a slice works on: over slices, or not at all where they cannot share them equally."""
-    return PartitionSpec(SLICE) if SLICE in mesh.shape and count % mesh.shape[SLICE] == 0 else PartitionSpec()
+    """How `count` rows are split that every device of a slice works on.
+
+    Over slices, or not at all where they cannot share them equally.
+    """
+    return (
+        PartitionSpec(SLICE)
+        if SLICE in mesh.shape and count % mesh.shape[SLICE] == 0
+        else PartitionSpec()
+    )
 
 
 def sum_over_slices(x, split: PartitionSpec):
-    """The sum of what slices compute from rows that are split so by `slice_spec`; for use inside `jax.shard_map`."""
+    """The sum of what slices compute from rows split by `slice_spec`; for `jax.shard_map`."""
     return lax.psum(x, SLICE) if split != PartitionSpec() else x
 
 
@@ -113,11 +129,18 @@ def replicate(tree, mesh: Mesh):
 
 
 def shard_batch(batch, mesh: Mesh):
-    """Splits the first dimension of every array of a batch, which every process has whole; arrays that do not divide evenly are replicated.
+    """Splits the first dimension of a batch's arrays, which every process has whole.
 
-    Replication changes the place of the work, never the result. Training refuses such batches before it compiles.
+    Arrays that do not divide evenly are replicated.
+
+    Replication changes the place of the work, never the result. Training refuses such batches
+    before it compiles.
     """
-    whole, split, parts = NamedSharding(mesh, PartitionSpec()), NamedSharding(mesh, batch_spec(mesh)), batch_devices(mesh)
+    whole, split, parts = (
+        NamedSharding(mesh, PartitionSpec()),
+        NamedSharding(mesh, batch_spec(mesh)),
+        batch_devices(mesh),
+    )
     divides = lambda array: array.ndim and array.shape[0] % parts == 0
     place = lambda array: distributed.put(array, split if divides(array) else whole)
     return jax.tree.map(lambda array: place(np.asarray(array)), batch)

@@ -1,4 +1,6 @@
-"""Scores of vectors with all rows of a table that is split by rows over devices, chunk by chunk; for use inside `jax.shard_map`.
+"""Scores of vectors with all rows of a table split over devices, chunk by chunk.
+
+For use inside `jax.shard_map`.
 
 No array [vectors, rows] exists.
 """
@@ -9,18 +11,23 @@ from jax import lax
 from opql_jax.core.errors import InputError
 from opql_jax.parallel.mesh import ROW_AXES, platform_of, row_devices
 
-# Scores [512, 4096] stay in a CPU's cache: 0.7 times the time of all 43,000 at once, and of 1024 or 16384 0.8 times.
+# Scores [512, 4096] stay in a CPU's cache: 0.7 times the time of all 43,000 at once, and of 1024 or
+# 16384 0.8 times.
 DEFAULT_CHUNK = 4096
 
-# Large and finite: a device that holds nothing but padding must add nothing, without the NaN that inf - inf would make.
+# Large and finite: a device that holds nothing but padding must add nothing, without the NaN that
+# inf - inf would make.
 MASKED = -1e30
 
-# Rows whose best score is a reference for the exponentials of all, and how far float32 lets scores be from it.
+# Rows whose best score is a reference for the exponentials of all, and how far float32 lets scores
+# be from it.
 _FEW, _FAR = 128, 60.0
 
 
 def chunk_rows(chunk: int | None, layout, on_tpu: int) -> int:
-    """Rows a device scores at once: `chunk` if given, else what suits a CPU, or `on_tpu` elsewhere; InputError for less than 1.
+    """Rows a device scores at once: `chunk`, or what suits a CPU, or `on_tpu` elsewhere.
+
+    InputError for less than 1.
 
     To a TPU each operation of a chunk costs a microsecond.
     """
@@ -34,8 +41,9 @@ def chunk_rows(chunk: int | None, layout, on_tpu: int) -> int:
 def scan_rows(step, carry, vectors, table, layout, chunk):
     """Scans this device's rows: `carry = step(carry, start, ids, scores, rows)`.
 
-    `start` is the first of the chunk's local row numbers, ids [C] int32 are its entities, scores [M, C] float32 those of the
-    vectors, and rows [C, d_e] float32. Only the last chunk may have padding, whose scores are masked and whose rows are 0.
+    `start` is the first of the chunk's local row numbers, ids [C] int32 are its entities, scores
+    [M, C] float32 those of the vectors, and rows [C, d_e] float32. Only the last chunk may have
+    padding, whose scores are masked and whose rows are 0.
     """
     local = table.shape[0]
     padding = local * row_devices(layout.mesh) - layout.num_entities
@@ -59,11 +67,14 @@ def scan_rows(step, carry, vectors, table, layout, chunk):
 
 
 def scan_with_reference(step, carry, vectors, table, layout, chunk):
-    """`scan_rows` for sums of exp(score - reference): `carry = step(carry, reference, ids, scores, rows)`; carry[0] is the best score [M].
+    """`scan_rows` for sums of exp(score - reference); carry[0] is the best score [M].
 
-    With a reference that is known before the scores a TPU sums while it multiplies, and never writes the scores. With the running
-    maximum as reference it has to read them again, which takes three times as long. The reference is the best score of a few rows. Should
-    the best of all be so far from it that float32 does not hold the exponentials, they are summed again from that.
+    `carry = step(carry, reference, ids, scores, rows)`.
+
+    With a reference that is known before the scores a TPU sums while it multiplies, and never
+    writes the scores. With the running maximum as reference it has to read them again, which takes
+    three times as long. The reference is the best score of a few rows. Should the best of all be so
+    far from it that float32 does not hold the exponentials, they are summed again from that.
 
     Returns:
         The reference [M], the same on all devices, and the last carry.
@@ -74,7 +85,14 @@ def scan_with_reference(step, carry, vectors, table, layout, chunk):
 
     def scan(state):
         reference, *_ = state
-        done = scan_rows(lambda done, start, *scored: step(done, reference, *scored), carry, vectors, table, layout, chunk)
+        done = scan_rows(
+            lambda done, start, *scored: step(done, reference, *scored),
+            carry,
+            vectors,
+            table,
+            layout,
+            chunk,
+        )
         best = lax.pmax(done[0], ROW_AXES)
         far = jnp.abs(best - reference) > _FAR
         return jnp.where(far, best, reference), far.any(), done

@@ -1,9 +1,12 @@
-"""`python -m opql_jax.recipes list | show NAME | run NAME | publish NAME | tables`: the experiments of this project.
+"""The experiments of this project.
 
-list              the names of all recipes, with a line on each
-show NAME         the steps of a recipe with their inputs, outputs and state
-run NAME...       runs what is not done, of recipes or of all of a group; `--dry-run` (or `--show-gin`) prints the commands and
-                  what they need, whether the data are there or not
+`python -m opql_jax.recipes list | show NAME | run NAME | publish NAME | tables`.
+
+    list              the names of all recipes, with a line on each
+    show NAME         the steps of a recipe with their inputs, outputs and state
+    run NAME...       runs what is not done, of recipes or of all of a group; `--dry-run` (or
+                      `--show-gin`) prints the commands and what they need, whether the data are
+                      there or not
 """
 
 import argparse
@@ -25,7 +28,10 @@ def _size(text: str) -> int | str:
 
 # {option: how it is read, and its help}.
 _CHOICES: dict[str, tuple[Callable[[str], int | str], str]] = {
-    'system': (str, 'the model or the baseline, of recipes that have several; `list` names the values'),
+    'system': (
+        str,
+        'the model or the baseline, of recipes that have several; `list` names the values',
+    ),
     'protocol': (str, 'what the new relations are new to, see `novelty`'),
     'share': (int, 'percentage of the relations that are new'),
     'hops': (int, 'of the questions'),
@@ -36,15 +42,27 @@ _CHOICES: dict[str, tuple[Callable[[str], int | str], str]] = {
 def options_of(recipe: Recipe, arguments: argparse.Namespace) -> Options:
     """The options of a recipe from the command line."""
     out = pathlib.Path(arguments.out) if arguments.out else record.ROOT / 'runs' / recipe.group
-    data = pathlib.Path(arguments.data) if arguments.data else record.ROOT.parent / 'shared' / 'data'
+    data = (
+        pathlib.Path(arguments.data) if arguments.data else record.ROOT.parent / 'shared' / 'data'
+    )
     choices = {name: value for name in _CHOICES if (value := getattr(arguments, name)) is not None}
-    return Options(out, data, arguments.seed, arguments.world_seed, arguments.percent, arguments.documents, **choices)
+    return Options(
+        out,
+        data,
+        arguments.seed,
+        arguments.world_seed,
+        arguments.percent,
+        arguments.documents,
+        **choices,
+    )
 
 
 def list_recipes(_) -> None:
     """Prints the names and summaries of all recipes, with their options."""
     for recipe in catalog.RECIPES.values():
-        print(f'{recipe.name:28} {recipe.summary}' + (f' ({recipe.flags})' if recipe.choices else ''))
+        print(
+            f'{recipe.name:28} {recipe.summary}' + (f' ({recipe.flags})' if recipe.choices else '')
+        )
 
 
 def show(arguments) -> None:
@@ -81,7 +99,9 @@ def publish_recipes(arguments) -> None:
 
 def parser() -> argparse.ArgumentParser:
     """The command line."""
-    out = argparse.ArgumentParser(prog='python -m opql_jax.recipes', description='The experiments of this project.')
+    out = argparse.ArgumentParser(
+        prog='python -m opql_jax.recipes', description='The experiments of this project.'
+    )
     commands = out.add_subparsers(required=True)
     commands.add_parser('list', help='names all recipes').set_defaults(command=list_recipes)
     shown = commands.add_parser('show', help='the steps of a recipe')
@@ -89,25 +109,45 @@ def parser() -> argparse.ArgumentParser:
     ran = commands.add_parser('run', help='runs what is not done')
     ran.add_argument('names', nargs='+', metavar='NAME')
     ran.add_argument(
-        '--dry-run', '--show-gin', action='store_true', help='print the binaries with their gin files, run nothing'
+        '--dry-run',
+        '--show-gin',
+        action='store_true',
+        help='print the binaries with their gin files, run nothing',
     )
-    published = commands.add_parser('publish', help='copies what finished recipes found into results/')
+    published = commands.add_parser(
+        'publish', help='copies what finished recipes found into results/'
+    )
     published.add_argument('names', nargs='+', metavar='NAME')
-    written = commands.add_parser('tables', help='writes the tables of README.md, RESULTS.md and the notes')
+    written = commands.add_parser(
+        'tables', help='writes the tables of README.md, RESULTS.md and the notes'
+    )
     written.set_defaults(command=lambda _: tables.write_tables())
     for command, function in ((shown, show), (ran, run_recipes), (published, publish_recipes)):
         command.set_defaults(command=function)
-        command.add_argument('--out', help='folder that receives everything (default: runs/ and the group of the recipe)')
+        command.add_argument(
+            '--out',
+            help='folder that receives everything (default: runs/ and the group of the recipe)',
+        )
         command.add_argument('--data', help='folder of the data sets (default: ../shared/data)')
         command.add_argument(
             '--seed',
             type=int,
             default=0,
-            help='of the parameters, the order of the batches and what is left out, such as a fifth of the questions',
+            help=(
+                'of the parameters, the order of the batches and what is left out, such as a fifth '
+                'of the questions'
+            ),
         )
         command.add_argument('--world-seed', type=int, default=0, help='of a generated world')
-        command.add_argument('--percent', type=float, default=100, help='of the training steps: less for a quick look')
-        command.add_argument('--documents', type=int, default=2000, help='size of a generated world')
+        command.add_argument(
+            '--percent',
+            type=float,
+            default=100,
+            help='of the training steps: less for a quick look',
+        )
+        command.add_argument(
+            '--documents', type=int, default=2000, help='size of a generated world'
+        )
         for name, (read, told) in _CHOICES.items():  # `list` names the values of each recipe
             command.add_argument(f'--{name}', type=read, help=told)
     return out

@@ -6,10 +6,12 @@ SPLITS = ('1-hop/test', '2-hop/test', '3-hop/test', '1-hop/unseen_wording')
 
 
 def demo(options: Options) -> list[Step]:
-    """Generates text, trains an encoder on it, builds the memory, follows it, and scores questions with unseen topics."""
+    """Generates text, trains an encoder, builds and follows a memory, and scores new topics."""
     gin = 'gin/experiments/demo/{}.gin'.format
     return [
-        prepare('text', 'gin/data/synthetic.gin', SEED=options.world_seed, DOCUMENTS=options.documents),
+        prepare(
+            'text', 'gin/data/synthetic.gin', SEED=options.world_seed, DOCUMENTS=options.documents
+        ),
         train('entities', gin('entities'), options),
         train('relations', gin('relations'), options, INIT_FROM='entities'),
         train('align', gin('align'), options, INIT_FROM='relations'),
@@ -19,4 +21,6 @@ def demo(options: Options) -> list[Step]:
     ]
 
 
-RECIPES = [Recipe('demo', 'a generated world, from text to answers to questions of 1 to 3 hops', demo)]
+RECIPES = [
+    Recipe('demo', 'a generated world, from text to answers to questions of 1 to 3 hops', demo)
+]

@@ -1,14 +1,15 @@
-"""Relation encoders that any text can use: how they are trained, and how well they tell relations apart that they never saw.
+"""Relation encoders for any text: their training, and how they tell unseen relations apart.
 
-`encoder/released` makes the one that comes with the package. The others leave out a quarter of the relations of wiki64, and are scored on
-these.
+`encoder/released` makes the one that comes with the package. The others leave out a quarter of the
+relations of wiki64, and are scored on these.
 """
 
 import functools
 
 from opql_jax.recipes.recipe import Options, Output, Recipe, Step, prepare, train
 
-# Sentences with labels, under the folder of the data sets, and all corpora with the documents of slot filling.
+# Sentences with labels, under the folder of the data sets, and all corpora with the documents of
+# slot filling.
 SENTENCES = ('wiki64/sentences.jsonl', 'linked_sentences/sentences.jsonl', 'trex/documents.jsonl')
 CORPORA = (*SENTENCES, 'redocred/documents.json')
 # Every fourth of the relations of wiki64 by name, left out wherever they are labelled.
@@ -36,12 +37,17 @@ CARD = 'docs/encoder_card.md'
 def text(options: Options) -> Step:
     """Text whose pairs of entities are trained on: whole articles, in short passages."""
     tokens = {'TOKENIZER': 'minilm', 'prepare.prepare.max_tokens': 48}
-    return prepare('text', 'gin/data/wikispeedia.gin', DATA_DIR=options.file('wikispeedia'), **tokens)
+    return prepare(
+        'text', 'gin/data/wikispeedia.gin', DATA_DIR=options.file('wikispeedia'), **tokens
+    )
 
 
 def labels(options: Options) -> dict[str, object]:
     """The labelled sentences."""
-    return {'SENTENCES': tuple(map(options.file, CORPORA)), 'NAMES': options.file('redocred/rel_info.json')}
+    return {
+        'SENTENCES': tuple(map(options.file, CORPORA)),
+        'NAMES': options.file('redocred/rel_info.json'),
+    }
 
 
 def release(model: str, output: str, options: Options) -> Step:
@@ -53,7 +59,9 @@ def release(model: str, output: str, options: Options) -> Step:
 
 def released(options: Options) -> list[Step]:
     """All labels, and no score: no relation is new to it."""
-    trained = train('relations', 'gin/experiments/encoder/relations.gin', options, **labels(options))
+    trained = train(
+        'relations', 'gin/experiments/encoder/relations.gin', options, **labels(options)
+    )
     return [text(options), trained, release('relations', 'encoder', options)]
 
 
@@ -84,5 +92,9 @@ RECIPES = [
         'an encoder of labelled sentences, on relations that it never saw',
         functools.partial(held_out, row='labels'),
     ),
-    Recipe('encoder/text', 'an encoder of text alone, on relations that it never saw', functools.partial(held_out, row='text')),
+    Recipe(
+        'encoder/text',
+        'an encoder of text alone, on relations that it never saw',
+        functools.partial(held_out, row='text'),
+    ),
 ]

@@ -1,4 +1,4 @@
-"""Few-shot relations: how well relation embeddings tell apart relations that nothing was trained on."""
+"""Few-shot relations: how well embeddings tell apart relations that were not trained on."""
 
 import functools
 
@@ -25,9 +25,18 @@ def minilm(options: Options, row: str, embedding: str) -> list[Step]:
 
 def opql(options: Options, row: str, embedding: str) -> list[Step]:
     """The relation encoder, pretrained from MiniLM on unlabelled text of Wikispeedia and MetaQA."""
-    films = {'DATA_DIR': options.file('metaqa'), 'prepare.prepare.extends': 'text-wikispeedia', **TOKENS}
+    films = {
+        'DATA_DIR': options.file('metaqa'),
+        'prepare.prepare.extends': 'text-wikispeedia',
+        **TOKENS,
+    }
     return [
-        prepare('text-wikispeedia', 'gin/data/wikispeedia.gin', DATA_DIR=options.file('wikispeedia'), **TOKENS),
+        prepare(
+            'text-wikispeedia',
+            'gin/data/wikispeedia.gin',
+            DATA_DIR=options.file('wikispeedia'),
+            **TOKENS,
+        ),
         prepare('text', 'gin/data/metaqa.gin', **films),
         train('relations', 'gin/experiments/fewshot/relations.gin', options),
         scored(options, row, Output('relations'), embedding),

@@ -1,8 +1,9 @@
-"""A little training: the same knowledge base of plain text answers after 0, 32, 256 and all training questions.
+"""One knowledge base of text answers after 0, 32, 256 and all training questions.
 
-Which questions are drawn depends on `--seed`; `--percent` scales the number of questions that are held out and, where all are learnt from,
-how many. MetaQA is asked questions of one and of two hops over its passages. WebQuestionsSP is asked over the beginnings of those articles
-of Wikispeedia that are about a topic of a question; every fourth of the questions about these is held out.
+Which questions are drawn depends on `--seed`; `--percent` scales the number of questions that are
+held out and, where all are learnt from, how many. MetaQA is asked questions of one and of two hops
+over its passages. WebQuestionsSP is asked over the beginnings of those articles of Wikispeedia that
+are about a topic of a question; every fourth of the questions about these is held out.
 """
 
 import functools
@@ -27,11 +28,15 @@ _BEGINNING = 5000
 
 
 def metaqa_questions(source: str, folder: str) -> None:
-    """Writes questions of one and two hops, without brackets around their topics: train.jsonl, 1-hop.jsonl and 2-hop.jsonl."""
+    """Writes questions of one and two hops, without brackets around their topics.
+
+    train.jsonl, 1-hop.jsonl and 2-hop.jsonl.
+    """
     train = []
     for hops in (1, 2):
         parts = {
-            part: _metaqa(pathlib.Path(source, f'{hops}-hop', f'{part}.txt'), f'{hops}-hop-{part}') for part in ('dev', 'train')
+            part: _metaqa(pathlib.Path(source, f'{hops}-hop', f'{part}.txt'), f'{hops}-hop-{part}')
+            for part in ('dev', 'train')
         }
         train += parts['train']
         write_json_lines(pathlib.Path(folder, f'{hops}-hop.jsonl'), parts['dev'])
@@ -41,15 +46,26 @@ def metaqa_questions(source: str, folder: str) -> None:
 def _metaqa(path: pathlib.Path, name: str) -> list[dict]:
     rows = [line.split('\t') for _, line in read_lines(path) if line]
     return [
-        {'id': f'{name}-{i}', 'question': row[0].replace('[', '').replace(']', ''), 'answers': row[1].split('|')}
+        {
+            'id': f'{name}-{i}',
+            'question': row[0].replace('[', '').replace(']', ''),
+            'answers': row[1].split('|'),
+        }
         for i, row in enumerate(rows)
     ]
 
 
 def webqsp_questions(articles: str, questions: str, folder: str) -> None:
-    """Writes the text and the questions of WebQuestionsSP: articles.jsonl, train.jsonl and dev.jsonl."""
+    """Writes WebQuestionsSP's text and questions: articles, train and dev.jsonl."""
     asked = [record for _, record in read_json_lines(questions) if record['answers']]
-    names = [{fold(name) for name in (r['topic'].get('label'), *r['topic'].get('alternatives', ())) if name} for r in asked]
+    names = [
+        {
+            fold(name)
+            for name in (r['topic'].get('label'), *r['topic'].get('alternatives', ()))
+            if name
+        }
+        for r in asked
+    ]
     wanted, about = set().union(*names), []
     for document in wikispeedia.documents(articles, wikispeedia.entity_vocab(articles)):
         if fold(document.title) in wanted:
@@ -57,17 +73,35 @@ def webqsp_questions(articles: str, questions: str, folder: str) -> None:
             whole = text if len(text) == len(document.text) else text[: text.rfind('\n')]
             about.append({'id': document.id, 'title': document.title, 'text': whole})
     titles = {fold(document['title']) for document in about}
-    kept = [{'id': r['qId'], 'question': r['question'], 'answers': r['answers']} for r, of in zip(asked, names) if of & titles]
+    kept = [
+        {'id': r['qId'], 'question': r['question'], 'answers': r['answers']}
+        for r, of in zip(asked, names)
+        if of & titles
+    ]
     write_json_lines(pathlib.Path(folder, 'articles.jsonl'), about)
-    write_json_lines(pathlib.Path(folder, 'train.jsonl'), [question for i, question in enumerate(kept) if i % 4])
+    write_json_lines(
+        pathlib.Path(folder, 'train.jsonl'), [question for i, question in enumerate(kept) if i % 4]
+    )
     write_json_lines(pathlib.Path(folder, 'dev.jsonl'), kept[::4])
 
 
-def answer(kb: str, folder: str, sets: tuple[str, ...], trained_with, held_out: int, most: int, seed: int, output: str) -> dict:
-    """Learns from some of the training questions, and answers the first held-out questions in some order, the same for all.
+def answer(
+    kb: str,
+    folder: str,
+    sets: tuple[str, ...],
+    trained_with,
+    held_out: int,
+    most: int,
+    seed: int,
+    output: str,
+) -> dict:
+    """Learns from some training questions, and answers the first held-out questions.
 
-    Returns {set: metrics}, also written to metrics.json in `output`: Hits@1 over all held-out questions, the number of these, that of the
-    training questions that were learnt from, and the seconds that took.
+    Their order is the same for all.
+
+    Returns {set: metrics}, also written to metrics.json in `output`: Hits@1 over all held-out
+    questions, the number of these, that of the training questions that were learnt from, and the
+    seconds that took.
     """
     opened, metrics = open_kb(kb), {}
     used, seconds = 0, 0.0
@@ -79,7 +113,9 @@ def answer(kb: str, folder: str, sets: tuple[str, ...], trained_with, held_out: 
         used, seconds = report.used, report.seconds
     for name in sets:
         records = _read(folder, name)
-        records = [records[i] for i in np.random.default_rng(0).permutation(len(records))[:held_out]]
+        records = [
+            records[i] for i in np.random.default_rng(0).permutation(len(records))[:held_out]
+        ]
         metrics[name] = {
             'hits@1': float(np.mean([_is_right(opened, record) for record in records])),
             'questions': len(records),
@@ -101,7 +137,9 @@ def _is_right(kb: VirtualKB, record: dict) -> bool:
     except InputError:
         return False
     best = kb.answer([question])[0].entities[:1]
-    return bool(len(best)) and fold(kb.vocab.names[best[0]]) in {fold(name) for name in record['answers']}
+    return bool(len(best)) and fold(kb.vocab.names[best[0]]) in {
+        fold(name) for name in record['answers']
+    }
 
 
 def steps(options: Options, data: str) -> list[Function]:
@@ -111,7 +149,10 @@ def steps(options: Options, data: str) -> list[Function]:
     if data == 'metaqa':
         text, sets = options.file('metaqa/passages.jsonl'), ('1-hop', '2-hop')
         questions = Function(
-            'metaqa-questions', metaqa_questions, {'source': options.file('metaqa'), 'folder': folder}, 'metaqa-questions'
+            'metaqa-questions',
+            metaqa_questions,
+            {'source': options.file('metaqa'), 'folder': folder},
+            'metaqa-questions',
         )
     else:
         text, sets = Output(f'{folder.path}/articles.jsonl'), ('dev',)
@@ -123,8 +164,18 @@ def steps(options: Options, data: str) -> list[Function]:
         questions = Function('webqsp-questions', webqsp_questions, sources, 'webqsp-questions')
     scaled = lambda count: max(round(count * options.percent / 100), 4)
     name = f'results/{data}-{trained_with}'
-    arguments = {'kb': kb, 'folder': folder, 'sets': sets, 'trained_with': trained_with, 'output': Output(name)}
-    numbers = {'held_out': scaled(HELD_OUT), 'most': scaled(MOST) if trained_with == 'all' else MOST, 'seed': options.seed}
+    arguments = {
+        'kb': kb,
+        'folder': folder,
+        'sets': sets,
+        'trained_with': trained_with,
+        'output': Output(name),
+    }
+    numbers = {
+        'held_out': scaled(HELD_OUT),
+        'most': scaled(MOST) if trained_with == 'all' else MOST,
+        'seed': options.seed,
+    }
     return [
         questions,
         Function(f'{data}.kb', index, {'source': text, 'kb': kb}, f'{data}.kb/manifest.json'),

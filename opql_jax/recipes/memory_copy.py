@@ -14,8 +14,12 @@ from opql_jax.memory.format import Memory
 from opql_jax.memory.manifest import read_manifest
 
 
-def copy_memory(source: str, target: str, change: Callable[[pathlib.Path], None] | None = None) -> None:
-    """Copies the folder of a memory; the target appears whole, in place of an earlier copy, once `change` was called with it.
+def copy_memory(
+    source: str, target: str, change: Callable[[pathlib.Path], None] | None = None
+) -> None:
+    """Copies the folder of a memory, whole, once `change` was called with it.
+
+    It takes the place of an earlier copy.
 
     ManifestError: there is something else in the place of the target.
     """
@@ -30,8 +34,13 @@ def copy_memory(source: str, target: str, change: Callable[[pathlib.Path], None]
         copy.rename(place)
 
 
-def copy_entries(source: str, target: str, chosen: Callable[[Memory], np.ndarray]) -> dict[str, int]:
-    """Copies the entries of a memory, one at least, whose ids `chosen` gives, with these; returns how many there are and were."""
+def copy_entries(
+    source: str, target: str, chosen: Callable[[Memory], np.ndarray]
+) -> dict[str, int]:
+    """Copies the entries of a memory, one at least, whose ids `chosen` gives, with these.
+
+    Returns how many there are and were.
+    """
     counts = {}
 
     def change(copy: pathlib.Path) -> None:

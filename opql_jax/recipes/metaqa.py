@@ -1,7 +1,8 @@
-"""MetaQA: relation following over Wikipedia's passages about films, its ablations, and its baselines.
+"""MetaQA: relation following over Wikipedia's film passages, ablations, and baselines.
 
-The memory of OPQL comes from an encoder that was aligned with 1-hop questions, that of OPQL-pretrained from one that saw no question. The
-rows share a folder, and in it all steps that they have in common.
+The memory of OPQL comes from an encoder that was aligned with 1-hop questions, that of
+OPQL-pretrained from one that saw no question. The rows share a folder, and in it all steps that
+they have in common.
 """
 
 import functools
@@ -17,7 +18,17 @@ from opql_jax.data.prepared import Prepared
 from opql_jax.datasets.triples import read_triples
 from opql_jax.memory.format import Memory
 from opql_jax.recipes.memory_copy import copy_entries
-from opql_jax.recipes.recipe import Function, Options, Output, Recipe, Step, build_memory, evaluate, prepare, train
+from opql_jax.recipes.recipe import (
+    Function,
+    Options,
+    Output,
+    Recipe,
+    Step,
+    build_memory,
+    evaluate,
+    prepare,
+    train,
+)
 
 HOPS = (1, 2, 3)
 SPLITS = ('dev', 'test', 'dev_official')
@@ -36,7 +47,11 @@ _PRETRAINING: dict[str, dict[str, Any]] = {
 
 def prepared(options: Options) -> Step:
     """The prepared text and questions."""
-    for name in ('passages.jsonl', 'entities.txt', *(f'{hops}-hop/{split}.txt' for hops in HOPS for split in ('train', 'dev'))):
+    for name in (
+        'passages.jsonl',
+        'entities.txt',
+        *(f'{hops}-hop/{split}.txt' for hops in HOPS for split in ('train', 'dev')),
+    ):
         options.file(f'metaqa/{name}')
     return prepare('text', 'gin/data/metaqa.gin', DATA_DIR=options.file('metaqa'))
 
@@ -73,10 +88,16 @@ def followed(
 
 def aligned(options: Options) -> list[Step]:
     """Text prepared, and an encoder pretrained and aligned with 1-hop questions."""
-    return [prepared(options), *pretrained(options), train('align', gin('align'), options, INIT_FROM='relations')]
+    return [
+        prepared(options),
+        *pretrained(options),
+        train('align', gin('align'), options, INIT_FROM='relations'),
+    ]
 
 
-def opql(options: Options, row: str = 'opql', splits: Sequence[str] = SPLITS, **bindings) -> list[Step]:
+def opql(
+    options: Options, row: str = 'opql', splits: Sequence[str] = SPLITS, **bindings
+) -> list[Step]:
     """OPQL: the memory of an encoder that was aligned with 1-hop questions."""
     return [
         *aligned(options),
@@ -89,13 +110,24 @@ def released(options: Options) -> list[Step]:
     """Text prepared for the released encoder, and an entity table trained beside it."""
     encoder = str(RELEASED_ENCODER)  # by its path, so that its files are part of the record
     return [
-        prepare('text-released', 'gin/data/metaqa.gin', DATA_DIR=options.file('metaqa'), TOKENIZER=encoder),
-        train('entities-released', gin('entities_released'), options, TEXT='text-released', BERT=encoder),
+        prepare(
+            'text-released',
+            'gin/data/metaqa.gin',
+            DATA_DIR=options.file('metaqa'),
+            TOKENIZER=encoder,
+        ),
+        train(
+            'entities-released',
+            gin('entities_released'),
+            options,
+            TEXT='text-released',
+            BERT=encoder,
+        ),
     ]
 
 
 def opql_released(options: Options) -> list[Step]:
-    """OPQL-pretrained with the released encoder, which saw neither this text nor these questions."""
+    """OPQL-pretrained with the released encoder, which saw neither text nor questions."""
     text, model, entries = 'text-released', 'entities-released', 'memory-released'
     return [
         *released(options),
@@ -105,7 +137,10 @@ def opql_released(options: Options) -> list[Step]:
 
 
 def opql_released_aligned(options: Options) -> list[Step]:
-    """OPQL with the released encoder, aligned with 1-hop questions; its follower also learns from other wordings."""
+    """OPQL with the released encoder, aligned with 1-hop questions.
+
+    Its follower also learns from other wordings.
+    """
     text, model, entries = 'text-released', 'align-released', 'memory-align-released'
     follow = gin('follow_released')
     return [
@@ -117,8 +152,12 @@ def opql_released_aligned(options: Options) -> list[Step]:
 
 
 def opql_kb_pairs(options: Options) -> list[Step | Function]:
-    """OPQL over those pairs of the text alone that a triple of the knowledge base joins, whatever the relation."""
-    parts = {'memory': Output('memory'), 'text': Output('text'), 'triples': options.file('metaqa/kb.txt')}
+    """OPQL over the text's pairs that a triple of the knowledge base joins, by any relation."""
+    parts = {
+        'memory': Output('memory'),
+        'text': Output('text'),
+        'triples': options.file('metaqa/kb.txt'),
+    }
     name = 'memory-kb-pairs'
     return [
         *aligned(options),
@@ -129,7 +168,7 @@ def opql_kb_pairs(options: Options) -> list[Step | Function]:
 
 
 def keep_joined_pairs(folder: str, memory: str, text: str, triples: str) -> dict:
-    """Writes a memory with those entries of another whose two entities a triple joins, in either direction.
+    """Writes a memory with those entries whose entities a triple joins, in either direction.
 
     Returns how many entries there are and were; InputError if there would be none.
     """
@@ -148,13 +187,24 @@ def keep_joined_pairs(folder: str, memory: str, text: str, triples: str) -> dict
 
 def mean_mentions(options: Options) -> list[Step]:
     """OPQL, ablation: an entry is the mean of up to 5 mentions of a pair."""
-    averaged = build_memory('memory-mean', 'align', **{'build_memory.build_memory.mentions': 'average'})
-    return [*aligned(options), averaged, *followed(options, 'mean-mentions', 'align', 'memory-mean', gin('follow'))]
+    averaged = build_memory(
+        'memory-mean', 'align', **{'build_memory.build_memory.mentions': 'average'}
+    )
+    return [
+        *aligned(options),
+        averaged,
+        *followed(options, 'mean-mentions', 'align', 'memory-mean', gin('follow')),
+    ]
 
 
 def one_number_of_hops(options: Options) -> list[Step]:
-    """OPQL, ablation: a follower of questions of so many hops alone, as in the paper, which trains one for each (section 3)."""
-    return opql(options, f'only-{options.hops}-hop', hops=(options.hops,), **splits_of(options.hops))
+    """OPQL, ablation: a follower of so many hops alone, as in the paper (section 3).
+
+    The paper trains one for each.
+    """
+    return opql(
+        options, f'only-{options.hops}-hop', hops=(options.hops,), **splits_of(options.hops)
+    )
 
 
 def splits_of(hops: int) -> dict[str, Any]:
@@ -162,7 +212,9 @@ def splits_of(hops: int) -> dict[str, Any]:
     return {'objectives.Follow.splits': (f'{hops}-hop/train',)}
 
 
-def opql_pretrained(options: Options, row: str = 'opql-pretrained', ablation: str = '') -> list[Step]:
+def opql_pretrained(
+    options: Options, row: str = 'opql-pretrained', ablation: str = ''
+) -> list[Step]:
     """OPQL-pretrained: the memory of an encoder that saw no question."""
     model, entries = f'relations{ablation}', f'memory-pretrained{ablation}'
     steps = [prepared(options), *pretrained(options, ablation), build_memory(entries, model)]
@@ -170,28 +222,54 @@ def opql_pretrained(options: Options, row: str = 'opql-pretrained', ablation: st
 
 
 def _over_marked_pairs(options: Options, form: str, ablation: str = '') -> list[Step]:
-    """The steps up to a memory of pairs that are marked in their text, both names masked: `align-FORM` and `memory-FORM`."""
+    """The steps up to a memory of pairs marked in text, both names masked.
+
+    `align-FORM` and `memory-FORM`.
+    """
     pretraining = pretrained(options, ablation)
-    alignment = train(f'align-{form}', gin('align_marked_pairs'), options, INIT_FROM=pretraining[-1].name)
-    return [prepared(options), *pretraining, alignment, build_memory(f'memory-{form}', alignment.name)]
+    alignment = train(
+        f'align-{form}', gin('align_marked_pairs'), options, INIT_FROM=pretraining[-1].name
+    )
+    return [
+        prepared(options),
+        *pretraining,
+        alignment,
+        build_memory(f'memory-{form}', alignment.name),
+    ]
 
 
 def marked_pairs(options: Options) -> list[Step]:
-    """OPQL, ablation: the paper's form of an entry, each pair marked in its text with both names masked."""
+    """OPQL, ablation: the paper's entries, each pair marked with both names masked."""
     steps = _over_marked_pairs(options, 'marked-pairs')
-    return [*steps, *followed(options, 'marked-pairs', 'align-marked-pairs', 'memory-marked-pairs', gin('follow'))]
+    return [
+        *steps,
+        *followed(
+            options, 'marked-pairs', 'align-marked-pairs', 'memory-marked-pairs', gin('follow')
+        ),
+    ]
 
 
 def paper_form(options: Options) -> list[Step]:
-    """OPQL in the paper's form: L_rel over groups, pairs marked with both names masked, and a follower of one number of hops (section 3).
+    """OPQL in the paper's form (section 3).
 
-    The follower knows its topics by their centroid alone and may return to that of the question. Not the paper's: all pairs are learnt
-    from, the title stands in front of passages that lack it, and the filter acts within the search.
+    L_rel over groups, pairs marked with both names masked, and a follower of one number of hops.
+
+    The follower knows its topics by their centroid alone and may return to that of the question.
+    Not the paper's: all pairs are learnt from, the title stands in front of passages that lack it,
+    and the filter acts within the search.
     """
     hops = options.hops
     steps = _over_marked_pairs(options, 'paper-form', '_paper_groups')
     row, follow = f'paper-form-{hops}-hop', 'gin/experiments/paper/follow.gin'
-    following = followed(options, row, 'align-paper-form', 'memory-paper-form', follow, hops=(hops,), **splits_of(hops))
+    following = followed(
+        options,
+        row,
+        'align-paper-form',
+        'memory-paper-form',
+        follow,
+        hops=(hops,),
+        **splits_of(hops),
+    )
     return [*steps, *following]
 
 
@@ -207,7 +285,7 @@ def kv_memory(options: Options) -> list[Step]:
 
 
 def with_kb(options: Options, row: str, data_gin: str, align: str) -> list[Step]:
-    """A system that reads the knowledge base; its entities and tokenizer are those of the text alone."""
+    """A system that reads the knowledge base, with the entities and tokenizer of the text."""
     text, model, entries = f'text-{row}', f'align-{row}', f'memory-{row}'
     source = {'DATA_DIR': options.file('metaqa'), 'TRIPLES': options.file('metaqa/kb.txt')}
     return [
@@ -225,11 +303,17 @@ def fae_kb(options: Options) -> list[Step]:
     return with_kb(options, 'fae-kb', 'gin/data/metaqa_kb.gin', 'align')
 
 
-_drkit = functools.partial(with_kb, row='drkit', data_gin='gin/data/metaqa_with_kb.gin', align='align_mentions')
-_opql_and_kb = functools.partial(with_kb, row='opql-and-kb', data_gin='gin/data/metaqa_and_kb.gin', align='align')
+_drkit = functools.partial(
+    with_kb, row='drkit', data_gin='gin/data/metaqa_with_kb.gin', align='align_mentions'
+)
+_opql_and_kb = functools.partial(
+    with_kb, row='opql-and-kb', data_gin='gin/data/metaqa_and_kb.gin', align='align'
+)
 
 
-def _row(name: str, summary: str, build: Callable[[Options], Sequence[Step | Function]], **choices) -> Recipe:
+def _row(
+    name: str, summary: str, build: Callable[[Options], Sequence[Step | Function]], **choices
+) -> Recipe:
     return Recipe(f'metaqa/{name}', summary, build, choices)
 
 
@@ -246,31 +330,71 @@ def _pretraining_ablation(name: str, summary: str) -> Recipe:
 _opql_wordings = functools.partial(opql, row='opql-wordings', **IN_OTHER_WORDS)
 RECIPES = [
     _row('opql', 'OPQL: the memory of an encoder aligned with 1-hop questions', opql),
-    _row('opql-pretrained', 'OPQL-pretrained: the memory of an encoder that saw no question', opql_pretrained),
-    _row('marked-pairs', 'ablation of OPQL: each pair marked in its text, both names masked, as in the paper', marked_pairs),
+    _row(
+        'opql-pretrained',
+        'OPQL-pretrained: the memory of an encoder that saw no question',
+        opql_pretrained,
+    ),
+    _row(
+        'marked-pairs',
+        'ablation of OPQL: each pair marked in its text, both names masked, as in the paper',
+        marked_pairs,
+    ),
     _follower_ablation('no-filter', 'a hop searches the whole memory', filter=False),
     _follower_ablation('one-wt', 'one W_t for all hops', shared_hops=True),
     _follower_ablation(
-        'unweighed-topics', 'a hop knows the weights of its topics by their centroid alone, as in the paper', weigh_topics=False
+        'unweighed-topics',
+        'a hop knows the weights of its topics by their centroid alone, as in the paper',
+        weigh_topics=False,
     ),
-    _row('only', 'ablation of OPQL: a follower of one number of hops alone, as in the paper', one_number_of_hops, hops=(2, 3)),
-    _row('paper-form', "the paper's batches, pairs and follower at once, for one number of hops", paper_form, hops=(2, 3)),
-    _row('mean-mentions', 'ablation of OPQL: the mean of up to 5 mentions of a pair', mean_mentions),
+    _row(
+        'only',
+        'ablation of OPQL: a follower of one number of hops alone, as in the paper',
+        one_number_of_hops,
+        hops=(2, 3),
+    ),
+    _row(
+        'paper-form',
+        "the paper's batches, pairs and follower at once, for one number of hops",
+        paper_form,
+        hops=(2, 3),
+    ),
+    _row(
+        'mean-mentions', 'ablation of OPQL: the mean of up to 5 mentions of a pair', mean_mentions
+    ),
     _pretraining_ablation('no-hard-negatives', 'L_rel without hard negatives'),
     _pretraining_ablation('no-el', 'without L_el'),
     _pretraining_ablation('paper-groups', "the paper's groups of 11 mentions"),
-    _row('opql-wordings', 'OPQL: its follower also learns from its training questions in other words', _opql_wordings),
+    _row(
+        'opql-wordings',
+        'OPQL: its follower also learns from its training questions in other words',
+        _opql_wordings,
+    ),
     _row(
         'opql-released',
         'OPQL-pretrained with the released encoder, which read labelled sentences, none of MetaQA',
         opql_released,
     ),
     _row(
-        'opql-released-aligned', 'OPQL-wordings with the released encoder, aligned with 1-hop questions', opql_released_aligned
+        'opql-released-aligned',
+        'OPQL-wordings with the released encoder, aligned with 1-hop questions',
+        opql_released_aligned,
     ),
-    _row('opql-kb-pairs', 'OPQL over the pairs of the text that a triple of the knowledge base joins', opql_kb_pairs),
+    _row(
+        'opql-kb-pairs',
+        'OPQL over the pairs of the text that a triple of the knowledge base joins',
+        opql_kb_pairs,
+    ),
     _row('kv-memory', 'baseline: a KV-memory of bags of words', kv_memory),
-    _row('drkit', 'baseline: a DrKIT-style index of mentions, supervised by the knowledge base', _drkit),
+    _row(
+        'drkit',
+        'baseline: a DrKIT-style index of mentions, supervised by the knowledge base',
+        _drkit,
+    ),
     _row('fae-kb', "upper bound: a memory of the knowledge base's triples", fae_kb),
-    _row('opql-and-kb', "OPQL: one memory of the text and of half of the knowledge base's triples", _opql_and_kb),
+    _row(
+        'opql-and-kb',
+        "OPQL: one memory of the text and of half of the knowledge base's triples",
+        _opql_and_kb,
+    ),
 ]

@@ -1,7 +1,8 @@
 """MetaQA with relations held out: which they are.
 
-Its runs share steps with --out of metaqa/opql, metaqa/opql-pretrained and metaqa/opql-released. The index of mentions (DrKIT) learns
-from the 1-hop questions here, as OPQL's encoder does, not from the knowledge base, in which the facts that are asked for stand.
+Its runs share steps with --out of metaqa/opql, metaqa/opql-pretrained and metaqa/opql-released. The
+index of mentions (DrKIT) learns from the 1-hop questions here, as OPQL's encoder does, not from the
+knowledge base, in which the facts that are asked for stand.
 """
 
 from collections.abc import Callable
@@ -10,10 +11,11 @@ from typing import Any, NamedTuple
 from opql_jax.recipes import metaqa, novelty
 from opql_jax.recipes.recipe import Options, Recipe, Step, build_memory, train
 
-# The relations that may be held out, of which a run takes the first --share percent, and the types of 1-hop questions that ask for them, in either
-# direction: a director's films tell who directed them. Few pairs of the first are joined by another relation as well, while every second director
-# also wrote the film. Actors are always known, as questions of several hops begin with a film's people, and some have to be left.
-# Tags and IMDb's numbers are in no question of several hops.
+# The relations that may be held out, of which a run takes the first --share percent, and the types
+# of 1-hop questions that ask for them, in either direction: a director's films tell who directed
+# them. Few pairs of the first are joined by another relation as well, while every second director
+# also wrote the film. Actors are always known, as questions of several hops begin with a film's
+# people, and some have to be left. Tags and IMDb's numbers are in no question of several hops.
 RELATIONS = {
     'genre': ('movie_to_genre',),
     'year': ('movie_to_year',),
@@ -35,7 +37,8 @@ class System(NamedTuple):
     Attributes:
         text: the prepared text.
         pretraining: the steps before any question.
-        align: the gin file that trains the encoder on questions, and its bindings; None if nothing does.
+        align: the gin file that trains the encoder on questions, and its bindings; None if nothing
+            does.
         frozen: whether the follower leaves the encoder as it is.
     """
 
@@ -88,14 +91,20 @@ def held_out(options: Options) -> list[Step]:
     steps = spec.pretraining(options)
     if spec.align:
         gin, questions = spec.align
-        steps.append(train(encoder, gin, options, INIT_FROM=steps[-1].name, **questions, **new.encoder_bindings))
+        steps.append(
+            train(
+                encoder, gin, options, INIT_FROM=steps[-1].name, **questions, **new.encoder_bindings
+            )
+        )
     following: dict[str, Any] = {'INIT_FROM': encoder, 'TEXT': spec.text, 'MEMORY': memory}
     following |= {'objectives.Follow.frozen_encoder': True} if spec.frozen else {}
     return [
         *steps,
         build_memory(memory, encoder, spec.text),
         train(follower, spec.follow, options, **following, **new.follower_bindings),
-        *new.evaluations(system, follower, memory, [f'{hops}-hop/dev' for hops in metaqa.HOPS], spec.text),
+        *new.evaluations(
+            system, follower, memory, [f'{hops}-hop/dev' for hops in metaqa.HOPS], spec.text
+        ),
     ]
 
 

@@ -1,8 +1,11 @@
-"""Multi-hop slot filling (MSF): followed over the memory of its training paragraphs, asked over that of its test paragraphs.
+"""Multi-hop slot filling (MSF).
 
-As in the paper an entry is a page's title and what a paragraph of it mentions, and the queries of two and of three hops have a memory each.
-With a share of new relations it tells what these cost, see `novelty`. The settings are those of MetaQA: nothing was tuned on this data,
-which is not at hand.
+Followed over the memory of its training paragraphs, asked over that of its test paragraphs.
+
+As in the paper an entry is a page's title and what a paragraph of it mentions, and the queries of
+two and of three hops have a memory each. With a share of new relations it tells what these cost,
+see `novelty`. The settings are those of MetaQA: nothing was tuned on this data, which is not at
+hand.
 """
 
 from collections.abc import Callable
@@ -20,7 +23,8 @@ class Start(NamedTuple):
 
     Attributes:
         gin: the gin file of a stage, such as 'align'.
-        pretraining: the steps of a relation encoder over the text of that name, which end with its model.
+        pretraining: the steps of a relation encoder over the text of that name, which end with its
+            model.
         suffix: what the names of steps end with, where others share the folder.
         text: bindings of the text.
     """
@@ -36,8 +40,8 @@ def _from_scratch(options: Options, text: str) -> list[Step]:
 
 
 FROM_SCRATCH = Start(metaqa.gin, _from_scratch)
-# {system: the stage that trains its encoder on questions, and its bindings}. The index of mentions (DrKIT) learns from the queries of one
-# hop, as there is no knowledge base.
+# {system: the stage that trains its encoder on questions, and its bindings}. The index of mentions
+# (DrKIT) learns from the queries of one hop, as there is no knowledge base.
 _ALIGNED: dict[str, tuple[str, dict[str, Any]]] = {
     'opql': ('align', {}),
     'drkit': ('align_mentions', {'objectives.AlignPassages.split': '1-hop/train'}),
@@ -58,18 +62,28 @@ def prepared(options: Options, text: str, part: str, **bindings) -> Step:
 def _relations(folder: str) -> set[str]:
     """The relations that training queries of one hop ask for."""
     (path,) = [path for name, path in Msf(folder, hops=(1,)).files().items() if 'queries' in name]
-    return {relation for record in queries(path) for relation in record['type'].split(RELATION_SEPARATOR)}
+    return {
+        relation
+        for record in queries(path)
+        for relation in record['type'].split(RELATION_SEPARATOR)
+    }
 
 
 def msf(options: Options, start: Start = FROM_SCRATCH) -> list[Step]:
-    """Queries such as 'Steve Jobs, founder, headquarters in' over paragraphs that were not trained on."""
+    """Queries such as 'Steve Jobs, founder, headquarters in' over untrained paragraphs."""
     system, percent, data = options.system, options.share, options.file('msf')
     chosen = random_share(_relations(data), percent / 100, options.seed) if percent else ()
-    new = novelty.Novelty(options.protocol if percent else 'seen', percent, chosen, aligned=system in _ALIGNED)
+    new = novelty.Novelty(
+        options.protocol if percent else 'seen', percent, chosen, aligned=system in _ALIGNED
+    )
     text = f'text{start.suffix}'
     steps = [prepared(options, text, 'train', **start.text)]
     if system == 'kv-memory':
-        steps += [train(f'kv-entities{start.suffix}', metaqa.gin('kv_memory_entities'), options, TEXT=text)]
+        steps += [
+            train(
+                f'kv-entities{start.suffix}', metaqa.gin('kv_memory_entities'), options, TEXT=text
+            )
+        ]
     else:
         steps += start.pretraining(options, text)
     model, kv = steps[-1].name, system == 'kv-memory'
@@ -77,13 +91,25 @@ def msf(options: Options, start: Start = FROM_SCRATCH) -> list[Step]:
         stage, bindings = _ALIGNED[system]
         gin = (metaqa.gin if kv else start.gin)(stage)
         name = f'{stage.replace("_", "-")}{start.suffix}{new.encoder_suffix}'
-        steps += [train(name, gin, options, TEXT=text, INIT_FROM=model, **bindings, **new.encoder_bindings)]
+        steps += [
+            train(
+                name, gin, options, TEXT=text, INIT_FROM=model, **bindings, **new.encoder_bindings
+            )
+        ]
         model = name
     memory, follow = f'memory-{model}', f'follow-{system}{start.suffix}{new.follower_suffix}'
     following = metaqa.gin('kv_memory_follow') if kv else start.gin('follow')
     steps += [
         build_memory(memory, model, text),
-        train(follow, following, options, TEXT=text, INIT_FROM=model, MEMORY=memory, **new.follower_bindings),
+        train(
+            follow,
+            following,
+            options,
+            TEXT=text,
+            INIT_FROM=model,
+            MEMORY=memory,
+            **new.follower_bindings,
+        ),
     ]
     for hops in (2, 3):
         asked = f'{text}-{hops}-hop'
@@ -91,10 +117,17 @@ def msf(options: Options, start: Start = FROM_SCRATCH) -> list[Step]:
             prepared(options, asked, 'test', HOPS=(hops,), EXTENDS=text),
             build_memory(f'{memory}-{hops}-hop', model, asked, ONLY_NEW=True),
             *new.evaluations(
-                f'{system}{start.suffix}', follow, f'{memory}-{hops}-hop', [f'{hops}-hop/test'], asked, f'{hops}-hop'
+                f'{system}{start.suffix}',
+                follow,
+                f'{memory}-{hops}-hop',
+                [f'{hops}-hop/test'],
+                asked,
+                f'{hops}-hop',
             ),
         ]
     return steps
 
 
-RECIPES = [Recipe('msf', 'multi-hop slot filling over Wikipedia (MSF); needs your own files', msf, CHOICES)]
+RECIPES = [
+    Recipe('msf', 'multi-hop slot filling over Wikipedia (MSF); needs your own files', msf, CHOICES)
+]

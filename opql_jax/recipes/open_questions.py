@@ -1,4 +1,4 @@
-"""Language models on questions over real text: where a question mentions something is given, what it mentions is not."""
+"""Language models on questions over real text: mentions are given, not their entities."""
 
 import functools
 import pathlib
@@ -11,25 +11,47 @@ from opql_jax.core.checkout import RELEASED_ENCODER
 from opql_jax.core.errors import InputError
 from opql_jax.recipes import language_model as lm
 from opql_jax.recipes import metaqa
-from opql_jax.recipes.recipe import Function, Options, Output, Recipe, Step, build_memory, prepare, train
+from opql_jax.recipes.recipe import (
+    Function,
+    Options,
+    Output,
+    Recipe,
+    Step,
+    build_memory,
+    prepare,
+    train,
+)
 
 
 def metaqa_questions(options: Options) -> list[Step | Function]:
-    """MetaQA's questions of so many hops, from the model and over the memory of the row metaqa/opql (for FaE: metaqa/fae-kb)."""
+    """MetaQA's questions of so many hops, from the model and over the memory of metaqa/opql.
+
+    For FaE of metaqa/fae-kb.
+    """
     system, hops = options.system, options.hops
     kb, of_hops = '-fae-kb' if system == 'fae' else '', f'-{hops}-hop'
     row, text, memory = 'fae-kb' if kb else 'opql', f'text{kb}', f'memory{kb}'
-    files_of = {part: (f'{hops}-hop-{part}{kb}', options.file(f'metaqa/{hops}-hop/{part}.txt')) for part in ('train', 'dev')}
+    files_of = {
+        part: (f'{hops}-hop-{part}{kb}', options.file(f'metaqa/{hops}-hop/{part}.txt'))
+        for part in ('train', 'dev')
+    }
     train_file, dev_file = (Output(f'questions/{name}.jsonl') for name, _ in files_of.values())
     start = {'TEXT': text, 'INIT_FROM': f'follow-{row}', 'MEMORY': memory, 'QUESTIONS': train_file}
-    # As many as a hop of metaqa/opql finds, in place of 32: gin/experiments/metaqa/follow.gin says what fewer cost at 3 hops.
+    # As many as a hop of metaqa/opql finds, in place of 32: gin/experiments/metaqa/follow.gin says
+    # what fewer cost at 3 hops.
     bindings: dict[str, Any] = {} if hops == 2 else {'objectives.AnswerQuestions.k': 128}
     names = f'names{kb}{of_hops}'
     return [
-        *(metaqa.fae_kb(options) if kb else metaqa.opql(options))[:-1],  # without its own evaluation
-        *(lm.converted(name, 'metaqa', source, text, HOPS=hops) for name, source in files_of.values()),
+        # Without its own evaluation.
+        *(metaqa.fae_kb(options) if kb else metaqa.opql(options))[:-1],
+        *(
+            lm.converted(name, 'metaqa', source, text, HOPS=hops)
+            for name, source in files_of.values()
+        ),
         train(names, 'gin/experiments/metaqa/lm_names.gin', options, **start),
-        lm.finetuned(options, 'metaqa', system, names, memory, train_file, text, of_hops, **bindings),
+        lm.finetuned(
+            options, 'metaqa', system, names, memory, train_file, text, of_hops, **bindings
+        ),
         lm.asked(system, 'all', memory, [dev_file], text, of_hops),
     ]
 
@@ -37,12 +59,17 @@ def metaqa_questions(options: Options) -> list[Step | Function]:
 def split_fifths(source: str, folder: str, seed: int) -> None:
     """Writes every fifth line of a file to dev.jsonl of a folder, the others to train.jsonl.
 
-    Line i, counted from 1, is for evaluation if i and the seed are the same modulo 5: seeds 0 to 4 ask every line once. InputError: one of the
-    files is there with another content.
+    Line i, counted from 1, is for evaluation if i and the seed are the same modulo 5: seeds 0 to 4
+    ask every line once. InputError: one of the files is there with another content.
     """
     lines = pathlib.Path(source).read_bytes().splitlines(keepends=True)
-    parts = {'train': [line for i, line in enumerate(lines, 1) if (i - seed) % 5], 'dev': lines[(seed - 1) % 5 :: 5]}
-    contents = {pathlib.Path(folder, f'{name}.jsonl'): b''.join(kept) for name, kept in parts.items()}
+    parts = {
+        'train': [line for i, line in enumerate(lines, 1) if (i - seed) % 5],
+        'dev': lines[(seed - 1) % 5 :: 5],
+    }
+    contents = {
+        pathlib.Path(folder, f'{name}.jsonl'): b''.join(kept) for name, kept in parts.items()
+    }
     for path, content in contents.items():
         if path.exists() and path.read_bytes() != content:
             raise InputError(f'{path} is in the way, and no part of {source}: move it elsewhere')
@@ -53,30 +80,48 @@ def split_fifths(source: str, folder: str, seed: int) -> None:
 
 
 def webqsp(options: Options, max_pairs: int | None = None) -> list[Step | Function]:
-    """WebQuestionsSP over Wikispeedia: trained on four fifths of its training questions, asked the rest, before and after an injection."""
-    source = {'source': options.file('openqa/webqsp_train.jsonl'), 'folder': Output('parts'), 'seed': options.seed}
+    """WebQuestionsSP over Wikispeedia, before and after an injection.
+
+    Trained on four fifths of its training questions, asked the rest.
+    """
+    source = {
+        'source': options.file('openqa/webqsp_train.jsonl'),
+        'folder': Output('parts'),
+        'seed': options.seed,
+    }
     parts = {part: Output(f'parts/{part}.jsonl') for part in ('train', 'dev')}
     split = Function('parts', split_fifths, source, 'parts')
     return over_wikispeedia(options, 'webqsp_lines', parts, [split], max_pairs)
 
 
 def webqsp_official(options: Options) -> list[Step | Function]:
-    """WebQuestionsSP's official split over Wikispeedia; the files are the user's own, in webqsp/."""
-    parts = {'train': options.file('webqsp/WebQSP.train.json'), 'dev': options.file('webqsp/WebQSP.test.json')}
+    """WebQuestionsSP's official split over Wikispeedia, from the user's files in webqsp/."""
+    parts = {
+        'train': options.file('webqsp/WebQSP.train.json'),
+        'dev': options.file('webqsp/WebQSP.test.json'),
+    }
     return over_wikispeedia(options, 'webqsp', parts)
 
 
 def complexwebquestions(options: Options) -> list[Step | Function]:
-    """ComplexWebQuestions over Wikispeedia; the files are the user's own, in complexwebquestions/."""
+    """ComplexWebQuestions over Wikispeedia, from the user's files in complexwebquestions/."""
     parts, tables = complexwebquestions_files(options)
     return over_wikispeedia(options, 'complexwebq', parts, tables=tables)
 
 
 def complexwebquestions_files(options: Options) -> tuple[dict[str, str], dict[str, str]]:
-    """{part: questions}, and {macro: file} of what names their topics, ids of Freebase: the arguments of `EntityResolver`."""
-    parts = {part: options.file(f'complexwebquestions/ComplexWebQuestions_{part}.json') for part in ('train', 'dev')}
+    """{part: questions}, and {macro: file} of what names their topics, ids of Freebase.
+
+    These are the arguments of `EntityResolver`.
+    """
+    parts = {
+        part: options.file(f'complexwebquestions/ComplexWebQuestions_{part}.json')
+        for part in ('train', 'dev')
+    }
     names = {'MID_TO_QID': 'mid_to_qid.tsv', 'QID_LABELS': 'qid_labels.json'}
-    return parts, {macro: options.file(f'complexwebquestions/{name}') for macro, name in names.items()}
+    return parts, {
+        macro: options.file(f'complexwebquestions/{name}') for macro, name in names.items()
+    }
 
 
 def over_wikispeedia(
@@ -87,7 +132,9 @@ def over_wikispeedia(
     max_pairs: int | None = None,
     tables: Mapping[str, str] = types.MappingProxyType({}),
 ) -> list[Step | Function]:
-    """A language model over Wikispeedia, pretrained, finetuned and evaluated, also over a memory that pairs are injected into.
+    """A language model over Wikispeedia, pretrained, finetuned and evaluated.
+
+    Also over a memory that pairs are injected into.
 
     Training begins with the encoder that comes with the package, which knows English.
 
@@ -104,41 +151,68 @@ def over_wikispeedia(
     suffix = '-best' if max_pairs else ''
     memory, names = f'memory{suffix}', f'names{suffix}'
     # Results have the same names in all groups, so that their tables have the same columns.
-    asked = {'memory': memory} if system == 'eae' else {'memory': memory, 'memory-injected': f'{memory}-injected'}
+    asked = (
+        {'memory': memory}
+        if system == 'eae'
+        else {'memory': memory, 'memory-injected': f'{memory}-injected'}
+    )
     linked = {'INIT_FROM': 'align', 'MEMORY': memory, 'QUESTIONS': questions['train']}
     split = {'objectives.AlignPassages.split': questions['train']}
     limit: dict[str, Any] = {'MAX_PAIRS': max_pairs} if max_pairs else {}
     encoder = str(RELEASED_ENCODER)  # by its path, so that its files are part of the record
     return [
-        prepare('text', 'gin/data/wikispeedia.gin', DATA_DIR=options.file('wikispeedia'), TOKENIZER=encoder),
+        prepare(
+            'text',
+            'gin/data/wikispeedia.gin',
+            DATA_DIR=options.file('wikispeedia'),
+            TOKENIZER=encoder,
+        ),
         *steps,
         *(lm.converted(part, question_format, source, **tables) for part, source in parts.items()),
         train('entities', metaqa.gin('entities_released'), options, BERT=encoder),
         train('align', gin('align'), options, INIT_FROM='entities', **split),
         build_memory(memory, 'align', gin='gin/experiments/webqsp/memory.gin', **limit),
         *lm.injected(f'{memory}-injected', memory, 'text', 'align', **injection),
-        # Names first, as over MetaQA; passages, which mention each of these entities often, keep them.
+        # Names first, as over MetaQA; passages, which mention each of these entities often, keep
+        # them.
         train(names, gin('lm_names'), options, **linked),
         lm.cloze(options, 'webqsp', system, names, memory, suffix),
-        lm.finetuned(options, 'webqsp', system, f'{system}-pretrained{suffix}', memory, questions['train'], suffix=suffix),
-        *(lm.asked(system, name, folder, [questions['dev']], suffix=suffix) for name, folder in asked.items()),
+        lm.finetuned(
+            options,
+            'webqsp',
+            system,
+            f'{system}-pretrained{suffix}',
+            memory,
+            questions['train'],
+            suffix=suffix,
+        ),
+        *(
+            lm.asked(system, name, folder, [questions['dev']], suffix=suffix)
+            for name, folder in asked.items()
+        ),
     ]
 
 
-# Half of the pairs that two passages mention, each an entry in both directions (80,292), so that the memory lacks answers which the text has,
-# as the paper's (section 4) does.
+# Half of the pairs that two passages mention, each an entry in both directions (80,292), so that
+# the memory lacks answers which the text has, as the paper's (section 4) does.
 BEST_PAIRS = 20_000
 
 _ALL: dict[str, tuple[int | str, ...]] = {'system': lm.SYSTEMS}
 RECIPES = [
-    # With --out of the row metaqa/opql it shares its steps. FaE has a memory of the knowledge base's triples.
+    # With --out of the row metaqa/opql it shares its steps. FaE has a memory of the knowledge
+    # base's triples.
     Recipe(
         'metaqa-lm',
         'a language model on questions of MetaQA whose topics are not linked',
         metaqa_questions,
         {'system': (*lm.SYSTEMS, 'fae'), 'hops': (2, 3)},
     ),
-    Recipe('webqsp', 'a language model over Wikispeedia, on a part of the training questions of WebQSP', webqsp, _ALL),
+    Recipe(
+        'webqsp',
+        'a language model over Wikispeedia, on a part of the training questions of WebQSP',
+        webqsp,
+        _ALL,
+    ),
     # With --out of webqsp it shares its text, encoder and questions.
     Recipe(
         'webqsp-injection',
@@ -146,6 +220,16 @@ RECIPES = [
         functools.partial(webqsp, max_pairs=BEST_PAIRS),
         {'system': ('opql-lm', 'opql-follow')},
     ),
-    Recipe('webqsp-official', 'the official split of WebQSP over Wikispeedia; needs your own files', webqsp_official, _ALL),
-    Recipe('complexwebquestions', 'ComplexWebQuestions over Wikispeedia; needs your own files', complexwebquestions, _ALL),
+    Recipe(
+        'webqsp-official',
+        'the official split of WebQSP over Wikispeedia; needs your own files',
+        webqsp_official,
+        _ALL,
+    ),
+    Recipe(
+        'complexwebquestions',
+        'ComplexWebQuestions over Wikispeedia; needs your own files',
+        complexwebquestions,
+        _ALL,
+    ),
 ]

@@ -1,6 +1,9 @@
-"""The paper at its size: from a dump of Wikipedia to its tables, for a machine with accelerators. All rows share what Wikipedia teaches.
+"""The paper at its size: from a dump of Wikipedia to its tables, for a machine with accelerators.
 
-The dump (`wikipedia/`), a BERT-base of Hugging Face (`bert-base-uncased/`) and the questions are the user's own.
+All rows share what Wikipedia teaches.
+
+The dump (`wikipedia/`), a BERT-base of Hugging Face (`bert-base-uncased/`) and the questions are
+the user's own.
 """
 
 import functools
@@ -10,7 +13,18 @@ from typing import Any
 from opql_jax.recipes import language_model as lm
 from opql_jax.recipes import metaqa as small_metaqa
 from opql_jax.recipes import msf, open_questions
-from opql_jax.recipes.recipe import Function, Options, Output, Recipe, Step, build_memory, evaluate, macro, prepare, train
+from opql_jax.recipes.recipe import (
+    Function,
+    Options,
+    Output,
+    Recipe,
+    Step,
+    build_memory,
+    evaluate,
+    macro,
+    prepare,
+    train,
+)
 
 gin = 'gin/experiments/paper/{}.gin'.format
 
@@ -19,7 +33,13 @@ def relations(options: Options) -> list[Step]:
     """The relation encoder that Wikipedia teaches."""
     bert = options.file('bert-base-uncased')
     return [
-        prepare('text', gin('text'), DUMP=options.file('wikipedia'), WORK_DIR=Output('articles'), TOKENIZER=bert),
+        prepare(
+            'text',
+            gin('text'),
+            DUMP=options.file('wikipedia'),
+            WORK_DIR=Output('articles'),
+            TOKENIZER=bert,
+        ),
         train('entities', gin('entities'), options, BERT=bert),
         train('relations', gin('relations'), options, INIT_FROM='entities'),
     ]
@@ -32,23 +52,46 @@ def pretrained(options: Options, system: str = 'opql-lm') -> list[Step]:
 
 
 def questions(
-    options: Options, name: str, question_format: str, parts: Mapping[str, str], tables: Mapping[str, str]
+    options: Options,
+    name: str,
+    question_format: str,
+    parts: Mapping[str, str],
+    tables: Mapping[str, str],
 ) -> list[Step | Function]:
-    """A language model, finetuned on questions and asked others (§4), also over a memory with the best pairs of their topics.
+    """A language model, finetuned on questions and asked others (§4).
 
-    `parts` are {'train' and that which is asked: file of questions}; for the format and the tables see `open_questions.over_wikispeedia`.
+    Also over a memory with the best pairs of their topics.
+
+    `parts` are {'train' and that which is asked: file of questions}; for the format and the tables
+    see `open_questions.over_wikispeedia`.
     """
     system, suffix = options.system, f'-{name}'
     read = {part: Output(f'questions/{name}-{part}.jsonl') for part in parts}
     *_, asked = read.values()
-    memories = {'memory': 'memory'} if system == 'eae' else {'memory': 'memory', 'memory-injected': f'memory-injected{suffix}'}
+    memories = (
+        {'memory': 'memory'}
+        if system == 'eae'
+        else {'memory': 'memory', 'memory-injected': f'memory-injected{suffix}'}
+    )
     injection = {'QUESTIONS': (asked,), 'PAIRS_PER_ENTITY': 100}
     return [
         *pretrained(options, system),
-        *(lm.converted(f'{name}-{part}', question_format, source, **tables) for part, source in parts.items()),
-        lm.finetuned(options, 'paper', system, f'{system}-pretrained', 'memory', read['train'], suffix=suffix),
-        *(lm.injected(memories['memory-injected'], 'memory', 'text', 'relations', **injection) if len(memories) > 1 else ()),
-        *(lm.asked(system, where, memory, [asked], suffix=suffix) for where, memory in memories.items()),
+        *(
+            lm.converted(f'{name}-{part}', question_format, source, **tables)
+            for part, source in parts.items()
+        ),
+        lm.finetuned(
+            options, 'paper', system, f'{system}-pretrained', 'memory', read['train'], suffix=suffix
+        ),
+        *(
+            lm.injected(memories['memory-injected'], 'memory', 'text', 'relations', **injection)
+            if len(memories) > 1
+            else ()
+        ),
+        *(
+            lm.asked(system, where, memory, [asked], suffix=suffix)
+            for where, memory in memories.items()
+        ),
     ]
 
 
@@ -60,7 +103,12 @@ def webqsp(options: Options) -> list[Step | Function]:
 
 def complexwebquestions(options: Options) -> list[Step | Function]:
     """ComplexWebQuestions, asked its development set."""
-    return questions(options, 'complexwebquestions', 'complexwebq', *open_questions.complexwebquestions_files(options))
+    return questions(
+        options,
+        'complexwebquestions',
+        'complexwebq',
+        *open_questions.complexwebquestions_files(options),
+    )
 
 
 def entities_of(name: str, options: Options, text: str) -> list[Step]:
@@ -70,7 +118,7 @@ def entities_of(name: str, options: Options, text: str) -> list[Step]:
 
 
 def metaqa(options: Options) -> list[Step]:
-    """MetaQA (§3), followed by a follower of one number of hops over the memory of the encoder of Wikipedia."""
+    """MetaQA (§3), by a follower of one number of hops over the Wikipedia encoder's memory."""
     system, hops, text, model = options.system, options.hops, 'text-metaqa', 'entities-metaqa'
     data = {'DATA_DIR': options.file('metaqa'), 'TOKENIZER': options.file('bert-base-uncased')}
     steps = [prepare(text, 'gin/data/metaqa.gin', **data), *entities_of('metaqa', options, text)]
@@ -83,7 +131,9 @@ def metaqa(options: Options) -> list[Step]:
         *steps,
         build_memory(memory, model, text),
         train(follower, gin('qa_follow'), options, **following),
-        evaluate(f'results/{system}-metaqa/{hops}-hop', follower, memory, [f'{hops}-hop/dev'], text),
+        evaluate(
+            f'results/{system}-metaqa/{hops}-hop', follower, memory, [f'{hops}-hop/dev'], text
+        ),
     ]
 
 
@@ -104,31 +154,49 @@ _PRICES = {'8 chips of v5e': 1.20, '64 chips of v4': 3.22}
 _SIZES = """# sizes: the dump some 24 GB, BERT 0.4 GB, a checkpoint 4.4 GB, of which three lie there at a time
 # prepare: one machine, or Spark; pairs of 100 M mentions took 12 GB of main memory, 40 GB of disk beside them and 19 minutes on 2 cores
 # relations, build_memory: 57 to 102 GB of main memory on each host, for all pairs of 100 M mentions (73 to 130 bytes each)
-# devices: 8 or more, whose number divides 512 (and 128 for questions), with 16 GB each"""
+# devices: 8 or more, whose number divides 512 (and 128 for questions), with 16 GB each"""  # noqa: E501
 
 
 def needs(stages: Collection[str] = ('entities', 'relations', 'lm_cloze')) -> str:
     """What the stages over Wikipedia take, by estimates: none was run."""
     lines = [_SIZES]
     for devices, (chips, milliseconds) in ESTIMATES.items():
-        hours = {stage: macro(gin(stage), 'STEPS') * ms / 3.6e6 for stage, ms in milliseconds.items() if stage in stages}
+        hours = {
+            stage: macro(gin(stage), 'STEPS') * ms / 3.6e6
+            for stage, ms in milliseconds.items()
+            if stage in stages
+        }
         each = ', '.join(f'{stage} {time:.1f}' for stage, time in hours.items())
         cost = sum(hours.values()) * chips * _PRICES[devices]
-        lines.append(f'# hours on {devices}, estimated: {each}; {cost:,.0f} dollars at {_PRICES[devices]:.2f} a chip-hour')
+        lines.append(
+            f'# hours on {devices}, estimated: {each}; {cost:,.0f} dollars at '
+            f'{_PRICES[devices]:.2f} a chip-hour'
+        )
     return '\n'.join(lines)
 
 
 # The last has one null entry for all topics.
 _SYSTEMS: dict[str, tuple[int | str, ...]] = {'system': (*lm.SYSTEMS, 'null-of-no-entity')}
-_FOLLOWED: dict[str, tuple[int | str, ...]] = {'system': ('opql', 'opql-pretrained'), 'hops': (2, 3)}
+_FOLLOWED: dict[str, tuple[int | str, ...]] = {
+    'system': ('opql', 'opql-pretrained'),
+    'hops': (2, 3),
+}
 _needs_of_relations = functools.partial(needs, ('entities', 'relations'))
 RECIPES = [
-    Recipe(f'paper/{name}', f'the paper at its size, for Cloud TPU: {summary}', build, choices, told)
+    Recipe(
+        f'paper/{name}', f'the paper at its size, for Cloud TPU: {summary}', build, choices, told
+    )
     for name, summary, build, choices, told in (
         ('opql-lm-pretrained', 'OPQL-LM without questions', pretrained, {}, needs),
         ('webqsp', 'the official test questions of WebQuestionsSP', webqsp, _SYSTEMS, needs),
         ('complexwebquestions', 'ComplexWebQuestions', complexwebquestions, _SYSTEMS, needs),
         ('metaqa', 'MetaQA', metaqa, _FOLLOWED, _needs_of_relations),
-        ('msf', 'multi-hop slot filling (MSF)', multi_hop_slot_filling, msf.CHOICES, _needs_of_relations),
+        (
+            'msf',
+            'multi-hop slot filling (MSF)',
+            multi_hop_slot_filling,
+            msf.CHOICES,
+            _needs_of_relations,
+        ),
     )
 ]

@@ -1,8 +1,11 @@
-"""The reader: examples from public questions and labelled sentences, training in three stages, and the folder that is released.
+"""The reader: its examples, training in three stages, and the released folder.
 
-The first stage reads single sentences and short passages, the second what `opql retrieve` finds for questions of several hops, the
-third all kinds, with whole documents that do not state what they are asked for, and films. Three of ten of the questions of several
-hops are left out, by their ids: the weights of `kb.calibration` are fitted to them, and figures are of them.
+Examples come from public questions and labelled sentences.
+
+The first stage reads single sentences and short passages, the second what `opql retrieve` finds for
+questions of several hops, the third all kinds, with whole documents that do not state what they are
+asked for, and films. Three of ten of the questions of several hops are left out, by their ids: the
+weights of `kb.calibration` are fitted to them, and figures are of them.
 """
 
 import functools
@@ -24,10 +27,12 @@ from opql_jax.recipes.encoder import CORPORA
 from opql_jax.recipes.plain_text import index
 from opql_jax.recipes.recipe import KB, Function, Options, Output, Recipe, Step, prepare, train
 
-# Examples of the first stage, of each kind, and those of them that the second stage and the third read again.
+# Examples of the first stage, of each kind, and those of them that the second stage and the third
+# read again.
 SENTENCES, LABELLED, MADE = 9000, 10000, 4000
 AGAIN, AGAIN_LATER = 4000, 5500
-# Examples of the third stage: of whole documents, and of questions on films for each number of hops.
+# Examples of the third stage: of whole documents, and of questions on films for each number of
+# hops.
 DOCUMENTS, FILMS, FILM_HOPS = 2500, 1500, (1, 2)
 CARD = 'docs/reader_card.md'
 # At least so many of each, of however few percent.
@@ -66,7 +71,9 @@ def first_examples(
     rng = np.random.default_rng(seed)
     count = functools.partial(_count, percent)
     stated = relation_corpora.read(labelled, names)
-    people, works = (reading_examples.names_of(stated, relations) for relations in (_OF_PEOPLE, _OF_WORKS))
+    people, works = (
+        reading_examples.names_of(stated, relations) for relations in (_OF_PEOPLE, _OF_WORKS)
+    )
     examples = [
         *reading_examples.from_sentence_questions(sentences, rng, count(SENTENCES)),
         *reading_examples.from_labelled(stated, rng, count(LABELLED)),
@@ -76,12 +83,15 @@ def first_examples(
     return {'examples': len(examples)}
 
 
-def second_examples(first: str, sets: tuple[str, ...], out: str, output: str, percent: float, seed: int) -> dict[str, int]:
+def second_examples(
+    first: str, sets: tuple[str, ...], out: str, output: str, percent: float, seed: int
+) -> dict[str, int]:
     """Writes the examples of the second stage; returns how many there are.
 
     Args:
         first: the examples of the first stage, of which some are read again.
-        sets: of questions, with their documents in `text-SET` and the knowledge base of these in `kb-SET` of the folder `out`.
+        sets: of questions, with their documents in `text-SET` and the knowledge base of these in
+            `kb-SET` of the folder `out`.
         output: the file.
     """
     rng = np.random.default_rng(seed)
@@ -89,13 +99,23 @@ def second_examples(first: str, sets: tuple[str, ...], out: str, output: str, pe
     examples = [before[i] for i in rng.permutation(len(before))[: _count(percent, AGAIN)]]
     for name in sets:
         text = pathlib.Path(out, f'text-{name}')
-        records = lambda file: [json.loads(line) for line in (text / file).read_bytes().splitlines()]
-        documents = {record['id']: (record['title'], record['text']) for record in records('documents.jsonl')}
-        questions = [record for record in records('questions.jsonl') if not is_left_out(record['id'])]
+        records = lambda file: [
+            json.loads(line) for line in (text / file).read_bytes().splitlines()
+        ]
+        documents = {
+            record['id']: (record['title'], record['text']) for record in records('documents.jsonl')
+        }
+        questions = [
+            record for record in records('questions.jsonl') if not is_left_out(record['id'])
+        ]
         with open_kb(pathlib.Path(out, f'kb-{name}')) as kb:
             found = kb.retrieve([question['question'] for question in questions], _RETRIEVED)
-        retrieved = {question['id']: [each.document for each in of] for question, of in zip(questions, found)}
-        examples += reading_examples.from_passage_questions(name, questions, documents, retrieved, rng)
+        retrieved = {
+            question['id']: [each.document for each in of] for question, of in zip(questions, found)
+        }
+        examples += reading_examples.from_passage_questions(
+            name, questions, documents, retrieved, rng
+        )
     write_json_lines(output, (example._asdict() for example in examples))
     return {'examples': len(examples)}
 
@@ -104,7 +124,10 @@ def film_documents(source: str, output: str, percent: float) -> None:
     """Writes the first percent of the films as documents `{id, title, text}`."""
     films = [json.loads(line) for line in pathlib.Path(source).read_bytes().splitlines()]
     kept = films[: _count(percent, len(films))]
-    write_json_lines(output, ({'id': str(film['id']), 'title': film['title'], 'text': film['text']} for film in kept))
+    write_json_lines(
+        output,
+        ({'id': str(film['id']), 'title': film['title'], 'text': film['text']} for film in kept),
+    )
 
 
 def in_plain_words(bracketed: str) -> tuple[str, str]:
@@ -114,12 +137,21 @@ def in_plain_words(bracketed: str) -> tuple[str, str]:
 
 
 def third_examples(
-    first: str, second: str, documents: str, names: str, films: str, questions: str, output: str, percent: float, seed: int
+    first: str,
+    second: str,
+    documents: str,
+    names: str,
+    films: str,
+    questions: str,
+    output: str,
+    percent: float,
+    seed: int,
 ) -> dict[str, int]:
     """Writes the examples of the third stage; returns how many there are.
 
     Args:
-        first, second: the examples of the stages before: some of the first and the questions of several hops are read again.
+        first, second: the examples of the stages before: some of the first and the questions of
+            several hops are read again.
         documents: those whose relations, called by `names`, are all labelled, see `docred`.
         films: a knowledge base of films.
         questions: the folder of MetaQA, of which training questions are read.
@@ -128,19 +160,33 @@ def third_examples(
     count = functools.partial(_count, percent)
     known = docred.read_relations(names)
     with tempfile.TemporaryDirectory() as folder:
-        labelled = docred.read_documents(documents, known, rejected_path=pathlib.Path(folder, 'rejected.jsonl'))
+        labelled = docred.read_documents(
+            documents, known, rejected_path=pathlib.Path(folder, 'rejected.jsonl')
+        )
     examples = list(reading_examples.from_documents(labelled, known, rng, count(DOCUMENTS)))
     with open_kb(films) as kb:
         for hops in FILM_HOPS:
-            lines = pathlib.Path(questions, f'{hops}-hop', 'train.txt').read_text(encoding='utf-8').splitlines()
-            drawn = [lines[i].split('\t') for i in rng.permutation(len(lines))[: count(FILMS)].tolist()]
-            asked = [(*in_plain_words(question), answers.split('|')) for question, answers, *_ in drawn]
+            lines = (
+                pathlib.Path(questions, f'{hops}-hop', 'train.txt')
+                .read_text(encoding='utf-8')
+                .splitlines()
+            )
+            drawn = [
+                lines[i].split('\t') for i in rng.permutation(len(lines))[: count(FILMS)].tolist()
+            ]
+            asked = [
+                (*in_plain_words(question), answers.split('|')) for question, answers, *_ in drawn
+            ]
             found = kb.retrieve([question for question, *_ in asked], PASSAGES)
             passages = [[(each.title, each.text) for each in of] for of in found]
             examples += reading_examples.from_known_answers('films', asked, passages, rng)
     before = list(reading_examples.read_examples(first))
     examples += [before[i] for i in rng.permutation(len(before))[: count(AGAIN_LATER)]]
-    examples += [example for example in reading_examples.read_examples(second) if example.source in retrieval.SETS]
+    examples += [
+        example
+        for example in reading_examples.read_examples(second)
+        if example.source in retrieval.SETS
+    ]
     write_json_lines(output, (example._asdict() for example in examples))
     return {'examples': len(examples)}
 
@@ -168,7 +214,11 @@ def steps(options: Options) -> list[Step | Function]:
         'output': Output('second.jsonl'),
         **drawn,
     }
-    films = {'source': options.file('metaqa/passages.jsonl'), 'output': Output('films.jsonl'), 'percent': options.percent}
+    films = {
+        'source': options.file('metaqa/passages.jsonl'),
+        'output': Output('films.jsonl'),
+        'percent': options.percent,
+    }
     third = {
         'first': Output('first.jsonl'),
         'second': Output('second.jsonl'),
@@ -185,9 +235,19 @@ def steps(options: Options) -> list[Step | Function]:
         *indexed,
         Function('second.jsonl', second_examples, second, 'second.jsonl'),
         Function('films.jsonl', film_documents, films, 'films.jsonl'),
-        Function('kb-films', index, {'source': Output('films.jsonl'), 'kb': Output('kb-films')}, 'kb-films'),
+        Function(
+            'kb-films',
+            index,
+            {'source': Output('films.jsonl'), 'kb': Output('kb-films')},
+            'kb-films',
+        ),
         Function('third.jsonl', third_examples, third, 'third.jsonl'),
-        prepare('read-text', 'gin/data/text.gin', SOURCES=(Output('text-musique/documents.jsonl'),), TOKENIZER='default'),
+        prepare(
+            'read-text',
+            'gin/data/text.gin',
+            SOURCES=(Output('text-musique/documents.jsonl'),),
+            TOKENIZER='default',
+        ),
         trained('reader-1', 'first.jsonl', options),
         trained('reader-2', 'second.jsonl', options, INIT_FROM='reader-1'),
         trained('reader-3', 'third.jsonl', options, INIT_FROM='reader-2'),

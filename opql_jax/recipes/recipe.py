@@ -1,13 +1,16 @@
 """A recipe is an experiment as a list of named steps, and is run like `make`.
 
-Each step is one command with one output. A step is skipped if its output exists and its record, `run.json`, is of the same command and
-the same gin files, and the data and the outputs of steps that it read are the same. One that was interrupted is run again, and the
-binaries resume by themselves; one whose command, gin files or data have changed since, or whose inputs were made again, is refused.
-Rows of a table that share their folder share their steps.
+Each step is one command with one output. A step is skipped if its output exists and its record,
+`run.json`, is of the same command and the same gin files, and the data and the outputs of steps
+that it read are the same. One that was interrupted is run again, and the binaries resume by
+themselves; one whose command, gin files or data have changed since, or whose inputs were made
+again, is refused. Rows of a table that share their folder share their steps.
 
     <out>/steps/<name>/data.json   the hashes of the data that the command names, where it names any
-    <out>/steps/<name>/inputs.json the runs of the steps whose outputs it read: hashes of their records, data and inputs
-    <out>/steps/<name>/run.json    what was run: command, gin, commit, versions, device, seconds, metrics
+    <out>/steps/<name>/inputs.json the runs of the steps whose outputs it read: hashes of their
+                                   records, data and inputs
+    <out>/steps/<name>/run.json    what was run: command, gin, commit, versions, device, seconds,
+                                   metrics
     <out>/...                      the outputs of the steps
 """
 
@@ -42,7 +45,10 @@ CHOICES = ('system', 'protocol', 'share', 'hops', 'size')
 
 @dataclasses.dataclass(frozen=True)
 class Output:
-    """A path below the output folder, as a value of a binding. The step whose output it is, or lies in, is an input."""
+    """A path below the output folder, as a value of a binding.
+
+    The step whose output it is, or lies in, is an input.
+    """
 
     path: str = ''
 
@@ -66,11 +72,13 @@ class Options:
     Attributes:
         out: folder that receives everything.
         data: folder of the data sets, such as `metaqa/` and `redocred/`.
-        seed: of the initial parameters, the order of the batches and what is left out, such as a fifth of WebQSP's questions.
+        seed: of the initial parameters, the order of the batches and what is left out, such as a
+            fifth of WebQSP's questions.
         world_seed: of a generated world.
         percent: of the training steps: less for a quick look.
         documents: size of a generated world.
-        system, protocol, share, hops, size: see `__main__`; without meaning by default, `Recipe.complete` gives them values.
+        system, protocol, share, hops, size: see `__main__`; without meaning by default,
+            `Recipe.complete` gives them values.
     """
 
     out: pathlib.Path
@@ -94,7 +102,9 @@ class Options:
         """The path of a file or folder of the data; MissingDataError if it is not there."""
         path = self.data / name
         if not path.exists():
-            raise MissingDataError(f'{path} does not exist: name the folder of the data sets with --data')
+            raise MissingDataError(
+                f'{path} does not exist: name the folder of the data sets with --data'
+            )
         return str(path.absolute())
 
 
@@ -106,7 +116,8 @@ class Step:
         name: unique among the steps that share an output folder.
         binary: a module of opql_jax, such as 'train', which is run with the gin files and bindings.
         gin: gin files, such as 'gin/runs/eval.gin'.
-        bindings: {macro or parameter: value}, of which those of `PARTS` and each `Output` tell what the step reads.
+        bindings: {macro or parameter: value}, of which those of `PARTS` and each `Output` tell what
+            the step reads.
         output: the file or folder, below the output folder, that exists once the step is complete.
     """
 
@@ -118,14 +129,28 @@ class Step:
 
     def command(self, out: str) -> list[str]:
         """The command line, after the interpreter."""
-        flags = [f'--gin.{name}={gin_value(placed(value, out))}' for name, value in self.bindings.items()]
-        return ['-m', f'opql_jax.{self.binary}', *(f'--gin_file={file}' for file in self.gin), *flags]
+        flags = [
+            f'--gin.{name}={gin_value(placed(value, out))}' for name, value in self.bindings.items()
+        ]
+        return [
+            '-m',
+            f'opql_jax.{self.binary}',
+            *(f'--gin_file={file}' for file in self.gin),
+            *flags,
+        ]
 
     def run(self, out: pathlib.Path, run_json: pathlib.Path) -> None:
-        """Runs the command, which writes its own record. Preempted if it was asked to stop, SystemExit after Ctrl-C, InputError if it failed."""
-        code = preemption.run_binary([*self.command(str(out)), f'--run_json={run_json}'], cwd=record.ROOT)
+        """Runs the command, which writes its own record.
+
+        Preempted if it was asked to stop, SystemExit after Ctrl-C, InputError if it failed.
+        """
+        code = preemption.run_binary(
+            [*self.command(str(out)), f'--run_json={run_json}'], cwd=record.ROOT
+        )
         if code in (Preempted.CODE, -signal.SIGTERM):
-            raise Preempted(f'step {self.name} was asked to stop: the same command goes on from there')
+            raise Preempted(
+                f'step {self.name} was asked to stop: the same command goes on from there'
+            )
         if code in (preemption.INTERRUPTED, -signal.SIGINT):
             raise SystemExit(preemption.INTERRUPTED)
         if code:
@@ -134,7 +159,7 @@ class Step:
 
 @dataclasses.dataclass(frozen=True)
 class Function:
-    """A step that is a Python function rather than a binary; `bindings` are its arguments, and what it returns are metrics.
+    """A step that is a Python function; `bindings` are its arguments, its result metrics.
 
     The output must appear whole or not at all.
     """
@@ -146,13 +171,28 @@ class Function:
     output: str
 
     def command(self, out: str) -> list[str]:
-        arguments = ', '.join(f'{name}={placed(value, out)!r}' for name, value in self.bindings.items())
-        return ['-c', f'from {self.function.__module__} import {self.function.__name__}; {self.function.__name__}({arguments})']
+        arguments = ', '.join(
+            f'{name}={placed(value, out)!r}' for name, value in self.bindings.items()
+        )
+        return [
+            '-c',
+            (
+                f'from {self.function.__module__} import {self.function.__name__}; '
+                f'{self.function.__name__}({arguments})'
+            ),
+        ]
 
     def run(self, out: pathlib.Path, run_json: pathlib.Path) -> None:
         started = time.monotonic()
-        metrics = self.function(**{name: placed(value, str(out)) for name, value in self.bindings.items()})
-        record.write(run_json, command=self.command(str(out)), seconds=time.monotonic() - started, metrics=metrics)
+        metrics = self.function(
+            **{name: placed(value, str(out)) for name, value in self.bindings.items()}
+        )
+        record.write(
+            run_json,
+            command=self.command(str(out)),
+            seconds=time.monotonic() - started,
+            metrics=metrics,
+        )
 
 
 def placed(value, out: str):
@@ -163,14 +203,21 @@ def placed(value, out: str):
 
 
 def reads_of(step: Step | Function) -> set[pathlib.PurePath]:
-    """The paths below the output folder that the bindings of a step name, its own output among them."""
+    """The paths below the output folder that a step's bindings name, also its own output."""
     parts = {str(value) for name, value in step.bindings.items() if name in PARTS and value}
-    return {pathlib.PurePath(path) for path in parts | {value.path for value in values_of(step) if isinstance(value, Output)}}
+    return {
+        pathlib.PurePath(path)
+        for path in parts | {value.path for value in values_of(step) if isinstance(value, Output)}
+    }
 
 
 def values_of(step: Step | Function) -> list:
     """The values of the bindings of a step, and those in tuples."""
-    return [one for value in step.bindings.values() for one in (value if isinstance(value, tuple) else (value,))]
+    return [
+        one
+        for value in step.bindings.values()
+        for one in (value if isinstance(value, tuple) else (value,))
+    ]
 
 
 def inputs_of(step: Step | Function, steps: Sequence[Step | Function]) -> list[str]:
@@ -178,15 +225,23 @@ def inputs_of(step: Step | Function, steps: Sequence[Step | Function]) -> list[s
     reads, before = reads_of(step), steps[: [other.name for other in steps].index(step.name)]
     # A folder may be known by its manifest.
     output = lambda other: other.output.removesuffix('/manifest.json')
-    return [other.name for other in before if any(path.is_relative_to(output(other)) for path in reads)]
+    return [
+        other.name for other in before if any(path.is_relative_to(output(other)) for path in reads)
+    ]
 
 
 def train(name: str, gin: str, options: Options, **bindings) -> Step:
-    """A training run of the model `name`; its number of steps, that of the gin file, is scaled by `options.percent`."""
+    """A training run of the model `name`; `options.percent` scales the gin file's steps."""
     if options.percent != 100:
         steps = int(macro(gin, 'STEPS') * options.percent / 100)
         bindings['STEPS'] = max(steps, MIN_TRAINING_STEPS)
-    return Step(name, 'train', (gin,), {**KB, 'TEXT': 'text', 'MODEL': name, 'SEED': options.seed, **bindings}, name)
+    return Step(
+        name,
+        'train',
+        (gin,),
+        {**KB, 'TEXT': 'text', 'MODEL': name, 'SEED': options.seed, **bindings},
+        name,
+    )
 
 
 def prepare(text: str, gin: str, **bindings) -> Step:
@@ -194,13 +249,26 @@ def prepare(text: str, gin: str, **bindings) -> Step:
     return Step(text, 'prepare', (gin,), {**KB, 'TEXT': text, **bindings}, text)
 
 
-def build_memory(name: str, model: str, text: str = 'text', gin: str = 'gin/runs/build_memory.gin', **bindings) -> Step:
+def build_memory(
+    name: str, model: str, text: str = 'text', gin: str = 'gin/runs/build_memory.gin', **bindings
+) -> Step:
     """The memory `name` of a text, by the encoder of a model."""
-    return Step(name, 'build_memory', (gin,), {**KB, 'TEXT': text, 'MODEL': model, 'MEMORY': name, **bindings}, name)
+    return Step(
+        name,
+        'build_memory',
+        (gin,),
+        {**KB, 'TEXT': text, 'MODEL': model, 'MEMORY': name, **bindings},
+        name,
+    )
 
 
 def evaluate(
-    name: str, model: str, memory: str | None, questions: Sequence[str | Output], text: str = 'text', **bindings
+    name: str,
+    model: str,
+    memory: str | None,
+    questions: Sequence[str | Output],
+    text: str = 'text',
+    **bindings,
 ) -> Step:
     """The answers of a model to question sets, and their metrics, in the folder `name`."""
     parts = {**KB, 'TEXT': text, 'MODEL': model, 'MEMORY': memory}
@@ -222,7 +290,7 @@ def macro(gin: str, name: str) -> int:
 
 
 def gin_value(value) -> str:
-    """A value as it follows `--gin.NAME=`: strings need quotes only where they would be read as something else."""
+    """A value as it follows `--gin.NAME=`: strings are quoted only if they must be."""
     if not isinstance(value, str):
         return repr(value)
     try:
@@ -233,11 +301,16 @@ def gin_value(value) -> str:
 
 
 def states_of(steps: Sequence[Step | Function], out: pathlib.Path) -> dict[str, str]:
-    """{step: `state_of` it}; a step that is done although one of its inputs is not yet was run before that one."""
+    """{step: `state_of` it}.
+
+    A step that is done although one of its inputs is not yet was run before that one.
+    """
     states: dict[str, str] = {}
     for step in steps:
         states[step.name] = state_of(step, steps, out)
-        if states[step.name] == 'done' and (not_yet := [name for name in inputs_of(step, steps) if states[name] != 'done']):
+        if states[step.name] == 'done' and (
+            not_yet := [name for name in inputs_of(step, steps) if states[name] != 'done']
+        ):
             states[step.name] = _run_before(_steps(not_yet))
     return states
 
@@ -251,11 +324,18 @@ def _run_before(changed: Sequence[str]) -> str:
 
 
 def state_of(step, steps: Sequence[Step | Function], out: pathlib.Path) -> str:
-    """'done', 'to do' or, where the step was run with another command, other gin files, data or inputs, what differs."""
+    """'done', 'to do' or, where a step was run with other inputs, what differs.
+
+    These are its command, gin files, data or inputs.
+    """
     run_json, data = run_json_of(step, out), data_of(step)
     data_json = run_json.with_name('data.json')
     again = _steps(inputs_made_again(step, steps, out))
-    if not run_json.exists() or not (out / step.output).exists() or (data and not data_json.exists()):
+    if (
+        not run_json.exists()
+        or not (out / step.output).exists()
+        or (data and not data_json.exists())
+    ):
         # What was interrupted would go on from the input that it began with.
         return _run_before(again) if again and (out / step.output).exists() else 'to do'
     fields = record.read(run_json)
@@ -263,31 +343,37 @@ def state_of(step, steps: Sequence[Step | Function], out: pathlib.Path) -> str:
         return other
     changed = _differing(fields['gin_files'], record.gin_digests(step.gin, record.ROOT))
     if data:
-        changed += _differing(record.read_json(data_json, dict[str, str]), record.data_digests(data))
+        changed += _differing(
+            record.read_json(data_json, dict[str, str]), record.data_digests(data)
+        )
     changed += again
     return _run_before(changed) if changed else 'done'
 
 
 def other_command(fields: Mapping, step, out: pathlib.Path) -> str:
-    """What differs between the command by which a step was run, in its record, and the command that it has now; '' if nothing does."""
+    """How the command of a step's record differs from its present one; '' if not at all."""
     before, now = fields['command'], step.command(str(out))
     if before == now:
         return ''
-    differs = [argument for argument in before if argument not in now] + [f'now {a}' for a in now if a not in before]
+    differs = [argument for argument in before if argument not in now] + [
+        f'now {a}' for a in now if a not in before
+    ]
     return f'run with {", ".join(differs)}'
 
 
 def run_json_of(step, out: pathlib.Path) -> pathlib.Path:
-    """The record of a step; beside it stand the hashes of the data and the runs of the inputs that it read."""
+    """The record of a step; beside it are hashes of its data and the runs of its inputs."""
     return out / 'steps' / step.name / 'run.json'
 
 
 def inputs_made_again(step, steps: Sequence[Step | Function], out: pathlib.Path) -> list[str]:
-    """The names of the inputs of a step that were run again since, or are to be; none of a step that did not run."""
+    """A step's inputs that were run again since, or are to be; none if it did not run."""
     inputs_json = run_json_of(step, out).with_name('inputs.json')
     if not inputs_json.exists():
         return []
-    before = record.read_json(inputs_json, dict[str, str], f'remove {inputs_json.parent} to run the step again')
+    before = record.read_json(
+        inputs_json, dict[str, str], f'remove {inputs_json.parent} to run the step again'
+    )
     return _differing(before, _runs_of_inputs(step, steps, out))
 
 
@@ -300,7 +386,11 @@ def _runs_of_inputs(step, steps: Sequence[Step | Function], out: pathlib.Path) -
 def _run_of(step, out: pathlib.Path) -> str:
     """The hashes of the record of a step, and of what it read; '' where it has no record."""
     run_json = run_json_of(step, out)
-    found = [path for path in (run_json, run_json.with_name('data.json'), run_json.with_name('inputs.json')) if path.exists()]
+    found = [
+        path
+        for path in (run_json, run_json.with_name('data.json'), run_json.with_name('inputs.json'))
+        if path.exists()
+    ]
     return ' '.join(map(sha256, found)) if run_json in found else ''
 
 
@@ -309,28 +399,38 @@ def _differing(before: Mapping[str, str], now: Mapping[str, str]) -> list[str]:
 
 
 def data_of(step) -> list[str]:
-    """The files and folders of data that a step names: absolute paths, as those of `Options.file`."""
+    """The data that a step names: absolute paths, as those of `Options.file`."""
     return [value for value in values_of(step) if isinstance(value, str) and os.path.isabs(value)]
 
 
 def run(steps: Sequence[Step | Function], options: Options, dry_run: bool = False) -> None:
     """Runs what is not done, in order; Preempted if it was asked to stop.
 
-    InputError: a step failed, was run before with another command, other gin files or data, or is being run by another process.
+    InputError: a step failed, was run before with another command, other gin files or data, or is
+    being run by another process.
     """
     out = options.out.absolute()
     states = states_of(steps, out)
     changed = {name: state for name, state in states.items() if state not in ('done', 'to do')}
     if changed:
         first = next(iter(changed))
-        remove = [path for step in steps if step.name in changed for path in (run_json_of(step, out).parent, out / step.output)]
+        remove = [
+            path
+            for step in steps
+            if step.name in changed
+            for path in (run_json_of(step, out).parent, out / step.output)
+        ]
         raise InputError(
-            f'{out}: step {first} was {changed[first]}: give another --out, or remove {" and ".join(map(str, remove))} to run it again'
+            f'{out}: step {first} was {changed[first]}: give another --out, or remove '
+            f'{" and ".join(map(str, remove))} to run it again'
         )
     for number, step in enumerate(steps, 1):
         title = f'step {number} of {len(steps)}, {step.name}'
         if dry_run:
-            print(f'# {step.name}: {states[step.name]}\n{shlex.join(["python", *step.command(str(out))])}')
+            print(
+                f'# {step.name}: {states[step.name]}\n'
+                f'{shlex.join(["python", *step.command(str(out))])}'
+            )
         elif states[step.name] == 'done':
             _log.info('%s: done before', title)
         else:
@@ -340,9 +440,14 @@ def run(steps: Sequence[Step | Function], options: Options, dry_run: bool = Fals
             run_json = run_json_of(step, out)
             with locks.writer(run_json.parent):
                 if state_of(step, steps, out) != 'done':
-                    record.write_json(run_json.with_name('inputs.json'), _runs_of_inputs(step, steps, out))
+                    record.write_json(
+                        run_json.with_name('inputs.json'), _runs_of_inputs(step, steps, out)
+                    )
                     if data := data_of(step):
-                        record.write_json(run_json.with_name('data.json'), record.data_digests(data))  # before it reads them
+                        # Before it reads them.
+                        record.write_json(
+                            run_json.with_name('data.json'), record.data_digests(data)
+                        )
                     step.run(out, run_json)
             _log.info('%s: done in %.0f s', title, time.monotonic() - started)
 
@@ -352,7 +457,8 @@ class Recipe:
     """A named experiment.
 
     Attributes:
-        name: such as 'metaqa/opql'; the part before the slash is the group, whose recipes share a folder below runs/.
+        name: such as 'metaqa/opql'; the part before the slash is the group, whose recipes share a
+            folder below runs/.
         summary: what it shows, in one line.
         build: gives the steps, for options in which all choices are made.
         choices: {option of `CHOICES`: the values that it may have, the default first}.
@@ -372,10 +478,15 @@ class Recipe:
     @property
     def flags(self) -> str:
         """The options that it has, with their values."""
-        return '; '.join(f'--{name} {", ".join(map(str, values))}' for name, values in self.choices.items())
+        return '; '.join(
+            f'--{name} {", ".join(map(str, values))}' for name, values in self.choices.items()
+        )
 
     def complete(self, options: Options) -> Options:
-        """Options with the defaults of what was not chosen; InputError if the recipe lacks an option or a value that was."""
+        """Options with the defaults of what was not chosen.
+
+        InputError if the recipe lacks an option or a value that was.
+        """
         defaults: dict[str, Any] = {}
         for name in CHOICES:
             chosen, values = getattr(options, name), self.choices.get(name)
@@ -386,7 +497,10 @@ class Recipe:
             if values and not is_given:
                 defaults[name] = values[0]
             elif values and chosen not in values:
-                raise InputError(f'{self.name} has no --{name} {chosen}: give one of {", ".join(map(str, values))}')
+                raise InputError(
+                    f'{self.name} has no --{name} {chosen}: give one of '
+                    f'{", ".join(map(str, values))}'
+                )
         return dataclasses.replace(options, **defaults)
 
     def steps(self, options: Options) -> Sequence[Step | Function]:

@@ -1,4 +1,4 @@
-"""`run.json`: what a step of a recipe was run with, by which code, on what, for how long, and what came of it."""
+"""`run.json`: a step's command, code, data, duration, and results."""
 
 import hashlib
 import importlib.metadata
@@ -20,7 +20,8 @@ from opql_jax.core.errors import InputError
 from opql_jax.core.files import atomic_path, sha256
 
 T = TypeVar('T')
-# Where recipes run, and write to unless told otherwise: the checkout, or the working directory where the package was installed.
+# Where recipes run, and write to unless told otherwise: the checkout, or the working directory
+# where the package was installed.
 ROOT = GIN_ROOT if IN_CHECKOUT else pathlib.Path.cwd()
 PACKAGES = ('jax', 'jaxlib', 'flax', 'optax', 'orbax-checkpoint', 'numpy')
 
@@ -51,7 +52,10 @@ def write(path, *, command, seconds: float, gin: str = '', gin_files=None, metri
     fields = {
         'command': list(command),
         'commit': commit(),
-        'versions': {'python': platform.python_version(), **{name: importlib.metadata.version(name) for name in PACKAGES}},
+        'versions': {
+            'python': platform.python_version(),
+            **{name: importlib.metadata.version(name) for name in PACKAGES},
+        },
         'device': distributed.describe_devices(),
         'seconds': round(seconds, 1),
         'gin': gin,
@@ -62,12 +66,12 @@ def write(path, *, command, seconds: float, gin: str = '', gin_files=None, metri
 
 
 def read(path) -> Record:
-    """A record; InputError names the file that is damaged, or a field that is missing or of another type."""
+    """A record; InputError names a damaged file, or a missing or mistyped field."""
     return read_json(path, Record)
 
 
 def read_json(path, type: type[T], advice: str = 'remove it to run the step again') -> T:
-    """A JSON file of this type; `advice` says what to do about one that is damaged, which is an InputError."""
+    """A JSON file of this type; InputError, with `advice`, if it is damaged."""
     try:
         return msgspec.json.decode(pathlib.Path(path).read_bytes(), type=type)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
@@ -77,11 +81,13 @@ def read_json(path, type: type[T], advice: str = 'remove it to run the step agai
 def write_json(path, value) -> None:
     """Writes a JSON file, whole or not at all; makes its folder."""
     with atomic_path(path) as partial:
-        partial.write_text(json.dumps(value, indent=1, sort_keys=True, allow_nan=False) + '\n', encoding='utf-8')
+        partial.write_text(
+            json.dumps(value, indent=1, sort_keys=True, allow_nan=False) + '\n', encoding='utf-8'
+        )
 
 
 def data_digests(paths: Iterable[str]) -> dict[str, str]:
-    """{file: hex SHA-256} of files of data, and of all files in folders; InputError names one that is missing."""
+    """{file: hex SHA-256} of data files, and of all files in folders; InputError if missing."""
     digests = {}
     for path in map(pathlib.Path, paths):
         if not path.exists():
@@ -92,7 +98,9 @@ def data_digests(paths: Iterable[str]) -> dict[str, str]:
 
 
 def gin_digests(files: Iterable[str], folder: pathlib.Path) -> dict[str, str]:
-    """{file: hex SHA-256} of gin files and of those they include; comments and blank lines do not count. InputError names the unreadable.
+    """{file: hex SHA-256} of gin files and of those they include.
+
+    Comments and blank lines do not count. InputError names the unreadable.
 
     `folder` is the working directory of the command; what is not there ships with the package.
     """
@@ -101,20 +109,28 @@ def gin_digests(files: Iterable[str], folder: pathlib.Path) -> dict[str, str]:
         path = folder / name if (folder / name).exists() else GIN_ROOT / name
         try:
             text = path.read_text(encoding='utf-8')
-            tokens = list(tokenize.generate_tokens(io.StringIO(text).readline))  # gin files are made of Python's tokens
+            # Gin files are made of Python's tokens.
+            tokens = list(tokenize.generate_tokens(io.StringIO(text).readline))
         except (OSError, ValueError, SyntaxError, tokenize.TokenError) as error:
             raise InputError(f'gin file {path}: {error}') from error
-        counted = [token.string for token in tokens if token.type not in (tokenize.COMMENT, tokenize.NL)]
+        counted = [
+            token.string for token in tokens if token.type not in (tokenize.COMMENT, tokenize.NL)
+        ]
         digests[name] = hashlib.sha256('\0'.join(counted).encode()).hexdigest()
         digests |= gin_digests(re.findall(r"^include '(.+)'", text, re.M), folder)
     return digests
 
 
 def commit() -> str:
-    """The commit of the checkout, with '+' after it if files other than published results differ from it; 'unknown' outside of a checkout."""
+    """The checkout's commit, with '+' if files other than published results differ.
+
+    'unknown' outside of a checkout.
+    """
     if not IN_CHECKOUT:
         return 'unknown'
-    git = lambda *arguments: subprocess.run(['git', '-C', str(ROOT), *arguments], capture_output=True, text=True)
+    git = lambda *arguments: subprocess.run(
+        ['git', '-C', str(ROOT), *arguments], capture_output=True, text=True
+    )
     try:
         head = git('rev-parse', '--short=10', 'HEAD')
     except FileNotFoundError:

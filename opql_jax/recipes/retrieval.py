@@ -1,4 +1,4 @@
-"""Retrieval for questions of several hops, over unseen text, without training: `opql index`, then `opql retrieve`."""
+"""Multi-hop retrieval over unseen text, without training: `opql index`, `opql retrieve`."""
 
 import json
 import pathlib
@@ -13,7 +13,9 @@ SETS = ('musique', 'hotpotqa')
 
 
 def select(corpus: str, questions: str, folder: str, percent: float) -> None:
-    """Writes `questions.jsonl`, the first percent of questions, at least two, and their text, `documents.jsonl`, into a folder.
+    """Writes the first percent of questions, at least two, and their text into a folder.
+
+    These are `questions.jsonl` and `documents.jsonl`.
 
     The text is the documents that support these questions, and the first percent of the others.
     """
@@ -22,7 +24,11 @@ def select(corpus: str, questions: str, folder: str, percent: float) -> None:
     documents = [json.loads(line) for line in pathlib.Path(corpus).read_bytes().splitlines()]
     needed = {name for question in asked for name in question['supporting']}
     last = round(len(documents) * percent / 100)
-    kept = [document for place, document in enumerate(documents) if place < last or document['id'] in needed]
+    kept = [
+        document
+        for place, document in enumerate(documents)
+        if place < last or document['id'] in needed
+    ]
     write_json_lines(pathlib.Path(folder, 'documents.jsonl'), kept)
     write_json_lines(pathlib.Path(folder, 'questions.jsonl'), asked)
 
@@ -30,12 +36,14 @@ def select(corpus: str, questions: str, folder: str, percent: float) -> None:
 def without_titles(source: str, folder: str) -> None:
     """Writes `documents.jsonl` into a folder: those of a file, without their titles."""
     documents = [json.loads(line) for line in pathlib.Path(source).read_bytes().splitlines()]
-    untitled = ({key: value for key, value in document.items() if key != 'title'} for document in documents)
+    untitled = (
+        {key: value for key, value in document.items() if key != 'title'} for document in documents
+    )
     write_json_lines(pathlib.Path(folder, 'documents.jsonl'), untitled)
 
 
 def steps_of(options: Options, name: str, titled: bool = True) -> list[Function]:
-    """The steps of a set of questions, which are asked of its documents, or of these without their titles."""
+    """The steps of a set of questions, asked of its documents, or of these without titles."""
     text = name if titled else f'{name}-untitled'
     source = {
         'corpus': options.file(f'multihop/{name}_corpus.jsonl'),
@@ -45,11 +53,20 @@ def steps_of(options: Options, name: str, titled: bool = True) -> list[Function]
     }
     remove = {'source': Output(f'text-{name}/documents.jsonl'), 'folder': Output(f'text-{text}')}
     kb = Output(f'kb-{text}')
-    scored = {'kb': kb, 'questions': Output(f'text-{name}/questions.jsonl'), 'output': Output(f'results/{text}')}
+    scored = {
+        'kb': kb,
+        'questions': Output(f'text-{name}/questions.jsonl'),
+        'output': Output(f'results/{text}'),
+    }
     return [
         Function(f'text-{name}', select, source, f'text-{name}'),
         *([] if titled else [Function(f'text-{text}', without_titles, remove, f'text-{text}')]),
-        Function(f'kb-{text}', index, {'source': Output(f'text-{text}/documents.jsonl'), 'kb': kb}, f'kb-{text}'),
+        Function(
+            f'kb-{text}',
+            index,
+            {'source': Output(f'text-{text}/documents.jsonl'), 'kb': kb},
+            f'kb-{text}',
+        ),
         Function(f'results/{text}', evaluate_retrieval, scored, f'results/{text}'),
     ]
 

@@ -1,6 +1,9 @@
-"""Slot filling over documents with relation labels: trained over the memory of four fifths of them, asked over that of the rest.
+"""Slot filling over documents with labelled relations.
 
-Every answer rests on a sentence at every hop. With a share of new relations it tells what these cost, see `novelty`.
+Trained over the memory of four fifths of them, asked over that of the rest.
+
+Every answer rests on a sentence at every hop. With a share of new relations it tells what these
+cost, see `novelty`.
 """
 
 import os
@@ -13,11 +16,18 @@ from opql_jax.recipes import novelty
 from opql_jax.recipes.recipe import Options, Recipe, Step, build_memory, prepare, train
 
 gin = 'gin/experiments/slot_filling/{}.gin'.format
-# {system: whether the encoder of its memory is trained on questions at all}. The encoder of `opql-labels` begins with labelled sentences
-# of other documents, of relations that are not new, in place of text alone.
-SYSTEMS = {'opql': True, 'opql-pretrained': False, 'drkit': True, 'opql-labels': True, 'kv-memory': True}
-# Labels that say as much as that of a relation, or hold it: KnowledgeNet has one for fathers and mothers, and one, under the id of
-# 'employer', for employees and members.
+# {system: whether the encoder of its memory is trained on questions at all}. The encoder of
+# `opql-labels` begins with labelled sentences of other documents, of relations that are not new, in
+# place of text alone.
+SYSTEMS = {
+    'opql': True,
+    'opql-pretrained': False,
+    'drkit': True,
+    'opql-labels': True,
+    'kv-memory': True,
+}
+# Labels that say as much as that of a relation, or hold it: KnowledgeNet has one for fathers and
+# mothers, and one, under the id of 'employer', for employees and members.
 SAME = {
     'father': 'child of',
     'mother': 'child of',
@@ -32,37 +42,57 @@ HOPS = (1, 2, 3)
 
 def prepared(options: Options, text: str, part: str, **bindings) -> Step:
     """A prepared part of the documents."""
-    documents = {name: options.file(f'redocred/{name.lower()}.json') for name in ('DOCUMENTS', 'REL_INFO')}
+    documents = {
+        name: options.file(f'redocred/{name.lower()}.json') for name in ('DOCUMENTS', 'REL_INFO')
+    }
     return prepare(text, 'gin/data/slot_filling.gin', **documents, PART=part, **bindings)
 
 
 def _relations(options: Options) -> list[str]:
-    """The relations that training queries of one hop ask for: none of them can be held out by mistake."""
-    reader = SlotFilling(options.file('redocred/documents.json'), options.file('redocred/rel_info.json'), part='train')
+    """The relations of one-hop training queries: none of them can be held out by mistake."""
+    reader = SlotFilling(
+        options.file('redocred/documents.json'),
+        options.file('redocred/rel_info.json'),
+        part='train',
+    )
     vocab, _ = reader.read(os.devnull)
-    return sorted({name for query in reader.questions(vocab, os.devnull)['1-hop/train'] for name in query.relations})
+    return sorted(
+        {
+            name
+            for query in reader.questions(vocab, os.devnull)['1-hop/train']
+            for name in query.relations
+        }
+    )
 
 
 def _labels(options: Options, model: str, sentences: Sequence[str], new: Sequence[str]) -> Step:
-    """An encoder trained on labelled sentences, none of which is labelled with a relation that is new."""
+    """An encoder trained on labelled sentences, none of which has a new relation."""
     names = options.file('redocred/rel_info.json')
     known = docred.read_relations(names)
     new_names = {relation_corpora.name_of(relation, known) for relation in new}
     new_names |= {SAME[name] for name in new_names & SAME.keys()}
-    stated = {sentence.relation for sentence in relation_corpora.read(sentences, names)} if new else set()
+    stated = (
+        {sentence.relation for sentence in relation_corpora.read(sentences, names)}
+        if new
+        else set()
+    )
     held_out = tuple(sorted(new_names & stated))
     return train(model, gin('labels'), options, SENTENCES=sentences, NAMES=names, HELD_OUT=held_out)
 
 
 def slot_filling(options: Options) -> list[Step]:
-    """Queries such as '[Willi Schneider], country of citizenship, capital' over documents that were not trained on.
+    """Queries over untrained documents.
 
-    With --share those that need a new relation are asked apart. Inverses are two relations, such as 'follows' and 'followed by': one may
-    be new and the other not.
+    Such as '[Willi Schneider], country of citizenship, capital'.
+
+    With --share those that need a new relation are asked apart. Inverses are two relations, such as
+    'follows' and 'followed by': one may be new and the other not.
     """
     system, protocol, percent = options.system, options.protocol, options.share
     # Before any data is read: a recipe is to name all that it lacks.
-    labelled = tuple(map(options.file, encoder_recipes.SENTENCES)) if system == 'opql-labels' else ()
+    labelled = (
+        tuple(map(options.file, encoder_recipes.SENTENCES)) if system == 'opql-labels' else ()
+    )
     chosen = random_share(_relations(options), percent / 100, options.seed) if percent else ()
     new = novelty.Novelty(protocol, percent, chosen, aligned=SYSTEMS[system])
     encoder = f'align-{system}{new.encoder_suffix}' if new.aligned else 'relations'
@@ -83,10 +113,19 @@ def slot_filling(options: Options) -> list[Step]:
     return [
         *steps,
         build_memory(entries, encoder, PAIRS='sentence'),
-        train(follower, gin(follow), options, INIT_FROM=encoder, MEMORY=entries, **new.follower_bindings),
+        train(
+            follower,
+            gin(follow),
+            options,
+            INIT_FROM=encoder,
+            MEMORY=entries,
+            **new.follower_bindings,
+        ),
         prepared(options, 'text-dev', 'dev', EXTENDS='text'),
         build_memory(f'{entries}-dev', encoder, 'text-dev', PAIRS='sentence', ONLY_NEW=True),
-        *new.evaluations(system, follower, f'{entries}-dev', [f'{hops}-hop/dev' for hops in HOPS], 'text-dev'),
+        *new.evaluations(
+            system, follower, f'{entries}-dev', [f'{hops}-hop/dev' for hops in HOPS], 'text-dev'
+        ),
     ]
 
 

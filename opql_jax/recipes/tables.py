@@ -1,7 +1,10 @@
-"""The tables of README.md, RESULTS.md and the notes of experiments, written from the `run.json` files in results/, so that no figure is typed by hand.
+"""The tables of README.md, RESULTS.md and the experiments' notes, from results/.
 
-    results/<group>/<row>/run.json    the published runs of a row by seed: command, commit, percent, device, seconds,
-                                      metrics, and the operative gin configuration of each step
+They are written from the `run.json` files, so that no figure is typed by hand.
+
+    results/<group>/<row>/run.json    the published runs of a row by seed: command, commit, percent,
+                                      device, seconds, metrics, and the operative gin configuration
+                                      of each step
 
 A table stands between two comments, `<!-- table: GROUP -->` and `<!-- end of table -->`.
 """
@@ -17,7 +20,16 @@ from opql_jax.core.checkout import GIN_ROOT
 from opql_jax.core.errors import InputError
 from opql_jax.core.files import atomic_path
 from opql_jax.recipes import catalog, record
-from opql_jax.recipes.recipe import CHOICES, Function, Options, Recipe, Step, inputs_made_again, other_command, run_json_of
+from opql_jax.recipes.recipe import (
+    CHOICES,
+    Function,
+    Options,
+    Recipe,
+    Step,
+    inputs_made_again,
+    other_command,
+    run_json_of,
+)
 
 RESULTS = record.ROOT / 'results'
 NOTES = ('metaqa', 'new_relations', 'language_models')
@@ -31,14 +43,18 @@ _Scores = TypedDict('_Scores', {'hits@1': float, 'coverage': NotRequired[float |
 
 # Of a ranking of documents.
 _Ranking = TypedDict('_Ranking', {'recall@2': float, 'recall@5': float, 'answer@5': float})
-_MEASURES: tuple[Literal['recall@2', 'recall@5', 'answer@5'], ...] = ('recall@2', 'recall@5', 'answer@5')
+_MEASURES: tuple[Literal['recall@2', 'recall@5', 'answer@5'], ...] = (
+    'recall@2',
+    'recall@5',
+    'answer@5',
+)
 # The group whose runs rank documents.
 _RANKINGS = re.compile(r'retrieval(-[\d.]+-percent)?')
 T = TypeVar('T')
 
 
 class _Run(TypedDict):
-    """What a table needs of any published run; `seconds` are the wall time of all steps, if it is known."""
+    """What a table needs of any published run; `seconds` are all steps' wall time, if known."""
 
     command: str
     commit: str
@@ -60,7 +76,10 @@ class _PublishedRankings(_Run):
 
 
 def read_rows(group: str, folder: pathlib.Path, by_seed: type[dict[str, T]]) -> dict[str, list[T]]:
-    """The published runs of a group: {row: the records of its seeds}; InputError if there are none, or one is damaged."""
+    """The published runs of a group: {row: the records of its seeds}.
+
+    InputError if there are none, or one is damaged.
+    """
     paths = sorted((folder / group).glob('*/run.json'))
     read = lambda path: list(record.read_json(path, by_seed, 'publish the run again').values())
     rows = {path.parent.name: read(path) for path in paths}
@@ -70,7 +89,7 @@ def read_rows(group: str, folder: pathlib.Path, by_seed: type[dict[str, T]]) -> 
 
 
 def cell(seeds: Sequence[Published], name: str) -> str:
-    """Hits@1 of a question set, the standard error of its mean over seeds, and its share of what the memory can answer."""
+    """Hits@1 of a question set, its standard error over seeds, and its share of the achievable."""
     found = [scores for fields in seeds if isinstance(scores := fields['metrics'].get(name), dict)]
     if not found:
         return '–'
@@ -79,7 +98,9 @@ def cell(seeds: Sequence[Published], name: str) -> str:
     if len(hits) > 1:
         text += f' ± {np.std(hits, ddof=1) / len(hits) ** 0.5:.3f}'
     # Other seeds may ask other questions.
-    coverage = np.mean([1.0 if (share := scores.get('coverage')) is None else share for scores in found])
+    coverage = np.mean(
+        [1.0 if (share := scores.get('coverage')) is None else share for scores in found]
+    )
     return text if coverage in (0.0, 1.0) else f'{text} ({100 * np.mean(hits) / coverage:.0f}%)'
 
 
@@ -98,7 +119,11 @@ def _scores(group: str, folder: pathlib.Path) -> list[list[str]]:
         return [
             ['', '5-way 1-shot accuracy', 'commit'],
             *(
-                [name, f'{f["metrics"]["accuracy"]:.3f} ± {f["metrics"]["standard_error"]:.3f}', f['commit']]
+                [
+                    name,
+                    f'{f["metrics"]["accuracy"]:.3f} ± {f["metrics"]["standard_error"]:.3f}',
+                    f['commit'],
+                ]
                 for name, (f, *_) in rows.items()
             ),
         ]
@@ -112,15 +137,26 @@ def _scores(group: str, folder: pathlib.Path) -> list[list[str]]:
 
 
 def _rankings(group: str, folder: pathlib.Path) -> list[list[str]]:
-    """The header and the lines of a group whose runs rank documents: a column for each run, a line for each ranking, the best last."""
-    runs = {row: seeds[0] for row, seeds in read_rows(group, folder, dict[str, _PublishedRankings]).items()}
+    """The header and lines of a group whose runs rank documents.
+
+    A column for each run, a line for each ranking, the best last.
+    """
+    runs = {
+        row: seeds[0]
+        for row, seeds in read_rows(group, folder, dict[str, _PublishedRankings]).items()
+    }
     found: dict[str, dict[str, _Ranking]] = {}
     for row, fields in runs.items():
         for ranking, scores in fields['metrics'].items():
             found.setdefault(ranking, {})[row] = scores
-    shown = lambda scores: ' / '.join(f'{scores[measure]:.3f}' for measure in _MEASURES) if scores else '–'
+    shown = lambda scores: (
+        ' / '.join(f'{scores[measure]:.3f}' for measure in _MEASURES) if scores else '–'
+    )
     recall = lambda ranking: np.mean([scores['recall@5'] for scores in found[ranking].values()])
-    lines = [[ranking, *(shown(found[ranking].get(row)) for row in runs)] for ranking in sorted(found, key=recall)]
+    lines = [
+        [ranking, *(shown(found[ranking].get(row)) for row in runs)]
+        for ranking in sorted(found, key=recall)
+    ]
     return [['', *runs], *lines, ['commit', *(fields['commit'] for fields in runs.values())]]
 
 
@@ -138,7 +174,7 @@ def write_tables(root: pathlib.Path = record.ROOT) -> None:
 
 
 def publish(recipe: Recipe, options: Options, folder: pathlib.Path = RESULTS) -> pathlib.Path:
-    """Copies what a finished recipe found into the folder of published runs; returns the file written.
+    """Copies a finished recipe's results into the folder of published runs; returns the file.
 
     InputError: a step is not done, or was run with other options.
     """
@@ -147,25 +183,38 @@ def publish(recipe: Recipe, options: Options, folder: pathlib.Path = RESULTS) ->
     for step in steps:
         path = run_json_of(step, out)
         if not path.exists():
-            raise InputError(f'{recipe.name}: step {step.name} is not done in {out}: run the recipe first')
+            raise InputError(
+                f'{recipe.name}: step {step.name} is not done in {out}: run the recipe first'
+            )
         last = record.read(path)
         if other := other_command(last, step, out):
-            raise InputError(f'{recipe.name}: step {step.name} was {other}: give publish the options that run had')
+            raise InputError(
+                f'{recipe.name}: step {step.name} was {other}: give publish '
+                'the options that run had'
+            )
         if names := inputs_made_again(step, steps, out):
             raise InputError(
-                f'{recipe.name}: step {step.name} was run before step {" and ".join(names)} was run again: run it again, too'
+                f'{recipe.name}: step {step.name} was run before step {" and ".join(names)} was '
+                'run again: run it again, too'
             )
         seconds += last['seconds']
         if step.name.startswith('results'):
             metrics[step.name.rpartition('/')[2]] = last['metrics']
         if last['gin']:
             configurations[step.name] = (
-                last['gin'].replace(str(out), 'OUT').replace(str(options.data.absolute()), 'DATA').replace(f'{GIN_ROOT}/', '')
+                last['gin']
+                .replace(str(out), 'OUT')
+                .replace(str(options.data.absolute()), 'DATA')
+                .replace(f'{GIN_ROOT}/', '')
             )
     if len(metrics) == 1:
         (metrics,) = metrics.values()
     else:  # of a system that was asked over several memories
-        metrics = {f'{memory}/{name}': values for memory, found in metrics.items() for name, values in found.items()}
+        metrics = {
+            f'{memory}/{name}': values
+            for memory, found in metrics.items()
+            for name, values in found.items()
+        }
     group, row = recipe.group, _row(recipe, steps)
     group += '' if options.percent == 100 else f'-{options.percent:g}-percent'
     choices = ''.join(
@@ -174,7 +223,10 @@ def publish(recipe: Recipe, options: Options, folder: pathlib.Path = RESULTS) ->
         if getattr(options, name) != getattr(Options, name)
     )
     fields = {
-        'command': f'python -m opql_jax.recipes run {recipe.name} --seed {options.seed} --percent {options.percent:g}{choices}',
+        'command': (
+            f'python -m opql_jax.recipes run {recipe.name} --seed {options.seed} --percent '
+            f'{options.percent:g}{choices}'
+        ),
         'percent': options.percent,
         'seed': options.seed,
         'seconds': round(seconds, 1),
@@ -189,6 +241,9 @@ def publish(recipe: Recipe, options: Options, folder: pathlib.Path = RESULTS) ->
 
 
 def _row(recipe: Recipe, steps: Sequence[Step | Function]) -> str:
-    """The row of a run: the folder of its results, or else the last part of the name of the recipe."""
-    results = next((step.name for step in steps if step.name.startswith('results/')), f'/{recipe.name.split("/")[-1]}')
+    """The row of a run: its folder of results, or else the last part of the recipe's name."""
+    results = next(
+        (step.name for step in steps if step.name.startswith('results/')),
+        f'/{recipe.name.split("/")[-1]}',
+    )
     return results.partition('/')[2].partition('/')[0]

@@ -1,1 +1,1 @@
-"""Ranks the passages that answer a question over several hops, without training: `index` holds them, `rank` ranks them."""
+"""Ranks passages that answer multi-hop questions, without training: `index` and `rank`."""

@@ -1,6 +1,9 @@
-"""Rankings of passages that ours is compared with: by words, by vectors, by both, and by a walk on a graph of entities.
+"""Rankings that ours is compared with: words, vectors, both, and a walk on a graph.
 
-Each takes an index and questions and gives scores of all passages for each question, [passages]; none follows a relation.
+The graph is one of entities.
+
+Each takes an index and questions and gives scores of all passages for each question, [passages];
+none follows a relation.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -19,14 +22,18 @@ _DAMPING, _STEPS = 0.5, 15
 def bm25(index: RetrievalIndex, questions: Iterable[Question]) -> Iterator[np.ndarray]:
     """BM25 of the question's words."""
     for question in questions:
-        columns = sorted({index.word_ids[word] for word in words_of(question.text) if word in index.word_ids})
+        columns = sorted(
+            {index.word_ids[word] for word in words_of(question.text) if word in index.word_ids}
+        )
         yield np.asarray(index.words[:, columns].sum(1)).ravel()
 
 
 def dense(index: RetrievalIndex, questions: Iterable[Question]) -> Iterator[np.ndarray]:
     """The cosine of the vectors of question and passage."""
     for question in questions:
-        yield index.vectors[: len(index.ids)] @ (question.vector / (np.linalg.norm(question.vector) or 1))
+        yield index.vectors[: len(index.ids)] @ (
+            question.vector / (np.linalg.norm(question.vector) or 1)
+        )
 
 
 def hybrid(index: RetrievalIndex, questions: Iterable[Question]) -> Iterator[np.ndarray]:
@@ -39,14 +46,16 @@ def hybrid(index: RetrievalIndex, questions: Iterable[Question]) -> Iterator[np.
 def graph(index: RetrievalIndex, questions: Iterable[Question]) -> Iterator[np.ndarray]:
     """Personalised PageRank, in the manner of LinearRAG.
 
-    The graph has passages and the entities that they name, weighed by their idf. The walk begins at the question's entities and
-    at passages whose vectors are like its own.
+    The graph has passages and the entities that they name, weighed by their idf. The walk begins at
+    the question's entities and at passages whose vectors are like its own.
     """
     named = index.passages_of_entity.tocsr()
     count = np.asarray(named.sum(0)).ravel()
     idf = np.log((len(index.ids) + 1) / (count + 0.5))
     weighted = named @ sp.diags(idf)
-    to_entities = (sp.diags(1 / np.maximum(np.asarray(weighted.sum(1)).ravel(), 1e-9)) @ weighted).T.tocsr()
+    to_entities = (
+        sp.diags(1 / np.maximum(np.asarray(weighted.sum(1)).ravel(), 1e-9)) @ weighted
+    ).T.tocsr()
     to_passages = (named @ sp.diags(1 / np.maximum(count, 1))).tocsr()
     questions = list(questions)
     for question, cosine in zip(questions, dense(index, questions)):
@@ -66,7 +75,12 @@ def graph(index: RetrievalIndex, questions: Iterable[Question]) -> Iterator[np.n
 
 
 Baseline = Callable[[RetrievalIndex, Iterable[Question]], Iterator[np.ndarray]]
-BASELINES: Mapping[str, Baseline] = {'BM25': bm25, 'dense': dense, 'BM25 + dense': hybrid, 'graph': graph}
+BASELINES: Mapping[str, Baseline] = {
+    'BM25': bm25,
+    'dense': dense,
+    'BM25 + dense': hybrid,
+    'graph': graph,
+}
 
 
 def _standard(values: np.ndarray) -> np.ndarray:

@@ -1,4 +1,4 @@
-"""What a retrieval index is built from: passages, their sentences and vectors, and the entities that they mention."""
+"""What a retrieval index is built from: passages, sentences, vectors, and entities."""
 
 import dataclasses
 from collections.abc import Sequence
@@ -13,10 +13,13 @@ class Corpus:
     Attributes:
         ids, titles, texts: of the passages; ids are unique, a title may be empty.
         title_entities: [passages] the entity that each title names, or -1.
-        mentions: [mentions, 4] passage, start and end (code points of its text) and entity, in any order; mentions may overlap.
+        mentions: [mentions, 4] passage, start and end (code points of its text) and entity, in any
+            order; mentions may overlap.
         names, kinds: of the entities, which are known by their places here.
-        sentence_starts: for each passage where its sentences start, rising (`corpus.sentences.sentence_starts`).
-        passage_vectors, sentence_vectors: [passages, d] and, passage by passage, [sentences, d], of any length but finite.
+        sentence_starts: for each passage where its sentences start, rising
+            (`corpus.sentences.sentence_starts`).
+        passage_vectors, sentence_vectors: [passages, d] and, passage by passage, [sentences, d], of
+            any length but finite.
     """
 
     ids: Sequence[str]

@@ -1,8 +1,11 @@
-"""How probable it is that a passage is evidence for the answer to a question, which can be compared between questions.
+"""How probable it is that a passage is evidence for an answer.
 
-The score of a passage is its share of the chains for one question, so the best passage of a corpus that knows nothing about the
-question has a high one, too. This is a logistic regression on that score and on how well the passage, and the best one of the
-corpus, suit the question by themselves. `benchmarks/evidence.py` fits its numbers.
+It can be compared between questions.
+
+The score of a passage is its share of the chains for one question, so the best passage of a corpus
+that knows nothing about the question has a high one, too. This is a logistic regression on that
+score and on how well the passage, and the best one of the corpus, suit the question by themselves.
+`benchmarks/evidence.py` fits its numbers.
 """
 
 from typing import NamedTuple
@@ -18,7 +21,11 @@ _CLOSEST = 1e-4
 
 
 class Weights(NamedTuple):
-    """The weights of the regression: of the log-odds of the score, of the BM25 (as a share) and cosine of the passage, and of the corpus' best."""
+    """The weights of the regression.
+
+    Of the log-odds of the score, of the BM25 (as a share) and cosine of the passage, and of the
+    corpus' best.
+    """
 
     bias: float
     score: float
@@ -28,9 +35,12 @@ class Weights(NamedTuple):
     most_cosine: float
 
 
-# Of 108 development questions of MuSiQue and HotpotQA over 236 of their documents, which have no evidence for 50 of them.
-# Fitted to half of the questions, the Brier score of the other half's best passages is 0.117 and 0.046 (scores: 0.255 and 0.181).
-FITTED = Weights(bias=-6.213, score=0.358, words=0.709, cosine=5.848, most_words=1.871, most_cosine=4.316)
+# Of 108 development questions of MuSiQue and HotpotQA over 236 of their documents, which have no
+# evidence for 50 of them. Fitted to half of the questions, the Brier score of the other half's best
+# passages is 0.117 and 0.046 (scores: 0.255 and 0.181).
+FITTED = Weights(
+    bias=-6.213, score=0.358, words=0.709, cosine=5.848, most_words=1.871, most_cosine=4.316
+)
 
 
 def quantities(view: View, passages: np.ndarray, scores: np.ndarray) -> np.ndarray:

@@ -1,16 +1,20 @@
-"""The passages of a corpus as retrieval needs them: their words, their sentences as vectors, and the entities that they name.
+"""A corpus for retrieval: passages' words, sentence vectors, and the entities they name.
 
 `build` writes a folder and `RetrievalIndex.open` reads it. The folder holds
 
-- `passages.parquet`: a row per passage: `id`, `title`, `text`, and `title_entity`, the entity that the title names or -1;
-- `sentence_counts.npy` [passages] and `sentence_starts.npy` [sentences] int32: where sentences start, passage by passage;
-- `passage_vectors.npy` [passages, d] and `sentence_vectors.npy` [sentences, d] float16, of unit length;
-- `mentions.npy` [mentions, 2] int32: a sentence and an entity that it names, by itself or inside of another name, rising, each pair
-  once; the first sentence also has the names inside of the title;
+- `passages.parquet`: a row per passage: `id`, `title`, `text`, and `title_entity`, the entity that
+  the title names or -1;
+- `sentence_counts.npy` [passages] and `sentence_starts.npy` [sentences] int32: where sentences
+  start, passage by passage;
+- `passage_vectors.npy` [passages, d] and `sentence_vectors.npy` [sentences, d] float16, of unit
+  length;
+- `mentions.npy` [mentions, 2] int32: a sentence and an entity that it names, by itself or inside of
+  another name, rising, each pair once; the first sentence also has the names inside of the title;
 - `entities.parquet`: the kind of each entity;
-- `words.parquet`, `word_starts.npy`, `word_passages.npy`, `word_scores.npy`: for each word the passages that have it, with their BM25
-  scores (float32), as the columns of a sparse matrix;
-- `word_sentence_starts.npy`, `word_sentences.npy`: for each word the sentences that have it, in the same form.
+- `words.parquet`, `word_starts.npy`, `word_passages.npy`, `word_scores.npy`: for each word the
+  passages that have it, with their BM25 scores (float32), as the columns of a sparse matrix;
+- `word_sentence_starts.npy`, `word_sentences.npy`: for each word the sentences that have it, in the
+  same form.
 """
 
 from __future__ import annotations
@@ -58,7 +62,7 @@ Count = Annotated[int, msgspec.Meta(ge=0, lt=2**31)]
 
 
 class IndexManifest(Manifest, forbid_unknown_fields=True, kw_only=True):
-    """The manifest of an index: how many passages, sentences and entities it has, and the width of its vectors."""
+    """An index's manifest: numbers of passages, sentences and entities, and vectors' width."""
 
     passages: Count
     sentences: Count
@@ -67,20 +71,40 @@ class IndexManifest(Manifest, forbid_unknown_fields=True, kw_only=True):
 
 
 FORMAT = FolderFormat(
-    'opql-retrieval', 1, 'a retrieval index', 'opql index', IndexManifest, repair='delete it and run `opql index` again'
+    'opql-retrieval',
+    1,
+    'a retrieval index',
+    'opql index',
+    IndexManifest,
+    repair='delete it and run `opql index` again',
 )
 PLAN = FolderFormat(
-    'opql-retrieval-plan', 1, 'an unfinished retrieval index', 'opql index', Plan, 'plan.json', 'delete the folder'
+    'opql-retrieval-plan',
+    1,
+    'an unfinished retrieval index',
+    'opql index',
+    Plan,
+    'plan.json',
+    'delete the folder',
 )
-_PASSAGES = pa.schema([('id', pa.string()), ('title', pa.string()), ('text', pa.string()), ('title_entity', pa.int32())])
+_PASSAGES = pa.schema(
+    [
+        ('id', pa.string()),
+        ('title', pa.string()),
+        ('text', pa.string()),
+        ('title_entity', pa.int32()),
+    ]
+)
 _WORDS = pa.schema([('word', pa.string())])
 _ENTITIES = pa.schema([('kind', pa.string())])
 # A component of a vector of unit length, which is rounded.
 _UNIT = 1 + 2**-9
-# What each array has to be. `words` is the number of rows of `words.parquet`; the last one of an array of offsets is how many there are
-# in the next one, which is read after it.
+# What each array has to be. `words` is the number of rows of `words.parquet`; the last one of an
+# array of offsets is how many there are in the next one, which is read after it.
 _ARRAYS = {
-    'sentence_counts': ArraySchema('int32', ('passages',), ids=('sentences + 1',), total='sentences'),
+    'sentence_counts': ArraySchema(
+        'int32', ('passages',), ids=('sentences + 1',), total='sentences'
+    ),
     'sentence_starts': ArraySchema('int32', ('sentences',)),
     'passage_vectors': ArraySchema('float16', ('passages', 'dim'), largest=_UNIT),
     'sentence_vectors': ArraySchema('float16', ('sentences', 'dim'), largest=_UNIT),
@@ -100,7 +124,8 @@ def build(folder: str | os.PathLike, corpus: Corpus) -> RetrievalIndex:
     """Writes the index of a corpus, the manifest last, and opens it.
 
     Raises:
-        InputError: a vector is not finite, or `folder` holds something else than an index that was not finished.
+        InputError: a vector is not finite, or `folder` holds something else than an index that was
+            not finished.
     """
     target = files.require_local(folder)
     is_new = not target.exists() or (target.is_dir() and not any(target.iterdir()))
@@ -112,7 +137,9 @@ def build(folder: str | os.PathLike, corpus: Corpus) -> RetrievalIndex:
         [words_of(text[a:b]) for a, b in itertools.pairwise([*rising, len(text)])]
         for text, rising in zip(corpus.texts, corpus.sentence_starts)
     ]
-    words, matrix = _bm25(corpus.titles, [[word for sentence in each for word in sentence] for each in in_sentences])
+    words, matrix = _bm25(
+        corpus.titles, [[word for sentence in each for word in sentence] for each in in_sentences]
+    )
     of_sentences = _words_of_sentences(words, list(itertools.chain(*in_sentences)))
     arrays = {
         'sentence_counts': counts,
@@ -126,7 +153,12 @@ def build(folder: str | os.PathLike, corpus: Corpus) -> RetrievalIndex:
         'word_sentence_starts': of_sentences.indptr.astype(np.int64),
         'word_sentences': of_sentences.indices.astype(np.int32),
     }
-    passages = [list(corpus.ids), list(corpus.titles), list(corpus.texts), np.asarray(corpus.title_entities, np.int32)]
+    passages = [
+        list(corpus.ids),
+        list(corpus.titles),
+        list(corpus.texts),
+        np.asarray(corpus.title_entities, np.int32),
+    ]
     tables = {
         'passages': pa.table(passages, schema=_PASSAGES),
         'words': pa.table([words], schema=_WORDS),
@@ -160,35 +192,49 @@ class RetrievalIndex:
     Attributes:
         ids, titles, texts: of the passages.
         title_entity: [passages] int32, or -1.
-        first_sentence: [passages + 1] int64: the sentences of passage p are rows first_sentence[p] to first_sentence[p + 1].
+        first_sentence: [passages + 1] int64: the sentences of passage p are rows first_sentence[p]
+            to first_sentence[p + 1].
         passage_of_sentence: [sentences] the passage of each.
         sentence_starts: [sentences] int32, in the text of their passage.
         vectors: [passages + sentences, d] float32, passages first.
         num_entities: how many there are.
         entities_of_sentence: [sentences, entities] sparse, 1 where a sentence names an entity.
-        passages_of_entity: [passages, entities] sparse by columns, 1 where a passage names an entity in text or title.
+        passages_of_entity: [passages, entities] sparse by columns, 1 where a passage names an
+            entity in text or title.
         passages_titled: [passages, entities] sparse by columns, 1 where the title does.
         passages_naming: the former without the latter.
-        naming_starts, naming_counts: for each entry of `passages_naming` where in `sentences_of_entity.indices` the sentences are that
-            name the entity in that passage, and how many.
+        naming_starts, naming_counts: for each entry of `passages_naming` where in
+            `sentences_of_entity.indices` the sentences are that name the entity in that passage,
+            and how many.
         word_ids: word -> column of `words`.
         words: [passages, words] sparse by columns, BM25 scores.
         words_of_sentence: [sentences, words] sparse by columns, 1 where a sentence has a word.
         sentences_of_entity: `entities_of_sentence` by columns.
     """
 
-    def __init__(self, passages: pa.Table, words: Sequence[str], num_entities: int, arrays: dict[str, np.ndarray]):
-        self.ids, self.titles, self.texts = (passages[name].to_pylist() for name in ('id', 'title', 'text'))
+    def __init__(
+        self,
+        passages: pa.Table,
+        words: Sequence[str],
+        num_entities: int,
+        arrays: dict[str, np.ndarray],
+    ):
+        self.ids, self.titles, self.texts = (
+            passages[name].to_pylist() for name in ('id', 'title', 'text')
+        )
         self.title_entity = tables.numbers(passages['title_entity'])
         self.num_entities = num_entities
         counts = arrays['sentence_counts']
         self.first_sentence = np.concatenate([[0], np.cumsum(counts, dtype=np.int64)])
         self.sentence_starts = arrays['sentence_starts']
-        self.vectors = np.concatenate([arrays['passage_vectors'], arrays['sentence_vectors']], dtype=np.float32)
+        self.vectors = np.concatenate(
+            [arrays['passage_vectors'], arrays['sentence_vectors']], dtype=np.float32
+        )
         sentence, entity = arrays['mentions'].T
         shape = (len(self.ids), num_entities)
         self.entities_of_sentence = sp.csr_matrix(
-            (np.ones(len(entity), np.float32), (sentence, entity)), (len(self.sentence_starts), num_entities)
+            (np.ones(len(entity), np.float32), (sentence, entity)),
+            (len(self.sentence_starts), num_entities),
         )
         self.sentences_of_entity = self.entities_of_sentence.tocsc()
         titled = np.flatnonzero(self.title_entity >= 0)
@@ -196,21 +242,28 @@ class RetrievalIndex:
         self.passage_of_sentence = np.repeat(np.arange(len(counts)), counts)
         passage = self.passage_of_sentence[sentence]
         self.passages_of_entity = _incidence(
-            np.concatenate([passage, titled]), np.concatenate([entity, self.title_entity[titled]]), shape
+            np.concatenate([passage, titled]),
+            np.concatenate([entity, self.title_entity[titled]]),
+            shape,
         )
         self._group_mentions()
         self.word_ids = {word: column for column, word in enumerate(words)}
         self.words = sp.csc_matrix(
-            (arrays['word_scores'], arrays['word_passages'], arrays['word_starts']), (len(self.ids), len(self.word_ids))
+            (arrays['word_scores'], arrays['word_passages'], arrays['word_starts']),
+            (len(self.ids), len(self.word_ids)),
         )
         ones = np.ones(len(arrays['word_sentences']), np.float32)
         self.words_of_sentence = sp.csc_matrix(
-            (ones, arrays['word_sentences'], arrays['word_sentence_starts']), (len(self.sentence_starts), len(self.word_ids))
+            (ones, arrays['word_sentences'], arrays['word_sentence_starts']),
+            (len(self.sentence_starts), len(self.word_ids)),
         )
 
     @classmethod
     def open(cls, folder: str | os.PathLike) -> RetrievalIndex:
-        """Opens the index in a folder, on disk or in a bucket; ManifestError if there is none, or it is unfinished or damaged."""
+        """Opens the index in a folder, on disk or in a bucket.
+
+        ManifestError if there is none, or it is unfinished or damaged.
+        """
         return IndexFolder(folder).load()
 
     def _group_mentions(self) -> None:
@@ -223,13 +276,17 @@ class RetrievalIndex:
         counts = np.diff(starts, append=len(entity))
         kept = self.title_entity[passage[starts]] != entity[starts]
         self.naming_starts, self.naming_counts = starts[kept], counts[kept]
-        self.passages_naming = _incidence(passage[starts[kept]], entity[starts[kept]], self.passages_titled.shape)
+        self.passages_naming = _incidence(
+            passage[starts[kept]], entity[starts[kept]], self.passages_titled.shape
+        )
 
     def sentence(self, row: int) -> tuple[int, int]:
         """Start and end of a sentence in the text of its passage."""
         passage = int(np.searchsorted(self.first_sentence, row, side='right')) - 1
         last = row + 1 == self.first_sentence[passage + 1]
-        return int(self.sentence_starts[row]), len(self.texts[passage]) if last else int(self.sentence_starts[row + 1])
+        return int(self.sentence_starts[row]), len(self.texts[passage]) if last else int(
+            self.sentence_starts[row + 1]
+        )
 
 
 def _incidence(rows: np.ndarray, columns: np.ndarray, shape: tuple[int, int]) -> sp.csc_matrix:
@@ -241,19 +298,28 @@ def _incidence(rows: np.ndarray, columns: np.ndarray, shape: tuple[int, int]) ->
 
 
 def _with_inner_names(corpus: Corpus) -> np.ndarray:
-    """The mentions of a corpus, [n, 4], with those inside of them, and those inside of titles, as if at the beginning of the text."""
+    """The mentions of a corpus, [n, 4], with those inside of them and of titles.
+
+    Those inside of titles are as if at the beginning of the text.
+    """
     inner = inner_names(corpus.names)
     inside = [(*span, name) for *span, entity in corpus.mentions.tolist() for name in inner[entity]]
     titles = [
         (passage, start[0], start[0] + 1, name)
-        for passage, (entity, start) in enumerate(zip(corpus.title_entities, corpus.sentence_starts))
+        for passage, (entity, start) in enumerate(
+            zip(corpus.title_entities, corpus.sentence_starts)
+        )
         if entity >= 0 and len(start)
         for name in inner[entity]
     ]
-    return np.concatenate([corpus.mentions.reshape(-1, 4), np.array(inside + titles, np.int64).reshape(-1, 4)])
+    return np.concatenate(
+        [corpus.mentions.reshape(-1, 4), np.array(inside + titles, np.int64).reshape(-1, 4)]
+    )
 
 
-def _mentions_of_sentences(mentions: np.ndarray, counts: np.ndarray, starts: np.ndarray) -> np.ndarray:
+def _mentions_of_sentences(
+    mentions: np.ndarray, counts: np.ndarray, starts: np.ndarray
+) -> np.ndarray:
     """[n, 2] the sentence in which each mention starts and its entity, rising, each pair once."""
     passage, start, _, entity = mentions.astype(np.int64).reshape(-1, 4).T
     # One rising sequence, so that one search finds any of them.
@@ -265,7 +331,10 @@ def _mentions_of_sentences(mentions: np.ndarray, counts: np.ndarray, starts: np.
 
 def _unit(vectors: np.ndarray) -> np.ndarray:
     if not np.isfinite(vectors).all():
-        raise InputError(f'vector {np.flatnonzero(~np.isfinite(vectors).all(1))[0]} is not finite: the encoder is damaged')
+        raise InputError(
+            f'vector {np.flatnonzero(~np.isfinite(vectors).all(1))[0]} is not '
+            'finite: the encoder is damaged'
+        )
     norms = np.linalg.norm(vectors.astype(np.float32), axis=1, keepdims=True)
     return (vectors / np.where(norms > 0, norms, 1)).astype(np.float16)
 
@@ -274,13 +343,18 @@ def _words_of_sentences(words: list[str], sentences: list[list[str]]) -> sp.csc_
     """[sentences, words], by columns, 1 where a sentence has a word."""
     ids = {word: column for column, word in enumerate(words)}
     columns = np.array([ids[word] for sentence in sentences for word in sentence], np.int32)
-    rows = np.repeat(np.arange(len(sentences), dtype=np.int32), [len(sentence) for sentence in sentences])
+    rows = np.repeat(
+        np.arange(len(sentences), dtype=np.int32), [len(sentence) for sentence in sentences]
+    )
     return _incidence(rows, columns, (len(sentences), len(words)))
 
 
 def _bm25(titles: Sequence[str], texts: Sequence[list[str]]) -> tuple[list[str], sp.csc_matrix]:
-    """The words of a corpus, sorted, and [passages, words] their BM25 scores; of each text its words."""
-    passages = [collections.Counter(words_of(title) * _TITLE_TIMES + text) for title, text in zip(titles, texts)]
+    """A corpus's words, sorted, their BM25 scores [passages, words], and each text's words."""
+    passages = [
+        collections.Counter(words_of(title) * _TITLE_TIMES + text)
+        for title, text in zip(titles, texts)
+    ]
     words = sorted({word for counts in passages for word in counts})
     ids = {word: column for column, word in enumerate(words)}
     columns = np.array([ids[word] for counts in passages for word in counts], np.int32)
@@ -291,25 +365,34 @@ def _bm25(titles: Sequence[str], texts: Sequence[list[str]]) -> tuple[list[str],
     idf = np.log1p((len(passages) - having + 0.5) / (having + 0.5))
     saturation = _K1 * (1 - _B + _B * lengths / max(lengths.mean(), 1))
     scores = idf[columns] * times / (times + saturation[rows])
-    return words, sp.csc_matrix((scores.astype(np.float32), (rows, columns)), (len(passages), len(words)))
+    return words, sp.csc_matrix(
+        (scores.astype(np.float32), (rows, columns)), (len(passages), len(words))
+    )
 
 
 class IndexFolder:
-    """An index in a folder, on disk or in a bucket, of which a file is read when it is needed; ManifestError if there is none."""
+    """An index in a folder, on disk or in a bucket; ManifestError if there is none.
+
+    A file of it is read when it is needed.
+    """
 
     def __init__(self, folder: str | os.PathLike):
         self._directory = local_copy(folder)
         self.manifest = read_manifest(self._directory, FORMAT)
         check_files(self._directory, self.manifest, FORMAT)
         stated = self.manifest
-        self._sizes = {name: getattr(stated, name) for name in ('passages', 'sentences', 'entities', 'dim')}
+        self._sizes = {
+            name: getattr(stated, name) for name in ('passages', 'sentences', 'entities', 'dim')
+        }
 
     @functools.cached_property
     def passages_with_word(self) -> dict[str, int]:
         """The number of passages that have each word."""
         words, counts = self._words, np.diff(self.array('word_starts'))
         if counts.max(initial=0) > self.manifest.passages:
-            raise self._damaged('word_starts.npy', f'a word is in more than {self.manifest.passages} passages')
+            raise self._damaged(
+                'word_starts.npy', f'a word is in more than {self.manifest.passages} passages'
+            )
         return dict(zip(words, counts.tolist()))
 
     @functools.cached_property
@@ -317,7 +400,9 @@ class IndexFolder:
         """The kind of each entity. InputError if they are damaged."""
         kinds = self._table('entities', _ENTITIES, self.manifest.entities)['kind'].to_pylist()
         if max(map(len, kinds), default=0) > LONGEST_KIND:
-            raise self._damaged('entities.parquet', f'a kind has more than {LONGEST_KIND} characters')
+            raise self._damaged(
+                'entities.parquet', f'a kind has more than {LONGEST_KIND} characters'
+            )
         return kinds
 
     def load(self) -> RetrievalIndex:
@@ -325,19 +410,26 @@ class IndexFolder:
         words, passages = self._words, self._table('passages', _PASSAGES, self.manifest.passages)
         titles = tables.numbers(passages['title_entity'])
         tables.check_ids(
-            self._directory / 'passages.parquet', 'title_entity', titles, self.manifest.entities, least=-1, advice=FORMAT.advice
+            self._directory / 'passages.parquet',
+            'title_entity',
+            titles,
+            self.manifest.entities,
+            least=-1,
+            advice=FORMAT.advice,
         )
         arrays = {name: self.array(name) for name in _ARRAYS}
         self._check_starts(arrays['sentence_starts'], arrays['sentence_counts'], passages)
         return RetrievalIndex(passages, words, self.manifest.entities, arrays)
 
     def _check_starts(self, starts: np.ndarray, counts: np.ndarray, passages: pa.Table) -> None:
-        """Raises ManifestError unless sentences start in the text of their passage, one after the other."""
+        """Raises ManifestError unless sentences start in their passage's text, in order."""
         passage = np.repeat(np.arange(len(counts)), counts)
         lengths = tables.numbers(pc.utf8_length(passages['text']))[passage]
         falls = (passage[1:] == passage[:-1]) & (starts[1:] <= starts[:-1])
         if ((starts < 0) | (starts > lengths)).any() or falls.any():
-            raise self._damaged('sentence_starts.npy', 'not places that rise in the text of each passage')
+            raise self._damaged(
+                'sentence_starts.npy', 'not places that rise in the text of each passage'
+            )
 
     def _damaged(self, name: str, what: str) -> ManifestError:
         return ManifestError(f'{self._directory / name}: {what}; {FORMAT.advice}')
@@ -355,7 +447,7 @@ class IndexFolder:
         return words
 
     def array(self, name: str) -> np.ndarray:
-        """One of the arrays of the folder, by the name of its file; ManifestError if it is damaged."""
+        """One of the folder's arrays, by its file's name; ManifestError if it is damaged."""
         array = read_array(self._file(f'{name}.npy'), _ARRAYS[name], self._sizes, FORMAT.advice)
         if _ARRAYS[name].offsets:
             self._sizes[name] = int(array[-1])

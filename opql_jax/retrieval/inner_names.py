@@ -1,4 +1,7 @@
-"""Names inside of names: 'Daewoo Heavy Industries' speaks of Daewoo, and 'History of Mississippi' of Mississippi."""
+"""Names inside of names: 'Daewoo Heavy Industries' speaks of Daewoo.
+
+And 'History of Mississippi' of Mississippi.
+"""
 
 import collections
 import re
@@ -11,9 +14,12 @@ _MOST = 3
 
 
 def inner_names(names: Sequence[str]) -> list[tuple[int, ...]]:
-    """For each name the entities, by their place among the names, whose whole names are some of its words; rising.
+    """For each name the entities whose whole names are some of its words; rising.
 
-    An inner name begins with a capital in both, and has a letter. Words count as `name_resolution.fold` leaves them.
+    They are given by their place among the names.
+
+    An inner name begins with a capital in both, and has a letter. Words count as
+    `name_resolution.fold` leaves them.
     """
     spelt = collections.defaultdict(list)
     for entity, name in enumerate(names):

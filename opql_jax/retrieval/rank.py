@@ -1,17 +1,21 @@
-"""Ranks passages for a question that may take several hops, by following chains of passages; nothing is trained.
+"""Ranks passages for multi-hop questions by following chains; nothing is trained.
 
-A chain begins at a passage that suits the question and goes on to passages linked to it. Its weight is
+A chain begins at a passage that suits the question and goes on to passages linked to it. Its weight
+is
 
     W(p1, p2, ... | q) = P(p1 | q)^c exp(b . g(p1 -> p2)) ...
 
-where P is a softmax over passages of a . f(p1), with a few quantities f of a first passage and g of a step (`FIRST` and `NEXT` list
-them). Weights of all chains of one length are divided by their sum, so that a passage which suits the question by itself, but leads nowhere, begins no probable chain. A passage can come
-next because the last ones name what its title says (`to_title`), because it names what their title says (`from_title`), because both
-name an entity (`shared`), or because it suits the question by itself (`direct`); ways to one passage add up. Relations choose among
-the links: what the passages at both ends say of the entity is compared with what the question asks. Words and entities
-of the question count once: what a chain has covered adds nothing in its next passage. Where the question joins two names, as in
-'Which is older, Parsifal or the Ring?', the passages about both belong together. The score of a passage is the mean over lengths, up
-to `max_passages`, of the probability that it is in a chain; the most probable chains are followed.
+where P is a softmax over passages of a . f(p1), with a few quantities f of a first passage and g of
+a step (`FIRST` and `NEXT` list them). Weights of all chains of one length are divided by their sum,
+so that a passage which suits the question by itself, but leads nowhere, begins no probable chain. A
+passage can come next because the last ones name what its title says (`to_title`), because it names
+what their title says (`from_title`), because both name an entity (`shared`), or because it suits
+the question by itself (`direct`); ways to one passage add up. Relations choose among the links:
+what the passages at both ends say of the entity is compared with what the question asks. Words and
+entities of the question count once: what a chain has covered adds nothing in its next passage.
+Where the question joins two names, as in 'Which is older, Parsifal or the Ring?', the passages
+about both belong together. The score of a passage is the mean over lengths, up to `max_passages`,
+of the probability that it is in a chain; the most probable chains are followed.
 """
 
 from __future__ import annotations
@@ -38,7 +42,10 @@ _QUESTIONS = 16
 
 
 class Weights(NamedTuple):
-    """The weights a and b of the quantities in FIRST and NEXT, by name, and c; fitted by `benchmarks/retrieval.py --fit`."""
+    """The weights a and b of FIRST and NEXT, by name, and c.
+
+    They are fitted by `benchmarks/retrieval.py --fit`.
+    """
 
     first: Mapping[str, float]
     next: Mapping[str, float]
@@ -46,7 +53,14 @@ class Weights(NamedTuple):
 
 
 WEIGHTS = Weights(
-    first={'words': 17.32, 'named': 1.96, 'titled': 0.96, 'sentence': 1.17, 'passage': 0.09, 'joined': 1.85},
+    first={
+        'words': 17.32,
+        'named': 1.96,
+        'titled': 0.96,
+        'sentence': 1.17,
+        'passage': 0.09,
+        'joined': 1.85,
+    },
     next={
         'words': 11.15,
         'words_share': 1.81,
@@ -80,8 +94,9 @@ class Reason:
     Attributes:
         link: how it was reached; 'direct' from the question.
         previous, entity: the passage that the link comes from, and its entity; None for 'direct'.
-        sentence: start and end, in the text of `previous`, of the sentence that names the entity and suits the question best; None
-            for 'direct', and where the title of `previous` names it.
+        sentence: start and end, in the text of `previous`, of the sentence that names the entity
+            and suits the question best; None for 'direct', and where the title of `previous`
+            names it.
     """
 
     link: Link
@@ -91,9 +106,12 @@ class Reason:
 
 
 class Ranked(NamedTuple):
-    """A passage that is ranked, by its row in the index: its score and why it is there, and how probably it is evidence for the answer.
+    """A ranked passage, by its row in the index: its score and why it is there.
 
-    `sentence` is where the sentence that suits the question best stands in its text; None if it has none.
+    Also how probably it is evidence for the answer.
+
+    `sentence` is where the sentence that suits the question best stands in its text; None if it has
+    none.
     """
 
     passage: int
@@ -104,7 +122,10 @@ class Ranked(NamedTuple):
 
 
 class _Step(NamedTuple):
-    """A step of all chains: where they can go, and the probabilities of the ways and of the pairs of a chain and a passage."""
+    """A step of all chains: where they can go, and the probabilities of ways and pairs.
+
+    Pairs are of a chain and a passage.
+    """
 
     found: Candidates
     ways: np.ndarray
@@ -122,7 +143,7 @@ class Ranker:
         links: bool = True,
         relations: Relations | None = None,
     ):
-        """Takes the index, the weights, the most passages that a chain has, whether links are followed, and the relations of the text."""
+        """Takes the index, weights, a chain's most passages, whether to follow links, relations."""
         if max_passages < 1:
             raise InputError(f'max_passages: {max_passages}; a chain has at least one passage')
         self.index, self._relations = index, relations
@@ -138,9 +159,10 @@ class Ranker:
         return list(next(self.rank_all([question], k)))
 
     def rank_all(self, questions: Sequence[Question], k: int) -> Iterator[Iterator[Ranked]]:
-        """The k best passages for each question, best first; equal scores in the order of the index.
+        """The k best passages for each question, best first; ties in the order of the index.
 
-        Why a passage is there takes longer than its score, and is found out when the passage is taken.
+        Why a passage is there takes longer than its score, and is found out when the passage is
+        taken.
 
         Raises:
             InputError: `k` or a field of a question is not possible.
@@ -158,11 +180,14 @@ class Ranker:
             for question in block:
                 if question.vector.shape != (width,) or not np.isfinite(question.vector).all():
                     raise InputError(
-                        f'vector: shape {question.vector.shape}, expected {width} finite numbers, as the index has'
+                        f'vector: shape {question.vector.shape}, expected {width} finite numbers, '
+                        'as the index has'
                     )
             vectors = np.stack([question.vector for question in block]).astype(np.float32)
             norms = np.linalg.norm(vectors, axis=1, keepdims=True)
-            for question, similarity in zip(block, (vectors / np.where(norms > 0, norms, 1)) @ self.index.vectors.T):
+            for question, similarity in zip(
+                block, (vectors / np.where(norms > 0, norms, 1)) @ self.index.vectors.T
+            ):
                 view = View(self.index, self._idf, question, similarity, self._relations)
                 logits = view.first @ self._first
                 first = np.exp(logits - logits.max())
@@ -170,13 +195,13 @@ class Ranker:
                 yield view
 
     def candidates(self, view: View, chains: np.ndarray, logs: np.ndarray) -> Candidates:
-        """The most probable ways after chains [n, length] with the logs of their probabilities [n]."""
+        """The likeliest ways after chains [n, length] with the log-probabilities of chains [n]."""
         found = view.candidates(chains, self._follow)
         logits = found.logits(self.next) + logs[found.chains[found.pair]]
         return view.with_relations(found.only(np.sort(best(logits, _WAYS))))
 
     def _rank(self, view: View, k: int) -> Iterator[Ranked]:
-        """The k best passages for the question of a view, by the chains that are followed within the time limit, if there is one."""
+        """The k best passages for a view's question, by chains followed within the time limit."""
         first, scores, steps = view.probabilities, view.probabilities.copy(), []
         chains, logs = view.roots[:, None], self._begin * np.log(first[view.roots] + 1e-300)
         for _ in range(self.max_passages - 1):
@@ -197,12 +222,18 @@ class Ranker:
         ranked = best(scores, k)
         likely = evidence.probabilities(evidence.quantities(view, ranked, scores[ranked]))
         return (
-            Ranked(p, float(scores[p]), self._reason(p, first[p], steps), float(probability), view.best_sentence(p))
+            Ranked(
+                p,
+                float(scores[p]),
+                self._reason(p, first[p], steps),
+                float(probability),
+                view.best_sentence(p),
+            )
             for p, probability in zip(ranked.tolist(), likely)
         )
 
     def _reason(self, passage: int, direct: float, steps: Sequence[_Step]) -> Reason:
-        """The most probable way to a passage, in any step, or none if it is more probable as a first one."""
+        """The likeliest way to a passage, in any step, or none if it is likelier as a first one."""
         strongest, reason = direct, Reason('direct')
         for found, ways, shares in steps:
             pairs = np.flatnonzero(found.passages == passage)
@@ -219,14 +250,18 @@ class Ranker:
         return reason
 
 
-def _longer(chains: np.ndarray, found: Candidates, shares: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """The most probable longer chains [n, length + 1], and the logs of their probabilities; the order of passages does not count."""
+def _longer(
+    chains: np.ndarray, found: Candidates, shares: np.ndarray
+) -> tuple[np.ndarray, np.ndarray]:
+    """The likeliest longer chains [n, length + 1], and their log-probabilities, in any order."""
     # The best pairs of each chain, as many as are kept.
     by_chain = np.lexsort((-shares, found.chains))
     place = np.arange(len(by_chain)) - np.searchsorted(found.chains, found.chains)
     kept = by_chain[place < _NEXT_KEPT]
     longer: dict[tuple[int, ...], float] = {}
-    extended = np.sort(np.concatenate([chains[found.chains[kept]], found.passages[kept, None]], 1), 1)
+    extended = np.sort(
+        np.concatenate([chains[found.chains[kept]], found.passages[kept, None]], 1), 1
+    )
     for chain, share in zip(map(tuple, extended.tolist()), shares[kept].tolist()):
         longer[chain] = longer.get(chain, 0.0) + share
     beam = sorted(longer.items(), key=lambda item: (-item[1], item[0]))[:_BEAM]

@@ -1,4 +1,7 @@
-"""An index of passages as one question sees it: what speaks for a passage as the first of a chain, and as the next one of a chain."""
+"""An index of passages as one question sees it.
+
+What speaks for a passage as the first of a chain, and as the next one of a chain.
+"""
 
 from __future__ import annotations
 
@@ -15,21 +18,36 @@ from opql_jax.retrieval.index import RetrievalIndex
 from opql_jax.retrieval.relations import Relations
 from opql_jax.retrieval.words import words_of
 
-# What the first passage is chosen by: BM25, as a share of the highest that there could be; the idf of the question's entities that
-# it names, and of those that its title names; the similarity of its best sentence, and of it as a whole, in standard deviations; and
-# whether its title is a name that 'and' or 'or' joins with another in the question.
+# What the first passage is chosen by: BM25, as a share of the highest that there could be; the idf
+# of the question's entities that it names, and of those that its title names; the similarity of its
+# best sentence, and of it as a whole, in standard deviations; and whether its title is a name that
+# 'and' or 'or' joins with another in the question.
 FIRST = ('words', 'named', 'titled', 'sentence', 'passage', 'joined')
-# What a next passage is chosen by. Of the passage the same, for what the chain has not covered, and `words_share`, in proportion to the
-# candidate that covers most; and whether the question joins its title with that of a passage of the chain.
+# What a next passage is chosen by. Of the passage the same, for what the chain has not covered, and
+# `words_share`, in proportion to the candidate that covers most; and whether the question joins its
+# title with that of a passage of the chain.
 _OF_PASSAGE = ('words', 'words_share', 'named', 'titled', 'sentence', 'passage', 'joined')
-# Of the link how it is one; of the linking entity the idf, the log of the number of passages that the link leads to, how well the
-# sentence suits the question that names it, compared with the best of its passage, and whether the question names it too;
-# without a link, the log-probability as first passage; and how close what the last passage says of the entity comes to what the question
+# Of the link how it is one; of the linking entity the idf, the log of the number of passages that
+# the link leads to, how well the sentence suits the question that names it, compared with the best
+# of its passage, and whether the question names it too; without a link, the log-probability as
+# first passage; and how close what the last passage says of the entity comes to what the question
 # asks about any of its names.
-_OF_LINK = ('direct', 'to_title', 'from_title', 'shared', 'rarity', 'spread', 'source', 'asked', 'prior', 'relation')
-# Of the sentence of the next passage that names the entity, or of its best one if the title does, how well it suits the question,
-# compared likewise; of that sentence the words that the chain has not covered; and how close what the next passage says of the
-# entity comes to what is asked, less what is usual, so that 0 is unknown.
+_OF_LINK = (
+    'direct',
+    'to_title',
+    'from_title',
+    'shared',
+    'rarity',
+    'spread',
+    'source',
+    'asked',
+    'prior',
+    'relation',
+)
+# Of the sentence of the next passage that names the entity, or of its best one if the title does,
+# how well it suits the question, compared likewise; of that sentence the words that the chain has
+# not covered; and how close what the next passage says of the entity comes to what is asked, less
+# what is usual, so that 0 is unknown.
 _OF_END = ('target', 'target_words', 'target_relation')
 NEXT = (*_OF_PASSAGE, *_OF_LINK, *_OF_END)
 Link = Literal['direct', 'to_title', 'from_title', 'shared']
@@ -53,7 +71,8 @@ class Question:
         text: the question.
         entities: ids of the entities that it names.
         vector: [d] of the encoder that made the vectors of the index, of any length.
-        relations: [names, d_r] what it asks about each of its names, of unit length; none if that is not known.
+        relations: [names, d_r] what it asks about each of its names, of unit length; none if that
+            is not known.
         joined: pairs of names that 'and' or 'or' joins, as the ids of either.
         left_out: further names, for which nothing is ranked, as they are too many.
     """
@@ -71,7 +90,8 @@ class Links(NamedTuple):
 
     Attributes:
         previous: [links] where each comes from, rising; `QUESTION` where from the question.
-        entities, sentences: [links] the entity, and the row of the sentence that names it there; -1 for none.
+        entities, sentences: [links] the entity, and the row of the sentence that names it there; -1
+            for none.
         quantities: [len(_OF_LINK), links].
         first, counts: [links] where the ways over each begin, and how many they are.
         passages: [ways] where each leads.
@@ -91,9 +111,19 @@ class Links(NamedTuple):
         """The same links, in the order of `previous`."""
         order = np.argsort(self.previous, kind='stable')
         previous, entities, sentences, first, counts = (
-            column[order] for column in (self.previous, self.entities, self.sentences, self.first, self.counts)
+            column[order]
+            for column in (self.previous, self.entities, self.sentences, self.first, self.counts)
         )
-        return Links(previous, entities, sentences, self.quantities[:, order], first, counts, self.passages, self.ends)
+        return Links(
+            previous,
+            entities,
+            sentences,
+            self.quantities[:, order],
+            first,
+            counts,
+            self.passages,
+            self.ends,
+        )
 
     def and_also(self, others: Links) -> Links:
         """These links and others, from other passages."""
@@ -102,10 +132,11 @@ class Links(NamedTuple):
 
 
 class Candidates(NamedTuple):
-    """What can come after chains: pairs of a chain and a passage, and the ways that lead from one to the other.
+    """What can come after chains: pairs of a chain and a passage, and ways between them.
 
     Attributes:
-        chains, passages: [pairs] distinct, rising: the place of the chain among those given, and the next passage.
+        chains, passages: [pairs] distinct, rising: the place of the chain among those given, and
+            the next passage.
         gains: [len(_OF_PASSAGE), pairs].
         pair: [ways] the pair of each way.
         link: [ways] its link, a place in `links`.
@@ -123,12 +154,17 @@ class Candidates(NamedTuple):
 
     def quantities(self) -> np.ndarray:
         """The quantities of all ways, [ways, len(NEXT)]."""
-        return np.concatenate([self.gains[:, self.pair], self.links.quantities[:, self.link], self.ends]).T
+        return np.concatenate(
+            [self.gains[:, self.pair], self.links.quantities[:, self.link], self.ends]
+        ).T
 
     def logits(self, weights: np.ndarray) -> np.ndarray:
-        """The product [ways] of `quantities` and weights [len(NEXT)], each quantity multiplied once."""
-        of_passage, of_link, of_end = np.split(weights, [len(_OF_PASSAGE), len(NEXT) - len(_OF_END)])
-        # By einsum: products as narrow as these take longer in threads, for which a library of linear algebra waits.
+        """The product [ways] of `quantities` and weights [len(NEXT)], each multiplied once."""
+        of_passage, of_link, of_end = np.split(
+            weights, [len(_OF_PASSAGE), len(NEXT) - len(_OF_END)]
+        )
+        # By einsum: products as narrow as these take longer in threads, for which a library of
+        # linear algebra waits.
         product = lambda weights, quantities: np.einsum('q,qn->n', weights, quantities)
         of_way = product(of_link, self.links.quantities)[self.link] + product(of_end, self.ends)
         return product(of_passage, self.gains)[self.pair] + of_way
@@ -137,7 +173,9 @@ class Candidates(NamedTuple):
         """Some of the ways, and the pairs that these are of."""
         pairs, pair = np.unique(self.pair[ways], return_inverse=True)
         chains, passages, gains = self.chains[pairs], self.passages[pairs], self.gains[:, pairs]
-        return Candidates(chains, passages, gains, pair, self.link[ways], self.ends[:, ways], self.links)
+        return Candidates(
+            chains, passages, gains, pair, self.link[ways], self.ends[:, ways], self.links
+        )
 
 
 class View:
@@ -156,43 +194,61 @@ class View:
         similarity: np.ndarray,
         relations: Relations | None = None,
     ):
-        """Takes the idf of all entities, the cosines [passages + sentences] of the vectors of question and index, and relations."""
+        """Takes entities' idf, cosines [passages + sentences] of question and index, relations."""
         self.index, self._idf, count = index, idf, len(index.ids)
         self._relations, self._asked_relations = relations, question.relations
         self._asked = np.unique(np.asarray(question.entities, np.int64))
         if len(self._asked) and not 0 <= self._asked[0] <= self._asked[-1] < index.num_entities:
-            raise InputError(f'entities: {self._asked.tolist()}, but the index has {index.num_entities}')
-        columns = sorted({index.word_ids[word] for word in words_of(question.text) if word in index.word_ids})
-        # [words and entities of the question, passages]; the entities once for what is named anywhere, once for titles.
+            raise InputError(
+                f'entities: {self._asked.tolist()}, but the index has {index.num_entities}'
+            )
+        columns = sorted(
+            {index.word_ids[word] for word in words_of(question.text) if word in index.word_ids}
+        )
+        # [words and entities of the question, passages]; the entities once for what is named
+        # anywhere, once for titles.
         words = _dense(index.words, columns)
         most = words.max(1, initial=0, keepdims=True)
         words, most = words / max(most.sum(), 1e-6), most / max(most.sum(), 1e-6)
         rarity = idf[self._asked, None].astype(np.float32)
-        named, titled = (_dense(table, self._asked) * rarity for table in (index.passages_of_entity, index.passages_titled))
+        named, titled = (
+            _dense(table, self._asked) * rarity
+            for table in (index.passages_of_entity, index.passages_titled)
+        )
         self._has = np.concatenate([words, named, titled])
         self._ends = len(columns), len(columns) + len(self._asked)
-        # [words, sentences]: a word of a sentence is worth as much as it can be. The last column is of no sentence.
-        self._in_sentence = np.pad(_dense(index.words_of_sentence, columns), ((0, 0), (0, 1))) * most
+        # [words, sentences]: a word of a sentence is worth as much as it can be. The last column is
+        # of no sentence.
+        self._in_sentence = (
+            np.pad(_dense(index.words_of_sentence, columns), ((0, 0), (0, 1))) * most
+        )
         mean, deviation = similarity.mean(), similarity.std() or 1
         similarity = (similarity - mean) / deviation
         self._passage, self._sentence = similarity[:count], similarity[count:]
         # Of each passage the row of the sentence that suits the question best, or -1, and how well.
         self._best_row, self._best_sentence = np.full(count, -1), np.zeros(count, np.float32)
         has_any = np.diff(index.first_sentence) > 0
-        self._best_sentence[has_any] = np.maximum.reduceat(self._sentence, index.first_sentence[:-1][has_any])
+        self._best_sentence[has_any] = np.maximum.reduceat(
+            self._sentence, index.first_sentence[:-1][has_any]
+        )
         rows = np.flatnonzero(self._sentence == self._best_sentence[index.passage_of_sentence])
         self._best_row[index.passage_of_sentence[rows]] = rows
         # A passage is as similar as its best sentence, or it as a whole.
-        self._best = np.where(self._best_row >= 0, np.maximum(self._passage, self._best_sentence), self._passage)
+        self._best = np.where(
+            self._best_row >= 0, np.maximum(self._passage, self._best_sentence), self._passage
+        )
         self.cosines = self._best * deviation + mean
-        # [2 x pairs of joined names, passages] whether the title is the left name of a pair, for all pairs, then whether it is the right one.
+        # [2 x pairs of joined names, passages] whether the title is the left name of a pair, for
+        # all pairs, then whether it is the right one.
         sides = [names for side in zip(*question.joined) for names in side]
         titled = [_dense(index.passages_titled, names).any(0) for names in sides]
         self._titled = np.array(titled, bool).reshape(len(sides), count)
-        self.first = np.stack([*self._sums(self._has), self._best, self._passage, self._titled.any(0)], 1)
+        self.first = np.stack(
+            [*self._sums(self._has), self._best, self._passage, self._titled.any(0)], 1
+        )
 
     def best_sentence(self, passage: int) -> tuple[int, int] | None:
-        """Start and end, in the text of a passage, of the sentence that suits the question best; None if it has no sentence."""
+        """Start and end, in a passage's text, of its best-suited sentence; None without any."""
         row = int(self._best_row[passage])
         if row < 0:
             return None
@@ -207,9 +263,13 @@ class View:
 
     def candidates(self, chains: np.ndarray, follow: bool = True) -> Candidates:
         """What can come after chains [n, length] of passages; with `follow`, also over links."""
-        sources = np.pad(chains, ((0, 0), (1, 0)), constant_values=QUESTION)[:, : None if follow else 1]
+        sources = np.pad(chains, ((0, 0), (1, 0)), constant_values=QUESTION)[
+            :, : None if follow else 1
+        ]
         links, count = self._links_of(np.unique(sources)), len(self.probabilities)
-        begin, end = (np.searchsorted(links.previous, sources.ravel(), side) for side in ('left', 'right'))
+        begin, end = (
+            np.searchsorted(links.previous, sources.ravel(), side) for side in ('left', 'right')
+        )
         source, link = ranges(begin, end - begin)
         which, way = ranges(links.first[link], links.counts[link])
         chain, link, passages = source[which] // sources.shape[1], link[which], links.passages[way]
@@ -225,25 +285,42 @@ class View:
         share = gained[0] / (most[of] + 0.02)
         other_side = np.roll(self._titled, len(self._titled) // 2, 0)
         joined = (other_side[:, chains].any(-1).take(of, 1) & self._titled.take(passages, 1)).any(0)
-        gains = np.stack([gained[0], share, gained[1], gained[2], self._best[passages], self._passage[passages], joined])
+        gains = np.stack(
+            [
+                gained[0],
+                share,
+                gained[1],
+                gained[2],
+                self._best[passages],
+                self._passage[passages],
+                joined,
+            ]
+        )
         at = links.ends[way]
-        words = np.maximum(self._in_sentence.take(at, 1) - covered[: self._ends[0]].take(chain, 1), 0).sum(0)
+        words = np.maximum(
+            self._in_sentence.take(at, 1) - covered[: self._ends[0]].take(chain, 1), 0
+        ).sum(0)
         target = np.where(at >= 0, self._sentence[at] - self._best_sentence[links.passages[way]], 0)
-        return Candidates(of, passages, gains, pair, link, np.stack([target, words, np.zeros(len(way))]), links)
+        return Candidates(
+            of, passages, gains, pair, link, np.stack([target, words, np.zeros(len(way))]), links
+        )
 
     def with_relations(self, found: Candidates) -> Candidates:
-        """Candidates with what their passages say of the entities; apart from `candidates`, as it takes long for all of them."""
+        """Candidates with what passages say of the entities; not in `candidates`, as it is slow."""
         entities = found.links.entities[found.link]
         linked = np.flatnonzero(entities >= 0)
         if self._relations is None or not len(self._asked_relations):
             return found
         passages = found.passages[found.pair][linked]
         ends = found.ends.copy()
-        ends[-1, linked] = self._relations.closeness('topic', passages, entities[linked], self._asked_relations) - _USUAL
+        ends[-1, linked] = (
+            self._relations.closeness('topic', passages, entities[linked], self._asked_relations)
+            - _USUAL
+        )
         return found._replace(ends=ends)
 
     def _links_of(self, sources: np.ndarray) -> Links:
-        """The links out of passages, rising, or from the `QUESTION`, and of those that were asked for before."""
+        """The links out of passages, rising, or from the `QUESTION`, and of earlier ones."""
         new, links = np.setdiff1d(sources, self._sources, assume_unique=True), self._links
         if links is None or len(new):
             found = self._find_links(new)
@@ -255,42 +332,69 @@ class View:
         """The links out of passages, rising, or from the `QUESTION`."""
         index, passages = self.index, sources[sources != QUESTION]
         topics = index.title_entity[passages].astype(np.int64)
-        which, rows = ranges(index.first_sentence[passages], np.diff(index.first_sentence)[passages])
+        which, rows = ranges(
+            index.first_sentence[passages], np.diff(index.first_sentence)[passages]
+        )
         of, places = _entries(index.entities_of_sentence, rows)
         source, entity, row = which[of], index.entities_of_sentence.indices[places], rows[of]
         # Of each entity the sentence that suits the question best.
         order = np.lexsort((row, -self._sentence[row], entity, source))
-        _, at = np.unique(source[order].astype(np.int64) * index.num_entities + entity[order], return_index=True)
+        _, at = np.unique(
+            source[order].astype(np.int64) * index.num_entities + entity[order], return_index=True
+        )
         at = order[at]
         at = at[entity[at] != topics[source[at]]]
         named, about = (passages[source[at]], entity[at], row[at]), np.flatnonzero(topics >= 0)
         parts = [
             self._through('to_title', *named, index.passages_titled),
-            self._through('from_title', passages[about], topics[about], np.full(len(about), -1), index.passages_naming),
+            self._through(
+                'from_title',
+                passages[about],
+                topics[about],
+                np.full(len(about), -1),
+                index.passages_naming,
+            ),
             self._through('shared', *named, index.passages_naming),
         ]
         if QUESTION in sources:
             parts.append(self._direct())
-        previous, entities, sentences, quantities, counts, to, ends = (np.concatenate(column, -1) for column in zip(*parts))
+        previous, entities, sentences, quantities, counts, to, ends = (
+            np.concatenate(column, -1) for column in zip(*parts)
+        )
         if self._relations is not None:
             linked = entities >= 0
             quantities[_COLUMN['relation'], linked] = self._relations.closeness(
                 'target', previous[linked], entities[linked], self._asked_relations
             )
-        return Links(previous, entities, sentences, quantities, np.cumsum(counts) - counts, counts, to, ends).by_previous()
+        return Links(
+            previous, entities, sentences, quantities, np.cumsum(counts) - counts, counts, to, ends
+        ).by_previous()
 
     def _direct(self) -> tuple[np.ndarray, ...]:
-        """What links the question with passages that suit it by themselves, one link for each; in the form of `_through`."""
+        """Links from the question to passages that suit it alone; in the form of `_through`."""
         quantities = np.zeros((len(_OF_LINK), len(self.roots)))
         quantities[_COLUMN['direct']] = 1
         quantities[_COLUMN['prior']] = np.log(self.probabilities[self.roots] + 1e-12)
         none = np.full(len(self.roots), -1)
-        return np.full(len(self.roots), QUESTION), none, none, quantities, np.ones_like(none), self.roots, none
+        return (
+            np.full(len(self.roots), QUESTION),
+            none,
+            none,
+            quantities,
+            np.ones_like(none),
+            self.roots,
+            none,
+        )
 
     def _through(
-        self, link: Link, previous: np.ndarray, entities: np.ndarray, sentences: np.ndarray, table: sp.csc_matrix
+        self,
+        link: Link,
+        previous: np.ndarray,
+        entities: np.ndarray,
+        sentences: np.ndarray,
+        table: sp.csc_matrix,
     ) -> tuple[np.ndarray, ...]:
-        """Links of passages through entities, which these of their sentences name, to passages in their columns of a table.
+        """Links of passages through entities named by sentences, to passages in table columns.
 
         Returns:
             The columns of `Links`, without `first`, in its order.
@@ -300,18 +404,24 @@ class View:
         which, places = _entries(table, entities)
         passages = table.indices[places]
         other = passages != previous[which]
-        counts, places, passages = np.bincount(which[other], minlength=len(entities)), places[other], passages[other]
+        counts, places, passages = (
+            np.bincount(which[other], minlength=len(entities)),
+            places[other],
+            passages[other],
+        )
         named, quantities = sentences >= 0, np.zeros((len(_OF_LINK), len(entities)))
         quantities[_COLUMN[link]] = 1
         quantities[_COLUMN['rarity']] = self._idf[entities]
         quantities[_COLUMN['spread']] = np.log(np.maximum(counts, 1))
         quantities[_COLUMN['asked']] = np.isin(entities, self._asked)
-        quantities[_COLUMN['source'], named] = self._sentence[sentences[named]] - self._best_sentence[previous[named]]
+        quantities[_COLUMN['source'], named] = (
+            self._sentence[sentences[named]] - self._best_sentence[previous[named]]
+        )
         ends = self._best_row[passages] if link == 'to_title' else self._best_naming(places)
         return previous, entities, sentences, quantities, counts, passages, ends
 
     def _best_naming(self, places: np.ndarray) -> np.ndarray:
-        """For entries of `passages_naming` the row of the sentence that suits the question best, of those that name the entity."""
+        """For entries of `passages_naming` the best-suited sentence (row) that names the entity."""
         if not len(places):
             return places
         starts, lengths = self.index.naming_starts[places], self.index.naming_counts[places]
@@ -328,8 +438,13 @@ class View:
         return tuple(part.sum(0) for part in np.split(has, self._ends))
 
 
-def _entries(table: sp.csc_matrix | sp.csr_matrix, columns: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """The entries of columns (rows, if it is stored by rows) of a table: the place of each one's column in `columns`, and its own."""
+def _entries(
+    table: sp.csc_matrix | sp.csr_matrix, columns: np.ndarray
+) -> tuple[np.ndarray, np.ndarray]:
+    """The entries of a table's columns: each one's column in `columns`, and its own place.
+
+    Of rows, if it is stored by rows.
+    """
     starts = table.indptr[columns].astype(np.int64)
     return ranges(starts, table.indptr[np.asarray(columns) + 1] - starts)
 

@@ -1,7 +1,10 @@
-"""Digests of the parts of arrays that devices hold: a checkpoint is known by them to be what was written, whoever reads it.
+"""Digests of the parts of arrays that devices hold.
 
-Each process hashes the parts that it holds, in the background, and writes them to a file of its own. A part is a rectangle of its array, and
-all parts together are the array, so a reader that has it whole can check it however many devices and processes wrote it.
+By them a checkpoint is known to be what was written, whoever reads it.
+
+Each process hashes the parts that it holds, in the background, and writes them to a file of
+its own. A part is a rectangle of its array, and all parts together are the array, so a reader that
+has it whole can check it however many devices and processes wrote it.
 """
 
 import asyncio
@@ -45,14 +48,17 @@ Digests = dict[str, dict[str, ArrayDigest]]
 
 
 def parts_of(items: Mapping[str, Any], shapes: Mapping[str, Any]) -> list[Part]:
-    """Copies the parts of arrays that this process is to hash: of each, the first among those that several devices hold.
+    """Copies the array parts that this process is to hash: the first of those held twice.
 
-    `items` are trees of arrays by name; a NumPy array is whole in each process, of which the first hashes it. `shapes` are trees alike,
-    whose leaves have a `shape`: that of the array without padding.
+    `items` are trees of arrays by name; a NumPy array is whole in each process, of which the first
+    hashes it. `shapes` are trees alike, whose leaves have a `shape`: that of the array without
+    padding.
     """
     parts = []
     for item, tree in items.items():
-        for (path, leaf), shape in zip(jax.tree.leaves_with_path(tree), jax.tree.leaves(shapes[item]), strict=True):
+        for (path, leaf), shape in zip(
+            jax.tree.leaves_with_path(tree), jax.tree.leaves(shapes[item]), strict=True
+        ):
             for begin, data in _held(leaf):
                 start, whole = begin or (0,) * np.ndim(data), tuple(np.shape(shape))
                 kept = tuple(slice(0, max(size - first, 0)) for first, size in zip(start, whole))
@@ -94,24 +100,34 @@ def _joined(files: list) -> Digests:
             parts.sort()
             covered = sum(math.prod(b - a for a, b in zip(start, stop)) for start, stop, _ in parts)
             if covered != math.prod(shape):
-                raise ValueError(f'its digests are of {covered} of the {math.prod(shape)} numbers of {name}')
+                raise ValueError(
+                    f'its digests are of {covered} of the {math.prod(shape)} numbers of {name}'
+                )
     return out
 
 
 def identity(arrays: Mapping[str, ArrayDigest]) -> str:
-    """Hex SHA-256 that identifies the arrays of an item, and how they were split when they were written."""
+    """Hex SHA-256 of an item's arrays, and how they were split when they were written."""
     return hashlib.sha256(json.dumps(sorted(arrays.items())).encode()).hexdigest()
 
 
 def shapes_of(tree, arrays: Mapping[str, ArrayDigest]):
     """The shapes of saved arrays, without the padding that is in those of `tree`."""
     whole = lambda path, leaf: arrays[_name(path)].shape if _name(path) in arrays else leaf.shape
-    return jax.tree.map_with_path(lambda path, leaf: jax.ShapeDtypeStruct(whole(path, leaf), leaf.dtype), tree)
+    return jax.tree.map_with_path(
+        lambda path, leaf: jax.ShapeDtypeStruct(whole(path, leaf), leaf.dtype), tree
+    )
 
 
 def first_difference(tree, arrays: Mapping[str, ArrayDigest]) -> str:
-    """The first array, by name, that `tree` or a checkpoint lacks or that has another type or shape; '' if there is none."""
-    expected = {_name(path): f'{leaf.dtype} {list(leaf.shape)}' for path, leaf in jax.tree.leaves_with_path(tree)}
+    """The first array that `tree` or a checkpoint lacks or that differs; '' if none.
+
+    It is given by name, and differs in type or shape.
+    """
+    expected = {
+        _name(path): f'{leaf.dtype} {list(leaf.shape)}'
+        for path, leaf in jax.tree.leaves_with_path(tree)
+    }
     found = {name: f'{known.dtype} {list(known.shape)}' for name, known in arrays.items()}
     for name in sorted(expected.keys() | found.keys()):
         before, now = found.get(name, 'none'), expected.get(name, 'none')
@@ -125,7 +141,11 @@ def without_padding(tree, arrays: Mapping[str, ArrayDigest]):
 
     def cut(path, leaf):
         known = arrays.get(_name(path))
-        return leaf if known is None or leaf.shape == known.shape else leaf[tuple(map(slice, known.shape))]
+        return (
+            leaf
+            if known is None or leaf.shape == known.shape
+            else leaf[tuple(map(slice, known.shape))]
+        )
 
     return jax.tree.map_with_path(cut, tree)
 
@@ -135,11 +155,14 @@ def differs(tree, arrays: Mapping[str, ArrayDigest]) -> bool:
     leaves = {_name(path): np.asarray(leaf) for path, leaf in jax.tree.leaves_with_path(tree)}
     if leaves.keys() != arrays.keys():
         return True
-    if any((str(leaves[name].dtype), leaves[name].shape) != known[:2] for name, known in arrays.items()):
+    if any(
+        (str(leaves[name].dtype), leaves[name].shape) != known[:2] for name, known in arrays.items()
+    ):
         return True
     every = [(leaves[name], *part) for name, known in arrays.items() for part in known.parts]
     is_same = lambda part: _sha256(part[0][tuple(map(slice, part[1], part[2]))]) == part[3]
-    with concurrent.futures.ThreadPoolExecutor(os.cpu_count()) as threads:  # hashing releases the GIL
+    # Hashing releases the GIL.
+    with concurrent.futures.ThreadPoolExecutor(os.cpu_count()) as threads:
         return not all(threads.map(is_same, every))
 
 
@@ -148,7 +171,11 @@ class Handler(ocp.AsyncCheckpointHandler):
 
     async def async_save(self, directory, args: 'SaveDigests'):
         # Orbax makes the folder, and calls it whole once this is done.
-        return [future.CommitFutureAwaitingContractedSignals(_write(directory, args.parts), name='array_digests')]
+        return [
+            future.CommitFutureAwaitingContractedSignals(
+                _write(directory, args.parts), name='array_digests'
+            )
+        ]
 
     def save(self, directory, args: 'SaveDigests'):
         asyncio.run(_write(directory, args.parts))

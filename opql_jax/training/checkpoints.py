@@ -1,8 +1,11 @@
-"""Orbax checkpoints: `{params, opt_state, meta, digests}` per step, restorable on any number of devices and processes.
+"""Orbax checkpoints, restorable on any number of devices and processes.
 
-They are written in the background, each part of an array by a process that holds it. `meta` holds what a reader needs besides arrays:
-the data position (the next step), the model's shape, the hash of the memory it was trained over, the operative gin configuration,
-and the hash of itself. `digests` are those of the parts (`array_digests`).
+They are `{params, opt_state, meta, digests}` per step.
+
+They are written in the background, each part of an array by a process that holds it. `meta` holds
+what a reader needs besides arrays: the data position (the next step), the model's shape, the hash
+of the memory it was trained over, the operative gin configuration, and the hash of itself.
+`digests` are those of the parts (`array_digests`).
 """
 
 import hashlib
@@ -33,22 +36,27 @@ class CheckpointError(InputError):
 class Checkpoints:
     """The checkpoints of one training run, in `<workdir>/checkpoints/<step>`.
 
-    A step's folder exists only while it is whole: it is written under another name, and moved away before it is removed. Until a step
-    is whole, the one before it stays.
+    A step's folder exists only while it is whole: it is written under another name, and moved away
+    before it is removed. Until a step is whole, the one before it stays.
     """
 
     def __init__(self, workdir, keep: int | None = 2, read_only: bool = False):
         self.directory = files.absolute(workdir) / 'checkpoints'
         if read_only and not self.directory.is_dir():
-            raise CheckpointError(f'{self.directory} does not exist: train into {workdir} first, or name another folder')
+            raise CheckpointError(
+                f'{self.directory} does not exist: train into {workdir} first, '
+                'or name another folder'
+            )
         if not files.is_remote(workdir):
-            files.refuse_links(workdir, 'checkpoints')  # Orbax opens, and removes, files there by their paths
+            # Orbax opens, and removes, files there by their paths.
+            files.refuse_links(workdir, 'checkpoints')
         options = ocp.CheckpointManagerOptions(
             max_to_keep=None if read_only else keep,
             create=not read_only,
             read_only=read_only,
             enable_async_checkpointing=not read_only,
-            todelete_subdir=None if read_only else _REMOVED,  # not in a bucket, where nothing can be moved
+            # Not in a bucket, where nothing can be moved.
+            todelete_subdir=None if read_only else _REMOVED,
         )
         handlers = {
             'params': ocp.StandardCheckpointHandler(),
@@ -63,7 +71,8 @@ class Checkpoints:
             )
         except (ValueError, TypeError) as error:  # of metadata that are no such
             raise CheckpointError(
-                f"{self.directory} cannot be read ({str(error).splitlines()[0][:200]}): a step's metadata are damaged, or were written"
+                f"{self.directory} cannot be read ({str(error).splitlines()[0][:200]}): a step's "
+                'metadata are damaged, or were written'
                 ' by another version. Copy the folder again from where it was trained.'
             ) from error
         if not read_only:
@@ -84,19 +93,24 @@ class Checkpoints:
     def save(self, step: int, params, opt_state, meta: dict, shapes=None) -> None:
         """Starts to write the state after `step` updates; all processes call it.
 
-        Returns once the step before is on disk and the arrays are copied to main memory, so that they may change.
+        Returns once the step before is on disk and the arrays are copied to main memory, so that
+        they may change.
 
         Args:
-            step, params, opt_state: updates that were made, and trees of arrays, as they lie on the devices.
+            step, params, opt_state: updates that were made, and trees of arrays, as they lie on the
+                devices.
             meta: JSON values.
-            shapes: (params, opt_state) of `jax.ShapeDtypeStruct`, without the rows that padding adds on these devices; as they are if None.
+            shapes: (params, opt_state) of `jax.ShapeDtypeStruct`, without the rows that padding
+                adds on these devices; as they are if None.
 
         Raises:
             CheckpointError: it, or the step before, cannot be written, such as on a full disk.
         """
         self.wait()
         arrays = {'params': params, 'opt_state': opt_state}
-        parts = array_digests.parts_of(arrays, arrays if shapes is None else dict(zip(arrays, shapes)))
+        parts = array_digests.parts_of(
+            arrays, arrays if shapes is None else dict(zip(arrays, shapes))
+        )
         items = ocp.args.Composite(
             params=ocp.args.StandardSave(params),
             opt_state=ocp.args.StandardSave(opt_state),
@@ -110,7 +124,7 @@ class Checkpoints:
             raise self._not_written(error) from error
 
     def wait(self) -> None:
-        """Returns once what was saved is on disk; raises CheckpointError if it cannot be written."""
+        """Returns once what was saved is on disk; CheckpointError if it cannot be written."""
         try:
             self._manager.wait_until_finished()
         except Exception as error:
@@ -120,20 +134,25 @@ class Checkpoints:
             self._remove_moved()
 
     def _not_written(self, error: Exception) -> CheckpointError:
-        """What to say of a failure of Orbax, which raises errors of any type, some of them pages long."""
+        """What to say of a failure of Orbax, whose errors have any type and length."""
         reason = ': '.join(str(error).split('\n')[0].split(': ')[-2:])
         step, self._saving = self._saving, None
         return CheckpointError(
-            f'checkpoint {self.directory / str(step)} cannot be written ({type(error).__name__}: {reason}). Those before it are as'
-            ' they were: make room or mend the folder, and run the same command again.'
+            f'checkpoint {self.directory / str(step)} cannot be written ({type(error).__name__}: '
+            f'{reason}). Those before it are as they were: make room or mend the folder, and run '
+            'the same command again.'
         )
 
     def _require_step(self, step: int | None) -> int:
         step = self.latest_step() if step is None else step
         if step is None:
-            raise CheckpointError(f'no checkpoint in {self.directory}: train first, or name another folder')
+            raise CheckpointError(
+                f'no checkpoint in {self.directory}: train first, or name another folder'
+            )
         if step not in (steps := self.steps()):
-            raise CheckpointError(f'{self.directory} has no step {step}; it has {", ".join(map(str, steps))}')
+            raise CheckpointError(
+                f'{self.directory} has no step {step}; it has {", ".join(map(str, steps))}'
+            )
         return step
 
     def _restore(self, step: int, **items):
@@ -143,22 +162,32 @@ class Checkpoints:
             raise self._unreadable(step, error) from error
 
     def _unreadable(self, step: int, error: Exception) -> CheckpointError:
-        """What to say of a failure inside Orbax, which raises errors of any type, some of them pages long."""
+        """What to say of a failure inside Orbax, whose errors have any type and length."""
         if not (self.directory / str(step)).exists():
             return CheckpointError(
-                f'checkpoint {self.directory / str(step)} was removed while it was read, by the training that goes on: use a newer one,'
-                ' or train with a larger keep_checkpoints'
+                f'checkpoint {self.directory / str(step)} was removed while it was read, by the '
+                'training that goes on: use a newer one, or train with a larger keep_checkpoints'
             )
         reason = str(error).split('\n')[0][:200]
         return CheckpointError(
-            f'checkpoint {self.directory / str(step)} cannot be read ({type(error).__name__}: {reason}). It is damaged or was written'
-            " by another version: delete that step's folder to fall back to an older one, or train again."
+            f'checkpoint {self.directory / str(step)} cannot be read ({type(error).__name__}: '
+            f'{reason}). It is damaged or was written'
+            " by another version: delete that step's folder to fall back to an "
+            'older one, or train again.'
         )
 
     def meta(self, step: int | None = None) -> dict:
-        """The meta data of a step (the newest if None), with `params_hash` and `opt_state_hash`, which identify its arrays."""
+        """A step's meta data (the newest if None), with `params_hash` and `opt_state_hash`.
+
+        These identify its arrays.
+        """
         step = self._require_step(step)
-        return self._checked(step, self._restore(step, meta=ocp.args.JsonRestore(), digests=array_digests.RestoreDigests()))
+        return self._checked(
+            step,
+            self._restore(
+                step, meta=ocp.args.JsonRestore(), digests=array_digests.RestoreDigests()
+            ),
+        )
 
     def params(self, step: int | None = None):
         """The parameters of a step (the newest if None), on a device of this process."""
@@ -170,19 +199,26 @@ class Checkpoints:
         sharding = jax.sharding.SingleDeviceSharding(jax.local_devices()[0])
         saved = self._saved_shapes(step)
         self._check_size(step, saved)
-        target = jax.tree.map(lambda leaf: jax.ShapeDtypeStruct(leaf.shape, leaf.dtype, sharding=sharding), saved)
+        target = jax.tree.map(
+            lambda leaf: jax.ShapeDtypeStruct(leaf.shape, leaf.dtype, sharding=sharding), saved
+        )
         out = self._restore(
-            step, params=ocp.args.StandardRestore(target), meta=ocp.args.JsonRestore(), digests=array_digests.RestoreDigests()
+            step,
+            params=ocp.args.StandardRestore(target),
+            meta=ocp.args.JsonRestore(),
+            digests=array_digests.RestoreDigests(),
         )
         meta = self._checked(step, out)
         return out['params'], meta
 
     def restore(self, params, opt_state, step: int | None = None):
-        """Restores `(params, opt_state, meta)` as arrays in main memory, of the shapes of the arguments (`jax.ShapeDtypeStruct`).
+        """Restores `(params, opt_state, meta)` in main memory, shaped as the arguments.
+
+        These are `jax.ShapeDtypeStruct`.
 
         Raises:
-            CheckpointError: none is there, its parameters have other names or shapes, of which it names the first, or it was
-                trained by another optimizer.
+            CheckpointError: none is there, its parameters have other names or shapes, of which it
+                names the first, or it was trained by another optimizer.
         """
         step = self._require_step(step)
         digests = self._restore(step, digests=array_digests.RestoreDigests())['digests']
@@ -191,13 +227,17 @@ class Checkpoints:
         known = digests.get('opt_state', {})
         written = array_digests.shapes_of(self._saved_shapes(step, 'opt_state'), known)
         if difference := array_digests.first_difference(written, known):
-            raise self._unreadable(step, ValueError(f'its digests are of another opt_state: {difference}'))
+            raise self._unreadable(
+                step, ValueError(f'its digests are of another opt_state: {difference}')
+            )
         if difference := array_digests.first_difference(opt_state, known):
             raise CheckpointError(
-                f'checkpoint {self.directory / str(step)} was trained by another optimizer ({difference}): go on with that one,'
-                ' or train into another folder, from this model by init_from'
+                f'checkpoint {self.directory / str(step)} was trained by another optimizer '
+                f'({difference}): go on with that one, or train into another folder, from this '
+                'model by init_from'
             )
-        # Of shapes alone Orbax would make arrays on the devices that wrote them, which may be others, of other processes.
+        # Of shapes alone Orbax would make arrays on the devices that wrote them, which may be
+        # others, of other processes.
         plain = lambda tree: jax.tree.map(lambda leaf: np.zeros(leaf.shape, leaf.dtype), tree)
         out = self._restore(
             step,
@@ -210,22 +250,33 @@ class Checkpoints:
         return out['params'], out['opt_state'], meta
 
     def _checked(self, step: int, restored: dict) -> dict:
-        """The meta data, once it and what else was restored agree with the digests: Orbax keeps no checksums. Cuts off padding."""
+        """The meta data, once it and what else was restored agree with the digests.
+
+        Orbax keeps no checksums. Cuts off padding.
+        """
         meta, digests = dict(restored['meta'] or {}), restored['digests']
         if meta.pop('meta_hash', None) != _meta_hash(meta):
-            raise self._unreadable(step, ValueError('its meta data are not those that were written'))
+            raise self._unreadable(
+                step, ValueError('its meta data are not those that were written')
+            )
         for item in ('params', 'opt_state'):
             arrays = digests.get(item, {})
             if item in restored:
                 restored[item] = array_digests.without_padding(restored[item], arrays)
                 if array_digests.differs(restored[item], arrays):
-                    raise self._unreadable(step, ValueError(f'its {item} are not those that were written'))
+                    raise self._unreadable(
+                        step, ValueError(f'its {item} are not those that were written')
+                    )
             meta[f'{item}_hash'] = array_digests.identity(arrays)
-        for name, array in traverse_util.flatten_dict(restored.get('params') or {}, sep='/').items():
+        for name, array in traverse_util.flatten_dict(
+            restored.get('params') or {}, sep='/'
+        ).items():
             if not np.isfinite(array).all():
                 raise CheckpointError(
-                    f'checkpoint {self.directory / str(step)}: {name} has numbers that are not finite, so nothing can be scored'
-                    " with it: use an earlier step, or delete that step's folder and train on with a lower learning rate"
+                    f'checkpoint {self.directory / str(step)}: {name} has numbers that are not '
+                    'finite, so nothing can be scored'
+                    " with it: use an earlier step, or delete that step's folder and train on with "
+                    'a lower learning rate'
                 )
         return meta
 
@@ -237,22 +288,27 @@ class Checkpoints:
         if saved is None:
             raise self._unreadable(step, ValueError(f'no {item} in it'))
         tree = getattr(saved, 'tree', saved)
-        if not all(hasattr(leaf, 'shape') and hasattr(leaf, 'dtype') for leaf in jax.tree.leaves(tree)):
+        if not all(
+            hasattr(leaf, 'shape') and hasattr(leaf, 'dtype') for leaf in jax.tree.leaves(tree)
+        ):
             raise self._unreadable(step, ValueError('its metadata are not those of arrays'))
-        # Orbax joins names to the path of the checkpoint, so that /other/array would be read in its place.
+        # Orbax joins names to the path of the checkpoint, so that /other/array would be read in its
+        # place.
         named = traverse_util.flatten_dict(tree) if item == 'params' else {}
         if paths := sorted('.'.join(name) for name in named if '/' in ''.join(name)):
             raise self._unreadable(step, ValueError(f'the parameter {paths[0]!r} is a path'))
         return tree
 
     def _check_size(self, step: int, saved) -> None:
-        """Raises CheckpointError if the parameters that a step names are many times as large as its files."""
+        """Raises CheckpointError if a step's parameters are many times as large as its files."""
         if files.is_remote(folder := self.directory / str(step)):
             return  # its files are listed by a server, one request after the other
         length = sum(file.stat().st_size for file in folder.rglob('*') if file.is_file())
         size = sum(math.prod(leaf.shape) * leaf.dtype.itemsize for leaf in jax.tree.leaves(saved))
         if size > most_bytes(length):
-            raise self._unreadable(step, ValueError(f'it names parameters of {size} bytes, and has files of {length}'))
+            raise self._unreadable(
+                step, ValueError(f'it names parameters of {size} bytes, and has files of {length}')
+            )
 
     def close(self) -> None:
         """Waits for what was saved, see `wait`."""
@@ -287,8 +343,8 @@ def each_step(workdir, which: str, patience: float) -> Iterator[int]:
 
     Args:
         workdir: of a training run, which may be going on, or not have begun.
-        which: 'all' that are there; or 'new', the newest, and again the newest whenever one has come. Those between are passed over,
-            as training removes the older ones.
+        which: 'all' that are there; or 'new', the newest, and again the newest whenever one has
+            come. Those between are passed over, as training removes the older ones.
         patience: seconds after which none is waited for any more.
 
     Raises:
@@ -296,13 +352,16 @@ def each_step(workdir, which: str, patience: float) -> Iterator[int]:
     """
     if which not in (ALL, NEW):
         raise InputError(
-            f'step={which!r}: it is a number, {ALL!r} (that are there) or {NEW!r} (the newest, and those that come)'
+            f'step={which!r}: it is a number, {ALL!r} (that are there) or {NEW!r} (the newest, and '
+            'those that come)'
         )
     done, since = -1, time.monotonic()
     while True:
         later = _later_steps(workdir, done)
         over = which == ALL or time.monotonic() - since > patience
-        step = distributed.broadcast((min(later) if which == ALL else max(later)) if later else _END if over else _LATER)
+        step = distributed.broadcast(
+            (min(later) if which == ALL else max(later)) if later else _END if over else _LATER
+        )
         if step == _END:
             break
         if step == _LATER:
@@ -316,26 +375,44 @@ def each_step(workdir, which: str, patience: float) -> Iterator[int]:
 
 def _later_steps(workdir, done: int) -> list[int]:
     folder = files.path(workdir) / 'checkpoints'
-    return [step for step in ocp.utils.checkpoint_steps(folder) if step > done] if folder.is_dir() else []
+    return (
+        [step for step in ocp.utils.checkpoint_steps(folder) if step > done]
+        if folder.is_dir()
+        else []
+    )
 
 
 def check_shapes(expected, found, where: str) -> None:
-    """Raises CheckpointError naming the parameters of `found` that are missing, unknown, or of another shape than `expected`."""
+    """Raises CheckpointError naming parameters of `found` that differ from `expected`.
+
+    They are missing, unknown, or of another shape.
+    """
     if differences := shape_differences(expected, found):
         raise CheckpointError(
-            f'{where} does not fit the model: {differences}. Use the gin files it was trained with, or another workdir.'
+            f'{where} does not fit the model: {differences}. Use the gin files it was trained '
+            'with, or another workdir.'
         )
 
 
 def shape_differences(expected, found) -> str:
-    """The first parameters of `found` that are missing, unknown, or of another shape than `expected`; '' if there are none."""
-    expected = {'/'.join(k): tuple(v.shape) for k, v in traverse_util.flatten_dict(expected).items()}
+    """The first parameters of `found` that are missing, unknown, or misshapen; '' if none.
+
+    Their shapes are compared with `expected`.
+    """
+    expected = {
+        '/'.join(k): tuple(v.shape) for k, v in traverse_util.flatten_dict(expected).items()
+    }
     found = {'/'.join(k): tuple(v.shape) for k, v in traverse_util.flatten_dict(found).items()}
-    problems = [f'{name}: missing, the model has {expected[name]}' for name in sorted(expected.keys() - found.keys())]
+    problems = [
+        f'{name}: missing, the model has {expected[name]}'
+        for name in sorted(expected.keys() - found.keys())
+    ]
     problems += [f'{name}: unknown to the model' for name in sorted(found.keys() - expected.keys())]
     problems += [
         f'{name}: {found[name]}, the model has {expected[name]}'
         for name in sorted(expected.keys() & found.keys())
         if expected[name] != found[name]
     ]
-    return '; '.join(problems[:5]) + (f'; and {len(problems) - 5} more' if len(problems) > 5 else '')
+    return '; '.join(problems[:5]) + (
+        f'; and {len(problems) - 5} more' if len(problems) > 5 else ''
+    )

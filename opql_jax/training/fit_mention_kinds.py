@@ -1,4 +1,4 @@
-"""Learns to tell the kinds of mentions from documents whose entities have types, in the form of DocRED."""
+"""Learns the kinds of mentions from documents with typed entities, in DocRED's form."""
 
 import os
 import pathlib
@@ -26,7 +26,9 @@ _MAX_TOKENS, _BATCH_PASSAGES = 128, 256
 
 
 def read_typed(path: str | os.PathLike) -> list[Document]:
-    """Documents of a file of DocRED's form, see `datasets.docred`, with their mentions, whose entities begin with their type.
+    """Documents of a file of DocRED's form with their mentions; see `datasets.docred`.
+
+    Their entities begin with their type.
 
     InputError, which says which, if a document is bad.
     """
@@ -40,7 +42,9 @@ def read_typed(path: str | os.PathLike) -> list[Document]:
 
 
 def fit_mention_kinds(encoder: TextEncoder, documents: Sequence[Document]) -> MentionKinds:
-    """Reads the vectors that an encoder has of the mentions of typed documents, see `read_typed`, and learns their kinds.
+    """Reads an encoder's vectors of the mentions of typed documents, and learns their kinds.
+
+    See `read_typed`.
 
     InputError if they mention no person, organisation, place or thing.
     """
@@ -51,13 +55,24 @@ def fit_mention_kinds(encoder: TextEncoder, documents: Sequence[Document]) -> Me
     return mention_kinds.fit(np.concatenate(vectors), kinds)
 
 
-def typed_mentions(encoder: TextEncoder, documents: Sequence[Document]) -> Iterator[tuple[pa.RecordBatch, list[str]]]:
+def typed_mentions(
+    encoder: TextEncoder, documents: Sequence[Document]
+) -> Iterator[tuple[pa.RecordBatch, list[str]]]:
     """Batches of `tables.PASSAGES`, and the kinds of all of their mentions in order."""
     passages, kinds = [], []
     for document in documents:
-        typed = [(mention, KIND_OF_TYPE.get(mention.entity.split(':')[0])) for mention in document.mentions or ()]
-        spans = [(mention.start, mention.end, number) for number, (mention, kind) in enumerate(typed) if kind]
-        for passage in split_document(document, spans, -1, token_counter(encoder.tokenizer), _MAX_TOKENS):
+        typed = [
+            (mention, KIND_OF_TYPE.get(mention.entity.split(':')[0]))
+            for mention in document.mentions or ()
+        ]
+        spans = [
+            (mention.start, mention.end, number)
+            for number, (mention, kind) in enumerate(typed)
+            if kind
+        ]
+        for passage in split_document(
+            document, spans, -1, token_counter(encoder.tokenizer), _MAX_TOKENS
+        ):
             passages.append(passage)
             kinds += [kind for _, _, number in passage.mentions if (kind := typed[number][1])]
         if len(passages) >= _BATCH_PASSAGES:
@@ -68,7 +83,7 @@ def typed_mentions(encoder: TextEncoder, documents: Sequence[Document]) -> Itera
 
 
 def mention_vectors(encoder: TextEncoder, batch: pa.RecordBatch) -> np.ndarray:
-    """The vectors of all mentions of a batch of `tables.PASSAGES` in order: [n, hidden_size] float16."""
+    """The vectors of a batch of `tables.PASSAGES`'s mentions: [n, hidden_size] float16."""
     encoded = encode_batch(batch, encoder)['mentions'].to_pylist()
     return np.frombuffer(b''.join(encoded), '<f2').reshape(-1, encoder.module.hidden_size)
 
@@ -76,4 +91,6 @@ def mention_vectors(encoder: TextEncoder, batch: pa.RecordBatch) -> np.ndarray:
 def _batch(passages) -> pa.RecordBatch:
     *columns, mentions = zip(*passages)
     arrays = [pa.array(column, field.type) for column, field in zip(columns, tables.PASSAGES)]
-    return pa.RecordBatch.from_arrays([*arrays, tables.mention_array(mentions)], schema=tables.PASSAGES)
+    return pa.RecordBatch.from_arrays(
+        [*arrays, tables.mention_array(mentions)], schema=tables.PASSAGES
+    )

@@ -1,9 +1,10 @@
 """Fits a `QuestionMap` to questions with answers, whose hops nobody knows.
 
-What an untrained answerer finds is collected once: for each plan of a question the entries of every hop, padded to a common number. The
-answerer's own softmax over them, and over the plans, is differentiable in the map; the loss is minus the log of the weight of the right
-answers, with a penalty on the size of the change. A large change learns the training questions by heart, so the penalty is chosen on
-questions that were left out, and the untrained map is among the choices.
+What an untrained answerer finds is collected once: for each plan of a question the entries of every
+hop, padded to a common number. The answerer's own softmax over them, and over the plans, is
+differentiable in the map; the loss is minus the log of the weight of the right answers, with a
+penalty on the size of the change. A large change learns the training questions by heart, so the
+penalty is chosen on questions that were left out, and the untrained map is among the choices.
 """
 
 import dataclasses
@@ -26,7 +27,8 @@ PENALTIES = (0.3, 0.03, 0.003)
 # What the squared change of a weight costs.
 _WEIGHT_PENALTY = 1.0
 _STEPS, _BATCH, _LEARNING_RATE = 150, 64, 0.1
-# Parts of the training questions of which each is left out once; of many questions only the first is.
+# Parts of the training questions of which each is left out once; of many questions only the
+# first is.
 FOLDS, _MANY = 3, 100
 # A question whose answers have less weight than this pulls no harder.
 _FLOOR = 1e-3
@@ -34,7 +36,7 @@ _FLOOR = 1e-3
 
 @dataclasses.dataclass(frozen=True)
 class Scale:
-    """The constants of the answerer: its softmax, the worth of a hop, and what the weight of a topic counts."""
+    """The answerer's constants: its softmax, a hop's worth, and the weight of topics."""
 
     softmax: float
     longer: float
@@ -54,7 +56,8 @@ class Candidates:
     entry: np.ndarray  # [N, H, C] in `entries`, -1 where there are fewer
     added: np.ndarray  # [N, H, C] what words and kinds add to their cosines
     topic: np.ndarray  # [N, H, C] which of the topics of the hop an entry is of; 0 in the first
-    next: np.ndarray  # [N, H, C] which of the topics of the next hop is its target; `Scale.topics` if none
+    # [N, H, C] which of the topics of the next hop is its target; `Scale.topics` if none.
+    next: np.ndarray
     target: np.ndarray  # [N, C] of the last hop
     right: np.ndarray  # [N, C] whether that is an answer
 
@@ -65,7 +68,10 @@ class Candidates:
 
 @dataclasses.dataclass(frozen=True)
 class Score:
-    """How well questions are answered, of those whose answer is among their candidates: Hits@1, and the mean log weight of the answers."""
+    """How well questions are answered whose answer is among their candidates.
+
+    Hits@1, and the mean log weight of the answers.
+    """
 
     hits: float
     log_weight: float
@@ -77,20 +83,29 @@ class Fitted(NamedTuple):
     map: QuestionMap  # learnt from all questions
     before: Score  # the score of the untrained way to answer, on questions that were left out
     after: Score  # and of the chosen one
-    left_out: list[tuple[QuestionMap, np.ndarray]]  # maps learnt the same way, with the questions that each left out
+    # Maps learnt the same way, with the questions that each left out.
+    left_out: list[tuple[QuestionMap, np.ndarray]]
 
 
 def fit(candidates: Candidates, scale: Scale, seed: int = 0) -> Fitted:
     """Learns from questions."""
     count = len(candidates)
     order = np.random.default_rng(seed).permutation(count)
-    folds = [fold for fold in np.array_split(order, min(FOLDS, count))][: 1 if count >= _MANY else None]
+    folds = [fold for fold in np.array_split(order, min(FOLDS, count))][
+        : 1 if count >= _MANY else None
+    ]
     untrained = QuestionMap.untrained(candidates.steps.shape[1])
     before = score(untrained, candidates, scale, np.concatenate(folds))
     best, chosen, left_out = before, None, [(untrained, order)]
     for penalty in PENALTIES if count > 1 else ():
-        maps = [_descend(candidates, scale, np.setdiff1d(order, fold), penalty, seed) for fold in folds]
-        after = _mean(np.concatenate([per_question(learnt, candidates, scale, fold) for learnt, fold in zip(maps, folds)]))
+        maps = [
+            _descend(candidates, scale, np.setdiff1d(order, fold), penalty, seed) for fold in folds
+        ]
+        after = _mean(
+            np.concatenate(
+                [per_question(learnt, candidates, scale, fold) for learnt, fold in zip(maps, folds)]
+            )
+        )
         _log.info('penalty %g: Hits@1 %.3f, log weight %.3f', penalty, after.hits, after.log_weight)
         if after.hits >= before.hits and after.log_weight > best.log_weight:
             best, chosen, left_out = after, penalty, list(zip(maps, folds))
@@ -107,8 +122,10 @@ def _mean(found: np.ndarray) -> Score:
     return Score(*map(float, found.mean(0)))
 
 
-def per_question(question_map: QuestionMap, candidates: Candidates, scale: Scale, questions) -> np.ndarray:
-    """Whether the best answer of each question is right, and the log weight of its answers: [n, 2]."""
+def per_question(
+    question_map: QuestionMap, candidates: Candidates, scale: Scale, questions
+) -> np.ndarray:
+    """Whether each question's best answer is right, and its answers' log weight: [n, 2]."""
     params = _params(question_map)
     found = np.empty((len(questions), 2))
     for start in range(0, len(questions), _BATCH):
@@ -130,10 +147,15 @@ def per_question(question_map: QuestionMap, candidates: Candidates, scale: Scale
 
 
 def _params(question_map: QuestionMap) -> dict[str, jax.Array]:
-    return {field.name: jnp.asarray(getattr(question_map, field.name)) for field in dataclasses.fields(question_map)}
+    return {
+        field.name: jnp.asarray(getattr(question_map, field.name))
+        for field in dataclasses.fields(question_map)
+    }
 
 
-def _descend(candidates: Candidates, scale: Scale, questions: np.ndarray, penalty: float, seed: int) -> QuestionMap:
+def _descend(
+    candidates: Candidates, scale: Scale, questions: np.ndarray, penalty: float, seed: int
+) -> QuestionMap:
     """The map that gradient descent finds for some questions."""
     params = _params(QuestionMap.untrained(candidates.steps.shape[1]))
     state = _optimizer().init(params)
@@ -145,11 +167,15 @@ def _descend(candidates: Candidates, scale: Scale, questions: np.ndarray, penalt
             stream += rng.permutation(questions).tolist()
         batch, stream = stream[:size], stream[size:]
         params, state = _step(params, state, _batch(candidates, batch), scale, penalty)
-    return QuestionMap(np.asarray(params['change']), *(float(params[f.name]) for f in dataclasses.fields(QuestionMap)[1:]))
+    return QuestionMap(
+        np.asarray(params['change']),
+        *(float(params[f.name]) for f in dataclasses.fields(QuestionMap)[1:]),
+    )
 
 
 def _optimizer() -> optax.GradientTransformation:
-    # The gradient is of low rank, and the change should be, too: nothing that treats its numbers one by one, as Adam does.
+    # The gradient is of low rank, and the change should be, too: nothing that treats its numbers
+    # one by one, as Adam does.
     schedule = optax.cosine_decay_schedule(_LEARNING_RATE, _STEPS)
     return optax.chain(optax.clip_by_global_norm(1.0), optax.sgd(schedule, momentum=0.9))
 
@@ -191,7 +217,9 @@ def _paths(params, batch, scale: Scale):
         logits = scale.softmax * (scores[:, hop] + prior)
         mass = jnp.where(used[:, None], jax.nn.softmax(logits), mass)
         worth += jnp.where(used, scores[:, hop].max(-1), 0)
-        weights = jnp.einsum('nc,nct->nt', mass, jax.nn.one_hot(batch['next'][:, hop], scale.topics))
+        weights = jnp.einsum(
+            'nc,nct->nt', mass, jax.nn.one_hot(batch['next'][:, hop], scale.topics)
+        )
         if hop + 1 < scores.shape[1]:
             of_topic = jnp.take_along_axis(weights, batch['topic'][:, hop + 1], 1)
             prior = scale.commit * jnp.log(jnp.maximum(of_topic, 1e-9)) / scale.softmax
@@ -207,12 +235,18 @@ def _step(params, state, batch, scale: Scale, penalty: float):
         log_shares, mass = _paths(params, batch, scale)
         segment = jnp.where(batch['segment'] < 0, len(mass), batch['segment'])
         shares = jnp.exp(log_shares - jax.lax.stop_gradient(log_shares.max()))
-        total = functools.partial(jax.ops.segment_sum, segment_ids=segment, num_segments=len(mass) + 1)
+        total = functools.partial(
+            jax.ops.segment_sum, segment_ids=segment, num_segments=len(mass) + 1
+        )
         weight = total(shares * (mass * batch['right']).sum(-1)) / jnp.maximum(total(shares), 1e-30)
         real = total(jnp.ones_like(shares)).at[-1].set(0) > 0
         weight = jnp.where(real, weight, 1 - _FLOOR)
         lost = -(jnp.log(weight + _FLOOR)).sum() / real.sum()
-        weights = (params['cosine_weight'] - 1) ** 2 + (params['added_weight'] - 1) ** 2 + params['longer'] ** 2
+        weights = (
+            (params['cosine_weight'] - 1) ** 2
+            + (params['added_weight'] - 1) ** 2
+            + params['longer'] ** 2
+        )
         return lost + penalty * jnp.square(params['change']).sum() + _WEIGHT_PENALTY * weights
 
     updates, state = _optimizer().update(jax.grad(loss)(params), state, params)

@@ -1,4 +1,7 @@
-"""What a run's parameters come from. A run is resumed only as the same run, and memories and models are matched by it."""
+"""What a run's parameters come from.
+
+A run is resumed only as the same run, and memories and models are matched by it.
+"""
 
 import json
 
@@ -19,28 +22,52 @@ def read_meta(workdir: str | None) -> dict | None:
 
 
 def describe_run(
-    task: Task, prepared: Prepared, seed: int, origin: dict | None, bert_hash: str | None = None, fresh_w_r: bool = False
+    task: Task,
+    prepared: Prepared,
+    seed: int,
+    origin: dict | None,
+    bert_hash: str | None = None,
+    fresh_w_r: bool = False,
 ) -> dict:
-    """The lineage of a run, as JSON values: the objective, the data, the seed, and the checkpoint it starts from.
+    """A run's lineage, as JSON: the objective, the data, the seed, and its checkpoint.
 
-    Of that, `origin` are the meta data, see `read_meta`; or else `bert_hash` is the `state.weights_hash` of what the encoder starts from,
-    and `fresh_w_r` that of `state.starting_params`.
+    This is the one that it starts from.
+
+    Of that, `origin` are the meta data, see `read_meta`; or else `bert_hash` is the
+    `state.weights_hash` of what the encoder starts from, and `fresh_w_r` that of
+    `state.starting_params`.
     """
     origin = origin or {'params_hash': None, 'lineage': {}}
-    lineage = {**task.lineage, 'seed': seed, 'prepared_hash': prepared.hash(), 'init_hash': origin['params_hash']}
+    lineage = {
+        **task.lineage,
+        'seed': seed,
+        'prepared_hash': prepared.hash(),
+        'init_hash': origin['params_hash'],
+    }
     lineage['bert_hash'] = bert_hash
     if fresh_w_r:  # not stated otherwise, so that runs of before it can be resumed
         lineage['fresh_w_r'] = True
     # Of this run and all that go on from it.
-    lineage['entities_of_names'] = bool(lineage.get('entities_of_names') or origin['lineage'].get('entities_of_names'))
+    lineage['entities_of_names'] = bool(
+        lineage.get('entities_of_names') or origin['lineage'].get('entities_of_names')
+    )
     return json.loads(json.dumps(lineage))
 
 
 def check_same_run(before: dict, now: dict, workdir) -> None:
-    """Raises TrainingError, naming what differs, if a folder's lineage is not that of the run that is to go on in it."""
-    names = ['objective'] if before['objective'] != now['objective'] else sorted(before.keys() | now.keys())
+    """Raises TrainingError, naming the difference, if a run would go on in another's folder."""
+    names = (
+        ['objective']
+        if before['objective'] != now['objective']
+        else sorted(before.keys() | now.keys())
+    )
     differs = [
-        f'{name} was {before.get(name)!r} and is {now.get(name)!r}' for name in names if before.get(name) != now.get(name)
+        f'{name} was {before.get(name)!r} and is {now.get(name)!r}'
+        for name in names
+        if before.get(name) != now.get(name)
     ]
     if differs:
-        raise TrainingError(f'{workdir} cannot be resumed as another run ({"; ".join(differs)}): use another workdir')
+        raise TrainingError(
+            f'{workdir} cannot be resumed as another run '
+            f'({"; ".join(differs)}): use another workdir'
+        )

@@ -1,4 +1,7 @@
-"""`model.json` and `tokenizer.json` of a training run: with a checkpoint, all that is needed to use the model elsewhere."""
+"""`model.json` and `tokenizer.json` of a training run.
+
+With a checkpoint, all that is needed to use the model elsewhere.
+"""
 
 import dataclasses
 from typing import Annotated, Any, Literal
@@ -9,7 +12,14 @@ import msgspec
 from opql_jax.core import files, locks
 from opql_jax.core.errors import InputError
 from opql_jax.core.files import atomic_path
-from opql_jax.core.manifest import FolderFormat, Header, ManifestError, is_folder_of, read_manifest, write_manifest
+from opql_jax.core.manifest import (
+    FolderFormat,
+    Header,
+    ManifestError,
+    is_folder_of,
+    read_manifest,
+    write_manifest,
+)
 from opql_jax.data.prepared import Prepared
 from opql_jax.models.bag_of_words import BagOfWords
 from opql_jax.models.encoder import RelationEncoder, check_computes, init_params
@@ -19,7 +29,9 @@ from opql_jax.training.checkpoints import CheckpointError, Checkpoints, shape_di
 MAX_LAYERS = 1000  # of an encoder; it takes a while to lay out more, which are a damaged file
 # Parameters that an objective adds to those of the encoder and the entities.
 OWN_PARAMETERS = ('follower', 'lm', 'reader')
-ENCODERS: dict[str, Any] = {kind.__name__: kind for kind in (RelationEncoder, ModernEncoder, BagOfWords)}
+ENCODERS: dict[str, Any] = {
+    kind.__name__: kind for kind in (RelationEncoder, ModernEncoder, BagOfWords)
+}
 
 
 class ModelConfig(Header, kw_only=True, forbid_unknown_fields=True):
@@ -27,8 +39,10 @@ class ModelConfig(Header, kw_only=True, forbid_unknown_fields=True):
 
     encoder_class: str  # a name in ENCODERS
     encoder: dict[str, Any]  # the fields of the encoder
-    pair_encoding: Literal['marked_pair', 'span_pair', 'mention']  # how memories encode pairs, see `models.bulk_encoding`
-    num_entities: Annotated[int, msgspec.Meta(ge=1, lt=2**31)]  # of the vocabulary it was trained with
+    # How memories encode pairs, see `models.bulk_encoding`.
+    pair_encoding: Literal['marked_pair', 'span_pair', 'mention']
+    # Of the vocabulary it was trained with.
+    num_entities: Annotated[int, msgspec.Meta(ge=1, lt=2**31)]
     vocabulary_hash: str  # likewise
 
 
@@ -36,18 +50,30 @@ FORMAT = FolderFormat('opql-model', 1, 'a model', 'train', ModelConfig, 'model.j
 
 
 def _fields(kind) -> list[dataclasses.Field]:
-    """The fields of an encoder's class that say what it computes: not those of flax, or of how it is trained."""
+    """The fields of an encoder's class that say what it computes.
+
+    Not those of flax, or of how it is trained.
+    """
     others = ('parent', 'name', 'accumulate_steps', 'remat')
     return [field for field in dataclasses.fields(kind) if field.name not in others]
 
 
 def _check_fields(kind, fields: dict) -> None:
-    """Raises msgspec.ValidationError unless `fields` are those of an encoder's class, with values of their types."""
-    size, layers = Annotated[int, msgspec.Meta(ge=1, lt=2**31)], Annotated[int, msgspec.Meta(ge=1, le=MAX_LAYERS)]
+    """Raises msgspec.ValidationError unless `fields` are an encoder's, of their types."""
+    size, layers = (
+        Annotated[int, msgspec.Meta(ge=1, lt=2**31)],
+        Annotated[int, msgspec.Meta(ge=1, le=MAX_LAYERS)],
+    )
     types = {field.name: size if field.type is int else field.type for field in _fields(kind)}
-    limits = {'num_layers': layers, 'relative_buckets': Annotated[int, msgspec.Meta(ge=0, lt=2**31)]}
+    limits = {
+        'num_layers': layers,
+        'relative_buckets': Annotated[int, msgspec.Meta(ge=0, lt=2**31)],
+    }
     types |= {name: limit for name, limit in limits.items() if name in types}
-    msgspec.convert(fields, msgspec.defstruct(kind.__name__, types.items(), forbid_unknown_fields=True, kw_only=True))
+    msgspec.convert(
+        fields,
+        msgspec.defstruct(kind.__name__, types.items(), forbid_unknown_fields=True, kw_only=True),
+    )
 
 
 def check_free(workdir) -> None:
@@ -58,12 +84,19 @@ def check_free(workdir) -> None:
         return
     partial = f'.{FORMAT.file}.'  # of a run that was killed while it wrote the first file
     if others := sorted(
-        path for path in workdir.rglob('*') if path.is_file() and not (path.name.startswith(partial) or locks.is_lock(path))
+        path
+        for path in workdir.rglob('*')
+        if path.is_file() and not (path.name.startswith(partial) or locks.is_lock(path))
     ):
-        raise InputError(f'{workdir} holds other files ({others[0].name}) and no model: give a new or empty folder')
+        raise InputError(
+            f'{workdir} holds other files ({others[0].name}) and no model: '
+            'give a new or empty folder'
+        )
 
 
-def write(workdir, encoder: RelationEncoder, prepared: Prepared, pair_encoding: str = 'marked_pair') -> None:
+def write(
+    workdir, encoder: RelationEncoder, prepared: Prepared, pair_encoding: str = 'marked_pair'
+) -> None:
     """Writes both files; each appears whole or not at all. `pair_encoding`: see `ModelConfig`."""
     fields = {
         'encoder_class': type(encoder).__name__,
@@ -78,20 +111,29 @@ def write(workdir, encoder: RelationEncoder, prepared: Prepared, pair_encoding: 
 
 
 def read(model_dir) -> ModelConfig:
-    """The `model.json` of a training run's folder; ManifestError if it is none, or its content is not what was written."""
+    """The `model.json` of a training run's folder.
+
+    ManifestError if it is none, or its content is not what was written.
+    """
     config = read_manifest(model_dir, FORMAT)
     path = files.path(model_dir) / FORMAT.file
     if config.encoder_class not in ENCODERS:
-        raise ManifestError(f'{path}: encoder_class {config.encoder_class!r} is not one of {", ".join(ENCODERS)}')
+        raise ManifestError(
+            f'{path}: encoder_class {config.encoder_class!r} is not one of {", ".join(ENCODERS)}'
+        )
     try:
         _check_fields(ENCODERS[config.encoder_class], config.encoder)
     except msgspec.ValidationError as error:
-        raise ManifestError(f'{path}: not what this program writes: encoder: {error}; {FORMAT.advice}') from error
+        raise ManifestError(
+            f'{path}: not what this program writes: encoder: {error}; {FORMAT.advice}'
+        ) from error
     return config
 
 
 def load(model_dir, step: int | None = None):
-    """Opens a training run's folder: the module, the parameters, the `ModelConfig`, and the checkpoint's meta data.
+    """Opens a training run's folder: module, parameters, `ModelConfig`, and meta data.
+
+    The latter are the checkpoint's.
 
     Raises:
         ManifestError: see `read`.
@@ -106,10 +148,13 @@ def load(model_dir, step: int | None = None):
     try:
         expected = jax.eval_shape(lambda: init_params(encoder, config.num_entities, 0))
     except InputError as error:
-        raise CheckpointError(f'{path} is damaged ({error}): copy it again from where the model was trained') from error
+        raise CheckpointError(
+            f'{path} is damaged ({error}): copy it again from where the model was trained'
+        ) from error
     if differences := shape_differences(expected, found):
         raise CheckpointError(
-            f'{path} is of another model than the checkpoint: {differences}. Copy the folder again from where it was trained'
+            f'{path} is of another model than the checkpoint: {differences}. Copy the folder again '
+            'from where it was trained'
         )
     return encoder, params, config, meta
 
@@ -119,8 +164,12 @@ def is_model(folder) -> bool:
     return is_folder_of(folder, FORMAT)
 
 
-def check_start(config: ModelConfig, encoder, prepared: Prepared, model_dir, other_entities: bool = False) -> None:
-    """Raises InputError unless a model has the tokenizer of a prepared folder, its entities, and an encoder that computes as this one.
+def check_start(
+    config: ModelConfig, encoder, prepared: Prepared, model_dir, other_entities: bool = False
+) -> None:
+    """Raises InputError unless a model fits a prepared folder and an encoder.
+
+    It has its tokenizer and entities, and an encoder that computes as this one.
 
     With `other_entities` the entities may be others: only the encoder is taken.
     """
@@ -131,16 +180,23 @@ def check_start(config: ModelConfig, encoder, prepared: Prepared, model_dir, oth
     check_computes(encoder, ENCODERS[config.encoder_class], config.encoder, model_dir)
 
 
-def check_vocabulary(config: ModelConfig, prepared: Prepared, model_dir, grown: bool = False) -> None:
+def check_vocabulary(
+    config: ModelConfig, prepared: Prepared, model_dir, grown: bool = False
+) -> None:
     """Raises CheckpointError if the model was trained with another entity vocabulary or tokenizer.
 
-    A `grown` vocabulary may go on after the model's entities, for whoever has embeddings for the others.
+    A `grown` vocabulary may go on after the model's entities, for whoever has embeddings for the
+    others.
     """
     count = config.num_entities
-    if config.vocabulary_hash != prepared.vocab.hash(count) or (len(prepared.vocab) > count and not grown):
+    if config.vocabulary_hash != prepared.vocab.hash(count) or (
+        len(prepared.vocab) > count and not grown
+    ):
         raise CheckpointError(
-            f'{model_dir} was trained with an entity vocabulary of {config.num_entities} entities, hash {config.vocabulary_hash[:12]}, but'
-            f' {prepared.directory} has {len(prepared.vocab)}, hash {prepared.vocab.hash()[:12]}: use the prepared folder it was trained on'
+            f'{model_dir} was trained with an entity vocabulary of {config.num_entities} entities, '
+            f'hash {config.vocabulary_hash[:12]}, but {prepared.directory} has '
+            f'{len(prepared.vocab)}, hash {prepared.vocab.hash()[:12]}: use the prepared folder it '
+            'was trained on'
         )
     check_tokenizer(prepared, model_dir)
 
@@ -150,6 +206,7 @@ def check_tokenizer(prepared: Prepared, model_dir) -> None:
     tokenizer = files.below(model_dir, 'tokenizer.json')
     if not tokenizer.exists() or tokenizer.read_bytes() != prepared.tokenizer_path.read_bytes():
         raise CheckpointError(
-            f'{tokenizer} is not the tokenizer of {prepared.directory}, so the model would read other words than were written: use the'
-            ' prepared folder it was trained on, or prepare with that file as `tokenizer`'
+            f'{tokenizer} is not the tokenizer of {prepared.directory}, so the model would read '
+            'other words than were written: use the prepared folder it was trained on, or prepare '
+            'with that file as `tokenizer`'
         )

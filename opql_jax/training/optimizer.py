@@ -1,4 +1,7 @@
-"""How gradients change parameters: AdamW with warm-up and cosine decay, or an optimizer of optax that takes a learning rate and needs gradients alone."""
+"""How gradients change parameters: AdamW with warm-up and cosine decay, or one of optax.
+
+That takes a learning rate and needs gradients alone.
+"""
 
 from collections.abc import Callable
 
@@ -9,7 +12,9 @@ from opql_jax.training import state as state_lib
 from opql_jax.training.progress import TrainingError
 
 
-def warmup_cosine(num_steps: int, learning_rate: float = 1e-3, warmup_steps: int = 100) -> optax.Schedule:
+def warmup_cosine(
+    num_steps: int, learning_rate: float = 1e-3, warmup_steps: int = 100
+) -> optax.Schedule:
     """The learning rate as a function of the step: a linear warm-up, then cosine decay to 2 %.
 
     Args:
@@ -42,7 +47,9 @@ def adamw(
     matrices = ('kernel', 'embedding', 'w_q', 'w_k', 'w_t')
     decay = lambda path, _: state_lib.param_name(path).endswith(matrices)
     decays = lambda params: jax.tree.map_with_path(decay, params)
-    return optax.adamw(learning_rate, b2=0.98, weight_decay=weight_decay, mask=decays, mu_dtype=moment_dtype)
+    return optax.adamw(
+        learning_rate, b2=0.98, weight_decay=weight_decay, mask=decays, mu_dtype=moment_dtype
+    )
 
 
 def make_optimizer(
@@ -57,8 +64,8 @@ def make_optimizer(
 
     Args:
         num_steps: updates in all.
-        learning_rate: the peak of the learning rate, which `warmup_steps` and `num_steps` shape, see
-            `warmup_cosine`; none of the three matters with a `schedule`.
+        learning_rate: the peak of the learning rate, which `warmup_steps` and `num_steps` shape,
+            see `warmup_cosine`; none of the three matters with a `schedule`.
         warmup_steps: updates in which the learning rate rises; half of `num_steps` at most.
         clip_norm: the largest norm that the gradients may have together.
         optimizer: makes the optimizer of a `learning_rate`, such as `optax.lion`.
@@ -73,8 +80,9 @@ def make_optimizer(
         made = optimizer(learning_rate=rate)
     except TypeError as error:
         raise TrainingError(
-            f'optimizer={_name(optimizer)} cannot be made of a learning_rate ({_first_line(error)}):'
-            ' give a function of one, without parentheses, such as @optax.lion'
+            f'optimizer={_name(optimizer)} cannot be made of a learning_rate '
+            f'({_first_line(error)}): give a function of one, without '
+            'parentheses, such as @optax.lion'
         ) from error
     if not isinstance(made, optax.GradientTransformation):
         raise TrainingError(
@@ -84,8 +92,12 @@ def make_optimizer(
     return optax.chain(optax.clip_by_global_norm(clip_norm), made)
 
 
-def check_update(factory: Callable, optimizer: optax.GradientTransformation, trained, opt_state) -> None:
-    """Raises TrainingError if an optimizer needs more than gradients, such as the value of the loss. Nothing is computed.
+def check_update(
+    factory: Callable, optimizer: optax.GradientTransformation, trained, opt_state
+) -> None:
+    """Raises TrainingError if an optimizer needs more than gradients, such as the loss.
+
+    Nothing is computed.
 
     It was made by `factory`, as of `make_optimizer`; `trained` and `opt_state` are shapes.
     """
@@ -93,8 +105,9 @@ def check_update(factory: Callable, optimizer: optax.GradientTransformation, tra
         jax.eval_shape(optimizer.update, trained, opt_state, trained)
     except (TypeError, ValueError) as error:
         raise TrainingError(
-            f'optimizer={_name(factory)} makes no step of gradients alone ({_first_line(error)}): give one that needs'
-            ' neither the value of the loss nor a search along a line, such as @optax.lion'
+            f'optimizer={_name(factory)} makes no step of gradients alone '
+            f'({_first_line(error)}): give one that needs neither the value of '
+            'the loss nor a search along a line, such as @optax.lion'
         ) from error
 
 

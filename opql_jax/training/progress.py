@@ -20,10 +20,12 @@ from opql_jax.training.tensorboard import ScalarWriter
 
 _log = logging.getLogger(__name__)
 
-# Seconds after which a line says how far a run has come, although no report is due: a step may take longer than that.
+# Seconds after which a line says how far a run has come, although no report is due: a step may take
+# longer than that.
 SILENCE = 30.0
-# Steps that devices may still have before them: one more keeps them from idling, while a run that is asked to stop, or to say how far it
-# is, has to wait for all of them. Left to itself, JAX would queue 32 on a CPU, of some seconds each in a large model.
+# Steps that devices may still have before them: one more keeps them from idling, while a run that
+# is asked to stop, or to say how far it is, has to wait for all of them. Left to itself, JAX would
+# queue 32 on a CPU, of some seconds each in a large model.
 QUEUED_STEPS = 2
 
 
@@ -32,28 +34,35 @@ class TrainingError(InputError):
 
 
 class Progress:
-    """Collects metrics, checks them for NaN, and reports their means to the log, TensorBoard, and Weights & Biases if configured.
+    """Collects metrics, checks them for NaN, and reports their means.
 
-    Each report covers the steps since the last one, its window; between reports that are long in coming, lines in the log alone say how
-    far the run is. Beside the means of the metrics a report has:
+    To the log, TensorBoard, and Weights & Biases if configured.
+
+    Each report covers the steps since the last one, its window; between reports that are long in
+    coming, lines in the log alone say how far the run is. Beside the means of the metrics a report
+    has:
 
         steps_per_second, sequences_per_second: a sequence is a row of tokens.
-        step_seconds, data_seconds, checkpoint_seconds: the time of a step; in which it waited for a batch, while devices may have
-            been at work on earlier ones; and in which it waited for the state to be saved and scored, before the window's first step.
-        tflops_per_device: 1e12 FLOP/s of the encoder alone, counted by `flops.encoder_flops`, forward and backward, with padding, as if
-            every layer was trained and the last one was computed at the two markers and one mention: too much where layers are
-            frozen, too little where more is read, as by language models.
+        step_seconds, data_seconds, checkpoint_seconds: the time of a step; in which it waited for a
+            batch, while devices may have been at work on earlier ones; and in which it waited for
+            the state to be saved and scored, before the window's first step.
+        tflops_per_device: 1e12 FLOP/s of the encoder alone, counted by `flops.encoder_flops`,
+            forward and backward, with padding, as if every layer was trained and the last one was
+            computed at the two markers and one mention: too much where layers are frozen, too
+            little where more is read, as by language models.
         mfu: the same over what a device can do in bfloat16, where that is known.
-        device_memory_gib: the most that a device of the first process has held so far, where devices tell.
+        device_memory_gib: the most that a device of the first process has held so far, where
+            devices tell.
     """
 
     def __init__(self, config, encoder, start: int, num_devices: int):
-        """Opens the logs of a run with a `TrainConfig`, after `start` steps, whose steps so many devices work on."""
+        """Opens the logs of a run with a `TrainConfig`, after `start` steps, on so many devices."""
         workdir, self._num_steps = config.workdir, config.num_steps
         first, last = config.profile_steps or (0, 0)
         if config.profile_steps and not 1 <= first <= last <= config.num_steps:
             raise TrainingError(
-                f'profile_steps={config.profile_steps}: give (first, last) of the steps 1 to {config.num_steps}'
+                f'profile_steps={config.profile_steps}: give (first, last) of the steps 1 to '
+                f'{config.num_steps}'
             )
         self._traced = range(max(first, start + 1), last + 1)
         self._trace_folder = files.below(workdir, 'profile')
@@ -61,7 +70,11 @@ class Progress:
         # What a killed run logged after its newest checkpoint comes again.
         is_primary = distributed.is_primary()
         self._writer = ScalarWriter(str(workdir), purge_step=start + 1) if is_primary else None
-        self._wandb = _start_wandb(config.wandb_project, workdir) if config.wandb_project and is_primary else None
+        self._wandb = (
+            _start_wandb(config.wandb_project, workdir)
+            if config.wandb_project and is_primary
+            else None
+        )
         self._encoder, self._num_devices = encoder, num_devices
         self._metrics = []  # (step, metrics) since the last report
         self._since, self._time = start, time.monotonic()
@@ -98,20 +111,34 @@ class Progress:
             self._saving += time.monotonic() - start
 
     def start_step(self, step: int, batch) -> None:
-        """Before step `step` (from 0) on a batch of the whole job; logs how far the run is if that was long ago."""
+        """Before step `step` (from 0) on a batch of the whole job; logs progress now and then."""
         if self._metrics and time.monotonic() - self._said >= SILENCE:
-            metrics = {name: float(value) for name, value in jax.device_get(self._metrics[-1][1]).items()}
-            self._say(step, (step - self._since) / (time.monotonic() - self._time - self._seconds['checkpoint']), metrics)
-        shapes = [np.shape(array) for name, array in named_leaves(batch).items() if name.endswith('tokens')]
+            metrics = {
+                name: float(value) for name, value in jax.device_get(self._metrics[-1][1]).items()
+            }
+            self._say(
+                step,
+                (step - self._since)
+                / (time.monotonic() - self._time - self._seconds['checkpoint']),
+                metrics,
+            )
+        shapes = [
+            np.shape(array)
+            for name, array in named_leaves(batch).items()
+            if name.endswith('tokens')
+        ]
         self._sequences += sum(n for n, _ in shapes)
-        self._flops += flops.TRAINING_OVER_FORWARD * sum(flops.encoder_flops(self._encoder, shape) for shape in shapes)
+        self._flops += flops.TRAINING_OVER_FORWARD * sum(
+            flops.encoder_flops(self._encoder, shape) for shape in shapes
+        )
         if self._traced and step + 1 == self._traced[0]:
-            jax.block_until_ready([metrics for _, metrics in self._metrics])  # or the trace begins with earlier steps
+            # Or the trace begins with earlier steps.
+            jax.block_until_ready([metrics for _, metrics in self._metrics])
             folder = self._trace = tempfile.TemporaryDirectory()
             jax.profiler.start_trace(folder.name)
 
     def end_step(self, step: int, metrics) -> None:
-        """After step `step` was queued; waits until at most `QUEUED_STEPS` are left to the devices."""
+        """After step `step` was queued; waits until at most `QUEUED_STEPS` are left."""
         self._metrics.append((step, metrics))
         if len(self._metrics) > QUEUED_STEPS:
             jax.block_until_ready(self._metrics[-1 - QUEUED_STEPS])
@@ -120,19 +147,27 @@ class Progress:
             self._stop_trace(self._trace)
 
     def report(self, done: int) -> dict:
-        """Waits for the steps since the last report, checks that they are finite, and reports the means of their metrics.
+        """Waits for the steps since the last report, checks them, and reports metrics.
+
+        These must be finite; it reports their means.
 
         Raises:
             TrainingError: a loss or gradient is not finite.
         """
-        window = [(step, {k: float(v) for k, v in metrics.items()}) for step, metrics in jax.device_get(self._metrics)]
+        window = [
+            (step, {k: float(v) for k, v in metrics.items()})
+            for step, metrics in jax.device_get(self._metrics)
+        ]
         self._metrics = []
         for step, metrics in window:
-            # A finite loss with a NaN gradient leaves parameters that the next checkpoint must not hold.
+            # A finite loss with a NaN gradient leaves parameters that the next checkpoint must not
+            # hold.
             if not (math.isfinite(metrics['loss']) and math.isfinite(metrics['grad_norm'])):
                 raise TrainingError(
-                    f'step {step + 1}: the loss is {metrics["loss"]} (gradient norm {metrics["grad_norm"]}). Checkpoints are from before.'
-                    f' Lower the learning rate, or look at batch {step}, which is a function of the seed and that number.'
+                    f'step {step + 1}: the loss is {metrics["loss"]} (gradient '
+                    f'norm {metrics["grad_norm"]}). Checkpoints are from '
+                    'before. Lower the learning rate, or look at batch '
+                    f'{step}, which is a function of the seed and that number.'
                 )
         if not window:
             return {}
@@ -147,8 +182,17 @@ class Progress:
         """Logs how far the run has come, in steps per second since the last report."""
         shown = '  '.join(f'{name} {value:.4g}' for name, value in metrics.items())
         if self._saving:
-            shown += f'  checkpoints {self._saving / (time.monotonic() - self._began):.2%} of the time'
-        _log.info('step %d/%d  %.2f steps/s  ETA %ds  %s', done, self._num_steps, rate, (self._num_steps - done) / rate, shown)
+            shown += (
+                f'  checkpoints {self._saving / (time.monotonic() - self._began):.2%} of the time'
+            )
+        _log.info(
+            'step %d/%d  %.2f steps/s  ETA %ds  %s',
+            done,
+            self._num_steps,
+            rate,
+            (self._num_steps - done) / rate,
+            shown,
+        )
         self._said = time.monotonic()
 
     def write(self, step: int, metrics: Mapping[str, float]) -> None:
@@ -173,7 +217,11 @@ class Progress:
         }
         if peak := flops.peak_flops(jax.devices()[0].device_kind):
             out['mfu'] = achieved / peak
-        held = [stats['peak_bytes_in_use'] for device in jax.local_devices() if (stats := device.memory_stats())]
+        held = [
+            stats['peak_bytes_in_use']
+            for device in jax.local_devices()
+            if (stats := device.memory_stats())
+        ]
         if held:
             out['device_memory_gib'] = max(held) / 2**30
         self._since, self._time, self._sequences, self._flops = done, now, 0, 0.0
@@ -193,7 +241,9 @@ def _start_wandb(project: str, workdir):
     try:
         import wandb
     except ImportError as error:
-        raise TrainingError(f'wandb_project={project!r} needs the package of Weights & Biases: pip install wandb') from error
+        raise TrainingError(
+            f'wandb_project={project!r} needs the package of Weights & Biases: pip install wandb'
+        ) from error
     workdir = files.absolute(workdir)
     name = hashlib.sha256(str(workdir).encode()).hexdigest()[:16]
     folder = None if files.is_remote(workdir) else str(workdir)

@@ -1,4 +1,4 @@
-"""Releases the encoder or the reader of a training run as a folder that any text, or `transformers`, can use."""
+"""Releases a trained encoder or reader as a folder for any text, or `transformers`."""
 
 import logging
 
@@ -28,44 +28,57 @@ def release(
     form: str = 'opql',
     dry_run: bool = False,
 ) -> None:
-    """Writes a released encoder, see `models.released`, or one for `transformers`, see `models.hugging_face`.
+    """Writes a released encoder (`models.released`), or one for `transformers`.
+
+    See `models.hugging_face`.
 
     Args:
         kb: the knowledge base that it was trained in.
         model: the part that was trained, for the form 'opql' by `TextRelations` or by `Reading`.
         output: the folder; new or empty, or that of another release in the form 'opql'.
         card: a Markdown file, the model card.
-        typed_documents: a file of DocRED's form, of whose types an encoder learns to tell the kinds of mentions; without, it tells none.
+        typed_documents: a file of DocRED's form, of whose types an encoder learns to tell the kinds
+            of mentions; without, it tells none.
         step: checkpoint to use; the newest if None.
-        form: 'opql', or 'transformers' for a folder that is opened there as a BERT, an MPNet or a ModernBERT.
+        form: 'opql', or 'transformers' for a folder that is opened there as a BERT, an MPNet or a
+            ModernBERT.
         dry_run: writes nothing.
 
     Raises:
-        InputError: the model is neither an encoder of span pairs nor a reader, as the form needs it, or no transformer that
-            has the form, or the folder holds something else.
+        InputError: the model is neither an encoder of span pairs nor a reader, as the form needs
+            it, or no transformer that has the form, or the folder holds something else.
     """
     if form not in ('opql', 'transformers'):
         raise InputError(f"form={form!r}: give 'opql' or 'transformers'")
     if form == 'transformers' and typed_documents:
-        raise InputError("typed_documents teaches an encoder of the form 'opql' alone: leave it out")
+        raise InputError(
+            "typed_documents teaches an encoder of the form 'opql' alone: leave it out"
+        )
     folder = KBFolder(kb).part(model)
     encoder, params, config, meta = model_config.load(folder, step)
     objective = meta['lineage']['objective']
     if form == 'transformers':
-        hugging_face.as_checkpoint(encoder, params['encoder'])  # tells in the dry run what cannot be
+        # Tells in the dry run what cannot be.
+        hugging_face.as_checkpoint(encoder, params['encoder'])
     elif type(encoder) is not RelationEncoder:
         raise InputError(
-            f"{folder} has an encoder of the class {type(encoder).__name__}, and only that of a BERT has the form 'opql'"
+            f'{folder} has an encoder of the class {type(encoder).__name__}, and only that of a '
+            "BERT has the form 'opql'"
         )
     elif objective not in ('TextRelations', 'Reading'):
-        raise InputError(f'{folder} was trained neither by TextRelations nor by Reading: its encoder reads no text but its own')
+        raise InputError(
+            f'{folder} was trained neither by TextRelations nor by Reading: its encoder reads no '
+            'text but its own'
+        )
     typed = read_typed(typed_documents) if typed_documents else []
     if dry_run:
         print(f'# {encoder}')
         return
     tokenizer = read_text(files.path(folder) / 'tokenizer.json')
     if form == 'transformers':
-        hugging_face.write(output, encoder, params['encoder'], Tokenizer.from_str(tokenizer), read_text(card))
+        hugging_face.write(
+            output, encoder, params['encoder'], Tokenizer.from_str(tokenizer), read_text(card)
+        )
     elif objective == 'Reading':
         whole = {**params['encoder'], 'reader': params['reader']}
         released.write(output, encoder, whole, tokenizer, read_text(card), released.READER_FORMAT)

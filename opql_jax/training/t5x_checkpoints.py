@@ -1,7 +1,10 @@
-"""Checkpoints of t5x as models: what a run of `t5x.train` states beside them, and their import into a knowledge base.
+"""Checkpoints of t5x as models.
 
-t5x writes `<MODEL_DIR>/checkpoint_<step>`, whose parameters are those of our own checkpoints, with the padding of E. `state_run`
-puts the rest beside them: `model.json`, `tokenizer.json` and, in `opql_run.json`, the lineage.
+What a run of `t5x.train` states beside them, and their import into a knowledge base.
+
+t5x writes `<MODEL_DIR>/checkpoint_<step>`, whose parameters are those of our own checkpoints, with
+the padding of E. `state_run` puts the rest beside them: `model.json`, `tokenizer.json` and, in
+`opql_run.json`, the lineage.
 """
 
 import re
@@ -29,18 +32,35 @@ _PREFIX = 'checkpoint_'
 class T5xRun(Header, kw_only=True, forbid_unknown_fields=True):
     """What `opql_run.json` states."""
 
-    lineage: dict[str, Any]  # see `lineage.describe_run`; and `batch_size`, the elements that t5x joins to the batch of a step
+    # See `lineage.describe_run`; and `batch_size`, the elements that t5x joins to the batch of a
+    # step.
+    lineage: dict[str, Any]
     text: str  # the parts of the knowledge base that it reads
     memory: str | None  # likewise
 
 
-FORMAT = FolderFormat('opql-t5x-run', 1, 'the MODEL_DIR of t5x.train over gin/t5x', 't5x.train', T5xRun, 'opql_run.json')
+FORMAT = FolderFormat(
+    'opql-t5x-run',
+    1,
+    'the MODEL_DIR of t5x.train over gin/t5x',
+    't5x.train',
+    T5xRun,
+    'opql_run.json',
+)
 
 
-def state_run(model_dir, encoder: RelationEncoder, prepared: Prepared, pair_encoding: str, run: dict, training: bool) -> None:
-    """Writes the files beside the checkpoints in MODEL_DIR, or compares the run with that of the files that are there.
+def state_run(
+    model_dir,
+    encoder: RelationEncoder,
+    prepared: Prepared,
+    pair_encoding: str,
+    run: dict,
+    training: bool,
+) -> None:
+    """Writes the files beside the checkpoints in MODEL_DIR, or compares the run with them.
 
-    `run` are the fields of `T5xRun`. What is not `training` needs the files, and may join other numbers of elements.
+    `run` are the fields of `T5xRun`. What is not `training` needs the files, and may join other
+    numbers of elements.
 
     Raises:
         InputError: the path is relative, or there are no files and nothing is trained.
@@ -48,14 +68,23 @@ def state_run(model_dir, encoder: RelationEncoder, prepared: Prepared, pair_enco
     """
     folder = files.path(model_dir)
     if folder != files.absolute(model_dir):
-        raise InputError(f'MODEL_DIR={model_dir}: give an absolute path, as checkpoints of t5x need one')
+        raise InputError(
+            f'MODEL_DIR={model_dir}: give an absolute path, as checkpoints of t5x need one'
+        )
     if (folder / FORMAT.file).exists():
         before, now = read_manifest(folder, FORMAT).lineage, run['lineage']
-        lineage_lib.check_same_run(before, now if training else {**now, 'batch_size': before['batch_size']}, model_dir)
+        lineage_lib.check_same_run(
+            before, now if training else {**now, 'batch_size': before['batch_size']}, model_dir
+        )
     elif not training:
-        raise InputError(f'{folder / FORMAT.file}: no such file: give the MODEL_DIR of a run of t5x.train over gin/t5x')
+        raise InputError(
+            f'{folder / FORMAT.file}: no such file: give the MODEL_DIR of a '
+            'run of t5x.train over gin/t5x'
+        )
     elif _checkpoints(folder):
-        raise InputError(f'{folder} has checkpoints of another run, and no {FORMAT.file}: give a new MODEL_DIR')
+        raise InputError(
+            f'{folder} has checkpoints of another run, and no {FORMAT.file}: give a new MODEL_DIR'
+        )
     elif distributed.is_primary():
         folder.mkdir(parents=True, exist_ok=True)
         model_config.write(folder, encoder, prepared, pair_encoding)
@@ -63,18 +92,25 @@ def state_run(model_dir, encoder: RelationEncoder, prepared: Prepared, pair_enco
 
 
 def newest_checkpoint(model_dir: str, step: int | None = None) -> str:
-    """The folder of a checkpoint of t5x in its MODEL_DIR, the newest if `step` is None; CheckpointError if there is none."""
+    """The folder of a checkpoint of t5x in its MODEL_DIR, the newest if `step` is None.
+
+    CheckpointError if there is none.
+    """
     found = _checkpoints(files.absolute(model_dir))
     if not found or (step is not None and step not in found):
         steps = ', '.join(map(str, sorted(found))) or 'none'
         raise CheckpointError(
-            f'{model_dir}: no checkpoint of t5x{"" if step is None else f" of step {step}"}, those there are: {steps}'
+            f'{model_dir}: no checkpoint of t5x{"" if step is None else f" of step {step}"}, those '
+            f'there are: {steps}'
         )
     return str(found[max(found) if step is None else step])
 
 
 def _checkpoints(folder) -> dict[int, Any]:
-    """The complete checkpoints by step: an interrupted save leaves a temporary folder, whose name goes on after the step."""
+    """The complete checkpoints by step.
+
+    An interrupted save leaves a temporary folder, whose name goes on after the step.
+    """
     return {
         int(path.name.removeprefix(_PREFIX)): path
         for path in folder.glob(f'{_PREFIX}*')
@@ -82,11 +118,13 @@ def _checkpoints(folder) -> dict[int, Any]:
     }
 
 
-def import_checkpoint(*, kb: str, model_dir: str, model: str, step: int | None = None, dry_run: bool = False) -> None:
-    """Makes a checkpoint of t5x a model of a knowledge base, from which memories are built and training starts.
+def import_checkpoint(
+    *, kb: str, model_dir: str, model: str, step: int | None = None, dry_run: bool = False
+) -> None:
+    """Imports a t5x checkpoint as a model, to build memories with and train on from.
 
-    A model that answers questions becomes the one that the knowledge base answers with, as after `train`. The state of the
-    optimizer stays behind: to train on, start from the model (INIT_FROM).
+    A model that answers questions becomes the one that the knowledge base answers with, as after
+    `train`. The state of the optimizer stays behind: to train on, start from the model (INIT_FROM).
 
     Args:
         kb: the knowledge base.
@@ -140,8 +178,12 @@ def read_params(checkpoint: str) -> dict:
             args = ocp.args.PyTreeRestore(shapes, restore_args=plain, partial_restore=True)
             params = reader.restore(state, args=args)['target']
     except Exception as error:  # Orbax raises errors of any type
-        raise CheckpointError(f'{checkpoint} cannot be read ({type(error).__name__}): take an earlier step') from error
+        raise CheckpointError(
+            f'{checkpoint} cannot be read ({type(error).__name__}): take an earlier step'
+        ) from error
     for name, value in traverse_util.flatten_dict(params, sep='/').items():
         if not np.isfinite(value).all():
-            raise CheckpointError(f'{checkpoint}: {name} has numbers that are not finite: take an earlier step')
+            raise CheckpointError(
+                f'{checkpoint}: {name} has numbers that are not finite: take an earlier step'
+            )
     return params

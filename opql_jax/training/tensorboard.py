@@ -6,8 +6,9 @@ import sys
 import time
 from collections.abc import Iterator, Mapping
 
-# tensorboardX imports torch wherever it is installed, for annotations only, which took half of the start of training and
-# evaluation. While this lasts, some hundredths of a second, another thread cannot import torch.
+# tensorboardX imports torch wherever it is installed, for annotations only, which took half of the
+# start of training and evaluation. While this lasts, some hundredths of a second, another thread
+# cannot import torch.
 _hidden = 'torch' not in sys.modules
 if _hidden:
     sys.modules['torch'] = None  # type: ignore[assignment]  # makes the import fail
@@ -24,25 +25,32 @@ finally:
 class ScalarWriter:
     """An event file of scalars, on disk or in a bucket.
 
-    It is written by whoever calls. tensorboardX's SummaryWriter hands events to a thread, which a full disk ends; then training
-    waits for it forever.
+    It is written by whoever calls. tensorboardX's SummaryWriter hands events to a thread, which a
+    full disk ends; then training waits for it forever.
     """
 
     def __init__(self, folder: str, purge_step: int | None = None):
-        """Makes the file, and its folder if need be; what files of before have from `purge_step` on is not shown."""
+        """Makes the file, and its folder if need be.
+
+        What files of before have from `purge_step` on is not shown.
+        """
         self._folder = folder
         with self._named():
             directory_check(folder)
             self._events = EventsWriter(os.path.join(folder, 'events'))
             if purge_step is not None:
                 self._events.write_event(Event(step=purge_step, file_version='brain.Event:2'))
-                self._events.write_event(Event(step=purge_step, session_log=SessionLog(status=SessionLog.START)))
+                self._events.write_event(
+                    Event(step=purge_step, session_log=SessionLog(status=SessionLog.START))
+                )
 
     def write(self, step: int, scalars: Mapping[str, float]) -> None:
-        """Adds the values of a step; an OSError, which names the folder, if they cannot be written."""
+        """Adds a step's values; an OSError, naming the folder, if they cannot be written."""
         with self._named():
             for name, value in scalars.items():
-                self._events.write_event(Event(wall_time=time.time(), step=step, summary=scalar(name, value)))
+                self._events.write_event(
+                    Event(wall_time=time.time(), step=step, summary=scalar(name, value))
+                )
             self._events.flush()  # so that what is logged before a checkpoint is there after a kill
 
     def close(self) -> None:

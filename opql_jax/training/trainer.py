@@ -46,35 +46,46 @@ class TrainConfig:
     """The settings of a run besides its objective and its encoder.
 
     Attributes:
-        kb: the knowledge base, on disk or in a bucket. Its parts, and the memory of the objective, are named as `KBFolder` does.
+        kb: the knowledge base, on disk or in a bucket. Its parts, and the memory of the objective,
+            are named as `KBFolder` does.
         text: the prepared text.
-        model: the part that is trained; receives checkpoints/, TensorBoard scalars, model.json, tokenizer.json.
+        model: the part that is trained; receives checkpoints/, TensorBoard scalars, model.json,
+            tokenizer.json.
         num_steps: updates in all.
         learning_rate, warmup_steps, clip_norm, optimizer, schedule: see `make_optimizer`.
         init_from: the model whose parameters training starts from.
-        bert_folder: what the encoder starts from: the folder of a Hugging Face BERT, RoBERTa, MPNet or ModernBERT, of a
-            released encoder, or of a run over text with other entities; or 'minilm' or 'default' (see `state.starting_params`).
-        orthogonal_w_r: starts with an orthogonal W_r, as beside a BERT. Which start is better without one depends on the data:
-            MetaQA gains by it, the demo loses.
-        fresh_w_r: leaves out the W_r of the released encoder that training starts from, so that relations may have another size, up to the
-            whole states of both mentions, `relation_dim` = 2 `hidden_size`. The fresh one is as beside a BERT (see `state.starting_params`).
+        bert_folder: what the encoder starts from: the folder of a Hugging Face BERT, RoBERTa, MPNet
+            or ModernBERT, of a released encoder, or of a run over text with other entities; or
+            'minilm' or 'default' (see `state.starting_params`).
+        orthogonal_w_r: starts with an orthogonal W_r, as beside a BERT. Which start is better
+            without one depends on the data: MetaQA gains by it, the demo loses.
+        fresh_w_r: leaves out the W_r of the released encoder that training starts from, so that
+            relations may have another size, up to the whole states of both mentions,
+            `relation_dim` = 2 `hidden_size`. The fresh one is as beside a BERT (see
+            `state.starting_params`).
         seed: of batches, dropout and fresh parameters.
         log_every: steps.
-        checkpoint_every, checkpoint_minutes: steps, and time, from one checkpoint to the next, whichever is over first; None for no such
-            limit. Time is looked at with each report. Checkpoints are written in the background.
+        checkpoint_every, checkpoint_minutes: steps, and time, from one checkpoint to the next,
+            whichever is over first; None for no such limit. Time is looked at with each report.
+            Checkpoints are written in the background.
         keep_checkpoints: how many of the newest stay; all if None.
-        input_threads, input_prefetch, input_processes: that make batches, and how many are made ahead, see `pipeline.batches`.
-        data_devices: devices along the mesh's data axis, of each slice if there are several; all if None.
-        model_devices: devices along its model axis, which work on the same rows of a batch; E and the matrices of the
-            encoder are split over them too. For more devices than rows of a batch.
-        accumulate_steps: parts of a batch that the encoder takes one after the other, each of them again in the backward
-            pass, adding up gradients; so activations of one part are held at a time. The loss, with all of its negatives,
-            stays that of the whole batch.
-        remat: what the backward pass computes again instead of keeping it: 'layers' for all but the input of each layer,
-            'dots' for all but the products with parameters; None for nothing.
-        slices: groups of devices that exchange fast among themselves and slowly with others, such as the hosts of a cluster. Each
-            holds E and the memory whole. Those that the devices name if None: TPU slices; of GPUs, those of a host.
-        profile_steps: (first, last) step, counted from 1, of which `jax.profiler` writes a trace to <model>/profile.
+        input_threads, input_prefetch, input_processes: that make batches, and how many are made
+            ahead, see `pipeline.batches`.
+        data_devices: devices along the mesh's data axis, of each slice if there are several; all if
+            None.
+        model_devices: devices along its model axis, which work on the same rows of a batch; E and
+            the matrices of the encoder are split over them too. For more devices than rows of a
+            batch.
+        accumulate_steps: parts of a batch that the encoder takes one after the other, each of them
+            again in the backward pass, adding up gradients; so activations of one part are held at
+            a time. The loss, with all of its negatives, stays that of the whole batch.
+        remat: what the backward pass computes again instead of keeping it: 'layers' for all but the
+            input of each layer, 'dots' for all but the products with parameters; None for nothing.
+        slices: groups of devices that exchange fast among themselves and slowly with others, such
+            as the hosts of a cluster. Each holds E and the memory whole. Those that the devices
+            name if None: TPU slices; of GPUs, those of a host.
+        profile_steps: (first, last) step, counted from 1, of which `jax.profiler` writes a trace to
+            <model>/profile.
         wandb_project: of Weights & Biases, whose package has to be installed.
     """
 
@@ -122,7 +133,7 @@ def train(
     gin_config: Callable[[], str] = str,
     dry_run: bool = False,
 ) -> dict:
-    """Trains to `config.num_steps`, resuming from the newest checkpoint of the model if there is one.
+    """Trains to `config.num_steps`, resuming from the newest checkpoint, if any.
 
     In the end a model that answers questions becomes the one that the knowledge base answers with.
 
@@ -130,8 +141,8 @@ def train(
         objective: what is trained, on which batches.
         encoder: makes the relation encoder, called with the tokenizer's `vocab_size`.
         config: the run's settings.
-        on_checkpoint: called with the step after each checkpoint, such as to evaluate it, but not when the run stops before its last step;
-            returns metrics, which are logged.
+        on_checkpoint: called with the step after each checkpoint, such as to evaluate it, but not
+            when the run stops before its last step; returns metrics, which are logged.
         gin_config: returns the operative configuration, which every checkpoint keeps.
         dry_run: print shapes and return without training.
 
@@ -139,10 +150,11 @@ def train(
         The mean of every metric over the last logged window.
 
     Raises:
-        TrainingError: a loss or gradient is not finite; names the first such step. The last checkpoint is from before it.
-            Or the folder holds another run, or one that was trained further than `num_steps`.
-            Or, told before compiling, the optimizer needs more than gradients, the devices cannot share a batch evenly, or the memory
-            of one cannot hold the parameters with their gradients and moments.
+        TrainingError: a loss or gradient is not finite; names the first such step. The last
+            checkpoint is from before it. Or the folder holds another run, or one that was trained
+            further than `num_steps`. Or, told before compiling, the optimizer needs more than
+            gradients, the devices cannot share a batch evenly, or the memory of one cannot hold the
+            parameters with their gradients and moments.
         CheckpointError: what training starts from does not fit.
         InputError: another run trains this model, or its folder or the manifest is somebody else's.
         Preempted: a SIGTERM came, and the state was saved.
@@ -165,14 +177,23 @@ def train(
     bert_hash = state_lib.weights_hash(config.bert_folder) if config.bert_folder else None
 
     def starting_params():
-        start = start_of(config, encoding) | {'expected_hash': origin['params_hash'] if origin else bert_hash}
-        params = task.init(state_lib.starting_params(encoder, prepared, init_from, seed=config.seed, **start))
+        start = start_of(config, encoding) | {
+            'expected_hash': origin['params_hash'] if origin else bert_hash
+        }
+        params = task.init(
+            state_lib.starting_params(encoder, prepared, init_from, seed=config.seed, **start)
+        )
         task.check_init(params, origin['lineage'] if origin else {})
         return params
 
     fresh = lambda: task.init(state_lib.init_params(encoder, len(prepared.vocab), config.seed))
     shapes = jax.eval_shape(lambda: state_lib.init_state(fresh(), task.trainable, optimizer))
-    check_update(config.optimizer, optimizer, state_lib.split_params(shapes.params, task.trainable)[0], shapes.opt_state)
+    check_update(
+        config.optimizer,
+        optimizer,
+        state_lib.split_params(shapes.params, task.trainable)[0],
+        shapes.opt_state,
+    )
     state_lib.check_memory(shapes, layout, task.trainable)
     check_batch(task.source[0], mesh, config.accumulate_steps)
 
@@ -185,20 +206,26 @@ def train(
     # ---------------- Parameters: restored, or initialised ----------------
     answers = objective.answers_questions
     if answers:
-        folder.stated()  # whatever is wrong with the manifest is told now, and not after the training
+        # Whatever is wrong with the manifest is told now, and not after the training.
+        folder.stated()
     with distributed.writer(config.workdir):
         model_config.check_free(config.workdir)
         distributed.barrier('the folder was looked at')
         checkpoints = Checkpoints(config.workdir, keep=config.keep_checkpoints)
-        lineage = lineage_lib.describe_run(task, prepared, config.seed, origin, bert_hash, config.fresh_w_r)
+        lineage = lineage_lib.describe_run(
+            task, prepared, config.seed, origin, bert_hash, config.fresh_w_r
+        )
         place = lambda tree: state_lib.place(tree, layout, task.trainable)
         start, seconds_before = checkpoints.latest_step() or 0, 0.0
         if start > config.num_steps:
             raise TrainingError(
-                f'{config.workdir} is at step {start} already, and num_steps is {config.num_steps}: raise it, or use another workdir'
+                f'{config.workdir} is at step {start} already, and num_steps is '
+                f'{config.num_steps}: raise it, or use another workdir'
             )
         if start:
-            model_config.check_start(model_config.read(config.workdir), encoder, prepared, config.workdir)
+            model_config.check_start(
+                model_config.read(config.workdir), encoder, prepared, config.workdir
+            )
             meta = checkpoints.meta(start)
             lineage_lib.check_same_run(meta['lineage'], lineage, config.workdir)
             seconds_before = meta['seconds']
@@ -224,7 +251,9 @@ def train(
                 'lineage': lineage,
                 'gin': gin_config(),
             }
-            checkpoints.save(done, state.params, state.opt_state, meta, (shapes.params, shapes.opt_state))
+            checkpoints.save(
+                done, state.params, state.opt_state, meta, (shapes.params, shapes.opt_state)
+            )
 
         batches = pipeline.batches(
             task.source,
@@ -234,11 +263,17 @@ def train(
             prefetch=config.input_prefetch,
             worker_processes=config.input_processes,
         )
-        step_fn = make_train_step(task, optimizer, config.seed, mesh, getattr(encoder, 'dtype', 'float32'))
+        step_fn = make_train_step(
+            task, optimizer, config.seed, mesh, getattr(encoder, 'dtype', 'float32')
+        )
         refresh = None if task.refresh is None else jax.jit(task.refresh)
         searched, last = task.memory, {}
         saved, saved_at = True, time.monotonic()
-        with checkpoints, PreemptionGuard() as preemption, Progress(config, encoder, start, mesh.size) as progress:
+        with (
+            checkpoints,
+            PreemptionGuard() as preemption,
+            Progress(config, encoder, start, mesh.size) as progress,
+        ):
             for step in range(start, config.num_steps):
                 # After a checkpoint too, so that a run that goes on from it has the same keys.
                 if refresh and (saved or step % REFRESH_EVERY == 0):
@@ -251,7 +286,11 @@ def train(
 
                 done = step + 1
                 stop = preemption.should_stop(done)
-                saved = stop or done == config.num_steps or checkpoint_is_due(done, time.monotonic() - saved_at, config)
+                saved = (
+                    stop
+                    or done == config.num_steps
+                    or checkpoint_is_due(done, time.monotonic() - saved_at, config)
+                )
                 if saved:
                     last = progress.report(done) or last
                     with progress.timed('checkpoint'), preemption.saving():
@@ -268,41 +307,68 @@ def train(
                     last = progress.report(done) or last
                 if stop and done < config.num_steps:
                     raise Preempted(
-                        f'{config.workdir} was asked to stop: step {done} of {config.num_steps} is saved, and the same command goes on from it'
+                        f'{config.workdir} was asked to stop: step {done} of {config.num_steps} is '
+                        'saved, and the same command goes on from it'
                     )
     if answers and distributed.is_primary():
-        folder.write(text=config.text, model=config.model, memory=memory, again=start == config.num_steps)
+        folder.write(
+            text=config.text, model=config.model, memory=memory, again=start == config.num_steps
+        )
     return last
 
 
 def check_start(config: TrainConfig, objective: Objective) -> None:
-    """Raises TrainingError if a count cannot be, or where parameters start is said twice, or not at all for an encoder that is not trained."""
+    """Raises TrainingError if a count cannot be, or it is unclear where parameters start.
+
+    That is said twice, or not at all for an encoder that is not trained.
+    """
     if config.checkpoint_minutes is not None and not config.checkpoint_minutes > 0:
-        raise TrainingError(f'checkpoint_minutes={config.checkpoint_minutes}: give more than 0, or None')
-    counts = ('num_steps', 'log_every', 'checkpoint_every', 'keep_checkpoints', 'model_devices', 'accumulate_steps')
+        raise TrainingError(
+            f'checkpoint_minutes={config.checkpoint_minutes}: give more than 0, or None'
+        )
+    counts = (
+        'num_steps',
+        'log_every',
+        'checkpoint_every',
+        'keep_checkpoints',
+        'model_devices',
+        'accumulate_steps',
+    )
     for name in counts:
         if (value := getattr(config, name)) is not None and value < 1:
             raise TrainingError(f'{name}={value}: give at least 1')
     if not (config.init_from or config.bert_folder or objective.trainable('encoder/')):
-        raise TrainingError('the encoder is not trained and starts from nothing: give init_from or bert_folder')
+        raise TrainingError(
+            'the encoder is not trained and starts from nothing: give init_from or bert_folder'
+        )
     if config.init_from and config.bert_folder:
         raise TrainingError(
-            f'init_from ({config.init_from}) and bert_folder ({config.bert_folder}) both say where to start: leave out one'
+            f'init_from ({config.init_from}) and bert_folder ({config.bert_folder}) both say where '
+            'to start: leave out one'
         )
     if config.init_from and config.orthogonal_w_r:
-        raise TrainingError(f'the model of init_from ({config.init_from}) brings its W_r: leave out orthogonal_w_r')
+        raise TrainingError(
+            f'the model of init_from ({config.init_from}) brings its W_r: leave out orthogonal_w_r'
+        )
     folder = config.bert_folder
     is_released = folder is not None and released.is_released(folder)
     if config.orthogonal_w_r and folder and (is_released or model_config.is_model(folder)):
-        raise TrainingError(f'the encoder of bert_folder ({config.bert_folder}) brings its W_r: leave out orthogonal_w_r')
+        raise TrainingError(
+            f'the encoder of bert_folder ({config.bert_folder}) brings its '
+            'W_r: leave out orthogonal_w_r'
+        )
     if config.fresh_w_r and not is_released:
         raise TrainingError(
-            'fresh_w_r leaves out the W_r of a released encoder, and bert_folder names none: leave out fresh_w_r'
+            'fresh_w_r leaves out the W_r of a released encoder, and '
+            'bert_folder names none: leave out fresh_w_r'
         )
 
 
 def start_of(config: TrainConfig, encoding: str) -> dict[str, Any]:
-    """What the encoder of a run starts from, as arguments of `state.starting_params`; `encoding` as `pair_encoding` tells it."""
+    """What a run's encoder starts from, as arguments of `state.starting_params`.
+
+    `encoding` as `pair_encoding` tells it.
+    """
     return {
         'bert_folder': config.bert_folder,
         'orthogonal_w_r': config.orthogonal_w_r,
@@ -312,13 +378,20 @@ def start_of(config: TrainConfig, encoding: str) -> dict[str, Any]:
 
 
 def make_train_step(
-    task: Task, optimizer: optax.GradientTransformation, seed: int, mesh: Mesh | None = None, dtype: str = 'float32'
+    task: Task,
+    optimizer: optax.GradientTransformation,
+    seed: int,
+    mesh: Mesh | None = None,
+    dtype: str = 'float32',
 ):
-    """Builds `step(state, batch, memory) -> (state, metrics)`, jitted: loss, gradients of the trained part, update.
+    """Builds `step(state, batch, memory) -> (state, metrics)`, jitted.
 
-    The buffers of the old state are reused. It is compiled for each structure of batches, so for each number of hops.
-    The key of a step's dropout is a function of (seed, step), so a resumed run repeats it. The state is placed on `mesh`, and `dtype`
-    is the encoder's, in which its matrices are gathered and their gradients summed; without a mesh everything lies on one device.
+    Loss, gradients of the trained part, update.
+
+    The buffers of the old state are reused. It is compiled for each structure of batches, so for
+    each number of hops. The key of a step's dropout is a function of (seed, step), so a resumed run
+    repeats it. The state is placed on `mesh`, and `dtype` is the encoder's, in which its matrices
+    are gathered and their gradients summed; without a mesh everything lies on one device.
     """
 
     def step(state: TrainState, batch, memory):
@@ -345,8 +418,13 @@ def optimizer_of(config: TrainConfig) -> optax.GradientTransformation:
     return make_optimizer(*rates, config.clip_norm, config.optimizer, config.schedule)
 
 
-def pair_encoding(objective: Objective, init_from: str | None, bert_folder: str | None = None) -> str:
-    """How memories will encode pairs with the model, see `Objective.pair_encoding`; a released encoder reads them off spans."""
+def pair_encoding(
+    objective: Objective, init_from: str | None, bert_folder: str | None = None
+) -> str:
+    """How memories will encode pairs with the model, see `Objective.pair_encoding`.
+
+    A released encoder reads them off spans.
+    """
     if objective.pair_encoding:
         return objective.pair_encoding
     run = bert_folder if bert_folder and model_config.is_model(bert_folder) else init_from
@@ -361,25 +439,29 @@ def make_encoder(encoder: Callable[..., RelationEncoder], prepared: Prepared) ->
         return encoder(vocab_size=prepared.tokenizer.get_vocab_size())
     except TypeError as error:
         raise TrainingError(
-            f'the encoder has no size, which the files in gin/models give ({str(error).splitlines()[0]})'
+            'the encoder has no size, which the files in gin/models give '
+            f'({str(error).splitlines()[0]})'
         ) from error
 
 
 def sparing_memory(encoder: RelationEncoder, config: TrainConfig) -> RelationEncoder:
-    """The encoder as it is trained, with less memory if `config` says so; TrainingError if it cannot be."""
+    """The encoder as trained, with less memory if `config` says so; else TrainingError."""
     if config.accumulate_steps == 1 and config.remat is None:
         return encoder
     if not isinstance(encoder, RelationEncoder):
         raise TrainingError(
-            f'accumulate_steps and remat are of a transformer, and the encoder is {type(encoder).__name__}: leave them out'
+            'accumulate_steps and remat are of a transformer, and the encoder is '
+            f'{type(encoder).__name__}: leave them out'
         )
     if config.remat not in (None, *REMAT_POLICIES):
-        raise TrainingError(f'remat={config.remat!r}: give one of {", ".join(map(repr, REMAT_POLICIES))}, or None')
+        raise TrainingError(
+            f'remat={config.remat!r}: give one of {", ".join(map(repr, REMAT_POLICIES))}, or None'
+        )
     return encoder.clone(accumulate_steps=config.accumulate_steps, remat=config.remat)
 
 
 def check_batch(batch, mesh: Mesh, accumulate_steps: int = 1) -> None:
-    """Raises TrainingError, naming the sizes that can be shared, if the devices of a mesh cannot share the rows of a batch evenly.
+    """Raises TrainingError, naming usable sizes, if a mesh cannot share a batch evenly.
 
     Of a batch in several parts, each is shared.
     """
@@ -392,22 +474,38 @@ def check_batch(batch, mesh: Mesh, accumulate_steps: int = 1) -> None:
     if not uneven:
         return
     common = math.gcd(*rows.values())
-    divisors = [str(size // accumulate_steps) for size in range(1, common + 1) if common % size == size % accumulate_steps == 0]
+    divisors = [
+        str(size // accumulate_steps)
+        for size in range(1, common + 1)
+        if common % size == size % accumulate_steps == 0
+    ]
     others = f' and {len(uneven) - _NAMED} more' if len(uneven) > _NAMED else ''
     fewer = lambda n: f'{n - n % devices} or ' if n > devices else ''
-    nearest = [f'{name} has {n} ({fewer(n)}{n - n % devices + devices} can be)' for name, n in uneven.items()]
+    nearest = [
+        f'{name} has {n} ({fewer(n)}{n - n % devices + devices} can be)'
+        for name, n in uneven.items()
+    ]
     sharing, else_ = f'{mesh_lib.batch_devices(mesh)} devices', ''
     if accumulate_steps > 1:
-        sharing, else_ = f'{sharing} with accumulate_steps={accumulate_steps}', ', or another accumulate_steps'
-    fitting = f'take {", ".join(divisors)} devices (data_devices)' if divisors else 'take fewer devices (data_devices)'
+        sharing, else_ = (
+            f'{sharing} with accumulate_steps={accumulate_steps}',
+            ', or another accumulate_steps',
+        )
+    fitting = (
+        f'take {", ".join(divisors)} devices (data_devices)'
+        if divisors
+        else 'take fewer devices (data_devices)'
+    )
     raise TrainingError(
-        f'{sharing} cannot share the rows of a batch evenly: {", ".join(nearest[:_NAMED])}{others}. Counts of an objective are'
-        f' those of the whole job: make them, and its `buckets` if it has any, multiples of {devices}; or {fitting}{else_}'
+        f'{sharing} cannot share the rows of a batch evenly: '
+        f'{", ".join(nearest[:_NAMED])}{others}. Counts of an objective are those of the whole '
+        f'job: make them, and its `buckets` if it has any, multiples of {devices}; or '
+        f'{fitting}{else_}'
     )
 
 
 def checkpoint_is_due(done: int, seconds: float, config: TrainConfig) -> bool:
-    """Whether to save the state after `done` steps, `seconds` after the last time; the same in all processes."""
+    """Whether to save after `done` steps, `seconds` after the last time; equal in all processes."""
     if config.checkpoint_every is not None and done % config.checkpoint_every == 0:
         return True
     if config.checkpoint_minutes is None or done % config.log_every:
@@ -429,7 +527,10 @@ def print_shapes(params, task: Task) -> None:
 
 def print_checkpoints(shapes: TrainState, config: TrainConfig) -> None:
     """Prints how large checkpoints are, how many a run writes, and what they keep on disk."""
-    size = sum(math.prod(leaf.shape) * leaf.dtype.itemsize for leaf in jax.tree.leaves((shapes.params, shapes.opt_state)))
+    size = sum(
+        math.prod(leaf.shape) * leaf.dtype.itemsize
+        for leaf in jax.tree.leaves((shapes.params, shapes.opt_state))
+    )
     times = [f'every {config.checkpoint_every:,} steps'] if config.checkpoint_every else []
     times += [f'every {config.checkpoint_minutes:g} minutes'] if config.checkpoint_minutes else []
     print(f'# checkpoints of {size / 1e9:.3g} GB: {" and ".join(times + ["at the end"])}')
@@ -437,5 +538,11 @@ def print_checkpoints(shapes: TrainState, config: TrainConfig) -> None:
         count = -(-config.num_steps // config.checkpoint_every)
         print(f'{count:,} of them, {count * size / 1e9:,.3g} GB written')
     keep, share = config.keep_checkpoints, size / distributed.process_count() / 1e9
-    print(f'{"all" if keep is None else f"{keep} ({keep * size / 1e9:.3g} GB)"} kept, and one more while it is written')
-    print(f'a step waits while each host copies {share:.3g} GB from its devices; it is hashed and written in the background')
+    print(
+        f'{"all" if keep is None else f"{keep} ({keep * size / 1e9:.3g} GB)"} kept, and one more '
+        'while it is written'
+    )
+    print(
+        f'a step waits while each host copies {share:.3g} GB from its devices; it is hashed and '
+        'written in the background'
+    )

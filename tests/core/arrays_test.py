@@ -1,4 +1,6 @@
-"""Arrays are what their schemas say, and rows with numbers that cannot be scored are found, in every stored type."""
+"""Arrays are what their schemas say, and rows with numbers that cannot be scored are found, in
+every stored type.
+"""
 
 import tracemalloc
 
@@ -72,10 +74,22 @@ def test_an_array_that_is_what_its_schema_says_is_read(tmp_path, schema, values,
         (PAIRS, np.zeros((3, 3), np.int32), r'int32\[3, 3\], expected int32\[any, 2\]'),
         (OFFSETS, np.array([1, 1, 2, 3]), 'not offsets that rise from 0'),
         (OFFSETS, np.array([0, 2, 1, 3]), 'not offsets that rise from 0'),
-        (OFFSETS, np.array([0, np.iinfo(np.int64).max, np.iinfo(np.int64).min, 3]), 'not offsets that rise from 0'),
+        (
+            OFFSETS,
+            np.array([0, np.iinfo(np.int64).max, np.iinfo(np.int64).min, 3]),
+            'not offsets that rise from 0',
+        ),
         (COUNTS, np.array([5, 1, 0], np.int32), 'adds up to 6, expected 5'),
-        (VECTORS, np.array([[0, 0], [0, np.nan], [0, 0]], np.float16), 'row 1 has a number that is not finite, or above 1'),
-        (VECTORS, np.array([[0, 0], [0, 0], [-2, 0]], np.float16), 'row 2 has a number that is not finite, or above 1'),
+        (
+            VECTORS,
+            np.array([[0, 0], [0, np.nan], [0, 0]], np.float16),
+            'row 1 has a number that is not finite, or above 1',
+        ),
+        (
+            VECTORS,
+            np.array([[0, 0], [0, 0], [-2, 0]], np.float16),
+            'row 2 has a number that is not finite, or above 1',
+        ),
     ],
 )
 def test_an_array_that_is_something_else_is_told(tmp_path, schema, array, problem):
@@ -86,7 +100,9 @@ def test_an_array_that_is_something_else_is_told(tmp_path, schema, array, proble
 @pytest.mark.parametrize('shape', ['(1099511627776,)', '(4611686018427387904, 4)', '(-1,)'])
 def test_no_more_memory_is_asked_for_than_the_file_is_long(tmp_path, shape):
     header = f"{{'descr': '<i4', 'fortran_order': False, 'shape': {shape}, }}".ljust(117) + '\n'
-    (tmp_path / 'a.npy').write_bytes(b'\x93NUMPY\x01\x00' + len(header).to_bytes(2, 'little') + header.encode() + b'\0' * 64)
+    (tmp_path / 'a.npy').write_bytes(
+        b'\x93NUMPY\x01\x00' + len(header).to_bytes(2, 'little') + header.encode() + b'\0' * 64
+    )
     tracemalloc.start()
     with pytest.raises(ManifestError, match=r'a\.npy: not a readable array .*; make it again'):
         read_array(tmp_path / 'a.npy', ArraySchema('int32', (None,)), SIZES, 'make it again')

@@ -1,4 +1,6 @@
-"""Results that are kept on disk: damaged, forged or missing ones are made again, and nothing but results is removed."""
+"""Results that are kept on disk: damaged, forged or missing ones are made again, and nothing but
+results is removed.
+"""
 
 import hashlib
 
@@ -9,11 +11,16 @@ from opql_jax.core import batch_cache
 from opql_jax.core.errors import InputError
 
 SCHEMA = pa.schema([('text', pa.string())])
-BATCHES = [pa.RecordBatch.from_pydict({'text': [text, text.upper()]}, schema=SCHEMA) for text in ('ab', 'cd')]
+BATCHES = [
+    pa.RecordBatch.from_pydict({'text': [text, text.upper()]}, schema=SCHEMA)
+    for text in ('ab', 'cd')
+]
 
 
 def doubled(batch):
-    return pa.RecordBatch.from_pydict({'text': [2 * text for text in batch['text'].to_pylist()]}, schema=SCHEMA)
+    return pa.RecordBatch.from_pydict(
+        {'text': [2 * text for text in batch['text'].to_pylist()]}, schema=SCHEMA
+    )
 
 
 RIGHT = [doubled(batch).to_pylist() for batch in BATCHES]
@@ -57,8 +64,12 @@ FORGED = {
 }
 
 
-@pytest.mark.parametrize('mapped', [batch_cache.map_cached, batch_cache.map_rows_cached], ids=['batches', 'rows'])
-@pytest.mark.parametrize('forge', [*FORGED.values(), *(lambda c, at=at: flip_at(c, at) for at in range(0, 300, 23))])
+@pytest.mark.parametrize(
+    'mapped', [batch_cache.map_cached, batch_cache.map_rows_cached], ids=['batches', 'rows']
+)
+@pytest.mark.parametrize(
+    'forge', [*FORGED.values(), *(lambda c, at=at: flip_at(c, at) for at in range(0, 300, 23))]
+)
 def test_a_damaged_or_forged_result_is_made_again(tmp_path, mapped, forge):
     assert run(mapped, tmp_path) == (RIGHT, 2)
     assert run(mapped, tmp_path) == (RIGHT, 0)
@@ -94,7 +105,9 @@ def test_only_results_are_removed(tmp_path, caplog):
     others = [f'{"1" * 64}.arrow', f'{"1" * 63}.arrow', 'notes.txt', '.notes.txt.17.partial']
     (tmp_path / 'cache' / 'mine').mkdir()
     for name in others:
-        (tmp_path / 'cache' / 'mine' / name).write_bytes(signed(b'precious') if len(name) < 70 else b'precious')
+        (tmp_path / 'cache' / 'mine' / name).write_bytes(
+            signed(b'precious') if len(name) < 70 else b'precious'
+        )
     assert batch_cache.remove(tmp_path, 'cache') == size
     assert sorted(path.name for path in tmp_path.rglob('*')) == sorted([*others, 'mine', 'cache'])
     assert f'{"1" * 64}.arrow was left' in caplog.text

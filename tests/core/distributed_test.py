@@ -1,4 +1,6 @@
-"""Functions of a program in several processes, as one process sees them; tests/training/several_processes_test.py has real ones."""
+"""Functions of a program in several processes, as one process sees them;
+tests/training/several_processes_test.py has real ones.
+"""
 
 import pytest
 
@@ -11,9 +13,15 @@ def test_all_processes_are_told_that_another_program_writes_the_folder(tmp_path,
     monkeypatch.setattr(distributed, 'process_count', lambda: 2)
     monkeypatch.setattr(distributed, 'broadcast', lambda number: told.append(number) or told[0])
     with locks.writer(tmp_path):
-        for index, message in ((0, 'is being written by process'), (1, 'is not locked: the log of process 0 says why')):
+        for index, message in (
+            (0, 'is being written by process'),
+            (1, 'is not locked: the log of process 0 says why'),
+        ):
             monkeypatch.setattr(distributed, 'process_index', lambda index=index: index)
-            with pytest.raises(InputError, match=f'{tmp_path} {message}'), distributed.writer(tmp_path):
+            with (
+                pytest.raises(InputError, match=f'{tmp_path} {message}'),
+                distributed.writer(tmp_path),
+            ):
                 pass
     assert told == [True, False]
 

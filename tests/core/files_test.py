@@ -1,4 +1,6 @@
-"""Folders of a bucket are written and read by the code for folders on disk. The bucket here lies in main memory."""
+"""Folders of a bucket are written and read by the code for folders on disk. The bucket here lies in
+main memory.
+"""
 
 import json
 import os
@@ -29,7 +31,9 @@ from memory_tables import make, make_table, relations_of
 
 @pytest.fixture(autouse=True)
 def cache(monkeypatch, tmp_path):
-    """Makes gs:// an empty bucket in main memory; gives the folder where copies of its folders are kept."""
+    """Makes gs:// an empty bucket in main memory; gives the folder where copies of its folders are
+    kept.
+    """
     use_bucket(monkeypatch)
     monkeypatch.setenv(CACHE_VARIABLE, str(tmp_path / 'cache'))
     return tmp_path / 'cache'
@@ -39,8 +43,14 @@ def contents(folder):
     """{name: bytes} of all files in a folder."""
     if files.is_remote(folder):
         start = '/' + str(folder).removeprefix('gs://') + '/'
-        return {name.removeprefix(start): file.getvalue() for name, file in Bucket.store.items() if name.startswith(start)}
-    return {p.relative_to(folder).as_posix(): p.read_bytes() for p in folder.rglob('*') if p.is_file()}
+        return {
+            name.removeprefix(start): file.getvalue()
+            for name, file in Bucket.store.items()
+            if name.startswith(start)
+        }
+    return {
+        p.relative_to(folder).as_posix(): p.read_bytes() for p in folder.rglob('*') if p.is_file()
+    }
 
 
 def test_a_path_is_that_of_its_place():
@@ -59,7 +69,9 @@ def test_a_link_in_the_place_of_a_partial_file_is_not_followed(tmp_path):
     with files.atomic_path(tmp_path / 'kb' / 'file') as partial:
         partial.write_text('new')
     assert (tmp_path / 'precious').read_text() == 'precious'
-    assert [(path.name, path.is_symlink()) for path in (tmp_path / 'kb').iterdir()] == [('file', False)]
+    assert [(path.name, path.is_symlink()) for path in (tmp_path / 'kb').iterdir()] == [
+        ('file', False)
+    ]
 
 
 def test_a_file_in_a_bucket_appears_when_it_is_whole(monkeypatch):
@@ -113,7 +125,10 @@ def test_a_build_in_a_bucket_that_was_killed_goes_on(tmp_path):
 
     with pytest.raises(KeyboardInterrupt):
         make('gs://b/memory', encode=lambda rows: encode(rows, until=3))
-    with pytest.raises(InputError, match='gs://b/memory: the build of this memory is unfinished; run build_memory again'):
+    with pytest.raises(
+        InputError,
+        match='gs://b/memory: the build of this memory is unfinished; run build_memory again',
+    ):
         Memory.open('gs://b/memory')
     files.path('gs://b/memory/segment-00000/.x.1.partial').write_bytes(b'what an upload left')
     make('gs://b/memory', encode=lambda rows: encode(rows, until=100))
@@ -140,7 +155,9 @@ def test_a_damaged_file_in_a_bucket_is_named(cache, harm, complaint):
     else:
         data = path.read_bytes()
         path.write_bytes(data[:-1] if harm == 'cut' else data[:-1] + bytes([data[-1] ^ 1]))
-    with pytest.raises(ManifestError, match=f'gs://b/memory/segment-00000/target.npy: .*{complaint}'):
+    with pytest.raises(
+        ManifestError, match=f'gs://b/memory/segment-00000/target.npy: .*{complaint}'
+    ):
         Memory.open('gs://b/memory')
     assert [*cache.iterdir()] == []  # nothing that a later call would take for a copy
 
@@ -159,16 +176,22 @@ def test_only_what_is_named_as_a_killed_write_is_removed(tmp_path):
     for name in (*ours, *others):
         (tmp_path / name).touch()
     files.remove_partials(tmp_path, 'a.npy', 'part/b*', 'missing/*')
-    assert sorted(path.relative_to(tmp_path).as_posix() for path in tmp_path.rglob('*') if path.is_file()) == sorted(others)
+    assert sorted(
+        path.relative_to(tmp_path).as_posix() for path in tmp_path.rglob('*') if path.is_file()
+    ) == sorted(others)
 
 
-# What a received folder may hold besides files and folders: each leads to, or is, something of the user's.
+# What a received folder may hold besides files and folders: each leads to, or is, something of the
+# user's.
 NOT_PLAIN = {
     'a link to a file': (lambda path, outside: path.symlink_to(outside / 'x'), 'a link'),
     'a link to a folder': (lambda path, outside: path.symlink_to(outside), 'a link'),
     'a link to nothing': (lambda path, outside: path.symlink_to(outside / 'nothing'), 'a link'),
     'a pipe': (lambda path, outside: os.mkfifo(path), 'neither a file nor a folder'),
-    'a socket': (lambda path, outside: os.mknod(path, stat.S_IFSOCK | 0o600), 'neither a file nor a folder'),
+    'a socket': (
+        lambda path, outside: os.mknod(path, stat.S_IFSOCK | 0o600),
+        'neither a file nor a folder',
+    ),
 }
 
 
@@ -184,7 +207,10 @@ def test_what_is_below_a_folder_is_reached_through_plain_folders_only(tmp_path, 
     before = contents(outside)
     for name in ('a/it', 'a/it/x') if 'folder' in kind else ('a/it',):
         for reach in (files.below, files.read_below, files.open_below):
-            with pytest.raises(InputError, match=f'kb/a/it is {said}; nothing below a knowledge base may be one: put a copy'):
+            with pytest.raises(
+                InputError,
+                match=f'kb/a/it is {said}; nothing below a knowledge base may be one: put a copy',
+            ):
                 reach(kb, name)
     for name in ('', 'a'):
         with pytest.raises(InputError, match=f'kb/a/it is {said}'):
@@ -216,14 +242,25 @@ files.remove_empty(kb, 'inner')
 print(files.names_below(kb), (kb / 'inner' / 'x').read_text())
 """
     command = ['unshare', '--mount', '--user', '--map-root-user', sys.executable, '-c', script]
-    run = subprocess.run(command, capture_output=True, text=True, env=os.environ | {'PYTHONPATH': os.pathsep.join(sys.path)})
+    run = subprocess.run(
+        command,
+        capture_output=True,
+        text=True,
+        env=os.environ | {'PYTHONPATH': os.pathsep.join(sys.path)},
+    )
     if 'unshare' in run.stderr or 'mount:' in run.stderr:
         pytest.skip(f'nothing can be mounted here: {run.stderr}')
     told, rest = run.stdout.splitlines()
-    assert 'kb/inner is a mount point; nothing below a knowledge base may be one' in told and rest == '[] precious'
+    assert (
+        'kb/inner is a mount point; nothing below a knowledge base may be one' in told
+        and rest == '[] precious'
+    )
 
 
-@pytest.mark.parametrize('name', ['../../../x', 'segment-00000/../../x', '{outside}', '..\\\\x', 'manifest.json', 'gs://b/x'])
+@pytest.mark.parametrize(
+    'name',
+    ['../../../x', 'segment-00000/../../x', '{outside}', '..\\\\x', 'manifest.json', 'gs://b/x'],
+)
 def test_a_name_in_the_manifest_of_a_bucket_writes_nothing_outside_its_copy(cache, tmp_path, name):
     outside = tmp_path / 'outside'
     outside.write_text('precious')
@@ -236,10 +273,13 @@ def test_a_name_in_the_manifest_of_a_bucket_writes_nothing_outside_its_copy(cach
     edit('gs://b/memory', files=manifest['files'])
     for read in (Memory.open, local_copy):
         with pytest.raises(
-            ManifestError, match=f'gs://b/memory/manifest.json: {re.escape(repr(name))} is not the name of a file'
+            ManifestError,
+            match=f'gs://b/memory/manifest.json: {re.escape(repr(name))} is not the name of a file',
         ):
             read('gs://b/memory')
-    assert outside.read_text() == 'precious' and sorted(path.name for path in tmp_path.iterdir()) == ['cache', 'outside']
+    assert outside.read_text() == 'precious' and sorted(
+        path.name for path in tmp_path.iterdir()
+    ) == ['cache', 'outside']
     assert [*cache.iterdir()] == []
 
 
@@ -259,7 +299,8 @@ def test_questions_and_predictions_in_a_bucket(tmp_path, monkeypatch):
     (question,) = metaqa.read_questions('gs://b/questions.txt', VOCAB, 1)
     assert (question.id, question.answers) == ('1-hop/questions/1', (VOCAB.id('北京'),))
     files.path('gs://b/open.jsonl').write_text(
-        '{"id": "1", "question": "who met plain", "topics": [[8, 13]], "hops": 1, "answers": ["北京"]}\n'
+        '{"id": "1", "question": "who met plain", "topics": [[8, 13]], "hops": '
+        '1, "answers": ["北京"]}\n'
     )
     (question,) = read_questions('gs://b/open.jsonl', VOCAB)
     assert question.answers == (VOCAB.id('北京'),)

@@ -24,7 +24,8 @@ from opql_jax.core.errors import InputError, Preempted
 from bucket import use_bucket
 
 REFUSED = (
-    rf'is being written by process {os.getpid()} on {re.escape(socket.gethostname())} since \d{{4}}-.*: wait until it ends'
+    rf'is being written by process {os.getpid()} on {re.escape(socket.gethostname())} since '
+    rf'\d{{4}}-.*: wait until it ends'
 )
 NOBODY = 65534
 HOLD = """
@@ -62,7 +63,10 @@ def test_a_second_writer_is_told_who_the_first_one_is(folder):
         with locks.writer(folder):
             assert len(lock_files(folder)) == 1
             for _ in range(2):
-                with pytest.raises(InputError, match=f'{re.escape(folder)} {REFUSED}'), locks.writer(folder):
+                with (
+                    pytest.raises(InputError, match=f'{re.escape(folder)} {REFUSED}'),
+                    locks.writer(folder),
+                ):
                     pass
             assert len(lock_files(folder)) == 1
         assert lock_files(folder) == []
@@ -111,10 +115,16 @@ def test_a_writer_that_removes_its_folder_leaves_the_lock_of_the_next_one_alone(
 def test_a_killed_writer_holds_nothing(tmp_path):
     command = [sys.executable, '-c', HOLD, str(tmp_path)]
     with subprocess.Popen(
-        command, stdout=subprocess.PIPE, text=True, env=os.environ | {'PYTHONPATH': ':'.join(sys.path)}
+        command,
+        stdout=subprocess.PIPE,
+        text=True,
+        env=os.environ | {'PYTHONPATH': ':'.join(sys.path)},
     ) as other:
         assert other.stdout.readline() == 'held\n'
-        with pytest.raises(InputError, match=rf'process {other.pid} on .* \(-c {tmp_path}\)'), locks.writer(tmp_path):
+        with (
+            pytest.raises(InputError, match=rf'process {other.pid} on .* \(-c {tmp_path}\)'),
+            locks.writer(tmp_path),
+        ):
             pass
         other.send_signal(signal.SIGKILL)
     assert len(lock_files(tmp_path)) == 1
@@ -125,12 +135,16 @@ def test_a_killed_writer_holds_nothing(tmp_path):
 
 @pytest.fixture
 def of_another_user():
-    """A folder in which anybody may write, with the lock of a process of another user, and this process as one that may not write that."""
+    """A folder in which anybody may write, with the lock of a process of another user, and this
+    process as one that may not write that.
+    """
     with tempfile.TemporaryDirectory() as name:
         folder = pathlib.Path(name)
         folder.chmod(0o777)
         lock = folder / '.lock'
-        lock.write_text(json.dumps({'command': 'train', 'pid': 7, 'host': 'elsewhere', 'since': 'yesterday'}))
+        lock.write_text(
+            json.dumps({'command': 'train', 'pid': 7, 'host': 'elsewhere', 'since': 'yesterday'})
+        )
         lock.chmod(0o644 if os.geteuid() == 0 else 0o444)
         before = os.geteuid()
         if before == 0:
@@ -148,7 +162,10 @@ def test_a_lock_that_another_user_left_is_taken_over(of_another_user):
 def test_a_lock_that_another_user_holds_is_refused(of_another_user):
     with open(of_another_user / '.lock') as held:
         fcntl.flock(held, fcntl.LOCK_EX)
-        with pytest.raises(InputError, match=r'process 7 on elsewhere since yesterday \(train\): wait until it ends'):
+        with pytest.raises(
+            InputError,
+            match=r'process 7 on elsewhere since yesterday \(train\): wait until it ends',
+        ):
             with locks.writer(of_another_user):
                 pass
     assert json.loads((of_another_user / '.lock').read_text())['pid'] == 7
@@ -233,7 +250,9 @@ def test_where_no_folder_can_be_locked_none_counts_as_unread(monkeypatch, tmp_pa
 
 
 def content_of(path):
-    return path.readlink() if path.is_symlink() else path.read_bytes() if path.is_file() else 'no file'
+    return (
+        path.readlink() if path.is_symlink() else path.read_bytes() if path.is_file() else 'no file'
+    )
 
 
 FOREIGN = {
@@ -250,7 +269,9 @@ FOREIGN = {
 
 @pytest.mark.parametrize('make', FOREIGN.values(), ids=FOREIGN)
 @pytest.mark.parametrize('has_locks', [True, False], ids=['flock', 'no flock'])
-def test_what_is_no_lock_is_neither_written_nor_removed_nor_followed(tmp_path, monkeypatch, make, has_locks):
+def test_what_is_no_lock_is_neither_written_nor_removed_nor_followed(
+    tmp_path, monkeypatch, make, has_locks
+):
     if not has_locks:
 
         def flock(*_):
@@ -262,11 +283,16 @@ def test_what_is_no_lock_is_neither_written_nor_removed_nor_followed(tmp_path, m
     lock = tmp_path / 'kb' / '.lock'
     make(lock)
     before = content_of(lock)
-    with pytest.raises(InputError, match='kb/.lock is in the way, and no lock that this program wrote: move it elsewhere'):
+    with pytest.raises(
+        InputError,
+        match='kb/.lock is in the way, and no lock that this program wrote: move it elsewhere',
+    ):
         with locks.writer(tmp_path / 'kb'):
             pass
     assert content_of(lock) == before
-    assert {path.name for path in tmp_path.iterdir()} == {'precious', 'kb'} and list((tmp_path / 'kb').iterdir()) == [lock]
+    assert {path.name for path in tmp_path.iterdir()} == {'precious', 'kb'} and list(
+        (tmp_path / 'kb').iterdir()
+    ) == [lock]
     assert (tmp_path / 'precious').read_text() == 'precious'
 
 

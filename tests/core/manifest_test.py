@@ -36,16 +36,26 @@ def folder(tmp_path):
     (tmp_path / 'part' / 'bear').write_bytes(b'12345')
     (tmp_path / 'ball').write_text('{}')
     names = ('part/bear', 'ball')
-    write_manifest(tmp_path, TOYS, {'colour': 'rød'}, {name: files.digest(tmp_path / name) for name in names})
+    write_manifest(
+        tmp_path, TOYS, {'colour': 'rød'}, {name: files.digest(tmp_path / name) for name in names}
+    )
     return tmp_path
 
 
 def test_a_manifest_is_read_as_it_was_written(folder):
     manifest = read_manifest(folder, TOYS)
     check_files(folder, manifest, TOYS)
-    assert [*json.loads((folder / 'manifest.json').read_text())] == ['colour', 'format', 'version', 'files', 'checksum']
+    assert [*json.loads((folder / 'manifest.json').read_text())] == [
+        'colour',
+        'format',
+        'version',
+        'files',
+        'checksum',
+    ]
     assert (manifest.format, manifest.version, manifest.colour) == ('opql-toys', 3, 'rød')
-    assert manifest.files['ball'] == files.Digest(2, '44136fa355b3678a1146ad16f7e8649e94fb4fc21fe77e8310c060f61caaff8a')
+    assert manifest.files['ball'] == files.Digest(
+        2, '44136fa355b3678a1146ad16f7e8649e94fb4fc21fe77e8310c060f61caaff8a'
+    )
     before = manifest_hash(manifest)
     edit(folder, colour='blå')
     assert manifest_hash(read_manifest(folder, TOYS)) != before
@@ -54,8 +64,14 @@ def test_a_manifest_is_read_as_it_was_written(folder):
 @pytest.mark.parametrize(
     ('fields', 'message'),
     [
-        ({'version': 2}, 'format version 2, this program reads 3; .* delete it and run make_toys again'),
-        ({'version': 4}, 'format version 4, this program reads 3: a newer opql_jax wrote .*; update opql_jax'),
+        (
+            {'version': 2},
+            'format version 2, this program reads 3; .* delete it and run make_toys again',
+        ),
+        (
+            {'version': 4},
+            'format version 4, this program reads 3: a newer opql_jax wrote .*; update opql_jax',
+        ),
         ({'format': 'opql-memory'}, "not the manifest of a box of toys .no format 'opql-toys'"),
         ({'files': {'ball': 2}}, r'Expected `object`, got `int` - at `\$.files\[...\]`'),
         ({'files': None}, r'Expected `object`, got `null` - at `\$.files`'),
@@ -81,7 +97,10 @@ def test_whatever_was_changed_in_a_manifest_is_told(folder):
         with pytest.raises(ManifestError, match=str(path)):
             read_manifest(folder, TOYS)
     path.write_text(json.dumps(json.loads(content)))
-    with pytest.raises(ManifestError, match='its checksum is not that of its content: damaged or edited; restore the folder'):
+    with pytest.raises(
+        ManifestError,
+        match='its checksum is not that of its content: damaged or edited; restore the folder',
+    ):
         read_manifest(folder, TOYS)
 
 
@@ -94,7 +113,19 @@ def test_whose_a_folder_is_stands_in_its_manifest(folder):
 
 
 @pytest.mark.parametrize(
-    'name', ['../ball', '/ball', 'a/../../ball', 'a//ball', './ball', 'a\\ball', '', 'manifest.json', 'a\nb', 'gs://b/c']
+    'name',
+    [
+        '../ball',
+        '/ball',
+        'a/../../ball',
+        'a//ball',
+        './ball',
+        'a\\ball',
+        '',
+        'manifest.json',
+        'a\nb',
+        'gs://b/c',
+    ],
 )
 def test_names_that_are_not_of_a_file_inside_the_folder_are_refused(folder, name):
     edit(folder, files={name: {'bytes': 2, 'sha256': SHA}})
@@ -103,7 +134,14 @@ def test_names_that_are_not_of_a_file_inside_the_folder_are_refused(folder, name
 
 
 def test_what_is_not_json_is_refused(folder):
-    for content in (b'{', b'[]', b'[' * 100_000, b'{"format": NaN}', b'{"format": "\xef"}', b'\xff'):
+    for content in (
+        b'{',
+        b'[]',
+        b'[' * 100_000,
+        b'{"format": NaN}',
+        b'{"format": "\xef"}',
+        b'\xff',
+    ):
         (folder / 'manifest.json').write_bytes(content)
         with pytest.raises(ManifestError, match='manifest.json: not '):
             read_manifest(folder, TOYS)
@@ -112,7 +150,9 @@ def test_what_is_not_json_is_refused(folder):
 def test_missing_and_truncated_files_are_named(folder):
     manifest = read_manifest(folder, TOYS)
     (folder / 'part' / 'bear').write_bytes(b'123')
-    with pytest.raises(ManifestError, match=r'part/bear: 3 bytes, manifest.json says 5: truncated or overwritten'):
+    with pytest.raises(
+        ManifestError, match=r'part/bear: 3 bytes, manifest.json says 5: truncated or overwritten'
+    ):
         check_files(folder, manifest, TOYS)
     (folder / 'part' / 'bear').unlink()
     with pytest.raises(ManifestError, match=r'part/bear: listed in manifest.json but missing'):
@@ -125,8 +165,14 @@ def test_a_file_is_compared_with_its_digest_before_it_is_read(folder):
     verify_files(folder, manifest, TOYS)
     flip(folder / 'ball')
     check_files(folder, manifest, TOYS)  # it has its size
-    for check in (lambda: checked_file(folder, 'ball', manifest, TOYS), lambda: verify_files(folder, manifest, TOYS)):
-        with pytest.raises(ManifestError, match='ball: its sha256 is not the one in manifest.json: damaged or overwritten'):
+    for check in (
+        lambda: checked_file(folder, 'ball', manifest, TOYS),
+        lambda: verify_files(folder, manifest, TOYS),
+    ):
+        with pytest.raises(
+            ManifestError,
+            match='ball: its sha256 is not the one in manifest.json: damaged or overwritten',
+        ):
             check()
     with pytest.raises(ManifestError, match='manifest.json: lists no file doll'):
         checked_file(folder, 'doll', manifest, TOYS)
@@ -136,6 +182,11 @@ def test_a_file_that_is_a_link_is_refused(folder, tmp_path_factory):
     elsewhere = (folder / 'ball').rename(tmp_path_factory.mktemp('elsewhere') / 'ball')
     (folder / 'ball').symlink_to(elsewhere)
     manifest = read_manifest(folder, TOYS)
-    for check in (lambda: check_files(folder, manifest, TOYS), lambda: checked_file(folder, 'ball', manifest, TOYS)):
-        with pytest.raises(InputError, match='ball is a link; .* put a copy of the file or folder there'):
+    for check in (
+        lambda: check_files(folder, manifest, TOYS),
+        lambda: checked_file(folder, 'ball', manifest, TOYS),
+    ):
+        with pytest.raises(
+            InputError, match='ball is a link; .* put a copy of the file or folder there'
+        ):
             check()

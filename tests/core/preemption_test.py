@@ -15,7 +15,10 @@ import pytest
 from opql_jax.core.preemption import GRACE
 
 ROOT = pathlib.Path(__file__).parents[2]
-TERM, INT = (signal.SIGTERM, 75, 'asked to stop: run the same command again\n'), (signal.SIGINT, 130, 'interrupted\n')
+TERM, INT = (
+    (signal.SIGTERM, 75, 'asked to stop: run the same command again\n'),
+    (signal.SIGINT, 130, 'interrupted\n'),
+)
 HUP = signal.SIGHUP, *TERM[1:]  # of a terminal that is closed
 
 START = """
@@ -65,7 +68,9 @@ if __name__ == '__main__':
 
 @pytest.fixture(autouse=True)
 def hangups():
-    """Children begin with hangups as a terminal has them, though these tests may run under nohup."""
+    """Children begin with hangups as a terminal has them,
+    though these tests may run under nohup.
+    """
     before = signal.signal(signal.SIGHUP, signal.SIG_DFL)
     yield
     signal.signal(signal.SIGHUP, before)
@@ -97,12 +102,16 @@ class Running:
         assert self._process.stdout.readline() == 'ready\n'
 
     def wait_for_handlers(self):
-        """Returns as soon as the process handles SIGTERM and SIGINT, and has blocked SIGHUP for a thread of its own."""
+        """Returns as soon as the process handles SIGTERM and SIGINT, and has blocked SIGHUP for a
+        thread of its own.
+        """
         handled, blocked = 1 << signal.SIGTERM - 1 | 1 << signal.SIGINT - 1, 1 << signal.SIGHUP - 1
         deadline = time.monotonic() + 30
         while time.monotonic() < deadline:
             lines = pathlib.Path(f'/proc/{self._process.pid}/status').read_text().splitlines()
-            mask = lambda name: next(int(line.split()[1], 16) for line in lines if line.startswith(name))
+            mask = lambda name: next(
+                int(line.split()[1], 16) for line in lines if line.startswith(name)
+            )
             if mask('SigCgt') & handled == handled and mask('SigBlk') & blocked:
                 return
         raise AssertionError('the process handles no signals')
@@ -125,7 +134,9 @@ def test_a_process_inside_xla_ends_at_once_with_one_line(number, status, message
         assert process.end(number) == (status, '', message)
 
 
-@pytest.mark.parametrize(('binary', 'number', 'status', 'message'), [('train', *TERM), ('train', *INT), ('verify', *HUP)])
+@pytest.mark.parametrize(
+    ('binary', 'number', 'status', 'message'), [('train', *TERM), ('train', *INT), ('verify', *HUP)]
+)
 @pytest.mark.skipif(sys.platform != 'linux', reason='reads /proc')
 def test_a_binary_that_still_imports_ends_the_same_way(binary, number, status, message):
     with Running('-m', f'opql_jax.{binary}', '--gin_file=gin/models/tiny.gin') as process:
@@ -151,7 +162,10 @@ def test_a_guarded_loop_that_does_not_poll_is_ended_after_a_while():
 def test_a_signal_that_was_ignored_at_the_start_stays_so(name):
     # As a shell without job control starts a job in the background, and nohup any.
     with Running(
-        '-c', f'import signal\nsignal.signal(signal.{name}, signal.SIG_IGN)\n' + GUARDED, 'polls', str(GRACE)
+        '-c',
+        f'import signal\nsignal.signal(signal.{name}, signal.SIG_IGN)\n' + GUARDED,
+        'polls',
+        str(GRACE),
     ) as process:
         process.wait_until_ready()
         os.killpg(process._process.pid, getattr(signal, name))

@@ -40,7 +40,9 @@ def first_waits_for_last(folder, number):
 
 
 def test_a_long_item_keeps_back_none_of_those_that_may_go_ahead(tmp_path):
-    assert next(map_ordered(functools.partial(first_waits_for_last, tmp_path), range(20), 2, ahead=20))
+    assert next(
+        map_ordered(functools.partial(first_waits_for_last, tmp_path), range(20), 2, ahead=20)
+    )
 
 
 def test_an_error_of_an_item_comes_in_its_place():
@@ -57,12 +59,20 @@ def test_a_single_item_is_done_by_this_process():
 
 @pytest.mark.parametrize('of_file', [True, False], ids=['a script', 'standard input'])
 def test_a_program_that_does_all_at_its_top_level_is_run_once(of_file, tmp_path):
-    program = "from opql_jax.core.processes import map_ordered\nprint('begins')\nprint([*map_ordered(abs, [-1, -2, -3], 2)])\n"
+    program = (
+        "from opql_jax.core.processes import map_ordered\nprint('begins')\n"
+        'print([*map_ordered(abs, [-1, -2, -3], 2)])\n'
+    )
     (tmp_path / 'script.py').write_text(program)
     command = [sys.executable, tmp_path / 'script.py'] if of_file else [sys.executable, '-']
     environment = os.environ | {'PYTHONPATH': str(pathlib.Path(__file__).parents[2])}
     ran = subprocess.run(
-        command, input=None if of_file else program, capture_output=True, text=True, timeout=120, env=environment
+        command,
+        input=None if of_file else program,
+        capture_output=True,
+        text=True,
+        timeout=120,
+        env=environment,
     )
     assert (ran.stdout, ran.stderr, ran.returncode) == ('begins\n[1, 2, 3]\n', '', 0)
 

@@ -29,8 +29,15 @@ def test_a_corrected_corpus_is_prepared_into_the_folder_where_it_was_refused(tmp
 def test_names_longer_than_a_passage_do_not_stop_the_run(tmp_path):
     # Without links titles are the entities.
     name = 'very ' * 400 + 'long'
-    pages = [{'id': i, 'title': title, 'text': f'{title} met Bob.'} for i, title in enumerate(['Ann', name, 'Bob'])]
+    pages = [
+        {'id': i, 'title': title, 'text': f'{title} met Bob.'}
+        for i, title in enumerate(['Ann', name, 'Bob'])
+    ]
     prepared = prepare_lines(tmp_path, *pages)
-    found = {row['text'][m['start'] : m['end']] for row in prepared.passages.to_pylist() for m in row['mentions']}
+    found = {
+        row['text'][m['start'] : m['end']]
+        for row in prepared.passages.to_pylist()
+        for m in row['mentions']
+    }
     assert found == {'Ann', 'Bob'}
     assert ''.join(prepared.passages['text'].to_pylist()).count('very') == 400

@@ -38,7 +38,12 @@ def test_documents_become_passages_pairs_and_counted_entities(tmp_path, monkeypa
     monkeypatch.setattr(linking, 'DROP_FROM', 2)
     stated = write(tmp_path, drop_above_rate=0.6)
     passages = rows(tmp_path, 'passages', tables.PASSAGES)
-    texts = ['Up is a film by Ann Low.', 'Up: It stars Bob.', 'Bob: A film with no one.', 'Up: Bob left.']
+    texts = [
+        'Up is a film by Ann Low.',
+        'Up: It stars Bob.',
+        'Bob: A film with no one.',
+        'Up: Bob left.',
+    ]
     assert [p['text'] for p in passages] == texts
     named = [[VOCAB.names[m['entity']] for m in p['mentions']] for p in passages]
     assert named == [['Up', 'Ann Low'], ['Up', 'Bob'], ['Bob'], ['Up', 'Bob']]
@@ -48,8 +53,19 @@ def test_documents_become_passages_pairs_and_counted_entities(tmp_path, monkeypa
     assert pairs == one_way + [(b, a, passage, j, i, True) for a, b, passage, i, j, _ in one_way]
     assert pq.read_table(tmp_path / 'entities.parquet')['count'].to_pylist() == [3, 1, 3, 0, 0]
     assert stated['dropped_entities'] == {'film': 1.0}
-    counts = {'documents': 3, 'documents_without_mentions': 1, 'passages': 4, 'mentions': 7, 'entities': 5}
-    assert stated['counts'] == counts | {'entities_mentioned': 3, 'pair_rows': 6, 'title_pair_rows': 6, 'pairs': 4}
+    counts = {
+        'documents': 3,
+        'documents_without_mentions': 1,
+        'passages': 4,
+        'mentions': 7,
+        'entities': 5,
+    }
+    assert stated['counts'] == counts | {
+        'entities_mentioned': 3,
+        'pair_rows': 6,
+        'title_pair_rows': 6,
+        'pairs': 4,
+    }
 
 
 def test_mentions_that_a_document_carries_are_kept_as_they_are(tmp_path):
@@ -57,7 +73,9 @@ def test_mentions_that_a_document_carries_are_kept_as_they_are(tmp_path):
         [Document('a', 't', 'Bob and Up', (Mention(8, 10, 'Up'), Mention(0, 3, 'Ann Low')))], VOCAB
     )
     (batch,) = batches
-    assert batch['mentions'].to_pylist() == [[{'start': 0, 'end': 3, 'entity': 1}, {'start': 8, 'end': 10, 'entity': 0}]]
+    assert batch['mentions'].to_pylist() == [
+        [{'start': 0, 'end': 3, 'entity': 1}, {'start': 8, 'end': 10, 'entity': 0}]
+    ]
     assert batch['title_entity'].to_pylist() == [-1] and dropped == {}
 
 
@@ -81,7 +99,13 @@ def test_documents_come_as_a_stream_and_need_not_be_in_memory_together(tmp_path,
 
         def __iter__(self):
             for number in range(50):
-                document = Document(str(number), 'Up', 'Up by Bob.', (Mention(0, 2, 'Up'), Mention(6, 9, 'Bob')), 'Up')
+                document = Document(
+                    str(number),
+                    'Up',
+                    'Up by Bob.',
+                    (Mention(0, 2, 'Up'), Mention(6, 9, 'Bob')),
+                    'Up',
+                )
                 alive.add(document)
                 most.append(len(alive))
                 yield document
@@ -91,7 +115,9 @@ def test_documents_come_as_a_stream_and_need_not_be_in_memory_together(tmp_path,
     assert counts['documents'] == counts['passages'] == 50 and max(most) <= 4
     write(tmp_path / 'list', list(Stream()))
     for name in ('entities', 'passages', 'pairs'):
-        assert (tmp_path / 'stream' / f'{name}.parquet').read_bytes() == (tmp_path / 'list' / f'{name}.parquet').read_bytes()
+        assert (tmp_path / 'stream' / f'{name}.parquet').read_bytes() == (
+            tmp_path / 'list' / f'{name}.parquet'
+        ).read_bytes()
 
 
 def test_splitting_a_batch_does_not_depend_on_its_neighbours():
@@ -102,7 +128,9 @@ def test_splitting_a_batch_does_not_depend_on_its_neighbours():
 
 
 def test_an_unknown_entity_is_named_with_its_document(tmp_path):
-    with pytest.raises(InputError, match=r"document '7': mentions\[0\]\.entity: unknown entity id 'Zed'"):
+    with pytest.raises(
+        InputError, match=r"document '7': mentions\[0\]\.entity: unknown entity id 'Zed'"
+    ):
         write(tmp_path, [Document('7', 't', 'Zed', (Mention(0, 3, 'Zed'),))])
     with pytest.raises(InputError, match="document '7': title_entity: unknown entity id 'Zed'"):
         write(tmp_path, [Document('7', 't', 'x', title_entity='Zed')])
@@ -115,24 +143,41 @@ def test_a_corpus_that_cannot_be_prepared_is_an_error(tmp_path):
         write(tmp_path, vocab=EntityVocab([], [], []))
     with pytest.raises(InputError, match="document id '0' is used more than once"):
         write(tmp_path, DOCUMENTS[:1] * 2)
-    with pytest.raises(InputError, match='no pair in 1 documents: no passage mentions two entities, one of them') as caught:
+    with pytest.raises(
+        InputError, match='no pair in 1 documents: no passage mentions two entities, one of them'
+    ) as caught:
         write(tmp_path, [Document('0', 't', 'nothing here')])
     assert 'drop_above_rate' not in str(caught.value)
     films = [Document(str(i), 't', 'Bob saw a film.') for i in range(linking.DROP_FROM)]
-    with pytest.raises(InputError, match=r"more documents mention them than drop_above_rate allows: 'Bob' \(100%\), 'film'"):
+    with pytest.raises(
+        InputError,
+        match=r"more documents mention them than drop_above_rate allows: 'Bob' \(100%\), 'film'",
+    ):
         write(tmp_path, films, pair_mode='all', drop_above_rate=0.5)
 
 
 def test_a_vocabulary_comes_from_the_links_or_without_any_from_the_titles():
-    mentions = Mention(0, 5, 'Q2'), Mention(11, 13, 'Q1'), Mention(15, 22, 'Q2'), Mention(24, 31, 'Q2'), Mention(33, 37, 'Q3')
+    mentions = (
+        Mention(0, 5, 'Q2'),
+        Mention(11, 13, 'Q1'),
+        Mention(15, 22, 'Q2'),
+        Mention(24, 31, 'Q2'),
+        Mention(33, 37, 'Q3'),
+    )
     linked = Document('0', 'Up (film)', 'Annie made Up. Ann Low. Ann\nLow. Bob .', mentions, 'Q1')
     vocab = EntityVocab.from_documents([linked])
     assert vocab.keys == ['Q1', 'Q2', 'Q3'] and vocab.names == ['Up (film)', 'Ann Low', 'Bob']
     assert vocab.aliases == [['Up'], ['Annie'], []]
-    vocab = EntityVocab.from_documents([Document('0', 'Up', 'x'), Document('1', 'Bob', 'y'), Document('2', 'Up', 'z')])
+    vocab = EntityVocab.from_documents(
+        [Document('0', 'Up', 'x'), Document('1', 'Bob', 'y'), Document('2', 'Up', 'z')]
+    )
     assert vocab.keys == vocab.names == ['Up', 'Bob']
 
 
 def test_documents_are_about_the_entity_their_title_names():
-    documents = [Document('0', 'Bob', 'x'), Document('1', 'Zed', 'x'), Document('2', 'Bob', 'x', title_entity='Up')]
+    documents = [
+        Document('0', 'Bob', 'x'),
+        Document('1', 'Zed', 'x'),
+        Document('2', 'Bob', 'x', title_entity='Up'),
+    ]
     assert [d.title_entity for d in linking.link_titles(documents, VOCAB)] == ['Bob', None, 'Up']

@@ -10,7 +10,9 @@ from opql_jax.corpus.spans import Span
 import linear_time
 
 NOUNS = frozenset('mayor port house river banker sister crew london'.split())
-WORDS = Dictionary(NOUNS, NOUNS | frozenset('bear born marry work found stand near design good'.split()))
+WORDS = Dictionary(
+    NOUNS, NOUNS | frozenset('bear born marry work found stand near design good'.split())
+)
 
 
 def nobody(texts):
@@ -24,10 +26,22 @@ def prose(*texts, recognise=nobody):
 @pytest.mark.parametrize(
     'text, expected',
     [
-        ('THE MAYOR OF PORT ELLERY IS SOPHIE SANTINO.', 'The mayor of Port Ellery is Sophie Santino.'),
-        ('SHE WAS BORN IN LONDON. HE WORKED IN VELDA HOUSE.', 'She was born in London. He worked in Velda House.'),
-        ('THE NRA BOARD (NRA) WORKED ON 3 MAY 1999 FOR HER.', 'The Nra Board (NRA) worked on 3 May 1999 for her.'),
-        ('A heading. THE CREW OF THE KESTREL WORKED.', 'A heading. The crew of the Kestrel worked.'),
+        (
+            'THE MAYOR OF PORT ELLERY IS SOPHIE SANTINO.',
+            'The mayor of Port Ellery is Sophie Santino.',
+        ),
+        (
+            'SHE WAS BORN IN LONDON. HE WORKED IN VELDA HOUSE.',
+            'She was born in London. He worked in Velda House.',
+        ),
+        (
+            'THE NRA BOARD (NRA) WORKED ON 3 MAY 1999 FOR HER.',
+            'The Nra Board (NRA) worked on 3 May 1999 for her.',
+        ),
+        (
+            'A heading. THE CREW OF THE KESTREL WORKED.',
+            'A heading. The crew of the Kestrel worked.',
+        ),
         ('NASA and the FBI. GDP IS UP. I AM.', 'NASA and the FBI. GDP IS UP. I AM.'),
     ],
 )
@@ -37,21 +51,31 @@ def test_capitals_are_written_as_prose(text, expected):
 
 def test_names_of_other_text_are_names_in_capitals():
     assert (
-        prose('THE SISTER OF GOOD WORKED HERE.', 'It was Good who came; so did Good.')[0] == 'The sister of Good worked here.'
+        prose('THE SISTER OF GOOD WORKED HERE.', 'It was Good who came; so did Good.')[0]
+        == 'The sister of Good worked here.'
     )
 
 
 def test_persons_that_are_recognised_are_names():
     def recognise(texts):
-        return [[(text.index('Ada'), text.index('Ada') + len('Ada Banker'), True)] for text in texts]
+        return [
+            [(text.index('Ada'), text.index('Ada') + len('Ada Banker'), True)] for text in texts
+        ]
 
-    assert prose('THE SISTER OF ADA BANKER WORKED.', recognise=recognise) == ['The sister of Ada Banker worked.']
+    assert prose('THE SISTER OF ADA BANKER WORKED.', recognise=recognise) == [
+        'The sister of Ada Banker worked.'
+    ]
 
 
 def test_text_without_capitals_has_them_where_other_text_does():
-    texts = ['Hannah Moss lives in Whitby, and Sun shines.', 'the mayor met hannah moss in whitby near the sun of the river']
+    texts = [
+        'Hannah Moss lives in Whitby, and Sun shines.',
+        'the mayor met hannah moss in whitby near the sun of the river',
+    ]
     spans = [[Span(0, 11, 'person'), Span(21, 27, 'place'), Span(33, 36, 'name')], []]
-    found, placed = with_names_in_lower_case(texts, spans, lambda: Dictionary(NOUNS, NOUNS | {'sun'}))
+    found, placed = with_names_in_lower_case(
+        texts, spans, lambda: Dictionary(NOUNS, NOUNS | {'sun'})
+    )
     assert found[1] == 'the mayor met Hannah Moss in Whitby near the sun of the river'
     assert [found[1][span.start : span.end] for span in placed[1]] == ['Hannah Moss', 'Whitby']
     assert placed[0] == spans[0]

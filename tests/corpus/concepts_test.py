@@ -15,7 +15,9 @@ def concepts_of(*texts, names=None):
 
 
 def test_the_nouns_of_a_definition_are_concepts():
-    assert concepts_of('Ada was an English mathematician and writer, born in London.') == [['mathematician', 'writer']]
+    assert concepts_of('Ada was an English mathematician and writer, born in London.') == [
+        ['mathematician', 'writer']
+    ]
     assert concepts_of('Isar is a long river in Bavaria.', 'Roth is a man.') == [['river'], ['man']]
 
 
@@ -33,12 +35,21 @@ def test_words_that_mostly_define_together_are_one_concept():
         'C is a science-fiction novel.',
         'D is a science book.',
     ]
-    assert concepts_of(*texts) == [['science fiction', 'novel']] * 2 + [['science-fiction', 'novel'], ['science', 'book']]
+    assert concepts_of(*texts) == [['science fiction', 'novel']] * 2 + [
+        ['science-fiction', 'novel'],
+        ['science', 'book'],
+    ]
     assert concepts_of(*texts[:2])[0] == ['novel']  # of two documents one cannot tell
 
 
 def test_a_compound_of_concepts_is_both():
-    texts = ['A is a comedy film.', 'B is a drama film.', 'C is a comedy-drama.', 'D is a comedy.', 'E is a drama.']
+    texts = [
+        'A is a comedy film.',
+        'B is a drama film.',
+        'C is a comedy-drama.',
+        'D is a comedy.',
+        'E is a drama.',
+    ]
     assert concepts_of(*texts)[2] == ['comedy', 'drama']
     assert concepts_of('A is a pick-up.') == [['pick-up']]
 
@@ -49,7 +60,9 @@ def test_what_defines_most_of_many_documents_says_nothing():
     assert concepts_of(*texts, 'N is a film.')[:2] == [['horror'], []]  # as are two thirds comedies
 
 
-@pytest.mark.parametrize('text', ['It rained.', 'Ada was the first.', 'Isar is the River Isar.', ''])
+@pytest.mark.parametrize(
+    'text', ['It rained.', 'Ada was the first.', 'Isar is the River Isar.', '']
+)
 def test_other_words_are_none(text):
     assert concepts_of(text, names=[[Span(0, 1, 'name'), Span(12, 22, 'name')]]) == [[]]
     assert concepts_of('It is a river.', names=[[]]) == [[]]  # a text without names has none

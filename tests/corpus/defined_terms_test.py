@@ -22,14 +22,19 @@ def resolved(*marked_texts):
     texts = [read(text) for text in marked_texts]
     documents = [Document(str(i), f'Text {i}', text) for i, (text, _) in enumerate(texts)]
     vocab, found = resolve(documents, [spans for _, spans in texts])
-    return [[vocab.names[vocab.id_of_key[mention.entity]] for mention in document.mentions] for document in found]
+    return [
+        [vocab.names[vocab.id_of_key[mention.entity]] for mention in document.mentions]
+        for document in found
+    ]
 
 
 @pytest.mark.parametrize(
     'defined, expected',
     [
-        ('between [Norgate Lines AS] ("the Owner") and [Pella Ltd] (the “Charterer”).', {'Owner': 'Norgate Lines AS', 'Charterer': 'Pella Ltd'}),
-        ('[Acme Tools], a firm of [Ely|place] (hereinafter referred to as the "Agent"), sold it.', {'Agent': 'Acme Tools'}),
+        ('between [Norgate Lines AS] ("the Owner") and [Pella Ltd] (the “Charterer”).',
+            {'Owner': 'Norgate Lines AS', 'Charterer': 'Pella Ltd'}),
+        ('[Acme Tools], a firm of [Ely|place] (hereinafter referred to as the "Agent"), sold it.',
+            {'Agent': 'Acme Tools'}),
         ('[Bo Lee|person], hereinafter the "Tenant", pays.', {'Tenant': 'Bo Lee'}),
         ('the [Northern Rail Authority] (NRA) runs trains', {'NRA': 'Northern Rail Authority'}),
         ('the Bank for Works and Aid (BWA) of [Ely|place]', {'BWA': 'Bank for Works and Aid'}),
@@ -39,18 +44,30 @@ def resolved(*marked_texts):
 )  # fmt: skip
 def test_a_term_stands_for_the_name_before_it(defined, expected):
     text, spans = read(defined)
-    assert {found.term: text[found.start : found.end] for found in defined_terms(text, spans)} == expected
+    assert {
+        found.term: text[found.start : found.end] for found in defined_terms(text, spans)
+    } == expected
 
 
 def test_all_uses_of_a_term_mean_what_it_stands_for():
     (names,) = resolved(
-        '[Norgate Lines AS] ("the Owner") owns it. The Owner names [Jorunn Vik|person]. An Owner’s duty. Landowner.'
+        '[Norgate Lines AS] ("the Owner") owns it. The Owner names [Jorunn Vik|person]. An Owner’s '
+        'duty. Landowner.'
     )
-    assert names == ['Norgate Lines AS', 'Norgate Lines AS', 'Norgate Lines AS', 'Jorunn Vik', 'Norgate Lines AS']
+    assert names == [
+        'Norgate Lines AS',
+        'Norgate Lines AS',
+        'Norgate Lines AS',
+        'Jorunn Vik',
+        'Norgate Lines AS',
+    ]
 
 
 def test_an_acronym_means_the_same_in_other_texts_unless_two_names_have_it():
-    define, other = 'The [Northern Rail Authority] ([NRA]) runs.', '[Solveig Lund|person] works for the [NRA].'
+    define, other = (
+        'The [Northern Rail Authority] ([NRA]) runs.',
+        '[Solveig Lund|person] works for the [NRA].',
+    )
     assert resolved(define, other)[1] == ['Solveig Lund', 'Northern Rail Authority']
     against = 'The [National Road Agency] ([NRA]) builds.'
     first, second, third = resolved(define, against, other)
@@ -60,15 +77,25 @@ def test_an_acronym_means_the_same_in_other_texts_unless_two_names_have_it():
 
 def test_a_first_name_that_several_have_is_somebody_else_in_each_text():
     longer = '[Henry Moss|person] met [Henry Dahl|person] and [Henry Kolb|person].'
-    texts = [longer, '[Henry|person] sang.', '[Henry|person] swam with [Ada|person].', '[Ada|person] sang.']
-    documents = [Document(str(i), f'Text {i}', text) for i, (text, _) in enumerate(map(read, texts))]
+    texts = [
+        longer,
+        '[Henry|person] sang.',
+        '[Henry|person] swam with [Ada|person].',
+        '[Ada|person] sang.',
+    ]
+    documents = [
+        Document(str(i), f'Text {i}', text) for i, (text, _) in enumerate(map(read, texts))
+    ]
     _, found = resolve(documents, [spans for _, spans in map(read, texts)])
     keys = [[mention.entity for mention in document.mentions] for document in found]
     assert keys[1][0] != keys[2][0] and keys[2][1] == keys[3][0]
 
 
 def test_a_surname_that_stands_where_a_place_does_is_one():
-    (names,) = resolved('[Harriet Lincoln|person] moved to [Lincoln|place]. [Lincoln|person] works in [Lincoln|person] now.')
+    (names,) = resolved(
+        '[Harriet Lincoln|person] moved to [Lincoln|place]. [Lincoln'
+        '|person] works in [Lincoln|person] now.'
+    )
     assert names == ['Harriet Lincoln', 'Lincoln', 'Harriet Lincoln', 'Lincoln']
 
 
@@ -77,9 +104,17 @@ def test_no_term_is_used_inside_of_a_word():
     assert [text[a:b] for a, b in uses(text, ['Owner'])] == ['Owner', 'Owner']
 
 
-@pytest.mark.parametrize('unit', [' ("the A")', '((', ' (AB)', ' (hereinafter,', 'A B (AB) ', '\n', ' (the the the '])
+@pytest.mark.parametrize(
+    'unit', [' ("the A")', '((', ' (AB)', ' (hereinafter,', 'A B (AB) ', '\n', ' (the the the ']
+)
 def test_time_is_linear_in_the_text(unit):
     def define(text):
-        defined_terms(text, [Span(match.start(), match.end(), 'organisation') for match in re.finditer('A B', text)])
+        defined_terms(
+            text,
+            [
+                Span(match.start(), match.end(), 'organisation')
+                for match in re.finditer('A B', text)
+            ],
+        )
 
     linear_time.check(define, unit * (10_000 // len(unit)) + 'x')

@@ -11,9 +11,15 @@ from opql_jax.corpus.definitions import defined_kind, definition, subject
 @pytest.mark.parametrize(
     'text, words',
     [
-        ('Fatso is a 1980 American comedy film written and directed by Anne Bancroft.', '1980 American comedy film'),
+        (
+            'Fatso is a 1980 American comedy film written and directed by Anne Bancroft.',
+            '1980 American comedy film',
+        ),
         ('The Isar is a river in Bavaria.', 'river'),
-        ('Ada Lovelace was an English mathematician and writer, born in London.', 'English mathematician writer'),
+        (
+            'Ada Lovelace was an English mathematician and writer, born in London.',
+            'English mathematician writer',
+        ),
         ('They are two rock bands that tour.', 'rock bands'),
         ('It is a', ''),
         ('', ''),
@@ -66,15 +72,20 @@ def test_the_subject_is_the_name_that_a_text_begins_with_and_defines(text, name)
 
 @pytest.mark.parametrize(
     'text',
-    ['This is a list.', 'In 1984 it was a hit.', 'casablanca is a film', 'Ada met Bo. Bo is a man.', 'Ada met Mr. B. He is a man.',
-     'He lived in Washington D.C. It is a city.', 'My father was a smith.', 'Today is a holiday.', 'In Oslo, Ada is a saint.',
-     'Born in Oslo, Ada was a singer.', 'Although a friend was the first, few knew it.', 'Letters show that Ada was a smith.', 'Ada is', ''],
+    ['This is a list.', 'In 1984 it was a hit.', 'casablanca is a film', 'Ada met Bo. Bo is a man.',
+        'Ada met Mr. B. He is a man.',
+     'He lived in Washington D.C. It is a city.', 'My father was a smith.', 'Today is a holiday.',
+     'In Oslo, Ada is a saint.',
+     'Born in Oslo, Ada was a singer.', 'Although a friend was the first, few knew it.',
+     'Letters show that Ada was a smith.', 'Ada is', ''],
 )  # fmt: skip
 def test_a_text_that_begins_otherwise_has_no_subject(text):
     assert subject(text) is None
 
 
-words = st.lists(st.from_regex(r'[A-Z][a-z]{3,8}', fullmatch=True), min_size=2, max_size=5).map(' '.join)
+words = st.lists(st.from_regex(r'[A-Z][a-z]{3,8}', fullmatch=True), min_size=2, max_size=5).map(
+    ' '.join
+)
 
 
 @given(
@@ -96,8 +107,15 @@ def test_a_subject_is_a_piece_of_the_text_and_begins_with_no_lower_case(text):
 
 def test_subjects_of_passages_are_their_titles(shared_data):
     lines = (shared_data / 'multihop/musique_corpus.jsonl').read_text(encoding='utf-8').splitlines()
-    found = [(record['title'], name) for record in map(json.loads, lines) if (name := subject(record['text']))]
-    words = lambda name: set(re.findall(r'\w+', re.sub(r'\(.*?\)', '', name.lower()))) - {'the', 'a', 'an'}
+    found = [
+        (record['title'], name)
+        for record in map(json.loads, lines)
+        if (name := subject(record['text']))
+    ]
+    words = lambda name: (
+        set(re.findall(r'\w+', re.sub(r'\(.*?\)', '', name.lower()))) - {'the', 'a', 'an'}
+    )
     agree = [words(title) <= words(name) or words(name) <= words(title) for title, name in found]
-    # Of the rest most are spelt otherwise: 'Mike Granger', the title of a text that begins with 'Michael Granger'.
+    # Of the rest most are spelt otherwise: 'Mike Granger', the title of a text that begins with
+    # 'Michael Granger'.
     assert len(found) > 0.55 * len(lines) and sum(agree) > 0.93 * len(found)

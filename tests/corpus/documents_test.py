@@ -20,7 +20,10 @@ GOOD = {
 
 
 def write(path, *records):
-    path.write_text('\n'.join(r if isinstance(r, str) else json.dumps(r) for r in records) + '\n', encoding='utf-8')
+    path.write_text(
+        '\n'.join(r if isinstance(r, str) else json.dumps(r) for r in records) + '\n',
+        encoding='utf-8',
+    )
     return path
 
 
@@ -30,16 +33,25 @@ def read(tmp_path, *records, **kwargs):
 
 
 def test_a_record_becomes_a_document(tmp_path):
-    assert read(tmp_path, GOOD) == [Document('a', 'Ada', 'Ada met Bob.', (Mention(0, 3, 'Q1'), Mention(8, 11, 'Q2')), 'Q1')]
+    assert read(tmp_path, GOOD) == [
+        Document('a', 'Ada', 'Ada met Bob.', (Mention(0, 3, 'Q1'), Mention(8, 11, 'Q2')), 'Q1')
+    ]
 
 
 def test_links_are_optional_and_ids_may_be_numbers(tmp_path):
-    assert read(tmp_path, {'id': 7, 'title': 't', 'text': 'x', 'year': 2000}) == [Document('7', 't', 'x')]
+    assert read(tmp_path, {'id': 7, 'title': 't', 'text': 'x', 'year': 2000}) == [
+        Document('7', 't', 'x')
+    ]
 
 
 def test_offsets_count_code_points_and_only_newlines_end_lines(tmp_path):
     text = '\U0001f3ac Film\u2028by Bob'
-    record = {'id': 'a', 'title': 't', 'text': text, 'mentions': [{'start': 10, 'end': 13, 'entity': 'b'}]}
+    record = {
+        'id': 'a',
+        'title': 't',
+        'text': text,
+        'mentions': [{'start': 10, 'end': 13, 'entity': 'b'}],
+    }
     path = tmp_path / 'corpus.jsonl'
     path.write_text(json.dumps(record, ensure_ascii=False) + '\n\n', encoding='utf-8')
     (document,) = read_jsonl(path, rejected_path=tmp_path / 'rejected.jsonl')
@@ -70,14 +82,29 @@ def with_mentions(*spans):
         ({**GOOD, 'text': 'half \ud83c'}, 'text: code point 5 is half of a surrogate pair'),
         ({**GOOD, 'mentions': 'none'}, 'mentions: expected a list'),
         ({**GOOD, 'mentions': [{'start': 0, 'entity': 'Q1'}]}, 'mentions[0].end: missing'),
-        (with_mentions((0, 3, 'Q1'), (8, 13, 'Q2')), 'mentions[1].end: 13 is past the text of 12 code points'),
+        (
+            with_mentions((0, 3, 'Q1'), (8, 13, 'Q2')),
+            'mentions[1].end: 13 is past the text of 12 code points',
+        ),
         (with_mentions((-1, 3, 'Q1')), 'mentions[0].start: -1 is before the text'),
         (with_mentions((3, 3, 'Q1')), 'mentions[0].end: 3 is not after start 3'),
-        ({**with_mentions((3, 5, 'Q1')), 'text': 'Ada  met'}, 'mentions[0]: [3, 5) marks nothing but space'),
-        ({**with_mentions((0, 1001, 'Q1')), 'text': 'a' * 2000}, 'mentions[0]: 1001 code points; a name has at most 1000'),
+        (
+            {**with_mentions((3, 5, 'Q1')), 'text': 'Ada  met'},
+            'mentions[0]: [3, 5) marks nothing but space',
+        ),
+        (
+            {**with_mentions((0, 1001, 'Q1')), 'text': 'a' * 2000},
+            'mentions[0]: 1001 code points; a name has at most 1000',
+        ),
         (with_mentions((True, 3, 'Q1')), 'mentions[0].start: expected an integer, found True'),
-        (with_mentions((8, 11, 'Q2'), (0, 9, 'Q1')), 'mentions[0]: [8, 11) overlaps mentions[1] [0, 9)'),
-        (with_mentions((0, 3, 5)), 'mentions[0].entity: expected a string that is not blank, found 5'),
+        (
+            with_mentions((8, 11, 'Q2'), (0, 9, 'Q1')),
+            'mentions[0]: [8, 11) overlaps mentions[1] [0, 9)',
+        ),
+        (
+            with_mentions((0, 3, 5)),
+            'mentions[0].entity: expected a string that is not blank, found 5',
+        ),
         (with_mentions((0, 3, 'Q9')), "mentions[0].entity: unknown entity id 'Q9'"),
         ({**GOOD, 'title_entity': 'Q9'}, "title_entity: unknown entity id 'Q9'"),
         (GOOD, "id: 'a' was already used in line 1"),
@@ -96,7 +123,10 @@ def test_bytes_that_are_not_utf8_are_rejected(tmp_path):
     path = tmp_path / 'corpus.jsonl'
     path.write_bytes(json.dumps(GOOD).encode() + b'\n{"id": "\xff"}\n')
     assert len(read_jsonl(path, rejected_path=tmp_path / 'r', max_reject_fraction=0.5)) == 1
-    assert "not UTF-8 ('utf-8' codec can't decode byte 0xff in position 8" in (tmp_path / 'r').read_text()
+    assert (
+        "not UTF-8 ('utf-8' codec can't decode byte 0xff in position 8"
+        in (tmp_path / 'r').read_text()
+    )
 
 
 def test_an_empty_or_missing_corpus_is_an_error(tmp_path):
@@ -111,12 +141,17 @@ def line_of(**fields):
 
 
 @pytest.mark.parametrize('encoding', ['UTF-16', 'UTF-32'])
-def test_a_byte_order_mark_of_utf8_is_dropped_and_other_encodings_are_told_with_what_to_do(tmp_path, encoding):
+def test_a_byte_order_mark_of_utf8_is_dropped_and_other_encodings_are_told_with_what_to_do(
+    tmp_path, encoding
+):
     path = tmp_path / 'corpus.jsonl'
     path.write_bytes(codecs.BOM_UTF8 + line_of() + b'\n')
     assert [d.id for d in read_jsonl(path, rejected_path=tmp_path / 'r')] == ['a']
     path.write_bytes(line_of().decode().encode(encoding))
-    with pytest.raises(InputError, match=rf'corpus\.jsonl: this is {encoding}: convert it \(iconv -f {encoding} -t UTF-8\)'):
+    with pytest.raises(
+        InputError,
+        match=rf'corpus\.jsonl: this is {encoding}: convert it \(iconv -f {encoding} -t UTF-8\)',
+    ):
         read_jsonl(path, rejected_path=tmp_path / 'r')
 
 
@@ -125,9 +160,13 @@ def test_a_line_that_is_too_long_is_rejected_alone(tmp_path, monkeypatch):
     monkeypatch.setattr(json_lines, '_MIB', 100)
     path = tmp_path / 'corpus.jsonl'
     path.write_bytes(b'\n'.join([line_of(), line_of(text='x' * 900), line_of(id='b')]))
-    assert [d.id for d in read_jsonl(path, rejected_path=tmp_path / 'r', max_reject_fraction=0.5)] == ['a', 'b']
+    assert [
+        d.id for d in read_jsonl(path, rejected_path=tmp_path / 'r', max_reject_fraction=0.5)
+    ] == ['a', 'b']
     (row,) = map(json.loads, (tmp_path / 'r').read_text().splitlines())
-    assert (row['line'], row['reason']) == (2, 'the line is longer than 2 MiB') and len(row['record']) == 201
+    assert (row['line'], row['reason']) == (2, 'the line is longer than 2 MiB') and len(
+        row['record']
+    ) == 201
 
 
 def test_a_long_record_and_one_with_nan_are_repeated_as_text(tmp_path):
@@ -135,5 +174,8 @@ def test_a_long_record_and_one_with_nan_are_repeated_as_text(tmp_path):
     path = tmp_path / 'corpus.jsonl'
     path.write_bytes(b'\n'.join([line_of(), *lines]))
     read_jsonl(path, rejected_path=tmp_path / 'r', max_reject_fraction=0.9)
-    rows = [json.loads(row, parse_constant=pytest.fail) for row in (tmp_path / 'r').read_text().splitlines()]
+    rows = [
+        json.loads(row, parse_constant=pytest.fail)
+        for row in (tmp_path / 'r').read_text().splitlines()
+    ]
     assert [row['record'] for row in rows] == [line[:MAX_REPEATED].decode() for line in lines]

@@ -12,7 +12,11 @@ from opql_jax.corpus.linking import MentionLinker
 
 def test_names_that_differ_only_by_case_are_one_entity():
     vocab = EntityVocab.from_names(['drama', 'Alien', 'Drama', 'drama', 'DRAMA'])
-    assert (vocab.keys, vocab.names, vocab.aliases) == (['drama', 'Alien'], ['drama', 'Alien'], [['Drama', 'DRAMA'], []])
+    assert (vocab.keys, vocab.names, vocab.aliases) == (
+        ['drama', 'Alien'],
+        ['drama', 'Alien'],
+        [['Drama', 'DRAMA'], []],
+    )
     assert vocab.id('Drama') == 0 and len(vocab) == 2
 
 
@@ -23,7 +27,9 @@ def test_keys_come_before_names_and_names_before_aliases():
 
 def test_an_unknown_name_is_an_error_with_suggestions():
     vocab = EntityVocab.from_names(['Christopher Nolan', 'Jonathan Nolan'])
-    with pytest.raises(InputError, match="unknown entity 'Christoper Nolan'; did you mean 'Christopher Nolan'"):
+    with pytest.raises(
+        InputError, match="unknown entity 'Christoper Nolan'; did you mean 'Christopher Nolan'"
+    ):
         vocab.id('Christoper Nolan')
     with pytest.raises(InputError, match="did you mean 'Christopher Nolan'"):
         vocab.id('christopher nolan')
@@ -44,7 +50,9 @@ def test_a_vocabulary_is_known_by_the_hash_of_how_it_begins():
     columns = ['a', 'b', 'c'], ['A', 'B', 'C'], [['x'], [], ['y']]
     vocab = EntityVocab(*columns)
     hashes = [vocab.hash(count) for count in range(4)]
-    assert hashes == [EntityVocab(*(column[:count] for column in columns)).hash() for count in range(4)]
+    assert hashes == [
+        EntityVocab(*(column[:count] for column in columns)).hash() for count in range(4)
+    ]
     assert len(set(hashes)) == 4 and hashes[3] == vocab.hash()
     assert EntityVocab(['a', 'q', 'c'], ['A', 'B', 'C'], [[], [], []]).hash(2) != hashes[2]
 
@@ -54,8 +62,15 @@ def test_a_vocabulary_is_read_as_it_was_saved_and_kinds_change_no_hash(tmp_path)
     vocab = EntityVocab(*columns, ['person', 'name'])
     vocab.save(tmp_path / 'entities.parquet', counts=[3, 0])
     loaded = EntityVocab.load(tmp_path / 'entities.parquet')
-    assert (loaded.keys, loaded.names, loaded.aliases, loaded.kinds) == (*columns, ['person', 'name'])
-    assert loaded.hash() == EntityVocab(*columns).hash() != EntityVocab(*columns[:2], [[], ['x']]).hash()
+    assert (loaded.keys, loaded.names, loaded.aliases, loaded.kinds) == (
+        *columns,
+        ['person', 'name'],
+    )
+    assert (
+        loaded.hash()
+        == EntityVocab(*columns).hash()
+        != EntityVocab(*columns[:2], [[], ['x']]).hash()
+    )
     assert pq.read_table(tmp_path / 'entities.parquet')['count'].to_pylist() == [3, 0]
     EntityVocab(*columns).save(tmp_path / 'unknown.parquet')
     assert 'kind' not in pq.read_schema(tmp_path / 'unknown.parquet').names
@@ -90,15 +105,30 @@ def test_an_entity_in_fewer_than_a_hundred_texts_is_not_dropped_for_its_share_of
 
 
 def test_nested_names_are_found_in_what_begins_with_a_lower_case_letter():
-    names = ['romantic comedy', 'comedy', 'romantic comedy film', 'comedy film noir', 'black', 'Black', 'Jack Black', 'film']
+    names = [
+        'romantic comedy',
+        'comedy',
+        'romantic comedy film',
+        'comedy film noir',
+        'black',
+        'Black',
+        'Jack Black',
+        'film',
+    ]
     text = 'A romantic comedy film noir, black, by Jack Black'
-    assert linked(names, text) == [('romantic comedy film',) * 2, ('black', 'black'), ('Jack Black', 'Jack Black')]
+    assert linked(names, text) == [
+        ('romantic comedy film',) * 2,
+        ('black', 'black'),
+        ('Jack Black', 'Jack Black'),
+    ]
     found = ['romantic comedy film', 'romantic comedy', 'comedy', 'film', 'black', 'Jack Black']
     assert [name for name, _ in linked(names, text, nested=True)] == found
 
 
 def slow_link(spellings, text, nested=False, within=None):
-    """The specification: scan from the left, take the longest spelling that stands as words; then look inside it likewise."""
+    """The specification: scan from the left, take the longest spelling that stands as words; then
+    look inside it likewise.
+    """
     start, last = within or (0, len(text))
     mentions = []
     while start < last:
@@ -106,7 +136,11 @@ def slow_link(spellings, text, nested=False, within=None):
             end = start + len(spelling)
             if end > last or (start, end) == within:
                 continue
-            if text[start:end] != spelling or text[end : end + 1].isalnum() or text[max(start - 1, 0) : start].isalnum():
+            if (
+                text[start:end] != spelling
+                or text[end : end + 1].isalnum()
+                or text[max(start - 1, 0) : start].isalnum()
+            ):
                 continue
             if start > 1 and text[start - 1] in "'\u2019" and text[start - 2].isalpha():
                 continue
@@ -127,7 +161,11 @@ def slow_link(spellings, text, nested=False, within=None):
 )
 def test_linking_equals_its_specification(names, text, nested, data):
     # Names made of names, or few would lie in one another.
-    names += data.draw(st.lists(st.lists(st.sampled_from(names), min_size=2, max_size=3).map(' '.join), max_size=4))
+    names += data.draw(
+        st.lists(st.lists(st.sampled_from(names), min_size=2, max_size=3).map(' '.join), max_size=4)
+    )
     text += ' '.join(['', *data.draw(st.lists(st.sampled_from(names), max_size=4))])
     vocab = EntityVocab.from_names(names)
-    assert MentionLinker(vocab, nested=nested).link(text) == slow_link(vocab.spellings, text, nested)
+    assert MentionLinker(vocab, nested=nested).link(text) == slow_link(
+        vocab.spellings, text, nested
+    )

@@ -1,4 +1,6 @@
-"""A prepared folder that continues another one: what was there keeps its ids, and new text speaks of old entities."""
+"""A prepared folder that continues another one: what was there keeps its ids, and new text speaks
+of old entities.
+"""
 
 import json
 
@@ -49,7 +51,13 @@ def run(output, source, **options):
 def old(tmp_path, monkeypatch):
     monkeypatch.setattr(linking, 'DROP_FROM', 2)
     source = reader(
-        tmp_path, 'old', OLD, [question_record(1, 'who made [Up]', 'Ann Low'), question_record(2, 'who made [Down]', 'No One')]
+        tmp_path,
+        'old',
+        OLD,
+        [
+            question_record(1, 'who made [Up]', 'Ann Low'),
+            question_record(2, 'who made [Down]', 'No One'),
+        ],
     )
     return run(tmp_path / 'prepared', source)
 
@@ -69,7 +77,9 @@ def pair_rows(prepared):
 
 def test_what_was_there_stays_as_it_was(old, new):
     count = len(old.passages)
-    assert new.vocab.hash(len(old.vocab)) == old.vocab.hash() and len(new.vocab) == len(old.vocab) + 2
+    assert (
+        new.vocab.hash(len(old.vocab)) == old.vocab.hash() and len(new.vocab) == len(old.vocab) + 2
+    )
     assert new.passages.slice(0, count).equals(old.passages) and len(new.passages) > count
     for passage in range(count):
         for before, after in zip(old.records[passage], new.records[passage], strict=True):
@@ -83,11 +93,17 @@ def test_what_was_there_stays_as_it_was(old, new):
 def test_new_text_is_linked_by_old_and_new_names(old, new):
     names = new.vocab.names
     assert names[len(old.vocab) :] == ['Down', 'Cy Dee']
-    found = [[names[m['entity']] for m in row['mentions']] for row in new.passages.slice(len(old.passages)).to_pylist()]
+    found = [
+        [names[m['entity']] for m in row['mentions']]
+        for row in new.passages.slice(len(old.passages)).to_pylist()
+    ]
     # 'film' stands in all of the old documents, which linked it in its own document only.
     assert old.manifest.dropped_entities == {'film': 1.0}
     assert found == [['Down', 'Ann Low', 'Cy Dee'], ['Cy Dee', 'Up', 'Bob Ray']]
-    assert [names[e] for e in new.passages['title_entity'].to_pylist()[len(old.passages) :]] == ['Down', 'Cy Dee']
+    assert [names[e] for e in new.passages['title_entity'].to_pylist()[len(old.passages) :]] == [
+        'Down',
+        'Cy Dee',
+    ]
 
 
 def test_questions_stay_and_new_ones_follow(old, new):
@@ -102,7 +118,9 @@ def test_the_manifest_states_what_it_continues_and_counts_both(old, new, tmp_pat
     origin = tables.Extended(old.hash(), 4, len(old.passages))
     assert new.manifest.extends == [origin] and new.manifest.settings['extends'] == old.hash()
     assert not old.manifest.extends and 'extends' not in old.manifest.settings
-    assert new.manifest.counts.documents == 6 and new.manifest.counts.pair_rows == len(pair_rows(new))
+    assert new.manifest.counts.documents == 6 and new.manifest.counts.pair_rows == len(
+        pair_rows(new)
+    )
     third = run(
         tmp_path / 'third',
         reader(tmp_path, 'more', [{'id': 'x', 'title': 'Ex', 'text': 'Ex met Down.'}]),
@@ -111,14 +129,19 @@ def test_the_manifest_states_what_it_continues_and_counts_both(old, new, tmp_pat
     second = tables.Extended(new.hash(), 6, len(new.passages))
     assert third.manifest.extends == [origin, second]
     assert third.vocab.hash(6) == new.vocab.hash() and third.vocab.names[6:] == ['Ex']
-    assert [third.vocab.names[m['entity']] for m in third.passages['mentions'].to_pylist()[-1]] == ['Ex', 'Down']
+    assert [third.vocab.names[m['entity']] for m in third.passages['mentions'].to_pylist()[-1]] == [
+        'Ex',
+        'Down',
+    ]
 
 
 def test_it_is_the_settings_of_the_first_folder_that_count(old, tmp_path):
     given = dict(max_tokens=128, title_prefix=False, pair_mode='title', wordpieces=999, nested=True)
     source = reader(tmp_path, 'new', NEW)
     new = run(tmp_path / 'extended', source, extends=str(old.directory), **given)
-    assert {name: new.manifest.settings[name] for name in given} == {name: old.manifest.settings[name] for name in given}
+    assert {name: new.manifest.settings[name] for name in given} == {
+        name: old.manifest.settings[name] for name in given
+    }
     assert run(tmp_path / 'extended', source, extends=str(old.directory)).hash() == new.hash()
     with pytest.raises(InputError, match='prepared with another extends: delete it'):
         run(tmp_path / 'extended', source, extends=str(new.directory))
@@ -127,11 +150,26 @@ def test_it_is_the_settings_of_the_first_folder_that_count(old, tmp_path):
 @pytest.mark.parametrize(
     ('records', 'options', 'message'),
     [
-        (OLD[:1] + NEW, {}, "document id 'up' is in the folder that is extended already: give the new documents only"),
-        (NEW, {'tokenizer': 'minilm'}, 'was prepared with the tokenizer trained on its text, not minilm: leave it out'),
+        (
+            OLD[:1] + NEW,
+            {},
+            (
+                "document id 'up' is in the folder that is extended already: "
+                'give the new documents only'
+            ),
+        ),
+        (
+            NEW,
+            {'tokenizer': 'minilm'},
+            'was prepared with the tokenizer trained on its text, not minilm: leave it out',
+        ),
         (NEW, {'extends': 'nowhere'}, 'nowhere is not a prepared folder'),
     ],
 )
 def test_what_does_not_continue_the_folder_is_refused(old, tmp_path, records, options, message):
     with pytest.raises(InputError, match=message):
-        run(tmp_path / 'extended', reader(tmp_path, 'new', records), **{'extends': str(old.directory), **options})
+        run(
+            tmp_path / 'extended',
+            reader(tmp_path, 'new', records),
+            **{'extends': str(old.directory), **options},
+        )

@@ -13,9 +13,11 @@ from opql_jax.corpus.layout import cleaned, is_statement, unfilled
 import linear_time
 
 PARAGRAPH = (
-    'The lighthouse of Skerry Point was designed by the engineer Ottilie Brandt of Malmo, who had built three others along the coast before'
-    ' she came to Eskdale in 1871. It was lit for the first time on a stormy night in the autumn of 1879 and it was run by the family of'
-    ' the first keeper, Gustav Ferrin, until the light was made automatic. A well-known painter lived there for some years.'
+    'The lighthouse of Skerry Point was designed by the engineer Ottilie Brandt of Malmo, who had '
+    'built three others along the coast before she came to Eskdale in 1871. It was lit for the '
+    'first time on a stormy night in the autumn of 1879 and it was run by the family of the first '
+    'keeper, Gustav Ferrin, until the light was made automatic. A well-known painter lived there '
+    'for some years.'
 )
 
 
@@ -46,7 +48,9 @@ def test_what_was_cleaned_stays_and_is_nfc(text):
 @pytest.mark.parametrize('width', [60, 72, 79, 100])
 @pytest.mark.parametrize('indent', ['', '   '])
 def test_a_filled_paragraph_is_one_line(width, indent):
-    filled = textwrap.fill(PARAGRAPH, width, initial_indent=indent, subsequent_indent=indent, break_on_hyphens=False)
+    filled = textwrap.fill(
+        PARAGRAPH, width, initial_indent=indent, subsequent_indent=indent, break_on_hyphens=False
+    )
     assert filled.count('\n') > 2
     assert (
         unfilled(f'Skerry Point\n\n{filled}\n\nIts keeper lives in Ely.')
@@ -55,17 +59,42 @@ def test_a_filled_paragraph_is_one_line(width, indent):
 
 
 BORDERS = {
-    'headings': 'Fleet of the Norvik Line and of all of its daughters in the north\n===\nThe line was founded in Bergen.\n## Ships of the line\nIt has three.',
-    'items': '- Ines Duarte, who is the gardener of the house in the winter\n- Karl Weiss\n1. one of these\n2) another\n* and a third',
+    'headings': (
+        'Fleet of the Norvik Line and of all of its daughters in the north\n===\nThe line was '
+        'founded in Bergen.\n## Ships of the line\nIt has three.'
+    ),
+    'items': (
+        '- Ines Duarte, who is the gardener of the house in the winter\n- Karl Weiss\n'
+        '1. one of these\n2) another\n* and a third'
+    ),
     'rows': '| Name | Town |\n|---|---|\n| Ines Duarte | Braga |\nAna\tVarna\nBo\tLinz',
-    'chat': '[12:03] ana: I deployed the service to the cluster of the north\n[12:04] bo: thanks\n12:05 <Eva Dahl> and the tests',
-    'labels': 'Founder: Beatrice Lowe of the house of Lowe and its daughters\nOpened: 1931\nHome Port: Hull',
-    'mail': 'I signed the contract with the pumps of Altona and left for home\n> did you choose the supplier\n>> not yet',
-    'front matter': '---\ntitle: The book of the house that stands in the town of Braga\nauthor: ana petrov\n---\nText.',
+    'chat': (
+        '[12:03] ana: I deployed the service to the cluster of the north\n[12:04] bo: thanks\n'
+        '12:05 <Eva Dahl> and the tests'
+    ),
+    'labels': (
+        'Founder: Beatrice Lowe of the house of Lowe and its daughters\n'
+        'Opened: 1931\nHome Port: Hull'
+    ),
+    'mail': (
+        'I signed the contract with the pumps of Altona and left for home\n> did you choose the '
+        'supplier\n>> not yet'
+    ),
+    'front matter': (
+        '---\ntitle: The book of the house that stands in the town of Braga\n'
+        'author: ana petrov\n---\nText.'
+    ),
     'addresses': 'Jane Smith\nAccountant\n12 High Street\nLondon',
-    'poems': 'Lowe went up the hill of snow\nand saw the river far below\nand never came\nback home',
-    'code': '```\nthis is a line of code that is as long as a paragraph would be and\ngoes on here\n```',
-    'columns': 'Motto          none of the words that are on the shield of the town\nCapital        and\nCurrency       euro',
+    'poems': (
+        'Lowe went up the hill of snow\nand saw the river far below\nand never came\nback home'
+    ),
+    'code': (
+        '```\nthis is a line of code that is as long as a paragraph would be and\ngoes on here\n```'
+    ),
+    'columns': (
+        'Motto          none of the words that are on the shield of the town\nCapital        and\n'
+        'Currency       euro'
+    ),
 }
 
 
@@ -75,15 +104,22 @@ def test_what_ends_a_line_is_a_border(kind):
 
 
 def test_markdown_fills_what_it_does_not_mark():
-    text = '# Bohr\nHe studied at\nCopenhagen in 1911.\n\n- an item\n  goes on\n- another\n\nA hard  \nbreak.\n> a quote\n> of two lines'
+    text = (
+        '# Bohr\nHe studied at\nCopenhagen in 1911.\n\n- an item\n  goes on\n- another\n\n'
+        'A hard  \nbreak.\n> a quote\n> of two lines'
+    )
     assert unfilled(text, is_markdown=True) == (
-        '# Bohr\nHe studied at Copenhagen in 1911.\n\n- an item goes on\n- another\n\nA hard  \nbreak.\n> a quote\n> of two lines'
+        '# Bohr\nHe studied at Copenhagen in 1911.\n\n- an item goes on\n- another\n\nA hard  \n'
+        'break.\n> a quote\n> of two lines'
     )
 
 
 def test_a_word_that_a_line_divides_keeps_its_hyphen_and_quoted_mail_is_joined_within_its_level():
     first, rest = PARAGRAPH.split('well-known')
-    assert unfilled(f'{textwrap.fill(first, 70)} well-\nknown {rest.strip()}').replace('  ', ' ') == PARAGRAPH
+    assert (
+        unfilled(f'{textwrap.fill(first, 70)} well-\nknown {rest.strip()}').replace('  ', ' ')
+        == PARAGRAPH
+    )
     quoted = textwrap.fill(PARAGRAPH, 70, initial_indent='> ', subsequent_indent='> ')
     assert unfilled(f'Yes.\n{quoted}\n>> no') == f'Yes.\n> {PARAGRAPH}\n>> no'
 
@@ -96,12 +132,18 @@ def test_only_space_and_marks_of_quotes_change(text, is_markdown):
 
 def test_a_statement_is_a_row_or_a_short_label():
     assert is_statement('ship: Kestrel | port: Hull') and is_statement('Founder: Beatrice Lowe')
-    for line in ('He said: it rains.', 'Note: He came. He saw.', 'https://x.org', 'Ada Lovelace was here'):
+    for line in (
+        'He said: it rains.',
+        'Note: He came. He saw.',
+        'https://x.org',
+        'Ada Lovelace was here',
+    ):
         assert not is_statement(line)
 
 
 HOSTILE = [
-    'a', '\xad\n', '> ', '- ', ' ', '|', 'a: b\n', '=- ', 'x' * 60 + '\n', '\t', ' \n', '#', '\x1b[', '12:00 ', '<a', '---\n', '**a:', 'A',
+    'a', '\xad\n', '> ', '- ', ' ', '|', 'a: b\n', '=- ', 'x' * 60 + '\n', '\t', ' \n', '#',
+    '\x1b[', '12:00 ', '<a', '---\n', '**a:', 'A',
 ]  # fmt: skip
 
 

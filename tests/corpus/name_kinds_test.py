@@ -12,11 +12,20 @@ from tests.support.marked_spans import marked, named
     [
         ('She married the violinist [Joel Stern] and left [Mayor Falls].', ['Joel Stern']),
         ('She married the violinist\n[Joel Stern].', ['Joel Stern']),
-        ('[Amara Finch], 44, runs. [Finch] is fast, as [Dora Finch] was.', ['Amara Finch', 'Finch']),
+        (
+            '[Amara Finch], 44, runs. [Finch] is fast, as [Dora Finch] was.',
+            ['Amara Finch', 'Finch'],
+        ),
         ('[Brandeis], 51, came. [Sofia Brandeis] left.', ['Brandeis', 'Sofia Brandeis']),
         ('Mayor [Haldane] spoke in [Haldane Park].', ['Haldane']),
         ('[Anna Berg] (born 1950) was at [Bergen], [1950].', ['Anna Berg']),
-        ('Its owner, [Comcast], and [Acme Corp] said so. The [Navy] retired it. [Toyota], 24, and [Route 66], 12, and', []),
+        (
+            (
+                'Its owner, [Comcast], and [Acme Corp] said so. The [Navy] retired it. [Toyota], '
+                '24, and [Route 66], 12, and'
+            ),
+            [],
+        ),
         ('the communist [Albania] and the river [Exe]', []),
     ],
 )
@@ -30,7 +39,10 @@ def test_persons_are_told_by_what_stands_beside_them(text, persons):
 def test_the_last_name_of_a_person_is_a_person_only_where_nothing_better_is_known_of_it(kind):
     plain, spans = marked(f'[Henry Ford|person] was tall. [Ford|{kind}] stands.')
     expected = 'person' if kind in ('name', 'group') else kind
-    assert [span.kind for span in refine(plain, spans, [name_kinds.persons])] == ['person', expected]
+    assert [span.kind for span in refine(plain, spans, [name_kinds.persons])] == [
+        'person',
+        expected,
+    ]
 
 
 @pytest.mark.parametrize(
@@ -49,6 +61,9 @@ def test_places_are_told_by_what_stands_before_them(text, places):
 
 
 def test_a_town_that_was_taken_for_a_people_is_one_and_a_work_or_a_firm_is_none():
-    plain, spans = marked('born in [Kamianets|group], lived in [Foss|name], in [Hamlet|work] and stood in [Acme|organisation]')
+    plain, spans = marked(
+        'born in [Kamianets|group], lived in [Foss|name], in [Hamlet'
+        '|work] and stood in [Acme|organisation]'
+    )
     found = [span.kind for span in refine(plain, spans, [name_kinds.places])]
     assert found == ['place', 'place', 'work', 'organisation']

@@ -1,4 +1,6 @@
-"""Which names mean the same entity: merged where the text is evidence for it, and never silently."""
+"""Which names mean the same entity: merged where the text is evidence for it,
+and never silently.
+"""
 
 import pytest
 
@@ -10,7 +12,10 @@ from tests.support.marked_spans import marked
 def resolve_marked(*documents):
     """Resolves `(title, text)`, in which names stand in square brackets."""
     read = [marked(text) for _, text in documents]
-    plain = [Document(title, title, text, title_entity=title) for (title, _), (text, _) in zip(documents, read)]
+    plain = [
+        Document(title, title, text, title_entity=title)
+        for (title, _), (text, _) in zip(documents, read)
+    ]
     return resolve(plain, [spans for _, spans in read])
 
 
@@ -22,55 +27,81 @@ def meant(*documents):
 
 NAMES = {
     'spellings of one name are one entity': (
-        [('A', 'the [Café Royal] and [BEYONCÉ]'), ('B', 'at [The Cafe Royal] with [Beyonce]')], ['Café Royal', 'BEYONCÉ']),
+        [('A', 'the [Café Royal] and [BEYONCÉ]'), ('B', 'at [The Cafe Royal] with [Beyonce]')],
+        ['Café Royal', 'BEYONCÉ']),
     'a surname or first name means the only person of the document who has it': (
         [('Ada Lovelace', '[Lovelace] met [Charles Babbage]. [Babbage] wrote to [Ada].')],
         ['Ada Lovelace', 'Charles Babbage', 'Charles Babbage', 'Ada Lovelace']),
     'a short form that two names share stays an entity of its own': (
-        [('The Jacksons', '[Janet Jackson] and [Michael Jackson] sang; [Jackson] danced.')], ['Janet Jackson', 'Michael Jackson', 'Jackson']),
+        [('The Jacksons', '[Janet Jackson] and [Michael Jackson] sang; [Jackson] danced.')],
+        ['Janet Jackson', 'Michael Jackson', 'Jackson']),
     'who has a text of his own is somebody else': (
-        [('John Quincy Adams', 'He led.'), ('John Adams', '[John Quincy Adams|person] was his son.')], ['John Quincy Adams']),
+        [('John Quincy Adams', 'He led.'), (
+            'John Adams', '[John Quincy Adams|person] was his son.')], ['John Quincy Adams']),
     'what differs by first names elsewhere in a text is somebody else': (
-        [('Luis Roche', 'He was the father of [Luis Armando Roche|person].')], ['Luis Armando Roche']),
-    'things whose names differ by a word are two': ([('Asian Games', '[Asian Para Games] were held.')], ['Asian Para Games']),
+        [('Luis Roche', 'He was the father of [Luis Armando Roche|person].')],
+        ['Luis Armando Roche']),
+    'things whose names differ by a word are two': (
+        [('Asian Games', '[Asian Para Games] were held.')], ['Asian Para Games']),
     'in a text about one of a family the last name alone is that one': (
-        [('Luis Roche', '[Luis Roche] married [Beatrice Roche]. [Roche] died, and so did [Beatrice].')], ['Luis Roche', 'Beatrice Roche'] * 2),
+        [('Luis Roche',
+            '[Luis Roche] married [Beatrice Roche]. [Roche] died, and so did [Beatrice].')],
+            ['Luis Roche', 'Beatrice Roche'] * 2),
     'a firm that is called as a person of a family is none': (
-        [('Henry Ford', '[Henry Ford] met [Clara Ford]. [Ford|organisation] grew.')], ['Henry Ford', 'Clara Ford', 'Ford']),
-    'nor is a town': ([('Henry Ford', '[Henry Ford] met [Clara Ford]. [Ford|place] grew.')], ['Henry Ford', 'Clara Ford', 'Ford']),
-    'the short form of another document is not merged': ([('A', '[Christopher Nolan] directed.'), ('B', '[Nolan] is a town.')], ['Nolan']),
+        [('Henry Ford', '[Henry Ford] met [Clara Ford]. [Ford|organisation] grew.')],
+        ['Henry Ford', 'Clara Ford', 'Ford']),
+    'nor is a town': ([('Henry Ford', '[Henry Ford] met [Clara Ford]. [Ford|place] grew.')],
+        ['Henry Ford', 'Clara Ford', 'Ford']),
+    'the short form of another document is not merged': (
+        [('A', '[Christopher Nolan] directed.'), ('B', '[Nolan] is a town.')], ['Nolan']),
     'a place or organisation is not shortened to one of its words': (
-        [('A', '[Google Maps|product] is by [Google|organisation]; [New York City|place] is in [New York|place].')],
+        [
+            (
+                'A', '[Google Maps|product] is by [Google|organisation]; [New York City'
+                     '|place] is in [New York|place].')],
         ['Google Maps', 'Google', 'New York City', 'New York']),
     'a company is its name without the legal form': (
-        [('A', '[Acme Corp.|organisation] grew, and [Acme|organisation] was sold.')], ['Acme Corp.'] * 2),
+        [('A', '[Acme Corp.|organisation] grew, and [Acme|organisation] was sold.')],
+        ['Acme Corp.'] * 2),
     'an abbreviation in brackets means the name before it': (
-        [('A', 'the [Royal Shakespeare Company] ([RSC]) and the [RSC]')], ['Royal Shakespeare Company'] * 3),
-    'a single letter abbreviates nothing': ([('A', 'the [Ada Lovelace] ([L]) and the [L]')], ['Ada Lovelace', 'L', 'L']),
-    'small words may count among the initials': ([('A', 'the [bank of England] ([BOE])')], ['bank of England'] * 2),
+        [('A', 'the [Royal Shakespeare Company] ([RSC]) and the [RSC]')],
+        ['Royal Shakespeare Company'] * 3),
+    'a single letter abbreviates nothing': (
+        [('A', 'the [Ada Lovelace] ([L]) and the [L]')], ['Ada Lovelace', 'L', 'L']),
+    'small words may count among the initials': (
+        [('A', 'the [bank of England] ([BOE])')], ['bank of England'] * 2),
     'or may not': ([('A', 'the [Royal Society of Arts] ([RSA])')], ['Royal Society of Arts'] * 2),
     'letters that are no initials abbreviate nothing': (
-        [('A', 'the [Royal Shakespeare Company] ([Stratford])')], ['Royal Shakespeare Company', 'Stratford']),
+        [('A', 'the [Royal Shakespeare Company] ([Stratford])')],
+        ['Royal Shakespeare Company', 'Stratford']),
     'a title in other documents is a mention even where it was not recognised': (
-        [('Lord Byron', 'He wrote.'), ('Ada Lovelace', 'She was a child of Lord Byron and of Annabella.')], ['Lord Byron']),
+        [('Lord Byron', 'He wrote.'), ('Ada Lovelace',
+            'She was a child of Lord Byron and of Annabella.')], ['Lord Byron']),
     'a longer title takes the place of the names in it': (
-        [('Alexander and the Bad Day', 'It is a book.'), ('B', '[Alexander] and the Bad Day is read.')], ['Alexander and the Bad Day']),
+        [('Alexander and the Bad Day', 'It is a book.'),
+            ('B', '[Alexander] and the Bad Day is read.')], ['Alexander and the Bad Day']),
     'a title of one word is no mention at the start of a sentence': (
         [('Brother', 'A song.'), ('B', 'Brother sang. He sang Brother.')], ['Brother']),
     'a title in brackets that shares its name with none is that name': (
         [('Hello Love (song)', 'x'), ('B', 'He sang [Hello Love].')], ['Hello Love (song)']),
     'a group is not the title that has an article before it': (
-        [('The American', 'It is about an [American|group].'), ('B', 'It cites [The American] and an [American|group].')],
+        [('The American', 'It is about an [American|group].'),
+            ('B', 'It cites [The American] and an [American|group].')],
         ['The American', 'American']),
-    'values are entities as they are written': ([('A', 'born in [1815|date], died in [1852|date]')], ['1815', '1852']),
+    'values are entities as they are written': (
+        [('A', 'born in [1815|date], died in [1852|date]')], ['1815', '1852']),
     'a pronoun is a mention of whom it means': (
-        [('A story', '[Ada Lovelace|person] met [Byron|person]. Her mother was [Annabella|person].')],
+        [
+            (
+                'A story', '[Ada Lovelace|person] met [Byron|person]. Her '
+                           'mother was [Annabella|person].')],
         ['Ada Lovelace', 'Byron', 'Ada Lovelace', 'Annabella']),
     'unless the text is about a person': (
         [('Byron', '[Ada Lovelace|person] met [Byron|person]. Her mother was [Annabella|person].')],
         ['Ada Lovelace', 'Byron', 'Annabella']),
     'a concept is no name that is spelled like it': (
-        [('B', 'A [Comedy].'), ('Comedy', '[Comedy] is like [Laura], a [comedy|concept].')], ['Comedy', 'Laura', 'comedy']),
+        [('B', 'A [Comedy].'), ('Comedy', '[Comedy] is like [Laura], a [comedy|concept].')],
+        ['Comedy', 'Laura', 'comedy']),
 }  # fmt: skip
 
 
@@ -105,15 +136,22 @@ MEANT = {
 
 
 @pytest.mark.parametrize('text, name', MEANT.items())
-def test_a_name_that_titles_share_is_resolved_by_the_word_in_brackets_or_stays_ambiguous(text, name):
-    film, ship = ('Titanic (film)', 'The [Titanic] sank.'), ('Titanic (ship)', 'The [Titanic] sank.')
+def test_a_name_that_titles_share_is_resolved_by_the_word_in_brackets_or_stays_ambiguous(
+    text, name
+):
+    film, ship = (
+        ('Titanic (film)', 'The [Titanic] sank.'),
+        ('Titanic (ship)', 'The [Titanic] sank.'),
+    )
     assert meant(film, ship, ('C', text)) == [name]
     assert meant(ship, film) == ['Titanic (film)'] and meant(film, ship) == ['Titanic (ship)']
 
 
 def test_spellings_are_folded():
     assert fold("The Café-Royal's") == fold('cafe royal')
-    assert fold('Bjørn Łukasz') == fold('Bjorn Lukasz') and fold('Schindler’s List') == fold("Schindler's List")
+    assert fold('Bjørn Łukasz') == fold('Bjorn Lukasz') and fold('Schindler’s List') == fold(
+        "Schindler's List"
+    )
 
 
 def kinds_of(*documents):
@@ -128,12 +166,20 @@ def test_a_title_that_no_text_names_is_a_title_unless_all_of_its_words_have_capi
 
 
 def test_an_entity_is_of_the_kind_that_its_text_defines_or_most_of_its_mentions_have():
-    text = '[Lovelace|person] and [Lovelace|person], [Countess], met [Byron|work], [BYRON|person] in [1815|date].'
+    text = (
+        '[Lovelace|person] and [Lovelace|person], [Countess], met [Byron|work], [BYRON'
+        '|person] in [1815|date].'
+    )
     # Byron's two are as frequent; B is a title that no text mentions.
-    assert kinds_of(('Ada Lovelace', text), ('B', '[Countess] [Countess] [Ada Lovelace|place]')) == {
-        'Ada Lovelace': 'person', 'B': 'name', 'Countess': 'name', 'BYRON': 'person', '1815': 'date',
+    assert kinds_of(('Ada Lovelace', text),
+        ('B', '[Countess] [Countess] [Ada Lovelace|place]')) == {
+        'Ada Lovelace': 'person', 'B': 'name', 'Countess': 'name', 'BYRON': 'person',
+        '1815': 'date',
     }  # fmt: skip
-    found = kinds_of(('Laura', '[Laura|person] is a film.'), ('B', '[Laura|person] by [Otto|person], a [comedy|concept].'))
+    found = kinds_of(
+        ('Laura', '[Laura|person] is a film.'),
+        ('B', '[Laura|person] by [Otto|person], a [comedy|concept].'),
+    )
     assert found == {'Laura': 'work', 'B': 'name', 'Otto': 'person', 'comedy': 'concept'}
 
 

@@ -1,4 +1,6 @@
-"""Whom pronouns mean. Names are marked as `[name]`; a mark is `[name|kind]` where it is not a person's."""
+"""Whom pronouns mean. Names are marked as `[name]`; a mark is `[name|kind]` where it is not a
+person's.
+"""
 
 import pytest
 from hypothesis import given
@@ -13,27 +15,36 @@ def read(text):
     """The text without marks, its mentions, and the kinds of what they name."""
     text, spans = marked(text, 'person')
     mentions = [Mention(span.start, span.end, text[span.start : span.end]) for span in spans]
-    return text, mentions, {mention.entity: span.kind for mention, span in zip(mentions[::-1], spans[::-1])}
+    return (
+        text,
+        mentions,
+        {mention.entity: span.kind for mention, span in zip(mentions[::-1], spans[::-1])},
+    )
 
 
 def meant(text):
     """Each pronoun that means something, with what it means."""
     text, mentions, kinds = read(text)
-    return [(text[found.start : found.end], found.entity) for found in pronouns(text, mentions, kinds)]
+    return [
+        (text[found.start : found.end], found.entity) for found in pronouns(text, mentions, kinds)
+    ]
 
 
 @pytest.mark.parametrize(
     'text, expected',
     [
         ('[Ada] was born in [London|place]. Her mother came from [Ulm|place].', [('Her', 'Ada')]),
-        ('[Ada] met [Karl Brandt]. She left. He stayed.', [('She', 'Ada'), ('He', 'Karl Brandt')]),  # whom it names first
+        # Whom it names first.
+        ('[Ada] met [Karl Brandt]. She left. He stayed.', [('She', 'Ada'), ('He', 'Karl Brandt')]),
         ('[Ada] wrote. She met [Karl]. He left.', [('She', 'Ada'), ('He', 'Karl')]),  # Ada is 'she'
         ('[Mrs Dray] saw [Tom]. He waved.', [('He', 'Tom')]),
         ('[Sir Hugh] saw [Ann]. She waved.', [('She', 'Ann')]),
-        ('[Ada] slept. It rained. She left for [Bath|place].', [('She', 'Ada')]),  # some sentences back
+        # Some sentences back.
+        ('[Ada] slept. It rained. She left for [Bath|place].', [('She', 'Ada')]),
         ('[Ada] slept. It rained. It blew. It froze. She left.', []),  # too far
         ('It rained. He left.', []),  # nobody
-        # A sentence that names somebody needs no pronoun for them, and of several the first is enough.
+        # A sentence that names somebody needs no pronoun for them, and of several the first is
+        # enough.
         ('[Ada] left, as she was ill.', []),
         ('[Ada] was ill. She left because she was ill.', [('She', 'Ada')]),
         # Titles stand before names or at their beginning.
@@ -42,7 +53,13 @@ def meant(text):
         # Somebody whom the text does not name.
         ('She was born in [London|place]. Her mother was [Anne]. She wrote.', []),
         # Nobody, and no pronouns.
-        ('[Piers] leads. Each employee sends his or her report. He or she may appeal, and his/her team too.', []),
+        (
+            (
+                '[Piers] leads. Each employee sends his or her report. He or she may appeal, and '
+                'his/her team too.'
+            ),
+            [],
+        ),
         ('[Piers] leads. The bundle of His is in the heart.', []),
         # Objects are left open.
         ('[Ada] left. [Tom|place] saw her in [Bath|place]. They saw him.', []),
@@ -64,7 +81,11 @@ def test_mentions_of_pronouns_are_in_order_disjoint_and_of_what_is_named_before(
     found = pronouns(text, mentions, kinds)
     assert found == sorted(found, key=lambda mention: mention.start)
     for each in found:
-        assert all(each.end <= other.start or other.end <= each.start for other in [*mentions, *found] if other is not each)
+        assert all(
+            each.end <= other.start or other.end <= each.start
+            for other in [*mentions, *found]
+            if other is not each
+        )
         assert any(other.entity == each.entity and other.start < each.start for other in mentions)
         word = text[each.start : each.end].lower()
         assert kinds[each.entity] == 'person' and word in ('he', 'she', 'her', 'his')
@@ -73,14 +94,26 @@ def test_mentions_of_pronouns_are_in_order_disjoint_and_of_what_is_named_before(
 @pytest.mark.parametrize(
     'text, expected',
     [
-        ('[Ada] signed with [Altona Pumps|organisation] in [1999|date]. Their contact is [Birgit Lang].', ['Altona Pumps']),
-        ('[Kestrel Bridge|place] is in [Hull|place]. Its architect was [Bo Lee].', ['Kestrel Bridge']),
+        (
+            (
+                '[Ada] signed with [Altona Pumps|organisation] in [1999'
+                '|date]. Their contact is [Birgit Lang].'
+            ),
+            ['Altona Pumps'],
+        ),
+        (
+            '[Kestrel Bridge|place] is in [Hull|place]. Its architect was [Bo Lee].',
+            ['Kestrel Bridge'],
+        ),
         ('They crossed [Kestrel Bridge|place] in [Hull|place]. Its architect was [Bo Lee].', []),
         ('[Ada] and [Bo] saw [Altona Pumps|organisation]. Their car broke.', []),
         ('[Altona Pumps|organisation] grew.\nIts contact is [Ada].', []),
         ('[Altona Pumps|organisation] grew. [Weser|organisation] lost its head.', []),
         ('Its head is [Ada].', []),
-        ('[Altona Pumps|organisation] grew. Its head is [Ada], and its cook [Bo]. Its dog died.', ['Altona Pumps']),
+        (
+            '[Altona Pumps|organisation] grew. Its head is [Ada], and its cook [Bo]. Its dog died.',
+            ['Altona Pumps'],
+        ),
     ],
 )
 def test_its_and_their_mean_what_the_sentence_before_is_about(text, expected):

@@ -1,4 +1,6 @@
-"""The names in a question of plain words: each way to spell one, shared names as candidates, and words that are no names."""
+"""The names in a question of plain words: each way to spell one, shared names as candidates, and
+words that are no names.
+"""
 
 import pytest
 
@@ -25,7 +27,10 @@ ENTITIES = {
     '☆': ([], 'work'),  # of no letter
 }
 VOCAB = EntityVocab(
-    [name.lower() for name in ENTITIES], list(ENTITIES), [a for a, _ in ENTITIES.values()], [k for _, k in ENTITIES.values()]
+    [name.lower() for name in ENTITIES],
+    list(ENTITIES),
+    [a for a, _ in ENTITIES.values()],
+    [k for _, k in ENTITIES.values()],
 )
 CASES = {
     'Who directed The Dark Knight?': [('The Dark Knight',) * 2],
@@ -38,7 +43,10 @@ CASES = {
     "Who shot Schindler's List?": [("Schindler's List", 'Schindler’s List')],
     'Is Bjorn Sorensen a Dane?': [('Bjorn Sorensen', 'Bjørn Sørensen')],
     "What is CHRISTOPHER NOLAN's first film?": [('CHRISTOPHER NOLAN', 'Christopher Nolan')],
-    'Which performer of the film met Christopher Nolan in 1815?': [('Christopher Nolan',) * 2, ('1815', '1815')],
+    'Which performer of the film met Christopher Nolan in 1815?': [
+        ('Christopher Nolan',) * 2,
+        ('1815', '1815'),
+    ],
     'Who are the members of The Who?': [('The Who',) * 2],
     'who is the performer': [('performer', 'Performer')],
     'Is it so?': [],
@@ -47,7 +55,10 @@ CASES = {
 
 
 def named(question, found, vocab=VOCAB):
-    return [(question[start:end], *(vocab.names[entity] for entity in entities)) for start, end, entities in found]
+    return [
+        (question[start:end], *(vocab.names[entity] for entity in entities))
+        for start, end, entities in found
+    ]
 
 
 @pytest.mark.parametrize('question', CASES)
@@ -78,7 +89,10 @@ def test_any_string_is_a_question(question):
     ('question', 'pairs'),
     [
         ('Who is older, Nolan or Darren Aronofsky?', [('Nolan', 'Darren Aronofsky')]),
-        ("Are both Nolan's, and the Royal Shakespeare Company British?", [('Nolan', 'Royal Shakespeare Company')]),
+        (
+            "Are both Nolan's, and the Royal Shakespeare Company British?",
+            [('Nolan', 'Royal Shakespeare Company')],
+        ),
         ('Did Nolan know “Titanic” and “The Dark Knight”?', [('Titanic', 'The Dark Knight')]),
         ('Did Nolan meet Darren Aronofsky and others at the RSC?', []),
         ('Who shot Titanic, which Nolan saw?', []),
@@ -101,5 +115,11 @@ def test_names_that_and_or_or_joins(question, pairs):
     ],
 )
 def test_the_first_words_of_one_name_mean_it_where_nothing_else_is_named(question, found):
-    vocab = EntityVocab(list('abc'), ['Karsholm Airport', 'New York', 'New Delhi'], [[]] * 3, ['place'] * 3)
-    assert [vocab.names[entity] for named in QuestionLinker(vocab).link(question) for entity in named.entities] == found
+    vocab = EntityVocab(
+        list('abc'), ['Karsholm Airport', 'New York', 'New Delhi'], [[]] * 3, ['place'] * 3
+    )
+    assert [
+        vocab.names[entity]
+        for named in QuestionLinker(vocab).link(question)
+        for entity in named.entities
+    ] == found

@@ -6,7 +6,14 @@ import pytest
 
 from opql_jax.core.errors import InputError
 from opql_jax.corpus.entities import EntityVocab
-from opql_jax.corpus.questions import Question, bracketed, parse_bracketed, read_questions, to_record, write_questions
+from opql_jax.corpus.questions import (
+    Question,
+    bracketed,
+    parse_bracketed,
+    read_questions,
+    to_record,
+    write_questions,
+)
 
 # The third key is the first one's name.
 VOCAB = EntityVocab(
@@ -22,7 +29,9 @@ def file(tmp_path):
     """Writes a text, or a list as JSON Lines, and gives its path."""
 
     def file(value):
-        text = value if isinstance(value, str) else ''.join(json.dumps(line) + '\n' for line in value)
+        text = (
+            value if isinstance(value, str) else ''.join(json.dumps(line) + '\n' for line in value)
+        )
         (tmp_path / 'q.jsonl').write_text(text, encoding='utf-8')
         return tmp_path / 'q.jsonl'
 
@@ -45,7 +54,9 @@ def test_a_line_becomes_a_question_with_its_topics_in_code_points(file):
     assert [text[start:end] for start, end in question.topics] == ['Café Élan', 'Ann Low', 'Bergen']
     # 'Rome' is a key, though another entity is called so too.
     topics, via = ((11, 20), (24, 31), (38, 44)), ((0, -1),)
-    assert question == Question('7', text, topics, (4, -1, -1), (2, 0, 3), ('Bob',), 2, 'composition', via)
+    assert question == Question(
+        '7', text, topics, (4, -1, -1), (2, 0, 3), ('Bob',), 2, 'composition', via
+    )
     assert (question.topic, question.topic_entity) == ((11, 20), 4)
 
 
@@ -54,16 +65,22 @@ def test_without_topics_the_names_in_the_text_are_the_topics(file):
     (question,) = read_questions(file([record]), VOCAB)
     assert (question.topics, question.entities) == (((4, 11), (18, 26)), (1, 3))
     for text in ('did Ann Lower leave?', 'who?'):
-        with pytest.raises(InputError, match=r'q\.jsonl:1: topics: missing, and the text mentions no name'):
+        with pytest.raises(
+            InputError, match=r'q\.jsonl:1: topics: missing, and the text mentions no name'
+        ):
             read_questions(file([{**record, 'question': text}]), VOCAB)
 
 
 def test_a_question_is_the_same_after_its_record(tmp_path):
     questions = [
-        Question('q', 'who left\u2028Rome', ((9, 13),), (0,), (2, 1), ('Tom',), 3, 'x', ((3,), (0, -1))),
+        Question(
+            'q', 'who left\u2028Rome', ((9, 13),), (0,), (2, 1), ('Tom',), 3, 'x', ((3,), (0, -1))
+        ),
         Question('r', 'who left Ann for 🇳🇴 Bob', ((9, 12), (20, 23)), (-1, -1)),
     ]
-    write_questions(tmp_path / 'new' / 'q.jsonl', (to_record(question, VOCAB) for question in questions))
+    write_questions(
+        tmp_path / 'new' / 'q.jsonl', (to_record(question, VOCAB) for question in questions)
+    )
     assert read_questions(tmp_path / 'new' / 'q.jsonl', VOCAB) == questions
 
 
@@ -90,20 +107,38 @@ def bad(**rows):
     no_id=({'id': None}, 'id: expected a string that is not blank, found None'),
     repeated_id=({}, "id: 'q' is already that of line 1"),
     blank_question=({'question': ' '}, 'question: expected a string'),
-    half_a_code_point=({'question': 'who left Bergen\ud83c'}, 'question: code point 15 is half of a surrogate pair'),
+    half_a_code_point=(
+        {'question': 'who left Bergen\ud83c'},
+        'question: code point 15 is half of a surrogate pair',
+    ),
     no_topic=({'topics': []}, 'topics: expected a list of at least one'),
-    half_a_span=({'topics': [[9]]}, r'topics\[0\]: expected \[start, end\] in code points, found \[9\]'),
+    half_a_span=(
+        {'topics': [[9]]},
+        r'topics\[0\]: expected \[start, end\] in code points, found \[9\]',
+    ),
     a_span_of_words=({'topics': [[True, 2]]}, r'topics\[0\]: expected \[start, end\]'),
-    a_span_past_the_end=({'topics': [[9, 17]]}, r'topics\[0\]: \[9, 17\) marks no text in a question of 16 code points'),
+    a_span_past_the_end=(
+        {'topics': [[9, 17]]},
+        r'topics\[0\]: \[9, 17\) marks no text in a question of 16 code points',
+    ),
     a_blank_span=({'topics': [[8, 9]]}, r'topics\[0\]: \[8, 9\) marks no text'),
-    overlapping_spans=({'topics': [[4, 10], [9, 15]]}, r'topics\[1\]: \[9, 15\) begins before topics\[0\] ends'),
+    overlapping_spans=(
+        {'topics': [[4, 10], [9, 15]]},
+        r'topics\[1\]: \[9, 15\) begins before topics\[0\] ends',
+    ),
     too_few_entities=({'entities': []}, 'entities: 0 of 1 topics'),
-    entities_by_id=({'entities': [5]}, r'entities\[0\]: expected a string that is not blank, found 5'),
+    entities_by_id=(
+        {'entities': [5]},
+        r'entities\[0\]: expected a string that is not blank, found 5',
+    ),
     answers_as_text=({'answers': 'Ann Low'}, "answers: expected a list, found 'Ann Low'"),
     no_hop=({'hops': 0}, 'hops: expected a whole number from 1 to 100, found 0'),
     half_a_hop=({'hops': 1.5}, 'hops: expected a whole number from 1 to 100, found 1.5'),
     type_as_a_number=({'type': 3}, 'type: expected a string'),
-    via_of_too_many_hops=({'via': [['Q1']]}, 'via: expected a list of entities for each of 0 hops before the last'),
+    via_of_too_many_hops=(
+        {'via': [['Q1']]},
+        'via: expected a list of entities for each of 0 hops before the last',
+    ),
     via_of_nothing=({'hops': 2, 'via': [[]]}, r'via\[0\]: no entity'),
     via_by_id=({'hops': 2, 'via': [[3]]}, r'via\[0\]\[0\]: expected a string'),
 )

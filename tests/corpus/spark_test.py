@@ -1,4 +1,6 @@
-"""Spark gives what runs in process gives: the stages on passages, and pair mining from the same SQL."""
+"""Spark gives what runs in process gives: the stages on passages, and pair mining from the
+same SQL.
+"""
 
 import functools
 
@@ -30,9 +32,20 @@ def passages():
     for number in range(150):
         outer = [(10 * i, 10 * i + 9) for i in range(rng.integers(0, 6))]
         spans = sorted([*outer, *((start + 3, end) for start, end in outer if rng.random() < 0.2)])
-        mentions = [{'start': start, 'end': end, 'entity': int(rng.integers(0, 15))} for start, end in spans]
+        mentions = [
+            {'start': start, 'end': end, 'entity': int(rng.integers(0, 15))} for start, end in spans
+        ]
         about = int(rng.integers(-1, 8))
-        rows.append({'doc_id': str(number), 'title': 't', 'title_entity': about, 'text': 'x', 'sentence_starts': [0], 'mentions': mentions})  # fmt: skip
+        rows.append(
+            {
+                'doc_id': str(number),
+                'title': 't',
+                'title_entity': about,
+                'text': 'x',
+                'sentence_starts': [0],
+                'mentions': mentions,
+            }
+        )
     return pa.Table.from_pylist(rows, tables.PASSAGES)
 
 
@@ -50,7 +63,9 @@ def test_both_engines_mine_the_same_pairs_in_the_same_order(frame, passages, mod
     assert spark.mine_pairs(frame, mode).toArrow().cast(tables.PAIRS).equals(wanted)
 
 
-def test_both_engines_count_the_same_and_their_logarithms_differ_by_the_last_bit_at_most(frame, passages):
+def test_both_engines_count_the_same_and_their_logarithms_differ_by_the_last_bit_at_most(
+    frame, passages
+):
     wanted = pairs.mutual_information(passages, min_passages=2)
     found = spark.mutual_information(frame, min_passages=2).toArrow()
     assert len(found) == len(wanted['low']) > 50
@@ -65,11 +80,15 @@ def test_batches_go_to_workers_whole_and_come_back_in_order_a_few_at_a_time(sess
     def batches(*starts):
         for start in starts:
             drawn.append(start)
-            yield pa.RecordBatch.from_pydict({'n': pa.array(range(start, start + start % 5), pa.int64())})
+            yield pa.RecordBatch.from_pydict(
+                {'n': pa.array(range(start, start + start % 5), pa.int64())}
+            )
 
     # As the tests are no package that a worker has, the function is sent by value.
     found = spark.map_ordered(
-        session, lambda batch: batch.take(pa.array(range(len(batch)), pa.int64())[::-1]), batches(*range(20, 30))
+        session,
+        lambda batch: batch.take(pa.array(range(len(batch)), pa.int64())[::-1]),
+        batches(*range(20, 30)),
     )
     assert next(found)['n'].to_pylist() == []
     assert len(drawn) == 2 * session.sparkContext.defaultParallelism
@@ -91,13 +110,21 @@ def test_the_stages_of_a_cluster_are_those_of_one_machine(session):
     documents = list(pages.documents(films))
     tokenizer = train_wordpiece([document.text for document in documents], 600)
     (linked,), _ = linking.link_documents(documents, films.vocab())
-    split = functools.partial(splitting.split_batch, count_tokens=token_counter(tokenizer), max_tokens=30)
+    split = functools.partial(
+        splitting.split_batch, count_tokens=token_counter(tokenizer), max_tokens=30
+    )
     tokenise = functools.partial(passage_records.tokenise_batch, tokenizer=tokenizer)
     wanted = split(linked)
     shuffled = np.random.default_rng(0).permutation(len(documents))
-    there = pa.Table.from_batches([linked]).append_column('number', pa.array(range(len(documents)))).take(shuffled)
+    there = (
+        pa.Table.from_batches([linked])
+        .append_column('number', pa.array(range(len(documents))))
+        .take(shuffled)
+    )
     cut = spark.map_batches(
-        spark.sort_and_drop(session.createDataFrame(there).repartition(3), 'number'), split, tables.PASSAGES
+        spark.sort_and_drop(session.createDataFrame(there).repartition(3), 'number'),
+        split,
+        tables.PASSAGES,
     )
     numbered = spark.number_passages(cut)
     assert numbered.rdd.getNumPartitions() == 2

@@ -51,8 +51,14 @@ def count(text):
 
 
 def split(text, max_tokens, names=(), title='Ann', title_entity=0, title_prefix=True):
-    mentions = sorted((m.start(), m.end(), i) for i, name in enumerate(names) for m in re.finditer(re.escape(name), text))
-    return split_document(Document('d', title, text), mentions, title_entity, count, max_tokens, title_prefix)
+    mentions = sorted(
+        (m.start(), m.end(), i)
+        for i, name in enumerate(names)
+        for m in re.finditer(re.escape(name), text)
+    )
+    return split_document(
+        Document('d', title, text), mentions, title_entity, count, max_tokens, title_prefix
+    )
 
 
 def test_the_title_goes_before_passages_that_do_not_mention_it():
@@ -84,12 +90,20 @@ def test_a_mention_longer_than_a_passage_is_cut_and_no_mention(caplog):
     mentions = [(4, 17, 0), (8, 12, 1), (21, 25, 1)]
     passages = split_document(Document('d', 't', text), mentions, -1, count, 2)
     assert ' '.join(' '.join(p.text for p in passages).split()).replace(' .', '.') == text
-    assert [(p.text[s:e], entity) for p in passages for s, e, entity in p.mentions] == [('York', 1), ('York', 1)]
-    assert "document 'd': left out 1 mentions longer than a passage of 2 tokens, the first [4, 17): 'New York" in caplog.text
+    assert [(p.text[s:e], entity) for p in passages for s, e, entity in p.mentions] == [
+        ('York', 1),
+        ('York', 1),
+    ]
+    assert (
+        "document 'd': left out 1 mentions longer than a passage of 2 "
+        "tokens, the first [4, 17): 'New York"
+    ) in caplog.text
 
 
 def test_a_character_of_too_many_tokens_is_an_error():
-    with pytest.raises(InputError, match="max_tokens is too small: document 'd' has more tokens in 'é' at 2"):
+    with pytest.raises(
+        InputError, match="max_tokens is too small: document 'd' has more tokens in 'é' at 2"
+    ):
         split_document(Document('d', 't', 'x é'), [], -1, lambda text: len(text.encode()), 1)
     with pytest.raises(InputError, match='max_tokens: 0'):
         split('x', 0)
@@ -100,7 +114,10 @@ def test_what_a_name_leaves_of_a_word_is_counted_by_itself():
     assert [p.text for p in split_document(Document('d', 't', text), [], -1, count, 2)] == [text]
     mentions = [(1, 3, 0), (6, 8, 0)]  # 'a bc d a bc d'
     passages = split_document(Document('d', 't', text), mentions, -1, count, 3)
-    assert [(p.text, p.mentions) for p in passages] == [('abcd', [(1, 3, 0)]), ('abcd', [(1, 3, 0)])]
+    assert [(p.text, p.mentions) for p in passages] == [
+        ('abcd', [(1, 3, 0)]),
+        ('abcd', [(1, 3, 0)]),
+    ]
     assert all(count(separate(p.text, p.mentions)[0]) <= 3 for p in passages)
 
 
@@ -157,7 +174,22 @@ def test_characters_counted_and_passages_made_are_linear_in_the_text(kind, count
 
 
 WORDS = st.lists(
-    st.sampled_from(['Ann', 'Bob Low', 'met', 'x-y-z', 'the', 'end.', 'It', 'U.S.', 'why?', '\n', 'longword' * 3]), max_size=40
+    st.sampled_from(
+        [
+            'Ann',
+            'Bob Low',
+            'met',
+            'x-y-z',
+            'the',
+            'end.',
+            'It',
+            'U.S.',
+            'why?',
+            '\n',
+            'longword' * 3,
+        ]
+    ),
+    max_size=40,
 )
 
 

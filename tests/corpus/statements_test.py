@@ -9,26 +9,36 @@ from opql_jax.corpus.statements import restated
 import linear_time
 
 FLEET = (
-    '| Ship | Captain | Home port | Built |\n|---|:--|--:|---|\n| Aurora | Signe Dahl | Bergen | 1998 |\n| Petrel | | Hull |\n'
+    '| Ship | Captain | Home port | Built |\n|---|:--|--:|---|\n| Aurora | Signe Dahl | Bergen | '
+    '1998 |\n| Petrel | | Hull |\n'
 )
 TABLES = {
-    'of Markdown': (FLEET, 'ship: Aurora | captain: Signe Dahl | home port: Bergen | built: 1998\nship: Petrel | home port: Hull\n'),
+    'of Markdown': (
+        FLEET, 'ship: Aurora | captain: Signe Dahl | home port: Bergen | built: 1998\n'
+               'ship: Petrel | home port: Hull\n'),
     'without outer bars': ('Name | Year\n-----|-----\nAda | 1815', 'name: Ada | year: 1815'),
     'of tabs': ('Name\tYear\nAda\t1815\nBo\t1903', 'name: Ada | year: 1815\nname: Bo | year: 1903'),
-    'of commas': ('name,role,town\nAna Petrov,pilot,Varna\n"Bo Li",cook,Linz', 'name: Ana Petrov | role: pilot | town: Varna\nname: Bo Li | role: cook | town: Linz'),
+    'of commas': ('name,role,town\nAna Petrov,pilot,Varna\n"Bo Li",cook,Linz',
+        'name: Ana Petrov | role: pilot | town: Varna\nname: Bo Li | role: cook | town: Linz'),
     'of semicolons': ('a;b;c\nx;y;z\nu;v;w', 'a: x | b: y | c: z\na: u | b: v | c: w'),
-    'of labels': ('| Field | Value |\n|---|---|\n| Captain | Lucy Brandt |', 'Captain: Lucy Brandt'),
-    'with abbreviations': ('| ID | GDP | Name |\n|--|--|--|\n| 1 | 2 | Ada |', 'ID: 1 | GDP: 2 | name: Ada'),
+    'of labels': ('| Field | Value |\n|---|---|\n| Captain | Lucy Brandt |',
+        'Captain: Lucy Brandt'),
+    'with abbreviations': ('| ID | GDP | Name |\n|--|--|--|\n| 1 | 2 | Ada |',
+        'ID: 1 | GDP: 2 | name: Ada'),
     'with a bar in a cell': (r'| A | B |' + '\n|--|--|\n' + r'| x \| y | z |', 'A: x | y | B: z'),
     'without rows': ('| A | B |\n|---|---|', 'A | B'),
-    'without headings': ('| Ada | 1815 |\n| Bo | 1903 |\n| Cy | 1904 |', '| Ada | 1815 |\n| Bo | 1903 |\n| Cy | 1904 |'),
+    'without headings': ('| Ada | 1815 |\n| Bo | 1903 |\n| Cy | 1904 |',
+        '| Ada | 1815 |\n| Bo | 1903 |\n| Cy | 1904 |'),
 }  # fmt: skip
 PROSE = [
     'He came, saw, and won, in 1921; then, later, he left.',
     'Ada; Bo; Cy.\nThey came; they saw; they won.',
     'A line | of two.',
     'one,two\nthree,four\nfive,six',
-    'ship: Aurora | port: Bergen | by: Ada\nship: Petrel | port: Hull | by: Bo\nship: Tern | port: Ely | by: Cy',
+    (
+        'ship: Aurora | port: Bergen | by: Ada\nship: Petrel | port: Hull | by: Bo\nship: Tern | '
+        'port: Ely | by: Cy'
+    ),
 ]
 
 
@@ -43,9 +53,17 @@ def test_prose_stays_and_so_do_rows_that_were_said_before(text):
     assert restated(text) == text
 
 
-@given(st.lists(st.lists(st.sampled_from(['Ada', 'Bo Li', '1815', '', 'x']), min_size=2, max_size=2), min_size=1, max_size=9))
+@given(
+    st.lists(
+        st.lists(st.sampled_from(['Ada', 'Bo Li', '1815', '', 'x']), min_size=2, max_size=2),
+        min_size=1,
+        max_size=9,
+    )
+)
 def test_all_cells_of_all_rows_are_said_in_their_order(rows):
-    said = restated('\n'.join(['| Name | Year |', '|---|---|', *(f'| {a} | {b} |' for a, b in rows)]))
+    said = restated(
+        '\n'.join(['| Name | Year |', '|---|---|', *(f'| {a} | {b} |' for a, b in rows)])
+    )
     assert [line.replace('name: ', '').replace('year: ', '') for line in said.split('\n')] == [
         ' | '.join(filter(None, row)) for row in rows
     ]
@@ -56,6 +74,8 @@ def test_a_long_heading_does_not_make_a_table_long():
     assert len(restated(table)) < 7 * len(table)
 
 
-@pytest.mark.parametrize('unit', ['|', 'a\tb\n', 'a,b,c\n', '|a', '|-', '-', '| |\n', '|-|\n', 'a;b;c\n'])
+@pytest.mark.parametrize(
+    'unit', ['|', 'a\tb\n', 'a,b,c\n', '|a', '|-', '-', '| |\n', '|-|\n', 'a;b;c\n']
+)
 def test_time_is_linear_in_the_text(unit):
     linear_time.check(restated, unit * (15_000 // len(unit)) + 'x')

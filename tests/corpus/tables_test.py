@@ -30,7 +30,10 @@ def test_numbers_are_those_of_the_column(chunks):
 def test_names_that_other_writers_give_list_items_do_not_matter(tmp_path):
     other = pa.list_(pa.field('item', pa.string()))
     pq.write_table(
-        pa.table({'b': pa.array([['x'], []], other), 'a': pa.array([1, 2], pa.int32()), 'more': [0, 0]}), tmp_path / 't.parquet'
+        pa.table(
+            {'b': pa.array([['x'], []], other), 'a': pa.array([1, 2], pa.int32()), 'more': [0, 0]}
+        ),
+        tmp_path / 't.parquet',
     )
     assert tables.read_table(tmp_path / 't.parquet', SCHEMA).equals(TABLE)
 
@@ -65,7 +68,11 @@ def test_the_manifest_lists_every_file_of_a_prepared_folder_and_no_other(tmp_pat
     (tmp_path / 'tokenizer.json').write_text('{}')
     (tmp_path / 'notes.txt').write_text('not ours')
     counts = dict.fromkeys(tables.Counts.__struct_fields__, 3)
-    fields = {'counts': counts, 'settings': tiny_prepared.SETTINGS, 'dropped_entities': {'film': 0.75}}
+    fields = {
+        'counts': counts,
+        'settings': tiny_prepared.SETTINGS,
+        'dropped_entities': {'film': 0.75},
+    }
     manifest = tables.write_manifest(tmp_path, fields)
     assert read_manifest(tmp_path, tables.PREPARED) == manifest
     assert (manifest.format, manifest.version, manifest.counts.passages) == ('opql-prepared', 1, 3)
@@ -83,26 +90,38 @@ def often(count):
 
 
 def cells(word, words=None):
-    """A table of `WORDS` of so many rows as there are words; the other columns have the same in all of them."""
-    words = pa.array([[]], WORDS.field('words').type).take(np.zeros(len(word), np.int32)) if words is None else words
+    """A table of `WORDS` of so many rows as there are words; the other columns have the same in all
+    of them.
+    """
+    words = (
+        pa.array([[]], WORDS.field('words').type).take(np.zeros(len(word), np.int32))
+        if words is None
+        else words
+    )
     return pa.table({'word': word, 'words': words, 'number': np.zeros(len(word), np.int64)})
 
 
 # Small files that hold gigabytes.
 BOMBS = {
     'a text in many rows': lambda: cells(often(4000)),
-    'a text after others': lambda: cells(pa.concat_arrays([pa.array(['a'] * 100).dictionary_encode(), often(3900)])),
+    'a text after others': lambda: cells(
+        pa.concat_arrays([pa.array(['a'] * 100).dictionary_encode(), often(3900)])
+    ),
     'a text often in one row': lambda: cells(
         pa.array(['a']), pa.ListArray.from_arrays(np.array([0, 4000], np.int32), often(4000))
     ),
-    'many numbers': lambda: cells(pa.DictionaryArray.from_arrays(np.zeros(20_000_000, np.int32), [''])),
+    'many numbers': lambda: cells(
+        pa.DictionaryArray.from_arrays(np.zeros(20_000_000, np.int32), [''])
+    ),
 }
 
 
 @pytest.mark.parametrize('as_dictionary', [True, False], ids=['as a dictionary', 'as strings'])
 @pytest.mark.parametrize('name', BOMBS)
 def test_a_small_file_of_much_is_told_before_it_takes_memory(tmp_path, name, as_dictionary):
-    pq.write_table(BOMBS[name](), tmp_path / 't.parquet', compression='zstd', store_schema=as_dictionary)
+    pq.write_table(
+        BOMBS[name](), tmp_path / 't.parquet', compression='zstd', store_schema=as_dictionary
+    )
     assert (tmp_path / 't.parquet').stat().st_size < 200_000
     pool = pa.default_memory_pool()
     most = max(pool.max_memory(), pool.bytes_allocated() + (1 << 29))

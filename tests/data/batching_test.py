@@ -22,7 +22,8 @@ def test_planned_rows_add_up_and_divide(lengths, rows):
 def test_the_plan_follows_the_corpus():
     lengths = [20] * 50 + [60] * 25 + [130] * 25
     assert batching.plan_capacities(lengths, 256) == {32: 128, 64: 64, 136: 64}
-    assert batching.plan_capacities([20] * 99 + [100], 64) == {32: 56, 136: 8}  # rounding is towards longer buckets
+    # Rounding is towards longer buckets.
+    assert batching.plan_capacities([20] * 99 + [100], 64) == {32: 56, 136: 8}
 
 
 @pytest.mark.parametrize(
@@ -39,15 +40,22 @@ def test_impossible_plans_are_refused(kwargs, reason):
 
 
 @settings(deadline=None)
-@given(LENGTHS, st.fixed_dictionaries({32: st.integers(1, 5), 64: st.integers(1, 5), 136: st.integers(1, 5)}))
+@given(
+    LENGTHS,
+    st.fixed_dictionaries({32: st.integers(1, 5), 64: st.integers(1, 5), 136: st.integers(1, 5)}),
+)
 def test_a_row_is_refused_only_when_no_arrangement_has_room(lengths, capacities):
     packer = batching.Packer(capacities)
     accepted = []
     for length in lengths:
-        # Hall's condition: for each bucket length, the rows that exceed it fit into the longer buckets.
+        # Hall's condition: for each bucket length, the rows that exceed it fit into the longer
+        # buckets.
         trial = accepted + [length]
         bounds = [0, *capacities]
-        feasible = all(sum(x > b for x in trial) <= sum(n for L, n in capacities.items() if L > b) for b in bounds)
+        feasible = all(
+            sum(x > b for x in trial) <= sum(n for L, n in capacities.items() if L > b)
+            for b in bounds
+        )
         assert packer.add(length) == feasible
         if feasible:
             accepted.append(length)
@@ -63,7 +71,8 @@ def test_a_row_goes_to_the_shortest_bucket_that_holds_it():
 
 def test_stated_buckets_are_taken_as_they_are():
     assert batching.capacities_for([90], [140], 24, ((96, 8), (144, 16))) == {96: 8, 144: 16}
-    planned = batching.capacities_for([90, 20], [140, 20], 24)  # markup that rows can do without is cut at the longest
+    # Markup that rows can do without is cut at the longest.
+    planned = batching.capacities_for([90, 20], [140, 20], 24)
     assert planned == batching.plan_capacities([136, 20], 24)
 
 

@@ -1,4 +1,6 @@
-"""Questions that a follower learns from: with other wordings each comes as it is, and once more in other words."""
+"""Questions that a follower learns from: with other wordings each comes as it is, and once more in
+other words.
+"""
 
 import numpy as np
 import pytest
@@ -24,7 +26,11 @@ def prepared(tmp_path_factory):
 def rows(batch):
     """(tokens, topic, answers) of the questions of a batch."""
     values = zip(batch.tokens, batch.topic, batch.answers)
-    return [(tuple(t[t != 0].tolist()), int(topic), frozenset(a[a >= 0].tolist())) for t, topic, a in values if topic >= 0]
+    return [
+        (tuple(t[t != 0].tolist()), int(topic), frozenset(a[a >= 0].tolist()))
+        for t, topic, a in values
+        if topic >= 0
+    ]
 
 
 def write(path, *lines):
@@ -32,13 +38,23 @@ def write(path, *lines):
     return str(path)
 
 
-def test_an_epoch_has_each_question_as_it_is_and_each_of_a_type_once_in_a_wording_of_it(prepared, tmp_path):
+def test_an_epoch_has_each_question_as_it_is_and_each_of_a_type_once_in_a_wording_of_it(
+    prepared, tmp_path
+):
     usable = [q for q in prepared.questions(SPLIT) if q.topic_entity >= 0 and q.answers]
-    path = write(tmp_path / 'wordings.tsv', 'P1\triver of [X] saw song', 'P1\tnever [X]', 'P3\tlater [X]')
+    path = write(
+        tmp_path / 'wordings.tsv', 'P1\triver of [X] saw song', 'P1\tnever [X]', 'P3\tlater [X]'
+    )
     other = in_other_wordings(usable, read_wordings(path), seed=5)
-    assert {q.type for q in other} == {'P1', 'P3'} and 0 < len(other) < len(usable) and len({q.text for q in other}) > 2
+    assert (
+        {q.type for q in other} == {'P1', 'P3'}
+        and 0 < len(other) < len(usable)
+        and len({q.text for q in other}) > 2
+    )
     source = FollowSource(prepared, [SPLIT], wordings=path, questions=1, seed=5)
-    epoch = [row for step in range(len(usable) + len(other)) for row in rows(source[step].questions)]
+    epoch = [
+        row for step in range(len(usable) + len(other)) for row in rows(source[step].questions)
+    ]
     arrays = questions.QuestionArrays([*usable, *other], prepared.tokenizer, prepared.special)
     every = arrays.batch(np.arange(len(arrays)), len(arrays), 64, np.random.default_rng(0))
     assert sorted(epoch, key=repr) == sorted(rows(every), key=repr)
@@ -52,8 +68,16 @@ def test_an_epoch_has_each_question_as_it_is_and_each_of_a_type_once_in_a_wordin
             {},
             "no question .* has the type 'director_to_movie'; its types include 'P1', 'P2', 'P3'",
         ),
-        ('P2\tnever [X]', {'held_out': ['P2']}, 'no question that is learnt from has one of its types'),
-        (f'P1\t{"never " * 600}[X]', {}, 'question 1-hop/train/[0-9]+ in other words has [0-9]+ tokens'),
+        (
+            'P2\tnever [X]',
+            {'held_out': ['P2']},
+            'no question that is learnt from has one of its types',
+        ),
+        (
+            f'P1\t{"never " * 600}[X]',
+            {},
+            'question 1-hop/train/[0-9]+ in other words has [0-9]+ tokens',
+        ),
     ],
 )
 def test_wordings_that_cannot_be_used_are_refused(prepared, tmp_path, line, options, said):

@@ -1,4 +1,6 @@
-"""The folder of a knowledge base: names of its parts, and the manifest that says which of them answer."""
+"""The folder of a knowledge base: names of its parts, and the manifest that says which of them
+answer.
+"""
 
 import json
 import logging
@@ -36,9 +38,14 @@ def test_a_name_is_a_folder_inside_and_a_path_is_one_elsewhere(folder, monkeypat
     assert str(folder.part('gs://bucket/text')) == 'gs://bucket/text'
 
 
-@pytest.mark.parametrize('name', ['no text \udcff', *(name for name in BAD_NAMES if '/' not in name)])
+@pytest.mark.parametrize(
+    'name', ['no text \udcff', *(name for name in BAD_NAMES if '/' not in name)]
+)
 def test_what_is_neither_a_name_nor_a_path_is_refused(folder, name):
-    with pytest.raises(InputError, match=re.escape(f'{name!r} cannot name a part of {folder.path}: give the plain name')):
+    with pytest.raises(
+        InputError,
+        match=re.escape(f'{name!r} cannot name a part of {folder.path}: give the plain name'),
+    ):
         folder.part(name)
 
 
@@ -52,25 +59,41 @@ def test_a_mistyped_knowledge_base_is_told(folder, tmp_path):
     (tmp_path / 'file').write_text('')
     for name, said in (('films', 'does not exist'), ('file', 'is a file')):
         mistyped = KBFolder(tmp_path / name)
-        for use in (lambda: mistyped.part('text'), mistyped.read, lambda: mistyped.choose(text=None)):
-            with pytest.raises(InputError, match=f'{tmp_path}/{name} {said}: give the folder of a knowledge base'):
+        for use in (
+            lambda: mistyped.part('text'),
+            mistyped.read,
+            lambda: mistyped.choose(text=None),
+        ):
+            with pytest.raises(
+                InputError, match=f'{tmp_path}/{name} {said}: give the folder of a knowledge base'
+            ):
                 use()
         assert mistyped.part('text', new=True) == tmp_path / name / 'text'
-    with pytest.raises(InputError, match=f'{tmp_path} holds no knowledge base: .* opql index {tmp_path} --out my.kb'):
+    with pytest.raises(
+        InputError,
+        match=f'{tmp_path} holds no knowledge base: .* opql index {tmp_path} --out my.kb',
+    ):
         KBFolder(tmp_path).read()
     inner = KBFolder(tmp_path / 'my.kb')
     inner.write(**PARTS)
-    with pytest.raises(InputError, match=f'{tmp_path} is no knowledge base: did you mean {inner.path}'):
+    with pytest.raises(
+        InputError, match=f'{tmp_path} is no knowledge base: did you mean {inner.path}'
+    ):
         KBFolder(tmp_path).read()
     inner.manifest.unlink()
     begin(KBFolder(tmp_path))
-    with pytest.raises(InputError, match=f'no such file, so {tmp_path} is no knowledge base yet: .* name TEXT'):
+    with pytest.raises(
+        InputError, match=f'no such file, so {tmp_path} is no knowledge base yet: .* name TEXT'
+    ):
         KBFolder(tmp_path).read()
 
 
 def test_a_part_that_is_only_locked_is_begun(tmp_path):
     (tmp_path / 'encoder').mkdir()
-    with locks.writer(tmp_path / 'encoder'), pytest.raises(InputError, match='no knowledge base yet: run `opql index` again'):
+    with (
+        locks.writer(tmp_path / 'encoder'),
+        pytest.raises(InputError, match='no knowledge base yet: run `opql index` again'),
+    ):
         KBFolder(tmp_path).read()
 
 
@@ -112,7 +135,9 @@ def test_changes_of_two_processes_follow_each_other(folder, monkeypatch):
     injecting = threading.Thread(target=folder.move_text, args=('memory', 'text2'))
     injecting.start()
     began.wait()
-    training = threading.Thread(target=folder.write, kwargs=PARTS | {'model': 'second', 'memory': 'memory2'})
+    training = threading.Thread(
+        target=folder.write, kwargs=PARTS | {'model': 'second', 'memory': 'memory2'}
+    )
     training.start()
     training.join(0.3)
     go_on.set()
@@ -125,7 +150,10 @@ def test_what_was_stated_last_is_read(folder):
     folder.write(**PARTS | {'model': PARTS['model'] + '/'})
     assert folder.read() == PARTS
     folder.write(**PARTS)
-    assert folder.read() == PARTS and json.loads(folder.manifest.read_text()).items() > MANIFEST.items()
+    assert (
+        folder.read() == PARTS
+        and json.loads(folder.manifest.read_text()).items() > MANIFEST.items()
+    )
     folder.write(text='text2', model='eae', memory=None)
     assert folder.read() == {'text': 'text2', 'model': 'eae', 'memory': None}
     assert [path.name for path in folder.path.iterdir()] == ['manifest.json']
@@ -137,7 +165,10 @@ def test_a_part_of_another_folder_is_not_stated(folder, part, caplog):
     with caplog.at_level(logging.INFO):
         folder.write(**PARTS | {part: '../other.kb/x'})
     assert folder.read() == PARTS
-    assert f'{folder.manifest} is left as it is: ../other.kb/x is no part of the knowledge base' in caplog.text
+    assert (
+        f'{folder.manifest} is left as it is: ../other.kb/x is no part of the knowledge base'
+        in caplog.text
+    )
 
 
 def test_without_a_manifest_all_but_the_memory_has_to_be_named(folder):
@@ -146,7 +177,9 @@ def test_without_a_manifest_all_but_the_memory_has_to_be_named(folder):
     assert folder.choose(**named) == named
     begin(folder)
     for name in PARTS:
-        with pytest.raises(InputError, match=r'manifest\.json: no such file, so .* or name TEXT, MODEL and MEMORY'):
+        with pytest.raises(
+            InputError, match=r'manifest\.json: no such file, so .* or name TEXT, MODEL and MEMORY'
+        ):
             folder.choose(**{name: None})
 
 
@@ -163,11 +196,23 @@ def test_a_manifest_is_not_read_where_all_is_named(folder):
     [
         (b'{"format": "opql-kb", ', 'not valid JSON'),
         (sealed(MANIFEST | {'format': 'opql-memory'}), 'not the manifest of a knowledge base'),
-        (sealed(MANIFEST | {'index': 'x'}), 'not what this program writes: Object contains unknown field `index`'),
-        (sealed(MANIFEST | {'retrieval': 'r', 'memory': None}), 'memory: null, but the text has an index'),
+        (
+            sealed(MANIFEST | {'index': 'x'}),
+            'not what this program writes: Object contains unknown field `index`',
+        ),
+        (
+            sealed(MANIFEST | {'retrieval': 'r', 'memory': None}),
+            'memory: null, but the text has an index',
+        ),
         (sealed(MANIFEST | {'text': 'x' * 256}), 'text: '),  # a name that no disk can hold
-        *((sealed(MANIFEST | {'memory': name}), f'memory: {name!r} is not the name of a folder') for name in BAD_NAMES),
-        (sealed(MANIFEST).replace(b'follow', b'fellow'), 'its checksum is not that of its content: damaged or edited'),
+        *(
+            (sealed(MANIFEST | {'memory': name}), f'memory: {name!r} is not the name of a folder')
+            for name in BAD_NAMES
+        ),
+        (
+            sealed(MANIFEST).replace(b'follow', b'fellow'),
+            'its checksum is not that of its content: damaged or edited',
+        ),
     ],
 )
 def test_a_manifest_that_cannot_be_trusted_is_refused(folder, written, said):

@@ -40,25 +40,44 @@ def test_clozes_of_a_batch_are_those_of_one_by_one(spans, seed):
         # Some names have no token of their own.
         ends = np.where(rng.random(len(starts)) < 0.1, starts, ends).astype(np.int32)
         entities = rng.integers(0, 4, len(starts)).astype(np.int32)
-        texts.append(TokenisedPassage(rng.integers(100, 200, 12).astype(np.int32), starts, ends, entities))
+        texts.append(
+            TokenisedPassage(rng.integers(100, 200, 12).astype(np.int32), starts, ends, entities)
+        )
     target = np.array([rng.integers(len(text.entities)) for text in texts])
     many = lm_markup.ClozeTexts(markup.join(texts), target, SPECIAL)
     owner, mention = many.topics()
     chosen = [rng.permutation(mention[owner == k])[:3] for k in range(len(texts))]
     marked = many.mark(batching.pad_rows(chosen, len(texts), (3,), -1, np.int64))
     for k, text in enumerate(texts):
-        assert mention[owner == k].tolist() == one_cloze.topics_beside(text, int(target[k])).tolist()
+        assert (
+            mention[owner == k].tolist() == one_cloze.topics_beside(text, int(target[k])).tolist()
+        )
         one = one_cloze.mark_cloze(text, int(target[k]), chosen[k], SPECIAL)
         count = len(chosen[k])
-        assert marked.tokens[k].tolist() == [*one.tokens, *[0] * (marked.tokens.shape[1] - len(one.tokens))]
-        assert (marked.lengths[k], many.base[k] + count, marked.r2[k]) == (len(one.tokens), len(one.tokens), one.r2)
-        assert marked.starts[k, :count].tolist() == one.starts.tolist() and marked.r1[k, :count].tolist() == one.r1.tolist()
+        assert marked.tokens[k].tolist() == [
+            *one.tokens,
+            *[0] * (marked.tokens.shape[1] - len(one.tokens)),
+        ]
+        assert (marked.lengths[k], many.base[k] + count, marked.r2[k]) == (
+            len(one.tokens),
+            len(one.tokens),
+            one.r2,
+        )
+        assert (
+            marked.starts[k, :count].tolist() == one.starts.tolist()
+            and marked.r1[k, :count].tolist() == one.r1.tolist()
+        )
         assert not marked.starts[k, count:].any() and not marked.r1[k, count:].any()
-    assert marked.tokens.dtype == marked.starts.dtype == marked.r1.dtype == marked.r2.dtype == np.int32
+    assert (
+        marked.tokens.dtype == marked.starts.dtype == marked.r1.dtype == marked.r2.dtype == np.int32
+    )
 
 
-# Mentions: 10 11 is entity 1, 13 entity 2, 15 16 entity 3 with 16 entity 4 nested in it, 18 entity 2 again.
-TEXT = passage([10, 11, 12, 13, 14, 15, 16, 17, 18], (0, 2, 1), (3, 4, 2), (5, 7, 3), (6, 7, 4), (8, 9, 2))
+# Mentions: 10 11 is entity 1, 13 entity 2, 15 16 entity 3 with 16 entity 4 nested in it, 18 entity
+# 2 again.
+TEXT = passage(
+    [10, 11, 12, 13, 14, 15, 16, 17, 18], (0, 2, 1), (3, 4, 2), (5, 7, 3), (6, 7, 4), (8, 9, 2)
+)
 
 
 def test_an_entity_is_hidden_wherever_it_is_mentioned_and_topics_stay_visible():
@@ -83,7 +102,9 @@ def test_a_question_ends_with_its_answer(text, mentions, words):
     found = lm_markup.mark_open_question(tokenizer, text, mentions, SPECIAL)
     names = {v: k for k, v in vocabulary.items()} | {2: 'C', 3: 'S', 4: 'E', 5: 'R1', 6: 'R2'}
     assert ' '.join(names[t] for t in found.tokens.tolist()) == words
-    assert [names[t] for t in found.tokens[found.starts].tolist()] == [text[s:e].split()[0] for s, e in mentions]
+    assert [names[t] for t in found.tokens[found.starts].tolist()] == [
+        text[s:e].split()[0] for s, e in mentions
+    ]
     assert found.tokens[found.r1].tolist() == [5] * len(mentions) and found.tokens[found.r2] == 6
 
 

@@ -33,12 +33,21 @@ def test_names_that_stay_are_followed_by_their_markers():
     _, p = passage('the film {} was directed by {} .', ['Alien', 'Ridley Scott'])
     s, name = SPECIAL, ids('Ridley Scott')
     marked = markup.mark_pair(p, 1, 0, s, 0, masked=False)
-    expected = [s.cls] + ids('the film Alien') + [s.r2] + ids('was directed by') + [*name, s.r1] + ids('.') + [s.sep]
+    expected = (
+        [s.cls]
+        + ids('the film Alien')
+        + [s.r2]
+        + ids('was directed by')
+        + [*name, s.r1]
+        + ids('.')
+        + [s.sep]
+    )
     assert marked.tokens.tolist() == expected and len(name) > 1
     assert (marked.r1, marked.r2) == (expected.index(s.r1), expected.index(s.r2))
 
 
-# Names as they occur: letters of several scripts and digits first, then apostrophes, dots and the like too.
+# Names as they occur: letters of several scripts and digits first, then apostrophes, dots and the
+# like too.
 LETTERS = st.text(st.sampled_from("abcXYZ019éßŁñğ北京Ωж'-.&"), min_size=1, max_size=9)
 NAMES = st.lists(LETTERS.filter(lambda w: w[0].isalnum()), min_size=1, max_size=3).map(' '.join)
 
@@ -53,14 +62,23 @@ def test_a_mention_without_a_visible_character_keeps_an_empty_place():
     assert (p.ends - p.starts).tolist() == [1, 0]
     marked = markup.mark_pair(p, 0, 1, SPECIAL, 0)
     s = SPECIAL
-    assert marked.tokens.tolist() == [s.cls] + ids('the') + [s.ent, s.r1, s.ent, s.r2] + ids('film') + [s.sep]
+    assert marked.tokens.tolist() == [s.cls] + ids('the') + [s.ent, s.r1, s.ent, s.r2] + ids(
+        'film'
+    ) + [s.sep]
     back = markup.mark_pair(p, 1, 0, SPECIAL, 0)
     assert back.tokens[back.r2] == s.r2 and back.r2 < back.r1
 
 
 def test_markup_never_adds_more_than_its_room():
-    p = markup.tokenise_passage(TOKENIZER, 'the X \u200b \u200b film', [(4, 5, 0), (6, 7, 1), (8, 9, 2)])
-    longest = max(len(markup.mark_pair(p, i, j, SPECIAL, 0).tokens) for i in range(3) for j in range(3) if i != j)
+    p = markup.tokenise_passage(
+        TOKENIZER, 'the X \u200b \u200b film', [(4, 5, 0), (6, 7, 1), (8, 9, 2)]
+    )
+    longest = max(
+        len(markup.mark_pair(p, i, j, SPECIAL, 0).tokens)
+        for i in range(3)
+        for j in range(3)
+        if i != j
+    )
     assert longest == len(p.tokens) + markup.MARKUP_ROOM
 
 
@@ -71,14 +89,25 @@ def test_a_mention_without_a_visible_character_is_at_the_token_after_it():
 
 
 @settings(max_examples=100, deadline=None)
-@given(st.lists(nested_spans(12), min_size=1, max_size=5), st.integers(0, 4), st.booleans(), st.integers(0, 2**32 - 1))
-def test_context_of_many_pairs_and_many_masked_mentions_are_those_of_one_by_one(spans, most, masked, seed):
+@given(
+    st.lists(nested_spans(12), min_size=1, max_size=5),
+    st.integers(0, 4),
+    st.booleans(),
+    st.integers(0, 2**32 - 1),
+)
+def test_context_of_many_pairs_and_many_masked_mentions_are_those_of_one_by_one(
+    spans, most, masked, seed
+):
     rng = np.random.default_rng(seed)
     passages = []
     for of_passage in spans:
         starts, ends = np.array(of_passage, np.int32).reshape(-1, 2).T
         entities = rng.integers(0, 5, len(starts)).astype(np.int32)
-        passages.append(markup.TokenisedPassage(rng.integers(100, 200, 12).astype(np.int32), starts, ends, entities))
+        passages.append(
+            markup.TokenisedPassage(
+                rng.integers(100, 200, 12).astype(np.int32), starts, ends, entities
+            )
+        )
     chosen = [
         (p, i, j)
         for p, of_passage in enumerate(spans)
@@ -89,12 +118,18 @@ def test_context_of_many_pairs_and_many_masked_mentions_are_those_of_one_by_one(
     many = markup.MarkedPairs(passages, *np.array(chosen, int).reshape(-1, 3).T, SPECIAL, masked)
     order = rng.permutation(len(chosen))
     positions, entities = many.context(order, len(chosen) + 2, most)
-    assert positions.dtype == entities.dtype == np.int32 and positions.shape == (len(chosen) + 2, most)
+    assert positions.dtype == entities.dtype == np.int32 and positions.shape == (
+        len(chosen) + 2,
+        most,
+    )
     assert (entities[len(chosen) :] == -1).all()
     for row, (p, i, j) in enumerate(chosen[k] for k in order):
         one = markup.mark_pair(passages[p], i, j, SPECIAL, most, masked)
         used = entities[row] >= 0
-        assert positions[row][used].tolist() == one.context_positions.tolist() and (positions[row][~used] == 0).all()
+        assert (
+            positions[row][used].tolist() == one.context_positions.tolist()
+            and (positions[row][~used] == 0).all()
+        )
         assert entities[row][used].tolist() == one.context_entities.tolist()
 
     with_mentions = [passage for passage in passages if len(passage.entities)]
@@ -104,14 +139,22 @@ def test_context_of_many_pairs_and_many_masked_mentions_are_those_of_one_by_one(
     tokens, position = hidden.batch(order, len(order) + 1, 16)
     for row, k in enumerate(order):
         one = markup.mask_mention(with_mentions[k], mention[k], SPECIAL)
-        assert hidden.lengths[k] == len(one.tokens) and hidden.entity[k] == one.entity and position[row] == one.position
+        assert (
+            hidden.lengths[k] == len(one.tokens)
+            and hidden.entity[k] == one.entity
+            and position[row] == one.position
+        )
         assert tokens[row].tolist() == one.tokens.tolist() + [SPECIAL.pad] * (16 - len(one.tokens))
 
 
 @settings(max_examples=100, deadline=None)
 @given(nested_spans(12), st.data())
-def test_marking_among_nested_mentions_hides_the_two_and_takes_only_whole_ones_as_context(spans, data):
-    entities = np.array(data.draw(st.lists(st.integers(0, 9), min_size=len(spans), max_size=len(spans))), np.int32)
+def test_marking_among_nested_mentions_hides_the_two_and_takes_only_whole_ones_as_context(
+    spans, data
+):
+    entities = np.array(
+        data.draw(st.lists(st.integers(0, 9), min_size=len(spans), max_size=len(spans))), np.int32
+    )
     starts, ends = np.array(spans, np.int32).reshape(-1, 2).T
     p = markup.TokenisedPassage(np.arange(100, 112, dtype=np.int32), starts, ends, entities)
     chosen = [(i, j) for i, a in enumerate(spans) for j, b in enumerate(spans) if not overlap(a, b)]
@@ -127,14 +170,28 @@ def test_marking_among_nested_mentions_hides_the_two_and_takes_only_whole_ones_a
         assert (marked.r1, marked.r2) == (expected.index(SPECIAL.r1), expected.index(SPECIAL.r2))
         context = {}
         for k, span in enumerate(spans):
-            if not (overlap(span, spans[i]) or overlap(span, spans[j])) and entities[k] not in (entities[i], entities[j]):
+            if not (overlap(span, spans[i]) or overlap(span, spans[j])) and entities[k] not in (
+                entities[i],
+                entities[j],
+            ):
                 context.setdefault(expected.index(100 + span[0]), entities[k])
-        assert dict(zip(marked.context_positions.tolist(), marked.context_entities.tolist(), strict=True)) == context
-    many = markup.MarkedPairs([p], np.zeros(len(chosen), int), *np.array(chosen, int).reshape(-1, 2).T, SPECIAL)
+        assert (
+            dict(
+                zip(
+                    marked.context_positions.tolist(), marked.context_entities.tolist(), strict=True
+                )
+            )
+            == context
+        )
+    many = markup.MarkedPairs(
+        [p], np.zeros(len(chosen), int), *np.array(chosen, int).reshape(-1, 2).T, SPECIAL
+    )
     tokens, r1, r2 = many.batch(np.arange(len(chosen)), len(chosen), 18)
     for row, (i, j) in enumerate(chosen):
         marked = markup.mark_pair(p, i, j, SPECIAL, 0)
-        assert tokens[row].tolist() == marked.tokens.tolist() + [SPECIAL.pad] * (18 - len(marked.tokens))
+        assert tokens[row].tolist() == marked.tokens.tolist() + [SPECIAL.pad] * (
+            18 - len(marked.tokens)
+        )
         assert (r1[row], r2[row]) == (marked.r1, marked.r2)
 
 
@@ -144,19 +201,36 @@ def test_nested_mentions_have_the_tokens_of_their_characters(text, data):
     spans = data.draw(nested_spans(len(text)))
     p = markup.tokenise_passage(TOKENIZER, text, [(a, b, k) for k, (a, b) in enumerate(spans)])
     borders = sorted({0, len(text), *(place for span in spans for place in span)})
-    pieces = {a: TOKENIZER.encode(text[a:b], add_special_tokens=False).ids for a, b in zip(borders, borders[1:])}
+    pieces = {
+        a: TOKENIZER.encode(text[a:b], add_special_tokens=False).ids
+        for a, b in zip(borders, borders[1:])
+    }
     assert p.tokens.tolist() == [token for piece in pieces.values() for token in piece]
     assert p.entities.tolist() == list(range(len(spans))) and (np.diff(p.starts) >= 0).all()
     for (a, b), start, end in zip(spans, p.starts, p.ends):
-        assert p.tokens[start:end].tolist() == [token for at, piece in pieces.items() if a <= at < b for token in piece]
+        assert p.tokens[start:end].tolist() == [
+            token for at, piece in pieces.items() if a <= at < b for token in piece
+        ]
 
 
 def test_a_masked_mention_hides_its_own_tokens_whether_it_is_nested_or_holds_others():
     text = 'a film by ridley scott .'
     p = markup.tokenise_passage(TOKENIZER, text, [(10, 22, 4), (17, 22, 5)])
     s = SPECIAL
-    assert markup.mask_mention(p, 0, s).tokens.tolist() == [s.cls, *ids('a film by'), s.ent, *ids('.'), s.sep]
-    assert markup.mask_mention(p, 1, s).tokens.tolist() == [s.cls, *ids('a film by ridley'), s.ent, *ids('.'), s.sep]
+    assert markup.mask_mention(p, 0, s).tokens.tolist() == [
+        s.cls,
+        *ids('a film by'),
+        s.ent,
+        *ids('.'),
+        s.sep,
+    ]
+    assert markup.mask_mention(p, 1, s).tokens.tolist() == [
+        s.cls,
+        *ids('a film by ridley'),
+        s.ent,
+        *ids('.'),
+        s.sep,
+    ]
 
 
 @pytest.mark.parametrize('name', ['Alien', 'Ridley Scott', '北京'])
@@ -164,12 +238,19 @@ def test_a_question_masks_its_topic_and_appends_the_unknown_answer(name):
     text = f'who directed {name} in 1979?'
     q = markup.mark_questions(TOKENIZER, [text], [(13, 13 + len(name))], SPECIAL)[0]
     s = SPECIAL
-    assert q.tokens.tolist() == ([s.cls] + ids('who directed') + [s.ent, s.r1] + ids('in 1979?') + [s.ent, s.r2, s.sep])
+    assert q.tokens.tolist() == (
+        [s.cls] + ids('who directed') + [s.ent, s.r1] + ids('in 1979?') + [s.ent, s.r2, s.sep]
+    )
     assert q.tokens[q.r1] == s.r1 and q.tokens[q.r2] == s.r2
 
 
 @settings(max_examples=150)
-@given(st.lists(st.tuples(st.sampled_from(['', ' ', '. ', ' by ', '-']), NAMES), min_size=1, max_size=6), st.data())
+@given(
+    st.lists(
+        st.tuples(st.sampled_from(['', ' ', '. ', ' by ', '-']), NAMES), min_size=1, max_size=6
+    ),
+    st.data(),
+)
 def test_sentences_begin_at_the_first_token_of_their_characters(pieces, data):
     text, mentions = 'The ', []
     for k, (between, name) in enumerate(pieces):
@@ -185,19 +266,26 @@ def test_sentences_begin_at_the_first_token_of_their_characters(pieces, data):
         np.testing.assert_array_equal(one, other)
     assert first.dtype == np.int32 and len(first) == len(starts)
     apart, _ = markup.separate(text, mentions)
-    moved = [start + sum(p <= start for p in markup.unspaced_borders(text, mentions)) for start in starts]
+    moved = [
+        start + sum(p <= start for p in markup.unspaced_borders(text, mentions)) for start in starts
+    ]
     offsets = TOKENIZER.encode(apart, add_special_tokens=False).offsets
     assert first.tolist() == [sum(begin < place for begin, _ in offsets) for place in moved]
 
 
 @st.composite
 def pairs(draw):
-    """A passage whose tokens are their own numbers, with two mentions, and how many of them are kept."""
+    """A passage whose tokens are their own numbers, with two mentions, and how many of them are
+    kept.
+    """
     left, first, between, second, right = (draw(st.integers(low, 40)) for low in (0, 1, 0, 1, 0))
     starts = np.array([left, left + first + between], np.int32)
     total = left + first + between + second + right
     return markup.TokenisedPassage(
-        np.arange(total, dtype=np.int32), starts, starts + np.array([first, second], np.int32), np.array([1, 0], np.int32)
+        np.arange(total, dtype=np.int32),
+        starts,
+        starts + np.array([first, second], np.int32),
+        np.array([1, 0], np.int32),
     ), draw(st.integers(8, 60))
 
 
@@ -213,7 +301,8 @@ def test_a_text_is_cut_around_a_pair(pair):
     spans = list(zip(passage.starts, passage.ends, cut.starts, cut.ends))
     for start, end, new_start, new_end in spans:
         kept = cut.tokens[new_start:new_end]
-        # Of a name nothing is left out but the end of one that is longer than a part of the text that is kept.
+        # Of a name nothing is left out but the end of one that is longer than a part of the text
+        # that is kept.
         np.testing.assert_array_equal(kept, cut.tokens[(cut.tokens >= start) & (cut.tokens < end)])
         assert len(kept) and kept[0] == start
         assert len(kept) == end - start or end - start > most // 2 - most // 4
@@ -227,7 +316,11 @@ def test_what_is_cut_off_is_as_much_on_both_sides():
     tokens = np.arange(100, dtype=np.int32)
     at = lambda *values: np.array(values, np.int32)
     cut = markup.around_pair(markup.TokenisedPassage(tokens, at(50, 55), at(52, 57), at(0, 1)), 27)
-    assert cut.tokens.tolist() == list(range(40, 67)) and cut.starts.tolist() == [10, 15] and cut.ends.tolist() == [12, 17]
+    assert (
+        cut.tokens.tolist() == list(range(40, 67))
+        and cut.starts.tolist() == [10, 15]
+        and cut.ends.tolist() == [12, 17]
+    )
     far = markup.around_pair(markup.TokenisedPassage(tokens, at(20, 80), at(21, 81), at(0, 1)), 10)
     assert far.tokens.tolist() == [18, 19, 20, 21, 22, 78, 79, 80, 81, 82]
     assert far.starts.tolist() == [2, 7] and far.ends.tolist() == [3, 8]

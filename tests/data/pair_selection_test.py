@@ -15,12 +15,24 @@ import tiny_prepared
 
 
 def best_pairs(prepared, min_count, count):
-    """The pairs of the highest mutual information, low entity first, of those that enough passages mention; by counting."""
-    mentioned = [{mention['entity'] for mention in mentions} for mentions in prepared.passages['mentions'].to_pylist()]
+    """The pairs of the highest mutual information, low entity first, of those that enough passages
+    mention; by counting.
+    """
+    mentioned = [
+        {mention['entity'] for mention in mentions}
+        for mentions in prepared.passages['mentions'].to_pylist()
+    ]
     alone = collections.Counter(itertools.chain(*mentioned))
-    together = collections.Counter(pair for entities in mentioned for pair in itertools.combinations(sorted(entities), 2))
-    information = lambda pair: math.log(together[pair] * len(mentioned) / (alone[pair[0]] * alone[pair[1]]))
-    return sorted((pair for pair, n in together.items() if n >= min_count), key=lambda pair: (-information(pair), pair))[:count]
+    together = collections.Counter(
+        pair for entities in mentioned for pair in itertools.combinations(sorted(entities), 2)
+    )
+    information = lambda pair: math.log(
+        together[pair] * len(mentioned) / (alone[pair[0]] * alone[pair[1]])
+    )
+    return sorted(
+        (pair for pair, n in together.items() if n >= min_count),
+        key=lambda pair: (-information(pair), pair),
+    )[:count]
 
 
 def test_relations_may_be_learnt_from_the_best_pairs_only(tmp_path):
@@ -36,7 +48,10 @@ def test_relations_may_be_learnt_from_the_best_pairs_only(tmp_path):
 
 
 def test_what_took_long_to_choose_is_kept_for_the_next_start(tmp_path, monkeypatch):
-    prepared, settings = Prepared(tiny_prepared.write(tmp_path / 'text')), dict(pairs='all', min_count=2, max_pairs=20)
+    prepared, settings = (
+        Prepared(tiny_prepared.write(tmp_path / 'text')),
+        dict(pairs='all', min_count=2, max_pairs=20),
+    )
     monkeypatch.setenv('OPQL_CACHE', str(tmp_path / 'cache'))
     chosen = select_pair_rows(prepared, **settings)
     assert not (tmp_path / 'cache').exists()
@@ -46,7 +61,9 @@ def test_what_took_long_to_choose_is_kept_for_the_next_start(tmp_path, monkeypat
     other = select_pair_rows(prepared, **settings | {'max_pairs': 10})
     assert len(other) < len(chosen)
     with monkeypatch.context() as patched:
-        patched.setattr(pair_selection, 'mutual_information', lambda *_: pytest.fail('computed again'))
+        patched.setattr(
+            pair_selection, 'mutual_information', lambda *_: pytest.fail('computed again')
+        )
         assert select_pair_rows(Prepared(tmp_path / 'text'), **settings).tolist() == chosen.tolist()
     for damaged in (file.read_bytes()[:-9], b'', b'x' * 300, file.read_bytes()[:-8] + b'\xff' * 8):
         file.write_bytes(damaged)

@@ -16,13 +16,17 @@ INT32 = st.integers(-(2**31), 2**31 - 1)
 def passages(draw):
     m = draw(st.integers(0, 5))
     tokens = draw(hnp.arrays(np.int32, st.integers(0, 20), elements=INT32))
-    return TokenisedPassage(tokens, *(draw(hnp.arrays(np.int32, m, elements=INT32)) for _ in range(3)))
+    return TokenisedPassage(
+        tokens, *(draw(hnp.arrays(np.int32, m, elements=INT32)) for _ in range(3))
+    )
 
 
 def many(count):
     rng = np.random.default_rng(0)
     return [
-        TokenisedPassage(*(rng.integers(0, 9000, n, dtype=np.int32) for n in (k % 130, k % 5, k % 5, k % 5)))
+        TokenisedPassage(
+            *(rng.integers(0, 9000, n, dtype=np.int32) for n in (k % 130, k % 5, k % 5, k % 5))
+        )
         for k in range(count)
     ]
 
@@ -40,20 +44,27 @@ def assert_same(a, b):
 @settings(max_examples=50, deadline=None)
 @given(passages())
 def test_a_record_round_trips(passage):
-    assert_same(passage, passage_records.decode_passages([passage_records.encode_passage(passage)])[0])
+    assert_same(
+        passage, passage_records.decode_passages([passage_records.encode_passage(passage)])[0]
+    )
 
 
 @settings(max_examples=50, deadline=None)
 @given(st.lists(passages(), max_size=6))
 def test_records_are_joined_as_their_passages_are(some):
-    joined = passage_records.decode_joined([passage_records.encode_passage(passage) for passage in some])
+    joined = passage_records.decode_joined(
+        [passage_records.encode_passage(passage) for passage in some]
+    )
     assert_same(markup.join(some)[:4], joined[:4])
     np.testing.assert_array_equal(joined.sizes, markup.join(some).sizes)
 
 
 def test_the_layout_is_little_endian_int32():
     passage = TokenisedPassage(*(np.array(x, np.int32) for x in ([5, 6, 7], [1], [2], [9])))
-    assert passage_records.encode_passage(passage) == np.array([3, 1, 5, 6, 7, 1, 2, 9], '<i4').tobytes()
+    assert (
+        passage_records.encode_passage(passage)
+        == np.array([3, 1, 5, 6, 7, 1, 2, 9], '<i4').tobytes()
+    )
 
 
 def test_passages_are_read_by_id_in_any_order_and_counted(tmp_path, monkeypatch):
@@ -67,7 +78,10 @@ def test_passages_are_read_by_id_in_any_order_and_counted(tmp_path, monkeypatch)
         assert_same(written[i], passage)
     assert read.read([]) == []
     monkeypatch.setattr(passage_records, 'SCAN', 128)
-    assert [column.tolist() for column in read.sizes()] == [[k % 130 for k in range(1000)], [k % 5 for k in range(1000)]]
+    assert [column.tolist() for column in read.sizes()] == [
+        [k % 130 for k in range(1000)],
+        [k % 5 for k in range(1000)],
+    ]
     with pytest.raises(IndexError, match='0..999, not 1000'):
         read[1000]
 
@@ -77,7 +91,9 @@ def test_a_truncated_file_is_named(tmp_path, keep):
     write(tmp_path / 'x', many(1000))
     whole = (tmp_path / 'x').read_bytes()
     (tmp_path / 'x').write_bytes(whole[:keep])
-    with pytest.raises(passage_records.RecordsError, match='x: truncated or not an ArrayRecord file'):
+    with pytest.raises(
+        passage_records.RecordsError, match='x: truncated or not an ArrayRecord file'
+    ):
         passage_records.PassageRecords(tmp_path / 'x')
 
 
@@ -87,7 +103,13 @@ def test_a_missing_file_is_named(tmp_path):
 
 
 @pytest.mark.parametrize(
-    'record', [b'', b'12345678901', np.array([5, 0, 1], '<i4').tobytes(), np.array([-1, 1, 1, 1], '<i4').tobytes()]
+    'record',
+    [
+        b'',
+        b'12345678901',
+        np.array([5, 0, 1], '<i4').tobytes(),
+        np.array([-1, 1, 1, 1], '<i4').tobytes(),
+    ],
 )
 def test_a_record_of_something_else_is_refused(record):
     with pytest.raises(passage_records.RecordsError, match='record'):

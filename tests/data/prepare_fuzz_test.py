@@ -1,7 +1,8 @@
-"""Any corpus, question file or entity file is prepared, or refused in words: no other exception, and tables that fit together.
+"""Any corpus, question file or entity file is prepared, or refused in words: no other exception,
+and tables that fit together.
 
-The strategies make mostly good records with odd ones between them: other types, spans, nesting, characters, encodings, bytes.
-Cases that were once found are kept as examples.
+The strategies make mostly good records with odd ones between them: other types, spans, nesting,
+characters, encodings, bytes. Cases that were once found are kept as examples.
 """
 
 import codecs
@@ -21,7 +22,19 @@ from opql_jax.data.prepare import prepare
 from opql_jax.data.prepared import Prepared
 from opql_jax.datasets.jsonl import JsonLines
 
-NAMES = ['Ann', 'Bob Low', 'Bob', 'Zoë', '黒澤 明', 'nai\u0308ve', 'a', '𝔉 rau', '\u200b', 'x' * 120, 'İ']
+NAMES = [
+    'Ann',
+    'Bob Low',
+    'Bob',
+    'Zoë',
+    '黒澤 明',
+    'nai\u0308ve',
+    'a',
+    '𝔉 rau',
+    '\u200b',
+    'x' * 120,
+    'İ',
+]
 MARKS = ['...', '!?', '"', "'s", '\n', '\u2028', '\u00ad', '# A', '- b', '[c](d)']
 WORDS = [*NAMES, *MARKS, 'met', 'Dr.', 'U.S.', 'ß']
 MAX_TOKENS = 14
@@ -42,13 +55,20 @@ text = st.builds(
 )
 odd = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats() | text,
-    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.sampled_from(['id', 'start', 'x']), inner, max_size=3),
+    lambda inner: (
+        st.lists(inner, max_size=3)
+        | st.dictionaries(st.sampled_from(['id', 'start', 'x']), inner, max_size=3)
+    ),
     max_leaves=5,
 )
 keys = mostly(st.sampled_from([*NAMES, 'Q1']), hostile)
 mentions = st.lists(
     st.fixed_dictionaries(
-        {'start': mostly(st.integers(-1, 60), odd), 'end': mostly(st.integers(-1, 60), odd), 'entity': mostly(keys, odd)}
+        {
+            'start': mostly(st.integers(-1, 60), odd),
+            'end': mostly(st.integers(-1, 60), odd),
+            'entity': mostly(keys, odd),
+        }
     ),
     max_size=6,
 )
@@ -57,12 +77,18 @@ mentions = st.lists(
 def spread(spans):
     """Spans one after another, which more often fit."""
     bounds = sorted({n for span in spans for n in (span['start'], span['end']) if type(n) is int})
-    return [{**span, 'start': start, 'end': end} for span, start, end in zip(spans, bounds[::2], bounds[1::2])]
+    return [
+        {**span, 'start': start, 'end': end}
+        for span, start, end in zip(spans, bounds[::2], bounds[1::2])
+    ]
 
 
 documents = st.fixed_dictionaries(
     {'id': mostly(st.integers(0, 50), odd), 'title': mostly(keys, odd), 'text': mostly(text, odd)},
-    optional={'title_entity': mostly(keys, odd), 'mentions': mostly(mentions | mentions.map(spread), odd)},
+    optional={
+        'title_entity': mostly(keys, odd),
+        'mentions': mostly(mentions | mentions.map(spread), odd),
+    },
 )
 entities = st.fixed_dictionaries(
     {'id': mostly(st.sampled_from(['Q1', *NAMES[2:]]), odd)},
@@ -71,7 +97,9 @@ entities = st.fixed_dictionaries(
 questions = st.fixed_dictionaries(
     {'id': mostly(st.integers(0, 50), odd), 'question': mostly(text, odd)},
     optional={
-        'topics': mostly(st.lists(st.tuples(st.integers(-1, 20), st.integers(0, 20)), max_size=2), odd),
+        'topics': mostly(
+            st.lists(st.tuples(st.integers(-1, 20), st.integers(0, 20)), max_size=2), odd
+        ),
         'entities': mostly(st.lists(keys | st.none(), max_size=2), odd),
         'answers': mostly(st.lists(keys, max_size=3), odd),
         'hops': mostly(st.integers(1, 3), odd),
@@ -88,7 +116,11 @@ def lines_of(records, most, always=()):
     """Files of the lines `always` and of up to so many records."""
     line = mostly(records.map(lambda record: json.dumps(record).encode()), odd_lines)
     mark = st.integers(0, 59).map({0: codecs.BOM_UTF8, 1: codecs.BOM_UTF16_LE}.get)
-    return st.builds(lambda mark, lines: (mark or b'') + b'\n'.join([*always, *lines]), mark, st.lists(line, max_size=most))
+    return st.builds(
+        lambda mark, lines: (mark or b'') + b'\n'.join([*always, *lines]),
+        mark,
+        st.lists(line, max_size=most),
+    )
 
 
 def good(title, text, **fields):
@@ -101,17 +133,30 @@ def link(start, end, entity):
 
 inputs = {
     'corpus': lines_of(
-        documents, 8, [good('Ann', 'Ann met Bob Low.'), good('Bob Low', 'It was a. Bob Low met Ann, Zoë and Q1.')]
+        documents,
+        8,
+        [
+            good('Ann', 'Ann met Bob Low.'),
+            good('Bob Low', 'It was a. Bob Low met Ann, Zoë and Q1.'),
+        ],
     ),
-    'entity_lines': st.none() | lines_of(entities, 6, [b'{"id": "Ann"}', b'{"id": "Bob Low", "aliases": ["Bob"]}']),
-    'question_lines': st.none() | lines_of(questions, 4, [b'{"id": "always", "question": "who met Ann"}']),
+    'entity_lines': st.none()
+    | lines_of(entities, 6, [b'{"id": "Ann"}', b'{"id": "Bob Low", "aliases": ["Bob"]}']),
+    'question_lines': st.none()
+    | lines_of(questions, 4, [b'{"id": "always", "question": "who met Ann"}']),
     'title_prefix': st.booleans(),
     'nested': st.booleans(),
     'pair_mode': st.sampled_from(['all', 'title']),
 }
 
 
-PLAIN = {'entity_lines': None, 'question_lines': None, 'title_prefix': True, 'nested': False, 'pair_mode': 'all'}
+PLAIN = {
+    'entity_lines': None,
+    'question_lines': None,
+    'title_prefix': True,
+    'nested': False,
+    'pair_mode': 'all',
+}
 
 
 def check(corpus, entity_lines, question_lines, title_prefix, nested, pair_mode):
@@ -128,7 +173,12 @@ def check(corpus, entity_lines, question_lines, title_prefix, nested, pair_mode)
             (root / 'questions' / 'train.jsonl').write_bytes(question_lines)
             reader['question_folder'] = str(root / 'questions')
         reader = JsonLines(**reader)
-        options = {'wordpieces': 400, 'max_tokens': MAX_TOKENS, 'title_prefix': title_prefix, 'nested': nested}
+        options = {
+            'wordpieces': 400,
+            'max_tokens': MAX_TOKENS,
+            'title_prefix': title_prefix,
+            'nested': nested,
+        }
         try:
             prepare(kb=str(root), text='out', reader=reader, pair_mode=pair_mode, **options)
         except InputError as error:
@@ -138,7 +188,10 @@ def check(corpus, entity_lines, question_lines, title_prefix, nested, pair_mode)
         vocab, read = reader.read(root / 'again.jsonl')
         fits_together(prepared, link_titles(read, vocab))
         rejected = (root / 'out' / 'rejected.jsonl').read_text().splitlines()
-        assert all({'file', 'line', 'reason', 'record'} == set(json.loads(row, parse_constant=pytest.fail)) for row in rejected)
+        assert all(
+            {'file', 'line', 'reason', 'record'} == set(json.loads(row, parse_constant=pytest.fail))
+            for row in rejected
+        )
         return True
     finally:
         shutil.rmtree(root)
@@ -148,14 +201,22 @@ def fits_together(prepared, read):
     passages, count = prepared.passages.to_pylist(), len(prepared.vocab)
     for row, record in zip(passages, prepared.records.read(range(len(passages))), strict=True):
         spans = [(m['start'], m['end'], m['entity']) for m in row['mentions']]
-        assert all(0 <= start < end <= len(row['text']) and 0 <= entity < count for start, end, entity in spans)
+        assert all(
+            0 <= start < end <= len(row['text']) and 0 <= entity < count
+            for start, end, entity in spans
+        )
         assert spans == sorted(spans, key=lambda span: (span[0], -span[1]))
-        assert row['sentence_starts'][0] == 0 and row['sentence_starts'] == sorted(set(row['sentence_starts']))
+        assert row['sentence_starts'][0] == 0 and row['sentence_starts'] == sorted(
+            set(row['sentence_starts'])
+        )
         assert row['sentence_starts'][-1] < len(row['text'])
         assert -1 <= row['title_entity'] < count
-        assert len(record.tokens) <= MAX_TOKENS - markup.MARKUP_ROOM and len(record.entities) == len(spans)
+        assert len(record.tokens) <= MAX_TOKENS - markup.MARKUP_ROOM and len(
+            record.entities
+        ) == len(spans)
         assert all(0 <= a <= b <= len(record.tokens) for a, b in zip(record.starts, record.ends))
-    # The passages of a document are its text, but for the space between them and titles put before them.
+    # The passages of a document are its text, but for the space between them and titles put before
+    # them.
     texts = {document.id: [] for document in read}
     titles = {document.id: f'{document.title}: ' for document in read}
     for row in passages:
@@ -188,19 +249,36 @@ def fits_together(prepared, read):
 @settings(max_examples=25, suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large])
 @given(**inputs)
 # A mention may end or begin with space, at the end of a sentence too.
-@example(corpus=good('Ann', 'Ann met Bob. ', mentions=[link(0, 4, 'Ann'), link(8, 13, 'Bob')]), **PLAIN)
-@example(corpus=good('Ann', ' Ann met Bob', mentions=[link(0, 4, 'Ann'), link(8, 12, 'Bob')]), **PLAIN)
+@example(
+    corpus=good('Ann', 'Ann met Bob. ', mentions=[link(0, 4, 'Ann'), link(8, 13, 'Bob')]), **PLAIN
+)
+@example(
+    corpus=good('Ann', ' Ann met Bob', mentions=[link(0, 4, 'Ann'), link(8, 12, 'Bob')]), **PLAIN
+)
 # Names inside words, and a name longer than a passage.
-@example(corpus=good('Ann', 'a' * 40, mentions=[link(i, i + 1, f'e{i % 3}') for i in range(40)]), **PLAIN)
-@example(corpus=good('Ann', 'Ann met ' + 'Bob ' * 40, mentions=[link(0, 3, 'Ann'), link(8, 167, 'Bob')]), **PLAIN)
+@example(
+    corpus=good('Ann', 'a' * 40, mentions=[link(i, i + 1, f'e{i % 3}') for i in range(40)]), **PLAIN
+)
+@example(
+    corpus=good('Ann', 'Ann met ' + 'Bob ' * 40, mentions=[link(0, 3, 'Ann'), link(8, 167, 'Bob')]),
+    **PLAIN,
+)
 # Mentions without tokens.
-@example(corpus=good('Ann', '\u200b ' * 60, mentions=[link(2 * i, 2 * i + 1, f'e{i % 3}') for i in range(60)]), **PLAIN)
+@example(
+    corpus=good(
+        'Ann', '\u200b ' * 60, mentions=[link(2 * i, 2 * i + 1, f'e{i % 3}') for i in range(60)]
+    ),
+    **PLAIN,
+)
 def test_any_input_is_prepared_or_refused_in_words(**given):
     check(**given)
 
 
 def test_good_records_of_the_strategies_are_prepared():
     corpus = b'\n'.join(
-        good(name, f'{name} met {other}.') for name in NAMES for other in NAMES if name != other and name == 'Ann'
+        good(name, f'{name} met {other}.')
+        for name in NAMES
+        for other in NAMES
+        if name != other and name == 'Ann'
     )
     assert check(corpus=corpus + b'\n' + good('Bob', 'Bob met Ann.'), **PLAIN)

@@ -1,4 +1,6 @@
-"""A prepare that was killed: the next run ends with the bytes of an undisturbed one, and makes again only what was not made."""
+"""A prepare that was killed: the next run ends with the bytes of an undisturbed one, and makes
+again only what was not made.
+"""
 
 import contextlib
 import itertools
@@ -20,7 +22,11 @@ def write(folder, documents=DOCUMENTS):
     folder.mkdir()
     names = ['Ann', 'Bob', 'Eve', 'Zoë']
     lines = [
-        {'id': str(i), 'title': names[i % 4], 'text': f'{names[i % 4]} knows {names[(i + 1 + i // 4) % 4]} since {1900 + i}.'}
+        {
+            'id': str(i),
+            'title': names[i % 4],
+            'text': f'{names[i % 4]} knows {names[(i + 1 + i // 4) % 4]} since {1900 + i}.',
+        }
         for i in range(documents)
     ]
     (folder / 'corpus.jsonl').write_text('\n'.join(map(json.dumps, lines)), encoding='utf-8')
@@ -29,7 +35,9 @@ def write(folder, documents=DOCUMENTS):
 
 def contents(folder):
     # A partial file may stay; it is not read.
-    files = (path for path in folder.rglob('*') if path.is_file() and not path.name.endswith('.partial'))
+    files = (
+        path for path in folder.rglob('*') if path.is_file() and not path.name.endswith('.partial')
+    )
     return {path.relative_to(folder): path.read_bytes() for path in files}
 
 
@@ -60,8 +68,12 @@ CUT, TOKENISE = (splitting, 'split_batch'), (passage_records, 'tokenise_batch')
 
 
 def goes_on(folder, corpus, whole):
-    """Runs a folder that a killed run left to its end; returns how many parts of both kinds it did not make again."""
-    kept = [sum(path.parent.name == kind for path in parts(folder)) for kind in ('passages', 'records')]
+    """Runs a folder that a killed run left to its end; returns how many parts of both kinds it did
+    not make again.
+    """
+    kept = [
+        sum(path.parent.name == kind for path in parts(folder)) for kind in ('passages', 'records')
+    ]
     with made(CUT, TOKENISE) as counts:
         run(folder, corpus)
     assert contents(folder) == whole
@@ -69,7 +81,10 @@ def goes_on(folder, corpus, whole):
     return tuple(kept)
 
 
-@pytest.mark.parametrize('at, call, kept', [(CUT, 1, (0, 0)), (CUT, 2, (1, 0)), (TOKENISE, 1, (2, 0)), (TOKENISE, 2, (2, 1))])
+@pytest.mark.parametrize(
+    'at, call, kept',
+    [(CUT, 1, (0, 0)), (CUT, 2, (1, 0)), (TOKENISE, 1, (2, 0)), (TOKENISE, 2, (2, 1))],
+)
 def test_a_stopped_run_goes_on_to_the_same_bytes_and_makes_no_part_twice(tmp_path, at, call, kept):
     corpus = write(tmp_path / 'corpus')
     run(tmp_path / 'whole', corpus)
@@ -151,7 +166,8 @@ def test_several_processes_go_on_with_the_parts_of_one(tmp_path, caplog):
         run(tmp_path / 'out', corpus, processes=2)
     assert 'a killed run left 3 parts' in caplog.text
     left = parts(tmp_path / 'out')
-    assert len(left) == 4 and left.items() >= dict(others).items()  # the same files: none was written again
+    # The same files: none was written again.
+    assert len(left) == 4 and left.items() >= dict(others).items()
     run(tmp_path / 'out', corpus)
     run(tmp_path / 'whole', corpus)
     assert contents(tmp_path / 'out') == contents(tmp_path / 'whole')

@@ -34,27 +34,40 @@ def corpus(tmp_path):
 
 
 def run(reader, output, **options):
-    return prepare(kb=str(output.parent), text=output.name, reader=reader, **{'wordpieces': 200, **options})
+    return prepare(
+        kb=str(output.parent), text=output.name, reader=reader, **{'wordpieces': 200, **options}
+    )
 
 
 def contents(folder):
-    return {path.relative_to(folder): path.read_bytes() for path in folder.rglob('*') if path.is_file()}
+    return {
+        path.relative_to(folder): path.read_bytes() for path in folder.rglob('*') if path.is_file()
+    }
 
 
-def test_a_document_without_links_is_linked_by_name_and_one_with_no_mention_stays_without(corpus, tmp_path):
+def test_a_document_without_links_is_linked_by_name_and_one_with_no_mention_stays_without(
+    corpus, tmp_path
+):
     run(corpus, tmp_path / 'out', title_prefix=False, drop_above_rate=1.0)
     prepared = Prepared(tmp_path / 'out')
-    found = [[prepared.vocab.names[m['entity']] for m in row['mentions']] for row in prepared.passages.to_pylist()]
+    found = [
+        [prepared.vocab.names[m['entity']] for m in row['mentions']]
+        for row in prepared.passages.to_pylist()
+    ]
     assert found == [['Up', 'Ann'], ['Bob', 'Ann'], []]
 
 
-def test_a_tokenizer_that_is_given_is_read_once_and_is_that_of_the_folder(corpus, tmp_path, monkeypatch):
+def test_a_tokenizer_that_is_given_is_read_once_and_is_that_of_the_folder(
+    corpus, tmp_path, monkeypatch
+):
     run(corpus, tmp_path / 'first')
     read, load = [], tokenizer.load_tokenizer
     monkeypatch.setattr(tokenizer, 'load_tokenizer', lambda path: read.append(path) or load(path))
     run(corpus, tmp_path / 'out', tokenizer=str(tmp_path / 'first' / 'tokenizer.json'))
     assert len(read) == 1
-    assert (tmp_path / 'out' / 'tokenizer.json').read_bytes() == (tmp_path / 'first' / 'tokenizer.json').read_bytes()
+    assert (tmp_path / 'out' / 'tokenizer.json').read_bytes() == (
+        tmp_path / 'first' / 'tokenizer.json'
+    ).read_bytes()
 
 
 def test_a_finished_folder_is_left_as_it_is_wherever_the_input_lies(corpus, tmp_path):
@@ -76,7 +89,11 @@ def test_two_processes_prepare_the_same_bytes(corpus, tmp_path):
     'name, text, message',
     [
         ('corpus.jsonl', json.dumps(DOCUMENTS[0]), 'another file corpus:'),
-        ('questions/train.jsonl', json.dumps({**QUESTION, 'answers': ['Bob']}), 'another file questions/train.jsonl:'),
+        (
+            'questions/train.jsonl',
+            json.dumps({**QUESTION, 'answers': ['Bob']}),
+            'another file questions/train.jsonl:',
+        ),
         ('questions/test.jsonl', json.dumps(QUESTION), 'another file questions/test.jsonl:'),
     ],
 )
@@ -102,7 +119,9 @@ def test_a_folder_with_other_files_is_refused_and_kept(corpus, tmp_path):
 
 @pytest.mark.parametrize('max_tokens', [6, 137])
 def test_passages_that_no_bucket_holds_are_refused(corpus, tmp_path, max_tokens):
-    with pytest.raises(InputError, match=f'max_tokens: {max_tokens}, but rows .* have 7 to 136 tokens'):
+    with pytest.raises(
+        InputError, match=f'max_tokens: {max_tokens}, but rows .* have 7 to 136 tokens'
+    ):
         run(corpus, tmp_path / 'out', max_tokens=max_tokens)
 
 

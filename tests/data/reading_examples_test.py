@@ -1,4 +1,6 @@
-"""Examples for the reader: answers stand where they say, and what a made sentence denies answers nothing."""
+"""Examples for the reader: answers stand where they say, and what a made sentence denies answers
+nothing.
+"""
 
 import collections
 import json
@@ -29,11 +31,17 @@ def answers(example):
 
 
 def write_questions(path):
-    sentences = [('doc:1', 'Ann Low wrote Red River.'), ('doc:2', 'It sold well in York.'), ('other:1', 'Max Hill sang.')]
+    sentences = [
+        ('doc:1', 'Ann Low wrote Red River.'),
+        ('doc:2', 'It sold well in York.'),
+        ('other:1', 'Max Hill sang.'),
+    ]
     asked = [
         {'source': source, 'sentence': sentence, 'question': question, 'answers': [answer]}
         for (source, sentence), question, answer in zip(
-            sentences, ('Who wrote Red River?', 'Where did it sell well?', 'Who sang?'), ('Ann Low', 'York', 'Max Hill')
+            sentences,
+            ('Who wrote Red River?', 'Where did it sell well?', 'Who sang?'),
+            ('Ann Low', 'York', 'Max Hill'),
         )
     ]
     path.write_text('\n'.join(map(json.dumps, asked)))
@@ -41,13 +49,20 @@ def write_questions(path):
 
 
 def test_questions_about_sentences_are_answered_within_their_sentence(tmp_path):
-    found = list(reading_examples.from_sentence_questions(write_questions(tmp_path / 'q.jsonl'), rng(), 100))
-    right = {'Who wrote Red River?': {'Ann Low'}, 'Where did it sell well?': {'York'}, 'Who sang?': {'Max Hill'}}
+    found = list(
+        reading_examples.from_sentence_questions(write_questions(tmp_path / 'q.jsonl'), rng(), 100)
+    )
+    right = {
+        'Who wrote Red River?': {'Ann Low'},
+        'Where did it sell well?': {'York'},
+        'Who sang?': {'Max Hill'},
+    }
     assert {example.question for example in found} == set(right)
     for example in found:
         assert answers(example) in (right[example.question], set())
         assert [bool(helps) for helps in example.supports] == [
-            any(place[0] == number for place in example.answers) for number in range(len(example.passages))
+            any(place[0] == number for place in example.answers)
+            for number in range(len(example.passages))
         ]
 
 
@@ -63,9 +78,14 @@ def test_only_who_is_said_to_have_done_it_answers():
         asked = [work for work in WORKS if work in example.question]
         for passage, start, end in example.answers:
             text = example.passages[passage]
-            sentence = next(part for part in text.split('. ') if text[start:end] in part and asked[0] in part)
+            sentence = next(
+                part for part in text.split('. ') if text[start:end] in part and asked[0] in part
+            )
             name = text[start:end]
-            assert not any(f'{name} {denial}' in sentence for denial in ('never', 'did not', 'denied', 'refused', 'had hoped'))
+            assert not any(
+                f'{name} {denial}' in sentence
+                for denial in ('never', 'did not', 'denied', 'refused', 'had hoped')
+            )
         assert not (example.verdict and example.answers)
     kinds = {(bool(example.answers), example.verdict) for example in found}
     assert kinds == {(True, ''), (False, ''), (False, 'yes'), (False, 'no')}
@@ -73,7 +93,9 @@ def test_only_who_is_said_to_have_done_it_answers():
 
 def test_who_holds_an_office_now_is_not_who_held_it_before():
     found = [
-        e for e in reading_examples.made(PEOPLE, WORKS, rng(), 600) if 'current' in e.question or e.question.endswith('now?')
+        e
+        for e in reading_examples.made(PEOPLE, WORKS, rng(), 600)
+        if 'current' in e.question or e.question.endswith('now?')
     ]
     assert len(found) > 20
     for example in found:
@@ -81,7 +103,9 @@ def test_who_holds_an_office_now_is_not_who_held_it_before():
             name = example.passages[passage][start:end]
             sentences = [part for part in example.passages[passage].split('. ') if name in part]
             assert any(
-                word in part for part in sentences for word in ('since', 'Since', 'still', 'current', 'succeeded', ' is the ')
+                word in part
+                for part in sentences
+                for word in ('since', 'Since', 'still', 'current', 'succeeded', ' is the ')
             )
 
 
@@ -134,7 +158,8 @@ def test_where_only_answers_are_known_they_count_beside_the_topic_or_as_a_title(
     ]
     sang, works, left = reading_examples.from_known_answers('films', asked, [passages] * 3, rng())
     where = lambda example: {
-        (example.passages[number].partition(':')[0], example.passages[number][a:b]) for number, a, b in example.answers
+        (example.passages[number].partition(':')[0], example.passages[number][a:b])
+        for number, a, b in example.answers
     }
     assert where(sang) == {('Night Song', 'Kim Stone'), ('Kim Stone', 'Kim Stone')}
     assert where(works) == {('Red River', 'Red River')}  # "Max Hill" stands beside no topic
@@ -145,16 +170,33 @@ def test_a_document_answers_what_is_labelled_and_nothing_else():
     def document(title, text, facts, apart):
         mentions = []
         for name in sorted({name for head, _, tail in (*facts, *apart) for name in (head, tail)}):
-            mentions += [Mention(match.start(), match.end(), f'X:{name}') for match in re.finditer(name, text)]
+            mentions += [
+                Mention(match.start(), match.end(), f'X:{name}')
+                for match in re.finditer(name, text)
+            ]
         keyed = lambda of: [(f'X:{head}', relation, f'X:{tail}') for head, relation, tail in of]
-        names = {mention.entity: (mention.entity[2:], collections.Counter()) for mention in mentions}
-        return AnnotatedDocument(Document(title, title, text, tuple(mentions)), names, keyed(facts), keyed(apart))
+        names = {
+            mention.entity: (mention.entity[2:], collections.Counter()) for mention in mentions
+        }
+        return AnnotatedDocument(
+            Document(title, title, text, tuple(mentions)), names, keyed(facts), keyed(apart)
+        )
 
     names = {'P19': 'place of birth', 'P20': 'place of death', 'P50': 'author'}
     born, died = ('Ann Low', 'P19', 'York'), ('Max Hill', 'P20', 'Oslo')
     documents = [
-        document('Low', 'Ann Low came from York.\nMax Hill came from Bath.', [born], [('Max Hill', 'P19', 'Bath')]),
-        document('Hill', 'Max Hill died in Oslo.\nThe Mill is by Kim Stone.', [died], [('The Mill', 'P50', 'Kim Stone')]),
+        document(
+            'Low',
+            'Ann Low came from York.\nMax Hill came from Bath.',
+            [born],
+            [('Max Hill', 'P19', 'Bath')],
+        ),
+        document(
+            'Hill',
+            'Max Hill died in Oslo.\nThe Mill is by Kim Stone.',
+            [died],
+            [('The Mill', 'P50', 'Kim Stone')],
+        ),
     ]
     stated = {
         ('Ann Low', 'P19'): 'York',
@@ -177,7 +219,8 @@ def test_a_document_answers_what_is_labelled_and_nothing_else():
         assert answers(example) == ({right} if is_here else set())
         unstated += not is_here
         assert [bool(helps) for helps in example.supports] == [
-            any(place[0] == number for place in example.answers) for number in range(len(example.passages))
+            any(place[0] == number for place in example.answers)
+            for number in range(len(example.passages))
         ]
     assert 50 < unstated < 150
 

@@ -1,4 +1,6 @@
-"""One input of the reader: every token says where in which passage it stands, and what is too long is cut, fairly or at its end."""
+"""One input of the reader: every token says where in which passage it stands, and what is too long
+is cut, fairly or at its end.
+"""
 
 import numpy as np
 import pytest
@@ -10,7 +12,11 @@ from opql_jax.data.tokenizer import load_tokenizer, special_ids
 
 TOKENIZER = load_tokenizer('default')
 SPECIAL = special_ids(TOKENIZER)
-PASSAGES = [titled('Ada Lovelace', 'She was born in London, in 1815.'), 'Björk sang in Reykjavík.', 'No.']
+PASSAGES = [
+    titled('Ada Lovelace', 'She was born in London, in 1815.'),
+    'Björk sang in Reykjavík.',
+    'No.',
+]
 
 
 def read(most=448, question='Where was she born?', passages=PASSAGES):

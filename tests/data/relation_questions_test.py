@@ -15,7 +15,9 @@ import tiny_text_encoder
 
 TOKENIZER = tiny_text_encoder.TOKENIZER
 SPECIAL = special_ids(TOKENIZER)
-FILE = (importlib.resources.files('opql_jax.datasets') / 'relation_questions.toml').read_text('utf-8')
+FILE = (importlib.resources.files('opql_jax.datasets') / 'relation_questions.toml').read_text(
+    'utf-8'
+)
 TEMPLATES = tomllib.loads(FILE)  # which refuses a relation that is there twice
 WHO = TOKENIZER.token_to_id('who')
 
@@ -37,11 +39,15 @@ def test_every_question_of_the_file_has_one_topic(relation):
 
 def test_a_relation_has_its_own_questions_and_those_with_its_name():
     about, inverse = templates('spouse')
-    assert set(TEMPLATES['spouse']['about']) < set(about) and set(TEMPLATES['spouse']['inverse']) < set(inverse)
+    assert set(TEMPLATES['spouse']['about']) < set(about) and set(
+        TEMPLATES['spouse']['inverse']
+    ) < set(inverse)
     assert 'the spouse of {}' in about and 'whose spouse is {}' in inverse
     assert 'what is the tail rotor of {}' in templates('tail rotor').about
     for questions in templates('tail rotor'):
-        assert questions and all(question.count('{}') == 1 and 'tail rotor' in question for question in questions)
+        assert questions and all(
+            question.count('{}') == 1 and 'tail rotor' in question for question in questions
+        )
 
 
 def passage(text, *names):
@@ -53,13 +59,43 @@ def passage(text, *names):
 @pytest.mark.parametrize(
     'i, j, question',
     [
-        (0, 1, [*ids('song of the'), SPECIAL.ent, SPECIAL.r1, *ids('was directed by'), WHO, *ids('in York and')]),
-        (1, 0, [*ids('song of the'), WHO, *ids('was directed by'), SPECIAL.ent, SPECIAL.r1, *ids('in York and')]),
+        (
+            0,
+            1,
+            [
+                *ids('song of the'),
+                SPECIAL.ent,
+                SPECIAL.r1,
+                *ids('was directed by'),
+                WHO,
+                *ids('in York and'),
+            ],
+        ),
+        (
+            1,
+            0,
+            [
+                *ids('song of the'),
+                WHO,
+                *ids('was directed by'),
+                SPECIAL.ent,
+                SPECIAL.r1,
+                *ids('in York and'),
+            ],
+        ),
     ],
 )
 def test_a_sentence_becomes_a_question_with_its_target_left_out(i, j, question):
     found = cloze_question(
-        passage('never the song of the Emma was directed by Ann Low in York and again', 'Emma', 'Ann Low'), i, j, WHO, SPECIAL
+        passage(
+            'never the song of the Emma was directed by Ann Low in York and again',
+            'Emma',
+            'Ann Low',
+        ),
+        i,
+        j,
+        WHO,
+        SPECIAL,
     )
     assert found.tokens.tolist() == [SPECIAL.cls, *question, SPECIAL.ent, SPECIAL.r2, SPECIAL.sep]
     assert found.tokens.dtype == np.int32

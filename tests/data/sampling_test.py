@@ -15,7 +15,13 @@ def columns(rows):
     """Rows (topic, target, passage) -> sorted columns."""
     table = np.array(sorted(rows), np.int32).reshape(-1, 3)
     zeros = np.zeros(len(table), np.int32)
-    return dict(topic=table[:, 0], target=table[:, 1], passage=table[:, 2], topic_mention=zeros, target_mention=zeros)
+    return dict(
+        topic=table[:, 0],
+        target=table[:, 1],
+        passage=table[:, 2],
+        topic_mention=zeros,
+        target_mention=zeros,
+    )
 
 
 def num_passages(index, pair):
@@ -23,10 +29,18 @@ def num_passages(index, pair):
 
 
 ROWS = st.lists(
-    st.tuples(st.integers(0, 6), st.integers(0, 6), st.integers(0, 5)).filter(lambda r: r[0] != r[1]), min_size=1, max_size=60
+    st.tuples(st.integers(0, 6), st.integers(0, 6), st.integers(0, 5)).filter(
+        lambda r: r[0] != r[1]
+    ),
+    min_size=1,
+    max_size=60,
 )
 # A world with pairs that are mentioned once or more often, in one passage or in several.
-REPEATING = ROWS.map(lambda rows: rows + rows[: len(rows) // 2 + 1] + [(t, o, 6) for t, o, _ in rows[: len(rows) // 3]])
+REPEATING = ROWS.map(
+    lambda rows: (
+        rows + rows[: len(rows) // 2 + 1] + [(t, o, 6) for t, o, _ in rows[: len(rows) // 3]]
+    )
+)
 SEED = st.integers(0, 2**32)
 
 
@@ -41,8 +55,12 @@ def test_the_index_finds_what_a_scan_finds(rows, topic, target):
         assert inside.tolist() == list(range(index.pair_start[p], index.pair_start[p + 1]))
         assert index.repeated[p] == (len(set(table['passage'][inside].tolist())) > 1)
         assert (index.pair_of(inside) == p).all()
-    assert index.find([topic], [target])[0] == (pairs.index((topic, target)) if (topic, target) in pairs else -1)
-    assert list(range(*index.pairs_of_topic(topic))) == [p for p, (t, _) in enumerate(pairs) if t == topic]
+    assert index.find([topic], [target])[0] == (
+        pairs.index((topic, target)) if (topic, target) in pairs else -1
+    )
+    assert list(range(*index.pairs_of_topic(topic))) == [
+        p for p, (t, _) in enumerate(pairs) if t == topic
+    ]
 
 
 @given(REPEATING, st.integers(1, 4), SEED)
@@ -72,7 +90,9 @@ def test_neighbours_share_one_side_and_repeated_ones_come_first(rows, count, see
             assert len(drawn) == len(set(drawn.tolist())) == min(count, len(possible))
             repeated = index.repeated[drawn].tolist()
             assert repeated == sorted(repeated, reverse=True)
-            assert sum(repeated) == min(count, int(index.repeated[possible].sum()) if possible else 0)
+            assert sum(repeated) == min(
+                count, int(index.repeated[possible].sum()) if possible else 0
+            )
 
 
 @settings(max_examples=50)
@@ -86,16 +106,21 @@ def test_a_group_is_an_anchor_its_positives_and_hard_negatives(rows, seed):
         assert is_anchor.tolist() == [True] + [False] * (len(group) - 1)
         same = pairs == anchor
         if index.repeated.any():
-            assert same.sum() == min(3, num_passages(index, anchor)) > 1  # the anchor and 1 or 2 positives, of other passages
+            # The anchor and 1 or 2 positives, of other passages.
+            assert same.sum() == min(3, num_passages(index, anchor)) > 1
         assert same[: same.sum()].all() and len(set(group.tolist())) == len(group)
         topics, targets = index.topic[group[~same]], index.target[group[~same]]
         assert ((topics == index.pair_topic[anchor]) ^ (targets == index.pair_target[anchor])).all()
-        near = ((index.pair_topic == index.pair_topic[anchor]) ^ (index.pair_target == index.pair_target[anchor])).sum()
+        near = (
+            (index.pair_topic == index.pair_topic[anchor])
+            ^ (index.pair_target == index.pair_target[anchor])
+        ).sum()
         assert (~same).sum() == min(8, near)
         seen.append(int(anchor))
     assert len(seen) == len(set(seen))
     if index.repeated.any():
-        assert set(seen) == set(np.flatnonzero(index.repeated))  # so small a world is drawn to its end
+        # So small a world is drawn to its end.
+        assert set(seen) == set(np.flatnonzero(index.repeated))
 
 
 @settings(max_examples=50)
@@ -103,7 +128,9 @@ def test_a_group_is_an_anchor_its_positives_and_hard_negatives(rows, seed):
 def test_a_shared_batch_is_made_of_connected_pairs(rows, seed, most):
     index = sampling.PairIndex(columns(rows))
     seen = []
-    for hood, is_anchor in sampling.SharedSampler(index, neighbours=most).draw(np.random.default_rng(seed)):
+    for hood, is_anchor in sampling.SharedSampler(index, neighbours=most).draw(
+        np.random.default_rng(seed)
+    ):
         assert is_anchor.all()
         pairs, counts = np.unique(index.pair_of(hood), return_counts=True)
         assert len(pairs) <= most and len(set(hood.tolist())) == len(hood)
@@ -116,7 +143,10 @@ def test_a_shared_batch_is_made_of_connected_pairs(rows, seed, most):
                 q
                 for q in pairs
                 if q not in reached
-                and (index.pair_topic[p] == index.pair_topic[q] or index.pair_target[p] == index.pair_target[q])
+                and (
+                    index.pair_topic[p] == index.pair_topic[q]
+                    or index.pair_target[p] == index.pair_target[q]
+                )
             ]
         assert reached == set(pairs)
         seen += pairs.tolist()
@@ -144,11 +174,19 @@ def test_tables_that_cannot_be_used_are_refused():
 
 
 def test_anchors_are_drawn_by_pairs_or_by_mentions():
-    """Pairs of 2 and of 12 mentions are anchors equally often, or 6 times as often as one another."""
+    """Pairs of 2 and of 12 mentions are anchors equally often,
+    or 6 times as often as one another.
+    """
     counts = np.array([2, 12] * 20)
     pair = np.repeat(np.arange(len(counts)), counts)
     passage = np.concatenate([np.arange(count) for count in counts])
-    columns = dict(topic=pair, target=pair + 100, passage=passage, topic_mention=pair * 0, target_mention=pair * 0 + 1)
+    columns = dict(
+        topic=pair,
+        target=pair + 100,
+        passage=passage,
+        topic_mention=pair * 0,
+        target_mention=pair * 0 + 1,
+    )
     index = sampling.PairIndex(columns)
 
     def share_of_frequent(anchors):
@@ -158,12 +196,18 @@ def test_anchors_are_drawn_by_pairs_or_by_mentions():
 
     assert share_of_frequent('pairs') == pytest.approx(1 / 2, abs=0.05)
     assert share_of_frequent('mentions') == pytest.approx(12 / 14, abs=0.05)
-    with pytest.raises(InputError, match="anchors is 'rows'; it must be one of 'pairs', 'mentions'"):
+    with pytest.raises(
+        InputError, match="anchors is 'rows'; it must be one of 'pairs', 'mentions'"
+    ):
         sampling.GroupSampler(index, anchors='rows')
 
 
 def test_negatives_share_the_topic_and_the_target_half_and_half():
-    rows = [(0, 1, 0), (0, 1, 1)] + [(0, k, 2) for k in range(2, 20)] + [(k, 1, 3) for k in range(2, 20)]
+    rows = (
+        [(0, 1, 0), (0, 1, 1)]
+        + [(0, k, 2) for k in range(2, 20)]
+        + [(k, 1, 3) for k in range(2, 20)]
+    )
     index = sampling.PairIndex(columns(rows))
     group, _ = next(sampling.GroupSampler(index).draw(np.random.default_rng(0)))
     assert (index.topic[group[2:]] == 0).sum() == 4 and (index.target[group[2:]] == 1).sum() == 4

@@ -33,7 +33,10 @@ SETTINGS = {
     'groups': (RelationSource, RelationSettings(rows=64, sampler='groups')),
     'shared': (RelationSource, RelationSettings(rows=64, sampler='shared')),
     'align': (AlignSource, AlignSettings(rows=24, topics=4, rows_per_topic=6)),
-    'align passages': (PassageAlignSource, PassageAlignSettings(passages=16, topics=4, questions=24)),
+    'align passages': (
+        PassageAlignSource,
+        PassageAlignSettings(passages=16, topics=4, questions=24),
+    ),
 }
 SOURCES = ['entities', *SETTINGS, 'follow']
 
@@ -53,14 +56,19 @@ def batches(source, num_steps=STEPS):
 
 def same(a, b):
     a, b = named_leaves(a), named_leaves(b)
-    return a.keys() == b.keys() and all(np.array_equal(a[k], b[k]) and a[k].dtype == b[k].dtype for k in a)
+    return a.keys() == b.keys() and all(
+        np.array_equal(a[k], b[k]) and a[k].dtype == b[k].dtype for k in a
+    )
 
 
 def rows_of(buckets):
     """The used rows of buckets: dicts of tokens without padding and the other features."""
     for bucket in buckets:
         used = bucket.entity if hasattr(bucket, 'entity') else bucket.topic
-        assert (used[used < 0] == -1).all() and (np.count_nonzero(bucket.tokens[used < 0], axis=1) == 2).all()  # [CLS] [SEP]
+        # [CLS] [SEP].
+        assert (used[used < 0] == -1).all() and (
+            np.count_nonzero(bucket.tokens[used < 0], axis=1) == 2
+        ).all()
         for i in np.flatnonzero(used >= 0):
             row = {name: value[i] for name, value in bucket._asdict().items()}
             yield {**row, 'tokens': row['tokens'][row['tokens'] != 0]}
@@ -85,12 +93,18 @@ def test_shapes_are_the_same_at_all_steps_and_shards(prepared, name):
         for batch in batches(make(name, prepared).shard(shard, 2))
     }
     assert len(shapes) == 1
-    assert all(dtype == (bool if k.endswith('anchor') else np.int32) for k, _, dtype in shapes.pop())
+    assert all(
+        dtype == (bool if k.endswith('anchor') else np.int32) for k, _, dtype in shapes.pop()
+    )
 
 
 def test_the_number_of_hops_is_part_of_a_batchs_structure(prepared):
     one, three = (make('follow', prepared)[step] for step in (0, 1))
-    assert jax.tree.structure(one) != jax.tree.structure(three) != jax.tree.structure(make('follow', prepared)[2])
+    assert (
+        jax.tree.structure(one)
+        != jax.tree.structure(three)
+        != jax.tree.structure(make('follow', prepared)[2])
+    )
     assert isinstance(three.hops, Hops) and three.hops == 3
 
 
@@ -103,7 +117,9 @@ def test_a_batch_is_rebuilt_from_its_named_arrays(prepared, name):
     buckets = sorted({path.split('/')[0] for path in leaves if path.count('/') == 2})
     assert all(f'{field}/0/tokens' in leaves for field in buckets)
     # Another source may have fewer buckets.
-    fewer = {path: x for path, x in leaves.items() if path.count('/') < 2 or path.split('/')[1] == '0'}
+    fewer = {
+        path: x for path, x in leaves.items() if path.count('/') < 2 or path.split('/')[1] == '0'
+    }
     assert named_leaves(from_named_leaves(source[0], fewer)).keys() == fewer.keys()
 
 
@@ -145,14 +161,34 @@ def test_relation_rows_are_rows_of_the_pair_table_and_come_once(prepared, name):
     table = collections.Counter()
     for row in range(len(p.pairs['topic'])):
         m = markup.mark_pair(
-            passages[p.pairs['passage'][row]], p.pairs['topic_mention'][row], p.pairs['target_mention'][row], special, 2
+            passages[p.pairs['passage'][row]],
+            p.pairs['topic_mention'][row],
+            p.pairs['target_mention'][row],
+            special,
+            2,
         )
-        table[(tuple(m.tokens.tolist()), m.r1, m.r2, m.topic, m.target, tuple(m.context_entities.tolist()))] += 1
+        table[
+            (
+                tuple(m.tokens.tolist()),
+                m.r1,
+                m.r2,
+                m.topic,
+                m.target,
+                tuple(m.context_entities.tolist()),
+            )
+        ] += 1
     for batch in batches(make(name, prepared)):
         used = collections.Counter()
         for row in rows_of(batch.pairs):
             context = row['context_entities'][row['context_entities'] >= 0]
-            key = (tuple(row['tokens'].tolist()), row['r1'], row['r2'], row['topic'], row['target'], tuple(context.tolist()))
+            key = (
+                tuple(row['tokens'].tolist()),
+                row['r1'],
+                row['r2'],
+                row['topic'],
+                row['target'],
+                tuple(context.tolist()),
+            )
             used[key] += 1
         assert used <= table
         assert used.total() > 0.9 * 64
@@ -208,12 +244,20 @@ def test_follow_takes_hop_counts_in_turn_and_deals_questions_out(prepared):
 
 def title_pairs(prepared):
     p = prepared.pairs
-    return {(int(t), int(o)) for t, o, title in zip(p['topic'], p['target'], p['is_title']) if title}
+    return {
+        (int(t), int(o)) for t, o, title in zip(p['topic'], p['target'], p['is_title']) if title
+    }
 
 
 def test_align_puts_an_answering_mention_and_others_beside_each_question(prepared):
     source = make('align', prepared)
-    assert 0 < len(source.questions.topics) <= len(source.questions) < source.questions.num_questions == 20
+    assert (
+        0
+        < len(source.questions.topics)
+        <= len(source.questions)
+        < source.questions.num_questions
+        == 20
+    )
     asked = {(q.topic_entity, tuple(q.answers)) for q in prepared.questions('1-hop/train')}
     known = title_pairs(prepared)
     with_negatives = []
@@ -239,17 +283,29 @@ def test_align_puts_an_answering_mention_and_others_beside_each_question(prepare
 
 
 def pairs_of(batch):
-    """The pairs of a batch of passages: (tokens of the passage, places of topic and target, topic, target), as lists."""
+    """The pairs of a batch of passages: (tokens of the passage, places of topic and target, topic,
+    target), as lists.
+    """
     for bucket in batch.passages:
         for i, slot in zip(*np.nonzero(bucket.topic >= 0)):
             mentions = bucket.topic_mention[i, slot], bucket.target_mention[i, slot]
-            ends = [[int(end[i, mention]) for end in (bucket.first, bucket.last)] for mention in mentions]
-            yield bucket.tokens[i].tolist(), *ends, int(bucket.topic[i, slot]), int(bucket.target[i, slot])
+            ends = [
+                [int(end[i, mention]) for end in (bucket.first, bucket.last)]
+                for mention in mentions
+            ]
+            yield (
+                bucket.tokens[i].tolist(),
+                *ends,
+                int(bucket.topic[i, slot]),
+                int(bucket.target[i, slot]),
+            )
 
 
 @pytest.mark.parametrize('pairs', ['title', 'sentence', 'all'])
 def test_passages_hold_all_pairs_of_the_topics_that_are_asked_about(prepared, pairs):
-    """Against the pair table: in each passage of a batch all rows of these topics are there, each where its mentions are."""
+    """Against the pair table: in each passage of a batch all rows of these topics are there, each
+    where its mentions are.
+    """
     kept = prepared.pair_rows(pairs)
     columns = {name: column[kept].tolist() for name, column in prepared.pairs.items()}
     of_passage, texts = collections.defaultdict(list), {}
@@ -266,7 +322,9 @@ def test_passages_hold_all_pairs_of_the_topics_that_are_asked_about(prepared, pa
             plain = tokens[1 : tokens.index(prepared.special.sep)]
             found[texts[tuple(plain)]].append(tuple(pair))
         for passage, those in found.items():
-            assert sorted(those) == sorted(pair for pair in of_passage[passage] if pair[2] in topics)
+            assert sorted(those) == sorted(
+                pair for pair in of_passage[passage] if pair[2] in topics
+            )
         packed = {pair[2:] for those in found.values() for pair in those}
         for topic, answers in zip(batch.questions.topic.tolist(), batch.questions.answers.tolist()):
             answers = [answer for answer in answers if answer >= 0]
@@ -278,7 +336,10 @@ def test_passages_hold_all_pairs_of_the_topics_that_are_asked_about(prepared, pa
 def test_splits_that_teach_nothing_are_refused(prepared, tmp_path):
     tiny_prepared.write(tmp_path / 'p')
     unknown = [q for q in prepared.questions('2-hop/train') if q.topic_entity < 0]
-    write_questions(tmp_path / 'p' / 'questions' / '2-hop' / 'unknown.jsonl', (to_record(q, prepared.vocab) for q in unknown))
+    write_questions(
+        tmp_path / 'p' / 'questions' / '2-hop' / 'unknown.jsonl',
+        (to_record(q, prepared.vocab) for q in unknown),
+    )
     tiny_prepared.write_manifest(tmp_path / 'p')
     other = Prepared(tmp_path / 'p')
     with pytest.raises(ValueError, match='unknown: no question has a known topic'):

@@ -1,7 +1,8 @@
-"""A relation embedding says nothing of the masked names: through tokenizer, markup and encoder, whatever they are called.
+"""A relation embedding says nothing of the masked names: through tokenizer, markup and encoder,
+whatever they are called.
 
-Only the two mentions of the pair are masked. All others stay visible, further mentions of the same two
-entities too.
+Only the two mentions of the pair are masked. All others stay visible, further mentions of the same
+two entities too.
 """
 
 from typing import NamedTuple
@@ -50,7 +51,9 @@ ENCODER = MarkedPairEncoder(MODULE, PARAMS, Source(RECORDS, PAIRS, SPECIAL), Bat
 
 
 def embed(pieces):
-    """The relation of the mentions of TOPIC and TARGET in a text of words and (entity, name) pairs; the first of each counts."""
+    """The relation of the mentions of TOPIC and TARGET in a text of words and (entity, name) pairs;
+    the first of each counts.
+    """
     text, mentions = '', []
     for piece in pieces:
         name = piece
@@ -60,7 +63,10 @@ def embed(pieces):
         text += name
     RECORDS[:] = [markup.tokenise_passage(TOKENIZER, text, mentions)]
     entities = [entity for _, _, entity in mentions]
-    PAIRS['topic_mention'][0], PAIRS['target_mention'][0] = entities.index(TOPIC), entities.index(TARGET)
+    PAIRS['topic_mention'][0], PAIRS['target_mention'][0] = (
+        entities.index(TOPIC),
+        entities.index(TARGET),
+    )
     return ENCODER([0])[0]
 
 
@@ -86,7 +92,9 @@ TEXT = st.lists(st.sampled_from(WORDS), min_size=1, max_size=5).map(' '.join)
 
 @st.composite
 def passages(draw, more=()):
-    """Words around the mentions of topic and target, in either order, and of `more` entities; some begin or end the text."""
+    """Words around the mentions of topic and target, in either order, and of `more` entities; some
+    begin or end the text.
+    """
     mentions = draw(st.permutations([(TOPIC, 'Alien'), (TARGET, 'Ridley Scott'), *more]))
     pieces = [draw(TEXT)] if draw(st.booleans()) else []
     for mention in mentions:
@@ -97,18 +105,26 @@ def passages(draw, more=()):
 
 @settings(max_examples=400)
 @given(passages(), SURFACES, SURFACES)
-@example(['the film ', (TOPIC, 'Alien'), ' by ', (TARGET, 'Ridley Scott')], 'A', 'Sigourney Weaver ' * 40)
+@example(
+    ['the film ', (TOPIC, 'Alien'), ' by ', (TARGET, 'Ridley Scott')], 'A', 'Sigourney Weaver ' * 40
+)
 @example([(TARGET, 'Ridley Scott'), ' directed ', (TOPIC, 'Alien'), '.'], '北京', '𝔘\u200b\u0301 ')
 @example([(TOPIC, 'Alien'), "'s man: ", (TARGET, 'Ridley Scott')], '[R1]', '[ENT] [R2] [PAD]')
 def test_the_embedding_does_not_depend_on_what_the_pair_is_called(pieces, topic, target):
     as_it_was = embed(pieces)
     for names in ({'topic': topic}, {'target': target}, {'topic': topic, 'target': target}):
-        np.testing.assert_array_equal(embed(renamed(pieces, **names)), as_it_was, err_msg=str(names))
+        np.testing.assert_array_equal(
+            embed(renamed(pieces, **names)), as_it_was, err_msg=str(names)
+        )
 
 
 @given(passages(), st.data())
 def test_the_embedding_depends_on_every_word_around_the_pair(pieces, data):
-    texts = [i for i, piece in enumerate(pieces) if isinstance(piece, str) and set(piece.split()) & set(WORDS)]
+    texts = [
+        i
+        for i, piece in enumerate(pieces)
+        if isinstance(piece, str) and set(piece.split()) & set(WORDS)
+    ]
     assume(texts)
     place = data.draw(st.sampled_from(texts))
     words = pieces[place].split()
@@ -119,8 +135,18 @@ def test_the_embedding_depends_on_every_word_around_the_pair(pieces, data):
 
 @pytest.mark.parametrize('entity', [OTHER, TOPIC, TARGET])
 def test_only_the_two_mentions_of_the_pair_are_masked(entity):
-    pieces = ['the ', (TOPIC, 'Alien'), ' by ', (TARGET, 'Ridley Scott'), ' and ', (entity, 'London'), ' never met']
-    called_otherwise = [(entity, 'Weaver') if piece == (entity, 'London') else piece for piece in pieces]
+    pieces = [
+        'the ',
+        (TOPIC, 'Alien'),
+        ' by ',
+        (TARGET, 'Ridley Scott'),
+        ' and ',
+        (entity, 'London'),
+        ' never met',
+    ]
+    called_otherwise = [
+        (entity, 'Weaver') if piece == (entity, 'London') else piece for piece in pieces
+    ]
     assert changed(pieces, called_otherwise)
 
 
@@ -129,7 +155,9 @@ def test_only_the_two_mentions_of_the_pair_are_masked(entity):
 def test_a_question_does_not_depend_on_what_its_topic_is_called(name, before, after):
     def relation(topic):
         text = f'{before} {topic}{after}'
-        marked = markup.mark_questions(TOKENIZER, [text], [(len(before) + 1, len(before) + 1 + len(topic))], SPECIAL)[0]
+        marked = markup.mark_questions(
+            TOKENIZER, [text], [(len(before) + 1, len(before) + 1 + len(topic))], SPECIAL
+        )[0]
         tokens = np.zeros((1, 48), np.int32)
         tokens[0, : len(marked.tokens)] = marked.tokens
         return np.asarray(APPLY(tokens, np.array([marked.r1]), np.array([marked.r2])))

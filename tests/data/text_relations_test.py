@@ -1,4 +1,6 @@
-"""The batches of a relation encoder for any text: what rows and questions have one label is what they say."""
+"""The batches of a relation encoder for any text: what rows and questions have one label is what
+they say.
+"""
 
 import collections
 import json
@@ -16,37 +18,65 @@ import tiny_docred
 import tiny_text_encoder
 
 TOKENIZER = tiny_text_encoder.TOKENIZER
-# {relation: its verb}; names tell who is whose topic: those of topics are 'Ann Low' and the like, those of targets cities.
-VERBS = {'met': 'met', 'wrote': 'wrote the song of', 'spouse': 'again and again and never with', 'built': 'first built'}
-TOPICS, TARGETS = ('Ann Low', 'José Dee', 'Max Hill', 'Kim Stone'), ('Ålesund', 'York', 'Emma', 'Lucy')
+# {relation: its verb}; names tell who is whose topic: those of topics are 'Ann Low' and the like,
+# those of targets cities.
+VERBS = {
+    'met': 'met',
+    'wrote': 'wrote the song of',
+    'spouse': 'again and again and never with',
+    'built': 'first built',
+}
+TOPICS, TARGETS = (
+    ('Ann Low', 'José Dee', 'Max Hill', 'Kim Stone'),
+    ('Ålesund', 'York', 'Emma', 'Lucy'),
+)
 
 
 @pytest.fixture(scope='module')
 def prepared(tmp_path_factory):
-    return Prepared(tiny_text_encoder.write_text(tmp_path_factory.mktemp('text') / 'a', max_tokens=48))
+    return Prepared(
+        tiny_text_encoder.write_text(tmp_path_factory.mktemp('text') / 'a', max_tokens=48)
+    )
 
 
 @pytest.fixture(scope='module')
 def corpora(tmp_path_factory):
-    """(labelled sentences of every relation in either order of the names, documents with pairs that state nothing), and names."""
+    """(labelled sentences of every relation in either order of the names, documents with pairs that
+    state nothing), and names.
+    """
     folder = tmp_path_factory.mktemp('corpora')
     lines = [
-        {'text': f'{first} {verb if first in TOPICS else "of " + verb} {second}', 'sub_text': a, 'obj_text': b, 'rel': relation}
+        {
+            'text': f'{first} {verb if first in TOPICS else "of " + verb} {second}',
+            'sub_text': a,
+            'obj_text': b,
+            'rel': relation,
+        }
         for relation, verb in VERBS.items()
         for i, (a, b) in enumerate(zip(TOPICS * 2, TARGETS * 2))
         for first, second in [(a, b) if i % 2 else (b, a)]
     ]
-    lines.append({'text': 'Ann Low saw York', 'sub_text': 'Ann Low', 'obj_text': 'York', 'rel': 'once'})
+    lines.append(
+        {'text': 'Ann Low saw York', 'sub_text': 'Ann Low', 'obj_text': 'York', 'rel': 'once'}
+    )
     (folder / 'sentences.jsonl').write_text('\n'.join(map(json.dumps, lines)), encoding='utf-8')
-    unrelated = tiny_docred.document('a', '<0 PER Max Hill> under <1 LOC Ålesund> .', '<2 LOC Emma> under <3 LOC Lucy> .')
+    unrelated = tiny_docred.document(
+        'a', '<0 PER Max Hill> under <1 LOC Ålesund> .', '<2 LOC Emma> under <3 LOC Lucy> .'
+    )
     tiny_docred.write(folder, [unrelated])
-    return (str(folder / 'sentences.jsonl'), str(folder / 'documents.json')), str(folder / 'rel_info.json')
+    return (str(folder / 'sentences.jsonl'), str(folder / 'documents.json')), str(
+        folder / 'rel_info.json'
+    )
 
 
 def make(prepared, corpora=None, seed=0, **fields):
     sentences, names = corpora or ((), '')
     defaults = dict(
-        sentences=sentences, names=names, relations=2 if corpora else 0, rows_per_label=3, unrelated=2 if corpora else 0
+        sentences=sentences,
+        names=names,
+        relations=2 if corpora else 0,
+        rows_per_label=3,
+        unrelated=2 if corpora else 0,
     )
     return TextRelationSource(prepared, TextRelationSettings(**(defaults | fields)), seed)
 
@@ -64,7 +94,13 @@ def name(batch, row, side):
 def rows_of(batch):
     """(words of the row, topic, target, label, inverse) of the rows that have a label."""
     for row in np.flatnonzero(batch.label >= 0):
-        yield text(batch.tokens[row]), name(batch, row, 0), name(batch, row, 1), batch.label[row], batch.inverse[row]
+        yield (
+            text(batch.tokens[row]),
+            name(batch, row, 0),
+            name(batch, row, 1),
+            batch.label[row],
+            batch.inverse[row],
+        )
 
 
 def spelt(*names):
@@ -99,12 +135,16 @@ def test_names_are_hidden_and_exchanged_and_what_is_between_stays(prepared, corp
         for words, *names, _, _ in rows_of(source[step]):
             said_by(words)
             for found, own in zip(names, (TOPICS, TARGETS)):
-                assert found == '[ENT]' or found in spelt(*own)  # exchanged for a name of the same side
+                # Exchanged for a name of the same side.
+                assert found == '[ENT]' or found in spelt(*own)
                 told[found == '[ENT]'] += 1
-            told['kept together'] += any(spelt(a) | spelt(b) == set(names) for a, b in zip(TOPICS, TARGETS))
+            told['kept together'] += any(
+                spelt(a) | spelt(b) == set(names) for a, b in zip(TOPICS, TARGETS)
+            )
     share = told[True] / (told[True] + told[False])
     assert 0.3 < share < 0.5
-    assert told['kept together'] < 0.5 * (told[True] + told[False]) / 2  # .6 ** 2 would be kept if none were exchanged
+    # .6 ** 2 would be kept if none were exchanged.
+    assert told['kept together'] < 0.5 * (told[True] + told[False]) / 2
     for words, *names, _, _ in rows_of(make(prepared, corpora, hidden=1.0, exchanged=0.0)[0]):
         assert names == ['[ENT]', '[ENT]']
 
@@ -114,7 +154,9 @@ def test_rows_without_a_relation_have_no_label(prepared, corpora):
     without = np.flatnonzero(batch.label < 0)
     assert (batch.inverse[without] == -1).all()
     assert [' under ' in text(batch.tokens[row]) for row in without] == [True, True]
-    assert spelt('Emma', 'Lucy', 'Max Hill', 'Ålesund') >= {name(batch, row, side) for row in without for side in (0, 1)}
+    assert spelt('Emma', 'Lucy', 'Max Hill', 'Ålesund') >= {
+        name(batch, row, side) for row in without for side in (0, 1)
+    }
 
 
 def test_held_out_relations_never_occur(prepared, corpora):
@@ -136,13 +178,17 @@ def test_questions_have_their_markers_and_the_labels_that_they_ask_for(prepared,
     for relation, both in wanted.items():
         for way, patterns in zip(both, relation_questions.templates(relation)):
             for pattern in patterns:
-                words = text(TOKENIZER.encode(pattern.replace('{}', ' '), add_special_tokens=False).ids)
+                words = text(
+                    TOKENIZER.encode(pattern.replace('{}', ' '), add_special_tokens=False).ids
+                )
                 asked.setdefault(words, set()).add(way)
     kinds = collections.Counter()
     for step in range(12):
         batch = source[step]
         assert (batch.question_label >= 0).all()
-        for tokens, r1, r2, label in zip(batch.question_tokens, batch.r1, batch.r2, batch.question_label):
+        for tokens, r1, r2, label in zip(
+            batch.question_tokens, batch.r1, batch.r2, batch.question_label
+        ):
             assert tokens[[r1 - 1, r1, r2 - 1, r2, r2 + 1]].tolist() == markers
             words = text(np.delete(tokens, [0, r1 - 1, r1, r2 - 1, r2, r2 + 1]))
             if words in asked:
@@ -179,7 +225,9 @@ def test_pairs_of_text_have_their_passages_and_both_directions(prepared):
             by_label[label].append(words)
             assert names.setdefault(label, (topic, target)) == (topic, target)
             assert names.setdefault(inverse, (target, topic)) == (target, topic)
-        assert len(by_label) == 3 and all(2 <= len(set(rows)) == len(rows) <= 3 for rows in by_label.values())
+        assert len(by_label) == 3 and all(
+            2 <= len(set(rows)) == len(rows) <= 3 for rows in by_label.values()
+        )
         for tokens, r1, label in zip(batch.question_tokens, batch.r1, batch.question_label):
             assert label in names and tokens[r1] == prepared.special.r1
     # No two labels for one direction: what states the same would be held apart.
@@ -198,9 +246,17 @@ def test_relations_whose_names_leave_no_token_are_left_out(prepared, corpora, tm
 
 def test_text_of_a_tokenizer_without_question_words_is_refused(prepared, corpora):
     class OtherWords:
-        tokenizer, special, records = train_wordpiece(['other words in here'] * 2, 60), prepared.special, prepared.records
+        tokenizer, special, records = (
+            train_wordpiece(['other words in here'] * 2, 60),
+            prepared.special,
+            prepared.records,
+        )
 
     with pytest.raises(
-        InputError, match='its tokenizer has none of who, what, which, where, when: prepare it with that of an English'
+        InputError,
+        match=(
+            'its tokenizer has none of who, what, which, where, when: prepare '
+            'it with that of an English'
+        ),
     ):
         TextRelationSource(OtherWords, TextRelationSettings())

@@ -1,4 +1,6 @@
-"""Batches of the language model: what is hidden, which entries are gold, and what null must be right for."""
+"""Batches of the language model: what is hidden, which entries are gold, and what null must be
+right for.
+"""
 
 import types
 
@@ -25,7 +27,9 @@ def prepared(tmp_path_factory):
 
 @pytest.fixture(scope='module')
 def memory(prepared):
-    """Columns (topic, target, passages) of a memory that holds three quarters of the pairs, some of them of two passages."""
+    """Columns (topic, target, passages) of a memory that holds three quarters of the pairs, some of
+    them of two passages.
+    """
     rng = np.random.default_rng(0)
     kept = np.flatnonzero(rng.random(len(prepared.pairs['topic'])) < 0.75)
     topic, target, passage = (prepared.pairs[name][kept] for name in ('topic', 'target', 'passage'))
@@ -50,7 +54,12 @@ def cloze(prepared, memory, **options):
 def test_entries_are_found_by_pair_but_those_of_the_passage_alone(memory):
     topic, target, passages = memory
     entries = EntryIndex(*memory)
-    for a, b, p in [(topic[0], target[0], -1), (topic[5], target[5], passages[5, 0]), (topic[7], target[7], 3), (0, 999, -1)]:
+    for a, b, p in [
+        (topic[0], target[0], -1),
+        (topic[5], target[5], passages[5, 0]),
+        (topic[7], target[7], 3),
+        (0, 999, -1),
+    ]:
         same = (topic == a) & (target == b) & ~((passages == p).any(axis=1) & (p >= 0))
         count, rows = entries.find(np.array([a]), np.array([b]), np.array([p]))
         assert sorted(rows) == np.flatnonzero(same).tolist() and count.tolist() == [same.sum()]
@@ -71,7 +80,8 @@ def test_a_cloze_hides_its_label_and_its_topics_are_visible(prepared, memory):
                 mention = next(
                     i
                     for i in np.flatnonzero(passage.entities == topic)
-                    if passage.tokens[passage.starts[i] : passage.ends[i]].tolist() == row['tokens'][start:mark].tolist()
+                    if passage.tokens[passage.starts[i] : passage.ends[i]].tolist()
+                    == row['tokens'][start:mark].tolist()
                 )
                 assert row['tokens'][mark] == r1 and passage.entities[mention] != row['label']
                 seen += 1
@@ -82,7 +92,9 @@ def test_gold_entries_state_the_pair_elsewhere_and_null_is_right_without_any(pre
     topic, target, passages = memory
     absent = present = 0
     for row in rows_of(cloze(prepared, memory)[1].texts):
-        for entity, gold, missing, used in zip(row['topic'], row['gold'], row['absent'], row['used']):
+        for entity, gold, missing, used in zip(
+            row['topic'], row['gold'], row['absent'], row['used']
+        ):
             if not used:
                 assert not missing and (gold == -1).all()
                 continue
@@ -102,7 +114,12 @@ def question(number, answers, hops=1, topics=1):
 
 
 def test_questions_come_by_hops_with_one_of_their_answers_as_label(prepared):
-    asked = [question(0, [3, 4]), question(1, [5], topics=2), question(2, [7], hops=2), question(3, [])]
+    asked = [
+        question(0, [3, 4]),
+        question(1, [5], topics=2),
+        question(2, [7], hops=2),
+        question(3, []),
+    ]
     source = OpenQuestionSource(prepared, asked, rows=4)
     assert (source.num_questions, source.num_left_out, source.hop_counts) == (3, 1, [1, 2])
     labels = {1: set(), 2: set()}
@@ -110,7 +127,9 @@ def test_questions_come_by_hops_with_one_of_their_answers_as_label(prepared):
         batch = source[step]
         for row in rows_of(batch.questions):
             labels[batch.hops].add(int(row['label']))
-            assert row['label'] in row['answers'] and row['passage'] == -1 and not row['absent'].any()
+            assert (
+                row['label'] in row['answers'] and row['passage'] == -1 and not row['absent'].any()
+            )
             assert (row['topic'] == -1).all()
             assert row['used'].sum() == (2 if row['label'] == 5 else 1)
             for mark in row['r1'][row['used']]:
@@ -122,7 +141,13 @@ def test_questions_come_by_hops_with_one_of_their_answers_as_label(prepared):
 
 def test_some_questions_must_do_without_their_answers(prepared):
     many = list(range(1, 2 + MOST_EXCLUDED))
-    asked = [question(0, [3, 4]), question(1, [5]), question(2, [7], hops=2), question(3, many), question(4, [7], topics=2)]
+    asked = [
+        question(0, [3, 4]),
+        question(1, [5]),
+        question(2, [7], hops=2),
+        question(3, many),
+        question(4, [7], topics=2),
+    ]
     source = OpenQuestionSource(prepared, asked, rows=8, absent_rate=0.5)
     absent = []
     for step in range(40):
@@ -131,14 +156,20 @@ def test_some_questions_must_do_without_their_answers(prepared):
             assert set(row['exclude'][row['exclude'] >= 0]) == (set(answers) if missing else set())
             if len(answers) <= 2 and 7 not in answers:
                 absent.append(missing)
-            else:  # too many answers to bar, of two hops the first is as good as ever, and so are two topics one by one
+            # Too many answers to bar, of two hops the first is as good as ever, and so are two
+            # topics one by one.
+            else:
                 assert not missing
     assert 0.3 < np.mean(absent) < 0.7
 
 
 def test_names_of_all_entities_are_put_in_place_of_a_topic(prepared):
     vocab, tokenizer, special = prepared.vocab, prepared.tokenizer, prepared.special
-    asked = [question(0, [1]), question(1, [2], topics=2), Question('x', 'who saw it', ((8, 10),), (-1,))]
+    asked = [
+        question(0, [1]),
+        question(1, [2], topics=2),
+        Question('x', 'who saw it', ((8, 10),), (-1,)),
+    ]
     source = NameSource(prepared, asked, rows=10, seed=3)
     after_who_saw = 1 + len(tokenizer.encode('who saw', add_special_tokens=False).ids)
     entities, starts = [], set()
@@ -149,10 +180,14 @@ def test_names_of_all_entities_are_put_in_place_of_a_topic(prepared):
             entity, tokens = int(bucket.topic[row, 0]), bucket.texts.tokens[row]
             start, mark = int(bucket.texts.start[row, 0]), int(bucket.texts.r1[row, 0])
             assert tokens[mark] == special.r1 and tokens[bucket.texts.r2[row]] == special.r2
-            assert tokens[start:mark].tolist() == tokenizer.encode(vocab.names[entity], add_special_tokens=False).ids
+            assert (
+                tokens[start:mark].tolist()
+                == tokenizer.encode(vocab.names[entity], add_special_tokens=False).ids
+            )
             entities.append(entity)
             starts.add(start)
-    assert len(set(entities)) == len(entities) > 35 and starts == {1, after_who_saw}  # of both questions about one topic
+    # Of both questions about one topic.
+    assert len(set(entities)) == len(entities) > 35 and starts == {1, after_who_saw}
     with pytest.raises(InputError, match='no question has just one topic'):
         NameSource(prepared, asked[1:2])
 
@@ -161,10 +196,14 @@ def test_every_entity_is_read_so_many_times(prepared):
     asked = [question(0, [1]), Question('x', 'who saw it', ((8, 10),), (-1,))]
     source = NameSource(prepared, asked, seed=3)
     tokens, start, entity = source.readings(3)
-    assert entity.tolist() == 3 * list(range(len(prepared.vocab))) and source.num_entities == len(prepared.vocab)
+    assert entity.tolist() == 3 * list(range(len(prepared.vocab))) and source.num_entities == len(
+        prepared.vocab
+    )
     contexts = set()
     for row, at, name in zip(tokens, start, (prepared.vocab.names[e] for e in entity)):
-        expected = prepared.tokenizer.encode(name, add_special_tokens=False).ids[: source.length - at]
+        expected = prepared.tokenizer.encode(name, add_special_tokens=False).ids[
+            : source.length - at
+        ]
         assert row[at : at + len(expected)].tolist() == expected and len(row) <= source.length
         contexts.add(int(at))
     assert len(contexts) > 1
@@ -175,15 +214,24 @@ def test_every_entity_is_read_so_many_times(prepared):
 
 
 def rich_text(folder, mentions, tokens=122):
-    """A text of full pieces, each with so many mentions of entities of their own, three tokens long."""
+    """A text of full pieces, each with so many mentions of entities of their own, three tokens
+    long.
+    """
     starts = np.linspace(0, tokens - 3, mentions).astype(np.int32)
     pieces = [
-        TokenisedPassage(np.arange(10, 10 + tokens, dtype=np.int32), starts, starts + 3, np.arange(mentions, dtype=np.int32))
+        TokenisedPassage(
+            np.arange(10, 10 + tokens, dtype=np.int32),
+            starts,
+            starts + 3,
+            np.arange(mentions, dtype=np.int32),
+        )
         for _ in range(40)
     ]
     passage_records.write_passages(folder / 'text', map(passage_records.encode_passage, pieces))
     records = passage_records.PassageRecords(folder / 'text')
-    return types.SimpleNamespace(records=records, special=SpecialIds(pad=0, unk=1, cls=2, sep=3, ent=5, r1=6, r2=7))
+    return types.SimpleNamespace(
+        records=records, special=SpecialIds(pad=0, unk=1, cls=2, sep=3, ent=5, r1=6, r2=7)
+    )
 
 
 def test_a_longer_bucket_has_room_for_all_topics(tmp_path):

@@ -38,7 +38,10 @@ def test_training_is_the_same_in_every_process():
         'print(hashlib.sha256(train_wordpiece(texts, 400).to_str().encode()).hexdigest())'
     )
     hashes = {
-        subprocess.run([sys.executable, '-c', program], capture_output=True, text=True, check=True).stdout for _ in range(3)
+        subprocess.run(
+            [sys.executable, '-c', program], capture_output=True, text=True, check=True
+        ).stdout
+        for _ in range(3)
     }
     assert len(hashes) == 1
 
@@ -53,7 +56,18 @@ def test_words_that_are_unknown_as_a_whole_are_not_learnt_from():
 
 
 def test_a_bert_vocabulary_lends_its_unused_tokens(tmp_path):
-    words = ['[PAD]', '[unused0]', '[unused1]', '[unused2]', '[unused3]', '[UNK]', '[CLS]', '[SEP]', '[MASK]', 'film']
+    words = [
+        '[PAD]',
+        '[unused0]',
+        '[unused1]',
+        '[unused2]',
+        '[unused3]',
+        '[UNK]',
+        '[CLS]',
+        '[SEP]',
+        '[MASK]',
+        'film',
+    ]
     (tmp_path / 'vocab.txt').write_text('\n'.join(words) + '\n', encoding='utf-8')
     tokenizer = tokenizer_lib.load_tokenizer(tmp_path)
     assert tokenizer_lib.special_ids(tokenizer) == (0, 5, 6, 7, 2, 3, 4)
@@ -61,11 +75,15 @@ def test_a_bert_vocabulary_lends_its_unused_tokens(tmp_path):
 
 
 def byte_level(special, added=()):
-    """A byte-level tokenizer as RoBERTa and ModernBERT have it, with tokens of the vocabulary and tokens added to it."""
+    """A byte-level tokenizer as RoBERTa and ModernBERT have it, with tokens of the vocabulary and
+    tokens added to it.
+    """
     tokenizer = Tokenizer(models.BPE(unk_token=special[0]))
     tokenizer.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
     alphabet = pre_tokenizers.ByteLevel.alphabet()
-    trainer = trainers.BpeTrainer(vocab_size=340, special_tokens=special, initial_alphabet=alphabet, show_progress=False)
+    trainer = trainers.BpeTrainer(
+        vocab_size=340, special_tokens=special, initial_alphabet=alphabet, show_progress=False
+    )
     tokenizer.train_from_iterator(TEXTS, trainer)
     tokenizer.add_special_tokens(list(added))
     return tokenizer
@@ -74,17 +92,31 @@ def byte_level(special, added=()):
 def roberta():
     markers = [f'madeupword000{i}' for i in range(3)]
     tokenizer = byte_level(['<s>', '<pad>', '</s>', '<unk>', *markers])
-    tokenizer.post_processor = processors.RobertaProcessing(('</s>', 2), ('<s>', 0), add_prefix_space=False)
+    tokenizer.post_processor = processors.RobertaProcessing(
+        ('</s>', 2), ('<s>', 0), add_prefix_space=False
+    )
     return tokenizer, (0, 3, 1, 2, 4, 5, 6)
 
 
 def modern_bert():
-    tokenizer = byte_level(['<other>'], ['[UNK]', '[CLS]', '[SEP]', '[PAD]', *(f'[unused{i}]' for i in range(4))])
+    tokenizer = byte_level(
+        ['<other>'], ['[UNK]', '[CLS]', '[SEP]', '[PAD]', *(f'[unused{i}]' for i in range(4))]
+    )
     return tokenizer, (0, 340, 341, 342, 345, 346, 347)
 
 
 def mpnet():
-    words = ['<s>', '<pad>', '</s>', '[UNK]', *(f'[unused{i}]' for i in range(4)), 'ada', 'wrote', 'program', 'in']
+    words = [
+        '<s>',
+        '<pad>',
+        '</s>',
+        '[UNK]',
+        *(f'[unused{i}]' for i in range(4)),
+        'ada',
+        'wrote',
+        'program',
+        'in',
+    ]
     tokenizer = tokenizer_lib._bert_wordpiece({word: i for i, word in enumerate(words)})
     tokenizer.add_special_tokens(words[:3])
     return tokenizer, (0, 3, 1, 2, 5, 6, 7)
@@ -98,17 +130,27 @@ def test_padding_of_a_relative_of_bert_becomes_0_and_nothing_else_changes(tmp_pa
     loaded = tokenizer_lib.load_tokenizer(tmp_path)
     assert tokenizer_lib.special_ids(loaded) == markers and pad
     exchanged = {0: pad, pad: 0}
-    wanted = {token: exchanged.get(i, i) for token, i in original.get_vocab(with_added_tokens=True).items()}
+    wanted = {
+        token: exchanged.get(i, i)
+        for token, i in original.get_vocab(with_added_tokens=True).items()
+    }
     assert loaded.get_vocab(with_added_tokens=True) == wanted
     for text in TEXTS:
         found = loaded.encode(text, add_special_tokens=False)
         assert found.ids == original.encode(text, add_special_tokens=False).ids
         if family is not mpnet:  # bytes are all known, and a token is what its offsets say
             assert [text[a:b] for a, b in found.offsets if text[a:b].isascii()] == [
-                token.removeprefix('Ġ') for token, (a, b) in zip(found.tokens, found.offsets) if text[a:b].isascii()
+                token.removeprefix('Ġ')
+                for token, (a, b) in zip(found.tokens, found.offsets)
+                if text[a:b].isascii()
             ]
-            passage = markup.tokenise_passage(loaded, text, [(4, 12, 0)])  # whose borders may be within a word
-            name = ''.join(map(loaded.id_to_token, passage.tokens[passage.starts[0] : passage.ends[0]].tolist()))
+            # Whose borders may be within a word.
+            passage = markup.tokenise_passage(loaded, text, [(4, 12, 0)])
+            name = ''.join(
+                map(
+                    loaded.id_to_token, passage.tokens[passage.starts[0] : passage.ends[0]].tolist()
+                )
+            )
             assert name.replace('Ġ', ' ').strip() == text[4:12].strip() or not text.isascii()
     loaded.save(str(tmp_path / 'tokenizer.json'))  # as prepared text has it
     assert tokenizer_lib.load_tokenizer(tmp_path).to_str() == loaded.to_str()
@@ -117,7 +159,11 @@ def test_padding_of_a_relative_of_bert_becomes_0_and_nothing_else_changes(tmp_pa
 def test_a_word_is_its_token_after_a_space(tmp_path):
     assert tokenizer_lib.word_id(mpnet()[0], 'wrote') == 9
     tokenizer, _ = roberta()
-    assert tokenizer_lib.word_id(tokenizer, 'the') == tokenizer.token_to_id('Ġthe') != tokenizer.token_to_id('the')
+    assert (
+        tokenizer_lib.word_id(tokenizer, 'the')
+        == tokenizer.token_to_id('Ġthe')
+        != tokenizer.token_to_id('the')
+    )
 
 
 def test_errors_name_the_file_and_the_reason(tmp_path):
@@ -128,10 +174,12 @@ def test_errors_name_the_file_and_the_reason(tmp_path):
     (tmp_path / 'tokenizer.json').write_text('{"version": ')
     with pytest.raises(tokenizer_lib.TokenizerError, match='tokenizer.json: not a tokenizer file'):
         tokenizer_lib.load_tokenizer(tmp_path)
-    Tokenizer(models.WordPiece({'[PAD]': 0, '[UNK]': 1, '[CLS]': 2, '[SEP]': 3}, unk_token='[UNK]')).save(
-        str(tmp_path / 'tokenizer.json')
-    )
+    Tokenizer(
+        models.WordPiece({'[PAD]': 0, '[UNK]': 1, '[CLS]': 2, '[SEP]': 3}, unk_token='[UNK]')
+    ).save(str(tmp_path / 'tokenizer.json'))
     with pytest.raises(tokenizer_lib.TokenizerError, match=r'no \[ENT\] or \[unused1\]'):
         tokenizer_lib.load_tokenizer(tmp_path)
-    with pytest.raises(tokenizer_lib.TokenizerError, match='vocab_size is 12, but specials and single characters'):
+    with pytest.raises(
+        tokenizer_lib.TokenizerError, match='vocab_size is 12, but specials and single characters'
+    ):
         tokenizer_lib.train_wordpiece(TEXTS, 12)

@@ -1,4 +1,6 @@
-"""The reader of DocRED documents: text, mentions, entities and facts, and what it says about bad records."""
+"""The reader of DocRED documents: text, mentions, entities and facts, and what it says about bad
+records.
+"""
 
 import copy
 import json
@@ -14,7 +16,10 @@ from tiny_docred import RELATIONS, document
 
 ANN = document(
     'Ann Low',
-    '<0 PER Ann " Annie " Low> ( born 3 May 1963 in <1 LOC Rome> ) is <2 LOC Italy> \'s best - known " film maker " .',
+    (
+        '<0 PER Ann " Annie " Low> ( born 3 May 1963 in <1 LOC Rome> ) is <2 LOC Italy> \'s best - '
+        'known " film maker " .'
+    ),
     '<0 PER Low> met <3 PER Sue> at the <4 ORG U.S. Mint> , etc .',
     'In <5 TIME May 2001> <3 PER Sue> left .',
     labels=[(0, 'P19', 1), (1, 'P17', 2), (0, 'P26', 3), (1, 'P26', 3)],
@@ -67,31 +72,48 @@ def test_facts_are_the_labels_whose_entities_share_a_sentence(read):
 def test_entities_of_one_name_and_type_are_one_but_people_of_one_word(read):
     (one, two), _ = read(
         document('One', '<0 PER Sue> saw <1 LOC the Rhine> , <2 TIME 1999> and <3 PER Bo Li> .'),
-        document('Two', '<0 PER Sue> saw <1 LOC Rhine> , <2 NUM 1999> and <3 PER Bo Li> , called <3 PER Bo> .'),
+        document(
+            'Two',
+            '<0 PER Sue> saw <1 LOC Rhine> , <2 NUM 1999> and <3 PER Bo Li> , called <3 PER Bo> .',
+        ),
     )
     assert set(one.names) & set(two.names) == {'LOC:Rhine', 'PER:Bo Li'}
     assert two.names['PER:Bo Li'] == ('Bo Li', {'Bo Li': 1, 'Bo': 1})
 
 
 def test_of_overlapping_mentions_the_longest_stays_and_a_fact_needs_one_that_stayed(read):
-    bank = document('Bank', '<0 LOC Rome> has the Bank of Rome .', labels=[(0, 'P17', 1), (0, 'P57', 2)])
+    bank = document(
+        'Bank', '<0 LOC Rome> has the Bank of Rome .', labels=[(0, 'P17', 1), (0, 'P57', 2)]
+    )
     bank['vertexSet'] += [
         [{'sent_id': 0, 'pos': [5, 6], 'type': 'LOC'}],
         [{'sent_id': 0, 'pos': [3, 6], 'type': 'ORG'}],
         [{'sent_id': 0, 'pos': [3, 6], 'type': 'MISC'}],
     ]
     (read_bank,), _ = read(bank)
-    assert mentions_of(read_bank.document) == [('Rome', 'LOC:Rome'), ('Bank of Rome', 'ORG:Bank of Rome')]
+    assert mentions_of(read_bank.document) == [
+        ('Rome', 'LOC:Rome'),
+        ('Bank of Rome', 'ORG:Bank of Rome'),
+    ]
     assert read_bank.facts == [('LOC:Rome', 'P57', 'ORG:Bank of Rome')] and not read_bank.apart
 
 
 def test_what_is_merely_missing_is_no_fault(read):
-    bare = {'title': 'Bare', 'sents': [[], ['Rome', '\xa0', 'fell', '.']], 'vertexSet': [[], [], []]}
+    bare = {
+        'title': 'Bare',
+        'sents': [[], ['Rome', '\xa0', 'fell', '.']],
+        'vertexSet': [[], [], []],
+    }
     bare['vertexSet'][1] = [{'sent_id': 1, 'pos': [0, 2], 'type': 'LOC'}]
     bare['vertexSet'][2] = [{'sent_id': 1, 'pos': [1, 2], 'type': 'LOC'}]  # blank
-    empty = bare | {'title': 'Empty', 'labels': [{'h': 0, 't': 1, 'r': 'P17'}, {'h': 1, 't': 2, 'r': 'P17'}]}
+    empty = bare | {
+        'title': 'Empty',
+        'labels': [{'h': 0, 't': 1, 'r': 'P17'}, {'h': 1, 't': 2, 'r': 'P17'}],
+    }
     found, rejected = read(bare, empty, bare | {'title': 'None', 'labels': None})
-    assert [(item.document.text, mentions_of(item.document)) for item in found] == [('Rome fell.', [('Rome', 'LOC:Rome')])] * 3
+    assert [(item.document.text, mentions_of(item.document)) for item in found] == [
+        ('Rome fell.', [('Rome', 'LOC:Rome')])
+    ] * 3
     assert not any(item.facts or item.apart for item in found) and not rejected
 
 
@@ -100,7 +122,13 @@ def test_labels_of_unknown_relations_are_left_out_and_listed(read):
     other['labels'][1]['r'] = 'P9999'
     (ann,), rejected = read(other)
     assert [relation for _, relation, _ in ann.facts] == ['P19', 'P26']
-    assert rejected == [{'document': 1, 'reason': "labels[1].r: unknown relation 'P9999'", 'record': other['labels'][1]}]
+    assert rejected == [
+        {
+            'document': 1,
+            'reason': "labels[1].r: unknown relation 'P9999'",
+            'record': other['labels'][1],
+        }
+    ]
 
 
 def broken(path, value):
@@ -121,14 +149,26 @@ def broken(path, value):
         (broken(['title'], ' '), "title: expected a string, found ' '"),
         (broken(['sents'], None), 'sents: expected a list of sentences, found None'),
         (broken(['sents', 1], 'text'), "sents[1]: expected a list of tokens, found 'text'"),
-        (broken(['sents'], [[], ['\n']]) | {'vertexSet': [], 'labels': []}, 'text: expected a string that is not blank'),
+        (
+            broken(['sents'], [[], ['\n']]) | {'vertexSet': [], 'labels': []},
+            'text: expected a string that is not blank',
+        ),
         (broken(['sents', 0, 0], '\ud800'), 'text: code point 0 is half of a surrogate pair'),
         (broken(['vertexSet', 2], {}), 'vertexSet[2]: expected a list of mentions, found {}'),
         (broken(['vertexSet', 2, 0], 7), 'vertexSet[2][0]: expected an object, found 7'),
-        (broken(['vertexSet', 2, 0, 'sent_id'], 3), 'vertexSet[2][0].sent_id: expected one of 3 sentences, found 3'),
-        (broken(['vertexSet', 3, 1, 'pos'], [1, 7]), 'vertexSet[3][1].pos: expected [first, end] among 6 tokens, found [1, 7]'),
+        (
+            broken(['vertexSet', 2, 0, 'sent_id'], 3),
+            'vertexSet[2][0].sent_id: expected one of 3 sentences, found 3',
+        ),
+        (
+            broken(['vertexSet', 3, 1, 'pos'], [1, 7]),
+            'vertexSet[3][1].pos: expected [first, end] among 6 tokens, found [1, 7]',
+        ),
         (broken(['labels'], {}), 'labels: expected a list, found {}'),
-        (broken(['vertexSet', 2, 0, 'type'], None), 'vertexSet[2][0].type: expected a string, found None'),
+        (
+            broken(['vertexSet', 2, 0, 'type'], None),
+            'vertexSet[2][0].type: expected a string, found None',
+        ),
         (broken(['labels', 0, 'h'], 6), 'labels[0].h: expected one of 6 clusters, found 6'),
         (broken(['labels', 0, 't'], True), 'labels[0].t: expected one of 6 clusters, found True'),
         (broken(['labels', 0, 'r'], 17), 'labels[0].r: expected a relation id, found 17'),
@@ -138,8 +178,15 @@ def broken(path, value):
 def test_bad_documents_are_listed_with_number_and_field(read, tmp_path, record, reason):
     found, (rejected,) = read(ANN, record, document('Last', 'Nothing .'), max_reject_fraction=0.5)
     assert [item.document.title for item in found] == ['Ann Low', 'Last']
-    assert rejected['document'] == 2 and rejected['reason'].startswith(reason) and rejected['record'] == record
-    with pytest.raises(InputError, match='documents.json: 1 of 3 documents are bad, more than the fraction 0.2 allowed: doc'):
+    assert (
+        rejected['document'] == 2
+        and rejected['reason'].startswith(reason)
+        and rejected['record'] == record
+    )
+    with pytest.raises(
+        InputError,
+        match='documents.json: 1 of 3 documents are bad, more than the fraction 0.2 allowed: doc',
+    ):
         read(ANN, record, document('Last', 'Nothing .'), max_reject_fraction=0.2)
 
 
@@ -154,5 +201,7 @@ def test_a_file_that_is_no_list_of_documents_is_named(tmp_path, content):
 @pytest.mark.parametrize('content', ['[]', '{}', '{"P17": ""}', '{"P17": 3}'])
 def test_relations_need_names(tmp_path, content):
     (tmp_path / 'rel_info.json').write_text(content)
-    with pytest.raises(InputError, match=r'rel_info\.json: expected a JSON object with a name for each relation id'):
+    with pytest.raises(
+        InputError, match=r'rel_info\.json: expected a JSON object with a name for each relation id'
+    ):
         docred.read_relations(tmp_path / 'rel_info.json')

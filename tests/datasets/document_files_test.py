@@ -1,4 +1,6 @@
-"""Files of many documents: tables and dumps are read like lines of JSON, and files are found by patterns."""
+"""Files of many documents: tables and dumps are read like lines of JSON, and files are found by
+patterns.
+"""
 
 import json
 import sys
@@ -28,11 +30,16 @@ def test_a_row_is_read_like_a_line(tmp_path, monkeypatch):
     monkeypatch.setattr(document_files, 'BATCH_ROWS', 2)
     titles = ['Ada Lovelace', None, '']
     texts = [ADA, BYRON, f'It rained. {ADA}']
-    records = [{'id': id, 'title': title, 'text': text} for id, title, text in zip([7, 8, 9], titles, texts)]
+    records = [
+        {'id': id, 'title': title, 'text': text}
+        for id, title, text in zip([7, 8, 9], titles, texts)
+    ]
     (tmp_path / 'a.jsonl').write_text(''.join(json.dumps(record) + '\n' for record in records))
     path = table(tmp_path / 'a.parquet', views=[1, 2, 3], text=texts, title=titles, id=[7, 8, 9])
     assert read(tmp_path, path) == read(tmp_path, tmp_path / 'a.jsonl')
-    without_titles = table(tmp_path / 'b.parquet', id=['one', 'two'], text=pa.array(texts[:2]).dictionary_encode())
+    without_titles = table(
+        tmp_path / 'b.parquet', id=['one', 'two'], text=pa.array(texts[:2]).dictionary_encode()
+    )
     assert [(d.id, d.title) for d in read(tmp_path, without_titles)] == [
         ('one', 'Ada Lovelace'),
         ('two', 'George Gordon Byron'),
@@ -45,18 +52,28 @@ def test_bad_rows_are_told_by_their_numbers(tmp_path, monkeypatch):
     texts = pa.concat_arrays([pa.array([ADA, None, BYRON], pa.string()), latin])
     path = table(tmp_path / 'a.parquet', id=pa.array([1, 2, None, 4]), text=texts)
     with pytest.raises(
-        InputError, match=r'a.parquet: 3 of 4 rows are bad.*: a.parquet, row 2: text: missing; .*row 3: id: missing'
+        InputError,
+        match=(
+            r'a.parquet: 3 of 4 rows are bad.*: a.parquet, row 2: text: missing; .*row 3: id: '
+            r'missing'
+        ),
     ):
         read(tmp_path, path)
     (tmp_path / 'rejected.jsonl').unlink()
     assert [d.id for d in read(tmp_path, path, max_reject_fraction=0.8)] == ['1']
     reasons = rejected(tmp_path)
-    assert list(reasons) == [f'a.parquet, row {number}' for number in (2, 3, 4)] and 'not UTF-8' in reasons['a.parquet, row 4']
+    assert (
+        list(reasons) == [f'a.parquet, row {number}' for number in (2, 3, 4)]
+        and 'not UTF-8' in reasons['a.parquet, row 4']
+    )
 
 
 def test_a_table_without_its_columns_and_a_damaged_one_are_told(tmp_path):
     path = table(tmp_path / 'a.parquet', title=['Ada'], body=[ADA])
-    with pytest.raises(InputError, match=r'a\.parquet: expected the columns id, text and.* title, found title, body$'):
+    with pytest.raises(
+        InputError,
+        match=r'a\.parquet: expected the columns id, text and.* title, found title, body$',
+    ):
         read(tmp_path, path)
     whole = table(tmp_path / 'b.parquet', id=[1], text=[ADA]).read_bytes()
     (tmp_path / 'b.parquet').write_bytes(whole[:-20])
@@ -64,9 +81,14 @@ def test_a_table_without_its_columns_and_a_damaged_one_are_told(tmp_path):
         read(tmp_path, tmp_path / 'b.parquet')
 
 
-@pytest.mark.parametrize('name', ['wiki.xml', 'wiki.xml.gz', 'wiki-pages-articles1.xml-p1p41242.bz2'])
+@pytest.mark.parametrize(
+    'name', ['wiki.xml', 'wiki.xml.gz', 'wiki-pages-articles1.xml-p1p41242.bz2']
+)
 def test_the_articles_of_a_dump_are_documents(tmp_path, caplog, name):
-    ada = "'''Ada Lovelace''' {{age|1815}} was the child of [[George Byron|Lord Byron]].\n== Life ==\nShe died in 1852."
+    ada = (
+        "'''Ada Lovelace''' {{age|1815}} was the child of [[George Byron|Lord Byron]].\n"
+        '== Life ==\nShe died in 1852.'
+    )
     path = dump(
         tmp_path / name,
         page(1, 'Ada Lovelace', ada),
@@ -79,7 +101,10 @@ def test_the_articles_of_a_dump_are_documents(tmp_path, caplog, name):
         [document] = read(tmp_path, path)
     assert (document.id, document.title) == ('1', 'Ada Lovelace')
     assert document.text == 'Ada Lovelace was the child of Lord Byron.\nShe died in 1852.'
-    assert '1 articles; left out are 1 without text, 1 redirects and 1 disambiguation pages' in caplog.text
+    assert (
+        '1 articles; left out are 1 without text, 1 redirects and 1 disambiguation pages'
+        in caplog.text
+    )
     assert rejected(tmp_path) == {}
 
 
@@ -93,7 +118,9 @@ def test_a_damaged_dump_is_told_and_other_xml_is_no_text(tmp_path):
     whole = dump(texts / 'wiki.xml.bz2', page(1, 'Ada Lovelace', ADA)).read_bytes()
     for damaged in (whole[:-9], b'no bzip2'):
         (texts / 'wiki.xml.bz2').write_bytes(damaged)
-        with pytest.raises(InputError, match=r'wiki\.xml\.bz2: truncated or damaged before the first page'):
+        with pytest.raises(
+            InputError, match=r'wiki\.xml\.bz2: truncated or damaged before the first page'
+        ):
             read(tmp_path, texts)
 
 
@@ -115,7 +142,11 @@ def test_a_pattern_finds_files_by_their_names(tmp_path, monkeypatch):
     ids = lambda *sources: [d.id for d in read(tmp_path, *sources)]
     assert ids('notes/*.txt') == ['a[1].txt', 'ada lovelace.txt']
     assert ids('notes/[a]d*') == ['ada lovelace.txt']
-    assert ids('**/*.txt') == ['notes/a[1].txt', 'notes/ada lovelace.txt', 'notes/poets/lord byron.txt']
+    assert ids('**/*.txt') == [
+        'notes/a[1].txt',
+        'notes/ada lovelace.txt',
+        'notes/poets/lord byron.txt',
+    ]
     assert ids(f'{tmp_path}/**/lord?byron.txt') == ['notes/poets/lord byron.txt']
     assert ids('notes/a[1].txt') == ['a[1].txt']  # a file of that name comes first
     with pytest.raises(InputError, match=r'^notes/\*\.md: no file has a name of this pattern$'):

@@ -1,6 +1,8 @@
-"""Documents that were made to fill up memory or time: each is rejected with its reason, and the others are read.
+"""Documents that were made to fill up memory or time: each is rejected with its reason, and the
+others are read.
 
-Each is a few KB to a few hundred. They are read in a process that has a few times the memory that they may take.
+Each is a few KB to a few hundred. They are read in a process that has a few times the memory that
+they may take.
 """
 
 import bz2
@@ -48,7 +50,7 @@ for folder in sorted(root.iterdir()):
         (folder / 'said').write_text(f'InputError: {error}')
 peak = next(line for line in open('/proc/self/status') if line.startswith('VmHWM'))
 print(int(peak.split()[1]) >> 10, file=sys.stderr)
-"""
+"""  # noqa: E501
 
 
 def read(tmp_path, files, **options):
@@ -58,7 +60,8 @@ def read(tmp_path, files, **options):
 
 
 def read_each(tmp_path, sets, memory=1500, free=expansion.FREE):
-    """Of each set of files the ids of its documents, in lines, and the reasons of those rejected; takes `memory` MiB at most.
+    """Of each set of files the ids of its documents, in lines, and the reasons of those rejected;
+    takes `memory` MiB at most.
 
     `free` are the bytes that a small file may hold.
     """
@@ -76,7 +79,9 @@ def read_each(tmp_path, sets, memory=1500, free=expansion.FREE):
     assert run.returncode == 0, run.stderr
     *_, peak = run.stderr.split()
     assert int(peak) < memory
-    return [((folder / 'said').read_text(), rejected(folder / 'rejected.jsonl')) for folder in folders]
+    return [
+        ((folder / 'said').read_text(), rejected(folder / 'rejected.jsonl')) for folder in folders
+    ]
 
 
 def rejected(path):
@@ -88,7 +93,11 @@ def rejected(path):
 
 
 def stream(data, filters='', more=''):
-    return f'<< /Length {len(data)} /Filter [{filters}] {more} >>\nstream\n'.encode() + data + b'\nendstream'
+    return (
+        f'<< /Length {len(data)} /Filter [{filters}] {more} >>\nstream\n'.encode()
+        + data
+        + b'\nendstream'
+    )
 
 
 FONT = '<< /Type /Font /Subtype /Type1 /BaseFont /Helvetica /Encoding /WinAnsiEncoding >>'
@@ -96,7 +105,10 @@ CATALOG = '<< /Type /Catalog /Pages 2 0 R >>'
 
 
 def page(contents, resources='/Font << /F 3 0 R >>'):
-    return f'<< /Type /Page /Parent 2 0 R /MediaBox [0 0 9 9] /Contents {contents} 0 R /Resources << {resources} >> >>'
+    return (
+        f'<< /Type /Page /Parent 2 0 R /MediaBox [0 0 9 9] /Contents {contents} 0 R /Resources << '
+        f'{resources} >> >>'
+    )
 
 
 def pages(content, count=1, resources='/Font << /F 3 0 R >>', more=()):
@@ -115,15 +127,23 @@ def inflating(mib, times=1):
 
 def forms(depth):
     """A page whose form shows the next one twice, and so on."""
-    both = '/Type /XObject /Subtype /Form /BBox [0 0 1 1] /Resources << /Font << /F 3 0 R >> /XObject << /X {} 0 R >> >>'
+    both = (
+        '/Type /XObject /Subtype /Form /BBox [0 0 1 1] /Resources << /Font << /F 3 0 R >> /XObject '
+        '<< /X {} 0 R >> >>'
+    )
     chain = [stream(b'/X Do /X Do', more=both.format(7 + i)) for i in range(depth)]
     last = stream(b'BT /F 12 Tf (Ada) Tj ET', more=both.format(3))
-    return pages(stream(b'/X Do'), 1, '/Font << /F 3 0 R >> /XObject << /X 6 0 R >>', [*chain, last])
+    return pages(
+        stream(b'/X Do'), 1, '/Font << /F 3 0 R >> /XObject << /X 6 0 R >>', [*chain, last]
+    )
 
 
 def tree(depth, *kids):
     """Nodes of pages that each have the next one as often as `kids` says."""
-    nodes = [f'<< /Type /Pages /Kids [{" ".join(f"{i + k} 0 R" for k in kids)}] /Count 2 >>' for i in range(2, 2 + depth)]
+    nodes = [
+        f'<< /Type /Pages /Kids [{" ".join(f"{i + k} 0 R" for k in kids)}] /Count 2 >>'
+        for i in range(2, 2 + depth)
+    ]
     return pdf(CATALOG, *nodes, FONT)
 
 
@@ -143,11 +163,17 @@ PDFS = {
 
 def test_a_pdf_that_is_a_bomb_is_rejected_and_the_others_are_read(tmp_path):
     files = {f'{name}.pdf': make() for name, make in PDFS.items()}
-    good = {'good.pdf': pages(stream(b'BT /F 12 Tf (%s) Tj ET' % GOOD.encode())), 'good.txt': b'London. ' + GOOD.encode()}
+    good = {
+        'good.pdf': pages(stream(b'BT /F 12 Tf (%s) Tj ET' % GOOD.encode())),
+        'good.txt': b'London. ' + GOOD.encode(),
+    }
     ids, reasons = read(tmp_path, files | good)
     assert ids.split() == ['texts/good.pdf', 'texts/good.txt']
     assert set(reasons) == set(files) and not any('\n' in reason for reason in reasons.values())
-    assert 'limits' in reasons['inflates to 100 MiB.pdf'] and 'limits' in reasons['shows forms 2^20 times.pdf']
+    assert (
+        'limits' in reasons['inflates to 100 MiB.pdf']
+        and 'limits' in reasons['shows forms 2^20 times.pdf']
+    )
 
 
 @pytest.mark.slow
@@ -160,7 +186,12 @@ def test_a_pdf_has_so_much_time_and_memory_and_no_more(tmp_path, kind):
         count, content = 40, inflating(70)
         kids = ' '.join(f'{4 + 2 * i} 0 R' for i in range(count))
         tree = f'<< /Type /Pages /Kids [{kids}] /Count {count} >>'
-        file = pdf(CATALOG, tree, FONT, *(part for i in range(count) for part in (page(5 + 2 * i), content)))
+        file = pdf(
+            CATALOG,
+            tree,
+            FONT,
+            *(part for i in range(count) for part in (page(5 + 2 * i), content)),
+        )
     _, reasons = read(tmp_path, {'a.pdf': file, 'b.txt': GOOD.encode()})
     assert 'cannot be read within limits: more than' in reasons['a.pdf']
 
@@ -179,7 +210,9 @@ def same(text, count):
 
 
 def wiki(text, count=1, head=''):
-    one = f'<page><title>A</title><ns>0</ns><id>1</id><revision><text>{text}</text></revision></page>'
+    one = (
+        f'<page><title>A</title><ns>0</ns><id>1</id><revision><text>{text}</text></revision></page>'
+    )
     return f'{head}<mediawiki><siteinfo/>{one * count}</mediawiki>'.encode()
 
 
@@ -187,13 +220,22 @@ LAUGHS = ''.join(f'<!ENTITY a{i + 1} "{f"&a{i};" * 10}">' for i in range(9))
 LAUGHS = f'<!DOCTYPE mediawiki [<!ENTITY a0 "Ada was here. ">{LAUGHS}]>'
 OPEN = '<mediawiki><siteinfo/>'
 BOMBS = {
-    'rows.parquet': (lambda: table(id=range(300), text=same('x' * 1_000_000, 300)), 'hold more than'),
-    'no rows.parquet': (lambda: table(id=same('1', 250_000), text=pa.nulls(250_000, pa.string())), 'hold more than'),
+    'rows.parquet': (
+        lambda: table(id=range(300), text=same('x' * 1_000_000, 300)),
+        'hold more than',
+    ),
+    'no rows.parquet': (
+        lambda: table(id=same('1', 250_000), text=pa.nulls(250_000, pa.string())),
+        'hold more than',
+    ),
     'a value.parquet': (lambda: table(id=[1], text=['x' * (40 * MIB)]), 'hold more than'),
     'page.xml.gz': (lambda: gzip.compress(wiki('a ' * 2 * MIB)), 'hold more than'),
     'page.xml.bz2': (lambda: bz2.compress(wiki('a ' * 2 * MIB)), 'hold more than'),
     'pages.xml.gz': (lambda: gzip.compress(wiki('', 80_000)), 'hold more than'),
-    'elements.xml.gz': (lambda: gzip.compress((OPEN + '<a/>' * 1_500_000).encode()), 'hold more than'),
+    'elements.xml.gz': (
+        lambda: gzip.compress((OPEN + '<a/>' * 1_500_000).encode()),
+        'hold more than',
+    ),
     'nested.xml': (lambda: (OPEN + '<a>' * 300_000).encode(), 'malformed, cut off'),
     'attribute.xml': (lambda: (OPEN + '<a b="' + 'x' * 5 * MIB).encode(), 'malformed, cut off'),
     'comment.xml': (lambda: (OPEN + '<!--' + 'x' * 5 * MIB).encode(), 'malformed, cut off'),
@@ -202,9 +244,12 @@ BOMBS = {
 
 
 def test_a_table_or_dump_that_is_a_bomb_is_refused(tmp_path):
-    # With what a small file may hold otherwise, pages take a minute to read until they are too many.
+    # With what a small file may hold otherwise, pages take a minute to read until they are too
+    # many.
     sets = [{name: make(), 'b.txt': GOOD.encode()} for name, (make, _) in BOMBS.items()]
-    for (said, _), (name, (_, reason)) in zip(read_each(tmp_path, sets, free=MIB), BOMBS.items(), strict=True):
+    for (said, _), (name, (_, reason)) in zip(
+        read_each(tmp_path, sets, free=MIB), BOMBS.items(), strict=True
+    ):
         assert said.startswith('InputError: ') and reason in said and name in said
 
 
@@ -221,8 +266,14 @@ def test_a_page_without_an_end_is_refused_but_many_revisions_are_read(tmp_path, 
 
 
 def test_a_wiki_page_of_open_marks_is_rejected_or_read_and_the_others_are_read(tmp_path):
-    # Other text, as the marks may be left out of the first page, and a text that is there already is not read again.
-    good = wiki(f'{GOOD} {GOOD}').partition(b'<siteinfo/>')[2].replace(b'>1<', b'>2<').replace(b'>A<', b'>Good<')
+    # Other text, as the marks may be left out of the first page, and a text that is there already
+    # is not read again.
+    good = (
+        wiki(f'{GOOD} {GOOD}')
+        .partition(b'<siteinfo/>')[2]
+        .replace(b'>1<', b'>2<')
+        .replace(b'>A<', b'>Good<')
+    )
     sets = []
     for mark in ('[[a|', '{{', '[http://a ', '<b>', '{|\n|\n', '<ref'):
         escaped = mark.replace('<', '&lt;')
@@ -239,19 +290,30 @@ def test_a_wiki_page_of_open_marks_is_rejected_or_read_and_the_others_are_read(t
 
 
 UNITS = (
-    '<!-- x', '<', '<a', '<a ', '</', '</a', '<![CDATA[', '<![x', '<!', '<!doctype ', '<?', '&', '&a', '&#', '&#1114112;', '<p a="', '<p a=">" ',
-    '<script>', '<title> </title>', '<svg><title>x</title>', '<div>', '>', '--', ']]', '"', '=', '/', ' ', '<p a=1 ', '<script></',
+    '<!-- x', '<', '<a', '<a ', '</', '</a', '<![CDATA[', '<![x', '<!', '<!doctype ', '<?', '&',
+    '&a', '&#', '&#1114112;', '<p a="', '<p a=">" ',
+    '<script>', '<title> </title>', '<svg><title>x</title>', '<div>', '>', '--', ']]', '"', '=',
+    '/', ' ', '<p a=1 ', '<script></',
 )  # fmt: skip
 
 
 @pytest.mark.parametrize('unit', UNITS)
 def test_a_page_takes_time_in_proportion_to_its_length(unit):
     for before in ('', '<p ', '<title>x', '<!--', '<svg><![CDATA['):
-        assert linear_time.growth(read_html, lambda size: before + unit * (size // len(unit)), 10_000) < 8
+        assert (
+            linear_time.growth(read_html, lambda size: before + unit * (size // len(unit)), 10_000)
+            < 8
+        )
 
 
 def test_a_page_has_no_mark_that_is_an_error():
-    for source in ('<![x[a]]>b', '<![if x]>b', '&#' + '1' * 5000 + ';', '&#xD800;&#0;&#x1;', '<p ' + 'a=1 ' * 100_000 + '>b'):
+    for source in (
+        '<![x[a]]>b',
+        '<![if x]>b',
+        '&#' + '1' * 5000 + ';',
+        '&#xD800;&#0;&#x1;',
+        '<p ' + 'a=1 ' * 100_000 + '>b',
+    ):
         assert read_html(source)[0] is None
     assert read_html('a <!-- never closed <b>x</b>') == (None, 'a <!-- never closed x')
 
@@ -288,21 +350,34 @@ def crowd(size):
 def cases(size):
     """Spellings of one name that differ by case."""
     letters = 'adalovelacewasamathematician'
-    return [''.join(c.upper() if i >> k & 1 else c for k, c in enumerate(letters)) for i in range(size)]
+    return [
+        ''.join(c.upper() if i >> k & 1 else c for k, c in enumerate(letters)) for i in range(size)
+    ]
 
 
 NAMES = {
     'titles that differ in brackets': (
         resolved,
-        lambda n: titled(n, lambda i: f'Ada (film {i})' if i % 2 else f'Bob {i}', lambda i: f'Ada was film {i}.'),
+        lambda n: titled(
+            n, lambda i: f'Ada (film {i})' if i % 2 else f'Bob {i}', lambda i: f'Ada was film {i}.'
+        ),
     ),
-    'one title': (resolved, lambda n: titled(n, lambda i: 'Ada Lovelace', lambda i: f'Ada Lovelace was {i}.')),
-    'names that differ in a letter': (resolved, lambda n: titled(n, lambda i: f'Ada{i}', lambda i: f'Ada{i} was one.')),
+    'one title': (
+        resolved,
+        lambda n: titled(n, lambda i: 'Ada Lovelace', lambda i: f'Ada Lovelace was {i}.'),
+    ),
+    'names that differ in a letter': (
+        resolved,
+        lambda n: titled(n, lambda i: f'Ada{i}', lambda i: f'Ada{i} was one.'),
+    ),
     'short and long forms in one text': (
         lambda made: resolve(*made),
         lambda n: in_one_text([*(f'Ada X{i}' for i in range(n)), *(f'X{i}' for i in range(n))]),
     ),
-    'one name in one text': (lambda made: resolve(*made), lambda n: in_one_text(['Ada Lovelace'] * n)),
+    'one name in one text': (
+        lambda made: resolve(*made),
+        lambda n: in_one_text(['Ada Lovelace'] * n),
+    ),
     'names that differ by case': (EntityVocab.from_names, cases),
     'a run of function words': (lambda text: refine(text, []), lambda n: 'The A ' * n),
     'a crowd of another gender': (lambda made: pronouns(*made), crowd),
@@ -312,9 +387,12 @@ NAMES = {
 @pytest.mark.parametrize('kind', NAMES)
 def test_names_take_time_in_proportion_to_their_number(kind):
     function, make = NAMES[kind]
-    assert linear_time.growth(function, make, 2500) < 10  # caches that a size fits into and the other does not take a part
+    # Caches that a size fits into and the other does not take a part.
+    assert linear_time.growth(function, make, 2500) < 10
 
 
 def test_names_that_begin_alike_take_memory_in_proportion_to_the_text():
     linker = MentionLinker(EntityVocab.from_names(' '.join(['Bo'] * n) for n in range(1, 66)))
-    assert [end - start for start, end, _ in linker.link('Bo ' * 30_000)] == [65 * 3 - 1] * 461 + [35 * 3 - 1]
+    assert [end - start for start, end, _ in linker.link('Bo ' * 30_000)] == [65 * 3 - 1] * 461 + [
+        35 * 3 - 1
+    ]

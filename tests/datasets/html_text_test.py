@@ -5,11 +5,17 @@ import pytest
 from opql_jax.datasets.html_text import read_html
 
 PAGES = {
-    '<title>Site</title><h1>Ada <b>Lovelace</b></h1><p>She met\n Babbage &amp; Byron.<p>In London.': (
+    (
+        '<title>Site</title><h1>Ada <b>Lovelace</b></h1><p>She met\n'
+        ' Babbage &amp; Byron.<p>In London.'
+    ): (
         'Ada Lovelace',
         'She met Babbage & Byron.\nIn London.',
     ),
-    '<head><title> A\n page </title><style>p {}</style></head><script>var x = "<p>no</p>";</script>Text<br>more': (
+    (
+        '<head><title> A\n page </title><style>p {}</style></head><script>var x = '
+        '"<p>no</p>";</script>Text<br>more'
+    ): (
         'A page',
         'Text\nmore',
     ),
@@ -19,7 +25,10 @@ PAGES = {
     '<svg><title>Search</title></svg><p>She was.': (None, 'She was.'),
     '<svg><title>Search</title></svg><title>A&shy;da</title>x': ('Ada', 'x'),
     '<ul><li>one<li>two</ul><td>x</td><td>y</td>': (None, 'one\ntwo\nx\ny'),
-    '<table><tr><th>Ship<th>Port<tr><td>Tern<td>Hull</table>x': (None, '| Ship | Port |\n|---|---|\n| Tern | Hull |\nx'),
+    '<table><tr><th>Ship<th>Port<tr><td>Tern<td>Hull</table>x': (
+        None,
+        '| Ship | Port |\n|---|---|\n| Tern | Hull |\nx',
+    ),
     '<table><tr><th>Captain:</th><td>Bo | Li</td></tr></table>': (None, 'Captain: Bo | Li'),
     '<dl><dt>Port</dt><dd>Hull</dd><dt>Crew<dd>a<dd>b</dl>': (None, 'Port: Hull\n| Crew | a | b |'),
     '<table><tr><td><p>one<p>two<td>x</table>': (None, 'one\ntwo\nx'),

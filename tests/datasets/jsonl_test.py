@@ -1,4 +1,6 @@
-"""Your own text: a bad line of any of its files is left out with its reason, up to the stated share of them."""
+"""Your own text: a bad line of any of its files is left out with its reason, up to the stated share
+of them.
+"""
 
 import json
 import re
@@ -9,19 +11,29 @@ from opql_jax.core.errors import InputError
 from opql_jax.datasets.jsonl import JsonLines
 
 GOOD = {
-    'corpus.jsonl': [{'id': n, 'title': name, 'text': 'Ann met Bob.'} for n, name in enumerate(['Ann', 'Bob'])],
+    'corpus.jsonl': [
+        {'id': n, 'title': name, 'text': 'Ann met Bob.'} for n, name in enumerate(['Ann', 'Bob'])
+    ],
     'entities.jsonl': [{'id': 'Ann'}, {'id': 'Bob', 'aliases': ['Bobby']}],
     'train.jsonl': [{'id': n, 'question': 'who met Ann?', 'topics': [[8, 11]]} for n in range(2)],
 }
 CHANGES = [
     ('corpus.jsonl', {'id': 0}, "id: '0' was already used in line 1"),
-    ('corpus.jsonl', {'mentions': [{'start': 8, 'end': 99, 'entity': 'Bob'}]}, r'mentions\[0\].end: 99 is past the text'),
+    (
+        'corpus.jsonl',
+        {'mentions': [{'start': 8, 'end': 99, 'entity': 'Bob'}]},
+        r'mentions\[0\].end: 99 is past the text',
+    ),
     ('entities.jsonl', {'id': 'Ann'}, "id: 'Ann' is already that of line 1"),
     ('entities.jsonl', {'id': ['x']}, 'id: expected a string'),
     ('entities.jsonl', {'name': '\ud800'}, 'name: code point 0 is half of a surrogate pair'),
     ('entities.jsonl', {'aliases': ['a\0']}, r'aliases\[0\]: code point 1 is NUL'),
     ('entities.jsonl', {'aliases': 'Bobby'}, 'aliases: expected a list'),
-    ('entities.jsonl', {'aliases': ['x' * 1001]}, r'aliases\[0\]: 1001 code points; a name has at most 1000'),
+    (
+        'entities.jsonl',
+        {'aliases': ['x' * 1001]},
+        r'aliases\[0\]: 1001 code points; a name has at most 1000',
+    ),
     ('train.jsonl', {'id': 1}, '^id: 1 is already that of line 2$'),
     ('train.jsonl', {'hops': 10**30}, 'hops: expected a whole number'),
 ]
@@ -31,11 +43,16 @@ def write(folder, name=None, line=None, mark=b''):
     """A reader of three files, with a bad line after the good ones of one of them."""
     (folder / 'questions').mkdir()
     for file, records in GOOD.items():
-        lines = [json.dumps(record).encode() for record in records] + ([line] if file == name else [])
+        lines = [json.dumps(record).encode() for record in records] + (
+            [line] if file == name else []
+        )
         path = folder / 'questions' / file if file == 'train.jsonl' else folder / file
         path.write_bytes(mark + b'\n'.join(lines) + b'\n')
     return lambda share: JsonLines(
-        str(folder / 'corpus.jsonl'), str(folder / 'entities.jsonl'), str(folder / 'questions'), max_reject_fraction=share
+        str(folder / 'corpus.jsonl'),
+        str(folder / 'entities.jsonl'),
+        str(folder / 'questions'),
+        max_reject_fraction=share,
     )
 
 
@@ -52,12 +69,19 @@ def check(tmp_path, name, line, reason):
     assert (row['file'], row['line']) == (name, 3)
     assert re.search(reason, row['reason']), row['reason']
     rejected.unlink()
-    with pytest.raises(InputError, match=rf'{name}: 1 of 3 lines are bad, .*line 3: .*rejected.jsonl: correct them, or raise'):
+    with pytest.raises(
+        InputError,
+        match=rf'{name}: 1 of 3 lines are bad, .*line 3: .*rejected.jsonl: correct them, or raise',
+    ):
         read(reader(0.3), rejected)
     assert json.loads(rejected.read_text()) == row
 
 
-@pytest.mark.parametrize(('name', 'change', 'reason'), CHANGES, ids=[f'{name}-{reason[:12]}' for name, _, reason in CHANGES])
+@pytest.mark.parametrize(
+    ('name', 'change', 'reason'),
+    CHANGES,
+    ids=[f'{name}-{reason[:12]}' for name, _, reason in CHANGES],
+)
 def test_a_record_with_a_bad_field_is_left_out(tmp_path, name, change, reason):
     record = GOOD[name][1] | {'id': 'new'} | change
     check(tmp_path, name, json.dumps(record).encode(), reason)
@@ -66,7 +90,9 @@ def test_a_record_with_a_bad_field_is_left_out(tmp_path, name, change, reason):
 def test_a_file_without_entities_is_not_taken_for_none(tmp_path):
     write(tmp_path)
     (tmp_path / 'entities.jsonl').write_text('')
-    vocab, _ = JsonLines(str(tmp_path / 'corpus.jsonl'), str(tmp_path / 'entities.jsonl')).read(str(tmp_path / 'r'))
+    vocab, _ = JsonLines(str(tmp_path / 'corpus.jsonl'), str(tmp_path / 'entities.jsonl')).read(
+        str(tmp_path / 'r')
+    )
     assert len(vocab) == 0
 
 

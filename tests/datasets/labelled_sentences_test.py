@@ -9,7 +9,11 @@ from opql_jax.datasets.labelled_sentences import MISSING, OVERLAPPING, read_labe
 
 
 def fewrel(tokens, head, tail):
-    return {'tokens': tokens.split(), 'h': ['some name', 'Q1', head], 't': ['other name', 'Q2', tail]}
+    return {
+        'tokens': tokens.split(),
+        'h': ['some name', 'Q1', head],
+        't': ['other name', 'Q2', tail],
+    }
 
 
 def line(text, topic, target, relation='P1'):
@@ -33,10 +37,17 @@ def test_fewrel_mentions_are_their_tokens(tmp_path):
         tmp_path,
         {
             'P17': [fewrel('Mount Fuji is in Japan .', [[0, 1]], [[4]])],
-            'P50': [fewrel('In Emma , Jane Austen mocks Emma', [[3, 4]], [[1], [6]]), fewrel('Ulysses by Joyce', [[2]], [[0]])],
+            'P50': [
+                fewrel('In Emma , Jane Austen mocks Emma', [[3, 4]], [[1], [6]]),
+                fewrel('Ulysses by Joyce', [[2]], [[0]]),
+            ],
         },
     )
-    assert shown(sentences) == [('Mount Fuji', 'Japan', 'P17'), ('Jane Austen', 'Emma', 'P50'), ('Joyce', 'Ulysses', 'P50')]
+    assert shown(sentences) == [
+        ('Mount Fuji', 'Japan', 'P17'),
+        ('Jane Austen', 'Emma', 'P50'),
+        ('Joyce', 'Ulysses', 'P50'),
+    ]
     assert sentences[1].target == (3, 7)  # the first of its two mentions
     assert skipped == {}
 
@@ -60,7 +71,11 @@ def test_strings_are_found_as_whole_words_nearest_to_each_other(tmp_path):
         ],
         'a.jsonl',
     )
-    assert shown(sentences) == [('He', 'Ann', 'P1'), ('Acme Inc.', 'Jo', 'P1'), ('New York', 'York', 'P1')]
+    assert shown(sentences) == [
+        ('He', 'Ann', 'P1'),
+        ('Acme Inc.', 'Jo', 'P1'),
+        ('New York', 'York', 'P1'),
+    ]
     assert (sentences[0].topic, sentences[0].target) == ((26, 28), (37, 40))
     assert skipped == {MISSING: 2, OVERLAPPING: 1}
 
@@ -71,7 +86,10 @@ def test_strings_are_found_as_whole_words_nearest_to_each_other(tmp_path):
         ('{', 'a.json: cannot be read as JSON .*; files of JSON Lines are called'),
         ([1], 'expected {relation: .*, found a list'),
         ({'P1': 3}, "relation 'P1': expected a list of sentences, found 3"),
-        ({'P1': [fewrel('a b', [[0]], [[1]]), {'tokens': ['a']}]}, "relation 'P1', sentence 2: .*KeyError: 'h'"),
+        (
+            {'P1': [fewrel('a b', [[0]], [[1]]), {'tokens': ['a']}]},
+            "relation 'P1', sentence 2: .*KeyError: 'h'",
+        ),
         ({'P1': [fewrel('a b', [[0]], [[2]])]}, 'sentence 1: .*index 2 of 2 tokens'),
         ({'P1': [fewrel('a b', [['x']], [[1]])]}, 'sentence 1: .*TypeError'),
         ({}, 'no sentence with two mentions'),

@@ -16,7 +16,8 @@ VOCAB = EntityVocab.from_names(['[REC]', 'Up', 'Ann Low', 'drama', 'Drama'])
 def folder(tmp_path):
     (tmp_path / 'entities.txt').write_text('drama\nDrama\nUp\nAnn Low\n', encoding='utf-8')
     (tmp_path / 'passages.jsonl').write_text(
-        json.dumps({'id': 0, 'title': 'Up', 'year': 2009, 'text': 'Up is a drama by Ann Low.'}) + '\n'
+        json.dumps({'id': 0, 'title': 'Up', 'year': 2009, 'text': 'Up is a drama by Ann Low.'})
+        + '\n'
     )
     (tmp_path / '2-hop').mkdir()
     (tmp_path / '2-hop' / 'dev.txt').write_text('films like [Up]\tUp\tmovie_to_x_to_movie\t1\n')
@@ -27,13 +28,22 @@ def test_passages_are_about_their_title_and_case_variants_of_names_are_one_entit
     vocab = metaqa.entity_vocab(folder)
     assert vocab.keys == ['drama', 'Up', 'Ann Low'] and vocab.aliases[0] == ['Drama']
     (document,) = metaqa.documents(folder, vocab, rejected_path=folder / 'rejected.jsonl')
-    assert (document.id, document.title, document.title_entity, document.mentions) == ('0', 'Up', 'Up', None)
+    assert (document.id, document.title, document.title_entity, document.mentions) == (
+        '0',
+        'Up',
+        'Up',
+        None,
+    )
 
 
 def test_what_is_missing_or_unknown_is_named(folder):
     vocab = metaqa.entity_vocab(folder)
-    (folder / 'passages.jsonl').write_text(json.dumps({'id': 4, 'title': 'Down', 'text': 'x'}) + '\n')
-    with pytest.raises(InputError, match=r"passages\.jsonl: document '4': title: unknown entity 'Down'"):
+    (folder / 'passages.jsonl').write_text(
+        json.dumps({'id': 4, 'title': 'Down', 'text': 'x'}) + '\n'
+    )
+    with pytest.raises(
+        InputError, match=r"passages\.jsonl: document '4': title: unknown entity 'Down'"
+    ):
         metaqa.documents(folder, vocab, rejected_path=folder / 'rejected.jsonl')
     (folder / 'entities.txt').write_text('\n')
     with pytest.raises(InputError, match='no entity name'):
@@ -49,9 +59,13 @@ def read(tmp_path, text, hops=1):
 
 
 def test_a_line_becomes_a_question_with_its_topic_marked(tmp_path):
-    (question,) = read(tmp_path, 'who acted in [Up] then\tAnn Low|Bob|Ann Low\tmovie_to_actor\t2\n', hops=2)
+    (question,) = read(
+        tmp_path, 'who acted in [Up] then\tAnn Low|Bob|Ann Low\tmovie_to_actor\t2\n', hops=2
+    )
     text, topics = 'who acted in Up then', ((13, 15),)
-    assert question == Question('2-hop/dev/1', text, topics, (1,), (2,), ('Bob',), 2, 'movie_to_actor')
+    assert question == Question(
+        '2-hop/dev/1', text, topics, (1,), (2,), ('Bob',), 2, 'movie_to_actor'
+    )
 
 
 def test_type_and_answers_may_be_missing(tmp_path):
@@ -92,8 +106,14 @@ def test_missing_empty_and_undecodable_files_are_errors(tmp_path):
 
 
 def test_types_name_the_relations_of_their_hops():
-    typed = lambda label: metaqa.parse_question(f'who [Up]\tAnn Low\t{label}', VOCAB, 3, 'q').relations
-    assert typed('movie_to_actor_to_movie_to_year') == ('movie_to_actor', 'actor_to_movie', 'movie_to_year')
+    typed = lambda label: (
+        metaqa.parse_question(f'who [Up]\tAnn Low\t{label}', VOCAB, 3, 'q').relations
+    )
+    assert typed('movie_to_actor_to_movie_to_year') == (
+        'movie_to_actor',
+        'actor_to_movie',
+        'movie_to_year',
+    )
     assert typed('movie_to_actor') == ('movie_to_actor',)
     assert typed('birthplace') == ('birthplace',)
     assert typed('') == ()

@@ -1,4 +1,6 @@
-"""MSF's files as a corpus with queries: one for a part of it, whatever data sets it is read from."""
+"""MSF's files as a corpus with queries: one for a part of it,
+whatever data sets it is read from.
+"""
 
 import json
 
@@ -23,25 +25,39 @@ def test_a_part_is_one_corpus_and_each_of_its_paragraphs_is_in_it_once(folder, t
     assert all(document.id.startswith('onehop/train/') for document in documents)
     page = documents[0]
     assert vocab.names[vocab.id_of_key[page.title_entity]] == page.title and page.title in page.text
-    assert {mention.entity for document in documents for mention in document.mentions} <= vocab.id_of_key.keys()
+    assert {
+        mention.entity for document in documents for mention in document.mentions
+    } <= vocab.id_of_key.keys()
 
 
 def test_queries_are_split_by_hops_and_answered_by_entities_of_the_corpus(folder, tmp_path):
     reader = Msf(str(folder), 'test', (2, 3))
     vocab, _ = reader.read(tmp_path / 'rejected.jsonl')
     splits = reader.questions(vocab, tmp_path / 'rejected.jsonl')
-    assert {name: len(questions) for name, questions in splits.items()} == {'2-hop/test': 40, '3-hop/test': 40}
+    assert {name: len(questions) for name, questions in splits.items()} == {
+        '2-hop/test': 40,
+        '3-hop/test': 40,
+    }
     question = splits['2-hop/test'][0]
-    assert (
-        question.text == f'{vocab.names[question.topic_entity]}, {", ".join(r.rpartition("_")[2] for r in question.relations)}'
+    assert question.text == (
+        f'{vocab.names[question.topic_entity]}, '
+        f'{", ".join(r.rpartition("_")[2] for r in question.relations)}'
     )
-    assert question.hops == 2 == len(question.relations) and question.answers and not question.unknown_answers
+    assert (
+        question.hops == 2 == len(question.relations)
+        and question.answers
+        and not question.unknown_answers
+    )
 
 
 def test_what_the_corpus_does_not_name_is_unknown(folder, tmp_path):
     other, _ = Msf(str(folder), 'test').read(tmp_path / 'rejected.jsonl')
-    asked = Msf(str(folder), 'train', (2,)).questions(other, tmp_path / 'rejected.jsonl')['2-hop/train']
-    assert {question.topic_entity for question in asked} == {-1} and all(question.unknown_answers for question in asked)
+    asked = Msf(str(folder), 'train', (2,)).questions(other, tmp_path / 'rejected.jsonl')[
+        '2-hop/train'
+    ]
+    assert {question.topic_entity for question in asked} == {-1} and all(
+        question.unknown_answers for question in asked
+    )
 
 
 def test_what_a_corpus_depends_on_are_its_files_wherever_they_lie(folder):
@@ -56,7 +72,11 @@ def test_what_a_corpus_depends_on_are_its_files_wherever_they_lie(folder):
 
 @pytest.mark.parametrize(
     ('part', 'hops', 'message'),
-    [('dev', (1,), "part='dev': 'train'"), ('test', (1, 4), r'hops=\(1, 4\)'), ('test', (), 'some of')],
+    [
+        ('dev', (1,), "part='dev': 'train'"),
+        ('test', (1, 4), r'hops=\(1, 4\)'),
+        ('test', (), 'some of'),
+    ],
 )
 def test_parts_and_data_sets_that_there_are_not_are_refused(part, hops, message):
     with pytest.raises(InputError, match=message):
@@ -68,6 +88,8 @@ def test_a_missing_or_broken_file_is_named(folder, tmp_path):
         readers.identity(Msf(str(tmp_path)))
     broken = tmp_path / 'twohop/test'
     broken.mkdir(parents=True)
-    (broken / 'paragraphs.json').write_text(json.dumps({'id': 1, 'wikidata_id': 'Q1', 'mentions': []}))
+    (broken / 'paragraphs.json').write_text(
+        json.dumps({'id': 1, 'wikidata_id': 'Q1', 'mentions': []})
+    )
     with pytest.raises(InputError, match='paragraphs.json:1: context: '):
         Msf(str(tmp_path), 'test', (2,)).read(tmp_path / 'rejected.jsonl')

@@ -29,7 +29,10 @@ def pdf(*pages, title=None):
     ]
     for i, lines in enumerate(pages):
         font = '/Resources << /Font << /F 3 0 R >> >>'
-        objects.append(f'<< /Type /Page /Parent 2 0 R /MediaBox [0 0 612 792] /Contents {5 + 2 * i} 0 R {font} >>')
+        objects.append(
+            '<< /Type /Page /Parent 2 0 R /MediaBox [0 0 612 792] /Contents '
+            f'{5 + 2 * i} 0 R {font} >>'
+        )
         shown = ''.join(f'<{line.encode("cp1252").hex()}> Tj T* ' for line in lines)
         stream = f'BT /F 12 Tf 14 TL 72 720 Td {shown}ET'
         objects.append(f'<< /Length {len(stream)} >>\nstream\n{stream}\nendstream')
@@ -70,20 +73,31 @@ def test_lines_become_paragraphs_and_divided_words_whole(texts):
         'Two mathematicians',
         ADA,
         BYRON,
-        'The work of Irène Joliot-Curie and of others is told in an encyclopedia of the sciences, and that of the physicist Irène Joliot-Curie'
-        ' of 1914\N{EN DASH}1918 is told - as all of it is - by an inter-\N{LEFT DOUBLE QUOTATION MARK}view\N{RIGHT DOUBLE QUOTATION MARK}.',
+        'The work of Irène Joliot-Curie and of others is told in an encyclopedia of the sciences, '
+        'and that of the physicist Irène Joliot-Curie'
+        ' of 1914\N{EN DASH}1918 is told - as all of it is - by an '
+        'inter-\N{LEFT DOUBLE QUOTATION MARK}view\N{RIGHT DOUBLE QUOTATION MARK}.',
     ]
 
 
 def test_what_pages_repeat_at_their_edges_is_left_out(texts):
-    body = [f'Ada Lovelace wrote the note {name} on the Analytical Engine of Babbage.' for name in 'ABCD']
-    pages = [[f'Notes {n}', 'A Journal', body[n], 'A Journal', f'See note {n}', f'- {n + 1} -'] for n in range(4)]
+    body = [
+        f'Ada Lovelace wrote the note {name} on the Analytical Engine of Babbage.'
+        for name in 'ABCD'
+    ]
+    pages = [
+        [f'Notes {n}', 'A Journal', body[n], 'A Journal', f'See note {n}', f'- {n + 1} -']
+        for n in range(4)
+    ]
     pages[3][2:2] = ['Appendix']
     (texts / 'a.pdf').write_bytes(pdf(*pages))
     # In the middle of a page 'A Journal' is text; what is on two pages only is, too.
     _, text = read_pdf(texts / 'a.pdf')
     joined = 'A Journal\n\n'.join
-    assert text == joined([f'{line} ' for line in body[:3]] + [f'Appendix\n\n{body[3]} ']) + 'A Journal'
+    assert (
+        text
+        == joined([f'{line} ' for line in body[:3]] + [f'Appendix\n\n{body[3]} ']) + 'A Journal'
+    )
     (texts / 'b.pdf').write_bytes(pdf(*pages[:2]))
     assert read_pdf(texts / 'b.pdf')[1].count('Notes') == 2
 
@@ -97,7 +111,9 @@ def test_a_year_that_ends_a_page_is_text_and_a_page_may_be_one_paragraph_of_many
 
 
 def test_a_glyph_without_a_letter_is_a_space_and_a_title_that_is_no_text_is_none(texts):
-    data = pdf(['Ada\0Lovelace wrote notes.'], title='Ada').replace(b'/Title (Ada)', b'/Title 12345')
+    data = pdf(['Ada\0Lovelace wrote notes.'], title='Ada').replace(
+        b'/Title (Ada)', b'/Title 12345'
+    )
     (texts / 'a.pdf').write_bytes(data)
     assert read_pdf(texts / 'a.pdf') == (None, 'Ada Lovelace wrote notes.')
 
@@ -107,7 +123,11 @@ def test_a_glyph_without_a_letter_is_a_space_and_a_title_that_is_no_text_is_none
     [
         ('Microsoft Word - draft2.doc', 'The Countess', 'The Countess'),
         (None, 'Lines by nobody.', 'charles babbage'),
-        ('Notes on the Analytical Engine', 'Notes on the\nANALYTICAL ENGINE', 'Notes on the Analytical Engine'),
+        (
+            'Notes on the Analytical Engine',
+            'Notes on the\nANALYTICAL ENGINE',
+            'Notes on the Analytical Engine',
+        ),
         ('Ada Lovelace', None, 'Ada Lovelace'),  # in a sentence of the text
         # What the text says, but not as a title, and is none.
         (' ', None, 'charles babbage'),
@@ -118,9 +138,15 @@ def test_a_glyph_without_a_letter_is_a_space_and_a_title_that_is_no_text_is_none
 def test_a_pdf_is_called_by_its_title_if_the_text_says_it_or_else_like_other_files(
     tmp_path, texts, metadata, first_line, title
 ):
-    (texts / 'charles_babbage.pdf').write_bytes(pdf([*(first_line or '').splitlines(), *wrap(ADA)], title=metadata))
+    (texts / 'charles_babbage.pdf').write_bytes(
+        pdf([*(first_line or '').splitlines(), *wrap(ADA)], title=metadata)
+    )
     [document] = read(tmp_path, texts)
-    assert (document.id, document.title, document.title_entity) == ('texts/charles_babbage.pdf', title, title)
+    assert (document.id, document.title, document.title_entity) == (
+        'texts/charles_babbage.pdf',
+        title,
+        title,
+    )
     assert document.text.replace('Lines by nobody.\n\n', '') == ADA
 
 
@@ -135,7 +161,10 @@ BAD = {
         'cannot be read|no text in 0 p',
     ),
     'images': (pdf([], []), 'no text in 2 pages, which may be images of it: .*ocrmypdf'),
-    'with a password': (with_password(GOOD, 'secret'), 'encrypted: take off the password first, .*qpdf'),
+    'with a password': (
+        with_password(GOOD, 'secret'),
+        'encrypted: take off the password first, .*qpdf',
+    ),
 }
 
 
@@ -147,10 +176,16 @@ def test_what_has_no_text_is_told_with_its_name_and_counted(tmp_path, texts, nam
         read(tmp_path, texts)
     write(texts, {'Lord Byron': BYRON})
     (tmp_path / 'rejected.jsonl').unlink()
-    assert [document.id for document in read(tmp_path, texts, max_reject_fraction=0.5)] == ['texts/lord byron.txt']
-    assert list(rejected(tmp_path)) == ['texts/bad.PDF'] and '1 of 2 files are bad and left out' in caplog.text
+    assert [document.id for document in read(tmp_path, texts, max_reject_fraction=0.5)] == [
+        'texts/lord byron.txt'
+    ]
+    assert (
+        list(rejected(tmp_path)) == ['texts/bad.PDF']
+        and '1 of 2 files are bad and left out' in caplog.text
+    )
     assert not [record for record in caplog.records if record.name.startswith('pypdf')]
-    assert logging.getLogger('pypdf').level == logging.NOTSET  # as a program that uses pypdf itself has it
+    # As a program that uses pypdf itself has it.
+    assert logging.getLogger('pypdf').level == logging.NOTSET
 
 
 def test_no_damage_ends_in_anything_but_a_message(texts):
@@ -187,15 +222,26 @@ TITLE = Piece(30, 180, 'Corran')
 
 
 def side_by_side(left, right):
-    return [Piece(x, 150 - 14 * y, text) for y, row in enumerate(zip(left, right)) for x, text in zip((30, 220), row)]
+    return [
+        Piece(x, 150 - 14 * y, text)
+        for y, row in enumerate(zip(left, right))
+        for x, text in zip((30, 220), row)
+    ]
 
 
 def test_columns_of_prose_that_a_page_shows_line_by_line_are_read_one_by_one():
-    assert [piece.text for piece in by_columns([TITLE, *side_by_side(LEFT, RIGHT)])] == ['Corran', *LEFT, *RIGHT]
+    assert [piece.text for piece in by_columns([TITLE, *side_by_side(LEFT, RIGHT)])] == [
+        'Corran',
+        *LEFT,
+        *RIGHT,
+    ]
 
 
 def test_tables_and_columns_that_are_read_one_by_one_stay():
-    ships = side_by_side(['Ship', 'Aurora', 'Petrel', 'Kestrel'], ['Captain', 'Signe Dahl', 'Omar Haddad', 'Lucy Brandt'])
+    ships = side_by_side(
+        ['Ship', 'Aurora', 'Petrel', 'Kestrel'],
+        ['Captain', 'Signe Dahl', 'Omar Haddad', 'Lucy Brandt'],
+    )
     assert by_columns(ships) == []
     pieces = sorted(side_by_side(LEFT, RIGHT), key=lambda piece: piece.x)
     assert by_columns(pieces) == [] == by_columns([]) == by_columns([TITLE])

@@ -1,4 +1,6 @@
-"""Folders of plain text are read whole, names and all; what is no English text is rejected with its reason."""
+"""Folders of plain text are read whole, names and all; what is no English text is rejected with its
+reason.
+"""
 
 import codecs
 import json
@@ -14,14 +16,20 @@ from opql_jax.datasets.plain_text import PlainText
 
 from read_texts import rejected
 
-GERMAN = 'Der Zug fuhr durch die Nacht und niemand sprach ein Wort, weil alle müde waren und schlafen wollten. ' * 5
+GERMAN = (
+    'Der Zug fuhr durch die Nacht und niemand sprach ein Wort, weil alle müde waren und '
+    'schlafen wollten. '
+) * 5
 LOVELACE = {
-    'ada__txt': 'Ada Lovelace\n\nAda Lovelace was an English mathematician, born in London in 1815. She was the only legitimate child of'
-    ' the poet Lord Byron. Lovelace wrote the first algorithm for the Analytical Engine, a machine that Charles Babbage proposed.\n',
-    'babbage__txt': 'Charles Babbage\n\nCharles Babbage was an English polymath. Babbage designed the Difference Engine and, later,'
-    ' the Analytical Engine. He died in Marylebone in 1871.\n',
-    'byron__md': '# Lord Byron\n\nLord Byron was an English poet. Byron travelled to Greece and died in Missolonghi in 1824.'
-    ' He was the father of Ada Lovelace.\n',
+    'ada__txt': 'Ada Lovelace\n\nAda Lovelace was an English mathematician, born in London in '
+    '1815. She was the only legitimate child of the poet Lord Byron. Lovelace wrote '
+    'the first algorithm for the Analytical Engine, a machine that Charles Babbage '
+    'proposed.\n',
+    'babbage__txt': 'Charles Babbage\n\nCharles Babbage was an English polymath. '
+    'Babbage designed the Difference Engine and, later, the '
+    'Analytical Engine. He died in Marylebone in 1871.\n',
+    'byron__md': '# Lord Byron\n\nLord Byron was an English poet. Byron travelled to Greece and '
+    'died in Missolonghi in 1824. He was the father of Ada Lovelace.\n',
 }
 ENGLISH = 'The train was on its way to London, and Ada Lovelace was on it. '
 
@@ -53,26 +61,48 @@ def test_a_heading_of_markdown_needs_no_blank_line_and_a_short_line_does(tmp_pat
         f__md='\r\nLord Byron \r\n\t\r\n' + ENGLISH + 'It rained.',
     )
     _, documents = read(tmp_path)
-    assert (documents['texts/a.md'].title, documents['texts/a.md'].text) == ('C#', ENGLISH.strip('\n'))
-    assert documents['texts/b.md'].title != documents['texts/c.md'].title and documents['texts/c.md'].text.startswith('# Ada')
-    assert documents['texts/d.txt'].text.startswith('Lord Byron') and documents['texts/e.md'].text.startswith('#1')
-    assert documents['texts/g.md'].title == 'Ada Lovelace' and '#' not in documents['texts/h.md'].title
-    assert (documents['texts/f.md'].title, documents['texts/f.md'].text) == ('Lord Byron', ENGLISH + 'It rained.')
+    assert (documents['texts/a.md'].title, documents['texts/a.md'].text) == (
+        'C#',
+        ENGLISH.strip('\n'),
+    )
+    assert documents['texts/b.md'].title != documents['texts/c.md'].title and documents[
+        'texts/c.md'
+    ].text.startswith('# Ada')
+    assert documents['texts/d.txt'].text.startswith('Lord Byron') and documents[
+        'texts/e.md'
+    ].text.startswith('#1')
+    assert (
+        documents['texts/g.md'].title == 'Ada Lovelace' and '#' not in documents['texts/h.md'].title
+    )
+    assert (documents['texts/f.md'].title, documents['texts/f.md'].text) == (
+        'Lord Byron',
+        ENGLISH + 'It rained.',
+    )
 
 
 def test_a_file_without_a_heading_is_called_by_its_name_and_is_about_it_if_it_mentions_it(tmp_path):
-    write(tmp_path, ada_lovelace__txt=ENGLISH, notes__txt=ENGLISH + 'It rained.', sentence__txt=f'It rained.\n\n{ENGLISH}')
-    (tmp_path / 'texts/12.txt').write_text('Ada Lovelace was born on 12 May.')  # numbered, and not about it
+    write(
+        tmp_path,
+        ada_lovelace__txt=ENGLISH,
+        notes__txt=ENGLISH + 'It rained.',
+        sentence__txt=f'It rained.\n\n{ENGLISH}',
+    )
+    # numbered, and not about it.
+    (tmp_path / 'texts/12.txt').write_text('Ada Lovelace was born on 12 May.')
     _, documents = read(tmp_path)
     assert documents['texts/12.txt'].title_entity != '12'
     assert documents['texts/ada_lovelace.txt'].title_entity == 'ada lovelace'
-    assert documents['texts/notes.txt'].title_entity is None and documents['texts/notes.txt'].title == 'notes'
+    assert (
+        documents['texts/notes.txt'].title_entity is None
+        and documents['texts/notes.txt'].title == 'notes'
+    )
     assert documents['texts/sentence.txt'].text.startswith('It rained.')
 
 
 def test_a_first_line_of_many_files_is_no_heading_unless_they_are_about_it(tmp_path):
     marked = {
-        f'{name}__txt': f'   #copyright\n\n{name}\n\nThey saw {name} in the rain.' for name in ('Ada', 'Byron', 'Charles')
+        f'{name}__txt': f'   #copyright\n\n{name}\n\nThey saw {name} in the rain.'
+        for name in ('Ada', 'Byron', 'Charles')
     }
     about = {f'part_{i}__md': f'# Harl Bridge\nThe Harl Bridge has {i} arches.' for i in range(3)}
     front = {f'front_{i}__md': f'---\ntitle: Day {i}\n---\nIt rained {i} times.' for i in range(3)}
@@ -87,13 +117,22 @@ def test_a_first_line_of_many_files_is_no_heading_unless_they_are_about_it(tmp_p
 def test_an_id_of_two_texts_keeps_the_first_and_names_both_lines(tmp_path, caplog):
     line = lambda id, text: json.dumps({'id': id, 'title': 'Train', 'text': text}) + '\n'
     other, third = ENGLISH + 'It rained.', ENGLISH + 'It snowed.'
-    write(tmp_path, a__jsonl=line(7, ENGLISH) + '\n' + line('7', ENGLISH), b__jsonl=line(8, other) + line('7', third))
+    write(
+        tmp_path,
+        a__jsonl=line(7, ENGLISH) + '\n' + line('7', ENGLISH),
+        b__jsonl=line(8, other) + line('7', third),
+    )
     with caplog.at_level('INFO'):
         _, documents = read(tmp_path)
-    assert {name: document.text for name, document in documents.items()} == {'7': ENGLISH, '8': other}
+    assert {name: document.text for name, document in documents.items()} == {
+        '7': ENGLISH,
+        '8': other,
+    }
     assert rejected(tmp_path) == {
         'a.jsonl, line 3': 'the text of a.jsonl, line 1',
-        'b.jsonl, line 2': "id: '7' was already used in a.jsonl, line 1 for another text, which is kept",
+        'b.jsonl, line 2': (
+            "id: '7' was already used in a.jsonl, line 1 for another text, which is kept"
+        ),
     }
     assert '1 of 4 documents have the text of an earlier one' in caplog.text
     assert '1 of 4 documents have the id of another one and are left out, see' in caplog.text
@@ -104,7 +143,9 @@ def test_short_texts_are_judged_together(tmp_path, caplog):
         json.dumps({'id': i, 'title': 'T', 'text': f'{i} {t}'}) + '\n' for i, t in enumerate(texts)
     )
     words = GERMAN.split()
-    write(tmp_path, a__jsonl=lines_of(' '.join(words[i : i + 10]) for i in range(0, len(words), 10)))
+    write(
+        tmp_path, a__jsonl=lines_of(' '.join(words[i : i + 10]) for i in range(0, len(words), 10))
+    )
     read(tmp_path)
     assert '9 short documents are not English: of its 99 words' in caplog.text
     caplog.clear()
@@ -130,9 +171,13 @@ def test_names_are_recognised_once_though_a_run_was_killed(tmp_path, monkeypatch
     with pytest.raises(KeyboardInterrupt):
         prepare(reader=PlainText((str(tmp_path / 'texts'),)), **settings)
     monkeypatch.setattr(
-        recognition, 'recognise_batch', lambda batch, **_: seen.append(batch['text'].to_pylist()) or recognise(batch)
+        recognition,
+        'recognise_batch',
+        lambda batch, **_: seen.append(batch['text'].to_pylist()) or recognise(batch),
     )
-    prepare(reader=PlainText((str(tmp_path / 'texts'),), processes=None, map_batches=map), **settings)
+    prepare(
+        reader=PlainText((str(tmp_path / 'texts'),), processes=None, map_batches=map), **settings
+    )
     assert [len(batch) for batch in seen] == [1] * 3 and len({text for [text] in seen}) == 3
     assert not (tmp_path / 'kb/text/parts').exists()
 
@@ -173,17 +218,26 @@ def test_tables_and_lists_have_few_frequent_words_and_are_read_all_the_same(tmp_
 
 def test_sources_that_hold_no_text_are_told(tmp_path):
     write(tmp_path, a__docx=b'PK')
-    with pytest.raises(InputError, match=r'texts: no text to read: expected \.txt, \.md, .*\.pdf, \.jsonl, .* in it$'):
+    with pytest.raises(
+        InputError,
+        match=r'texts: no text to read: expected \.txt, \.md, .*\.pdf, \.jsonl, .* in it$',
+    ):
         read(tmp_path)
     with pytest.raises(InputError, match='nowhere: no such file or folder'):
         read(tmp_path, (str(tmp_path / 'nowhere'),))
 
 
 def test_pages_of_html_are_read_as_text(tmp_path):
-    page = f'<html><script>var byron;</script><h1>Ada Lovelace</h1><p>{ENGLISH}</p><p>She met Lord Byron.</html>'
+    page = (
+        '<html><script>var byron;</script><h1>Ada '
+        f'Lovelace</h1><p>{ENGLISH}</p><p>She met Lord Byron.</html>'
+    )
     write(tmp_path, a__html=page, b__HTM='<p></p>' + page.replace('Ada', 'Eva'))
     _, documents = read(tmp_path)
-    assert documents['texts/a.html'].title == 'Ada Lovelace' and documents['texts/b.HTM'].title == 'Eva Lovelace'
+    assert (
+        documents['texts/a.html'].title == 'Ada Lovelace'
+        and documents['texts/b.HTM'].title == 'Eva Lovelace'
+    )
     assert documents['texts/a.html'].text == f'{ENGLISH.strip()}\nShe met Lord Byron.'
     write(tmp_path, a__html='<p> <script>x</script>')
     with pytest.raises(InputError, match='text: expected a string that is not blank'):
@@ -208,7 +262,10 @@ def test_a_text_without_a_title_is_about_what_it_begins_by_defining(tmp_path):
     text = f'Lord Byron was an English poet. {ENGLISH}'
     write(tmp_path, a__jsonl='\n'.join(map(json.dumps, lines)), notes__txt=text)
     vocab, documents = read(tmp_path)
-    about = {d.id: (d.title, d.title_entity and vocab.names[vocab.id_of_key[d.title_entity]]) for d in documents.values()}
+    about = {
+        d.id: (d.title, d.title_entity and vocab.names[vocab.id_of_key[d.title_entity]])
+        for d in documents.values()
+    }
     assert about == {
         '1': ('Ada Lovelace', 'Ada Lovelace'),
         'two': ('two', None),
@@ -231,18 +288,29 @@ def test_files_that_are_not_read_are_known_by_name(tmp_path):
 def test_documents_that_name_nothing_and_those_in_one_case_are_told(tmp_path, caplog):
     caplog.set_level('INFO')
     shouted = 'ADA LOVELACE WAS IN LONDON AND SHE WAS WELL.'
-    write(tmp_path, good__txt=ENGLISH, bare__txt='It was so, and then it was not.', loud__txt=shouted)
+    write(
+        tmp_path, good__txt=ENGLISH, bare__txt='It was so, and then it was not.', loud__txt=shouted
+    )
     vocab, documents = read(tmp_path)
     assert "no question leads to 1 documents, which name nothing: 'texts/bare.txt'" in caplog.text
     assert "1 of 3 documents are all in capitals ('texts/loud.txt')" in caplog.text
     loud = documents['texts/loud.txt']
     assert loud.text == shouted
-    assert {vocab.names[vocab.id_of_key[mention.entity]] for mention in loud.mentions} == {'Ada Lovelace', 'London'}
+    assert {vocab.names[vocab.id_of_key[mention.entity]] for mention in loud.mentions} == {
+        'Ada Lovelace',
+        'London',
+    }
 
 
 def test_text_is_read_as_it_comes(tmp_path):
     table = '| Ship | Port |\n|---|---|\n| Kestrel | Hull |'
-    write(tmp_path, fleet__md=f'---\ntitle: The Fleet\n---\n{table}\n\nIt was founded\nin Ber\u00adgen by Zoe\u0308 Dahl.\n')
+    write(
+        tmp_path,
+        fleet__md=(
+            f'---\ntitle: The Fleet\n---\n{table}\n\nIt was founded\n'
+            'in Ber\u00adgen by Zoe\u0308 Dahl.\n'
+        ),
+    )
     _, documents = read(tmp_path)
     assert documents['texts/fleet.md'].title == 'The Fleet'
     assert documents['texts/fleet.md'].text == (

@@ -1,4 +1,6 @@
-"""TFDS builders of public data sets, over small files of their forms: examples are what the readers of the core read."""
+"""TFDS builders of public data sets, over small files of their forms: examples are what the readers
+of the core read.
+"""
 
 import hashlib
 import importlib.util
@@ -8,7 +10,9 @@ import zipfile
 
 import pytest
 
-tfds = pytest.importorskip('tensorflow_datasets', reason='TFDS is not installed: pip install -e .[data]')
+tfds = pytest.importorskip(
+    'tensorflow_datasets', reason='TFDS is not installed: pip install -e .[data]'
+)
 if importlib.util.find_spec('opql_jax_tasks') is None:
     pytest.skip('opql_jax_tasks is not installed: pip install -e .', allow_module_level=True)
 
@@ -26,10 +30,14 @@ NOTHING = EntityVocab([], [], [])
 
 @pytest.fixture
 def load(tmp_path):
-    """`load(name, split, **options)`: the records of a split, built from the files in tmp_path/manual."""
+    """`load(name, split, **options)`: the records of a split, built from the files in
+    tmp_path/manual.
+    """
 
     def load(name, split, config=None, **options):
-        builder = tfds.builder(name, data_dir=tmp_path / 'tfds', **({'config': config} if config else {}), **options)
+        builder = tfds.builder(
+            name, data_dir=tmp_path / 'tfds', **({'config': config} if config else {}), **options
+        )
         download = tfds.download.DownloadConfig(manual_dir=tmp_path / 'manual')
         builder.download_and_prepare(download_dir=tmp_path / 'downloads', download_config=download)
         random_access = options.get('file_format') == 'array_record'
@@ -46,7 +54,9 @@ def put(tmp_path):
     def put(name, content):
         path = tmp_path / 'manual' / name
         path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_text(content if isinstance(content, str) else json.dumps(content), encoding='utf-8')
+        path.write_text(
+            content if isinstance(content, str) else json.dumps(content), encoding='utf-8'
+        )
         return path
 
     return put
@@ -67,18 +77,29 @@ def test_metaqa_is_what_the_corpus_reads(load, put, tmp_path, file_format):
     expected = metaqa.read_records(path, NOTHING, 2)
     kinds = ['film_to_maker', 'writer_to_film']
     assert read == [{**record, 'type': kind} for record, kind in zip(expected, kinds, strict=True)]
-    assert [record['question'] for record in read] == ['who of dev made Kïsmet', 'what did Ann Lee write']
+    assert [record['question'] for record in read] == [
+        'who of dev made Kïsmet',
+        'what did Ann Lee write',
+    ]
     for record, question in zip(read, metaqa.read_questions(path, NOTHING, 2), strict=True):
-        assert record['answers'] == list(question.unknown_answers) and record['topics'] == [list(question.topic)]
+        assert record['answers'] == list(question.unknown_answers) and record['topics'] == [
+            list(question.topic)
+        ]
         assert (record['id'], record['hops']) == (question.id, 2)
 
 
 def test_missing_files_are_named(load, put):
     put('1-hop/readme.txt', '')
     for name, message in (
-        ('opql_metaqa/1-hop', r'1-hop/vanilla/qa_train.txt: no such file. Download MetaQA from .* <hops>-hop/vanilla'),
+        (
+            'opql_metaqa/1-hop',
+            r'1-hop/vanilla/qa_train.txt: no such file. Download MetaQA from .* <hops>-hop/vanilla',
+        ),
         ('opql_complexwebq', r'ComplexWebQuestions_train.json: no such file. Download .* Dropbox'),
-        ('opql_msf/1-hop', r'onehop/train/queries.json: no such file. Run .*create_multihop_wikidata.sh'),
+        (
+            'opql_msf/1-hop',
+            r'onehop/train/queries.json: no such file. Run .*create_multihop_wikidata.sh',
+        ),
     ):
         with pytest.raises(InputError, match=message):
             load(name, 'train')
@@ -87,17 +108,25 @@ def test_missing_files_are_named(load, put):
 def test_types_must_be_as_many_as_questions(load, put):
     put_metaqa(put, 1)
     put('1-hop/qa_train_qtype.txt', 'film_to_maker')
-    with pytest.raises(InputError, match='qa_train.txt: line 3 has no type in qa_train_qtype.txt, which has 1 lines'):
+    with pytest.raises(
+        InputError,
+        match='qa_train.txt: line 3 has no type in qa_train_qtype.txt, which has 1 lines',
+    ):
         load('opql_metaqa/1-hop', 'train')
 
 
-WIKI = '1 Kismet\n2 Kismet is a film by Ann Lee.\n3 Ann Lee wrote it.\n\n1 Top Hat\n2 A musical.\n\n1 Nothing More\n'
+WIKI = (
+    '1 Kismet\n2 Kismet is a film by Ann Lee.\n3 Ann Lee wrote it.\n\n1 Top Hat\n2 A musical.\n\n'
+    '1 Nothing More\n'
+)
 NAMES = 'Kismet\nkismet\nTop Hat\nAnn Lee\nFire, Fire\nX\n'
 
 
 @pytest.fixture
 def wikimovies_files(put, monkeypatch, tmp_path):
-    """The archive of WikiMovies with other contents, whose checksum is taken to be the published one; its folder."""
+    """The archive of WikiMovies with other contents, whose checksum is taken to be the published
+    one; its folder.
+    """
     put('movieqa/knowledge_source/wiki.txt', WIKI)
     put('movieqa/knowledge_source/entities.txt', NAMES)
     for split in ('train', 'dev', 'test'):
@@ -106,13 +135,20 @@ def wikimovies_files(put, monkeypatch, tmp_path):
     manual = tmp_path / 'manual'
     with tarfile.open(manual / 'wikimovies.tar.gz', 'w:gz') as archive:
         archive.add(manual / 'movieqa', 'movieqa')
-    pretend(monkeypatch, public_sets.OpqlWikimovies, public_sets.WIKIMOVIES, manual / 'wikimovies.tar.gz')
+    pretend(
+        monkeypatch,
+        public_sets.OpqlWikimovies,
+        public_sets.WIKIMOVIES,
+        manual / 'wikimovies.tar.gz',
+    )
     return manual / 'movieqa'
 
 
 def pretend(monkeypatch, builder, url, path):
     """Lets the checksum of a file be the one that is known for an address."""
-    known = type(builder.url_infos[url])(path.stat().st_size, hashlib.sha256(path.read_bytes()).hexdigest(), path.name)
+    known = type(builder.url_infos[url])(
+        path.stat().st_size, hashlib.sha256(path.read_bytes()).hexdigest(), path.name
+    )
     monkeypatch.setattr(builder, 'url_infos', {url: known})
 
 
@@ -123,17 +159,28 @@ def test_wikimovies_has_articles_and_questions(load, wikimovies_files, tmp_path)
         ('Top Hat', 'A musical.', None),
     ]
     (question,) = load('opql_wikimovies/questions', 'test')
-    assert question['answers'] == ['Kismet', 'Fire, Fire', 'Unknown'] and question['entities'] == ['Ann Lee']
+    assert question['answers'] == ['Kismet', 'Fire, Fire', 'Unknown'] and question['entities'] == [
+        'Ann Lee'
+    ]
     vocab = wikimovies.entity_vocab(wikimovies_files / 'knowledge_source/entities.txt')
-    assert [question] == wikimovies.questions(wikimovies_files / 'questions/wiki_entities/wiki-entities_qa_test.txt', vocab)
-    examples = tfds.load('opql_wikimovies/passages', split='train', data_dir=tmp_path / 'tfds', download=False)
+    assert [question] == wikimovies.questions(
+        wikimovies_files / 'questions/wiki_entities/wiki-entities_qa_test.txt', vocab
+    )
+    examples = tfds.load(
+        'opql_wikimovies/passages', split='train', data_dir=tmp_path / 'tfds', download=False
+    )
     public_sets.write_jsonl(examples, tmp_path / 'corpus.jsonl')
     _, documents = JsonLines(str(tmp_path / 'corpus.jsonl')).read(tmp_path / 'rejected.jsonl')
-    assert [(d.title_entity, d.mentions) for d in documents] == [('Kismet', None), ('Top Hat', None)]
+    assert [(d.title_entity, d.mentions) for d in documents] == [
+        ('Kismet', None),
+        ('Top Hat', None),
+    ]
 
 
 def test_an_article_has_numbered_lines(put):
-    with pytest.raises(InputError, match="wiki.txt:1: expected a number, a space and text, found 'Kismet'"):
+    with pytest.raises(
+        InputError, match="wiki.txt:1: expected a number, a space and text, found 'Kismet'"
+    ):
         wikimovies.documents(put('wiki.txt', 'Kismet\n'))
     with pytest.raises(InputError, match='wiki.txt: no article in the file'):
         wikimovies.documents(put('wiki.txt', '1 Kismet\n'))
@@ -146,7 +193,11 @@ PARSE = {
     'InferentialChain': ['people.author', 'book.written'],
     'Answers': [{'AnswerType': 'Entity', 'AnswerArgument': 'm.02', 'EntityName': 'Kismet'}],
 }
-WEBQSP = {'Questions': [{'QuestionId': 'WebQTest-1', 'RawQuestion': 'what did ann lee write?', 'Parses': [PARSE]}]}
+WEBQSP = {
+    'Questions': [
+        {'QuestionId': 'WebQTest-1', 'RawQuestion': 'what did ann lee write?', 'Parses': [PARSE]}
+    ]
+}
 
 
 def test_webqsp_is_linked_as_its_configuration_says(load, put, monkeypatch, tmp_path):
@@ -165,18 +216,29 @@ def test_webqsp_is_linked_as_its_configuration_says(load, put, monkeypatch, tmp_
     (linked,) = load('opql_webqsp', 'test', config=config)
     assert (linked['entities'], linked['answers']) == (['Q7'], ['/m/02'])
     assert [linked] == with_topics(webqsp.read(path, EntityResolver(vocab, **tables)), vocab)[0]
-    assert config.name == public_sets.Linked(entities=tmp_path / 'entities.parquet', **tables).name != 'names'
+    assert (
+        config.name
+        == public_sets.Linked(entities=tmp_path / 'entities.parquet', **tables).name
+        != 'names'
+    )
     assert config.name != public_sets.Linked(**tables).name
 
 
 @pytest.mark.parametrize('register_checksums', [False, True])
-def test_another_archive_than_the_published_one_is_refused(put, tmp_path, monkeypatch, register_checksums):
+def test_another_archive_than_the_published_one_is_refused(
+    put, tmp_path, monkeypatch, register_checksums
+):
     put('WebQSP.zip', 'not the archive')
     # Where checksums are registered TFDS would write them to its file.
     monkeypatch.setattr(tfds.download.DownloadManager, '_record_url_infos', lambda self: None)
-    download = tfds.download.DownloadConfig(manual_dir=tmp_path / 'manual', register_checksums=register_checksums)
+    download = tfds.download.DownloadConfig(
+        manual_dir=tmp_path / 'manual', register_checksums=register_checksums
+    )
     builder = tfds.builder('opql_webqsp', data_dir=tmp_path / 'tfds')
-    with pytest.raises(InputError, match=r'(?s)WebQSP\.zip.*95cb9cd2.*not the published file|not the published file.*95cb9cd2'):
+    with pytest.raises(
+        InputError,
+        match=r'(?s)WebQSP\.zip.*95cb9cd2.*not the published file|not the published file.*95cb9cd2',
+    ):
         builder.download_and_prepare(download_dir=tmp_path / 'downloads', download_config=download)
 
 
@@ -190,11 +252,21 @@ def test_complexwebq_needs_the_names_of_its_topics(load, put, tmp_path):
     }
     for split in ('train', 'dev'):
         path = put(f'ComplexWebQuestions_{split}.json', [question])
-    with pytest.raises(InputError, match=r'no topic is named in any of 1 questions; give config=Linked\('):
+    with pytest.raises(
+        InputError, match=r'no topic is named in any of 1 questions; give config=Linked\('
+    ):
         load('opql_complexwebq', 'validation')
-    tables = {'mid_to_qid': put('mids.tsv', 'm.01\tQ7\n'), 'qid_labels': put('labels.json', {'Q7': {'label': 'Ann Lee'}})}
+    tables = {
+        'mid_to_qid': put('mids.tsv', 'm.01\tQ7\n'),
+        'qid_labels': put('labels.json', {'Q7': {'label': 'Ann Lee'}}),
+    }
     read = load('opql_complexwebq', 'validation', config=public_sets.Linked(**tables))
-    assert read == with_topics(complexwebquestions.read(path, EntityResolver(NOTHING, **tables)), NOTHING)[0]
+    assert (
+        read
+        == with_topics(complexwebquestions.read(path, EntityResolver(NOTHING, **tables)), NOTHING)[
+            0
+        ]
+    )
     assert (read[0]['entities'], read[0]['answers'], read[0]['hops']) == (['Ann Lee'], ['Joe'], 2)
 
 
@@ -202,7 +274,12 @@ def query(relations, target):
     subject = {'wikidata_id': 'Q1', 'aliases': {'douglas adams': 3}, 'mentions': [0]}
     chain = [{'wikidata_id': pid, 'text': [name]} for pid, name in relations]
     target = target and {'wikidata_id': target, 'aliases': {}, 'mention': 1}
-    return {'id': f'{chain}-{target}', 'subject': subject, 'relation': chain if len(chain) > 1 else chain[0], 'object': target}
+    return {
+        'id': f'{chain}-{target}',
+        'subject': subject,
+        'relation': chain if len(chain) > 1 else chain[0],
+        'object': target,
+    }
 
 
 PARAGRAPH = {
@@ -229,15 +306,25 @@ def test_msf_has_queries_and_linked_passages(load, put, tmp_path):
         put(f'onehop/{split}/queries-0000{part}-of-00010.json', lines(one))
     (read,) = load('opql_msf/2-hop', 'test')
     assert [read] == msf.queries(tmp_path / 'manual/twohop/test/queries.json')
-    assert (read['question'], read['topics']) == ('douglas adams, educated at, located in', [[0, 13]])
-    assert (read['type'], read['entities'], read['answers'], read['hops']) == ('P69 > P131', ['Q1'], ['Q3'], 2)
+    assert (read['question'], read['topics']) == (
+        'douglas adams, educated at, located in',
+        [[0, 13]],
+    )
+    assert (read['type'], read['entities'], read['answers'], read['hops']) == (
+        'P69 > P131',
+        ['Q1'],
+        ['Q3'],
+        2,
+    )
     (dated,) = load('opql_msf/1-hop', 'train')
     assert (dated['answers'], dated['hops']) == (['19520311'], 1)
     (passage,) = load('opql_msf/2-passages', 'train')
     assert (passage['title'], passage['title_entity']) == ('Adams', 'Q1')
     shown = [(passage['text'][m['start'] : m['end']], m['entity']) for m in passage['mentions']]
     assert shown == [('Adams', 'Q1'), ('St John , Cambridge', 'Q2'), ('1971', '19710000')]
-    examples = tfds.load('opql_msf/2-passages', split='train', data_dir=tmp_path / 'tfds', download=False)
+    examples = tfds.load(
+        'opql_msf/2-passages', split='train', data_dir=tmp_path / 'tfds', download=False
+    )
     public_sets.write_jsonl(examples, tmp_path / 'corpus.jsonl')
     _, documents = JsonLines(str(tmp_path / 'corpus.jsonl')).read(tmp_path / 'rejected.jsonl')
     assert documents == msf.documents(tmp_path / 'manual/twohop/train/paragraphs.json')
@@ -247,7 +334,10 @@ def test_msf_has_queries_and_linked_passages(load, put, tmp_path):
     ('record', 'message'),
     [
         ([], r'queries.json:1: expected an object, found \[\]'),
-        ({**query([('P1', 'x')], 'Q2'), 'subject': 3}, 'queries.json:1: subject: expected an object, found 3'),
+        (
+            {**query([('P1', 'x')], 'Q2'), 'subject': 3},
+            'queries.json:1: subject: expected an object, found 3',
+        ),
         ({**query([('P1', 'x')], 'Q2'), 'relation': []}, 'must be a relation'),
         ({**query([('P1', 'x')], 'Q2'), 'relation': 'P1'}, 'relation: expected a list of objects'),
         (query([('P1', None)], 'Q2'), r'relation\[0\].text: expected a string, found None'),
@@ -260,8 +350,14 @@ def test_a_bad_query_is_named(put, record, message):
 
 
 def test_a_bad_paragraph_is_named(put):
-    with pytest.raises(InputError, match=r'paragraphs.json:1: mentions\[0\].start: expected a number'):
-        msf.documents(put('paragraphs.json', json.dumps({**PARAGRAPH, 'mentions': [{'text': 'x'}]}) + '\n'))
-    with pytest.raises(InputError, match=r'paragraphs.json:1: mentions\[0\].end: 50 is past the text of 46'):
+    with pytest.raises(
+        InputError, match=r'paragraphs.json:1: mentions\[0\].start: expected a number'
+    ):
+        msf.documents(
+            put('paragraphs.json', json.dumps({**PARAGRAPH, 'mentions': [{'text': 'x'}]}) + '\n')
+        )
+    with pytest.raises(
+        InputError, match=r'paragraphs.json:1: mentions\[0\].end: 50 is past the text of 46'
+    ):
         late = [{'wikidata_id': 'Q1', 'start': 46, 'text': 'late'}]
         msf.documents(put('paragraphs.json', json.dumps({**PARAGRAPH, 'mentions': late}) + '\n'))

@@ -1,4 +1,6 @@
-"""Files of public data sets become question files, their topics marked and linked to a vocabulary."""
+"""Files of public data sets become question files,
+their topics marked and linked to a vocabulary.
+"""
 
 import dataclasses
 import json
@@ -13,14 +15,19 @@ from opql_jax.datasets.entity_resolution import EntityResolver, find_topics
 from opql_jax.datasets.question_conversion import convert
 from opql_jax.datasets.question_records import Coverage, with_topics
 
-# The third key is the first one's name; two names differ by case alone; the last two have a MID and a name as keys.
+# The third key is the first one's name; two names differ by case alone; the last two have a MID and
+# a name as keys.
 VOCAB = EntityVocab(
     ['Q1', 'Q2', 'Rome', 'Q4', 'Q5', '/m/06', 'Café Élan'],
     ['Rome', 'Ann Low', 'Rome (film)', 'Iris', 'IRIS', 'Bergen', 'Café Élan'],
     [['Roma'], ['A. Low'], [], [], [], ['Bjørgvin'], []],
 )
 TABLE = {
-    'Q9': {'label': 'Bob', 'aliases': ['Bob', 'Roma'], 'wikipedia': 'https://en.wikipedia.org/wiki/Caf%C3%A9_%C3%89lan'},
+    'Q9': {
+        'label': 'Bob',
+        'aliases': ['Bob', 'Roma'],
+        'wikipedia': 'https://en.wikipedia.org/wiki/Caf%C3%A9_%C3%89lan',
+    },
     'Q8': {'label': 'Sir Tom Ash', 'aliases': ['Tommy', 'ann low']},
     'Q7': {'label': 'Elsewhere', 'aliases': [], 'wikipedia': None},
 }
@@ -28,12 +35,16 @@ TABLE = {
 
 @pytest.fixture
 def file(tmp_path):
-    """Writes a file and gives its path: text as it is, other values as JSON, in a .jsonl a line for each."""
+    """Writes a file and gives its path: text as it is, other values as JSON, in a .jsonl a line for
+    each.
+    """
 
     def file(name, value):
         if not isinstance(value, str):
             lines = name.endswith('.jsonl')
-            value = ''.join(json.dumps(line) + '\n' for line in value) if lines else json.dumps(value)
+            value = (
+                ''.join(json.dumps(line) + '\n' for line in value) if lines else json.dumps(value)
+            )
         (tmp_path / name).write_text(value, encoding='utf-8')
         return tmp_path / name
 
@@ -53,16 +64,22 @@ def marked(record):
 def test_an_entity_is_told_by_its_key_then_by_what_its_qid_is_called_then_by_name(resolve):
     assert resolve.entity('m.06') == resolve.entity('/m/06') == 5
     assert resolve.entity('m.01', names=['Bergen']) == 0  # the first line of the table
-    assert resolve.entity(qid='Q9') == resolve.entity('m.09') == 6  # the title comes before the alias 'Roma'
+    # The title comes before the alias 'Roma'.
+    assert resolve.entity(qid='Q9') == resolve.entity('m.09') == 6
     assert resolve.entity('m.08', names=['Bergen']) == 1  # an alias, in another case
     assert resolve.entity('g.02', names=['Bergen']) == 5
     assert resolve.entity('g.02') is resolve.entity('m.0404') is resolve.entity() is None
-    assert (resolve.names('m.08'), resolve.names('m.06')) == (['Sir Tom Ash', 'Tommy', 'ann low'], ['Bergen', 'Bjørgvin'])
+    assert (resolve.names('m.08'), resolve.names('m.06')) == (
+        ['Sir Tom Ash', 'Tommy', 'ann low'],
+        ['Bergen', 'Bjørgvin'],
+    )
 
 
 def test_case_is_ignored_where_one_entity_alone_fits():
     resolve = EntityResolver(VOCAB)
-    assert [resolve.entity(names=[name]) for name in ('ROME', 'café élan', 'Iris', 'IRIS', 'iris')] == [0, 6, 3, 4, None]
+    assert [
+        resolve.entity(names=[name]) for name in ('ROME', 'café élan', 'Iris', 'IRIS', 'iris')
+    ] == [0, 6, 3, 4, None]
     assert resolve.entity(names=['iris', 'bjørgvin']) == 5
 
 
@@ -91,7 +108,11 @@ def test_broken_tables_are_named(file):
         ('who is in it?', ['IN', 'It', 'Isle'], None),
         ('who saw lord of the rings?', ['The Lord of the Rings: Part 2'], 'lord of the rings'),
         ('who shot j low at the inn?', ['John Low', 'The Shot of Ash'], 'shot'),
-        ('what is the capital of bahama?', ['The Bahamas', 'Capital (book) of the Bahamas'], 'capital'),
+        (
+            'what is the capital of bahama?',
+            ['The Bahamas', 'Capital (book) of the Bahamas'],
+            'capital',
+        ),
         ('what is it?', ['', '🇧🇸'], None),
     ],
 )
@@ -101,9 +122,18 @@ def test_the_longest_name_is_the_mention_or_else_the_longest_run_of_its_words(te
 
 
 def test_topics_keep_their_own_mentions_and_of_overlapping_ones_the_longest():
-    topics = [('low', ['Low']), ('house', ['House of Low']), ('other', ['Ash']), ('ash', ['ash']), ('tree', ['Ash Tree'])]
+    topics = [
+        ('low', ['Low']),
+        ('house', ['House of Low']),
+        ('other', ['Ash']),
+        ('ash', ['ash']),
+        ('tree', ['Ash Tree']),
+    ]
     known = {'low', 'ash', 'house', 'tree'}
-    assert find_topics('did Ash see the house of low?', topics, known) == [(4, 7, 'ash'), (16, 28, 'house')]
+    assert find_topics('did Ash see the house of low?', topics, known) == [
+        (4, 7, 'ash'),
+        (16, 28, 'house'),
+    ]
 
 
 # Other formats.
@@ -115,45 +145,95 @@ def parse(mid, name, mention, chain, *answers):
         'TopicEntityName': name,
         'PotentialTopicEntityMention': mention,
         'InferentialChain': chain,
-        'Answers': [{'AnswerType': t, 'AnswerArgument': argument, 'EntityName': called} for t, argument, called in answers],
+        'Answers': [
+            {'AnswerType': t, 'AnswerArgument': argument, 'EntityName': called}
+            for t, argument, called in answers
+        ],
     }
 
 
 def web_question(number, text, *parses):
-    return {'QuestionId': f'W-{number}', 'RawQuestion': text, 'ProcessedQuestion': text.lower(), 'Parses': list(parses)}
+    return {
+        'QuestionId': f'W-{number}',
+        'RawQuestion': text,
+        'ProcessedQuestion': text.lower(),
+        'Parses': list(parses),
+    }
 
 
 WEBQSP = [
     web_question(
         0,
         '🎬 who met Ann Low in Bergen?',
-        parse('m.0404', 'ann low', 'ann low', ['met.by'], ('Entity', 'm.09', 'Bob'), ('Entity', 'm.0405', 'Sue Oak')),
-        parse('m.06', 'Bergen', 'bergen', ['a', 'b', 'c'], ('Entity', 'm.0405', 'Sue Oak'), ('Value', '1980-01-01', None)),
+        parse(
+            'm.0404',
+            'ann low',
+            'ann low',
+            ['met.by'],
+            ('Entity', 'm.09', 'Bob'),
+            ('Entity', 'm.0405', 'Sue Oak'),
+        ),
+        parse(
+            'm.06',
+            'Bergen',
+            'bergen',
+            ['a', 'b', 'c'],
+            ('Entity', 'm.0405', 'Sue Oak'),
+            ('Value', '1980-01-01', None),
+        ),
     ),
-    web_question(1, 'where is tom ash from?', parse('m.08', 'Thomas Ash', 'thomas', None, ('Entity', 'm.0406', None))),
-    web_question(2, 'what is up?', parse('m.0407', None, None, ['a', 'b', 'c'], ('Value', 'ROMA', ''))),
+    web_question(
+        1,
+        'where is tom ash from?',
+        parse('m.08', 'Thomas Ash', 'thomas', None, ('Entity', 'm.0406', None)),
+    ),
+    web_question(
+        2, 'what is up?', parse('m.0407', None, None, ['a', 'b', 'c'], ('Value', 'ROMA', ''))
+    ),
     web_question(3, 'who left Low Hill?', parse(None, 'Low Hill', 'Low Hill', ['a', 'b', 'c'])),
 ]
 NAMELESS = parse('m.0404', 'Ann Low', 'ann low', [], ('Entity', None, ''))
 
 
 def shown(records):
-    return [(r['id'], marked(r), r['entities'], r['answers'], r['hops'], r['type']) for r in records]
+    return [
+        (r['id'], marked(r), r['entities'], r['answers'], r['hops'], r['type']) for r in records
+    ]
 
 
 def test_webqsp_gives_mentions_of_all_parses_and_their_answers(file, resolve):
-    records, coverage = with_topics(webqsp.read(file('w.json', {'Questions': WEBQSP}), resolve), VOCAB)
-    assert records[0]['question'] == '🎬 who met Ann Low in Bergen?' and records[0]['topics'] == [[10, 17], [21, 27]]
+    records, coverage = with_topics(
+        webqsp.read(file('w.json', {'Questions': WEBQSP}), resolve), VOCAB
+    )
+    assert records[0]['question'] == '🎬 who met Ann Low in Bergen?' and records[0]['topics'] == [
+        [10, 17],
+        [21, 27],
+    ]
     assert shown(records) == [
-        ('W-0', ['Ann Low', 'Bergen'], ['Q2', '/m/06'], ['Café Élan', 'Sue Oak', '1980-01-01'], 1, 'met.by'),
+        (
+            'W-0',
+            ['Ann Low', 'Bergen'],
+            ['Q2', '/m/06'],
+            ['Café Élan', 'Sue Oak', '1980-01-01'],
+            1,
+            'met.by',
+        ),
         ('W-1', ['tom ash'], ['Q2'], ['m.0406'], 1, ''),  # words of the name that the table has
         ('W-3', ['Low Hill'], ['Low Hill'], [], 1, 'a > b > c'),
     ]
-    assert coverage == Coverage(4, 1, 2, 2, 5, 2)  # of those with an answer one is without a mention
+    # Of those with an answer one is without a mention.
+    assert coverage == Coverage(4, 1, 2, 2, 5, 2)
 
 
 def web_line(number, text, mid, relations, answers, **topic):
-    return {'qId': f'l{number}', 'question': text, 'topic_mid': mid, 'relations': relations, 'answers': answers, 'topic': topic}
+    return {
+        'qId': f'l{number}',
+        'question': text,
+        'topic_mid': mid,
+        'relations': relations,
+        'answers': answers,
+        'topic': topic,
+    }
 
 
 LOW = {
@@ -163,7 +243,9 @@ LOW = {
     'wikipedia': 'https://en.wikipedia.org/wiki/Ann_Low',
 }
 LINES = [
-    web_line(0, 'what of a. low and bergen?', 'm.0404', ['a.b', 'c.d', 'e.f'], ['bergen', 'Bob'], **LOW),
+    web_line(
+        0, 'what of a. low and bergen?', 'm.0404', ['a.b', 'c.d', 'e.f'], ['bergen', 'Bob'], **LOW
+    ),
     web_line(1, 'who is tommy?', 'm.08', [], []),
     web_line(2, 'is it?', 'm.0404', ['a'], ['Roma', 'Rome (film)']),
     web_line(3, 'where is oak hill?', 'm.0405', ['a'], ['Bob'], label='Hill Oak', wikipedia=None),
@@ -181,7 +263,13 @@ def test_webqsp_lines_find_the_topic_by_its_names(file, resolve):
 
 
 def complex_question(number, kind, text, sparql, *answers):
-    return {'ID': f'C-{number}', 'question': text, 'compositionality_type': kind, 'sparql': sparql, 'answers': list(answers)}
+    return {
+        'ID': f'C-{number}',
+        'question': text,
+        'compositionality_type': kind,
+        'sparql': sparql,
+        'answers': list(answers),
+    }
 
 
 COMPLEX = [
@@ -189,22 +277,38 @@ COMPLEX = [
         0,
         'conjunction',
         'Which of Tommy and café élan is in Bergen?',
-        'PREFIX ns: <http://x/ns/>\nFILTER (?x != ns:m.09)\n?x ns:a.b.c ns:m.08 .\n?x ns:d ns:m.06 .\n?x ns:d ns:m.09 .',
+        (
+            'PREFIX ns: <http://x/ns/>\nFILTER (?x != ns:m.09)\n?x ns:a.b.c ns:m.08 .\n'
+            '?x ns:d ns:m.06 .\n?x ns:d ns:m.09 .'
+        ),
         {'aliases': ['Roma'], 'answer': 'Eternal City', 'answer_id': 'm.0404'},
         {'aliases': [], 'answer': None, 'answer_id': 'm.0405'},
     ),
     complex_question(1, 'composition', 'Who left where Sir Tom was?', '?x ns:d ns:m.08 .'),
     complex_question(
-        2, 'superlative', 'Who was elsewhere first?', '?x ns:d ns:g.02 .', {'answer': 'Sue', 'answer_id': 'm.0406'}
+        2,
+        'superlative',
+        'Who was elsewhere first?',
+        '?x ns:d ns:g.02 .',
+        {'answer': 'Sue', 'answer_id': 'm.0406'},
     ),
     complex_question(3, 'comparative', 'Who is older?', '?x ns:d ?y .'),
 ]
 
 
 def test_complexwebq_marks_the_entities_of_the_query(file, resolve):
-    records, coverage = with_topics(complexwebquestions.read(file('c.json', COMPLEX), resolve), VOCAB)
+    records, coverage = with_topics(
+        complexwebquestions.read(file('c.json', COMPLEX), resolve), VOCAB
+    )
     assert shown(records) == [
-        ('C-0', ['Tommy', 'café élan', 'Bergen'], ['Q2', 'Café Élan', '/m/06'], ['Q1', 'm.0405'], 1, 'conjunction'),
+        (
+            'C-0',
+            ['Tommy', 'café élan', 'Bergen'],
+            ['Q2', 'Café Élan', '/m/06'],
+            ['Q1', 'm.0405'],
+            1,
+            'conjunction',
+        ),
         ('C-1', ['Sir Tom'], ['Q2'], [], 2, 'composition'),
         ('C-2', ['elsewhere'], ['Elsewhere'], ['Sue'], 1, 'superlative'),
     ]
@@ -215,8 +319,12 @@ def test_complexwebq_marks_the_entities_of_the_query(file, resolve):
 def test_a_file_is_converted_with_its_coverage_beside_it(file, tmp_path, resolve):
     output = tmp_path / 'out' / 'dev.jsonl'
     tables = {'mid_to_qid': tmp_path / 'mids.tsv', 'qid_labels': tmp_path / 'labels.json'}
-    coverage = convert(format='complexwebq', path=file('c.json', COMPLEX), vocab=VOCAB, output=output, **tables)
-    assert json.loads((tmp_path / 'out' / 'dev.jsonl.coverage.json').read_text()) == dataclasses.asdict(coverage)
+    coverage = convert(
+        format='complexwebq', path=file('c.json', COMPLEX), vocab=VOCAB, output=output, **tables
+    )
+    assert json.loads(
+        (tmp_path / 'out' / 'dev.jsonl.coverage.json').read_text()
+    ) == dataclasses.asdict(coverage)
     assert coverage == Coverage(4, 1, 2, 1, 3, 1)
     lines = [' '.join(line.split()) for line in coverage.report().splitlines()]
     assert lines[1] == 'no mention 1 25.0 %' and lines[-1] == 'answers in vocabulary 1 33.3 %'
@@ -228,20 +336,40 @@ def test_a_file_is_converted_with_its_coverage_beside_it(file, tmp_path, resolve
 @pytest.mark.parametrize(
     'format, value, said',
     [
-        ('freebase', [], "format='freebase': expected one of webqsp, webqsp_lines, complexwebq, metaqa"),
+        (
+            'freebase',
+            [],
+            "format='freebase': expected one of webqsp, webqsp_lines, complexwebq, metaqa",
+        ),
         ('webqsp', [], 'expected a JSON object with a list of Questions'),
-        ('webqsp', {'Questions': [*WEBQSP[:2], WEBQSP[0]]}, r"x: question 3: id 'W-0' is already that of number 1"),
+        (
+            'webqsp',
+            {'Questions': [*WEBQSP[:2], WEBQSP[0]]},
+            r"x: question 3: id 'W-0' is already that of number 1",
+        ),
         (
             'webqsp',
             {'Questions': [web_question(0, 'x', NAMELESS)]},
             r'x: question 1: Parses\[0\]\.Answers\[0\]\.AnswerArgument: ',
         ),
         ('webqsp_lines', 'null', 'x:1: expected an object, found None'),
-        ('webqsp_lines', {**LINES[1], 'topic': 'Tommy'}, "x:1: topic: expected an object, found 'Tommy'"),
+        (
+            'webqsp_lines',
+            {**LINES[1], 'topic': 'Tommy'},
+            "x:1: topic: expected an object, found 'Tommy'",
+        ),
         ('webqsp_lines', {**LINES[1], 'answers': [1]}, 'x:1: answers: expected a list of strings'),
         ('complexwebq', {}, 'expected a JSON list of questions, found dict'),
-        ('complexwebq', [{**COMPLEX[0], 'answers': [{}]}], r'x: question 1: answers\[0\]\.answer: there is neither'),
-        ('complexwebq', COMPLEX[1:], 'no topic is named in any of 3 questions; give mid_to_qid and qid_labels'),
+        (
+            'complexwebq',
+            [{**COMPLEX[0], 'answers': [{}]}],
+            r'x: question 1: answers\[0\]\.answer: there is neither',
+        ),
+        (
+            'complexwebq',
+            COMPLEX[1:],
+            'no topic is named in any of 3 questions; give mid_to_qid and qid_labels',
+        ),
         ('metaqa', 'who left Rome', 'x:1: the question has no topic in brackets'),
     ],
 )
@@ -260,5 +388,7 @@ def test_a_file_of_another_format_is_told_with_the_setting_that_reads_it(file, t
     }
     for right, path in files.items():
         for wrong in files.keys() - {right}:
-            with pytest.raises(InputError, match=f"is of the format '{right}', not '{wrong}': give FORMAT={right}$"):
+            with pytest.raises(
+                InputError, match=f"is of the format '{right}', not '{wrong}': give FORMAT={right}$"
+            ):
                 convert(format=wrong, path=path, vocab=VOCAB, output=tmp_path / 'out.jsonl')

@@ -21,24 +21,47 @@ AUSTEN, EMMA = 'Q36322', 'Q223880'
 
 
 def trex(**changes):
-    """A document of T-REx: its first two sentences name both Emma and its author, the last one Emma alone."""
-    at = lambda uri, start, end: {'uri': uri, 'boundaries': [start, end], 'surfaceform': TREX_TEXT[start:end]}
+    """A document of T-REx: its first two sentences name both Emma and its author, the last one Emma
+    alone.
+    """
+    at = lambda uri, start, end: {
+        'uri': uri,
+        'boundaries': [start, end],
+        'surfaceform': TREX_TEXT[start:end],
+    }
     side = lambda uri: {'uri': uri, 'boundaries': None, 'surfaceform': None}
-    triple = {'subject': side(EMMA), 'predicate': {'uri': 'P50', 'surfaceform': 'Author'}, 'object': side(AUSTEN)}
-    entities = [at(EMMA, 0, 4), at(AUSTEN, 19, 30), at(AUSTEN, 32, 38), at(EMMA, 45, 49), at('Q1', 53, 60), at(EMMA, 62, 66)]
+    triple = {
+        'subject': side(EMMA),
+        'predicate': {'uri': 'P50', 'surfaceform': 'Author'},
+        'object': side(AUSTEN),
+    }
+    entities = [
+        at(EMMA, 0, 4),
+        at(AUSTEN, 19, 30),
+        at(AUSTEN, 32, 38),
+        at(EMMA, 45, 49),
+        at('Q1', 53, 60),
+        at(EMMA, 62, 66),
+    ]
     return {'text': TREX_TEXT, 'entities': entities, 'triples': [triple, triple]} | changes
 
 
 @pytest.fixture
 def read(tmp_path):
-    """Reads a file of these records and names of relations; gives (text, topic, target, relation) of each sentence."""
+    """Reads a file of these records and names of relations; gives (text, topic, target, relation)
+    of each sentence.
+    """
 
     def read(records, name='a.jsonl', names=tiny_docred.RELATIONS):
         (tmp_path / 'names.json').write_text(json.dumps(names), encoding='utf-8')
-        content = '\n'.join(map(json.dumps, records)) if name.endswith('.jsonl') else json.dumps(records)
+        content = (
+            '\n'.join(map(json.dumps, records)) if name.endswith('.jsonl') else json.dumps(records)
+        )
         (tmp_path / name).write_text(content, encoding='utf-8')
         found = relation_corpora.read([str(tmp_path / name)], str(tmp_path / 'names.json'))
-        return [(s.text, s.text[slice(*s.topic)], s.text[slice(*s.target)], s.relation) for s in found]
+        return [
+            (s.text, s.text[slice(*s.topic)], s.text[slice(*s.target)], s.relation) for s in found
+        ]
 
     return read
 
@@ -46,30 +69,48 @@ def read(tmp_path):
 def test_json_lines_may_name_their_relations_themselves(read):
     found = read(
         [
-            line('Alien by Ridley Scott', 'Alien', 'Ridley Scott', 'P57', rel_label='film director'),
+            line(
+                'Alien by Ridley Scott', 'Alien', 'Ridley Scott', 'P57', rel_label='film director'
+            ),
             line('Emma by Jane Austen', 'Emma', 'Jane Austen', 'P50', rel_label='Author '),
             line('Lucy by Jane Austen', 'Lucy', 'Jane Austen', 'P50'),
             line('Rome, in Italy', 'Rome', 'Italy', 'Located_In'),
         ]
     )
-    # The file of names goes before the names that lines give, which serve all lines; case and underscores do not tell relations apart.
+    # The file of names goes before the names that lines give, which serve all lines; case and
+    # underscores do not tell relations apart.
     assert [relation for *_, relation in found] == ['director', 'author', 'author', 'located in']
     assert found[0][:3] == ('Alien by Ridley Scott', 'Alien', 'Ridley Scott')
 
 
 def test_fewrel_is_named_by_its_ids(read):
-    item = {'tokens': 'Alien by Ridley Scott'.split(), 'h': ['', '', [[0]]], 't': ['', '', [[2, 3]]]}
-    assert read({'P57': [item]}, 'a.json') == [('Alien by Ridley Scott', 'Alien', 'Ridley Scott', 'director')]
+    item = {
+        'tokens': 'Alien by Ridley Scott'.split(),
+        'h': ['', '', [[0]]],
+        't': ['', '', [[2, 3]]],
+    }
+    assert read({'P57': [item]}, 'a.json') == [
+        ('Alien by Ridley Scott', 'Alien', 'Ridley Scott', 'director')
+    ]
 
 
 def test_trex_states_a_triple_where_a_sentence_names_both(read):
     first, second = 'Emma is a novel by Jane Austen. ', 'Austen wrote Emma in Chawton. '
-    assert read([trex()]) == [(first, 'Emma', 'Jane Austen', 'author'), (second, 'Emma', 'Austen', 'author')]
-    assert {relation for *_, relation in read([trex()], names={'P50': 'Written By'})} == {'written by'}
+    assert read([trex()]) == [
+        (first, 'Emma', 'Jane Austen', 'author'),
+        (second, 'Emma', 'Austen', 'author'),
+    ]
+    assert {relation for *_, relation in read([trex()], names={'P50': 'Written By'})} == {
+        'written by'
+    }
 
 
 def test_entities_of_trex_without_a_place_or_a_uri_are_left_out(read):
-    outside = [{'uri': AUSTEN, 'boundaries': [19, 99]}, {'uri': EMMA, 'boundaries': [-4, 3]}, {'uri': '', 'boundaries': [0, 4]}]
+    outside = [
+        {'uri': AUSTEN, 'boundaries': [19, 99]},
+        {'uri': EMMA, 'boundaries': [-4, 3]},
+        {'uri': '', 'boundaries': [0, 4]},
+    ]
     blank = {'subject': {'uri': ''}, 'predicate': {'uri': 'P50'}, 'object': {'uri': AUSTEN}}
     assert len(read([trex(), trex(entities=outside, triples=[*trex()['triples'], blank])])) == 2
 
@@ -103,12 +144,24 @@ BAD_TRIPLE = {'subject': None, 'predicate': {'uri': 'P50'}, 'object': {'uri': 'Q
     'bad, said',
     [
         ([trex(), trex(text=None)], r'a.jsonl:2: text: expected a string, found None'),
-        ([trex(), trex(entities='x')], r"a.jsonl:2: entities: expected a list of objects, found 'x'"),
+        (
+            [trex(), trex(entities='x')],
+            r"a.jsonl:2: entities: expected a list of objects, found 'x'",
+        ),
         ([trex(), trex(entities=[WRONG_URI])], r'a.jsonl:2: entities\[0\].uri: expected a string'),
-        ([trex(), trex(entities=[{'uri': 'Q1', 'boundaries': [1, 2, 3]}])], r'a.jsonl:2: entities\[0\].boundaries: expected'),
+        (
+            [trex(), trex(entities=[{'uri': 'Q1', 'boundaries': [1, 2, 3]}])],
+            r'a.jsonl:2: entities\[0\].boundaries: expected',
+        ),
         ([trex(), trex(triples=None)], r'a.jsonl:2: triples: expected a list of objects'),
-        ([trex(), trex(triples=[BAD_TRIPLE])], r'a.jsonl:2: triples\[0\].subject: expected an object, found None'),
-        ([line('a b', 'a', 'b', 'P1', rel_label=7)], r'a.jsonl:1: rel_label: expected a string, found 7'),
+        (
+            [trex(), trex(triples=[BAD_TRIPLE])],
+            r'a.jsonl:2: triples\[0\].subject: expected an object, found None',
+        ),
+        (
+            [line('a b', 'a', 'b', 'P1', rel_label=7)],
+            r'a.jsonl:1: rel_label: expected a string, found 7',
+        ),
         ([], r'no sentence with two mentions'),
     ],
 )

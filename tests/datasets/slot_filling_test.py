@@ -18,10 +18,15 @@ from opql_jax.datasets.slot_filling import SlotFilling
 
 import tiny_docred
 
-FACTS = st.lists(st.tuples(st.sampled_from('abcdef'), st.sampled_from('xyz'), st.sampled_from('abcdef')), max_size=25)
+FACTS = st.lists(
+    st.tuples(st.sampled_from('abcdef'), st.sampled_from('xyz'), st.sampled_from('abcdef')),
+    max_size=25,
+)
 
 
-@hypothesis.given(FACTS.map(lambda facts: [f for f in facts if f[0] != f[2]]), st.sampled_from([1, 2, 3]))
+@hypothesis.given(
+    FACTS.map(lambda facts: [f for f in facts if f[0] != f[2]]), st.sampled_from([1, 2, 3])
+)
 def test_queries_are_all_chains_with_an_answer_and_what_a_walk_reaches(facts, hops):
     wanted = {}
     for topic, chain in itertools.product('abcdef', itertools.product('xyz', repeat=hops)):
@@ -32,7 +37,9 @@ def test_queries_are_all_chains_with_an_answer_and_what_a_walk_reaches(facts, ho
         if here:
             wanted[topic, chain] = reached
     found = slot_filling.queries(facts, hops)
-    assert {(q.topic, q.chain): list(map(set, q.reached)) for q in found} == wanted and len(found) == len(wanted)
+    assert {(q.topic, q.chain): list(map(set, q.reached)) for q in found} == wanted and len(
+        found
+    ) == len(wanted)
 
 
 def many_queries():
@@ -40,7 +47,10 @@ def many_queries():
     rng = np.random.default_rng(0)
     chances = 0.5 ** np.arange(1, 13)
     chains = rng.choice(12, (900, 2), p=chances / chances.sum())
-    return [slot_filling.Query(f'topic {i}', (f'r{a}', f'r{b}'), (('m',), ('t',))) for i, (a, b) in enumerate(chains)]
+    return [
+        slot_filling.Query(f'topic {i}', (f'r{a}', f'r{b}'), (('m',), ('t',)))
+        for i, (a, b) in enumerate(chains)
+    ]
 
 
 def counts_of(queries):
@@ -78,7 +88,9 @@ def test_larger_portions_of_relations_contain_smaller_ones():
     portions = [slot_filling.random_share(relations, share, seed=0) for share in (0, 0.1, 0.5, 1)]
     assert [len(p) for p in portions] == [0, 2, 9, 17]
     assert all(set(a) < set(b) for a, b in zip(portions, portions[1:]))
-    assert portions == [slot_filling.random_share(relations[::-1], share, seed=0) for share in (0, 0.1, 0.5, 1)]
+    assert portions == [
+        slot_filling.random_share(relations[::-1], share, seed=0) for share in (0, 0.1, 0.5, 1)
+    ]
     assert slot_filling.random_share(relations, 0.5, seed=1) != portions[2]
 
 
@@ -97,7 +109,14 @@ def reader(file, **options):
 @pytest.fixture(scope='module')
 def prepared(file, tmp_path_factory):
     folder = tmp_path_factory.mktemp('prepared')
-    prepare(kb=str(folder.parent), text=folder.name, reader=reader(file), wordpieces=600, max_tokens=40, title_prefix=False)
+    prepare(
+        kb=str(folder.parent),
+        text=folder.name,
+        reader=reader(file),
+        wordpieces=600,
+        max_tokens=40,
+        title_prefix=False,
+    )
     return Prepared(folder)
 
 
@@ -107,9 +126,16 @@ SPLITS = [f'{hops}-hop/{part}' for hops in (1, 2, 3) for part in ('dev', 'train'
 def test_parts_share_no_document_and_together_have_all(file, tmp_path):
     parts = {p: reader(file, part=p).read(tmp_path / p)[1] for p in ('train', 'dev', 'all')}
     ids = {part: {document.id for document in documents} for part, documents in parts.items()}
-    assert not ids['train'] & ids['dev'] and ids['train'] | ids['dev'] == ids['all'] and len(ids['all']) == 120
+    assert (
+        not ids['train'] & ids['dev']
+        and ids['train'] | ids['dev'] == ids['all']
+        and len(ids['all']) == 120
+    )
     assert 5 < len(ids['dev']) < 45
-    whole = {part: reader(file, part=part, dev_fraction=1.0).read(tmp_path / part)[1] for part in ('train', 'dev')}
+    whole = {
+        part: reader(file, part=part, dev_fraction=1.0).read(tmp_path / part)[1]
+        for part in ('train', 'dev')
+    }
     assert not whole['train'] and len(whole['dev']) == 120
 
 
@@ -125,12 +151,18 @@ def test_every_answer_has_a_sentence_of_its_part_at_every_hop(file, prepared):
             if passage['doc_id'] in titles:
                 lines = np.cumsum([0] + [len(line) + 1 for line in passage['text'].split('\n')])
                 for a, b in itertools.permutations(passage['mentions'], 2):
-                    if np.searchsorted(lines, a['start'], 'right') == np.searchsorted(lines, b['start'], 'right'):
+                    if np.searchsorted(lines, a['start'], 'right') == np.searchsorted(
+                        lines, b['start'], 'right'
+                    ):
                         together[a['entity']].add(b['entity'])
         for question in prepared.questions(split):
             chain = [relations[name] for name in question.text.split(', ')[1:]]
-            assert question.type.split(' > ') == chain and len(chain) == question.hops == int(split[0])
-            assert question.text[slice(*question.topic)] == prepared.vocab.names[question.topic_entity]
+            assert question.type.split(' > ') == chain and len(chain) == question.hops == int(
+                split[0]
+            )
+            assert (
+                question.text[slice(*question.topic)] == prepared.vocab.names[question.topic_entity]
+            )
             hops = [[question.topic_entity], *question.via, question.answers]
             assert len(hops) == question.hops + 1 and all(hops)
             for before, after in itertools.pairwise(hops):
@@ -141,7 +173,9 @@ def test_every_answer_has_a_sentence_of_its_part_at_every_hop(file, prepared):
 def test_chains_cross_documents(prepared):
     asked = 'Given13 Family13, place of birth, country, capital'
     (question,) = [q for q in prepared.questions('3-hop/train') if q.text == asked]
-    reached = [prepared.vocab.names[e] for e in (*itertools.chain(*question.via), *question.answers)]
+    reached = [
+        prepared.vocab.names[e] for e in (*itertools.chain(*question.via), *question.answers)
+    ]
     assert reached == ['Town1', 'Country1', 'Capital1']
 
 
@@ -152,7 +186,11 @@ def test_pairs_of_a_sentence_are_those_whose_mentions_begin_in_one(prepared):
         return sum(begin <= start for begin in passage['sentence_starts'])
 
     rows = [dict(zip(prepared.pairs, values)) for values in zip(*prepared.pairs.values())]
-    together = [i for i, row in enumerate(rows) if sentence(row, 'topic_mention') == sentence(row, 'target_mention')]
+    together = [
+        i
+        for i, row in enumerate(rows)
+        if sentence(row, 'topic_mention') == sentence(row, 'target_mention')
+    ]
     assert prepared.pair_rows('sentence').tolist() == together
     assert 0 < len(together) < len(prepared.pair_rows('all')) == len(rows)
 
@@ -166,18 +204,28 @@ def test_questions_of_held_out_relations_are_in_no_batch(prepared):
     kept = [q for q in asked if not {'P26', 'P36'} & set(q.type.split(' > '))]
     assert follow.num_questions == len(kept) < len(asked)
     spouses = {a for q in asked if q.type == 'P26' for a in q.answers}
-    assert spouses and not spouses & {int(a) for step in range(9) for a in follow[step].questions.answers.ravel()}
+    assert spouses and not spouses & {
+        int(a) for step in range(9) for a in follow[step].questions.answers.ravel()
+    }
     align = AlignSource(prepared, AlignSettings(pairs='all', held_out=held_out))
     assert align.questions.num_questions == sum(len(q.type) > 0 for q in kept if q.hops == 1)
-    assert not spouses & {int(a) for step in range(9) for a in align[step].questions.answers.ravel()}
+    assert not spouses & {
+        int(a) for step in range(9) for a in align[step].questions.answers.ravel()
+    }
     with pytest.raises(InputError.__base__, match=r"held_out: write a tuple, \('P26',\)"):
         FollowSource(prepared, train_splits, held_out='P26')
 
 
 def test_text_without_a_supported_fact_gives_no_folder_of_questions(tmp_path):
-    lonely = tiny_docred.write(tmp_path, [tiny_docred.document('One', '<0 LOC Rome> fell to <1 LOC Gaul> .')])
-    with pytest.raises(InputError, match=r"documents\.json: no fact of the part 'all' is supported by a sentence"):
+    lonely = tiny_docred.write(
+        tmp_path, [tiny_docred.document('One', '<0 LOC Rome> fell to <1 LOC Gaul> .')]
+    )
+    with pytest.raises(
+        InputError, match=r"documents\.json: no fact of the part 'all' is supported by a sentence"
+    ):
         prepare(kb=str(tmp_path), text='out', reader=reader(lonely))
     for options in ({'part': 'test'}, {'dev_fraction': 1.5}):
-        with pytest.raises(InputError, match="part='.*': 'train', 'dev' or 'all'; dev_fraction=.*: from 0 to 1"):
+        with pytest.raises(
+            InputError, match="part='.*': 'train', 'dev' or 'all'; dev_fraction=.*: from 0 to 1"
+        ):
             reader(lonely, **options)

@@ -58,8 +58,8 @@ The Sun
 """
 
 PROSE = [
-    'According to the (Danish) diagram, a red giant is a large star of a certain class; so-named because of the '
-    '"cool" colour of the giant stars.',
+    'According to the (Danish) diagram, a red giant is a large star of a certain class; so-named '
+    'because of the "cool" colour of the giant stars.',
     'A star of one mass becomes a red giant when its helium is wholly burnt.',
     'The first item is long enough to be wrapped to a second line in the list.',
     'The second item has five words',
@@ -88,7 +88,11 @@ def test_mentions_are_the_article_itself_and_its_link_targets(folder):
     vocab = wikispeedia.entity_vocab(folder)
     giant, sun = wikispeedia.documents(folder, vocab)
     assert (giant.id, giant.title, giant.title_entity) == ('Red_giant', 'Red giant', 'Red giant')
-    assert [giant.text[m.start : m.end] for m in giant.mentions] == ['red giant', 'red giant', 'helium']
+    assert [giant.text[m.start : m.end] for m in giant.mentions] == [
+        'red giant',
+        'red giant',
+        'helium',
+    ]
     assert giant.mentions[2].entity == 'Helium'
     assert sun.mentions == (Mention(4, 7, 'Sun'),)
 

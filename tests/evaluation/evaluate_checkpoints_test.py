@@ -20,7 +20,9 @@ def save(workdir, *steps, keep=None, params=None, meta=None):
     """Saves steps, with the same parameters."""
     store = Checkpoints(workdir, keep=keep)
     for step in steps:
-        store.save(step, params or {'w': np.zeros(2, np.float32)}, {'count': np.zeros(1)}, meta or {})
+        store.save(
+            step, params or {'w': np.zeros(2, np.float32)}, {'count': np.zeros(1)}, meta or {}
+        )
     store.close()
 
 
@@ -32,26 +34,48 @@ def kb(tmp_path_factory):
     params, meta = store.params(), store.meta()
     store.close()
     for step in (20, 300):
-        w_t = np.random.default_rng(step).normal(size=params['follower']['w_t'].shape).astype(np.float32)
-        save(kb / 'follow', step, params={**params, 'follower': {**params['follower'], 'w_t': w_t}}, meta=meta)
+        w_t = (
+            np.random.default_rng(step)
+            .normal(size=params['follower']['w_t'].shape)
+            .astype(np.float32)
+        )
+        save(
+            kb / 'follow',
+            step,
+            params={**params, 'follower': {**params['follower'], 'w_t': w_t}},
+            meta=meta,
+        )
     return kb
 
 
 def test_every_checkpoint_is_scored_as_it_is_alone(kb, tmp_path):
     found = evaluate(kb=str(kb), output_dir=str(tmp_path / 'all'), questions=SPLITS, step='all')
-    alone = {n: evaluate(kb=str(kb), output_dir=str(tmp_path / str(n)), questions=SPLITS, step=n) for n in (1, 20, 300)}
+    alone = {
+        n: evaluate(kb=str(kb), output_dir=str(tmp_path / str(n)), questions=SPLITS, step=n)
+        for n in (1, 20, 300)
+    }
     assert len({values['1-hop/dev']['mrr'] for values in alone.values()}) == 3
     for number in alone:
         for name in ('metrics.json', '1-hop/dev.predictions.jsonl'):
-            assert (tmp_path / 'all' / str(number) / name).read_bytes() == (tmp_path / str(number) / name).read_bytes()
-    assert found == alone[300] == evaluate(kb=str(kb), output_dir=str(tmp_path / 'newest'), questions=SPLITS)
+            assert (tmp_path / 'all' / str(number) / name).read_bytes() == (
+                tmp_path / str(number) / name
+            ).read_bytes()
+    assert (
+        found
+        == alone[300]
+        == evaluate(kb=str(kb), output_dir=str(tmp_path / 'newest'), questions=SPLITS)
+    )
     shown = scalars(tmp_path / 'all')['1-hop/dev/mrr']
-    assert shown == {number: pytest.approx(values['1-hop/dev']['mrr']) for number, values in alone.items()}
+    assert shown == {
+        number: pytest.approx(values['1-hop/dev']['mrr']) for number, values in alone.items()
+    }
 
 
 def test_one_file_of_predictions_is_not_that_of_several_checkpoints(kb, tmp_path):
     options = dict(output_dir=str(tmp_path), questions='mine.jsonl', predictions='mine.jsonl')
-    with pytest.raises(InputError, match="predictions are of one checkpoint, and step='all' asks for several"):
+    with pytest.raises(
+        InputError, match="predictions are of one checkpoint, and step='all' asks for several"
+    ):
         evaluate(kb=str(kb), **options, step='all')
 
 

@@ -14,9 +14,11 @@ from opql_jax.evaluation.evaluate import evaluate_predictions, format_table
 
 from graph_kb import GraphKB, ask, lines_of
 
-# film 1 - director - film 2, film 1 - actor - film 3, in both directions; nothing is said about the country. The last
-# entity leads to every film, which -1, an unknown topic, must not.
-FILMS = EntityVocab.from_names(['Film 1', 'Film 3', 'actor', 'director', 'country', 'Film 2', 'DIRECTOR'])
+# film 1 - director - film 2, film 1 - actor - film 3, in both directions; nothing is said about the
+# country. The last entity leads to every film, which -1, an unknown topic, must not.
+FILMS = EntityVocab.from_names(
+    ['Film 1', 'Film 3', 'actor', 'director', 'country', 'Film 2', 'DIRECTOR']
+)
 STATED = [(0, 3), (5, 3), (0, 2), (1, 2)]
 FILM_KB = GraphKB(FILMS, STATED + [(b, a) for a, b in STATED])
 
@@ -26,7 +28,8 @@ def evaluate(kb, questions, records, cases_path=None):
 
 
 def prediction(question, answers, hops=None, **more):
-    """A prediction without keys of answers, as another program may write it; the weights are 1 / 2, 1 / 4, ...
+    """A prediction without keys of answers, as another program may write it; the weights are 1 / 2,
+    1 / 4, ...
 
     Args:
         question: what it answers.
@@ -52,7 +55,12 @@ PREDICTIONS = [
     prediction(CASES[1], ['Film 2', 'Film 3'], [['actor']]),
     prediction(CASES[2], [], [[]]),
     prediction(CASES[3], ['Film 1'], [['director']]),
-    prediction(CASES[4], ['Film 2', 'x', 'y', 'actor', 'country', 'Film 1'], [['director', 'country']], made='elsewhere'),
+    prediction(
+        CASES[4],
+        ['Film 2', 'x', 'y', 'actor', 'country', 'Film 1'],
+        [['director', 'country']],
+        made='elsewhere',
+    ),
     prediction(CASES[5], ['DIRECTOR'], [['Film 1']]),  # another spelling of the answer
 ]
 F1 = [2 / 3, 1 / 2, 0, 0, 0, 1]
@@ -100,7 +108,9 @@ def test_recall_on_the_way_needs_gold_entities_and_the_entities_found_there():
 
 def test_questions_without_gold_answers_are_counted_and_left_out():
     open_question = ask(FILMS, 'Film 1', [], 7)
-    found = evaluate(FILM_KB, [open_question, *CASES], [prediction(open_question, ['Film 2']), *PREDICTIONS])
+    found = evaluate(
+        FILM_KB, [open_question, *CASES], [prediction(open_question, ['Film 2']), *PREDICTIONS]
+    )
     assert (found['unscored'], found['questions'], found['hits@1']) == (1, 6, 2 / 6)
     with pytest.raises(InputError, match='no question has gold answers, so nothing can be scored'):
         evaluate(FILM_KB, [open_question], [prediction(open_question, [])])
@@ -108,25 +118,46 @@ def test_questions_without_gold_answers_are_counted_and_left_out():
 
 def leads(entries, start, hops, answers):
     """Whether a path of exactly `hops` entries leads from `start` to an answer."""
-    return start in answers if not hops else any(leads(entries, b, hops - 1, answers) for a, b in entries if a == start)
+    return (
+        start in answers
+        if not hops
+        else any(leads(entries, b, hops - 1, answers) for a, b in entries if a == start)
+    )
 
 
 @given(
     st.lists(st.tuples(st.integers(0, 5), st.integers(0, 5)), max_size=12),
-    st.lists(st.tuples(st.integers(0, 5), st.sets(st.integers(0, 5), min_size=1, max_size=2)), min_size=1, max_size=5),
+    st.lists(
+        st.tuples(st.integers(0, 5), st.sets(st.integers(0, 5), min_size=1, max_size=2)),
+        min_size=1,
+        max_size=5,
+    ),
     st.integers(1, 3),
     st.data(),
 )
 def test_coverage_and_reach_are_what_a_search_of_all_paths_finds(entries, asked, hops, data):
-    named = [ask(FILMS, FILMS.names[topic], [FILMS.names[a] for a in answers]) for topic, answers in asked]
+    named = [
+        ask(FILMS, FILMS.names[topic], [FILMS.names[a] for a in answers])
+        for topic, answers in asked
+    ]
     questions = [dataclasses.replace(question, hops=hops) for question in named]
-    way = [[data.draw(st.sets(st.integers(0, 5), max_size=3)) for _ in range(hops - 1)] for _ in asked]
-    predictions = [prediction(q, [], [[FILMS.keys[e] for e in ids] for ids in sets]) for q, sets in zip(questions, way)]
+    way = [
+        [data.draw(st.sets(st.integers(0, 5), max_size=3)) for _ in range(hops - 1)] for _ in asked
+    ]
+    predictions = [
+        prediction(q, [], [[FILMS.keys[e] for e in ids] for ids in sets])
+        for q, sets in zip(questions, way)
+    ]
     found = evaluate(GraphKB(FILMS, entries), questions, predictions)
-    assert found['coverage'] == pytest.approx(np.mean([leads(entries, topic, hops, answers) for topic, answers in asked]))
+    assert found['coverage'] == pytest.approx(
+        np.mean([leads(entries, topic, hops, answers) for topic, answers in asked])
+    )
     for hop in range(hops - 1):
         left = hops - 1 - hop
-        wanted = [any(leads(entries, e, left, answers) for e in sets[hop]) for (_, answers), sets in zip(asked, way)]
+        wanted = [
+            any(leads(entries, e, left, answers) for e in sets[hop])
+            for (_, answers), sets in zip(asked, way)
+        ]
         assert found[f'reach_hop{hop + 1}'] == pytest.approx(np.mean(wanted))
 
 
@@ -143,24 +174,39 @@ def test_answers_of_language_models_tell_retrieval_and_null_apart():
     ]
     records = [
         {
-            'answers': [{'key': vocab.keys[e], 'weight': 1 / (1 + place)} for place, e in enumerate(ranked)],
+            'answers': [
+                {'key': vocab.keys[e], 'weight': 1 / (1 + place)} for place, e in enumerate(ranked)
+            ],
             'traces': [[{'null': null, 'entities': [vocab.keys[target]]}]],
         }
-        for ranked, null, target in [([2, 0, 1, 3, 4], 0.1, 2), ([2, 3, 0, 1, 4], 0.9, 2), ([0, 1, 2, 3, 4], 0.5, 4)]
+        for ranked, null, target in [
+            ([2, 0, 1, 3, 4], 0.1, 2),
+            ([2, 3, 0, 1, 4], 0.9, 2),
+            ([0, 1, 2, 3, 4], 0.5, 4),
+        ]
     ]
     found = evaluate(kb, questions, records)
     assert found['hits@1'] == pytest.approx(1 / 3) and found['hits@5'] == pytest.approx(2 / 3)
     assert (found['questions'], found['unknown_topics'], found['unknown_answers']) == (3, 1, 2)
-    assert found['answer_coverage'] == pytest.approx(2 / 3) and found['coverage'] == pytest.approx(1 / 3)
+    assert found['answer_coverage'] == pytest.approx(2 / 3) and found['coverage'] == pytest.approx(
+        1 / 3
+    )
     assert found['coverage_of_linked'] == pytest.approx(1 / 2)
-    assert found['retrieval_accuracy'] == 1 and found['retrieval_accuracy_of_all'] == pytest.approx(1 / 3)
-    assert found['null_present'] == pytest.approx(0.1) and found['null_absent'] == pytest.approx(0.9)
+    assert found['retrieval_accuracy'] == 1 and found['retrieval_accuracy_of_all'] == pytest.approx(
+        1 / 3
+    )
+    assert found['null_present'] == pytest.approx(0.1) and found['null_absent'] == pytest.approx(
+        0.9
+    )
     assert not any(name.startswith(('recall', 'reach_')) for name in found)
 
 
 def test_a_model_without_a_memory_is_scored_by_its_answers_alone():
     found = evaluate_predictions(CASES, PREDICTIONS, FILMS)
-    assert found['hits@1'] == 2 / 6 and not {'coverage', 'recall_hop2', 'retrieval_accuracy'} & found.keys()
+    assert (
+        found['hits@1'] == 2 / 6
+        and not {'coverage', 'recall_hop2', 'retrieval_accuracy'} & found.keys()
+    )
 
 
 # The table.
@@ -173,10 +219,14 @@ def test_the_table_has_a_line_for_each_set_with_its_metrics_under_their_names():
         'recall_hop1': 0.5,
         'recall_hop2': 1,
     }
-    head, first, second = format_table({'1-hop/unseen_wording': metrics, 'b': metrics | {'mrr': 1.0}}).split('\n')
+    head, first, second = format_table(
+        {'1-hop/unseen_wording': metrics, 'b': metrics | {'mrr': 1.0}}
+    ).split('\n')
     assert first.startswith('1-hop/unseen_wording ') and second.startswith('b ')
     assert first.endswith('recall_hop1 0.500  recall_hop2 1.000')
     for name in [*names, 'questions']:
         end = head.index(f' {name}') + 1 + len(name)  # columns end below their names
-        assert first[end] == ' ' and float(first[:end].split()[-1]) == pytest.approx(metrics[name], abs=1e-4), name
+        assert first[end] == ' ' and float(first[:end].split()[-1]) == pytest.approx(
+            metrics[name], abs=1e-4
+        ), name
     assert '1.0000' in second and second.split()[1:4] == first.split()[1:4]

@@ -12,12 +12,16 @@ from opql_jax.evaluation import metrics
 
 ANSWERS = 'abcdefghijkl'
 # Steps of 1/16 are exact in binary, so that a weight can lie exactly on the threshold.
-WEIGHTS = st.lists(st.integers(0, 16), max_size=14).map(lambda values: [v / 16 for v in sorted(values, reverse=True)])
+WEIGHTS = st.lists(st.integers(0, 16), max_size=14).map(
+    lambda values: [v / 16 for v in sorted(values, reverse=True)]
+)
 
 
 @st.composite
 def rankings(draw):
-    """(answers, weights, gold): ties, repeated answers, weights of 0, empty rankings and unknown gold answers are among them."""
+    """(answers, weights, gold): ties, repeated answers, weights of 0, empty rankings and unknown
+    gold answers are among them.
+    """
     weights = draw(WEIGHTS)
     ranked = draw(st.lists(st.sampled_from(ANSWERS), min_size=len(weights), max_size=len(weights)))
     return ranked, weights, draw(st.sets(st.sampled_from(ANSWERS + '?!'), min_size=1, max_size=6))
@@ -32,7 +36,9 @@ def slow_score(ranked, weights, gold, threshold):
     best = max(weights, default=0)
     said = []
     for answer, weight in zip(ranked, weights):
-        if weight > 0 and fractions.Fraction(weight) >= fractions.Fraction(threshold) * fractions.Fraction(best):
+        if weight > 0 and fractions.Fraction(weight) >= fractions.Fraction(
+            threshold
+        ) * fractions.Fraction(best):
             if answer not in said:
                 said.append(answer)
     right = sum(answer in gold for answer in said)
@@ -47,13 +53,18 @@ def test_a_score_is_what_its_definition_says(ranking, threshold):
     scored = metrics.score(*ranking, set_threshold=threshold)
     rank, *shares = slow_score(*ranking, threshold)
     assert scored.rank == rank
-    assert (scored.precision, scored.recall, scored.f1) == pytest.approx([float(share) for share in shares])
+    assert (scored.precision, scored.recall, scored.f1) == pytest.approx(
+        [float(share) for share in shares]
+    )
 
 
 @given(st.lists(rankings(), min_size=1, max_size=12))
 def test_a_summary_is_the_mean_over_all_questions(drawn):
     ranks = [slow_score(*ranking, 0.1)[0] for ranking in drawn]
-    wanted = {f'hits@{n}': fractions.Fraction(sum(0 < rank <= n for rank in ranks), len(ranks)) for n in (1, 5, 10)}
+    wanted = {
+        f'hits@{n}': fractions.Fraction(sum(0 < rank <= n for rank in ranks), len(ranks))
+        for n in (1, 5, 10)
+    }
     wanted['mrr'] = sum(fractions.Fraction(1, rank) for rank in ranks if rank) / len(ranks)
     wanted['set_f1'] = sum(slow_score(*ranking, 0.125)[3] for ranking in drawn) / len(ranks)
     found = metrics.summarise([metrics.score(*ranking, set_threshold=0.125) for ranking in drawn])
@@ -62,8 +73,10 @@ def test_a_summary_is_the_mean_over_all_questions(drawn):
 
 def test_the_predicted_set_holds_what_has_a_tenth_of_the_best_weight():
     score = lambda *weights: metrics.score(['a', 'b', 'c', 'd'], weights, {'a', 'b', 'x'})
-    assert score(0.5, 0.06, 0.04, 0.01) == metrics.Score(1, 1.0, 2 / 3, 0.8)  # b is in the set; c and d are not
-    assert score(0.04, 0.004, 0.0039, 0.0).precision == 1.0  # exactly a tenth of the best one's, not of 1
+    # B is in the set; c and d are not.
+    assert score(0.5, 0.06, 0.04, 0.01) == metrics.Score(1, 1.0, 2 / 3, 0.8)
+    # Exactly a tenth of the best one's, not of 1.
+    assert score(0.04, 0.004, 0.0039, 0.0).precision == 1.0
     assert metrics.score(['a', 'b'], [0.0, 0.0], {'a'}) == metrics.Score(1, 0.0, 0.0, 0.0)
 
 

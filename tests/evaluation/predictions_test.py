@@ -1,4 +1,6 @@
-"""Prediction files: how they are written, in chunks and by several processes, resumed and refused."""
+"""Prediction files: how they are written, in chunks and by several processes,
+resumed and refused.
+"""
 
 import pytest
 from hypothesis import HealthCheck, given, settings
@@ -28,7 +30,9 @@ def write_parts(path, whole, numbers):
     lines, folder = whole.splitlines(keepends=True), path.with_name(path.name + '.parts')
     for number in numbers:
         folder.mkdir(exist_ok=True)
-        (folder / f'{number:05d}-of-00003.jsonl').write_bytes(b''.join(lines[4 * number : 4 * number + 4]))
+        (folder / f'{number:05d}-of-00003.jsonl').write_bytes(
+            b''.join(lines[4 * number : 4 * number + 4])
+        )
 
 
 @pytest.fixture(scope='module')
@@ -47,23 +51,31 @@ def test_every_question_gets_a_line_in_order(tmp_path, whole):
     assert path.read_bytes() == whole and [p.name for p in path.parent.iterdir()] == ['out.jsonl']
     records = lines_of(path)
     assert [r['id'] for r in records] == [q.id for q in QUESTIONS]
-    assert [r['question'] for r in records] == [f'who met [{name}] again, and why' for name in [*NAMES, 'unknown ⟂']]
+    assert [r['question'] for r in records] == [
+        f'who met [{name}] again, and why' for name in [*NAMES, 'unknown ⟂']
+    ]
     first = records[0]  # 0 -> 1, 3 -> 2, 4 and 4, 6
     assert first['hops'] == 2 and [len(hops) for hops in first['traces']] == [2]
     hop, last = first['traces'][0]
     assert hop['entities'] == [VOCAB.keys[1], VOCAB.keys[3]]
     assert first['answers'] == [
-        {'entity': NAMES[e], 'key': VOCAB.keys[e], 'weight': w} for e, w in ((4, 0.5), (2, 0.25), (6, 0.25))
+        {'entity': NAMES[e], 'key': VOCAB.keys[e], 'weight': w}
+        for e, w in ((4, 0.5), (2, 0.25), (6, 0.25))
     ]
     assert last['entities'] == [answer['key'] for answer in first['answers']]
-    assert [(fact['target'], fact['weight']) for fact in hop['evidence']] == [(NAMES[1], 0.333333), (NAMES[3], 0.333333)]
+    assert [(fact['target'], fact['weight']) for fact in hop['evidence']] == [
+        (NAMES[1], 0.333333),
+        (NAMES[3], 0.333333),
+    ]
     assert records[-1]['answers'] == [] and 'not in the entity vocabulary' in records[-1]['error']
     assert not any('error' in record for record in records[:-1])
 
 
 @settings(max_examples=40, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(kept=st.sets(st.integers(0, 2)), hidden=st.booleans())
-def test_whatever_chunks_are_there_the_rest_is_answered_to_the_same_bytes_and_once(tmp_path, whole, kept, hidden):
+def test_whatever_chunks_are_there_the_rest_is_answered_to_the_same_bytes_and_once(
+    tmp_path, whole, kept, hidden
+):
     path = tmp_path / 'out.jsonl'
     path.unlink(missing_ok=True)
     write_parts(path, whole, kept)
@@ -71,7 +83,11 @@ def test_whatever_chunks_are_there_the_rest_is_answered_to_the_same_bytes_and_on
         (tmp_path / 'out.jsonl.parts').mkdir(exist_ok=True)
         (tmp_path / 'out.jsonl.parts' / '.00001-of-00003.jsonl.17.partial').write_bytes(whole[:50])
     kb = ring()
-    assert write_answers(kb, QUESTIONS, path) == kb.answered == sum(len(CHUNKS[i]) for i in {0, 1, 2} - kept)
+    assert (
+        write_answers(kb, QUESTIONS, path)
+        == kb.answered
+        == sum(len(CHUNKS[i]) for i in {0, 1, 2} - kept)
+    )
     assert write_answers(kb, QUESTIONS, path) == 0
     assert path.read_bytes() == whole and [p.name for p in tmp_path.iterdir()] == ['out.jsonl']
 
@@ -86,7 +102,9 @@ def test_processes_answer_the_chunks_in_turn(tmp_path, whole, monkeypatch, proce
         monkeypatch.setattr(distributed, 'process_index', lambda: process)
         assert not path.exists()
         answered.append(write_answers(ring(), QUESTIONS, path))
-    assert answered[::-1] == [sum(len(chunk) for chunk in CHUNKS[process::processes]) for process in range(processes)]
+    assert answered[::-1] == [
+        sum(len(chunk) for chunk in CHUNKS[process::processes]) for process in range(processes)
+    ]
     assert path.read_bytes() == whole and [p.name for p in tmp_path.iterdir()] == ['out.jsonl']
 
 
@@ -94,7 +112,10 @@ def test_chunks_of_other_questions_are_refused(tmp_path, whole):
     path = tmp_path / 'out.jsonl'
     write_parts(path, whole, {0, 2})
     with pytest.raises(
-        PredictionError, match='parts/00000-of-00003.jsonl is of other questions: delete .*out.jsonl.parts to answer'
+        PredictionError,
+        match=(
+            'parts/00000-of-00003.jsonl is of other questions: delete .*out.jsonl.parts to answer'
+        ),
     ):
         write_answers(ring(), QUESTIONS[:3], path)
     assert len(parts_of(path)) == 2
@@ -105,16 +126,24 @@ def put(name, path, whole):
     path.write_bytes(whole) if name == 'out.jsonl' else write_parts(path, whole, {0, 1, 2})
 
 
-FOUND = {'out.jsonl': 'out.jsonl, line {}', 'chunks': r'out.jsonl.parts/00000-of-00003.jsonl, line {}'}
+FOUND = {
+    'out.jsonl': 'out.jsonl, line {}',
+    'chunks': r'out.jsonl.parts/00000-of-00003.jsonl, line {}',
+}
 
 
 @pytest.mark.parametrize('name', FOUND)
-@pytest.mark.parametrize('change', [dict(kb=ring(identity='another model')), dict(evidence=1)], ids=['model', 'evidence'])
+@pytest.mark.parametrize(
+    'change', [dict(kb=ring(identity='another model')), dict(evidence=1)], ids=['model', 'evidence']
+)
 def test_lines_of_another_model_or_setting_are_refused(tmp_path, whole, name, change):
     put(name, tmp_path / 'out.jsonl', whole)
     before = {path: path.read_bytes() for path in tmp_path.rglob('*.jsonl')}
     options = dict(kb=ring()) | change
-    with pytest.raises(PredictionError, match=FOUND[name].format(1) + ' comes from another model, memory or setting'):
+    with pytest.raises(
+        PredictionError,
+        match=FOUND[name].format(1) + ' comes from another model, memory or setting',
+    ):
         write_answers(questions=QUESTIONS, output=tmp_path / 'out.jsonl', **options)
     assert {path: path.read_bytes() for path in tmp_path.rglob('*.jsonl')} == before
 
@@ -124,9 +153,15 @@ DAMAGED = {
     'a list': '[]',
     'no question': '{"id": "1", "answers": []}',
     'answers without weight': '{"id": "1", "question": "?", "answers": [{"entity": "plain"}]}',
-    'a trace without entities': '{"id": "1", "question": "?", "answers": [], "traces": [[{"null": 0.5}]]}',
-    'a weight that is not a number': '{"id": "1", "question": "?", "answers": [{"entity": "plain", "weight": NaN}]}',
-    'a weight beyond all floats': '{"id": "1", "question": "?", "answers": [{"entity": "plain", "weight": 1e999}]}',
+    'a trace without entities': (
+        '{"id": "1", "question": "?", "answers": [], "traces": [[{"null": 0.5}]]}'
+    ),
+    'a weight that is not a number': (
+        '{"id": "1", "question": "?", "answers": [{"entity": "plain", "weight": NaN}]}'
+    ),
+    'a weight beyond all floats': (
+        '{"id": "1", "question": "?", "answers": [{"entity": "plain", "weight": 1e999}]}'
+    ),
     'a list for an id': '{"id": ["1"], "question": "?", "answers": []}',
     'answers that are none': '{"id": "1", "question": "?", "answers": ["plain"]}',
 }
@@ -142,12 +177,20 @@ def test_a_damaged_line_is_named(tmp_path, whole, line):
 
 
 @pytest.mark.parametrize('weight', [float('nan'), float('inf')])
-def test_an_answer_that_is_not_finite_is_refused_with_its_question_and_not_written(tmp_path, weight):
+def test_an_answer_that_is_not_finite_is_refused_with_its_question_and_not_written(
+    tmp_path, weight
+):
     def answer(chunk):
         for number, question in enumerate(chunk):
-            yield {'id': question.id, 'answers': [{'entity': 'plain', 'weight': weight if number == 2 else 0.5}]}
+            yield {
+                'id': question.id,
+                'answers': [{'entity': 'plain', 'weight': weight if number == 2 else 0.5}],
+            }
 
-    with pytest.raises(PredictionError, match=f'question {QUESTIONS[2].id}: its answer has a number that is not finite'):
+    with pytest.raises(
+        PredictionError,
+        match=f'question {QUESTIONS[2].id}: its answer has a number that is not finite',
+    ):
         predictions.write_predictions(tmp_path / 'out.jsonl', QUESTIONS, 'x', answer)
     assert not list(tmp_path.rglob('*.*jsonl'))
 

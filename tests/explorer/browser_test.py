@@ -1,4 +1,6 @@
-"""The explorer in a real Chromium: by keyboard and by mouse, narrow and dark, without scripts, and readable by assistive technology."""
+"""The explorer in a real Chromium: by keyboard and by mouse, narrow and dark, without scripts, and
+readable by assistive technology.
+"""
 
 import contextlib
 import shutil
@@ -29,7 +31,9 @@ pytestmark = pytest.mark.skipif(CHROMIUM is None, reason='chromium is not instal
 
 QUESTION = 'Who starred in the films directed by Ingrid Solberg?'
 QUERY = 'Ingrid Solberg . directed'
-LONG_NAME = 'The-Extraordinarily-Long-Winded-Committee-For-Names-That-No-Screen-Is-Wide-Enough-To-Show'
+LONG_NAME = (
+    'The-Extraordinarily-Long-Winded-Committee-For-Names-That-No-Screen-Is-Wide-Enough-To-Show'
+)
 # One of each kind, and the status that it comes with.
 PAGES = {
     'home': ('/', 200),
@@ -52,7 +56,11 @@ PAGES = {
 @pytest.fixture(scope='module')
 def folder(tmp_path_factory):
     root = tmp_path_factory.mktemp('films')
-    long = {'id': 'long', 'title': LONG_NAME, 'text': f'{LONG_NAME} is a film. It was directed by Ingrid Solberg.'}
+    long = {
+        'id': 'long',
+        'title': LONG_NAME,
+        'text': f'{LONG_NAME} is a film. It was directed by Ingrid Solberg.',
+    }
     index_text([films.write(root / 'films.jsonl', long)], root / 'films.kb', processes=1)
     return root / 'films.kb'
 
@@ -63,7 +71,9 @@ def served(folder):
     with socket.socket() as listening:
         listening.bind(('127.0.0.1', 0))
         listening.listen()
-        server = uvicorn.Server(uvicorn.Config(app.make_app(folder, writable=True), log_level='warning'))
+        server = uvicorn.Server(
+            uvicorn.Config(app.make_app(folder, writable=True), log_level='warning')
+        )
         thread = threading.Thread(target=server.run, kwargs={'sockets': [listening]})
         thread.start()
         yield f'http://127.0.0.1:{listening.getsockname()[1]}'
@@ -95,7 +105,9 @@ def browser():
 
 @pytest.fixture
 def window(browser):
-    """Opens a page with settings of the browser; whatever is done there, it complains of nothing and asks nobody else."""
+    """Opens a page with settings of the browser; whatever is done there, it complains of nothing
+    and asks nobody else.
+    """
     complaints, requests, opened = [], [], []
 
     def open_page(address, **settings):
@@ -103,7 +115,12 @@ def window(browser):
         context.set_default_timeout(60_000)
         page = context.new_page()
         # The status of a page itself, which tests check, is in the console, too.
-        page.on('console', lambda message: complaints.append(message.text) if message.location['url'] != page.url else None)
+        page.on(
+            'console',
+            lambda message: (
+                complaints.append(message.text) if message.location['url'] != page.url else None
+            ),
+        )
         page.on('pageerror', lambda error: complaints.append(str(error)))
         page.on('request', lambda request: requests.append((request.url, address)))
         opened.append(context)
@@ -112,7 +129,9 @@ def window(browser):
     yield open_page
     for context in opened:
         context.close()
-    assert requests and [url for url, address in requests if not url.startswith(f'{address}/')] == []
+    assert (
+        requests and [url for url, address in requests if not url.startswith(f'{address}/')] == []
+    )
     assert complaints == []
 
 
@@ -166,7 +185,10 @@ def test_a_document_is_forgotten_the_answer_changes_and_comes_back(window, folde
         page.goto('/documents')
         page.get_by_role('link', name=LONG_NAME).click()
         page.get_by_role('button', name='Forget this document').click()
-        assert f'{LONG_NAME} was forgotten' in page.locator('.note').inner_text() and findings(page) == []
+        assert (
+            f'{LONG_NAME} was forgotten' in page.locator('.note').inner_text()
+            and findings(page) == []
+        )
         assert LONG_NAME not in answers()
         page.goto('/documents')
         page.get_by_role('button', name='Undo').click()
@@ -175,7 +197,9 @@ def test_a_document_is_forgotten_the_answer_changes_and_comes_back(window, folde
 
         page.goto('/documents')
         page.get_by_label('What it is about').fill('Winter Tide')
-        page.get_by_label('The text').fill('Winter Tide is a drama film of 1975. It was directed by Ingrid Solberg.')
+        page.get_by_label('The text').fill(
+            'Winter Tide is a drama film of 1975. It was directed by Ingrid Solberg.'
+        )
         page.get_by_role('button', name='Add').click()
         expect(page.locator('h1')).to_have_text('Winter Tide')
         assert 'Winter Tide' in answers()

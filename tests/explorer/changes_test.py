@@ -1,4 +1,6 @@
-"""Pages change what they show, and nothing else: a text is added, a document or a sentence is forgotten, and it comes back."""
+"""Pages change what they show, and nothing else: a text is added, a document or a sentence is
+forgotten, and it comes back.
+"""
 
 import asyncio
 import functools
@@ -53,7 +55,11 @@ def client(folder):
 
 def words(page):
     """What a page says, without its markup."""
-    return html.unescape(' '.join(re.sub(r'<[^>]*>', '', re.sub(r'<svg.*?</svg>', '', page.text, flags=re.S)).split()))
+    return html.unescape(
+        ' '.join(
+            re.sub(r'<[^>]*>', '', re.sub(r'<svg.*?</svg>', '', page.text, flags=re.S)).split()
+        )
+    )
 
 
 def forms(page, action):
@@ -81,7 +87,9 @@ def test_a_text_is_added_its_facts_appear_and_it_is_forgotten_and_comes_back(cli
     (fields,) = forms(added, '/forget')
     forgotten = client.post('/forget', data=fields)
     assert (
-        forgotten.status_code == 200 and 'Winter Tide was forgotten' in words(forgotten) and 'Winter Tide' not in names(client)
+        forgotten.status_code == 200
+        and 'Winter Tide was forgotten' in words(forgotten)
+        and 'Winter Tide' not in names(client)
     )
     undone = client.post('/undo', data=forms(forgotten, '/undo')[0])
     assert 'Winter Tide' in names(client)
@@ -92,8 +100,12 @@ def test_a_text_is_added_its_facts_appear_and_it_is_forgotten_and_comes_back(cli
     for fields in (refused, refused | {'secret': 'wrong'}):  # as another site would send them
         assert client.post('/add', data=fields).status_code == 400
     assert 'title: missing' in words(client.post('/add', data=ours | {'title': ' ', 'text': TEXT}))
-    assert 'more than 300 characters' in words(client.post('/add', data=ours | {'title': 'Mary ' * 60 + 'x', 'text': TEXT}))
-    assert 'use `opql add`' in words(client.post('/add', data=ours | {'title': 'x', 'text': 'x' * (1 << 20)}))
+    assert 'more than 300 characters' in words(
+        client.post('/add', data=ours | {'title': 'Mary ' * 60 + 'x', 'text': TEXT})
+    )
+    assert 'use `opql add`' in words(
+        client.post('/add', data=ours | {'title': 'x', 'text': 'x' * (1 << 20)})
+    )
     assert client.post('/undo', data=ours).status_code == 400 and 'Winter Tide' not in names(client)
 
 
@@ -108,19 +120,27 @@ def no_garbage_collection():
 def test_what_was_forgotten_is_soon_on_no_disk(client, folder, no_garbage_collection):
     (ours,) = forms(client.get('/documents'), '/add')
     kept = lambda: [
-        path for path in folder.rglob('documents.parquet') if 'Farewell' in str(pq.read_table(path)['text'].to_pylist())
+        path
+        for path in folder.rglob('documents.parquet')
+        if 'Farewell' in str(pq.read_table(path)['text'].to_pylist())
     ]
-    added = client.post('/add', data=ours | {'title': 'Winter Tide', 'text': f'{TEXT} Farewell, it ends.'})
+    added = client.post(
+        '/add', data=ours | {'title': 'Winter Tide', 'text': f'{TEXT} Farewell, it ends.'}
+    )
     assert kept() and names(client)
     client.get('/map')
     forgotten = client.post('/forget', data=forms(added, '/forget')[0])
     for title in ('Autumn', 'Spring'):
         names(client)
-        forgotten = client.post('/add', data=ours | {'title': title, 'text': TEXT.replace('Winter Tide', title)})
+        forgotten = client.post(
+            '/add', data=ours | {'title': title, 'text': TEXT.replace('Winter Tide', title)}
+        )
     assert forgotten.status_code == 200 and kept() == []
 
 
-def test_a_sentence_is_forgotten_where_an_answer_rests_on_it_the_answer_changes_and_comes_back(client, folder):
+def test_a_sentence_is_forgotten_where_an_answer_rests_on_it_the_answer_changes_and_comes_back(
+    client, folder
+):
     before = documents(folder)
     page = client.get('/', params={'q': QUERY['q']})
     said = {fields['sentence']: fields for fields in forms(page, '/forget-sentence')}
@@ -129,8 +149,11 @@ def test_a_sentence_is_forgotten_where_an_answer_rests_on_it_the_answer_changes_
     assert {'Night Ferry', 'Clara Holm'} <= set(answers) and sentence in said
     changed = client.post('/forget-sentence', data=said[sentence])
     assert str(changed.url).endswith('/?q=Ingrid+Solberg+.+directed')
-    assert 'a sentence of Night Ferry was forgotten' in words(changed) and sentence not in words(changed)
-    # All else that is found is said elsewhere; those two are found by this sentence alone, and what is left of its document stays.
+    assert 'a sentence of Night Ferry was forgotten' in words(changed) and sentence not in words(
+        changed
+    )
+    # All else that is found is said elsewhere; those two are found by this sentence alone, and what
+    # is left of its document stays.
     assert names(client) == [name for name in answers if name not in ('Night Ferry', 'Clara Holm')]
     assert documents(folder).keys() == before.keys()
     assert documents(folder)['ferry'].text == before['ferry'].text.replace(f'{sentence} ', '')
@@ -147,8 +170,13 @@ def test_a_sentence_is_forgotten_where_an_answer_rests_on_it_the_answer_changes_
 
 def test_documents_come_back_where_they_stood(client, folder):
     before, answers = documents(folder), names(client)
-    page = client.post('/forget', data=forms(client.get('/document', params={'id': 'ferry'}), '/forget')[0])
-    assert list(documents(folder)) == [id for id in before if id != 'ferry'] and list(before)[-1] != 'ferry'
+    page = client.post(
+        '/forget', data=forms(client.get('/document', params={'id': 'ferry'}), '/forget')[0]
+    )
+    assert (
+        list(documents(folder)) == [id for id in before if id != 'ferry']
+        and list(before)[-1] != 'ferry'
+    )
     client.post('/undo', data=forms(page, '/undo')[0])
     assert list(documents(folder).items()) == list(before.items()) and names(client) == answers
 
@@ -161,8 +189,12 @@ def test_a_change_whose_version_cannot_be_opened_is_said_to_be_made(client, fold
     monkeypatch.setattr(Current, 'newest', damaged)
     told = client.post('/forget', data=fields)
     assert told.status_code == 503 and 'ferry' not in documents(folder)
-    assert 'The change was made, but the new version cannot be opened: memory-2: a file is damaged' in words(told)
-    assert 'Nothing was changed' not in words(told) and forms(told, '/undo')  # it can still be taken back
+    assert (
+        'The change was made, but the new version cannot be opened: memory-2: a file is damaged'
+        in words(told)
+    )
+    # It can still be taken back.
+    assert 'Nothing was changed' not in words(told) and forms(told, '/undo')
 
 
 def test_a_page_that_was_left_open_over_an_update_changes_nothing_else(client, folder):
@@ -174,8 +206,16 @@ def test_a_page_that_was_left_open_over_an_update_changes_nothing_else(client, f
     there = documents(folder)
     for page, fields, says in (
         ('/forget', document, "the document 'ferry' has another text now: nothing was forgotten"),
-        ('/forget', forms(weiss, '/forget')[0], "the document 'weiss' is not there any more: nothing was forgotten"),
-        ('/forget-sentence', sentences[-1], "unknown sentence 'Its music was composed by Erik Lind.'; did you mean"),
+        (
+            '/forget',
+            forms(weiss, '/forget')[0],
+            "the document 'weiss' is not there any more: nothing was forgotten",
+        ),
+        (
+            '/forget-sentence',
+            sentences[-1],
+            "unknown sentence 'Its music was composed by Erik Lind.'; did you mean",
+        ),
     ):
         told = client.post(page, data=fields)
         assert (
@@ -191,10 +231,15 @@ def test_a_page_that_was_left_open_over_an_update_changes_nothing_else(client, f
     newer = client.post('/forget', data=holm)
     told = client.post('/undo', data=forms(older, '/undo')[0])
     assert told.status_code == 400 and 'another change was made since' in words(told)
-    add_text(folder, [{'id': 'holm', 'title': 'Clara Holm', 'text': 'Clara Holm is somebody else.'}])
+    add_text(
+        folder, [{'id': 'holm', 'title': 'Clara Holm', 'text': 'Clara Holm is somebody else.'}]
+    )
     there = documents(folder)
     told = client.post('/undo', data=forms(newer, '/undo')[0])
-    assert told.status_code == 400 and "'holm' was changed by another program since: nothing was taken back" in words(told)
+    assert (
+        told.status_code == 400
+        and "'holm' was changed by another program since: nothing was taken back" in words(told)
+    )
     assert documents(folder) == there
 
 
@@ -217,10 +262,18 @@ def test_pages_are_shown_while_more_changes_wait_than_pages_are_made_at_a_time(f
 
     async def run():
         transport = httpx.ASGITransport(explorer)
-        async with app.limited_pages(None), httpx.AsyncClient(transport=transport, base_url='http://localhost') as client:
+        async with (
+            app.limited_pages(None),
+            httpx.AsyncClient(transport=transport, base_url='http://localhost') as client,
+        ):
             fields = forms(await client.get('/documents'), '/add')[0]
-            changes = [asyncio.create_task(client.post('/add', data=fields | {'title': 'A', 'text': 'B'})) for _ in range(5)]
-            pages = await asyncio.wait_for(asyncio.gather(*(client.get('/documents') for _ in range(12))), 30)
+            changes = [
+                asyncio.create_task(client.post('/add', data=fields | {'title': 'A', 'text': 'B'}))
+                for _ in range(5)
+            ]
+            pages = await asyncio.wait_for(
+                asyncio.gather(*(client.get('/documents') for _ in range(12))), 30
+            )
             assert not any(change.done() for change in changes)
             go_on.set()
             return pages + await asyncio.gather(*changes)
@@ -229,7 +282,9 @@ def test_pages_are_shown_while_more_changes_wait_than_pages_are_made_at_a_time(f
     assert max(most) == 2
 
 
-def test_changes_that_wait_are_made_in_one_version_and_a_refused_one_leaves_the_others(folder, monkeypatch):
+def test_changes_that_wait_are_made_in_one_version_and_a_refused_one_leaves_the_others(
+    folder, monkeypatch
+):
     changes, before, made, go_on = Changes(folder), documents(folder), [], threading.Event()
     make_parts = change_text.make_parts
 
@@ -240,7 +295,10 @@ def test_changes_that_wait_are_made_in_one_version_and_a_refused_one_leaves_the_
 
     monkeypatch.setattr(change_text, 'make_parts', held_up)
     kb = Current(folder).kb()
-    digest = {name: app.views.digest(app.views.passages_of(kb.prepared, name)) for name in ('ferry', 'harbour')}
+    digest = {
+        name: app.views.digest(app.views.passages_of(kb.prepared, name))
+        for name in ('ferry', 'harbour')
+    }
     last = re.findall(r'\S.*?\.(?= |$)', before['harbour'].text)[-1]
     asked = [
         lambda: changes.add('Winter Tide', TEXT),
@@ -262,7 +320,8 @@ def test_changes_that_wait_are_made_in_one_version_and_a_refused_one_leaves_the_
     threads = [threading.Thread(target=run, args=(number,)) for number in range(len(asked))]
     for number, thread in enumerate(threads):
         thread.start()
-        while len(changes._waiting) < number or not made:  # the first is being made, the others wait in this order
+        # The first is being made, the others wait in this order.
+        while len(changes._waiting) < number or not made:
             time.sleep(0.01)
     go_on.set()
     for thread in threads:
@@ -296,7 +355,9 @@ def together(changes, *asked):
         except BaseException as error:
             results[number] = error
 
-    threads = [threading.Thread(target=run, args=(number,), daemon=True) for number in range(len(asked))]
+    threads = [
+        threading.Thread(target=run, args=(number,), daemon=True) for number in range(len(asked))
+    ]
     with changes._lock:
         for number, thread in enumerate(threads):
             thread.start()
@@ -308,8 +369,12 @@ def together(changes, *asked):
     return [results.get(number) for number in range(len(asked))]
 
 
-@pytest.mark.parametrize('error', [OSError(28, 'No space left on device'), ZeroDivisionError(), KeyboardInterrupt()])
-def test_what_ends_the_making_of_a_version_is_told_to_all_of_its_changes(folder, monkeypatch, error):
+@pytest.mark.parametrize(
+    'error', [OSError(28, 'No space left on device'), ZeroDivisionError(), KeyboardInterrupt()]
+)
+def test_what_ends_the_making_of_a_version_is_told_to_all_of_its_changes(
+    folder, monkeypatch, error
+):
     changes, before = Changes(folder), documents(folder)
     asked = [lambda: changes.add('Winter Tide', TEXT)] * 3
 
@@ -321,7 +386,11 @@ def test_what_ends_the_making_of_a_version_is_told_to_all_of_its_changes(folder,
         # Nor is the text there already, as two of them would be told if the first had come.
         assert {type(told) for told in together(changes, *asked)} <= {type(error), RuntimeError}
     assert documents(folder) == before and changes.last is None
-    assert [type(told) for told in together(changes, *asked)] == [type(None), InputError, InputError]
+    assert [type(told) for told in together(changes, *asked)] == [
+        type(None),
+        InputError,
+        InputError,
+    ]
 
 
 def test_a_change_without_which_the_others_can_be_made_is_refused_alone(folder, monkeypatch):
@@ -349,17 +418,26 @@ def test_what_would_leave_no_document_is_refused_alone(folder):
     changes, kb = Changes(folder), Current(folder).kb()
     names = list(documents(folder))
     digests = {name: app.views.digest(app.views.passages_of(kb.prepared, name)) for name in names}
-    told = together(changes, *(functools.partial(changes.forget, name, digests[name]) for name in names))
+    told = together(
+        changes, *(functools.partial(changes.forget, name, digests[name]) for name in names)
+    )
     assert list(documents(folder)) == names[-1:] and told[:-1] == [None] * (len(names) - 1)
     assert 'no document would be left' in str(told[-1])
 
 
-def test_a_full_disk_is_told_changes_nothing_and_the_same_form_works_when_there_is_room(client, folder):
+def test_a_full_disk_is_told_changes_nothing_and_the_same_form_works_when_there_is_room(
+    client, folder
+):
     (ours,) = forms(client.get('/documents'), '/add')
     form, before = ours | {'title': 'Winter Tide', 'text': TEXT}, documents(folder)
-    for size in (10, 10_000, 100_000):  # bytes that a file may have: of the lock, a table and the records
+    # Bytes that a file may have: of the lock, a table and the records.
+    for size in (10, 10_000, 100_000):
         with limit_of_files(size):
             page = client.post('/add', data=form)
-        assert page.status_code == 507 and 'Nothing was changed' in words(page) and str(folder) in words(page)
+        assert (
+            page.status_code == 507
+            and 'Nothing was changed' in words(page)
+            and str(folder) in words(page)
+        )
         assert documents(folder) == before and 'Winter Tide' not in names(client)
     assert client.post('/add', data=form).status_code == 200 and 'Winter Tide' in names(client)

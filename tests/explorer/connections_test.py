@@ -1,4 +1,6 @@
-"""Clients that are slow to send or to take something, on loopback: they are not waited for, and others are answered meanwhile."""
+"""Clients that are slow to send or to take something, on loopback: they are not waited for, and
+others are answered meanwhile.
+"""
 
 import contextlib
 import socket
@@ -34,7 +36,9 @@ async def answers(scope, receive, send):
 def serving(application):
     """The port of a server of an application, in a thread."""
     listening = socket.create_server(('127.0.0.1', 0))
-    server = uvicorn.Server(uvicorn.Config(application, http=Connection, log_level='critical', lifespan='off'))
+    server = uvicorn.Server(
+        uvicorn.Config(application, http=Connection, log_level='critical', lifespan='off')
+    )
     thread = threading.Thread(target=server.run, args=([listening],))
     thread.start()
     try:
@@ -78,7 +82,9 @@ def test_unfinished_heads_hold_up_nobody_and_are_closed_in_time(seconds):
         began = time.monotonic()
         assert ask(port) == 200
         # Nobody waited for a head: the oldest made room.
-        assert time.monotonic() - began < 4 and all(is_closed(client, 30) for client in clients[:20])
+        assert time.monotonic() - began < 4 and all(
+            is_closed(client, 30) for client in clients[:20]
+        )
         for client in clients[-20:]:
             with contextlib.suppress(ConnectionError):
                 client.sendall(b'drip')  # which gains no time

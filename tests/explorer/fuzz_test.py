@@ -48,11 +48,19 @@ TEXTS = st.text(max_size=60) | st.sampled_from(STRANGE)
 # What UTF-8 can hold: the client refuses to send anything else in these places.
 SENDABLE = TEXTS.map(lambda text: text.encode('utf-8', 'replace').decode())
 PARAMETERS = st.dictionaries(
-    st.sampled_from(['q', 'name', 'id', 'page', 'top', 'k', 'start', 'token']) | SENDABLE, SENDABLE, max_size=5
+    st.sampled_from(['q', 'name', 'id', 'page', 'top', 'k', 'start', 'token']) | SENDABLE,
+    SENDABLE,
+    max_size=5,
 )
 # Nothing that makes a change: no text with a title.
-FIELDS = st.dictionaries(st.sampled_from(['id', 'digest', 'sentence', 'change', 'q', 'text']) | SENDABLE, SENDABLE, max_size=5)
-BODIES = st.binary(max_size=200) | st.sampled_from([b'{"secret": 1}', b'secret=%ff%fe&id=%', b'a=b;' * 1000, b'x' * (1 << 21)])
+FIELDS = st.dictionaries(
+    st.sampled_from(['id', 'digest', 'sentence', 'change', 'q', 'text']) | SENDABLE,
+    SENDABLE,
+    max_size=5,
+)
+BODIES = st.binary(max_size=200) | st.sampled_from(
+    [b'{"secret": 1}', b'secret=%ff%fe&id=%', b'a=b;' * 1000, b'x' * (1 << 21)]
+)
 TYPES = st.sampled_from(
     [
         'application/x-www-form-urlencoded',
@@ -64,8 +72,12 @@ TYPES = st.sampled_from(
         'ü',
     ]
 )
-METHODS = st.just('GET') | st.sampled_from(['POST', 'HEAD', 'PUT', 'DELETE', 'OPTIONS', 'PATCH', 'BREW'])
-PATHS = st.sampled_from([*PAGES, *FORMS, '/static/style.css', '/static/%2e%2e/app.py', '/static/%00', '//', '/%ff%fe'])
+METHODS = st.just('GET') | st.sampled_from(
+    ['POST', 'HEAD', 'PUT', 'DELETE', 'OPTIONS', 'PATCH', 'BREW']
+)
+PATHS = st.sampled_from(
+    [*PAGES, *FORMS, '/static/style.css', '/static/%2e%2e/app.py', '/static/%00', '//', '/%ff%fe']
+)
 
 
 @pytest.fixture(scope='module')
@@ -73,7 +85,9 @@ def client(tmp_path_factory):
     root = tmp_path_factory.mktemp('films')
     index_text([films.write(root / 'films.jsonl')], root / 'films.kb', processes=1)
     made = app.make_app(root / 'films.kb', writable=True)
-    made = TestClient(made, base_url='http://localhost', raise_server_exceptions=False, follow_redirects=False)
+    made = TestClient(
+        made, base_url='http://localhost', raise_server_exceptions=False, follow_redirects=False
+    )
     made.secret = made.get('/documents').text.split('name="secret" value="')[1].split('"')[0]
     return made
 
@@ -85,16 +99,27 @@ def times(examples):
     @given(METHODS, PATHS, PARAMETERS, TYPES, BODIES, FIELDS, st.booleans())
     def check(client, method, path, parameters, content_type, body, fields, knows_secret):
         if knows_secret and path in FORMS:
-            answer = client.post(path, params=parameters, data=fields | {'secret': client.secret, 'title': ' '})
+            answer = client.post(
+                path, params=parameters, data=fields | {'secret': client.secret, 'title': ' '}
+            )
             assert answer.status_code in (400, 414), answer.text
         else:
             answer = client.request(
-                method, path, params=parameters, headers={'content-type': content_type.encode()}, content=body
+                method,
+                path,
+                params=parameters,
+                headers={'content-type': content_type.encode()},
+                content=body,
             )
             is_page = method == 'GET' and path in PAGES
             refused = (400, 414) if is_page else (307, 400, 404, 405, 413, 414)
             assert answer.status_code in (200, 303, *refused), (answer.status_code, answer.text)
-        assert method == 'HEAD' or answer.status_code == 307 or answer.text or answer.status_code == 303
+        assert (
+            method == 'HEAD'
+            or answer.status_code == 307
+            or answer.text
+            or answer.status_code == 303
+        )
 
     return check
 

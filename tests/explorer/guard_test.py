@@ -1,4 +1,6 @@
-"""Requests that a browser sends for another page, of text that is none, or too many are refused; nobody is sent elsewhere."""
+"""Requests that a browser sends for another page, of text that is none, or too many are refused;
+nobody is sent elsewhere.
+"""
 
 import asyncio
 import itertools
@@ -37,8 +39,15 @@ def client(request):
 @pytest.mark.parametrize('method', ['GET', 'POST'])
 @pytest.mark.parametrize('path', ['/', '/?q=x', '/api/ask?q=x', '/add'])
 def test_what_a_page_elsewhere_sends_is_refused_on_every_address(client, method, path):
-    foreign = [{'Origin': origin} for origin in ('http://evil.example', 'null', 'http://localhost:3000', 'http://[', '')]
-    foreign += [{'Sec-Fetch-Site': site} | mode for site in ('cross-site', 'same-site', 'odd') for mode in (IMAGE, {})]
+    foreign = [
+        {'Origin': origin}
+        for origin in ('http://evil.example', 'null', 'http://localhost:3000', 'http://[', '')
+    ]
+    foreign += [
+        {'Sec-Fetch-Site': site} | mode
+        for site in ('cross-site', 'same-site', 'odd')
+        for mode in (IMAGE, {})
+    ]
     # A form of a page elsewhere is a navigation, too, and so is what a frame shows.
     foreign += [{'Sec-Fetch-Site': 'cross-site'} | NAVIGATION | {'Sec-Fetch-Dest': 'iframe'}]
     for headers in foreign:
@@ -48,7 +57,12 @@ def test_what_a_page_elsewhere_sends_is_refused_on_every_address(client, method,
 
 def test_our_own_pages_and_programs_ask_as_they_did(client):
     host = client.base_url.netloc.decode()
-    for headers in ({}, {'Origin': f'http://{host}'}, {'Sec-Fetch-Site': 'none'}, {'Sec-Fetch-Site': 'same-origin'} | IMAGE):
+    for headers in (
+        {},
+        {'Origin': f'http://{host}'},
+        {'Sec-Fetch-Site': 'none'},
+        {'Sec-Fetch-Site': 'same-origin'} | IMAGE,
+    ):
         for method, path in itertools.product(['GET', 'POST'], ['/', '/api/ask?q=x']):
             assert client.request(method, path, headers=headers).text == 'said'
 
@@ -56,12 +70,19 @@ def test_our_own_pages_and_programs_ask_as_they_did(client):
 def test_only_pages_of_an_allowed_origin_read_the_api_and_nothing_else():
     notes = {'Origin': 'https://notes.example', 'Sec-Fetch-Site': 'cross-site'}
     make = lambda base, token=None: TestClient(
-        guard.Guard(APP, guard.LOOPBACK, token, origins=['https://notes.example']), base_url=base, follow_redirects=False
+        guard.Guard(APP, guard.LOOPBACK, token, origins=['https://notes.example']),
+        base_url=base,
+        follow_redirects=False,
     )
     client = make('http://127.0.0.1:8000')
     read = client.get('/api/ask?q=x', headers=notes)
-    assert read.text == 'said' and read.headers['access-control-allow-origin'] == 'https://notes.example'
-    assert 'Origin' in read.headers['vary'] and 'access-control-allow-credentials' not in read.headers
+    assert (
+        read.text == 'said'
+        and read.headers['access-control-allow-origin'] == 'https://notes.example'
+    )
+    assert (
+        'Origin' in read.headers['vary'] and 'access-control-allow-credentials' not in read.headers
+    )
     for origin in (
         'https://evil.example',
         'http://notes.example',
@@ -71,7 +92,13 @@ def test_only_pages_of_an_allowed_origin_read_the_api_and_nothing_else():
     ):
         refused = client.get('/api/ask?q=x', headers=notes | {'Origin': origin})
         assert refused.status_code == 403 and 'access-control-allow-origin' not in refused.headers
-    for method, path in (('GET', '/'), ('GET', '/document?id=x'), ('POST', '/api/ask'), ('POST', '/add'), ('OPTIONS', '/add')):
+    for method, path in (
+        ('GET', '/'),
+        ('GET', '/document?id=x'),
+        ('POST', '/api/ask'),
+        ('POST', '/add'),
+        ('OPTIONS', '/add'),
+    ):
         refused = client.request(method, path, headers=notes)
         assert refused.status_code == 403 and 'access-control-allow-origin' not in refused.headers
     # A name that someone else's page was made to have is refused whatever the origin.
@@ -79,15 +106,34 @@ def test_only_pages_of_an_allowed_origin_read_the_api_and_nothing_else():
     assert 'access-control-allow-origin' not in client.get('/api/ask?q=x').headers
     # With a token, the browser first asks what it may send; then the token has to be right.
     client = make('http://127.0.0.1:8000', 'right')
-    allowed = client.options('/api/ask?q=x', headers=notes | {'Access-Control-Request-Method': 'GET'})
-    assert allowed.status_code == 204 and allowed.headers['access-control-allow-headers'] == 'Authorization'
-    ask = lambda token: client.get('/api/ask?q=x', headers=notes | {'Authorization': f'Bearer {token}'})
+    allowed = client.options(
+        '/api/ask?q=x', headers=notes | {'Access-Control-Request-Method': 'GET'}
+    )
+    assert (
+        allowed.status_code == 204
+        and allowed.headers['access-control-allow-headers'] == 'Authorization'
+    )
+    ask = lambda token: client.get(
+        '/api/ask?q=x', headers=notes | {'Authorization': f'Bearer {token}'}
+    )
     assert ask('right').text == 'said'
-    assert ask('wrong').status_code == 401 and ask('wrong').headers['access-control-allow-origin'] == 'https://notes.example'
+    assert (
+        ask('wrong').status_code == 401
+        and ask('wrong').headers['access-control-allow-origin'] == 'https://notes.example'
+    )
 
 
 @pytest.mark.parametrize(
-    'origin', ['*', 'null', 'notes.example', 'https://notes.example/', 'https://Notes.example', 'ftp://a', '']
+    'origin',
+    [
+        '*',
+        'null',
+        'notes.example',
+        'https://notes.example/',
+        'https://Notes.example',
+        'ftp://a',
+        '',
+    ],
 )
 def test_what_is_no_origin_is_refused_by_name(origin):
     with pytest.raises(InputError, match=re.escape(f'{origin!r} is no origin')):
@@ -96,10 +142,16 @@ def test_what_is_no_origin_is_refused_by_name(origin):
 
 def test_a_link_elsewhere_leads_to_the_first_page_and_asks_nothing(client):
     follow = lambda path, method='GET': (
-        client.request(method, path, headers={'Sec-Fetch-Site': 'cross-site'} | NAVIGATION).status_code
+        client.request(
+            method, path, headers={'Sec-Fetch-Site': 'cross-site'} | NAVIGATION
+        ).status_code
     )
     assert follow('/') == follow('/?token=x') == 200
-    assert {follow(path) for path in ('/?q=x', '/map', '/entity?name=x', '/api/ask?q=x')} == {follow('/', 'POST')} == {403}
+    assert (
+        {follow(path) for path in ('/?q=x', '/map', '/entity?name=x', '/api/ask?q=x')}
+        == {follow('/', 'POST')}
+        == {403}
+    )
 
 
 def test_the_right_token_leads_to_no_other_host():
@@ -108,7 +160,9 @@ def test_the_right_token_leads_to_no_other_host():
     parts = ['/', '\\', '%2f', '%5c', 'evil.example', '.', '@']
     for path in map(''.join, itertools.product(['/'], parts, parts, ['', 'evil.example/'])):
         let_in = made.get(f'http://kb.example{path}?token=right')
-        place = urllib.parse.urljoin('http://kb.example/', let_in.headers['location'].replace('\\', '/'))
+        place = urllib.parse.urljoin(
+            'http://kb.example/', let_in.headers['location'].replace('\\', '/')
+        )
         assert let_in.status_code == 303 and urllib.parse.urlsplit(place).netloc == 'kb.example'
     assert TestClient(guarded, base_url='http://kb.example').get('/?token=wrong').status_code == 401
 
@@ -130,13 +184,17 @@ def test_so_many_are_answered_at_a_time_and_the_others_are_told():
 
     async def ask():
         transport = httpx.ASGITransport(guard.Guard(slow))
-        async with httpx.AsyncClient(transport=transport, base_url='http://localhost', timeout=60) as client:
+        async with httpx.AsyncClient(
+            transport=transport, base_url='http://localhost', timeout=60
+        ) as client:
             asked = [asyncio.create_task(client.get('/')) for _ in range(guard.REQUESTS)]
             while len(waiting) < guard.REQUESTS:
                 await asyncio.sleep(0.01)
             refused = await client.get('/')
             assert refused.status_code == 503 and refused.headers['retry-after']
             goes_on.set()
-            assert {(await one).text for one in asked} == {'said'} and (await client.get('/')).text == 'said'
+            assert {(await one).text for one in asked} == {'said'} and (
+                await client.get('/')
+            ).text == 'said'
 
     asyncio.run(ask())

@@ -1,4 +1,6 @@
-"""The page of a knowledge base: its figures are those of the tables, and nothing that the text says is markup in it."""
+"""The page of a knowledge base: its figures are those of the tables, and nothing that the text says
+is markup in it.
+"""
 
 import collections
 import html.parser
@@ -29,7 +31,9 @@ def folder(tmp_path_factory):
     (articles / BAD_FILE).write_text('', encoding='utf-8')
     record = {'id': 'a"b<i>', 'title': HOSTILE, 'text': f'{HOSTILE} was built by Charles Babbage.'}
     (root / 'hostile.jsonl').write_text(json.dumps(record) + '\n', encoding='utf-8')
-    index_text([articles, root / 'hostile.jsonl'], root / 'mine.kb', processes=1, max_reject_fraction=0.5)
+    index_text(
+        [articles, root / 'hostile.jsonl'], root / 'mine.kb', processes=1, max_reject_fraction=0.5
+    )
     return root / 'mine.kb'
 
 
@@ -46,11 +50,18 @@ def page(folder, tmp_path_factory):
 
 
 class Tables(html.parser.HTMLParser):
-    """The rows of a page's tables by their captions, the elements that it has, and their attributes."""
+    """The rows of a page's tables by their captions, the elements that it has, and their
+    attributes.
+    """
 
     def __init__(self, page):
         super().__init__()
-        self.rows, self.elements, self.attributes, self._caption = collections.defaultdict(list), set(), set(), None
+        self.rows, self.elements, self.attributes, self._caption = (
+            collections.defaultdict(list),
+            set(),
+            set(),
+            None,
+        )
         self._inside = None
         self.feed(page)
 
@@ -82,7 +93,9 @@ def tables(page):
 
 def mentions_of(kb):
     return collections.Counter(
-        mention['entity'] for mentions in kb.prepared.passages['mentions'].to_pylist() for mention in mentions
+        mention['entity']
+        for mentions in kb.prepared.passages['mentions'].to_pylist()
+        for mention in mentions
     )
 
 
@@ -102,7 +115,9 @@ def test_the_counts_are_those_of_the_tables(tables, kb):
 def test_entities_are_counted_by_kind_with_their_mentions_and_facts(tables, kb):
     mentions = mentions_of(kb)
     _, *rows = tables['By kind']
-    assert {kind: int(entities) for kind, entities, *_ in rows} == collections.Counter(kb.vocab.kinds)
+    assert {kind: int(entities) for kind, entities, *_ in rows} == collections.Counter(
+        kb.vocab.kinds
+    )
     for kind, _, of_kind, leading, examples in rows:
         members = [number for number, other in enumerate(kb.vocab.kinds) if other == kind]
         assert int(of_kind) == sum(mentions[number] for number in members)
@@ -118,7 +133,11 @@ def test_entities_are_counted_by_kind_with_their_mentions_and_facts(tables, kb):
 def test_a_document_that_was_left_out_is_listed_with_the_reason(tables):
     _, (reason, count) = tables['Why documents were left out']
     _, (file, line, same) = tables['Documents that were left out']
-    assert (file, line, count) == (f'articles/{BAD_FILE}', '', '1') and reason == same and 'not blank' in reason
+    assert (
+        (file, line, count) == (f'articles/{BAD_FILE}', '', '1')
+        and reason == same
+        and 'not blank' in reason
+    )
 
 
 def test_what_the_text_says_is_no_markup_and_nothing_is_loaded(page):

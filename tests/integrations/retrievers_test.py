@@ -1,4 +1,6 @@
-"""Knowledge bases of plain text in LangChain, LlamaIndex and MCP clients: the real libraries, and the real command."""
+"""Knowledge bases of plain text in LangChain, LlamaIndex and MCP clients: the real libraries, and
+the real command.
+"""
 
 import asyncio
 import importlib.metadata
@@ -50,7 +52,9 @@ def test_langchain_gets_the_documents_that_retrieve_finds(kb):
 
     retriever, want = OPQLRetriever(kb=kb, k=3), kb.retrieve(QUESTION, 3)
     found = retriever.invoke(QUESTION)
-    assert [(document.id, document.page_content) for document in found] == [(one.document, one.text) for one in want]
+    assert [(document.id, document.page_content) for document in found] == [
+        (one.document, one.text) for one in want
+    ]
     for document, one in zip(found, want):
         told = document.metadata
         assert (told['source'], told['title'], told['why']) == (one.document, one.title, one.why)
@@ -58,11 +62,17 @@ def test_langchain_gets_the_documents_that_retrieve_finds(kb):
         text = kb.prepared.document_text(told['source'])
         assert text[told['start_index'] :].startswith(document.page_content)
         start, end = told['evidence']
-        assert document.page_content[start:end].endswith('.') and (start == 0 or document.page_content[start - 2] == '.')
-    assert retriever.invoke(QUESTION, k=1) == found[:1] and retriever.batch([QUESTION], k=2) == [found[:2]]
+        assert document.page_content[start:end].endswith('.') and (
+            start == 0 or document.page_content[start - 2] == '.'
+        )
+    assert retriever.invoke(QUESTION, k=1) == found[:1] and retriever.batch([QUESTION], k=2) == [
+        found[:2]
+    ]
     assert asyncio.run(retriever.ainvoke(QUESTION, k=2)) == found[:2]
     scores = [document.metadata['score'] for document in found]
-    assert retriever.invoke(QUESTION, score_threshold=max(scores)) == [found[scores.index(max(scores))]]
+    assert retriever.invoke(QUESTION, score_threshold=max(scores)) == [
+        found[scores.index(max(scores))]
+    ]
     assert OPQLRetriever(kb=kb, score_threshold=1.0).invoke(QUESTION) == []
 
 
@@ -74,7 +84,9 @@ def test_a_langchain_retriever_is_written_by_the_folder_of_its_knowledge_base(kb
     found = retriever.invoke(QUESTION)
     assert json.loads(retriever.model_dump_json())['kb'] == str(folder)
     for again in (OPQLRetriever.model_validate_json(retriever.model_dump_json()), sent(retriever)):
-        assert (again.k, again.score_threshold, again.tags) == (2, 0.1, ['films']) and again.invoke(QUESTION) == found
+        assert (again.k, again.score_threshold, again.tags) == (2, 0.1, ['films']) and again.invoke(
+            QUESTION
+        ) == found
 
 
 def test_llama_index_gets_the_documents_that_retrieve_finds(kb):
@@ -103,9 +115,13 @@ def test_llama_index_gets_the_documents_that_retrieve_finds(kb):
 
 @pytest.mark.parametrize('asked', [QUESTION, QUERY, UNSURE, OUT_OF_REACH])
 def test_all_interfaces_give_the_same_record_of_an_answer(folder, kb, asked, capsys):
-    """That of Python, of the command, of HTTP and of MCP, which is what the schema says and cites the text."""
+    """That of Python, of the command, of HTTP and of MCP, which is what the schema says and cites
+    the text.
+    """
     jsonschema = pytest.importorskip('jsonschema', reason='jsonschema is not installed')
-    testclient = pytest.importorskip('starlette.testclient', reason='the extra app is not installed')
+    testclient = pytest.importorskip(
+        'starlette.testclient', reason='the extra app is not installed'
+    )
     pytest.importorskip('mcp', reason='mcp is not installed')
     import anyio
 
@@ -116,7 +132,9 @@ def test_all_interfaces_give_the_same_record_of_an_answer(folder, kb, asked, cap
     jsonschema.validate(record, SCHEMA)
     assert 1 <= len(record['answers']) <= 2
     for answer in record['answers']:
-        assert answer['path'][-1]['target'] == answer['entity'] and ('probability' in answer) == (asked in (QUESTION, UNSURE))
+        assert answer['path'][-1]['target'] == answer['entity'] and ('probability' in answer) == (
+            asked in (QUESTION, UNSURE)
+        )
         for fact in answer['path']:
             text = kb.prepared.document_text(fact['document'])
             assert text[fact['start'] : fact['end']] == fact['sentence'] != ''
@@ -127,7 +145,9 @@ def test_all_interfaces_give_the_same_record_of_an_answer(folder, kb, asked, cap
     assert json.loads(capsys.readouterr().out) == record
     client = testclient.TestClient(app.make_app(folder), base_url='http://localhost')
     assert client.get('/api/ask', params={'q': asked, 'top': 2}).json() == record
-    schema = client.get('/openapi.json').json()['paths']['/api/ask']['get']['responses']['200']['content']
+    schema = client.get('/openapi.json').json()['paths']['/api/ask']['get']['responses']['200'][
+        'content'
+    ]
     assert schema['application/json']['schema'] == json.loads(json.dumps(SCHEMA))
     if asked != QUERY:
         server = make_server(Current(folder), writable=False)
@@ -137,7 +157,9 @@ def test_all_interfaces_give_the_same_record_of_an_answer(folder, kb, asked, cap
 
 def test_all_interfaces_give_the_same_record_of_documents(folder, kb, capsys):
     jsonschema = pytest.importorskip('jsonschema', reason='jsonschema is not installed')
-    testclient = pytest.importorskip('starlette.testclient', reason='the extra app is not installed')
+    testclient = pytest.importorskip(
+        'starlette.testclient', reason='the extra app is not installed'
+    )
     from opql_jax.explorer import app
 
     record = json.loads(json.dumps(kb.retrieve(QUESTION, 2).to_record()))
@@ -151,7 +173,9 @@ def test_all_interfaces_give_the_same_record_of_documents(folder, kb, capsys):
 
 
 def talk(options, calls):
-    """What a client of `opql mcp` is told: the names of its tools, and of each call whether it failed and the texts that came."""
+    """What a client of `opql mcp` is told: the names of its tools, and of each call whether it
+    failed and the texts that came.
+    """
     pytest.importorskip('mcp', reason='mcp is not installed')
     import anyio
     from mcp import ClientSession, StdioServerParameters
@@ -166,7 +190,10 @@ def talk(options, calls):
     tools, told = [], []
 
     async def converse():
-        async with stdio_client(program, errlog=sys.__stderr__) as streams, ClientSession(*streams) as session:
+        async with (
+            stdio_client(program, errlog=sys.__stderr__) as streams,
+            ClientSession(*streams) as session,
+        ):
             await session.initialize()
             tools.extend(tool.name for tool in (await session.list_tools()).tools)
             for name, arguments in calls:
@@ -179,7 +206,10 @@ def talk(options, calls):
 
 def test_an_mcp_client_adds_a_text_only_if_it_may(folder, tmp_path):
     copy = shutil.copytree(folder, tmp_path / 'films.kb')
-    text = {'title': 'Winter Tide', 'text': 'Winter Tide is a drama film of 1975. It was directed by Ingrid Solberg.'}
+    text = {
+        'title': 'Winter Tide',
+        'text': 'Winter Tide is a drama film of 1975. It was directed by Ingrid Solberg.',
+    }
     facts = 'facts_of', {'entity': 'Winter Tide'}
     tools, told = talk([copy, '--writable'], [facts, ('add_text', text), facts, ('add_text', text)])
     assert tools[-1] == 'add_text' and [failed for failed, _ in told] == [True, False, False, True]
@@ -191,7 +221,9 @@ def test_an_mcp_client_adds_a_text_only_if_it_may(folder, tmp_path):
 
 @pytest.fixture
 def adds(folder, tmp_path):
-    """A writable copy of the knowledge base, and what adds texts `{title, text}` to it, all at once, as clients of its server may do."""
+    """A writable copy of the knowledge base, and what adds texts `{title, text}` to it, all at
+    once, as clients of its server may do.
+    """
     pytest.importorskip('mcp', reason='mcp is not installed')
     import anyio
 
@@ -216,7 +248,10 @@ def titles(folder):
 
 
 def tide(number):
-    return {'title': f'Winter Tide {number}', 'text': f'Winter Tide {number} is a film. It was directed by Ingrid Solberg.'}
+    return {
+        'title': f'Winter Tide {number}',
+        'text': f'Winter Tide {number} is a film. It was directed by Ingrid Solberg.',
+    }
 
 
 def test_texts_that_an_mcp_client_adds_at_once_are_all_added(adds):
@@ -264,9 +299,14 @@ def test_an_mcp_client_reads_documents(folder, kb):
 def test_an_mcp_client_is_answered_whatever_line_it_sends(folder):
     pytest.importorskip('mcp', reason='mcp is not installed')
     ask = lambda number, question: (
-        f'{{"jsonrpc": "2.0", "id": {number}, "method": "tools/call", "params": {{"name": "ask", "arguments": {{"question": "{question}"}}}}}}'
+        f'{{"jsonrpc": "2.0", "id": {number}, "method": "tools/call", "params": {{"name": "ask", '
+        f'"arguments": {{"question": "{question}"}}}}}}'
     )
-    client = {'protocolVersion': '2024-11-05', 'capabilities': {}, 'clientInfo': {'name': 'test', 'version': '1'}}
+    client = {
+        'protocolVersion': '2024-11-05',
+        'capabilities': {},
+        'clientInfo': {'name': 'test', 'version': '1'},
+    }
     lines = [
         json.dumps({'jsonrpc': '2.0', 'id': 1, 'method': 'initialize', 'params': client}),
         json.dumps({'jsonrpc': '2.0', 'method': 'notifications/initialized'}),
@@ -294,7 +334,11 @@ def test_an_mcp_client_is_answered_whatever_line_it_sends(folder):
             replies.append(json.loads(server.stdout.readline()))
         server.stdin.close()
         assert server.wait(60) == 0
-    codes = {reply['id']: reply['error']['code'] for reply in replies if 'error' in reply and reply['id'] is not None}
+    codes = {
+        reply['id']: reply['error']['code']
+        for reply in replies
+        if 'error' in reply and reply['id'] is not None
+    }
     assert codes == {2: -32700, 3: -32700, 'four': -32700, 5: -32600}
     assert [reply['error']['code'] for reply in replies if reply['id'] is None] == [-32700] * 3
     (answer,) = (reply['result'] for reply in replies if reply['id'] == 6)

@@ -1,4 +1,6 @@
-"""The work of a question is bounded by its distinct names, its length and a time limit; what is left out is said."""
+"""The work of a question is bounded by its distinct names, its length and a time limit; what is
+left out is said.
+"""
 
 import json
 
@@ -38,7 +40,9 @@ def kb(folder):
 def encoded(kb, monkeypatch):
     """The numbers of steps that are encoded for questions, in their order."""
     counts, relations = [], kb.text_answerer.relations
-    monkeypatch.setattr(kb.text_answerer, 'relations', lambda steps: counts.append(len(steps)) or relations(steps))
+    monkeypatch.setattr(
+        kb.text_answerer, 'relations', lambda steps: counts.append(len(steps)) or relations(steps)
+    )
     return counts
 
 
@@ -67,7 +71,9 @@ def test_of_many_names_the_first_are_followed_and_the_others_are_told(kb, many):
     assert note in kb.find(text).to_text(3)
 
 
-def test_documents_are_ranked_for_the_first_names_and_the_others_are_told(kb, many, tmp_path, capsys):
+def test_documents_are_ranked_for_the_first_names_and_the_others_are_told(
+    kb, many, tmp_path, capsys
+):
     text, others = many
     note = f'only the first {MOST_NAMES} names are followed, not {", ".join(others)}'
     found = kb.retrieve(text, 2)
@@ -108,7 +114,9 @@ def test_an_answer_that_ends_early_is_a_part_of_the_whole_and_says_so(kb):
         assert CUT in '; '.join(answer.bounds)
         found.append(len(answer))
     assert (
-        not answer.is_cut and answer.names == whole.names and answer.weights.tolist() == pytest.approx(whole.weights.tolist())
+        not answer.is_cut
+        and answer.names == whole.names
+        and answer.weights.tolist() == pytest.approx(whole.weights.tolist())
     )
     assert found[0] == 0 and any(found) and found == sorted(found) and found[-1] <= len(whole)
 
@@ -121,7 +129,10 @@ def test_documents_of_a_ranking_that_ends_early_are_said_to_be_so(kb):
 
 def test_a_query_that_takes_too_long_is_refused_as_a_part_of_a_set_is_another_one(kb):
     query = 'Ingrid Solberg . directed . produced by - Anna Weiss'
-    with time_limit.limited(0), pytest.raises(InputError, match='longer than 0 seconds: ask it in parts'):
+    with (
+        time_limit.limited(0),
+        pytest.raises(InputError, match='longer than 0 seconds: ask it in parts'),
+    ):
         list(kb.query(query))
     assert list(kb.query(query)) is not None  # nothing of the part was kept
 
@@ -151,4 +162,6 @@ def test_a_line_of_ten_megabytes_in_a_question_file_is_refused_by_its_number(kb,
     file.write_text(f'{json.dumps(good)}\n{json.dumps(long)}\n')
     with pytest.raises(InputError) as refused:
         read(kb, file)
-    assert str(refused.value).startswith(f'{file}:2: question has 9,999,990 characters: ask it in at most {LONGEST:,}')
+    assert str(refused.value).startswith(
+        f'{file}:2: question has 9,999,990 characters: ask it in at most {LONGEST:,}'
+    )

@@ -1,4 +1,6 @@
-"""What may answer a question: places that were read and entities that were followed to, and their features."""
+"""What may answer a question: places that were read and entities that were followed to, and their
+features.
+"""
 
 import numpy as np
 import pytest
@@ -20,7 +22,9 @@ ANN, YORK, LEEDS = 7, 8, 9
 
 
 def evidence(spans, unanswered=0.1):
-    """Two passages, of which the first names Ann and York and the second Ann; `spans` are (passage, start, end, probability, text, entity)."""
+    """Two passages, of which the first names Ann and York and the second Ann; `spans` are (passage,
+    start, end, probability, text, entity).
+    """
     read = [Span(*span[:4]) for span in spans]
     reading = Reading(read, unanswered, 0.0, 0.0, np.array([0.9, 0.1], np.float32))
     return Evidence(
@@ -48,14 +52,22 @@ def test_places_that_overlap_or_have_one_name_are_one_candidate():
         ]
     )
     found = read_candidates(seen)
-    assert [(one.text, one.entity, pytest.approx(one.read)) for one in found] == [('Ann Low', ANN, 0.7), ('York', -1, 0.2)]
+    assert [(one.text, one.entity, pytest.approx(one.read)) for one in found] == [
+        ('Ann Low', ANN, 0.7),
+        ('York', -1, 0.2),
+    ]
     assert [len(one.spans) for one in found] == [3, 2] and all(one.is_seen for one in found)
 
 
 def test_names_within_a_longer_place_are_candidates_of_their_own():
     text = 'Ann Low, and her mother was York'
     seen = evidence(
-        [(0, 0, 32, 0.4, text, -1), (0, 0, 7, 0.3, 'Ann Low', ANN), (0, 28, 32, 0.2, 'York', YORK), (0, 4, 7, 0.1, 'Low', -1)]
+        [
+            (0, 0, 32, 0.4, text, -1),
+            (0, 0, 7, 0.3, 'Ann Low', ANN),
+            (0, 28, 32, 0.2, 'York', YORK),
+            (0, 4, 7, 0.1, 'Low', -1),
+        ]
     )
     found = read_candidates(seen)
     assert [(one.text, one.entity, pytest.approx(one.read)) for one in found] == [
@@ -85,12 +97,16 @@ def test_what_stands_in_no_passage_that_was_read_has_no_features_of_one():
     assert column(rows, 'sentences') == [0, 1, 1]
     assert column(rows, 'read') == pytest.approx([np.log(0.5), *2 * [np.log(calibration.LEAST)]])
     assert column(rows, 'read_share') == [1, 0, 0]
-    assert column(rows, 'unanswered') == pytest.approx([*2 * [np.log(1 / 3)], calibration.log_odds(0)])
+    assert column(rows, 'unanswered') == pytest.approx(
+        [*2 * [np.log(1 / 3)], calibration.log_odds(0)]
+    )
     assert column(rows, 'share')[1:] == pytest.approx([np.log(3), -np.log(3)])
 
 
 def test_without_a_reader_the_share_and_the_best_path_are_all_there_is():
-    rows = followed_features(np.array([0.8, 0.2, 1.0]), np.array([1, -1, 0]), PathFeatures(0.7, 1, 1))
+    rows = followed_features(
+        np.array([0.8, 0.2, 1.0]), np.array([1, -1, 0]), PathFeatures(0.7, 1, 1)
+    )
     assert column(rows, 'fit') == [0.7, 0.7, 0.7]
     assert column(rows, 'share') == pytest.approx([np.log(4), -np.log(4), calibration.CERTAIN])
     assert column(rows, 'kind') == [1, -1, 0] and column(rows, 'other') == [0, 1, 0]
@@ -106,23 +122,36 @@ def test_without_a_reader_the_share_and_the_best_path_are_all_there_is():
 
 def test_nothing_found_has_no_features():
     nothing = evidence([])
-    assert read_candidates(nothing) == [] and features([], nothing, PathFeatures()).shape == (0, len(FEATURES))
+    assert read_candidates(nothing) == [] and features([], nothing, PathFeatures()).shape == (
+        0,
+        len(FEATURES),
+    )
 
 
 def test_the_last_step_is_read_about_what_the_step_before_found():
     seen = evidence([(0, 0, 4, 0.5, 'York', YORK)], unanswered=0.4)
-    step = evidence([(0, 9, 13, 0.8, 'Leeds', LEEDS), (1, 0, 4, 0.1, 'York', YORK)], unanswered=0.05)
-    step = step._replace(passages=[6, 3], before=np.array([-1, -1]), named=[np.array([LEEDS]), np.array([ANN, YORK])])
+    step = evidence(
+        [(0, 9, 13, 0.8, 'Leeds', LEEDS), (1, 0, 4, 0.1, 'York', YORK)], unanswered=0.05
+    )
+    step = step._replace(
+        passages=[6, 3], before=np.array([-1, -1]), named=[np.array([LEEDS]), np.array([ANN, YORK])]
+    )
     both = with_step(seen, step, share=0.5, before=5)
     assert both.passages == [3, 5, 6] and both.before.tolist() == [-1, 3, 5]
     found = read_candidates(both)
     assert [(one.entity, pytest.approx(one.read)) for one in found] == [(YORK, 0.275), (LEEDS, 0.2)]
-    assert [[(span.passage, span.probability) for span in one.spans] for one in found] == [[(0, 0.5), (0, 0.1)], [(2, 0.8)]]
+    assert [[(span.passage, span.probability) for span in one.spans] for one in found] == [
+        [(0, 0.5), (0, 0.1)],
+        [(2, 0.8)],
+    ]
     rows = features(found, both, PathFeatures())
     assert column(rows, 'read') == pytest.approx([np.log(0.275), np.log(0.2)])
     assert column(rows, 'unanswered') == pytest.approx(2 * [calibration.log_odds(0.05)])
 
 
 def test_a_step_that_reaches_where_it_came_from_does_not_lead_there():
-    seen, step = evidence([]), evidence([])._replace(passages=[9], before=np.array([-1]), named=[np.array([ANN])])
+    seen, step = (
+        evidence([]),
+        evidence([])._replace(passages=[9], before=np.array([-1]), named=[np.array([ANN])]),
+    )
     assert with_step(seen, step, share=1.0, before=9).before.tolist() == [-1, 3, -1]

@@ -29,12 +29,19 @@ REPO = pathlib.Path(__file__).resolve().parents[2]
 
 def documents(kb):
     folder = KBFolder(kb)
-    return {d.id: d.text for d in read_documents(folder.part(folder.read()['text']) / 'documents.parquet')}
+    return {
+        d.id: d.text
+        for d in read_documents(folder.part(folder.read()['text']) / 'documents.parquet')
+    }
 
 
 def parts(kb):
     """The parts of versions that are there."""
-    return sorted(path.name for path in kb.iterdir() if path.is_dir() and path.name not in ('encoder', 'cache'))
+    return sorted(
+        path.name
+        for path in kb.iterdir()
+        if path.is_dir() and path.name not in ('encoder', 'cache')
+    )
 
 
 def facts(kb):
@@ -46,7 +53,9 @@ def facts(kb):
 
 @pytest.fixture(scope='module')
 def folder(tmp_path_factory):
-    """Three documents in `a`, three others in `b`, a knowledge base of the former, and one of them all."""
+    """Three documents in `a`, three others in `b`, a knowledge base of the former, and one of
+    them all.
+    """
     root = tmp_path_factory.mktemp('change')
     write(root / 'a', ENGINE.documents)
     write(root / 'b', RIVER.documents)
@@ -79,7 +88,9 @@ def test_what_was_added_is_as_if_all_had_been_indexed_at_once(folder, grown):
     np.testing.assert_allclose(relations, relations_of_whole, atol=2e-3)
     for asked in (*ENGINE.asked, *RIVER.asked):
         assert added.ask(asked.question).entities[0] == whole.ask(asked.question).entities[0]
-        assert [p.document for p in added.retrieve(asked.question)] == [p.document for p in whole.retrieve(asked.question)]
+        assert [p.document for p in added.retrieve(asked.question)] == [
+            p.document for p in whole.retrieve(asked.question)
+        ]
     assert parts(grown) == ['memory-2', 'retrieval-2', 'text-2']
     assert verify(grown, lambda line: None) == []
 
@@ -88,22 +99,42 @@ def test_what_is_there_already_changes_nothing(folder, grown):
     before = KBFolder(grown).manifest.read_bytes()
     assert add_text(grown, [folder / 'a', folder / 'b'], processes=1).skipped == 6
     index_text([folder / 'a'], grown, processes=1)
-    assert KBFolder(grown).manifest.read_bytes() == before and parts(grown) == ['memory-2', 'retrieval-2', 'text-2']
+    assert KBFolder(grown).manifest.read_bytes() == before and parts(grown) == [
+        'memory-2',
+        'retrieval-2',
+        'text-2',
+    ]
 
 
 def test_bad_changes_are_told_and_none_is_made(folder, half, tmp_path):
     before = KBFolder(half).manifest.read_bytes()
     write(tmp_path / 'a', {'Charles Babbage': 'Charles Babbage was born in Walworth in London.'})
     for wrong, said in (
-        (lambda: add_text(half, [tmp_path / 'a']), "'a/charles babbage.txt' already exists with different text.*--replace"),
+        (
+            lambda: add_text(half, [tmp_path / 'a']),
+            "'a/charles babbage.txt' already exists with different text.*--replace",
+        ),
         (lambda: add_text(half, [tmp_path / 'nothing']), 'no such file'),
         (lambda: add_text(half, [{'id': 'x', 'title': 'X'}]), '^texts: text 0: text: missing$'),
         (
-            lambda: add_text(half, [folder / 'b', {'id': 'x', 'text': ENGINE.documents['Ada Lovelace']}, {'text': 'y'}]),
+            lambda: add_text(
+                half,
+                [
+                    folder / 'b',
+                    {'id': 'x', 'text': ENGINE.documents['Ada Lovelace']},
+                    {'text': 'y'},
+                ],
+            ),
             'text 2: id: missing',
         ),
-        (lambda: remove_text(half, ['a/charles babage.txt']), "unknown document.*did you mean 'a/charles babbage.txt'"),
-        (lambda: remove_text(half, entities=['Charles Babage']), "unknown entity.*did you mean 'Charles Babbage'"),
+        (
+            lambda: remove_text(half, ['a/charles babage.txt']),
+            "unknown document.*did you mean 'a/charles babbage.txt'",
+        ),
+        (
+            lambda: remove_text(half, entities=['Charles Babage']),
+            "unknown entity.*did you mean 'Charles Babbage'",
+        ),
         (lambda: remove_text(half, list(documents(half))), 'no document would be left'),
         (lambda: add_text(tmp_path / 'other', [folder / 'b']), 'does not exist'),
     ):
@@ -112,20 +143,38 @@ def test_bad_changes_are_told_and_none_is_made(folder, half, tmp_path):
     with pytest.raises(ZeroDivisionError), change(half) as changed:
         changed.add(folder / 'b')
         raise ZeroDivisionError
-    assert KBFolder(half).manifest.read_bytes() == before and parts(half) == ['memory', 'retrieval', 'text']
+    assert KBFolder(half).manifest.read_bytes() == before and parts(half) == [
+        'memory',
+        'retrieval',
+        'text',
+    ]
 
 
 def test_one_change_may_add_replace_and_remove_and_readers_keep_what_they_opened(folder, half):
     opened = opql_jax.open(half)
     (half / 'text' / 'notes.txt').write_text('of a user')
     with opened.update() as changed:
-        changed.add({'id': 'new', 'title': 'Per Georg Scheutz', 'text': 'Per Georg Scheutz was a printer, born in Jönköping.'})
-        changed.add({'id': 'a/lord byron.txt', 'title': 'Lord Byron', 'text': 'Lord Byron lived in Venice.'}, replace=True)
+        changed.add(
+            {
+                'id': 'new',
+                'title': 'Per Georg Scheutz',
+                'text': 'Per Georg Scheutz was a printer, born in Jönköping.',
+            }
+        )
+        changed.add(
+            {
+                'id': 'a/lord byron.txt',
+                'title': 'Lord Byron',
+                'text': 'Lord Byron lived in Venice.',
+            },
+            replace=True,
+        )
         changed.remove(document='a/charles babbage.txt')
     assert str(changed) == '1 document added, 1 document replaced, 1 document removed'
     assert list(documents(half)) == ['a/ada lovelace.txt', 'a/lord byron.txt', 'new']
 
-    # The parts of the version before are there as long as it is open, and then only what is a user's.
+    # The parts of the version before are there as long as it is open, and then only what is a
+    # user's.
     assert opened.evidence(opened.memory.ids)
     assert opened.ask(ENGINE.asked[0].question).entities.size
     assert parts(half) == ['memory', 'memory-2', 'retrieval', 'retrieval-2', 'text', 'text-2']
@@ -140,22 +189,34 @@ def test_one_change_may_add_replace_and_remove_and_readers_keep_what_they_opened
 
 def test_an_entity_is_forgotten_as_the_change_has_left_it(tmp_path):
     """A document that is added may give a name another meaning, or be the first to have it."""
-    kb, said = tmp_path / 'kb', 'Athens is the capital of Greece. Mary Stone wrote a poem in Athens.'
+    kb, said = (
+        tmp_path / 'kb',
+        'Athens is the capital of Greece. Mary Stone wrote a poem in Athens.',
+    )
     athens = {'id': 'a', 'title': 'Athens', 'text': f'{said} John Miller visited Athens in 1809.'}
     index_text([athens], kb, processes=1)
     with change(kb, processes=1) as changed:
         text = 'John Miller (painter) was born in London in 1788. John Miller married Ann Milbanke.'
         changed.add({'id': 'b', 'title': 'John Miller (painter)', 'text': text})
-        changed.add({'id': 'c', 'title': 'Oslo', 'text': 'Oslo lies in Norway. Peter Novak was born in Oslo in 1950.'})
+        changed.add(
+            {
+                'id': 'c',
+                'title': 'Oslo',
+                'text': 'Oslo lies in Norway. Peter Novak was born in Oslo in 1950.',
+            }
+        )
         changed.remove(entity=['John Miller', 'Peter Novak'])
     assert documents(kb) == {'a': said, 'c': 'Oslo lies in Norway.'}
 
 
 def test_an_entity_is_forgotten_with_the_sentences_that_mention_it(half):
     changed = remove_text(half, entities=['Charles Babbage'], processes=1)
-    assert (changed.removed, changed.cut) == (1, 1)  # its own document, and a sentence about Ada Lovelace
+    # Its own document, and a sentence about Ada Lovelace.
+    assert (changed.removed, changed.cut) == (1, 1)
     kb = opql_jax.open(half)
-    assert kb.vocab.get('Charles Babbage') is None and not any('Babbage' in text for text in documents(half).values())
+    assert kb.vocab.get('Charles Babbage') is None and not any(
+        'Babbage' in text for text in documents(half).values()
+    )
     assert 'born in London' in documents(half)['a/ada lovelace.txt']
     with pytest.raises(InputError, match='unknown entity'):
         remove_text(half, entities=['Charles Babbage'])
@@ -163,15 +224,28 @@ def test_an_entity_is_forgotten_with_the_sentences_that_mention_it(half):
 
 def test_an_entity_is_not_forgotten_by_a_name_that_several_have(tmp_path):
     texts = {
-        'John Mercer (painter)': 'John Mercer was an English painter who was born in Derby in 1790.',
-        'John Mercer (chemist)': 'John Mercer was an English chemist who was born in Great Harwood in 1791.',
+        'John Mercer (painter)': (
+            'John Mercer was an English painter who was born in Derby in 1790.'
+        ),
+        'John Mercer (chemist)': (
+            'John Mercer was an English chemist who was born in Great Harwood in 1791.'
+        ),
     }
-    index_text([{'id': title, 'title': title, 'text': text} for title, text in texts.items()], tmp_path / 'kb', processes=1)
-    said = r"'John Mercer' may be 2 entities; write one of\n.*\(painter\).*born in Derby in 1790\.\n.*\(chemist\).*1791\.$"
+    index_text(
+        [{'id': title, 'title': title, 'text': text} for title, text in texts.items()],
+        tmp_path / 'kb',
+        processes=1,
+    )
+    said = (
+        r"'John Mercer' may be 2 entities; write one of\n.*\(painter\).*born in Derby in 1790\.\n.*"
+        r'\(chemist\).*1791\.$'
+    )
     with pytest.raises(InputError, match=said):
         remove_text(tmp_path / 'kb', entities=['John Mercer'])
     assert list(documents(tmp_path / 'kb')) == list(texts)
-    assert remove_text(tmp_path / 'kb', entities=['john mercer (chemist)'], processes=1).removed == 1
+    assert (
+        remove_text(tmp_path / 'kb', entities=['john mercer (chemist)'], processes=1).removed == 1
+    )
     assert list(documents(tmp_path / 'kb')) == ['John Mercer (painter)']
 
 
@@ -179,28 +253,51 @@ def test_a_sentence_is_forgotten_with_the_facts_that_rest_on_it_and_stays_forgot
     asked = ENGINE.asked[0]
     said, before = 'He died in Missolonghi in 1824.', opql_jax.open(half)
     assert before.ask(asked.question).names[0] == 'Missolonghi'
-    others = {(f['topic'], f['target'], f['sentence']) for f in before.evidence(before.memory.ids) if said not in f['sentence']}
-    changed = remove_text(half, sentences=['died  in Missolonghi'], processes=1)  # words that no other sentence has
+    others = {
+        (f['topic'], f['target'], f['sentence'])
+        for f in before.evidence(before.memory.ids)
+        if said not in f['sentence']
+    }
+    # Words that no other sentence has.
+    changed = remove_text(half, sentences=['died  in Missolonghi'], processes=1)
     assert (changed.removed, changed.cut) == (0, 1)
 
     def check():
         kb = opql_jax.open(half)
-        assert said not in documents(half)['a/lord byron.txt'] and kb.vocab.get('Missolonghi') is None
-        assert {(f['topic'], f['target'], f['sentence']) for f in kb.evidence(kb.memory.ids)} == others
+        assert (
+            said not in documents(half)['a/lord byron.txt'] and kb.vocab.get('Missolonghi') is None
+        )
+        assert {
+            (f['topic'], f['target'], f['sentence']) for f in kb.evidence(kb.memory.ids)
+        } == others
         assert 'Missolonghi' not in kb.ask(asked.question).names
         assert not any('Missolonghi' in found.text for found in kb.retrieve(asked.question))
 
     check()
     change_text.compact(half)
     check()
-    with pytest.raises(InputError, match='already exists with different text'):  # it comes back on request only, with --replace
-        add_text(half, [{'id': 'a/lord byron.txt', 'title': 'Lord Byron', 'text': ENGINE.documents['Lord Byron']}], processes=1)
+    # It comes back on request only, with --replace.
+    with pytest.raises(InputError, match='already exists with different text'):
+        add_text(
+            half,
+            [
+                {
+                    'id': 'a/lord byron.txt',
+                    'title': 'Lord Byron',
+                    'text': ENGINE.documents['Lord Byron'],
+                }
+            ],
+            processes=1,
+        )
 
 
 def test_a_sentence_is_named_by_words_that_only_it_has(half):
     before = KBFolder(half).manifest.read_bytes()
     for words, said in (
-        ('He died in Missolonghi in 1825.', "unknown sentence .*did you mean 'He died in Missolonghi in 1824.'"),
+        (
+            'He died in Missolonghi in 1825.',
+            "unknown sentence .*did you mean 'He died in Missolonghi in 1824.'",
+        ),
         ('Analytical Engine', 'sentences have the words'),
         (' ', 'there is no word in it'),
     ):
@@ -219,7 +316,8 @@ def test_only_what_is_new_is_recognised_and_encoded(folder, half):
 
     add_text(half, [folder / 'b'], map_batches=map_batches)
     assert rows['recognise_batch'] == [3]
-    assert sum(rows['encode_batch']) < rows['tokenise_batch'][0]  # a name of the new text may stand in an old passage, too
+    # A name of the new text may stand in an old passage, too.
+    assert sum(rows['encode_batch']) < rows['tokenise_batch'][0]
     assert change_text.compact(half) > 0 and not (half / 'cache').exists()
 
 
@@ -236,7 +334,10 @@ KBFolder.change = killed
 add_text(sys.argv[1], [sys.argv[2]], processes=1)
 """
     before, manifest = documents(half), KBFolder(half).manifest.read_bytes()
-    run = subprocess.run([sys.executable, '-c', script, half, folder / 'b'], env=os.environ | {'PYTHONPATH': str(REPO)})
+    run = subprocess.run(
+        [sys.executable, '-c', script, half, folder / 'b'],
+        env=os.environ | {'PYTHONPATH': str(REPO)},
+    )
     assert run.returncode == -signal.SIGKILL
     assert KBFolder(half).manifest.read_bytes() == manifest and documents(half) == before
     change_text.remove_unneeded(KBFolder(half))
@@ -253,7 +354,10 @@ def test_the_commands(folder, half, capsys):
     indexed = made('index', folder / 'a', '--out', half)
     assert indexed['documents'] == 3 and indexed['seconds'] > 0
     none = {'added': 0, 'replaced': 0, 'removed': 0, 'cut': 0}
-    assert made('add', half, folder / 'a') == none | {'skipped': 3, 'seconds': pytest.approx(0, abs=600)}
+    assert made('add', half, folder / 'a') == none | {
+        'skipped': 3,
+        'seconds': pytest.approx(0, abs=600),
+    }
     cli.main(['add', str(half), str(folder / 'a')])
     assert '3 were there already' in capsys.readouterr().out
     cli.main(['remove', str(half), '--document', 'a/lord byron.txt'])
@@ -273,11 +377,19 @@ def test_the_commands(folder, half, capsys):
         cli.main(['remove', str(half)])
 
 
-def test_a_folder_that_is_moved_while_it_is_changed_answers_as_before_in_its_new_place(half, tmp_path):
+def test_a_folder_that_is_moved_while_it_is_changed_answers_as_before_in_its_new_place(
+    half, tmp_path
+):
     before, opened, moved = documents(half), opql_jax.open(half), tmp_path / 'moved'
     answer = opened.ask(ENGINE.asked[0].question).names
     with pytest.raises(InputError, match='kb does not exist'), change(half) as changed:
-        changed.add({'id': 'new', 'title': 'Per Georg Scheutz', 'text': 'Per Georg Scheutz was a printer, born in Jönköping.'})
+        changed.add(
+            {
+                'id': 'new',
+                'title': 'Per Georg Scheutz',
+                'text': 'Per Georg Scheutz was a printer, born in Jönköping.',
+            }
+        )
         half.rename(moved)
     assert opened.ask(ENGINE.asked[0].question).names == answer  # of one that was open
     opened.close()

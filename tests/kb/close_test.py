@@ -1,4 +1,6 @@
-"""A knowledge base that is closed: what it releases, and what it says when it is asked afterwards."""
+"""A knowledge base that is closed: what it releases,
+and what it says when it is asked afterwards.
+"""
 
 import gc
 import os
@@ -33,8 +35,14 @@ def no_garbage_collection():
 
 
 def open_under(folder: pathlib.Path) -> set[str]:
-    """Files and folders at or under a folder that this process has a descriptor of, or has mapped into memory."""
-    held = {line.split(maxsplit=5)[5].strip() for line in open('/proc/self/maps') if len(line.split(maxsplit=5)) > 5}
+    """Files and folders at or under a folder that this process has a descriptor of, or has mapped
+    into memory.
+    """
+    held = {
+        line.split(maxsplit=5)[5].strip()
+        for line in open('/proc/self/maps')
+        if len(line.split(maxsplit=5)) > 5
+    }
     for descriptor in pathlib.Path('/proc/self/fd').iterdir():
         try:
             held.add(os.readlink(descriptor))

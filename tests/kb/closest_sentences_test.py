@@ -1,4 +1,6 @@
-"""Questions that name nothing the text has, or whose names lead to nothing that is asked for: the sentences most like them answer."""
+"""Questions that name nothing the text has, or whose names lead to nothing that is asked for: the
+sentences most like them answer.
+"""
 
 import itertools
 
@@ -17,11 +19,10 @@ from opql_jax.kb.text.index_text import index_text
 from trios import write
 
 TRIAL = (
-    'In the Brightside trial, 618 adults with at least six attacks a month were given velotrazine or placebo. '
-    'The study was coordinated by Paolo Reschi and carried out at eleven centres. '
-    'It lasted until 2019. '
-    'A report on hip fractures comes from Cork. '
-    'The study of fractures was paid for by the Larkin Fund.'
+    'In the Brightside trial, 618 adults with at least six attacks a month were given velotrazine '
+    'or placebo. The study was coordinated by Paolo Reschi and carried out at eleven centres. It '
+    'lasted until 2019. A report on hip fractures comes from Cork. The study of fractures was paid '
+    'for by the Larkin Fund.'
 )
 HANDBOOK = (
     'Requests for leave are entered in Perch. '
@@ -48,18 +49,30 @@ def kb(tmp_path_factory):
         ('In which system are requests for leave entered?', 'Perch'),
     ],
 )
-def test_a_question_that_names_nothing_is_answered_by_the_sentence_that_is_like_it(kb, question, right):
+def test_a_question_that_names_nothing_is_answered_by_the_sentence_that_is_like_it(
+    kb, question, right
+):
     answer = kb.ask(question)
     assert answer.question.topics == () and answer.names[0] == right
     (path, *_) = answer.paths(right)
     assert right in path[-1].sentence
     record = prediction_record(answer, evidence=1)
-    assert record['by_sentences'] and 'error' not in record and right in record['traces'][0][0]['evidence'][0]['sentence']
+    assert (
+        record['by_sentences']
+        and 'error' not in record
+        and right in record['traces'][0][0]['evidence'][0]['sentence']
+    )
     assert 'sentences like the question' in (told := format_answer(answer)) and right in told
 
 
 @pytest.mark.parametrize(
-    'question', ['Who coordinated the Winterlight trial?', 'Where was Иван born?', 'who did it?', '东京 在 哪里']
+    'question',
+    [
+        'Who coordinated the Winterlight trial?',
+        'Where was Иван born?',
+        'who did it?',
+        '东京 在 哪里',
+    ],
 )
 def test_names_that_the_text_lacks_and_other_languages_are_told(kb, question):
     with pytest.raises(InputError, match='mentions no name'):
@@ -69,17 +82,28 @@ def test_names_that_the_text_lacks_and_other_languages_are_told(kb, question):
 def test_entries_are_those_of_the_sentences_with_the_highest_cosines(kb, monkeypatch):
     monkeypatch.setattr('opql_jax.kb.text.closest_sentences.SENTENCES', 2)
     question, answerer = 'Where does the review talk take place?', kb.text_answerer
-    rows, cosines = ClosestSentences(kb.prepared, answerer._encoder, kb.memory, answerer._index).entries(question)
+    rows, cosines = ClosestSentences(
+        kb.prepared, answerer._encoder, kb.memory, answerer._index
+    ).entries(question)
     sentences = [
         row['text'][start:end]
         for row in kb.prepared.passages.to_pylist()
         for start, end in itertools.pairwise([*row['sentence_starts'], len(row['text'])])
     ]
     vectors = answerer._index.load().vectors[len(kb.prepared.passages) :]
-    expected = dict(zip(sentences, vectors.astype(np.float64) @ answerer._encoder.encode_texts([question])[0], strict=True))
+    expected = dict(
+        zip(
+            sentences,
+            vectors.astype(np.float64) @ answerer._encoder.encode_texts([question])[0],
+            strict=True,
+        )
+    )
     best = sorted(expected, key=expected.get)[-2:]
     mentions, texts = kb.memory.mentions(rows), kb.prepared.passages['text'].to_pylist()
-    columns = (mentions[name].tolist() for name in ('passage', 'target_sentence_start', 'target_sentence_end'))
+    columns = (
+        mentions[name].tolist()
+        for name in ('passage', 'target_sentence_start', 'target_sentence_end')
+    )
     said = [texts[passage][start:end] for passage, start, end in zip(*columns)]
     assert said and set(said) <= set(best)
     np.testing.assert_allclose(cosines, [expected[text] for text in said], atol=1e-5)

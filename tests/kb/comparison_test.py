@@ -1,4 +1,6 @@
-"""Comparisons and questions of yes or no: what they ask about each thing that they name, and what the text says to it."""
+"""Comparisons and questions of yes or no: what they ask about each thing that they name, and what
+the text says to it.
+"""
 
 import numpy as np
 import pytest
@@ -17,7 +19,9 @@ from trios import write
 
 
 def parsed(question):
-    """What a question is read as, where its names stand in brackets and may say their kind: '[Ann|person]'."""
+    """What a question is read as, where its names stand in brackets and may say their kind:
+    '[Ann|person]'.
+    """
     text, names = '', []
     for piece in question.split('['):
         name, closed, after = piece.rpartition(']')
@@ -39,15 +43,31 @@ def asks(question):
     'question, how, plain',
     [
         ('Which film is older, [Night Ferry] or [Dawn Ferry]?', 'least', 'When was {} released?'),
-        ('Which is the newer film, [Night Ferry] or [Dawn Ferry]?', 'most', 'When was {} released?'),
+        (
+            'Which is the newer film, [Night Ferry] or [Dawn Ferry]?',
+            'most',
+            'When was {} released?',
+        ),
         ('Who is older, [Ann] or [Bob]?', 'least', 'When was {} born?'),
         ('Is [Ann|person] or [Bob|person] older?', 'least', 'When was {} born?'),
         ('Which of the two is younger, [Ann|person] or [Bob|person]?', 'most', 'When was {} born?'),
-        ('Which is older, [Acme|organisation] or [Emca|organisation]?', 'least', 'When was {} founded?'),
+        (
+            'Which is older, [Acme|organisation] or [Emca|organisation]?',
+            'least',
+            'When was {} founded?',
+        ),
         ('Who was born first, [Ann] or [Bob]?', 'least', 'When was {} born?'),
-        ('Which professional tennis player was born first, [Ann] or [Bob]?', 'least', 'When was {} born?'),
+        (
+            'Which professional tennis player was born first, [Ann] or [Bob]?',
+            'least',
+            'When was {} born?',
+        ),
         ('Between two chemists [Ann] and [Bob], who is older?', 'least', 'When was {} born?'),
-        ('Which canal began operating first, [the Harl] or [the Corve]?', 'least', 'When did {} begin operating?'),
+        (
+            'Which canal began operating first, [the Harl] or [the Corve]?',
+            'least',
+            'When did {} begin operating?',
+        ),
         ('Was [Ann] or [Bob] born later?', 'most', 'When was {} born?'),
         ('Did [Ann] or [Bob] die first?', 'least', 'When did {} die?'),
         ('Did “[Up]” or “[Down]” come out first?', 'least', 'When was {} released?'),
@@ -57,9 +77,21 @@ def asks(question):
         ('Which film was released more recently, [Up] or [Down]?', 'most', 'When was {} released?'),
         ('Which river is longer, [Orla] or [Tam]?', 'most', 'How long is {}?'),
         ('Who is shorter, [Ann] or [Bob]?', 'least', 'How tall is {}?'),
-        ('Which city has more inhabitants, [Aker] or [Bakke]?', 'most', 'How many people live in {}?'),
-        ('Which town has the larger population, [Aker] or [Bakke]?', 'most', 'What is the population of {}?'),
-        ('Which has fewer seats, [Aker Hall] or [Bakke Hall]?', 'least', 'How many seats does {} have?'),
+        (
+            'Which city has more inhabitants, [Aker] or [Bakke]?',
+            'most',
+            'How many people live in {}?',
+        ),
+        (
+            'Which town has the larger population, [Aker] or [Bakke]?',
+            'most',
+            'What is the population of {}?',
+        ),
+        (
+            'Which has fewer seats, [Aker Hall] or [Bakke Hall]?',
+            'least',
+            'How many seats does {} have?',
+        ),
     ],
 )
 def test_one_of_two_is_chosen_by_what_is_asked_about_each(question, how, plain):
@@ -71,11 +103,31 @@ def test_one_of_two_is_chosen_by_what_is_asked_about_each(question, how, plain):
 @pytest.mark.parametrize(
     'question, how, plain',
     [
-        ('Which film has the director who was born earlier, [Up] or [Down]?', 'least', 'When was the director of {} born?'),
-        ('Which film has the older director, [Up] or [Down]?', 'least', 'When was the director of {} born?'),
-        ('Which film has the director died later, [Up] or [Down]?', 'most', 'When did the director of {} die?'),
-        ("Whose director was born first, [Up]'s or [Down]'s?", 'least', 'When was the director of {} born?'),
-        ("Which film's director is younger, [Up] or [Down]?", 'most', 'When was the director of {} born?'),
+        (
+            'Which film has the director who was born earlier, [Up] or [Down]?',
+            'least',
+            'When was the director of {} born?',
+        ),
+        (
+            'Which film has the older director, [Up] or [Down]?',
+            'least',
+            'When was the director of {} born?',
+        ),
+        (
+            'Which film has the director died later, [Up] or [Down]?',
+            'most',
+            'When did the director of {} die?',
+        ),
+        (
+            "Whose director was born first, [Up]'s or [Down]'s?",
+            'least',
+            'When was the director of {} born?',
+        ),
+        (
+            "Which film's director is younger, [Up] or [Down]?",
+            'most',
+            'When was the director of {} born?',
+        ),
         (
             'Do both films [Up] and [Down] have directors from the same country?',
             'same',
@@ -91,7 +143,11 @@ def test_one_of_two_is_chosen_by_what_is_asked_about_each(question, how, plain):
             'same',
             'What country is the director of {} from?',
         ),
-        ("Do [Up]'s author and [Down]'s author have the same father?", 'same', 'Who is the father of the author of {}?'),
+        (
+            "Do [Up]'s author and [Down]'s author have the same father?",
+            'same',
+            'Who is the father of the author of {}?',
+        ),
     ],
 )
 def test_what_has_a_role_in_each_is_compared(question, how, plain):
@@ -103,13 +159,21 @@ def test_what_has_a_role_in_each_is_compared(question, how, plain):
     'question, how, plain',
     [
         ('Are [Ann] and [Bob] from the same country?', 'same', 'What country is {} from?'),
-        ('Do [Ann] and [Bob] have different nationalities?', 'different', 'What country is {} from?'),
+        (
+            'Do [Ann] and [Bob] have different nationalities?',
+            'different',
+            'What country is {} from?',
+        ),
         ('Do [Ann] and [Bob] have the same director?', 'same', 'Who is the director of {}?'),
         ('Do [Ann] and [Bob] share the same profession?', 'same', 'What is the profession of {}?'),
         ('Were [Ann] and [Bob] born in the same town?', 'same', 'In which town was {} born?'),
         ('Did [Ann] and [Bob] die in the same year?', 'same', 'When did {} die?'),
         ('Were [Ann] and [Bob] written by the same person?', 'same', 'Who wrote {}?'),
-        ('Are both villages, [Ann] and [Bob], located in the same country?', 'same', 'In which country is {} located?'),
+        (
+            'Are both villages, [Ann] and [Bob], located in the same country?',
+            'same',
+            'In which country is {} located?',
+        ),
         ('Was [Ann] born before [Bob]?', 'less', 'When was {} born?'),
         ('Did [Ann] open after [Bob]?', 'more', 'When did {} open?'),
         ('Is [Ann|person] older than [Bob|person]?', 'less', 'When was {} born?'),
@@ -138,7 +202,11 @@ def test_two_are_compared_with_each_other(question, how, plain):
         ('Is [Ann] Norwegian?', 'What country is Ann from?', 'norwegian'),
         ('Was [Ann] an architect?', 'What is the profession of Ann?', 'architect'),
         ('Was [Ann] married to [Bob]?', 'Who was Ann married to?', 'Bob'),
-        ('Was the director of [Up] born in [Bergen|place]?', 'Where was the director of Up born?', 'Bergen'),
+        (
+            'Was the director of [Up] born in [Bergen|place]?',
+            'Where was the director of Up born?',
+            'Bergen',
+        ),
         ('Does [Up] star [Ann]?', 'Who stars in Up?', 'Ann'),
     ],
 )
@@ -149,7 +217,10 @@ def test_a_fact_is_asked_for_with_a_question_word_in_place_of_one_name(question,
 
 def test_a_fact_about_both_is_asked_about_each():
     found = parsed('Were both [Up] and [Down] directed by [Ann]?')
-    assert [side.questions[0] for side in found.sides] == ['Who directed Up?', 'Who directed Down?'] and found.asked == 'Ann'
+    assert [side.questions[0] for side in found.sides] == [
+        'Who directed Up?',
+        'Who directed Down?',
+    ] and found.asked == 'Ann'
 
 
 @pytest.mark.parametrize(
@@ -182,24 +253,29 @@ def test_names_that_the_text_lacks_are_names_still():
 # ---- Over text ----
 
 BRIDGES = (
-    'The Harl Bridge was designed by Amara Finch and opened in 1931. It is 412 metres long and crosses the Orla at Tamsin. '
-    'The Corve Bridge was designed by Joel Stern and opened on 9 June 1954. It is 1.2 km long. '
-    'The Pell Bridge was not designed by Joel Stern.'
+    'The Harl Bridge was designed by Amara Finch and opened in 1931. It is 412 metres long and '
+    'crosses the Orla at Tamsin. The Corve Bridge was designed by Joel Stern and opened on 9 June '
+    '1954. It is 1.2 km long. The Pell Bridge was not designed by Joel Stern.'
 )
 ENGINEERS = (
-    'Amara Finch was born in Leith in 1888 and died in 1950. Joel Stern was born in Prague on 3 March 1901. '
-    'Finch was Scottish. Stern was a Czech engineer. Ruta Hald, who was never married to Joel Stern, was born in Riga in 1910.'
+    'Amara Finch was born in Leith in 1888 and died in 1950. Joel Stern was born in Prague on 3 '
+    'March 1901. Finch was Scottish. Stern was a Czech engineer. Ruta Hald, who was never married '
+    'to Joel Stern, was born in Riga in 1910.'
 )
 WINERIES = (
-    'Casa Verde is a winery in Spain. It was founded in 1884 by Pilar Ortega. Casa Roja was founded in 1902 by Luis Vidal. '
-    'Casa Roja is a winery in Portugal. Monte Alto is a winery in Spain.'
+    'Casa Verde is a winery in Spain. It was founded in 1884 by Pilar Ortega. '
+    'Casa Roja was founded in 1902 by Luis Vidal. Casa Roja is a winery in '
+    'Portugal. Monte Alto is a winery in Spain.'
 )
 
 
 @pytest.fixture(scope='module')
 def kb(tmp_path_factory):
     root = tmp_path_factory.mktemp('compared')
-    write(root / 'articles', {'Bridges of the Orla': BRIDGES, 'Two engineers': ENGINEERS, 'Casa Verde': WINERIES})
+    write(
+        root / 'articles',
+        {'Bridges of the Orla': BRIDGES, 'Two engineers': ENGINEERS, 'Casa Verde': WINERIES},
+    )
     index_text([root / 'articles'], root / 'kb', processes=1)
     with opql_jax.open(root / 'kb') as opened:
         yield opened
@@ -213,7 +289,13 @@ def kb(tmp_path_factory):
         ('Which bridge is longer, the Harl Bridge or the Corve Bridge?', 'Corve Bridge'),
         ('Who was born first, Joel Stern or Amara Finch?', 'Amara Finch'),
         ('Which winery is older, Casa Roja or Casa Verde?', 'Casa Verde'),
-        ('Which bridge has the designer who was born earlier, the Corve Bridge or the Harl Bridge?', 'Harl Bridge'),
+        (
+            (
+                'Which bridge has the designer who was born earlier, the Corve '
+                'Bridge or the Harl Bridge?'
+            ),
+            'Harl Bridge',
+        ),
         ('Is Joel Stern older than Amara Finch?', 'no'),
         ('Did Amara Finch die before 1960?', 'yes'),
         ('Are Amara Finch and Joel Stern from the same country?', 'no'),
@@ -266,16 +348,24 @@ def test_both_facts_are_shown_by_each_interface(kb):
     (each,) = np.prod([part.probabilities[:1] for part in answer.parts], axis=0).tolist()
     read = kb.read([part.question for part in answer.parts], answer.parts)
     answered = min(1 - found.unanswered for found in read)
-    assert first['probability'] == pytest.approx(compared_probability(each, answered, is_single=False), abs=1e-3)
+    assert first['probability'] == pytest.approx(
+        compared_probability(each, answered, is_single=False), abs=1e-3
+    )
     cited = ' '.join(citation.sentence for citation in views.ask(kb, question).citations)
     for shown in (text, answer.explain(), str(first['path']), cited):
-        assert 'opened in 1931' in shown.replace('[', '').replace(']', '') and '9 June 1954' in shown
-    assert answer.passages()[0].title == 'Bridges of the Orla' and answer.to_pandas()['entity'][0] == 'Harl Bridge'
+        assert (
+            'opened in 1931' in shown.replace('[', '').replace(']', '') and '9 June 1954' in shown
+        )
+    assert (
+        answer.passages()[0].title == 'Bridges of the Orla'
+        and answer.to_pandas()['entity'][0] == 'Harl Bridge'
+    )
 
 
 def test_a_place_that_another_fact_names_is_not_confirmed(tmp_path):
     (tmp_path / 'a.txt').write_text(
-        'Ada Holm\n\nAda Holm was a pilot. She was born in Trondheim in 1921 and died in Oslo in 1999.'
+        'Ada Holm\n\nAda Holm was a pilot. She was born in Trondheim in 1921 '
+        'and died in Oslo in 1999.'
     )
     index_text([tmp_path / 'a.txt'], tmp_path / 'kb', processes=1)
     with opql_jax.open(tmp_path / 'kb') as kb:
@@ -287,11 +377,19 @@ def test_a_place_that_another_fact_names_is_not_confirmed(tmp_path):
 def test_yes_is_a_phrase_with_the_fact_that_states_it(kb):
     answer = kb.ask('Was the Harl Bridge designed by Amara Finch?')
     (member,) = answer
-    assert (member.name, member.id, member.kind) == ('yes', -1, UNKNOWN_KIND) and answer.phrases == ('yes',)
+    assert (member.name, member.id, member.kind) == (
+        'yes',
+        -1,
+        UNKNOWN_KIND,
+    ) and answer.phrases == ('yes',)
     (path,) = answer.paths('yes')
     assert path[-1].ends == ('Harl Bridge', 'Amara Finch')
     (record,) = answer.to_record(3)['answers']
-    assert record['entity'] == 'yes' and 'key' not in record and 'Amara Finch' in record['path'][-1]['sentence']
+    assert (
+        record['entity'] == 'yes'
+        and 'key' not in record
+        and 'Amara Finch' in record['path'][-1]['sentence']
+    )
 
 
 @pytest.mark.parametrize(

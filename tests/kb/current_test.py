@@ -1,4 +1,6 @@
-"""Whoever asks for the newest version of a knowledge base gets it, and waits for no other thread that opens it."""
+"""Whoever asks for the newest version of a knowledge base gets it, and waits for no other thread
+that opens it.
+"""
 
 import os
 import threading
@@ -53,7 +55,9 @@ def test_a_version_is_opened_once_and_again_after_a_change(folder, opening):
     assert [kept.kb(), kept.kb(), kept.newest()] == [2, 2, 2] and opening.count == 2
 
 
-def test_a_change_is_seen_though_the_clock_was_set_back_and_the_file_has_its_old_number(folder, opening):
+def test_a_change_is_seen_though_the_clock_was_set_back_and_the_file_has_its_old_number(
+    folder, opening
+):
     opening.go.set()
     manifest = folder / 'manifest.json'
     manifest.write_text('first ')

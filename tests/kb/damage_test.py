@@ -1,4 +1,6 @@
-"""Damages of every kind at sampled places: what is read is right, or one error names a file of the folder; nothing hangs."""
+"""Damages of every kind at sampled places: what is read is right, or one error names a file of the
+folder; nothing hangs.
+"""
 
 import pathlib
 import shutil
@@ -32,14 +34,23 @@ def content(value):
     """Anything as what can be compared."""
     if isinstance(value, dict):
         return {name: content(item) for name, item in value.items()}
-    return [content(item) for item in value] if isinstance(value, (list, tuple)) else np.asarray(value).tolist()
+    return (
+        [content(item) for item in value]
+        if isinstance(value, (list, tuple))
+        else np.asarray(value).tolist()
+    )
 
 
 def prepared_content(folder):
     """Everything that is read from a prepared folder."""
     prepared = Prepared(folder)
     records = [content(tuple(prepared.records[i])) for i in range(len(prepared.records))]
-    names = [prepared.vocab.keys, prepared.vocab.names, prepared.vocab.aliases, prepared.tokenizer.to_str()]
+    names = [
+        prepared.vocab.keys,
+        prepared.vocab.names,
+        prepared.vocab.aliases,
+        prepared.tokenizer.to_str(),
+    ]
     questions = {split: prepared.questions(split) for split in prepared.splits}
     return records, names, questions, prepared.passages.to_pylist(), content(prepared.pairs)
 
@@ -47,7 +58,14 @@ def prepared_content(folder):
 def memory_content(folder):
     """Everything that is read from a memory."""
     memory = Memory.open(folder)
-    columns = memory.topic, memory.target, memory.ids, memory.offsets, memory.entity_rows, memory.relations()
+    columns = (
+        memory.topic,
+        memory.target,
+        memory.ids,
+        memory.offsets,
+        memory.entity_rows,
+        memory.relations(),
+    )
     return content(columns), memory.provenance(memory.ids), memory.read_from([3, 4]).tolist()
 
 
@@ -110,11 +128,15 @@ KINDS = (flip, flip, flip, truncate, remove, swap)
 
 
 def survey(folder: pathlib.Path, read, tries: int, seed: int) -> None:
-    """Damages a folder or file, whole again afterwards, `tries` times: what is read is what was there, or one error names it."""
+    """Damages a folder or file, whole again afterwards, `tries` times: what is read is what was
+    there, or one error names it.
+    """
     rng, whole = np.random.default_rng(seed), read(folder)
     backup = folder.with_name(folder.name + '.whole')
     copy, remove_all = (
-        (shutil.copytree, shutil.rmtree) if folder.is_dir() else (shutil.copy, lambda path: path.unlink(missing_ok=True))
+        (shutil.copytree, shutil.rmtree)
+        if folder.is_dir()
+        else (shutil.copy, lambda path: path.unlink(missing_ok=True))
     )
     copy(folder, backup)
     paths = sorted(path for path in folder.rglob('*') if path.is_file()) or [folder]
@@ -124,12 +146,16 @@ def survey(folder: pathlib.Path, read, tries: int, seed: int) -> None:
         path = damage(rng, paths)
         started = time.monotonic()
         try:
-            assert read(folder) == whole, f'{damage.__name__} {path} (try {number}): read as something else'
-        except InputError as error:
-            assert str(folder if folder.is_dir() else folder.parent) in str(error) and '\n' not in str(error), (
-                f'{damage.__name__} {path}: {error}'
+            assert read(folder) == whole, (
+                f'{damage.__name__} {path} (try {number}): read as something else'
             )
-        assert time.monotonic() - started < SECONDS, f'{damage.__name__} {path} (try {number}) took too long'
+        except InputError as error:
+            assert str(folder if folder.is_dir() else folder.parent) in str(
+                error
+            ) and '\n' not in str(error), f'{damage.__name__} {path}: {error}'
+        assert time.monotonic() - started < SECONDS, (
+            f'{damage.__name__} {path} (try {number}) took too long'
+        )
         remove_all(folder)
         copy(backup, folder)
     remove_all(backup)
@@ -137,7 +163,9 @@ def survey(folder: pathlib.Path, read, tries: int, seed: int) -> None:
 
 def index_content(memory):
     queries = ann_memories.queries_near(memory, 5)
-    return lambda folder: content(open_index(folder, memory, ann_memories.TABLE).search(*queries, ann_memories.K))
+    return lambda folder: content(
+        open_index(folder, memory, ann_memories.TABLE).search(*queries, ann_memories.K)
+    )
 
 
 TRIES = [pytest.param(20, id='some'), pytest.param(1500, id='many', marks=pytest.mark.slow)]
@@ -156,7 +184,9 @@ def test_a_damaged_index_is_told(indexed, tries):
     survey(folder, index_content(memory), tries, seed=tries)
 
 
-@pytest.mark.parametrize('tries', [pytest.param(6, id='some'), pytest.param(150, id='many', marks=pytest.mark.slow)])
+@pytest.mark.parametrize(
+    'tries', [pytest.param(6, id='some'), pytest.param(150, id='many', marks=pytest.mark.slow)]
+)
 def test_a_damaged_knowledge_base_is_told(tmp_path, tries):
     """Its text, its memory and its own manifest; a question is answered as it was."""
     folder = tiny_training.write_world(tmp_path / 'kb')

@@ -1,4 +1,6 @@
-"""Sets of entities over plain text: what they hold, by arithmetic written out, which query a question is, and by which paths both are explained."""
+"""Sets of entities over plain text: what they hold, by arithmetic written out, which query a
+question is, and by which paths both are explained.
+"""
 
 import collections
 import dataclasses
@@ -38,7 +40,9 @@ def weights_of(members):
 
 
 def slowly_followed(kb, start, relation, inverse=False):
-    """Every entry of the memory is looked at by itself; `start` and the result are weights by name."""
+    """Every entry of the memory is looked at by itself;
+    `start` and the result are weights by name.
+    """
     names, memory, step = kb.vocab.names, kb.memory, Step(f'it {relation}', (0, 2))
     heaviest = collections.defaultdict(float)
     for row in range(len(memory)):
@@ -49,11 +53,17 @@ def slowly_followed(kb, start, relation, inverse=False):
             _, (score,) = kb.text_answerer.best_entries(step, np.array([row]), np.zeros(1), 1)
             heaviest[end] = max(heaviest[end], start[begin] * math.exp(20 * score))
     best = max(heaviest.values())
-    return {name: mass / best * max(start.values()) for name, mass in heaviest.items() if mass >= best / 1000}
+    return {
+        name: mass / best * max(start.values())
+        for name, mass in heaviest.items()
+        if mass >= best / 1000
+    }
 
 
 @pytest.mark.parametrize('inverse', [False, True])
-@pytest.mark.parametrize('start', [{'Ingrid Solberg': 1.0}, {'Night Ferry': 0.5, 'The Glass Orchard': 0.25}])
+@pytest.mark.parametrize(
+    'start', [{'Ingrid Solberg': 1.0}, {'Night Ferry': 0.5, 'The Glass Orchard': 0.25}]
+)
 def test_a_hop_gives_the_weights_that_arithmetic_gives(kb, start, inverse, monkeypatch):
     found = set_evaluation.Evaluated(
         np.array([kb.vocab.id(name) for name in start]), np.array(list(start.values()), np.float32)
@@ -65,7 +75,9 @@ def test_a_hop_gives_the_weights_that_arithmetic_gives(kb, start, inverse, monke
     evaluated = evaluator._follow(query)
     expected = slowly_followed(kb, start, 'directed', inverse)
     names = [kb.vocab.names[entity] for entity in evaluated.entities]
-    assert names == sorted(expected, key=lambda name: (-np.float32(expected[name]), kb.vocab.id(name)))
+    assert names == sorted(
+        expected, key=lambda name: (-np.float32(expected[name]), kb.vocab.id(name))
+    )
     np.testing.assert_allclose(evaluated.weights, [expected[name] for name in names], rtol=1e-4)
 
 
@@ -75,7 +87,9 @@ def test_operators_take_the_smaller_the_larger_and_the_difference(kb, directed):
     assert left.keys() - right.keys() and right.keys() - left.keys() and left.keys() & right.keys()
     names = left.keys() | right.keys()
     left, right = ({name: weights.get(name, 0.0) for name in names} for weights in (left, right))
-    positive = lambda weights: pytest.approx({name: weight for name, weight in weights.items() if weight > 0}, rel=1e-6)
+    positive = lambda weights: pytest.approx(
+        {name: weight for name, weight in weights.items() if weight > 0}, rel=1e-6
+    )
     assert weights_of(a & b) == positive({name: min(left[name], right[name]) for name in names})
     assert weights_of(a | b) == positive({name: max(left[name], right[name]) for name in names})
     assert weights_of(a - b) == positive({name: left[name] - right[name] for name in names})
@@ -103,7 +117,9 @@ def first_names(kb, query, count):
     return kb.query(query).names[:count]
 
 
-@pytest.mark.parametrize(('query', 'names'), films.EXAMPLES, ids=[query for query, _ in films.EXAMPLES])
+@pytest.mark.parametrize(
+    ('query', 'names'), films.EXAMPLES, ids=[query for query, _ in films.EXAMPLES]
+)
 def test_examples_of_the_page(kb, query, names):
     assert set(first_names(kb, query, len(names))) == set(names)
 
@@ -117,11 +133,16 @@ def test_a_query_and_methods_make_the_same_set(kb, directed):
 
 def test_a_name_that_is_not_known_is_told_with_its_column(kb):
     pytest.importorskip('lark')
-    with pytest.raises(InputError, match="query, column 19: unknown entity 'Nigt Ferry'; did you mean 'Night Ferry'"):
+    with pytest.raises(
+        InputError,
+        match="query, column 19: unknown entity 'Nigt Ferry'; did you mean 'Night Ferry'",
+    ):
         kb.query('Clara Holm . in & Nigt Ferry')
     with pytest.raises(InputError, match="query, column 22: 'Lind' may be 2 entities"):
         kb.query('Oslo . born [entity= Lind]')
-    with pytest.raises(InputError, match="query, column 12: unknown kind 'persn': there are concept, date, event, "):
+    with pytest.raises(
+        InputError, match="query, column 12: unknown kind 'persn': there are concept, date, event, "
+    ):
         kb.query('Oslo [kind=persn]')
     with pytest.raises(InputError, match='query: expected a string that is not blank'):
         kb.query(' ')
@@ -148,7 +169,9 @@ def test_the_command_answers_queries(kb, capsys):
 
 
 def test_an_unknown_name_is_told_with_the_nearest(kb):
-    with pytest.raises(InputError, match="unknown entity 'Ingrid Solbreg'; did you mean 'Ingrid Solberg'"):
+    with pytest.raises(
+        InputError, match="unknown entity 'Ingrid Solbreg'; did you mean 'Ingrid Solberg'"
+    ):
         kb.entity('Ingrid Solbreg')
     with pytest.raises(InputError, match="unknown entity 'Ingrid'; did you mean 'Ingrid Solberg'"):
         kb.entity('Ingrid')
@@ -200,8 +223,15 @@ def test_a_member_says_its_path_with_sentences(kb, directed):
     assert first.ends == ('Ingrid Solberg', 'Night Ferry') and first.relation == 'directed'
     assert second.ends == ('Night Ferry', 'Clara Holm') and second.relation == 'starring'
     assert (second.title, second.document) == ('Night Ferry', 'ferry')
-    assert [(text, role) for text, role in second.pieces() if role] == [('Night Ferry', 'topic'), ('Clara Holm', 'target')]
-    assert ''.join(text for text, _ in second.pieces()) == second.sentence in films.DOCUMENTS['Night Ferry']
+    assert [(text, role) for text, role in second.pieces() if role] == [
+        ('Night Ferry', 'topic'),
+        ('Clara Holm', 'target'),
+    ]
+    assert (
+        ''.join(text for text, _ in second.pieces())
+        == second.sentence
+        in films.DOCUMENTS['Night Ferry']
+    )
     assert 0 < second.weight <= 1
 
 
@@ -211,7 +241,9 @@ def test_paths_of_operators_are_those_of_what_they_combine(kb, directed):
     ]
     starred = kb.entity('Anna Weiss').follow('starred in')
     relations = lambda set_: {path[-1].relation for path in set_.paths('The Silent Harbour')}
-    assert relations(directed & starred) == relations(directed | starred) == {'directed', 'starred in'}
+    assert (
+        relations(directed & starred) == relations(directed | starred) == {'directed', 'starred in'}
+    )
     assert relations(directed - kb.entity('Oslo')) == relations(directed.top(1)) == {'directed'}
     assert directed.top(1).paths('Night Ferry') == [] == directed.paths('Graz')
     assert kb.entity('Graz').paths('Graz') == [()]
@@ -219,9 +251,14 @@ def test_paths_of_operators_are_those_of_what_they_combine(kb, directed):
 
 def test_a_set_is_explained_in_words(directed):
     told = directed.explain('Night Ferry')
-    assert told.startswith('- Ingrid Solberg –directed→ Night Ferry, in “Night Ferry”: [Night Ferry] is a thriller film')
+    assert told.startswith(
+        '- Ingrid Solberg –directed→ Night Ferry, in “Night Ferry”: [Night '
+        'Ferry] is a thriller film'
+    )
     assert 'directed by [Ingrid Solberg]' in told
-    assert directed.explain().startswith('1.000 The Silent Harbour\n- Ingrid Solberg –directed→ The Silent Harbour')
+    assert directed.explain().startswith(
+        '1.000 The Silent Harbour\n- Ingrid Solberg –directed→ The Silent Harbour'
+    )
     assert directed.explain('Graz') == 'no fact leads there'
 
 
@@ -229,8 +266,15 @@ def test_a_set_is_explained_in_words(directed):
     'make',
     [
         lambda kb, directed: directed.follow('starring') - kb.entity('Anna Weiss'),
-        lambda kb, directed: (directed | kb.entity('Oslo')).follow('directed', inverse=True).where(kind='person').top(2),
-        lambda kb, directed: (directed & kb.entity('Clara Holm').follow('starred in')).where(entity='Night Ferry'),
+        lambda kb, directed: (
+            (directed | kb.entity('Oslo'))
+            .follow('directed', inverse=True)
+            .where(kind='person')
+            .top(2)
+        ),
+        lambda kb, directed: (directed & kb.entity('Clara Holm').follow('starred in')).where(
+            entity='Night Ferry'
+        ),
         lambda kb, directed: directed.where(kind='language').follow('starring'),
     ],
 )
@@ -238,13 +282,19 @@ def test_a_set_as_a_function_has_the_weights_of_the_set(kb, directed, make):
     made = make(kb, directed)
     function, params, entities = made.differentiable()
     weights = dict(zip(made.entities.tolist(), made.weights.tolist()))
-    np.testing.assert_allclose(jax.jit(function)(params), [weights.get(entity, 0.0) for entity in entities.tolist()], atol=1e-5)
+    np.testing.assert_allclose(
+        jax.jit(function)(params),
+        [weights.get(entity, 0.0) for entity in entities.tolist()],
+        atol=1e-5,
+    )
     assert weights.keys() <= set(entities.tolist())
 
 
 def test_a_query_is_trained_by_its_gradient(kb, directed):
     function, params, entities = directed.differentiable()
-    assert set(params) == {'directed'} and params['directed'].shape == (kb.memory.manifest.relation_dim,)
+    assert set(params) == {'directed'} and params['directed'].shape == (
+        kb.memory.manifest.relation_dim,
+    )
     wanted = entities.tolist().index(kb.vocab.id('Night Ferry'))
 
     def loss(params):
@@ -254,8 +304,13 @@ def test_a_query_is_trained_by_its_gradient(kb, directed):
     gradient = jax.grad(loss)(params)
     step = np.random.default_rng(0).normal(size=gradient['directed'].shape).astype(np.float32)
     moved = [loss({'directed': params['directed'] + sign * 1e-3 * step}) for sign in (1, -1)]
-    assert (moved[0] - moved[1]) / 2e-3 == pytest.approx(np.vdot(gradient['directed'], step), rel=0.02)
-    assert loss(jax.tree.map(lambda value, slope: value - 0.05 * slope, params, gradient)) < loss(params) - 0.5
+    assert (moved[0] - moved[1]) / 2e-3 == pytest.approx(
+        np.vdot(gradient['directed'], step), rel=0.02
+    )
+    assert (
+        loss(jax.tree.map(lambda value, slope: value - 0.05 * slope, params, gradient))
+        < loss(params) - 0.5
+    )
 
 
 @pytest.mark.parametrize(
@@ -263,7 +318,10 @@ def test_a_query_is_trained_by_its_gradient(kb, directed):
     [
         ('Who directed Night Ferry?', 'Night Ferry . ^directed'),
         ('Where was Tomas Lind born?', 'Tomas Lind . born'),
-        ('Who starred in the films directed by Ingrid Solberg?', 'Ingrid Solberg . films directed by . starred in'),
+        (
+            'Who starred in the films directed by Ingrid Solberg?',
+            'Ingrid Solberg . films directed by . starred in',
+        ),
     ],
 )
 def test_the_query_follows_the_words_of_each_hop_and_finds_the_same(kb, question, query):
@@ -281,10 +339,14 @@ def test_where_no_relation_is_named_there_is_no_query(kb):
 def test_of_several_that_have_a_name_the_one_that_is_an_answer_is_explained(kb):
     answers = kb.ask('Who composed the music of Night Ferry?')
     assert {'Erik Lind', 'Tomas Lind'} <= {*answers.names}
-    with pytest.raises(InputError, match="'Lind' may be 2 entities; write one of 'Tomas Lind', 'Erik Lind'$"):
+    with pytest.raises(
+        InputError, match="'Lind' may be 2 entities; write one of 'Tomas Lind', 'Erik Lind'$"
+    ):
         answers.explain('Lind')
     for name in ('Erik Lind', 'Tomas Lind'):
-        alone = dataclasses.replace(answers, entities=np.array([kb.vocab.id(name)]), weights=np.ones(1, np.float32))
+        alone = dataclasses.replace(
+            answers, entities=np.array([kb.vocab.id(name)]), weights=np.ones(1, np.float32)
+        )
         assert alone.explain('Lind') == answers.explain(name) != 'no fact leads there'
     with pytest.raises(InputError, match="unknown entity 'Nobody'"):
         answers.explain('Nobody')

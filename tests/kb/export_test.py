@@ -14,7 +14,10 @@ from opql_jax.kb.text.index_text import index_text
 
 from dangerous import dangerous_in
 
-TEXT = 'Ada Lovelace met "Lord" Byron <near> London & wrote of C:\\tmp. Charles Babbage met Ada Lovelace in Ærøskøbing.'
+TEXT = (
+    'Ada Lovelace met "Lord" Byron <near> London & wrote of C:\\tmp. Charles Babbage met Ada '
+    'Lovelace in Ærøskøbing.'
+)
 GRAPHML = '{http://graphml.graphdrawing.org/xmlns}'
 
 
@@ -35,19 +38,29 @@ def kb(folder):
 def expected(kb):
     """Names of topic and target of each entry, sorted."""
     names, memory = kb.vocab.names, kb.memory
-    return sorted((names[topic], names[target]) for topic, target in zip(memory.topic, memory.target))
+    return sorted(
+        (names[topic], names[target]) for topic, target in zip(memory.topic, memory.target)
+    )
 
 
 def check_told(kb, rows):
-    """The words between the two names stand so in the sentence, and the weights of an entity's entries add up to 1."""
+    """The words between the two names stand so in the sentence, and the weights of an entity's
+    entries add up to 1.
+    """
     words = lambda text: ' '.join(['', *re.findall(r"[\w'-]+", text), ''])
     for row in rows:
         ends = [row['topic'], row['target']]
         left, right = ends[::-1] if row['inverse'] == 'true' else ends
-        assert not row['relation'] or words(f'{left} {row["relation"]} {right}') in words(row['sentence'])
-    assert {('met', 'false'), ('met', 'true')} <= {(row['relation'], row['inverse']) for row in rows}
+        assert not row['relation'] or words(f'{left} {row["relation"]} {right}') in words(
+            row['sentence']
+        )
+    assert {('met', 'false'), ('met', 'true')} <= {
+        (row['relation'], row['inverse']) for row in rows
+    }
     for name in {row['topic'] for row in rows}:
-        assert sum(float(row['weight']) for row in rows if row['topic'] == name) == pytest.approx(1, abs=1e-4)
+        assert sum(float(row['weight']) for row in rows if row['topic'] == name) == pytest.approx(
+            1, abs=1e-4
+        )
 
 
 def test_a_table_has_a_line_for_each_entry_with_its_sentence(folder, kb, expected, capsys):
@@ -56,8 +69,12 @@ def test_a_table_has_a_line_for_each_entry_with_its_sentence(folder, kb, expecte
     with open(folder / 'facts.csv', encoding='utf-8', newline='') as file:
         rows = list(csv.DictReader(file))
     assert sorted((row['topic'], row['target']) for row in rows) == expected
-    assert {row['topic']: row['topic_kind'] for row in rows}.items() <= dict(zip(kb.vocab.names, kb.vocab.kinds)).items()
-    assert all(row['sentence'] in TEXT for row in rows) and {row['document'] for row in rows} == {'note.txt'}
+    assert {row['topic']: row['topic_kind'] for row in rows}.items() <= dict(
+        zip(kb.vocab.names, kb.vocab.kinds)
+    ).items()
+    assert all(row['sentence'] in TEXT for row in rows) and {row['document'] for row in rows} == {
+        'note.txt'
+    }
     check_told(kb, rows)
 
 
@@ -68,13 +85,22 @@ def test_a_graph_has_entities_as_nodes_and_entries_as_edges(folder, kb, expected
     names = {node.get('id'): data(node)['name'] for node in graph.iter(f'{GRAPHML}node')}
     assert sorted(names.values()) == sorted(kb.vocab.names)
     edges = list(graph.iter(f'{GRAPHML}edge'))
-    assert sorted((names[edge.get('source')], names[edge.get('target')]) for edge in edges) == expected
+    assert (
+        sorted((names[edge.get('source')], names[edge.get('target')]) for edge in edges) == expected
+    )
     assert all(data(edge)['sentence'] in TEXT for edge in edges)
-    check_told(kb, [data(e) | {'topic': names[e.get('source')], 'target': names[e.get('target')]} for e in edges])
+    check_told(
+        kb,
+        [
+            data(e) | {'topic': names[e.get('source')], 'target': names[e.get('target')]}
+            for e in edges
+        ],
+    )
     networkx = pytest.importorskip('networkx', reason='networkx is not installed')
     read = networkx.read_graphml(folder / 'facts.graphml', force_multigraph=True)
     assert all(
-        sum(edge['weight'] for *_, edge in read.out_edges(node, data=True)) == pytest.approx(1, abs=1e-4)
+        sum(edge['weight'] for *_, edge in read.out_edges(node, data=True))
+        == pytest.approx(1, abs=1e-4)
         for node, degree in read.out_degree()
         if degree
     )
@@ -84,31 +110,47 @@ def test_triples_follow_the_grammar_and_tell_the_same(folder, kb, expected):
     export(kb, folder / 'facts.nt')
     iri, literal = r'<[^\x00-\x20<>"{}|^`\\]*>', r'"(?:[^"\\\n\r]|\\[tbnrf"\'\\])*"'
     triple = re.compile(rf'({iri}|_:\w+) ({iri}) ({iri}|_:\w+|{literal}(?:\^\^{iri})?) \.')
-    parsed = [triple.fullmatch(line) for line in (folder / 'facts.nt').read_text(encoding='utf-8').splitlines()]
+    parsed = [
+        triple.fullmatch(line)
+        for line in (folder / 'facts.nt').read_text(encoding='utf-8').splitlines()
+    ]
     assert parsed and all(parsed)
     values = {found.group(1, 2): found[3] for found in parsed}
     text = json.loads  # whose escapes are the same
     label = lambda entity: text(values[entity, '<http://www.w3.org/2000/01/rdf-schema#label>'])
     entries = [subject for subject, predicate in values if predicate == '<urn:opql:topic>']
-    told = sorted((label(values[e, '<urn:opql:topic>']), label(values[e, '<urn:opql:target>'])) for e in entries)
+    told = sorted(
+        (label(values[e, '<urn:opql:topic>']), label(values[e, '<urn:opql:target>']))
+        for e in entries
+    )
     assert told == expected
     assert all(text(values[e, '<urn:opql:sentence>']) in TEXT for e in entries)
     value = lambda e, name: text(values[e, f'<urn:opql:{name}>'].partition('^^')[0])
     columns = ('relation', 'inverse', 'weight', 'sentence')
     ends = lambda e: {name: label(values[e, f'<urn:opql:{name}>']) for name in ('topic', 'target')}
     check_told(kb, [{name: value(e, name) for name in columns} | ends(e) for e in entries])
-    assert values[entries[0], '<urn:opql:weight>'].endswith('^^<http://www.w3.org/2001/XMLSchema#double>')
+    assert values[entries[0], '<urn:opql:weight>'].endswith(
+        '^^<http://www.w3.org/2001/XMLSchema#double>'
+    )
 
 
 def read_cell(cell):
     """A text from a cell of a table, by the rule of the page on the command line."""
     cell = re.sub(r"^'(?='*[=+\-@\t\r\n＝＋－＠])", '', cell)
-    pairs = lambda found: bytes.fromhex(found[0].replace('\\u', '')).decode('utf-16-be', 'surrogatepass')
+    pairs = lambda found: bytes.fromhex(found[0].replace('\\u', '')).decode(
+        'utf-16-be', 'surrogatepass'
+    )
     return re.sub(r'(?:\\u[0-9a-f]{4})+', pairs, cell)
 
 
 STARTS = ['', "'", "''", '\\', '\\u', '\\u001b', '5', ' ', 'a']
-ENDS = ['', *'1/=1/=cmd|x/+1/-1.5e3/-1-1/@SUM(A1)/\ta/\ra/\r\na/\na/＝1/＋/－/＠/\x1b[2J/\u202e/\U000e0041/é'.split('/')]
+ENDS = [
+    '',
+    *(
+        '1/=1/=cmd|x/+1/-1.5e3/-1-1/@SUM(A1)/\ta/\ra/\r\na/\n'
+        'a/＝1/＋/－/＠/\x1b[2J/\u202e/\U000e0041/é'
+    ).split('/'),
+]
 
 
 def test_no_cell_is_a_formula_and_each_is_read_back_as_it_was():
@@ -116,4 +158,8 @@ def test_no_cell_is_a_formula_and_each_is_read_back_as_it_was():
         cell = csv_cell(text)
         assert dangerous_in(cell) <= {'\r'} and read_cell(cell) == text, text
         is_number = re.fullmatch(r'[+-]?\d+(\.\d+)?(e\d+)?', text)
-        assert cell == text if is_number or text.isalnum() else cell[:1] not in tuple('=+-@\t\r\n＝＋－＠'), text
+        assert (
+            cell == text
+            if is_number or text.isalnum()
+            else cell[:1] not in tuple('=+-@\t\r\n＝＋－＠')
+        ), text

@@ -1,4 +1,6 @@
-"""Folders whose files were forged by machine and signed again: what is read is valid, or one error names the file."""
+"""Folders whose files were forged by machine and signed again: what is read is valid, or one error
+names the file.
+"""
 
 import contextlib
 
@@ -18,20 +20,35 @@ def call():
 
 
 # CI tries one forgery in so many, fewer of what takes a second to read; `-m slow` tries all.
-SOME = dict.fromkeys(forged_folders.KINDS, 47) | {'plain_text': 282, 'scann': 188, 'model': 11, 'kb': 5, 'run': 5}
+SOME = dict.fromkeys(forged_folders.KINDS, 47) | {
+    'plain_text': 282,
+    'scann': 188,
+    'model': 11,
+    'kb': 5,
+    'run': 5,
+}
 
 
 @pytest.mark.parametrize('tried', ['some', pytest.param('all', marks=pytest.mark.slow)])
 @pytest.mark.parametrize(
-    'kind', [pytest.param(kind, marks=with_scann if kind == 'scann' else ()) for kind in forged_folders.KINDS]
+    'kind',
+    [
+        pytest.param(kind, marks=with_scann if kind == 'scann' else ())
+        for kind in forged_folders.KINDS
+    ],
 )
 def test_a_forged_file_is_read_as_something_valid_or_told(call, tmp_path, kind, tried):
     every = SOME[kind] if tried == 'some' else 1
-    # What forks needs a process in which JAX has compiled nothing: its threads would leave a fork waiting for good.
+    # What forks needs a process in which JAX has compiled nothing: its threads would leave a fork
+    # waiting for good.
     with own_process() if kind == 'scann' else contextlib.nullcontext(call) as survey:
         found = survey(forged_folders.survey, kind, tmp_path, every)
     print(kind, dict(forge.summary(found)))
     # ScaNN reads its own settings in C++ and may crash on what others write: trust.md says so.
-    broken = {name: what for name, what in forge.broken(found).items() if '.pb' not in name or 'ended by SIG' not in what}
+    broken = {
+        name: what
+        for name, what in forge.broken(found).items()
+        if '.pb' not in name or 'ended by SIG' not in what
+    }
     assert not broken
     assert forge.summary(found)['told'] > len(found) / 4

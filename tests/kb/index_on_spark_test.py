@@ -18,14 +18,18 @@ def content(folder):
 
 @pytest.fixture
 def folder(tmp_path, monkeypatch):
-    """A folder of text that takes several batches, and the knowledge base that was made of it here."""
+    """A folder of text that takes several batches,
+    and the knowledge base that was made of it here.
+    """
     monkeypatch.setattr(plain_text, 'BATCH_DOCUMENTS', 2)
     monkeypatch.setattr(passage_encoder, 'BATCH_PASSAGES', 3)
     monkeypatch.setattr(bulk_encoding, 'CPU_TOKENS', 2048)  # as the workers have it
     (tmp_path / 'articles').mkdir()
     for name in ('engine', 'river'):
         for title, text in TRIOS[name].documents.items():
-            (tmp_path / 'articles' / f'{title}.txt').write_text(f'{title}\n\n{text}\n', encoding='utf-8')
+            (tmp_path / 'articles' / f'{title}.txt').write_text(
+                f'{title}\n\n{text}\n', encoding='utf-8'
+            )
     index_text([tmp_path / 'articles'], tmp_path / 'local.kb', processes=1)
     return tmp_path
 
@@ -34,5 +38,14 @@ def folder(tmp_path, monkeypatch):
 @pytest.mark.parametrize('master', ['local[1]', 'local-cluster[2,1,1024]'])
 def test_both_engines_make_the_same_knowledge_base(folder, master):
     with spark_session.start(master, folder / 'spark', spark__executor__memory='1g'):
-        cli.main(['index', str(folder / 'articles'), '--out', str(folder / 'spark.kb'), '--engine', 'spark'])
+        cli.main(
+            [
+                'index',
+                str(folder / 'articles'),
+                '--out',
+                str(folder / 'spark.kb'),
+                '--engine',
+                'spark',
+            ]
+        )
     assert content(folder / 'spark.kb') == content(folder / 'local.kb')

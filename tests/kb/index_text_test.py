@@ -1,4 +1,6 @@
-"""A knowledge base of plain text: nothing is trained, nobody says what a name is, and questions in plain words are answered with sentences."""
+"""A knowledge base of plain text: nothing is trained, nobody says what a name is, and questions in
+plain words are answered with sentences.
+"""
 
 import json
 import pathlib
@@ -69,17 +71,27 @@ def test_ten_trios_answer_from_one_knowledge_base(tmp_path):
 
 def test_an_answer_is_entities_with_paths_and_sentences(kb):
     answer = kb.ask('Where did the father of Ada Lovelace die?')
-    assert [member.id for member in answer] == answer.entities.tolist() and answer.names[0] == 'Missolonghi'
+    assert [member.id for member in answer] == answer.entities.tolist() and answer.names[
+        0
+    ] == 'Missolonghi'
     assert sum(member.weight for member in answer) == pytest.approx(1, abs=1e-5)
     (path,) = answer.paths('Missolonghi', most=1)
-    assert [fact.ends for fact in path] == [('Ada Lovelace', 'Lord Byron'), ('Lord Byron', 'Missolonghi')]
+    assert [fact.ends for fact in path] == [
+        ('Ada Lovelace', 'Lord Byron'),
+        ('Lord Byron', 'Missolonghi'),
+    ]
     assert [text for text, role in path[1].pieces() if role] == ['Lord Byron', 'Missolonghi']
     assert path[1].document == 'articles/lord byron.txt'
     assert answer.paths('London', most=1)[0][0].ends[0] == 'Ada Lovelace'
-    assert answer.paths('Ada Lovelace') == [] and answer.explain('Ada Lovelace') == 'no fact leads there'
+    assert (
+        answer.paths('Ada Lovelace') == []
+        and answer.explain('Ada Lovelace') == 'no fact leads there'
+    )
     assert [passage.title for passage in answer.passages(2)] == ['Ada Lovelace', 'Lord Byron']
     assert answer.passages(1)[0].text.startswith(ENGINE.documents['Ada Lovelace'])
-    assert answer.explain().startswith(f'{answer.weights[0]:.3f} Missolonghi\n- Ada Lovelace → Lord Byron, in “')
+    assert answer.explain().startswith(
+        f'{answer.weights[0]:.3f} Missolonghi\n- Ada Lovelace → Lord Byron, in “'
+    )
     with pytest.raises(InputError, match='unknown entity'):
         answer.paths('Atlantis')
 
@@ -90,8 +102,12 @@ def test_an_answer_says_how_probable_it_is_and_whether_it_is_sure(kb):
     assert probabilities == answer.probabilities.tolist() == sorted(probabilities, reverse=True)
     assert answer.is_sure and SURE <= probabilities[0] < 1 and probabilities[-1] > 0
     record = prediction_record(answer, 1)
-    assert record['sure'] is True and record['answers'][0]['probability'] == pytest.approx(probabilities[0], abs=1e-4)
-    assert format_answer(answer).startswith(f'  Missolonghi, with probability {probabilities[0]:.2f}\n  hop 1\n')
+    assert record['sure'] is True and record['answers'][0]['probability'] == pytest.approx(
+        probabilities[0], abs=1e-4
+    )
+    assert format_answer(answer).startswith(
+        f'  Missolonghi, with probability {probabilities[0]:.2f}\n  hop 1\n'
+    )
 
 
 def test_a_question_without_a_name_is_told(kb):
@@ -125,7 +141,10 @@ def test_a_damaged_encoder_is_told_and_written_anew(folder, tmp_path, damage):
         shutil.rmtree(encoder)
     else:
         (encoder / 'model.safetensors').write_bytes(b'')
-    with pytest.raises(ManifestError, match='kb/encoder.*run `opql index` again with the same sources, which writes it anew'):
+    with pytest.raises(
+        ManifestError,
+        match='kb/encoder.*run `opql index` again with the same sources, which writes it anew',
+    ):
         opql_jax.open(tmp_path / 'kb')
     index_text([folder / 'articles'], tmp_path / 'kb', processes=1)
     assert content(tmp_path / 'kb') == content(folder / 'kb')
@@ -164,7 +183,11 @@ def test_an_index_that_was_cut_off_is_the_same_once_it_is_done(folder, tmp_path,
 def test_the_folder_may_be_moved_and_is_checked(folder, tmp_path):
     shutil.copytree(folder / 'kb', tmp_path / 'moved')
     check(opql_jax.open(tmp_path / 'moved'), ENGINE.asked[1])
-    for part in ('encoder/model.safetensors', 'retrieval/passage_vectors.npy', 'memory/segment-00000/halves-00000.npy'):
+    for part in (
+        'encoder/model.safetensors',
+        'retrieval/passage_vectors.npy',
+        'memory/segment-00000/halves-00000.npy',
+    ):
         shutil.copytree(folder / 'kb', tmp_path / 'damaged', dirs_exist_ok=True)
         damaged = bytearray((tmp_path / 'damaged' / part).read_bytes())
         damaged[-9] ^= 1
@@ -179,7 +202,10 @@ def test_what_is_no_text_is_told(tmp_path):
     (tmp_path / 'empty').mkdir()
     with pytest.raises(InputError, match='no text to read'):
         index_text([tmp_path / 'empty'], tmp_path / 'kb')
-    write(tmp_path / 'nameless', {'notes': 'it was late and nobody came, so they went home and slept for a while.'})
+    write(
+        tmp_path / 'nameless',
+        {'notes': 'it was late and nobody came, so they went home and slept for a while.'},
+    )
     with pytest.raises(InputError, match='no name was recognised|empty corpus|no near pairs'):
         index_text([tmp_path / 'nameless'], tmp_path / 'other', processes=1)
     with pytest.raises(InputError):  # and no silent empty knowledge base
@@ -192,15 +218,20 @@ def test_the_command(folder, tmp_path, capsys):
     assert 'Charles Babbage' in capsys.readouterr().out
     cli.main(['ask', kb, 'Was the Analytical Engine designed by Charles Babbage?', '--json'])
     record = json.loads(capsys.readouterr().out)
-    assert [one['entity'] for one in record['answers']] == ['yes'] and 'Charles Babbage' in record['note']
+    assert [one['entity'] for one in record['answers']] == ['yes'] and 'Charles Babbage' in record[
+        'note'
+    ]
 
     questions, out = tmp_path / 'questions.jsonl', tmp_path / 'out.jsonl'
     questions.write_text(
-        '{"id": 7, "question": "Who designed the Analytical Engine?"}\n{"id": "b", "question": "who is it?"}\n'
+        '{"id": 7, "question": "Who designed the Analytical Engine?"}\n'
+        '{"id": "b", "question": "who is it?"}\n'
     )
     cli.main(['retrieve', kb, '--questions', str(questions), '-k', '2', '--out', str(out)])
     records = [json.loads(line) for line in out.read_text().splitlines()]
-    assert [record['id'] for record in records] == [7, 'b'] and all(len(record['documents']) == 2 for record in records)
+    assert [record['id'] for record in records] == [7, 'b'] and all(
+        len(record['documents']) == 2 for record in records
+    )
 
     questions.write_text('{"question": "no id"}\n')
     with pytest.raises(SystemExit, match=r'error: .*questions.jsonl:1: .*id'):
@@ -214,7 +245,9 @@ def test_the_command_destroys_nothing(folder, tmp_path):
     line = '{"id": "a", "question": "Who designed the Analytical Engine?"}\n'
     questions.write_text(line)
     (tmp_path / 'link').symlink_to(questions)
-    retrieve = lambda out: cli.main(['retrieve', kb, '--questions', str(questions), '--out', str(out)])
+    retrieve = lambda out: cli.main(
+        ['retrieve', kb, '--questions', str(questions), '--out', str(out)]
+    )
     for out, said in (
         (questions, 'holds the questions'),
         (tmp_path / 'link', 'holds the questions'),

@@ -1,4 +1,6 @@
-"""What kind of thing a name is, a knowledge base of plain text tells by how the text speaks of it."""
+"""What kind of thing a name is, a knowledge base of plain text tells by how the text
+speaks of it.
+"""
 
 import json
 
@@ -8,8 +10,13 @@ import opql_jax
 from opql_jax.kb.text.index_text import index_text
 
 DOCUMENTS = {
-    'Kestrel Observatory': 'Kestrel Observatory stands near Halden. It was founded by Lucas Fenwick, who studied in Tromford.',
-    'Henrietta Voss': 'Henrietta Voss trained in the Glasgow office of Duncan Raeburn and died in Brenwick.',
+    'Kestrel Observatory': (
+        'Kestrel Observatory stands near Halden. It was founded by Lucas '
+        'Fenwick, who studied in Tromford.'
+    ),
+    'Henrietta Voss': (
+        'Henrietta Voss trained in the Glasgow office of Duncan Raeburn and died in Brenwick.'
+    ),
     'Tamarisk Bay': 'Tamarisk Bay is the capital of Quillon. Most ships there come from Brenwick.',
 }
 KINDS = {
@@ -21,7 +28,9 @@ KINDS = {
 @pytest.fixture(scope='module')
 def folder(tmp_path_factory):
     folder = tmp_path_factory.mktemp('kinds')
-    lines = [json.dumps({'id': title, 'title': title, 'text': text}) for title, text in DOCUMENTS.items()]
+    lines = [
+        json.dumps({'id': title, 'title': title, 'text': text}) for title, text in DOCUMENTS.items()
+    ]
     (folder / 'texts.jsonl').write_text('\n'.join(lines))
     index_text([folder / 'texts.jsonl'], folder / 'kb', processes=1)
     return folder / 'kb'
@@ -35,10 +44,15 @@ def test_names_that_no_one_has_heard_of_are_persons_and_places_as_the_text_says(
     with opql_jax.open(folder) as kb:
         assert {kind: named(kb, kind) - {'Kestrel Observatory'} for kind in KINDS} == KINDS
         recognised = dict(zip(kb.prepared.vocab.names, kb.prepared.vocab.kinds))
-        wrong = {name for kind, names in KINDS.items() for name in names if recognised[name] != kind}
+        wrong = {
+            name for kind, names in KINDS.items() for name in names if recognised[name] != kind
+        }
         assert wrong, 'the recogniser alone is right here: this test shows nothing'
         assert kb.ask('Who trained Henrietta Voss?').names[0] == 'Duncan Raeburn'
-        assert {member.name for member in kb.entity('Henrietta Voss').follow('died in').where(kind='place').top(5)} == {
+        assert {
+            member.name
+            for member in kb.entity('Henrietta Voss').follow('died in').where(kind='place').top(5)
+        } == {
             'Glasgow',
             'Brenwick',
         }

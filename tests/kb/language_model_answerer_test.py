@@ -1,4 +1,6 @@
-"""Training a language model and asking it, from a prepared folder to predictions with traces; and what is refused."""
+"""Training a language model and asking it, from a prepared folder to predictions with traces; and
+what is refused.
+"""
 
 import dataclasses
 import functools
@@ -38,7 +40,9 @@ TEXT = dict(text='prepared')
 
 @pytest.fixture(scope='module')
 def world(tmp_path_factory):
-    """A language model pretrained and finetuned for a few steps over a memory, and one without a memory."""
+    """A language model pretrained and finetuned for a few steps over a memory, and one without a
+    memory.
+    """
     root = tmp_path_factory.mktemp('world')
     folder = tiny_training.write_prepared(root / 'prepared')
     prepared = Prepared(folder)
@@ -62,11 +66,18 @@ def world(tmp_path_factory):
     cloze = objectives.Cloze(memory_dir=str(memory), **OPTIONS)
     run(root / 'cloze', cloze, init_from=str(root / 'entities'))
     asking = objectives.AnswerQuestions(
-        memory_dir=str(memory), questions=str(root / 'asked.jsonl'), text_rows=8, name_rows=8, filter=True, **OPTIONS
+        memory_dir=str(memory),
+        questions=str(root / 'asked.jsonl'),
+        text_rows=8,
+        name_rows=8,
+        filter=True,
+        **OPTIONS,
     )
     told = run(root / 'lm', asking, init_from=str(root / 'cloze'))
     run(root / 'eae', objectives.Cloze(**OPTIONS), init_from=str(root / 'entities'))
-    return types.SimpleNamespace(root=root, folder=folder, prepared=prepared, memory=memory, run=run, told=told)
+    return types.SimpleNamespace(
+        root=root, folder=folder, prepared=prepared, memory=memory, run=run, told=told
+    )
 
 
 def evaluate(world, model, memory, output, **options):
@@ -84,14 +95,21 @@ def evaluate(world, model, memory, output, **options):
 def test_predictions_tell_what_was_read_and_metrics_follow_from_them(world, tmp_path):
     found = evaluate(world, 'lm', 'memory', tmp_path)
     assert json.loads((tmp_path / 'metrics.json').read_text())['asked'] == found
-    rows = [json.loads(line) for line in (tmp_path / 'asked.predictions.jsonl').read_text().splitlines()]
+    rows = [
+        json.loads(line) for line in (tmp_path / 'asked.predictions.jsonl').read_text().splitlines()
+    ]
     assert len(rows) == found['questions'] == 16
     cases = [json.loads(line) for line in (tmp_path / 'asked.cases.jsonl').read_text().splitlines()]
     right = [case['answers'][0]['entity'] in case['gold'] for case in cases]
     assert right == [case['right'] for case in cases] == sorted(right)
     assert found['hits@1'] == pytest.approx(np.mean(right))
-    assert {case['id']: case['answers'] for case in cases} == {row['id']: row['answers'] for row in rows}
-    pairs = {(world.prepared.vocab.names[int(a)], world.prepared.vocab.names[int(b)]) for a, b in pairs_of(world.memory)}
+    assert {case['id']: case['answers'] for case in cases} == {
+        row['id']: row['answers'] for row in rows
+    }
+    pairs = {
+        (world.prepared.vocab.names[int(a)], world.prepared.vocab.names[int(b)])
+        for a, b in pairs_of(world.memory)
+    }
     names = dict(zip(world.prepared.vocab.keys, world.prepared.vocab.names))
     for row, hops in zip(rows, [1] * 8 + [2] * 8):
         (trace,) = row['traces']
@@ -99,8 +117,13 @@ def test_predictions_tell_what_was_read_and_metrics_follow_from_them(world, tmp_
         weights = [answer['weight'] for answer in row['answers']]
         assert weights == sorted(weights, reverse=True) and len(row['without_memory']) == 10
         for hop in trace:
-            weights = [fact['weight'] for fact in hop['evidence']]  # a filter gives another order than the search
-            assert weights == sorted(weights, reverse=True) and 0 <= hop['null'] and hop['null'] + sum(weights) <= 1 + 1e-5
+            # A filter gives another order than the search.
+            weights = [fact['weight'] for fact in hop['evidence']]
+            assert (
+                weights == sorted(weights, reverse=True)
+                and 0 <= hop['null']
+                and hop['null'] + sum(weights) <= 1 + 1e-5
+            )
             assert names[hop['entities'][0]] == hop['evidence'][0]['target']
             assert {(fact['topic'], fact['target']) for fact in hop['evidence']} <= pairs
 
@@ -129,11 +152,15 @@ def pairs_of(directory):
 
 
 def test_entities_are_told_apart_by_direction_not_by_length(world):
-    """With lengths of E that differ a hundredfold answers and losses are the same, and a sure retrieval is the answer."""
+    """With lengths of E that differ a hundredfold answers and losses are the same, and a sure
+    retrieval is the answer.
+    """
     model = open_kb(world.root, **TEXT, model='lm', memory='memory')
     asked = read_questions(world.root / 'asked.jsonl', model.vocab)[:5]
     encoder, params, _, meta = model_config.load(world.root / 'lm')
-    lengths = np.exp(np.random.default_rng(0).uniform(-2.3, 2.3, (len(model.vocab), 1))).astype(np.float32)
+    lengths = np.exp(np.random.default_rng(0).uniform(-2.3, 2.3, (len(model.vocab), 1))).astype(
+        np.float32
+    )
     longer = params | {'entity_table': params['entity_table'] * lengths}
     stage = objectives.AnswerQuestions.from_lineage(meta['lineage'])
     changed = TrainedKB(model.folder, world.prepared, encoder, longer, model.memory, stage)
@@ -141,7 +168,9 @@ def test_entities_are_told_apart_by_direction_not_by_length(world):
         np.testing.assert_allclose(other.weights, one.weights, rtol=1e-4)
         np.testing.assert_array_equal(other.entities, one.entities)
 
-    task = objectives.Cloze(memory_dir=str(world.memory), **OPTIONS).build(world.prepared, encoder, make_mesh(1))
+    task = objectives.Cloze(memory_dir=str(world.memory), **OPTIONS).build(
+        world.prepared, encoder, make_mesh(1)
+    )
     loss = lambda params: task.loss(params, task.source[0], task.memory, None)[0]
     assert loss(longer) == pytest.approx(float(loss(params)), rel=1e-4)
 
@@ -154,7 +183,9 @@ def test_entities_are_told_apart_by_direction_not_by_length(world):
 
 
 def test_settings_that_a_language_model_does_not_have_are_refused(world):
-    with pytest.raises(InputError, match='filter: .*cloze was trained by Cloze, which has no such setting'):
+    with pytest.raises(
+        InputError, match='filter: .*cloze was trained by Cloze, which has no such setting'
+    ):
         open_kb(world.root, **TEXT, model='cloze', memory='memory', filter=True)
     assert open_kb(world.root, **TEXT, model='lm', memory='memory', k=2).identity
 
@@ -163,7 +194,10 @@ def test_a_model_without_a_memory_answers_by_itself(world, tmp_path):
     found = evaluate(world, 'eae', None, tmp_path)
     assert 'retrieval_accuracy' not in found and found['questions'] == 16
     row = json.loads((tmp_path / 'asked.predictions.jsonl').read_text().splitlines()[0])
-    assert row['traces'] == [] and [answer['entity'] for answer in row['answers']] == row['without_memory']
+    assert (
+        row['traces'] == []
+        and [answer['entity'] for answer in row['answers']] == row['without_memory']
+    )
 
 
 def test_models_and_memories_that_do_not_belong_together_are_refused(world, tmp_path):
@@ -176,19 +210,29 @@ def test_models_and_memories_that_do_not_belong_together_are_refused(world, tmp_
     other = tiny_training.write_memory(world.folder, world.root / 'cloze', tmp_path / 'other')
     with pytest.raises(CheckpointError, match='built with another encoder'):
         open_kb(world.root, **TEXT, model='lm', memory=other)
-    with pytest.raises(CheckpointError, match='was not built by the encoder that training starts from'):
+    with pytest.raises(
+        CheckpointError, match='was not built by the encoder that training starts from'
+    ):
         stage = objectives.Cloze(memory_dir=str(other), **OPTIONS)
         world.run(tmp_path / 'new', stage, init_from=str(world.root / 'eae'))
-    with pytest.raises(CheckpointError, match='starts from has entity_layer=1, not 0: give the same'):
+    with pytest.raises(
+        CheckpointError, match='starts from has entity_layer=1, not 0: give the same'
+    ):
         stage = objectives.Cloze(memory_dir=str(world.memory), **{**OPTIONS, 'entity_layer': 0})
         world.run(tmp_path / 'new', stage, init_from=str(world.root / 'cloze'))
     with pytest.raises(InputError, match='has 2 hops, max_hops is 1'):
         asked = str(world.root / 'asked.jsonl')
         world.run(
-            tmp_path / 'new', objectives.AnswerQuestions(questions=asked, max_hops=1), init_from=str(world.root / 'entities')
+            tmp_path / 'new',
+            objectives.AnswerQuestions(questions=asked, max_hops=1),
+            init_from=str(world.root / 'entities'),
         )
     with pytest.raises(InputError, match='own_prediction=False takes every answer from a memory'):
-        world.run(tmp_path / 'new', objectives.Cloze(own_prediction=False), init_from=str(world.root / 'entities'))
+        world.run(
+            tmp_path / 'new',
+            objectives.Cloze(own_prediction=False),
+            init_from=str(world.root / 'entities'),
+        )
 
 
 def test_relations_stay_those_of_a_model_while_names_are_learnt(world, tmp_path):
@@ -198,20 +242,28 @@ def test_relations_stay_those_of_a_model_while_names_are_learnt(world, tmp_path)
     text = names.source(world.prepared)[0].texts[0].texts
 
     def changed(name, relations_of):
-        """How far the relations of some questions are from those of the start after training, and what it told of that."""
+        """How far the relations of some questions are from those of the start after training, and
+        what it told of that.
+        """
         stage = dataclasses.replace(names, relations_of=relations_of)
         told = world.run(tmp_path / name, stage, init_from=start, num_steps=40, learning_rate=1e-2)
         encoder, after, _, _ = model_config.load(tmp_path / name)
         layout = Layout(make_mesh(1), len(world.prepared.vocab))
         read = stage.model(encoder).encode(normalize_entity_table(after), layout, [text]).r[:, 0]
-        relations = encoder.apply({'params': before['encoder']}, text.tokens, text.r1[:, 0], text.r2)
+        relations = encoder.apply(
+            {'params': before['encoder']}, text.tokens, text.r1[:, 0], text.r2
+        )
         difference = np.asarray(read - relations, np.float64)[text.used[:, 0]]
-        return (difference**2).sum() / (np.asarray(relations, np.float64)[text.used[:, 0]] ** 2).sum(), told
+        return (difference**2).sum() / (
+            np.asarray(relations, np.float64)[text.used[:, 0]] ** 2
+        ).sum(), told
 
     kept, told = changed('kept', start)
     free, told_nothing = changed('free', None)
     assert 'relation_change' not in told_nothing and kept < free / 5
-    assert told['loss'] == pytest.approx(told['L_el'] + told['L_el_inside'] + 10 * told['relation_change'], rel=1e-5)
+    assert told['loss'] == pytest.approx(
+        told['L_el'] + told['L_el_inside'] + 10 * told['relation_change'], rel=1e-5
+    )
     with pytest.raises(InputError, match='absent is not a model'):
         changed('none', str(tmp_path / 'absent'))
     with pytest.raises(InputError, match='cloze is a language model'):
@@ -219,20 +271,33 @@ def test_relations_stay_those_of_a_model_while_names_are_learnt(world, tmp_path)
     with pytest.raises(InputError, match='has relations of 8 numbers, the model of 4'):
         stage = dataclasses.replace(names, relations_of=start)
         stage.build(world.prepared, model_config.load(start)[0].clone(relation_dim=4), make_mesh(1))
-    assert dataclasses.replace(names, relations_of='entities').located(KBFolder(world.root)).relations_of == start
+    assert (
+        dataclasses.replace(names, relations_of='entities')
+        .located(KBFolder(world.root))
+        .relations_of
+        == start
+    )
 
 
 def test_names_are_learnt_first(world, tmp_path, monkeypatch):
-    """Linking begins with what the encoder reads in names; only linking is trained; and what asks the memory goes on from it."""
+    """Linking begins with what the encoder reads in names; only linking is trained; and what asks
+    the memory goes on from it.
+    """
     asked = str(world.root / 'asked.jsonl')
     names = objectives.LinkNames(memory_dir=str(world.memory), questions=asked, **OPTIONS)
     encoder, params, _, _ = model_config.load(world.root / 'entities')
     given = names.init(encoder, params)
     assert (given['follower']['w_q'] == np.eye(16)).all()
     trained = jax.tree.map(jnp.ones_like, given['lm']['w_b'])
-    started = names.fit_to_names(encoder, names.source(world.prepared), {**given, 'lm': {**given['lm'], 'w_b': trained}})
+    started = names.fit_to_names(
+        encoder, names.source(world.prepared), {**given, 'lm': {**given['lm'], 'w_b': trained}}
+    )
     flat = functools.partial(traverse_util.flatten_dict, sep='/')
-    assert {name for name, value in flat(started).items() if not np.array_equal(value, flat(given)[name])} == {
+    assert {
+        name
+        for name, value in flat(started).items()
+        if not np.array_equal(value, flat(given)[name])
+    } == {
         'entity_table',
         'encoder/w_e/kernel',
         'lm/w_f/kernel',
@@ -240,8 +305,18 @@ def test_names_are_learnt_first(world, tmp_path, monkeypatch):
 
     def linked(params):
         """How many names of a batch are linked, by L_el's mentions and inside."""
-        batch = dataclasses.replace(names, rows=len(world.prepared.vocab)).source(world.prepared, seed=1)[0]
-        _, metrics = names.names_loss(encoder, Layout(make_mesh(1), len(world.prepared.vocab)), None, params, batch, None, None)
+        batch = dataclasses.replace(names, rows=len(world.prepared.vocab)).source(
+            world.prepared, seed=1
+        )[0]
+        _, metrics = names.names_loss(
+            encoder,
+            Layout(make_mesh(1), len(world.prepared.vocab)),
+            None,
+            params,
+            batch,
+            None,
+            None,
+        )
         return metrics['L_el_accuracy'], metrics['L_el_inside_accuracy']
 
     told = world.run(tmp_path / 'names', names, init_from=str(world.root / 'entities'))
@@ -251,7 +326,8 @@ def test_names_are_learnt_first(world, tmp_path, monkeypatch):
         # A few steps from where linking begins, and not anywhere else.
         np.testing.assert_allclose(after[name], flat(started)[name], atol=0.1)
         assert (after[name] != flat(started)[name]).any()
-    assert world.run(tmp_path / 'names', names, init_from=str(world.root / 'entities')) == {}  # it was done
+    # It was done.
+    assert world.run(tmp_path / 'names', names, init_from=str(world.root / 'entities')) == {}
     for name in ('encoder/w_r/kernel', 'follower/w_q', 'follower/w_t', 'lm/w_v', 'lm/r_null'):
         np.testing.assert_array_equal(after[name], flat(started)[name])
     stage = objectives.Cloze(memory_dir=str(world.memory), **OPTIONS)
@@ -264,17 +340,27 @@ def first_loss(world, stage):
     task = stage.build(world.prepared, encoder, make_mesh(1))
     params = task.init(params)
     memory = task.refresh(task.memory, params) if task.refresh else task.memory
-    return jax.device_get(jax.jit(lambda params: task.loss(params, task.source[0], memory, None)[1])(params)), task
+    return jax.device_get(
+        jax.jit(lambda params: task.loss(params, task.source[0], memory, None)[1])(params)
+    ), task
 
 
 def test_where_embeddings_are_mixed_each_topic_of_a_question_learns_to_retrieve(world, tmp_path):
     asking = objectives.AnswerQuestions(
-        memory_dir=str(world.memory), questions=str(world.root / 'asked.jsonl'), text_rows=0, mixing='embeddings', **OPTIONS
+        memory_dir=str(world.memory),
+        questions=str(world.root / 'asked.jsonl'),
+        text_rows=0,
+        mixing='embeddings',
+        **OPTIONS,
     )
     told, task = first_loss(world, asking)
     assert told['L_re_1hop'] > 0.1 and told['reachable_1hop'] > 0
     trained = [name for name in ('lm/w_v', 'lm/e_null', 'lm/r_null') if task.trainable(name)]
-    assert trained == ['lm/w_v', 'lm/r_null'] and not dataclasses.replace(asking, mixing='distributions').trainable('lm/w_v')
+    assert trained == ['lm/w_v', 'lm/r_null'] and not dataclasses.replace(
+        asking, mixing='distributions'
+    ).trainable('lm/w_v')
     assert dataclasses.replace(asking, null_entity=False).trainable('lm/e_null')
-    with pytest.raises(CheckpointError, match="has mixing='distributions', not 'embeddings': give the same"):
+    with pytest.raises(
+        CheckpointError, match="has mixing='distributions', not 'embeddings': give the same"
+    ):
         world.run(tmp_path / 'new', asking, init_from=str(world.root / 'cloze'))

@@ -1,4 +1,6 @@
-"""A received knowledge base with links, pipes and sockets in it: what they lead to is not read, written or removed, and nothing blocks."""
+"""A received knowledge base with links, pipes and sockets in it: what they lead to is not read,
+written or removed, and nothing blocks.
+"""
 
 import contextlib
 import gc
@@ -25,15 +27,23 @@ from opql_jax.retrieval import index as retrieval_index
 from trios import TRIOS
 
 ENGINE = TRIOS['engine']
-DOCUMENTS = [{'id': title, 'title': title, 'text': text} for title, text in ENGINE.documents.items()]
-NEW = {'id': 'new', 'title': 'Per Georg Scheutz', 'text': 'Per Georg Scheutz was a printer, born in Jönköping.'}
+DOCUMENTS = [
+    {'id': title, 'title': title, 'text': text} for title, text in ENGINE.documents.items()
+]
+NEW = {
+    'id': 'new',
+    'title': 'Per Georg Scheutz',
+    'text': 'Per Georg Scheutz was a printer, born in Jönköping.',
+}
 # The longest that a command may take with what is not a plain file in its way.
 SECONDS = 60
 
 
 @pytest.fixture(scope='module')
 def whole(tmp_path_factory):
-    """A knowledge base in its second version, with the parts of the first, which was open when it was changed."""
+    """A knowledge base in its second version, with the parts of the first, which was open when it
+    was changed.
+    """
     kb = tmp_path_factory.mktemp('links') / 'whole.kb'
     index_text(DOCUMENTS[:2], kb, processes=1)
     opened = opql_jax.open(kb)
@@ -63,7 +73,9 @@ def versions(tmp_path_factory):
 def answers(kb):
     with opql_jax.open(kb) as opened:
         asked = [opened.ask(each.question) for each in ENGINE.asked[:2]]
-        return [answer.names[:1] for answer in asked], [p.document for p in opened.retrieve(ENGINE.asked[0].question)]
+        return [answer.names[:1] for answer in asked], [
+            p.document for p in opened.retrieve(ENGINE.asked[0].question)
+        ]
 
 
 COMMANDS = {
@@ -78,7 +90,11 @@ def state(path):
     """Everything in a file or folder, with what changes if it is written."""
     paths = [path, *sorted(path.rglob('*'))] if path.is_dir() else [path]
     return [
-        (each.name, each.lstat().st_mtime_ns, hashlib.sha256(each.read_bytes()).hexdigest() if each.is_file() else '')
+        (
+            each.name,
+            each.lstat().st_mtime_ns,
+            hashlib.sha256(each.read_bytes()).hexdigest() if each.is_file() else '',
+        )
         for each in paths
     ]
 
@@ -108,7 +124,8 @@ def run(command, kb):
             assert '\n' not in str(error) and str(kb) in str(error)
             return error
         finally:
-            gc.collect(1)  # what was made since; a whole collection would search all that is imported
+            # What was made since; a whole collection would search all that is imported.
+            gc.collect(1)
 
 
 def everything(kb):
@@ -134,14 +151,17 @@ def socket(path, outside):
 MADE = [link, pipe, socket]
 
 
-# CI tries one file in so many, and `-m slow` every file; pipes and sockets meet the same checks as links do.
+# CI tries one file in so many, and `-m slow` every file; pipes and sockets meet the same checks as
+# links do.
 EVERY = [pytest.param(8, id='some'), pytest.param(1, id='all', marks=pytest.mark.slow)]
 SELDOM = 5
 
 
 @pytest.mark.parametrize('every', EVERY)
 @pytest.mark.parametrize('make', MADE, ids=lambda make: make.__name__)
-def test_compact_leaves_alone_what_any_file_or_folder_that_is_no_plain_one_leads_to(versions, tmp_path, make, every):
+def test_compact_leaves_alone_what_any_file_or_folder_that_is_no_plain_one_leads_to(
+    versions, tmp_path, make, every
+):
     """Each in turn, of two versions, of a third that is unfinished, and of the cache."""
     names, told = everything(versions)[:: every if make is link else max(every, SELDOM)], 0
     for number, name in enumerate(names):
@@ -153,7 +173,8 @@ def test_compact_leaves_alone_what_any_file_or_folder_that_is_no_plain_one_leads
         assert state(outside) == before, name
         if not name.startswith(tuple(two_versions.ANSWERING.values())):
             for part in two_versions.ANSWERING.values():
-                assert state(kb / part)[1:] == state(versions / part)[1:], name  # a lock may have been in it
+                # A lock may have been in it.
+                assert state(kb / part)[1:] == state(versions / part)[1:], name
         shutil.rmtree(tmp_path / str(number))
     assert 0 < told < len(names) / 2 if every > 1 else 2 <= told < len(names) / 4
 
@@ -161,20 +182,28 @@ def test_compact_leaves_alone_what_any_file_or_folder_that_is_no_plain_one_leads
 @pytest.mark.parametrize('every', [pytest.param(16, id='some'), *EVERY[1:]])
 @pytest.mark.parametrize('make', MADE, ids=lambda make: make.__name__)
 @pytest.mark.parametrize('command', ['ask', 'add', 'remove'])
-def test_whatever_is_no_plain_file_or_folder_is_told_or_not_needed(whole, right, tmp_path, command, make, every):
-    """Each file and folder that answers in turn, and some others, with which what is added and removed costs seconds."""
+def test_whatever_is_no_plain_file_or_folder_is_told_or_not_needed(
+    whole, right, tmp_path, command, make, every
+):
+    """Each file and folder that answers in turn, and some others, with which what is added and
+    removed costs seconds.
+    """
     told = 0
     answering = ('manifest.json', *filter(None, KBFolder(whole).read().values()))
     needed = [name for name in everything(whole) if name.split('/')[0] in answering]
     others = [name for name in everything(whole) if name.split('/')[0] not in answering]
-    # Each command and each thing in the way begins elsewhere, so that CI's samples are of different files.
+    # Each command and each thing in the way begins elsewhere, so that CI's samples are of different
+    # files.
     start = (3 * list(COMMANDS).index(command) + MADE.index(make)) % every
     names = needed[start :: every if make is link else max(every, SELDOM)]
     if make is link:
         names += others[:: 16 * every]
     for number, name in enumerate(names):
-        # The copies share files with the whole, so that one that was written in its place would show there.
-        kb = pathlib.Path(shutil.copytree(whole, tmp_path / str(number) / 'films.kb', copy_function=os.link))
+        # The copies share files with the whole, so that one that was written in its place would
+        # show there.
+        kb = pathlib.Path(
+            shutil.copytree(whole, tmp_path / str(number) / 'films.kb', copy_function=os.link)
+        )
         outside = tmp_path / str(number) / 'outside'
         make(kb / name, outside)
         before = state(outside)
@@ -202,7 +231,9 @@ def test_a_file_with_another_name_outside_is_read_and_never_written(kb, right, t
 
 
 def bait(folder):
-    """A folder of a user's with files of every name that is written in a knowledge base, down to any depth."""
+    """A folder of a user's with files of every name that is written in a knowledge base, down to
+    any depth.
+    """
     names = [
         'topic.npy',
         'documents.parquet',
@@ -212,7 +243,12 @@ def bait(folder):
         'holiday.jpg',
         '.lock',
     ]
-    names += [f'{"0" * 64}.arrow', f'.{"0" * 64}.arrow.17.partial', '.topic.npy.17.partial', 'train.jsonl']
+    names += [
+        f'{"0" * 64}.arrow',
+        f'.{"0" * 64}.arrow.17.partial',
+        '.topic.npy.17.partial',
+        'train.jsonl',
+    ]
     for inner in ('', 'segment-00000', '2-hop', 'a/b', 'index'):
         (folder / inner).mkdir(parents=True, exist_ok=True)
         for name in names:
@@ -220,21 +256,34 @@ def bait(folder):
     return folder
 
 
-# What an old part of a received knowledge base may be: one is made, and a link in it to the folder of baits.
+# What an old part of a received knowledge base may be: one is made, and a link in it to the folder
+# of baits.
 FORGED = {
-    'a memory of one field': lambda kb, outside: forge(kb / 'memory-9', {'format': 'opql-memory'}, 'segment-00000', outside),
-    'a text of one field': lambda kb, outside: forge(kb / 'text-9', {'format': 'opql-prepared'}, 'parts', outside),
-    'a plan of one field': lambda kb, outside: forge(kb / 'text-9', {'format': 'opql-prepared'}, 'parts', outside, 'plan.json'),
+    'a memory of one field': lambda kb, outside: forge(
+        kb / 'memory-9', {'format': 'opql-memory'}, 'segment-00000', outside
+    ),
+    'a text of one field': lambda kb, outside: forge(
+        kb / 'text-9', {'format': 'opql-prepared'}, 'parts', outside
+    ),
+    'a plan of one field': lambda kb, outside: forge(
+        kb / 'text-9', {'format': 'opql-prepared'}, 'parts', outside, 'plan.json'
+    ),
     'an old temporary index': lambda kb, outside: (kb / '.retrieval-2.abc').symlink_to(outside),
-    'an index in an old temporary folder': lambda kb, outside: inside(kb / '.retrieval-2.abc', 'index', outside),
+    'an index in an old temporary folder': lambda kb, outside: inside(
+        kb / '.retrieval-2.abc', 'index', outside
+    ),
     'a part': lambda kb, outside: (kb / 'memory-9').symlink_to(outside),
     'a segment': lambda kb, outside: inside(kb / 'memory', 'segment-00000', outside),
     'questions': lambda kb, outside: inside(kb / 'text', 'questions', outside),
     'parts of a text': lambda kb, outside: unfinished_text(kb / 'text-9', outside),
     'a file of an index': lambda kb, outside: unfinished_index(kb / 'retrieval-9', outside),
     'the cache': lambda kb, outside: inside(kb, 'cache', outside),
-    'a folder of the cache': lambda kb, outside: inside(next((kb / 'cache').iterdir()).parent, 'other', outside),
-    'a folder of results': lambda kb, outside: inside(next((kb / 'cache').glob('*/spans')).parent, 'spans', outside),
+    'a folder of the cache': lambda kb, outside: inside(
+        next((kb / 'cache').iterdir()).parent, 'other', outside
+    ),
+    'a folder of results': lambda kb, outside: inside(
+        next((kb / 'cache').glob('*/spans')).parent, 'spans', outside
+    ),
 }
 
 
@@ -265,18 +314,27 @@ def unfinished_index(part, outside):
 
 
 @pytest.mark.parametrize('forged', FORGED)
-def test_an_old_part_of_a_received_knowledge_base_leads_to_no_file_outside(versions, tmp_path, forged):
-    kb, outside = pathlib.Path(shutil.copytree(versions, tmp_path / 'films.kb')), bait(tmp_path / 'outside')
+def test_an_old_part_of_a_received_knowledge_base_leads_to_no_file_outside(
+    versions, tmp_path, forged
+):
+    kb, outside = (
+        pathlib.Path(shutil.copytree(versions, tmp_path / 'films.kb')),
+        bait(tmp_path / 'outside'),
+    )
     FORGED[forged](kb, outside)
     before = state(outside)
     run('compact', kb)
     assert state(outside) == before
 
 
-@pytest.mark.parametrize('forged', ['a memory of one field', 'a text of one field', 'the cache', 'a folder of results'])
+@pytest.mark.parametrize(
+    'forged', ['a memory of one field', 'a text of one field', 'the cache', 'a folder of results']
+)
 def test_what_is_added_is_written_to_no_folder_outside(kb, tmp_path, forged):
     outside = bait(tmp_path / 'outside')
     FORGED[forged](kb, outside)
     before = state(outside)
-    assert isinstance(run('add', kb), InputError) == (forged in ('the cache', 'a folder of results'))
+    assert isinstance(run('add', kb), InputError) == (
+        forged in ('the cache', 'a folder of results')
+    )
     assert state(outside) == before

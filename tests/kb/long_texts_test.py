@@ -1,4 +1,6 @@
-"""What is looked for in a question or a query is found in time, whatever it repeats, at the greatest length that is read."""
+"""What is looked for in a question or a query is found in time, whatever it repeats, at the
+greatest length that is read.
+"""
 
 import itertools
 import time
@@ -17,11 +19,18 @@ from opql_jax.kb.text import question_plans
 pytest.importorskip('lark')
 
 PIECES = [*' aA1."()[^_\n’é', '  ', ' . ', ' .', '\\', '\\"', "'s ", ' & ', '- ']
-WORDS = [f'{word} ' for word in 'the The of which what who and top first or year it is in Ada how'.split()] + [
+WORDS = [
+    f'{word} '
+    for word in 'the The of which what who and top first or year it is in Ada how'.split()
+] + [
     'top 1 ',
     'Ada and ',
 ]
-UNITS = [*PIECES, *WORDS, *map(''.join, itertools.permutations([' ', 'A', '"', '\\', "'s ", 'the ', 'which '], 2))]
+UNITS = [
+    *PIECES,
+    *WORDS,
+    *map(''.join, itertools.permutations([' ', 'A', '"', '\\', "'s ", 'the ', 'which '], 2)),
+]
 VOCAB = EntityVocab.from_names(['Ada Lovelace', 'The Who', 'Is', 'A' * 50, 'The ' * 20 + 'Ada'])
 LINKER = QuestionLinker(VOCAB)
 
@@ -55,7 +64,9 @@ READERS = {
 
 @pytest.mark.parametrize('name', READERS)
 def test_no_text_takes_long_to_read(name):
-    """At most half a second of this thread, of which a quadratic search takes several at these lengths."""
+    """At most half a second of this thread, of which a quadratic search takes several at these
+    lengths.
+    """
     read, length = READERS[name]
     for number, unit in enumerate(UNITS):
         text = (['', '"', 'What ', 'A . '][number % 4] + unit * (length // len(unit)))[:length]

@@ -1,4 +1,6 @@
-"""Another corpus than the one trained on: its memory by the same encoder, followed by the same model, without training."""
+"""Another corpus than the one trained on: its memory by the same encoder, followed by the same
+model, without training.
+"""
 
 import collections
 import itertools
@@ -24,7 +26,9 @@ FOLLOWER = dict(text='other', model='follower')
 
 @pytest.fixture(scope='module')
 def world(tmp_path_factory):
-    """Folders `prepared`, `model`, `memory`, `follower` of the training documents; `other`, `memory_other` of other people's."""
+    """Folders `prepared`, `model`, `memory`, `follower` of the training documents; `other`,
+    `memory_other` of other people's.
+    """
     root = tmp_path_factory.mktemp('other_corpus')
     write(root / 'prepared', tiny_docred.world(24), 'train', wordpieces=600, max_tokens=40)
     write(root / 'other', tiny_docred.world(9, first=50), 'dev', extends=str(root / 'prepared'))
@@ -41,7 +45,10 @@ def write(folder, documents, part, **options):
     file = tiny_docred.write(folder.with_name(f'{folder.name}_documents'), documents)
     relations = str(file.with_name('rel_info.json'))
     prepare(
-        kb=str(folder.parent), text=folder.name, reader=SlotFilling(str(file), relations, part, float(part == 'dev')), **options
+        kb=str(folder.parent),
+        text=folder.name,
+        reader=SlotFilling(str(file), relations, part, float(part == 'dev')),
+        **options,
     )
 
 
@@ -52,15 +59,24 @@ def build(root, prepared='other', model='model', memory='memory_other', **option
 
 
 def contents(memory):
-    """Topic, target, relation and passage of each entry, sorted; apart from the ids of the entries."""
+    """Topic, target, relation and passage of each entry, sorted;
+    apart from the ids of the entries.
+    """
     where = [item['passage'] for item in memory.provenance(memory.ids)]
-    rows = zip(memory.topic.tolist(), memory.target.tolist(), where, np.asarray(memory.relations()).round(4).tolist())
+    rows = zip(
+        memory.topic.tolist(),
+        memory.target.tolist(),
+        where,
+        np.asarray(memory.relations()).round(4).tolist(),
+    )
     return sorted(rows)
 
 
 @pytest.fixture(scope='module')
 def replaced(world):
-    """A memory that comes to the same: the one trained over, with the new text injected and the old text deleted."""
+    """A memory that comes to the same: the one trained over, with the new text injected and the old
+    text deleted.
+    """
     memory = shutil.copytree(world / 'memory', world / 'replaced')
     inject(str(world / 'other'), str(world / 'model'), str(memory))
     old = len(Prepared(world / 'prepared').passages)
@@ -68,7 +84,9 @@ def replaced(world):
     return memory
 
 
-def test_a_memory_of_the_new_text_is_what_injecting_it_and_deleting_the_old_text_gives(world, replaced):
+def test_a_memory_of_the_new_text_is_what_injecting_it_and_deleting_the_old_text_gives(
+    world, replaced
+):
     one, other = Memory.open(world / 'memory_other'), Memory.open(replaced)
     assert contents(one) == contents(other) and len(one) > 9 * 8
     new = len(Prepared(world / 'other').vocab) - len(Prepared(world / 'prepared').vocab)
@@ -79,7 +97,9 @@ def test_a_memory_of_the_new_text_is_what_injecting_it_and_deleting_the_old_text
 
 @pytest.mark.usefixtures('replaced')
 def test_the_model_answers_from_the_new_text_alone(world):
-    kb, same = (open_kb(world, **FOLLOWER, memory=memory) for memory in ('memory_other', 'replaced'))
+    kb, same = (
+        open_kb(world, **FOLLOWER, memory=memory) for memory in ('memory_other', 'replaced')
+    )
     questions = kb.prepared.questions('2-hop/dev')[:16]
     old = len(Prepared(world / 'prepared').passages)
     for found, wanted in zip(kb.answer(questions), same.answer(questions), strict=True):
@@ -98,5 +118,9 @@ def test_pairs_of_the_new_text_are_counted_in_it_alone(world):
     often = {pair for pair, passages in seen.items() if len(passages) > 1}
     wanted = {pair for pair, passages in seen.items() if len([p for p in passages if p >= old]) > 1}
     rows = select_pair_rows(prepared, 'all', min_count=2, first_passage=old)
-    assert {(int(prepared.pairs['topic'][r]), int(prepared.pairs['target'][r])) for r in rows} == wanted < often
+    assert (
+        {(int(prepared.pairs['topic'][r]), int(prepared.pairs['target'][r])) for r in rows}
+        == wanted
+        < often
+    )
     assert (prepared.pairs['passage'][rows] >= old).all()

@@ -1,4 +1,6 @@
-"""Pictures of paths: what is in them, that they are XML whatever the names are, and that boxes do not overlap."""
+"""Pictures of paths: what is in them, that they are XML whatever the names are, and that boxes do
+not overlap.
+"""
 
 import re
 import xml.etree.ElementTree as ET
@@ -9,7 +11,14 @@ from opql_jax.kb.path_graph import draw
 from opql_jax.kb.paths import Fact
 
 SVG = '{http://www.w3.org/2000/svg}'
-DIRECTED = Fact('Solberg', 'Night Ferry', 1.0, 'directed', title='Night Ferry', sentence='Solberg directed Night Ferry.')
+DIRECTED = Fact(
+    'Solberg',
+    'Night Ferry',
+    1.0,
+    'directed',
+    title='Night Ferry',
+    sentence='Solberg directed Night Ferry.',
+)
 HARBOUR = Fact('Solberg', 'The Silent Harbour', 0.5, 'directed')
 STARRING = Fact('Night Ferry', 'Lind', 0.25, 'starring')
 PLAYED_IN = Fact('Lind', 'Night Ferry', 0.25, 'played in', inverse=True)
@@ -21,7 +30,8 @@ def texts(svg):
 
 def boxes(svg):
     return [
-        tuple(float(box.get(name)) for name in ('x', 'y', 'width', 'height')) for box in ET.fromstring(svg).iter(f'{SVG}rect')
+        tuple(float(box.get(name)) for name in ('x', 'y', 'width', 'height'))
+        for box in ET.fromstring(svg).iter(f'{SVG}rect')
     ]
 
 
@@ -30,13 +40,18 @@ def test_a_path_is_boxes_and_arrows_with_relations():
     assert texts(svg) == ['directed', 'starring', 'Solberg', 'Night Ferry', 'Lind']
     columns = [x for x, *_ in boxes(svg)]
     assert columns == sorted(set(columns))
-    assert 'Solberg directed Night Ferry.' in [title.text.split(': ')[-1] for title in ET.fromstring(svg).iter(f'{SVG}title')]
+    assert 'Solberg directed Night Ferry.' in [
+        title.text.split(': ')[-1] for title in ET.fromstring(svg).iter(f'{SVG}title')
+    ]
 
 
 def test_paths_share_what_they_have_in_common():
     svg = draw([(DIRECTED, STARRING), (HARBOUR,), (DIRECTED, STARRING)])
     # The shorter one ends in the last column, too.
-    assert texts(svg).count('Solberg') == 2 and texts(svg).count('Night Ferry') == 1 == texts(svg).count('directed') - 1
+    assert (
+        texts(svg).count('Solberg') == 2
+        and texts(svg).count('Night Ferry') == 1 == texts(svg).count('directed') - 1
+    )
 
 
 @pytest.mark.parametrize('paths', [[], [()], [(), ()]])
@@ -45,11 +60,18 @@ def test_without_facts_there_is_no_picture(paths):
 
 
 def test_boxes_are_apart_and_inside():
-    svg = draw([(Fact('a', f'b{i}', 0.1, 'r'), Fact(f'b{i}', f'c{i % 3}', 0.2, 's')) for i in range(7)])
+    svg = draw(
+        [(Fact('a', f'b{i}', 0.1, 'r'), Fact(f'b{i}', f'c{i % 3}', 0.2, 's')) for i in range(7)]
+    )
     root, all_boxes = ET.fromstring(svg), boxes(svg)
     assert len(all_boxes) == 1 + 7 + 3
     for number, (x, y, width, height) in enumerate(all_boxes):
-        assert x >= 0 and y >= 0 and x + width <= float(root.get('width')) and y + height <= float(root.get('height'))
+        assert (
+            x >= 0
+            and y >= 0
+            and x + width <= float(root.get('width'))
+            and y + height <= float(root.get('height'))
+        )
         for other_x, other_y, *_ in all_boxes[:number]:
             assert abs(x - other_x) >= width or abs(y - other_y) >= height
 
@@ -57,10 +79,25 @@ def test_boxes_are_apart_and_inside():
 def test_whatever_names_are_called_it_is_a_picture_and_nothing_else():
     evil = '</title><script>alert("1" & \'2\')</script>\x00\x1b\ud800\uffff'
     fact = Fact(
-        evil, evil * 9, float('nan'), evil, title=evil, document=evil, sentence=evil * 3, topic_span=(0, 9), target_span=(2, 50)
+        evil,
+        evil * 9,
+        float('nan'),
+        evil,
+        title=evil,
+        document=evil,
+        sentence=evil * 3,
+        topic_span=(0, 9),
+        target_span=(2, 50),
     )
     svg = draw([(fact,)])
     root = ET.fromstring(svg)
-    assert {element.tag.removeprefix(SVG) for element in root.iter()} == {'svg', 'g', 'title', 'rect', 'text', 'path'}
+    assert {element.tag.removeprefix(SVG) for element in root.iter()} == {
+        'svg',
+        'g',
+        'title',
+        'rect',
+        'text',
+        'path',
+    }
     assert not re.search(r'<script|href|url\(|on\w+=', svg)
     assert all(len(text) <= 24 for text in texts(svg))

@@ -34,7 +34,9 @@ def fact(sentence, topic, target):
         ('Who was the mayor of Ely?', 'Ely no longer has Ann for its mayor.', 'Ely', 'Ann', False),
     ],
 )
-def test_a_sentence_denies_what_it_says_is_not_so_or_is_over(question, sentence, topic, target, denied):
+def test_a_sentence_denies_what_it_says_is_not_so_or_is_over(
+    question, sentence, topic, target, denied
+):
     assert denies_answer(fact(sentence, topic, target), question) == denied
 
 
@@ -42,7 +44,8 @@ def test_a_denied_answer_is_not_sure_and_comes_after_one_that_is_stated(tmp_path
     folder = tmp_path / 'texts'
     folder.mkdir()
     (folder / 'Glass Harbour.txt').write_text(
-        'Glass Harbour\n\nGlass Harbour is a play. Glass Harbour was never written by Edda Roth. Ivo Lang wrote Glass Harbour in 1911.'
+        'Glass Harbour\n\nGlass Harbour is a play. Glass Harbour was never written by Edda Roth. '
+        'Ivo Lang wrote Glass Harbour in 1911.'
     )
     (folder / 'Edda Roth.txt').write_text('Edda Roth\n\nEdda Roth was a painter of Bergen.')
     index_text([folder], tmp_path / 'kb', processes=1)

@@ -1,4 +1,6 @@
-"""The query language: what binds how, what is printed is read back, and where it says what is wrong."""
+"""The query language: what binds how, what is printed is read back, and where it says what is
+wrong.
+"""
 
 import re
 
@@ -62,9 +64,27 @@ def test_names_that_need_them(name):
 names = st.one_of(
     st.text(min_size=1, max_size=12),
     st.sampled_from(
-        ['Christopher Nolan', 'top', 'top 5', '.', '&', '-', '|', '^', 'kind', '[kind=x]', '(', '"', '\\', 'a .', 'x top']
+        [
+            'Christopher Nolan',
+            'top',
+            'top 5',
+            '.',
+            '&',
+            '-',
+            '|',
+            '^',
+            'kind',
+            '[kind=x]',
+            '(',
+            '"',
+            '\\',
+            'a .',
+            'x top',
+        ]
     ),
-    st.lists(st.sampled_from(['top', '5', '.', '-', 'x', '^', '&b', 'c|']), min_size=1, max_size=4).map(' '.join),
+    st.lists(
+        st.sampled_from(['top', '5', '.', '-', 'x', '^', '&b', 'c|']), min_size=1, max_size=4
+    ).map(' '.join),
 )
 queries = st.recursive(
     names.map(Entity),
@@ -130,7 +150,13 @@ def test_what_is_too_long_or_deep_is_told():
 
 def test_a_full_stop_between_spaces_makes_a_query():
     assert is_query('Ingrid Solberg . directed') and is_query('"A . b" . c')
-    for question in ('Who directed J. R. R. Tolkien?', 'who is it .', 'Who said "A . b"?', 'Who founded Procter & Gamble?', ''):
+    for question in (
+        'Who directed J. R. R. Tolkien?',
+        'who is it .',
+        'Who said "A . b"?',
+        'Who founded Procter & Gamble?',
+        '',
+    ):
         assert not is_query(question)
 
 

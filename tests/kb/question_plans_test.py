@@ -8,7 +8,9 @@ from opql_jax.kb.text.question_plans import out_of_reach, plans, wanted
 
 
 def plans_of(question):
-    """The plans of 'who is the father of [Ada Lovelace]': steps with brackets around their topics."""
+    """The plans of 'who is the father of [Ada Lovelace]':
+    steps with brackets around their topics.
+    """
     start, end = question.index('['), question.index(']') - 1
     found = plans(question.replace('[', '').replace(']', ''), (start, end))
     return [[f'{text[:a]}[{text[a:b]}]{text[b:]}' for text, (a, b) in plan] for plan in found]
@@ -17,14 +19,35 @@ def plans_of(question):
 @pytest.mark.parametrize(
     'question, plan',
     [
-        ('Where did the father of [Ada Lovelace] die?', ['the father of [Ada Lovelace]', 'Where did [it] die']),
-        ("Where did [Ada Lovelace]'s father die?", ["[Ada Lovelace]'s father", 'Where did [it] die']),
+        (
+            'Where did the father of [Ada Lovelace] die?',
+            ['the father of [Ada Lovelace]', 'Where did [it] die'],
+        ),
+        (
+            "Where did [Ada Lovelace]'s father die?",
+            ["[Ada Lovelace]'s father", 'Where did [it] die'],
+        ),
         ('Where did [James]’ father die?', ['[James]’ father', 'Where did [it] die']),
-        ("Whom did [Manet]'s only formal pupil marry?", ["[Manet]'s only formal pupil", 'Whom did [it] marry']),
-        ('Who is the wife of the director of [Inception]?', ['the director of [Inception]', 'Who is the wife of [it]']),
-        ('who directed the films that star [Tom Hanks]', ['the films that star [Tom Hanks]', 'who directed [it]']),
-        ('where was the man who founded [Apple] born', ['the man who founded [Apple]', 'where was [it] born']),
-        ('Who is the maternal grandfather of [Ada]?', ['the mother of [Ada]', 'Who is the father of [it]']),
+        (
+            "Whom did [Manet]'s only formal pupil marry?",
+            ["[Manet]'s only formal pupil", 'Whom did [it] marry'],
+        ),
+        (
+            'Who is the wife of the director of [Inception]?',
+            ['the director of [Inception]', 'Who is the wife of [it]'],
+        ),
+        (
+            'who directed the films that star [Tom Hanks]',
+            ['the films that star [Tom Hanks]', 'who directed [it]'],
+        ),
+        (
+            'where was the man who founded [Apple] born',
+            ['the man who founded [Apple]', 'where was [it] born'],
+        ),
+        (
+            'Who is the maternal grandfather of [Ada]?',
+            ['the mother of [Ada]', 'Who is the father of [it]'],
+        ),
         ("Who is [Ada]'s mother-in-law?", ['the spouse of [Ada]', 'Who is the mother of [it]']),
     ],
 )
@@ -55,18 +78,25 @@ def test_where_there_is_no_phrase_there_is_one_plan(question):
 
 
 WORDS = st.sampled_from(
-    "who where did the a of in that whose father wife film director is 's ’s , . ? it born the\t those all".split(' ')
+    "who where did the a of in that whose father wife film director is 's "
+    '’s , . ? it born the\t those all'.split(' ')
 )
 
 
 @settings(max_examples=300)
-@given(st.lists(WORDS, max_size=9), st.sampled_from(['Ada', 'Apple Inc.', 'the Who', '?']), st.lists(WORDS, max_size=9))
+@given(
+    st.lists(WORDS, max_size=9),
+    st.sampled_from(['Ada', 'Apple Inc.', 'the Who', '?']),
+    st.lists(WORDS, max_size=9),
+)
 def test_every_plan_begins_with_the_topic_and_goes_on_from_what_was_found(before, topic, after):
     text = ' '.join([*before, topic, *after])
     start = len(' '.join([*before, '']))
     found = plans(text, (start, start + len(topic)))
     assert 1 <= len(found) <= 10 and len(set(found)) == len(found)
-    assert [len(plan) for plan in found] == sorted(len(plan) for plan in found) and len(found[0]) == 1
+    assert [len(plan) for plan in found] == sorted(len(plan) for plan in found) and len(
+        found[0]
+    ) == 1
     for first, *rest in found:
         assert first.text[slice(*first.topic)] == topic and first.text in text
         assert all(step.text[slice(*step.topic)] == 'it' for step in rest)
@@ -99,7 +129,14 @@ def test_question_words_say_which_kind_is_asked_for(question, kinds):
 
 
 @pytest.mark.parametrize(
-    'question', ['what did it cause', 'which area was he born in', 'name its founder', 'which of them', 'somewhere whenever']
+    'question',
+    [
+        'what did it cause',
+        'which area was he born in',
+        'name its founder',
+        'which of them',
+        'somewhere whenever',
+    ],
 )
 def test_other_questions_ask_for_any_kind(question):
     assert wanted(question).kinds == ()
@@ -107,7 +144,11 @@ def test_other_questions_ask_for_any_kind(question):
 
 @pytest.mark.parametrize(
     'question, noun',
-    [('which bridge did it build', 'bridg'), ('what is the river it joins', 'riv'), ('the bridges designed by it', 'bridg')],
+    [
+        ('which bridge did it build', 'bridg'),
+        ('what is the river it joins', 'riv'),
+        ('the bridges designed by it', 'bridg'),
+    ],
 )
 def test_the_noun_that_is_asked_for_is_read(question, noun):
     assert noun in wanted(question).nouns
@@ -134,7 +175,13 @@ def test_what_no_entity_answers_is_told(question, why):
 
 @pytest.mark.parametrize(
     'question',
-    ['Isabel is who', 'who is older than Ann', 'who directed Love and Death', 'how long is it', 'how many people live there'],
+    [
+        'Isabel is who',
+        'who is older than Ann',
+        'who directed Love and Death',
+        'how long is it',
+        'how many people live there',
+    ],
 )
 def test_other_questions_are_in_reach(question):
     assert out_of_reach(question) is None

@@ -41,8 +41,18 @@ def question_file(kb, tmp_path_factory):
     """Twelve 2-hop questions, with an unknown topic and an unknown answer among them."""
     path, names = tmp_path_factory.mktemp('questions') / 'mine.jsonl', kb.vocab.names
     records = [to_record(q, kb.vocab) for q in kb.prepared.questions('2-hop/dev')[:10]]
-    records.insert(3, question_record('unknown topic', 'who wrote [Nowhere to be Found] at all', names[0], hops=2))
-    records.insert(7, question_record('unknown answer', f'who wrote [{names[1]}] at all', 'Nobody At All', names[5], hops=2))
+    records.insert(
+        3,
+        question_record(
+            'unknown topic', 'who wrote [Nowhere to be Found] at all', names[0], hops=2
+        ),
+    )
+    records.insert(
+        7,
+        question_record(
+            'unknown answer', f'who wrote [{names[1]}] at all', 'Nobody At All', names[5], hops=2
+        ),
+    )
     write_questions(path, records)
     return path
 
@@ -61,7 +71,9 @@ def output(scored, tmp_path):
 
 
 def files_below(folder):
-    return sorted(str(path.relative_to(folder)) for path in pathlib.Path(folder).rglob('*') if path.is_file())
+    return sorted(
+        str(path.relative_to(folder)) for path in pathlib.Path(folder).rglob('*') if path.is_file()
+    )
 
 
 def assert_same_metrics(found, wanted):
@@ -77,7 +89,9 @@ def test_a_file_of_questions_is_answered_line_by_line(folder, kb, question_file,
     infer(**folder, questions=str(question_file), output=str(tmp_path / 'a' / 'out.jsonl'), k=16)
     records = read_predictions(tmp_path / 'a' / 'out.jsonl')
     questions = read_questions(question_file, kb.vocab)
-    assert [(r['id'], r['question'], r['hops']) for r in records] == [(q.id, bracketed(q), 2) for q in questions]
+    assert [(r['id'], r['question'], r['hops']) for r in records] == [
+        (q.id, bracketed(q), 2) for q in questions
+    ]
     assert ['error' in r for r in records] == [n == 3 for n in range(12)]
     for record, answer in zip(records, kb.answer(questions)):
         assert [a['key'] for a in record['answers']] == [kb.vocab.keys[e] for e in answer.entities]
@@ -87,25 +101,39 @@ def test_a_file_of_questions_is_answered_line_by_line(folder, kb, question_file,
 
 
 @with_scann
-def test_an_index_finds_what_a_search_of_the_whole_memory_finds(folder, kb, tmp_path, monkeypatch, capsys):
+def test_an_index_finds_what_a_search_of_the_whole_memory_finds(
+    folder, kb, tmp_path, monkeypatch, capsys
+):
     monkeypatch.setattr(ann_build, 'MIN_ENTRIES', 100)
     monkeypatch.setattr(ann_build, 'NUM_QUERIES', 64)
     index = str(tmp_path / 'index')
-    assert isinstance(ann_build.build_index(index, kb.memory, kb.entity_table, k=16, recall=0.9), ScannIndex)
+    assert isinstance(
+        ann_build.build_index(index, kb.memory, kb.entity_table, k=16, recall=0.9), ScannIndex
+    )
     whole, by_index = open_kb(**folder, k=16, filter=False), open_kb(**folder, k=16, index=index)
     questions = kb.prepared.questions('2-hop/dev')[:20]
-    same = [a.entities[0] == b.entities[0] for a, b in zip(whole.answer(questions), by_index.answer(questions))]
+    same = [
+        a.entities[0] == b.entities[0]
+        for a, b in zip(whole.answer(questions), by_index.answer(questions))
+    ]
     assert np.mean(same) >= 0.9 and whole.identity != by_index.identity
-    metrics = evaluate(**folder, output_dir=str(tmp_path / 'scored'), questions='2-hop/dev', k=16, index=index)
+    metrics = evaluate(
+        **folder, output_dir=str(tmp_path / 'scored'), questions='2-hop/dev', k=16, index=index
+    )
     infer(**folder, questions='2-hop/dev', output=str(tmp_path / 'out.jsonl'), k=16, index=index)
     written, scored = (
-        read_predictions(path) for path in (tmp_path / 'out.jsonl', tmp_path / 'scored/2-hop/dev.predictions.jsonl')
+        read_predictions(path)
+        for path in (tmp_path / 'out.jsonl', tmp_path / 'scored/2-hop/dev.predictions.jsonl')
     )
     assert [r['answers'] for r in written] == [r['answers'] for r in scored] and metrics
     capsys.readouterr()
-    cli.main(['ask', folder['kb'], bracketed(questions[0]), '--hops', '2', '--index', index, '--json'])
+    cli.main(
+        ['ask', folder['kb'], bracketed(questions[0]), '--hops', '2', '--index', index, '--json']
+    )
     asked = open_kb(**folder, index=index).ask(bracketed(questions[0]), hops=2)
-    assert json.loads(capsys.readouterr().out)['answers'][0]['key'] == kb.vocab.keys[asked.entities[0]]
+    assert (
+        json.loads(capsys.readouterr().out)['answers'][0]['key'] == kb.vocab.keys[asked.entities[0]]
+    )
     for options, said in (
         ({'filter': True}, 'rows of known topics alone: leave out the index'),
         ({'memory': 'index'}, 'index'),
@@ -116,7 +144,10 @@ def test_an_index_finds_what_a_search_of_the_whole_memory_finds(folder, kb, tmp_
 
 def test_a_bad_line_of_a_question_file_is_named(folder, tmp_path):
     (tmp_path / 'bad.jsonl').write_text('{"id": "1", "question": "who knew ß"}\n')
-    with pytest.raises(InputError, match='bad.jsonl:1: topics: missing, and the text mentions no name of the vocabulary'):
+    with pytest.raises(
+        InputError,
+        match='bad.jsonl:1: topics: missing, and the text mentions no name of the vocabulary',
+    ):
         infer(**folder, questions=str(tmp_path / 'bad.jsonl'), output=str(tmp_path / 'out.jsonl'))
     assert not (tmp_path / 'out.jsonl').exists()
 
@@ -128,11 +159,15 @@ def test_every_split_is_scored_and_its_files_are_left(scored, kb):
     results, output = scored
     names = [f'{split}.{kind}.jsonl' for split in SPLITS for kind in ('cases', 'predictions')]
     assert files_below(output) == sorted([*names, 'metrics.json'])
-    assert json.loads((output / 'metrics.json').read_text()) == results and list(results) == list(SPLITS)
+    assert json.loads((output / 'metrics.json').read_text()) == results and list(results) == list(
+        SPLITS
+    )
     for split in SPLITS:
         questions = kb.prepared.questions(split)
         records = read_predictions(output / f'{split}.predictions.jsonl')
-        assert_same_metrics(results[split], evaluate_predictions(questions, records, kb.vocab, kb.memory))
+        assert_same_metrics(
+            results[split], evaluate_predictions(questions, records, kb.vocab, kb.memory)
+        )
         assert results[split]['questions'] == len(questions) == 40
         # Every fact of this world is in its text, and an untrained model finds few of them.
         assert results[split]['coverage'] == 1.0 and results[split]['hits@1'] < 0.9
@@ -153,8 +188,11 @@ def test_a_question_file_is_scored_as_its_predictions_are(folder, question_file,
     options = dict(**folder, questions=str(question_file), k=16)
     direct = evaluate(**options, output_dir=str(tmp_path / 'direct'))
     lines = (tmp_path / 'out.jsonl').read_text('utf-8').splitlines(keepends=True)
-    (tmp_path / 'out.jsonl').write_text(''.join(reversed(lines)), encoding='utf-8')  # ids tell which is which
-    given = evaluate(**options, output_dir=str(tmp_path / 'given'), predictions=str(tmp_path / 'out.jsonl'))
+    # Ids tell which is which.
+    (tmp_path / 'out.jsonl').write_text(''.join(reversed(lines)), encoding='utf-8')
+    given = evaluate(
+        **options, output_dir=str(tmp_path / 'given'), predictions=str(tmp_path / 'out.jsonl')
+    )
     assert files_below(tmp_path / 'given') == ['metrics.json', 'mine.cases.jsonl']
     assert_same_metrics(given['mine'], direct['mine'])
     assert (direct['mine']['unknown_topics'], direct['mine']['unknown_answers']) == (1, 1)
@@ -168,7 +206,10 @@ def test_predictions_that_do_not_fit_the_questions_are_refused(folder, question_
     lines = path.read_text('utf-8').split('\n')
     for changed, said in (
         ([*lines[:5], *lines[6:]], 'out.jsonl holds 11 predictions for 12 questions'),
-        ([lines[0].replace('"question": "', '"question": "not '), *lines[1:]], 'out.jsonl, line 1 answers'),
+        (
+            [lines[0].replace('"question": "', '"question": "not '), *lines[1:]],
+            'out.jsonl, line 1 answers',
+        ),
         ([*lines[:4], lines[4][:50], *lines[5:]], 'out.jsonl, line 5: not a prediction'),
     ):
         path.write_text('\n'.join(changed), encoding='utf-8')

@@ -1,4 +1,6 @@
-"""What makes an answer over plain text less probable, or none: names of the question that its passage lacks, and what the question says itself."""
+"""What makes an answer over plain text less probable, or none: names of the question that its
+passage lacks, and what the question says itself.
+"""
 
 import pytest
 
@@ -6,17 +8,28 @@ import opql_jax
 from opql_jax.kb.text.index_text import index_text
 
 TEXTS = [
-    {'id': 'game', 'title': 'Castles & Caves', 'text': 'Castles & Caves is a board game that Ken Adair designed. Castles and Caves was sold by Orrin Press.'},
-    {'id': 'filly', 'title': 'Grey Filly', 'text': 'Grey Filly is a film that Henry Moss directed in 1951.'},
-    {'id': 'harriet', 'title': 'Harriet Lincoln', 'text': 'Harriet Lincoln is a curator. Harriet Lincoln moved to Lincoln in 2004.'},
+    {'id': 'game', 'title': 'Castles & Caves',
+        'text': 'Castles & Caves is a board game that Ken Adair designed. Castles and Caves '
+                'was sold by Orrin Press.'},
+    {'id': 'filly', 'title': 'Grey Filly',
+        'text': 'Grey Filly is a film that Henry Moss directed in 1951.'},
+    {'id': 'harriet', 'title': 'Harriet Lincoln',
+        'text': 'Harriet Lincoln is a curator. Harriet Lincoln moved to Lincoln in 2004.'},
 ]  # fmt: skip
-PLAYED = {'Amber Gate': 'Oslo', 'Cold Meadow': 'Bern', 'Tall Orchard': 'Riga', 'Quiet Wheel': 'Turin'}
+PLAYED = {
+    'Amber Gate': 'Oslo',
+    'Cold Meadow': 'Bern',
+    'Tall Orchard': 'Riga',
+    'Quiet Wheel': 'Turin',
+}
 TEXTS += [{'id': 'bio', 'title': 'Edda Marsh', 'text': 'The pianist Edda Marsh was born in Ghent.'}]
 TEXTS += [
     {
         'id': piece,
         'title': piece,
-        'text': f'{piece} is a sonata by Edda Marsh. The concert of Edda Marsh in {city} began with it.',
+        'text': (
+            f'{piece} is a sonata by Edda Marsh. The concert of Edda Marsh in {city} began with it.'
+        ),
     }
     for piece, city in PLAYED.items()
 ]
@@ -74,7 +87,8 @@ def test_a_question_is_long_by_its_words_that_are_no_names(kb, more, length):
 
 @pytest.mark.parametrize(
     ('text', 'is_whole'),
-    [('Who directed Grey Filly?', 1), ('Who directed the grey filly?', 1), ('Where did Harriet Lincoln move to?', 1),
+    [('Who directed Grey Filly?', 1), ('Who directed the grey filly?', 1),
+        ('Where did Harriet Lincoln move to?', 1),
      ('What did Moss direct?', 0)],
 )  # fmt: skip
 def test_a_path_tells_whether_it_begins_at_the_whole_name(kb, text, is_whole):

@@ -1,4 +1,6 @@
-"""Questions with answers train a knowledge base of plain text: what it learns it answers with, and bad files are refused by line."""
+"""Questions with answers train a knowledge base of plain text: what it learns it answers with, and
+bad files are refused by line.
+"""
 
 import dataclasses
 import json
@@ -44,7 +46,8 @@ def original(tmp_path_factory):
     for i, (name, place) in enumerate(zip(NAMES, PLACES)):
         died, teacher = PLACES[(i + 3) % 7], NAMES[(i + 1) % 7]
         text = (
-            f'{name} was a painter, born in {place} in {1801 + i}. {teacher} was the teacher of {name}. {name} died in {died}.'
+            f'{name} was a painter, born in {place} in {1801 + i}. {teacher} was the teacher of '
+            f'{name}. {name} died in {died}.'
         )
         (root / 'articles' / f'{i}.txt').write_text(f'{name}\n\n{text}\n', encoding='utf-8')
     index_text([root / 'articles'], root / 'kb', processes=1)
@@ -69,7 +72,9 @@ def trained(original, tmp_path_factory):
 def hits(kb):
     opened = opql_jax.open(kb)
     answers = [opened.ask(row['question']) for row in rows()]
-    return np.mean([opened.vocab.names[a.entities[0]] == row['answers'][0] for a, row in zip(answers, rows())])
+    return np.mean(
+        [opened.vocab.names[a.entities[0]] == row['answers'][0] for a, row in zip(answers, rows())]
+    )
 
 
 def test_what_was_learnt_is_what_answers(original, trained):
@@ -86,24 +91,37 @@ def test_training_scores_paths_as_the_answerer_does(trained):
     kb, _ = trained
     opened = opql_jax.open(kb)
     learnt = opened.text_answerer.map
-    linked = [(opened.question(row['question']), {opened.vocab.id(row['answers'][0])}) for row in rows()]
+    linked = [
+        (opened.question(row['question']), {opened.vocab.id(row['answers'][0])}) for row in rows()
+    ]
     found, reached = candidates(opened.text_answerer, linked)
     assert reached == list(range(len(linked)))
     scores = per_question(learnt, found, SCALE, np.arange(len(linked)))
     for (question, (right,)), (_, log_weight) in zip(linked, scores):
         (answer,) = opened.answer([question])
-        np.testing.assert_allclose(answer.weights[answer.entities == right], np.exp(log_weight), rtol=1e-2)
+        np.testing.assert_allclose(
+            answer.weights[answer.entities == right], np.exp(log_weight), rtol=1e-2
+        )
 
 
 def test_questions_that_teach_nothing_are_counted(kb, tmp_path):
     others = [
         {'id': 'topic', 'question': 'who knows', 'answers': ['Vienna']},
-        {'id': 'nothing', 'question': 'when were most of these persons born', 'answers': ['Vienna']},
+        {
+            'id': 'nothing',
+            'question': 'when were most of these persons born',
+            'answers': ['Vienna'],
+        },
         {'id': 'answer', 'question': 'the zorp of Anna Berg', 'answers': ['Atlantis']},
         {'id': 'far', 'question': 'the zorp of Anna Berg', 'answers': ['Ida Jung']},
     ]
     report = train_questions(kb, write(tmp_path / 'q.jsonl', [*rows(), *others]))
-    assert (report.no_topic, report.no_answer, report.not_reached, report.used) == (2, 1, 1, len(NAMES))
+    assert (report.no_topic, report.no_answer, report.not_reached, report.used) == (
+        2,
+        1,
+        1,
+        len(NAMES),
+    )
     for words in ('2 mention no name', '1 have no answer', '1 have an answer that is not found'):
         assert words in str(report)
     none = train_questions(kb, write(tmp_path / 'none.jsonl', others))
@@ -130,7 +148,9 @@ def test_bad_lines_are_named_and_leave_the_knowledge_base_as_it_is(kb, tmp_path,
     assert not (kb / QUESTION_MAP).exists()
 
 
-def test_the_command_trains_and_indexing_the_same_text_again_keeps_it_unless_it_was_deleted(original, tmp_path, capsys):
+def test_the_command_trains_and_indexing_the_same_text_again_keeps_it_unless_it_was_deleted(
+    original, tmp_path, capsys
+):
     kb = shutil.copytree(original, tmp_path / 'kb')
     cli.main(['train', str(kb), str(write(tmp_path / 'q.jsonl', rows()))])
     assert 'untrained' in capsys.readouterr().out
@@ -142,15 +162,27 @@ def test_the_command_trains_and_indexing_the_same_text_again_keeps_it_unless_it_
     assert opql_jax.open(kb).identity == opql_jax.open(original).identity
 
 
-def test_probabilities_are_fitted_to_left_out_questions_where_there_are_enough(original, trained, tmp_path, monkeypatch):
+def test_probabilities_are_fitted_to_left_out_questions_where_there_are_enough(
+    original, trained, tmp_path, monkeypatch
+):
     kb, few = trained
-    assert few.left_out == 0 and 'stay untrained, and may be too low: to fit them takes 30 left-out questions' in str(few)
+    assert (
+        few.left_out == 0
+        and 'stay untrained, and may be too low: to fit them takes 30 left-out questions'
+        in str(few)
+    )
     assert opql_jax.open(kb).text_answerer.map.log_odds == 0
-    others = [{'id': f'o{i}', 'question': f'the zorp of {name}', 'answers': ['Atlantis']} for i, name in enumerate(NAMES)]
-    questions = write(tmp_path / 'q.jsonl', rows() + others)  # half of which have no right answer in the text
+    others = [
+        {'id': f'o{i}', 'question': f'the zorp of {name}', 'answers': ['Atlantis']}
+        for i, name in enumerate(NAMES)
+    ]
+    # Half of which have no right answer in the text.
+    questions = write(tmp_path / 'q.jsonl', rows() + others)
     monkeypatch.setattr('opql_jax.kb.trained.train_questions._ENOUGH', 2 * len(NAMES))
     report = train_questions(shutil.copytree(original, tmp_path / 'kb'), questions)
-    assert report.left_out == 2 * len(NAMES) and 'are fitted to 14 left-out questions' in str(report)
+    assert report.left_out == 2 * len(NAMES) and 'are fitted to 14 left-out questions' in str(
+        report
+    )
     opened = opql_jax.open(tmp_path / 'kb')
     answerer = opened.text_answerer
     added, answers = answerer.map.log_odds, [opened.ask(row['question']) for row in rows()]

@@ -1,4 +1,6 @@
-"""New text, pairs of questions and folders that continue another, in a memory that is in use: what is found afterwards, and what is refused."""
+"""New text, pairs of questions and folders that continue another, in a memory that is in use: what
+is found afterwards, and what is refused.
+"""
 
 import collections
 import functools
@@ -52,7 +54,11 @@ def world(tmp_path_factory):
 def write_new_text(folder, person):
     """Documents about two new films and the person who made one of them, as a reader."""
     records = [
-        {'id': 'new1', 'title': 'Zorblax', 'text': f'Zorblax was directed by {person}. It was shown twice.'},
+        {
+            'id': 'new1',
+            'title': 'Zorblax',
+            'text': f'Zorblax was directed by {person}. It was shown twice.',
+        },
         {'id': 'new2', 'title': 'Quonk', 'text': 'Quonk came after Zorblax.'},
         {'id': 'new3', 'title': 'Silent', 'text': 'Nobody says more.'},
     ]
@@ -66,7 +72,12 @@ def extended(world):
     old = Prepared(world / 'text')
     degree = np.diff(Memory.open(world / 'memory').offsets)
     person = old.vocab.names[np.flatnonzero(degree == degree[degree > 0].min())[0]]
-    prepare(kb=str(world), text='extended', reader=write_new_text(world, person), extends=str(old.directory))
+    prepare(
+        kb=str(world),
+        text='extended',
+        reader=write_new_text(world, person),
+        extends=str(old.directory),
+    )
     return Prepared(world / 'extended'), person
 
 
@@ -92,34 +103,54 @@ def assert_same(found, wanted):
             assert (entities, entries) == (e, n) and weights == pytest.approx(w, abs=1e-5), question
 
 
-def test_new_text_is_found_until_it_is_deleted_and_old_questions_are_answered_as_before(world, extended, memory):
+def test_new_text_is_found_until_it_is_deleted_and_old_questions_are_answered_as_before(
+    world, extended, memory
+):
     prepared, person = extended
     before = answers(open_kb(world, memory, 'text'))
     built = Memory.open(memory)
 
     add(world, memory)
     kb = open_kb(world, memory)
-    assert facts(kb, 'Zorblax') == {person: f'Zorblax was directed by {person}.', 'Quonk': 'Quonk came after Zorblax.'}
+    assert facts(kb, 'Zorblax') == {
+        person: f'Zorblax was directed by {person}.',
+        'Quonk': 'Quonk came after Zorblax.',
+    }
     assert facts(kb, person)['Zorblax'] == f'Zorblax was directed by {person}.'
-    # Paths that leave the person from now on have one more entry to choose from; all others are as they were.
+    # Paths that leave the person from now on have one more entry to choose from; all others are as
+    # they were.
     after, known = answers(kb), prepared.vocab.id(person)
-    same = [q.id for q in prepared.questions('2-hop/dev') if known not in (q.topic_entity, *before[q.id][0][0])]
+    same = [
+        q.id
+        for q in prepared.questions('2-hop/dev')
+        if known not in (q.topic_entity, *before[q.id][0][0])
+    ]
     assert len(same) > 10
-    assert_same({question: after[question] for question in same}, {question: before[question] for question in same})
+    assert_same(
+        {question: after[question] for question in same},
+        {question: before[question] for question in same},
+    )
 
     provenance = kb.memory.provenance([entry for entry in kb.memory.ids if entry >= len(built)])
-    assert {row['passage'] for row in provenance} == {len(prepared.passages) - 3, len(prepared.passages) - 2}
+    assert {row['passage'] for row in provenance} == {
+        len(prepared.passages) - 3,
+        len(prepared.passages) - 2,
+    }
     delete(str(prepared.directory), str(memory), Selection(documents=('new1',)))
     for merged in (False, True):
         if merged:
             compact(str(memory))
         kb = open_kb(world, memory)
-        assert facts(kb, 'Zorblax') == {'Quonk': 'Quonk came after Zorblax.'} and 'Zorblax' not in facts(kb, person)
+        assert facts(kb, 'Zorblax') == {
+            'Quonk': 'Quonk came after Zorblax.'
+        } and 'Zorblax' not in facts(kb, person)
         assert_same(answers(kb), before)
     assert len(kb.memory.manifest.segments) == 1
 
 
-def test_new_entities_get_embeddings_that_stand_to_the_others_as_their_mentions_do(world, extended, memory):
+def test_new_entities_get_embeddings_that_stand_to_the_others_as_their_mentions_do(
+    world, extended, memory
+):
     """Written out, an entity and a mention at a time."""
     prepared, _ = extended
     add(world, memory)
@@ -133,7 +164,11 @@ def test_new_entities_get_embeddings_that_stand_to_the_others_as_their_mentions_
     for passage in passages:
         for i, entity in enumerate(passage.entities.tolist()):
             places[entity].append((passage, i))
-    embed = jax.jit(lambda params, tokens, at: encoder.apply({'params': params}, tokens, at, method=encoder.mentions))
+    embed = jax.jit(
+        lambda params, tokens, at: encoder.apply(
+            {'params': params}, tokens, at, method=encoder.mentions
+        )
+    )
     means = {}
     for entity, mentions in sorted(places.items()):
         vectors = []
@@ -143,13 +178,22 @@ def test_new_entities_get_embeddings_that_stand_to_the_others_as_their_mentions_
             passage, i = mentions[math.ceil((k + 1) * step) - 1]
             m = markup.mask_mention(passage, i, prepared.special)
             tokens = np.pad(m.tokens, (0, 64 - len(m.tokens)))
-            vectors.append(np.asarray(embed(params['encoder'], tokens[None], np.array([[m.position]])), np.float64)[0, 0])
+            vectors.append(
+                np.asarray(
+                    embed(params['encoder'], tokens[None], np.array([[m.position]])), np.float64
+                )[0, 0]
+            )
         means[entity] = np.mean(vectors, axis=0)
     old = [entity for entity in means if entity < count]
     assert max(map(len, places.values())) > new_entities.MENTIONS_PER_ENTITY
-    v, e = np.array([means[entity] for entity in old]), np.asarray(params['entity_table'], np.float64)[old]
+    v, e = (
+        np.array([means[entity] for entity in old]),
+        np.asarray(params['entity_table'], np.float64)[old],
+    )
     # The factor that brings the differences from the mean nearest to those of E.
-    factor = np.linalg.lstsq((v - v.mean(0)).reshape(-1, 1), (e - e.mean(0)).reshape(-1), rcond=None)[0][0]
+    factor = np.linalg.lstsq(
+        (v - v.mean(0)).reshape(-1, 1), (e - e.mean(0)).reshape(-1), rcond=None
+    )[0][0]
     for entity in range(count, len(prepared.vocab)):
         wanted = e.mean(0) + max(factor, 0) * (means[entity] - v.mean(0))
         np.testing.assert_allclose(table[entity], wanted, atol=1e-5)
@@ -162,10 +206,17 @@ def best(prepared, keep):
         entities = sorted({m['entity'] for m in row})
         single.update(entities)
         together.update((x, y) for i, x in enumerate(entities) for y in entities[i + 1 :])
-    title = {tuple(sorted(pair)) for pair in zip(*(prepared.pairs[c][prepared.pairs['is_title']].tolist() for c in ('topic', 'target')))}  # fmt: skip
+    title = {
+        tuple(sorted(pair))
+        for pair in zip(
+            *(prepared.pairs[c][prepared.pairs['is_title']].tolist() for c in ('topic', 'target'))
+        )
+    }
     n = len(prepared.passages)
     scored = [
-        (-math.log(c * n / (single[x] * single[y])), x, y) for (x, y), c in together.items() if (x, y) in title and keep(c)
+        (-math.log(c * n / (single[x] * single[y])), x, y)
+        for (x, y), c in together.items()
+        if (x, y) in title and keep(c)
     ]
     return [(x, y) for _, x, y in sorted((round(s, 9), x, y) for s, x, y in scored)]
 
@@ -175,9 +226,13 @@ def held(memory):
 
 
 @pytest.mark.parametrize('mentions', ['all', 'average'])
-def test_the_best_pairs_of_question_topics_are_added_to_a_memory_of_the_best_pairs(world, tmp_path, mentions):
+def test_the_best_pairs_of_question_topics_are_added_to_a_memory_of_the_best_pairs(
+    world, tmp_path, mentions
+):
     prepared, memory = Prepared(world / 'text'), tmp_path / 'memory'
-    tiny_training.write_memory(world / 'text', world / 'align', memory, max_pairs=40, min_count=2, mentions=mentions)
+    tiny_training.write_memory(
+        world / 'text', world / 'align', memory, max_pairs=40, min_count=2, mentions=mentions
+    )
     both = lambda pairs: {(x, y) for x, y in pairs} | {(y, x) for x, y in pairs}
     had = both(best(prepared, lambda c: c >= 2)[:40])
     assert held(Memory.open(memory)) == had and len(had) == 80
@@ -199,7 +254,9 @@ def test_the_best_pairs_of_question_topics_are_added_to_a_memory_of_the_best_pai
 
 
 def test_folders_that_do_not_belong_together_are_refused(world, extended, memory, tmp_path):
-    with pytest.raises(CheckpointError, match=r'embeddings of 0 more, but .* has \d+: inject its text'):
+    with pytest.raises(
+        CheckpointError, match=r'embeddings of 0 more, but .* has \d+: inject its text'
+    ):
         open_kb(world, memory)
     with pytest.raises(CheckpointError, match='use the prepared folder it was trained on'):
         tiny_training.write_memory(world / 'extended', world / 'align', tmp_path / 'new')
@@ -209,19 +266,28 @@ def test_folders_that_do_not_belong_together_are_refused(world, extended, memory
     with pytest.raises(InputError, match='was built with the vocabulary'):
         open_kb(world, memory, 'text')
     # The same entities, but other text.
-    (tmp_path / 'no.jsonl').write_text(json.dumps({'id': 'x', 'title': 'Zorblax', 'text': 'Zorblax saw Quonk and Silent.'}))
-    (tmp_path / 'names.jsonl').write_text('\n'.join(json.dumps({'id': name}) for name in ('Zorblax', 'Quonk', 'Silent')))
+    (tmp_path / 'no.jsonl').write_text(
+        json.dumps({'id': 'x', 'title': 'Zorblax', 'text': 'Zorblax saw Quonk and Silent.'})
+    )
+    (tmp_path / 'names.jsonl').write_text(
+        '\n'.join(json.dumps({'id': name}) for name in ('Zorblax', 'Quonk', 'Silent'))
+    )
     reader = JsonLines(str(tmp_path / 'no.jsonl'), entities=str(tmp_path / 'names.jsonl'))
     prepare(kb=str(tmp_path), text='other', reader=reader, extends=str(world / 'text'))
     assert Prepared(tmp_path / 'other').vocab.hash() == extended[0].vocab.hash()
-    for use in (lambda: open_kb(world, memory, tmp_path / 'other'), lambda: add(world, memory, tmp_path / 'other')):
+    for use in (
+        lambda: open_kb(world, memory, tmp_path / 'other'),
+        lambda: add(world, memory, tmp_path / 'other'),
+    ):
         with pytest.raises(InputError, match='is a memory of other text than'):
             use()
 
 
 def other_model(world, tmp_path):
     model = tiny_training.write_untrained(world / 'text', tmp_path / 'other_model', seed=1)
-    assert params_hash(model_config.load(model)[1]) != params_hash(model_config.load(world / 'align')[1])
+    assert params_hash(model_config.load(model)[1]) != params_hash(
+        model_config.load(world / 'align')[1]
+    )
     return model
 
 
@@ -243,9 +309,13 @@ def test_names_are_deleted_and_what_averages_lose_is_said(world, tmp_path, capsy
     prepared, memory = Prepared(world / 'text'), tmp_path / 'memory'
     tiny_training.write_memory(world / 'text', world / 'align', memory, mentions='average')
     opened = Memory.open(memory)
-    several = next(i for i in opened.ids if len({row['passage'] for row in opened.provenance([i])}) > 1)
+    several = next(
+        i for i in opened.ids if len({row['passage'] for row in opened.provenance([i])}) > 1
+    )
     passage = opened.provenance([several])[0]['passage']
-    gone = lambda *, dry_run=False, **what: delete(str(prepared.directory), str(memory), Selection(**what), dry_run=dry_run)
+    gone = lambda *, dry_run=False, **what: delete(
+        str(prepared.directory), str(memory), Selection(**what), dry_run=dry_run
+    )
     gone(passages=(passage,), dry_run=True)
     gone(documents=(prepared.passages['doc_id'][passage].as_py(),))
     printed = capsys.readouterr().out
@@ -257,18 +327,26 @@ def test_names_are_deleted_and_what_averages_lose_is_said(world, tmp_path, capsy
     opened = Memory.open(memory)
     topic, target = int(opened.topic[0]), int(opened.target[0])
     gone(pairs=(f'{prepared.vocab.names[topic]}|{prepared.vocab.keys[target]}',))
-    assert (topic, target) not in held(Memory.open(memory)) and (target, topic) in held(Memory.open(memory))
+    assert (topic, target) not in held(Memory.open(memory)) and (target, topic) in held(
+        Memory.open(memory)
+    )
     gone(entities=(prepared.vocab.names[target],))
     assert not any(target in pair for pair in held(Memory.open(memory)))
 
 
 @pytest.fixture
 def extend(tmp_path):
-    """Prepares a folder that continues another, with one document, and names of entities if there are any to be given."""
+    """Prepares a folder that continues another, with one document, and names of entities if there
+    are any to be given.
+    """
 
     def extend(name, base, identifier, title, text, entities=()):
-        (tmp_path / f'{name}.jsonl').write_text(json.dumps({'id': identifier, 'title': title, 'text': text}))
-        (tmp_path / f'{name}.names').write_text('\n'.join(json.dumps({'id': entity}) for entity in entities))
+        (tmp_path / f'{name}.jsonl').write_text(
+            json.dumps({'id': identifier, 'title': title, 'text': text})
+        )
+        (tmp_path / f'{name}.names').write_text(
+            '\n'.join(json.dumps({'id': entity}) for entity in entities)
+        )
         names = str(tmp_path / f'{name}.names') if entities else None
         reader = JsonLines(str(tmp_path / f'{name}.jsonl'), entities=names)
         prepare(kb=str(tmp_path), text=name, reader=reader, extends=str(base))
@@ -277,7 +355,9 @@ def extend(tmp_path):
     return extend
 
 
-def test_of_two_injections_at_once_one_is_refused_and_done_when_run_again(world, memory, extend, monkeypatch):
+def test_of_two_injections_at_once_one_is_refused_and_done_when_run_again(
+    world, memory, extend, monkeypatch
+):
     known = Prepared(world / 'text').vocab.names[:4]
     first = extend('first', world / 'text', 'a1', known[0], f'{known[0]} met {known[1]} once.')
     second = extend('second', first, 'a2', known[2], f'{known[2]} met {known[3]} once.')
@@ -293,7 +373,9 @@ def test_of_two_injections_at_once_one_is_refused_and_done_when_run_again(world,
     state = Memory.open(memory)
     assert state.manifest.covers.passages == len(Prepared(second).passages)
     add(world, memory, second)
-    with pytest.raises(InputError, match=r'the memory has \d+ passages, the folder \d+: give the one injected last'):
+    with pytest.raises(
+        InputError, match=r'the memory has \d+ passages, the folder \d+: give the one injected last'
+    ):
         add(world, memory, first)
     assert Memory.open(memory).hash() == state.hash()
 
@@ -333,8 +415,12 @@ def test_only_injections_into_the_memory_that_answers_move_the_text_on(world, ex
     kb = pathlib.Path(shutil.copytree(world, tmp_path / 'kb'))
     shutil.copytree(kb / 'memory', kb / 'copy')
     names = Prepared(kb / 'text').vocab.names
-    shutil.copytree(extend('more', kb / 'text', 'm', names[0], f'{names[0]} met {names[1]} once.'), kb / 'more')
-    inject = functools.partial(update_memory.update_memory, action='inject', kb=str(kb), text='more')
+    shutil.copytree(
+        extend('more', kb / 'text', 'm', names[0], f'{names[0]} met {names[1]} once.'), kb / 'more'
+    )
+    inject = functools.partial(
+        update_memory.update_memory, action='inject', kb=str(kb), text='more'
+    )
     before = KBFolder(kb).read()
     inject(memory='copy')
     inject(dry_run=True)
@@ -344,10 +430,15 @@ def test_only_injections_into_the_memory_that_answers_move_the_text_on(world, ex
     inject()
     assert KBFolder(kb).read() == before | {'text': 'more'}
     update_memory.update_memory(action='delete', kb=str(kb), selection=Selection(documents=('m',)))
-    assert len(opql_jax.open(kb).memory) == len(opql_jax.open(kb, text='text', memory=world / 'memory').memory)
+    assert len(opql_jax.open(kb).memory) == len(
+        opql_jax.open(kb, text='text', memory=world / 'memory').memory
+    )
 
 
 def test_a_knowledge_base_that_answers_without_a_memory_has_none_to_change(tmp_path):
     KBFolder(tmp_path).write(text='text', model='eae', memory=None)
-    with pytest.raises(InputError, match='answers without a memory: --gin.MEMORY=... names the one that is to be changed'):
+    with pytest.raises(
+        InputError,
+        match='answers without a memory: --gin.MEMORY=... names the one that is to be changed',
+    ):
         update_memory.update_memory(action='compact', kb=str(tmp_path))

@@ -25,7 +25,8 @@ def test_dates_in_any_form_have_an_order(earlier, later):
 
 
 @pytest.mark.parametrize(
-    'one, other', [('1994', '9 June 1994'), ('1994', '1994'), ('the 1990s', '1994'), ('20th century', '1950')]
+    'one, other',
+    [('1994', '9 June 1994'), ('1994', '1994'), ('the 1990s', '1994'), ('20th century', '1950')],
 )
 def test_dates_that_overlap_have_none(one, other):
     assert compare('date', one, other) == 0
@@ -37,7 +38,11 @@ def test_what_names_no_year_is_no_date(text):
 
 
 def test_a_day_lies_in_its_year_and_a_year_in_no_day():
-    assert lies_in('9 June 2011', '2011') and lies_in('2011', '2011') and lies_in('9 June 2011', 'June 2011')
+    assert (
+        lies_in('9 June 2011', '2011')
+        and lies_in('2011', '2011')
+        and lies_in('9 June 2011', 'June 2011')
+    )
     assert not lies_in('2011', '9 June 2011') and not lies_in('9 June 2011', '2012')
 
 
@@ -65,7 +70,11 @@ def test_what_measures_something_else_is_not_compared(one, other):
 
 @pytest.mark.parametrize(
     'names',
-    [('American', 'United States', 'the U.S.', 'USA'), ('British', 'the United Kingdom', 'UK'), ('Dutch', 'the Netherlands')],
+    [
+        ('American', 'United States', 'the U.S.', 'USA'),
+        ('British', 'the United Kingdom', 'UK'),
+        ('Dutch', 'the Netherlands'),
+    ],
 )
 def test_names_and_adjectives_of_a_country_are_one(names):
     assert len({country(name) for name in names}) == 1 and country(names[0])

@@ -24,7 +24,12 @@ def kb(whole, tmp_path):
     return shutil.copytree(whole, tmp_path / 'kb')
 
 
-PARTS = {'align': 'a model', 'follow': 'a model', 'memory': 'a memory of', 'text': 'a prepared folder of'}
+PARTS = {
+    'align': 'a model',
+    'follow': 'a model',
+    'memory': 'a memory of',
+    'text': 'a prepared folder of',
+}
 
 
 def test_whole_folders_are_read_and_listed(kb):
@@ -39,14 +44,24 @@ def test_whole_folders_are_read_and_listed(kb):
 
 def test_parts_that_a_knowledge_base_lacks_are_named(tmp_path):
     KBFolder(tmp_path).write(text='text', model='follow', memory=None)
-    assert verify(tmp_path, print) == [f'{tmp_path} has no folder text, follow, which its manifest.json names']
+    assert verify(tmp_path, print) == [
+        f'{tmp_path} has no folder text, follow, which its manifest.json names'
+    ]
 
 
 def test_the_command_prints_what_it_read_and_exits_1_if_something_is_wrong(kb):
     prepared = kb / 'text'
     command = [sys.executable, '-m', 'opql_jax.verify', str(prepared)]
     done = subprocess.run(command, capture_output=True, text=True)
-    assert done.returncode == 0 and f'{prepared}: a prepared folder' in done.stdout and 'all is as' in done.stdout, done.stderr
+    assert (
+        done.returncode == 0
+        and f'{prepared}: a prepared folder' in done.stdout
+        and 'all is as' in done.stdout
+    ), done.stderr
     flip(prepared / 'pairs.parquet')
     done = subprocess.run(command, capture_output=True, text=True)
-    assert done.returncode == 1 and f'error: {prepared}/pairs.parquet: its sha256' in done.stderr and '1 wrong' in done.stdout
+    assert (
+        done.returncode == 1
+        and f'error: {prepared}/pairs.parquet: its sha256' in done.stderr
+        and '1 wrong' in done.stdout
+    )

@@ -1,4 +1,6 @@
-"""The virtual knowledge base as its user sees it: what it answers, with what evidence, and what it refuses to open."""
+"""The virtual knowledge base as its user sees it: what it answers, with what evidence, and what it
+refuses to open.
+"""
 
 import dataclasses
 import shutil
@@ -56,14 +58,18 @@ class SlowFollower:
         self.relations = np.concatenate(self.memory.relation_shards).astype(np.float64)
         params = tiny_training.params_of(folder / 'follow')
         self.table = params['entity_table'].astype(np.float64)
-        self.w_q, self.w_k, self.w_t = (params[f'follower/{name}'].astype(np.float64) for name in ('w_q', 'w_k', 'w_t'))
-        self.encode = jax.jit(tiny_training.encoder(vocab_size=self.kb.prepared.tokenizer.get_vocab_size()).apply)
+        self.w_q, self.w_k, self.w_t = (
+            params[f'follower/{name}'].astype(np.float64) for name in ('w_q', 'w_k', 'w_t')
+        )
+        self.encode = jax.jit(
+            tiny_training.encoder(vocab_size=self.kb.prepared.tokenizer.get_vocab_size()).apply
+        )
         self.params = {'params': self.kb._params['encoder']}
 
     def relation(self, question):
-        marked = markup.mark_questions(self.kb.prepared.tokenizer, [question.text], [question.topic], self.kb.prepared.special)[
-            0
-        ]
+        marked = markup.mark_questions(
+            self.kb.prepared.tokenizer, [question.text], [question.topic], self.kb.prepared.special
+        )[0]
         one = [np.array([value]) for value in (marked.tokens, marked.r1, marked.r2)]
         return np.asarray(self.encode(self.params, *one))[0].astype(np.float64)
 
@@ -102,16 +108,26 @@ def test_answers_are_those_of_relation_following_written_out(folder, kb, exclude
         for step, weights, entries in zip(steps, wanted, kept):
             found = dict(zip(step.entities.tolist(), step.weights.tolist()))
             for entity in found.keys() | weights.keys():
-                assert found.get(entity, 0.0) == pytest.approx(weights.get(entity, 0.0), abs=1e-4), bracketed(question)
-            assert len(set(step.entries.tolist()) ^ set(entries)) <= 2  # two entries at the border may be as good
+                assert found.get(entity, 0.0) == pytest.approx(
+                    weights.get(entity, 0.0), abs=1e-4
+                ), bracketed(question)
+            # Two entries at the border may be as good.
+            assert len(set(step.entries.tolist()) ^ set(entries)) <= 2
             several += step.weights[0] < 0.9
     assert several > 3  # not all of them are decided by one entry
 
 
 def test_the_batch_a_question_is_in_does_not_change_its_answers(kb, monkeypatch):
-    questions = [q for split in ('2-hop/dev', '2-hop/train') for q in kb.prepared.questions(split)][:70]
+    questions = [q for split in ('2-hop/dev', '2-hop/train') for q in kb.prepared.questions(split)][
+        :70
+    ]
     lengths = {
-        len(markup.mark_questions(kb.prepared.tokenizer, [q.text], [q.topic], kb.prepared.special)[0].tokens) for q in questions
+        len(
+            markup.mark_questions(kb.prepared.tokenizer, [q.text], [q.topic], kb.prepared.special)[
+                0
+            ].tokens
+        )
+        for q in questions
     }
     assert min(lengths) <= 16 < max(lengths)  # padded to 16 alone, to 32 with others
     batches = {}
@@ -125,7 +141,9 @@ def test_the_batch_a_question_is_in_does_not_change_its_answers(kb, monkeypatch)
 
 
 def assert_same_ranking(a, b, tolerance=1e-5):
-    """The same answers in the same order, but for neighbours whose weights are equal up to rounding."""
+    """The same answers in the same order, but for neighbours whose weights are equal up to
+    rounding.
+    """
     assert a.weights == pytest.approx(b.weights, abs=tolerance)
     weights = dict(zip(b.entities.tolist(), b.weights))
     for entity, weight in zip(a.entities.tolist(), a.weights):
@@ -170,8 +188,14 @@ def test_asking_about_an_unknown_entity_names_the_nearest(kb):
         ('', 'the question: expected a string that is not blank'),
         ('who met [{}] \udcff', 'the question: code point .* surrogate pair'),
         ('who met [{}\udcff]', 'the question: code point .* surrogate'),
-        ('who met [{}]' + ' and' * 250_000, r'the question has 1,000,0\d\d characters: ask it in at most 2,000$'),
-        ('who met [{}]' + ' and' * 400, r"has 4\d\d tokens, more than the encoder's 144: 'who met .{,100}$"),
+        (
+            'who met [{}]' + ' and' * 250_000,
+            r'the question has 1,000,0\d\d characters: ask it in at most 2,000$',
+        ),
+        (
+            'who met [{}]' + ' and' * 400,
+            r"has 4\d\d tokens, more than the encoder's 144: 'who met .{,100}$",
+        ),
     ],
 )
 def test_a_text_that_is_no_question_is_refused(kb, text, said):
@@ -187,7 +211,9 @@ def averaged(folder, tmp_path_factory):
     """The same knowledge base with one entry for each pair."""
     root, text = tmp_path_factory.mktemp('averaged'), folder / 'text'
     memory = tiny_training.write_memory(text, folder / 'align', root / 'memory', mentions='average')
-    follow = tiny_training.write_untrained(text, root / 'follow', objectives.Follow(memory_dir=str(memory)), spread=8.0)
+    follow = tiny_training.write_untrained(
+        text, root / 'follow', objectives.Follow(memory_dir=str(memory)), spread=8.0
+    )
     return open_kb(root, text=text, model=follow, memory=memory)
 
 
@@ -215,7 +241,11 @@ def test_the_sentence_of_every_kept_entry_holds_both_mentions(memory, request):
         for part in told.split(' … '):
             place = document.text.find(part)
             assert place >= 0, part
-            linked |= {m.entity for m in document.mentions if place <= m.start and m.end <= place + len(part)}
+            linked |= {
+                m.entity
+                for m in document.mentions
+                if place <= m.start and m.end <= place + len(part)
+            }
         assert {kb.vocab.keys[kb.vocab.get(fact[side])] for side in ('topic', 'target')} <= linked
 
 
@@ -224,7 +254,9 @@ def test_the_sentence_of_every_kept_entry_holds_both_mentions(memory, request):
 
 def test_the_identity_tells_models_and_memories_apart(folder, kb, averaged, tmp_path):
     stage = objectives.Follow(memory_dir=str(folder / 'memory'))
-    other = tiny_training.write_untrained(folder / 'text', tmp_path / 'other', stage, spread=8.0, seed=1)
+    other = tiny_training.write_untrained(
+        folder / 'text', tmp_path / 'other', stage, spread=8.0, seed=1
+    )
     identities = [
         kb.identity,
         open_kb(folder, model=other, k=K).identity,
@@ -239,7 +271,11 @@ def test_a_folder_without_a_manifest_says_what_to_do_and_opens_by_names(folder, 
     copy = shutil.copytree(folder, tmp_path / 'kb')
     (copy / 'manifest.json').unlink()
     with pytest.raises(
-        InputError, match=r'kb/manifest\.json: no such file, so .*train the model .* or name TEXT, MODEL and MEMORY'
+        InputError,
+        match=(
+            r'kb/manifest\.json: no such file, so .*train the model .* or name TEXT, MODEL and '
+            r'MEMORY'
+        ),
     ):
         open_kb(copy)
     assert open_kb(copy, text='text', model='follow', memory='memory', k=K).identity == kb.identity
@@ -247,7 +283,10 @@ def test_a_folder_without_a_manifest_says_what_to_do_and_opens_by_names(folder, 
 
 def test_another_vocabulary_is_refused_for_model_and_memory(folder, tmp_path):
     other = tiny_training.write_prepared(tmp_path / 'prepared')
-    with pytest.raises(CheckpointError, match=f'{folder}/follow was trained with an entity vocabulary .* but {other} has 40'):
+    with pytest.raises(
+        CheckpointError,
+        match=f'{folder}/follow was trained with an entity vocabulary .* but {other} has 40',
+    ):
         open_kb(folder, text=other)
     model = tiny_training.write_untrained(other, tmp_path / 'model')
     memory = tiny_training.write_memory(other, model, tmp_path / 'memory')
@@ -258,7 +297,10 @@ def test_another_vocabulary_is_refused_for_model_and_memory(folder, tmp_path):
 def test_an_entity_table_that_is_not_finite_is_refused(kb):
     table = np.array(kb.entity_table)
     table[7, 1] = np.nan
-    with pytest.raises(CheckpointError, match='row 7 of the entity table of the model has a number that is not finite'):
+    with pytest.raises(
+        CheckpointError,
+        match='row 7 of the entity table of the model has a number that is not finite',
+    ):
         trained_model.with_new_entities(table, kb.memory, kb.prepared)
 
 
@@ -266,7 +308,9 @@ def test_weights_that_are_not_finite_are_no_answer(kb):
     params = jax.tree.map(np.array, kb._params)
     params['follower']['w_t'][0, 0, 0] = np.nan
     answerer = kb._answerer
-    broken = trained_kb.TrainedKB(kb.folder, kb.prepared, answerer._encoder, params, kb.memory, answerer._objective)
+    broken = trained_kb.TrainedKB(
+        kb.folder, kb.prepared, answerer._encoder, params, kb.memory, answerer._objective
+    )
     with pytest.raises(InputError, match='the model gives weights that are not finite'):
         broken.answer(questions_of(kb, 1)[:1])
 
@@ -285,8 +329,13 @@ def test_a_memory_updated_since_the_training_answers_with_what_it_holds_now(fold
     update.compact(memory)
     updated = open_kb(folder, memory=memory, k=K)
     (without,) = hops_of(updated, [question])[0]
-    assert target not in without.entities and not np.isin(without.entries, gone).any() and len(without.entries)
-    assert updated.evidence(without.entries) == kb.evidence(without.entries)  # the same ids, in other rows
+    assert (
+        target not in without.entities
+        and not np.isin(without.entries, gone).any()
+        and len(without.entries)
+    )
+    # The same ids, in other rows.
+    assert updated.evidence(without.entries) == kb.evidence(without.entries)
     assert updated.identity != kb.identity
     # Those about it as a target, read again: the answer is what it was, by entries with new ids.
     injection = update.Injection(kb.vocab, kb.memory.manifest.hashes['encoder'])

@@ -1,4 +1,6 @@
-"""The approximate index of a memory: what it returns and how much it finds, whose files a build removes, and what is refused."""
+"""The approximate index of a memory: what it returns and how much it finds, whose files a build
+removes, and what is refused.
+"""
 
 import contextlib
 import json
@@ -53,19 +55,32 @@ def best_of(scores, k):
 
 
 def recall_of(index, memory, queries):
-    """The share [B] of the best K that an index finds, by score, as some keys are there more than once and any of them is right."""
+    """The share [B] of the best K that an index finds, by score, as some keys are there more than
+    once and any of them is right.
+    """
     scores = scores_of(queries, memory)
     worst = -np.sort(-scores, axis=1)[:, K - 1 : K]
-    return (np.take_along_axis(scores, index.search(*queries, K)[1], axis=1) >= worst - 1e-9).mean(axis=1)
+    return (np.take_along_axis(scores, index.search(*queries, K)[1], axis=1) >= worst - 1e-9).mean(
+        axis=1
+    )
 
 
 def check(found, dense, k):
-    """What holds for every search: the rows' own scores, in order, no row twice, no slot unused but for want of rows."""
+    """What holds for every search: the rows' own scores, in order, no row twice, no slot unused but
+    for want of rows.
+    """
     scores, rows = found
     batch, size = dense.shape
     used = min(k, size)
-    assert scores.shape == rows.shape == (batch, k) and (scores.dtype, rows.dtype) == (np.float32, np.int32)
-    assert (rows[:, used:] == -1).all() and (scores[:, used:] == -np.inf).all() and (rows[:, :used] >= 0).all()
+    assert scores.shape == rows.shape == (batch, k) and (scores.dtype, rows.dtype) == (
+        np.float32,
+        np.int32,
+    )
+    assert (
+        (rows[:, used:] == -1).all()
+        and (scores[:, used:] == -np.inf).all()
+        and (rows[:, :used] >= 0).all()
+    )
     rows, scores = rows[:, :used], scores[:, :used]
     assert all(len(set(row)) == used for row in rows.tolist())
     np.testing.assert_allclose(scores, np.take_along_axis(dense, rows, axis=1), atol=2e-5)
@@ -130,7 +145,9 @@ def test_the_stated_recall_is_that_of_other_queries(memory, index):
 @with_scann
 @pytest.mark.parametrize(('members', 'noise'), [(40, 0.0), (200, 0.05)])
 def test_many_entries_of_one_topic_and_nearly_one_wording_are_found(tmp_path, members, noise):
-    """As of a genre and its films. A graph of near neighbours would link them to one another and to nothing else."""
+    """As of a genre and its films. A graph of near neighbours would link them to one another and to
+    nothing else.
+    """
     rng = np.random.default_rng(0)
     groups = 20_400 // members
     topics = np.repeat(rng.integers(0, ENTITIES, groups), members)
@@ -145,7 +162,9 @@ def test_many_entries_of_one_topic_and_nearly_one_wording_are_found(tmp_path, me
 @with_scann
 def test_a_recall_that_no_setting_reaches_is_an_error_and_leaves_no_index(tmp_path, small):
     queries = tuple(np.random.default_rng(3).standard_normal((60, d)) for d in (D_E, D_R))
-    with pytest.raises(InputError, match=r'no setting reaches recall@1 1\.0.*is the most.*ExactIndex'):
+    with pytest.raises(
+        InputError, match=r'no setting reaches recall@1 1\.0.*is the most.*ExactIndex'
+    ):
         build_index(tmp_path / 'index', small, TABLE, k=1, recall=1.0, queries=queries)
     with pytest.raises(InputError, match='is not an index'):
         open_index(tmp_path / 'index', small, TABLE)
@@ -164,7 +183,9 @@ def test_an_index_of_another_memory_or_entity_table_is_refused(folder, index, me
         open_index(folder, small, TABLE)
     other = TABLE.copy()
     other[-1, -1] += 1e-6
-    with pytest.raises(InputError, match='entity table.*another: use that one, or build the index again'):
+    with pytest.raises(
+        InputError, match='entity table.*another: use that one, or build the index again'
+    ):
         open_index(folder, memory, other)
 
 
@@ -180,10 +201,15 @@ def test_a_killed_build_leaves_the_index_that_was_there(tmp_path, small, monkeyp
         patch.setattr(ann_build, 'write_manifest', killed)
         build_index(tmp_path / 'index', small, TABLE, recall=0.9)
     assert before.items() < digest_of_tree(tmp_path / 'index').items()
-    np.testing.assert_array_equal(open_index(tmp_path / 'index', small, TABLE).search(*queries, 4), built.search(*queries, 4))
+    np.testing.assert_array_equal(
+        open_index(tmp_path / 'index', small, TABLE).search(*queries, 4), built.search(*queries, 4)
+    )
     again = build_index(tmp_path / 'index', small, TABLE, recall=0.9)
     assert again.manifest.recall_target == 0.9
-    assert [path.name for path in sorted((tmp_path / 'index').iterdir())] == ['index-00001', 'manifest.json']
+    assert [path.name for path in sorted((tmp_path / 'index').iterdir())] == [
+        'index-00001',
+        'manifest.json',
+    ]
 
 
 @pytest.fixture
@@ -200,7 +226,10 @@ def test_deleted_entries_are_never_returned_and_injected_ones_are(folder, memory
     delete(changing, entries=memory.ids[rows[0]], entities=memory.topic[rows[1:4, 0]])
     key = [5.0 * part[5] / np.linalg.norm(part[5]) for part in queries]
     new = table_of([ENTITIES, ENTITIES, 0], [1, 2, 3])
-    encode, embed = lambda rows: np.stack([key[1], key[1], -key[1]])[rows], lambda entities: key[0][None]
+    encode, embed = (
+        lambda rows: np.stack([key[1], key[1], -key[1]])[rows],
+        lambda entities: key[0][None],
+    )
     inject(changing, new, encode, Injection(VOCAB, HASHES['encoder'], embed))
     changed = Memory.open(changing)
     table = np.concatenate([TABLE, changed.entity_rows])
@@ -232,7 +261,9 @@ def test_a_program_finds_by_the_index_what_an_exact_search_finds(memory, index, 
     rows, wanted = found.followed.entry_rows, exact.followed.entry_rows
     assert (rows >= 0).all() and all(len(set(row)) == K for row in rows.tolist())
     assert np.mean([np.isin(want, got).mean() for want, got in zip(wanted, rows)]) > 0.9
-    np.testing.assert_allclose(found.scores, np.take_along_axis(scores_of(queries, memory), rows, axis=1), atol=2e-5)
+    np.testing.assert_allclose(
+        found.scores, np.take_along_axis(scores_of(queries, memory), rows, axis=1), atol=2e-5
+    )
     if barred:
         assert not (found.targets[:, :, None] == best[:, None, :2]).any()
     else:
@@ -243,14 +274,18 @@ def test_a_program_finds_by_the_index_what_an_exact_search_finds(memory, index, 
 def test_where_a_filter_bars_what_is_proposed_the_search_is_exact(memory, index):
     queries = Queries(*queries_near(memory, 40))
     placed = shard_memory(memory.topic, memory.target, memory.relations(), make_mesh(1))
-    filter = SearchFilter(topics=jnp.asarray(memory.topic[np.random.default_rng(0).integers(0, len(memory), (40, 2))]))
+    filter = SearchFilter(
+        topics=jnp.asarray(memory.topic[np.random.default_rng(0).integers(0, len(memory), (40, 2))])
+    )
     run = jax.jit(lambda memory: top_k(memory, TABLE, queries, K, filter))
     for found, exact in zip(run(ann.searched_by(placed, index)), run(placed)):
         np.testing.assert_array_equal(found, exact)
 
 
 @with_scann
-def test_where_deletion_took_all_that_is_proposed_the_query_is_searched_exactly(folder, memory, index, changing):
+def test_where_deletion_took_all_that_is_proposed_the_query_is_searched_exactly(
+    folder, memory, index, changing
+):
     queries = queries_near(memory, 1)
     proposed = index.propose(*queries, index.depth, index.leaves)
     delete(changing, entries=memory.ids[proposed[0]])
@@ -262,7 +297,9 @@ def test_where_deletion_took_all_that_is_proposed_the_query_is_searched_exactly(
 @with_scann
 def test_an_index_of_a_memory_that_changed_much_is_refused(folder, index, memory, changing):
     delete(changing, entries=memory.ids[: len(memory) // 10 + 1])
-    with pytest.raises(InputError, match='2001 entries were added or deleted .*build the index again'):
+    with pytest.raises(
+        InputError, match='2001 entries were added or deleted .*build the index again'
+    ):
         open_index(folder, Memory.open(changing), TABLE)
 
 
@@ -273,18 +310,28 @@ def check_exact(found, memory):
         scores, rows = found.search(*queries, k)
         check((scores, rows), dense, k)
         best = best_of(dense, k)
-        np.testing.assert_allclose(scores[:, : best.shape[1]], np.take_along_axis(dense, best, axis=1), atol=2e-5)
+        np.testing.assert_allclose(
+            scores[:, : best.shape[1]], np.take_along_axis(dense, best, axis=1), atol=2e-5
+        )
 
 
-def test_without_scann_the_search_is_exact_and_says_so_once(tmp_path, without_scann, caplog, monkeypatch):
+def test_without_scann_the_search_is_exact_and_says_so_once(
+    tmp_path, without_scann, caplog, monkeypatch
+):
     monkeypatch.setattr(ann_build, 'MIN_ENTRIES', 100)
     memory = make_memory(tmp_path / 'memory', 300)
     with caplog.at_level(logging.WARNING):
-        for found in (build_index(tmp_path / 'index', memory, TABLE), open_index(tmp_path / 'index', memory, TABLE)):
+        for found in (
+            build_index(tmp_path / 'index', memory, TABLE),
+            open_index(tmp_path / 'index', memory, TABLE),
+        ):
             assert isinstance(found, ExactIndex)
             check_exact(found, memory)
     (record,) = [record for record in caplog.records if record.name == ann.__name__]
-    assert 'ScaNN was not installed when it was built, so the memory is searched exactly' in record.getMessage()
+    assert (
+        'ScaNN was not installed when it was built, so the memory is searched exactly'
+        in record.getMessage()
+    )
 
 
 @pytest.mark.parametrize('rows', [5, 300])
@@ -296,8 +343,13 @@ def test_a_tiny_memory_is_searched_exactly(tmp_path, rows):
 
 
 @pytest.mark.parametrize('tensorflow', ['2.21.0', None])
-def test_a_scann_that_does_not_import_says_what_to_install(tmp_path, monkeypatch, without_scann, tensorflow):
-    broken = "class NotFoundError(Exception): pass\nraise NotFoundError('_scann_ops.so: undefined symbol: _ZN4absl')\n"
+def test_a_scann_that_does_not_import_says_what_to_install(
+    tmp_path, monkeypatch, without_scann, tensorflow
+):
+    broken = (
+        "class NotFoundError(Exception): pass\nraise NotFoundError('_scann_ops.so: undefined "
+        "symbol: _ZN4absl')\n"
+    )
     (tmp_path / 'path' / 'scann').mkdir(parents=True)
     (tmp_path / 'path' / 'scann' / '__init__.py').write_text(broken)
     monkeypatch.delitem(sys.modules, 'scann')
@@ -316,13 +368,17 @@ def test_a_scann_that_does_not_import_says_what_to_install(tmp_path, monkeypatch
         build_index(tmp_path / 'index', memory, TABLE)
 
 
-@pytest.mark.parametrize('name', ['notes.txt', 'index-page', 'index-html/precious.txt', 'index-00000x/precious.txt'])
+@pytest.mark.parametrize(
+    'name', ['notes.txt', 'index-page', 'index-html/precious.txt', 'index-00000x/precious.txt']
+)
 def test_files_of_others_are_left_alone(tmp_path, name):
     memory = make_memory(tmp_path / 'memory', 5)
     file = tmp_path / 'index' / name
     file.parent.mkdir(parents=True)
     file.write_text('precious')
-    with pytest.raises(InputError, match=f'{name.partition("/")[0]}: not of an index.*directory of its own'):
+    with pytest.raises(
+        InputError, match=f'{name.partition("/")[0]}: not of an index.*directory of its own'
+    ):
         build_index(tmp_path / 'index', memory, TABLE)
     # Nor does a build remove what was put beside an index.
     file.rename(tmp_path / 'kept')
@@ -356,19 +412,27 @@ def test_what_a_killed_first_build_left_is_taken_over(tmp_path, monkeypatch):
 
 
 @with_scann
-@pytest.mark.parametrize('name', ['index-00007/precious.txt', 'plan.json', 'index-00001/precious.txt', '.x.partial'])
+@pytest.mark.parametrize(
+    'name', ['index-00007/precious.txt', 'plan.json', 'index-00001/precious.txt', '.x.partial']
+)
 def test_files_of_somebody_else_beside_an_index_outlast_another_build(tmp_path, monkeypatch, name):
-    """Also where they are named as a build might name its own; where it would write it refuses to."""
+    """Also where they are named as a build might name its own;
+    where it would write it refuses to.
+    """
     monkeypatch.setattr(ann_build, 'MIN_ENTRIES', 1000)
     memory, folder = make_memory(tmp_path / 'memory', 2000), tmp_path / 'index'
     build_index(folder, memory, TABLE, recall=0.8)
     (folder / name).parent.mkdir(exist_ok=True)
     (folder / name).write_text('precious')
     in_the_way = name in ('plan.json', 'index-00001/precious.txt')
-    with pytest.raises(InputError, match='is in the way') if in_the_way else contextlib.nullcontext():
+    with (
+        pytest.raises(InputError, match='is in the way') if in_the_way else contextlib.nullcontext()
+    ):
         build_index(folder, memory, TABLE, recall=0.8)
     assert (folder / name).read_text() == 'precious'
-    assert open_index(folder, memory, TABLE).manifest.folder == ('index-00000' if in_the_way else 'index-00001')
+    assert open_index(folder, memory, TABLE).manifest.folder == (
+        'index-00000' if in_the_way else 'index-00001'
+    )
 
 
 def pickle_beside(directory):
@@ -404,8 +468,14 @@ def test_what_scann_would_run_or_open_elsewhere_is_refused(tmp_path, monkeypatch
         (list_pickle, 'does not list .* and nothing else'),
         (lead_elsewhere, 'scann_assets.pbtxt: not the list of files that ScaNN writes'),
         (lambda directory: edit(directory, folder='../index-00000'), 'does not list'),
-        (lambda directory: edit(directory, scann='1.0'), 'built by ScaNN 1.0.*build the index again'),
-        (lambda directory: edit(directory, num_entries=7), r'ids.npy: int64\[2000\], expected int64\[7\]'),
+        (
+            lambda directory: edit(directory, scann='1.0'),
+            'built by ScaNN 1.0.*build the index again',
+        ),
+        (
+            lambda directory: edit(directory, num_entries=7),
+            r'ids.npy: int64\[2000\], expected int64\[7\]',
+        ),
     ):
         spoil(folder)
         with pytest.raises(InputError, match=message):

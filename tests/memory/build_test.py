@@ -1,4 +1,6 @@
-"""Building a memory: which entries, in which order, from which mentions; and builds that are killed."""
+"""Building a memory: which entries, in which order, from which mentions; and builds that are
+killed.
+"""
 
 import numpy as np
 import pyarrow as pa
@@ -19,7 +21,13 @@ def test_every_mention_pair_is_an_entry_sorted_by_topic_target_and_place(tmp_pat
     memory = make(tmp_path, table)
     rows = sorted(
         range(len(table)),
-        key=lambda i: (table.topic[i], table.target[i], table.passage[i], table.topic_start[i], table.target_start[i]),
+        key=lambda i: (
+            table.topic[i],
+            table.target[i],
+            table.passage[i],
+            table.topic_start[i],
+            table.target_start[i],
+        ),
     )
     np.testing.assert_array_equal(memory.topic, table.topic[rows])
     np.testing.assert_array_equal(memory.target, table.target[rows])
@@ -34,7 +42,9 @@ def test_provenance_of_an_entry_is_the_row_it_was_encoded_from(tmp_path):
     memory = make(tmp_path, table)
     ids = [39, 0, 7, 6, 7]  # any order, repeated, on both sides of a shard boundary
     for entry, found in zip(ids, memory.provenance(ids), strict=True):
-        (row,) = np.flatnonzero((relations_of(range(len(table))) == all_relations(memory)[entry]).all(1))
+        (row,) = np.flatnonzero(
+            (relations_of(range(len(table))) == all_relations(memory)[entry]).all(1)
+        )
         assert found == {
             'entry': entry,
             'passage': table.passage[row],
@@ -57,7 +67,9 @@ def test_averaged_entries_are_means_of_up_to_five_mentions_of_the_pair(tmp_path)
         candidates = np.flatnonzero((table.topic == topic) & (table.target == target))
         assert len(set(rows)) == len(rows) == min(AVERAGED_MENTIONS, len(candidates))
         assert set(rows) <= set(candidates)
-        np.testing.assert_allclose(all_relations(memory)[entry], relations_of(rows).mean(0), rtol=1e-6, atol=1e-7)
+        np.testing.assert_allclose(
+            all_relations(memory)[entry], relations_of(rows).mean(0), rtol=1e-6, atol=1e-7
+        )
 
 
 def interrupted(directory, after_shards=2, **options):
@@ -94,13 +106,20 @@ def test_a_finished_shard_that_was_damaged_since_is_made_again(tmp_path):
 @pytest.mark.parametrize('finished', [False, True])
 @pytest.mark.parametrize(
     'change',
-    [{'hashes': HASHES | {'encoder': 'f' * 64}}, {'dtype': 'float16'}, {'entries': make_table(seed=1)}, {'shard_rows': 8}],
+    [
+        {'hashes': HASHES | {'encoder': 'f' * 64}},
+        {'dtype': 'float16'},
+        {'entries': make_table(seed=1)},
+        {'shard_rows': 8},
+    ],
 )
 def test_a_rerun_with_other_inputs_is_refused_naming_them(tmp_path, change, finished):
     make(tmp_path) if finished else interrupted(tmp_path)
     before = digest_of_tree(tmp_path)
     name = 'pairs_sha256' if 'entries' in change else next(iter(change))
-    with pytest.raises(InputError, match=f'{"finished" if finished else "unfinished"}.*{name} is .*start over'):
+    with pytest.raises(
+        InputError, match=f'{"finished" if finished else "unfinished"}.*{name} is .*start over'
+    ):
         make(tmp_path, **change)
     assert digest_of_tree(tmp_path) == before
 
@@ -109,13 +128,20 @@ def test_a_rerun_with_other_inputs_is_refused_naming_them(tmp_path, change, fini
 def test_files_of_somebody_else_beside_a_memory_outlast_another_build(tmp_path, finished):
     """Also where they are named as the build names its own."""
     make(tmp_path) if finished else interrupted(tmp_path)
-    names = ['.film.partial', 'mine/.film.partial', 'mine/shard-00000.json', 'segment-mine/.x.1.partial']
+    names = [
+        '.film.partial',
+        'mine/.film.partial',
+        'mine/shard-00000.json',
+        'segment-mine/.x.1.partial',
+    ]
     names += ['plan.json'] if finished else []
     for path in (tmp_path / name for name in names):
         path.parent.mkdir(exist_ok=True)
         path.write_text('precious')
     make(tmp_path)
-    assert {name: (tmp_path / name).read_text() for name in names} == dict.fromkeys(names, 'precious')
+    assert {name: (tmp_path / name).read_text() for name in names} == dict.fromkeys(
+        names, 'precious'
+    )
 
 
 @pytest.mark.parametrize(
@@ -127,9 +153,15 @@ def test_files_of_somebody_else_beside_a_memory_outlast_another_build(tmp_path, 
         ({'shard_rows': 0}, 'shard_rows=0'),
         ({'hashes': {'encoder': 'x'}}, 'hashes lacks entity_table, vocabulary'),
         ({'entries': make_table(0)}, 'no pairs'),
-        ({'encode': lambda rows: np.zeros((len(rows), 2))}, r'shape \(7, 2\) for 7 rows of relation_dim 3'),
+        (
+            {'encode': lambda rows: np.zeros((len(rows), 2))},
+            r'shape \(7, 2\) for 7 rows of relation_dim 3',
+        ),
         ({'encode': lambda rows: np.full((len(rows), 3), np.nan)}, 'not finite in float32'),
-        ({'encode': lambda rows: np.full((len(rows), 3), 1e6), 'dtype': 'float16'}, 'not finite in float16'),
+        (
+            {'encode': lambda rows: np.full((len(rows), 3), 1e6), 'dtype': 'float16'},
+            'not finite in float16',
+        ),
     ],
 )
 def test_bad_input_is_named(tmp_path, options, message):
@@ -142,7 +174,11 @@ PASSAGES = pa.table(
         'text': ['Éa met Bo. They left.  Then Cy came.', 'Dee saw Bo.', 'No mention.'],
         'sentence_starts': [[0, 11, 23], [0], [0]],
         'mentions': [
-            [{'start': 0, 'end': 2, 'entity': 0}, {'start': 7, 'end': 9, 'entity': 1}, {'start': 28, 'end': 30, 'entity': 2}],
+            [
+                {'start': 0, 'end': 2, 'entity': 0},
+                {'start': 7, 'end': 9, 'entity': 1},
+                {'start': 28, 'end': 30, 'entity': 2},
+            ],
             [{'start': 0, 'end': 3, 'entity': 3}, {'start': 8, 'end': 10, 'entity': 1}],
             [],
         ],
@@ -156,10 +192,20 @@ def pairs(**columns):
 
 def test_mined_pairs_get_the_spans_of_their_mentions_and_sentences():
     table = EntryTable.from_pairs(
-        pairs(topic=[0, 1, 3], target=[2, 0, 1], passage=[0, 0, 1], topic_mention=[0, 1, 0], target_mention=[2, 0, 1]), PASSAGES
+        pairs(
+            topic=[0, 1, 3],
+            target=[2, 0, 1],
+            passage=[0, 0, 1],
+            topic_mention=[0, 1, 0],
+            target_mention=[2, 0, 1],
+        ),
+        PASSAGES,
     )
     texts = [PASSAGES['text'][i].as_py() for i in table.passage]
-    cut = lambda span: [text[a:b] for text, a, b in zip(texts, getattr(table, f'{span}_start'), getattr(table, f'{span}_end'))]
+    cut = lambda span: [
+        text[a:b]
+        for text, a, b in zip(texts, getattr(table, f'{span}_start'), getattr(table, f'{span}_end'))
+    ]
     assert cut('topic') == ['Éa', 'Bo', 'Dee']
     assert cut('target') == ['Cy', 'Éa', 'Bo']
     assert cut('topic_sentence') == ['Éa met Bo. ', 'Éa met Bo. ', 'Dee saw Bo.']

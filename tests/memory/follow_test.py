@@ -1,4 +1,6 @@
-"""Relation following against a slow float64 reference that scores every row of the memory and masks."""
+"""Relation following against a slow float64 reference that scores every row of the memory and
+masks.
+"""
 
 import functools
 
@@ -20,22 +22,35 @@ BATCHES = [B, follow_lib.GROUP, 3 * follow_lib.GROUP - 3]
 
 
 def make_memory(rng, num_rows, *, whole_numbers=False, dtype=np.float32):
-    """A random memory over NUM_ENTITIES entities, some of which have no entries, and its entity table."""
+    """A random memory over NUM_ENTITIES entities, some of which have no entries, and its entity
+    table.
+    """
     topic = np.sort(rng.choice([0, 2, 3, 6, 8], size=num_rows)).astype(np.int32)
     target = rng.integers(0, NUM_ENTITIES, num_rows).astype(np.int32)
     draw = (lambda *s: rng.integers(-1, 2, s)) if whole_numbers else (lambda *s: rng.normal(size=s))
     offsets = np.searchsorted(topic, np.arange(NUM_ENTITIES + 1)).astype(np.int32)
     relations = draw(num_rows, DIM_R).astype(np.float32).astype(dtype)
-    return MemoryArrays(topic, target, relations, offsets), draw(NUM_ENTITIES, DIM_E).astype(np.float32)
+    return MemoryArrays(topic, target, relations, offsets), draw(NUM_ENTITIES, DIM_E).astype(
+        np.float32
+    )
 
 
 def make_queries(rng, *, whole_numbers=False, batch=B):
     """Random queries and topic sets with unused slots anywhere; weights are not normalised."""
     draw = (lambda *s: rng.integers(-2, 3, s)) if whole_numbers else (lambda *s: rng.normal(size=s))
-    topics = np.stack([rng.choice(NUM_ENTITIES, K, replace=False) for _ in range(batch)]).astype(np.int32)
+    topics = np.stack([rng.choice(NUM_ENTITIES, K, replace=False) for _ in range(batch)]).astype(
+        np.int32
+    )
     topics = np.where(rng.random((batch, K)) < 0.3, -1, topics)
-    log_weights = (-rng.integers(0, 3, (batch, K)) if whole_numbers else rng.normal(size=(batch, K))).astype(np.float32)
-    return draw(batch, DIM_E).astype(np.float32), draw(batch, DIM_R).astype(np.float32), topics, log_weights
+    log_weights = (
+        -rng.integers(0, 3, (batch, K)) if whole_numbers else rng.normal(size=(batch, K))
+    ).astype(np.float32)
+    return (
+        draw(batch, DIM_E).astype(np.float32),
+        draw(batch, DIM_R).astype(np.float32),
+        topics,
+        log_weights,
+    )
 
 
 def reference_scores(query_e, query_r, topics, log_weights, memory, table):
@@ -46,7 +61,11 @@ def reference_scores(query_e, query_r, topics, log_weights, memory, table):
             if topic in x:
                 alpha = float(log_weights[b, list(x).index(topic)])
                 relation = np.asarray(memory.relations[i], np.float64)
-                scores[b, i] = query_e[b].astype(float) @ table[topic].astype(float) + query_r[b] @ relation + alpha
+                scores[b, i] = (
+                    query_e[b].astype(float) @ table[topic].astype(float)
+                    + query_r[b] @ relation
+                    + alpha
+                )
     return scores
 
 
@@ -61,18 +80,24 @@ def reference_follow(scores, target, k):
         weights = {}
         for i, share in zip(ids, beta):
             weights[int(target[i])] = weights.get(int(target[i]), 0.0) + share
-        found.append((list(ids), beta, sorted(weights.items(), key=lambda item: (-item[1], item[0]))))
+        found.append(
+            (list(ids), beta, sorted(weights.items(), key=lambda item: (-item[1], item[0])))
+        )
     return found
 
 
 @functools.partial(jax.jit, static_argnames=('k', 'block'))
 def jit_topk(query_e, query_r, topics, log_weights, memory, table, k=TOP, block=4, exclude=None):
-    return follow_lib.top_k(memory, table, Queries(query_e, query_r), TopicSet(topics, log_weights, exclude), k, block)
+    return follow_lib.top_k(
+        memory, table, Queries(query_e, query_r), TopicSet(topics, log_weights, exclude), k, block
+    )
 
 
 @functools.partial(jax.jit, static_argnames=('k', 'block'))
 def jit_follow(query_e, query_r, topics, log_weights, memory, table, k=TOP, block=4):
-    return follow_lib.follow(memory, table, Queries(query_e, query_r), TopicSet(topics, log_weights), k, block)
+    return follow_lib.follow(
+        memory, table, Queries(query_e, query_r), TopicSet(topics, log_weights), k, block
+    )
 
 
 def padded(values, fill):
@@ -88,7 +113,8 @@ def padded(values, fill):
 )
 def test_search_equals_dense_reference_with_ties_to_the_lowest_id(seed, num_rows, batch, excludes):
     rng = np.random.default_rng(seed)
-    memory, table = make_memory(rng, num_rows, whole_numbers=True)  # whole numbers: ties are frequent and exact
+    # Whole numbers: ties are frequent and exact.
+    memory, table = make_memory(rng, num_rows, whole_numbers=True)
     queries = make_queries(rng, whole_numbers=True, batch=batch)
     exclude = rng.integers(-1, NUM_ENTITIES, batch).astype(np.int32) if excludes else None
     scores, ids = jit_topk(*queries, memory, table, exclude=exclude)
@@ -111,11 +137,16 @@ def test_hop_equals_dense_reference(seed):
     for b, (kept, beta, weights) in enumerate(reference_follow(expected, memory.target, TOP)):
         np.testing.assert_array_equal(hop.entry_rows[b], padded(kept, -1))
         np.testing.assert_allclose(hop.beta[b], padded(beta, 0), atol=1e-5)
-        np.testing.assert_array_equal(hop.entities[b], padded([entity for entity, _ in weights], -1))
-        np.testing.assert_allclose(hop.weights[b], padded([weight for _, weight in weights], 0), atol=1e-5)
+        np.testing.assert_array_equal(
+            hop.entities[b], padded([entity for entity, _ in weights], -1)
+        )
+        np.testing.assert_allclose(
+            hop.weights[b], padded([weight for _, weight in weights], 0), atol=1e-5
+        )
 
 
-@pytest.mark.parametrize('value', [np.nan, -np.nan, np.inf])  # products with inf are NaN with a sign, where queries have both
+# Products with inf are NaN with a sign, where queries have both.
+@pytest.mark.parametrize('value', [np.nan, -np.nan, np.inf])
 @pytest.mark.parametrize('rows', ['one', 'all'])
 def test_a_row_that_is_not_finite_is_never_found(value, rows):
     rng = np.random.default_rng(2)
@@ -131,8 +162,13 @@ def test_a_row_that_is_not_finite_is_never_found(value, rows):
 
 
 def test_more_pairs_of_targets_than_fit_are_refused_before_they_are_allocated():
-    with pytest.raises(InputError, match=r'k=100000 for 64 queries would take 596 GiB: k can be 4096, or ask fewer'):
-        jax.eval_shape(follow_lib.aggregate, *(jax.ShapeDtypeStruct((64, 100_000), dtype) for dtype in (np.int32, np.float32)))
+    with pytest.raises(
+        InputError, match=r'k=100000 for 64 queries would take 596 GiB: k can be 4096, or ask fewer'
+    ):
+        jax.eval_shape(
+            follow_lib.aggregate,
+            *(jax.ShapeDtypeStruct((64, 100_000), dtype) for dtype in (np.int32, np.float32)),
+        )
 
 
 @pytest.mark.parametrize('value', [np.nan, -np.nan, np.inf])
@@ -142,7 +178,9 @@ def test_a_query_that_is_not_finite_shows_in_its_weights(part, value):
     memory, table = make_memory(rng, 30)
     queries = [np.array(query) for query in make_queries(rng)[:2]]
     queries[part][1, 0] = value
-    hop = jit_follow(*queries, np.full((B, 1), 3, np.int32), np.zeros((B, 1), np.float32), memory, table)
+    hop = jit_follow(
+        *queries, np.full((B, 1), 3, np.int32), np.zeros((B, 1), np.float32), memory, table
+    )
     for weights in (hop.weights, hop.beta):
         np.testing.assert_array_equal(np.isnan(weights).all(axis=1), np.arange(B) == 1)
         np.testing.assert_array_equal(np.isnan(weights).any(axis=1), np.arange(B) == 1)
@@ -164,24 +202,40 @@ def test_half_precision_relations_score_as_their_float32_values(dtype):
 def test_no_copy_of_all_relations_is_made(dtype):
     rows = 100_000
     stored = jax.ShapeDtypeStruct((rows, DIM_R), follow_lib.relation_bits(np.zeros(1, dtype)).dtype)
-    ids, offsets = jax.ShapeDtypeStruct((rows,), np.int32), jax.ShapeDtypeStruct((NUM_ENTITIES + 1,), np.int32)
+    ids, offsets = (
+        jax.ShapeDtypeStruct((rows,), np.int32),
+        jax.ShapeDtypeStruct((NUM_ENTITIES + 1,), np.int32),
+    )
     table = jax.ShapeDtypeStruct((NUM_ENTITIES, DIM_E), np.float32)
     queries = make_queries(np.random.default_rng(0))
     compiled = jit_topk.lower(*queries, MemoryArrays(ids, ids, stored, offsets), table).compile()
     assert compiled.memory_analysis().temp_size_in_bytes < rows
 
 
-@pytest.mark.parametrize('topics', [[[-1, -1]], [[1, 4]], [[-1, 7]]], ids=['unused', 'no entries', 'both'])
+@pytest.mark.parametrize(
+    'topics', [[[-1, -1]], [[1, 4]], [[-1, 7]]], ids=['unused', 'no entries', 'both']
+)
 def test_empty_set_gives_nothing_and_no_nan(topics):
     rng = np.random.default_rng(4)
     memory, table = make_memory(rng, 30)
     topics = np.array(topics, np.int32)
 
     def loss(query_e, query_r, log_weights):
-        hop = follow_lib.follow(memory, jnp.asarray(table), Queries(query_e, query_r), TopicSet(topics, log_weights), TOP, 4)
+        hop = follow_lib.follow(
+            memory,
+            jnp.asarray(table),
+            Queries(query_e, query_r),
+            TopicSet(topics, log_weights),
+            TOP,
+            4,
+        )
         return jnp.sum(hop.weights**2) + jnp.sum(jnp.log(hop.beta + 1)), hop
 
-    ones = np.ones((1, DIM_E), np.float32), np.ones((1, DIM_R), np.float32), np.zeros((1, 2), np.float32)
+    ones = (
+        np.ones((1, DIM_E), np.float32),
+        np.ones((1, DIM_R), np.float32),
+        np.zeros((1, 2), np.float32),
+    )
     memory = jax.tree.map(jnp.asarray, memory)
     (value, hop), gradients = jax.value_and_grad(loss, argnums=(0, 1, 2), has_aux=True)(*ones)
     assert value == 0
@@ -192,7 +246,9 @@ def test_empty_set_gives_nothing_and_no_nan(topics):
 
 
 def test_gradients_equal_those_of_the_dense_computation():
-    """To both query parts, the topic weights, E and the relations; k smaller than the number of rows."""
+    """To both query parts, the topic weights, E and the relations; k smaller than the number of
+    rows.
+    """
     rng = np.random.default_rng(5)
     memory, table = make_memory(rng, 30)
     query_e, query_r, topics, log_weights = make_queries(rng)
@@ -205,7 +261,11 @@ def test_gradients_equal_those_of_the_dense_computation():
 
     def sparse(query_e, query_r, log_weights, table, relations):
         arrays = jax.tree.map(jnp.asarray, memory)._replace(relations=relations)
-        return loss_of(follow_lib.follow(arrays, table, Queries(query_e, query_r), TopicSet(topics, log_weights), TOP, 4))
+        return loss_of(
+            follow_lib.follow(
+                arrays, table, Queries(query_e, query_r), TopicSet(topics, log_weights), TOP, 4
+            )
+        )
 
     chosen = reference_scores(query_e, query_r, topics, log_weights, memory, table)
     kept = np.zeros_like(chosen, bool)
@@ -214,7 +274,11 @@ def test_gradients_equal_those_of_the_dense_computation():
 
     def dense(query_e, query_r, log_weights, table, relations):
         match = topics[:, :, None] == memory.topic  # [B, K, N]
-        scores = query_e @ table[memory.topic].T + query_r @ relations.T + jnp.einsum('bx,bxn->bn', log_weights, match)
+        scores = (
+            query_e @ table[memory.topic].T
+            + query_r @ relations.T
+            + jnp.einsum('bx,bxn->bn', log_weights, match)
+        )
         beta = jax.nn.softmax(jnp.where(kept, scores, -1e9), axis=-1) * kept
         return jnp.sum(beta @ jax.nn.one_hot(memory.target, NUM_ENTITIES) * probe)
 
@@ -239,7 +303,9 @@ def test_aggregation_adds_up_equal_targets(targets, seed):
 
 
 def test_underflown_weight_keeps_a_finite_logarithm_and_gradient():
-    value, gradient = jax.value_and_grad(lambda w: follow_lib.safe_log(w).sum())(jnp.array([0.0, 1e-38, 0.5]))
+    value, gradient = jax.value_and_grad(lambda w: follow_lib.safe_log(w).sum())(
+        jnp.array([0.0, 1e-38, 0.5])
+    )
     assert np.isfinite(value)
     np.testing.assert_array_equal(gradient, [0.0, 0.0, 2.0])
 
@@ -248,4 +314,6 @@ def test_bad_k_and_block_are_named():
     memory, table = make_memory(np.random.default_rng(0), 5)
     query_e, query_r, topics, log_weights = make_queries(np.random.default_rng(0))
     with pytest.raises(ValueError, match='k=0, block=4'):
-        follow_lib.top_k(memory, table, Queries(query_e, query_r), TopicSet(topics, log_weights), 0, 4)
+        follow_lib.top_k(
+            memory, table, Queries(query_e, query_r), TopicSet(topics, log_weights), 0, 4
+        )

@@ -27,7 +27,9 @@ def directory(tmp_path):
 
 @pytest.mark.parametrize('kind', ['encoder', 'vocabulary'])
 def test_memory_of_another_encoder_or_vocabulary_names_both_hashes(directory, kind):
-    with pytest.raises(InputError, match=f'built with the {kind} {HASHES[kind]}, but .* is {"0" * 64}: use that'):
+    with pytest.raises(
+        InputError, match=f'built with the {kind} {HASHES[kind]}, but .* is {"0" * 64}: use that'
+    ):
         Memory.open(directory, **{f'{kind}_hash': '0' * 64})
 
 
@@ -44,7 +46,9 @@ def change(column, function):
 
 def put(row, value):
     """Sets a row of an array."""
-    return lambda array: np.concatenate([array[:row], np.full_like(array[row : row + 1], value), array[row + 1 :]])
+    return lambda array: np.concatenate(
+        [array[:row], np.full_like(array[row : row + 1], value), array[row + 1 :]]
+    )
 
 
 def reverse_provenance(directory):
@@ -55,17 +59,39 @@ def reverse_provenance(directory):
     sign(directory)
 
 
-# Folders whose digests are right, and numbers possible: what would be found under another entity or entry.
+# Folders whose digests are right, and numbers possible: what would be found under another entity or
+# entry.
 SIGNED = {
     'topics fall': (change('topic', lambda topic: topic[::-1]), 'topic.npy: not in rising order'),
-    'a target of no entity': (change('target', put(3, 6)), 'target.npy: has numbers from 0 to 6, expected 0 to 5'),
+    'a target of no entity': (
+        change('target', put(3, 6)),
+        'target.npy: has numbers from 0 to 6, expected 0 to 5',
+    ),
     'an id twice': (change('ids', put(3, 4)), 'ids.npy: not ids from 0 on, each once'),
-    'ids fall within a topic': (change('ids', lambda ids: ids[::-1]), 'ids.npy: not ids from 0 on, each once, rising'),
-    'NaN': (change('relations-00001', put(3, np.nan)), 'relations-00001.npy: row 3 has a number that is not finite'),
-    'entries of another shard': (reverse_provenance, 'provenance-0000.*: its entries are not those of the shard'),
-    'fewer entries': (lambda directory: edit(directory, num_entries=39), 'num_entries is 39, there are 40 living entries'),
-    'more entities': (lambda directory: edit(directory, num_entities=2**31 - 1), 'num_entities is 2147483647, of 6'),
-    'more mentions': (lambda directory: edit(directory, num_mentions=41), 'num_mentions is 41, there are 40'),
+    'ids fall within a topic': (
+        change('ids', lambda ids: ids[::-1]),
+        'ids.npy: not ids from 0 on, each once, rising',
+    ),
+    'NaN': (
+        change('relations-00001', put(3, np.nan)),
+        'relations-00001.npy: row 3 has a number that is not finite',
+    ),
+    'entries of another shard': (
+        reverse_provenance,
+        'provenance-0000.*: its entries are not those of the shard',
+    ),
+    'fewer entries': (
+        lambda directory: edit(directory, num_entries=39),
+        'num_entries is 39, there are 40 living entries',
+    ),
+    'more entities': (
+        lambda directory: edit(directory, num_entities=2**31 - 1),
+        'num_entities is 2147483647, of 6',
+    ),
+    'more mentions': (
+        lambda directory: edit(directory, num_mentions=41),
+        'num_mentions is 41, there are 40',
+    ),
 }
 
 
@@ -102,7 +128,9 @@ def test_unfinished_build_is_refused_saying_so(tmp_path):
 
     with pytest.raises(KeyboardInterrupt):
         make(tmp_path, encode=encode)
-    with pytest.raises(InputError, match='build of this memory is unfinished; run build_memory again'):
+    with pytest.raises(
+        InputError, match='build of this memory is unfinished; run build_memory again'
+    ):
         Memory.open(tmp_path)
 
 

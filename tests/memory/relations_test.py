@@ -1,4 +1,6 @@
-"""Memories whose relations are sums of halves of mentions: the same relations as if each were stored, whatever is done to the memory."""
+"""Memories whose relations are sums of halves of mentions: the same relations as if each were
+stored, whatever is done to the memory.
+"""
 
 import numpy as np
 import pytest
@@ -25,10 +27,18 @@ def build(directory, halves=HALVES, **options):
 
 def rows_of(memory, table):
     """The row of a table that each entry of a memory was made of."""
-    place = {tuple(row): i for i, row in enumerate(zip(table.passage, table.topic_start, table.target_start, table.topic))}
+    place = {
+        tuple(row): i
+        for i, row in enumerate(
+            zip(table.passage, table.topic_start, table.target_start, table.topic)
+        )
+    }
     found = memory.mentions(np.arange(len(memory)))
     topics = memory.topic.tolist()
-    return [place[tuple(row)] for row in zip(found['passage'], found['topic_start'], found['target_start'], topics)]
+    return [
+        place[tuple(row)]
+        for row in zip(found['passage'], found['topic_start'], found['target_start'], topics)
+    ]
 
 
 def test_sums_are_those_of_a_loop_in_float64():
@@ -38,9 +48,13 @@ def test_sums_are_those_of_a_loop_in_float64():
         pairs = np.stack([rng.choice(mentions, 2, replace=False) for _ in range(count)])
         found = sums(pairs, lambda rows, halves=halves: halves[rows])
         of = lambda numbers, halves=halves, dim=dim: halves.reshape(-1, 2, dim)[numbers]
-        np.testing.assert_allclose(found, sums_of(Halves(pairs, of), np.arange(count)), rtol=1e-5, atol=1e-6)
+        np.testing.assert_allclose(
+            found, sums_of(Halves(pairs, of), np.arange(count)), rtol=1e-5, atol=1e-6
+        )
         assert found.dtype == np.float32
-    assert sums(np.zeros((0, 2), np.int32), lambda rows: np.zeros((len(rows), 6), np.float16)).shape == (0, 6)
+    assert sums(
+        np.zeros((0, 2), np.int32), lambda rows: np.zeros((len(rows), 6), np.float16)
+    ).shape == (0, 6)
 
 
 def test_each_finite_number_of_half_precision_is_read_as_it_is():
@@ -58,7 +72,9 @@ def test_each_finite_number_of_half_precision_is_read_as_it_is():
 
 def test_halves_that_cancel_give_zeros():
     halves = np.array([[1, 2], [0, 0], [0, 0], [-1, -2]], np.float16)
-    np.testing.assert_array_equal(sums(np.array([[0, 1], [1, 0]]), lambda rows: halves[rows]), np.zeros((2, 2)))
+    np.testing.assert_array_equal(
+        sums(np.array([[0, 1], [1, 0]]), lambda rows: halves[rows]), np.zeros((2, 2))
+    )
 
 
 @pytest.mark.parametrize('dtype', ROUNDING)
@@ -67,8 +83,12 @@ def test_relations_are_the_rows_that_would_be_stored(tmp_path, dtype):
     rows = rows_of(memory, table)
     exact = sums_of(HALVES, rows)
     np.testing.assert_allclose(memory.relations(), exact, atol=ROUNDING[dtype])
-    stored = make(tmp_path / 'rows', encode=lambda rows: sums_of(HALVES, rows), relation_dim=DIM, dtype=dtype)
-    np.testing.assert_allclose(memory.relations(), stored.relations().astype(np.float32), atol=ROUNDING[dtype])
+    stored = make(
+        tmp_path / 'rows', encode=lambda rows: sums_of(HALVES, rows), relation_dim=DIM, dtype=dtype
+    )
+    np.testing.assert_allclose(
+        memory.relations(), stored.relations().astype(np.float32), atol=ROUNDING[dtype]
+    )
     for name in ('topic', 'target', 'ids', 'offsets'):
         np.testing.assert_array_equal(getattr(memory, name), getattr(stored, name))
     assert memory.provenance(memory.ids) == stored.provenance(stored.ids)
@@ -82,7 +102,9 @@ def test_a_mention_is_stored_once_and_only_if_an_entry_is_of_it(tmp_path):
     memory = build(tmp_path)
     used = np.unique(HALVES.mentions)
     assert len(used) < 30 and memory.manifest.segments[0].num_mentions == len(used)
-    np.testing.assert_array_equal(np.concatenate(memory.relation_shards).reshape(-1, 2, DIM), HALVES.of(used))
+    np.testing.assert_array_equal(
+        np.concatenate(memory.relation_shards).reshape(-1, 2, DIM), HALVES.of(used)
+    )
 
 
 def test_a_killed_build_resumes_to_the_same_bytes(tmp_path):
@@ -100,7 +122,11 @@ def test_a_killed_build_resumes_to_the_same_bytes(tmp_path):
 
     with pytest.raises(KeyboardInterrupt):
         build(tmp_path / 'resumed', Halves(HALVES.mentions, killed))
-    halves = build(tmp_path / 'resumed', Halves(HALVES.mentions, counted)).manifest.segments[0].num_mentions
+    halves = (
+        build(tmp_path / 'resumed', Halves(HALVES.mentions, counted))
+        .manifest.segments[0]
+        .num_mentions
+    )
     assert sum(asked) == halves  # each once
     build(tmp_path / 'undisturbed')
     assert digest_of_tree(tmp_path / 'resumed') == digest_of_tree(tmp_path / 'undisturbed')
@@ -114,12 +140,20 @@ def test_a_build_of_rows_does_not_go_on_as_one_of_halves(tmp_path):
 
 @pytest.fixture
 def updated(tmp_path):
-    """A memory of two segments with deleted entries, and the relations of its living entries by id."""
-    build(tmp_path, num_entities=tiny_updates.ENTITIES, hashes=tiny_updates.HASHES | {'vocabulary': tiny_updates.VOCAB.hash(6)})
+    """A memory of two segments with deleted entries,
+    and the relations of its living entries by id.
+    """
+    build(
+        tmp_path,
+        num_entities=tiny_updates.ENTITIES,
+        hashes=tiny_updates.HASHES | {'vocabulary': tiny_updates.VOCAB.hash(6)},
+    )
     first, second = make_table(), make_table(12, seed=1)
     known = dict(zip(range(40), sums_of(HALVES, rows_of(Memory.open(tmp_path), first))))
     inject(tmp_path, second, MORE, tiny_updates.injection(7)).close()
-    order = np.lexsort((second.target_start, second.topic_start, second.passage, second.target, second.topic))
+    order = np.lexsort(
+        (second.target_start, second.topic_start, second.passage, second.target, second.topic)
+    )
     known |= dict(zip(range(40, 52), sums_of(MORE, order)))
     gone = delete(tmp_path, entities=[1], entries=[7, 45]).entries
     return tmp_path, {entry: known[entry] for entry in known if entry not in gone.tolist()}
@@ -127,7 +161,9 @@ def updated(tmp_path):
 
 def check(memory, known):
     assert set(memory.ids.tolist()) == set(known)
-    np.testing.assert_allclose(memory.relations(), [known[entry] for entry in memory.ids.tolist()], atol=1e-6)
+    np.testing.assert_allclose(
+        memory.relations(), [known[entry] for entry in memory.ids.tolist()], atol=1e-6
+    )
     memory.verify()
 
 
@@ -146,7 +182,9 @@ def test_updates_keep_the_relations_and_merging_forgets_the_mentions_of_what_was
 
 
 def test_what_is_injected_has_the_form_of_the_memory(tmp_path):
-    build(tmp_path / 'halves', hashes=tiny_updates.HASHES | {'vocabulary': tiny_updates.VOCAB.hash(6)})
+    build(
+        tmp_path / 'halves', hashes=tiny_updates.HASHES | {'vocabulary': tiny_updates.VOCAB.hash(6)}
+    )
     tiny_updates.make(tmp_path / 'rows')
     for name, encode in (('halves', relations_of), ('rows', MORE)):
         before = digest_of_tree(tmp_path / name)
@@ -160,8 +198,16 @@ def test_what_is_injected_has_the_form_of_the_memory(tmp_path):
     [
         (HALVES.of, {'mentions': 'average'}, 'no sum of halves'),
         (lambda m: np.zeros((len(m), DIM)), {}, r'shape \(7, 4\) for 7 mentions of relation_dim 4'),
-        (lambda m: HALVES.of(m) * np.where(m == 2, np.nan, 1)[:, None, None], {}, 'half relation of mention 2 is not finite'),
-        (lambda m: HALVES.of(m) * 1e6, {'dtype': 'float16'}, 'half relation of mention 1 is not finite in float16'),
+        (
+            lambda m: HALVES.of(m) * np.where(m == 2, np.nan, 1)[:, None, None],
+            {},
+            'half relation of mention 2 is not finite',
+        ),
+        (
+            lambda m: HALVES.of(m) * 1e6,
+            {'dtype': 'float16'},
+            'half relation of mention 1 is not finite in float16',
+        ),
     ],
 )
 def test_bad_halves_are_named(tmp_path, of, options, message):
@@ -190,22 +236,42 @@ def put(place, value):
 
 
 def segment(**fields):
-    stated = {'name': 'segment-00000', 'num_entries': 40, 'num_entities': 6, 'num_mentions': len(np.unique(HALVES.mentions))}
+    stated = {
+        'name': 'segment-00000',
+        'num_entries': 40,
+        'num_entities': 6,
+        'num_mentions': len(np.unique(HALVES.mentions)),
+    }
     return lambda directory: edit(directory, segments=[stated | fields])
 
 
 SIGNED = {
-    'a mention that is not there': (changed('mentions.npy', put((3, 1), 30)), 'mentions.npy: has numbers from 0 to 30'),
-    'NaN': (changed('halves-00001.npy', put((3, 1, 0), np.nan)), 'halves-00001.npy: row 7 has a number that is not finite'),
+    'a mention that is not there': (
+        changed('mentions.npy', put((3, 1), 30)),
+        'mentions.npy: has numbers from 0 to 30',
+    ),
+    'NaN': (
+        changed('halves-00001.npy', put((3, 1, 0), np.nan)),
+        'halves-00001.npy: row 7 has a number that is not finite',
+    ),
     'more mentions': (segment(num_mentions=35), 'lists no file|expected'),
     'fewer mentions': (segment(num_mentions=3), 'mentions.npy: has numbers from 0'),
-    'no mentions': (segment(num_mentions=0), 'manifest.json: segment-00000 has halves of 0 mentions, and relations as halves'),
-    'rows': (lambda directory: edit(directory, relations='rows'), 'manifest.json: .* mentions, and relations as rows'),
+    'no mentions': (
+        segment(num_mentions=0),
+        'manifest.json: segment-00000 has halves of 0 mentions, and relations as halves',
+    ),
+    'rows': (
+        lambda directory: edit(directory, relations='rows'),
+        'manifest.json: .* mentions, and relations as rows',
+    ),
     'averages': (
         lambda directory: edit(directory, mentions='average'),
         "manifest.json: .*mentions='average': .* no sum of halves",
     ),
-    'something else': (lambda directory: edit(directory, relations='thirds'), "manifest.json: .*Invalid enum value 'thirds'"),
+    'something else': (
+        lambda directory: edit(directory, relations='thirds'),
+        "manifest.json: .*Invalid enum value 'thirds'",
+    ),
 }
 
 

@@ -1,4 +1,6 @@
-"""What the TPU compiler makes of a search at the size of the paper: 1.6 million entries over a million entities, on eight chips."""
+"""What the TPU compiler makes of a search at the size of the paper: 1.6 million entries over a
+million entities, on eight chips.
+"""
 
 import importlib.util
 import json
@@ -12,7 +14,10 @@ import pytest
 PROGRAM = pathlib.Path(__file__).parents[2] / 'benchmarks' / 'tpu_compile.py'
 
 
-@pytest.mark.skipif(not importlib.util.find_spec('libtpu'), reason="needs the TPU compiler: pip install -e '.[tpu-aot]'")
+@pytest.mark.skipif(
+    not importlib.util.find_spec('libtpu'),
+    reason="needs the TPU compiler: pip install -e '.[tpu-aot]'",
+)
 def test_a_search_reads_its_keys_once_and_moves_none_of_them():
     command = [sys.executable, PROGRAM, '--programs', 'search', '--queries', '1', '--json']
     environment = os.environ | {'PYTHONPATH': str(PROGRAM.parents[1]), 'JAX_PLATFORMS': 'cpu'}

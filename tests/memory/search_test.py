@@ -1,4 +1,6 @@
-"""Search of the whole memory against a float64 reference, on one device here and on up to 8 in another process."""
+"""Search of the whole memory against a float64 reference, on one device here and on up to 8 in
+another process.
+"""
 
 import dataclasses
 import math
@@ -30,7 +32,9 @@ def on_devices(binaries, tmp_path_factory):
     output = tmp_path_factory.mktemp('search') / 'found.npz'
     eight_devices.run(binaries, 'search_on_devices.py', output)
     text_of = lambda *name: pathlib.Path('.'.join(map(str, (output, *name, 'hlo')))).read_text()
-    return np.load(output), {(n, mesh): text_of(n, mesh) for n in QUERIES for mesh in eight_devices.MESHES}
+    return np.load(output), {
+        (n, mesh): text_of(n, mesh) for n in QUERIES for mesh in eight_devices.MESHES
+    }
 
 
 top_k = jax.jit(search.top_k, static_argnames='k')
@@ -38,7 +42,9 @@ top_k = jax.jit(search.top_k, static_argnames='k')
 
 @pytest.fixture
 def patched(monkeypatch):
-    """Replaces attributes of the modules that search, of which nothing compiled is left before or after."""
+    """Replaces attributes of the modules that search, of which nothing compiled is left before or
+    after.
+    """
 
     def patch(**values):
         for name, value in values.items():
@@ -83,7 +89,9 @@ def test_devices_find_what_the_reference_finds(on_devices, name, devices):
 
 
 @pytest.mark.parametrize('devices', eight_devices.MESHES)
-@pytest.mark.parametrize('name', [name for name, mode in search_cases.ON_DEVICES if mode == 'approx'])
+@pytest.mark.parametrize(
+    'name', [name for name, mode in search_cases.ON_DEVICES if mode == 'approx']
+)
 def test_approx_returns_true_scores_and_no_row_that_is_filtered_out(on_devices, name, devices):
     case = search_cases.make(name)
     expected, _, dense = search_cases.reference(case, search_cases.K[name])
@@ -95,7 +103,9 @@ def test_approx_returns_true_scores_and_no_row_that_is_filtered_out(on_devices, 
 
 
 @pytest.mark.parametrize(
-    ('name', 'chunk'), [(name, 7) for name in search_cases.CASES] + [('ties', chunk) for chunk in (1, 101, 1000, None)]
+    ('name', 'chunk'),
+    [(name, 7) for name in search_cases.CASES]
+    + [('ties', chunk) for chunk in (1, 101, 1000, None)],
 )
 def test_chunks_do_not_change_the_result(patched, name, chunk):
     if chunk is not None:
@@ -111,7 +121,9 @@ def test_chunks_do_not_change_the_result(patched, name, chunk):
 @pytest.mark.parametrize('queries', QUERIES)
 def test_gradients_equal_those_of_the_dense_computation(on_devices, queries, devices):
     case = search_cases.gradient_case(queries)
-    projected = case._replace(**dict(zip(('query_e', 'query_r'), search_cases.projected(search_cases.w_k(), *case[:2]))))
+    projected = case._replace(
+        **dict(zip(('query_e', 'query_r'), search_cases.projected(search_cases.w_k(), *case[:2])))
+    )
     _, ids, _ = search_cases.reference(jax.tree.map(np.asarray, projected), search_cases.GRADIENT_K)
     kept = np.zeros((queries, search_cases.ROWS), bool)
     np.put_along_axis(kept, ids, True, axis=1)
@@ -125,10 +137,13 @@ def test_gradients_equal_those_of_the_dense_computation(on_devices, queries, dev
 
     arguments = search_cases.w_k(), case.query_e, case.query_r, case.relations, case.table
     with jax.enable_x64(True):
-        wanted = jax.grad(dense, argnums=tuple(range(5)))(*(np.asarray(x, np.float64) for x in arguments))
+        wanted = jax.grad(dense, argnums=tuple(range(5)))(
+            *(np.asarray(x, np.float64) for x in arguments)
+        )
     for name, want in zip(search_cases.GRADIENTS, wanted):
         assert np.abs(want).max() > 1e-3
-        found = on_devices[0][f'gradient-{queries}-{devices}-{name}'][: len(want)]  # without padding
+        # Without padding.
+        found = on_devices[0][f'gradient-{queries}-{devices}-{name}'][: len(want)]
         np.testing.assert_allclose(found, want, atol=1e-5, err_msg=name)
 
 
@@ -141,11 +156,19 @@ def test_devices_exchange_queries_and_scores_but_no_row_of_e_and_no_key(on_devic
     for shapes, kind in found:
         for dims in re.findall(r'\w+\[([\d,]+)\]', shapes):
             shape = [int(n) for n in dims.split(',')]
-            assert not {search_cases.NUM_ENTITIES, 8 * 2, search_cases.ROWS, 8 * 64, *padded, 64} & set(shape) - {queries, 2}, (
+            assert not {
+                search_cases.NUM_ENTITIES,
+                8 * 2,
+                search_cases.ROWS,
+                8 * 64,
+                *padded,
+                64,
+            } & set(shape) - {queries, 2}, (
                 kind,
                 dims,
             )
-            # The result of a reduce-scatter is one of 8 shares of what it carries; keys of all kept entries are at least so many numbers.
+            # The result of a reduce-scatter is one of 8 shares of what it carries; keys of all kept
+            # entries are at least so many numbers.
             carried = math.prod(shape) * (8 if kind == 'reduce-scatter' else 1)
             assert carried < kept * min(search_cases.D_E, search_cases.D_R), (kind, dims)
 
@@ -155,24 +178,36 @@ def test_slices_search_by_themselves_and_exchange_sums_of_gradients(on_devices):
     for line in on_devices[1][search_cases.MANY, '2x4'].splitlines():
         if found := re.search(rf' ({COLLECTIVES})(?:-start)?\(', line):
             groups = re.search(r'replica_groups=\{(\{[\d,{}]+\})\}', line)
-            if not groups or any(len({int(i) // 4 for i in group.split(',')}) > 1 for group in groups[1][1:-1].split('},{')):
+            if not groups or any(
+                len({int(i) // 4 for i in group.split(',')}) > 1
+                for group in groups[1][1:-1].split('},{')
+            ):
                 crossing.append((found[1], 'transpose' in line))
     assert crossing and set(crossing) == {('all-reduce', True)}
 
 
 def clustered(rows, topics, clusters, dim=16, queries=16):
-    """A memory sorted by topic whose relations lie in clusters, or near the centre of their topic if None."""
+    """A memory sorted by topic whose relations lie in clusters, or near the centre of their topic
+    if None.
+    """
     rng = np.random.default_rng(0)
     topic = np.sort(rng.integers(0, topics, rows)).astype(np.int32)
     group = topic if clusters is None else rng.integers(0, clusters, rows)
     relations = rng.normal(size=(group.max() + 1, dim))[group] + 0.5 * rng.normal(size=(rows, dim))
-    query_e, query_r, table = (rng.normal(size=(n, dim)).astype(np.float32) for n in (queries, queries, topics))
+    query_e, query_r, table = (
+        rng.normal(size=(n, dim)).astype(np.float32) for n in (queries, queries, topics)
+    )
     return search_cases.Case(query_e, query_r, topic, topic, relations.astype(np.float32), table)
 
 
 @pytest.mark.parametrize(
     ('platform', 'clusters', 'rows', 'k'),
-    [('gpu', None, 40_000, 32), ('tpu', 50, 40_000, 32), ('gpu', 50, 2_100, 32), ('tpu', 50, 6_500, 100)],
+    [
+        ('gpu', None, 40_000, 32),
+        ('tpu', 50, 40_000, 32),
+        ('gpu', 50, 2_100, 32),
+        ('tpu', 50, 6_500, 100),
+    ],
 )
 def test_recall_of_approx_on_accelerators(on_platform, platform, clusters, rows, k):
     on_platform(platform)
@@ -183,7 +218,9 @@ def test_recall_of_approx_on_accelerators(on_platform, platform, clusters, rows,
 
 @pytest.mark.parametrize('devices', eight_devices.MESHES)
 def test_recall_of_approx_on_several_devices(on_devices, devices):
-    _, expected, _ = search_cases.reference(search_cases.recall_case(rank=search_cases.RANK), search_cases.RECALL_K)
+    _, expected, _ = search_cases.reference(
+        search_cases.recall_case(rank=search_cases.RANK), search_cases.RECALL_K
+    )
     assert recall(on_devices[0][f'recall-{devices}'], expected) >= 0.98
 
 
@@ -210,18 +247,28 @@ def test_the_paths_for_accelerators_find_the_same(patched, on_platform, name, pl
     [(2, 'exact', name) for name in search_cases.CASES]
     + [(2, 'approx', 'passages'), (0, 'exact', 'ties'), (1.5, 'exact', 'ties')],
 )
-def test_blocks_hold_what_fits_and_find_what_one_block_finds(monkeypatch, patched, fits, name, mode):
+def test_blocks_hold_what_fits_and_find_what_one_block_finds(
+    monkeypatch, patched, fits, name, mode
+):
     case, k = search_cases.make(name), search_cases.K[name]
     patched(_chunk_rows=lambda *_: 64)
     whole = jax.tree.map(np.asarray, run(case, k, mode))
     memory = shard_memory(*case.columns, make_mesh(1), mode)
     choice = search_factored._choice(memory, k, len(case.query_e))
-    alive = 3 * (len(memory.topic) // choice.size) + choice.chunk + 1 + search_cases.NUM_ENTITIES + len(memory.factors.topics)
+    alive = (
+        3 * (len(memory.topic) // choice.size)
+        + choice.chunk
+        + 1
+        + search_cases.NUM_ENTITIES
+        + len(memory.factors.topics)
+    )
     patched(MAX_SCORE_BYTES=int(fits * 4 * alive))
     maps = []
     first = lambda tree: jax.tree.leaves(tree)[0]
     monkeypatch.setattr(
-        search_factored.lax, 'map', lambda f, xs, map=jax.lax.map: maps.append(first(xs).shape[:2]) or map(f, xs)
+        search_factored.lax,
+        'map',
+        lambda f, xs, map=jax.lax.map: maps.append(first(xs).shape[:2]) or map(f, xs),
     )
     found = run(case, k, mode)
     # One query at least; of two the last of 3 stands beside padding.
@@ -247,11 +294,16 @@ def test_what_is_alive_at_a_time_is_bounded(on_platform, queries, dtype, mode, p
     rows, dim, entities = 1_600_000, 256, 50_000
     shape = jax.ShapeDtypeStruct
     column = shape((rows,), np.int32)
-    memory = ShardedMemory(make_mesh(1), mode, topic=column, target=column, relations=shape((rows, dim), dtype))
+    memory = ShardedMemory(
+        make_mesh(1), mode, topic=column, target=column, relations=shape((rows, dim), dtype)
+    )
     if platform == 'cpu':
         factors = Factors(topics=shape((entities,), np.int32), slot=column)
         if mode == 'approx':
-            codes = {'codes': shape((rows, 96), np.float32), 'directions': shape((dim, 96), np.float32)}
+            codes = {
+                'codes': shape((rows, 96), np.float32),
+                'directions': shape((dim, 96), np.float32),
+            }
             factors = dataclasses.replace(factors, **codes)
         memory = dataclasses.replace(memory, factors=factors)
     else:
@@ -266,25 +318,38 @@ def test_what_is_alive_at_a_time_is_bounded(on_platform, queries, dtype, mode, p
 
 def test_bfloat16_relations_score_as_their_float32_values():
     case = search_cases.make('ties')
-    exact = run(case._replace(relations=np.asarray(case.relations, jnp.bfloat16).astype(np.float32)), 6)
-    for found, want in zip(run(case._replace(relations=np.asarray(case.relations, jnp.bfloat16)), 6), exact):
+    exact = run(
+        case._replace(relations=np.asarray(case.relations, jnp.bfloat16).astype(np.float32)), 6
+    )
+    for found, want in zip(
+        run(case._replace(relations=np.asarray(case.relations, jnp.bfloat16)), 6), exact
+    ):
         np.testing.assert_array_equal(found, want)
 
 
 @pytest.mark.parametrize('mode', MODES)
 @pytest.mark.parametrize('rows', [300, 20_000])  # XLA takes maxima of large arrays another way
-@pytest.mark.parametrize('bad', [np.nan, -np.nan, np.inf])  # products with inf are NaN with a sign, where queries have both
+# Products with inf are NaN with a sign, where queries have both.
+@pytest.mark.parametrize('bad', [np.nan, -np.nan, np.inf])
 def test_what_is_not_finite_is_never_found(rows, mode, bad):
     case = search_cases.recall_case(rows)
-    bad_row = case._replace(relations=np.where(np.arange(rows)[:, None] == 50, np.float32(bad), case.relations))
+    bad_row = case._replace(
+        relations=np.where(np.arange(rows)[:, None] == 50, np.float32(bad), case.relations)
+    )
     scores, ids = run(bad_row, 6, mode)
     assert (ids >= 0).all() and (ids != 50).all() and np.isfinite(scores).all()
     if mode == 'exact':
         _, expected, _ = search_cases.reference(case, 7)
         np.testing.assert_array_equal(ids, [row[row != 50][:6] for row in expected])
-    bad_query = case._replace(query_r=np.where(np.arange(len(case.query_r))[:, None] == 3, np.float32(bad), case.query_r))
+    bad_query = case._replace(
+        query_r=np.where(np.arange(len(case.query_r))[:, None] == 3, np.float32(bad), case.query_r)
+    )
     scores, ids = run(bad_query, 6, mode)
-    assert (scores[3] == -np.inf).all() and (ids[3] == -1).all() and np.isfinite(np.delete(scores, 3, axis=0)).all()
+    assert (
+        (scores[3] == -np.inf).all()
+        and (ids[3] == -1).all()
+        and np.isfinite(np.delete(scores, 3, axis=0)).all()
+    )
 
 
 @pytest.mark.parametrize('huge', [1e6, 1e30])
@@ -306,12 +371,18 @@ def test_a_filter_that_allows_nothing_gives_nothing_and_no_nan():
     nothing = SearchFilter(topics=np.full((len(case.query_e), 2), -1, np.int32))
 
     def loss(query_e):
-        found = search.retrieve(memory, jnp.asarray(case.table), Queries(query_e, case.query_r), 4, nothing)
+        found = search.retrieve(
+            memory, jnp.asarray(case.table), Queries(query_e, case.query_r), 4, nothing
+        )
         return jnp.sum(found.embedding) + jnp.sum(found.followed.beta), found
 
     (value, found), gradient = jax.value_and_grad(loss, has_aux=True)(case.query_e)
     assert value == 0 and (gradient == 0).all()
-    assert (found.followed.entry_rows == -1).all() and (found.followed.entities == -1).all() and (found.targets == -1).all()
+    assert (
+        (found.followed.entry_rows == -1).all()
+        and (found.followed.entities == -1).all()
+        and (found.targets == -1).all()
+    )
 
 
 def test_bad_arguments_are_named():
@@ -326,4 +397,10 @@ def test_bad_arguments_are_named():
     with pytest.raises(InputError, match='not 0'):
         search.top_k(memory, case.table, case.queries, 0)
     with pytest.raises(InputError, match='passages='):
-        search.top_k(memory, case.table, case.queries, 4, SearchFilter(excluded_passage=np.zeros(len(case.query_e), np.int32)))
+        search.top_k(
+            memory,
+            case.table,
+            case.queries,
+            4,
+            SearchFilter(excluded_passage=np.zeros(len(case.query_e), np.int32)),
+        )

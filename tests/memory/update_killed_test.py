@@ -1,4 +1,6 @@
-"""Updates of a memory that are stopped, that fail, and that have readers and other writers beside them."""
+"""Updates of a memory that are stopped, that fail, and that have readers and other writers beside
+them.
+"""
 
 import concurrent.futures
 import contextlib
@@ -43,7 +45,12 @@ def test_files_of_somebody_else_outlast_every_update(tmp_path, next_update):
     """Also where they are named as an update might name its own."""
     make(tmp_path)
     add(tmp_path, make_table(12, seed=1)).close()
-    names = ('segment-mine/notes.txt', 'segment-00009/notes.txt', 'tombstones-00000.npy', 'tombstones-mine.csv')
+    names = (
+        'segment-mine/notes.txt',
+        'segment-00009/notes.txt',
+        'tombstones-00000.npy',
+        'tombstones-mine.csv',
+    )
     names += (
         'entity_rows-00009.npy',
         '.film.partial',
@@ -62,17 +69,25 @@ def test_files_of_somebody_else_outlast_every_update(tmp_path, next_update):
     before = Memory.open(tmp_path).hash()
     UPDATES[next_update](tmp_path)
     assert Memory.open(tmp_path).hash() != before
-    assert {name: (tmp_path / name).read_text() for name in names} == dict.fromkeys(names, 'precious')
+    assert {name: (tmp_path / name).read_text() for name in names} == dict.fromkeys(
+        names, 'precious'
+    )
 
 
-@pytest.mark.parametrize('name', ['segment-00001/notes.txt', 'tombstones-00001.npy', 'entity_rows-00001.npy', 'update.json'])
+@pytest.mark.parametrize(
+    'name',
+    ['segment-00001/notes.txt', 'tombstones-00001.npy', 'entity_rows-00001.npy', 'update.json'],
+)
 def test_files_of_somebody_else_where_an_update_would_write_are_refused_and_kept(tmp_path, name):
     make(tmp_path)
     (tmp_path / name).parent.mkdir(exist_ok=True)
     (tmp_path / name).write_text('{"format": "precious"}')
     before = digest_of_tree(tmp_path)
     for update in (UPDATES['inject'], UPDATES['delete']):
-        with pytest.raises(InputError, match=f'{name.split("/")[0]} is in the way, and nothing that update_memory wrote'):
+        with pytest.raises(
+            InputError,
+            match=f'{name.split("/")[0]} is in the way, and nothing that update_memory wrote',
+        ):
             update(tmp_path)
     assert digest_of_tree(tmp_path) == before
 
@@ -96,13 +111,17 @@ def test_a_plan_names_nothing_outside_the_memory(tmp_path):
     plan_update(tmp_path / 'memory', leftovers.PLAN, [], ['segment-00001'])
     for name in ('../mine', '/mine', '.', '..', 'a/../../mine'):
         edit(tmp_path / 'memory', 'update.json', names=[name])
-        with pytest.raises(InputError, match='update.json: not what this program writes: .* matching regex'):
+        with pytest.raises(
+            InputError, match='update.json: not what this program writes: .* matching regex'
+        ):
             UPDATES['delete'](tmp_path / 'memory')
     assert (tmp_path / 'mine').read_text() == 'precious'
 
 
 class Interrupted:
-    """An encoder that is stopped when it is asked for the `after`-th shard; counts what it has encoded."""
+    """An encoder that is stopped when it is asked for the `after`-th shard; counts what it has
+    encoded.
+    """
 
     def __init__(self, after=None):
         self.after, self.shards = after, 0
@@ -127,10 +146,14 @@ def test_an_injection_goes_on_where_it_was_stopped(tmp_path):
     encode = Interrupted()
     inject(tmp_path / 'stopped', make_table(21, seed=1), encode, injection())
     inject(tmp_path / 'whole', make_table(21, seed=1), relations_of, injection())
-    assert encode.shards == 1 and digest_of_tree(tmp_path / 'stopped') == digest_of_tree(tmp_path / 'whole')
+    assert encode.shards == 1 and digest_of_tree(tmp_path / 'stopped') == digest_of_tree(
+        tmp_path / 'whole'
+    )
 
 
-@pytest.mark.parametrize('between', ['other pairs', 'another vocabulary', 'another state', 'damage'])
+@pytest.mark.parametrize(
+    'between', ['other pairs', 'another vocabulary', 'another state', 'damage']
+)
 def test_an_injection_of_something_else_takes_nothing_over(tmp_path, between):
     interrupted(tmp_path)
     table, vocab, shards = make_table(21, seed=1), VOCAB, 3
@@ -201,7 +224,11 @@ def test_files_of_a_state_that_is_open_stay_until_it_is_closed(tmp_path):
     assert entries_of(reader) == before and len(fresh()) == 40
     reader.close()
     compact(tmp_path)
-    assert sorted(path.name for path in tmp_path.iterdir()) == ['entity_rows-00001.npy', 'manifest.json', 'segment-00002']
+    assert sorted(path.name for path in tmp_path.iterdir()) == [
+        'entity_rows-00001.npy',
+        'manifest.json',
+        'segment-00002',
+    ]
 
 
 def test_a_state_replaced_while_it_is_being_opened_is_not_opened(tmp_path, monkeypatch):

@@ -1,4 +1,6 @@
-"""Injecting, deleting and compacting: what a memory holds after any sequence of them, and what they refuse."""
+"""Injecting, deleting and compacting: what a memory holds after any sequence of them, and what they
+refuse.
+"""
 
 import pathlib
 import tempfile
@@ -18,7 +20,19 @@ from opql_jax.memory.manifest import Covers
 from opql_jax.memory.update import compact, delete, inject
 
 from memory_tables import DIM, HASHES, digest_of_tree, make_table, relations_of
-from tiny_updates import ENTITIES, MOST, UPDATES, VOCAB, add, embed, encoder, entries_of, injection, make, table_of
+from tiny_updates import (
+    ENTITIES,
+    MOST,
+    UPDATES,
+    VOCAB,
+    add,
+    embed,
+    encoder,
+    entries_of,
+    injection,
+    make,
+    table_of,
+)
 
 COVERS = Covers('p' * 64, 112, 'all', 1, None)
 
@@ -35,7 +49,8 @@ class Model:
         rows = sorted(
             range(len(table)),
             key=lambda i: tuple(
-                int(getattr(table, name)[i]) for name in ('topic', 'target', 'passage', 'topic_start', 'target_start')
+                int(getattr(table, name)[i])
+                for name in ('topic', 'target', 'passage', 'topic_start', 'target_start')
             ),
         )
         for row in rows:
@@ -43,7 +58,12 @@ class Model:
             where = {'entry': self.next, 'passage': value('passage')}
             where |= {span: (value(f'{span}_start'), value(f'{span}_end')) for span in SPANS}
             relation = encoder(seed)([row])[0].tobytes()
-            self.entries[self.next] = (value('topic'), value('target'), relation, (tuple(sorted(where.items())),))
+            self.entries[self.next] = (
+                value('topic'),
+                value('target'),
+                relation,
+                (tuple(sorted(where.items())),),
+            )
             self.next += 1
 
     def delete(self, pairs=(), passages=(), entities=(), entries=()):
@@ -61,13 +81,20 @@ class Model:
 
 
 def check(memory, model):
-    """The memory is what the model says, its rows are sorted, and its ranges are those of the topics."""
+    """The memory is what the model says, its rows are sorted, and its ranges are those of the
+    topics.
+    """
     assert entries_of(memory) == model.entries
     assert len(memory) == len(model.entries) and memory.manifest.next_entry == model.next
     assert list(zip(memory.topic, memory.ids)) == sorted(zip(memory.topic, memory.ids))
-    np.testing.assert_array_equal(memory.offsets, np.searchsorted(memory.topic, np.arange(model.count + 1)))
+    np.testing.assert_array_equal(
+        memory.offsets, np.searchsorted(memory.topic, np.arange(model.count + 1))
+    )
     np.testing.assert_array_equal(memory.rows(memory.ids[::-1]), np.arange(len(memory))[::-1])
-    np.testing.assert_array_equal(memory.entity_rows, embed(range(ENTITIES, model.count)) if model.count > ENTITIES else np.zeros((0, 0)))  # fmt: skip
+    np.testing.assert_array_equal(
+        memory.entity_rows,
+        embed(range(ENTITIES, model.count)) if model.count > ENTITIES else np.zeros((0, 0)),
+    )
     for entry in set(range(-1, model.next + 1)) - set(model.entries):
         with pytest.raises(IndexError, match=f'entry {entry} is not in'):
             memory.provenance([entry])
@@ -75,14 +102,18 @@ def check(memory, model):
 
 # Any sequence of updates.
 
-ROWS = st.lists(st.tuples(*[st.integers(0, MOST - 1)] * 2, st.integers(0, 9)), min_size=1, max_size=16)
+ROWS = st.lists(
+    st.tuples(*[st.integers(0, MOST - 1)] * 2, st.integers(0, 9)), min_size=1, max_size=16
+)
 OPERATIONS = st.one_of(
     st.tuples(st.just('inject'), ROWS),
     st.tuples(
         st.just('delete'),
         st.fixed_dictionaries(
             {
-                'pairs': st.lists(st.tuples(st.integers(0, MOST - 1), st.integers(0, MOST - 1)), max_size=3),
+                'pairs': st.lists(
+                    st.tuples(st.integers(0, MOST - 1), st.integers(0, MOST - 1)), max_size=3
+                ),
                 'passages': st.lists(st.integers(0, 9), max_size=1),
                 'entities': st.lists(st.integers(0, MOST - 1), max_size=1),
                 'entries': st.lists(st.integers(0, 99), max_size=8),
@@ -105,7 +136,9 @@ def test_any_sequence_of_updates_leaves_what_a_dictionary_holds(operations, shar
             directory,
             table,
             encoder(0),
-            BuildOptions(ENTITIES, DIM, HASHES | {'vocabulary': VOCAB.hash(ENTITIES)}, shard_rows=shard_rows),
+            BuildOptions(
+                ENTITIES, DIM, HASHES | {'vocabulary': VOCAB.hash(ENTITIES)}, shard_rows=shard_rows
+            ),
         ).close()
         model, held, last = Model(), [], None
         model.add(table, 0, ENTITIES)
@@ -117,8 +150,16 @@ def test_any_sequence_of_updates_leaves_what_a_dictionary_holds(operations, shar
                 add(directory, *last)
                 model.add(*last)
             elif operation == 'delete':
-                bounds = {'pairs': model.count, 'entities': model.count, 'entries': model.next, 'passages': 10}
-                what = {name: [x for x in given if np.max(x) < bounds[name]] for name, given in what.items()}
+                bounds = {
+                    'pairs': model.count,
+                    'entities': model.count,
+                    'entries': model.next,
+                    'passages': 10,
+                }
+                what = {
+                    name: [x for x in given if np.max(x) < bounds[name]]
+                    for name, given in what.items()
+                }
                 if any(what.values()):
                     gone = model.delete(**what)
                     assert delete(directory, **what).entries.tolist() == gone
@@ -156,24 +197,39 @@ def test_an_injected_entry_is_found_at_once_and_a_deleted_one_is_not(tmp_path):
         table = np.random.default_rng(0).normal(size=(MOST, 2)).astype(np.float32)
         query_e, query_r = np.ones((1, 2), np.float32), np.array([[1.0, -2.0, 0.5]], np.float32)
         scores, rows = top_k(
-            memory.arrays(), table, Queries(query_e, query_r), TopicSet(jnp.array([topics]), jnp.zeros((1, 3))), 50, 8
+            memory.arrays(),
+            table,
+            Queries(query_e, query_r),
+            TopicSet(jnp.array([topics]), jnp.zeros((1, 3))),
+            50,
+            8,
         )
         mine = np.flatnonzero(np.isin(memory.topic, topics))
-        best = sorted(mine, key=lambda row: -(table[memory.topic[row]].sum() + relations[row] @ query_r[0]))
+        best = sorted(
+            mine, key=lambda row: -(table[memory.topic[row]].sum() + relations[row] @ query_r[0])
+        )
         found = memory.ids[np.asarray(rows[0])[: len(mine)]]
-        assert found.tolist() == memory.ids[best].tolist() and (np.asarray(rows[0])[len(mine) :] == -1).all()
+        assert (
+            found.tolist() == memory.ids[best].tolist()
+            and (np.asarray(rows[0])[len(mine) :] == -1).all()
+        )
         assert (found % 3 > 0).all() and (found >= 40).any() and (found < 40).any()
 
 
 def test_an_averaged_entry_goes_with_any_of_its_passages_and_says_what_else_went(tmp_path):
     make(tmp_path, table_of([1, 1, 1, 2, 3], [0, 0, 0, 0, 0], [5, 6, 6, 5, 7]), mentions='average')
     deleted = delete(tmp_path, passages=[5])
-    assert (deleted.entries.tolist(), deleted.partly.tolist()) == ([0, 1], [0])  # entry 1 was read in passage 5 only
+    # Entry 1 was read in passage 5 only.
+    assert (deleted.entries.tolist(), deleted.partly.tolist()) == ([0, 1], [0])
     memory = Memory.open(tmp_path)
     assert memory.ids.tolist() == [2] and memory.manifest.num_entries == 1
     # What was lost with it is injected again, and a pair that is there already has a second entry.
     memory = add(tmp_path, table_of([1, 1, 3], [0, 0, 0], [6, 6, 8]), count=ENTITIES)
-    assert [[fact['passage'] for fact in memory.provenance([entry])] for entry in memory.ids] == [[6, 6], [7], [8]]
+    assert [[fact['passage'] for fact in memory.provenance([entry])] for entry in memory.ids] == [
+        [6, 6],
+        [7],
+        [8],
+    ]
     assert memory.ids.tolist() == [3, 2, 4] and memory.topic.tolist() == [1, 3, 3]
     np.testing.assert_allclose(memory.relations([0])[0], encoder(1)([0, 1]).mean(0), rtol=1e-6)
 
@@ -220,12 +276,24 @@ def test_an_injection_chosen_for_another_state_is_refused_unless_it_is_done(tmp_
 @pytest.mark.parametrize(
     ('options', 'message'),
     [
-        ({'encoder_hash': 'f' * 64}, f'built with the encoder {"e" * 64}, but .* encoded by {"f" * 64}'),
+        (
+            {'encoder_hash': 'f' * 64},
+            f'built with the encoder {"e" * 64}, but .* encoded by {"f" * 64}',
+        ),
         ({'count': 5}, 'has a vocabulary of 6 entities.* the given one of 5 does not begin'),
-        ({'vocab': EntityVocab.from_names('abcdefgh')}, 'the given one of 8 does not begin: put new entities after'),
-        ({'count': 7, 'table': table_of([0], [7], [0])}, 'target 7 is not an entity id; the vocabulary has 7'),
+        (
+            {'vocab': EntityVocab.from_names('abcdefgh')},
+            'the given one of 8 does not begin: put new entities after',
+        ),
+        (
+            {'count': 7, 'table': table_of([0], [7], [0])},
+            'target 7 is not an entity id; the vocabulary has 7',
+        ),
         ({'table': table_of([], [], []), 'count': ENTITIES}, 'no pairs'),
-        ({'encode': lambda rows: np.zeros((len(rows), 2))}, r'shape \(5, 2\) for 5 rows of relation_dim 3'),
+        (
+            {'encode': lambda rows: np.zeros((len(rows), 2))},
+            r'shape \(5, 2\) for 5 rows of relation_dim 3',
+        ),
         ({'embed': None}, 'the vocabulary has 3 entities more than .*: give their embeddings'),
         ({'embed': lambda new: np.zeros((2, 4))}, r'embed gave \[2, 4\] for 3 new entities'),
         ({'embed': lambda new: np.full((3, 4), np.nan)}, 'they are not finite'),
@@ -271,7 +339,12 @@ def test_a_folder_without_a_memory_is_refused(tmp_path, update):
 
 
 @pytest.mark.parametrize(
-    'name', ['segment-00000/relations-00002.npy', 'segment-00001/provenance-00000.parquet', 'tombstones-00002.npy']
+    'name',
+    [
+        'segment-00000/relations-00002.npy',
+        'segment-00001/provenance-00000.parquet',
+        'tombstones-00002.npy',
+    ],
 )
 def test_a_damaged_file_is_not_compacted_into_a_whole_one(tmp_path, name):
     make(tmp_path)

@@ -1,4 +1,6 @@
-"""The KV-memory's encoder: a bag of the words around two mentions, with what is done with any encoder."""
+"""The KV-memory's encoder: a bag of the words around two mentions, with what is done with any
+encoder.
+"""
 
 import jax
 import numpy as np
@@ -19,13 +21,21 @@ def relation(tokens, r1, r2):
 
 
 def bag(tokens, *positions):
-    """The mean vector of the WINDOW words nearest to any of the positions, and of those as far as the last, written out."""
-    far = sorted((min(abs(at - p) for p in positions), at) for at, token in enumerate(tokens) if token)
-    return WORDS[[tokens[at] for distance, at in far if distance <= far[:WINDOW][-1][0]]].mean(axis=0)
+    """The mean vector of the WINDOW words nearest to any of the positions, and of those as far as
+    the last, written out.
+    """
+    far = sorted(
+        (min(abs(at - p) for p in positions), at) for at, token in enumerate(tokens) if token
+    )
+    return WORDS[[tokens[at] for distance, at in far if distance <= far[:WINDOW][-1][0]]].mean(
+        axis=0
+    )
 
 
 def test_a_relation_is_the_projected_mean_of_the_words_around_both_mentions():
-    expected = [bag(*row) @ np.float64(PARAMS['params']['w_r']['kernel']) for row in zip(TOKENS, R1, R2)]
+    expected = [
+        bag(*row) @ np.float64(PARAMS['params']['w_r']['kernel']) for row in zip(TOKENS, R1, R2)
+    ]
     found = relation(TOKENS, R1, R2)
     assert found.dtype == np.float32 and found.shape == (4, 6)
     np.testing.assert_allclose(found, expected, atol=1e-5)
@@ -34,9 +44,12 @@ def test_a_relation_is_the_projected_mean_of_the_words_around_both_mentions():
 def test_a_mention_is_the_projected_mean_of_the_words_around_it():
     positions = np.array([[0, 19], [3, 3], [5, 1], [10, 11]])
     expected = [
-        [bag(tokens, at) @ np.float64(PARAMS['params']['w_e']['kernel']) for at in of] for tokens, of in zip(TOKENS, positions)
+        [bag(tokens, at) @ np.float64(PARAMS['params']['w_e']['kernel']) for at in of]
+        for tokens, of in zip(TOKENS, positions)
     ]
-    np.testing.assert_allclose(BAG.apply(PARAMS, TOKENS, positions, method='mentions'), expected, atol=1e-5)
+    np.testing.assert_allclose(
+        BAG.apply(PARAMS, TOKENS, positions, method='mentions'), expected, atol=1e-5
+    )
     r, m = BAG.apply(PARAMS, TOKENS, R1, R2, positions, method='encode')
     np.testing.assert_allclose(m, expected, atol=1e-5)
     np.testing.assert_array_equal(r, relation(TOKENS, R1, R2))

@@ -28,22 +28,29 @@ def apply(module, params, *arguments, method=None):
 
 
 def marked_pair(module, params, special, plain, i, j):
-    """The relation of a pair marked by `mark_pair` and encoded alone, padded to 136 tokens, and the length of its text."""
+    """The relation of a pair marked by `mark_pair` and encoded alone, padded to 136 tokens, and the
+    length of its text.
+    """
     marked = markup.mark_pair(plain, i, j, special, max_context=0)
     tokens = np.zeros((1, 136), np.int32)
     tokens[0, : len(marked.tokens)] = marked.tokens
-    return apply(module, params, tokens, np.array([marked.r1]), np.array([marked.r2]))[0], len(marked.tokens)
+    return apply(module, params, tokens, np.array([marked.r1]), np.array([marked.r2]))[0], len(
+        marked.tokens
+    )
 
 
 def hidden(module, params, special, plain):
-    """The last layer over a plain passage, encoded alone, padded to 136 tokens: [136, hidden_size] float64."""
+    """The last layer over a plain passage, encoded alone, padded to 136 tokens: [136, hidden_size]
+    float64.
+    """
     tokens = np.zeros((1, 136), np.int32)
     tokens[0, : len(plain.tokens) + 2] = special.cls, *plain.tokens, special.sep
     return np.asarray(apply(module, params, tokens, method=type(module).hidden)[0], np.float64)
 
 
 def span_pair(module, params, special, plain, i, j):
-    """W_r^T [first ; second], each the mean of its mention's first and last token in the plain passage, as they come in it.
+    """W_r^T [first ; second], each the mean of its mention's first and last token in the plain
+    passage, as they come in it.
 
     Where the topic is the second, the halves are swapped.
     """
@@ -55,7 +62,9 @@ def span_pair(module, params, special, plain, i, j):
 
 
 def mention(module, params, special, plain, i, j):
-    """W_r^T [first ; last] of the target's mention in the plain passage, wherever the topic's is."""
+    """W_r^T [first ; last] of the target's mention in the plain passage,
+    wherever the topic's is.
+    """
     h = hidden(module, params, special, plain)
     ends = np.concatenate([h[1 + plain.starts[j]], h[plain.ends[j]]])
     return ends @ np.asarray(params['w_r']['kernel'], np.float64), len(plain.tokens) + 2
@@ -76,7 +85,9 @@ def one_by_one(folder, pair_encoding):
     model_ = model(prepared)
     relations, lengths = [], set()
     for row in make(folder)[1]:
-        of, i, j = (prepared.pairs[name][row] for name in ('passage', 'topic_mention', 'target_mention'))
+        of, i, j = (
+            prepared.pairs[name][row] for name in ('passage', 'topic_mention', 'target_mention')
+        )
         found, length = ALONE[pair_encoding](*model_, prepared.special, prepared.records[of], i, j)
         relations.append(found)
         lengths.add(length)
@@ -115,12 +126,18 @@ def test_the_log_says_how_far_encoding_has_come(folder, pair_encoding, rows, cap
     with caplog.at_level(logging.INFO, 'opql_jax'):
         encode(rows)
     passages = len(np.unique(encode._source.pairs['passage'][rows]))
-    told = f'{len(rows)}/{len(rows)} pairs' if pair_encoding == 'marked_pair' else f'{passages}/{passages} new passages'
+    told = (
+        f'{len(rows)}/{len(rows)} pairs'
+        if pair_encoding == 'marked_pair'
+        else f'{passages}/{passages} new passages'
+    )
     assert caplog.messages[-1].startswith(f'{told} encoded  ')
 
 
 def test_an_unknown_pair_encoding_is_refused():
-    with pytest.raises(InputError, match="pair_encoding='mentions' must be one of marked_pair, span_pair, mention"):
+    with pytest.raises(
+        InputError, match="pair_encoding='mentions' must be one of marked_pair, span_pair, mention"
+    ):
         pair_encoder('mentions', None, None, None)
 
 
@@ -134,9 +151,11 @@ def on_devices(binaries, folder, tmp_path_factory):
 def test_any_number_of_devices_gives_the_same_bits(pair_encoding, one_by_one, on_devices):
     assert_same(on_devices[f'{pair_encoding}-relations-1'], one_by_one)
     for devices, number in {'1': 1, '4': 4, '2x4': 8}.items():
-        assert on_devices[f'{pair_encoding}-devices-{devices}'].tolist() == [number]  # every batch lay on all of them
+        # Every batch lay on all of them.
+        assert on_devices[f'{pair_encoding}-devices-{devices}'].tolist() == [number]
         np.testing.assert_array_equal(
-            on_devices[f'{pair_encoding}-relations-{devices}'], on_devices[f'{pair_encoding}-relations-1']
+            on_devices[f'{pair_encoding}-relations-{devices}'],
+            on_devices[f'{pair_encoding}-relations-1'],
         )
 
 

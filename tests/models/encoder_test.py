@@ -77,10 +77,14 @@ def test_mention_is_w_e_times_the_start_state(params):
 def test_more_padding_changes_nothing(params, length, padding):
     tokens, r1, r2 = random_rows(length, 20, length)
     padded = np.pad(tokens, ((0, 0), (0, padding)))
-    np.testing.assert_allclose(relation(params, padded, r1, r2), relation(params, tokens, r1, r2), atol=1e-5)
+    np.testing.assert_allclose(
+        relation(params, padded, r1, r2), relation(params, tokens, r1, r2), atol=1e-5
+    )
 
 
-@pytest.mark.parametrize('positions', [None, np.array([[0, 6], [2, 2], [5, 1], [6, 3], [1, 0], [4, 4]])])
+@pytest.mark.parametrize(
+    'positions', [None, np.array([[0, 6], [2, 2], [5, 1], [6, 3], [1, 0], [4, 4]])]
+)
 def test_rows_that_attention_takes_as_one_do_not_see_each_other(params, positions):
     """In bfloat16 two of these six at a time; one by one they are taken apart."""
     half = ENCODER.clone(dtype='bfloat16')
@@ -88,16 +92,22 @@ def test_rows_that_attention_takes_as_one_do_not_see_each_other(params, position
     tokens[1, 4:] = tokens[4] = 0
 
     def states(tokens, positions):
-        return np.asarray(half.apply(params, tokens, positions=positions, method='hidden').astype(jnp.float32))
+        return np.asarray(
+            half.apply(params, tokens, positions=positions, method='hidden').astype(jnp.float32)
+        )
 
     def gradient(tokens, row):
         """Of a row's states to the words."""
-        loss = lambda params: jnp.sin(half.apply(params, tokens, method='hidden')[row].astype(jnp.float32)).sum()
+        loss = lambda params: jnp.sin(
+            half.apply(params, tokens, method='hidden')[row].astype(jnp.float32)
+        ).sum()
         return np.asarray(jax.grad(loss)(params)['params']['token_embedding']['embedding'])
 
     together = states(tokens, positions)
     for row in range(6):
-        alone = states(tokens[row : row + 1], None if positions is None else positions[row : row + 1])[0]
+        alone = states(
+            tokens[row : row + 1], None if positions is None else positions[row : row + 1]
+        )[0]
         assert np.linalg.norm(together[row] - alone) < 0.02 * np.linalg.norm(alone)
     changed = tokens.copy()
     changed[0] = 1 + changed[0] % 40
@@ -113,33 +123,49 @@ def test_the_last_layer_at_chosen_positions_gives_what_it_gives_everywhere(param
     positions = np.array([[0, 8], [3, 3], [5, 1]])
     there = ENCODER.apply(params, tokens, positions=positions, method='hidden')
     everywhere = hidden(params, tokens)
-    np.testing.assert_allclose(there, np.asarray(everywhere)[np.arange(3)[:, None], positions], atol=1e-6)
+    np.testing.assert_allclose(
+        there, np.asarray(everywhere)[np.arange(3)[:, None], positions], atol=1e-6
+    )
 
 
 def test_a_row_of_nothing_but_padding_is_finite_with_a_finite_gradient(params):
     tokens, zero = np.zeros((2, 8), np.int32), np.zeros(2, np.int32)
-    value, gradient = jax.jit(jax.value_and_grad(lambda p: relation(p, tokens, zero, zero).sum()))(params)
+    value, gradient = jax.jit(jax.value_and_grad(lambda p: relation(p, tokens, zero, zero).sum()))(
+        params
+    )
     assert np.isfinite(value) and all(np.isfinite(g).all() for g in jax.tree.leaves(gradient))
 
 
 @pytest.mark.parametrize(('deterministic', 'traces'), [(True, 1), (False, 4)])
 def test_layers_without_dropout_are_traced_once(monkeypatch, deterministic, traces):
     traced = []
-    monkeypatch.setattr(encoder_module, 'attention', lambda q, k, v, bias: traced.append(q.shape) or q)
-    encoder = RelationEncoder(**FIELDS | {'num_layers': 4, 'dropout_rate': 0.25})  # of a form that no other test has
+    monkeypatch.setattr(
+        encoder_module, 'attention', lambda q, k, v, bias: traced.append(q.shape) or q
+    )
+    # Of a form that no other test has.
+    encoder = RelationEncoder(**FIELDS | {'num_layers': 4, 'dropout_rate': 0.25})
     tokens = jnp.ones((3, 7), jnp.int32)
     initial = jax.eval_shape(encoder.init, jax.random.key(0), tokens, tokens[:, 0], tokens[:, 0])
     del traced[:]
-    run = lambda params, key: encoder.apply(params, tokens, deterministic, method='hidden', rngs={'dropout': key})
-    assert jax.eval_shape(run, initial, jax.random.key(0)).shape == (3, 7, 16) and len(traced) == traces
+    run = lambda params, key: encoder.apply(
+        params, tokens, deterministic, method='hidden', rngs={'dropout': key}
+    )
+    assert (
+        jax.eval_shape(run, initial, jax.random.key(0)).shape == (3, 7, 16)
+        and len(traced) == traces
+    )
 
 
 def test_dropout_is_off_when_deterministic_and_a_function_of_its_key_otherwise(params):
     tokens, r1, r2 = random_rows(5, 4, 8)
-    drop = lambda seed: relation(params, tokens, r1, r2, deterministic=False, rngs={'dropout': jax.random.key(seed)})
+    drop = lambda seed: relation(
+        params, tokens, r1, r2, deterministic=False, rngs={'dropout': jax.random.key(seed)}
+    )
     np.testing.assert_array_equal(drop(0), drop(0))
     assert np.abs(drop(0) - drop(1)).max() > 0.01
-    still = relation(params, tokens, r1, r2, encoder=ENCODER.clone(dropout_rate=0.0), deterministic=False)
+    still = relation(
+        params, tokens, r1, r2, encoder=ENCODER.clone(dropout_rate=0.0), deterministic=False
+    )
     np.testing.assert_allclose(still, relation(params, tokens, r1, r2), atol=1e-5)
 
 
@@ -165,7 +191,9 @@ def test_fields_that_make_no_encoder_are_refused(field, value, message):
 
 
 def test_devices_exchange_nothing_to_encode_their_rows(binaries, tmp_path):
-    """In bfloat16, where attention takes several short rows as one: those of two devices never are."""
+    """In bfloat16, where attention takes several short rows as one:
+    those of two devices never are.
+    """
     eight_devices.run(binaries, 'encoder_on_devices.py', tmp_path / 'found.json')
     found = json.loads((tmp_path / 'found.json').read_text())
     assert found and {name: [] for name in found} == found

@@ -1,4 +1,6 @@
-"""Counted FLOPs are those that the compiler counts, and peaks are known by the names that JAX gives devices."""
+"""Counted FLOPs are those that the compiler counts, and peaks are known by the names that JAX gives
+devices.
+"""
 
 import jax
 import pytest
@@ -8,15 +10,29 @@ from opql_jax.models.encoder import RelationEncoder
 from opql_jax.models.flops import encoder_flops, peak_flops
 
 ENCODER = RelationEncoder(
-    vocab_size=100, hidden_size=128, num_layers=3, num_heads=4, mlp_size=512, max_length=64, relation_dim=96, entity_dim=32
+    vocab_size=100,
+    hidden_size=128,
+    num_layers=3,
+    num_heads=4,
+    mlp_size=512,
+    max_length=64,
+    relation_dim=96,
+    entity_dim=32,
 )
 
 
 def counted(encoder, shape, mentions, method):
     """FLOPs of the forward pass by XLA's own count, before it optimises anything."""
-    tokens, position = jax.ShapeDtypeStruct(shape, 'int32'), jax.ShapeDtypeStruct(shape[:1], 'int32')
+    tokens, position = (
+        jax.ShapeDtypeStruct(shape, 'int32'),
+        jax.ShapeDtypeStruct(shape[:1], 'int32'),
+    )
     params = jax.eval_shape(encoder.init, jax.random.key(0), tokens, position, position)
-    context = (position, position, jax.ShapeDtypeStruct((shape[0], mentions), 'int32')) if method == 'encode' else ()
+    context = (
+        (position, position, jax.ShapeDtypeStruct((shape[0], mentions), 'int32'))
+        if method == 'encode'
+        else ()
+    )
     run = lambda params, *arguments: encoder.apply(params, *arguments, method=method)
     return jax.jit(run).lower(params, tokens, *context).cost_analysis()['flops']
 
@@ -26,12 +42,20 @@ def counted(encoder, shape, mentions, method):
 @pytest.mark.parametrize('layers', [1, 3])
 def test_encoding_is_as_much_work_as_the_compiler_says(shape, mentions, layers):
     encoder = ENCODER.clone(num_layers=layers)
-    # What is no product with weights, such as layer norms, is in the compiler's count: 2 % here, less in wider layers.
-    assert encoder_flops(encoder, shape, 2 + mentions) == pytest.approx(counted(encoder, shape, mentions, 'encode'), rel=0.04)
+    # What is no product with weights, such as layer norms, is in the compiler's count: 2 % here,
+    # less in wider layers.
+    assert encoder_flops(encoder, shape, 2 + mentions) == pytest.approx(
+        counted(encoder, shape, mentions, 'encode'), rel=0.04
+    )
 
 
 def test_an_encoder_without_transformer_counts_nothing():
-    assert encoder_flops(BagOfWords(vocab_size=100, hidden_size=8, relation_dim=4, entity_dim=4), (4, 64)) == 0
+    assert (
+        encoder_flops(
+            BagOfWords(vocab_size=100, hidden_size=8, relation_dim=4, entity_dim=4), (4, 64)
+        )
+        == 0
+    )
 
 
 @pytest.mark.parametrize(

@@ -41,13 +41,23 @@ def follower_params(noise=0.0):
     rng = np.random.default_rng(1)
     dim = DIM_E + DIM_R
     shapes = {'w_q': (dim, dim), 'w_k': (dim, dim), 'w_t': (3, DIM_R, DIM_R)}
-    return {name: jnp.asarray(np.eye(s[-1]) + noise * rng.normal(size=s), jnp.float32) for name, s in shapes.items()}
+    return {
+        name: jnp.asarray(np.eye(s[-1]) + noise * rng.normal(size=s), jnp.float32)
+        for name, s in shapes.items()
+    }
 
 
 @functools.partial(jax.jit, static_argnums=(0, 4, 7, 8))
 def _apply(follower, params, relation, topics, hops, memory, table, k, exclude_topic):
     return follower.apply(
-        {'params': params}, relation, topics, hops=hops, memory=memory, entity_table=table, k=k, exclude_topic=exclude_topic
+        {'params': params},
+        relation,
+        topics,
+        hops=hops,
+        memory=memory,
+        entity_table=table,
+        k=k,
+        exclude_topic=exclude_topic,
     )
 
 
@@ -67,7 +77,9 @@ def test_folded_key_projection_equals_projected_keys(kb):
     scores = keys @ (w_q.T @ np.concatenate([table[NOLAN], w_t[0].T @ relation]))
     order = np.argsort(-scores)
     np.testing.assert_array_equal(hop.entry_rows[0, : len(rows)], rows[order])
-    np.testing.assert_allclose(hop.beta[0, : len(rows)], np.exp(scores[order]) / np.exp(scores).sum(), rtol=1e-4)
+    np.testing.assert_allclose(
+        hop.beta[0, : len(rows)], np.exp(scores[order]) / np.exp(scores).sum(), rtol=1e-4
+    )
 
 
 def dense_answer(params, relation, topic, hops, memory, table, weigh_topics=True):
@@ -86,14 +98,20 @@ def dense_answer(params, relation, topic, hops, memory, table, weigh_topics=True
 
 @pytest.mark.parametrize('weigh_topics', [True, False])
 def test_gradients_of_three_hops_equal_the_dense_model(kb, weigh_topics):
-    """A loss at the last hop trains W_q, W_k, all W_t and the question's relation through every hop."""
+    """A loss at the last hop trains W_q, W_k, all W_t and the question's relation through
+    every hop.
+    """
     memory, table = kb[0], 10 * kb[1]  # so that centroids differ
     follower, params = Follower(DIM_R, DIM_E, weigh_topics=weigh_topics), follower_params(0.1)
     relation = jnp.array([0.2, 0.3, -0.2])
 
     def sparse_loss(params, relation, table):
-        found = run(follower, params, relation[None], jnp.array([NOLAN]), 3, (memory, table), k=len(FACTS))
-        return follow_loss(found[-1].entities, found[-1].weights, jnp.array([[CAINE, INCEPTION]]))[0]
+        found = run(
+            follower, params, relation[None], jnp.array([NOLAN]), 3, (memory, table), k=len(FACTS)
+        )
+        return follow_loss(found[-1].entities, found[-1].weights, jnp.array([[CAINE, INCEPTION]]))[
+            0
+        ]
 
     def dense_loss(params, relation, table):
         x = dense_answer(params, relation, NOLAN, 3, memory, table, weigh_topics)
@@ -117,7 +135,9 @@ def test_loss_is_minus_log_of_the_mass_on_the_answers():
 
 def test_loss_without_reachable_answers_is_zero_with_zero_gradient():
     entities, answers = jnp.array([[3, -1]]), jnp.array([[4, -1]])
-    value, gradient = jax.value_and_grad(lambda w: follow_loss(entities, w, answers)[0])(jnp.array([[1.0, 0.0]]))
+    value, gradient = jax.value_and_grad(lambda w: follow_loss(entities, w, answers)[0])(
+        jnp.array([[1.0, 0.0]])
+    )
     assert value == 0
     np.testing.assert_array_equal(gradient, [[0, 0]])
 
@@ -128,7 +148,9 @@ def test_nan_weights_show_in_the_loss():
 
 
 def walk(params, relation, topic, hops, memory, table):
-    """Follows entry by entry in float64 and never steps on the topic again: {entity: weight} after each hop."""
+    """Follows entry by entry in float64 and never steps on the topic again: {entity: weight} after
+    each hop.
+    """
     w_q, w_k, w_t = (np.asarray(params[name], np.float64) for name in ('w_q', 'w_k', 'w_t'))
     table, found, x = np.asarray(table, np.float64), [], {topic: 1.0}
     for hop in range(hops):
@@ -151,7 +173,16 @@ def test_a_path_that_excludes_its_topic_is_the_walk_that_never_returns(kb, topic
     memory, table = kb
     follower, params = make(follower_params(0.1))
     relation = np.array([0.2, 0.3, -0.2], np.float32)
-    hops = run(follower, params, jnp.asarray(relation)[None], jnp.array([topic]), 3, kb, k=len(FACTS), exclude_topic=True)
+    hops = run(
+        follower,
+        params,
+        jnp.asarray(relation)[None],
+        jnp.array([topic]),
+        3,
+        kb,
+        k=len(FACTS),
+        exclude_topic=True,
+    )
     for hop, want in zip(hops, walk(params, relation, topic, 3, memory, table), strict=True):
         got = {int(e): float(w) for e, w in zip(hop.entities[0], hop.weights[0]) if e >= 0}
         assert topic not in got and got.keys() == want.keys()
@@ -162,11 +193,15 @@ def test_an_excluded_topic_takes_no_place_among_the_kept(kb):
     """With k=1, what leads back to the topic would push out the only other entry."""
     memory, table = kb
     follower, params = make()
-    back, on = (np.flatnonzero((memory.topic == HARDY) & (memory.target == end))[0] for end in (INCEPTION, LONDON))
+    back, on = (
+        np.flatnonzero((memory.topic == HARDY) & (memory.target == end))[0]
+        for end in (INCEPTION, LONDON)
+    )
     asked = jnp.asarray(memory.relations[back] + 0.5 * memory.relations[on])[None]
     (free,) = run(follower, params, asked, jnp.array([HARDY]), 1, kb, k=1)
     assert free.entry_rows[0, 0] == back
-    params = params | {'w_t': params['w_t'].at[0].set(0.0)}  # a first hop without preference: ties go to the lowest id
+    # A first hop without preference: ties go to the lowest id.
+    params = params | {'w_t': params['w_t'].at[0].set(0.0)}
     hops = run(follower, params, asked, jnp.array([INCEPTION]), 2, kb, k=1, exclude_topic=True)
     for hop in hops:
         assert hop.entities[0, 0] not in (-1, INCEPTION) and hop.weights[0, 0] == 1

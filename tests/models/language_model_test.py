@@ -1,4 +1,6 @@
-"""OPQL-LM against a slow reference in float64, and what its memory, null and hops do to an answer."""
+"""OPQL-LM against a slow reference in float64, and what its memory,
+null and hops do to an answer.
+"""
 
 import collections
 import functools
@@ -24,10 +26,14 @@ def softmax(x):
 
 
 def reference(setting: Setting, read, hops, passage=None, gold=None, exclude=None):
-    """P [n, entities] and, per hop, {(text, topic): [(entry, beta), null]}, from what the transformer makes of the texts, in float64."""
+    """P [n, entities] and, per hop, {(text, topic): [(entry, beta), null]}, from what the
+    transformer makes of the texts, in float64.
+    """
     own, topics, relations = (np.asarray(x, np.float64) for x in read[:3])
     f64 = lambda name: np.asarray(setting.params['follower'][name], np.float64)
-    null, no_entity, w_v = (np.asarray(setting.params['lm'][name], np.float64) for name in ('r_null', 'e_null', 'w_v'))
+    null, no_entity, w_v = (
+        np.asarray(setting.params['lm'][name], np.float64) for name in ('r_null', 'e_null', 'w_v')
+    )
     table, memory = (np.asarray(x, np.float64) for x in (setting.table, setting.relations))
     keys = np.concatenate([table[setting.topic], memory], axis=1) @ f64('w_k')
     model = setting.model
@@ -46,10 +52,18 @@ def reference(setting: Setting, read, hops, passage=None, gold=None, exclude=Non
                 if exclude is not None:
                     barred = barred | np.isin(setting.target, exclude[n])
                 barred = barred | (alpha[setting.topic] == 0) | (setting.target == origin)
-                best = np.argsort(np.where(barred, np.inf, -scores), kind='stable')[: min(K, (~barred).sum())].tolist()
+                best = np.argsort(np.where(barred, np.inf, -scores), kind='stable')[
+                    : min(K, (~barred).sum())
+                ].tolist()
                 if gold is not None and hop == hops - 1:
-                    best += [g for g in gold[n, t] if g >= 0 and g not in best and alpha[setting.topic[g]]]
-                k_null = np.concatenate([entity if model.null_entity else no_entity, null]) @ f64('w_k')
+                    best += [
+                        g
+                        for g in gold[n, t]
+                        if g >= 0 and g not in best and alpha[setting.topic[g]]
+                    ]
+                k_null = np.concatenate([entity if model.null_entity else no_entity, null]) @ f64(
+                    'w_k'
+                )
                 scores = scores + np.log(alpha + 1e-300)[setting.topic]
                 logits = np.append(k_null @ q if model.own_prediction else -np.inf, scores[best])
                 p = softmax(logits)
@@ -68,8 +82,12 @@ def reference(setting: Setting, read, hops, passage=None, gold=None, exclude=Non
             drawn.append((by_target, p[0]))
         vector = own[n] if model.own_prediction else 0 * own[n]
         if model.mixing == 'embeddings':
-            found = [sum(mass * table[target] for target, mass in masses.items()) for masses, _ in drawn]
-            predictions.append(softmax((vector + sum(found, np.zeros(table.shape[1])) @ w_v) @ table.T))
+            found = [
+                sum(mass * table[target] for target, mass in masses.items()) for masses, _ in drawn
+            ]
+            predictions.append(
+                softmax((vector + sum(found, np.zeros(table.shape[1])) @ w_v) @ table.T)
+            )
         else:
             masses, nothing = cases.combined(drawn)
             predictions.append(nothing * softmax(vector @ table.T))
@@ -79,7 +97,8 @@ def reference(setting: Setting, read, hops, passage=None, gold=None, exclude=Non
 
 
 def check_prediction(found, expected, several=True):
-    """The probabilities of all entities, their ranking, and loss and accuracy are those of the distributions [texts, entities].
+    """The probabilities of all entities, their ranking, and loss and accuracy are those of the
+    distributions [texts, entities].
 
     Args:
         found: of the model.
@@ -89,13 +108,17 @@ def check_prediction(found, expected, several=True):
     np.testing.assert_allclose(found['prediction'], expected, rtol=2e-4, atol=2e-6)
     entities, probabilities = found['best']
     np.testing.assert_array_equal(probabilities, -np.sort(-found['prediction'], axis=1)[:, :3])
-    np.testing.assert_array_equal(np.take_along_axis(found['prediction'], entities, axis=1), probabilities)
+    np.testing.assert_array_equal(
+        np.take_along_axis(found['prediction'], entities, axis=1), probabilities
+    )
     labelled = np.flatnonzero(cases.LABELS >= 0)
     others = cases.ANSWERS if several else cases.LABELS[:, None]
     right = {n: sorted({int(cases.LABELS[n]), *others[n].tolist()} - {-1}) for n in labelled}
     mass = np.array([expected[n, right[n]].sum() for n in labelled])
     assert found['loss'] == pytest.approx(-np.log(mass[mass > 0]).mean(), rel=1e-4)
-    assert found['accuracy'] == pytest.approx(np.mean([expected[n].argmax() in right[n] for n in labelled]))
+    assert found['accuracy'] == pytest.approx(
+        np.mean([expected[n].argmax() in right[n] for n in labelled])
+    )
 
 
 @functools.cache
@@ -125,14 +148,19 @@ def test_predictions_and_traces_are_those_of_the_reference(hops, options):
         for (n, t), (entries, null) in trace.items():
             row = n * cases.TOPICS + t
             probs = np.exp(found['log_probs'][hop][row])
-            assert dict(zip(found['entries'][hop][row].tolist(), probs[1:])) == pytest.approx(entries, rel=2e-4, abs=1e-6)
+            assert dict(zip(found['entries'][hop][row].tolist(), probs[1:])) == pytest.approx(
+                entries, rel=2e-4, abs=1e-6
+            )
             assert probs[0] == pytest.approx(null, rel=2e-4, abs=1e-6)
 
 
 def test_in_training_the_passage_is_barred_and_gold_entries_are_scored():
     setting, found = computed(1, train=True)
     expected, traces = reference(
-        setting, found['read'], 1, *(getattr(setting.text, name) for name in ('passage', 'gold', 'exclude'))
+        setting,
+        found['read'],
+        1,
+        *(getattr(setting.text, name) for name in ('passage', 'gold', 'exclude')),
     )
     check_prediction(found, expected)
     barred = [n for n in range(cases.TEXTS) if setting.text.passage[n] >= 0]
@@ -141,7 +169,11 @@ def test_in_training_the_passage_is_barred_and_gold_entries_are_scored():
         for entry in found['entries'][0][n * cases.TOPICS][:K]:
             assert setting.text.passage[n] not in setting.passages[entry]
             assert setting.target[entry] not in setting.text.exclude[n]
-    golds = {(n, t): set(g[g >= 0].tolist()) for n, row in enumerate(setting.text.gold) for t, g in enumerate(row)}
+    golds = {
+        (n, t): set(g[g >= 0].tolist())
+        for n, row in enumerate(setting.text.gold)
+        for t, g in enumerate(row)
+    }
     for (n, t), (entries, _) in traces[0].items():
         assert golds[n, t] <= set(entries)
 
@@ -157,15 +189,25 @@ def on_devices(binaries, tmp_path_factory):
 @pytest.mark.parametrize('devices', cases.MESHES)
 def test_devices_agree_on_predictions_retrievals_and_gradients(on_devices, devices):
     names = [name.removeprefix('1/') for name in on_devices if name.startswith('1/')]
-    assert {f'distributions/{x}' for x in ('prediction', 'entries', 'gradient/entity_table')} <= set(names)
+    assert {
+        f'distributions/{x}' for x in ('prediction', 'entries', 'gradient/entity_table')
+    } <= set(names)
     assert on_devices['1/embeddings/gradient/lm/w_v'].any()
     for name in names:
         expected = on_devices[f'1/{name}']
         if name.endswith('entries'):
             np.testing.assert_array_equal(on_devices[f'{devices}/{name}'], expected)
-        else:  # sums in another order: of gradients the large terms leave their rounding in the small sums
+        # Sums in another order: of gradients the large terms leave their rounding in the small
+        # sums.
+        else:
             scale = np.abs(expected).max()
-            np.testing.assert_allclose(on_devices[f'{devices}/{name}'], expected, rtol=1e-3, atol=1e-5 * scale, err_msg=name)
+            np.testing.assert_allclose(
+                on_devices[f'{devices}/{name}'],
+                expected,
+                rtol=1e-3,
+                atol=1e-5 * scale,
+                err_msg=name,
+            )
 
 
 def test_without_a_memory_a_prediction_is_the_models_own():
@@ -177,27 +219,38 @@ def test_without_a_memory_a_prediction_is_the_models_own():
 
 
 def test_retrieval_loss_prefers_answers_and_null_where_there_is_none():
-    log_probs = np.log(np.array([[0.1, 0.6, 0.3], [0.7, 0.2, 0.1], [0.2, 0.5, 0.3], [0.3, 0.3, 0.4]], np.float32))
+    log_probs = np.log(
+        np.array([[0.1, 0.6, 0.3], [0.7, 0.2, 0.1], [0.2, 0.5, 0.3], [0.3, 0.3, 0.4]], np.float32)
+    )
     targets = np.array([[4, 5], [4, 4], [6, -1], [5, 9]], np.int32)
     answers = np.array([[5, 7], [9, -1]], np.int32)
     used = np.array([[True, True], [True, True]])
     absent = np.array([[False, True], [False, False]])
     loss, metrics = losses.retrieval_loss(log_probs, targets, answers, used, absent, 2)
-    # Topic 1: entry 2 leads to an answer. Topic 2: null is right. Topic 3: nothing found leads to one. Topic 4: entry 2 does.
+    # Topic 1: entry 2 leads to an answer. Topic 2: null is right. Topic 3: nothing found leads
+    # to one. Topic 4: entry 2 does.
     assert loss == pytest.approx(-(np.log(0.3) + np.log(0.7) + np.log(0.4)) / 3, rel=1e-5)
     assert metrics['reachable'] == pytest.approx(3 / 4)
     assert metrics['retrieval_accuracy'] == pytest.approx(2 / 3)
-    assert metrics['null_absent'] == pytest.approx(0.7) and metrics['null_present'] == pytest.approx((0.1 + 0.3) / 2)
-    gradient = jax.grad(lambda x: losses.retrieval_loss(x, targets, answers, used, absent, 2)[0])(log_probs)
+    assert metrics['null_absent'] == pytest.approx(0.7) and metrics[
+        'null_present'
+    ] == pytest.approx((0.1 + 0.3) / 2)
+    gradient = jax.grad(lambda x: losses.retrieval_loss(x, targets, answers, used, absent, 2)[0])(
+        log_probs
+    )
     assert np.isfinite(gradient).all() and not gradient[2].any()
-    # Were only the first entry found and the other gold, the loss would be the same and topics 1 and 4 not reached.
+    # Were only the first entry found and the other gold, the loss would be the same and topics 1
+    # and 4 not reached.
     same, fewer = losses.retrieval_loss(log_probs, targets, answers, used, absent, 1)
     assert same == loss and fewer['reachable'] == pytest.approx(1 / 4)
 
 
 def test_combined_topics_are_what_each_of_them_may_have_drawn():
     rng = np.random.default_rng(0)
-    logits, targets = 3 * rng.normal(size=(20, 3, 5)), rng.integers(0, 5, (20, 3, 4)).astype(np.int32)
+    logits, targets = (
+        3 * rng.normal(size=(20, 3, 5)),
+        rng.integers(0, 5, (20, 3, 4)).astype(np.int32),
+    )
     missing = rng.random((20, 3, 4)) < 0.2
     targets[missing] = -1
     logits[:, :, 1:][missing] = -1e30
@@ -218,21 +271,38 @@ def test_combined_topics_are_what_each_of_them_may_have_drawn():
         for target, mass in zip(flat[n].tolist(), np.exp(found[n, 1:]).tolist()):
             got[target] += mass
         assert got.pop(-1, 0) == 0
-        assert {target: mass for target, mass in got.items() if mass} == pytest.approx(expected, rel=1e-4)
+        assert {target: mass for target, mass in got.items() if mass} == pytest.approx(
+            expected, rel=1e-4
+        )
         assert np.exp(found[n, 0]) == pytest.approx(null, rel=1e-4)
     # Of a topic alone nothing changes, and the entries of its first place come first.
-    np.testing.assert_allclose(np.exp(found[1, 1::3]), np.exp(log_probs[1, 0, 1:]), rtol=1e-4, atol=1e-30)
+    np.testing.assert_allclose(
+        np.exp(found[1, 1::3]), np.exp(log_probs[1, 0, 1:]), rtol=1e-4, atol=1e-30
+    )
     np.testing.assert_array_equal(flat[1, ::3], targets[1, 0])
     # What a topic that is not there would have found is no entry of anything.
-    assert (np.asarray(flat).reshape(20, 4, 3).transpose(0, 2, 1)[~used] == -1).all() and (flat[1, 1::3] == -1).all()
-    assert np.isfinite(found[:, 1:])[flat >= 0].all() and (np.asarray(found)[:, 1:][flat >= 0] > -1e29).all()
+    assert (np.asarray(flat).reshape(20, 4, 3).transpose(0, 2, 1)[~used] == -1).all() and (
+        flat[1, 1::3] == -1
+    ).all()
+    assert (
+        np.isfinite(found[:, 1:])[flat >= 0].all()
+        and (np.asarray(found)[:, 1:][flat >= 0] > -1e29).all()
+    )
 
 
 def test_gradients_of_the_mixed_prediction_are_those_of_its_written_out_distribution():
-    """-log of the mass of all answers, written out over all entities: to the vector, to lambda and beta, and to E."""
+    """-log of the mass of all answers, written out over all entities: to the vector, to lambda and
+    beta, and to E.
+    """
     rng = np.random.default_rng(0)
-    layout, used = Layout(make_mesh(1), cases.ENTITIES), np.array([[True, True], [True, False], [False, False]])
-    vector, table, logits = (rng.normal(size=shape).astype(np.float32) for shape in ((3, 8), (cases.ENTITIES, 8), (3, 2, 5)))
+    layout, used = (
+        Layout(make_mesh(1), cases.ENTITIES),
+        np.array([[True, True], [True, False], [False, False]]),
+    )
+    vector, table, logits = (
+        rng.normal(size=shape).astype(np.float32)
+        for shape in ((3, 8), (cases.ENTITIES, 8), (3, 2, 5))
+    )
     targets = rng.integers(0, cases.ENTITIES, (3, 2, 4)).astype(np.int32)
     labels, answers = np.array([4, 0, 9], np.int32), np.array([[4, 7], [3, -1], [-1, -1]], np.int32)
     right = [[4, 7], [0, 3], [9]]
@@ -245,12 +315,22 @@ def test_gradients_of_the_mixed_prediction_are_those_of_its_written_out_distribu
     def dense(vector, logits, table):
         log_probs, flat = combine_topics(jax.nn.log_softmax(logits), targets, used)
         own = jnp.exp(log_probs[:, :1]) * jax.nn.softmax(vector @ table.T)
-        found = jnp.einsum('nk,nky->ny', jnp.exp(log_probs[:, 1:]), jax.nn.one_hot(flat, cases.ENTITIES))
-        return -jnp.stack([jnp.log((own + found)[n, jnp.array(r)].sum()) for n, r in enumerate(right)]).mean()
+        found = jnp.einsum(
+            'nk,nky->ny', jnp.exp(log_probs[:, 1:]), jax.nn.one_hot(flat, cases.ENTITIES)
+        )
+        return -jnp.stack(
+            [jnp.log((own + found)[n, jnp.array(r)].sum()) for n, r in enumerate(right)]
+        ).mean()
 
-    got, wanted = (jax.jit(jax.value_and_grad(f, argnums=(0, 1, 2)))(vector, logits, table) for f in (mixed, dense))
+    got, wanted = (
+        jax.jit(jax.value_and_grad(f, argnums=(0, 1, 2)))(vector, logits, table)
+        for f in (mixed, dense)
+    )
     jax.tree.map(functools.partial(np.testing.assert_allclose, rtol=1e-4, atol=1e-6), got, wanted)
-    assert all(np.abs(gradient).max() > 1e-3 for gradient in got[1]) and np.abs(got[1][1][:, :, 0]).max() > 1e-3
+    assert (
+        all(np.abs(gradient).max() > 1e-3 for gradient in got[1])
+        and np.abs(got[1][1][:, :, 0]).max() > 1e-3
+    )
 
 
 def test_combining_topics_that_all_but_exclude_each_other_has_a_gradient():

@@ -14,7 +14,9 @@ from opql_jax.parallel.mesh import make_mesh
 
 def entity_loss(mentions, entities, table, *sampling):
     mentions = jax.tree.map(jnp.asarray, mentions)
-    return losses.entity_loss(mentions, jnp.asarray(entities), table, Layout(make_mesh(1), len(table)), *sampling)
+    return losses.entity_loss(
+        mentions, jnp.asarray(entities), table, Layout(make_mesh(1), len(table)), *sampling
+    )
 
 
 def log_softmax(logits):
@@ -22,7 +24,9 @@ def log_softmax(logits):
 
 
 def slow_relation_loss(relations, topic, target, anchor):
-    """(loss, accuracy): each anchor looks for the other mentions of its pair among all other mentions."""
+    """(loss, accuracy): each anchor looks for the other mentions of its pair among all other
+    mentions.
+    """
     relations, losses, right = np.asarray(relations, np.float64), [], []
     rows = [i for i in range(len(topic)) if topic[i] >= 0]
     for i in rows:
@@ -36,7 +40,9 @@ def slow_relation_loss(relations, topic, target, anchor):
 
 
 def slow_alignment_loss(questions, question_topic, answers, relations, topic, target, facts=0.0):
-    """(loss, accuracy): each question looks for a mention of its topic with an answer among the mentions of its topic."""
+    """(loss, accuracy): each question looks for a mention of its topic with an answer among the
+    mentions of its topic.
+    """
     questions, relations = np.asarray(questions, np.float64), np.asarray(relations, np.float64)
     losses, right, above, below = [], [], [], []
     for q in range(len(questions)):
@@ -56,7 +62,12 @@ def slow_alignment_loss(questions, question_topic, answers, relations, topic, ta
 
 def slow_label_loss(questions, question_label, relations, label):
     """(loss, accuracy): each question looks for a pair of its label among all pairs."""
-    questions, relations, losses, right = np.asarray(questions, np.float64), np.asarray(relations, np.float64), [], []
+    questions, relations, losses, right = (
+        np.asarray(questions, np.float64),
+        np.asarray(relations, np.float64),
+        [],
+        [],
+    )
     for question, wanted in zip(questions, question_label):
         positive = (label == wanted) & (wanted >= 0)
         if positive.any():
@@ -102,7 +113,9 @@ def test_alignment_loss_is_the_reference(seed):
     answers = rng.integers(-1, 5, (12, 3)).astype(np.int32)
     batch = questions, question_topic, answers, relations, topic, target
     for facts in (0.0, 1.0, 2.5):
-        np.testing.assert_allclose(alignment_loss(*batch, facts), slow_alignment_loss(*batch, facts), rtol=1e-5)
+        np.testing.assert_allclose(
+            alignment_loss(*batch, facts), slow_alignment_loss(*batch, facts), rtol=1e-5
+        )
 
 
 @pytest.mark.parametrize('seed', range(5))
@@ -118,7 +131,10 @@ def test_label_loss_is_the_reference(seed):
 @pytest.mark.parametrize('seed', range(5))
 def test_entity_loss_is_the_reference(seed):
     rng = np.random.default_rng(seed)
-    mentions, table = rng.normal(size=(7, 4, 5)).astype(np.float32), rng.normal(size=(9, 5)).astype(np.float32)
+    mentions, table = (
+        rng.normal(size=(7, 4, 5)).astype(np.float32),
+        rng.normal(size=(9, 5)).astype(np.float32),
+    )
     entities = rng.integers(-1, 9, (7, 4)).astype(np.int32)
     expected = slow_entity_loss(mentions, entities, table)
     np.testing.assert_allclose(entity_loss(mentions, entities, table), expected, rtol=1e-5)
@@ -130,35 +146,52 @@ def test_entity_loss_is_the_reference(seed):
 def test_padding_rows_change_no_loss():
     rng = np.random.default_rng(1)
     relations, topic, target, anchor = batch_of_pairs(rng, padding=0)
-    pad = lambda array, value: np.concatenate([array, np.full((8, *array.shape[1:]), value, array.dtype)])
+    pad = lambda array, value: np.concatenate(
+        [array, np.full((8, *array.shape[1:]), value, array.dtype)]
+    )
     # Anything may stand in a padding row, a marked anchor too.
     padded = pad(relations, 100), pad(topic, -1), pad(target, -1), pad(anchor, True)
-    np.testing.assert_allclose(relation_loss(*padded), relation_loss(relations, topic, target, anchor), rtol=1e-6)
+    np.testing.assert_allclose(
+        relation_loss(*padded), relation_loss(relations, topic, target, anchor), rtol=1e-6
+    )
 
-    questions, question_topic = rng.normal(size=(6, 6)).astype(np.float32), np.arange(6, dtype=np.int32) % 3
+    questions, question_topic = (
+        rng.normal(size=(6, 6)).astype(np.float32),
+        np.arange(6, dtype=np.int32) % 3,
+    )
     answers = np.array([[1, -1]] * 6, np.int32)
     want = alignment_loss(questions, question_topic, answers, relations, topic, target)
-    got = alignment_loss(pad(questions, 100), pad(question_topic, -1), pad(answers, -1), *padded[:3])
+    got = alignment_loss(
+        pad(questions, 100), pad(question_topic, -1), pad(answers, -1), *padded[:3]
+    )
     assert want[0] > 0
     np.testing.assert_allclose(got, want, rtol=1e-6)
 
     label = np.arange(len(relations), dtype=np.int32) % 4 - 1
     want = label_loss(questions, question_topic, relations, label)
-    got = label_loss(pad(questions, 100), pad(question_topic, -1), pad(relations, 100), pad(label, -2))
+    got = label_loss(
+        pad(questions, 100), pad(question_topic, -1), pad(relations, 100), pad(label, -2)
+    )
     np.testing.assert_allclose(got, want, rtol=1e-6)
 
     mentions, entities = relations[:, None], target[:, None]
     table = rng.normal(size=(3, 6)).astype(np.float32)
     want = entity_loss(mentions, entities, table)
-    np.testing.assert_allclose(entity_loss(pad(mentions, 100), pad(entities, -1), table), want, rtol=1e-6)
+    np.testing.assert_allclose(
+        entity_loss(pad(mentions, 100), pad(entities, -1), table), want, rtol=1e-6
+    )
 
 
 @pytest.mark.parametrize('loss', [
     lambda r: relation_loss(r, jnp.arange(4), jnp.arange(4), jnp.ones(4, bool)),  # no pair twice
-    lambda r: relation_loss(r, jnp.full(4, -1), jnp.full(4, -1), jnp.ones(4, bool)),  # nothing but padding
-    lambda r: alignment_loss(r, jnp.arange(4), jnp.full((4, 2), 9), r, jnp.arange(4), jnp.arange(4)),
-    lambda r: alignment_loss(r, jnp.full(4, -1), jnp.full((4, 2), -1), r, jnp.full(4, -1), jnp.full(4, -1)),
-    lambda r: alignment_loss(r, jnp.arange(4), jnp.full((4, 2), 9), r, jnp.arange(4), jnp.arange(4), 1.0),
+    # Nothing but padding.
+    lambda r: relation_loss(r, jnp.full(4, -1), jnp.full(4, -1), jnp.ones(4, bool)),
+    lambda r: alignment_loss(r, jnp.arange(4), jnp.full((4, 2), 9), r, jnp.arange(4),
+        jnp.arange(4)),
+    lambda r: alignment_loss(r, jnp.full(4, -1), jnp.full((4, 2), -1), r, jnp.full(4, -1),
+        jnp.full(4, -1)),
+    lambda r: alignment_loss(r, jnp.arange(4), jnp.full((4, 2), 9), r, jnp.arange(4), jnp.arange(4),
+        1.0),
     lambda r: label_loss(r, jnp.array([-1, 7, 7, -1]), r, jnp.arange(4)),
     lambda r: entity_loss(r, jnp.full(4, -1), jnp.ones((5, 3))),
 ])  # fmt: skip
@@ -174,4 +207,6 @@ def test_bfloat16_relations_are_compared_in_float32():
     low = jnp.asarray(relations, jnp.bfloat16)
     loss, _ = relation_loss(low, topic, target, anchor)
     assert loss.dtype == jnp.float32
-    np.testing.assert_allclose(loss, slow_relation_loss(low.astype(np.float32), topic, target, anchor)[0], rtol=1e-5)
+    np.testing.assert_allclose(
+        loss, slow_relation_loss(low.astype(np.float32), topic, target, anchor)[0], rtol=1e-5
+    )

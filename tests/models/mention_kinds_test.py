@@ -9,14 +9,19 @@ from opql_jax.models.mention_kinds import KINDS, MentionKinds, fit
 
 def make(seed=0, hidden=6):
     rng = np.random.default_rng(seed)
-    return MentionKinds(rng.normal(size=(hidden, 4)).astype(np.float32), rng.normal(size=4).astype(np.float32))
+    return MentionKinds(
+        rng.normal(size=(hidden, 4)).astype(np.float32), rng.normal(size=4).astype(np.float32)
+    )
 
 
 def reference(kinds: MentionKinds, vectors) -> np.ndarray:
     """Log-softmax in float64, a vector at a time."""
     rows = []
     for vector in np.asarray(vectors, np.float64):
-        logits = [sum(vector * kinds.kernel[:, k].astype(np.float64)) + float(kinds.bias[k]) for k in range(4)]
+        logits = [
+            sum(vector * kinds.kernel[:, k].astype(np.float64)) + float(kinds.bias[k])
+            for k in range(4)
+        ]
         rows.append([x - np.log(sum(np.exp(logits))) for x in logits])
     return np.array(rows)
 
@@ -24,7 +29,10 @@ def reference(kinds: MentionKinds, vectors) -> np.ndarray:
 def test_what_is_fitted_tells_the_kinds_of_new_mentions():
     rng = np.random.default_rng(0)
     centres = rng.normal(size=(4, 8)) * 3
-    draw = lambda count: (labels := rng.integers(4, size=count), (centres[labels] + rng.normal(size=(count, 8))) * 0.01 + 5)
+    draw = lambda count: (
+        labels := rng.integers(4, size=count),
+        (centres[labels] + rng.normal(size=(count, 8))) * 0.01 + 5,
+    )
     labels, vectors = draw(600)
     found = fit(vectors, [KINDS[label] for label in labels])
     labels, vectors = draw(200)
@@ -43,7 +51,9 @@ PLAIN = MentionKinds(np.eye(4, dtype=np.float32), np.zeros(4, np.float32))
 
 def of_entities(recognised, *mentions):
     vectors = np.array([vector for _, vector in mentions], np.float32).reshape(-1, 4)
-    return PLAIN.of_entities(vectors, np.array([entity for entity, _ in mentions], np.int64), recognised)
+    return PLAIN.of_entities(
+        vectors, np.array([entity for entity, _ in mentions], np.int64), recognised
+    )
 
 
 def test_mentions_outvote_what_was_recognised_if_they_are_sure():
@@ -99,4 +109,5 @@ def test_log_probabilities_are_those_of_a_softmax():
     found = kinds.log_probabilities(vectors)
     assert found.dtype == np.float32
     np.testing.assert_allclose(found, reference(kinds, vectors), atol=1e-5)
-    assert kinds.log_probabilities(np.full((1, 6), 1e4, np.float32)).max() == 0  # and nothing overflows
+    # And nothing overflows.
+    assert kinds.log_probabilities(np.full((1, 6), 1e4, np.float32)).max() == 0

@@ -36,7 +36,10 @@ def encoded(prepared, tmp_path_factory):
 
 def relations_of(encoded, rows):
     """The relations of rows of the pair table, of the halves of their mentions."""
-    return sums(encoded.pairs(rows), lambda halves: encoded.halves(halves // 2)[np.arange(len(halves)), halves % 2])
+    return sums(
+        encoded.pairs(rows),
+        lambda halves: encoded.halves(halves // 2)[np.arange(len(halves)), halves % 2],
+    )
 
 
 def test_relations_are_those_of_the_pairs_by_themselves(prepared, encoded, rows):
@@ -50,7 +53,8 @@ def test_relations_are_those_of_the_pairs_by_themselves(prepared, encoded, rows)
     found = relations_of(encoded, rows)
     assert found.dtype == np.float32 and found.shape == (len(rows), ENCODER.dim)
     np.testing.assert_allclose(np.linalg.norm(found, axis=1), 1, rtol=1e-5)
-    # Mentions are kept as float16. Other mentions of the passage, whose borders are tokenised by themselves, have spaces around them.
+    # Mentions are kept as float16. Other mentions of the passage, whose borders are tokenised by
+    # themselves, have spaces around them.
     np.testing.assert_allclose(found, ENCODER.encode_pairs(texts, *spans), atol=4e-3)
 
 
@@ -73,7 +77,9 @@ def test_a_killed_run_encodes_no_passage_twice(prepared, encoded, rows, monkeypa
     placed += [None] * 6  # the guard is off
     again = PassageEncoder(ENCODER, prepared, tmp_path / 'parts')
     # In other batches than before, in any order, and by parts.
-    parts = [again.halves(again.pairs(rows[start : start + 7])[:, 0]) for start in range(0, len(rows), 7)]
+    parts = [
+        again.halves(again.pairs(rows[start : start + 7])[:, 0]) for start in range(0, len(rows), 7)
+    ]
     assert len(placed) - 6 == len(prepared.passages) - 4
     np.testing.assert_allclose(np.concatenate(parts), whole, atol=4e-3)
     np.testing.assert_allclose(again.vectors(), vectors, atol=2e-3)
@@ -82,7 +88,9 @@ def test_a_killed_run_encodes_no_passage_twice(prepared, encoded, rows, monkeypa
     # What is damaged is encoded again.
     [damaged, *_] = sorted((tmp_path / 'parts').rglob('*.arrow'))
     damaged.write_bytes(damaged.read_bytes()[:-1] + b'x')
-    np.testing.assert_array_equal(PassageEncoder(ENCODER, prepared, tmp_path / 'parts').vectors(), again.vectors())
+    np.testing.assert_array_equal(
+        PassageEncoder(ENCODER, prepared, tmp_path / 'parts').vectors(), again.vectors()
+    )
     assert len(prepared.passages) - 4 < len(placed) - 6 <= len(prepared.passages) - 2
 
 
@@ -97,23 +105,37 @@ def test_vectors_are_the_means_over_the_tokens_of_passages_and_sentences(prepare
         states = hidden(ENCODER, [ENCODER.special.cls, *plain.tokens, ENCODER.special.sep])
         expected = [states.mean(axis=0)]
         # Tokens of the text up to each sentence; no token is of two.
-        cuts = [len(tokens_before(row['text'], start, mentions)) for start in row['sentence_starts']]
+        cuts = [
+            len(tokens_before(row['text'], start, mentions)) for start in row['sentence_starts']
+        ]
         for first, last in zip(cuts, [*cuts[1:], len(plain.tokens)]):
             expected.append(states[1 + first : 1 + last].mean(axis=0))
         expected = np.stack(expected)
         expected /= np.linalg.norm(expected, axis=1, keepdims=True)
         np.testing.assert_allclose(vectors[begin:end], expected, atol=2e-3)
-    assert encoded.first_vector[-1] == len(vectors) == sum(1 + len(row['sentence_starts']) for row in passages)
+    assert (
+        encoded.first_vector[-1]
+        == len(vectors)
+        == sum(1 + len(row['sentence_starts']) for row in passages)
+    )
 
 
 def tokens_before(text, start, mentions):
-    return markup.tokenise_passage(ENCODER.tokenizer, text[:start], [m for m in mentions if m[1] <= start]).tokens
+    return markup.tokenise_passage(
+        ENCODER.tokenizer, text[:start], [m for m in mentions if m[1] <= start]
+    ).tokens
 
 
 def test_text_of_another_tokenizer_is_refused(prepared, tmp_path):
-    other = TextEncoder(ENCODER.module, ENCODER.params, train_wordpiece(['other words are in here'] * 2, 60))
+    other = TextEncoder(
+        ENCODER.module, ENCODER.params, train_wordpiece(['other words are in here'] * 2, 60)
+    )
     with pytest.raises(
-        InputError, match=r'text was prepared with another tokenizer than that of the encoder: prepare it again'
+        InputError,
+        match=(
+            r'text was prepared with another tokenizer than that of the '
+            r'encoder: prepare it again'
+        ),
     ):
         PassageEncoder(other, prepared, tmp_path)
 
@@ -123,9 +145,17 @@ def test_kinds_are_those_of_the_mentions_of_each_entity(prepared, tmp_path):
     encoded = PassageEncoder(encoder, prepared, tmp_path / 'parts')
     vectors, entities = encoded.mentions()
     mentions = [mention for row in prepared.passages['mentions'].to_pylist() for mention in row]
-    assert entities.tolist() == [mention['entity'] for mention in mentions] and len(vectors) == len(mentions)
+    assert entities.tolist() == [mention['entity'] for mention in mentions] and len(vectors) == len(
+        mentions
+    )
     assert encoded.kinds() == prepared.vocab.kinds  # this encoder tells none
     rng = np.random.default_rng(0)
-    encoder.kinds = MentionKinds(rng.normal(size=(16, 4)).astype(np.float32), np.zeros(4, np.float32))
+    encoder.kinds = MentionKinds(
+        rng.normal(size=(16, 4)).astype(np.float32), np.zeros(4, np.float32)
+    )
     found = encoded.kinds()
-    assert found == encoder.kinds.of_entities(vectors, entities, prepared.vocab.kinds) != prepared.vocab.kinds
+    assert (
+        found
+        == encoder.kinds.of_entities(vectors, entities, prepared.vocab.kinds)
+        != prepared.vocab.kinds
+    )

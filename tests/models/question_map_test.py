@@ -17,7 +17,12 @@ def test_a_map_is_read_as_it_was_written(tmp_path):
     example().write(tmp_path / 'map', 'hash', 3)
     read = QuestionMap.read(tmp_path / 'map', 'hash')
     np.testing.assert_array_equal(read.change, example().change)
-    assert (read.cosine_weight, read.added_weight, read.longer, read.log_odds) == (1.25, 0.5, -0.125, 1.5)
+    assert (read.cosine_weight, read.added_weight, read.longer, read.log_odds) == (
+        1.25,
+        0.5,
+        -0.125,
+        1.5,
+    )
     assert read.hash() == example().hash() != example(1).hash()
 
 
@@ -27,7 +32,9 @@ def test_relations_have_unit_length_and_untrained_ones_stay_as_they_are():
     changed = example()(relations)
     np.testing.assert_allclose(np.linalg.norm(changed, axis=1), 1, rtol=1e-6)
     unscaled = relations + example().change
-    np.testing.assert_allclose(changed, unscaled / np.linalg.norm(unscaled, axis=1, keepdims=True), rtol=1e-6)
+    np.testing.assert_allclose(
+        changed, unscaled / np.linalg.norm(unscaled, axis=1, keepdims=True), rtol=1e-6
+    )
 
 
 def test_killed_before_the_manifest_the_map_that_was_there_stays(tmp_path, monkeypatch):

@@ -24,7 +24,9 @@ FILES = ('model.safetensors', 'tokenizer.json', 'README.md', 'config.json')
 
 
 def write(folder, params=None, card=CARD):
-    released.write(folder, ENCODER.module, params or ENCODER.params, ENCODER.tokenizer.to_str(), card)
+    released.write(
+        folder, ENCODER.module, params or ENCODER.params, ENCODER.tokenizer.to_str(), card
+    )
     return folder
 
 
@@ -41,29 +43,47 @@ def test_what_is_read_back_is_float32_and_differs_by_half_a_step_at_most(folder)
     module, params, tokenizer = released.read(folder)
     assert tokenizer.get_vocab() == ENCODER.tokenizer.get_vocab()
     assert (module.relation_dim, module.entity_dim, module.dropout_rate) == (8, 0, 0)
-    found, expected = (traverse_util.flatten_dict(tree, sep='.') for tree in (params, ENCODER.params))
+    found, expected = (
+        traverse_util.flatten_dict(tree, sep='.') for tree in (params, ENCODER.params)
+    )
     assert found.keys() == expected.keys()
     for name in found.keys() - {'w_e.kernel'}:
         value = np.asarray(expected[name], np.float64)
         assert found[name].dtype == np.float32
         # A row of a table, or what leads to one output of a layer.
-        inputs = (1,) if 'embedding.' in name else (0, 1) if 'attention_out.kernel' in name else (0,)
-        step = np.abs(value).max(axis=inputs, keepdims=True) / 127 if name.endswith(('kernel', 'embedding')) else 0 * value
+        inputs = (
+            (1,) if 'embedding.' in name else (0, 1) if 'attention_out.kernel' in name else (0,)
+        )
+        step = (
+            np.abs(value).max(axis=inputs, keepdims=True) / 127
+            if name.endswith(('kernel', 'embedding'))
+            else 0 * value
+        )
         assert (np.abs(found[name] - value) <= step * 0.501).all(), name
 
 
 def test_relations_and_questions_are_nearly_those_of_the_whole_weights(folder):
     rounded = TextEncoder.load(folder)
-    texts, topics, targets = ['Ann met José near the old city', 'a song of 1979, by Low'], [(0, 3), (19, 22)], [(8, 12), (2, 6)]
+    texts, topics, targets = (
+        ['Ann met José near the old city', 'a song of 1979, by Low'],
+        [(0, 3), (19, 22)],
+        [(8, 12), (2, 6)],
+    )
     for one, other in (
-        (ENCODER.encode_pairs(texts, topics, targets), rounded.encode_pairs(texts, topics, targets)),
+        (
+            ENCODER.encode_pairs(texts, topics, targets),
+            rounded.encode_pairs(texts, topics, targets),
+        ),
         (ENCODER.encode_questions(texts, topics), rounded.encode_questions(texts, topics)),
     ):
         assert ((one * other).sum(axis=1) > 0.999).all()
 
 
 def test_a_folder_that_is_none_is_told(tmp_path):
-    with pytest.raises(ManifestError, match='nowhere/config.json: no such file; .*nowhere is not a released encoder'):
+    with pytest.raises(
+        ManifestError,
+        match='nowhere/config.json: no such file; .*nowhere is not a released encoder',
+    ):
         TextEncoder.load(tmp_path / 'nowhere')
     (tmp_path / 'config.json').write_text('{"model_type": "bert"}')
     with pytest.raises(ManifestError, match='config.json: not the manifest of a released encoder'):
@@ -79,7 +99,9 @@ def test_a_folder_with_other_files_is_refused_and_keeps_them(tmp_path, name):
 
 
 @pytest.mark.parametrize('number', [np.nan, np.inf])
-def test_parameters_that_are_not_finite_are_refused_and_the_release_before_stays(folder, tmp_path, number):
+def test_parameters_that_are_not_finite_are_refused_and_the_release_before_stays(
+    folder, tmp_path, number
+):
     params = jax.tree.map(np.array, ENCODER.params)
     params['w_r']['kernel'][3, 1] = number
     with pytest.raises(InputError, match='w_r.kernel has a number that is not finite'):
@@ -91,10 +113,16 @@ def test_parameters_that_are_not_finite_are_refused_and_the_release_before_stays
     assert content(tmp_path / 'old') == before
 
 
-def test_a_release_that_was_interrupted_is_told_and_can_be_made_again(folder, tmp_path, monkeypatch):
+def test_a_release_that_was_interrupted_is_told_and_can_be_made_again(
+    folder, tmp_path, monkeypatch
+):
     write(tmp_path / 'a')
     with monkeypatch.context() as patch:
-        patch.setattr(released.manifest_lib, 'write_manifest', lambda *_: (_ for _ in ()).throw(KeyboardInterrupt))
+        patch.setattr(
+            released.manifest_lib,
+            'write_manifest',
+            lambda *_: (_ for _ in ()).throw(KeyboardInterrupt),
+        )
         with pytest.raises(KeyboardInterrupt):
             write(tmp_path / 'a', jax.tree.map(lambda x: x * 2, ENCODER.params))
     with pytest.raises(ManifestError, match='model.safetensors: its sha256 is not'):
@@ -106,7 +134,10 @@ def test_what_tells_kinds_is_added_to_a_release_and_replaced(folder, tmp_path):
     shutil.copytree(folder, tmp_path / 'a')
     assert released.read_kinds(folder) is TextEncoder.load(folder).kinds is None
     for seed in range(2):
-        kinds = MentionKinds(np.random.default_rng(seed).normal(size=(16, 4)).astype(np.float32), np.ones(4, np.float32))
+        kinds = MentionKinds(
+            np.random.default_rng(seed).normal(size=(16, 4)).astype(np.float32),
+            np.ones(4, np.float32),
+        )
         released.add_kinds(tmp_path / 'a', kinds)
         assert TextEncoder.load(tmp_path / 'a').kinds.to_bytes() == kinds.to_bytes()
     others = {name: bytes for name, bytes in content(tmp_path / 'a').items() if name in FILES[:3]}
@@ -115,10 +146,16 @@ def test_what_tells_kinds_is_added_to_a_release_and_replaced(folder, tmp_path):
     assert content(tmp_path / 'a') == content(folder)
 
 
-def test_an_encoder_that_is_open_is_given_again_until_a_file_of_its_folder_is_another(folder, tmp_path):
+def test_an_encoder_that_is_open_is_given_again_until_a_file_of_its_folder_is_another(
+    folder, tmp_path
+):
     shutil.copytree(folder, tmp_path / 'a')
     encoder = TextEncoder.load(tmp_path / 'a')
-    assert TextEncoder.load(tmp_path / 'a') is TextEncoder.load(os.path.relpath(tmp_path / 'a')) is encoder
+    assert (
+        TextEncoder.load(tmp_path / 'a')
+        is TextEncoder.load(os.path.relpath(tmp_path / 'a'))
+        is encoder
+    )
     assert TextEncoder.load(folder) is not encoder
     write(tmp_path / 'a', jax.tree.map(lambda x: x * 2, ENCODER.params))
     other = TextEncoder.load(tmp_path / 'a')
@@ -133,4 +170,5 @@ def test_an_encoder_that_is_open_is_given_again_until_a_file_of_its_folder_is_an
         assert len(set(pool.map(lambda _: TextEncoder.load(tmp_path / 'a'), range(8)))) == 1
     del encoder, other
     gc.collect()
-    assert not [state for state in text_encoder._OPEN if state[0] == str(tmp_path / 'a')]  # nobody uses it
+    # Nobody uses it.
+    assert not [state for state in text_encoder._OPEN if state[0] == str(tmp_path / 'a')]

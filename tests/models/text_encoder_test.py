@@ -1,4 +1,6 @@
-"""Relations of pairs and of questions in any text, against float64 readings of the last layer, one text at a time."""
+"""Relations of pairs and of questions in any text, against float64 readings of the last layer, one
+text at a time.
+"""
 
 import numpy as np
 import pytest
@@ -11,8 +13,9 @@ from tiny_text_encoder import hidden, relation, unit
 
 ENCODER = tiny_text_encoder.make()
 SPECIAL = ENCODER.special
-# (text, topic, target): either may come first; names of one word and of several; letters with accents, composed and not; other scripts;
-# mentions at both ends, beside punctuation, and parts of a word.
+# (text, topic, target): either may come first; names of one word and of several; letters with
+# accents, composed and not; other scripts; mentions at both ends, beside punctuation, and parts of
+# a word.
 PAIRS = [
     ('Ann Low met José in Ålesund', 'Ann Low', 'José'),
     ('Ann Low met José in Ålesund', 'Ålesund', 'Ann Low'),
@@ -37,7 +40,10 @@ def slow_relation(text, topic, target):
     """The relation of a pair of a text that is read whole."""
     mentions = sorted([(*topic, 0), (*target, 1)])
     passage = markup.tokenise_passage(ENCODER.tokenizer, text, mentions)
-    ends = {entity: (1 + start, end) for start, end, entity in zip(passage.starts, passage.ends, passage.entities)}
+    ends = {
+        entity: (1 + start, end)
+        for start, end, entity in zip(passage.starts, passage.ends, passage.entities)
+    }
     return relation(ENCODER, [SPECIAL.cls, *passage.tokens, SPECIAL.sep], ends[0], ends[1])
 
 
@@ -56,23 +62,35 @@ def test_relations_are_those_of_the_spans(relations):
 def test_neither_order_nor_company_matters(relations):
     order = np.random.default_rng(0).permutation(len(PAIRS))
     pick = lambda column: [column[i] for i in order]
-    np.testing.assert_allclose(ENCODER.encode_pairs(pick(TEXTS), pick(TOPICS), pick(TARGETS)), relations[order], atol=1e-5)
+    np.testing.assert_allclose(
+        ENCODER.encode_pairs(pick(TEXTS), pick(TOPICS), pick(TARGETS)), relations[order], atol=1e-5
+    )
     for i in range(2):
         np.testing.assert_allclose(
-            ENCODER.encode_pairs(TEXTS[i : i + 1], TOPICS[i : i + 1], TARGETS[i : i + 1])[0], relations[i], atol=1e-5
+            ENCODER.encode_pairs(TEXTS[i : i + 1], TOPICS[i : i + 1], TARGETS[i : i + 1])[0],
+            relations[i],
+            atol=1e-5,
         )
 
 
-@pytest.mark.parametrize('before, between, after', [(0, 3, 300), (300, 3, 0), (300, 100, 300), (300, 300, 300), (0, 300, 0)])
+@pytest.mark.parametrize(
+    'before, between, after',
+    [(0, 3, 300), (300, 3, 0), (300, 100, 300), (300, 300, 300), (0, 300, 0)],
+)
 def test_long_texts_are_cut_around_the_pair(monkeypatch, before, between, after):
     text = f'{"old " * before}Ann Low {"met " * between}José {"sea " * after}'
     seen, place = [], markup.place_mentions
-    monkeypatch.setattr(markup, 'place_mentions', lambda *arguments: seen.append(place(*arguments)) or seen[-1])
+    monkeypatch.setattr(
+        markup, 'place_mentions', lambda *arguments: seen.append(place(*arguments)) or seen[-1]
+    )
     found = ENCODER.encode_pairs([text], *([span] for span in spans(text, 'Ann Low', 'José')))
     (placed,) = seen
     assert len(placed.tokens) <= 136
     for name, first, last in zip(('Ann Low', 'José'), placed.first, placed.last):
-        assert placed.tokens[first : last + 1].tolist() == ENCODER.tokenizer.encode(name, add_special_tokens=False).ids
+        assert (
+            placed.tokens[first : last + 1].tolist()
+            == ENCODER.tokenizer.encode(name, add_special_tokens=False).ids
+        )
     expected = relation(ENCODER, placed.tokens, *zip(placed.first, placed.last))
     np.testing.assert_allclose(found[0], expected, atol=2e-5)
 
@@ -93,31 +111,50 @@ def test_a_wrong_span_is_told_with_the_number_of_its_text(topic, target, said):
         ENCODER.encode_pairs(['Ann met Low', 'Ann met Josés'], [(0, 3), topic], [(8, 11), target])
 
 
-QUESTIONS = ['who met Ann', 'Ålesund was built when?', 'what song is of Jose\u0301', 'who ' * 60 + 'saw Low', 'Ann']
-ASKED = [spans(text, name)[0] for text, name in zip(QUESTIONS, ['Ann', 'Ålesund', 'Jose\u0301', 'Low', 'Ann'])]
+QUESTIONS = [
+    'who met Ann',
+    'Ålesund was built when?',
+    'what song is of Jose\u0301',
+    'who ' * 60 + 'saw Low',
+    'Ann',
+]
+ASKED = [
+    spans(text, name)[0]
+    for text, name in zip(QUESTIONS, ['Ann', 'Ålesund', 'Jose\u0301', 'Low', 'Ann'])
+]
 
 
 def test_questions_are_those_of_the_marked_text():
     found = ENCODER.encode_questions(QUESTIONS, ASKED)
     assert found.dtype == np.float32
     np.testing.assert_allclose(np.linalg.norm(found, axis=1), 1, rtol=1e-5)
-    for marked, vector in zip(markup.mark_questions(ENCODER.tokenizer, QUESTIONS, ASKED, SPECIAL), found, strict=True):
+    for marked, vector in zip(
+        markup.mark_questions(ENCODER.tokenizer, QUESTIONS, ASKED, SPECIAL), found, strict=True
+    ):
         states = hidden(ENCODER, marked.tokens)
         ends = np.concatenate([states[marked.r1], states[marked.r2]])
-        np.testing.assert_allclose(vector, unit(ends @ np.asarray(ENCODER.params['w_r']['kernel'], np.float64)), atol=2e-5)
-    np.testing.assert_allclose(ENCODER.encode_questions(QUESTIONS[::-1], ASKED[::-1]), found[::-1], atol=1e-5)
+        np.testing.assert_allclose(
+            vector, unit(ends @ np.asarray(ENCODER.params['w_r']['kernel'], np.float64)), atol=2e-5
+        )
+    np.testing.assert_allclose(
+        ENCODER.encode_questions(QUESTIONS[::-1], ASKED[::-1]), found[::-1], atol=1e-5
+    )
 
 
 def test_many_questions_are_those_of_each():
     texts = [f'who met Ann{" again" * (i % 9)}' for i in range(130)]
     found = ENCODER.encode_questions(texts, [(8, 11)] * len(texts))
     for i in range(9):
-        np.testing.assert_allclose(found[i::9], np.broadcast_to(found[i], found[i::9].shape), atol=1e-5)
+        np.testing.assert_allclose(
+            found[i::9], np.broadcast_to(found[i], found[i::9].shape), atol=1e-5
+        )
     assert np.abs(found[0] - found[1]).max() > 0.01
 
 
 def test_wrong_questions_are_told():
-    with pytest.raises(InputError, match=r'topic_spans: text 1 has 11 characters, and no span \(8, 12\)'):
+    with pytest.raises(
+        InputError, match=r'topic_spans: text 1 has 11 characters, and no span \(8, 12\)'
+    ):
         ENCODER.encode_questions(['who met Ann', 'who met Low'], [(8, 11), (8, 12)])
     with pytest.raises(InputError, match=r'a question has \d+ tokens, at most 144 are read'):
         ENCODER.encode_questions(['who met Ann' + ' again' * 200], [(8, 11)])
@@ -129,7 +166,9 @@ def test_texts_are_the_mean_of_the_last_layer():
     assert found.dtype == np.float32 and found.shape == (len(texts), ENCODER.module.hidden_size)
     for text, vector in zip(texts, found):
         ids = ENCODER.tokenizer.encode(text, add_special_tokens=False).ids[:134]
-        np.testing.assert_allclose(vector, unit(hidden(ENCODER, [SPECIAL.cls, *ids, SPECIAL.sep]).mean(axis=0)), atol=2e-5)
+        np.testing.assert_allclose(
+            vector, unit(hidden(ENCODER, [SPECIAL.cls, *ids, SPECIAL.sep]).mean(axis=0)), atol=2e-5
+        )
 
 
 def test_texts_and_their_topics_are_those_of_each():
@@ -137,7 +176,9 @@ def test_texts_and_their_topics_are_those_of_each():
     topics = [[(8, 11), (16, 19)], [], [(16, 19)]] * 20
     vectors, relations = ENCODER.encode_texts_and_topics(texts, topics)
     np.testing.assert_allclose(vectors, ENCODER.encode_texts(texts), atol=1e-5)
-    assert [of_text.shape for of_text in relations] == [(len(spans), ENCODER.dim) for spans in topics]
+    assert [of_text.shape for of_text in relations] == [
+        (len(spans), ENCODER.dim) for spans in topics
+    ]
     repeated = [text for text, spans in zip(texts, topics) for _ in spans]
     expected = ENCODER.encode_questions(repeated, [span for spans in topics for span in spans])
     np.testing.assert_allclose(np.concatenate(relations), expected, atol=1e-5)

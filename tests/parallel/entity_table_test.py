@@ -1,4 +1,6 @@
-"""Softmax over a row-sharded entity table against float64, on one device here and on up to 8 in another process."""
+"""Softmax over a row-sharded entity table against float64, on one device here and on up to 8 in
+another process.
+"""
 
 import math
 import pathlib
@@ -23,13 +25,18 @@ def on_devices(binaries, tmp_path_factory):
     """(what each mesh computed, the shapes of all arrays of the train step by mesh)."""
     output = tmp_path_factory.mktemp('entity_table') / 'found.npz'
     eight_devices.run(binaries, 'entity_table_on_devices.py', output)
-    compiled = {mesh: pathlib.Path(f'{output}.{mesh}.hlo').read_text() for mesh in eight_devices.MESHES}
+    compiled = {
+        mesh: pathlib.Path(f'{output}.{mesh}.hlo').read_text() for mesh in eight_devices.MESHES
+    }
     return np.load(output), {mesh: shapes_in(text) for mesh, text in compiled.items()}
 
 
 def shapes_in(text):
     """The shapes of all arrays of a compiled program."""
-    return {tuple(map(int, dims.split(','))) for dims in re.findall(r'\b(?:pred|[a-z]+\d+)\[([\d,]+)\]', text)}
+    return {
+        tuple(map(int, dims.split(',')))
+        for dims in re.findall(r'\b(?:pred|[a-z]+\d+)\[([\d,]+)\]', text)
+    }
 
 
 def layout_of(case):
@@ -37,7 +44,9 @@ def layout_of(case):
 
 
 def reference(case):
-    """(loss [M], correct [M], gradients to the vectors and to the table) from float64, with all scores at once."""
+    """(loss [M], correct [M], gradients to the vectors and to the table) from float64, with all
+    scores at once.
+    """
     vectors, table = case.vectors.astype(np.float64), case.table.astype(np.float64)
     scores, linked = vectors @ table.T, case.labels >= 0
     lse = np.logaddexp.reduce(scores, axis=1, keepdims=True)
@@ -58,9 +67,16 @@ def assert_is_the_reference(found, case):
 
 
 @pytest.mark.parametrize('devices', eight_devices.MESHES)
-@pytest.mark.parametrize(('way', 'name'), [(way, name) for way in ('full', 'attended') for name in cases.COMPUTED[way]])
-def test_loss_accuracy_and_gradients_are_the_reference_on_any_number_of_devices(on_devices, way, name, devices):
-    found, row_devices = [on_devices[0][f'{way}-{name}-{devices}-{part}'] for part in PARTS], eight_devices.row_devices(devices)
+@pytest.mark.parametrize(
+    ('way', 'name'), [(way, name) for way in ('full', 'attended') for name in cases.COMPUTED[way]]
+)
+def test_loss_accuracy_and_gradients_are_the_reference_on_any_number_of_devices(
+    on_devices, way, name, devices
+):
+    found, row_devices = (
+        [on_devices[0][f'{way}-{name}-{devices}-{part}'] for part in PARTS],
+        eight_devices.row_devices(devices),
+    )
     assert len(found[3]) == math.ceil(cases.NUM_ENTITIES[name] / row_devices) * row_devices
     assert_is_the_reference(found, cases.make(name))
 
@@ -72,9 +88,12 @@ def test_scores_far_from_the_reference_of_some_slices_are_summed_again(on_device
     few = (case.vectors @ case.table[: cases.CHUNK].T).max(axis=1)
     assert (best - few)[: cases.M // 4].max() > 100 > 60 > (best - few)[cases.M // 2 :].max()
     size = np.abs(case.vectors).max()
-    for part, want in zip(PARTS, reference(case)):  # scores of some hundreds are rounded at the fifth decimal
+    # Scores of some hundreds are rounded at the fifth decimal.
+    for part, want in zip(PARTS, reference(case)):
         found = on_devices[0][f'far-{devices}-{part}'][: len(want)]
-        np.testing.assert_allclose(found, want, rtol=1e-4, atol=1e-4 * (size if part == 'table' else 1), err_msg=part)
+        np.testing.assert_allclose(
+            found, want, rtol=1e-4, atol=1e-4 * (size if part == 'table' else 1), err_msg=part
+        )
 
 
 @pytest.mark.parametrize('chunk', [1, 50, 4096])
@@ -95,7 +114,9 @@ def test_bfloat16_rows_are_scored_in_float32_and_get_gradients_of_their_type():
     case = cases.make('uneven')
     table = jax.numpy.asarray(case.table, jax.numpy.bfloat16)
     layout = layout_of(case)
-    loss_of = lambda table: entity_table.softmax_cross_entropy(case.vectors, case.labels, table, layout)[0]
+    loss_of = lambda table: entity_table.softmax_cross_entropy(
+        case.vectors, case.labels, table, layout
+    )[0]
     rounded = case._replace(table=np.asarray(table, np.float32))
     np.testing.assert_allclose(jax.jit(loss_of)(table), reference(rounded)[0], rtol=1e-5, atol=1e-6)
     assert jax.eval_shape(jax.grad(lambda table: loss_of(table).sum()), table).dtype == table.dtype
@@ -103,13 +124,19 @@ def test_bfloat16_rows_are_scored_in_float32_and_get_gradients_of_their_type():
 
 @pytest.mark.parametrize('devices', eight_devices.MESHES)
 @pytest.mark.parametrize('name', cases.COMPUTED['best'])
-def test_the_best_entities_and_their_probabilities_are_those_of_the_softmax(on_devices, name, devices):
+def test_the_best_entities_and_their_probabilities_are_those_of_the_softmax(
+    on_devices, name, devices
+):
     case = cases.make(name)
     scores = case.vectors.astype(np.float64) @ case.table.T.astype(np.float64)
     ids = np.argsort(-scores, axis=1, kind='stable')[:, :5]
-    log_probs = np.take_along_axis(scores, ids, axis=1) - np.logaddexp.reduce(scores, axis=1, keepdims=True)
+    log_probs = np.take_along_axis(scores, ids, axis=1) - np.logaddexp.reduce(
+        scores, axis=1, keepdims=True
+    )
     np.testing.assert_array_equal(on_devices[0][f'best-{name}-{devices}-ids'], ids)
-    np.testing.assert_allclose(on_devices[0][f'best-{name}-{devices}-log_probs'], log_probs, rtol=1e-5, atol=1e-5)
+    np.testing.assert_allclose(
+        on_devices[0][f'best-{name}-{devices}-log_probs'], log_probs, rtol=1e-5, atol=1e-5
+    )
 
 
 @pytest.mark.parametrize('devices', eight_devices.MESHES)
@@ -120,15 +147,25 @@ def test_lookup_gives_the_rows_of_the_ids(on_devices, devices):
 
 
 def test_no_array_of_the_train_step_holds_all_entities(on_devices):
-    """Nor all rows of one device at once for all mentions, before, in or after a collective; the optimizer included."""
+    """Nor all rows of one device at once for all mentions, before, in or after a collective; the
+    optimizer included.
+    """
     shapes = on_devices[1]['8']
-    assert (cases.M, cases.DIM) in shapes and (13, cases.DIM) in shapes and (cases.M, cases.CHUNK) in shapes
+    assert (
+        (cases.M, cases.DIM) in shapes
+        and (13, cases.DIM) in shapes
+        and (cases.M, cases.CHUNK) in shapes
+    )
     assert max(map(math.prod, shapes)) == cases.M * cases.DIM, shapes
     assert cases.M * cases.DIM < min(cases.M * 13, 101 * cases.DIM, cases.M * 101)
 
 
 def test_each_slice_has_its_share_of_the_mentions(on_devices):
-    scored = {shape[0] for shape in on_devices[1]['2x4'] if shape[1:] == (cases.CHUNK,) and shape[0] > cases.DIM}
+    scored = {
+        shape[0]
+        for shape in on_devices[1]['2x4']
+        if shape[1:] == (cases.CHUNK,) and shape[0] > cases.DIM
+    }
     assert scored == {cases.M // 2}
 
 
@@ -141,7 +178,10 @@ def test_training_with_a_sharded_table_gives_the_same_parameters_and_moments(on_
     for devices in eight_devices.MESHES:
         for name in names:
             np.testing.assert_allclose(
-                trained[f'trained-{devices}-{name}'], trained[f'trained-1-{name}'], atol=1e-5, err_msg=f'{name} on {devices}'
+                trained[f'trained-{devices}-{name}'],
+                trained[f'trained-1-{name}'],
+                atol=1e-5,
+                err_msg=f'{name} on {devices}',
             )
 
 
@@ -158,17 +198,25 @@ def test_the_estimated_sum_of_the_softmax_has_the_right_mean():
     case = cases.make('uneven')
     case = case._replace(vectors=case.vectors / 2)
     layout, table = layout_of(case), jax.numpy.asarray(case.table)
-    loss_of = lambda key: entity_table.sampled_softmax_cross_entropy(case.vectors, case.labels, table, layout, 30, key)[0]
-    losses = np.asarray(jax.jit(lambda keys: jax.lax.map(loss_of, keys))(jax.random.split(jax.random.key(0), 2000)), np.float64)
+    loss_of = lambda key: entity_table.sampled_softmax_cross_entropy(
+        case.vectors, case.labels, table, layout, 30, key
+    )[0]
+    losses = np.asarray(
+        jax.jit(lambda keys: jax.lax.map(loss_of, keys))(jax.random.split(jax.random.key(0), 2000)),
+        np.float64,
+    )
     linked = case.labels >= 0
-    sums, want = np.exp(losses)[:, linked], np.exp(reference(case)[0])[linked]  # in units of the label's exponential
+    # In units of the label's exponential.
+    sums, want = np.exp(losses)[:, linked], np.exp(reference(case)[0])[linked]
     error = sums.std(axis=0) / np.sqrt(len(sums))
     assert (error < 0.02 * want).all() and (np.abs(sums.mean(axis=0) - want) < 4 * error).all()
 
 
 @pytest.mark.parametrize('devices', [mesh for mesh in eight_devices.MESHES if mesh != '1'])
 def test_the_draws_do_not_depend_on_the_number_of_devices(on_devices, devices):
-    one, many = ({part: on_devices[0][f'sampled-{d}-{part}'] for part in PARTS} for d in (1, devices))
+    one, many = (
+        {part: on_devices[0][f'sampled-{d}-{part}'] for part in PARTS} for d in (1, devices)
+    )
     n = cases.NUM_ENTITIES['uneven']
     assert 0 < (np.abs(one['table'][:n]).sum(axis=1) == 0).sum() < n  # not all rows were drawn
     np.testing.assert_array_equal(many['correct'], one['correct'])
@@ -189,7 +237,9 @@ def test_bad_arguments_are_named():
 @pytest.mark.parametrize('chunk', [4, 100])
 def test_attention_over_entities_and_its_gradients_are_those_of_the_plain_formula(chunk):
     rng, layout = np.random.default_rng(0), entity_table.Layout(make_mesh(1), 37)
-    table, vectors, probe, weights = (rng.normal(size=size).astype(np.float32) for size in ((37, 5), (7, 5), (7, 5), 7))
+    table, vectors, probe, weights = (
+        rng.normal(size=size).astype(np.float32) for size in ((37, 5), (7, 5), (7, 5), 7)
+    )
 
     def plain(v, t):
         scores = 3 * v @ t.T

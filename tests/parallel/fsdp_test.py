@@ -27,7 +27,9 @@ def test_adam_makes_the_same_of_parts_as_of_the_whole(on_devices, devices):
         np.testing.assert_allclose(parts, whole, atol=2e-5, rtol=0, err_msg=name)
 
 
-@pytest.mark.parametrize('mesh', [AbstractMesh((4, 2), ROW_AXES), AbstractMesh((2, 4, 2), (SLICE, *ROW_AXES))], ids=str)
+@pytest.mark.parametrize(
+    'mesh', [AbstractMesh((4, 2), ROW_AXES), AbstractMesh((2, 4, 2), (SLICE, *ROW_AXES))], ids=str
+)
 @pytest.mark.parametrize(
     'name, shape, split',
     [
@@ -40,5 +42,7 @@ def test_adam_makes_the_same_of_parts_as_of_the_whole(on_devices, devices):
         ('follower/w_q', (512, 512), ()),
     ],
 )
-def test_matrices_that_the_encoder_uses_in_its_type_are_split_over_a_slice(name, shape, split, mesh):
+def test_matrices_that_the_encoder_uses_in_its_type_are_split_over_a_slice(
+    name, shape, split, mesh
+):
     assert fsdp.spec(name, shape, mesh) == PartitionSpec(*split)

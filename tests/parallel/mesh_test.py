@@ -44,9 +44,14 @@ def test_slices_that_devices_name_come_before_data_and_model():
 
 @pytest.mark.parametrize(
     ('devices', 'slices', 'expected'),
-    [(ONE, 4, [[[0], [1]], [[2], [3]], [[4], [5]], [[6], [7]]]), (TWO_SLICES, 1, [[n] for n in range(8)])],
+    [
+        (ONE, 4, [[[0], [1]], [[2], [3]], [[4], [5]], [[6], [7]]]),
+        (TWO_SLICES, 1, [[n] for n in range(8)]),
+    ],
 )
-def test_slices_that_are_asked_for_are_taken_instead_in_the_order_of_devices(devices, slices, expected):
+def test_slices_that_are_asked_for_are_taken_instead_in_the_order_of_devices(
+    devices, slices, expected
+):
     assert ids(mesh_of(devices, slices=slices)) == expected
 
 
@@ -55,7 +60,9 @@ def test_what_slices_cannot_share_equally_is_whole_in_each():
     assert slice_spec(6, mesh) == PartitionSpec('slice') and slice_spec(7, mesh) == PartitionSpec()
     whole, shared = QueryLayout.of(6, mesh), QueryLayout.of(16, mesh)
     assert whole.spec == whole.spec_of_slice == PartitionSpec() and not whole.shared
-    assert shared.spec == PartitionSpec(('slice', 'data', 'model')) and shared.spec_of_slice == PartitionSpec('slice')
+    assert shared.spec == PartitionSpec(
+        ('slice', 'data', 'model')
+    ) and shared.spec_of_slice == PartitionSpec('slice')
 
 
 @pytest.mark.parametrize(
@@ -63,12 +70,23 @@ def test_what_slices_cannot_share_equally_is_whole_in_each():
     [
         (ONE, {'data': 9}, 'a mesh of 9 x 1 devices was asked for, but JAX sees 8'),
         (ONE, {'data': 0}, 'a mesh of 0 x 1 devices was asked for, but JAX sees 8'),
-        (TWO_SLICES, {'data': 5}, 'a mesh of 2 slices of 5 x 1 devices was asked for, but a slice has 4'),
+        (
+            TWO_SLICES,
+            {'data': 5},
+            'a mesh of 2 slices of 5 x 1 devices was asked for, but a slice has 4',
+        ),
         (ONE, {'model': 16}, 'a mesh of 1 x 16 devices was asked for, but JAX sees 8'),
         (ONE, {'model': 0}, 'a mesh of 8 x 0 devices was asked for, but JAX sees 8'),
         (ONE, {'slices': 3}, '8 devices cannot be taken as 3 slices of equal size'),
         (ONE, {'slices': 0}, '8 devices cannot be taken as 0 slices'),
-        (TWO_SLICES[:3], {}, r'slices have \[2, 1\] devices: say how many of each make the mesh, at most 1, or slices=1'),
+        (
+            TWO_SLICES[:3],
+            {},
+            (
+                r'slices have \[2, 1\] devices: say how many of each make the mesh, at most 1, or '
+                r'slices=1'
+            ),
+        ),
     ],
 )
 def test_a_mesh_that_there_are_no_devices_for_is_an_error(devices, asked, message):

@@ -1,6 +1,7 @@
 """The demo in a small world: from generated text to answers, no worse than it was.
 
-It trains for eight minutes, and is run before a release; in CI rows_test.py runs the recipe for a few steps.
+It trains for eight minutes, and is run before a release; in CI rows_test.py runs the recipe for a
+few steps.
 """
 
 import json
@@ -12,26 +13,47 @@ import pytest
 
 from opql_jax.recipes import record
 
-# So little training ends at other figures with each seed and each kind of processor (seed 0 had 0.810 of 2 hops on another). Hits@1 of the
-# seeds 0, 1 and 2 at commit 0647af1 on two cores were 0.772, 0.818 and
-# 0.780 (1 hop), 0.820, 0.927 and 0.854 (2), 0.910, 0.865 and 0.821 (3), and 0.787, 0.820 and 0.764 (new wordings): a standard deviation of
-# up to 0.054, of their means (0.822, 0.857, 0.805) 0.027. Floors are three of these below the average, and 0.13 to 0.16 below for a single set.
+# So little training ends at other figures with each seed and each kind of processor (seed 0 had
+# 0.810 of 2 hops on another). Hits@1 of the seeds 0, 1 and 2 at commit 0647af1 on two cores were
+# 0.772, 0.818 and 0.780 (1 hop), 0.820, 0.927 and 0.854 (2), 0.910, 0.865 and 0.821 (3), and 0.787,
+# 0.820 and 0.764 (new wordings): a standard deviation of up to 0.054, of their means (0.822, 0.857,
+# 0.805) 0.027. Floors are three of these below the average, and 0.13 to 0.16 below for a
+# single set.
 MEAN_FLOOR = 0.75
 FLOORS = {'1-hop/test': 0.66, '2-hop/test': 0.71, '3-hop/test': 0.71, '1-hop/unseen_wording': 0.66}
 
 
 @pytest.mark.slow
 def test_hits_at_1_of_a_small_world_stay_above_their_floors(tmp_path):
-    command = [sys.executable, '-m', 'opql_jax.recipes', 'run', 'demo', '--documents', '250', '--percent', '45']
-    # Hundreds of steps: here compiling well is worth its time, unlike in other tests. LLVM's higher levels, which users have, only take longer.
+    command = [
+        sys.executable,
+        '-m',
+        'opql_jax.recipes',
+        'run',
+        'demo',
+        '--documents',
+        '250',
+        '--percent',
+        '45',
+    ]
+    # Hundreds of steps: here compiling well is worth its time, unlike in other tests. LLVM's higher
+    # levels, which users have, only take longer.
     flags = f'{os.environ.get("XLA_FLAGS", "")} --xla_backend_optimization_level=1'
     environment = os.environ | {'JAX_DISABLE_MOST_OPTIMIZATIONS': '0', 'XLA_FLAGS': flags}
     done = subprocess.run(
-        [*command, '--out', str(tmp_path / 'demo')], cwd=record.ROOT, env=environment, capture_output=True, text=True
+        [*command, '--out', str(tmp_path / 'demo')],
+        cwd=record.ROOT,
+        env=environment,
+        capture_output=True,
+        text=True,
     )
     assert done.returncode == 0, done.stderr[-3000:]
     metrics = json.loads((tmp_path / 'demo/results/metrics.json').read_text(encoding='utf-8'))
     assert metrics.keys() == FLOORS.keys()
     assert sum(metrics[name]['hits@1'] for name in FLOORS) / len(FLOORS) >= MEAN_FLOOR, metrics
-    low = {name: metrics[name]['hits@1'] for name, floor in FLOORS.items() if metrics[name]['hits@1'] < floor}
+    low = {
+        name: metrics[name]['hits@1']
+        for name, floor in FLOORS.items()
+        if metrics[name]['hits@1'] < floor
+    }
     assert not low, (low, FLOORS)

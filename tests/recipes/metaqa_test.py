@@ -23,9 +23,13 @@ import tiny_prepared
 
 
 @pytest.mark.parametrize('hops', [2, 3])
-def test_groups_marked_pairs_and_a_follower_of_one_number_of_hops_build_on_one_another(hops, tmp_path, fresh_gin):
+def test_groups_marked_pairs_and_a_follower_of_one_number_of_hops_build_on_one_another(
+    hops, tmp_path, fresh_gin
+):
     tiny_metaqa.write(tmp_path / 'metaqa')
-    chosen = catalog.find('metaqa/paper-form').steps(Options(tmp_path / 'runs', tmp_path, hops=hops))
+    chosen = catalog.find('metaqa/paper-form').steps(
+        Options(tmp_path / 'runs', tmp_path, hops=hops)
+    )
     steps = {step.name: step for step in chosen}
     evaluation = steps[f'results/paper-form-{hops}-hop'].bindings
     follower = steps[evaluation['MODEL']]
@@ -39,7 +43,10 @@ def test_groups_marked_pairs_and_a_follower_of_one_number_of_hops_build_on_one_a
     assert follower.bindings['objectives.Follow.splits'] == (f'{hops}-hop/train',)
 
     gin_utils.configure(follower.gin, ["KB='kb'", "MODEL='follower'"], trainer.train)
-    settings = {name: gin.query_parameter(f'objectives.Follow.{name}') for name in ('weigh_topics', 'exclude_topic')}
+    settings = {
+        name: gin.query_parameter(f'objectives.Follow.{name}')
+        for name in ('weigh_topics', 'exclude_topic')
+    }
     assert settings == {'weigh_topics': False, 'exclude_topic': False}
 
 
@@ -48,7 +55,9 @@ def source(tmp_path):
     """Folders of a text and of a memory of its entities, both as strings."""
     text = tiny_prepared.write(tmp_path / 'text')
     table, rng = memory_tables.make_table(300), np.random.default_rng(3)
-    table = dataclasses.replace(table, topic=rng.integers(0, 10, 300), target=rng.integers(0, 10, 300))
+    table = dataclasses.replace(
+        table, topic=rng.integers(0, 10, 300), target=rng.integers(0, 10, 300)
+    )
     memory_tables.make(tmp_path / 'memory', table, num_entities=len(Prepared(text).vocab))
     return {'memory': str(tmp_path / 'memory'), 'text': str(text)}
 
@@ -56,7 +65,12 @@ def source(tmp_path):
 def entries(folder):
     memory = Memory.open(folder)
     rows = np.arange(len(memory))
-    values = zip(memory.topic.tolist(), memory.target.tolist(), memory.relations(rows).tolist(), memory.ids.tolist())
+    values = zip(
+        memory.topic.tolist(),
+        memory.target.tolist(),
+        memory.relations(rows).tolist(),
+        memory.ids.tolist(),
+    )
     return [(topic, target, tuple(relation), id) for topic, target, relation, id in values]
 
 
@@ -64,15 +78,24 @@ def test_it_has_the_entries_whose_entities_a_triple_joins_in_either_direction(so
     names = Prepared(source['text']).vocab.names
     joined = {(0, 3), (3, 0), (7, 2), (5, 9), (4, 20)}
     triples = tmp_path / 'kb.txt'
-    triples.write_text(''.join(f'{names[a]}|relation_{a}|{names[b]}\n' for a, b in sorted(joined)), encoding='utf-8')
+    triples.write_text(
+        ''.join(f'{names[a]}|relation_{a}|{names[b]}\n' for a, b in sorted(joined)),
+        encoding='utf-8',
+    )
     before = memory_tables.digest_of_tree(tmp_path / 'memory')
     counts = keep_joined_pairs(str(tmp_path / 'kept'), triples=str(triples), **source)
     every, kept = entries(source['memory']), entries(tmp_path / 'kept')
-    assert kept == [entry for entry in every if {entry[:2], entry[1::-1]} & joined] and 0 < len(kept) < len(every)
+    assert kept == [entry for entry in every if {entry[:2], entry[1::-1]} & joined] and 0 < len(
+        kept
+    ) < len(every)
     assert counts == {'entries': len(kept), 'entries_before': len(every)}
     assert memory_tables.digest_of_tree(tmp_path / 'memory') == before
     Memory.open(tmp_path / 'kept').verify()
-    files = {path.relative_to(tmp_path / 'kept').as_posix() for path in (tmp_path / 'kept').rglob('*') if path.is_file()}
+    files = {
+        path.relative_to(tmp_path / 'kept').as_posix()
+        for path in (tmp_path / 'kept').rglob('*')
+        if path.is_file()
+    }
     assert files == {'manifest.json', *Memory.open(tmp_path / 'kept').manifest.files}
     # Of a run that was killed before it left its record.
     assert keep_joined_pairs(str(tmp_path / 'kept'), triples=str(triples), **source) == counts
@@ -86,12 +109,16 @@ def test_some_training_questions_are_drawn_and_the_rest_is_the_same(count, tmp_p
     folder, again, other = (tmp_path / name for name in ('folder', 'again', 'other'))
     for written, seed in ((folder, 0), (again, 0), (other, 1)):
         fewer_questions(str(source), str(written), count, seed)
-    lines = lambda where, hops: (where / f'{hops}-hop/train.txt').read_text(encoding='utf-8').splitlines()
+    lines = lambda where, hops: (
+        (where / f'{hops}-hop/train.txt').read_text(encoding='utf-8').splitlines()
+    )
     for hops in tiny_metaqa.HOPS:
         every, drawn = lines(source, hops), lines(folder, hops)
         assert len(drawn) == min(count, len(every)) and drawn == lines(again, hops)
         assert drawn == [line for line in every if line in drawn]
-    assert any(lines(folder, hops) != lines(other, hops) for hops in tiny_metaqa.HOPS) == (count == 7)
+    assert any(lines(folder, hops) != lines(other, hops) for hops in tiny_metaqa.HOPS) == (
+        count == 7
+    )
     for path in ('passages.jsonl', 'entities.txt', '1-hop/dev.txt', '3-hop/dev.txt'):
         assert (folder / path).read_bytes() == (source / path).read_bytes()
     assert not list(folder.rglob('*.partial'))

@@ -1,4 +1,6 @@
-"""Recipes run like make: what is done is skipped, what was interrupted is run again, what has changed is refused."""
+"""Recipes run like make: what is done is skipped, what was interrupted is run again, what has
+changed is refused.
+"""
 
 import dataclasses
 import pathlib
@@ -66,7 +68,9 @@ def test_a_step_is_done_once_it_has_an_output_and_a_record_of_the_same_command(o
 
 def test_a_step_that_was_run_with_another_command_is_refused_before_anything_runs(options):
     run([step('two', number=1)], options)
-    with pytest.raises(InputError, match=r'step two was run with .*number=1.* now .*number=2.*: give another --out'):
+    with pytest.raises(
+        InputError, match=r'step two was run with .*number=1.* now .*number=2.*: give another --out'
+    ):
         run([step('one'), step('two', number=2)], options)
     assert not (options.out / 'one').exists()
 
@@ -78,26 +82,40 @@ def gin_step(options, tmp_path):
     (tmp_path / 'own.gin').write_text(f"include '{tmp_path}/base.gin'\n\nRATE = 3e-4\n")
     done = Step('one', 'train', (f'{tmp_path}/own.gin',), {}, 'one')
     digests = record.gin_digests(done.gin, record.ROOT)
-    record.write(run_json_of(done, options.out), command=done.command(str(options.out)), seconds=1, gin_files=digests)
+    record.write(
+        run_json_of(done, options.out),
+        command=done.command(str(options.out)),
+        seconds=1,
+        gin_files=digests,
+    )
     (options.out / 'one').mkdir()
     return done
 
 
-@pytest.mark.parametrize(('name', 'text'), [('own.gin', 'RATE = 3e-5\n'), ('base.gin', 'STEPS = 500\n')])
-def test_a_step_whose_gin_files_say_something_else_is_refused_before_anything_runs(options, gin_step, tmp_path, name, text):
+@pytest.mark.parametrize(
+    ('name', 'text'), [('own.gin', 'RATE = 3e-5\n'), ('base.gin', 'STEPS = 500\n')]
+)
+def test_a_step_whose_gin_files_say_something_else_is_refused_before_anything_runs(
+    options, gin_step, tmp_path, name, text
+):
     (tmp_path / 'base.gin').write_text('# Settings.\n\nSTEPS = 400\n')
     assert state_of(gin_step, [gin_step], options.out) == 'done'
     included = f"include '{tmp_path}/base.gin'\n" if name == 'own.gin' else ''
     (tmp_path / name).write_text(included + text)
     out = options.out
-    error = f'step one was run before {tmp_path}/{name} changed: give another --out, or remove {out}/steps/one and {out}/one'
+    error = (
+        f'step one was run before {tmp_path}/{name} changed: give another --out, or remove '
+        f'{out}/steps/one and {out}/one'
+    )
     with pytest.raises(InputError, match=re.escape(error)):
         run([step('two'), gin_step], options)
     assert not (out / 'two').exists() and (out / 'one').exists()
 
 
 def copy(source, target):
-    pathlib.Path(target).write_text(''.join(file.read_text() for file in sorted(pathlib.Path(source).rglob('*.txt'))))
+    pathlib.Path(target).write_text(
+        ''.join(file.read_text() for file in sorted(pathlib.Path(source).rglob('*.txt')))
+    )
 
 
 @pytest.fixture(params=['', 'a.txt'])
@@ -107,17 +125,27 @@ def copy_step(options, tmp_path, request):
     (data / 'more').mkdir(parents=True)
     (data / 'a.txt').write_text('a')
     (data / 'more/b.txt').write_text('b')
-    copied = Function('copied', copy, {'source': options.file(f'set/{request.param}'), 'target': Output('copied')}, 'copied')
+    copied = Function(
+        'copied',
+        copy,
+        {'source': options.file(f'set/{request.param}'), 'target': Output('copied')},
+        'copied',
+    )
     run([copied], options)
     return copied
 
 
-def test_a_step_whose_data_have_changed_since_is_refused_before_anything_runs(options, copy_step, tmp_path):
+def test_a_step_whose_data_have_changed_since_is_refused_before_anything_runs(
+    options, copy_step, tmp_path
+):
     (tmp_path / 'set/a.txt').write_text('a')
     assert state_of(copy_step, [copy_step], options.out) == 'done'
     (tmp_path / 'set/a.txt').write_text('another')
     out = options.out
-    error = f'step copied was run before {tmp_path}/set/a.txt changed: give another --out, or remove {out}/steps/copied and'
+    error = (
+        f'step copied was run before {tmp_path}/set/a.txt changed: give another --out, or remove '
+        f'{out}/steps/copied and'
+    )
     with pytest.raises(InputError, match=re.escape(error)):
         run([step('one'), copy_step], options)
     assert not (out / 'one').exists()
@@ -126,23 +154,34 @@ def test_a_step_whose_data_have_changed_since_is_refused_before_anything_runs(op
 
 
 def test_a_dry_run_prints_commands_and_writes_nothing(options, capsys):
-    run([step('one'), Step('e', 'train', ('a.gin',), {'KB': Output(), 'HELD_OUT': ('P1',)}, 'e')], options, dry_run=True)
+    run(
+        [step('one'), Step('e', 'train', ('a.gin',), {'KB': Output(), 'HELD_OUT': ('P1',)}, 'e')],
+        options,
+        dry_run=True,
+    )
     assert not options.out.exists()
     out = options.out
     assert (
-        f"python -m opql_jax.train --gin_file=a.gin --gin.KB={out} '--gin.HELD_OUT=('\"'\"'P1'\"'\"',)'"
-        in capsys.readouterr().out
-    )
+        f'python -m opql_jax.train --gin_file=a.gin --gin.KB={out} '
+        "'--gin.HELD_OUT=('\"'\"'P1'\"'\"',)'"
+    ) in capsys.readouterr().out
 
 
 def test_a_damaged_record_is_named(options):
     run([step('one')], options)
     (options.out / 'steps/one/run.json').write_text('{"command": ')
-    with pytest.raises(InputError, match=r'steps/one/run.json is damaged .*: remove it to run the step again'):
+    with pytest.raises(
+        InputError, match=r'steps/one/run.json is damaged .*: remove it to run the step again'
+    ):
         run([step('one')], options)
 
 
-ENDS = [(Preempted.CODE, Preempted), (-signal.SIGTERM, Preempted), (preemption.INTERRUPTED, SystemExit), (1, InputError)]
+ENDS = [
+    (Preempted.CODE, Preempted),
+    (-signal.SIGTERM, Preempted),
+    (preemption.INTERRUPTED, SystemExit),
+    (1, InputError),
+]
 
 
 @pytest.mark.parametrize(('code', 'error'), ENDS)
@@ -169,15 +208,25 @@ def test_inputs_are_the_outputs_that_bindings_name():
     steps = [step('text'), step('text-kb'), step('follow'), step('questions/a.jsonl')]
     asked = (Output('questions/a.jsonl'),)
     # A word that happens to be the name of a step is no input.
-    bindings = {'KB': Output(), 'TEXT': 'text-kb', 'MODEL': 'follow', 'QUESTIONS': asked, 'EMBEDDING': 'text'}
+    bindings = {
+        'KB': Output(),
+        'TEXT': 'text-kb',
+        'MODEL': 'follow',
+        'QUESTIONS': asked,
+        'EMBEDDING': 'text',
+    }
     last = Step('last', 'eval', (), bindings, 'last')
     assert inputs_of(last, [*steps, last]) == ['text-kb', 'follow', 'questions/a.jsonl']
     built = Function('kb', fail, {}, 'films.kb/manifest.json')
     asked = Function('asked', fail, {'kb': Output('films.kb')}, 'asked')
     assert inputs_of(asked, [built, asked]) == ['kb']
     # Of two steps with one output the second reads what the first wrote.
-    copied, changed = (Step(name, 'a', (), {'MEMORY': 'memory'}, 'memory') for name in ('copied', 'changed'))
-    assert inputs_of(copied, [copied, changed]) == [] and inputs_of(changed, [copied, changed]) == ['copied']
+    copied, changed = (
+        Step(name, 'a', (), {'MEMORY': 'memory'}, 'memory') for name in ('copied', 'changed')
+    )
+    assert inputs_of(copied, [copied, changed]) == [] and inputs_of(changed, [copied, changed]) == [
+        'copied'
+    ]
 
 
 def make_of(path, reads):
@@ -188,14 +237,21 @@ def make_of(path, reads):
 def chain(data):
     """Three steps of which each reads the one before, and the first a file of data."""
     reads = {'a': str(data), 'b': Output('a'), 'c': Output('b')}
-    return [Function(name, make_of, {'path': Output(name), 'reads': of}, name) for name, of in reads.items()]
+    return [
+        Function(name, make_of, {'path': Output(name), 'reads': of}, name)
+        for name, of in reads.items()
+    ]
 
 
 @pytest.mark.parametrize('gone', ['a', 'steps/a', 'both'])
 def test_steps_whose_input_is_made_again_are_refused_all_at_once(options, tmp_path, gone):
     """Also where the input is made by the same command: what it read may have changed."""
     (tmp_path / 'data').write_text('old')
-    steps, out, recipe = chain(tmp_path / 'data'), options.out, Recipe('g/a', '', lambda options: chain(tmp_path / 'data'))
+    steps, out, recipe = (
+        chain(tmp_path / 'data'),
+        options.out,
+        Recipe('g/a', '', lambda options: chain(tmp_path / 'data')),
+    )
     run(steps, options)
     assert tables.publish(recipe, options, tmp_path / 'results').exists()
     (tmp_path / 'data').write_text('new')
@@ -204,18 +260,25 @@ def test_steps_whose_input_is_made_again_are_refused_all_at_once(options, tmp_pa
     if gone != 'a':
         shutil.rmtree(out / 'steps/a')
     remove = ' and '.join(f'{out}/steps/{name} and {out}/{name}' for name in 'bc')
-    error = f'step b was run before step a changed: give another --out, or remove {remove} to run it again'
+    error = (
+        'step b was run before step a changed: give another --out, or remove '
+        f'{remove} to run it again'
+    )
     for _ in range(2):  # before the input is made again, and after
         with pytest.raises(InputError, match=re.escape(error)):
             run(steps, options)
         run(steps[:1], options)
-    with pytest.raises(InputError, match='step b was run before step a was run again: run it again, too'):
+    with pytest.raises(
+        InputError, match='step b was run before step a was run again: run it again, too'
+    ):
         tables.publish(recipe, options, tmp_path / 'results')
     for name in 'bc':
         shutil.rmtree(out / f'steps/{name}')
         (out / name).unlink()
     run(steps, options)
-    assert (out / 'c').read_text() == 'of of of new' and tables.publish(recipe, options, tmp_path / 'results').exists()
+    assert (out / 'c').read_text() == 'of of of new' and tables.publish(
+        recipe, options, tmp_path / 'results'
+    ).exists()
 
 
 def test_an_interrupted_step_does_not_go_on_from_another_input(options, tmp_path):
@@ -229,11 +292,16 @@ def test_an_interrupted_step_does_not_go_on_from_another_input(options, tmp_path
     shutil.rmtree(out / 'steps/a')
     run(steps[:1], options)
     with pytest.raises(
-        InputError, match=f'step b was run before step a changed: give another --out, or remove {out}/steps/b and'
+        InputError,
+        match=(
+            f'step b was run before step a changed: give another --out, or remove {out}/steps/b and'
+        ),
     ):
         run(steps, options)
     (out / 'steps/b/inputs.json').write_text('{')
-    with pytest.raises(InputError, match=f'inputs.json is damaged .*: remove {out}/steps/b to run the step again'):
+    with pytest.raises(
+        InputError, match=f'inputs.json is damaged .*: remove {out}/steps/b to run the step again'
+    ):
         run(steps, options)
 
 
@@ -243,14 +311,27 @@ def test_what_a_step_names_below_the_output_is_an_output():
         if recipe.group == 'slot-filling':  # reads its data to tell its steps
             continue
         steps = recipe.steps(options)
-        outputs = {step.output.removesuffix('/manifest.json') for step in steps} | {'articles'}  # which only prepare reads
+        # Which only prepare reads.
+        outputs = {step.output.removesuffix('/manifest.json') for step in steps} | {'articles'}
         named = {str(path) for step in steps for path in reads_of(step)} - {'.'}
-        assert {path for path in named if not any(f'{path}/'.startswith(f'{output}/') for output in outputs)} == set()
+        assert {
+            path
+            for path in named
+            if not any(f'{path}/'.startswith(f'{output}/') for output in outputs)
+        } == set()
 
 
 @pytest.mark.parametrize(
     ('value', 'text'),
-    [(3, '3'), (None, 'None'), ('runs/x', 'runs/x'), ('2024', "'2024'"), ('', "''"), (('a', 1), "('a', 1)"), (False, 'False')],
+    [
+        (3, '3'),
+        (None, 'None'),
+        ('runs/x', 'runs/x'),
+        ('2024', "'2024'"),
+        ('', "''"),
+        (('a', 1), "('a', 1)"),
+        (False, 'False'),
+    ],
 )
 def test_values_are_written_so_that_gin_reads_them_back(value, text):
     assert gin_value(value) == text
@@ -272,8 +353,15 @@ def test_a_gin_file_takes_numbers_from_its_includes(tmp_path):
 
 
 def test_a_recipe_takes_the_options_that_it_has_with_the_values_that_they_may_have(options):
-    grid = Recipe('g', '', lambda chosen: [step(f'{chosen.system}-{chosen.share}')], {'system': ('a', 'b'), 'share': (0, 50)})
-    names = lambda **chosen: [one.name for one in grid.steps(dataclasses.replace(options, **chosen))]
+    grid = Recipe(
+        'g',
+        '',
+        lambda chosen: [step(f'{chosen.system}-{chosen.share}')],
+        {'system': ('a', 'b'), 'share': (0, 50)},
+    )
+    names = lambda **chosen: [
+        one.name for one in grid.steps(dataclasses.replace(options, **chosen))
+    ]
     assert names() == ['a-0'] and names(system='b', share=50) == ['b-50']
     for chosen, error in (
         ({'system': 'c'}, r'g has no --system c: give one of a, b'),
@@ -294,17 +382,29 @@ def test_there_are_few_recipes_and_each_says_in_a_line_what_it_shows(capsys):
 
 
 @pytest.mark.parametrize(
-    ('option', 'value'), [('percent', 'nan'), ('percent', 'inf'), ('percent', '-5'), ('seed', '-1'), ('world-seed', '9' * 20)]
+    ('option', 'value'),
+    [
+        ('percent', 'nan'),
+        ('percent', 'inf'),
+        ('percent', '-5'),
+        ('seed', '-1'),
+        ('world-seed', '9' * 20),
+    ],
 )
 def test_a_number_that_cannot_be_is_told(tmp_path, option, value):
-    with pytest.raises(SystemExit, match=f'^error: {option.replace("-", "_")}={value}.*: give a number of 0 to '):
+    with pytest.raises(
+        SystemExit, match=f'^error: {option.replace("-", "_")}={value}.*: give a number of 0 to '
+    ):
         recipes_main(['run', 'demo', '--dry-run', '--out', str(tmp_path), f'--{option}={value}'])
 
 
 def test_unknown_recipes_and_missing_data_are_named(options):
     with pytest.raises(InputError, match='no recipe metaqa/opq; similar: metaqa/opql'):
         catalog.find('metaqa/opq')
-    with pytest.raises(InputError, match=r'metaqa/passages.jsonl does not exist: name the folder of the data sets with --data'):
+    with pytest.raises(
+        InputError,
+        match=r'metaqa/passages.jsonl does not exist: name the folder of the data sets with --data',
+    ):
         catalog.find('metaqa/opql').steps(options)
     (options.data / 'redocred').mkdir(parents=True)
     (options.data / 'redocred/documents.json').touch()
@@ -314,7 +414,11 @@ def test_unknown_recipes_and_missing_data_are_named(options):
 
 def test_docs_tell_of_each_data_set():
     docs = (record.ROOT / 'docs/how-to/experiments.md').read_text(encoding='utf-8')
-    read = {data_sets.data_set(file) for recipe in catalog.RECIPES.values() for file in catalog.data_files_of(recipe)}
+    read = {
+        data_sets.data_set(file)
+        for recipe in catalog.RECIPES.values()
+        for file in catalog.data_files_of(recipe)
+    }
     read |= {'wiki64', 'trex'}  # opql-labels reads these, too
     assert read == data_sets.SOURCES.keys() and all(f'`{name}' in docs for name in read)
 
@@ -322,4 +426,6 @@ def test_docs_tell_of_each_data_set():
 def test_each_experiment_file_says_how_it_is_run_and_each_gin_file_of_a_step_exists():
     for path in (GIN / 'experiments').rglob('*.gin'):
         relative = path.relative_to(record.ROOT)
-        assert re.search(rf'^# python -m opql_jax\.\w+ --gin_file={relative} ', path.read_text(), re.M), relative
+        assert re.search(
+            rf'^# python -m opql_jax\.\w+ --gin_file={relative} ', path.read_text(), re.M
+        ), relative

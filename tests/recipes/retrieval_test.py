@@ -1,4 +1,6 @@
-"""The recipe of retrieval runs for real on a few documents, and selects text that supports its questions."""
+"""The recipe of retrieval runs for real on a few documents, and selects text that supports its
+questions.
+"""
 
 import json
 
@@ -22,9 +24,17 @@ def data(tmp_path):
     documents, questions = [], []
     for name, trio in TRIOS.items():
         ids = [f'{name}-{place}' for place in range(len(trio.documents))]
-        documents += [{'id': i, 'title': t, 'text': text} for i, (t, text) in zip(ids, trio.documents.items())]
+        documents += [
+            {'id': i, 'title': t, 'text': text} for i, (t, text) in zip(ids, trio.documents.items())
+        ]
         questions += [
-            {'id': a.question, 'question': a.question, 'supporting': ids[:2], 'answer': a.answer, 'aliases': []}
+            {
+                'id': a.question,
+                'question': a.question,
+                'supporting': ids[:2],
+                'answer': a.answer,
+                'aliases': [],
+            }
             for a in trio.asked
         ]
     write(tmp_path / 'data/multihop/musique_corpus.jsonl', documents)
@@ -35,12 +45,26 @@ def data(tmp_path):
 def test_the_recipe_ends_with_scores_and_is_then_done(data, tmp_path, capsys):
     options = Options(tmp_path / 'out', data, percent=20.0)
     row = 'musique-untitled'
-    recipes_main(['run', f'retrieval/{row}', '--out', str(options.out), '--data', str(data), '--percent', '20'])
+    recipes_main(
+        [
+            'run',
+            f'retrieval/{row}',
+            '--out',
+            str(options.out),
+            '--data',
+            str(data),
+            '--percent',
+            '20',
+        ]
+    )
     steps = catalog.find(f'retrieval/{row}').steps(options)
     metrics = json.loads((options.out / f'results/{row}/metrics.json').read_text())
     (step,) = [step for step in steps if step.name == f'results/{row}']
     assert record.read(recipe.run_json_of(step, options.out))['metrics'] == metrics
-    rankings = 'BM25, dense, BM25 + dense, graph, without following links, without relations, opql retrieve'
+    rankings = (
+        'BM25, dense, BM25 + dense, graph, without following links, without '
+        'relations, opql retrieve'
+    )
     assert metrics.keys() == set(rankings.split(', '))
     assert metrics['opql retrieve']['questions'] == 4 and metrics['opql retrieve']['recall@5'] > 0.5
     for line in (options.out / f'text-{row}/documents.jsonl').read_text().splitlines():
@@ -50,13 +74,23 @@ def test_the_recipe_ends_with_scores_and_is_then_done(data, tmp_path, capsys):
 
 
 def test_a_part_of_the_questions_has_its_documents_and_a_part_of_the_others(tmp_path):
-    write(tmp_path / 'corpus.jsonl', [{'id': i, 'title': f'T{i}', 'text': f'Text {i}.'} for i in '0123456789'])
-    asked = [{'question': 'Why?', 'supporting': [str(i)], 'answer': '1', 'aliases': []} for i in (8, 9, 7)]
+    write(
+        tmp_path / 'corpus.jsonl',
+        [{'id': i, 'title': f'T{i}', 'text': f'Text {i}.'} for i in '0123456789'],
+    )
+    asked = [
+        {'question': 'Why?', 'supporting': [str(i)], 'answer': '1', 'aliases': []}
+        for i in (8, 9, 7)
+    ]
     write(tmp_path / 'asked.jsonl', asked)
-    select(str(tmp_path / 'corpus.jsonl'), str(tmp_path / 'asked.jsonl'), str(tmp_path / 'text'), 20)
+    select(
+        str(tmp_path / 'corpus.jsonl'), str(tmp_path / 'asked.jsonl'), str(tmp_path / 'text'), 20
+    )
     asked, documents = (
         [json.loads(line) for line in (tmp_path / 'text' / name).read_text().splitlines()]
         for name in ('questions.jsonl', 'documents.jsonl')
     )
     assert [one['supporting'] for one in asked] == [['8'], ['9']]
-    assert [document['id'] for document in documents] == ['0', '1', '8', '9'] and documents[2]['title'] == 'T8'
+    assert [document['id'] for document in documents] == ['0', '1', '8', '9'] and documents[2][
+        'title'
+    ] == 'T8'

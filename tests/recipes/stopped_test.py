@@ -1,4 +1,6 @@
-"""A recipe that gets a signal passes it on to its step, waits for it, and ends as it; run again, it goes on."""
+"""A recipe that gets a signal passes it on to its step, waits for it, and ends as it; run again, it
+goes on.
+"""
 
 import os
 import signal
@@ -9,8 +11,8 @@ import pytest
 
 from opql_jax.recipes import record
 
-# A recipe of a binary and a function. At `sys.argv[2]` it gets the signal `sys.argv[1]`; in the file `sys.argv[3]` it keeps the
-# number of the process of its step.
+# A recipe of a binary and a function. At `sys.argv[2]` it gets the signal `sys.argv[1]`; in the
+# file `sys.argv[3]` it keeps the number of the process of its step.
 RECIPE = """
 import os, pathlib, subprocess, sys, types
 from opql_jax.core import preemption
@@ -41,16 +43,30 @@ if __name__ == '__main__':
     settings = {'DOCUMENTS': 60, 'prepare.prepare.wordpieces': 300}
     catalog.RECIPES['two'] = Recipe('two', '', lambda options: [prepare('text', 'gin/data/synthetic.gin', **settings), last])
     __main__.main()
-"""
+"""  # noqa: E501
 
 
 def run(tmp_path, number, moment):
     (tmp_path / 'recipe.py').write_text(RECIPE)
     child = tmp_path / 'child'
-    command = [tmp_path / 'recipe.py', str(int(number)), moment, child, 'run', 'two', '--out', tmp_path / 'out']
+    command = [
+        tmp_path / 'recipe.py',
+        str(int(number)),
+        moment,
+        child,
+        'run',
+        'two',
+        '--out',
+        tmp_path / 'out',
+    ]
     environment = os.environ | {'JAX_PLATFORMS': 'cpu', 'PYTHONPATH': str(record.ROOT)}
     done = subprocess.run(
-        [sys.executable, *map(str, command)], capture_output=True, text=True, timeout=120, env=environment, cwd=tmp_path
+        [sys.executable, *map(str, command)],
+        capture_output=True,
+        text=True,
+        timeout=120,
+        env=environment,
+        cwd=tmp_path,
     )
     return done, int(child.read_text()) if child.exists() else None
 
@@ -71,7 +87,9 @@ def is_running(process):
     ],
     ids=['SIGTERM', 'SIGINT'],
 )
-def test_a_signal_to_the_recipe_alone_ends_its_step_and_then_the_recipe(tmp_path, number, moment, status, words):
+def test_a_signal_to_the_recipe_alone_ends_its_step_and_then_the_recipe(
+    tmp_path, number, moment, status, words
+):
     done, child = run(tmp_path, number, moment)
     assert done.returncode == status and 'Traceback' not in done.stderr, done.stderr
     assert words in done.stderr or moment == 'ended'

@@ -1,4 +1,6 @@
-"""The tables of README.md, RESULTS.md and the notes: written from published runs, and no older than these."""
+"""The tables of README.md, RESULTS.md and the notes: written from published runs, and no older than
+these.
+"""
 
 import json
 import pathlib
@@ -18,7 +20,14 @@ def write_run(folder, group, row, seed=0, **fields):
     path = folder / group / row / 'run.json'
     path.parent.mkdir(parents=True, exist_ok=True)
     runs = json.loads(path.read_text()) if path.exists() else {}
-    base = {'command': 'c', 'commit': 'abc', 'metrics': {}, 'percent': 100, 'seed': seed, 'seconds': 60.0}
+    base = {
+        'command': 'c',
+        'commit': 'abc',
+        'metrics': {},
+        'percent': 100,
+        'seed': seed,
+        'seconds': 60.0,
+    }
     path.write_text(json.dumps(runs | {str(seed): base | fields}))
 
 
@@ -26,7 +35,9 @@ def test_each_published_run_is_shown_by_a_page():
     pages = ''.join((record.ROOT / name).read_text(encoding='utf-8') for name in tables.FILES)
     groups = {path.parent.parent.name for path in (record.ROOT / 'results').glob('*/*/run.json')}
     # That of the injection, one run, is told in words.
-    assert {group for group in groups if f'<!-- table: {group} -->' not in pages} == {'webqsp-injection-30-percent'}
+    assert {group for group in groups if f'<!-- table: {group} -->' not in pages} == {
+        'webqsp-injection-30-percent'
+    }
 
 
 def test_the_tables_of_the_repository_are_those_of_its_published_runs():
@@ -36,7 +47,8 @@ def test_the_tables_of_the_repository_are_those_of_its_published_runs():
     assert '<!-- table: ' in text
 
 
-# {model, as the docs and the paper name it: the published row and the memory and questions of it}, over WebQSP.
+# {model, as the docs and the paper name it: the published row and the memory and questions of it},
+# over WebQSP.
 WEBQSP = {
     'EaE': ('eae', 'dev'),
     'OPQL-follow': ('opql-follow', 'memory/dev'),
@@ -71,11 +83,16 @@ def test_figures_of_ours_that_the_docs_have_beside_those_of_the_paper_are_those_
         ('OPQL, pairs marked and masked as in the paper', 'metaqa', 'marked-pairs'),
     ):
         for hops, cell in zip((2, 3), cells_of(model)[-2:], strict=True):
-            hits, coverage = (published(group, row, f'{hops}-hop/dev', measure) for measure in ('hits@1', 'coverage'))
+            hits, coverage = (
+                published(group, row, f'{hops}-hop/dev', measure)
+                for measure in ('hits@1', 'coverage')
+            )
             assert cell.startswith(f'{written(hits)} ({100 * hits / coverage:.0f}%)'), (model, hops)
     for name, asked in WEBQSP.items():
         model = "OPQL-LM, with the question's pairs injected" if name == 'pairs injected' else name
-        assert cells_of(model)[-1].startswith(written(published('webqsp-30-percent', *asked))), model
+        assert cells_of(model)[-1].startswith(written(published('webqsp-30-percent', *asked))), (
+            model
+        )
 
 
 def test_seeds_of_a_row_are_one_line_with_their_spread(tmp_path):
@@ -86,12 +103,20 @@ def test_seeds_of_a_row_are_one_line_with_their_spread(tmp_path):
     write_run(tmp_path, 'g', 'c', metrics={'2-hop/dev': {'hits@1': 0.0, 'coverage': 0.0}})
     lines = tables.table('g', tmp_path).splitlines()
     assert lines[0] == '|  | 1-hop/dev | 2-hop/dev | seeds | commit |'
-    assert lines[2:4] == ['| a | 0.850 ± 0.050 (94%) | – | 2 | abc |', '| b | – | 0.500 | 1 | abc |']
+    assert lines[2:4] == [
+        '| a | 0.850 ± 0.050 (94%) | – | 2 | abc |',
+        '| b | – | 0.500 | 1 | abc |',
+    ]
     assert lines[4] == '| c | – | 0.000 | 1 | abc |'
 
 
 def test_rankings_are_lines_and_each_run_is_a_column_of_recall_and_answers(tmp_path):
-    score = lambda value: {'recall@2': value / 2, 'recall@5': value, 'answer@5': value, 'questions': 3}
+    score = lambda value: {
+        'recall@2': value / 2,
+        'recall@5': value,
+        'answer@5': value,
+        'questions': 3,
+    }
     for group in ('retrieval', 'retrieval-20-percent'):
         write_run(tmp_path, group, 'a', metrics={'ours': score(0.9), 'BM25': score(0.5)})
         write_run(tmp_path, group, 'b', metrics={'BM25': score(0.6)}, commit='def')
@@ -112,17 +137,26 @@ def test_a_group_without_runs_and_a_run_without_its_commit_are_named(tmp_path):
     path = tmp_path / 'g/a/run.json'
     path.parent.mkdir(parents=True)
     path.write_text('{"0": {"command": "c"}}')
-    with pytest.raises(InputError, match=r'g/a/run.json is damaged .*required field `commit`.*: publish the run again'):
+    with pytest.raises(
+        InputError,
+        match=r'g/a/run.json is damaged .*required field `commit`.*: publish the run again',
+    ):
         tables.table('g', tmp_path)
 
 
-BAD = [({'seconds': 'x'}, r'seconds'), ({'metrics': {'dev': {'hits@1': 'x'}}}, r'metrics\[...\]'), ({'commit': None}, 'commit')]
+BAD = [
+    ({'seconds': 'x'}, r'seconds'),
+    ({'metrics': {'dev': {'hits@1': 'x'}}}, r'metrics\[...\]'),
+    ({'commit': None}, 'commit'),
+]
 
 
 @pytest.mark.parametrize(('fields', 'named'), BAD)
 def test_a_field_of_a_published_run_that_is_of_another_type_is_named(tmp_path, fields, named):
     write_run(tmp_path, 'g', 'a', **fields)
-    with pytest.raises(InputError, match=rf'g/a/run.json is damaged .*{named}.*: publish the run again'):
+    with pytest.raises(
+        InputError, match=rf'g/a/run.json is damaged .*{named}.*: publish the run again'
+    ):
         tables.table('g', tmp_path)
 
 
@@ -132,7 +166,9 @@ def make(path, said='made'):
 
 
 def test_a_recipe_is_published_once_it_is_done(tmp_path):
-    recipe = Recipe('g/a', '', lambda options: [Function('one', make, {'path': Output('one')}, 'one')])
+    recipe = Recipe(
+        'g/a', '', lambda options: [Function('one', make, {'path': Output('one')}, 'one')]
+    )
     options = Options(tmp_path / 'out', tmp_path, seed=3, percent=10)
     with pytest.raises(InputError, match='step one is not done in .*: run the recipe first'):
         tables.publish(recipe, options, tmp_path / 'results')
@@ -140,7 +176,11 @@ def test_a_recipe_is_published_once_it_is_done(tmp_path):
     path = tables.publish(recipe, options, tmp_path / 'results')
     assert path == tmp_path / 'results/g-10-percent/a/run.json'
     published = json.loads(path.read_text())['3']
-    assert published['seed'] == 3 and published['commit'] == record.commit() and published['device'] == describe_devices()
+    assert (
+        published['seed'] == 3
+        and published['commit'] == record.commit()
+        and published['device'] == describe_devices()
+    )
     assert published['command'] == 'python -m opql_jax.recipes run g/a --seed 3 --percent 10'
 
 
@@ -149,18 +189,30 @@ def test_a_published_configuration_names_no_folder_of_this_machine(tmp_path, mon
     monkeypatch.chdir(tmp_path)
     options = Options(tmp_path / 'out', pathlib.Path(data))
     step = Step('results', 'eval', ('gin/runs/eval.gin',), {}, 'results')
-    gin = f"A = '{options.out}/text'\nB = '{options.data.absolute()}/metaqa'\nC = '{GIN_ROOT}/gin/experiments/metaqa/wordings.tsv'\nRATE = 0.1  # data\n"
+    gin = (
+        f"A = '{options.out}/text'\nB = '{options.data.absolute()}/metaqa'\n"
+        f"C = '{GIN_ROOT}/gin/experiments/metaqa/wordings.tsv'\nRATE = 0.1  # data\n"
+    )
     command, metrics = step.command(str(options.out)), {'dev': {'hits@1': 1}}
-    record.write(run_json_of(step, options.out), command=command, seconds=1, gin=gin, metrics=metrics)
-    path = tables.publish(Recipe('g/a', '', lambda options: [step]), options, tmp_path / 'published')
+    record.write(
+        run_json_of(step, options.out), command=command, seconds=1, gin=gin, metrics=metrics
+    )
+    path = tables.publish(
+        Recipe('g/a', '', lambda options: [step]), options, tmp_path / 'published'
+    )
     published = json.loads(path.read_text())['0']['gin']['results']
-    assert published == "A = 'OUT/text'\nB = 'DATA/metaqa'\nC = 'gin/experiments/metaqa/wordings.tsv'\nRATE = 0.1  # data\n"
+    assert published == (
+        "A = 'OUT/text'\nB = 'DATA/metaqa'\nC = 'gin/experiments/metaqa/wordings.tsv'\n"
+        'RATE = 0.1  # data\n'
+    )
 
 
 def test_changed_files_mark_a_commit_but_published_results_do_not(tmp_path, monkeypatch):
     def git(*arguments):
         author = ['-c', 'user.name=a', '-c', 'user.email=a@b']
-        return subprocess.run(['git', '-C', tmp_path, *author, *arguments], check=True, capture_output=True, text=True).stdout
+        return subprocess.run(
+            ['git', '-C', tmp_path, *author, *arguments], check=True, capture_output=True, text=True
+        ).stdout
 
     for name in ('code.py', 'results/run.json'):
         (tmp_path / name).parent.mkdir(exist_ok=True)

@@ -34,12 +34,15 @@ def test_words_and_vectors(index):
     expected = index.vectors[:4] @ vector / np.linalg.norm(vector)
     assert scores(index, 'dense', 'Who brewed barley?', []) == pytest.approx(expected, abs=1e-5)
     standard = [(x - x.mean()) / x.std() for x in (words, expected)]
-    assert scores(index, 'BM25 + dense', 'Who brewed barley?', []) == pytest.approx(sum(standard), abs=1e-4)
+    assert scores(index, 'BM25 + dense', 'Who brewed barley?', []) == pytest.approx(
+        sum(standard), abs=1e-4
+    )
 
 
 def test_the_graph_reaches_passages_through_entities(index):
     ranked = np.argsort(-scores(index, 'graph', 'Ada Lovelace', [0]))
-    assert ranked[0] == 0 and ranked[1] == 1  # its neighbour, before those that are as unlike the question
+    # Its neighbour, before those that are as unlike the question.
+    assert ranked[0] == 0 and ranked[1] == 1
 
 
 @pytest.mark.parametrize('ranking', BASELINES)

@@ -3,10 +3,9 @@
 from opql_jax.retrieval.inner_names import inner_names
 
 NAMES = (
-    'Daewoo Heavy Industries/Daewoo/History of Mississippi/Mississippi/Lana, South Tyrol/South Tyrol/Lana/Tyrolean/Heavy'.split(
-        '/'
-    )
-)
+    'Daewoo Heavy Industries/Daewoo/History of Mississippi/Mississippi/Lana, South Tyrol/South '
+    'Tyrol/Lana/Tyrolean/Heavy'
+).split('/')
 NAMES += ['the South', 'Mississippi']
 
 

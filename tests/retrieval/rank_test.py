@@ -1,4 +1,6 @@
-"""Passages that a question needs over several hops are ranked first, each with the link that led to it."""
+"""Passages that a question needs over several hops are ranked first, each with the link that led
+to it.
+"""
 
 import math
 
@@ -14,7 +16,10 @@ from opql_jax.retrieval.view import Question
 from opql_jax.retrieval.words import words_of
 
 WORLD = {
-    'Ada Lovelace': '[Ada Lovelace] was a mathematician. She was the daughter of [Lord Byron]. She liked [horses].',
+    'Ada Lovelace': (
+        '[Ada Lovelace] was a mathematician. She was the daughter of [Lord '
+        'Byron]. She liked [horses].'
+    ),
     'Lord Byron': 'The poet died in [Missolonghi] of a fever.',
     'Charles Babbage': 'Designed engines in [London]. Some were never built.',
     'Analytical Engine': 'A machine of brass, designed by [Charles Babbage].',
@@ -42,7 +47,12 @@ def titles(index, ranked) -> list[str]:
 
 def test_a_title_that_the_first_passage_names_is_followed(index):
     ranked = Ranker(index).rank(
-        ask(index, 'Where did the father of Ada Lovelace, whose daughter she was, end?', 'Ada Lovelace'), 2
+        ask(
+            index,
+            'Where did the father of Ada Lovelace, whose daughter she was, end?',
+            'Ada Lovelace',
+        ),
+        2,
     )
     assert titles(index, ranked) == ['Ada Lovelace', 'Lord Byron']
     reason = ranked[1].reason
@@ -60,26 +70,43 @@ def test_a_passage_that_names_the_title_of_the_first_is_found(index):
     ranked = Ranker(index).rank(ask(index, 'What was to be fed to the brass machine?'), 5)
     assert titles(index, ranked)[0] == 'Analytical Engine'
     (found,) = [each for each in ranked if index.titles[each.passage] == 'Punched card']
-    assert found.reason == rank.Reason('from_title', WORLD_ROW['Analytical Engine'], WORLD_ROW['Analytical Engine'])
+    assert found.reason == rank.Reason(
+        'from_title', WORLD_ROW['Analytical Engine'], WORLD_ROW['Analytical Engine']
+    )
 
 
 def test_three_hops_are_followed_and_no_more_than_asked_for(index):
-    question = ask(index, 'In which town did the inventor of the machine that would have read paper with holes live?')
+    question = ask(
+        index,
+        'In which town did the inventor of the machine that would have read paper with holes live?',
+    )
     three = [each.score for each in sorted(Ranker(index).rank(question, 9))]
     one = [each.score for each in sorted(Ranker(index, max_passages=1).rank(question, 9))]
     assert sum(one) == pytest.approx(1) and sum(three) == pytest.approx((1 + 2 + 3) / 3)
-    assert titles(index, Ranker(index).rank(question, 3)) == ['Punched card', 'Analytical Engine', 'Charles Babbage']
+    assert titles(index, Ranker(index).rank(question, 3)) == [
+        'Punched card',
+        'Analytical Engine',
+        'Charles Babbage',
+    ]
 
 
 def test_many_questions_are_ranked_as_one_by_one(index):
-    texts = [f'Where did the {noun} of {name} die?' for noun in ('father', 'machine', 'town') for name in list(WORLD) * 2]
+    texts = [
+        f'Where did the {noun} of {name} die?'
+        for noun in ('father', 'machine', 'town')
+        for name in list(WORLD) * 2
+    ]
     questions = [ask(index, text, name) for text in texts for name in WORLD if name in text] + [
         Question('?', [], np.zeros(DIM))
     ]
     for question, ranked in zip(questions, Ranker(index).rank_all(questions, 4), strict=True):
         ranked, alone = list(ranked), Ranker(index).rank(question, 4)
-        assert [each.score for each in ranked] == pytest.approx([each.score for each in alone], rel=1e-5)
-        assert [(each.passage, each.reason) for each in ranked] == [(each.passage, each.reason) for each in alone]
+        assert [each.score for each in ranked] == pytest.approx(
+            [each.score for each in alone], rel=1e-5
+        )
+        assert [(each.passage, each.reason) for each in ranked] == [
+            (each.passage, each.reason) for each in alone
+        ]
 
 
 def test_a_question_without_a_known_word_name_or_vector_is_ranked(index):
@@ -103,7 +130,9 @@ def test_what_cannot_be_asked_is_told(index, question, k, message):
 
 
 def test_links_are_not_followed_unless_wanted(index):
-    question = ask(index, 'Where did the father of Ada Lovelace, whose daughter she was, end?', 'Ada Lovelace')
+    question = ask(
+        index, 'Where did the father of Ada Lovelace, whose daughter she was, end?', 'Ada Lovelace'
+    )
     assert {each.reason.link for each in Ranker(index).rank(question, 9)} > {'direct'}
     assert {each.reason.link for each in Ranker(index, links=False).rank(question, 9)} == {'direct'}
 
@@ -114,7 +143,9 @@ def test_scores_are_those_of_the_definition(tmp_path, seed):
     names = ['Ann', 'Bob', 'Cid', 'Dan', 'Eve', 'Fay']
     words = ['red', 'green', 'blue', 'tall', 'small', 'old']
     passages = {
-        name: ' '.join(f'Is {rng.choice(words)} near [{rng.choice(names)}].' for _ in range(rng.integers(1, 4)))
+        name: ' '.join(
+            f'Is {rng.choice(words)} near [{rng.choice(names)}].' for _ in range(rng.integers(1, 4))
+        )
         for name in names[:4]
     }
     index = build(tmp_path / 'index', corpus_of(passages))
@@ -138,13 +169,21 @@ def _by_definition(index, question) -> list[float]:
     vector = question.vector / np.linalg.norm(question.vector)
     raw = index.vectors @ vector
     similar = (raw - raw.mean()) / raw.std()
-    sentence = [similar[count + index.first_sentence[p] : count + index.first_sentence[p + 1]] for p in range(count)]
+    sentence = [
+        similar[count + index.first_sentence[p] : count + index.first_sentence[p + 1]]
+        for p in range(count)
+    ]
     best = [max(similar[p], *sentence[p]) for p in range(count)]
 
     def covers(p, chain):
         """What p adds to a chain: words, named, titled."""
-        gained = sum(max(table[p, c] - max((table[o, c] for o in chain), default=0), 0) for c in columns) / highest
-        fresh = [e for e in question.entities if e in named[p] and not any(e in named[o] for o in chain)]
+        gained = (
+            sum(max(table[p, c] - max((table[o, c] for o in chain), default=0), 0) for c in columns)
+            / highest
+        )
+        fresh = [
+            e for e in question.entities if e in named[p] and not any(e in named[o] for o in chain)
+        ]
         titled = [e for e in question.entities if index.title_entity[p] == e]
         return gained, sum(idf[e] for e in fresh), sum(idf[e] for e in titled)
 
@@ -153,7 +192,10 @@ def _by_definition(index, question) -> list[float]:
     def joins(p, chain):
         """Whether the question joins the title of p with one of a chain."""
         titles_of = lambda rows: [index.title_entity[row] for row in rows]
-        return any(index.title_entity[p] in left and set(right) & {*titles_of(chain)} for left, right in sides)
+        return any(
+            index.title_entity[p] in left and set(right) & {*titles_of(chain)}
+            for left, right in sides
+        )
 
     def softmax(logits):
         weights = {way: math.exp(logit) for way, logit in logits.items()}
@@ -180,17 +222,26 @@ def _by_definition(index, question) -> list[float]:
         if way not in ends:
             return 0
         in_it = [c for c in columns if index.words_of_sentence[ends[way], c]]
-        return sum(max(table[:, c].max() - max(table[o, c] for o in chain), 0) for c in in_it) / highest
+        return (
+            sum(max(table[:, c].max() - max(table[o, c] for o in chain), 0) for c in in_it)
+            / highest
+        )
 
     def ways(previous):
         """(passage, entity, link) -> logit of the links out of a passage."""
         topic, found = index.title_entity[previous], {}
         for entity in named[previous]:
-            rows = [r for r in range(*index.first_sentence[previous : previous + 2]) if index.entities_of_sentence[r, entity]]
+            rows = [
+                r
+                for r in range(*index.first_sentence[previous : previous + 2])
+                if index.entities_of_sentence[r, entity]
+            ]
             others = [p for p in range(count) if p != previous]
             links = {
                 'to_title': [p for p in others if index.title_entity[p] == entity],
-                'shared': [p for p in others if entity in named[p] and index.title_entity[p] != entity],
+                'shared': [
+                    p for p in others if entity in named[p] and index.title_entity[p] != entity
+                ],
             }
             if entity == topic:
                 links = {'from_title': links['shared']}
@@ -201,7 +252,9 @@ def _by_definition(index, question) -> list[float]:
                     if link == 'to_title' or index.entities_of_sentence[r, entity]
                 ]
                 source = (
-                    max((similar[count + r] for r in rows), default=0) - max(sentence[previous]) if link != 'from_title' else 0
+                    max((similar[count + r] for r in rows), default=0) - max(sentence[previous])
+                    if link != 'from_title'
+                    else 0
                 )
                 for target in targets:
                     found[target, entity, link, previous] = (
@@ -212,7 +265,9 @@ def _by_definition(index, question) -> list[float]:
                         + b['asked'] * (entity in question.entities)
                     )
                     end = max(sentences_naming(target), key=lambda r: similar[count + r])
-                    found[target, entity, link, previous] += b['target'] * (similar[count + end] - max(sentence[target]))
+                    found[target, entity, link, previous] += b['target'] * (
+                        similar[count + end] - max(sentence[target])
+                    )
                     ends[target, entity, link, previous] = end
         return found
 
@@ -221,7 +276,10 @@ def _by_definition(index, question) -> list[float]:
     for _ in range(2):
         chains = {}
         for chain, share in beam.items():
-            found = {(p, None, 'direct', None): b['direct'] + b['prior'] * math.log(first[p] + 1e-12) for p in range(count)}
+            found = {
+                (p, None, 'direct', None): b['direct'] + b['prior'] * math.log(first[p] + 1e-12)
+                for p in range(count)
+            }
             for previous in chain:
                 found |= ways(previous)
             found = {way: logit for way, logit in found.items() if way[0] not in chain}
@@ -229,7 +287,12 @@ def _by_definition(index, question) -> list[float]:
             most = max(words for words, _, _ in gains.values()) + 0.02
             for way in found:
                 words, names, title = gains[way[0]]
-                found[way] += b['words'] * words + b['words_share'] * words / most + b['named'] * names + b['titled'] * title
+                found[way] += (
+                    b['words'] * words
+                    + b['words_share'] * words / most
+                    + b['named'] * names
+                    + b['titled'] * title
+                )
                 found[way] += b['sentence'] * best[way[0]] + b['passage'] * similar[way[0]]
                 found[way] += b['joined'] * joins(way[0], chain)
                 found[way] += b['target_words'] * gained_there(way, chain)

@@ -1,4 +1,6 @@
-"""What passages say of entities is compared with what a question asks, and decides between links that are alike otherwise."""
+"""What passages say of entities is compared with what a question asks, and decides between links
+that are alike otherwise.
+"""
 
 import numpy as np
 import pytest
@@ -21,28 +23,50 @@ def test_the_closest_relation_of_a_passage_and_an_entity_counts(side):
     rng = np.random.default_rng(0)
     passages, topics, targets = rng.integers(4, size=40), *rng.integers(NUM_ENTITIES, size=(2, 40))
     vectors, asked = unit(rng.normal(size=(40, 8))), unit(rng.normal(size=(2, 8)))
-    relations = Relations(passages, topics, targets, NUM_ENTITIES, lambda rows: vectors[rows].astype(np.float16))
-    wanted = [(p, e) for p in range(5) for e in range(NUM_ENTITIES)] * 2  # nothing was read in the last passage
+    relations = Relations(
+        passages, topics, targets, NUM_ENTITIES, lambda rows: vectors[rows].astype(np.float16)
+    )
+    # Nothing was read in the last passage.
+    wanted = [(p, e) for p in range(5) for e in range(NUM_ENTITIES)] * 2
     entities = topics if side == 'topic' else targets
-    expected = [max([0, *(asked @ vectors[(passages == p) & (entities == e)].T).ravel()]) for p, e in wanted]
+    expected = [
+        max([0, *(asked @ vectors[(passages == p) & (entities == e)].T).ravel()]) for p, e in wanted
+    ]
     found = relations.closeness(side, *np.array(wanted).T, asked)
     assert found == pytest.approx(expected, abs=1e-3) and 0 < np.count_nonzero(found) < len(wanted)
 
 
 @pytest.mark.parametrize('side', ['before', 'after'])
 @pytest.mark.parametrize('place', [0, 1])
-def test_of_links_that_are_alike_the_one_that_the_question_asks_for_is_followed(tmp_path, side, place):
+def test_of_links_that_are_alike_the_one_that_the_question_asks_for_is_followed(
+    tmp_path, side, place
+):
     index = build(
         tmp_path / 'index',
-        corpus_of({'Ada': 'She knew [Bob] and [Cid].', 'Bob': 'A person.', 'Cid': 'A person.', 'Beer': 'It is brewed.'}),
+        corpus_of(
+            {
+                'Ada': 'She knew [Bob] and [Cid].',
+                'Bob': 'A person.',
+                'Cid': 'A person.',
+                'Beer': 'It is brewed.',
+            }
+        ),
     )
     text = 'Where did the friend of Ada die?'
     asked = unit(np.array([[1.0, 2.0]]))
     ada, friends = 0, np.array([1, 2])
-    # Before: Ada's passage says of both how they are related to Ada. After: each friend's own passage says something of the friend.
+    # Before: Ada's passage says of both how they are related to Ada. After: each friend's own
+    # passage says something of the friend.
     vectors = np.array([[0, -1.0], [0, -1.0]], np.float32)
     vectors[place] = asked
-    columns = (np.full(2, ada), np.full(2, ada), friends) if side == 'before' else (friends, friends, np.full(2, 3))
+    columns = (
+        (np.full(2, ada), np.full(2, ada), friends)
+        if side == 'before'
+        else (friends, friends, np.full(2, 3))
+    )
     relations = Relations(*columns, index.num_entities, lambda rows: vectors[rows])
     question = Question(text, [ada], vector_of(text), asked)
-    assert [each.passage for each in Ranker(index, relations=relations).rank(question, 2)] == [ada, friends[place]]
+    assert [each.passage for each in Ranker(index, relations=relations).rank(question, 2)] == [
+        ada,
+        friends[place],
+    ]

@@ -13,11 +13,15 @@ D_E, D_R, ENTITIES, K = 12, 20, 600, 32
 VOCAB = EntityVocab.from_names([f'entity {i}' for i in range(ENTITIES + 1)])
 OLD = EntityVocab(*(column[:ENTITIES] for column in (VOCAB.keys, VOCAB.names, VOCAB.aliases)))
 HASHES = {'encoder': 'e' * 64, 'entity_table': 't' * 64, 'vocabulary': OLD.hash()}
-with_scann = pytest.mark.skipif(importlib.util.find_spec('scann') is None, reason='ScaNN is not installed')
+with_scann = pytest.mark.skipif(
+    importlib.util.find_spec('scann') is None, reason='ScaNN is not installed'
+)
 
 
 def table_of(topics, targets):
-    columns = {field.name: np.zeros(len(topics), np.int64) for field in dataclasses.fields(EntryTable)}
+    columns = {
+        field.name: np.zeros(len(topics), np.int64) for field in dataclasses.fields(EntryTable)
+    }
     return EntryTable(**columns | {'topic': np.asarray(topics), 'target': np.asarray(targets)})
 
 
@@ -34,7 +38,12 @@ def make_memory(directory, rows, seed=0):
 def memory_of(directory, topics, relations, rng):
     """A memory of these topics and relations, with targets at random."""
     entries = table_of(topics, rng.integers(0, ENTITIES, len(topics)))
-    return build(directory, entries, lambda rows: relations[rows].astype(np.float32), BuildOptions(ENTITIES, D_R, HASHES))
+    return build(
+        directory,
+        entries,
+        lambda rows: relations[rows].astype(np.float32),
+        BuildOptions(ENTITIES, D_R, HASHES),
+    )
 
 
 TABLE = np.random.default_rng(1).standard_normal((ENTITIES, D_E)).astype(np.float32)
@@ -47,5 +56,10 @@ def keys_of(memory, table=TABLE):
 def queries_near(memory, count, seed=2):
     rng = np.random.default_rng(seed)
     keys = keys_of(memory)[rng.integers(0, len(memory), count)]
-    keys += 0.5 * rng.standard_normal(keys.shape) / keys.shape[1] ** 0.5 * np.linalg.norm(keys, axis=1, keepdims=True)
+    keys += (
+        0.5
+        * rng.standard_normal(keys.shape)
+        / keys.shape[1] ** 0.5
+        * np.linalg.norm(keys, axis=1, keepdims=True)
+    )
     return keys[:, :D_E].astype(np.float32), keys[:, D_E:].astype(np.float32)

@@ -9,7 +9,9 @@ from fsspec.implementations.memory import MemoryFileSystem
 
 
 class Bucket(MemoryFileSystem):
-    """What `fsspec` gives for gs://, without a network. As in a bucket, folders are but parts of names, and what is empty is none."""
+    """What `fsspec` gives for gs://, without a network. As in a bucket, folders are but parts of
+    names, and what is empty is none.
+    """
 
     protocol = ('gcs', 'gs')
     store: dict = {}
@@ -34,9 +36,12 @@ def use_bucket(monkeypatch):
     """Makes gs:// an empty bucket."""
     monkeypatch.setattr(Bucket, 'store', {})
     monkeypatch.setattr(Bucket, 'pseudo_dirs', [''])
-    # As after the first path of a bucket in a process, or TensorFlow's code for buckets would be used.
+    # As after the first path of a bucket in a process, or TensorFlow's code for buckets would be
+    # used.
     monkeypatch.setattr(gpath, '_is_tf_installed', lambda: False)
     gcsfs = types.ModuleType('gcsfs')
     gcsfs.__spec__ = importlib.machinery.ModuleSpec('gcsfs', None)  # as it is installed
     monkeypatch.setitem(sys.modules, 'gcsfs', gcsfs)
-    monkeypatch.setattr(type(backend.fsspec_backend), '_get_filesystem', lambda self, name: Bucket())
+    monkeypatch.setattr(
+        type(backend.fsspec_backend), '_get_filesystem', lambda self, name: Bucket()
+    )

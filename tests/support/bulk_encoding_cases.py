@@ -16,7 +16,9 @@ def make(prepared, pair_encoding='marked_pair', **options):
     """(An encoder of rows with a small random model, the sampled row ids)."""
     prepared = Prepared(prepared)
     module, params = model(prepared)
-    encode = pair_encoder(pair_encoding, module, params, prepared, Batching(**{'tokens_per_device': 480} | options))
+    encode = pair_encoder(
+        pair_encoding, module, params, prepared, Batching(**{'tokens_per_device': 480} | options)
+    )
     rows = np.random.default_rng(0).permutation(len(prepared.pairs['topic']))[:SAMPLE]
     return encode, rows
 

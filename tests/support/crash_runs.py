@@ -1,4 +1,6 @@
-"""Small runs of everything that writes a folder, for `system_calls`: what they start from, and what must be found afterwards."""
+"""Small runs of everything that writes a folder, for `system_calls`: what they start from, and what
+must be found afterwards.
+"""
 
 import contextlib
 import hashlib
@@ -47,7 +49,10 @@ def _file_digests(folder, manifest):
 
 def _corpus(before):
     names = ['Ann', 'Bob', 'Eve', 'Zoë']
-    texts = [(names[i % 4], f'{names[i % 4]} knows {names[(i + 1 + i // 4) % 4]} since {1900 + i}.') for i in range(8)]
+    texts = [
+        (names[i % 4], f'{names[i % 4]} knows {names[(i + 1 + i // 4) % 4]} since {1900 + i}.')
+        for i in range(8)
+    ]
     lines = [{'id': str(i), 'title': title, 'text': text} for i, (title, text) in enumerate(texts)]
     (before.parent / 'corpus.jsonl').write_text('\n'.join(map(json.dumps, lines)), encoding='utf-8')
 
@@ -71,7 +76,9 @@ prepare = types.SimpleNamespace(
 
 # A knowledge base of plain text: made, and changed.
 
-_DOCUMENTS = [{'id': title, 'title': title, 'text': text} for title, text in TRIOS['engine'].documents.items()]
+_DOCUMENTS = [
+    {'id': title, 'title': title, 'text': text} for title, text in TRIOS['engine'].documents.items()
+]
 
 
 def _text_state(folder):
@@ -98,11 +105,19 @@ index_text, change_text = (
 
 
 def _answering_state(folder):
-    """The digests of the files that answer, but for the encoder's folder, in which a lock may be."""
-    return [digest_of_tree(folder / part) for kind, part in KBFolder(folder).read().items() if kind != 'model']
+    """The digests of the files that answer, but for the encoder's folder,
+    in which a lock may be.
+    """
+    return [
+        digest_of_tree(folder / part)
+        for kind, part in KBFolder(folder).read().items()
+        if kind != 'model'
+    ]
 
 
-compact_kb = types.SimpleNamespace(before=two_versions.write, run=compact_text, state=_answering_state, content=digest_of_tree)
+compact_kb = types.SimpleNamespace(
+    before=two_versions.write, run=compact_text, state=_answering_state, content=digest_of_tree
+)
 
 # A memory: built, and changed in three ways.
 
@@ -114,7 +129,10 @@ def _memory_state(folder):
         return NOTHING
     with contextlib.closing(memory):
         _file_digests(folder, memory.manifest)
-        return [memory.hash(), hashlib.sha256(repr(tiny_updates.entries_of(memory)).encode()).hexdigest()]
+        return [
+            memory.hash(),
+            hashlib.sha256(repr(tiny_updates.entries_of(memory)).encode()).hexdigest(),
+        ]
 
 
 def _memory(before):
@@ -124,10 +142,15 @@ def _memory(before):
 
 
 build = types.SimpleNamespace(
-    before=_nothing, run=lambda folder: memory_tables.make(folder), state=_memory_state, content=digest_of_tree
+    before=_nothing,
+    run=lambda folder: memory_tables.make(folder),
+    state=_memory_state,
+    content=digest_of_tree,
 )
 inject, delete, compact = (
-    types.SimpleNamespace(before=_memory, run=tiny_updates.UPDATES[name], state=_memory_state, content=digest_of_tree)
+    types.SimpleNamespace(
+        before=_memory, run=tiny_updates.UPDATES[name], state=_memory_state, content=digest_of_tree
+    )
     for name in ('inject', 'delete', 'compact')
 )
 
@@ -135,7 +158,10 @@ inject, delete, compact = (
 
 
 def _params(step):
-    return {'encoder': {'kernel': np.arange(12.0, dtype=np.float32).reshape(3, 4) * step}, 'bias': np.full(5, step, np.float32)}
+    return {
+        'encoder': {'kernel': np.arange(12.0, dtype=np.float32).reshape(3, 4) * step},
+        'bias': np.full(5, step, np.float32),
+    }
 
 
 def _save(folder, step):
@@ -154,8 +180,12 @@ def _checkpoint_state(folder):
 
 
 def _checkpoint_content(folder):
-    # Files of a checkpoint hold times and random names. The step before may stay if it was about to be removed.
-    return [_checkpoint_state(folder), [path.name for path in (folder / 'checkpoints').iterdir() if not path.name.isdigit()]]
+    # Files of a checkpoint hold times and random names. The step before may stay if it was about to
+    # be removed.
+    return [
+        _checkpoint_state(folder),
+        [path.name for path in (folder / 'checkpoints').iterdir() if not path.name.isdigit()],
+    ]
 
 
 checkpoint = types.SimpleNamespace(
@@ -169,7 +199,14 @@ checkpoint = types.SimpleNamespace(
 
 
 def _train(folder, **options):
-    tiny_training.run(folder.parent / 'text', folder, num_steps=2, checkpoint_every=1, keep_checkpoints=1, **options)
+    tiny_training.run(
+        folder.parent / 'text',
+        folder,
+        num_steps=2,
+        checkpoint_every=1,
+        keep_checkpoints=1,
+        **options,
+    )
 
 
 def _one_step(before):
@@ -185,11 +222,15 @@ def _trained_state(folder):
     with Checkpoints(folder, read_only=True) as checkpoints:
         for step in checkpoints.steps():
             checkpoints.params(step)
-    arrays = sorted((name, array.tobytes()) for name, array in tiny_training.state_of(folder, step).items())
+    arrays = sorted(
+        (name, array.tobytes()) for name, array in tiny_training.state_of(folder, step).items()
+    )
     return [step, hashlib.sha256(repr(arrays).encode()).hexdigest()]
 
 
-train = types.SimpleNamespace(before=_one_step, run=_train, state=_trained_state, content=_trained_state)
+train = types.SimpleNamespace(
+    before=_one_step, run=_train, state=_trained_state, content=_trained_state
+)
 
 # Predictions.
 
@@ -206,7 +247,8 @@ predictions = types.SimpleNamespace(
     content=digest_of_tree,
 )
 
-# The manifest of a knowledge base. Two runs that end may write it at the same time, so that nobody removes partial files.
+# The manifest of a knowledge base. Two runs that end may write it at the same time, so that nobody
+# removes partial files.
 
 
 def _kb_state(folder):

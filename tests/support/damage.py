@@ -1,4 +1,6 @@
-"""Damages files of a folder, and signs a changed folder again as somebody would who wants it to be believed."""
+"""Damages files of a folder, and signs a changed folder again as somebody would who wants it to be
+believed.
+"""
 
 import json
 import pathlib
@@ -15,10 +17,20 @@ def flip(path: pathlib.Path, position: int = -1, bit: int = 0) -> None:
 
 
 def edit(folder: pathlib.Path, file: str = 'manifest.json', /, **fields) -> None:
-    """Changes fields of a manifest, and its checksum so that it is believed; ... leaves a field out."""
+    """Changes fields of a manifest, and its checksum so that it is believed; ... leaves a
+    field out.
+    """
     path = files.path(folder) / file
     stated = json.loads(path.read_text()) | fields
-    path.write_bytes(sealed({name: value for name, value in stated.items() if value is not ... and name != 'checksum'}))
+    path.write_bytes(
+        sealed(
+            {
+                name: value
+                for name, value in stated.items()
+                if value is not ... and name != 'checksum'
+            }
+        )
+    )
 
 
 def sign(folder: pathlib.Path, file: str = 'manifest.json', /, **fields) -> None:
@@ -26,5 +38,10 @@ def sign(folder: pathlib.Path, file: str = 'manifest.json', /, **fields) -> None
     stated = json.loads((folder / file).read_text())
     digests = {name: files.digest(folder / name) for name in stated['files']}
     edit(
-        folder, file, **fields, files={name: {'bytes': found.bytes, 'sha256': found.sha256} for name, found in digests.items()}
+        folder,
+        file,
+        **fields,
+        files={
+            name: {'bytes': found.bytes, 'sha256': found.sha256} for name, found in digests.items()
+        },
     )

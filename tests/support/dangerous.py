@@ -1,4 +1,6 @@
-"""Characters that a terminal obeys, or that change what is seen of the text around them, by what Unicode says of them."""
+"""Characters that a terminal obeys, or that change what is seen of the text around them, by what
+Unicode says of them.
+"""
 
 import sys
 import unicodedata
@@ -9,7 +11,9 @@ _OTHERS = {*_TAGS, *_ANNOTATIONS}
 
 
 def is_dangerous(character: str) -> bool:
-    """Whether it is a control but for tab and line end, a separator of lines, half of a pair, a tag, or turns the direction of text."""
+    """Whether it is a control but for tab and line end, a separator of lines, half of a pair, a
+    tag, or turns the direction of text.
+    """
     return (
         unicodedata.category(character) in ('Cc', 'Zl', 'Zp', 'Cs')
         and character not in '\n\t'
@@ -20,7 +24,11 @@ def is_dangerous(character: str) -> bool:
 
 DANGEROUS = ''.join(filter(is_dangerous, map(chr, range(sys.maxunicode + 1))))
 # Those that a text may have.
-IN_TEXT = ''.join(character for character in DANGEROUS if character != '\0' and unicodedata.category(character) != 'Cs')
+IN_TEXT = ''.join(
+    character
+    for character in DANGEROUS
+    if character != '\0' and unicodedata.category(character) != 'Cs'
+)
 
 
 def dangerous_in(text: str) -> set[str]:

@@ -1,4 +1,6 @@
-"""Scripts in a process of their own that has 8 virtual CPU devices, which JAX must be told before it starts."""
+"""Scripts in a process of their own that has 8 virtual CPU devices, which JAX must be told before
+it starts.
+"""
 
 import os
 import pathlib
@@ -6,11 +8,18 @@ import pathlib
 SUPPORT = pathlib.Path(__file__).parent
 
 # What `make_mesh` is asked for, by the number of devices, or as slices x devices of each.
-MESHES = {'1': {'data': 1}, '4': {'data': 4}, '8': {'data': 4, 'model': 2}, '2x4': {'slices': 2, 'data': 2, 'model': 2}}
+MESHES = {
+    '1': {'data': 1},
+    '4': {'data': 4},
+    '8': {'data': 4, 'model': 2},
+    '2x4': {'slices': 2, 'data': 2, 'model': 2},
+}
 
 
 def slices_and_devices(mesh: str) -> tuple[int | None, int]:
-    """How many slices a mesh of such a name has, None if they are not said, and how many devices each."""
+    """How many slices a mesh of such a name has, None if they are not said, and how many devices
+    each.
+    """
     *slices, devices = map(int, mesh.split('x'))
     return (slices[0] if slices else None), devices
 
@@ -21,7 +30,9 @@ def row_devices(mesh: str) -> int:
 
 
 def run(binaries, script: str, *arguments) -> None:
-    """Runs a script of this folder to its end, which must be a good one; `binaries` is the fixture."""
+    """Runs a script of this folder to its end, which must be a good one;
+    `binaries` is the fixture.
+    """
     flags = os.environ.get('XLA_FLAGS', '') + ' --xla_force_host_platform_device_count=8'
     done = binaries.script(SUPPORT / script, *arguments, XLA_FLAGS=flags)
     assert done.returncode == 0, done.stderr[-3000:]

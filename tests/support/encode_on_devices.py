@@ -1,8 +1,10 @@
-"""Encodes the pairs of a prepared folder on several meshes; run by bulk_encoding_test.py in a process with 8 virtual devices.
+"""Encodes the pairs of a prepared folder on several meshes; run by bulk_encoding_test.py in a
+process with 8 virtual devices.
 
     python tests/support/encode_on_devices.py PREPARED OUTPUT
 
-Leaves in OUTPUT (.npz) the relations by each encoder from each number of devices, and on how many devices the batches lay.
+Leaves in OUTPUT (.npz) the relations by each encoder from each number of devices, and on how many
+devices the batches lay.
 """
 
 import itertools
@@ -24,7 +26,9 @@ def main(prepared, output):
     for pair_encoding, devices in itertools.product(PAIR_ENCODINGS, ('1', '4', '2x4')):
         slices, data = slices_and_devices(devices)
         mesh = make_mesh(data, slices=slices)
-        encode, rows = bulk_encoding_cases.make(prepared, pair_encoding, lengths=(72, 136), mesh=mesh)
+        encode, rows = bulk_encoding_cases.make(
+            prepared, pair_encoding, lengths=(72, 136), mesh=mesh
+        )
         batched, lay_on = encode.batched, set()
         apply = batched._apply
 

@@ -1,4 +1,6 @@
-"""Mentions and tables for entity_table_test.py and the process that it starts on several devices."""
+"""Mentions and tables for entity_table_test.py and the process that it starts
+on several devices.
+"""
 
 from typing import NamedTuple
 
@@ -12,13 +14,15 @@ from opql_jax.training import state, trainer
 from opql_jax.training.objectives import Task
 from opql_jax.training.optimizer import make_optimizer
 
-# On 8 devices 13 rows each: M * DIM is then the most that anything may have, less than M * 13 or any array with all rows.
+# On 8 devices 13 rows each: M * DIM is then the most that anything may have, less than M * 13 or
+# any array with all rows.
 M, DIM, CHUNK, SAMPLED = 32, 7, 5, 20
-# 101 rows divide by no number of devices; of 9, three of 8 devices get none; 'ties' are between scores in whole numbers. The mentions
-# of 'odd' cannot be shared by slices.
+# 101 rows divide by no number of devices; of 9, three of 8 devices get none; 'ties' are between
+# scores in whole numbers. The mentions of 'odd' cannot be shared by slices.
 NUM_ENTITIES = {'uneven': 101, 'few': 9, 'ties': 101, 'odd': 101}
 CASES = tuple(NUM_ENTITIES)
-# What is computed of which on several devices; 'far' is made of 'uneven', which trains and is sampled and looked up, too.
+# What is computed of which on several devices; 'far' is made of 'uneven', which trains and is
+# sampled and looked up, too.
 COMPUTED = {'full': ('few', 'ties', 'odd'), 'attended': ('few', 'odd'), 'best': ('few', 'ties')}
 
 
@@ -30,7 +34,9 @@ class Case(NamedTuple):
 
 
 def make(name):
-    """A case by name: mention vectors, labels of which some are missing, E, and a weight of each mention's loss."""
+    """A case by name: mention vectors, labels of which some are missing, E, and a weight of each
+    mention's loss.
+    """
     rng, n = np.random.default_rng(CASES.index(name)), NUM_ENTITIES[name]
     draw = lambda *shape: rng.normal(size=shape).astype(np.float32)
     if name == 'ties':
@@ -47,19 +53,28 @@ def make(name):
 
 
 def far():
-    """A case whose first mentions, those of the first slices, have scores too far from those of a few rows to be summed from these."""
+    """A case whose first mentions, those of the first slices, have scores too far from those of a
+    few rows to be summed from these.
+    """
     case = make('uneven')
-    return case._replace(vectors=case.vectors * np.where(np.arange(M) < M // 2, np.float32(40), np.float32(1))[:, None])
+    return case._replace(
+        vectors=case.vectors
+        * np.where(np.arange(M) < M // 2, np.float32(40), np.float32(1))[:, None]
+    )
 
 
 def placed(case, layout):
     """The table on its devices. What stands in the padding would win every softmax."""
     padding = -layout.num_entities % row_devices(layout.mesh)
-    return entity_table.place(np.pad(case.table, ((0, padding), (0, 0)), constant_values=50.0), layout)
+    return entity_table.place(
+        np.pad(case.table, ((0, padding), (0, 0)), constant_values=50.0), layout
+    )
 
 
 def with_gradients(loss_of, case, layout):
-    """(loss [M], correct [M], gradient of the weighted loss to the vectors and to the table) of `loss_of(vectors, table)`."""
+    """(loss [M], correct [M], gradient of the weighted loss to the vectors and to the table) of
+    `loss_of(vectors, table)`.
+    """
 
     def weighted(vectors, table):
         loss, correct = loss_of(vectors, table)
@@ -71,7 +86,9 @@ def with_gradients(loss_of, case, layout):
 
 
 def full(case, layout, chunk=CHUNK):
-    loss_of = lambda vectors, table: entity_table.softmax_cross_entropy(vectors, case.labels, table, layout, chunk)
+    loss_of = lambda vectors, table: entity_table.softmax_cross_entropy(
+        vectors, case.labels, table, layout, chunk
+    )
     return with_gradients(loss_of, case, layout)
 
 
@@ -93,7 +110,9 @@ def sampled(case, layout, num_sampled=SAMPLED, seed=0):
 
 def best(case, layout):
     """(log-probabilities, ids), both [M, 5], of the best entities of each mention."""
-    return jax.jit(lambda table: entity_table.best(case.vectors, table, layout, 5, chunk=3))(placed(case, layout))
+    return jax.jit(lambda table: entity_table.best(case.vectors, table, layout, 5, chunk=3))(
+        placed(case, layout)
+    )
 
 
 class Training:
@@ -107,7 +126,9 @@ class Training:
         def loss(params, batch, memory, rng):
             vectors = batch['vectors'] @ params['encoder']['kernel']
             table = params['entity_table']
-            loss, correct = entity_table.softmax_cross_entropy(vectors, batch['labels'], table, layout, CHUNK)
+            loss, correct = entity_table.softmax_cross_entropy(
+                vectors, batch['labels'], table, layout, CHUNK
+            )
             return loss.mean(), {'accuracy': correct.mean()}
 
         self.batch = {'vectors': jnp.asarray(case.vectors), 'labels': jnp.asarray(case.labels)}

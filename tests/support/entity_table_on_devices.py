@@ -1,4 +1,5 @@
-"""The entity table over several meshes; run by entity_table_test.py in a process that has 8 virtual ones.
+"""The entity table over several meshes; run by entity_table_test.py in a process that has 8 virtual
+ones.
 
     python tests/support/entity_table_on_devices.py OUTPUT
 
@@ -37,11 +38,17 @@ def main(output):
                     found[f'{way}-{name}-{devices}-{part}'] = value
         case = cases.make('uneven')
         layout = entity_table.Layout(mesh, len(case.table))
-        for part, value in zip(('loss', 'correct', 'vectors', 'table'), cases.sampled(case, layout)):
+        for part, value in zip(
+            ('loss', 'correct', 'vectors', 'table'), cases.sampled(case, layout)
+        ):
             found[f'sampled-{devices}-{part}'] = value
-        for part, value in zip(('loss', 'correct', 'vectors', 'table'), cases.full(cases.far(), layout)):
+        for part, value in zip(
+            ('loss', 'correct', 'vectors', 'table'), cases.full(cases.far(), layout)
+        ):
             found[f'far-{devices}-{part}'] = value
-        found[f'lookup-{devices}'] = jax.jit(lambda t: entity_table.lookup(t, case.labels, layout))(cases.placed(case, layout))
+        found[f'lookup-{devices}'] = jax.jit(lambda t: entity_table.lookup(t, case.labels, layout))(
+            cases.placed(case, layout)
+        )
 
         training = cases.Training(layout)
         state, batch = training.state, shard_batch(training.batch, mesh)
@@ -51,8 +58,14 @@ def main(output):
         for path, leaf in jax.tree.leaves_with_path(state):
             of_table = 'entity_table' in jax.tree_util.keystr(path)
             rows = {shard.data.shape[0] for shard in leaf.addressable_shards} if of_table else None
-            assert rows == {len(leaf) // row_devices(devices)} if of_table else leaf.is_fully_replicated, (path, leaf.sharding)
-            found[f'trained-{devices}-{jax.tree_util.keystr(path)}'] = leaf[: layout.num_entities] if of_table else leaf
+            assert (
+                rows == {len(leaf) // row_devices(devices)}
+                if of_table
+                else leaf.is_fully_replicated
+            ), (path, leaf.sharding)
+            found[f'trained-{devices}-{jax.tree_util.keystr(path)}'] = (
+                leaf[: layout.num_entities] if of_table else leaf
+            )
         pathlib.Path(f'{output}.{devices}.hlo').write_text(compiled.as_text())
     np.savez(output, **found)
 

@@ -1,10 +1,14 @@
-"""Short documents about films that nobody made, and the people in them: those of the page on sets and queries."""
+"""Short documents about films that nobody made, and the people in them: those of the page on sets
+and queries.
+"""
 
 import json
 import pathlib
 import re
 
-PAGE = (pathlib.Path(__file__).resolve().parents[2] / 'docs/how-to/sets_and_queries.md').read_text(encoding='utf-8')
+PAGE = (pathlib.Path(__file__).resolve().parents[2] / 'docs/how-to/sets_and_queries.md').read_text(
+    encoding='utf-8'
+)
 _BLOCKS = re.findall(r'^```(\w*)\n(.*?)^```', PAGE, re.M | re.S)
 LINES = next(block for language, block in _BLOCKS if language == 'json')
 DOCUMENTS = {record['title']: record['text'] for record in map(json.loads, LINES.splitlines())}

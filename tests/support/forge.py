@@ -1,7 +1,8 @@
-"""Forgeries of every array, table and JSON file of a folder, signed so that they are believed, and what becomes of them.
+"""Forgeries of every array, table and JSON file of a folder, signed so that they are believed, and
+what becomes of them.
 
-Each array, column and field is set to its extremes, one at a time. Whoever reads the folder may read
-what was there, or something else that is valid, or say in one line which file is wrong; never
+Each array, column and field is set to its extremes, one at a time. Whoever reads the folder may
+read what was there, or something else that is valid, or say in one line which file is wrong; never
 another exception, a number that is not finite, or more memory than `HEADROOM`.
 """
 
@@ -27,7 +28,8 @@ import safetensors.numpy
 from opql_jax.core.errors import InputError
 from opql_jax.core.manifest import sealed
 
-# Bytes of addresses that a reader of a folder of some hundred kilobytes may take; threads reserve many that they do not use.
+# Bytes of addresses that a reader of a folder of some hundred kilobytes may take; threads reserve
+# many that they do not use.
 HEADROOM = 3 << 30
 _LONG = 'x' * 1_000_000
 _DEEP: list = []
@@ -46,7 +48,11 @@ def of_array(content: bytes) -> Iterator[Forgery]:
         yield name, out.getvalue()
     start = re.search(rb'.shape. ?: ?\(', content).end()  # type: ignore[union-attr]  # any array's file has it
     end = content.index(b')', start)
-    for name, shape in (('huge shape', b'4611686018427387904,'), ('negative shape', b'-1,'), ('terabyte', b'1099511627776,')):
+    for name, shape in (
+        ('huge shape', b'4611686018427387904,'),
+        ('negative shape', b'-1,'),
+        ('terabyte', b'1099511627776,'),
+    ):
         head = content[:start] + shape + content[end:]
         yield name, head.replace(b' ' * max(0, len(shape) - (end - start)) + b'\n', b'\n', 1)
     yield 'object', content.replace(array.dtype.str.encode(), b'|O', 1)
@@ -57,7 +63,12 @@ def of_array(content: bytes) -> Iterator[Forgery]:
 def _of_array(array: np.ndarray) -> Iterator[tuple[str, np.ndarray]]:
     values: dict[str, float] = {'0': 0, '-1': -1, 'n': len(array), 'n + 1': len(array) + 1}
     if array.dtype.kind == 'f':
-        values |= {'NaN': np.nan, 'Inf': np.inf, '-Inf': -np.inf, 'max': float(np.finfo(array.dtype).max)}
+        values |= {
+            'NaN': np.nan,
+            'Inf': np.inf,
+            '-Inf': -np.inf,
+            'max': float(np.finfo(array.dtype).max),
+        }
     else:
         values |= {'max': int(np.iinfo(array.dtype).max), 'min': int(np.iinfo(array.dtype).min)}
     for name, value in values.items():
@@ -88,12 +99,23 @@ def of_tensors(content: bytes) -> Iterator[Forgery]:
     tensors = safetensors.numpy.load(content)
     for name, tensor in tensors.items():
         rows = np.atleast_1d(tensor)
-        forged = [(change, value) for change, value in _of_array(rows) if value.dtype.kind in 'fiu' and value.dtype.isnative]
+        forged = [
+            (change, value)
+            for change, value in _of_array(rows)
+            if value.dtype.kind in 'fiu' and value.dtype.isnative
+        ]
         for change, value in forged:
             if not (change.endswith('at 0') and rows.size > 1):
-                value = value.reshape(()) if tensor.ndim == 0 and value.size == 1 else np.ascontiguousarray(value)
+                value = (
+                    value.reshape(())
+                    if tensor.ndim == 0 and value.size == 1
+                    else np.ascontiguousarray(value)
+                )
                 yield f'{name}: {change}', safetensors.numpy.save(tensors | {name: value})
-        yield f'{name}: away', safetensors.numpy.save({n: t for n, t in tensors.items() if n != name})
+        yield (
+            f'{name}: away',
+            safetensors.numpy.save({n: t for n, t in tensors.items() if n != name}),
+        )
     yield 'more', safetensors.numpy.save(tensors | {'more': np.zeros(3, np.float32)})
     yield 'long header', (1 << 62).to_bytes(8, 'little') + content[8:]
     yield 'nothing', b''
@@ -116,23 +138,40 @@ def of_table(content: bytes) -> Iterator[Forgery]:
                 cells[place] = value
                 column = pa.array(cells, field.type)
                 yield f'{field.name}: {name} at {place}', written(_with(table, field.name, column))
-        yield f'{field.name}: all null', written(_with(table, field.name, pa.nulls(len(rows), field.type)))
-        yield f'{field.name}: another type', written(_with(table, field.name, pa.array([b'\xff'] * len(rows))))
-        yield f'{field.name}: numbers', written(_with(table, field.name, pa.array([2.5] * len(rows))))
+        yield (
+            f'{field.name}: all null',
+            written(_with(table, field.name, pa.nulls(len(rows), field.type))),
+        )
+        yield (
+            f'{field.name}: another type',
+            written(_with(table, field.name, pa.array([b'\xff'] * len(rows)))),
+        )
+        yield (
+            f'{field.name}: numbers',
+            written(_with(table, field.name, pa.array([2.5] * len(rows)))),
+        )
         if pa.types.is_string(field.type):
             places, bytes_ = np.arange(len(rows) + 1, dtype=np.int32), b'\xff' * len(rows)
-            no_text = pa.StringArray.from_buffers(len(rows), pa.py_buffer(places), pa.py_buffer(bytes_))
+            no_text = pa.StringArray.from_buffers(
+                len(rows), pa.py_buffer(places), pa.py_buffer(bytes_)
+            )
             yield f'{field.name}: no UTF-8', written(_with(table, field.name, no_text))
         yield f'{field.name}: away', written(table.drop_columns([field.name]))
         yield (
             f'{field.name}: the first everywhere',
-            written(_with(table, field.name, pa.array([rows[0][field.name]] * len(rows), field.type))),
+            written(
+                _with(table, field.name, pa.array([rows[0][field.name]] * len(rows), field.type))
+            ),
         )
         if pa.types.is_string(field.type):
-            # A megabyte a row, which takes little room on the disk: of a small table some gigabytes.
+            # A megabyte a row, which takes little room on the disk: of a small table some
+            # gigabytes.
             many = pa.concat_tables([table] * -(-4000 // len(table)))
             long = pa.DictionaryArray.from_arrays(np.zeros(len(many), np.int32), [_LONG])
-            yield f'{field.name}: long everywhere', written(_with(many, field.name, long), compression='zstd')
+            yield (
+                f'{field.name}: long everywhere',
+                written(_with(many, field.name, long), compression='zstd'),
+            )
     yield 'reversed', written(table.take(np.arange(len(rows))[::-1]))
     yield 'one row less', written(table.slice(1))
     yield 'one row more', written(pa.concat_tables([table, table.slice(0, 1)]))
@@ -175,13 +214,17 @@ def _of_cell(value, type: pa.DataType, rows: int) -> Iterator[tuple[str, object]
 
 
 def of_json(content: bytes, seal: Callable[[dict], bytes] = sealed) -> Iterator[Forgery]:
-    """Of a JSON file; `seal` gives the content that states something, with a checksum that fits, by default that of a manifest."""
+    """Of a JSON file; `seal` gives the content that states something, with a checksum that fits, by
+    default that of a manifest.
+    """
     stated = json.loads(content)
 
     def written(forged) -> bytes:
         if not isinstance(forged, dict):
             return json.dumps(forged).encode()
-        return seal({name: value for name, value in forged.items() if name not in ('checksum', 'meta_hash')})
+        return seal(
+            {name: value for name, value in forged.items() if name not in ('checksum', 'meta_hash')}
+        )
 
     for path in _paths(stated):
         if path[0] not in ('checksum', 'meta_hash', 'files'):
@@ -218,7 +261,13 @@ _ODD = {
 def _paths(value, path=()) -> Iterator[tuple]:
     if path:
         yield path
-    items = value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else ()
+    items = (
+        value.items()
+        if isinstance(value, dict)
+        else enumerate(value)
+        if isinstance(value, list)
+        else ()
+    )
     for key, inner in items:
         yield from _paths(inner, (*path, key))
 
@@ -264,7 +313,8 @@ def survey(
     every: int = 1,
     start: int = 0,
 ) -> dict[str, str]:
-    """Forges a file again and again, signs the manifest above it, and reads it; it is whole again afterwards.
+    """Forges a file again and again, signs the manifest above it, and reads it; it is whole again
+    afterwards.
 
     Args:
         folder: whose path every error names.
@@ -278,7 +328,12 @@ def survey(
         {what was forged: 'same', 'other', 'told', or what went wrong}.
     """
     whole, before = None if judge else read(), file.read_bytes()
-    manifests = [parent / name for parent in file.parents if parent.is_relative_to(folder) for name in _MANIFESTS]
+    manifests = [
+        parent / name
+        for parent in file.parents
+        if parent.is_relative_to(folder)
+        for name in _MANIFESTS
+    ]
     manifest = next((path for path in manifests if path.exists()), file)
     stated = manifest.read_bytes()
     found = {}
@@ -296,7 +351,9 @@ _MANIFESTS = ('manifest.json', 'config.json', 'model.json')
 
 
 def outcome(folder: pathlib.Path, read: Callable[[], object], whole) -> str:
-    """'same' or 'other' of what is read, 'told' of one line that names the folder, or what went wrong."""
+    """'same' or 'other' of what is read, 'told' of one line that names the folder, or what went
+    wrong.
+    """
     try:
         return 'same' if read() == whole else 'other'
     except InputError as error:
@@ -311,7 +368,10 @@ def outcome(folder: pathlib.Path, read: Callable[[], object], whole) -> str:
     except BaseException as error:
         where = traceback.extract_tb(error.__traceback__)
         ours = [frame for frame in where if 'opql_jax' in frame.filename] or where
-        return f'{type(error).__name__} in {pathlib.Path(ours[-1].filename).name}:{ours[-1].lineno}: {str(error)[:200]}'
+        return (
+            f'{type(error).__name__} in {pathlib.Path(ours[-1].filename).name}:{ours[-1].lineno}: '
+            f'{str(error)[:200]}'
+        )
 
 
 def outcome_in_fork(folder: pathlib.Path, read: Callable[[], object], whole) -> str:
@@ -331,7 +391,10 @@ def outcome_in_fork(folder: pathlib.Path, read: Callable[[], object], whole) -> 
 @contextlib.contextmanager
 def limited_memory(headroom: int = HEADROOM) -> Iterator[None]:
     """Lets this process take only so much more than it has by now."""
-    pages, before = int(pathlib.Path('/proc/self/statm').read_text().split()[0]), resource.getrlimit(resource.RLIMIT_AS)
+    pages, before = (
+        int(pathlib.Path('/proc/self/statm').read_text().split()[0]),
+        resource.getrlimit(resource.RLIMIT_AS),
+    )
     resource.setrlimit(resource.RLIMIT_AS, (pages * resource.getpagesize() + headroom, before[1]))
     try:
         yield
@@ -341,7 +404,9 @@ def limited_memory(headroom: int = HEADROOM) -> Iterator[None]:
 
 def summary(found: dict[str, str]) -> collections.Counter:
     """How often each outcome was."""
-    return collections.Counter(kind if kind in ('same', 'other', 'told') else 'broken' for kind in found.values())
+    return collections.Counter(
+        kind if kind in ('same', 'other', 'told') else 'broken' for kind in found.values()
+    )
 
 
 def broken(found: dict[str, str]) -> dict[str, str]:

@@ -56,10 +56,22 @@ def prepared(root: pathlib.Path) -> tuple[pathlib.Path, Read]:
 
     def read():
         prepared = Prepared(folder)
-        names = prepared.vocab.keys, prepared.vocab.names, prepared.vocab.aliases, prepared.vocab.kinds
+        names = (
+            prepared.vocab.keys,
+            prepared.vocab.names,
+            prepared.vocab.aliases,
+            prepared.vocab.kinds,
+        )
         pairs = [column.tolist() for column in prepared.pairs.values()]
         rows = [prepared.pair_rows(kind).tolist() for kind in ('title', 'sentence', 'all')]
-        return names, prepared.passages.to_pylist(), pairs, rows, len(prepared.records), prepared.tokenizer.to_str()
+        return (
+            names,
+            prepared.passages.to_pylist(),
+            pairs,
+            rows,
+            len(prepared.records),
+            prepared.tokenizer.to_str(),
+        )
 
     return folder, read
 
@@ -76,8 +88,19 @@ def memory(root: pathlib.Path) -> tuple[pathlib.Path, Read]:
         memory.check_vocabulary(tiny_updates.VOCAB)
         relations = memory.relations()
         assert bad_row(relations) is None and bad_row(memory.entity_rows) is None
-        columns = memory.topic, memory.target, memory.ids, memory.offsets, memory.entity_rows, relations
-        return [column.tolist() for column in columns], memory.provenance(memory.ids), memory.read_from([3, 4]).tolist()
+        columns = (
+            memory.topic,
+            memory.target,
+            memory.ids,
+            memory.offsets,
+            memory.entity_rows,
+            relations,
+        )
+        return (
+            [column.tolist() for column in columns],
+            memory.provenance(memory.ids),
+            memory.read_from([3, 4]).tolist(),
+        )
 
     return folder, read
 
@@ -91,7 +114,12 @@ def memory_of_halves(root: pathlib.Path) -> tuple[pathlib.Path, Read]:
         memory = Memory.open(folder)
         relations = memory.relations()
         assert bad_row(relations) is None
-        return memory.topic.tolist(), memory.target.tolist(), relations.tolist(), memory.provenance(memory.ids)
+        return (
+            memory.topic.tolist(),
+            memory.target.tolist(),
+            relations.tolist(),
+            memory.provenance(memory.ids),
+        )
 
     return folder, read
 
@@ -120,8 +148,12 @@ def retrieval(root: pathlib.Path) -> tuple[pathlib.Path, Read]:
             found.append([(p.passage, p.score, p.reason, index.texts[p.passage]) for p in ranked])
         assert all(math.isfinite(score) for each in found for _, score, *_ in each)
         assert all(len(each) == len(index.ids) for each in found)
-        rarity = [math.log1p((len(index.ids) - n) / (n + 1)) for n in opened.passages_with_word.values()]
-        sentences = [index.texts[0][slice(*index.sentence(row))] for row in range(len(index.sentence_starts))]
+        rarity = [
+            math.log1p((len(index.ids) - n) / (n + 1)) for n in opened.passages_with_word.values()
+        ]
+        sentences = [
+            index.texts[0][slice(*index.sentence(row))] for row in range(len(index.sentence_starts))
+        ]
         return found, opened.kinds, rarity, sentences, index.titles
 
     return folder, read
@@ -134,7 +166,9 @@ def encoder(root: pathlib.Path) -> tuple[pathlib.Path, Read]:
     size = tiny.module.hidden_size
     rng = np.random.default_rng(0)
     kernel = rng.normal(size=(size, len(mention_kinds.KINDS))).astype(np.float32)
-    released.add_kinds(folder, mention_kinds.MentionKinds(kernel, np.zeros(len(mention_kinds.KINDS), np.float32)))
+    released.add_kinds(
+        folder, mention_kinds.MentionKinds(kernel, np.zeros(len(mention_kinds.KINDS), np.float32))
+    )
 
     def read():
         opened = TextEncoder(*released.read(folder))
@@ -168,14 +202,20 @@ def question_map(root: pathlib.Path) -> tuple[pathlib.Path, Read]:
 def checkpoint(root: pathlib.Path) -> tuple[pathlib.Path, Read]:
     """A checkpoint of a few parameters."""
     folder = root / 'run'
-    params = {'layer': {'w': np.arange(6, dtype=np.float32).reshape(2, 3)}, 'bias': np.ones(3, np.float32)}
+    params = {
+        'layer': {'w': np.arange(6, dtype=np.float32).reshape(2, 3)},
+        'bias': np.ones(3, np.float32),
+    }
     with Checkpoints(folder) as checkpoints:
         checkpoints.save(1, params, {'m': np.zeros(3, np.float32)}, {'step': 1})
 
     def read():
         with Checkpoints(folder, read_only=True) as checkpoints:
             params, meta = checkpoints.params(1), checkpoints.meta(1)
-        found = {name: np.asarray(leaf) for name, leaf in traverse_util.flatten_dict(params, sep='.').items()}
+        found = {
+            name: np.asarray(leaf)
+            for name, leaf in traverse_util.flatten_dict(params, sep='.').items()
+        }
         assert all(np.isfinite(leaf).all() for leaf in found.values())
         return {name: leaf.tolist() for name, leaf in found.items()}, meta
 
@@ -184,7 +224,8 @@ def checkpoint(root: pathlib.Path) -> tuple[pathlib.Path, Read]:
 
 def scann(root: pathlib.Path) -> tuple[pathlib.Path, Read]:
     """A ScaNN index of a memory that is not forged."""
-    # Elsewhere: JAX has threads once it has compiled something, without which a fork of this process waits for good where it compiles.
+    # Elsewhere: JAX has threads once it has compiled something, without which a fork of this
+    # process waits for good where it compiles.
     with own_process() as call:
         call(_build_scann, root)
     folder, memory = root / 'index', Memory.open(root / 'memory')
@@ -237,7 +278,9 @@ def model(root: pathlib.Path) -> tuple[pathlib.Path, Read]:
     """What a model says of itself; a kind of its own, as its checkpoints are one."""
     prepared, folder = Prepared(tiny_prepared.write(root / 'prepared', longest=12)), root / 'model'
     folder.mkdir()
-    model_config.write(folder, tiny_training.encoder(vocab_size=prepared.tokenizer.get_vocab_size()), prepared)
+    model_config.write(
+        folder, tiny_training.encoder(vocab_size=prepared.tokenizer.get_vocab_size()), prepared
+    )
     return folder, lambda: repr(model_config.read(folder))
 
 
@@ -248,7 +291,10 @@ def kb(root: pathlib.Path) -> tuple[pathlib.Path, Read]:
 
     def read():
         names = KBFolder(folder).read()
-        assert all((folder / name).resolve().parent == folder.resolve() for name in filter(None, names.values()))
+        assert all(
+            (folder / name).resolve().parent == folder.resolve()
+            for name in filter(None, names.values())
+        )
         return names
 
     return folder, read
@@ -258,15 +304,43 @@ def run(root: pathlib.Path) -> tuple[pathlib.Path, Read]:
     """The record of a step of a recipe."""
     step, folder = recipe.Step('step', 'train', (), {}, 'output'), root / 'run'
     command = step.command(str(folder))
-    record.write(recipe.run_json_of(step, folder), command=command, seconds=1.5, gin='x = 1', metrics={'dev': {'hits@1': 1.0}})
+    record.write(
+        recipe.run_json_of(step, folder),
+        command=command,
+        seconds=1.5,
+        gin='x = 1',
+        metrics={'dev': {'hits@1': 1.0}},
+    )
     (folder / 'output').touch()
     return folder, lambda: recipe.state_of(step, [step], folder)
 
 
-_ALL = prepared, memory, memory_of_halves, retrieval, encoder, question_map, checkpoint, scann, plain_text, model, kb, run
+_ALL = (
+    prepared,
+    memory,
+    memory_of_halves,
+    retrieval,
+    encoder,
+    question_map,
+    checkpoint,
+    scann,
+    plain_text,
+    model,
+    kb,
+    run,
+)
 KINDS = {kind.__name__: kind for kind in _ALL}
 # Files that are forged as another kind of folder, or are text for people.
-_ELSEWHERE = ('*tokenizer.json', 'README.md', 'rejected.jsonl', 'questions/*', 'encoder/*', 'cache/*', '.lock*', '*.lock')
+_ELSEWHERE = (
+    '*tokenizer.json',
+    'README.md',
+    'rejected.jsonl',
+    'questions/*',
+    'encoder/*',
+    'cache/*',
+    '.lock*',
+    '*.lock',
+)
 
 
 def _meta(stated: dict) -> bytes:
@@ -289,7 +363,9 @@ def _forgeries(file: pathlib.Path) -> Iterator[forge.Forgery]:
 
 
 def survey(kind: str, root: pathlib.Path, every: int) -> dict[str, str]:
-    """Forges every file of a folder of a kind, each `every`-th way; what became of it, see `forge.survey`."""
+    """Forges every file of a folder of a kind, each `every`-th way; what became of it, see
+    `forge.survey`.
+    """
     folder, read = KINDS[kind](root)
     judge = forge.outcome_in_fork if kind == 'scann' else None
     if not judge:
@@ -300,5 +376,13 @@ def survey(kind: str, root: pathlib.Path, every: int) -> dict[str, str]:
             name = file.relative_to(folder).as_posix()
             if not any(fnmatch.fnmatch(name, pattern) for pattern in _ELSEWHERE):
                 start = zlib.crc32(name.encode()) % every
-                found |= forge.survey(folder, file, read, forgeries=_forgeries(file), judge=judge, every=every, start=start)
+                found |= forge.survey(
+                    folder,
+                    file,
+                    read,
+                    forgeries=_forgeries(file),
+                    judge=judge,
+                    every=every,
+                    start=start,
+                )
     return found

@@ -1,8 +1,9 @@
-"""Runs binaries and scripts without waiting for imports: one process that has imported what binaries need forks for each command.
+"""Runs binaries and scripts without waiting for imports: one process that has imported what
+binaries need forks for each command.
 
-In the child a module runs as `python -m opql_jax.X` would run it, and a script as `python FILE`: as `__main__`, with its own flags,
-file descriptors and exit status, but with jax imported already. A binary can also be given a file size limit, or be killed before a
-file takes its final name.
+In the child a module runs as `python -m opql_jax.X` would run it, and a script as `python FILE`: as
+`__main__`, with its own flags, file descriptors and exit status, but with jax imported already. A
+binary can also be given a file size limit, or be killed before a file takes its final name.
 """
 
 import atexit
@@ -24,20 +25,27 @@ import traceback
 from typing import NamedTuple
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
-ENVIRONMENT = os.environ | {'PYTHONPATH': os.pathsep.join(filter(None, [str(ROOT), os.environ.get('PYTHONPATH')]))}
+ENVIRONMENT = os.environ | {
+    'PYTHONPATH': os.pathsep.join(filter(None, [str(ROOT), os.environ.get('PYTHONPATH')]))
+}
 # The tiny size, made tinier.
 ENCODER = [
     '--gin_file=gin/models/tiny.gin',
     *(
         f'--gin.encoder.RelationEncoder.{name}={value}'
-        for name, value in dict(hidden_size=16, num_layers=1, mlp_size=32, relation_dim=8, entity_dim=8).items()
+        for name, value in dict(
+            hidden_size=16, num_layers=1, mlp_size=32, relation_dim=8, entity_dim=8
+        ).items()
     ),
 ]
-LONGEST = 900  # seconds; a binary that takes longer hangs, even on a machine with much else to do, and is ended
+# seconds; a binary that takes longer hangs, even on a machine with much else to do, and is ended.
+LONGEST = 900
 
 
 def collect_seldom() -> None:
-    """Looks for garbage seldom: where many programs are traced it takes a sixth of the time, as all that is imported is searched."""
+    """Looks for garbage seldom: where many programs are traced it takes a sixth of the time, as all
+    that is imported is searched.
+    """
     gc.set_threshold(100_000, 20, 50)
 
 
@@ -50,14 +58,20 @@ class Done(NamedTuple):
 
 
 class Binaries:
-    """A context manager; `binaries('prepare', '--dry_run', ...)` runs `opql_jax.prepare` in the repository.
+    """A context manager; `binaries('prepare', '--dry_run', ...)` runs `opql_jax.prepare` in the
+    repository.
 
     It takes some seconds to start: tests share the fixture `binaries`.
     """
 
     def __enter__(self):
         self._server = subprocess.Popen(
-            [sys.executable, __file__], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, cwd=ROOT, env=ENVIRONMENT
+            [sys.executable, __file__],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            text=True,
+            cwd=ROOT,
+            env=ENVIRONMENT,
         )
         return self
 
@@ -79,28 +93,37 @@ class Binaries:
         Args:
             binary: its name.
             *flags: its command line.
-            file_limit: bytes that any file it writes may have; writing more fails, as on a full disk.
-            kill_before: SIGKILL before it does this: 'replace NAME' is the rename that gives a file its final name, 'unlink
-                NAME' its removal or that of its partial file.
+            file_limit: bytes that any file it writes may have; writing more fails, as on a full
+                disk.
+            kill_before: SIGKILL before it does this: 'replace NAME' is the rename that gives a file
+                its final name, 'unlink NAME' its removal or that of its partial file.
             obedient: without root's right to write what it has no permission for.
         """
         limits = dict(file_limit=file_limit, kill_before=kill_before, obedient=obedient)
         return self._ask(f'opql_jax.{binary}', flags, **limits)
 
     def script(self, path: pathlib.Path, *arguments, **environment: str) -> Done:
-        """Runs a script on CPUs to its end, with these variables of the environment: none that importing jax reads."""
+        """Runs a script on CPUs to its end, with these variables of the environment: none that
+        importing jax reads.
+        """
         return self._ask(str(path), arguments, environment=environment)
 
     def _ask(self, program: str, arguments, **how) -> Done:
-        self._server.stdin.write(json.dumps(dict(program=program, arguments=[str(a) for a in arguments], **how)) + '\n')
+        self._server.stdin.write(
+            json.dumps(dict(program=program, arguments=[str(a) for a in arguments], **how)) + '\n'
+        )
         self._server.stdin.flush()
         if not (answer := self._server.stdout.readline()):
-            raise RuntimeError(f'the process that forks ended with {self._server.wait()} while it ran {program}')
+            raise RuntimeError(
+                f'the process that forks ended with {self._server.wait()} while it ran {program}'
+            )
         return Done(*json.loads(answer))
 
 
 def _serve():
-    """Forks a child for each request and reports its end; returns the request in the child, None at the end of the input."""
+    """Forks a child for each request and reports its end; returns the request in the child, None at
+    the end of the input.
+    """
     import opql_jax.data.prepare
     import opql_jax.gin_utils
     import opql_jax.kb.build_memory
@@ -182,7 +205,8 @@ def _limit(file_limit, kill_before, obedient):
     if file_limit is not None:
         import jax  # which the parent has imported
 
-        jax.config.update('jax_enable_compilation_cache', False)  # whose files may be longer, of which it warns
+        # Whose files may be longer, of which it warns.
+        jax.config.update('jax_enable_compilation_cache', False)
         resource.setrlimit(resource.RLIMIT_FSIZE, (file_limit, resource.RLIM_INFINITY))
     if kill_before is not None:
         _kill_before(kill_before)
@@ -191,7 +215,8 @@ def _limit(file_limit, kill_before, obedient):
 
 
 def _obey_permissions():
-    # See capabilities(7): version 3, this thread; {effective, permitted, inheritable} of capabilities 0 to 31, then of others.
+    # See capabilities(7): version 3, this thread; {effective, permitted, inheritable} of
+    # capabilities 0 to 31, then of others.
     header, sets = (ctypes.c_uint32 * 2)(0x20080522, 0), (ctypes.c_uint32 * 6)()
     libc = ctypes.CDLL(None, use_errno=True)
     assert libc.capget(header, sets) == 0, os.strerror(ctypes.get_errno())

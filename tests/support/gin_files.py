@@ -1,10 +1,15 @@
 """What every file under gin/ is run with in binaries_test."""
 
-# What each file under gin/ is run with: binary, flags ({kb} is a knowledge base), and what --dry_run must print.
+# What each file under gin/ is run with: binary, flags ({kb} is a knowledge base), and what
+# --dry_run must print.
 INTO = '--gin.KB={kb} --gin.MODEL=new'
 TEXT = '--gin.KB={kb} --gin.TEXT=new'
 # Settings that no gin file names.
-DEFAULTS = ['TrainConfig.clip_norm = 1.0', 'TrainConfig.checkpoint_every = 500', 'RelationEncoder.dropout_rate = 0.1']
+DEFAULTS = [
+    'TrainConfig.clip_norm = 1.0',
+    'TrainConfig.checkpoint_every = 500',
+    'RelationEncoder.dropout_rate = 0.1',
+]
 
 
 def size(hidden, layers, relation, entity):
@@ -18,7 +23,11 @@ def size(hidden, layers, relation, entity):
 
 
 GIN = {
-    'data/synthetic': ('prepare', f'{TEXT} --gin.DOCUMENTS=7', ['Synthetic(seed=0, num_documents=7']),
+    'data/synthetic': (
+        'prepare',
+        f'{TEXT} --gin.DOCUMENTS=7',
+        ['Synthetic(seed=0, num_documents=7'],
+    ),
     'data/jsonl': (
         'prepare',
         f'{TEXT} --gin.CORPUS=my.jsonl',
@@ -38,21 +47,40 @@ GIN = {
     'data/metaqa_kb': (
         'prepare',
         f'{TEXT} --gin.DATA_DIR=films --gin.TRIPLES=facts',
-        ["Triples(text=MetaQA(folder='films'), path='facts', about_text=True, beside_text=False, share=1.0)"],
+        [
+            (
+                "Triples(text=MetaQA(folder='films'), path='facts', about_text=True, "
+                'beside_text=False, share=1.0)'
+            )
+        ],
     ),
     'data/metaqa_and_kb': (
         'prepare',
         f'{TEXT} --gin.DATA_DIR=films --gin.TRIPLES=facts',
-        ["Triples(text=MetaQA(folder='films'), path='facts', about_text=True, beside_text=True, share=0.5)"],
+        [
+            (
+                "Triples(text=MetaQA(folder='films'), path='facts', about_text=True, "
+                'beside_text=True, share=0.5)'
+            )
+        ],
     ),
     'data/wikispeedia': ('prepare', f'{TEXT} --gin.DATA_DIR=wiki', ["Wikispeedia(folder='wiki')"]),
     'data/wikipedia': (
         'prepare',
         f'{TEXT} --gin.DUMP=dump --gin.WORK_DIR=work',
-        ["Wikipedia(path='dump', work_folder='work', processes=None, min_links=1, max_entities=1000000"],
+        [
+            (
+                "Wikipedia(path='dump', work_folder='work', processes=None, min_links=1, "
+                'max_entities=1000000'
+            )
+        ],
     ),
     'data/slot_filling': ('prepare', f'{TEXT} --gin.DOCUMENTS=d --gin.REL_INFO=r', ["part='all'"]),
-    'data/msf': ('prepare', f'{TEXT} --gin.DATA_DIR=msf --gin.PART=test', ["Msf(folder='msf', part='test', hops=(1, 2, 3))"]),
+    'data/msf': (
+        'prepare',
+        f'{TEXT} --gin.DATA_DIR=msf --gin.PART=test',
+        ["Msf(folder='msf', part='test', hops=(1, 2, 3))"],
+    ),
     'models/tiny': size(128, 2, 256, 64),
     'models/small': size(256, 4, 256, 64),
     'models/minilm': size(384, 6, 768, 128),
@@ -63,11 +91,18 @@ GIN = {
     'models/modern_bert_base': (
         'train',
         f'--gin_file=gin/runs/entities.gin {INTO}',
-        ['encoder/layers_21/mlp_in/kernel  (768, 2304)', 'encoder/w_r/kernel  (1536, 512)', 'entity_table  (64, 256)'],
+        [
+            'encoder/layers_21/mlp_in/kernel  (768, 2304)',
+            'encoder/w_r/kernel  (1536, 512)',
+            'entity_table  (64, 256)',
+        ],
     ),
     'optimizers/adafactor': (
         'train',
-        f'--gin_file=gin/models/tiny.gin --gin_file=gin/runs/entities.gin --gin_file=gin/optimizers/adafactor.gin {INTO}',
+        (
+            '--gin_file=gin/models/tiny.gin --gin_file=gin/runs/entities.gin '
+            f'--gin_file=gin/optimizers/adafactor.gin {INTO}'
+        ),
         ['adafactor.multiply_by_parameter_scale = False', 'OPTIMIZER = @'],
     ),
     'models/bag_of_words': (
@@ -86,24 +121,46 @@ GIN = {
         f'{INTO} --gin.BERT=None',
         ['pairs/0/anchor  (', 'Relations.frozen_layers = 3', 'TrainConfig.warmup_steps = 10'],
     ),
-    'runs/align': ('train', INTO, ['questions/tokens  (128, ', 'Align.questions_per_topic = 4', *DEFAULTS]),
-    'runs/align_passages': ('train', INTO, ['questions/tokens  (320, ', 'AlignPassages.passages = 128', *DEFAULTS]),
+    'runs/align': (
+        'train',
+        INTO,
+        ['questions/tokens  (128, ', 'Align.questions_per_topic = 4', *DEFAULTS],
+    ),
+    'runs/align_passages': (
+        'train',
+        INTO,
+        ['questions/tokens  (320, ', 'AlignPassages.passages = 128', *DEFAULTS],
+    ),
     'runs/align_mentions': (
         'train',
         f'{INTO} --gin.objectives.AlignPassages.split=1-hop/train',
         ['questions/tokens  (320, ', "AlignPassages.pair_encoding = 'mention'", *DEFAULTS],
     ),
-    'runs/follow': ('train', INTO, ['follower/w_t  (3, 8, 8)', 'Follow.exclude_topic = True', *DEFAULTS]),
+    'runs/follow': (
+        'train',
+        INTO,
+        ['follower/w_t  (3, 8, 8)', 'Follow.exclude_topic = True', *DEFAULTS],
+    ),
     'runs/text_relations': (
         'train',
-        f'{INTO} --gin.objectives.TextRelations.sentence_weight=0 --gin.RELATIONS_PER_BATCH=0 --gin.PAIRS_PER_BATCH=2 --gin.BERT=None'
-        ' --gin.objectives.TextRelations.unrelated=0',
-        ['question_tokens  (4, 32)', 'first  (8, 2)', 'TextRelations.rows_per_label = 4', 'TrainConfig.warmup_steps = 40'],
+        f'{INTO} --gin.objectives.TextRelations.sentence_weight=0 --gin.RELATIONS_PER_BATCH=0 '
+        '--gin.PAIRS_PER_BATCH=2 --gin.BERT=None --gin.objectives.TextRelations.unrelated=0',
+        [
+            'question_tokens  (4, 32)',
+            'first  (8, 2)',
+            'TextRelations.rows_per_label = 4',
+            'TrainConfig.warmup_steps = 40',
+        ],
     ),
     'runs/reading': (
         'train',
         f'{INTO} --gin.EXAMPLES={{kb}}/examples.jsonl --gin.BERT=None',
-        ['inputs/0/tokens  (16, 96)', 'reader/kernel  (', 'Reading.rows = ', 'TrainConfig.warmup_steps = 40'],
+        [
+            'inputs/0/tokens  (16, 96)',
+            'reader/kernel  (',
+            'Reading.rows = ',
+            'TrainConfig.warmup_steps = 40',
+        ],
     ),
     'runs/release': (
         'release',
@@ -117,12 +174,18 @@ GIN = {
     ),
     'runs/lm_names': (
         'train',
-        f'{INTO} --gin.INIT_FROM=align --gin.MEMORY=None --gin.QUESTIONS={{kb}}/open.jsonl --gin.ENTITY_LAYER=0',
+        (
+            f'{INTO} --gin.INIT_FROM=align --gin.MEMORY=None --gin.QUESTIONS={{kb}}/open.jsonl '
+            '--gin.ENTITY_LAYER=0'
+        ),
         ['texts/0/texts/used  (', 'lm/w_v  (8, 8)', 'LinkNames.k = 32', *DEFAULTS],
     ),
     'runs/lm_questions': (
         'train',
-        f'{INTO} --gin.INIT_FROM=align --gin.MEMORY=None --gin.QUESTIONS={{kb}}/open.jsonl --gin.ENTITY_LAYER=0',
+        (
+            f'{INTO} --gin.INIT_FROM=align --gin.MEMORY=None --gin.QUESTIONS={{kb}}/open.jsonl '
+            '--gin.ENTITY_LAYER=0'
+        ),
         ['questions/0/texts/used  (', 'lm/w_v  (8, 8)', 'AnswerQuestions.k = 32', *DEFAULTS],
     ),
     'runs/convert_questions': (
@@ -152,7 +215,10 @@ GIN = {
     ),
     'runs/fewshot': (
         'fewshot',
-        '--gin.SENTENCES={kb}/labelled.jsonl --gin.MODEL_DIR={kb}/relations --gin.OUTPUT_DIR={kb}/new --gin.WAYS=2',
+        (
+            '--gin.SENTENCES={kb}/labelled.jsonl --gin.MODEL_DIR={kb}/relations '
+            '--gin.OUTPUT_DIR={kb}/new --gin.WAYS=2'
+        ),
         ["'relations': 2, 'sentences': 4", 'SHOTS = 1'],
     ),
 }

@@ -1,4 +1,6 @@
-"""A stand-in for a virtual knowledge base, with questions about it whose names are hard to write."""
+"""A stand-in for a virtual knowledge base, with questions about it whose names are
+hard to write.
+"""
 
 import json
 import types
@@ -10,16 +12,35 @@ from opql_jax.corpus.questions import Question
 from opql_jax.kb.answers import Answer, Hop
 
 # Names that a line of JSON or a text file may trip over.
-NAMES = ['Zoë “Ω” Łęcka', '北京', 'a\u2028b\x85c', 'tab\\t"quote"', "O'Neill [actor]", '𝔘p', 'مدينة', 'plain']
+NAMES = [
+    'Zoë “Ω” Łęcka',
+    '北京',
+    'a\u2028b\x85c',
+    'tab\\t"quote"',
+    "O'Neill [actor]",
+    '𝔘p',
+    'مدينة',
+    'plain',
+]
 
 
 class GraphKB:
-    """Stands for a `VirtualKB` and its store: follows every entry of a topic with the same weight. Can fail at a given question."""
+    """Stands for a `VirtualKB` and its store: follows every entry of a topic with the same weight.
+    Can fail at a given question.
+    """
 
     def __init__(self, vocab, entries, identity='one model', k=64):
-        self.vocab, self.identity, self.k, self.fails_at, self.answered = vocab, identity, k, None, 0
+        self.vocab, self.identity, self.k, self.fails_at, self.answered = (
+            vocab,
+            identity,
+            k,
+            None,
+            0,
+        )
         topic, target = np.array(sorted(entries), np.int32).reshape(-1, 2).T
-        self.memory = types.SimpleNamespace(topic=topic, target=target, rows=lambda entries: entries)
+        self.memory = types.SimpleNamespace(
+            topic=topic, target=target, rows=lambda entries: entries
+        )
         self.memory_is_of_text = False
 
     def answer(self, questions):
@@ -35,7 +56,14 @@ class GraphKB:
             topics, counts = np.unique(self.memory.target[entries], return_counts=True)
             order = np.argsort(-counts, kind='stable')
             topics = topics[order]
-            hops.append(Hop(topics, counts[order] / max(counts.sum(), 1), entries, np.full(len(entries), 1 / 3)))
+            hops.append(
+                Hop(
+                    topics,
+                    counts[order] / max(counts.sum(), 1),
+                    entries,
+                    np.full(len(entries), 1 / 3),
+                )
+            )
         found = hops[-1].entities, hops[-1].weights, (tuple(hops),)
         return Answer(*found, store=self, question=question)
 

@@ -1,4 +1,6 @@
-"""A small language model over a random memory, for language_model_test.py and the process that it starts on several devices."""
+"""A small language model over a random memory, for language_model_test.py and the process that it
+starts on several devices.
+"""
 
 import collections
 import functools
@@ -44,12 +46,15 @@ class Setting(NamedTuple):
         return self._replace(table=table, params=self.params | {'entity_table': table})
 
     def with_unused_topics_elsewhere(self):
-        start, r1 = (np.where(self.text.used, x, 7).astype(np.int32) for x in (self.text.start, self.text.r1))
+        start, r1 = (
+            np.where(self.text.used, x, 7).astype(np.int32) for x in (self.text.start, self.text.r1)
+        )
         return self._replace(text=self.text._replace(start=start, r1=r1))
 
 
 ENCODER = RelationEncoder(
-    vocab_size=40, hidden_size=16, num_layers=2, num_heads=2, mlp_size=32, max_length=16, relation_dim=6, entity_dim=8,
+    vocab_size=40, hidden_size=16, num_layers=2, num_heads=2, mlp_size=32, max_length=16,
+    relation_dim=6, entity_dim=8,
     dropout_rate=0.0,
 )  # fmt: skip
 
@@ -83,7 +88,9 @@ def make(**options) -> Setting:
         used=used,
         passage=np.arange(TEXTS, dtype=np.int32) - 1,
         exclude=np.array([[-1, -1], [4, 9], [-1, -1], [-1, -1], [-1, 7]], np.int32),
-        gold=np.where(rng.random((TEXTS, TOPICS, 3)) < 0.5, rng.integers(0, ENTRIES, (TEXTS, TOPICS, 3)), -1).astype(np.int32),
+        gold=np.where(
+            rng.random((TEXTS, TOPICS, 3)) < 0.5, rng.integers(0, ENTRIES, (TEXTS, TOPICS, 3)), -1
+        ).astype(np.int32),
     )
     target = rng.integers(0, ENTITIES, ENTRIES).astype(np.int32)
     passages = rng.integers(-1, 4, (ENTRIES, 2)).astype(np.int32)
@@ -91,14 +98,26 @@ def make(**options) -> Setting:
     for n in range(TEXTS):
         for t in range(TOPICS):
             gold = text.gold[n, t]
-            own = (passages[gold] == text.passage[n]).any(axis=1) | np.isin(target[gold], text.exclude[n])
+            own = (passages[gold] == text.passage[n]).any(axis=1) | np.isin(
+                target[gold], text.exclude[n]
+            )
             kept = [g for i, g in enumerate(gold) if g >= 0 and not own[i] and g not in gold[:i]]
             text.gold[n, t] = kept + [-1] * (3 - len(kept))
-    return Setting(model, params | {'entity_table': table}, table, topic, target, draw(ENTRIES, 6), passages, text)
+    return Setting(
+        model,
+        params | {'entity_table': table},
+        table,
+        topic,
+        target,
+        draw(ENTRIES, 6),
+        passages,
+        text,
+    )
 
 
 def combined(drawn):
-    """({target: mass}, mass of null): every topic draws one of its entries or null, and draws that differ are not counted.
+    """({target: mass}, mass of null): every topic draws one of its entries or null, and draws that
+    differ are not counted.
 
     Args:
         drawn: for each topic ({target: mass}, mass of null).
@@ -121,14 +140,20 @@ def run(setting: Setting, mesh, hops, train=False, memory=True, gradient=False) 
     arrays = None
     if memory:
         passages = setting.passages if train else None
-        arrays = shard_memory(setting.topic, setting.target, setting.relations, mesh, passages=passages)
+        arrays = shard_memory(
+            setting.topic, setting.target, setting.relations, mesh, passages=passages
+        )
     rng = jax.random.key(0) if train else None
     text = setting.text if train else setting.text._replace(passage=None, exclude=None, gold=None)
 
     def compute(params, text, arrays):
         out = setting.model(params, layout, [text], hops, arrays, rng)
-        ranked = [best_entities(out.prediction, params['entity_table'], layout, k) for k in (ENTITIES, 3)]
-        loss, accuracy = prediction_loss(out.prediction, LABELS, ANSWERS, params['entity_table'], layout)
+        ranked = [
+            best_entities(out.prediction, params['entity_table'], layout, k) for k in (ENTITIES, 3)
+        ]
+        loss, accuracy = prediction_loss(
+            out.prediction, LABELS, ANSWERS, params['entity_table'], layout
+        )
         return loss, (out, setting.model.encode(params, layout, [text], rng), ranked, accuracy)
 
     without_gradient = lambda *arguments: (compute(*arguments), None)
@@ -137,7 +162,8 @@ def run(setting: Setting, mesh, hops, train=False, memory=True, gradient=False) 
     loss, (out, read, ranked, accuracy) = jax.device_get(computed)
     (entities, probabilities), best = ranked
     found = {
-        'prediction': np.take_along_axis(probabilities, entities.argsort(axis=1), axis=1),  # [texts, entities]
+        # [texts, entities].
+        'prediction': np.take_along_axis(probabilities, entities.argsort(axis=1), axis=1),
         'best': best,
         'loss': loss,
         'accuracy': accuracy,

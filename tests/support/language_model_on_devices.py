@@ -1,4 +1,5 @@
-"""The language model over several meshes; run by language_model_test.py in a process that has 8 virtual ones.
+"""The language model over several meshes; run by language_model_test.py in a process that has 8
+virtual ones.
 
 python tests/support/language_model_on_devices.py OUTPUT
 """
@@ -20,11 +21,15 @@ def main(output):
     for devices in ('1', *cases.MESHES):
         for mixing in ('distributions', 'embeddings'):
             setting = cases.make(entity_layer=1, filter=True, exclude_topic=True, mixing=mixing)
-            found = cases.run(setting, make_mesh(**MESHES[devices]), hops=2, train=True, gradient=True)
+            found = cases.run(
+                setting, make_mesh(**MESHES[devices]), hops=2, train=True, gradient=True
+            )
             kept[f'{devices}/{mixing}/prediction'] = found['prediction']
             kept[f'{devices}/{mixing}/entries'] = np.concatenate(found['entries'], axis=1)
             for path, leaf in jax.tree.leaves_with_path(found['gradients']):
-                kept[f'{devices}/{mixing}/gradient/{jax.tree_util.keystr(path, simple=True, separator="/")}'] = leaf
+                kept[
+                    f'{devices}/{mixing}/gradient/{jax.tree_util.keystr(path, simple=True, separator="/")}'  # noqa: E501
+                ] = leaf
     np.savez(output, **kept)
 
 

@@ -17,12 +17,18 @@ def make_table(num_rows=40, seed=0) -> EntryTable:
     """Random mention pairs in random order, with several rows per pair; topic 5 has none."""
     rng = np.random.default_rng(seed)
     columns = random_places(rng, num_rows)
-    return EntryTable(**columns | {'topic': rng.integers(0, 5, num_rows), 'target': rng.integers(0, 3, num_rows)})
+    return EntryTable(
+        **columns | {'topic': rng.integers(0, 5, num_rows), 'target': rng.integers(0, 3, num_rows)}
+    )
 
 
 def random_places(rng, num_rows):
-    """Columns of an EntryTable: numbers below 100, in order where they are the start and the end of a span."""
-    columns = {field.name: rng.integers(0, 100, num_rows) for field in dataclasses.fields(EntryTable)}
+    """Columns of an EntryTable: numbers below 100, in order where they are the start and the end of
+    a span.
+    """
+    columns = {
+        field.name: rng.integers(0, 100, num_rows) for field in dataclasses.fields(EntryTable)
+    }
     for span in SPANS:
         start, end = f'{span}_start', f'{span}_end'
         columns[start], columns[end] = np.sort([columns[start], columns[end]], axis=0)
@@ -36,8 +42,12 @@ def relations_of(rows):
 
 
 def make(directory, entries=None, encode=relations_of, embed=None, on_progress=None, **options):
-    options = BuildOptions(**dict(num_entities=NUM_ENTITIES, relation_dim=DIM, hashes=HASHES, shard_rows=7) | options)
-    return build(directory, make_table() if entries is None else entries, encode, options, embed, on_progress)
+    options = BuildOptions(
+        **dict(num_entities=NUM_ENTITIES, relation_dim=DIM, hashes=HASHES, shard_rows=7) | options
+    )
+    return build(
+        directory, make_table() if entries is None else entries, encode, options, embed, on_progress
+    )
 
 
 def digest_of_tree(directory):
@@ -49,11 +59,18 @@ def digest_of_tree(directory):
 
 
 def halves_of(num_rows=40, num_mentions=30, seed=0, dim=4) -> Halves:
-    """What stands for halves of mentions, of which a table has so many rows; of some mentions none of them is."""
+    """What stands for halves of mentions, of which a table has so many rows; of some mentions none
+    of them is.
+    """
     rng = np.random.default_rng(seed)
     pairs = np.stack([rng.choice(num_mentions, 2, replace=False) for _ in range(num_rows)])
     places = np.arange(1.0, 2 * dim + 1).reshape(2, dim)
-    return Halves(pairs, lambda mentions: np.sin(seed + np.asarray(mentions)[:, None, None] * places).astype(np.float32))
+    return Halves(
+        pairs,
+        lambda mentions: np.sin(seed + np.asarray(mentions)[:, None, None] * places).astype(
+            np.float32
+        ),
+    )
 
 
 def sums_of(halves: Halves, rows) -> np.ndarray:

@@ -1,7 +1,7 @@
 """A process of its own, for what would break the one that the tests run in.
 
-What fails inside a library may leave more behind than an exception: limits, open event loops, coroutines that nobody awaits and
-whose warnings come up in whatever runs next.
+What fails inside a library may leave more behind than an exception: limits, open event loops,
+coroutines that nobody awaits and whose warnings come up in whatever runs next.
 """
 
 import concurrent.futures
@@ -11,7 +11,8 @@ import multiprocessing
 
 @contextlib.contextmanager
 def own_process():
-    """Yields `call(function, *args, **kwargs)`, which calls in one fresh process and returns or raises what the function does there.
+    """Yields `call(function, *args, **kwargs)`, which calls in one fresh process and returns or
+    raises what the function does there.
 
     The function is one of a module; arguments and results are pickled.
     """

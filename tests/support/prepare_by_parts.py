@@ -1,4 +1,6 @@
-"""Preparing a corpus of a few documents in more than one part; in one thread at a time, as constants are set for it."""
+"""Preparing a corpus of a few documents in more than one part; in one thread at a time, as
+constants are set for it.
+"""
 
 import pytest
 
@@ -14,4 +16,6 @@ def run(output, corpus, batch=BATCH, **options):
     with pytest.MonkeyPatch.context() as patched:
         patched.setattr(linking, 'BATCH_DOCUMENTS', batch)
         patched.setattr(prepare, 'BATCH_PASSAGES', batch)
-        return prepare.prepare(kb=str(output.parent), text=output.name, reader=JsonLines(str(corpus)), **options)
+        return prepare.prepare(
+            kb=str(output.parent), text=output.name, reader=JsonLines(str(corpus)), **options
+        )

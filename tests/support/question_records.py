@@ -11,11 +11,19 @@ def question_record(id, marked, *answers, **fields):
 
 def metaqa_line(world, question):
     """A question about a generated world in the format of MetaQA."""
-    return '\t'.join((bracketed(question), '|'.join(world.names[answer] for answer in question.answers), question.type))
+    return '\t'.join(
+        (
+            bracketed(question),
+            '|'.join(world.names[answer] for answer in question.answers),
+            question.type,
+        )
+    )
 
 
 def write_from_splits(prepared, path, hops=(1, 2), count=8):
-    """Writes the first questions of the training splits of a prepared folder as a file of open questions; returns its path."""
+    """Writes the first questions of the training splits of a prepared folder as a file of open
+    questions; returns its path.
+    """
     keys = prepared.vocab.keys
     records = [
         {

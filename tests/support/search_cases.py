@@ -19,7 +19,9 @@ D_E, D_R, NUM_ENTITIES, ROWS = 17, 19, 11, 301
 K = {'ties': 6, 'filtered': 6, 'few rows': 40, 'many queries': 6, 'excluded': 6, 'passages': 6}
 CASES = tuple(K)
 # Those that are searched in each mode on several devices.
-ON_DEVICES = [(name, 'exact') for name in CASES] + [(name, 'approx') for name in ('few rows', 'passages')]
+ON_DEVICES = [(name, 'exact') for name in CASES] + [
+    (name, 'approx') for name in ('few rows', 'passages')
+]
 # Queries that 2, 4 and 8 devices cannot share equally, and some that they can.
 FEW, MANY = 3, 16
 GRADIENT_K = 7
@@ -50,7 +52,9 @@ class Case(NamedTuple):
 
 
 def make(case, draw=None, queries=None):
-    """A case by name; its rows are sorted by topic and, but for a little noise, equal within one."""
+    """A case by name; its rows are sorted by topic and, but for a little noise,
+    equal within one.
+    """
     rng = np.random.default_rng(CASES.index(case))
     draw = draw or (lambda *shape: rng.integers(-2, 3, shape).astype(np.float32))
     rows = 13 if case == 'few rows' else ROWS
@@ -67,10 +71,15 @@ def make(case, draw=None, queries=None):
         draw(NUM_ENTITIES, D_E),
         SearchFilter(
             # Entities that are no topic of any entry are among them, and unused slots.
-            ids(rng.random((queries, NUM_ENTITIES + 2)) < 0.4) if case in ('filtered', 'few rows', 'many queries') else None,
+            ids(rng.random((queries, NUM_ENTITIES + 2)) < 0.4)
+            if case in ('filtered', 'few rows', 'many queries')
+            else None,
             # The first query excludes nothing, the others targets that many entries have.
-            np.stack([np.arange(queries), 2 * np.arange(queries)], axis=1).astype(np.int32) - 1 if case == 'excluded' else None,
-            # The first query may find all, the others no entry that was read, among others, in a passage.
+            np.stack([np.arange(queries), 2 * np.arange(queries)], axis=1).astype(np.int32) - 1
+            if case == 'excluded'
+            else None,
+            # The first query may find all, the others no entry that was read, among others, in a
+            # passage.
             np.arange(queries, dtype=np.int32) - 1 if case == 'passages' else None,
         ),
         rng.integers(-1, 5, (rows, 2)).astype(np.int32) if case == 'passages' else None,
@@ -83,13 +92,21 @@ def ids(member):
 
 
 def recall_case(rows=8_000, rank=D_R):
-    """A memory whose good entries are those of one cluster of relations, all over the topics; relations span `rank` dimensions."""
+    """A memory whose good entries are those of one cluster of relations, all over the topics;
+    relations span `rank` dimensions.
+    """
     rng = np.random.default_rng(7)
     topic = np.sort(rng.integers(0, 200, rows)).astype(np.int32)
-    relations = rng.normal(size=(40, D_R))[rng.integers(0, 40, rows)] + 0.5 * rng.normal(size=(rows, D_R))
-    query_e, table, query_r = (rng.normal(size=size).astype(np.float32) for size in ((64, D_E), (200, D_E), (64, D_R)))
+    relations = rng.normal(size=(40, D_R))[rng.integers(0, 40, rows)] + 0.5 * rng.normal(
+        size=(rows, D_R)
+    )
+    query_e, table, query_r = (
+        rng.normal(size=size).astype(np.float32) for size in ((64, D_E), (200, D_E), (64, D_R))
+    )
     basis = np.linalg.qr(rng.normal(size=(D_R, D_R)))[0][:, :rank]
-    return Case(query_e, query_r, topic, topic, (relations @ basis @ basis.T).astype(np.float32), table)
+    return Case(
+        query_e, query_r, topic, topic, (relations @ basis @ basis.T).astype(np.float32), table
+    )
 
 
 def reference(case, k):
@@ -132,7 +149,9 @@ def projected(w_k, query_e, query_r):
 
 def w_k():
     """A W_k near the identity."""
-    return (np.eye(D_E + D_R) + 0.1 * np.random.default_rng(6).normal(size=(D_E + D_R,) * 2)).astype(np.float32)
+    return (
+        np.eye(D_E + D_R) + 0.1 * np.random.default_rng(6).normal(size=(D_E + D_R,) * 2)
+    ).astype(np.float32)
 
 
 def gradient_arguments(mesh, queries):

@@ -1,4 +1,5 @@
-"""Searches a memory over several meshes; run by search_test.py in a process that has 8 virtual ones.
+"""Searches a memory over several meshes; run by search_test.py in a process that has 8 virtual
+ones.
 
     python tests/support/search_on_devices.py OUTPUT
 
@@ -32,10 +33,15 @@ def main(output):
             data = search_cases.make(case)
             memory = shard_memory(*data.columns, mesh, mode, data.passages)
             scores, ids = top_k(memory, data.table, data.queries, search_cases.K[case], data.filter)
-            found[f'{case}-{mode}-{devices}-scores'], found[f'{case}-{mode}-{devices}-ids'] = scores, ids
+            found[f'{case}-{mode}-{devices}-scores'], found[f'{case}-{mode}-{devices}-ids'] = (
+                scores,
+                ids,
+            )
         data = search_cases.recall_case(rank=search_cases.RANK)
         memory = shard_memory(*data.columns, mesh, 'approx')
-        found[f'recall-{devices}'] = top_k(memory, data.table, data.queries, search_cases.RECALL_K)[1]
+        found[f'recall-{devices}'] = top_k(memory, data.table, data.queries, search_cases.RECALL_K)[
+            1
+        ]
         for queries in (search_cases.FEW, search_cases.MANY):
             arguments = search_cases.gradient_arguments(mesh, queries)
             compiled = search_cases.gradient().lower(*arguments).compile()

@@ -1,9 +1,9 @@
 """Stand-ins for the machines that launch/ starts binaries on.
 
-That for the interpreter notes what it was started with, and ends as the variable CODES tells: a word for each time it is
-started, a code, or `waits` and `deaf` for a process that runs until it is asked to stop, and one that does not heed that.
-That for gcloud keeps the workers of a TPU as folders, runs their commands there, and loses them to a preemption where there
-is a file `preempt`.
+That for the interpreter notes what it was started with, and ends as the variable CODES tells: a
+word for each time it is started, a code, or `waits` and `deaf` for a process that runs until it is
+asked to stop, and one that does not heed that. That for gcloud keeps the workers of a TPU as
+folders, runs their commands there, and loses them to a preemption where there is a file `preempt`.
 """
 
 import json
@@ -15,7 +15,12 @@ import subprocess
 import sys
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
-FLAGS = ['--gin_file=gin/runs/eval.gin', '--gin.QUESTIONS=(\'2-hop/dev\', "a $HOME\\b",)', '--gin.SHOW=*', '']
+FLAGS = [
+    '--gin_file=gin/runs/eval.gin',
+    '--gin.QUESTIONS=(\'2-hop/dev\', "a $HOME\\b",)',
+    '--gin.SHOW=*',
+    '',
+]
 
 INTERPRETER = """#!{python} -SE
 import json, os, pathlib, shutil, signal, sys, time
@@ -44,7 +49,7 @@ with open(log, 'a') as file:
 if code in ('deaf', 'waits'):
     time.sleep(60)
 sys.exit(int(code))
-"""
+"""  # noqa: E501
 
 GCLOUD = """#!{python} -SE
 import glob, json, os, pathlib, shutil, signal, subprocess, sys
@@ -91,7 +96,7 @@ elif verb == 'ssh':
     sys.exit(next(filter(None, codes), 0))
 else:
     sys.exit(2)
-"""
+"""  # noqa: E501
 
 
 class Host:
@@ -110,12 +115,25 @@ class Host:
         self.stand_in(self.bin / 'python3.11', INTERPRETER)
         self.stand_in(self.bin / 'gcloud', GCLOUD)
         self.stand_in(self.bin / 'hostname', '#!/bin/sh\nbasename "$HOME"\n')
-        ours = ('OPQL_', 'TPU_', 'SLURM_', 'XLA_FLAGS', 'JAX_PLATFORMS', 'NODES', 'NODE_RANK', 'COORDINATOR')
-        self.environment = {name: value for name, value in os.environ.items() if not name.startswith(ours)}
+        ours = (
+            'OPQL_',
+            'TPU_',
+            'SLURM_',
+            'XLA_FLAGS',
+            'JAX_PLATFORMS',
+            'NODES',
+            'NODE_RANK',
+            'COORDINATOR',
+        )
+        self.environment = {
+            name: value for name, value in os.environ.items() if not name.startswith(ours)
+        }
         self.environment |= {'PATH': f'{self.bin}:{os.environ["PATH"]}', 'FAKE': str(self.fake)}
 
     def stand_in(self, path, text):
-        path.write_text(text.format(python=sys.executable) if text.startswith('#!{python}') else text)
+        path.write_text(
+            text.format(python=sys.executable) if text.startswith('#!{python}') else text
+        )
         path.chmod(0o755)
 
     def start(self, script, *arguments, **variables):
@@ -140,13 +158,17 @@ class Host:
         return [shlex.split(line) for line in output.splitlines()]
 
     def started(self, number=0):
-        """[binary and flags, environment, folder] for each time that process or worker `number` was started."""
+        """[binary and flags, environment, folder] for each time that process or worker `number` was
+        started.
+        """
         log = self.fake / f'started-{number}'
         return [json.loads(line) for line in log.read_text().splitlines()] if log.exists() else []
 
     def installs(self):
         """What pip was told to install, each time, into the environment."""
-        return [json.loads(line) for line in (self.root / '.venv' / 'installs').read_text().splitlines()]
+        return [
+            json.loads(line) for line in (self.root / '.venv' / 'installs').read_text().splitlines()
+        ]
 
     def calls(self, *verbs):
         """What gcloud was called with, of these verbs."""

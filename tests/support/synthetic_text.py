@@ -7,7 +7,11 @@ import re
 from opql_jax.datasets.synthetic.texts import PAGES, RELATIONS
 
 NAMED = r'<Q\d+>(?:, <Q\d+>)*(?: and <Q\d+>)?'
-PRONOUN = '|'.join(sorted({word for forms in PAGES['references'].values() for form in forms for word in form}, key=len)[::-1])
+PRONOUN = '|'.join(
+    sorted(
+        {word for forms in PAGES['references'].values() for form in forms for word in form}, key=len
+    )[::-1]
+)
 SLOT = re.compile(r'\\\{([so])(?:\\\.(?:him|his|name))?\\\}')
 
 
@@ -16,9 +20,18 @@ def pattern(template):
     return re.compile(text.replace(r'\ was', r'\ (?:was|were)') + r'\.', re.IGNORECASE)
 
 
-PATTERNS = [(relation.name, pattern(template)) for relation in RELATIONS.values() for template in relation.sentences]
-OTHER_PATTERNS = [pattern(template) for _, template in itertools.chain.from_iterable(PAGES['distractors'].values())]
-OTHER_PATTERNS += [pattern(template) for template in itertools.chain.from_iterable(PAGES['fillers'].values())]
+PATTERNS = [
+    (relation.name, pattern(template))
+    for relation in RELATIONS.values()
+    for template in relation.sentences
+]
+OTHER_PATTERNS = [
+    pattern(template)
+    for _, template in itertools.chain.from_iterable(PAGES['distractors'].values())
+]
+OTHER_PATTERNS += [
+    pattern(template) for template in itertools.chain.from_iterable(PAGES['fillers'].values())
+]
 
 
 def sentences_of(document):
@@ -40,9 +53,13 @@ def read_facts(document):
             for key in re.findall(r'Q\d+', match[side]) or [document.title_entity]
         }
         names = {relation for relation, _, _ in stated}
-        assert len(names) + any(p.fullmatch(sentence) for p in OTHER_PATTERNS) == 1, f'unclear: {sentence}'
+        assert len(names) + any(p.fullmatch(sentence) for p in OTHER_PATTERNS) == 1, (
+            f'unclear: {sentence}'
+        )
         for relation in names:
-            subjects, objects = ([key for _, side, key in stated if side == wanted] for wanted in 'so')
+            subjects, objects = (
+                [key for _, side, key in stated if side == wanted] for wanted in 'so'
+            )
             yield from ((relation, s, o) for s in subjects for o in objects)
 
 
@@ -64,4 +81,7 @@ def walk(facts, topic, chain):
 
 def digest(directory):
     files = sorted(path for path in directory.rglob('*') if path.is_file())
-    return {str(path.relative_to(directory)): hashlib.sha256(path.read_bytes()).hexdigest() for path in files}
+    return {
+        str(path.relative_to(directory)): hashlib.sha256(path.read_bytes()).hexdigest()
+        for path in files
+    }

@@ -1,9 +1,11 @@
-"""Runs a function in child processes, each with a fault at another of the system calls by which it changes files.
+"""Runs a function in child processes, each with a fault at another of the system calls by which it
+changes files.
 
     python tests/support/system_calls.py MODULE ROOT REQUESTS
 
-Libraries that write natively (Arrow, TensorStore, the Rust of the tokenizers) are seen too, as a library in C stands between them
-and the system (system_calls.c). Each child is a fork of one process that has imported everything.
+Libraries that write natively (Arrow, TensorStore, the Rust of the tokenizers) are seen too, as a
+library in C stands between them and the system (system_calls.c). Each child is a fork of one
+process that has imported everything.
 """
 
 import contextlib
@@ -56,7 +58,9 @@ class Outcome(NamedTuple):
 
 
 class Tried(NamedTuple):
-    """Outcomes, and what an undisturbed run has: its calls as (kind, name), the state before and after it, and its content."""
+    """Outcomes, and what an undisturbed run has: its calls as (kind, name), the state before and
+    after it, and its content.
+    """
 
     calls: list
     old: object
@@ -69,27 +73,51 @@ def preload(folder: pathlib.Path) -> pathlib.Path:
     """Compiles the library; skips the test where there is no compiler."""
     compiler = shutil.which('cc') or shutil.which('gcc') or shutil.which('clang')
     if not compiler or sys.platform != 'linux':
-        pytest.skip('system calls are interposed with a library for Linux, which needs a C compiler')
+        pytest.skip(
+            'system calls are interposed with a library for Linux, which needs a C compiler'
+        )
     library, source = folder / 'system_calls.so', pathlib.Path(__file__).with_suffix('.c')
-    command = [compiler, '-shared', '-fPIC', '-O1', '-Wall', '-Werror', '-o', library, source, '-ldl']
+    command = [
+        compiler,
+        '-shared',
+        '-fPIC',
+        '-O1',
+        '-Wall',
+        '-Werror',
+        '-o',
+        library,
+        source,
+        '-ldl',
+    ]
     built = subprocess.run(command, capture_output=True, text=True)
     assert built.returncode == 0, built.stderr
     return library
 
 
-def tried(folder: pathlib.Path, module: str, requests: list[tuple[str, str, int | None]]) -> list[Tried]:
-    """Runs works of a module with faults: for each (work, how, most) at every call, or at `most` of them, of different kinds.
+def tried(
+    folder: pathlib.Path, module: str, requests: list[tuple[str, str, int | None]]
+) -> list[Tried]:
+    """Runs works of a module with faults: for each (work, how, most) at every call, or at `most` of
+    them, of different kinds.
 
-    A work has `before(folder)`, which makes the folder that it starts from, `run(folder)`, `state(folder)`, what a reader finds, and
-    `content(folder)`, all that must be the same after each run. Both are JSON values.
+    A work has `before(folder)`, which makes the folder that it starts from, `run(folder)`,
+    `state(folder)`, what a reader finds, and `content(folder)`, all that must be the same after
+    each run. Both are JSON values.
     """
     library = preload(folder)
     # In main memory where that can be: the runs wait for nothing but the disk.
     memory = pathlib.Path('/dev/shm')
     with tempfile.TemporaryDirectory(dir=memory if os.access(memory, os.W_OK) else folder) as root:
-        environment = {'LD_PRELOAD': str(library), 'PYTHONPATH': os.pathsep.join(sys.path), 'JAX_PLATFORMS': 'cpu'}
+        environment = {
+            'LD_PRELOAD': str(library),
+            'PYTHONPATH': os.pathsep.join(sys.path),
+            'JAX_PLATFORMS': 'cpu',
+        }
         # What one run compiles, the others find.
-        environment |= {'JAX_COMPILATION_CACHE_DIR': f'{root}/cache', 'JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS': '0'}
+        environment |= {
+            'JAX_COMPILATION_CACHE_DIR': f'{root}/cache',
+            'JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS': '0',
+        }
         command = [sys.executable, __file__, module, root, json.dumps(requests)]
         ran = subprocess.run(command, env=os.environ | environment, capture_output=True, text=True)
         assert ran.returncode == 0, ran.stderr[-5000:]
@@ -109,7 +137,11 @@ def _main(module, root, requests):
 def _try(root, work, how, most):
     before, log = root / 'before', root / 'calls'
     _forked(lambda: work.before(before))
-    _warm(lambda folder: (work.run(folder), work.state(folder), work.content(folder)), before, root / 'warm')
+    _warm(
+        lambda folder: (work.run(folder), work.state(folder), work.content(folder)),
+        before,
+        root / 'warm',
+    )
 
     def run(folder, mode, point, number):
         if before.exists():
@@ -117,7 +149,9 @@ def _try(root, work, how, most):
         log.unlink(missing_ok=True)
 
         def armed():
-            ctypes.CDLL(None).arm(os.fsencode(folder), os.fsencode(log), mode, ctypes.c_long(point), number)
+            ctypes.CDLL(None).arm(
+                os.fsencode(folder), os.fsencode(log), mode, ctypes.c_long(point), number
+            )
             work.run(folder)
 
         status, said = _forked(armed)
@@ -130,16 +164,23 @@ def _try(root, work, how, most):
 
     status, said, calls = run(root / 'whole', _COUNT, 0, 0)
     assert status == 0, said
-    old, new, content = look(work.state, before), look(work.state, root / 'whole'), look(work.content, root / 'whole')
+    old, new, content = (
+        look(work.state, before),
+        look(work.state, root / 'whole'),
+        look(work.content, root / 'whole'),
+    )
     outcomes = []
     for point in _chosen(calls, how, most):
         folder = root / str(point)
         status, said, seen = run(folder, HOW[how][0], point, HOW[how][1])
-        if len(seen) >= point:  # TensorStore writes now in more pieces, now in fewer; then nothing happened
+        # TensorStore writes now in more pieces, now in fewer; then nothing happened.
+        if len(seen) >= point:
             state = look(work.state, folder)
             again, complaint = _forked(lambda: work.run(folder))
             found = look(work.content, folder) if again == 0 else f'{again} {complaint}'
-            outcomes.append((point, *seen[point - 1], status, said.replace(str(folder), 'FOLDER'), state, found))
+            outcomes.append(
+                (point, *seen[point - 1], status, said.replace(str(folder), 'FOLDER'), state, found)
+            )
         shutil.rmtree(folder, ignore_errors=True)
     return calls, old, new, content, outcomes
 
@@ -158,7 +199,9 @@ def _warm(function, before, folder):
 
 def _chosen(calls, how, most):
     """The numbers of calls: all, or so many, of different kinds and files if possible, evenly."""
-    apt = lambda kind: kind == 'write' if how == TEAR else kind not in ('unlink', 'rmdir') if how == FULL else True
+    apt = lambda kind: (
+        kind == 'write' if how == TEAR else kind not in ('unlink', 'rmdir') if how == FULL else True
+    )
     points = [point for point, (kind, _) in enumerate(calls, 1) if apt(kind)]
     if most is None or most >= len(points):
         return points
@@ -176,7 +219,9 @@ def _normal(line, folder):
 
 
 def _forked(function, result=False):
-    """(status, what it said) of a function in a fork of this process, as the binaries report errors; or its result."""
+    """(status, what it said) of a function in a fork of this process, as the binaries report
+    errors; or its result.
+    """
     read, write = os.pipe()
     child = os.fork()
     if not child:
@@ -189,7 +234,9 @@ def _forked(function, result=False):
             from opql_jax.core.errors import InputError, error_message
 
             is_told = isinstance(error, (InputError, OSError))
-            status, said = (1, f'error: {error_message(error)}') if is_told else (2, traceback.format_exc())
+            status, said = (
+                (1, f'error: {error_message(error)}') if is_told else (2, traceback.format_exc())
+            )
         with os.fdopen(write, 'w') as pipe:
             pipe.write(said)
         os._exit(status)

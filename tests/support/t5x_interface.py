@@ -1,9 +1,11 @@
-"""What opql_jax calls and implements of t5x: names of parameters, recorded from t5x by this script, and a stand-in made of them.
+"""What opql_jax calls and implements of t5x: names of parameters, recorded from t5x by this script,
+and a stand-in made of them.
 
     python tests/support/t5x_interface.py   # where t5x is installed: writes t5x_interface.json anew
 
-`tests/t5x_runs_test.py` compares the record with t5x where that is installed. Elsewhere the stand-in lets gin read gin/t5x: its
-functions take the recorded parameters, and return what they are given.
+`tests/t5x_runs_test.py` compares the record with t5x where that is installed. Elsewhere the
+stand-in lets gin read gin/t5x: its functions take the recorded parameters, and return what they are
+given.
 """
 
 import copy
@@ -44,7 +46,11 @@ def installed() -> dict[str, str]:
     for name in (*_SET_BY_GIN, _MODEL):
         module, _, attribute = name.rpartition('.')
         value = getattr(importlib.import_module(module), attribute)
-        methods = {n: m for n, m in vars(value).items() if inspect.isfunction(m) and n != '__init__'} if name == _MODEL else {}
+        methods = (
+            {n: m for n, m in vars(value).items() if inspect.isfunction(m) and n != '__init__'}
+            if name == _MODEL
+            else {}
+        )
         found |= {f'{name}.{n}': parameters(m) for n, m in sorted(methods.items())}
         if not methods:
             found[name] = parameters(value)
@@ -58,7 +64,11 @@ def recorded() -> dict[str, str]:
 def methods_of_models() -> dict[str, str]:
     """The recorded parameters of each method of a model."""
     start = f'{_MODEL}.'
-    return {name.removeprefix(start): parameters for name, parameters in recorded().items() if name.startswith(start)}
+    return {
+        name.removeprefix(start): parameters
+        for name, parameters in recorded().items()
+        if name.startswith(start)
+    }
 
 
 @functools.cache
@@ -73,7 +83,10 @@ def _stand_in() -> None:
             return given
 
         function.__name__, function.__qualname__, function.__module__ = name, name, module_name
-        optional = [inspect.Parameter(p, inspect.Parameter.KEYWORD_ONLY, default=None) for p in parameters.split()]
+        optional = [
+            inspect.Parameter(p, inspect.Parameter.KEYWORD_ONLY, default=None)
+            for p in parameters.split()
+        ]
         function.__signature__ = inspect.Signature(optional)  # type: ignore[attr-defined]
         setattr(module, name, function)
 
@@ -100,14 +113,19 @@ def configured(root: str, binary: str, files: list[str], bindings: list[str], na
     try:
         gin.parse_config_files_and_bindings(files, bindings, finalize_config=False)
         if '.' not in name:
-            return copy.deepcopy(gin.query_parameter(f'{name}/gin.macro.value'))  # which is how gin evaluates a macro
+            # Which is how gin evaluates a macro.
+            return copy.deepcopy(gin.query_parameter(f'{name}/gin.macro.value'))
         return gin.get_configurable(f't5x.{name}')()
     except Exception as error:  # gin's own cannot be pickled
         raise InputError(str(error)) from None
 
 
-def learning_rates(root: str, files: list[str], bindings: list[str], steps: int) -> list[list[float]]:
-    """The rates of the first steps of t5x.train: those that the optimizer acts with, and those that t5x logs."""
+def learning_rates(
+    root: str, files: list[str], bindings: list[str], steps: int
+) -> list[list[float]]:
+    """The rates of the first steps of t5x.train: those that the optimizer acts with, and those that
+    t5x logs.
+    """
     schedule = configured(root, 'train', files, bindings, 'trainer.Trainer')['learning_rate_fn']
     optimizer = gin.get_configurable('t5x.optimizers.OptaxWrapper')()['optax_optimizer']
     params = {

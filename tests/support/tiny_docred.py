@@ -3,11 +3,18 @@
 import json
 import re
 
-RELATIONS = {'P19': 'place of birth', 'P17': 'country', 'P36': 'capital', 'P26': 'spouse', 'P57': 'director'}
+RELATIONS = {
+    'P19': 'place of birth',
+    'P17': 'country',
+    'P36': 'capital',
+    'P26': 'spouse',
+    'P57': 'director',
+}
 
 
 def document(title, *sentences, labels=()):
-    """A document from sentences such as '<0 PER Ann Low> lives in <1 LOC Rome> .': tokens apart, clusters numbered.
+    """A document from sentences such as '<0 PER Ann Low> lives in <1 LOC Rome> .': tokens apart,
+    clusters numbered.
 
     Args:
         labels: triples (head cluster, relation, tail cluster).
@@ -19,7 +26,12 @@ def document(title, *sentences, labels=()):
             if piece[0] == '<':
                 start, (cluster, kind) = len(tokens), piece[1:].split('|')
             elif piece == '>':
-                mention = {'sent_id': number, 'pos': [start, len(tokens)], 'type': kind, 'name': ' '.join(tokens[start:])}
+                mention = {
+                    'sent_id': number,
+                    'pos': [start, len(tokens)],
+                    'type': kind,
+                    'name': ' '.join(tokens[start:]),
+                }
                 clusters.setdefault(int(cluster), []).append(mention)
             else:
                 tokens.append(piece)
@@ -34,10 +46,11 @@ def document(title, *sentences, labels=()):
 
 
 def world(people=60, first=0):
-    """Documents whose facts make chains across documents, for every share of relations that may be held out.
+    """Documents whose facts make chains across documents, for every share of relations that may be
+    held out.
 
-    People are born in towns, towns lie in countries and these have capitals. A spouse leads to a place of birth, and so on for two
-    more hops. Films have directors, of whom nothing else is said.
+    People are born in towns, towns lie in countries and these have capitals. A spouse leads to a
+    place of birth, and so on for two more hops. Films have directors, of whom nothing else is said.
     """
     for i in range(first, first + people):
         town, country = i % 12, i % 12 % 4
@@ -50,7 +63,10 @@ def world(people=60, first=0):
         )
         yield document(
             f'Place {i}',
-            f'The river of <0 LOC Town{town}> is the longest in <1 LOC Country{country}> ( see map ) .',
+            (
+                f'The river of <0 LOC Town{town}> is the longest in <1 LOC '
+                f'Country{country}> ( see map ) .'
+            ),
             f'From <2 LOC Capital{country}> a president governs <1 LOC Country{country}> .',
             labels=[(0, 'P17', 1), (1, 'P36', 2), (2, 'P17', 1)],
         )

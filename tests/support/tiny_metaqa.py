@@ -1,4 +1,6 @@
-"""A generated world in the files of MetaQA: passages without links, names, questions; types of questions are called as MetaQA's."""
+"""A generated world in the files of MetaQA: passages without links, names, questions; types of
+questions are called as MetaQA's.
+"""
 
 import dataclasses
 import json
@@ -21,7 +23,9 @@ def write(folder):
     passages = [{'id': i, 'title': d.title, 'text': d.text} for i, d in enumerate(documents(world))]
     (folder / 'passages.jsonl').write_text('\n'.join(map(json.dumps, passages)), encoding='utf-8')
     facts = [
-        f'{world.names[q.topic_entity]}|{q.type}|{world.names[a]}' for q in _questions(world, 'train', 1) for a in q.answers
+        f'{world.names[q.topic_entity]}|{q.type}|{world.names[a]}'
+        for q in _questions(world, 'train', 1)
+        for a in q.answers
     ]
     (folder / 'kb.txt').write_text('\n'.join(facts), encoding='utf-8')
     (folder / 'entities.txt').write_text('\n'.join(world.names), encoding='utf-8')
@@ -29,7 +33,9 @@ def write(folder):
         (folder / f'{hops}-hop').mkdir()
         for split in ('train', 'dev'):
             lines = [metaqa_line(world, q) for q in _questions(world, split, hops)][:40]
-            (folder / f'{hops}-hop' / f'{split}.txt').write_text('\n'.join(lines) + '\n', encoding='utf-8')
+            (folder / f'{hops}-hop' / f'{split}.txt').write_text(
+                '\n'.join(lines) + '\n', encoding='utf-8'
+            )
     return folder
 
 

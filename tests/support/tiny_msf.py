@@ -1,4 +1,6 @@
-"""A generated world in the files of MSF: paragraphs with links, queries of 1 to 3 hops; the test paragraphs are of other entities."""
+"""A generated world in the files of MSF: paragraphs with links, queries of 1 to 3 hops; the test
+paragraphs are of other entities.
+"""
 
 import itertools
 import json
@@ -20,10 +22,15 @@ def write(folder):
             of_ten = f'-0000{seed}-of-00010' if hops == 1 else ''
             asked = itertools.islice(questions(world, 'train', hops), 40)
             for kind, records in (
-                ('paragraphs', [paragraph(i, document, other) for i, document in enumerate(documents(world))]),
+                (
+                    'paragraphs',
+                    [paragraph(i, document, other) for i, document in enumerate(documents(world))],
+                ),
                 ('queries', [query(world, question, other) for question in asked]),
             ):
-                (place / f'{kind}{of_ten}.json').write_text('\n'.join(map(json.dumps, records)), encoding='utf-8')
+                (place / f'{kind}{of_ten}.json').write_text(
+                    '\n'.join(map(json.dumps, records)), encoding='utf-8'
+                )
     return folder
 
 
@@ -33,7 +40,11 @@ def wikidata_id(key, other):
 
 def paragraph(number, document, other):
     mentions = [
-        {'wikidata_id': wikidata_id(m.entity, other), 'start': m.start, 'text': document.text[m.start : m.end]}
+        {
+            'wikidata_id': wikidata_id(m.entity, other),
+            'start': m.start,
+            'text': document.text[m.start : m.end],
+        }
         for m in document.mentions
     ]
     about = wikidata_id(document.title_entity, other)
@@ -43,7 +54,10 @@ def paragraph(number, document, other):
 def query(world, question, other):
     steps = question.type.split('_to_')
     chain = [{'wikidata_id': f'{a}_{b}', 'text': [b]} for a, b in zip(steps, steps[1:])]
-    side = lambda entity: {'wikidata_id': wikidata_id(world.keys[entity], other), 'aliases': {world.names[entity]: 1}}
+    side = lambda entity: {
+        'wikidata_id': wikidata_id(world.keys[entity], other),
+        'aliases': {world.names[entity]: 1},
+    }
     relation = chain if question.hops > 1 else chain[0]
     return {
         'id': question.id,

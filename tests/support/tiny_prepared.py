@@ -1,4 +1,6 @@
-"""A small prepared directory for tests: random sentences about a few entities, and questions about them."""
+"""A small prepared directory for tests: random sentences about a few entities, and questions about
+them.
+"""
 
 import dataclasses
 import pathlib
@@ -14,24 +16,35 @@ from opql_jax.data import markup, passage_records
 from opql_jax.data.prepared import Prepared
 from opql_jax.data.tokenizer import train_wordpiece
 
-WORDS = 'the of and wrote built saw met near old river city song ship never later first again with from under'.split()
+WORDS = (
+    'the of and wrote built saw met near old river city song ship never later '
+    'first again with from under'
+).split()
 ENTITIES = 40
 PASSAGES = 120
-SETTINGS = dict(tokenizer=None, wordpieces=400, max_tokens=128, title_prefix=True, pair_mode='all', nested=False)
+SETTINGS = dict(
+    tokenizer=None, wordpieces=400, max_tokens=128, title_prefix=True, pair_mode='all', nested=False
+)
 SETTINGS |= dict(drop_above_rate=0.5, reader='Tiny', files={})
 
 
 def write(directory: pathlib.Path, seed: int = 0, longest: int = 100) -> pathlib.Path:
-    """Writes all files of a prepared directory: 40 entities, 120 passages, 1-3-hop questions; returns it.
+    """Writes all files of a prepared directory: 40 entities, 120 passages, 1-3-hop questions;
+    returns it.
 
     Args:
         directory: made if need be.
         seed: of everything.
-        longest: the most words of a passage. Short ones share a bucket, so a train step compiles fast.
+        longest: the most words of a passage. Short ones share a bucket, so a train step compiles
+            fast.
     """
     rng = np.random.default_rng(seed)
     directory.mkdir(parents=True, exist_ok=True)
-    names = [f'{a}{i} {b}' if i % 3 else f'{a}{i}' for i in range(ENTITIES) for a, b in [rng.choice(WORDS, 2)]]
+    names = [
+        f'{a}{i} {b}' if i % 3 else f'{a}{i}'
+        for i in range(ENTITIES)
+        for a, b in [rng.choice(WORDS, 2)]
+    ]
     names = [name.title() for name in names]
     vocab = EntityVocab.from_names(names)
     passages = [_passage(rng, names, longest) for _ in range(PASSAGES)]
@@ -58,7 +71,10 @@ def write(directory: pathlib.Path, seed: int = 0, longest: int = 100) -> pathlib
     )
     _write(directory / 'pairs.parquet', tables.PAIRS, list(zip(*rows)))
     tokenizer.save(str(directory / 'tokenizer.json'))
-    records = (passage_records.encode_passage(markup.tokenise_passage(tokenizer, text, m)) for text, m in passages)
+    records = (
+        passage_records.encode_passage(markup.tokenise_passage(tokenizer, text, m))
+        for text, m in passages
+    )
     passage_records.write_passages(directory / passage_records.FILE_NAME, records)
     targets = {}
     for topic, target, *_ in rows:
@@ -76,14 +92,22 @@ def write_manifest(directory: pathlib.Path) -> None:
     rows = lambda name: pq.read_metadata(directory / f'{name}.parquet').num_rows
     counts = dict.fromkeys(tables.Counts.__struct_fields__, 0)
     counts |= dict(entities=rows('entities'), passages=rows('passages'), pair_rows=rows('pairs'))
-    tables.write_manifest(directory, {'settings': SETTINGS, 'dropped_entities': {}, 'counts': counts})
+    tables.write_manifest(
+        directory, {'settings': SETTINGS, 'dropped_entities': {}, 'counts': counts}
+    )
 
 
 def set_types(directory: pathlib.Path, split: str, types) -> None:
     """Gives the questions of a split types in turn, which they lack otherwise."""
     prepared = Prepared(directory)
-    questions = [dataclasses.replace(q, type=types[i % len(types)]) for i, q in enumerate(prepared.questions(split))]
-    write_questions(directory / 'questions' / f'{split}.jsonl', (to_record(question, prepared.vocab) for question in questions))
+    questions = [
+        dataclasses.replace(q, type=types[i % len(types)])
+        for i, q in enumerate(prepared.questions(split))
+    ]
+    write_questions(
+        directory / 'questions' / f'{split}.jsonl',
+        (to_record(question, prepared.vocab) for question in questions),
+    )
     write_manifest(directory)
 
 
@@ -121,5 +145,7 @@ def _question(rng, k, hops, names, targets):
 
 
 def _write(path, schema, columns):
-    table = pa.Table.from_arrays([pa.array(c, f.type) for c, f in zip(columns, schema, strict=True)], schema=schema)
+    table = pa.Table.from_arrays(
+        [pa.array(c, f.type) for c, f in zip(columns, schema, strict=True)], schema=schema
+    )
     tables.write_table(path, table.to_batches(), schema)

@@ -13,13 +13,19 @@ DIM = 64
 
 
 def vector_of(text: str) -> np.ndarray:
-    """[DIM] a vector of a text that is like those of texts with the same words: each word has a direction of its own."""
-    directions = [np.random.default_rng(zlib.crc32(word.encode())).normal(size=DIM) for word in words_of(text)]
+    """[DIM] a vector of a text that is like those of texts with the same words: each word has a
+    direction of its own.
+    """
+    directions = [
+        np.random.default_rng(zlib.crc32(word.encode())).normal(size=DIM) for word in words_of(text)
+    ]
     return np.sum(directions, 0).astype(np.float32) if directions else np.zeros(DIM, np.float32)
 
 
 def corpus_of(passages: dict[str, str]) -> Corpus:
-    """The corpus of texts by title, whose entities are the titles and then the names in brackets, in order; ids are small titles."""
+    """The corpus of texts by title, whose entities are the titles and then the names in brackets,
+    in order; ids are small titles.
+    """
     entities = {title: number for number, title in enumerate(passages)}
     texts, mentions = [], []
     for passage, marked in enumerate(passages.values()):
@@ -27,11 +33,20 @@ def corpus_of(passages: dict[str, str]) -> Corpus:
         for plain, name in re.findall(r'([^\[]*)(?:\[([^\]]*)\])?', marked):
             text += plain
             if name:
-                mentions.append((passage, len(text), len(text) + len(name), entities.setdefault(name, len(entities))))
+                mentions.append(
+                    (
+                        passage,
+                        len(text),
+                        len(text) + len(name),
+                        entities.setdefault(name, len(entities)),
+                    )
+                )
                 text += name
         texts.append(text)
     starts = [sentence_starts(text) for text in texts]
-    sentences = [text[a:b] for text, at in zip(texts, starts) for a, b in zip(at, [*at[1:], len(text)])]
+    sentences = [
+        text[a:b] for text, at in zip(texts, starts) for a, b in zip(at, [*at[1:], len(text)])
+    ]
     return Corpus(
         ids=[title.lower() for title in passages],
         titles=list(passages),
@@ -41,6 +56,8 @@ def corpus_of(passages: dict[str, str]) -> Corpus:
         names=list(entities),
         kinds=['name'] * len(entities),
         sentence_starts=starts,
-        passage_vectors=np.stack([vector_of(f'{title}. {text}') for title, text in zip(passages, texts)]),
+        passage_vectors=np.stack(
+            [vector_of(f'{title}. {text}') for title, text in zip(passages, texts)]
+        ),
         sentence_vectors=np.stack([vector_of(sentence) for sentence in sentences]),
     )

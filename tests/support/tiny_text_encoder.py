@@ -1,4 +1,6 @@
-"""A small encoder of any text with random weights, text for it, and what it must say: float64 readings of its last layer."""
+"""A small encoder of any text with random weights, text for it, and what it must say: float64
+readings of its last layer.
+"""
 
 import functools
 import json
@@ -15,7 +17,10 @@ from opql_jax.training.state import init_params
 
 import tiny_training
 
-WORDS = 'who what when the of and wrote built saw met near old river city song ship never later first again with from under'
+WORDS = (
+    'who what when the of and wrote built saw met near old river city song ship never later first '
+    'again with from under'
+)
 NAMES = ('Ann Low', 'José Dee', 'Max Hill', 'Kim Stone', 'Ålesund', 'York', 'Emma', 'Lucy')
 TOKENIZER = train_wordpiece([f'{WORDS} directed by {" and ".join(NAMES)} in 1979 . Go .'] * 2, 200)
 
@@ -24,24 +29,33 @@ def make(tokenizer=TOKENIZER) -> TextEncoder:
     """The same for the same tokenizer."""
     module = tiny_training.encoder(vocab_size=tokenizer.get_vocab_size())
     params = init_params(module, 1, seed=0)['encoder']
-    # So large that attention, and with it the padding mask, matters; biases, which begin as 0, matter too.
+    # So large that attention, and with it the padding mask, matters; biases, which begin as 0,
+    # matter too.
     rng = np.random.default_rng(0)
-    vary = lambda x: ((x * 5 if x.ndim > 1 else x) + rng.normal(0, 0.05, x.shape)).astype(np.float32)
+    vary = lambda x: ((x * 5 if x.ndim > 1 else x) + rng.normal(0, 0.05, x.shape)).astype(
+        np.float32
+    )
     return TextEncoder(module, jax.tree.map(vary, params), tokenizer)
 
 
 def write_text(folder: pathlib.Path, max_tokens: int = 128, tokenizer=TOKENIZER) -> pathlib.Path:
-    """Prepares a few documents about eight names, each of several sentences, one of them of forty; returns the part of the text."""
+    """Prepares a few documents about eight names, each of several sentences, one of them of forty;
+    returns the part of the text.
+    """
     rng, words = np.random.default_rng(0), WORDS.split()
     documents = [
         {
             'id': name,
             'title': name,
-            'text': ' '.join(_sentence(rng, words, [name, *rng.permutation(NAMES)[:2]]) for _ in range(9)),
+            'text': ' '.join(
+                _sentence(rng, words, [name, *rng.permutation(NAMES)[:2]]) for _ in range(9)
+            ),
         }
         for name in NAMES
     ]
-    documents.append({'id': 'many', 'title': 'Go', 'text': 'Emma met York. ' + 'Go. ' * 40 + 'Lucy saw Emma.'})
+    documents.append(
+        {'id': 'many', 'title': 'Go', 'text': 'Emma met York. ' + 'Go. ' * 40 + 'Lucy saw Emma.'}
+    )
     folder.mkdir(parents=True)
     (folder / 'corpus.jsonl').write_text('\n'.join(map(json.dumps, documents)), encoding='utf-8')
     tokenizer.save(str(folder / 'tokenizer.json'))
@@ -61,7 +75,9 @@ def _sentence(rng, words, names):
 
 
 def hidden(encoder: TextEncoder, tokens) -> np.ndarray:
-    """The last layer over one row of tokens, [CLS] and [SEP] included, encoded alone: [tokens, hidden_size] float64."""
+    """The last layer over one row of tokens, [CLS] and [SEP] included, encoded alone: [tokens,
+    hidden_size] float64.
+    """
     padded = np.zeros((1, 136), np.int32)
     padded[0, : len(tokens)] = tokens
     return np.asarray(_hidden(encoder.module)(encoder.params, padded)[0, : len(tokens)], np.float64)
@@ -69,18 +85,23 @@ def hidden(encoder: TextEncoder, tokens) -> np.ndarray:
 
 @functools.cache
 def _hidden(module):
-    return jax.jit(lambda params, tokens: module.apply({'params': params}, tokens, method=module.hidden))
+    return jax.jit(
+        lambda params, tokens: module.apply({'params': params}, tokens, method=module.hidden)
+    )
 
 
 def relation(encoder: TextEncoder, tokens, topic, target) -> np.ndarray:
-    """W_r^T [first ; second] of two spans of tokens, each the mean of its two ends; halves swapped where the topic is second.
+    """W_r^T [first ; second] of two spans of tokens, each the mean of its two ends; halves swapped
+    where the topic is second.
 
     Args:
         tokens: one row, from [CLS] to [SEP].
         topic, target: (first token, last token).
     """
     states = hidden(encoder, tokens)
-    pair = np.concatenate([(states[first] + states[last]) / 2 for first, last in sorted([topic, target])])
+    pair = np.concatenate(
+        [(states[first] + states[last]) / 2 for first, last in sorted([topic, target])]
+    )
     code = unit(pair @ np.asarray(encoder.params['w_r']['kernel'], np.float64))
     return np.roll(code, len(code) // 2) if topic > target else code
 

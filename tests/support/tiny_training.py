@@ -1,4 +1,6 @@
-"""What the training tests share: a prepared folder of short passages, an encoder of a few hundred weights, short runs."""
+"""What the training tests share: a prepared folder of short passages, an encoder of a few hundred
+weights, short runs.
+"""
 
 import functools
 import pathlib
@@ -24,7 +26,14 @@ from opql_jax.training.trainer import TrainConfig, train
 import tiny_prepared
 
 encoder = functools.partial(
-    RelationEncoder, hidden_size=16, num_layers=1, num_heads=2, mlp_size=32, max_length=144, relation_dim=8, entity_dim=8
+    RelationEncoder,
+    hidden_size=16,
+    num_layers=1,
+    num_heads=2,
+    mlp_size=32,
+    max_length=144,
+    relation_dim=8,
+    entity_dim=8,
 )
 
 
@@ -34,18 +43,37 @@ def write_prepared(directory: pathlib.Path, seed: int = 0) -> pathlib.Path:
 
 
 def run(
-    prepared, workdir, objective=None, *, encoder=encoder, gin_config=str, dry_run=False, on_checkpoint=None, **options
+    prepared,
+    workdir,
+    objective=None,
+    *,
+    encoder=encoder,
+    gin_config=str,
+    dry_run=False,
+    on_checkpoint=None,
+    **options,
 ) -> dict:
-    """Trains an objective (a small one over entities if None) for a few steps; `options` are those of TrainConfig."""
+    """Trains an objective (a small one over entities if None) for a few steps; `options` are those
+    of TrainConfig.
+    """
     settings = dict(num_steps=3, warmup_steps=1, log_every=1) | options
     workdir = pathlib.Path(workdir)
     config = TrainConfig(kb=str(workdir.parent), text=str(prepared), model=workdir.name, **settings)
     objective = objective or objectives.Entities(rows=16)
-    return train(objective, encoder, config, gin_config=gin_config, dry_run=dry_run, on_checkpoint=on_checkpoint)
+    return train(
+        objective,
+        encoder,
+        config,
+        gin_config=gin_config,
+        dry_run=dry_run,
+        on_checkpoint=on_checkpoint,
+    )
 
 
 def write_memory(prepared, model, memory, **options) -> pathlib.Path:
-    build_memory(kb=str(memory.parent), text=str(prepared), model=str(model), memory=memory.name, **options)
+    build_memory(
+        kb=str(memory.parent), text=str(prepared), model=str(model), memory=memory.name, **options
+    )
     return memory
 
 
@@ -54,7 +82,10 @@ def params_of(workdir, step=None) -> dict[str, np.ndarray]:
     store = Checkpoints(workdir, read_only=True)
     leaves = jax.tree_util.tree_flatten_with_path(store.params(step))[0]
     store.close()
-    return {jax.tree_util.keystr(path, simple=True, separator='/'): np.asarray(leaf) for path, leaf in leaves}
+    return {
+        jax.tree_util.keystr(path, simple=True, separator='/'): np.asarray(leaf)
+        for path, leaf in leaves
+    }
 
 
 def state_of(workdir, step) -> dict[str, np.ndarray]:
@@ -66,14 +97,22 @@ def state_of(workdir, step) -> dict[str, np.ndarray]:
     return {jax.tree_util.keystr(path): np.asarray(leaf) for path, leaf in leaves}
 
 
-def write_untrained(prepared, workdir, objective=None, seed=0, spread=1.0, init_from=None) -> pathlib.Path:
-    """A workdir as a run of an objective (relations if None) leaves it after step 1, but with random parameters, without training.
+def write_untrained(
+    prepared, workdir, objective=None, seed=0, spread=1.0, init_from=None
+) -> pathlib.Path:
+    """A workdir as a run of an objective (relations if None) leaves it after step 1, but with
+    random parameters, without training.
 
     Args:
-        spread: multiplies W_r. Fresh relations are so small that all answers would get nearly the same weight.
+        spread: multiplies W_r. Fresh relations are so small that all answers would get nearly the
+            same weight.
         init_from: the run that it says it started from.
     """
-    prepared, workdir, objective = Prepared(prepared), pathlib.Path(workdir), objective or objectives.Relations(rows=16)
+    prepared, workdir, objective = (
+        Prepared(prepared),
+        pathlib.Path(workdir),
+        objective or objectives.Relations(rows=16),
+    )
     module = encoder(vocab_size=prepared.tokenizer.get_vocab_size())
     task = objective.build(prepared, module, make_mesh(1), seed)
     params = init_params(module, len(prepared.vocab), seed)
@@ -84,18 +123,29 @@ def write_untrained(prepared, workdir, objective=None, seed=0, spread=1.0, init_
     model_config.write(workdir, module, prepared, objective.pair_encoding or 'marked_pair')
     lineage = describe_run(task, prepared, seed, read_meta(init_from))
     gin = f"MODEL = '{workdir.name}'"
-    meta = {'step': 1, 'seed': seed, 'seconds': 2.5, 'hardware': describe_devices(), 'lineage': lineage, 'gin': gin}
+    meta = {
+        'step': 1,
+        'seed': seed,
+        'seconds': 2.5,
+        'hardware': describe_devices(),
+        'lineage': lineage,
+        'gin': gin,
+    }
     with Checkpoints(workdir) as checkpoints:
         checkpoints.save(1, state.params, state.opt_state, meta)
     return workdir
 
 
 def write_world(root: pathlib.Path) -> pathlib.Path:
-    """Writes a knowledge base over the generated corpus: text, the untrained models align and follow, memory; returns it."""
+    """Writes a knowledge base over the generated corpus: text, the untrained models align and
+    follow, memory; returns it.
+    """
     reader = Synthetic(num_documents=60, num_train=40, num_eval=40)
     prepare(kb=str(root), reader=reader, wordpieces=800, max_tokens=48)
     write_untrained(root / 'text', root / 'align', spread=8.0)
     memory = write_memory(root / 'text', root / 'align', root / 'memory')
-    write_untrained(root / 'text', root / 'follow', objectives.Follow(memory_dir=str(memory)), spread=8.0)
+    write_untrained(
+        root / 'text', root / 'follow', objectives.Follow(memory_dir=str(memory)), spread=8.0
+    )
     KBFolder(root).write(text='text', model='follow', memory='memory')
     return root

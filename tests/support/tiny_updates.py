@@ -20,14 +20,22 @@ def make(directory, table=None, **options):
     """A memory of 40 entries over six entities, in shards of 7."""
     options = dict(num_entities=ENTITIES, relation_dim=DIM, shard_rows=7) | options
     hashes = HASHES | {'vocabulary': VOCAB.hash(options['num_entities'])}
-    return build(directory, make_table() if table is None else table, relations_of, BuildOptions(hashes=hashes, **options))
+    return build(
+        directory,
+        make_table() if table is None else table,
+        relations_of,
+        BuildOptions(hashes=hashes, **options),
+    )
 
 
 def table_of(topics, targets, passages, seed=0):
     """Mention pairs at random places."""
     rng = np.random.default_rng(seed)
     columns = random_places(rng, len(topics))
-    return EntryTable(**columns | {'topic': np.array(topics), 'target': np.array(targets), 'passage': np.array(passages)})
+    return EntryTable(
+        **columns
+        | {'topic': np.array(topics), 'target': np.array(targets), 'passage': np.array(passages)}
+    )
 
 
 def encoder(seed):
@@ -45,8 +53,12 @@ def add(directory, table, seed=1, count=MOST, **options):
 
 
 def injection(count=MOST, **options):
-    """What is injected besides entries: a vocabulary of so many entities, with embeddings of the new ones."""
-    return Injection(**dict(vocab=vocab_of(count), encoder_hash=HASHES['encoder'], embed=embed) | options)
+    """What is injected besides entries: a vocabulary of so many entities, with embeddings of the
+    new ones.
+    """
+    return Injection(
+        **dict(vocab=vocab_of(count), encoder_hash=HASHES['encoder'], embed=embed) | options
+    )
 
 
 def entries_of(memory):
@@ -55,7 +67,12 @@ def entries_of(memory):
     relations = np.asarray(memory.relations(), np.float32)
     for row, entry in enumerate(memory.ids.tolist()):
         where = tuple(tuple(sorted(item.items())) for item in memory.provenance([entry]))
-        found[entry] = (int(memory.topic[row]), int(memory.target[row]), relations[row].tobytes(), where)
+        found[entry] = (
+            int(memory.topic[row]),
+            int(memory.target[row]),
+            relations[row].tobytes(),
+            where,
+        )
     return found
 
 

@@ -1,21 +1,34 @@
-"""WebQuestionsSP and ComplexWebQuestions in the form of their official files, about pupils and their teachers."""
+"""WebQuestionsSP and ComplexWebQuestions in the form of their official files, about pupils and
+their teachers.
+"""
 
 import json
 
 
 def write(folder, pairs):
     """Writes webqsp/ and complexwebquestions/ into a folder, for (pupil, teacher) pairs."""
-    mids = {name: f'm.0{number}' for number, name in enumerate(sorted({name for pair in pairs for name in pair}))}
+    mids = {
+        name: f'm.0{number}'
+        for number, name in enumerate(sorted({name for pair in pairs for name in pair}))
+    }
     webqsp, complex_questions = folder / 'webqsp', folder / 'complexwebquestions'
     for place in (webqsp, complex_questions):
         place.mkdir()
     for split, kept in (('train', pairs[::2]), ('test', pairs[1::2])):
         questions = [parsed(split, number, *pair, mids) for number, pair in enumerate(kept)]
-        (webqsp / f'WebQSP.{split}.json').write_text(json.dumps({'Version': '1.0', 'Questions': questions}), encoding='utf-8')
+        (webqsp / f'WebQSP.{split}.json').write_text(
+            json.dumps({'Version': '1.0', 'Questions': questions}), encoding='utf-8'
+        )
     for split, start in (('train', 0), ('dev', 1)):
         kept = range(start, len(pairs), 2)
-        questions = [compose(split, number, pairs, mids) for compose in (superlative, composition) for number in kept]
-        (complex_questions / f'ComplexWebQuestions_{split}.json').write_text(json.dumps(questions), encoding='utf-8')
+        questions = [
+            compose(split, number, pairs, mids)
+            for compose in (superlative, composition)
+            for number in kept
+        ]
+        (complex_questions / f'ComplexWebQuestions_{split}.json').write_text(
+            json.dumps(questions), encoding='utf-8'
+        )
     qids = {name: f'Q{number}' for number, name in enumerate(mids, 1)}
     table = ''.join(f'{mids[name]}\t{qid}\n' for name, qid in qids.items())
     (complex_questions / 'mid_to_qid.tsv').write_text(table, encoding='utf-8')
@@ -30,7 +43,9 @@ def parsed(split, number, pupil, teacher, mids):
         'TopicEntityName': pupil,
         'PotentialTopicEntityMention': pupil.lower(),
         'InferentialChain': ['people.person.teacher'],
-        'Answers': [{'AnswerType': 'Entity', 'AnswerArgument': mids[teacher], 'EntityName': teacher}],
+        'Answers': [
+            {'AnswerType': 'Entity', 'AnswerArgument': mids[teacher], 'EntityName': teacher}
+        ],
     }
     question = f'who was {pupil.lower()} a pupil of?'
     return {'QuestionId': f'WebQ{split}-{number}', 'RawQuestion': question, 'Parses': [parse]}
@@ -41,7 +56,12 @@ def superlative(split, number, pairs, mids):
     pupil, teacher = pairs[number]
     chain = f'ns:{mids[pupil]} ns:people.person.teacher ?x'
     return complex_question(
-        f'WebQ{split}-{number}_b', f'who was the best teacher of {pupil}?', chain, teacher, mids, 'superlative'
+        f'WebQ{split}-{number}_b',
+        f'who was the best teacher of {pupil}?',
+        chain,
+        teacher,
+        mids,
+        'superlative',
     )
 
 
@@ -50,7 +70,9 @@ def composition(split, number, pairs, mids):
     pupil, teacher = pairs[number]
     chain = f'ns:{mids[pupil]} ns:people.person.teacher ?y . ?y ns:people.person.teacher ?x'
     text = f'who was the teacher of {pupil} a pupil of?'
-    return complex_question(f'WebQ{split}-{number}_a', text, chain, dict(pairs)[teacher], mids, 'composition')
+    return complex_question(
+        f'WebQ{split}-{number}_a', text, chain, dict(pairs)[teacher], mids, 'composition'
+    )
 
 
 def complex_question(id, text, chain, answer, mids, kind):

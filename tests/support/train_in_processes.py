@@ -1,13 +1,16 @@
-"""Trains stages, or builds a memory, in one of several processes that work as one, or in one alone; run by processes_test.py.
+"""Trains stages, or builds a memory, in one of several processes that work as one, or in one alone;
+run by processes_test.py.
 
     python tests/support/train_in_processes.py PREPARED MODEL MEMORY OUTPUT STAGE...
 
-The stage 'slices' is relations on two slices of devices, 'stopped' is relations with many steps, in the third of which the last
-process gets a SIGTERM. 'memory' is none: it builds OUTPUT/memory, of many shards. Nor are 'inject', which builds a smaller one and adds
-to it, 'eval', which scores the checkpoints of the folder `follower` beside MODEL, and 'eval open', which asks `lm` there what is in
+The stage 'slices' is relations on two slices of devices, 'stopped' is relations with many steps, in
+the third of which the last process gets a SIGTERM. 'memory' is none: it builds OUTPUT/memory, of
+many shards. Nor are 'inject', which builds a smaller one and adds to it, 'eval', which scores the
+checkpoints of the folder `follower` beside MODEL, and 'eval open', which asks `lm` there what is in
 `asked.jsonl`.
 
-Leaves a workdir OUTPUT/<stage> for each and, of the first process, OUTPUT/metrics.json with the metrics of their last steps.
+Leaves a workdir OUTPUT/<stage> for each and, of the first process, OUTPUT/metrics.json with the
+metrics of their last steps.
 """
 
 import functools
@@ -34,7 +37,9 @@ SHARD_ROWS, FEW_PAIRS = 20, 30
 
 
 # Adam would blow the rounding of a gradient that is 0 up to a whole step.
-PLAIN = dict(optimizer=functools.partial(optax.sgd, momentum=0.9), schedule=optax.constant_schedule(0.1))
+PLAIN = dict(
+    optimizer=functools.partial(optax.sgd, momentum=0.9), schedule=optax.constant_schedule(0.1)
+)
 
 
 def main(prepared, model, memory, output, *names):
@@ -45,8 +50,12 @@ def main(prepared, model, memory, output, *names):
         'slices': lambda: objectives.Relations(rows=16),
         'stopped': lambda: objectives.Relations(rows=16),
         'passages': lambda: objectives.AlignPassages(passages=8, topics=4, questions=8),
-        'follow': lambda: objectives.Follow(memory_dir=memory, splits=('1-hop/train', '2-hop/train'), questions=8, k=8),
-        'whole memory': lambda: objectives.Follow(memory_dir=memory, splits=('2-hop/train',), questions=8, k=8, filter=False),
+        'follow': lambda: objectives.Follow(
+            memory_dir=memory, splits=('1-hop/train', '2-hop/train'), questions=8, k=8
+        ),
+        'whole memory': lambda: objectives.Follow(
+            memory_dir=memory, splits=('2-hop/train',), questions=8, k=8, filter=False
+        ),
     }
     metrics, beside, parts = {}, pathlib.Path(model).parent, dict(text=prepared, memory=memory)
     for name in names:
@@ -54,30 +63,52 @@ def main(prepared, model, memory, output, *names):
             folder, pairs = pathlib.Path(output, name), None if name == 'memory' else FEW_PAIRS
             encode, shards = build_lib._encode, []
             build_lib._encode = lambda *given: shards.append(0) or encode(*given)
-            tiny_training.write_memory(prepared, model, folder, shard_rows=SHARD_ROWS, max_pairs=pairs)
+            tiny_training.write_memory(
+                prepared, model, folder, shard_rows=SHARD_ROWS, max_pairs=pairs
+            )
             if name == 'inject':
                 shards.clear()
                 options = dict(questions=('1-hop/train',), pairs_per_entity=10)
                 inject(prepared, model, str(folder), **options)
             build_lib._encode = encode
-            pathlib.Path(output, f'encoded-{name}-{jax.process_index()}').write_text(str(len(shards)))
+            pathlib.Path(output, f'encoded-{name}-{jax.process_index()}').write_text(
+                str(len(shards))
+            )
             continue
         if name == 'eval open':
             predictions.CHUNK = 4
             sets = (str(beside / 'asked.jsonl'),)
-            evaluate(kb=str(beside), **parts, model='lm', questions=sets, output_dir=str(pathlib.Path(output, name)))
+            evaluate(
+                kb=str(beside),
+                **parts,
+                model='lm',
+                questions=sets,
+                output_dir=str(pathlib.Path(output, name)),
+            )
             continue
         if name == 'eval':
             predictions.CHUNK = 4
             sets, output_dir = ('1-hop/train', '2-hop/train'), str(pathlib.Path(output, name))
-            evaluate(kb=str(beside), **parts, model='follower', questions=sets, output_dir=output_dir, step='all')
+            evaluate(
+                kb=str(beside),
+                **parts,
+                model='follower',
+                questions=sets,
+                output_dir=output_dir,
+                step='all',
+            )
             continue
         workdir, steps, objective = pathlib.Path(output, name), STEPS, choices[name]()
         if name == 'stopped':
             steps = MANY
             if jax.process_index() == jax.process_count() - 1:
                 be_asked_to_stop(2, pause=0.1)
-        options = dict(num_steps=steps, checkpoint_every=2 * steps // 3, slices=2 if name == 'slices' else None, **PLAIN)
+        options = dict(
+            num_steps=steps,
+            checkpoint_every=2 * steps // 3,
+            slices=2 if name == 'slices' else None,
+            **PLAIN,
+        )
         metrics[name] = tiny_training.run(prepared, workdir, objective, init_from=model, **options)
     if distributed.is_primary():
         pathlib.Path(output, 'metrics.json').write_text(json.dumps(metrics))

@@ -1,9 +1,11 @@
-"""Trains stages over several numbers of devices; run by train_step_test.py in a process that has 8 virtual ones.
+"""Trains stages over several numbers of devices; run by train_step_test.py in a process that has 8
+virtual ones.
 
     python tests/support/train_on_devices.py PREPARED MODEL MEMORY OUTPUT
 
-Leaves a workdir OUTPUT/<stage>-<devices> for each run and OUTPUT/metrics.json with the metrics of their last steps. The run
-'relations-2x4 then 3 then 1' is one that went on twice, with other devices.
+Leaves a workdir OUTPUT/<stage>-<devices> for each run and OUTPUT/metrics.json with the metrics of
+their last steps. The run 'relations-2x4 then 3 then 1' is one that went on twice, with other
+devices.
 """
 
 import functools
@@ -20,7 +22,13 @@ import tiny_training
 from eight_devices import slices_and_devices
 
 # Or slices x devices of each. 3 does not divide the 40 entities, so that E is padded.
-DEVICES = {'relations': (1, 8), 'sampled': (1, 3), 'passages': (1, 8), 'follow': (1, 8), 'whole memory': (1, '2x4')}
+DEVICES = {
+    'relations': (1, 8),
+    'sampled': (1, 3),
+    'passages': (1, 8),
+    'follow': (1, 8),
+    'whole memory': (1, '2x4'),
+}
 # The same batch in parts, without dropout, whose masks would be others.
 SPARING = {
     '1': dict(data_devices=1),
@@ -29,7 +37,9 @@ SPARING = {
 }
 STEPS = 3
 # Adam would blow the rounding of a gradient that is 0 up to a whole step.
-PLAIN = dict(optimizer=functools.partial(optax.sgd, momentum=0.9), schedule=optax.constant_schedule(0.1))
+PLAIN = dict(
+    optimizer=functools.partial(optax.sgd, momentum=0.9), schedule=optax.constant_schedule(0.1)
+)
 
 
 def main(prepared, model, memory, output):
@@ -39,7 +49,9 @@ def main(prepared, model, memory, output):
         'sampled': objectives.Relations(rows=48, buckets=((48, 48),), sampled_entities=2),
         'passages': objectives.AlignPassages(passages=16, topics=8, questions=16),
         'follow': objectives.Follow(memory_dir=memory, splits=('2-hop/train',), questions=16, k=8),
-        'whole memory': objectives.Follow(memory_dir=memory, splits=('2-hop/train',), questions=16, k=8, filter=False),
+        'whole memory': objectives.Follow(
+            memory_dir=memory, splits=('2-hop/train',), questions=16, k=8, filter=False
+        ),
     }
     metrics = {}
 
@@ -63,7 +75,9 @@ def main(prepared, model, memory, output):
     for name, options in SPARING.items():
         workdir = pathlib.Path(output, f'parts-{name}')
         run_of = dict(num_steps=STEPS, init_from=model, encoder=without_dropout)
-        metrics[workdir.name] = tiny_training.run(prepared, workdir, choices['relations'], **run_of, **options, **PLAIN)
+        metrics[workdir.name] = tiny_training.run(
+            prepared, workdir, choices['relations'], **run_of, **options, **PLAIN
+        )
     for done, devices in enumerate(('2x4', 3, 1), start=1):
         run('relations-2x4 then 3 then 1', 'relations', devices, num_steps=done)
     pathlib.Path(output, 'metrics.json').write_text(json.dumps(metrics))

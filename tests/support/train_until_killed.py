@@ -2,8 +2,9 @@
 
     python tests/support/train_until_killed.py MOMENT OBJECTIVE PREPARED MODEL MEMORY WORKDIR
 
-MOMENT is `step` (prints `ready` after five of six steps and waits to be killed), `hash` (SIGKILL while the arrays of the second
-checkpoint are hashed, in the background) or `stop` (SIGTERM in the third step).
+MOMENT is `step` (prints `ready` after five of six steps and waits to be killed), `hash` (SIGKILL
+while the arrays of the second checkpoint are hashed, in the background) or `stop` (SIGTERM in the
+third step).
 """
 
 import itertools
@@ -23,7 +24,9 @@ OPTIONS = dict(num_steps=STEPS, checkpoint_every=2, log_every=2)
 def make_objective(name, memory):
     if name == 'relations':
         return objectives.Relations(rows=16)
-    return objectives.Follow(memory_dir=str(memory), splits=('1-hop/train', '2-hop/train'), questions=16, k=8)
+    return objectives.Follow(
+        memory_dir=str(memory), splits=('1-hop/train', '2-hop/train'), questions=16, k=8
+    )
 
 
 def before_each_step(action):
@@ -54,7 +57,9 @@ def wait_in_step(number):
 
 
 def be_asked_to_stop(number, pause=0.0):
-    """Sends the process a SIGTERM before the step with this number; each step takes at least `pause` seconds."""
+    """Sends the process a SIGTERM before the step with this number; each step takes at least
+    `pause` seconds.
+    """
 
     def stop(step):
         if step == number:

@@ -1,4 +1,6 @@
-"""Three plain documents each about people and things, and questions of one and two hops that nobody trained on."""
+"""Three plain documents each about people and things, and questions of one and two hops that nobody
+trained on.
+"""
 
 import pathlib
 from typing import NamedTuple
@@ -32,26 +34,36 @@ def write(folder: pathlib.Path, documents: dict[str, str]) -> pathlib.Path:
 TRIOS = {
     'engine': Trio(
         {
-            'Ada Lovelace': 'Ada Lovelace was an English mathematician and writer, born in London in 1815. She was the only legitimate child of'
-            ' the poet Lord Byron and his wife Anne Isabella Milbanke. Lovelace wrote the first published algorithm for the Analytical'
-            ' Engine, a machine that Charles Babbage proposed.',
-            'Charles Babbage': 'Charles Babbage was an English polymath. Babbage designed the Difference Engine and, later, the Analytical'
-            ' Engine. He died in Marylebone in 1871.',
-            'Lord Byron': 'George Gordon Byron, known as Lord Byron, was an English poet. Byron travelled to Greece to fight in the Greek War'
-            ' of Independence. He died in Missolonghi in 1824. He was the father of Ada Lovelace.',
+            'Ada Lovelace': 'Ada Lovelace was an English mathematician and writer, born in London '
+            'in 1815. She was the only legitimate child of the poet Lord Byron and '
+            'his wife Anne Isabella Milbanke. Lovelace wrote the first published '
+            'algorithm for the Analytical Engine, a machine that Charles Babbage '
+            'proposed.',
+            'Charles Babbage': 'Charles Babbage was an English polymath. Babbage designed the '
+            'Difference Engine and, later, the Analytical Engine. He died in '
+            'Marylebone in 1871.',
+            'Lord Byron': 'George Gordon Byron, known as Lord Byron, was an English poet. Byron '
+            'travelled to Greece to fight in the Greek War of Independence. He died '
+            'in Missolonghi in 1824. He was the father of Ada Lovelace.',
         },
         (
-            Asked('Where did the father of Ada Lovelace die?', 'Missolonghi', 'died in Missolonghi'),
+            Asked(
+                'Where did the father of Ada Lovelace die?', 'Missolonghi', 'died in Missolonghi'
+            ),
             Asked('Who designed the Analytical Engine?', 'Charles Babbage', 'Babbage designed'),
         ),
     ),
     'radium': Trio(
         {
-            'Marie Curie': 'Marie Curie was a physicist and chemist who was born in Warsaw in 1867. She married Pierre Curie in 1895. Together'
-            ' they discovered radium.',
-            'Pierre Curie': 'Pierre Curie was a French physicist. He studied at the University of Paris, and died in Paris in 1906.',
-            'Irène Joliot-Curie': 'Irène Joliot-Curie was a French chemist, the daughter of Marie Curie. She won the Nobel Prize in Chemistry'
-            ' in 1935.',
+            'Marie Curie': 'Marie Curie was a physicist and chemist who was '
+            'born in Warsaw in 1867. She married Pierre Curie '
+            'in 1895. Together they discovered radium.',
+            'Pierre Curie': (
+                'Pierre Curie was a French physicist. He studied at the University of Paris, and '
+                'died in Paris in 1906.'
+            ),
+            'Irène Joliot-Curie': 'Irène Joliot-Curie was a French chemist, the daughter of Marie '
+            'Curie. She won the Nobel Prize in Chemistry in 1935.',
         },
         (
             Asked('Where was Marie Curie born?', 'Warsaw', 'born in Warsaw'),
@@ -60,34 +72,63 @@ TRIOS = {
     ),
     'bridge': Trio(
         {
-            'Golden Gate Bridge': 'The Golden Gate Bridge is a suspension bridge in San Francisco. It was designed by Joseph Strauss and opened'
-            ' in 1937.',
-            'Joseph Strauss': 'Joseph Strauss was an American engineer who was born in Cincinnati. He died in Los Angeles in 1938.',
-            'San Francisco': 'San Francisco is a city in California. Its mayor in 1937 was Angelo Rossi.',
+            'Golden Gate Bridge': 'The Golden Gate Bridge is a suspension bridge in San Francisco. '
+            'It was designed by Joseph Strauss and opened in 1937.',
+            'Joseph Strauss': (
+                'Joseph Strauss was an American engineer who was born in Cincinnati. He died in '
+                'Los Angeles in 1938.'
+            ),
+            'San Francisco': (
+                'San Francisco is a city in California. Its mayor in 1937 was Angelo Rossi.'
+            ),
         },
         (
-            Asked('Who designed the Golden Gate Bridge?', 'Joseph Strauss', 'designed by Joseph Strauss'),
-            Asked('Where was the designer of the Golden Gate Bridge born?', 'Cincinnati', 'born in Cincinnati'),
+            Asked(
+                'Who designed the Golden Gate Bridge?',
+                'Joseph Strauss',
+                'designed by Joseph Strauss',
+            ),
+            Asked(
+                'Where was the designer of the Golden Gate Bridge born?',
+                'Cincinnati',
+                'born in Cincinnati',
+            ),
         ),
     ),
     'novel': Trio(
         {
-            'Frankenstein': 'Frankenstein is a novel that was written by Mary Shelley. It was published in London in 1818.',
-            'Mary Shelley': 'Mary Shelley was an English novelist. She was married to the poet Percy Bysshe Shelley, and her mother was Mary'
-            ' Wollstonecraft.',
-            'Mary Wollstonecraft': 'Mary Wollstonecraft was an English philosopher. She was born in Spitalfields in 1759.',
+            'Frankenstein': (
+                'Frankenstein is a novel that was written by Mary Shelley. It '
+                'was published in London in 1818.'
+            ),
+            'Mary Shelley': 'Mary Shelley was an English novelist. She was married to the poet '
+            'Percy Bysshe Shelley, and her mother was Mary Wollstonecraft.',
+            'Mary Wollstonecraft': (
+                'Mary Wollstonecraft was an English philosopher. She was born '
+                'in Spitalfields in 1759.'
+            ),
         },
         (
             Asked('Who wrote Frankenstein?', 'Mary Shelley', 'written by Mary Shelley'),
-            Asked('Who is the husband of the author of Frankenstein?', 'Percy Bysshe Shelley', 'married to the poet'),
+            Asked(
+                'Who is the husband of the author of Frankenstein?',
+                'Percy Bysshe Shelley',
+                'married to the poet',
+            ),
         ),
     ),
     'company': Trio(
         {
-            'Norvale Systems': 'Norvale Systems is a software company that was founded by Helena Brandt in 2009. Its headquarters are in'
-            ' Rotterdam.',
-            'Helena Brandt': 'Helena Brandt is a Dutch engineer. She studied at Delft University of Technology and lives in Utrecht.',
-            'Quillfish': 'Quillfish is a text editor that was developed by Norvale Systems. It was released in 2014.',
+            'Norvale Systems': 'Norvale Systems is a software company that was founded by Helena '
+            'Brandt in 2009. Its headquarters are in Rotterdam.',
+            'Helena Brandt': (
+                'Helena Brandt is a Dutch engineer. She studied at Delft University of Technology '
+                'and lives in Utrecht.'
+            ),
+            'Quillfish': (
+                'Quillfish is a text editor that was developed by Norvale '
+                'Systems. It was released in 2014.'
+            ),
         },
         (
             Asked('Who founded Norvale Systems?', 'Helena Brandt', 'founded by Helena Brandt'),
@@ -101,7 +142,10 @@ TRIOS = {
     'river': Trio(
         {
             'Isar': 'The Isar is a river in Bavaria. It flows into the Danube near Deggendorf.',
-            'Danube': 'The Danube is a river in Europe. It rises in the Black Forest and flows into the Black Sea.',
+            'Danube': (
+                'The Danube is a river in Europe. It rises in the Black Forest '
+                'and flows into the Black Sea.'
+            ),
             'Deggendorf': 'Deggendorf is a town in Bavaria. Its mayor is Christian Moser.',
         },
         (
@@ -111,31 +155,59 @@ TRIOS = {
     ),
     'film': Trio(
         {
-            'The Silent Harbour': 'The Silent Harbour is a drama film of 1962. It was directed by Ingrid Solberg, and starred Tomas Lind and'
-            ' Anna Weiss.',
-            'Ingrid Solberg': 'Ingrid Solberg was a Norwegian film director. She was born in Bergen in 1921 and died in Oslo in 1999.',
+            'The Silent Harbour': 'The Silent Harbour is a drama film of 1962. It was directed by '
+            'Ingrid Solberg, and starred Tomas Lind and Anna Weiss.',
+            'Ingrid Solberg': (
+                'Ingrid Solberg was a Norwegian film director. She was born in Bergen in 1921 and '
+                'died in Oslo in 1999.'
+            ),
             'Tomas Lind': 'Tomas Lind was a Swedish actor. He was married to Anna Weiss.',
         },
         (
-            Asked('Who directed The Silent Harbour?', 'Ingrid Solberg', 'directed by Ingrid Solberg'),
-            Asked('When did the director of The Silent Harbour die?', '1999', 'died in Oslo in 1999'),
+            Asked(
+                'Who directed The Silent Harbour?', 'Ingrid Solberg', 'directed by Ingrid Solberg'
+            ),
+            Asked(
+                'When did the director of The Silent Harbour die?', '1999', 'died in Oslo in 1999'
+            ),
         ),
     ),
     'band': Trio(
         {
-            'Paper Lanterns': 'Paper Lanterns is an album by the band Northern Lights. It was released by Harvest Records in 1994.',
-            'Northern Lights': 'Northern Lights was a rock band that was formed in Leeds. Its singer was Colin Marsh.',
-            'Harvest Records': 'Harvest Records was a record label in London. It was founded by Peter Gray.',
+            'Paper Lanterns': (
+                'Paper Lanterns is an album by the band Northern Lights. It was released by '
+                'Harvest Records in 1994.'
+            ),
+            'Northern Lights': (
+                'Northern Lights was a rock band that was formed in Leeds. Its '
+                'singer was Colin Marsh.'
+            ),
+            'Harvest Records': (
+                'Harvest Records was a record label in London. It was founded by Peter Gray.'
+            ),
         },
         (
-            Asked('Which label released Paper Lanterns?', 'Harvest Records', 'released by Harvest Records'),
-            Asked('Who founded the label that released Paper Lanterns?', 'Peter Gray', 'founded by Peter Gray'),
+            Asked(
+                'Which label released Paper Lanterns?',
+                'Harvest Records',
+                'released by Harvest Records',
+            ),
+            Asked(
+                'Who founded the label that released Paper Lanterns?',
+                'Peter Gray',
+                'founded by Peter Gray',
+            ),
         ),
     ),
     'king': Trio(
         {
-            'Olaf II': 'Olaf II was a king of Norway. His father was Harald Grenske, and his mother was Åsta Gudbrandsdatter.',
-            'Harald Grenske': 'Harald Grenske was a king in Vestfold. He was killed in Sweden in 995.',
+            'Olaf II': (
+                'Olaf II was a king of Norway. His father was Harald Grenske, and his mother was '
+                'Åsta Gudbrandsdatter.'
+            ),
+            'Harald Grenske': (
+                'Harald Grenske was a king in Vestfold. He was killed in Sweden in 995.'
+            ),
             'Vestfold': 'Vestfold was a county in Norway. Its largest city was Tønsberg.',
         },
         (
@@ -145,13 +217,23 @@ TRIOS = {
     ),
     'club': Trio(
         {
-            'Riverside United': 'Riverside United is a football club in Portsworth. The team plays at Millbrook Stadium, and its coach is Marco'
-            ' Ferretti.',
-            'Marco Ferretti': 'Marco Ferretti is an Italian football coach. He was born in Turin and played for Lazio.',
-            'Millbrook Stadium': 'Millbrook Stadium is a stadium in Portsworth. It was designed by the architect Susan Keller.',
+            'Riverside United': 'Riverside United is a football club in Portsworth. The team plays '
+            'at Millbrook Stadium, and its coach is Marco Ferretti.',
+            'Marco Ferretti': (
+                'Marco Ferretti is an Italian football coach. He was born in '
+                'Turin and played for Lazio.'
+            ),
+            'Millbrook Stadium': (
+                'Millbrook Stadium is a stadium in Portsworth. It was designed '
+                'by the architect Susan Keller.'
+            ),
         },
         (
-            Asked('Where does Riverside United play?', 'Millbrook Stadium', 'plays at Millbrook Stadium'),
+            Asked(
+                'Where does Riverside United play?',
+                'Millbrook Stadium',
+                'plays at Millbrook Stadium',
+            ),
             Asked('Where was the coach of Riverside United born?', 'Turin', 'born in Turin'),
         ),
     ),

@@ -1,4 +1,6 @@
-"""The folder of a knowledge base of plain text with all that `compact` removes, made in a moment and without an encoder."""
+"""The folder of a knowledge base of plain text with all that `compact` removes, made in a moment
+and without an encoder.
+"""
 
 import pathlib
 import shutil
@@ -15,12 +17,17 @@ from opql_jax.retrieval import index as retrieval_index
 import memory_tables
 import tiny_prepared
 
-PASSAGES = {'Ada Lovelace': 'Ada Lovelace knew [Charles Babbage].', 'Charles Babbage': 'He lived in [London].'}
+PASSAGES = {
+    'Ada Lovelace': 'Ada Lovelace knew [Charles Babbage].',
+    'Charles Babbage': 'He lived in [London].',
+}
 ANSWERING = {'text': 'text-2', 'model': 'encoder', 'memory': 'memory-2', 'retrieval': 'retrieval-2'}
 
 
 def write(kb: pathlib.Path) -> pathlib.Path:
-    """Writes two versions, of which the second answers, what a killed change left of a third, and a cache; returns the folder."""
+    """Writes two versions, of which the second answers, what a killed change left of a third, and a
+    cache; returns the folder.
+    """
     tiny_prepared.write(kb / 'text', longest=12)
     memory_tables.make(kb / 'memory').close()
     retrieval_index.build(kb / 'retrieval', corpus_of(PASSAGES))
@@ -31,7 +38,11 @@ def write(kb: pathlib.Path) -> pathlib.Path:
     (kb / 'encoder').mkdir()
     KBFolder(kb).write(**ANSWERING)
 
-    write_manifest(kb / 'text-3', tables.PLAN, {'settings': {}, 'splits': ['1-hop/train', '1-hop/dev', '2-hop/train']})
+    write_manifest(
+        kb / 'text-3',
+        tables.PLAN,
+        {'settings': {}, 'splits': ['1-hop/train', '1-hop/dev', '2-hop/train']},
+    )
     write_results(kb / 'text-3' / tables.PARTS / ('0' * 64) / 'passages')
     (kb / 'text-3' / '.passages.parquet.17.partial').touch()
     plan_of_memory(kb / 'memory-3')

@@ -25,24 +25,39 @@ MESH = mesh_lib.make_mesh(1)
 
 @pytest.fixture(scope='module')
 def world():
-    """(topic, target, relations, E, relation of three questions, their topics, parameters): all random."""
+    """(topic, target, relations, E, relation of three questions, their topics, parameters): all
+    random.
+    """
     rng = np.random.default_rng(0)
     draw = lambda *shape: rng.normal(size=shape).astype(np.float32)
     topic = np.sort(rng.integers(0, ENTITIES, ROWS)).astype(np.int32)
     target = rng.integers(0, ENTITIES, ROWS).astype(np.int32)
-    params = {name: np.eye(D_E + D_R, dtype=np.float32) + 0.2 * draw(D_E + D_R, D_E + D_R) for name in ('w_q', 'w_k')}
+    params = {
+        name: np.eye(D_E + D_R, dtype=np.float32) + 0.2 * draw(D_E + D_R, D_E + D_R)
+        for name in ('w_q', 'w_k')
+    }
     params['w_t'] = np.eye(D_R, dtype=np.float32) + 0.2 * draw(3, D_R, D_R)
-    return topic, target, draw(ROWS, D_R), draw(ENTITIES, D_E), draw(3, D_R), np.array([2, 7, 5], np.int32), params
+    return (
+        topic,
+        target,
+        draw(ROWS, D_R),
+        draw(ENTITIES, D_E),
+        draw(3, D_R),
+        np.array([2, 7, 5], np.int32),
+        params,
+    )
 
 
 def brute_force(world, hops, exclude_topic, kept=None):
     """Every hop scores every row, in float64: per question and hop ([entries], {entity: weight}).
 
     Args:
-        kept: the entries [question, hop, K] to take instead of the best, so that a gradient can be taken numerically.
+        kept: the entries [question, hop, K] to take instead of the best, so that a gradient can be
+            taken numerically.
     """
     topic, target, relations, table, asked, topics, params = (
-        jax.tree.map(lambda x: np.asarray(x, np.float64), x) if i > 1 else np.asarray(x) for i, x in enumerate(world)
+        jax.tree.map(lambda x: np.asarray(x, np.float64), x) if i > 1 else np.asarray(x)
+        for i, x in enumerate(world)
     )
     keys = np.concatenate([table[topic], relations], axis=1) @ params['w_k']
     found = []
@@ -50,7 +65,9 @@ def brute_force(world, hops, exclude_topic, kept=None):
         x, hops_found = {start: 1.0}, []
         for hop in range(hops):
             centroid = sum(weight * table[entity] for entity, weight in x.items())
-            scores = keys @ (np.concatenate([centroid, relation @ params['w_t'][hop]]) @ params['w_q'])
+            scores = keys @ (
+                np.concatenate([centroid, relation @ params['w_t'][hop]]) @ params['w_q']
+            )
             if exclude_topic:
                 scores[target == start] = -np.inf
             entries = np.argsort(-scores, kind='stable')[:K] if kept is None else kept[number][hop]
@@ -66,7 +83,14 @@ def brute_force(world, hops, exclude_topic, kept=None):
 @functools.partial(jax.jit, static_argnames=('hops', 'exclude_topic', 'shared_hops'))
 def follow_all(params, relation, topics, table, memory, hops, exclude_topic, shared_hops=False):
     return Follower(relation_dim=D_R, entity_dim=D_E, shared_hops=shared_hops).apply(
-        {'params': params}, relation, topics, hops=hops, memory=memory, entity_table=table, k=K, exclude_topic=exclude_topic
+        {'params': params},
+        relation,
+        topics,
+        hops=hops,
+        memory=memory,
+        entity_table=table,
+        k=K,
+        exclude_topic=exclude_topic,
     )
 
 
@@ -98,7 +122,8 @@ def test_without_filter_the_last_hop_trains_all_hops(world):
     params, *rest = arguments(world)
     found = brute_force(world, 2, False)
     kept = [[entries for entries, _ in hops] for hops in found]
-    answers = np.array([[sorted(hops[-1][1], key=hops[-1][1].get)[-2]] for hops in found])  # second best
+    # Second best.
+    answers = np.array([[sorted(hops[-1][1], key=hops[-1][1].get)[-2]] for hops in found])
 
     def loss(params):
         last = follow_all(params, *rest, hops=2, exclude_topic=False)[-1]
@@ -106,23 +131,36 @@ def test_without_filter_the_last_hop_trains_all_hops(world):
 
     def slow_loss(params):
         found = brute_force((*world[:6], params), 2, False, kept)
-        return np.mean([-np.log(hops[-1][1][answer]) for hops, (answer,) in zip(found, answers.tolist())])
+        return np.mean(
+            [-np.log(hops[-1][1][answer]) for hops, (answer,) in zip(found, answers.tolist())]
+        )
 
     gradients = jax.jit(jax.grad(loss))(params)
-    for name, place in (('w_q', (1, 2)), ('w_q', (8, 9)), ('w_t', (0, 1, 2)), ('w_t', (1, 3, 3)), ('w_k', (2, 4))):
+    for name, place in (
+        ('w_q', (1, 2)),
+        ('w_q', (8, 9)),
+        ('w_t', (0, 1, 2)),
+        ('w_t', (1, 3, 3)),
+        ('w_k', (2, 4)),
+    ):
         moved = {}
         for sign in (1, -1):
             change = {key: np.array(value, np.float64) for key, value in params.items()}
             change[name][place] += sign * 1e-5
             moved[sign] = slow_loss(change)
         difference = (moved[1] - moved[-1]) / 2e-5
-        assert float(gradients[name][place]) == pytest.approx(difference, rel=1e-3, abs=1e-5), (name, place)
+        assert float(gradients[name][place]) == pytest.approx(difference, rel=1e-3, abs=1e-5), (
+            name,
+            place,
+        )
     assert all(np.abs(gradients['w_t'][hop]).max() > 1e-4 for hop in (0, 1))
 
 
 def test_without_filter_an_unknown_topic_still_finds_nothing(world):
     params, asked, topics, table, memory = arguments(world)
-    for hop in follow_all(params, asked, np.array([2, -1, 5], np.int32), table, memory, hops=2, exclude_topic=True):
+    for hop in follow_all(
+        params, asked, np.array([2, -1, 5], np.int32), table, memory, hops=2, exclude_topic=True
+    ):
         assert (hop.entities[1] == -1).all() and (hop.entry_rows[1] == -1).all()
         assert (hop.weights[1] == 0).all() and (hop.beta[1] == 0).all()
         assert (hop.entities[0] >= 0).any()
@@ -134,7 +172,9 @@ def test_without_filter_an_unknown_topic_still_finds_nothing(world):
 def test_one_w_t_serves_all_hops(world):
     params, *rest = arguments(world)
     follower = Follower(relation_dim=D_R, entity_dim=D_E, shared_hops=True)
-    initial = follower.init(jax.random.key(0), world[4], np.zeros((3, D_E), np.float32), 0, method=follower.query)
+    initial = follower.init(
+        jax.random.key(0), world[4], np.zeros((3, D_E), np.float32), 0, method=follower.query
+    )
     assert initial['params']['w_t'].shape == (1, D_R, D_R)
     run = functools.partial(follow_all, hops=3, exclude_topic=True)
     got = run({**params, 'w_t': params['w_t'][:1]}, *rest, shared_hops=True)
@@ -142,7 +182,8 @@ def test_one_w_t_serves_all_hops(world):
     for one, repeated, own in zip(got, wanted, run(params, *rest)):
         np.testing.assert_array_equal(one.entry_rows, repeated.entry_rows)
         np.testing.assert_allclose(one.beta, repeated.beta, rtol=1e-6)
-    assert np.abs(one.beta - own.beta).max() > 1e-3  # with a W_t for each hop the third one weighs differently
+    # With a W_t for each hop the third one weighs differently.
+    assert np.abs(one.beta - own.beta).max() > 1e-3
 
 
 # From training to answers.
@@ -156,13 +197,19 @@ def trained(tmp_path_factory):
 
 
 def make_follow(memory, **option):
-    return objectives.Follow(memory_dir=str(memory), splits=('2-hop/train',), questions=8, k=8, **option)
+    return objectives.Follow(
+        memory_dir=str(memory), splits=('2-hop/train',), questions=8, k=8, **option
+    )
 
 
-@pytest.mark.parametrize('option', [{'filter': False}, {'shared_hops': True}, {'weigh_topics': False}], ids=str)
+@pytest.mark.parametrize(
+    'option', [{'filter': False}, {'shared_hops': True}, {'weigh_topics': False}], ids=str
+)
 def test_an_ablated_follower_answers_as_it_was_trained(trained, tmp_path, option):
     prepared, _, memory = trained
-    follower = tiny_training.write_untrained(prepared, tmp_path / 'follow', make_follow(memory, **option), spread=8.0)
+    follower = tiny_training.write_untrained(
+        prepared, tmp_path / 'follow', make_follow(memory, **option), spread=8.0
+    )
     kb = open_kb(prepared.parent, model=follower)
     has_filter = option.get('filter', True)
     questions = kb.prepared.questions('2-hop/dev')[:10]

@@ -1,4 +1,6 @@
-"""What a training run refuses to go on from, start from or be used with; every refusal says what does not fit."""
+"""What a training run refuses to go on from, start from or be used with; every refusal says what
+does not fit.
+"""
 
 import functools
 import shutil
@@ -22,7 +24,9 @@ from own_process import own_process
 
 @pytest.fixture(scope='module')
 def world(tmp_path_factory):
-    """A folder of `prepared`, `model` (random relations), its `memory`, and `follower`, a follow run over it at step 1."""
+    """A folder of `prepared`, `model` (random relations), its `memory`, and `follower`, a follow
+    run over it at step 1.
+    """
     root = tmp_path_factory.mktemp('world')
     tiny_training.write_prepared(root / 'prepared')
     tiny_training.write_untrained(root / 'prepared', root / 'model')
@@ -32,7 +36,9 @@ def world(tmp_path_factory):
 
 
 def follow(memory, **options):
-    return objectives.Follow(memory_dir=str(memory), splits=('2-hop/train',), questions=16, k=8, **options)
+    return objectives.Follow(
+        memory_dir=str(memory), splits=('2-hop/train',), questions=16, k=8, **options
+    )
 
 
 def copied(folder, tmp_path):
@@ -44,7 +50,11 @@ def wider(**options):
 
 
 def content(folder):
-    return {path: path.read_bytes() for path in folder.rglob('*') if path.is_file() and 'tfevents' not in path.name}
+    return {
+        path: path.read_bytes()
+        for path in folder.rglob('*')
+        if path.is_file() and 'tfevents' not in path.name
+    }
 
 
 # Damage. That of a checkpoint that is opened is tried in tests/kb/forged_test.py.
@@ -52,7 +62,9 @@ def content(folder):
 
 @pytest.fixture(scope='module')
 def elsewhere():
-    """Calls in another process: Orbax drops what it has under way when a file turns out to be damaged."""
+    """Calls in another process: Orbax drops what it has under way when a file turns out to be
+    damaged.
+    """
     with own_process() as call:
         yield call
 
@@ -63,7 +75,8 @@ def test_flipped_bits_are_noticed_where_training_goes_on(world, tmp_path, elsewh
     part = workdir / 'checkpoints' / '1' / item.split()[0]
     data = max(part.rglob('*'), key=lambda path: path.is_file() and path.stat().st_size)
     content = bytearray(data.read_bytes())
-    # Among the digests a digit of the last, which is of a moment, or the name of a moment, which remains valid JSON.
+    # Among the digests a digit of the last, which is of a moment, or the name of a moment, which
+    # remains valid JSON.
     at = {'digests': content.rfind(b'"') - 9, 'digests by name': content.find(b'/mu/') + 1}
     content[at.get(item, len(content) // 2)] ^= 1
     data.write_bytes(content)
@@ -75,7 +88,9 @@ def test_flipped_bits_are_noticed_where_training_goes_on(world, tmp_path, elsewh
 def test_a_run_does_not_go_on_from_a_checkpoint_that_lacks_a_part(world, tmp_path, elsewhere, item):
     workdir = copied(world / 'model', tmp_path)
     shutil.rmtree(workdir / 'checkpoints' / '1' / item)
-    with pytest.raises(CheckpointError, match=rf'{workdir}/checkpoints/1 cannot be read \(.*delete that step'):
+    with pytest.raises(
+        CheckpointError, match=rf'{workdir}/checkpoints/1 cannot be read \(.*delete that step'
+    ):
         elsewhere(tiny_training.run, world / 'prepared', workdir, objectives.Relations(rows=16))
 
 
@@ -83,7 +98,10 @@ def test_a_checkpoint_that_training_removes_while_it_is_read_is_not_called_damag
     workdir = copied(world / 'model', tmp_path)
     store = Checkpoints(workdir, read_only=True)
     shutil.rmtree(workdir / 'checkpoints' / '1')
-    with pytest.raises(CheckpointError, match='checkpoints/1 was removed while it was read.*larger keep_checkpoints'):
+    with pytest.raises(
+        CheckpointError,
+        match='checkpoints/1 was removed while it was read.*larger keep_checkpoints',
+    ):
         store.params(1)
     store.close()
 
@@ -93,10 +111,14 @@ def test_missing_checkpoints_are_told_apart_from_damaged_ones(world, tmp_path):
     with pytest.raises(CheckpointError, match=f'{workdir}/checkpoints has no step 7; it has 1'):
         model_config.load(workdir, step=7)
     shutil.rmtree(workdir / 'checkpoints' / '1')
-    with pytest.raises(CheckpointError, match=f'no checkpoint in {workdir}/checkpoints: train first'):
+    with pytest.raises(
+        CheckpointError, match=f'no checkpoint in {workdir}/checkpoints: train first'
+    ):
         model_config.load(workdir)
     (workdir / 'checkpoints').rmdir()
-    with pytest.raises(CheckpointError, match=f'{workdir}/checkpoints does not exist: train into {workdir} first'):
+    with pytest.raises(
+        CheckpointError, match=f'{workdir}/checkpoints does not exist: train into {workdir} first'
+    ):
         model_config.load(workdir)
     assert not (workdir / 'checkpoints').exists()
 
@@ -108,7 +130,10 @@ def test_parameters_that_are_not_finite_are_refused_by_name(world, tmp_path, num
         saved = jax.tree.map(np.array, dict(checkpoints._manager.restore(1).items()))
         saved['params']['encoder']['w_r']['kernel'][3, 1] = number
         checkpoints.save(3, saved['params'], saved['opt_state'], checkpoints.meta(1))
-    with pytest.raises(CheckpointError, match=f'{workdir}/checkpoints/3: encoder/w_r/kernel has numbers that are not finite'):
+    with pytest.raises(
+        CheckpointError,
+        match=f'{workdir}/checkpoints/3: encoder/w_r/kernel has numbers that are not finite',
+    ):
         model_config.load(workdir)
 
 
@@ -117,8 +142,13 @@ def test_parameters_that_are_not_finite_are_refused_by_name(world, tmp_path, num
 
 def test_a_run_does_not_go_on_with_a_model_of_another_shape(world, tmp_path):
     workdir = copied(world / 'model', tmp_path)
-    before, shapes = content(workdir), r'encoder/embedding_norm/bias: \(16,\), the model has \(32,\); .*; and 12 more'
-    with pytest.raises(CheckpointError, match=f'{workdir}/checkpoints/1 does not fit the model: {shapes}'):
+    before, shapes = (
+        content(workdir),
+        r'encoder/embedding_norm/bias: \(16,\), the model has \(32,\); .*; and 12 more',
+    )
+    with pytest.raises(
+        CheckpointError, match=f'{workdir}/checkpoints/1 does not fit the model: {shapes}'
+    ):
         tiny_training.run(world / 'prepared', workdir, objectives.Relations(rows=16), encoder=wider)
     assert content(workdir) == before
 
@@ -129,13 +159,23 @@ def test_training_does_not_go_on_from_an_encoder_that_computes_otherwise(world, 
     if use == 'bert_folder':
         module, params, *_ = model_config.load(start)
         start = tmp_path / 'released'
-        released.write(start, module, params['encoder'], (world / 'prepared/tokenizer.json').read_text(), '')
+        released.write(
+            start, module, params['encoder'], (world / 'prepared/tokenizer.json').read_text(), ''
+        )
     other = functools.partial(tiny_training.encoder, layer_norm_epsilon=1e-3)
     options = {} if use == 'resume' else {use: str(start)}
-    with pytest.raises(InputError, match=f'{start} has layer_norm_epsilon=1e-12, and the encoder that is trained 0.001: set'):
+    with pytest.raises(
+        InputError,
+        match=f'{start} has layer_norm_epsilon=1e-12, and the encoder that is trained 0.001: set',
+    ):
         workdir = start if use == 'resume' else tmp_path / 'new'
         tiny_training.run(
-            world / 'prepared', workdir, objectives.Relations(rows=16), encoder=other, dry_run=use != 'resume', **options
+            world / 'prepared',
+            workdir,
+            objectives.Relations(rows=16),
+            encoder=other,
+            dry_run=use != 'resume',
+            **options,
         )
 
 
@@ -190,30 +230,42 @@ def test_training_starts_from_exactly_the_parameters_of_the_newest_checkpoint(wo
 
 
 @pytest.mark.parametrize('start', ['init_from', 'bert_folder'])
-def test_a_run_does_not_start_from_other_parameters_than_it_states(world, tmp_path, monkeypatch, start):
+def test_a_run_does_not_start_from_other_parameters_than_it_states(
+    world, tmp_path, monkeypatch, start
+):
     workdir, describe = copied(world / 'model', tmp_path), trainer.lineage_lib.describe_run
 
     def describe_and_train_further(*arguments):
         with Checkpoints(workdir) as store:
             params, meta = store.load()
-            store.save(9, jax.tree.map(lambda x: x + 1, params), {'count': np.zeros(1)}, {'lineage': meta['lineage']})
+            store.save(
+                9,
+                jax.tree.map(lambda x: x + 1, params),
+                {'count': np.zeros(1)},
+                {'lineage': meta['lineage']},
+            )
         return describe(*arguments)
 
     monkeypatch.setattr(trainer.lineage_lib, 'describe_run', describe_and_train_further)
-    with pytest.raises(InputError, match=f'{workdir} was trained further or replaced while it was read'):
+    with pytest.raises(
+        InputError, match=f'{workdir} was trained further or replaced while it was read'
+    ):
         tiny_training.run(world / 'prepared', tmp_path / 'work', **{start: str(workdir)})
     assert Checkpoints(tmp_path / 'work').latest_step() is None
 
 
 @pytest.mark.parametrize('use', ['init_from', 'resume', 'build_memory'])
 @pytest.mark.parametrize('other', ['vocabulary', 'tokenizer'])
-def test_a_model_trained_with_another_vocabulary_or_tokenizer_is_refused(world, tmp_path, other, use):
+def test_a_model_trained_with_another_vocabulary_or_tokenizer_is_refused(
+    world, tmp_path, other, use
+):
     if other == 'vocabulary':
         prepared = tiny_training.write_prepared(tmp_path / 'prepared', seed=1)
         said = f'entity vocabulary of 40 entities, hash .*, but {prepared} has 40, hash'
     else:
         prepared = copied(world / 'prepared', tmp_path)
-        tokenizer = train_wordpiece(Prepared(prepared).passages['text'].to_pylist(), 120)  # trained to 400 before
+        # Trained to 400 before.
+        tokenizer = train_wordpiece(Prepared(prepared).passages['text'].to_pylist(), 120)
         (prepared / 'manifest.json').unlink()
         tokenizer.save(str(prepared / 'tokenizer.json'))
         tiny_prepared.write_manifest(prepared)
@@ -231,27 +283,38 @@ def test_a_model_trained_with_another_vocabulary_or_tokenizer_is_refused(world, 
 def test_following_does_not_start_over_a_memory_of_another_encoder(world, tmp_path):
     other = tiny_training.write_untrained(world / 'prepared', tmp_path / 'other', seed=1)
     memory = tiny_training.write_memory(world / 'prepared', other, tmp_path / 'memory')
-    for start in ({'init_from': str(world / 'model')}, {}):  # a fresh encoder did not build it either
-        with pytest.raises(InputError, match=f'{memory} was built with the encoder [0-9a-f]+, but the encoder in use is'):
+    # A fresh encoder did not build it either.
+    for start in ({'init_from': str(world / 'model')}, {}):
+        with pytest.raises(
+            InputError,
+            match=f'{memory} was built with the encoder [0-9a-f]+, but the encoder in use is',
+        ):
             tiny_training.run(world / 'prepared', tmp_path / 'work', follow(memory), **start)
         assert Checkpoints(tmp_path / 'work').latest_step() is None
 
 
 def test_a_follow_run_does_not_go_on_over_another_memory(world, tmp_path):
     workdir = copied(world / 'follower', tmp_path)
-    memory = tiny_training.write_memory(world / 'prepared', world / 'model', tmp_path / 'memory', mentions='average')
+    memory = tiny_training.write_memory(
+        world / 'prepared', world / 'model', tmp_path / 'memory', mentions='average'
+    )
     hashes = [Memory.open(folder).hash() for folder in (world / 'memory', memory)]
     with pytest.raises(
-        trainer.TrainingError, match=f'{workdir} cannot be .*memory_hash was .*{hashes[0]}.* and is .*{hashes[1]}'
+        trainer.TrainingError,
+        match=f'{workdir} cannot be .*memory_hash was .*{hashes[0]}.* and is .*{hashes[1]}',
     ):
         tiny_training.run(world / 'prepared', workdir, follow(memory))
-    assert tiny_training.run(world / 'prepared', workdir, follow(world / 'memory'), num_steps=1) == {}
+    assert (
+        tiny_training.run(world / 'prepared', workdir, follow(world / 'memory'), num_steps=1) == {}
+    )
 
 
 def test_a_run_that_is_further_than_num_steps_is_refused(world, tmp_path):
     workdir = copied(world / 'model', tmp_path)
     shutil.copytree(workdir / 'checkpoints' / '1', workdir / 'checkpoints' / '5')
     before = content(workdir)
-    with pytest.raises(trainer.TrainingError, match=f'{workdir} is at step 5 already, and num_steps is 4: raise it'):
+    with pytest.raises(
+        trainer.TrainingError, match=f'{workdir} is at step 5 already, and num_steps is 4: raise it'
+    ):
         tiny_training.run(world / 'prepared', workdir, objectives.Relations(rows=16), num_steps=4)
     assert content(workdir) == before

@@ -12,7 +12,13 @@ from opql_jax.training.fit_mention_kinds import fit_mention_kinds, read_typed, t
 import tiny_text_encoder
 
 ENCODER = tiny_text_encoder.make()
-TYPES = {'PER': ['Emma', 'Lucy', 'Ann'], 'LOC': ['York', 'river'], 'ORG': ['city'], 'MISC': ['song'], 'TIME': ['1979']}
+TYPES = {
+    'PER': ['Emma', 'Lucy', 'Ann'],
+    'LOC': ['York', 'river'],
+    'ORG': ['city'],
+    'MISC': ['song'],
+    'TIME': ['1979'],
+}
 
 
 def write(path, count=30):
@@ -23,10 +29,20 @@ def write(path, count=30):
         for sentence in range(2):
             tokens = []
             for kind in rng.permutation(list(TYPES)):
-                clusters.append([{'type': str(kind), 'sent_id': sentence, 'pos': [len(tokens), len(tokens) + 1]}])
+                clusters.append(
+                    [
+                        {
+                            'type': str(kind),
+                            'sent_id': sentence,
+                            'pos': [len(tokens), len(tokens) + 1],
+                        }
+                    ]
+                )
                 tokens += [str(rng.choice(TYPES[kind])), str(rng.choice(['met', 'saw', 'built']))]
             sentences.append([*tokens, '.'])
-        documents.append({'title': f'Document {number}', 'sents': sentences, 'vertexSet': clusters, 'labels': []})
+        documents.append(
+            {'title': f'Document {number}', 'sents': sentences, 'vertexSet': clusters, 'labels': []}
+        )
     path.write_text(json.dumps(documents))
     return read_typed(path)
 
@@ -36,7 +52,9 @@ def test_batches_have_the_kind_of_each_mention_in_order_and_no_times(tmp_path):
     told = {'PER': 'person', 'LOC': 'place', 'ORG': 'organisation', 'MISC': 'thing'}
     count = 0
     for batch, kinds in typed_mentions(ENCODER, write(tmp_path / 'documents.json')):
-        names = [row['text'][m['start'] : m['end']] for row in batch.to_pylist() for m in row['mentions']]
+        names = [
+            row['text'][m['start'] : m['end']] for row in batch.to_pylist() for m in row['mentions']
+        ]
         assert kinds == [told[kind_of[name]] for name in names]
         count += len(names)
     assert count == 30 * 2 * 4
@@ -52,9 +70,15 @@ def test_the_vectors_are_those_of_the_mentions(tmp_path, monkeypatch):
     for batch, _ in typed_mentions(ENCODER, documents):
         for row in batch.to_pylist():
             encoding = ENCODER.tokenizer.encode(row['text'], add_special_tokens=False)
-            states = tiny_text_encoder.hidden(ENCODER, [ENCODER.special.cls, *encoding.ids, ENCODER.special.sep])
+            states = tiny_text_encoder.hidden(
+                ENCODER, [ENCODER.special.cls, *encoding.ids, ENCODER.special.sep]
+            )
             for mention in row['mentions']:
-                places = [i for i, (a, b) in enumerate(encoding.offsets) if a < mention['end'] and mention['start'] < b]
+                places = [
+                    i
+                    for i, (a, b) in enumerate(encoding.offsets)
+                    if a < mention['end'] and mention['start'] < b
+                ]
                 expected.append((states[1 + places[0]] + states[1 + places[-1]]) / 2)
     np.testing.assert_allclose(vectors, expected, atol=2e-3)
     assert len(kinds) == len(vectors)
@@ -69,6 +93,10 @@ def test_a_bad_document_is_told_and_relations_do_not_matter(tmp_path):
     documents[1]['vertexSet'][2][0]['sent_id'] = 9
     (tmp_path / 'documents.json').write_text(json.dumps(documents))
     with pytest.raises(
-        InputError, match=r'documents.json: document 2: vertexSet\[2\]\[0\].sent_id: expected one of 2 sentences'
+        InputError,
+        match=(
+            r'documents.json: document 2: vertexSet\[2\]\[0\].sent_id: '
+            r'expected one of 2 sentences'
+        ),
     ):
         read_typed(tmp_path / 'documents.json')

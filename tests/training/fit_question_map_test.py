@@ -1,4 +1,6 @@
-"""A map of questions is learnt where there is something to learn, and left untrained where there is not."""
+"""A map of questions is learnt where there is something to learn, and left untrained where there
+is not.
+"""
 
 import numpy as np
 
@@ -15,16 +17,21 @@ def unit(values):
 
 
 def one_hop(questions: int, learnable: bool, seed: int = 0) -> Candidates:
-    """Questions of a few relations, whose words the encoder takes for those of other relations; or whose answers are any entries."""
+    """Questions of a few relations, whose words the encoder takes for those of other relations; or
+    whose answers are any entries.
+    """
     rng = np.random.default_rng(seed)
     relations = unit(rng.normal(size=(RELATIONS, DIM)))
     asked = np.roll(relations, 1, axis=0)
     kind = np.arange(questions) % RELATIONS
-    which = (kind[:, None] + rng.integers(1, RELATIONS, size=(questions, ENTRIES))) % RELATIONS  # none is of the kind asked for
+    # None is of the kind asked for.
+    which = (kind[:, None] + rng.integers(1, RELATIONS, size=(questions, ENTRIES))) % RELATIONS
     answers = rng.integers(ENTRIES, size=questions)
     if learnable:
         which[np.arange(questions), answers] = kind
-    entries = unit(relations[which] + 0.1 * rng.normal(size=(questions, ENTRIES, DIM))).reshape(-1, DIM)
+    entries = unit(relations[which] + 0.1 * rng.normal(size=(questions, ENTRIES, DIM))).reshape(
+        -1, DIM
+    )
     shape = questions, 1, ENTRIES
     return Candidates(
         steps=unit(asked[kind] + 0.05 * rng.normal(size=(questions, DIM))),
@@ -52,13 +59,18 @@ def test_what_is_asked_for_is_learnt_and_holds_for_questions_left_out():
     assert before.hits < 0.5 and after.hits > 0.9
     assert learnt.change.any()
     ((other, numbers),) = left_out  # of many questions a third is left out once
-    assert len(numbers) == 40 and score(other, found, SCALE, numbers) == after and other.hash() != learnt.hash()
+    assert (
+        len(numbers) == 40
+        and score(other, found, SCALE, numbers) == after
+        and other.hash() != learnt.hash()
+    )
 
 
 def test_where_answers_follow_no_rule_nothing_is_learnt():
     found = one_hop(24, learnable=False)
     learnt, before, after, left_out = fit(found, SCALE)
-    assert sorted(np.concatenate([numbers for _, numbers in left_out])) == list(range(24))  # of few each, once
+    # Of few each, once.
+    assert sorted(np.concatenate([numbers for _, numbers in left_out])) == list(range(24))
     assert after.hits >= before.hits and after.log_weight >= before.log_weight
     if before == after:
         assert learnt.hash() == QuestionMap.untrained(DIM).hash()

@@ -1,4 +1,6 @@
-"""A follower that learns from other wordings: they are a part of what a run is, by what is in their file and not by where it lies."""
+"""A follower that learns from other wordings: they are a part of what a run is, by what is in their
+file and not by where it lies.
+"""
 
 import pytest
 
@@ -30,8 +32,12 @@ def write(path, text='never [X] again'):
 
 
 def train(world, workdir, wordings, steps=2):
-    objective = Follow(memory_dir=str(world / 'memory'), splits=(SPLIT,), questions=8, k=8, wordings=wordings)
-    tiny_training.run(world / 'prepared', workdir, objective, num_steps=steps, init_from=str(world / 'model'))
+    objective = Follow(
+        memory_dir=str(world / 'memory'), splits=(SPLIT,), questions=8, k=8, wordings=wordings
+    )
+    tiny_training.run(
+        world / 'prepared', workdir, objective, num_steps=steps, init_from=str(world / 'model')
+    )
 
 
 def test_a_run_resumes_with_the_same_wordings_wherever_they_lie_and_with_no_others(world, tmp_path):
@@ -39,7 +45,9 @@ def test_a_run_resumes_with_the_same_wordings_wherever_they_lie_and_with_no_othe
     train(world, tmp_path / 'run', wordings)
     train(world, tmp_path / 'run', write(tmp_path / 'b.tsv'), steps=3)
     for other in (write(tmp_path / 'c.tsv', 'ever [X]'), ''):
-        with pytest.raises(TrainingError, match='cannot be resumed as another run .*wordings_hash was '):
+        with pytest.raises(
+            TrainingError, match='cannot be resumed as another run .*wordings_hash was '
+        ):
             train(world, tmp_path / 'run', other, steps=4)
     with Checkpoints(tmp_path / 'run', read_only=True) as checkpoints:
         lineage = checkpoints.meta()['lineage']

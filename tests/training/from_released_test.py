@@ -1,4 +1,6 @@
-"""Training that starts from a released encoder: its weights as they are read, over text prepared with its tokenizer."""
+"""Training that starts from a released encoder: its weights as they are read, over text prepared
+with its tokenizer.
+"""
 
 import functools
 import shutil
@@ -26,24 +28,47 @@ def world(tmp_path_factory):
     folder = tmp_path_factory.mktemp('from released')
     tiny_text_encoder.write_text(folder / 'text')
     encoder = tiny_text_encoder.make()
-    released.write(folder / 'encoder', encoder.module, encoder.params, encoder.tokenizer.to_str(), '# A tiny encoder\n')
+    released.write(
+        folder / 'encoder',
+        encoder.module,
+        encoder.params,
+        encoder.tokenizer.to_str(),
+        '# A tiny encoder\n',
+    )
     return folder
 
 
 def train(world, name, folder=None, text=None, encoder=tiny_training.encoder, **settings):
     """A few steps from the released encoder; returns all parameters by name."""
-    ours = {name: settings.pop(name) for name in ('frozen_encoder', 'sampled_entities') if name in settings}
+    ours = {
+        name: settings.pop(name)
+        for name in ('frozen_encoder', 'sampled_entities')
+        if name in settings
+    }
     objective = objectives.Entities(rows=16, **ours)
     folder = str(folder or world / 'encoder')
-    tiny_training.run(text or world / 'text/kb/text', world / name, objective, encoder=encoder, bert_folder=folder, **settings)
+    tiny_training.run(
+        text or world / 'text/kb/text',
+        world / name,
+        objective,
+        encoder=encoder,
+        bert_folder=folder,
+        **settings,
+    )
     return tiny_training.params_of(world / name)
 
 
 def changed(world, params):
-    """The names of parameters of the encoder that are not as they were released; W_e, which is not released, aside."""
+    """The names of parameters of the encoder that are not as they were released; W_e, which is not
+    released, aside.
+    """
     _, start, _ = released.read(world / 'encoder')
     start = traverse_util.flatten_dict({'encoder': start}, sep='/')
-    return {name for name, value in start.items() if 'w_e' not in name and not np.array_equal(value, params[name])}
+    return {
+        name
+        for name, value in start.items()
+        if 'w_e' not in name and not np.array_equal(value, params[name])
+    }
 
 
 def test_a_frozen_encoder_stays_as_it_was_released_while_entities_are_learnt(world):
@@ -58,8 +83,12 @@ def test_a_run_is_resumed_only_from_the_same_encoder_wherever_it_lies(world, tmp
     shutil.copytree(world / 'encoder', tmp_path / 'moved')
     other = tiny_text_encoder.make()
     params = jax.tree.map(lambda x: x * 1.1, other.params)
-    released.write(tmp_path / 'other', other.module, params, other.tokenizer.to_str(), '# Another\n')
-    resume = lambda folder, steps: train(world, 'resumed', folder=folder, frozen_encoder=True, num_steps=steps)
+    released.write(
+        tmp_path / 'other', other.module, params, other.tokenizer.to_str(), '# Another\n'
+    )
+    resume = lambda folder, steps: train(
+        world, 'resumed', folder=folder, frozen_encoder=True, num_steps=steps
+    )
     resume(world / 'encoder', 2)
     resume(tmp_path / 'moved', 3)
     with pytest.raises(TrainingError, match='cannot be resumed as another run .bert_hash was'):
@@ -73,7 +102,9 @@ def w_r_of(world, dim, span_pair):
     prepared = Prepared(world / 'text/kb/text')
     module = tiny_training.encoder(vocab_size=prepared.tokenizer.get_vocab_size(), relation_dim=dim)
     folder = str(world / 'encoder')
-    params = state.starting_params(module, prepared, None, folder, seed=3, span_pair=span_pair, fresh_w_r=True)['encoder']
+    params = state.starting_params(
+        module, prepared, None, folder, seed=3, span_pair=span_pair, fresh_w_r=True
+    )['encoder']
     _, released_params, _ = released.read(folder)
     return params['w_r']['kernel'], state.one_map(module, released_params, prepared)
 
@@ -99,18 +130,34 @@ def test_a_run_with_another_w_r_is_another_run(world):
 
 def test_text_of_another_tokenizer_is_refused(world, tmp_path):
     tiny_training.write_prepared(tmp_path / 'text')
-    with pytest.raises(InputError, match='has another tokenizer: prepare the text with it, TOKENIZER=.*encoder$'):
+    with pytest.raises(
+        InputError, match='has another tokenizer: prepare the text with it, TOKENIZER=.*encoder$'
+    ):
         train(world, 'model', text=tmp_path / 'text')
 
 
 def test_the_encoder_of_a_run_goes_on_over_text_with_other_entities(world, tmp_path):
     before = train(world, 'run', num_steps=1)
-    prepare(kb=str(tmp_path), reader=Synthetic(10, num_train=1, num_eval=1), tokenizer=str(world / 'text/tokenizer.json'))
-    go_on = functools.partial(train, world, 'run-of-others', world / 'run', tmp_path / 'text', frozen_encoder=True)
+    prepare(
+        kb=str(tmp_path),
+        reader=Synthetic(10, num_train=1, num_eval=1),
+        tokenizer=str(world / 'text/tokenizer.json'),
+    )
+    go_on = functools.partial(
+        train, world, 'run-of-others', world / 'run', tmp_path / 'text', frozen_encoder=True
+    )
     after = go_on(num_steps=1)
-    new = {name for name in after if after[name].shape != before[name].shape or (after[name] != before[name]).any()}
+    new = {
+        name
+        for name in after
+        if after[name].shape != before[name].shape or (after[name] != before[name]).any()
+    }
     assert after.keys() == before.keys() and new <= {'entity_table', 'encoder/w_e/kernel'}
-    assert len(after['entity_table']) == len(Prepared(tmp_path / 'text').vocab) != len(before['entity_table'])
+    assert (
+        len(after['entity_table'])
+        == len(Prepared(tmp_path / 'text').vocab)
+        != len(before['entity_table'])
+    )
     assert model_config.read(world / 'run-of-others').pair_encoding == 'span_pair'
     go_on(num_steps=2)
     tiny_training.write_prepared(tmp_path / 'other')
@@ -121,6 +168,9 @@ def test_the_encoder_of_a_run_goes_on_over_text_with_other_entities(world, tmp_p
 def test_another_shape_is_refused_and_its_own_is_told(world):
     with pytest.raises(
         InputError,
-        match='another shape than the encoder that is trained, it has .*relation_dim=8, .*: see gin/models/released.gin',
+        match=(
+            'another shape than the encoder that is trained, it has .*relation_dim=8, .*: see '
+            'gin/models/released.gin'
+        ),
     ):
         train(world, 'other', encoder=functools.partial(tiny_training.encoder, relation_dim=12))

@@ -13,7 +13,9 @@ from opql_jax.training import malloc
 
 LIBC, VERSION = platform.libc_ver()
 CAN = LIBC == 'glibc' and tuple(map(int, VERSION.split('.'))) >= (2, 35)
-needs_glibc = pytest.mark.skipif(not CAN, reason='only glibc, from 2.35 on, can be told to keep what is freed')
+needs_glibc = pytest.mark.skipif(
+    not CAN, reason='only glibc, from 2.35 on, can be told to keep what is freed'
+)
 
 MEGABYTES = 600
 USED = f"""
@@ -28,8 +30,18 @@ print(int(re.search(r'VmRSS:\\s+(\\d+) kB', open('/proc/self/status').read())[1]
 
 def kept(**environment):
     """What `keep` says, and how many megabytes a process has after it freed an array."""
-    inherited = {name: value for name, value in os.environ.items() if not name.startswith(('MALLOC_', 'GLIBC_'))}
-    out = subprocess.run([sys.executable, '-c', USED], env=inherited | environment, capture_output=True, text=True, check=True)
+    inherited = {
+        name: value
+        for name, value in os.environ.items()
+        if not name.startswith(('MALLOC_', 'GLIBC_'))
+    }
+    out = subprocess.run(
+        [sys.executable, '-c', USED],
+        env=inherited | environment,
+        capture_output=True,
+        text=True,
+        check=True,
+    )
     says, megabytes = out.stdout.split()
     return says == 'True', int(megabytes)
 
@@ -41,17 +53,36 @@ def test_what_is_freed_is_kept_for_steps_on_a_cpu():
 
 
 @needs_glibc
-@pytest.mark.parametrize('environment', [dict(JAX_PLATFORMS='tpu'), dict(JAX_PLATFORMS='cpu', MALLOC_ARENA_MAX='4')])
-def test_what_is_freed_is_given_back_on_accelerators_and_where_the_user_chose_otherwise(environment):
+@pytest.mark.parametrize(
+    'environment', [dict(JAX_PLATFORMS='tpu'), dict(JAX_PLATFORMS='cpu', MALLOC_ARENA_MAX='4')]
+)
+def test_what_is_freed_is_given_back_on_accelerators_and_where_the_user_chose_otherwise(
+    environment,
+):
     says, megabytes = kept(**environment)
     assert not says and megabytes < MEGABYTES
 
 
 def test_training_sets_it_before_anything_that_starts_threads_is_imported():
-    *imports, main = ast.parse((pathlib.Path(malloc.__file__).parents[1] / 'train.py').read_text()).body[1:]
-    assert ast.unparse(main).splitlines()[:2] == ["if __name__ == '__main__':", '    malloc.keep_freed_memory()']
-    code = f'import sys; before = set(sys.modules); {"; ".join(map(ast.unparse, imports))}; print(*set(sys.modules) - before)'
-    out = subprocess.run([sys.executable, '-c', code], capture_output=True, text=True, check=True).stdout
+    *imports, main = ast.parse(
+        (pathlib.Path(malloc.__file__).parents[1] / 'train.py').read_text()
+    ).body[1:]
+    assert ast.unparse(main).splitlines()[:2] == [
+        "if __name__ == '__main__':",
+        '    malloc.keep_freed_memory()',
+    ]
+    code = (
+        f'import sys; before = set(sys.modules); {"; ".join(map(ast.unparse, imports))}; '
+        'print(*set(sys.modules) - before)'
+    )
+    out = subprocess.run(
+        [sys.executable, '-c', code], capture_output=True, text=True, check=True
+    ).stdout
     others = {name for name in out.split() if name.partition('.')[0] not in sys.stdlib_module_names}
-    core = {'opql_jax.core', 'opql_jax.core.errors', 'opql_jax.core.preemption', 'opql_jax.core.terminal'}
+    core = {
+        'opql_jax.core',
+        'opql_jax.core.errors',
+        'opql_jax.core.preemption',
+        'opql_jax.core.terminal',
+    }
     assert others == core | {'opql_jax', 'opql_jax.training', 'opql_jax.training.malloc'}

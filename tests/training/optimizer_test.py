@@ -1,4 +1,6 @@
-"""The optimizer: AdamW unless another of optax is given, whose state a run goes on from, and which no other run takes over."""
+"""The optimizer: AdamW unless another of optax is given, whose state a run goes on from, and which
+no other run takes over.
+"""
 
 import dataclasses
 import functools
@@ -22,7 +24,9 @@ import tiny_training
 
 
 def updates(optimizer, gradients, params):
-    """What an optimizer makes of gradients that come one after the other, at parameters that stay."""
+    """What an optimizer makes of gradients that come one after the other,
+    at parameters that stay.
+    """
     state, made = optimizer.init(params), []
     for gradient in gradients:
         update, state = optimizer.update(gradient, state, params)
@@ -31,7 +35,9 @@ def updates(optimizer, gradients, params):
 
 
 def test_gradients_are_clipped_before_adam_sees_them():
-    """A huge gradient must not fill Adam's second moment, and the size of a step is Adam's own, unclipped."""
+    """A huge gradient must not fill Adam's second moment, and the size of a step is Adam's own,
+    unclipped.
+    """
     params, rate = {'bias': jnp.zeros(3)}, 0.1
     gradients = [np.array([300.0, 400, 0]), np.array([0.1, -0.2, 0.3])]
     plain = functools.partial(adamw, weight_decay=0.0)
@@ -43,12 +49,18 @@ def test_gradients_are_clipped_before_adam_sees_them():
     found = updates(ours, as_given(gradients), params)
     for update, wanted in zip(found, updates(adam, as_given(clipped), params)):
         np.testing.assert_allclose(update['bias'], wanted['bias'], rtol=1e-4)
-    assert np.linalg.norm(found[-1]['bias']) > 0.5 * rate  # a clip after Adam or a full second moment would leave less
+    # A clip after Adam or a full second moment would leave less.
+    assert np.linalg.norm(found[-1]['bias']) > 0.5 * rate
 
 
 def test_only_matrices_decay():
-    params = {name: jnp.ones(2) for name in ('a/kernel', 'a/bias', 'norm/scale', 'token/embedding', 'entity_table', 'w_q')}
-    optimizer = make_optimizer(10, 1.0, warmup_steps=1, optimizer=functools.partial(adamw, weight_decay=0.1))
+    params = {
+        name: jnp.ones(2)
+        for name in ('a/kernel', 'a/bias', 'norm/scale', 'token/embedding', 'entity_table', 'w_q')
+    }
+    optimizer = make_optimizer(
+        10, 1.0, warmup_steps=1, optimizer=functools.partial(adamw, weight_decay=0.1)
+    )
     *_, last = updates(optimizer, [jax.tree.map(jnp.zeros_like, params)] * 2, params)
     assert {name for name in params if last[name].any()} == {'a/kernel', 'token/embedding', 'w_q'}
 
@@ -61,26 +73,46 @@ def test_only_matrices_decay():
         (functools.partial(optax.sgd, momentum=0.9), optax.constant_schedule(0.3)),
     ],
 )
-def test_another_optimizer_and_schedule_are_those_of_optax_over_clipped_gradients(factory, schedule):
+def test_another_optimizer_and_schedule_are_those_of_optax_over_clipped_gradients(
+    factory, schedule
+):
     rng, params = np.random.default_rng(0), {'a/kernel': jnp.ones((3, 2)), 'b': jnp.ones(4)}
-    gradients = [jax.tree.map(lambda x: jnp.asarray(9 * rng.normal(size=x.shape), jnp.float32), params) for _ in range(3)]
-    ours = make_optimizer(20, 0.2, warmup_steps=2, clip_norm=1.5, optimizer=factory, schedule=schedule)
+    gradients = [
+        jax.tree.map(lambda x: jnp.asarray(9 * rng.normal(size=x.shape), jnp.float32), params)
+        for _ in range(3)
+    ]
+    ours = make_optimizer(
+        20, 0.2, warmup_steps=2, clip_norm=1.5, optimizer=factory, schedule=schedule
+    )
     clipped = [jax.tree.map(lambda x: x * min(1, 1.5 / optax.tree.norm(g)), g) for g in gradients]
     rate = schedule or optax.warmup_cosine_decay_schedule(0, 0.2, 2, 20, 0.004)
-    for found, wanted in zip(updates(ours, gradients, params), updates(factory(rate), clipped, params)):
-        jax.tree.map(functools.partial(np.testing.assert_allclose, rtol=1e-4, atol=1e-7), found, wanted)
+    for found, wanted in zip(
+        updates(ours, gradients, params), updates(factory(rate), clipped, params)
+    ):
+        jax.tree.map(
+            functools.partial(np.testing.assert_allclose, rtol=1e-4, atol=1e-7), found, wanted
+        )
     assert make_schedule(20, 0.2, 2, schedule)(5) == rate(5)
 
 
 @pytest.mark.parametrize(
     ('given', 'message'),
     [
-        ({'optimizer': optax.lion(1e-3)}, 'cannot be made of a learning_rate .*without parentheses, such as @optax.lion'),
+        (
+            {'optimizer': optax.lion(1e-3)},
+            'cannot be made of a learning_rate .*without parentheses, such as @optax.lion',
+        ),
         ({'optimizer': optax.clip}, 'optimizer=clip cannot be made of a learning_rate'),
         ({'optimizer': lambda learning_rate: None}, 'makes no optimizer of optax but NoneType'),
-        ({'schedule': optax.cosine_decay_schedule}, 'schedule=cosine_decay_schedule gives no learning rate .*_schedule\\(\\)$'),
+        (
+            {'schedule': optax.cosine_decay_schedule},
+            'schedule=cosine_decay_schedule gives no learning rate .*_schedule\\(\\)$',
+        ),
         ({'schedule': 0.1}, 'schedule=0.1 gives no learning rate for a step'),
-        ({'optimizer': functools.partial(adamw, moment_dtype='int8')}, "moment_dtype='int8': give 'float32' or 'bfloat16'"),
+        (
+            {'optimizer': functools.partial(adamw, moment_dtype='int8')},
+            "moment_dtype='int8': give 'float32' or 'bfloat16'",
+        ),
     ],
 )
 def test_what_makes_no_optimizer_is_told_before_anything_is_written(tmp_path, given, message):
@@ -101,7 +133,10 @@ def test_a_run_goes_on_with_its_optimizer_and_with_no_other(prepared, tmp_path, 
     compiled = []
     monkeypatch.setattr('opql_jax.training.trainer.make_train_step', lambda *_: compiled.append(_))
     for other in (adamw, optax.sgd, functools.partial(optax.lion, mu_dtype='bfloat16')):
-        with pytest.raises(CheckpointError, match=r'run/checkpoints/2 was trained by another optimizer \(.* was .* and is '):
+        with pytest.raises(
+            CheckpointError,
+            match=r'run/checkpoints/2 was trained by another optimizer \(.* was .* and is ',
+        ):
             tiny_training.run(prepared, tmp_path / 'run', num_steps=4, optimizer=other)
     assert not compiled
     monkeypatch.undo()
@@ -109,7 +144,10 @@ def test_a_run_goes_on_with_its_optimizer_and_with_no_other(prepared, tmp_path, 
 
 
 def test_an_optimizer_that_needs_more_than_gradients_is_told_in_the_dry_run(prepared, tmp_path):
-    said = "^optimizer=lbfgs makes no step of gradients alone .*'value', 'grad', and 'value_fn'.*: give one .*, such as @optax.lion$"
+    said = (
+        "^optimizer=lbfgs makes no step of gradients alone .*'value', 'grad', and 'value_fn'.*: "
+        'give one .*, such as @optax.lion$'
+    )
     with pytest.raises(TrainingError, match=said):
         tiny_training.run(prepared, tmp_path / 'run', optimizer=optax.lbfgs, dry_run=True)
 
@@ -120,7 +158,9 @@ class TestGinFiles:
 
     def config(self, *files):
         there = [f'gin/{name}.gin' for name in ('models/tiny', 'runs/entities')]
-        gin_utils.configure([*there, *files], ["KB='kb'", 'STEPS=900', 'LEARNING_RATE=0.5'], trainer.train)
+        gin_utils.configure(
+            [*there, *files], ["KB='kb'", 'STEPS=900', 'LEARNING_RATE=0.5'], trainer.train
+        )
         return gin.get_configurable(trainer.TrainConfig)()
 
     def updates_of(self, config):
@@ -133,8 +173,12 @@ class TestGinFiles:
         jax.tree.map(np.testing.assert_array_equal, self.updates_of(config), self.updates_of(given))
 
     def test_the_example_of_the_page_works_as_it_says(self, tmp_path):
-        page = (pathlib.Path(__file__).parents[2] / 'docs/how-to/training.md').read_text(encoding='utf-8')
+        page = (pathlib.Path(__file__).parents[2] / 'docs/how-to/training.md').read_text(
+            encoding='utf-8'
+        )
         (tmp_path / 'mine.gin').write_text(re.search(r'```\n(from __gin__.*?)```', page, re.S)[1])
         config = self.config(str(tmp_path / 'mine.gin'))
-        assert [float(config.schedule(step)) for step in (0, 250, 900)] == pytest.approx([0, 0.5e-4, 1e-4])
+        assert [float(config.schedule(step)) for step in (0, 250, 900)] == pytest.approx(
+            [0, 0.5e-4, 1e-4]
+        )
         self.assert_updates(config, functools.partial(optax.lion, weight_decay=0.1))

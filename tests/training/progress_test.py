@@ -79,14 +79,17 @@ def test_a_run_whose_reports_are_long_in_coming_says_how_far_it_is(tmp_path, clo
         for step in range(10, 20):
             take(progress, step, loss=step, grad_norm=1)
             clock.now += 20
-        # The line of a step has its own metrics, and the window goes on; the last step is left to its report.
+        # The line of a step has its own metrics, and the window goes on; the last step is left to
+        # its report.
         assert [re.sub(' +', ' ', record.message) for record in caplog.records] == [
-            f'step {done}/50 0.05 steps/s ETA {20 * (50 - done)}s grad_norm 1 loss {done - 1}' for done in (12, 14, 16, 18)
+            f'step {done}/50 0.05 steps/s ETA {20 * (50 - done)}s grad_norm 1 loss {done - 1}'
+            for done in (12, 14, 16, 18)
         ]
         assert progress.report(20) == {'loss': 14.5, 'grad_norm': 1.0}
         with progress.timed('checkpoint'):
             clock.now += 100
-        take(progress, 20, loss=1, grad_norm=1)  # what was said last is the report, long ago, and no step was made since
+        # What was said last is the report, long ago, and no step was made since.
+        take(progress, 20, loss=1, grad_norm=1)
         clock.now += 20
         take(progress, 21, loss=1, grad_norm=1)
     progress.close()
@@ -144,15 +147,23 @@ def test_the_time_of_a_window_is_told_apart(tmp_path, clock):
     progress.close()
     told = scalars(tmp_path)
     assert told['step_seconds'] == {4: 2.0, 6: 1.0} and told['data_seconds'] == {4: 0.25, 6: 0.5}
-    assert told['checkpoint_seconds'] == {4: 0.0, 6: 3.0} and told['steps_per_second'] == pytest.approx({4: 0.5, 6: 0.4})
+    assert told['checkpoint_seconds'] == {4: 0.0, 6: 3.0} and told[
+        'steps_per_second'
+    ] == pytest.approx({4: 0.5, 6: 0.4})
     assert told['sequences_per_second'] == pytest.approx({4: 4.0, 6: 3.2})
     rates = {4: COUNTED * 4 / 8, 6: COUNTED * 2 / 5}
-    assert told['tflops_per_device'] == pytest.approx({step: rate / 1e12 / DEVICES for step, rate in rates.items()})
+    assert told['tflops_per_device'] == pytest.approx(
+        {step: rate / 1e12 / DEVICES for step, rate in rates.items()}
+    )
     assert 'mfu' not in told and 'device_memory_gib' not in told
 
 
-def test_a_device_that_tells_its_peak_and_its_memory_is_measured_against_them(tmp_path, clock, monkeypatch):
-    device = lambda used: types.SimpleNamespace(device_kind='TPU v4', memory_stats=lambda: {'peak_bytes_in_use': used})
+def test_a_device_that_tells_its_peak_and_its_memory_is_measured_against_them(
+    tmp_path, clock, monkeypatch
+):
+    device = lambda used: types.SimpleNamespace(
+        device_kind='TPU v4', memory_stats=lambda: {'peak_bytes_in_use': used}
+    )
     monkeypatch.setattr(jax, 'devices', lambda: [device(2**30), device(3 * 2**30)])
     monkeypatch.setattr(jax, 'local_devices', jax.devices)
     progress = make_progress(tmp_path, 0, 10)
@@ -161,7 +172,9 @@ def test_a_device_that_tells_its_peak_and_its_memory_is_measured_against_them(tm
     progress.report(1)
     progress.close()
     told = scalars(tmp_path)
-    assert told['mfu'][1] == pytest.approx(COUNTED / 0.5 / DEVICES / 275e12) and told['device_memory_gib'] == {1: 3.0}
+    assert told['mfu'][1] == pytest.approx(COUNTED / 0.5 / DEVICES / 275e12) and told[
+        'device_memory_gib'
+    ] == {1: 3.0}
 
 
 def test_chosen_steps_are_traced(tmp_path):
@@ -177,33 +190,51 @@ def test_chosen_steps_are_traced(tmp_path):
 
 @pytest.mark.parametrize('steps', [(0, 6), (7, 6), (5, 11)])
 def test_steps_that_are_not_made_cannot_be_traced(tmp_path, steps):
-    with pytest.raises(TrainingError, match=re.escape(f'profile_steps={steps}: give (first, last) of the steps 1 to 10')):
+    with pytest.raises(
+        TrainingError,
+        match=re.escape(f'profile_steps={steps}: give (first, last) of the steps 1 to 10'),
+    ):
         make_progress(tmp_path, 4, 10, profile_steps=steps)
 
 
 def test_weights_and_biases_gets_what_tensorboard_gets(tmp_path, monkeypatch):
     told = []
-    run = types.SimpleNamespace(log=lambda values, step: told.append((step, values)), finish=lambda: told.append('finished'))
+    run = types.SimpleNamespace(
+        log=lambda values, step: told.append((step, values)), finish=lambda: told.append('finished')
+    )
     started = []
-    monkeypatch.setitem(sys.modules, 'wandb', types.SimpleNamespace(init=lambda **given: started.append(given) or run))
+    monkeypatch.setitem(
+        sys.modules,
+        'wandb',
+        types.SimpleNamespace(init=lambda **given: started.append(given) or run),
+    )
     for _ in range(2):
         progress = make_progress(tmp_path / 'mine', 0, 3, wandb_project='vkb')
         take(progress, 0, loss=2, grad_norm=1)
         progress.report(1)
         progress.close()
-    assert started[0] == started[1] and (started[0]['project'], started[0]['name'], started[0]['resume']) == (
+    assert started[0] == started[1] and (
+        started[0]['project'],
+        started[0]['name'],
+        started[0]['resume'],
+    ) == (
         'vkb',
         'mine',
         'allow',
     )
     (step, values), finished = told[:2]
-    assert (step, finished, values['loss']) == (1, 'finished', 2.0) and values.keys() == scalars(tmp_path / 'mine').keys()
+    assert (step, finished, values['loss']) == (1, 'finished', 2.0) and values.keys() == scalars(
+        tmp_path / 'mine'
+    ).keys()
     json.dumps(values)
 
 
 def test_weights_and_biases_that_is_not_installed_is_named(tmp_path, monkeypatch):
     monkeypatch.setitem(sys.modules, 'wandb', None)
-    with pytest.raises(TrainingError, match="wandb_project='vkb' needs the package of Weights & Biases: pip install wandb"):
+    with pytest.raises(
+        TrainingError,
+        match="wandb_project='vkb' needs the package of Weights & Biases: pip install wandb",
+    ):
         make_progress(tmp_path, 0, 3, wandb_project='vkb')
 
 
@@ -223,7 +254,16 @@ def test_metrics_of_checkpoints_are_logged_beside_those_of_training(tmp_path):
 
 @pytest.mark.skipif(importlib.util.find_spec('torch') is None, reason='torch is not installed')
 def test_nothing_waits_for_torch():
-    loaded = 'import sys, opql_jax.training.trainer, opql_jax.kb.trained.question_sets; print("torch" in sys.modules)'
+    loaded = (
+        'import sys, opql_jax.training.trainer, '
+        'opql_jax.kb.trained.question_sets; print("torch" in sys.modules)'
+    )
     later = 'import torch; print(torch.ones(2).sum().item())'  # whoever wants it gets it
-    done = subprocess.run([sys.executable, '-c', f'{loaded}; {later}'], capture_output=True, text=True, check=True, timeout=120)
+    done = subprocess.run(
+        [sys.executable, '-c', f'{loaded}; {later}'],
+        capture_output=True,
+        text=True,
+        check=True,
+        timeout=120,
+    )
     assert done.stdout.split() == ['False', '2.0']

@@ -27,17 +27,32 @@ SLOW_STAGES = {2: ('passages', 'whole memory'), 4: ('relations', 'slices')}
 
 @pytest.fixture(scope='module')
 def inputs(tmp_path_factory):
-    """(prepared folder, a model, its memory); beside them a follower, a language model, and questions for it."""
+    """(prepared folder, a model, its memory); beside them a follower, a language model, and
+    questions for it.
+    """
     root = tmp_path_factory.mktemp('inputs')
     prepared = tiny_training.write_prepared(root / 'prepared')
     tiny_training.write_untrained(prepared, root / 'model')
     memory = tiny_training.write_memory(prepared, root / 'model', root / 'memory')
-    tiny_training.write_untrained(prepared, root / 'follower', objectives.Follow(memory_dir=str(memory)))
     tiny_training.write_untrained(
-        prepared, root / 'lm', objectives.Cloze(memory_dir=str(memory), entity_layer=0, k=4, max_hops=2)
+        prepared, root / 'follower', objectives.Follow(memory_dir=str(memory))
+    )
+    tiny_training.write_untrained(
+        prepared,
+        root / 'lm',
+        objectives.Cloze(memory_dir=str(memory), entity_layer=0, k=4, max_hops=2),
     )
     asked = [q for hops in (1, 2) for q in Prepared(prepared).questions(f'{hops}-hop/train')[:9]]
-    fields = [{'id': q.id, 'question': q.text, 'topics': [list(q.topic)], 'answers': ['Nobody'], 'hops': q.hops} for q in asked]
+    fields = [
+        {
+            'id': q.id,
+            'question': q.text,
+            'topics': [list(q.topic)],
+            'answers': ['Nobody'],
+            'hops': q.hops,
+        }
+        for q in asked
+    ]
     write_questions(root / 'asked.jsonl', fields)
     return prepared, root / 'model', memory
 
@@ -48,7 +63,12 @@ def start(processes, devices, *command):
         free.bind(('127.0.0.1', 0))
         port = free.getsockname()[1]
     flags = f'{os.environ.get("XLA_FLAGS", "")} --xla_force_host_platform_device_count={devices}'
-    given = {**os.environ, 'XLA_FLAGS': flags, 'JAX_PLATFORMS': 'cpu', 'PYTHONPATH': str(TESTS.parent)}
+    given = {
+        **os.environ,
+        'XLA_FLAGS': flags,
+        'JAX_PLATFORMS': 'cpu',
+        'PYTHONPATH': str(TESTS.parent),
+    }
     if processes > 1:
         given |= {'OPQL_COORDINATOR': f'127.0.0.1:{port}', 'OPQL_PROCESSES': str(processes)}
     return [
@@ -69,7 +89,9 @@ def finish(running):
 
 
 class Trained(dict):
-    """{(processes, stages): folder}, all with four devices; they are trained when they are asked for."""
+    """{(processes, stages): folder}, all with four devices; they are trained when they are
+    asked for.
+    """
 
     def __init__(self, inputs, tmp_path_factory):
         self._inputs, self._tmp_path_factory = inputs, tmp_path_factory
@@ -78,7 +100,9 @@ class Trained(dict):
         processes, stages = key
         folder = self._tmp_path_factory.mktemp(f'of-{processes}')
         script = TESTS / 'support' / 'train_in_processes.py'
-        codes, said = finish(start(processes, 4 // processes, script, *self._inputs, folder, *stages))
+        codes, said = finish(
+            start(processes, 4 // processes, script, *self._inputs, folder, *stages)
+        )
         assert not any(codes), said[0][-3000:]
         self[key] = folder
         return folder
@@ -112,13 +136,17 @@ def test_two_processes_train_what_one_trains(inputs, one_and_two, stage):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(('processes', 'stage'), [(n, stage) for n, stages in SLOW_STAGES.items() for stage in stages])
+@pytest.mark.parametrize(
+    ('processes', 'stage'), [(n, stage) for n, stages in SLOW_STAGES.items() for stage in stages]
+)
 def test_processes_train_every_stage_as_one_does(inputs, trained, processes, stage):
     check_training(inputs, stage, *(trained[n, SLOW_STAGES[processes]] for n in (1, processes)))
 
 
 def test_each_process_writes_the_parts_that_it_holds(one_and_two):
-    """Of E, whose rows are on four devices, each of two processes hashes those of its two, and so with its moment."""
+    """Of E, whose rows are on four devices, each of two processes hashes those of its two, and so
+    with its moment.
+    """
     folder = one_and_two[1] / 'relations/checkpoints/3/digests'
     assert sorted(path.name for path in folder.glob('*.json')) == ['0.json', '1.json']
     for name in ('0.json', '1.json'):
@@ -129,7 +157,9 @@ def test_each_process_writes_the_parts_that_it_holds(one_and_two):
 @pytest.mark.parametrize('name', ['memory', 'inject'])
 def test_processes_encode_the_bytes_that_one_encodes(one_and_two, name):
     """All shards of a memory, or of what is added to one."""
-    content = lambda folder: {path.relative_to(folder): path.read_bytes() for path in folder.rglob('*') if path.is_file()}
+    content = lambda folder: {
+        path.relative_to(folder): path.read_bytes() for path in folder.rglob('*') if path.is_file()
+    }
     one, two = (content(folder / name) for folder in one_and_two)
     newest = max(path.parts[0] for path in one if path.name.startswith('relations-'))
     shards = sum(path.parts[0] == newest and path.name.startswith('relations-') for path in one)
@@ -140,16 +170,30 @@ def test_processes_encode_the_bytes_that_one_encodes(one_and_two, name):
 
 def test_processes_answer_and_score_as_one_does(one_and_two):
     """But for TensorBoard's file, whose name holds the time."""
-    content = lambda folder: {path.relative_to(folder): path.read_bytes() for path in folder.rglob('*.json*') if path.is_file()}
+    content = lambda folder: {
+        path.relative_to(folder): path.read_bytes()
+        for path in folder.rglob('*.json*')
+        if path.is_file()
+    }
     one, two = (content(folder / 'eval') for folder in one_and_two)
     assert one == two and pathlib.Path('1/2-hop/train.predictions.jsonl') in one
-    assert min(len(one[pathlib.Path(f'1/{hops}-hop/train.predictions.jsonl')].splitlines()) for hops in (1, 2)) > 4
+    assert (
+        min(
+            len(one[pathlib.Path(f'1/{hops}-hop/train.predictions.jsonl')].splitlines())
+            for hops in (1, 2)
+        )
+        > 4
+    )
 
 
 def test_processes_ask_a_language_model_as_one_does(one_and_two):
     content = lambda folder: {path.name: path.read_bytes() for path in folder.iterdir()}
     one, two = (content(folder / 'eval open') for folder in one_and_two)
-    assert one == two and one.keys() == {'asked.predictions.jsonl', 'asked.cases.jsonl', 'metrics.json'}
+    assert one == two and one.keys() == {
+        'asked.predictions.jsonl',
+        'asked.cases.jsonl',
+        'metrics.json',
+    }
     assert len(one['asked.predictions.jsonl'].splitlines()) == 18
 
 
@@ -160,14 +204,20 @@ def test_a_run_goes_on_with_another_number_of_processes(inputs, trained, tmp_pat
     folder = shutil.copytree(trained[processes, stages] / 'relations', tmp_path / 'relations')
     goes_on = dict(num_steps=4, init_from=inputs[1], **PLAIN)
     several = tiny_training.run(inputs[0], folder, objectives.Relations(rows=16), **goes_on)
-    alone = tiny_training.run(inputs[0], tmp_path / 'alone', objectives.Relations(rows=16), **goes_on)
+    alone = tiny_training.run(
+        inputs[0], tmp_path / 'alone', objectives.Relations(rows=16), **goes_on
+    )
     assert several == pytest.approx(alone, rel=1e-4)
 
 
 def test_processes_stop_at_the_same_step_when_one_is_asked_to(inputs, tmp_path):
-    codes, said = finish(start(2, 2, TESTS / 'support' / 'train_in_processes.py', *inputs, tmp_path, 'stopped'))
+    codes, said = finish(
+        start(2, 2, TESTS / 'support' / 'train_in_processes.py', *inputs, tmp_path, 'stopped')
+    )
     assert codes == [Preempted.CODE] * 2, said[0][-3000:]
     (step,) = (int(path.name) for path in (tmp_path / 'stopped/checkpoints').iterdir())
     assert 3 <= step < 100
     stage = objectives.Relations(rows=16)
-    tiny_training.run(inputs[0], tmp_path / 'stopped', stage, num_steps=step + 1, init_from=inputs[1], **PLAIN)
+    tiny_training.run(
+        inputs[0], tmp_path / 'stopped', stage, num_steps=step + 1, init_from=inputs[1], **PLAIN
+    )

@@ -24,7 +24,9 @@ def prepared_dir(tmp_path_factory):
 @pytest.mark.parametrize('relation_dim', [8, 32, 40])
 def test_w_r_can_start_orthogonal_and_the_rest_as_it_was_drawn(prepared_dir, relation_dim):
     prepared = Prepared(prepared_dir)
-    module = tiny_training.encoder(vocab_size=prepared.tokenizer.get_vocab_size()).clone(relation_dim=relation_dim)
+    module = tiny_training.encoder(vocab_size=prepared.tokenizer.get_vocab_size()).clone(
+        relation_dim=relation_dim
+    )
     drawn = state.starting_params(module, prepared, None, None, seed=9)
     found = state.starting_params(module, prepared, None, None, seed=9, orthogonal_w_r=True)
     w_r = np.asarray(found['encoder'].pop('w_r')['kernel'], np.float64)
@@ -36,49 +38,81 @@ def test_w_r_can_start_orthogonal_and_the_rest_as_it_was_drawn(prepared_dir, rel
 
 
 @pytest.mark.parametrize('relation_dim', [8, 80])
-def test_one_map_reads_a_pair_alike_in_both_orders_by_the_leading_directions(prepared_dir, relation_dim):
+def test_one_map_reads_a_pair_alike_in_both_orders_by_the_leading_directions(
+    prepared_dir, relation_dim
+):
     prepared = Prepared(prepared_dir)
-    module = tiny_training.encoder(vocab_size=prepared.tokenizer.get_vocab_size()).clone(relation_dim=relation_dim)
+    module = tiny_training.encoder(vocab_size=prepared.tokenizer.get_vocab_size()).clone(
+        relation_dim=relation_dim
+    )
     params = state.init_params(module, len(prepared.vocab), seed=1)['encoder']
     w_r = np.asarray(state.one_map(module, params, prepared))
     assert w_r.shape == params['w_r']['kernel'].shape
     variables = {'params': {**params, 'w_r': {'kernel': w_r}}}
-    topic, target = np.random.default_rng(0).normal(size=(2, 5, 2, module.hidden_size)).astype(np.float32)
+    topic, target = (
+        np.random.default_rng(0).normal(size=(2, 5, 2, module.hidden_size)).astype(np.float32)
+    )
     both = [
-        module.apply(variables, topic, target, np.full(5, second), 'span_pair', method=module.relate_spans)
+        module.apply(
+            variables, topic, target, np.full(5, second), 'span_pair', method=module.relate_spans
+        )
         for second in (False, True)
     ]
     np.testing.assert_allclose(*both, atol=1e-5)
     half = w_r[: module.hidden_size, : relation_dim // 2]
     kept = min(relation_dim // 2, module.hidden_size)
-    np.testing.assert_allclose(half.T @ half, 0.02**2 * len(w_r) * np.diag(np.arange(relation_dim // 2) < kept), atol=1e-5)
+    np.testing.assert_allclose(
+        half.T @ half, 0.02**2 * len(w_r) * np.diag(np.arange(relation_dim // 2) < kept), atol=1e-5
+    )
     # No other directions have more of the variance of the states.
     special = prepared.special
-    rows = [passage.tokens for passage in prepared.records.read(np.arange(min(64, len(prepared.records))))]
+    rows = [
+        passage.tokens
+        for passage in prepared.records.read(np.arange(min(64, len(prepared.records))))
+    ]
     states = np.concatenate(
-        [module.apply(variables, np.array([[special.cls, *row, special.sep]]), method=module.hidden)[0] for row in rows]
+        [
+            module.apply(
+                variables, np.array([[special.cls, *row, special.sep]]), method=module.hidden
+            )[0]
+            for row in rows
+        ]
     )
     leading = np.linalg.eigvalsh(np.cov(states.T))[::-1][:kept]
-    np.testing.assert_allclose(np.var(states @ half, axis=0, ddof=1)[:kept], 0.02**2 * len(w_r) * leading, rtol=0.02, atol=1e-5)
+    np.testing.assert_allclose(
+        np.var(states @ half, axis=0, ddof=1)[:kept],
+        0.02**2 * len(w_r) * leading,
+        rtol=0.02,
+        atol=1e-5,
+    )
 
 
 @pytest.mark.parametrize(
     ('mesh', 'more'),
     [
         (AbstractMesh((8, 1), ROW_AXES), 'devices'),
-        (AbstractMesh((2, 8, 1), (SLICE, *ROW_AXES)), r'than 8 devices a slice \(or slices=1, for 16\)'),
+        (
+            AbstractMesh((2, 8, 1), (SLICE, *ROW_AXES)),
+            r'than 8 devices a slice \(or slices=1, for 16\)',
+        ),
     ],
     ids=['one slice', 'two slices'],
 )
 def test_a_share_of_the_table_of_a_slice_is_what_a_device_needs(mesh, more):
-    params = {'encoder': {'kernel': np.zeros((10, 10), np.float32)}, 'entity_table': np.zeros((1000, 10), np.float32)}
+    params = {
+        'encoder': {'kernel': np.zeros((10, 10), np.float32)},
+        'entity_table': np.zeros((1000, 10), np.float32),
+    }
     start = jax.eval_shape(lambda: state.init_state(params, lambda name: True, make_optimizer(2)))
     layout = entity_table.Layout(mesh, 1000)
-    # A parameter, its gradient and two moments, float32, of 100 and of a share of 10,000 numbers; and counters.
+    # A parameter, its gradient and two moments, float32, of 100 and of a share of 10,000 numbers;
+    # and counters.
     needed = 16 * (100 + 10_000 // 8)
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(state.distributed, 'device_memory', lambda: needed + 100)
         state.check_memory(start, layout, lambda name: True)
         patch.setattr(state.distributed, 'device_memory', lambda: needed - 100)
-        with pytest.raises(trainer.TrainingError, match=rf'on each of {mesh.size} devices.* Take more {more}, a'):
+        with pytest.raises(
+            trainer.TrainingError, match=rf'on each of {mesh.size} devices.* Take more {more}, a'
+        ):
             state.check_memory(start, layout, lambda name: True)

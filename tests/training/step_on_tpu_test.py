@@ -1,4 +1,6 @@
-"""What the TPU compiler makes of a training step on eight chips of v5e, and on two slices of them: a small encoder over 40,000 entities."""
+"""What the TPU compiler makes of a training step on eight chips of v5e, and on two slices of them:
+a small encoder over 40,000 entities.
+"""
 
 import importlib.metadata
 import importlib.util
@@ -12,19 +14,33 @@ import pytest
 
 PROGRAM = pathlib.Path(__file__).parents[2] / 'benchmarks' / 'tpu_compile.py'
 ENTITIES, ENTITY_DIM, CHIPS = 40_000, 256, 8
-# Parameters of the encoder that are split over the chips: 'tiny' with 30,000 words and 64 positions.
+# Parameters of the encoder that are split over the chips: 'tiny' with 30,000 words and 64
+# positions.
 SPLIT = (30_000 + 64) * 128 + 2 * 12 * 128**2
 # By this version of the compiler. Where a change is meant, so is a change of this number.
 CYCLES, LIBTPU = 957_501, '0.0.42.1'
 
 pytestmark = [
     pytest.mark.slow,  # in CI the TPU compiler is tried by tests/memory/search_on_tpu_test.py
-    pytest.mark.skipif(not importlib.util.find_spec('libtpu'), reason="needs the TPU compiler: pip install -e '.[tpu-aot]'"),
+    pytest.mark.skipif(
+        not importlib.util.find_spec('libtpu'),
+        reason="needs the TPU compiler: pip install -e '.[tpu-aot]'",
+    ),
 ]
 
 
 def compile_step(topology):
-    command = [sys.executable, PROGRAM, '--topologies', topology, '--programs', 'relations', '--model', 'tiny', '--json']
+    command = [
+        sys.executable,
+        PROGRAM,
+        '--topologies',
+        topology,
+        '--programs',
+        'relations',
+        '--model',
+        'tiny',
+        '--json',
+    ]
     command += ['--entities', str(ENTITIES)]
     environment = os.environ | {'PYTHONPATH': str(PROGRAM.parents[1]), 'JAX_PLATFORMS': 'cpu'}
     ran = subprocess.run(command, env=environment, capture_output=True, text=True)
@@ -48,7 +64,9 @@ def test_chips_hold_parts_of_the_parameters_with_their_moments_and_exchange_no_t
     parts = 12 * (SPLIT + ENTITIES * ENTITY_DIM) / CHIPS
     assert parts < compiled['argument_bytes'] < 1.4 * parts  # W_r, W_e, biases and norms are whole
     words = 30_000 * 128
-    assert compiled['fits'] and compiled['largest_collective'] < 1.01 * words < ENTITIES * ENTITY_DIM
+    assert (
+        compiled['fits'] and compiled['largest_collective'] < 1.01 * words < ENTITIES * ENTITY_DIM
+    )
 
 
 def test_a_step_takes_the_cycles_that_it_took_when_it_was_last_changed(compiled):
@@ -58,7 +76,9 @@ def test_a_step_takes_the_cycles_that_it_took_when_it_was_last_changed(compiled)
 
 
 def test_slices_exchange_each_chips_part_of_the_gradients_and_little_else(compiled):
-    """Of E in float32, of the encoder in bfloat16; what belongs to parameters and moments is no more than in one slice."""
+    """Of E in float32, of the encoder in bfloat16; what belongs to parameters and moments is no
+    more than in one slice.
+    """
     slices, parts = compile_step('v5e-8x2'), (4 * ENTITIES * ENTITY_DIM + 2 * SPLIT) / CHIPS
     assert parts < slices['bytes_of_other_slices'] < 1.1 * parts
     assert slices['argument_bytes'] == pytest.approx(compiled['argument_bytes'], rel=0.01)

@@ -1,4 +1,6 @@
-"""The train step: the same on any number of devices, changes what it may and nothing else, and can learn."""
+"""The train step: the same on any number of devices, changes what it may and nothing else, and can
+learn.
+"""
 
 import contextlib
 import functools
@@ -27,7 +29,11 @@ def trained(tmp_path_factory):
     root = tmp_path_factory.mktemp('trained')
     prepared = tiny_training.write_prepared(root / 'prepared')
     tiny_training.run(prepared, root / 'model', objectives.Relations(rows=16), num_steps=2)
-    return prepared, root / 'model', tiny_training.write_memory(prepared, root / 'model', root / 'memory')
+    return (
+        prepared,
+        root / 'model',
+        tiny_training.write_memory(prepared, root / 'model', root / 'memory'),
+    )
 
 
 def make_objective(name, memory, **options):
@@ -38,7 +44,9 @@ def make_objective(name, memory, **options):
         'eae': lambda: objectives.Cloze(rows=8, entity_layer=0),
         'align': lambda: objectives.Align(rows=16, topics=4, rows_per_topic=4),
         'align passages': lambda: objectives.AlignPassages(passages=8, topics=4, questions=16),
-        'follow': lambda: objectives.Follow(memory_dir=str(memory), splits=('2-hop/train',), questions=16, k=8, **options),
+        'follow': lambda: objectives.Follow(
+            memory_dir=str(memory), splits=('2-hop/train',), questions=16, k=8, **options
+        ),
     }[name]()
 
 
@@ -47,11 +55,15 @@ class Run:
 
     def __init__(self, trained, objective, optimizer=None, dropout=0.1, **fields):
         prepared = Prepared(trained[0])
-        encoder = tiny_training.encoder(vocab_size=prepared.tokenizer.get_vocab_size(), dropout_rate=dropout, **fields)
+        encoder = tiny_training.encoder(
+            vocab_size=prepared.tokenizer.get_vocab_size(), dropout_rate=dropout, **fields
+        )
         self.task = objective.build(prepared, encoder, mesh_lib.make_mesh(1))
         self.params = self.task.init(init_params(encoder, len(prepared.vocab), seed=1))
         optimizer = optimizer or make_optimizer(4, warmup_steps=1)
-        self.state = state.init_state(jax.tree.map(jnp.copy, self.params), self.task.trainable, optimizer)
+        self.state = state.init_state(
+            jax.tree.map(jnp.copy, self.params), self.task.trainable, optimizer
+        )
         self.train_step = trainer.make_train_step(self.task, optimizer, seed=0)
 
     def step(self, batch):
@@ -61,7 +73,10 @@ class Run:
 
 def named(params):
     leaves = jax.tree_util.tree_flatten_with_path(params)[0]
-    return {jax.tree_util.keystr(path, simple=True, separator='/'): np.asarray(leaf) for path, leaf in leaves}
+    return {
+        jax.tree_util.keystr(path, simple=True, separator='/'): np.asarray(leaf)
+        for path, leaf in leaves
+    }
 
 
 @pytest.fixture(scope='module')
@@ -72,11 +87,17 @@ def on_devices(binaries, trained, tmp_path_factory):
     return output
 
 
-@pytest.mark.parametrize('stage', ['relations', 'sampled', 'passages', 'follow', 'whole memory', 'parts'])
+@pytest.mark.parametrize(
+    'stage', ['relations', 'sampled', 'passages', 'follow', 'whole memory', 'parts']
+)
 def test_the_number_of_devices_changes_neither_loss_nor_parameters(on_devices, trained, stage):
     metrics = json.loads((on_devices / 'metrics.json').read_text())
-    one, before = tiny_training.params_of(on_devices / f'{stage}-1'), tiny_training.params_of(trained[1])
-    assert max(np.abs(one[name] - before[name]).max() for name in before) > 1e-3  # it was trained at all
+    one, before = (
+        tiny_training.params_of(on_devices / f'{stage}-1'),
+        tiny_training.params_of(trained[1]),
+    )
+    # It was trained at all.
+    assert max(np.abs(one[name] - before[name]).max() for name in before) > 1e-3
     others = [run for run in metrics if run.startswith(f'{stage}-') and run != f'{stage}-1']
     assert others
     for run in others:
@@ -84,20 +105,30 @@ def test_the_number_of_devices_changes_neither_loss_nor_parameters(on_devices, t
         many = tiny_training.params_of(on_devices / run)
         assert many.keys() == one.keys()
         for name in one:
-            np.testing.assert_allclose(many[name], one[name], atol=1e-5, rtol=0, err_msg=f'{name} of {run}')
+            np.testing.assert_allclose(
+                many[name], one[name], atol=1e-5, rtol=0, err_msg=f'{name} of {run}'
+            )
 
 
 @pytest.mark.parametrize('name', ['align passages', 'follow'])
 def test_a_batch_that_the_encoder_takes_in_parts_gives_the_step_of_the_whole_one(trained, name):
-    """That of `relations` is compared on several devices above, as its negatives are the rows of the whole batch."""
+    """That of `relations` is compared on several devices above, as its negatives are the rows of
+    the whole batch.
+    """
     objective, optimizer = make_objective(name, trained[2]), optax.sgd(0.1)
     whole, parts = (
-        Run(trained, objective, optimizer, dropout=0.0, **fields) for fields in ({}, {'accumulate_steps': 4, 'remat': 'dots'})
+        Run(trained, objective, optimizer, dropout=0.0, **fields)
+        for fields in ({}, {'accumulate_steps': 4, 'remat': 'dots'})
     )
     batch = whole.task.source[0]
-    metrics = [{metric: float(value) for metric, value in run.step(batch).items()} for run in (whole, parts)]
+    metrics = [
+        {metric: float(value) for metric, value in run.step(batch).items()}
+        for run in (whole, parts)
+    ]
     assert metrics[0] == pytest.approx(metrics[1], abs=1e-5)
-    found, expected, before = (named(params) for params in (parts.state.params, whole.state.params, whole.params))
+    found, expected, before = (
+        named(params) for params in (parts.state.params, whole.state.params, whole.params)
+    )
     assert max(np.abs(expected[leaf] - before[leaf]).max() for leaf in before) > 1e-4
     for leaf in expected:
         np.testing.assert_allclose(found[leaf], expected[leaf], atol=1e-5, rtol=0, err_msg=leaf)
@@ -106,9 +137,12 @@ def test_a_batch_that_the_encoder_takes_in_parts_gives_the_step_of_the_whole_one
 def test_each_part_has_dropout_of_its_own(trained):
     run = Run(trained, make_objective('entities', None), dropout=0.5, accumulate_steps=2)
     (bucket,) = run.task.source[0].mentions
-    rows = jax.tree.map(lambda x: np.repeat(x[:1], len(x), axis=0), bucket)  # one row many times over
+    # One row many times over.
+    rows = jax.tree.map(lambda x: np.repeat(x[:1], len(x), axis=0), bucket)
     params, key = {'params': run.params['encoder']}, jax.random.key(0)
-    encoder = tiny_training.encoder(vocab_size=run.params['encoder']['token_embedding']['embedding'].shape[0], dropout_rate=0.5)
+    encoder = tiny_training.encoder(
+        vocab_size=run.params['encoder']['token_embedding']['embedding'].shape[0], dropout_rate=0.5
+    )
     states = encoder.clone(accumulate_steps=2).apply(
         params, rows.tokens, deterministic=False, rngs={'dropout': key}, method=encoder.hidden
     )
@@ -116,10 +150,14 @@ def test_each_part_has_dropout_of_its_own(trained):
 
 
 def test_a_run_resumes_on_another_number_of_devices(on_devices):
-    """Two slices of four, then three, whose table is padded, then one; that the result is the same is said above."""
+    """Two slices of four, then three, whose table is padded, then one; that the result is the same
+    is said above.
+    """
     run = 'relations-2x4 then 3 then 1'
     assert run in json.loads((on_devices / 'metrics.json').read_text())
-    assert {tiny_training.params_of(on_devices / run, step)['entity_table'].shape for step in (2, 3)} == {(40, 8)}
+    assert {
+        tiny_training.params_of(on_devices / run, step)['entity_table'].shape for step in (2, 3)
+    } == {(40, 8)}
 
 
 @pytest.mark.parametrize(
@@ -129,31 +167,44 @@ def test_a_run_resumes_on_another_number_of_devices(on_devices):
         (
             {'rows': 32, 'buckets': ((32, 8), (48, 24))},
             (16,),
-            r'16 devices cannot share the rows of a batch evenly: pairs/0 has 8 .*, pairs/1 has 24 \(16 or 32 can be\).*'
+            r'16 devices cannot share the rows of a batch evenly: pairs/0 has 8 .*, pairs/1 has 24 '
+            r'\(16 or 32 can be\).*'
             r' multiples of 16; or take 1, 2, 4, 8 devices \(data_devices\)$',
         ),
         ({'rows': 32}, (4, 16), r'64 devices .* pairs/0 has 32 \(64 can be\)'),
         (
             {'rows': 32, 'accumulate_steps': 4},
             (16,),
-            r'16 devices with accumulate_steps=4 cannot share .* pairs/0 has 32 \(64 can be\).* multiples of 64;'
+            r'16 devices with accumulate_steps=4 cannot share .* pairs/0 has 32 \(64 can be\).* '
+            r'multiples of 64;'
             r' or take 1, 2, 4, 8 devices \(data_devices\), or another accumulate_steps$',
         ),
     ],
 )
-def test_a_batch_that_devices_cannot_share_is_refused_with_the_sizes_that_can_be(trained, options, shape, message):
-    steps, settings = options.get('accumulate_steps', 1), {k: v for k, v in options.items() if k != 'accumulate_steps'}
+def test_a_batch_that_devices_cannot_share_is_refused_with_the_sizes_that_can_be(
+    trained, options, shape, message
+):
+    steps, settings = (
+        options.get('accumulate_steps', 1),
+        {k: v for k, v in options.items() if k != 'accumulate_steps'},
+    )
     source = objectives.Relations(**settings).source(Prepared(trained[0]))
     mesh = AbstractMesh((*shape, 1), (mesh_lib.SLICE, *mesh_lib.ROW_AXES)[2 - len(shape) :])
-    with pytest.raises(trainer.TrainingError, match=message) if message else contextlib.nullcontext():
+    with (
+        pytest.raises(trainer.TrainingError, match=message) if message else contextlib.nullcontext()
+    ):
         trainer.check_batch(source[0], mesh, steps)
 
 
 @pytest.mark.parametrize('dry_run', [False, True])
-def test_it_is_refused_before_anything_is_compiled_or_written(trained, tmp_path, monkeypatch, dry_run):
+def test_it_is_refused_before_anything_is_compiled_or_written(
+    trained, tmp_path, monkeypatch, dry_run
+):
     monkeypatch.setattr(trainer.mesh_lib, 'batch_devices', lambda mesh: 3)
     with pytest.raises(trainer.TrainingError, match='3 devices cannot share'):
-        tiny_training.run(trained[0], tmp_path / 'run', objectives.Relations(rows=16), dry_run=dry_run)
+        tiny_training.run(
+            trained[0], tmp_path / 'run', objectives.Relations(rows=16), dry_run=dry_run
+        )
     assert not (tmp_path / 'run').exists()
 
 
@@ -166,21 +217,29 @@ TRAINED = {
     'relations without L_el': ('encoder/',),
     'eae': ('encoder/', 'entity_table'),
 }
-# What no loss reaches, and weight decay alone would shrink: W_e, by which a language model begins to link, or a pretrained W_r.
-UNREACHED = dict.fromkeys(('align', 'follow', 'relations without L_el'), 'encoder/w_e/') | dict.fromkeys(
-    ('entities', 'eae'), 'encoder/w_r/'
-)
+# What no loss reaches, and weight decay alone would shrink: W_e, by which a language model begins
+# to link, or a pretrained W_r.
+UNREACHED = dict.fromkeys(
+    ('align', 'follow', 'relations without L_el'), 'encoder/w_e/'
+) | dict.fromkeys(('entities', 'eae'), 'encoder/w_r/')
 
 
 @pytest.mark.parametrize('name', TRAINED)
 def test_a_stage_changes_exactly_the_parameters_it_trains(trained, name):
     options = {'frozen_encoder': True} if name == 'follow with a frozen encoder' else {}
-    run = Run(trained, make_objective(name.removesuffix(' with a frozen encoder'), trained[2], **options))
-    for batch in (run.task.source[0], run.task.source[1]):  # the warm-up starts at a learning rate of 0
+    run = Run(
+        trained, make_objective(name.removesuffix(' with a frozen encoder'), trained[2], **options)
+    )
+    # The warm-up starts at a learning rate of 0.
+    for batch in (run.task.source[0], run.task.source[1]):
         run.step(batch)
     before, after = named(run.params), named(run.state.params)
     changed = {key for key in before if not np.array_equal(before[key], after[key])}
-    assert changed == {key for key in before if key.startswith(TRAINED[name]) and not key.startswith(UNREACHED.get(name, ()))}
+    assert changed == {
+        key
+        for key in before
+        if key.startswith(TRAINED[name]) and not key.startswith(UNREACHED.get(name, ()))
+    }
     moments = named(run.state.opt_state)
     frozen = before.keys() - changed
     assert not any(moment.endswith(key) for moment in moments for key in frozen)
@@ -190,12 +249,17 @@ def test_only_a_follower_whose_encoder_is_trained_reads_questions_with_dropout(t
     for frozen in (False, True):
         run = Run(trained, make_objective('follow', trained[2], frozen_encoder=frozen), dropout=0.5)
         keys = (None, jax.random.key(0))
-        losses = [float(run.task.loss(run.params, run.task.source[0], run.task.memory, key)[0]) for key in keys]
+        losses = [
+            float(run.task.loss(run.params, run.task.source[0], run.task.memory, key)[0])
+            for key in keys
+        ]
         assert (losses[0] == losses[1]) == frozen
 
 
 def test_a_stage_learns_ten_examples_by_heart(trained):
-    optimizer = make_optimizer(300, 0.01, warmup_steps=5, optimizer=functools.partial(adamw, weight_decay=0.0))
+    optimizer = make_optimizer(
+        300, 0.01, warmup_steps=5, optimizer=functools.partial(adamw, weight_decay=0.0)
+    )
     run = Run(trained, make_objective('align', None), optimizer, dropout=0.0)
     batch = run.task.source[0]
     topic = batch.questions.topic.copy()

@@ -16,7 +16,8 @@ from event_files import scalars
 def test_scalars_are_read_back_by_name_and_step(tmp_path):
     writer = ScalarWriter(str(tmp_path / 'new' / 'run'), purge_step=4)
     writer.write(4, {'loss': 2.0, 'dev/hits@1': 0.25})
-    assert scalars(tmp_path / 'new' / 'run') == {'loss': {4: 2.0}, 'dev/hits_1': {4: 0.25}}  # before it is closed
+    # Before it is closed.
+    assert scalars(tmp_path / 'new' / 'run') == {'loss': {4: 2.0}, 'dev/hits_1': {4: 0.25}}
     writer.write(5, {'loss': 1.5})
     writer.close()
     assert scalars(tmp_path / 'new' / 'run')['loss'] == {4: 2.0, 5: 1.5}
@@ -31,7 +32,9 @@ def full_disk(monkeypatch):
 
 
 def test_a_full_disk_is_told_with_the_folder(tmp_path, full_disk):
-    progress = Progress(TrainConfig('', str(tmp_path), 100), tiny_training.encoder(vocab_size=100), 0, 1)
+    progress = Progress(
+        TrainConfig('', str(tmp_path), 100), tiny_training.encoder(vocab_size=100), 0, 1
+    )
     with pytest.raises(OSError, match=f'No space left on device.*{tmp_path}'), progress:
         for step in range(100):
             progress.write(step, {f'metric {i}': 1.0 for i in range(10)})
@@ -39,6 +42,8 @@ def test_a_full_disk_is_told_with_the_folder(tmp_path, full_disk):
 
 def test_an_error_of_the_run_is_not_hidden_by_that_of_closing(tmp_path, full_disk, capfd):
     with pytest.raises(ZeroDivisionError):
-        with Progress(TrainConfig('', str(tmp_path), 100), tiny_training.encoder(vocab_size=100), 0, 1):
+        with Progress(
+            TrainConfig('', str(tmp_path), 100), tiny_training.encoder(vocab_size=100), 0, 1
+        ):
             1 / 0  # noqa: B018
     assert capfd.readouterr().err == ''

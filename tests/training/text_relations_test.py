@@ -1,4 +1,6 @@
-"""The objective of a relation encoder for any text: its loss, what it trains, and that it can learn; and the release of what it left."""
+"""The objective of a relation encoder for any text: its loss, what it trains, and that it can
+learn; and the release of what it left.
+"""
 
 import functools
 import json
@@ -48,15 +50,27 @@ def corpus(tmp_path_factory):
 
 
 def make(corpus, **fields):
-    settings = dict(relations=3, rows_per_label=3, unrelated=0, max_tokens=16, hidden=0.0, exchanged=0.0, sentence_weight=0.0)
+    settings = dict(
+        relations=3,
+        rows_per_label=3,
+        unrelated=0,
+        max_tokens=16,
+        hidden=0.0,
+        exchanged=0.0,
+        sentence_weight=0.0,
+    )
     return objectives.TextRelations(sentences=corpus[:1], names=corpus[1], **(settings | fields))
 
 
 @pytest.fixture(scope='module')
 def task_and_params(text, corpus):
     prepared = Prepared(text)
-    encoder = tiny_training.encoder(vocab_size=prepared.tokenizer.get_vocab_size(), dropout_rate=0.0)
-    return make(corpus).build(prepared, encoder, make_mesh(1)), init_params(encoder, len(prepared.vocab), seed=1)
+    encoder = tiny_training.encoder(
+        vocab_size=prepared.tokenizer.get_vocab_size(), dropout_rate=0.0
+    )
+    return make(corpus).build(prepared, encoder, make_mesh(1)), init_params(
+        encoder, len(prepared.vocab), seed=1
+    )
 
 
 def test_the_loss_is_that_of_relations_and_questions_encoded_one_by_one(text, task_and_params):
@@ -69,27 +83,40 @@ def test_the_loss_is_that_of_relations_and_questions_encoded_one_by_one(text, ta
     for way, label in ((0, batch.label), (1, batch.inverse)):
         for tokens, first, last in zip(batch.tokens, batch.first, batch.last):
             spans = list(zip(first, last))
-            relations.append(tiny_text_encoder.relation(encoder, tokens[tokens != 0], spans[way], spans[1 - way]))
+            relations.append(
+                tiny_text_encoder.relation(encoder, tokens[tokens != 0], spans[way], spans[1 - way])
+            )
         labels += label.tolist()
     questions = []
     for tokens, r1, r2 in zip(batch.question_tokens, batch.r1, batch.r2):
         states = tiny_text_encoder.hidden(encoder, tokens[tokens != 0])
         questions.append(
-            unit(np.concatenate([states[r1], states[r2]]) @ np.asarray(encoder.params['w_r']['kernel'], np.float64))
+            unit(
+                np.concatenate([states[r1], states[r2]])
+                @ np.asarray(encoder.params['w_r']['kernel'], np.float64)
+            )
         )
     scale, labels = np.sqrt(20), np.array(labels, np.int32)
-    relations, questions = (scale * np.array(vectors, np.float32) for vectors in (relations, questions))
+    relations, questions = (
+        scale * np.array(vectors, np.float32) for vectors in (relations, questions)
+    )
     expected = relation_loss(relations, labels, np.zeros_like(labels), labels >= 0)
     asked = label_loss(questions, batch.question_label, relations, labels)
-    np.testing.assert_allclose([metrics['L_rel'], metrics['relation_accuracy']], expected, rtol=1e-4)
-    np.testing.assert_allclose([metrics['L_question'], metrics['question_accuracy']], asked, rtol=1e-4)
+    np.testing.assert_allclose(
+        [metrics['L_rel'], metrics['relation_accuracy']], expected, rtol=1e-4
+    )
+    np.testing.assert_allclose(
+        [metrics['L_question'], metrics['question_accuracy']], asked, rtol=1e-4
+    )
     np.testing.assert_allclose(loss, expected[0] + asked[0], rtol=1e-4)
 
 
 def test_pairs_that_state_nothing_are_like_no_other(task_and_params):
     task, params = task_and_params
     batch, rng = task.source[0], np.random.default_rng(0)
-    without = batch._replace(label=np.full_like(batch.label, -1), inverse=np.full_like(batch.inverse, -1))
+    without = batch._replace(
+        label=np.full_like(batch.label, -1), inverse=np.full_like(batch.inverse, -1)
+    )
     loss, metrics = jax.jit(task.loss)(params, without, None, None)
     assert float(loss) == 0 and float(metrics['relation_accuracy']) == 0
     # They are others for those that state something.
@@ -100,13 +127,20 @@ def test_pairs_that_state_nothing_are_like_no_other(task_and_params):
         np.where(some < 0, 20_000 + np.arange(len(some)), batch.inverse),
     )
     assert float(jax.jit(task.loss)(params, batch, None, None)[1]['L_rel']) == pytest.approx(
-        float(jax.jit(task.loss)(params, batch._replace(label=lonely[0], inverse=lonely[1]), None, None)[1]['L_rel']), rel=1e-5
+        float(
+            jax.jit(task.loss)(
+                params, batch._replace(label=lonely[0], inverse=lonely[1]), None, None
+            )[1]['L_rel']
+        ),
+        rel=1e-5,
     )
 
 
 def test_a_tiny_set_is_learnt_by_heart(task_and_params):
     task, params = task_and_params
-    optimizer = make_optimizer(150, 0.01, warmup_steps=5, optimizer=functools.partial(adamw, weight_decay=0.0))
+    optimizer = make_optimizer(
+        150, 0.01, warmup_steps=5, optimizer=functools.partial(adamw, weight_decay=0.0)
+    )
     state = init_state(jax.tree.map(np.array, params), task.trainable, optimizer)
     step = trainer.make_train_step(task, optimizer, seed=0)
     before = jax.tree.map(np.array, params)
@@ -115,13 +149,18 @@ def test_a_tiny_set_is_learnt_by_heart(task_and_params):
         state, metrics = step(state, task.source[number % 4], task.memory)
         first = first or {name: float(value) for name, value in metrics.items()}
     assert first['relation_accuracy'] < 0.9 and first['L_rel'] > 0.8
-    # Rows of one relation share the mass of their softmax evenly, so L_rel has a floor: of five others.
+    # Rows of one relation share the mass of their softmax evenly, so L_rel has a floor: of five
+    # others.
     assert float(metrics['relation_accuracy']) == 1 and float(metrics['question_accuracy']) > 0.9
     assert float(metrics['loss']) < first['loss'] / 2
     after = state.params
     np.testing.assert_array_equal(after['entity_table'], before['entity_table'])
-    np.testing.assert_array_equal(after['encoder']['w_e']['kernel'], before['encoder']['w_e']['kernel'])
-    assert np.abs(after['encoder']['w_r']['kernel'] - before['encoder']['w_r']['kernel']).max() > 0.01
+    np.testing.assert_array_equal(
+        after['encoder']['w_e']['kernel'], before['encoder']['w_e']['kernel']
+    )
+    assert (
+        np.abs(after['encoder']['w_r']['kernel'] - before['encoder']['w_r']['kernel']).max() > 0.01
+    )
 
 
 def test_the_lineage_tells_files_of_sentences_from_one_another(text, corpus, tmp_path):
@@ -151,7 +190,12 @@ def trained(text, corpus):
 
 def test_what_was_trained_is_released_as_an_encoder_of_any_text(trained, tmp_path):
     (tmp_path / 'card.md').write_text('# A tiny one\n')
-    release(kb=str(trained), model='relations', output=str(tmp_path / 'encoder'), card=str(tmp_path / 'card.md'))
+    release(
+        kb=str(trained),
+        model='relations',
+        output=str(tmp_path / 'encoder'),
+        card=str(tmp_path / 'card.md'),
+    )
     encoder = TextEncoder.load(tmp_path / 'encoder')
     assert (tmp_path / 'encoder/README.md').read_text() == '# A tiny one\n'
     assert encoder.tokenizer.get_vocab() == Prepared(trained / 'text').tokenizer.get_vocab()
@@ -164,22 +208,35 @@ def test_what_was_trained_is_released_as_an_encoder_of_any_text(trained, tmp_pat
 def test_models_of_other_objectives_are_not_released(trained, text, tmp_path):
     tiny_training.write_untrained(text, trained / 'other')
     with pytest.raises(
-        InputError, match='other was trained neither by TextRelations nor by Reading: its encoder reads no text but its own'
+        InputError,
+        match=(
+            'other was trained neither by TextRelations nor by Reading: its '
+            'encoder reads no text but its own'
+        ),
     ):
         release(kb=str(trained), model='other', output=str(tmp_path / 'encoder'), card='none.md')
     with pytest.raises(InputError, match='none.md'):
-        release(kb=str(trained), model='relations', output=str(tmp_path / 'encoder'), card='none.md')
+        release(
+            kb=str(trained), model='relations', output=str(tmp_path / 'encoder'), card='none.md'
+        )
     assert list(tmp_path.iterdir()) == []
 
 
 def test_a_model_of_any_objective_is_written_for_transformers(trained, text, tmp_path):
     tiny_training.write_untrained(text, trained / 'another')
     (tmp_path / 'card.md').write_text('# A tiny one\n')
-    there = dict(kb=str(trained), model='another', output=str(tmp_path / 'bert'), card=str(tmp_path / 'card.md'))
+    there = dict(
+        kb=str(trained),
+        model='another',
+        output=str(tmp_path / 'bert'),
+        card=str(tmp_path / 'card.md'),
+    )
     release(**there, form='transformers')
     _, loaded = load_bert(tmp_path / 'bert')
     params = tiny_training.params_of(trained / 'another')
-    np.testing.assert_array_equal(loaded['layers_0']['qkv']['kernel'], params['encoder/layers_0/qkv/kernel'])
+    np.testing.assert_array_equal(
+        loaded['layers_0']['qkv']['kernel'], params['encoder/layers_0/qkv/kernel']
+    )
     for changed, message in (
         ({}, 'bert holds other files: give a new or empty folder'),
         ({'form': 'onnx'}, "form='onnx': give 'opql' or 'transformers'"),
@@ -205,12 +262,16 @@ def test_sentences_stay_what_minilm_says_of_them(corpus, tmp_path):
     from opql_jax.models import bert
     from opql_jax.models.encoder import RelationEncoder
 
-    prepared = Prepared(tiny_text_encoder.write_text(tmp_path / 'a', 48, tokenizer_lib.load_tokenizer(folder)))
+    prepared = Prepared(
+        tiny_text_encoder.write_text(tmp_path / 'a', 48, tokenizer_lib.load_tokenizer(folder))
+    )
     fields, loaded = bert.load_bert(folder)
     encoder = RelationEncoder(**fields, relation_dim=8, entity_dim=8, dropout_rate=0.0)
     task = make(corpus, relations=1, sentence_weight=30.0).build(prepared, encoder, make_mesh(1))
     params = init_params(encoder, len(prepared.vocab), seed=0)
-    params['encoder'] = bert.merge_pretrained(params['encoder'], bert.with_marker_words(loaded, prepared.tokenizer))
+    params['encoder'] = bert.merge_pretrained(
+        params['encoder'], bert.with_marker_words(loaded, prepared.tokenizer)
+    )
     loss = jax.jit(task.loss)
     total, metrics = loss(params, task.source[0], task.memory, None)
     assert float(metrics['L_sentence']) == pytest.approx(0, abs=1e-5)
@@ -220,4 +281,6 @@ def test_sentences_stay_what_minilm_says_of_them(corpus, tmp_path):
     params['encoder']['layers_5']['mlp_norm'] = jax.tree.map(lambda x: -x, norm)
     total, metrics = loss(params, task.source[0], task.memory, None)
     assert float(metrics['L_sentence']) == pytest.approx(2, abs=1e-4)
-    assert float(total) == pytest.approx(float(metrics['L_rel'] + metrics['L_question']) + 60, rel=1e-4)
+    assert float(total) == pytest.approx(
+        float(metrics['L_rel'] + metrics['L_question']) + 60, rel=1e-4
+    )

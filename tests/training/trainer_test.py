@@ -30,7 +30,14 @@ from train_until_killed import OPTIONS, STEPS
 TESTS = pathlib.Path(__file__).parents[1]
 OBJECTIVES = ('relations', 'follow')
 # What a run tells of itself on a CPU beside the metrics.
-SPEED = {'steps_per_second', 'sequences_per_second', 'step_seconds', 'data_seconds', 'checkpoint_seconds', 'tflops_per_device'}
+SPEED = {
+    'steps_per_second',
+    'sequences_per_second',
+    'step_seconds',
+    'data_seconds',
+    'checkpoint_seconds',
+    'tflops_per_device',
+}
 Finished = collections.namedtuple('Finished', 'workdir metrics')
 
 
@@ -46,23 +53,35 @@ def inputs(tmp_path_factory):
 def go_on(inputs, objective, workdir):
     prepared, model, memory = inputs
     objective = train_until_killed.make_objective(objective, memory)
-    return tiny_training.run(prepared, workdir, objective, init_from=str(model), gin_config=lambda: 'a.b = 1', **OPTIONS)
+    return tiny_training.run(
+        prepared, workdir, objective, init_from=str(model), gin_config=lambda: 'a.b = 1', **OPTIONS
+    )
 
 
 @pytest.fixture(scope='module')
 def uninterrupted(inputs, tmp_path_factory):
     """A whole run of each objective."""
-    workdirs = {objective: tmp_path_factory.mktemp('uninterrupted') / objective for objective in OBJECTIVES}
-    return {objective: Finished(workdir, go_on(inputs, objective, workdir)) for objective, workdir in workdirs.items()}
+    workdirs = {
+        objective: tmp_path_factory.mktemp('uninterrupted') / objective for objective in OBJECTIVES
+    }
+    return {
+        objective: Finished(workdir, go_on(inputs, objective, workdir))
+        for objective, workdir in workdirs.items()
+    }
 
 
 def steps_of(workdir):
-    return sorted(int(path.name) for path in (workdir / 'checkpoints').iterdir() if path.name.isdigit())
+    return sorted(
+        int(path.name) for path in (workdir / 'checkpoints').iterdir() if path.name.isdigit()
+    )
 
 
 def assert_same_end(workdir, metrics, uninterrupted):
     assert metrics == uninterrupted.metrics
-    state, wanted = tiny_training.state_of(workdir, STEPS), tiny_training.state_of(uninterrupted.workdir, STEPS)
+    state, wanted = (
+        tiny_training.state_of(workdir, STEPS),
+        tiny_training.state_of(uninterrupted.workdir, STEPS),
+    )
     assert state.keys() == wanted.keys() and len(wanted) > 40
     for name in wanted:
         np.testing.assert_array_equal(state[name], wanted[name], err_msg=name)
@@ -72,13 +91,20 @@ def assert_same_end(workdir, metrics, uninterrupted):
 
 
 @pytest.mark.parametrize('objective', OBJECTIVES)
-def test_a_resumed_run_ends_exactly_as_an_uninterrupted_one(inputs, uninterrupted, objective, tmp_path, caplog):
+def test_a_resumed_run_ends_exactly_as_an_uninterrupted_one(
+    inputs, uninterrupted, objective, tmp_path, caplog
+):
     workdir = tmp_path / 'work'
-    shutil.copytree(uninterrupted[objective].workdir / 'checkpoints' / '4', workdir / 'checkpoints' / '4')
+    shutil.copytree(
+        uninterrupted[objective].workdir / 'checkpoints' / '4', workdir / 'checkpoints' / '4'
+    )
     for name in ('model.json', 'tokenizer.json'):
         shutil.copy(uninterrupted[objective].workdir / name, workdir / name)
-    before, after = (tiny_training.state_of(uninterrupted[objective].workdir, step) for step in (4, STEPS))
-    assert any(not np.array_equal(before[name], after[name]) for name in before)  # there was something left to do
+    before, after = (
+        tiny_training.state_of(uninterrupted[objective].workdir, step) for step in (4, STEPS)
+    )
+    # There was something left to do.
+    assert any(not np.array_equal(before[name], after[name]) for name in before)
     with caplog.at_level(logging.INFO, 'opql_jax'):
         metrics = go_on(inputs, objective, workdir)
     assert f'resuming {workdir} at step 4 of 6' in caplog.text
@@ -99,14 +125,19 @@ class WithKeys(objectives.Entities):
         return dataclasses.replace(task, loss=loss, memory=np.float32(0), refresh=keys_of)
 
 
-def test_keys_of_a_run_that_goes_on_from_a_checkpoint_are_those_of_one_that_was_not_stopped(inputs, tmp_path):
+def test_keys_of_a_run_that_goes_on_from_a_checkpoint_are_those_of_one_that_was_not_stopped(
+    inputs, tmp_path
+):
     settings = dict(num_steps=8, checkpoint_every=3, keep_checkpoints=None)
     tiny_training.run(inputs[0], tmp_path / 'whole', WithKeys(rows=16), **settings)
-    shutil.copytree(tmp_path / 'whole', tmp_path / 'again', ignore=shutil.ignore_patterns('6', '8', 'events*'))
+    shutil.copytree(
+        tmp_path / 'whole', tmp_path / 'again', ignore=shutil.ignore_patterns('6', '8', 'events*')
+    )
     tiny_training.run(inputs[0], tmp_path / 'again', WithKeys(rows=16), **settings)
     whole, again = (scalars(tmp_path / name)['keys'] for name in ('whole', 'again'))
     assert again == {step: whole[step] for step in range(4, 9)}
-    # Steps 1, 4, 6 and 7 have keys of E as it was before them: the first, those after a checkpoint, and each fifth.
+    # Steps 1, 4, 6 and 7 have keys of E as it was before them: the first, those after a checkpoint,
+    # and each fifth.
     assert [step for step in range(2, 9) if whole[step] != whole[step - 1]] == [4, 6, 7]
 
 
@@ -120,7 +151,9 @@ def run_and_kill(moment, objective, inputs, workdir, code=-signal.SIGKILL):
         str(workdir),
     ]
     environment = {**os.environ, 'PYTHONPATH': str(TESTS.parent)}
-    with subprocess.Popen(command, env=environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
+    with subprocess.Popen(
+        command, env=environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    ) as process:
         if moment == 'step':
             assert process.stdout.readline() == 'ready\n'
             time.sleep(2)  # scalars are written within a second
@@ -137,13 +170,17 @@ def killed(inputs, tmp_path_factory):
     return workdir
 
 
-def test_a_run_killed_within_a_step_goes_on_from_its_newest_checkpoint(inputs, uninterrupted, killed, tmp_path):
+def test_a_run_killed_within_a_step_goes_on_from_its_newest_checkpoint(
+    inputs, uninterrupted, killed, tmp_path
+):
     assert steps_of(killed) == [2, 4]
     workdir = shutil.copytree(killed, tmp_path / 'work')
     assert_same_end(workdir, go_on(inputs, 'follow', workdir), uninterrupted['follow'])
 
 
-def test_a_checkpoint_half_written_when_the_run_was_killed_is_not_read(inputs, uninterrupted, tmp_path, caplog):
+def test_a_checkpoint_half_written_when_the_run_was_killed_is_not_read(
+    inputs, uninterrupted, tmp_path, caplog
+):
     run_and_kill('hash', 'relations', inputs, tmp_path)
     (partial,) = (path for path in (tmp_path / 'checkpoints').iterdir() if not path.name.isdigit())
     assert partial.name.startswith('4.') and any(partial.rglob('*'))
@@ -157,16 +194,24 @@ def test_a_checkpoint_half_written_when_the_run_was_killed_is_not_read(inputs, u
     assert steps_of(tmp_path) == [4, 6] and not partial.exists()
 
 
-def test_a_run_asked_to_stop_saves_the_step_it_is_in_and_goes_on_from_it(inputs, uninterrupted, tmp_path):
+def test_a_run_asked_to_stop_saves_the_step_it_is_in_and_goes_on_from_it(
+    inputs, uninterrupted, tmp_path
+):
     run_and_kill('stop', 'relations', inputs, tmp_path, code=75)
     assert steps_of(tmp_path) == [2, 3]
     assert_same_end(tmp_path, go_on(inputs, 'relations', tmp_path), uninterrupted['relations'])
 
 
-def test_a_run_starts_from_the_parameters_it_was_given_and_keeps_the_frozen_ones(inputs, uninterrupted):
-    given, ended = tiny_training.params_of(inputs[1]), tiny_training.params_of(uninterrupted['follow'].workdir)
+def test_a_run_starts_from_the_parameters_it_was_given_and_keeps_the_frozen_ones(
+    inputs, uninterrupted
+):
+    given, ended = (
+        tiny_training.params_of(inputs[1]),
+        tiny_training.params_of(uninterrupted['follow'].workdir),
+    )
     np.testing.assert_array_equal(ended['entity_table'], given['entity_table'])
-    # Six steps move a parameter by at most six learning rates, while another seed's parameters are anywhere.
+    # Six steps move a parameter by at most six learning rates, while another seed's parameters are
+    # anywhere.
     for name in given.keys() - {'entity_table'}:
         np.testing.assert_allclose(ended[name], given[name], atol=STEPS * 1.1e-3, err_msg=name)
     assert not np.array_equal(ended['encoder/w_r/kernel'], given['encoder/w_r/kernel'])
@@ -178,14 +223,19 @@ def test_a_checkpoint_says_where_it_comes_from(inputs, uninterrupted, objective)
     for step in (4, 6):
         meta = store.meta(step)
         lineage = meta.pop('lineage')
-        assert meta.pop('seconds') > 0 and re.fullmatch(r'1 x \w+(, \d+ cores)?', meta.pop('hardware'))
+        assert meta.pop('seconds') > 0 and re.fullmatch(
+            r'1 x \w+(, \d+ cores)?', meta.pop('hardware')
+        )
         assert len(meta.pop('opt_state_hash')) == len(meta.pop('params_hash')) == 64
         assert meta == {'step': step, 'seed': 0, 'gin': 'a.b = 1'}
         assert lineage['objective'] == {'relations': 'Relations', 'follow': 'Follow'}[objective]
         assert lineage['init_hash'] == Checkpoints(inputs[1], read_only=True).meta()['params_hash']
         assert lineage['prepared_hash'] == Prepared(inputs[0]).hash() and lineage['seed'] == 0
         if objective == 'follow':
-            assert lineage['memory_hash'] == Memory.open(inputs[2]).hash() and lineage['memory_dir'] is None
+            assert (
+                lineage['memory_hash'] == Memory.open(inputs[2]).hash()
+                and lineage['memory_dir'] is None
+            )
     store.close()
 
 
@@ -196,7 +246,8 @@ def test_a_checkpoint_says_where_it_comes_from(inputs, uninterrupted, objective)
         (3, 1e9, {'checkpoint_every': 2}, False),
         (4, 59, {'checkpoint_every': None, 'checkpoint_minutes': 1.0}, False),
         (4, 60, {'checkpoint_every': None, 'checkpoint_minutes': 1.0}, True),
-        (5, 60, {'checkpoint_every': None, 'checkpoint_minutes': 1.0}, False),  # time is looked at with each report
+        # Time is looked at with each report.
+        (5, 60, {'checkpoint_every': None, 'checkpoint_minutes': 1.0}, False),
         (4, 60, {'checkpoint_every': 50, 'checkpoint_minutes': 1.0}, True),
         (50, 0, {'checkpoint_every': 50, 'checkpoint_minutes': 1.0}, True),
         (50, 1e9, {'checkpoint_every': None}, False),
@@ -210,14 +261,21 @@ def test_checkpoints_are_due_by_steps_and_by_time(done, seconds, settings, due):
 def test_a_dry_run_says_what_checkpoints_cost(inputs, tmp_path, capsys):
     tiny_training.run(inputs[0], tmp_path / 'real')
     size = sum(array.nbytes for array in tiny_training.state_of(tmp_path / 'real', 3).values())
-    tiny_training.run(inputs[0], tmp_path / 'run', num_steps=1000, checkpoint_every=300, dry_run=True)
+    tiny_training.run(
+        inputs[0], tmp_path / 'run', num_steps=1000, checkpoint_every=300, dry_run=True
+    )
     said = capsys.readouterr().out
     assert (
-        f'# checkpoints of {size / 1e9:.3g} GB: every 300 steps and at the end\n4 of them, {4 * size / 1e9:.3g} GB written\n'
-        in said
+        f'# checkpoints of {size / 1e9:.3g} GB: every 300 steps and at the end\n'
+        f'4 of them, {4 * size / 1e9:.3g} GB written\n'
+    ) in said
+    assert (
+        f'2 ({2 * size / 1e9:.3g} GB) kept' in said
+        and f'each host copies {size / 1e9:.3g} GB' in said
     )
-    assert f'2 ({2 * size / 1e9:.3g} GB) kept' in said and f'each host copies {size / 1e9:.3g} GB' in said
-    tiny_training.run(inputs[0], tmp_path / 'run', checkpoint_every=None, checkpoint_minutes=20.0, dry_run=True)
+    tiny_training.run(
+        inputs[0], tmp_path / 'run', checkpoint_every=None, checkpoint_minutes=20.0, dry_run=True
+    )
     assert 'every 20 minutes and at the end\n2 (' in capsys.readouterr().out
 
 
@@ -234,26 +292,41 @@ def test_a_dry_run_prints_shapes_and_writes_nothing(inputs, objective, tmp_path,
     stamps = lambda: {path: path.stat().st_mtime_ns for root in inputs for path in root.rglob('*')}
     before = stamps()
     module = train_until_killed.make_objective(objective, memory)
-    assert tiny_training.run(prepared, tmp_path / 'work', module, init_from=str(model), dry_run=True) == {}
+    assert (
+        tiny_training.run(prepared, tmp_path / 'work', module, init_from=str(model), dry_run=True)
+        == {}
+    )
     assert not any(tmp_path.iterdir()) and stamps() == before
 
     text = capsys.readouterr().out
     trained, num_trained = printed_parameters(text, 'trained')
     frozen, num_frozen = printed_parameters(text, 'frozen')
     saved = tiny_training.params_of(model)
-    follower = {'follower/w_q': (16, 16), 'follower/w_k': (16, 16), 'follower/w_t': (3, 8, 8)} if objective == 'follow' else {}
+    follower = (
+        {'follower/w_q': (16, 16), 'follower/w_k': (16, 16), 'follower/w_t': (3, 8, 8)}
+        if objective == 'follow'
+        else {}
+    )
     wanted = {name: value.shape for name, value in saved.items()} | follower
     assert trained | frozen == {name: str(shape) for name, shape in wanted.items()}
-    assert frozen.keys() == ({'entity_table', 'encoder/w_e/kernel', 'follower/w_k'} if objective == 'follow' else set())
+    assert frozen.keys() == (
+        {'entity_table', 'encoder/w_e/kernel', 'follower/w_k'} if objective == 'follow' else set()
+    )
     for shapes, count in ((trained, num_trained), (frozen, num_frozen)):
         assert count == sum(np.prod(wanted[name]) for name in shapes)
 
     batch = text.split('# first batch\n')[1].split('# checkpoints')[0].splitlines()
     if objective == 'follow':
-        assert {'hops  ()  int32', 'questions/topic  (16,)  int32', 'questions/answers  (16, 8)  int32'} <= set(batch)
+        assert {
+            'hops  ()  int32',
+            'questions/topic  (16,)  int32',
+            'questions/answers  (16, 8)  int32',
+        } <= set(batch)
     else:
         rows = [int(re.search(r'\((\d+),', line)[1]) for line in batch if '/tokens  ' in line]
-        assert sum(rows) == 16 and all(re.fullmatch(r'[\w/]+  \([\d, ]*\)  (int32|bool)', line) for line in batch)
+        assert sum(rows) == 16 and all(
+            re.fullmatch(r'[\w/]+  \([\d, ]*\)  (int32|bool)', line) for line in batch
+        )
 
 
 # What answers.
@@ -261,12 +334,21 @@ def test_a_dry_run_prints_shapes_and_writes_nothing(inputs, objective, tmp_path,
 
 def follow_in(kb, name, **options):
     objective = train_until_killed.make_objective('follow', options.pop('memory', 'memory'))
-    return tiny_training.run(options.pop('text', 'prepared'), kb / name, objective, init_from='model', num_steps=1, **options)
+    return tiny_training.run(
+        options.pop('text', 'prepared'),
+        kb / name,
+        objective,
+        init_from='model',
+        num_steps=1,
+        **options,
+    )
 
 
 def test_the_model_trained_last_is_the_one_that_answers(inputs, tmp_path):
     kb = pathlib.Path(shutil.copytree(inputs[0].parent, tmp_path / 'kb'))
-    first, second = ({'text': 'prepared', 'model': model, 'memory': 'memory'} for model in ('first', 'second'))
+    first, second = (
+        {'text': 'prepared', 'model': model, 'memory': 'memory'} for model in ('first', 'second')
+    )
     follow_in(kb, 'first', dry_run=True)
     assert not KBFolder(kb).manifest.exists()
     follow_in(kb, 'first')
@@ -290,12 +372,18 @@ def test_a_run_that_is_done_leaves_the_text_that_was_injected_since(inputs, tmp_
     assert KBFolder(kb).read() == {'text': 'text2', 'model': 'first', 'memory': 'memory'}
 
 
-@pytest.mark.parametrize('name', ['notes.txt', 'tokenizer.json', 'checkpoints/7/thesis.tex', 'model.json'])
+@pytest.mark.parametrize(
+    'name', ['notes.txt', 'tokenizer.json', 'checkpoints/7/thesis.tex', 'model.json']
+)
 def test_a_folder_with_files_of_somebody_else_is_not_trained_into(inputs, tmp_path, name):
     file = tmp_path / 'mine' / name
     file.parent.mkdir(parents=True)
     file.write_text('{"name": "precious"}')
-    said = 'not the manifest of a model' if name == 'model.json' else 'holds other files .* and no model: give a new or empty'
+    said = (
+        'not the manifest of a model'
+        if name == 'model.json'
+        else 'holds other files .* and no model: give a new or empty'
+    )
     with pytest.raises(InputError, match=said):
         tiny_training.run(inputs[0], tmp_path / 'mine')
     assert [path for path in (tmp_path / 'mine').rglob('*') if path.is_file()] == [file]
@@ -317,8 +405,14 @@ def test_other_models_and_those_of_other_folders_do_not_answer(inputs, tmp_path)
         ({'num_steps': 0}, 'num_steps=0: give at least 1'),
         ({'checkpoint_minutes': 0.0}, 'checkpoint_minutes=0.0: give more than 0'),
         ({'init_from': 'model', 'bert_folder': 'minilm'}, 'both say where to start: leave out one'),
-        ({'init_from': 'model', 'orthogonal_w_r': True}, 'brings its W_r: leave out orthogonal_w_r'),
-        ({'bert_folder': 'default', 'orthogonal_w_r': True}, 'brings its W_r: leave out orthogonal_w_r'),
+        (
+            {'init_from': 'model', 'orthogonal_w_r': True},
+            'brings its W_r: leave out orthogonal_w_r',
+        ),
+        (
+            {'bert_folder': 'default', 'orthogonal_w_r': True},
+            'brings its W_r: leave out orthogonal_w_r',
+        ),
         ({'init_from': 'model', 'fresh_w_r': True}, 'bert_folder names none: leave out fresh_w_r'),
     ],
 )

@@ -1,1 +1,4 @@
-"""Batches of each training objective, as a function of (seed, step, shard): one file an objective, over `base.Source`."""
+"""Batches of each training objective by (seed, step, shard): one file an objective.
+
+All are over `base.Source`.
+"""

@@ -1,9 +1,10 @@
-"""Batches of 1-hop questions beside mentions of their topics, aligned by distant supervision (paper §3).
+"""Batches of 1-hop questions beside mentions of their topics, distantly aligned (paper §3).
 
-A mention of (question topic, answer) is taken to express what the question asks; other mentions of the topic are not. A batch is
-made of topics, not of questions: what was encoded for a topic serves all of its questions, so an encoding teaches several times
-as much. Most topics have few rows, so `topics` is chosen to offer about as many as there is room for; where it offers more,
-topics with many rows lose some.
+A mention of (question topic, answer) is taken to express what the question asks; other mentions of
+the topic are not. A batch is made of topics, not of questions: what was encoded for a topic serves
+all of its questions, so an encoding teaches several times as much. Most topics have few rows, so
+`topics` is chosen to offer about as many as there is room for; where it offers more, topics with
+many rows lose some.
 """
 
 import dataclasses
@@ -30,11 +31,14 @@ class AlignSettings:
     """Which questions and mentions make a batch.
 
     Attributes:
-        split: the questions: a split of the prepared folder, or a .jsonl file, see `data.questions.one_hop_questions`.
+        split: the questions: a split of the prepared folder, or a .jsonl file, see
+            `data.questions.one_hop_questions`.
         rows: mentions encoded per step.
         buckets: of these, as in `RelationSettings`.
-        pairs: 'title', 'sentence' or 'all': the pairs that the memory will hold; other co-mentions of a topic are no candidates.
-        held_out: relations such as 'P57'; questions that need one are left out (see `Question.needs`).
+        pairs: 'title', 'sentence' or 'all': the pairs that the memory will hold; other co-mentions
+            of a topic are no candidates.
+        held_out: relations such as 'P57'; questions that need one are left out (see
+            `Question.needs`).
         topics: topics per batch.
         rows_per_topic, questions_per_topic: at most.
     """
@@ -62,22 +66,35 @@ class AlignSource(Source):
         columns = prepared.pair_columns(settings.pairs)
         self._packer = PairPacker(prepared, columns, settings.rows, 0, settings.buckets)
         self.capacities = self._packer.capacities
-        self.questions = AlignedQuestions(prepared, settings.split, settings.held_out, self._packer.index)
+        self.questions = AlignedQuestions(
+            prepared, settings.split, settings.held_out, self._packer.index
+        )
         self._order = EpochOrder(len(self.questions.topics), seed)
 
     def batch(self, step, rng) -> AlignBatch:
         s = self._settings
         # A topic that is drawn twice, at the border of two epochs, is used once.
         drawn = self.questions.topics[np.unique(self._deal(self._order, step, s.topics))]
-        ids = [rng.permutation(self.questions.of_topic(topic))[: s.questions_per_topic] for topic in drawn]
+        ids = [
+            rng.permutation(self.questions.of_topic(topic))[: s.questions_per_topic]
+            for topic in drawn
+        ]
         rows = np.concatenate(interleave([self._rows_of_topic(of_topic, rng) for of_topic in ids]))
         pairs = self._packer.pack(iter([(rows, np.zeros(len(rows), bool))]))
-        topic, target = (np.concatenate([getattr(bucket, name) for bucket in pairs]) for name in ('topic', 'target'))
+        topic, target = (
+            np.concatenate([getattr(bucket, name) for bucket in pairs])
+            for name in ('topic', 'target')
+        )
         count = s.topics * s.questions_per_topic
-        return AlignBatch(self.questions.batch(np.concatenate(ids), count, topic, target, rng), pairs)
+        return AlignBatch(
+            self.questions.batch(np.concatenate(ids), count, topic, target, rng), pairs
+        )
 
     def _rows_of_topic(self, ids, rng):
-        """Rows of the topic of the questions `ids`: a mention of an answer of each question first, then any."""
+        """Rows of the topic of the questions `ids`.
+
+        A mention of an answer of each question first, then any.
+        """
         index, topic = self._packer.index, int(self.questions.arrays.topic[ids[0]])
         positives = [rng.choice(self.questions.pairs[i]) for i in ids]
         others = sampling.some(*index.pairs_of_topic(topic), self._settings.rows_per_topic, rng)

@@ -1,8 +1,10 @@
-"""Batches of whole passages beside 1-hop questions: each passage is encoded once, and every pair of its mentions has a relation.
+"""Batches of whole passages beside 1-hop questions.
 
-A pair of OPQL is marked in its text, so a passage with m mentions is encoded m (m - 1) times. Here its mentions keep their
-names, and the relation of a pair is read off its two spans (see `RelationEncoder.relate_spans`). A batch holds several times as many
-pairs for its cost.
+Each passage is encoded once, and every pair of its mentions has a relation.
+
+A pair of OPQL is marked in its text, so a passage with m mentions is encoded m (m - 1) times. Here
+its mentions keep their names, and the relation of a pair is read off its two spans (see
+`RelationEncoder.relate_spans`). A batch holds several times as many pairs for its cost.
 """
 
 import dataclasses
@@ -60,11 +62,20 @@ class PassagePacker:
         pairs_per_passage: int,
         buckets: batching.Buckets = (),
     ):
-        """Plans batches of so many passages with at most R = `pairs_per_passage` rows each out of `columns` of the pair table."""
+        """Plans batches of so many passages out of `columns` of the pair table.
+
+        Each has at most R = `pairs_per_passage` rows.
+        """
         self.index = sampling.PairIndex(columns)
-        self._records, self._special, self._pairs = prepared.records, prepared.special, pairs_per_passage
+        self._records, self._special, self._pairs = (
+            prepared.records,
+            prepared.special,
+            pairs_per_passage,
+        )
         self._order = np.argsort(self.index.passage, kind='stable')
-        self._start = np.searchsorted(self.index.passage[self._order], np.arange(len(prepared.records) + 1))
+        self._start = np.searchsorted(
+            self.index.passage[self._order], np.arange(len(prepared.records) + 1)
+        )
         tokens, mentions = prepared.records.sizes()
         self._mentions = batching.round_up(int(mentions.max()), 4)
         lengths = tokens[np.unique(self.index.passage)] + 2
@@ -77,24 +88,36 @@ class PassagePacker:
     def choose(self, ids: Iterable[int]) -> PackedPassages:
         """Takes passages, those at the front first, until the batch is full."""
         ids = np.array(list(dict.fromkeys(int(i) for i in ids)))
-        spans = [markup.place_mentions(passage, self._special) for passage in self._records.read(ids)]
+        spans = [
+            markup.place_mentions(passage, self._special) for passage in self._records.read(ids)
+        ]
         packer = batching.Packer(self.capacities)
         chosen = np.flatnonzero([packer.add(len(passage.tokens)) for passage in spans])
         return PackedPassages(ids[chosen], [spans[i] for i in chosen], packer)
 
     def pack(self, passages: PackedPassages, rows: np.ndarray) -> tuple[PassageBucket, ...]:
-        """The buckets of a batch; of `rows` [n] of its passages, the most important first, only the first R of a passage are used."""
+        """The buckets of a batch; of `rows` [n] of a passage only the first R are used.
+
+        The most important come first.
+        """
         index, passage_of_row = self.index, self.index.passage[rows]
-        rows_of_passage = {passage: rows[passage_of_row == passage][: self._pairs] for passage in passages.ids.tolist()}
+        rows_of_passage = {
+            passage: rows[passage_of_row == passage][: self._pairs]
+            for passage in passages.ids.tolist()
+        }
 
         def pack(length, n, members):
             # Rows of a bucket are in the order of passage ids.
             members = sorted(members, key=lambda i: passages.ids[i])
             spans = [passages.spans[i] for i in members]
             chosen = [rows_of_passage[passages.ids[i]] for i in members]
-            pairs = lambda name, fill: batching.pad_rows([getattr(index, name)[r] for r in chosen], n, (self._pairs,), fill)
+            pairs = lambda name, fill: batching.pad_rows(
+                [getattr(index, name)[r] for r in chosen], n, (self._pairs,), fill
+            )
             return PassageBucket(
-                tokens=batching.pad_tokens([passage.tokens for passage in spans], n, length, self._special),
+                tokens=batching.pad_tokens(
+                    [passage.tokens for passage in spans], n, length, self._special
+                ),
                 first=batching.pad_rows([passage.first for passage in spans], n, (self._mentions,)),
                 last=batching.pad_rows([passage.last for passage in spans], n, (self._mentions,)),
                 topic_mention=pairs('topic_mention', 0),
@@ -111,12 +134,15 @@ class PassageAlignSettings:
     """Which questions and passages make a batch.
 
     Attributes:
-        split: the questions: a split of the prepared folder, or a .jsonl file, see `data.questions.one_hop_questions`.
+        split: the questions: a split of the prepared folder, or a .jsonl file, see
+            `data.questions.one_hop_questions`.
         passages: passages encoded per step.
         buckets: of these, as in `RelationSettings`.
         pairs: 'title', 'sentence' or 'all': the pairs that the memory will hold.
-        held_out: relations such as 'P57'; questions that need one are left out (see `Question.needs`).
-        topics: topics whose passages a batch holds; the questions are about these, or others that the passages mention.
+        held_out: relations such as 'P57'; questions that need one are left out (see
+            `Question.needs`).
+        topics: topics whose passages a batch holds; the questions are about these, or others that
+            the passages mention.
         questions, passages_per_topic, pairs_per_passage, questions_per_topic: at most.
     """
 
@@ -133,9 +159,12 @@ class PassageAlignSettings:
 
 
 class PassageAlignSource(Source):
-    """Draws topics, passages that mention them, and questions that these passages answer (distant supervision, as `AlignSource`).
+    """Draws topics, passages that mention them, and questions that these passages answer.
 
-    All pairs of a passage are there, so questions about other topics, to which the passages hold an answer, are asked as well.
+    By distant supervision, as `AlignSource`.
+
+    All pairs of a passage are there, so questions about other topics, to which the passages hold an
+    answer, are asked as well.
 
     Attributes:
         questions: the AlignedQuestions.
@@ -145,20 +174,32 @@ class PassageAlignSource(Source):
         super().__init__(seed)
         self._settings = settings
         columns = prepared.pair_columns(settings.pairs)
-        self._packer = PassagePacker(prepared, columns, settings.passages, settings.pairs_per_passage, settings.buckets)
+        self._packer = PassagePacker(
+            prepared, columns, settings.passages, settings.pairs_per_passage, settings.buckets
+        )
         self.capacities = self._packer.capacities
-        self.questions = AlignedQuestions(prepared, settings.split, settings.held_out, self._packer.index)
+        self.questions = AlignedQuestions(
+            prepared, settings.split, settings.held_out, self._packer.index
+        )
         self._order = EpochOrder(len(self.questions.topics), seed)
 
     def batch(self, step, rng) -> PassageAlignBatch:
         s, index, questions = self._settings, self._packer.index, self.questions
         drawn = questions.topics[np.unique(self._deal(self._order, step, s.topics))]
-        passages = self._packer.choose(np.concatenate(interleave([self._passages_of_topic(topic, rng) for topic in drawn])))
+        passages = self._packer.choose(
+            np.concatenate(interleave([self._passages_of_topic(topic, rng) for topic in drawn]))
+        )
         rows = rng.permutation(self._packer.rows_of(np.sort(passages.ids)))
         others = rng.permutation(np.setdiff1d(index.topic[rows], drawn))
         pairs = set(index.pair_of(rows).tolist())
-        answered = lambda topic: [i for i in questions.of_topic(topic) if not pairs.isdisjoint(questions.pairs[i].tolist())]
-        ids = [rng.permutation(answered(topic))[: s.questions_per_topic] for topic in [*drawn, *others]]
+        answered = lambda topic: [
+            i
+            for i in questions.of_topic(topic)
+            if not pairs.isdisjoint(questions.pairs[i].tolist())
+        ]
+        ids = [
+            rng.permutation(answered(topic))[: s.questions_per_topic] for topic in [*drawn, *others]
+        ]
         ids = np.concatenate(ids)[: s.questions].astype(np.int64)
         # Of a passage with too many pairs those that answer a question stay.
         rows = rows[np.isin(index.topic[rows], questions.arrays.topic[ids])]
@@ -168,10 +209,17 @@ class PassageAlignSource(Source):
         return PassageAlignBatch(asked, self._packer.pack(passages, rows))
 
     def _passages_of_topic(self, topic, rng):
-        """Passages that mention a topic: one with an answer to one of its questions first, then any."""
+        """Passages that mention a topic: one that answers one of its questions first, then any."""
         index = self._packer.index
         answer = rng.choice(self.questions.pairs[rng.choice(self.questions.of_topic(topic))])
         start, end = index.pairs_of_topic(topic)
-        rows = sampling.some(index.pair_start[start], index.pair_start[end], 8 * self._settings.passages_per_topic, rng)
-        passages = dict.fromkeys(index.passage[np.concatenate([index.rows(answer, 1, rng), rows])].tolist())
+        rows = sampling.some(
+            index.pair_start[start],
+            index.pair_start[end],
+            8 * self._settings.passages_per_topic,
+            rng,
+        )
+        passages = dict.fromkeys(
+            index.passage[np.concatenate([index.rows(answer, 1, rng), rows])].tolist()
+        )
         return np.array(list(passages)[: self._settings.passages_per_topic])

@@ -1,11 +1,13 @@
 """What all sources of batches share.
 
-`source[step]` is the batch of a step: a NamedTuple of NumPy arrays, a pure function of (seed, step, shard). A run that is
-resumed at step n therefore sees what an uninterrupted one would have seen, and nothing needs to be saved but the step.
+`source[step]` is the batch of a step: a NamedTuple of NumPy arrays, a pure function of (seed, step,
+shard). A run that is resumed at step n therefore sees what an uninterrupted one would have seen,
+and nothing needs to be saved but the step.
 
-All batches of a source have the same shapes and types. A batch is that of the whole job: every process makes it, and places the rows that
-its devices hold. Where something else joins batches, as t5x does, each is of a shard: passages are drawn independently, questions
-and topics are distributed so that each comes once per epoch over all shards.
+All batches of a source have the same shapes and types. A batch is that of the whole job: every
+process makes it, and places the rows that its devices hold. Where something else joins batches, as
+t5x does, each is of a shard: passages are drawn independently, questions and topics are distributed
+so that each comes once per epoch over all shards.
 """
 
 import copy
@@ -40,10 +42,15 @@ class Source:
         return shard
 
     def __getitem__(self, step: int):
-        return self.batch(int(step), np.random.default_rng((self._seed, int(step), self._shard_index)))
+        return self.batch(
+            int(step), np.random.default_rng((self._seed, int(step), self._shard_index))
+        )
 
     def _deal(self, order: EpochOrder, turn: int, count: int) -> np.ndarray:
-        """The `count` items of an order that this shard gets in a turn; each item comes once per epoch over all shards."""
+        """The `count` items of an order for this shard's turn.
+
+        Each item comes once per epoch over all shards.
+        """
         return order.take((turn * self._shard_count + self._shard_index) * count, count)
 
     def batch(self, step: int, rng: np.random.Generator):
@@ -54,8 +61,16 @@ class Source:
 class PassageSource(Source):
     """Draws passages that mention an entity, and hides a mention of each."""
 
-    def __init__(self, prepared: Prepared, rows: int, least: int, room: int, buckets: batching.Buckets, seed: int):
-        """Plans batches of so many passages, each of which needs `least` tokens of markup, and may have `room`.
+    def __init__(
+        self,
+        prepared: Prepared,
+        rows: int,
+        least: int,
+        room: int,
+        buckets: batching.Buckets,
+        seed: int,
+    ):
+        """Plans batches of so many passages, with `least` tokens of markup and `room` for more.
 
         Raises:
             InputError: no passage has a mention, or one does not fit the longest bucket.
@@ -70,10 +85,10 @@ class PassageSource(Source):
         self.capacities = batching.capacities_for(tokens + least, tokens + room, rows, buckets)
 
     def _fill(self, rng: np.random.Generator, choose: Callable) -> tuple['Drawn', batching.Packer]:
-        """Draws passages, twice, as the lengths of the first ones may leave room, and assigns them to buckets.
+        """Draws passages, twice if the first ones leave room, and assigns them to buckets.
 
-        `choose` gives what is hidden in n passages, a tuple of arrays [n, ...], and the tokens of their rows [n], from the numbers of the
-        passages [n], the JoinedPassages and `rng`.
+        `choose` gives what is hidden in n passages, a tuple of arrays [n, ...], and the tokens of
+        their rows [n], from the numbers of the passages [n], the JoinedPassages and `rng`.
         """
         packer, numbers, texts, choices, rows = batching.Packer(self.capacities), [], [], [], []
         before = 0
@@ -82,10 +97,14 @@ class PassageSource(Source):
             texts.append(self._records.read_joined(numbers[-1]))
             choice, lengths = choose(numbers[-1], texts[-1], rng)
             choices.append(choice)
-            rows.append(before + np.flatnonzero([packer.add(length) for length in lengths.tolist()]))
+            rows.append(
+                before + np.flatnonzero([packer.add(length) for length in lengths.tolist()])
+            )
             before += len(lengths)
         choice = tuple(np.concatenate(column) for column in zip(*choices))
-        return Drawn(np.concatenate(numbers), end_to_end(texts), choice, np.concatenate(rows)), packer
+        return Drawn(
+            np.concatenate(numbers), end_to_end(texts), choice, np.concatenate(rows)
+        ), packer
 
 
 class Drawn(NamedTuple):
@@ -99,26 +118,40 @@ class Drawn(NamedTuple):
 
 @jax.tree_util.register_static
 class Hops(int):
-    """The number of hops of a batch. It is part of the batch's structure, so a jitted function is compiled for each number."""
+    """The number of hops of a batch.
+
+    It is part of the batch's structure, so a jitted function is compiled for each number.
+    """
 
 
 def named_leaves(batch) -> dict[str, Any]:
-    """The arrays of a batch by their paths, such as 'pairs/0/tokens'; a number of hops is an int32 scalar."""
+    """A batch's arrays by path, such as 'pairs/0/tokens'; a number of hops is an int32 scalar."""
     leaves, _ = jax.tree_util.tree_flatten_with_path(batch, is_leaf=_is_hops)
     name = lambda path: jax.tree_util.keystr(path, simple=True, separator='/')
     return {name(path): np.int32(leaf) if _is_hops(leaf) else leaf for path, leaf in leaves}
 
 
 def from_named_leaves(like, leaves: Mapping[str, Any], path: str = ''):
-    """The inverse of `named_leaves`: a batch of the types of `like`, with as many buckets as `leaves` has.
+    """The inverse of `named_leaves`: a batch of the types and as many buckets as the leaves have.
+
+    The types are those of `like`.
 
     A number of hops is what `leaves` has for it; parts of a batch that `leaves` lacks are empty.
     """
     if hasattr(like, '_fields'):
-        return type(like)(*(from_named_leaves(part, leaves, f'{path}{name}/') for name, part in like._asdict().items()))
+        return type(like)(
+            *(
+                from_named_leaves(part, leaves, f'{path}{name}/')
+                for name, part in like._asdict().items()
+            )
+        )
     if isinstance(like, tuple):
-        count = len({name.removeprefix(path).partition('/')[0] for name in leaves if name.startswith(path)})
-        return tuple(from_named_leaves(like[0], leaves, f'{path}{i}/') for i in range(count if like else 0))
+        count = len(
+            {name.removeprefix(path).partition('/')[0] for name in leaves if name.startswith(path)}
+        )
+        return tuple(
+            from_named_leaves(like[0], leaves, f'{path}{i}/') for i in range(count if like else 0)
+        )
     return like if like is None else leaves[path.removesuffix('/')]
 
 
@@ -129,4 +162,6 @@ def _is_hops(leaf):
 def interleave(lists: Sequence[np.ndarray]) -> list[np.ndarray]:
     """The first items of all lists, then the second items, and so on."""
     longest = max(map(len, lists))
-    return [np.array([items[k] for items in lists if k < len(items)], np.int64) for k in range(longest)]
+    return [
+        np.array([items[k] for items in lists if k < len(items)], np.int64) for k in range(longest)
+    ]

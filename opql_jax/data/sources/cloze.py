@@ -1,4 +1,7 @@
-"""Batches of passages in which one mention is to be predicted and others are topics (pretraining of the language model)."""
+"""Batches of passages in which one mention is predicted and others are topics.
+
+For the pretraining of the language model.
+"""
 
 from typing import NamedTuple
 
@@ -11,7 +14,8 @@ from opql_jax.data.sampling import pair_key
 from opql_jax.data.sources.base import PassageSource
 from opql_jax.data.texts import TextBucket, Texts
 
-# Tokens that markup adds to a passage besides [R1] of its topics: [CLS], [SEP], and [ENT] [R2] in place of a name.
+# Tokens that markup adds to a passage besides [R1] of its topics: [CLS], [SEP], and [ENT] [R2] in
+# place of a name.
 _MARKUP_ROOM = 4
 # Gold entries per topic.
 _GOLD = 4
@@ -27,13 +31,18 @@ class EntryIndex:
     """Finds the entries of a memory by topic and target."""
 
     def __init__(self, topic: np.ndarray, target: np.ndarray, passages: np.ndarray):
-        """Takes the memory's columns: topic and target [N], passages [N, P] with -1 in unused slots."""
+        """Takes the memory's columns: topic and target [N], passages [N, P], -1 in unused slots."""
         keys = pair_key(topic, target)
         self._rows, self._passages = np.argsort(keys, kind='stable'), passages
         self._keys = keys[self._rows]
 
-    def find(self, topic: np.ndarray, target: np.ndarray, passage: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """Entries (topic, target), without those read in `passage` (-1 excludes none): how many each of k queries has [k], and all their rows."""
+    def find(
+        self, topic: np.ndarray, target: np.ndarray, passage: np.ndarray
+    ) -> tuple[np.ndarray, np.ndarray]:
+        """Entries (topic, target) of k queries: how many each has [k], and all their rows.
+
+        Without those read in `passage` (-1 excludes none).
+        """
         keys = pair_key(topic, target)
         first, end = (np.searchsorted(self._keys, keys, side=side) for side in ('left', 'right'))
         query, place = ragged(end - first)
@@ -45,7 +54,8 @@ class EntryIndex:
 class ClozeSource(PassageSource):
     """Draws passages, a mention to hide in each, and other mentions as topics.
 
-    A passage with more topics than the longest bucket has room for keeps those nearest to the hidden mention; `left_out` counts the others.
+    A passage with more topics than the longest bucket has room for keeps those nearest to the
+    hidden mention; `left_out` counts the others.
     """
 
     def __init__(
@@ -58,7 +68,9 @@ class ClozeSource(PassageSource):
         buckets: batching.Buckets = (),
         seed: int = 0,
     ):
-        """Plans batches of so many passages; of one with more than `topics` (T), as many are chosen at random. `entries` are the memory's.
+        """Plans batches of so many passages; `entries` are the memory's.
+
+        Of one with more than `topics` (T), as many are chosen at random.
 
         Raises:
             InputError: no passage has a mention, or one does not fit the longest bucket.
@@ -103,18 +115,26 @@ class ClozeSource(PassageSource):
         return ClozeBatch(tuple(pack(*bucket) for bucket in packer.buckets()))
 
     def _choose(self, numbers, texts, rng):
-        """Hides a mention of each passage: which [n], the topics [n, T], -1 in unused slots, and how many had no room [n]."""
+        """Hides a mention of each passage: which [n], topics [n, T], how many had no room [n].
+
+        Unused slots of topics have -1.
+        """
         target = rng.integers(texts.sizes[:, 1])
         hidden = lm_markup.ClozeTexts(texts, target, self._special)
         topics = first_at_random(*hidden.topics(), len(numbers), self._topics, rng)
         count = (topics >= 0).sum(axis=1)
-        left_out = np.maximum(hidden.base + count - max(self.capacities), 0)  # each topic has one token of markup
+        # Each topic has one token of markup.
+        left_out = np.maximum(hidden.base + count - max(self.capacities), 0)
         first = texts.begins[:, 1]
         for row in np.flatnonzero(left_out):
             at, chosen = first[row] + target[row], first[row] + topics[row, : count[row]]
-            apart = np.maximum(texts.starts[chosen] - texts.ends[at], texts.starts[at] - texts.ends[chosen])
+            apart = np.maximum(
+                texts.starts[chosen] - texts.ends[at], texts.starts[at] - texts.ends[chosen]
+            )
             nearest = np.sort(np.argsort(apart, kind='stable')[: count[row] - left_out[row]])
-            topics[row] = np.concatenate([topics[row, nearest], np.full(self._topics - len(nearest), -1)])
+            topics[row] = np.concatenate(
+                [topics[row, nearest], np.full(self._topics - len(nearest), -1)]
+            )
         return (target, topics, left_out.astype(np.int32)), hidden.base + count - left_out
 
     def _find_gold(self, topic, label, numbers, rng):
@@ -124,12 +144,17 @@ class ClozeSource(PassageSource):
             row, slot = np.nonzero(topic >= 0)
             found, rows = self._entries.find(topic[row, slot], label[row], numbers[row])
             absent[row, slot] = found == 0
-            gold[row, slot] = first_at_random(np.repeat(np.arange(len(row)), found), rows, len(row), _GOLD, rng)
+            gold[row, slot] = first_at_random(
+                np.repeat(np.arange(len(row)), found), rows, len(row), _GOLD, rng
+            )
         return gold, absent
 
 
 def first_at_random(owner: np.ndarray, items: np.ndarray, count: int, most: int, rng) -> np.ndarray:
-    """At most so many of the `items` [n] of each list, whose `owner` [n] rises, in random order: [count, most] int64, -1 in unused slots."""
+    """At most so many of the `items` [n] of each list, in random order: [count, most] int64.
+
+    `owner` [n] rises; -1 in unused slots.
+    """
     items = items[np.lexsort((rng.random(len(items)), owner))]
     counts = np.bincount(owner, minlength=count)
     row, slot = ragged(np.minimum(counts, most))

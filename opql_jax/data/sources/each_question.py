@@ -1,4 +1,4 @@
-"""Batches in which each question of a set comes once, for evaluation; one number of hops a batch, few hops first."""
+"""Each question of a set once, for evaluation; one number of hops a batch, few hops first."""
 
 from collections.abc import Sequence
 
@@ -27,7 +27,7 @@ class EachQuestion(Source):
     """
 
     def __init__(self, prepared: Prepared, questions: Sequence[Question], rows: int = 64):
-        """Takes questions and the rows of a batch; InputError if there are none, or one is too long."""
+        """Takes questions and a batch's rows; InputError if none are given, or one is too long."""
         super().__init__(0)
         if not questions:
             raise InputError('there is no question to ask')
@@ -53,8 +53,10 @@ class EachQuestion(Source):
         return [self._questions[i] for i in self._batches[step]]
 
     def targets(self, step: int) -> np.ndarray:
-        """The answers of a batch, [rows, A] int32: entities, then UNKNOWN for each that the vocabulary lacks, then -1."""
-        return batching.pad_rows([self._answers[i] for i in self._batches[step]], self._rows, (self._width,), -1)
+        """The answers of a batch, [rows, A] int32: entities, then UNKNOWN for others, then -1."""
+        return batching.pad_rows(
+            [self._answers[i] for i in self._batches[step]], self._rows, (self._width,), -1
+        )
 
     def _hops(self, step) -> Hops:
         return Hops(self._questions[self._batches[step][0]].hops)
@@ -68,20 +70,26 @@ class EachFollowedQuestion(EachQuestion):
         self._arrays = QuestionArrays(self._questions, prepared.tokenizer, prepared.special)
 
     def batch(self, step, rng) -> FollowBatch:
-        return FollowBatch(self._arrays.batch(self._batches[step], self._rows, self._width, rng), self._hops(step))
+        return FollowBatch(
+            self._arrays.batch(self._batches[step], self._rows, self._width, rng), self._hops(step)
+        )
 
 
 class EachOpenQuestion(EachQuestion):
-    """The batches are those of `OpenQuestionSource`; `label` is the first answer in the vocabulary, -1 if there is none."""
+    """Batches as of `OpenQuestionSource`; `label` is the first known answer, -1 if none is."""
 
     def __init__(self, prepared, questions, rows=64):
         super().__init__(prepared, questions, rows)
-        mark = lambda q: lm_markup.mark_open_question(prepared.tokenizer, q.text, q.topics, prepared.special)
+        mark = lambda q: lm_markup.mark_open_question(
+            prepared.tokenizer, q.text, q.topics, prepared.special
+        )
         self._inputs = [mark(q) for q in self._questions]
         for question, marked in zip(self._questions, self._inputs):
             check_length(question.id, len(marked.tokens))
         self._length = round_up(max(len(marked.tokens) for marked in self._inputs), 8)
-        self._sizes = TextSizes(topics=max(len(q.topics) for q in self._questions), answers=self._width)
+        self._sizes = TextSizes(
+            topics=max(len(q.topics) for q in self._questions), answers=self._width
+        )
 
     def batch(self, step, rng) -> OpenQuestionBatch:
         packer, rows = batching.Packer({self._length: self._rows}), []
@@ -89,4 +97,6 @@ class EachOpenQuestion(EachQuestion):
             answers = self._questions[i].answers
             packer.add(len(self._inputs[i].tokens))
             rows.append(TextRow(self._inputs[i], answers[0] if answers else -1, answers))
-        return OpenQuestionBatch(pack_texts(rows, packer, self._sizes, self._special), self._hops(step))
+        return OpenQuestionBatch(
+            pack_texts(rows, packer, self._sizes, self._special), self._hops(step)
+        )

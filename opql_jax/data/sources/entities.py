@@ -1,4 +1,4 @@
-"""Batches of passages with one random mention hidden, for RELIC-style training of the entity table."""
+"""Passages with one random mention hidden, for RELIC-style training of the entity table."""
 
 from typing import NamedTuple
 

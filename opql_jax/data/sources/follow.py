@@ -1,4 +1,4 @@
-"""Batches of questions for multi-hop relation following (paper §3), one number of hops per step, in turn."""
+"""Batches of multi-hop questions (paper §3), one number of hops per step, in turn."""
 
 import logging
 from collections.abc import Sequence
@@ -9,7 +9,14 @@ from opql_jax.corpus.json_lines import short_repr
 from opql_jax.corpus.questions import Question
 from opql_jax.corpus.wordings import in_other_wordings, read_wordings
 from opql_jax.data.prepared import Prepared
-from opql_jax.data.questions import MAX_ANSWERS, HopSchedule, QuestionArrays, QuestionBatch, answer_width, without_relations
+from opql_jax.data.questions import (
+    MAX_ANSWERS,
+    HopSchedule,
+    QuestionArrays,
+    QuestionBatch,
+    answer_width,
+    without_relations,
+)
 from opql_jax.data.sources.base import Hops, Source
 
 _log = logging.getLogger(__name__)
@@ -44,18 +51,24 @@ class FollowSource(Source):
 
         Args:
             prepared, splits: the prepared folder, and names of its question sets.
-            held_out, wordings: see `objectives.Follow`. Each question whose type has other wordings is added a second time, in one of them.
+            held_out, wordings: see `objectives.Follow`. Each question whose type has other wordings
+                is added a second time, in one of them.
             questions: per step.
             seed: of the order of questions, and of the wordings drawn.
 
         Raises:
-            InputError: no question is left, none is asked in other words, or the file has a type that no question of the text has.
+            InputError: no question is left, none is asked in other words, or the file has a type
+                that no question of the text has.
         """
         super().__init__(seed)
         found = [q for split in splits for q in prepared.questions(split)]
-        usable = [q for q in without_relations(found, held_out) if q.topic_entity >= 0 and q.answers]
+        usable = [
+            q for q in without_relations(found, held_out) if q.topic_entity >= 0 and q.answers
+        ]
         if not usable:
-            raise InputError(f'{", ".join(splits)}: no question has a known topic and a known answer')
+            raise InputError(
+                f'{", ".join(splits)}: no question has a known topic and a known answer'
+            )
         self.num_questions, self.num_left_out = len(usable), len(found) - len(usable)
         other = self._reworded(prepared, usable, wordings, seed) if wordings else []
         self._count = questions
@@ -65,21 +78,30 @@ class FollowSource(Source):
         self.hop_counts = self._schedule.counts
 
     @staticmethod
-    def _reworded(prepared: Prepared, questions: Sequence[Question], path: str, seed: int) -> list[Question]:
+    def _reworded(
+        prepared: Prepared, questions: Sequence[Question], path: str, seed: int
+    ) -> list[Question]:
         wordings, types = read_wordings(path), {question.type for question in questions}
         if wordings.keys() - types:  # those of sets that are not learnt from are known, too
-            types |= {question.type for split in prepared.splits for question in prepared.questions(split)}
+            types |= {
+                question.type for split in prepared.splits for question in prepared.questions(split)
+            }
         if unknown := [type for type in wordings if type not in types]:
             known = ', '.join(map(short_repr, sorted(filter(None, types))[:5])) or 'none'
             raise InputError(
-                f'{path}: no question of {prepared.directory} has the type {short_repr(unknown[0])}; its types include {known}'
+                f'{path}: no question of {prepared.directory} has the type '
+                f'{short_repr(unknown[0])}; its types include {known}'
             )
         other = in_other_wordings(questions, wordings, seed)
         if not other:
             raise InputError(f'{path}: no question that is learnt from has one of its types')
-        _log.info('%d questions, %d of them also reworded from %s', len(questions), len(other), path)
+        _log.info(
+            '%d questions, %d of them also reworded from %s', len(questions), len(other), path
+        )
         return other
 
     def batch(self, step, rng) -> FollowBatch:
-        ids, hops = self._schedule.at(step, lambda order, turn: self._deal(order, turn, self._count))
+        ids, hops = self._schedule.at(
+            step, lambda order, turn: self._deal(order, turn, self._count)
+        )
         return FollowBatch(self._questions.batch(ids, self._count, self._width, rng), Hops(hops))

@@ -1,4 +1,7 @@
-"""Batches of questions whose topic is replaced by a name of some entity: whom a name means needs no label (L_el)."""
+"""Batches of questions whose topic is replaced by a name of some entity.
+
+Whom a name means needs no label (L_el).
+"""
 
 from collections.abc import Sequence
 from typing import NamedTuple
@@ -24,7 +27,9 @@ class NameBatch(NamedTuple):
 
 
 class NameSource(Source):
-    """Takes all entities in turn; a question drawn at random asks about each, under its name or one of its aliases.
+    """Takes all entities in turn.
+
+    A question drawn at random asks about each, under its name or one of its aliases.
 
     Attributes:
         num_entities: of the vocabulary.
@@ -32,30 +37,41 @@ class NameSource(Source):
         special: marker ids.
     """
 
-    def __init__(self, prepared: Prepared, questions: Sequence[Question], *, rows: int = 64, seed: int = 0):
+    def __init__(
+        self, prepared: Prepared, questions: Sequence[Question], *, rows: int = 64, seed: int = 0
+    ):
         """Takes the questions with one topic; InputError if there is none."""
         super().__init__(seed)
         self._questions = [(q.text, *q.topics[0]) for q in questions if len(q.topics) == 1]
         if not self._questions:
-            raise InputError('no question has just one topic, in whose place other names could be put')
+            raise InputError(
+                'no question has just one topic, in whose place other names could be put'
+            )
         vocab = prepared.vocab
         self._names = [[name, *aliases] for name, aliases in zip(vocab.names, vocab.aliases)]
         self.num_entities, self.special = len(vocab), prepared.special
         self._tokenizer, self._rows = prepared.tokenizer, rows
         self._order = EpochOrder(len(vocab), seed)
         rng = np.random.default_rng(seed)
-        lengths = [len(self._input(int(e), rng).tokens) for e in rng.integers(len(vocab), size=_SAMPLE)]
-        self.length = min(batching.round_up(int(np.quantile(lengths, 0.99)), 8), max(batching.BUCKET_LENGTHS))
+        lengths = [
+            len(self._input(int(e), rng).tokens) for e in rng.integers(len(vocab), size=_SAMPLE)
+        ]
+        self.length = min(
+            batching.round_up(int(np.quantile(lengths, 0.99)), 8), max(batching.BUCKET_LENGTHS)
+        )
         self.capacities = {self.length: rows}
 
     def readings(self, times: int) -> tuple[list[np.ndarray], np.ndarray, np.ndarray]:
-        """Every entity so many times: the tokens of the texts, the positions of the names [n], the entities [n].
+        """Every entity so often: the texts' tokens, the positions of the names [n], entities [n].
 
-        A name that makes a text longer than `length` is put into the shortest question, and cut if that does not help.
+        A name that makes a text longer than `length` is put into the shortest question, and cut if
+        that does not help.
         """
         rng = np.random.default_rng(times)
         entity = np.tile(np.arange(self.num_entities), times)
-        shortest = min(self._questions, key=lambda question: len(question[0]) - question[2] + question[1])
+        shortest = min(
+            self._questions, key=lambda question: len(question[0]) - question[2] + question[1]
+        )
         tokens, start = [], np.zeros(len(entity), np.int32)
         for i, e in enumerate(entity.tolist()):
             marked = self._input(e, rng)
@@ -69,7 +85,9 @@ class NameSource(Source):
         text, start, end = question or self._questions[rng.integers(len(self._questions))]
         name = self._names[entity][rng.integers(len(self._names[entity]))]
         text = text[:start] + name + text[end:]
-        return lm_markup.mark_open_question(self._tokenizer, text, [(start, start + len(name))], self.special)
+        return lm_markup.mark_open_question(
+            self._tokenizer, text, [(start, start + len(name))], self.special
+        )
 
     def batch(self, step, rng) -> NameBatch:
         packer, rows = batching.Packer(self.capacities), []

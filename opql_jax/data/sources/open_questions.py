@@ -1,4 +1,7 @@
-"""Batches of open questions, whose topics are marked but not linked, and of text beside them (finetuning of the language model)."""
+"""Batches of open questions, whose topics are marked but not linked, and of text.
+
+For the finetuning of the language model.
+"""
 
 import logging
 from collections.abc import Sequence
@@ -10,7 +13,13 @@ from opql_jax.core.errors import InputError
 from opql_jax.corpus.questions import Question
 from opql_jax.data import batching, lm_markup
 from opql_jax.data.prepared import Prepared
-from opql_jax.data.questions import MAX_ANSWERS, HopSchedule, answer_width, check_length, pad_answers
+from opql_jax.data.questions import (
+    MAX_ANSWERS,
+    HopSchedule,
+    answer_width,
+    check_length,
+    pad_answers,
+)
 from opql_jax.data.sources.base import Hops, Source
 from opql_jax.data.sources.cloze import ClozeSource
 from opql_jax.data.sources.names import NameSource
@@ -18,12 +27,16 @@ from opql_jax.data.texts import TextBucket, TextRow, TextSizes, pack_texts
 
 _log = logging.getLogger(__name__)
 
-# Of questions with more answers than this none is excluded: the search compares each entry with each of them.
+# Of questions with more answers than this none is excluded: the search compares each entry with
+# each of them.
 MOST_EXCLUDED = 8
 
 
 class OpenQuestionBatch(NamedTuple):
-    """Questions of one number of hops, and the texts of the batches that are trained on beside them, () if there are none."""
+    """Questions of one number of hops, and the texts that are trained on beside them.
+
+    () if there are none.
+    """
 
     questions: tuple[TextBucket, ...]
     hops: Hops
@@ -32,15 +45,17 @@ class OpenQuestionBatch(NamedTuple):
 
 
 class OpenQuestionSource(Source):
-    """Draws questions of one number of hops per step, in turn; of several answers one, at random, is the label.
+    """Draws questions of one number of hops per step, in turn; a random answer is the label.
 
-    Of one-hop questions about one topic the share `absent_rate`, drawn anew each time, must not retrieve their answers (unless
-    they have more than MOST_EXCLUDED): the memory is as if it had no such entry, and null is right. Of several topics each would
-    learn to find nothing, though for one of them the memory does have an entry, if not the right one.
+    Of one-hop questions about one topic the share `absent_rate`, drawn anew each time, must not
+    retrieve their answers (unless they have more than MOST_EXCLUDED): the memory is as if it had no
+    such entry, and null is right. Of several topics each would learn to find nothing, though for
+    one of them the memory does have an entry, if not the right one.
 
     Attributes:
         hop_counts: the numbers of hops, increasing.
-        num_questions, num_left_out: questions used, and those without an answer in the vocabulary, which teach nothing.
+        num_questions, num_left_out: questions used, and those without an answer in the vocabulary,
+            which teach nothing.
     """
 
     def __init__(
@@ -53,7 +68,9 @@ class OpenQuestionSource(Source):
         beside: tuple[ClozeSource | None, NameSource | None] = (None, None),
         seed: int = 0,
     ):
-        """Marks the questions, so many per step; `beside` are sources of the batches' `text` and `names`.
+        """Marks the questions, so many per step; `beside` gives batches' `text` and `names`.
+
+        It holds their sources.
 
         Raises:
             InputError: a question is too long, or none has an answer in the vocabulary.
@@ -66,16 +83,23 @@ class OpenQuestionSource(Source):
         self.num_questions, self.num_left_out = len(usable), len(questions) - len(usable)
         if self.num_left_out:
             _log.warning(
-                '%d of %d questions have no answer in the vocabulary and teach nothing', self.num_left_out, len(questions)
+                '%d of %d questions have no answer in the vocabulary and teach nothing',
+                self.num_left_out,
+                len(questions),
             )
         self._special, self._count, self._absent_rate = prepared.special, rows, absent_rate
-        self._inputs = [lm_markup.mark_open_question(prepared.tokenizer, q.text, q.topics, self._special) for q in usable]
+        self._inputs = [
+            lm_markup.mark_open_question(prepared.tokenizer, q.text, q.topics, self._special)
+            for q in usable
+        ]
         self._answers = [np.array(q.answers, np.int32) for q in usable]
         longest, question = max(zip(self._inputs, usable), key=lambda pair: len(pair[0].tokens))
         check_length(question.id, len(longest.tokens))
         self.capacities = {batching.round_up(len(longest.tokens), 8): rows}
         width = answer_width(self._answers, MAX_ANSWERS)
-        self._sizes = TextSizes(topics=max(len(q.topics) for q in usable), answers=width, exclude=MOST_EXCLUDED)
+        self._sizes = TextSizes(
+            topics=max(len(q.topics) for q in usable), answers=width, exclude=MOST_EXCLUDED
+        )
         self._schedule = HopSchedule(np.array([q.hops for q in usable]), seed)
         self.hop_counts = self._schedule.counts
 
@@ -86,14 +110,28 @@ class OpenQuestionSource(Source):
         return shard
 
     def batch(self, step, rng) -> OpenQuestionBatch:
-        ids, hops = self._schedule.at(step, lambda order, turn: self._deal(order, turn, self._count))
+        ids, hops = self._schedule.at(
+            step, lambda order, turn: self._deal(order, turn, self._count)
+        )
         answers = pad_answers([self._answers[i] for i in ids], len(ids), self._sizes.answers, rng)
-        can_exclude = np.array([len(self._answers[i]) <= MOST_EXCLUDED and len(self._inputs[i].r1) == 1 for i in ids])
+        can_exclude = np.array(
+            [len(self._answers[i]) <= MOST_EXCLUDED and len(self._inputs[i].r1) == 1 for i in ids]
+        )
         absent = can_exclude & (hops == 1) & (rng.random(len(ids)) < self._absent_rate)
         packer, rows = batching.Packer(self.capacities), []
         for i, row_answers, is_absent in zip(ids, answers, absent):
             packer.add(len(self._inputs[i].tokens))
             exclude = self._answers[i] if is_absent else ()
-            rows.append(TextRow(self._inputs[i], rng.choice(self._answers[i]), row_answers, absent=is_absent, exclude=exclude))
+            rows.append(
+                TextRow(
+                    self._inputs[i],
+                    rng.choice(self._answers[i]),
+                    row_answers,
+                    absent=is_absent,
+                    exclude=exclude,
+                )
+            )
         beside = (source[step].texts if source else () for source in self._beside)
-        return OpenQuestionBatch(pack_texts(rows, packer, self._sizes, self._special), Hops(hops), *beside)
+        return OpenQuestionBatch(
+            pack_texts(rows, packer, self._sizes, self._special), Hops(hops), *beside
+        )

@@ -27,7 +27,9 @@ class ReadingBucket(NamedTuple):
     is_text: np.ndarray  # [n, L] bool, tokens of passages
     start: np.ndarray  # [n, L] bool, the first tokens of answers
     end: np.ndarray  # [n, L] bool, their last tokens
-    verdict: np.ndarray  # [n] int32: 0 the passages do not answer, 1 yes, 2 no, 3 they answer by spans; -1 in unused rows
+    # [n] int32: 0 the passages do not answer, 1 yes, 2 no, 3 they answer by spans; -1 in unused
+    # rows.
+    verdict: np.ndarray
     first: np.ndarray  # [n, P] int32, the [SEP] before each passage
     supports: np.ndarray  # [n, P] float32, whether the passage helps; -1 unknown or no passage
 
@@ -47,7 +49,8 @@ class ReadingSettings:
 
     Attributes:
         examples: a file of `data.reading_examples`.
-        rows: inputs of each length in a batch, by their greatest number of tokens; of about equal cost together.
+        rows: inputs of each length in a batch, by their greatest number of tokens; of about equal
+            cost together.
     """
 
     examples: str = ''
@@ -63,15 +66,25 @@ class ReadingSource(Source):
         if not settings.rows:
             raise InputError('rows: empty: give the number of inputs of each length')
         self._special = prepared.special
-        self._rows = dict(sorted((int(length), int(count)) for length, count in settings.rows.items()))
+        self._rows = dict(
+            sorted((int(length), int(count)) for length, count in settings.rows.items())
+        )
         longest = max(self._rows)
         self._examples = list(read_examples(settings.examples))
-        read = lambda example: reading_input(prepared.tokenizer, example.question, example.passages, self._special, longest)
+        read = lambda example: reading_input(
+            prepared.tokenizer, example.question, example.passages, self._special, longest
+        )
         self._inputs = [read(example) for example in self._examples]
         lengths = np.array([len(found.tokens) for found in self._inputs])
         shortest = np.searchsorted(list(self._rows), lengths)
-        self._of_length = {length: np.flatnonzero(shortest == i) for i, length in enumerate(self._rows)}
-        self._orders = {length: EpochOrder(len(found), seed) for length, found in self._of_length.items() if len(found)}
+        self._of_length = {
+            length: np.flatnonzero(shortest == i) for i, length in enumerate(self._rows)
+        }
+        self._orders = {
+            length: EpochOrder(len(found), seed)
+            for length, found in self._of_length.items()
+            if len(found)
+        }
 
     def batch(self, step, rng) -> ReadingBatch:
         buckets = []
@@ -84,24 +97,38 @@ class ReadingSource(Source):
     def _bucket(self, chosen: list[int], length: int, rows: int) -> ReadingBucket:
         inputs = [self._inputs[i] for i in chosen]
         marks = [_marks(self._examples[i], self._inputs[i]) for i in chosen]
-        flags = lambda column: batching.pad_rows([each[column] for each in marks], rows, (length,), False, bool)
+        flags = lambda column: batching.pad_rows(
+            [each[column] for each in marks], rows, (length,), False, bool
+        )
         return ReadingBucket(
-            tokens=batching.pad_tokens([each.tokens for each in inputs], rows, length, self._special),
-            is_text=batching.pad_rows([each.passage >= 0 for each in inputs], rows, (length,), False, bool),
+            tokens=batching.pad_tokens(
+                [each.tokens for each in inputs], rows, length, self._special
+            ),
+            is_text=batching.pad_rows(
+                [each.passage >= 0 for each in inputs], rows, (length,), False, bool
+            ),
             start=flags(0),
             end=flags(1),
             verdict=batching.pad_rows([each[2] for each in marks], rows, (), -1),
             first=batching.pad_rows([each.first for each in inputs], rows, (MOST_PASSAGES,)),
-            supports=batching.pad_rows([each[3] for each in marks], rows, (MOST_PASSAGES,), -1, np.float32),
+            supports=batching.pad_rows(
+                [each[3] for each in marks], rows, (MOST_PASSAGES,), -1, np.float32
+            ),
         )
 
 
-def _marks(example: ReadingExample, found: ReadingInput) -> tuple[np.ndarray, np.ndarray, int, np.ndarray]:
+def _marks(
+    example: ReadingExample, found: ReadingInput
+) -> tuple[np.ndarray, np.ndarray, int, np.ndarray]:
     """First and last tokens of the answers, the verdict, and which passages help."""
     start, end = np.zeros((2, len(found.tokens)), bool)
     for passage, first, last in example.answers:
-        here = np.flatnonzero((found.passage == passage) & (found.start < last) & (found.end > first))
+        here = np.flatnonzero(
+            (found.passage == passage) & (found.start < last) & (found.end > first)
+        )
         if len(here) and found.end[here[-1]] >= last:  # not cut off
             start[here[0]] = end[here[-1]] = True
-    verdict = {YES: SAYS_YES, NO: SAYS_NO}.get(example.verdict, BY_SPANS if start.any() else UNANSWERED)
+    verdict = {YES: SAYS_YES, NO: SAYS_NO}.get(
+        example.verdict, BY_SPANS if start.any() else UNANSWERED
+    )
     return start, end, verdict, np.array(example.supports, np.float32)

@@ -43,9 +43,16 @@ class PairPacker:
         max_context: int,
         buckets: batching.Buckets = (),
     ):
-        """Plans batches of `rows` rows out of `columns` of the pair table, with at most `max_context` context mentions each."""
+        """Plans batches of `rows` rows out of `columns` of the pair table.
+
+        Each has at most `max_context` context mentions.
+        """
         self.index = sampling.PairIndex(columns)
-        self._records, self._special, self._max_context = prepared.records, prepared.special, max_context
+        self._records, self._special, self._max_context = (
+            prepared.records,
+            prepared.special,
+            max_context,
+        )
         tokens, _ = self._records.sizes()
         sample = np.unique(np.linspace(0, len(self.index.topic) - 1, _SAMPLE).astype(np.int64))
         lengths = self._mark(sample, self._read(sample), np.arange(len(sample))).lengths.tolist()
@@ -54,22 +61,34 @@ class PairPacker:
         lengths.append(longest)
         self.capacities = batching.capacities_for(lengths, lengths, rows, buckets)
 
-    def _mark(self, rows: np.ndarray, passages: markup.JoinedPassages, at: np.ndarray) -> markup.MarkedPairs:
+    def _mark(
+        self, rows: np.ndarray, passages: markup.JoinedPassages, at: np.ndarray
+    ) -> markup.MarkedPairs:
         """Marks rows, whose passages are those at `at`."""
-        return markup.MarkedPairs(passages, at, self.index.topic_mention[rows], self.index.target_mention[rows], self._special)
+        return markup.MarkedPairs(
+            passages,
+            at,
+            self.index.topic_mention[rows],
+            self.index.target_mention[rows],
+            self._special,
+        )
 
     def _read(self, rows: np.ndarray) -> markup.JoinedPassages:
         return self._records.read_joined(self.index.passage[rows])
 
-    def pack(self, chunks: Iterator[tuple[np.ndarray, np.ndarray]]) -> tuple[batching.PairBucket, ...]:
+    def pack(
+        self, chunks: Iterator[tuple[np.ndarray, np.ndarray]]
+    ) -> tuple[batching.PairBucket, ...]:
         """Packs chunks (rows, whether each is meant as an anchor) until the buckets are full.
 
-        Of a passage a pair is packed once, as what else that passage has of it is no positive. Rows without room are skipped. An
-        anchor stays one only if its pair was packed from another passage too.
+        Of a passage a pair is packed once, as what else that passage has of it is no positive. Rows
+        without room are skipped. An anchor stays one only if its pair was packed from another
+        passage too.
         """
         packer = batching.Packer(self.capacities)
         capacity = sum(self.capacities.values())
-        seen: dict[tuple[int, int], int | None] = {}  # pair and passage: the number among the packed
+        # Pair and passage: the number among the packed.
+        seen: dict[tuple[int, int], int | None] = {}
         pairs, packed, anchors = [], [], []
         read, places, before = [], [], 0  # passages, and the place of each packed row's among them
         while not (packer.full or len(seen) > _OFFERS * capacity):
@@ -88,7 +107,9 @@ class PairPacker:
             for chunk, _ in some:
                 start, end = end, end + len(chunk)
                 of_chunk = (column[start:end] for column in (keys, lengths, meant))
-                for place, (row, key, length, anchor) in enumerate(zip(chunk.tolist(), *of_chunk), before + start):
+                for place, (row, key, length, anchor) in enumerate(
+                    zip(chunk.tolist(), *of_chunk), before + start
+                ):
                     if key in seen:
                         if anchor and (number := seen[key]) is not None:
                             anchors[number] = True
@@ -107,7 +128,15 @@ class PairPacker:
         anchors = np.array(anchors, bool) & (count[pair] > 1)
         entities = self.index.topic[rows], self.index.target[rows]
         marked = self._mark(rows, markup.end_to_end(read), np.array(places, np.int64))
-        return batching.pack_pairs(marked, np.arange(len(rows)), entities, anchors, packer, self._special, self._max_context)
+        return batching.pack_pairs(
+            marked,
+            np.arange(len(rows)),
+            entities,
+            anchors,
+            packer,
+            self._special,
+            self._max_context,
+        )
 
 
 @dataclasses.dataclass(frozen=True)
@@ -115,17 +144,21 @@ class RelationSettings:
     """Which pairs make a batch.
 
     Attributes:
-        sampler: 'groups' (the paper's anchor, 2 positives, 8 hard negatives), 'shared' (neighbouring pairs, every encoded mention
-            is a positive or hard negative of others) or 'random' (no hard negatives: pairs drawn one by one, of which the
-            others in the batch are negatives).
+        sampler: 'groups' (the paper's anchor, 2 positives, 8 hard negatives), 'shared'
+            (neighbouring pairs, every encoded mention is a positive or hard negative of others) or
+            'random' (no hard negatives: pairs drawn one by one, of which the others in the batch
+            are negatives).
         anchors: how their pairs are drawn, see `sampling.ANCHORS`.
         rows: mentions encoded per step.
-        buckets: of these, ((tokens of a row, rows), ...), shortest first; planned from the text if ().
-        neighbours: pairs around each seed pair (sampler 'shared'). The fewer, the more subjects a batch has: with many, what a
-            passage is about tells no two rows of a batch apart and is not learnt.
+        buckets: of these, ((tokens of a row, rows), ...), shortest first; planned from the text if
+            ().
+        neighbours: pairs around each seed pair (sampler 'shared'). The fewer, the more subjects a
+            batch has: with many, what a passage is about tells no two rows of a batch apart and is
+            not learnt.
         max_context: context mentions per row for L_el; each costs a softmax over all entities.
-        min_count, max_pairs: which pairs are learnt from, see `select_pair_rows`; all by default, in the paper (§2.5) the 800,000
-            with the highest mutual information of those that 5 passages mention.
+        min_count, max_pairs: which pairs are learnt from, see `select_pair_rows`; all by default,
+            in the paper (§2.5) the 800,000 with the highest mutual information of those that 5
+            passages mention.
     """
 
     sampler: str = 'shared'
@@ -142,18 +175,23 @@ class RelationSource(Source):
     """Draws marked pairs by a sampler, see `sampling`.
 
     Attributes:
-        has_positives: whether two passages mention the same pair. If none do, no row is an anchor, and L_rel teaches nothing.
+        has_positives: whether two passages mention the same pair. If none do, no row is an anchor,
+            and L_rel teaches nothing.
     """
 
     def __init__(self, prepared: Prepared, settings: RelationSettings, seed: int = 0):
         super().__init__(seed)
         if settings.sampler not in sampling.SAMPLERS:
-            raise InputError(f'sampler is {settings.sampler!r}; it must be one of {sorted(sampling.SAMPLERS)}')
+            raise InputError(
+                f'sampler is {settings.sampler!r}; it must be one of {sorted(sampling.SAMPLERS)}'
+            )
         columns = prepared.pairs
         if (settings.min_count, settings.max_pairs) != (1, None):  # else a copy of the whole table
             rows = select_pair_rows(prepared, 'all', settings.min_count, settings.max_pairs)
             columns = {name: column[rows] for name, column in columns.items()}
-        self._packer = PairPacker(prepared, columns, settings.rows, settings.max_context, settings.buckets)
+        self._packer = PairPacker(
+            prepared, columns, settings.rows, settings.max_context, settings.buckets
+        )
         options: dict = {'anchors': settings.anchors}
         options |= {'neighbours': settings.neighbours} if settings.sampler == 'shared' else {}
         self._sampler = sampling.SAMPLERS[settings.sampler](self._packer.index, **options)
@@ -161,7 +199,8 @@ class RelationSource(Source):
         self.has_positives = bool(self._packer.index.repeated.any())
         if not self.has_positives:
             _log.warning(
-                'no two passages mention the same pair of entities, so L_rel has no positives and teaches nothing: it takes more text'
+                'no two passages mention the same pair of entities, so L_rel has no positives and '
+                'teaches nothing: it takes more text'
             )
 
     def batch(self, step, rng) -> RelationBatch:

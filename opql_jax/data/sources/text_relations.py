@@ -1,8 +1,9 @@
-"""Batches for a relation encoder that any text can use: pairs of mentions under labels, and questions about them.
+"""Batches for a relation encoder for any text: labelled mention pairs, and questions on them.
 
-A label says which pairs state the same. It is the relation that a corpus gives a sentence, or else the two entities themselves: mentions of
-one ordered pair in different passages are taken to state the same (paper §2.2). Names are now and then hidden, or exchanged for those of
-another pair of the same label, so that wording counts.
+A label says which pairs state the same. It is the relation that a corpus gives a sentence, or else
+the two entities themselves: mentions of one ordered pair in different passages are taken to state
+the same (paper §2.2). Names are now and then hidden, or exchanged for those of another pair of the
+same label, so that wording counts.
 """
 
 import collections
@@ -23,7 +24,14 @@ from opql_jax.datasets.labelled_sentences import LabelledSentence
 
 # Relations that hold both ways.
 _SYMMETRIC = frozenset(
-    {'spouse', 'sibling', 'said to be the same as', 'shares border with', 'sister city', 'diplomatic relation'}
+    {
+        'spouse',
+        'sibling',
+        'said to be the same as',
+        'shares border with',
+        'sister city',
+        'diplomatic relation',
+    }
 )
 # What stands for the target in a cloze question.
 _UNKNOWN = ('who', 'what', 'which', 'where', 'when')
@@ -37,7 +45,8 @@ UNUSED = -2
 class TextRelationBatch(NamedTuple):
     """n sentences with a pair each, and q questions; int32.
 
-    A label of -1 states nothing, and is no label of another. Rows that are not used have `UNUSED`, and questions -1.
+    A label of -1 states nothing, and is no label of another. Rows that are not used have `UNUSED`,
+    and questions -1.
     """
 
     tokens: np.ndarray  # [n, L]
@@ -60,7 +69,8 @@ class TextRelationSettings:
         names: a file with the names of relations, if there are any sentences.
         held_out: names of relations whose sentences are left out.
         relations: relations in a batch.
-        pairs: pairs of entities in a batch that different passages of the prepared text mention; with as many rows each.
+        pairs: pairs of entities in a batch that different passages of the prepared text mention;
+            with as many rows each.
         rows_per_label: sentences of each, at most; at least 2.
         unrelated: sentences in a batch whose pair states nothing, out of `sentences`.
         max_tokens: of a row. More of a sentence is cut off, around the pair.
@@ -87,12 +97,20 @@ class TextRelationSource(Source):
         super().__init__(seed)
         self._settings, self._special, self._records = settings, prepared.special, prepared.records
         if settings.rows_per_label < 2:
-            raise InputError(f'rows_per_label={settings.rows_per_label}: a sentence alone has none to be like, give at least 2')
+            raise InputError(
+                f'rows_per_label={settings.rows_per_label}: a sentence alone '
+                'has none to be like, give at least 2'
+            )
         words = [word_id(prepared.tokenizer, word) for word in _UNKNOWN]
         self._unknown = [token for token in words if token is not None]
         if not self._unknown:
-            raise InputError(f'text: its tokenizer has none of {", ".join(_UNKNOWN)}: prepare it with that of an English BERT')
-        sentences = relation_corpora.read(settings.sentences, settings.names) if settings.sentences else []
+            raise InputError(
+                f'text: its tokenizer has none of {", ".join(_UNKNOWN)}: '
+                'prepare it with that of an English BERT'
+            )
+        sentences = (
+            relation_corpora.read(settings.sentences, settings.names) if settings.sentences else []
+        )
         of_relation = collections.defaultdict(list)
         for sentence in sentences:
             of_relation[sentence.relation].append(sentence)
@@ -100,25 +118,38 @@ class TextRelationSource(Source):
             raise InputError(f'held_out: no sentence states {", ".join(sorted(unknown))}')
         unrelated = of_relation.pop(relation_corpora.NONE, [])
         tokenise = lambda found: _tokenise(prepared.tokenizer, found)
-        tokenised = {name: tokenise(of_relation[name]) for name in sorted(of_relation.keys() - set(settings.held_out))}
+        tokenised = {
+            name: tokenise(of_relation[name])
+            for name in sorted(of_relation.keys() - set(settings.held_out))
+        }
         self._relations = [relation for relation, found in tokenised.items() if len(found) > 1]
         self._sentences = [tokenised[relation] for relation in self._relations]
         # As many as a run draws at most; a corpus states nothing of most pairs.
         some = np.random.default_rng(seed).permutation(len(unrelated))[: 1 << 14]
         self._unrelated = tokenise([unrelated[i] for i in some])
-        self._questions = [_questions(prepared.tokenizer, relation, self._special) for relation in self._relations]
+        self._questions = [
+            _questions(prepared.tokenizer, relation, self._special) for relation in self._relations
+        ]
         frequency = np.sqrt([min(len(found), _FREQUENT) for found in self._sentences])
         self._frequency = frequency / frequency.sum()
         self._index = PairIndex(prepared.pairs)
         # Each row is used in both directions, and the two must not be taken for two statements.
-        self._repeated = np.flatnonzero(self._index.repeated & (self._index.pair_topic < self._index.pair_target))
+        self._repeated = np.flatnonzero(
+            self._index.repeated & (self._index.pair_topic < self._index.pair_target)
+        )
         for name, there in (('relations', len(self._relations)), ('pairs', len(self._repeated))):
             if there < getattr(settings, name):
-                raise InputError(f'{name}={getattr(settings, name)}: there are {there} that are stated twice')
+                raise InputError(
+                    f'{name}={getattr(settings, name)}: there are {there} that are stated twice'
+                )
 
     def batch(self, step, rng) -> TextRelationBatch:
         s, rows, labels, questions = self._settings, [], [], []
-        for number in rng.choice(len(self._relations), s.relations, replace=False, p=self._frequency) if s.relations else ():
+        for number in (
+            rng.choice(len(self._relations), s.relations, replace=False, p=self._frequency)
+            if s.relations
+            else ()
+        ):
             found = self._sentences[number]
             chosen = rng.permutation(len(found))[: s.rows_per_label]
             rows += [self._hide(found[i], rng, found) for i in chosen]
@@ -149,12 +180,20 @@ class TextRelationSource(Source):
             tokens=batching.pad_tokens([row.tokens for row in placed], n, s.max_tokens, special),
             first=batching.pad_rows([row.first[i] for row, i in zip(placed, order)], n, (2,)),
             last=batching.pad_rows([row.last[i] for row, i in zip(placed, order)], n, (2,)),
-            label=batching.pad_rows(np.array([label for label, _ in labels], np.int32), n, fill=UNUSED),
-            inverse=batching.pad_rows(np.array([inverse for _, inverse in labels], np.int32), n, fill=UNUSED),
-            question_tokens=batching.pad_tokens([question.tokens for question in asked], q, _QUESTION_TOKENS, special),
+            label=batching.pad_rows(
+                np.array([label for label, _ in labels], np.int32), n, fill=UNUSED
+            ),
+            inverse=batching.pad_rows(
+                np.array([inverse for _, inverse in labels], np.int32), n, fill=UNUSED
+            ),
+            question_tokens=batching.pad_tokens(
+                [question.tokens for question in asked], q, _QUESTION_TOKENS, special
+            ),
             r1=batching.pad_rows(np.array([question.r1 for question in asked], np.int32), q),
             r2=batching.pad_rows(np.array([question.r2 for question in asked], np.int32), q),
-            question_label=batching.pad_rows(np.array([label for _, label in questions], np.int32), q, fill=-1),
+            question_label=batching.pad_rows(
+                np.array([label for _, label in questions], np.int32), q, fill=-1
+            ),
         )
 
     def _mentions_of(self, pair: int, rng) -> list[TokenisedPassage]:
@@ -164,10 +203,13 @@ class TextRelationSource(Source):
         rows = rows[np.unique(index.passage[rows], return_index=True)[1]]
         rows = rng.permutation(rows)[: self._settings.rows_per_label]
         passages = self._records.read(index.passage[rows])
-        return [_pair(p, index.topic_mention[r], index.target_mention[r]) for p, r in zip(passages, rows)]
+        return [
+            _pair(p, index.topic_mention[r], index.target_mention[r])
+            for p, r in zip(passages, rows)
+        ]
 
     def _hide(self, row: TokenisedPassage, rng, others=()) -> TokenisedPassage:
-        """A row with names hidden or exchanged for those of others with its label, and cut to the length of a row."""
+        """A row with names hidden or exchanged with others of its label, cut to length."""
         s = self._settings
         row = markup.around_pair(row, s.max_tokens - 2)
         names = [row.tokens[start:end] for start, end in zip(row.starts, row.ends)]
@@ -192,7 +234,9 @@ class TextRelationSource(Source):
         unknown = self._unknown[rng.integers(len(self._unknown))]
         room = _QUESTION_TOKENS - relation_questions.MOST_AROUND
         short = markup.around_pair(row, room) if row.starts[1] - row.ends[0] > room else row
-        return relation_questions.cloze_question(short, at[way], at[1 - way], unknown, self._special), labels[way]
+        return relation_questions.cloze_question(
+            short, at[way], at[1 - way], unknown, self._special
+        ), labels[way]
 
 
 def _pair(passage: TokenisedPassage, topic: int, target: int) -> TokenisedPassage:
@@ -200,7 +244,9 @@ def _pair(passage: TokenisedPassage, topic: int, target: int) -> TokenisedPassag
     at = np.array([topic, target])
     order = np.argsort(passage.starts[at], kind='stable')
     at = at[order]
-    return TokenisedPassage(passage.tokens, passage.starts[at], passage.ends[at], order.astype(np.int32))
+    return TokenisedPassage(
+        passage.tokens, passage.starts[at], passage.ends[at], order.astype(np.int32)
+    )
 
 
 def _tokenise(tokenizer, sentences: list[LabelledSentence]) -> list[TokenisedPassage]:
@@ -209,7 +255,9 @@ def _tokenise(tokenizer, sentences: list[LabelledSentence]) -> list[TokenisedPas
     return [row for row in rows if (row.ends > row.starts).all()]
 
 
-def _questions(tokenizer, relation: str, special) -> tuple[list[MarkedQuestion], list[MarkedQuestion]]:
+def _questions(
+    tokenizer, relation: str, special
+) -> tuple[list[MarkedQuestion], list[MarkedQuestion]]:
     """Questions about a relation and about its inverse."""
     both = []
     for patterns in relation_questions.templates(relation):

@@ -1,8 +1,9 @@
-"""A synthetic world for language models with a memory, which withholds facts from the training text.
+"""A synthetic world for language models that withholds facts from the training text.
 
-No page of the training text states a held-out fact, nor says anything about its two entities together. Short pages, which are
-for the memory alone, state these facts instead, or other facts in their place. Questions ask about known, held-out and changed
-facts, along two hops, and about two topics at once. The same arguments give the same bytes in every process.
+No page of the training text states a held-out fact, nor says anything about its two entities
+together. Short pages, which are for the memory alone, state these facts instead, or other facts in
+their place. Questions ask about known, held-out and changed facts, along two hops, and about two
+topics at once. The same arguments give the same bytes in every process.
 """
 
 import collections
@@ -21,7 +22,13 @@ from opql_jax.corpus.documents import Document
 from opql_jax.corpus.json_lines import write_json_lines
 from opql_jax.corpus.questions import Question, to_record, write_questions
 from opql_jax.datasets.synthetic import pages
-from opql_jax.datasets.synthetic.questions import MAX_ANSWERS, ends, question_type, round_robin, worded
+from opql_jax.datasets.synthetic.questions import (
+    MAX_ANSWERS,
+    ends,
+    question_type,
+    round_robin,
+    worded,
+)
 from opql_jax.datasets.synthetic.texts import CONJUNCTIONS, RELATIONS, WORDINGS
 from opql_jax.datasets.synthetic.world import EVALUATION_SHARE, SPLITS, Facts, World, generate
 
@@ -34,12 +41,15 @@ QUESTION_FILES = ('train', 'dev_known', 'held_out', 'changed', 'two_hop', 'conju
 
 
 def hold_out_facts(world: World, fraction: float, seed: int = 0) -> dict[str, Facts]:
-    """The facts, by relation name, that the training text does not state, of a fraction of the subjects of each relation.
+    """The facts that the training text does not state, by relation name.
 
-    All facts of a subject in a relation are held out together, so that a question from subject to object is wholly known
-    or wholly held out. A group is passed over if holding it out would leave a page without a statement or an
-    entity with fewer than MIN_MENTIONS mentions (or than the world's pages have, if fewer), if another fact holds
-    between the same two entities, or if they are a couple that one sentence may name for another reason; so a small world may yield fewer.
+    Of a fraction of the subjects of each relation.
+
+    All facts of a subject in a relation are held out together, so that a question from subject to
+    object is wholly known or wholly held out. A group is passed over if holding it out would leave
+    a page without a statement or an entity with fewer than MIN_MENTIONS mentions (or than the
+    world's pages have, if fewer), if another fact holds between the same two entities, or if they
+    are a couple that one sentence may name for another reason; so a small world may yield fewer.
 
     InputError: the fraction is not between 0 and 1.
     """
@@ -67,19 +77,25 @@ class _Pages:
         self.required = {key: min(MIN_MENTIONS, count) for key, count in self.total.items()}
 
     def _count(self, entity: int, hidden: frozenset) -> collections.Counter:
-        return collections.Counter(mention.entity for mention in pages.page(self.world, '', entity, hidden).mentions or ())
+        return collections.Counter(
+            mention.entity for mention in pages.page(self.world, '', entity, hidden).mentions or ()
+        )
 
     def hide(self, name: str, subject: int) -> bool:
-        """Takes a group of facts from all pages, unless `hold_out_facts` passes it over; returns whether it did."""
+        """Takes a fact group from all pages unless `hold_out_facts` skips it; returns if so."""
         added, related = collections.defaultdict(set), _related(self.world, subject)
         for object in self.world.facts[name].objects_of(subject):
-            shared = RELATIONS[name].symmetric and related.keys() & _related(self.world, object).keys()
+            shared = (
+                RELATIONS[name].symmetric and related.keys() & _related(self.world, object).keys()
+            )
             if related[object] > 1 or shared:
                 return False
             added[subject].add((name, 's', object))
             added[object].add((name, 'o', subject))
         hidden = {
-            entity: self.hidden[entity] | added[entity] & self.stated[entity] for entity in added if entity in self.hidden
+            entity: self.hidden[entity] | added[entity] & self.stated[entity]
+            for entity in added
+            if entity in self.hidden
         }
         if any(hidden[entity] == self.stated[entity] for entity in hidden):
             return False
@@ -88,7 +104,9 @@ class _Pages:
         for entity in mentions:
             total.subtract(self.mentions[entity])
             total.update(mentions[entity])
-        if any(total[key] < self.required[key] for entity in mentions for key in self.mentions[entity]):
+        if any(
+            total[key] < self.required[key] for entity in mentions for key in self.mentions[entity]
+        ):
             return False
         self.hidden |= hidden
         self.mentions |= mentions
@@ -98,24 +116,33 @@ class _Pages:
 
 def _stated(world: World, entity: int) -> frozenset[tuple[str, str, int]]:
     """What the page of an entity states: relation, its side, other entity."""
-    return frozenset((name, side, other) for name, side, others in world.facts_about(entity, on_page=True) for other in others)
+    return frozenset(
+        (name, side, other)
+        for name, side, others in world.facts_about(entity, on_page=True)
+        for other in others
+    )
 
 
 def _related(world: World, entity: int) -> collections.Counter:
     """In how many facts an entity is, by the other entity."""
-    return collections.Counter(other for _, _, others in world.facts_about(entity, on_page=False) for other in others)
+    return collections.Counter(
+        other for _, _, others in world.facts_about(entity, on_page=False) for other in others
+    )
 
 
 def known_facts(world: World, held_out: dict[str, Facts]) -> dict[str, Facts]:
     """The facts of the world that are not held out."""
-    return {name: facts.select(~np.isin(facts.subjects, held_out[name].subjects)) for name, facts in world.facts.items()}
+    return {
+        name: facts.select(~np.isin(facts.subjects, held_out[name].subjects))
+        for name, facts in world.facts.items()
+    }
 
 
 def changed_facts(world: World, held_out: dict[str, Facts], seed: int = 0) -> dict[str, Facts]:
     """The held-out facts of FUNCTIONAL relations, each with another object.
 
-    The new object is one of other facts of the relation, and in no fact of the world with the subject. Facts without such an
-    object are left out.
+    The new object is one of other facts of the relation, and in no fact of the world with the
+    subject. Facts without such an object are left out.
     """
     changed = {}
     for name in FUNCTIONAL:
@@ -133,11 +160,15 @@ def documents(world: World, facts: dict[str, Facts]) -> Iterator[Document]:
     """The pages of the world, stating only some of its facts, at least one on each page."""
     some = dataclasses.replace(world, facts=facts)
     for number, entity in enumerate(world.page_order):
-        yield pages.page(world, f'page-{number}', entity, _stated(world, entity) - _stated(some, entity))
+        yield pages.page(
+            world, f'page-{number}', entity, _stated(world, entity) - _stated(some, entity)
+        )
 
 
 def short_documents(world: World, facts: dict[str, Facts], prefix: str) -> Iterator[Document]:
-    """Pages that state some facts, true or not, and say nothing else: one for each entity on whose side a fact is stated.
+    """Pages that state some facts, true or not, and say nothing else.
+
+    One for each entity on whose side a fact is stated.
 
     With the prefix `news`, `news-7` is about the entity of `page-7`.
     """
@@ -149,13 +180,19 @@ def short_documents(world: World, facts: dict[str, Facts], prefix: str) -> Itera
 
 
 def questions(
-    world: World, held_out: dict[str, Facts], changed: dict[str, Facts], *, num_train: int, num_eval: int
+    world: World,
+    held_out: dict[str, Facts],
+    changed: dict[str, Facts],
+    *,
+    num_train: int,
+    num_eval: int,
 ) -> dict[str, list[Question]]:
     """Questions for training and evaluation, those of each of QUESTION_FILES, types in turn.
 
-    Topics of `dev_known` are in no question of `train`, those of `two_hop` in no 2-hop question of it, and the pairs of
-    `conjunction` in none. Questions whose answers held-out facts would change are in neither `train` nor `dev_known`; `two_hop`
-    and `conjunction` are answered from all facts. Questions of `changed` are those of `held_out` with the same number.
+    Topics of `dev_known` are in no question of `train`, those of `two_hop` in no 2-hop question of
+    it, and the pairs of `conjunction` in none. Questions whose answers held-out facts would change
+    are in neither `train` nor `dev_known`; `two_hop` and `conjunction` are answered from all facts.
+    Questions of `changed` are those of `held_out` with the same number.
 
     Args:
         held_out, changed: see `hold_out_facts` and `changed_facts`.
@@ -176,8 +213,15 @@ def questions(
         'two_hop': _about_one('two_hop', world, world, 2, ('test',)),
         'conjunction': _about_two('conjunction', world, world),
     }
-    files = {'train': [row for streams in train for row in itertools.islice(round_robin(streams), num_train)]}
-    files |= {name: list(itertools.islice(round_robin(streams), num_eval)) for name, streams in evaluation.items()}
+    files = {
+        'train': [
+            row for streams in train for row in itertools.islice(round_robin(streams), num_train)
+        ]
+    }
+    files |= {
+        name: list(itertools.islice(round_robin(streams), num_eval))
+        for name, streams in evaluation.items()
+    }
     objects = {
         (question_type((name,)), subject): object
         for name, facts in changed.items()
@@ -188,13 +232,18 @@ def questions(
         for name, rows in files.items()
     }
     files['changed'] = [
-        dataclasses.replace(question, id=f'changed-{i}', answers=(objects[question.type, question.topic_entity],))
+        dataclasses.replace(
+            question, id=f'changed-{i}', answers=(objects[question.type, question.topic_entity],)
+        )
         for i, question in enumerate(files['held_out'])
         if (question.type, question.topic_entity) in objects
     ]
     for name in QUESTION_FILES:
         if not files[name]:
-            raise InputError(f'num_documents: {len(world.page_order)} are too few for any question of {name}; take more')
+            raise InputError(
+                f'num_documents: {len(world.page_order)} are too few for any '
+                f'question of {name}; take more'
+            )
     return files
 
 
@@ -211,15 +260,27 @@ class _QuestionType(NamedTuple):
         return sorted(reached[0].intersection(*reached[1:]))
 
 
-def _about_one(file: str, world: World, known: World, hops: int, splits: tuple[str, ...]) -> list[Iterator[Question]]:
+def _about_one(
+    file: str, world: World, known: World, hops: int, splits: tuple[str, ...]
+) -> list[Iterator[Question]]:
     """Questions of each chain of some hops about the topics of some splits of the world."""
     allowed = np.isin(world.split, [SPLITS.index(split) for split in splits])
     streams = []
     for key, wordings in WORDINGS.items():
         chain = tuple(key.split('>'))
         if len(chain) == hops:
-            topics = [(topic,) for topic in world.ranges[ends(chain[0]).start_kind] if allowed[topic]]
-            streams.append(_of_type(file, world, known, _QuestionType(question_type(chain), (chain,), wordings), topics))
+            topics = [
+                (topic,) for topic in world.ranges[ends(chain[0]).start_kind] if allowed[topic]
+            ]
+            streams.append(
+                _of_type(
+                    file,
+                    world,
+                    known,
+                    _QuestionType(question_type(chain), (chain,), wordings),
+                    topics,
+                )
+            )
     return streams
 
 
@@ -240,12 +301,16 @@ def _about_two(file: str, world: World, known: World) -> list[Iterator[Question]
     for steps, wordings in CONJUNCTIONS.items():
         x, y = map(ends, steps)
         kind = _QuestionType(
-            f'{x.start_label}_and_{y.start_label}_to_{x.end_label}', tuple((step,) for step in steps), wordings
+            f'{x.start_label}_and_{y.start_label}_to_{x.end_label}',
+            tuple((step,) for step in steps),
+            wordings,
         )
         pairs = {
             topics
             for entity in world.ranges[x.end_kind]
-            for topics in itertools.product(*(world.neighbours(entity, _reverse(step)) for step in steps))
+            for topics in itertools.product(
+                *(world.neighbours(entity, _reverse(step)) for step in steps)
+            )
             if topics[0] != topics[1] and _file_of_pair(world, topics) == file
         }
         pairs = [topics for topics in sorted(pairs) if _narrows(world, kind, topics)]
@@ -258,7 +323,7 @@ def _reverse(step: str) -> str:
 
 
 def _file_of_pair(world: World, topics: tuple[int, ...]) -> str:
-    """The file for questions about a pair of topics, in whatever order and type of question; '' for none."""
+    """The file for questions about two topics, in any order and of any type; '' for none."""
     if random.Random(f'{world.seed} conjunction {sorted(topics)}').random() < EVALUATION_SHARE:
         return 'conjunction'
     return '' if SPLITS.index('dev') in world.split[list(topics)] else 'train'
@@ -267,19 +332,25 @@ def _file_of_pair(world: World, topics: tuple[int, ...]) -> str:
 def _narrows(world: World, kind: _QuestionType, topics: tuple[int, ...]) -> bool:
     """Whether a topic alone has more answers than both have in common."""
     common = len(kind.answers(world, topics))
-    return any(len(world.answers(topic, chain)) > common for topic, chain in zip(topics, kind.chains))
+    return any(
+        len(world.answers(topic, chain)) > common for topic, chain in zip(topics, kind.chains)
+    )
 
 
 def _of_type(
     file: str, world: World, known: World, kind: _QuestionType, topics: Iterable[tuple[int, ...]]
 ) -> Iterator[Question]:
-    """Questions of one type with the same answers in both worlds, in passes over shuffled topics."""
+    """Questions of one type with equal answers in both worlds, over shuffled topics."""
     rng = random.Random(f'{world.seed} questions {file} {kind.label}')
     topics = list(topics)
     rng.shuffle(topics)
     most = MAX_ANSWERS if len(kind.chains) == 1 else MAX_CONJUNCTION_ANSWERS
     rows = ((row, kind.answers(world, row)) for row in topics)
-    rows = ((row, answers) for row, answers in rows if 0 < len(answers) <= most and answers == kind.answers(known, row))
+    rows = (
+        (row, answers)
+        for row, answers in rows
+        if 0 < len(answers) <= most and answers == kind.answers(known, row)
+    )
     for question in worded(world, rows, kind.wordings, rng):
         yield dataclasses.replace(question, hops=max(map(len, kind.chains)), type=kind.label)
 
@@ -295,10 +366,12 @@ def write_lm_world(
 ) -> None:
     """Writes a world with held-out and changed facts as files.
 
-    {train,facts,changed}/corpus.jsonl hold the known facts with everything else that the world's pages say, the held-out facts,
-    and what these have changed to. entities.jsonl has `{id, name}` of all entities, and `questions/*.jsonl` are QUESTION_FILES
-    (see `questions`). linked/train.jsonl has the questions of `train` with one hop and one topic, which a relation encoder is
-    aligned on. `held_out` is the share of facts to hold out. InputError: an argument is out of range.
+    {train,facts,changed}/corpus.jsonl hold the known facts with everything else that the world's
+    pages say, the held-out facts, and what these have changed to. entities.jsonl has `{id, name}`
+    of all entities, and `questions/*.jsonl` are QUESTION_FILES (see `questions`).
+    linked/train.jsonl has the questions of `train` with one hop and one topic, which a relation
+    encoder is aligned on. `held_out` is the share of facts to hold out. InputError: an argument is
+    out of range.
     """
     directory, world = Path(directory), generate(seed, num_documents)
     hidden = hold_out_facts(world, held_out, seed)
@@ -317,11 +390,23 @@ def write_lm_world(
     write_json_lines(directory / 'entities.jsonl', entities)
     linked = [question for question in files['train'] if question.hops == len(question.topics) == 1]
     vocab = world.vocab()
-    for name, asked in {**{f'questions/{name}': asked for name, asked in files.items()}, 'linked/train': linked}.items():
-        write_questions(directory / f'{name}.jsonl', (to_record(question, vocab) for question in asked))
+    for name, asked in {
+        **{f'questions/{name}': asked for name, asked in files.items()},
+        'linked/train': linked,
+    }.items():
+        write_questions(
+            directory / f'{name}.jsonl', (to_record(question, vocab) for question in asked)
+        )
 
 
 def _document_record(document: Document) -> dict:
-    mentions = [{'start': m.start, 'end': m.end, 'entity': m.entity} for m in document.mentions or ()]
-    fields = {'id': document.id, 'title': document.title, 'text': document.text, 'title_entity': document.title_entity}
+    mentions = [
+        {'start': m.start, 'end': m.end, 'entity': m.entity} for m in document.mentions or ()
+    ]
+    fields = {
+        'id': document.id,
+        'title': document.title,
+        'text': document.text,
+        'title_entity': document.title_entity,
+    }
     return {**fields, 'mentions': mentions}

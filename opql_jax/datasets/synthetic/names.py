@@ -1,4 +1,6 @@
-"""Invented names of the synthetic world: unique, of several words, some outside ASCII, put together from syllables and short lists.
+"""Invented names of the synthetic world: unique, of several words, some outside ASCII.
+
+Put together from syllables and short lists.
 
 No name holds a character that question files use as a mark (`|`, tab, brackets).
 """
@@ -30,16 +32,23 @@ def _make_name(kind: str, index: int, rng: random.Random) -> str:
         if index % 60 == 1:
             return f'{_accented(rng)} {_accented(rng)}'
         if index % 60 == 2:
-            return f'{_syllables("cyrillic", rng).capitalize()} {_syllables("cyrillic", rng).capitalize()}'
+            return (
+                f'{_syllables("cyrillic", rng).capitalize()} '
+                f'{_syllables("cyrillic", rng).capitalize()}'
+            )
         if index % 60 == 3:
             return f'{rng.choice(NAMES["cjk_family"])} {_syllables("cjk_given", rng)}'
     noun, other = rng.sample(NAMES['nouns'], 2)
     pattern = rng.choice(NAMES['patterns'][kind])
-    return pattern.format(w=_word(rng), v=_word(rng), a=rng.choice(NAMES['adjectives']), n=noun, m=other)
+    return pattern.format(
+        w=_word(rng), v=_word(rng), a=rng.choice(NAMES['adjectives']), n=noun, m=other
+    )
 
 
 def make_names(kind: str, count: int, rng: random.Random, taken: set[str]) -> list[str]:
-    """Invents names for entities of a kind, by the state of `rng`; no two, nor one and one of `taken`, differ only by case.
+    """Invents names for entities of a kind, by the state of `rng`.
+
+    No two, nor one and one of `taken`, differ only by case.
 
     `taken` has the case-folded names already in use; the new ones are added to it.
     """

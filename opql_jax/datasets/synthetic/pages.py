@@ -1,6 +1,7 @@
-"""The text of the synthetic world: the page of an entity states facts about it, among sentences that state none.
+"""The synthetic text: an entity's page states facts about it, among other sentences.
 
-Pages carry exact mentions of entities. A page depends on the seed and on its own facts only, so pages are written one by one.
+Pages carry exact mentions of entities. A page depends on the seed and on its own facts only, so
+pages are written one by one.
 """
 
 import random
@@ -15,11 +16,15 @@ from opql_jax.datasets.synthetic.world import World
 _MIN_WORDS = 40
 _REPEAT_RATE = 0.15  # share of statements made twice on a page, in two wordings
 _NAME_RATE = 0.25  # share of later sentences that call the page's entity by its name
-_IT_RATE = 0.4  # share of references at the start of a sentence that are 'It', if it is not a person's page
+# Share of references at the start of a sentence that are 'It', if it is not a person's page.
+_IT_RATE = 0.4
 
 
 class _Sentence(NamedTuple):
-    """A sentence to be written: its template, the side ('s' or 'o') of the page's entity, and the entities of the other side."""
+    """A sentence to be written.
+
+    Its template, the side ('s' or 'o') of the page's entity, and the entities of the other side.
+    """
 
     template: str
     side: str
@@ -31,16 +36,24 @@ def documents(world: World) -> Iterator[Document]:
     return (page(world, f'page-{number}', entity) for number, entity in enumerate(world.page_order))
 
 
-def page(world: World, document_id: str, entity: int, hidden: Container[tuple[str, str, int]] = frozenset()) -> Document:
+def page(
+    world: World,
+    document_id: str,
+    entity: int,
+    hidden: Container[tuple[str, str, int]] = frozenset(),
+) -> Document:
     """The page of `entity`, with all its mentions.
 
-    The first sentence names the entity. Later ones may use a pronoun, or not refer to it at all. The facts of `hidden`, (relation, side of
-    the page's entity, other entity) but not all of the page, are left out: all else is as it would be with nothing hidden.
+    The first sentence names the entity. Later ones may use a pronoun, or not refer to it at all.
+    The facts of `hidden`, (relation, side of the page's entity, other entity) but not all of the
+    page, are left out: all else is as it would be with nothing hidden.
     """
     kind, rng = world.kind(entity), random.Random(f'{world.seed} page {entity}')
     sentences = _statements(world, entity, rng, hidden) + _distractors(world, entity, kind, rng)
     rng.shuffle(sentences)
-    opening = next(i for i, sentence in enumerate(sentences) if f'{{{sentence.side}' in sentence.template)
+    opening = next(
+        i for i, sentence in enumerate(sentences) if f'{{{sentence.side}' in sentence.template
+    )
     sentences.insert(0, sentences.pop(opening))
     # Filled up after the opening sentence, counting names as two words and slots for them as one.
     words = sum(len(sentence.template.split()) + len(sentence.others) for sentence in sentences)
@@ -50,7 +63,9 @@ def page(world: World, document_id: str, entity: int, hidden: Container[tuple[st
         words += len(fillers[-1].split())
         sentences.insert(rng.randint(1, len(sentences)), _Sentence(fillers.pop(), 's', []))
     gender = rng.choice(('she', 'he'))
-    return _document(world, document_id, entity, sentences, gender if kind == 'person' else kind, rng)
+    return _document(
+        world, document_id, entity, sentences, gender if kind == 'person' else kind, rng
+    )
 
 
 def short_page(world: World, document_id: str, entity: int) -> Document:
@@ -61,7 +76,9 @@ def short_page(world: World, document_id: str, entity: int) -> Document:
     return _document(world, document_id, entity, sentences, None, rng)
 
 
-def _statements(world: World, entity: int, rng: random.Random, hidden: Container = frozenset()) -> list[_Sentence]:
+def _statements(
+    world: World, entity: int, rng: random.Random, hidden: Container = frozenset()
+) -> list[_Sentence]:
     """Sentences for all facts of a page that are not hidden."""
     sentences = []
     for relation, side, others in world.facts_about(entity, on_page=True):
@@ -71,44 +88,69 @@ def _statements(world: World, entity: int, rng: random.Random, hidden: Container
             templates = rng.sample(RELATIONS[relation].sentences, 2)
             visible = [other for other in group if (relation, side, other) not in hidden]
             times = 2 if rng.random() < _REPEAT_RATE else 1
-            sentences += [_Sentence(template, side, visible) for template in templates[:times] if visible]
+            sentences += [
+                _Sentence(template, side, visible) for template in templates[:times] if visible
+            ]
     return sentences
 
 
 def _distractors(world: World, entity: int, kind: str, rng: random.Random) -> list[_Sentence]:
     """Sentences that state no fact; they mention no entity that is in a fact with the page's."""
-    related = {other for _, _, others in world.facts_about(entity, on_page=False) for other in others}
+    related = {
+        other for _, _, others in world.facts_about(entity, on_page=False) for other in others
+    }
     templates = rng.sample(PAGES['distractors'][kind], rng.choice((0, 0, 1, 1, 2)))
     drawn = [(template, rng.choice(world.ranges[other_kind])) for other_kind, template in templates]
-    return [_Sentence(template, 's', [other]) for template, other in drawn if other != entity and other not in related]
+    return [
+        _Sentence(template, 's', [other])
+        for template, other in drawn
+        if other != entity and other not in related
+    ]
 
 
 def _document(
-    world: World, document_id: str, entity: int, sentences: list[_Sentence], reference: str | None, rng: random.Random
+    world: World,
+    document_id: str,
+    entity: int,
+    sentences: list[_Sentence],
+    reference: str | None,
+    rng: random.Random,
 ) -> Document:
-    """Joins sentences; later ones call the page's entity as `reference`, or by name where it is None."""
+    """Joins sentences; later ones call the page's entity as `reference`, or by name if None."""
     pieces: list[str | int] = []
     for i, sentence in enumerate(sentences):
         by_name = reference is None or i == 0 or rng.random() < _NAME_RATE
         pieces += [' '] if i else []
         pieces += _realise(sentence, entity, None if by_name else reference, rng)
     text, mentions = world.spell(pieces)
-    mentions = tuple(Mention(start, end, world.keys[mentioned]) for start, end, mentioned in mentions)
+    mentions = tuple(
+        Mention(start, end, world.keys[mentioned]) for start, end, mentioned in mentions
+    )
     return Document(document_id, world.names[entity], text, mentions, world.keys[entity])
 
 
-def _realise(sentence: _Sentence, entity: int, reference: str | None, rng: random.Random) -> list[str | int]:
-    """A sentence as strings and entity ids; `reference` is a key of the table of references, or None for the name."""
+def _realise(
+    sentence: _Sentence, entity: int, reference: str | None, rng: random.Random
+) -> list[str | int]:
+    """A sentence as strings and entity ids; `reference` is a table key, or None for the name."""
     pieces: list[str | int] = []
     plural = False
     for literal, slot, _, _ in string.Formatter().parse(sentence.template + '.'):
-        pieces.append(literal.replace(' was', ' were', 1) if plural and literal.startswith(' was ') else literal)
+        pieces.append(
+            literal.replace(' was', ' were', 1)
+            if plural and literal.startswith(' was ')
+            else literal
+        )
         if slot is None:
             break
         side, _, case = slot.partition('.')
         if side == sentence.side and reference is not None and case != 'name':
             opens = pieces == ['']
-            key = 'it' if opens and reference not in ('she', 'he') and rng.random() < _IT_RATE else reference
+            key = (
+                'it'
+                if opens and reference not in ('she', 'he') and rng.random() < _IT_RATE
+                else reference
+            )
             word = rng.choice(PAGES['references'][key])[('', 'him', 'his').index(case)]
             pieces.append(word[0].upper() + word[1:] if opens else word)
             plural = False

@@ -1,7 +1,7 @@
 """Questions about the synthetic world, in the wordings of questions.toml.
 
-A question follows a chain of relations from its topic: `directed_by^-1>starring` leads from a director to the actors of their
-films, `^-1` being a relation from object to subject.
+A question follows a chain of relations from its topic: `directed_by^-1>starring` leads from a
+director to the actors of their films, `^-1` being a relation from object to subject.
 """
 
 import dataclasses
@@ -26,11 +26,12 @@ MAX_ANSWERS = 20
 def questions(world: World, split: str, hops: int) -> Iterator[Question]:
     """All questions of a split, types in turn; take as many as needed from the front.
 
-    Each type passes over its topics again and again, with another wording for a topic each time, until all wordings are used.
-    Topics of a split are in no other split, whatever the number of hops. Ids are `{hops}-hop/{split}/{number}`, from 1.
+    Each type passes over its topics again and again, with another wording for a topic each time,
+    until all wordings are used. Topics of a split are in no other split, whatever the number of
+    hops. Ids are `{hops}-hop/{split}/{number}`, from 1.
 
-    `split` is of SPLITS, or `unseen_wording`: 1-hop questions about test topics in wordings that no other split uses. InputError if there
-    are no such questions.
+    `split` is of SPLITS, or `unseen_wording`: 1-hop questions about test topics in wordings that no
+    other split uses. InputError if there are no such questions.
     """
     if (hops, split) not in QUESTION_SETS:
         raise InputError(
@@ -53,16 +54,24 @@ def _of_type(world: World, split: str, key: str, wordings: Sequence[str]) -> Ite
     rows = (((topic,), world.answers(topic, chain)) for topic in topics)
     rows = (row for row in rows if 0 < len(row[1]) <= MAX_ANSWERS)
     for question in worded(world, rows, wordings, rng):
-        via = tuple(tuple(world.answers(question.topic_entity, chain[:hop])) for hop in range(1, len(chain)))
+        via = tuple(
+            tuple(world.answers(question.topic_entity, chain[:hop])) for hop in range(1, len(chain))
+        )
         yield dataclasses.replace(question, hops=len(chain), type=question_type(chain), via=via)
 
 
 def worded(
-    world: World, rows: Iterable[tuple[Sequence[int], Sequence[int]]], wordings: Sequence[str], rng: random.Random
+    world: World,
+    rows: Iterable[tuple[Sequence[int], Sequence[int]]],
+    wordings: Sequence[str],
+    rng: random.Random,
 ) -> Iterator[Question]:
-    """Questions in words, without id, type and hops: all rows, each with one of the wordings, then all with another, and so on.
+    """Questions in words, without id, type and hops.
 
-    Rows are topics, in the order of {x} and {y}, and answers; `rng` draws the first wording of each.
+    All rows, each with one of the wordings, then all with another, and so on.
+
+    Rows are topics, in the order of {x} and {y}, and answers; `rng` draws the first wording of
+    each.
     """
     drawn = []
     for row in rows:
@@ -76,7 +85,12 @@ def worded(
 def _fill(world: World, wording: str, topics: Sequence[int], answers: Sequence[int]) -> Question:
     entity = dict(zip('xy', topics))
     parsed = string.Formatter().parse(wording)
-    text, spans = world.spell(p for literal, slot, _, _ in parsed for p in (literal, slot and entity[slot]) if p is not None)
+    text, spans = world.spell(
+        p
+        for literal, slot, _, _ in parsed
+        for p in (literal, slot and entity[slot])
+        if p is not None
+    )
     places = tuple((start, end) for start, end, _ in spans)
     return Question('', text, places, tuple(topic for _, _, topic in spans), tuple(answers))
 
@@ -90,7 +104,7 @@ def round_robin(streams: Sequence[Iterator]) -> Iterator:
 
 
 class Ends(NamedTuple):
-    """Kinds of entity that a step of a chain leads from and to, and what question types call the two."""
+    """Kinds of entity that a step leads from and to, and what question types call the two."""
 
     start_kind: str
     end_kind: str

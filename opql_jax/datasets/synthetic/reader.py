@@ -17,7 +17,8 @@ class Synthetic:
     Attributes:
         seed: of the world; the same seed gives the same bytes.
         num_documents: its size.
-        num_train, num_eval: questions per number of hops, at most: for training; for each other split.
+        num_train, num_eval: questions per number of hops, at most: for training; for each other
+            split.
     """
 
     paths: ClassVar = ()
@@ -37,8 +38,13 @@ class Synthetic:
         return self._world.vocab(), list(documents(self._world))
 
     def questions(self, vocab, rejected_path):
-        limits = {(hops, split): self.num_train if split == 'train' else self.num_eval for hops, split in QUESTION_SETS}
+        limits = {
+            (hops, split): self.num_train if split == 'train' else self.num_eval
+            for hops, split in QUESTION_SETS
+        }
         return {
-            f'{hops}-hop/{split}': list(itertools.islice(questions(self._world, split, hops), limit))
+            f'{hops}-hop/{split}': list(
+                itertools.islice(questions(self._world, split, hops), limit)
+            )
             for (hops, split), limit in limits.items()
         }

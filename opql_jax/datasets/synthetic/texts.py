@@ -1,4 +1,4 @@
-"""The words of the synthetic world, read from the TOML files of this folder, which say what each table is for."""
+"""The words of the synthetic world, from this folder's TOML files, which explain their tables."""
 
 import dataclasses
 import tomllib
@@ -32,7 +32,9 @@ class Relation:
 
 
 def _load(name: str) -> dict:
-    return tomllib.loads((resources.files(__package__) / f'{name}.toml').read_text(encoding='utf-8'))
+    return tomllib.loads(
+        (resources.files(__package__) / f'{name}.toml').read_text(encoding='utf-8')
+    )
 
 
 NAMES, PAGES, QUESTIONS = map(_load, ('names', 'pages', 'questions'))
@@ -40,4 +42,6 @@ RELATIONS = {name: Relation(name, **fields) for name, fields in PAGES['relations
 # From chains such as 'directed_by>directed_by^-1' to wordings.
 WORDINGS, UNSEEN_WORDINGS = QUESTIONS['wordings'], QUESTIONS['unseen_wordings']
 # From the steps of the two topics to wordings.
-CONJUNCTIONS = {tuple(steps.split(' & ')): wordings for steps, wordings in QUESTIONS['conjunctions'].items()}
+CONJUNCTIONS = {
+    tuple(steps.split(' & ')): wordings for steps, wordings in QUESTIONS['conjunctions'].items()
+}

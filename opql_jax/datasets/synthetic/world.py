@@ -1,8 +1,9 @@
 """The entities and facts of the synthetic world, drawn from a seed.
 
-Every film, person, company, city and book has one document (`pages`), and countries and universities have none. Each fact
-(`texts.RELATIONS`) is a sentence of the page of one side or of both, so a question against the direction in which a fact is stated needs
-the reversed pair. The same arguments give the same world in every process, and memory does not grow with the text.
+Every film, person, company, city and book has one document (`pages`), and countries and
+universities have none. Each fact (`texts.RELATIONS`) is a sentence of the page of one side or of
+both, so a question against the direction in which a fact is stated needs the reversed pair. The
+same arguments give the same world in every process, and memory does not grow with the text.
 """
 
 import dataclasses
@@ -21,7 +22,14 @@ SPLITS = ('train', 'dev', 'test')
 EVALUATION_SHARE = 0.1  # of the entities of each kind, for dev and again for test
 
 # Documents of each kind per document of the world; countries and universities per document.
-_SHARES = {'film': 0.2, 'company': 0.06, 'city': 0.08, 'book': 0.10, 'country': 0.01, 'university': 0.02}
+_SHARES = {
+    'film': 0.2,
+    'company': 0.06,
+    'city': 0.08,
+    'book': 0.10,
+    'country': 0.01,
+    'university': 0.02,
+}
 _ON_SUBJECT, _ON_OBJECT = 1, 2
 
 
@@ -35,7 +43,10 @@ class Facts:
 
     def __init__(self, subjects: np.ndarray, objects: np.ndarray, sides: np.ndarray):
         order = np.lexsort((objects, subjects))
-        self.subjects, self.objects = subjects[order].astype(np.int32), objects[order].astype(np.int32)
+        self.subjects, self.objects = (
+            subjects[order].astype(np.int32),
+            objects[order].astype(np.int32),
+        )
         self.sides = sides[order].astype(np.uint8)
         self._by_object = np.argsort(self.objects, kind='stable')
         self._sorted_objects = self.objects[self._by_object]
@@ -48,7 +59,7 @@ class Facts:
         return Facts(self.subjects[rows], self.objects[rows], self.sides[rows])
 
     def objects_of(self, subject: int, on: int = 0) -> list[int]:
-        """Objects of `subject`; with `on` = 1 or 2 only of facts stated on the page of that side."""
+        """Objects of `subject`; with `on` = 1 or 2 only of facts on the page of that side."""
         rows = slice(*np.searchsorted(self.subjects, (subject, subject + 1)))
         return self.objects[rows][(self.sides[rows] & on) == on].tolist()
 
@@ -87,7 +98,7 @@ class World:
         return EntityVocab(self.keys, self.names, [[]] * len(self.names))
 
     def spell(self, pieces: Iterable[str | int]) -> tuple[str, list[tuple[int, int, int]]]:
-        """Joins strings and entity ids to a text; also (start, end, entity id) of every entity in it, in code points."""
+        """Joins strings and entity ids to a text; also (start, end, entity id), in code points."""
         text, length, spans = [], 0, []
         for piece in pieces:
             text.append(piece if isinstance(piece, str) else self.names[piece])
@@ -97,7 +108,7 @@ class World:
         return ''.join(text), spans
 
     def facts_about(self, entity: int, on_page: bool) -> Iterator[tuple[str, str, list[int]]]:
-        """Relation, side of `entity` ('s' or 'o') and entities of the other side, of all facts or of those on its page."""
+        """Relation, side of `entity` ('s' or 'o') and others, of all facts or its page's."""
         kind = self.kind(entity)
         for name, relation in RELATIONS.items():
             if relation.subject == kind:
@@ -106,7 +117,7 @@ class World:
                 yield name, 'o', self.facts[name].subjects_of(entity, _ON_OBJECT if on_page else 0)
 
     def neighbours(self, entity: int, step: str) -> list[int]:
-        """Entities one step of a chain away, e.g. step `directed_by^-1` from a director to films."""
+        """Entities one step away, such as `directed_by^-1` from a director to films."""
         name = step.removesuffix('^-1')
         facts = self.facts[name]
         if RELATIONS[name].symmetric:
@@ -114,19 +125,26 @@ class World:
         return facts.subjects_of(entity) if step.endswith('^-1') else facts.objects_of(entity)
 
     def answers(self, topic: int, chain: Iterable[str]) -> list[int]:
-        """Entities at the end of `chain`, ascending. As in MetaQA it never comes back to its topic, not even on the way."""
+        """Entities at the end of `chain`, ascending.
+
+        As in MetaQA it never comes back to its topic, not even on the way.
+        """
         frontier = {topic}
         for step in chain:
-            frontier = {neighbour for entity in frontier for neighbour in self.neighbours(entity, step)} - {topic}
+            frontier = {
+                neighbour for entity in frontier for neighbour in self.neighbours(entity, step)
+            } - {topic}
         return sorted(frontier)
 
 
 def generate(seed: int = 0, num_documents: int = 2000) -> World:
-    """Draws a world of at least MIN_DOCUMENTS documents; InputError: an argument is out of range."""
+    """Draws a world of MIN_DOCUMENTS documents or more; InputError for arguments out of range."""
     if seed < 0:
         raise InputError(f'seed: must be at least 0, got {seed}')
     if num_documents < MIN_DOCUMENTS:
-        raise InputError(f'num_documents: a world needs at least {MIN_DOCUMENTS}, got {num_documents}')
+        raise InputError(
+            f'num_documents: a world needs at least {MIN_DOCUMENTS}, got {num_documents}'
+        )
     counts = {kind: max(2, round(share * num_documents)) for kind, share in _SHARES.items()}
     counts['person'] = num_documents - sum(counts[kind] for kind in PAGE_KINDS if kind != 'person')
     rng, names, ranges, taken = np.random.default_rng(seed), [], {}, set()
@@ -145,7 +163,9 @@ def generate(seed: int = 0, num_documents: int = 2000) -> World:
         name: Facts(subjects, objects, _draw_sides(RELATIONS[name], len(subjects), rng))
         for name, (subjects, objects) in _draw_pairs(ranges, rng).items()
     }
-    return World(seed, names, keys, ranges, split, facts, page_order=rng.permutation(num_documents).tolist())
+    return World(
+        seed, names, keys, ranges, split, facts, page_order=rng.permutation(num_documents).tolist()
+    )
 
 
 def _draw_sides(relation: Relation, count: int, rng: np.random.Generator) -> np.ndarray:
@@ -155,7 +175,9 @@ def _draw_sides(relation: Relation, count: int, rng: np.random.Generator) -> np.
     return np.where(draw < relation.both, _ON_SUBJECT | _ON_OBJECT, one_page)
 
 
-def _draw_pairs(ranges: dict[str, range], rng: np.random.Generator) -> dict[str, tuple[np.ndarray, np.ndarray]]:
+def _draw_pairs(
+    ranges: dict[str, range], rng: np.random.Generator
+) -> dict[str, tuple[np.ndarray, np.ndarray]]:
     """(subjects, objects) of every relation; two entities are hardly ever in two relations."""
     ids = {kind: np.arange(span.start, span.stop) for kind, span in ranges.items()}
     films, people, books, companies = ids['film'], ids['person'], ids['book'], ids['company']
@@ -174,7 +196,8 @@ def _draw_pairs(ranges: dict[str, range], rng: np.random.Generator) -> dict[str,
     # Pools are drawn independently, so many a director also acts or writes, in other films.
     directors = partners(films, pool_of_people(len(films), 2.5))
     writers = partners(films, pool_of_people(len(films), 2.5))
-    writers = np.where(rng.random(len(films)) < 0.05, directors, writers)  # some write what they direct
+    # Some write what they direct.
+    writers = np.where(rng.random(len(films)) < 0.05, directors, writers)
     pairs['directed_by'] = films, directors
     pairs['written_by'] = films, writers
     cast_sizes = rng.choice((2, 3, 4), p=(0.4, 0.4, 0.2), size=len(films))

@@ -1,1 +1,4 @@
-"""MediaWiki dumps, such as Wikipedia's: `reader` for `prepare`, `dump` for XML files, `wikitext` and `titles` for their contents."""
+"""MediaWiki dumps, such as Wikipedia's.
+
+`reader` for `prepare`, `dump` for XML files, `wikitext` and `titles` for their contents.
+"""

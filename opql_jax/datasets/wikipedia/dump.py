@@ -1,7 +1,8 @@
-"""Reads MediaWiki XML dumps: one Parquet file of articles, as text with links, for each part of a dump.
+"""Reads MediaWiki XML dumps: one Parquet file of linked articles for each part of a dump.
 
-A part is read as a stream. Its Parquet file stays in a work folder under a name that depends on the bytes of the part and on the
-options, so a run that was killed reads only the parts that it had not finished.
+A part is read as a stream. Its Parquet file stays in a work folder under a name that depends on the
+bytes of the part and on the options, so a run that was killed reads only the parts that it had not
+finished.
 """
 
 import bz2
@@ -37,8 +38,9 @@ from opql_jax.datasets.wikipedia.wikitext import LimitedConverter
 VERSION = 1
 
 LINK = pa.struct([('start', pa.int32()), ('end', pa.int32()), ('title', pa.string())])
-# kind: 'article', 'redirect', 'skipped' or 'rejected'. A redirect has a target unless it leads to no article, a rejected page has
-# a reason, and articles alone have text and links, which are empty where the page has nothing but templates.
+# kind: 'article', 'redirect', 'skipped' or 'rejected'. A redirect has a target unless it leads to
+# no article, a rejected page has a reason, and articles alone have text and links, which are empty
+# where the page has nothing but templates.
 PAGES = pa.schema(
     [
         ('id', pa.string()),
@@ -57,14 +59,18 @@ BATCH_PAGES = 1024
 _BEGINNING = 4096
 # Bytes that are parsed at a time, at least.
 _CHUNK = 16 << 10
-# Bytes of XML up to the end of the next page or revision, and characters of a page: MediaWiki saves texts of 2 MiB.
+# Bytes of XML up to the end of the next page or revision, and characters of a page: MediaWiki saves
+# texts of 2 MiB.
 MAX_PAGE, MAX_TEXT = 64 << 20, 10_000_000
 
 _log = logging.getLogger(__name__)
 
 
 class Page(NamedTuple):
-    """A page of a dump; `redirect` is the title it redirects to, `model` the content model of its last revision."""
+    """A page of a dump.
+
+    `redirect` is the title it redirects to, `model` the content model of its last revision.
+    """
 
     id: str
     title: str
@@ -75,7 +81,9 @@ class Page(NamedTuple):
 
 
 class SkipPatterns(NamedTuple):
-    """Which pages are neither documents nor entities: patterns such as `List of *`, separated by '|', of their titles.
+    """Titles of pages that are neither documents nor entities: patterns as `List of *`.
+
+    They are separated by '|'.
 
     Those of `templates` are of the names of templates that pages use, in lower case.
     """
@@ -89,13 +97,18 @@ class SkipPatterns(NamedTuple):
 
 
 def _matches_any(names: Iterable[str], patterns: str) -> bool:
-    return any(fnmatch.fnmatchcase(name, pattern) for name in names for pattern in patterns.split('|'))
+    return any(
+        fnmatch.fnmatchcase(name, pattern) for name in names for pattern in patterns.split('|')
+    )
 
 
 def part_files(path: str | os.PathLike) -> list[Path]:
-    """The parts of a dump, by name: a file, the parts in a folder, or the matches of a pattern such as `dump/*.bz2`.
+    """The parts of a dump, by name.
 
-    InputError: there is none, two have the same name, or a file's name does not end like that of a part.
+    A file, the parts in a folder, or the matches of a pattern such as `dump/*.bz2`.
+
+    InputError: there is none, two have the same name, or a file's name does not end like that of a
+    part.
     """
     if Path(path).is_dir():
         found = [file for file in Path(path).iterdir() if _PART.search(file.name)]
@@ -104,18 +117,24 @@ def part_files(path: str | os.PathLike) -> list[Path]:
     parts = sorted(found, key=lambda file: (file.name, str(file)))
     if not parts:
         raise InputError(
-            f'{path}: no part of a dump, a file that ends in .xml, .xml.bz2 or .xml.gz: pages-articles of dumps.wikimedia.org'
+            f'{path}: no part of a dump, a file that ends in .xml, .xml.bz2 or .xml.gz: '
+            'pages-articles of dumps.wikimedia.org'
         )
     for part, after in zip(parts, [*parts[1:], None]):
         if not _PART.search(part.name):
-            raise InputError(f'{part}: the name of a part of a dump ends in .xml, .xml.bz2 or .xml.gz')
+            raise InputError(
+                f'{part}: the name of a part of a dump ends in .xml, .xml.bz2 or .xml.gz'
+            )
         if after and after.name == part.name:
             raise InputError(f'{after}: another part has this name, {part}; rename one of them')
     return parts
 
 
 def is_part(path: str | os.PathLike) -> bool:
-    """Whether a file has the name of a part of a dump and begins like one; one that is damaged there does, so that `pages` says so."""
+    """Whether a file has the name of a part of a dump and begins like one.
+
+    One that is damaged there does, so that `pages` says so.
+    """
     if not _PART.search(Path(path).name):
         return False
     try:
@@ -126,21 +145,29 @@ def is_part(path: str | os.PathLike) -> bool:
 
 
 def pages(path: str | os.PathLike) -> Iterator[tuple[Site, Page]]:
-    """Streams the pages of one part, each with the settings of its site; of several revisions of a page the last in the file.
+    """Streams the pages of one part, each with the settings of its site.
+
+    Of several revisions of a page the last in the file.
 
     InputError names a part that is truncated, damaged or no dump, and says where.
     """
     last = 'before the first page'
     with open(path, 'rb') as file:
-        where = lambda: f'{last}, at about byte {file.tell():,} of {os.fstat(file.fileno()).st_size:,}'
+        where = lambda: (
+            f'{last}, at about byte {file.tell():,} of {os.fstat(file.fileno()).st_size:,}'
+        )
         try:
             for site, page in _pages(_decompressed(path, file), Expansion(path)):
                 last = f'after the page {page.title!r}'
                 yield site, page
         except (EOFError, zlib.error, OSError) as error:
-            raise InputError(f'{path}: truncated or damaged {where()} ({error}); fetch it again') from error
+            raise InputError(
+                f'{path}: truncated or damaged {where()} ({error}); fetch it again'
+            ) from error
         except ElementTree.ParseError as error:
-            raise InputError(f'{path}: malformed, cut off or no MediaWiki dump {where()} ({error})') from error
+            raise InputError(
+                f'{path}: malformed, cut off or no MediaWiki dump {where()} ({error})'
+            ) from error
 
 
 def _decompressed(path: str | os.PathLike, file: BinaryIO) -> Any:
@@ -154,7 +181,8 @@ def _pages(source, expansion: Expansion) -> Iterator[tuple[Site, Page]]:
     revision: Any = None
     site, since, chunk = Site(), 0, b'more'
     while chunk:
-        # What is one piece of XML, such as the value of an attribute, is parsed again with each chunk.
+        # What is one piece of XML, such as the value of an attribute, is parsed again with each
+        # chunk.
         if chunk := source.read(max(_CHUNK, since // 4)):
             expansion.add(len(chunk))
             since += len(chunk)
@@ -199,7 +227,8 @@ def _page(page) -> Page:
     revision = page.findall('{*}revision')
     if not title or not id or not revision or not re.fullmatch(r'-?\d+', namespace or ''):
         raise ElementTree.ParseError(
-            f'a page needs title, ns, id and revision; here they are {title!r}, {namespace!r}, {id!r}, {len(revision)}'
+            f'a page needs title, ns, id and revision; here they are {title!r}, {namespace!r}, '
+            f'{id!r}, {len(revision)}'
         )
     redirect = page.find('{*}redirect')
     return Page(
@@ -213,32 +242,54 @@ def _page(page) -> Page:
 
 
 def read_parts(
-    parts: Sequence[Path], folder: str | os.PathLike, skip: SkipPatterns, processes: int | None = None
+    parts: Sequence[Path],
+    folder: str | os.PathLike,
+    skip: SkipPatterns,
+    processes: int | None = None,
 ) -> list[Path]:
-    """Writes a Parquet file of `PAGES`, the pages of the main namespace, for each part that has none yet; returns all, in order.
+    """Writes the main namespace's pages, as `PAGES` in Parquet, for each part without a file.
+
+    Returns all, in order.
 
     Args:
-        folder: the work folder, made if need be. One run at a time reads parts into it; files that are there never change.
-        processes: how many parts are read at once; None for one per core. The files do not depend on it.
+        folder: the work folder, made if need be. One run at a time reads parts into it; files that
+            are there never change.
+        processes: how many parts are read at once; None for one per core. The files do not depend
+            on it.
 
-    InputError: see `pages`; the other parts that were being read are finished. Or another run writes into the folder.
+    InputError: see `pages`; the other parts that were being read are finished. Or another run
+    writes into the folder.
     """
     folder = Path(folder)
-    # A result is only a name, so all parts may be read ahead: a long part does not hold up those after it.
+    # A result is only a name, so all parts may be read ahead: a long part does not hold up those
+    # after it.
     processes = min(processes or os.cpu_count() or 1, len(parts))
     files = []
     with locks.writer(folder):
         storage.remove_partials(folder, f'{"[0-9a-f]" * 32}.parquet')
-        read = map_ordered(functools.partial(_read_part, folder, skip), parts, processes, ahead=len(parts))
+        read = map_ordered(
+            functools.partial(_read_part, folder, skip), parts, processes, ahead=len(parts)
+        )
         for number, ((file, new), part) in enumerate(zip(read, parts), 1):
-            _log.info('%s: %s (%d of %d)', part.name, 'read' if new else 'was read before', number, len(parts))
+            _log.info(
+                '%s: %s (%d of %d)',
+                part.name,
+                'read' if new else 'was read before',
+                number,
+                len(parts),
+            )
             files.append(file)
     return files
 
 
 def _read_part(folder: Path, skip: SkipPatterns, part: Path) -> tuple[Path, bool]:
     """The file of a part, and whether it is new."""
-    key = [VERSION, importlib.metadata.version('mwparserfromhell'), storage.sha256(part), skip._asdict()]
+    key = [
+        VERSION,
+        importlib.metadata.version('mwparserfromhell'),
+        storage.sha256(part),
+        skip._asdict(),
+    ]
     file = folder / f'{hashlib.sha256(json.dumps(key).encode()).hexdigest()[:32]}.parquet'
     if file.exists():
         return file, False
@@ -247,7 +298,10 @@ def _read_part(folder: Path, skip: SkipPatterns, part: Path) -> tuple[Path, bool
 
 
 def rows(site_pages: Iterable[tuple[Site, Page]], skip: SkipPatterns) -> Iterator[tuple]:
-    """Yields the columns of `PAGES` for each page of the main namespace; InputError where mwparserfromhell is not installed."""
+    """Yields the columns of `PAGES` for each page of the main namespace.
+
+    InputError where mwparserfromhell is not installed.
+    """
     with LimitedConverter() as converter:
         for site, page in site_pages:
             if page.namespace:
@@ -258,7 +312,10 @@ def rows(site_pages: Iterable[tuple[Site, Page]], skip: SkipPatterns) -> Iterato
             elif page.model != 'wikitext':
                 kind, reason = 'rejected', f'its text is {page.model}, not wikitext'
             elif len(page.text) > MAX_TEXT:
-                kind, reason = 'rejected', f'its text has {len(page.text):,} characters, more than {MAX_TEXT:,}'
+                kind, reason = (
+                    'rejected',
+                    f'its text has {len(page.text):,} characters, more than {MAX_TEXT:,}',
+                )
             else:
                 try:
                     text, links, templates = converter.convert(site, page.text)

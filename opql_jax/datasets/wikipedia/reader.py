@@ -1,4 +1,4 @@
-"""The reader of MediaWiki dumps, such as Wikipedia's: articles with their hyperlinks as mentions."""
+"""The reader of MediaWiki dumps: articles with their hyperlinks as mentions."""
 
 import dataclasses
 import json
@@ -23,20 +23,21 @@ _log = logging.getLogger(__name__)
 
 @dataclasses.dataclass(frozen=True)
 class Wikipedia:
-    """The reader of the articles of a dump, each about the entity that its title names; no questions.
+    """The reader of a dump's articles, each about its title's entity; no questions.
 
-    A link is a mention of the page that it leads to, through redirects. The entities are the pages with the most links; links
-    to others, and to pages that do not exist, are plain text.
+    A link is a mention of the page that it leads to, through redirects. The entities are the pages
+    with the most links; links to others, and to pages that do not exist, are plain text.
 
     Attributes:
         path: the dump: a file, a folder of its parts or a pattern; .xml, .xml.bz2 or .xml.gz.
-        work_folder: holds the parts that have been read, so that a killed run resumes; it may be deleted once the corpus is
-            prepared.
+        work_folder: holds the parts that have been read, so that a killed run resumes; it may be
+            deleted once the corpus is prepared.
         processes: number of parts that are read at once; None for one per core.
         min_links: number of links that an entity has at least; 0 makes every article an entity.
-        max_entities: maximum number of entities, those with the most links; ties go to the title that comes first.
-        skip_titles, skip_templates: pages to skip, see `dump.SkipPatterns`: by default lists and disambiguation pages of
-            English wikis; '' skips none.
+        max_entities: maximum number of entities, those with the most links; ties go to the title
+            that comes first.
+        skip_titles, skip_templates: pages to skip, see `dump.SkipPatterns`: by default lists and
+            disambiguation pages of English wikis; '' skips none.
         max_reject_fraction: share of articles that cannot be read above which the dump is refused.
     """
 
@@ -47,7 +48,9 @@ class Wikipedia:
     min_links: int = 1
     max_entities: int = 1_000_000
     skip_titles: str = 'List of *|Lists of *|Index of *|Outline of *|* (disambiguation)'
-    skip_templates: str = '*disambiguation|*disambig|dab|hndis|geodis|numberdis|set index article|sia'
+    skip_templates: str = (
+        '*disambiguation|*disambig|dab|hndis|geodis|numberdis|set index article|sia'
+    )
     max_reject_fraction: float = 0.01
 
     def __post_init__(self):
@@ -65,9 +68,14 @@ class Wikipedia:
         articles = _Articles(dump.read_parts(parts, self.work_folder, skip, self.processes))
         rejected = articles.index([part.name for part in parts], rejected_path)
         total = len(articles.titles) + len(rejected)
-        check_rejected(self.path, rejected, 'articles', total, self.max_reject_fraction, rejected_path)
+        check_rejected(
+            self.path, rejected, 'articles', total, self.max_reject_fraction, rejected_path
+        )
         keys = articles.choose_entities(self.min_links, self.max_entities)
-        _log.info(f'{len(articles):,} articles with text; {len(keys):,} of {len(articles.titles):,} pages are entities')
+        _log.info(
+            f'{len(articles):,} articles with text; {len(keys):,} of {len(articles.titles):,} '
+            'pages are entities'
+        )
         return EntityVocab(keys, keys, [[]] * len(keys)), articles
 
     def questions(self, vocab, rejected_path):
@@ -75,7 +83,9 @@ class Wikipedia:
 
 
 class _Articles:
-    """The documents of all parts, read from the work folder whenever they are iterated: they need not fit into memory.
+    """The documents of all parts, read from the work folder whenever they are iterated.
+
+    They need not fit into memory.
 
     Attributes:
         titles: the titles of all articles, also of those without text.
@@ -83,7 +93,10 @@ class _Articles:
     """
 
     def __init__(self, files: Sequence[Path]):
-        """Takes the files of the parts, see `dump.read_parts`; call `index` and `choose_entities` before anything else."""
+        """Takes the files of the parts, see `dump.read_parts`.
+
+        Call `index` and `choose_entities` before anything else.
+        """
         self._files = files
         self.titles: list[str] = []
         self.article_of: dict[str, str] = {}
@@ -96,13 +109,16 @@ class _Articles:
 
         Args:
             names: of the parts.
-            rejected_path: rejected pages are written here as `{part, page, title, reason}`; written even when there is none.
+            rejected_path: rejected pages are written here as `{part, page, title, reason}`; written
+                even when there is none.
         """
         redirects: dict[str, str | None] = {}
         ids, reasons, skipped = set(), [], 0
         os.makedirs(os.path.dirname(rejected_path) or '.', exist_ok=True)
         with open(rejected_path, 'w', encoding='utf-8') as rejected:
-            for file, row, (id, title, kind, target, reason) in self._rows('id', 'title', 'kind', 'target', 'reason'):
+            for file, row, (id, title, kind, target, reason) in self._rows(
+                'id', 'title', 'kind', 'target', 'reason'
+            ):
                 if kind in ('article', 'redirect'):
                     if id in ids or title in self.article_of or title in redirects:
                         kind, reason = 'rejected', 'another page before it has its id or title'
@@ -123,21 +139,34 @@ class _Articles:
             if (end := _end(title, redirects)) in self.article_of:
                 self.article_of[title] = end
         _log.info(
-            f'{len(self.titles):,} articles, {len(redirects):,} redirects, {skipped:,} pages skipped, {len(reasons):,} rejected'
+            f'{len(self.titles):,} articles, {len(redirects):,} redirects, {skipped:,} pages '
+            f'skipped, {len(reasons):,} rejected'
         )
         return reasons
 
     def choose_entities(self, min_links: int, max_entities: int) -> list[str]:
-        """Titles of the articles with the most links, most linked first; documents mention no others from now on."""
+        """The most linked titles, in that order; documents mention no others from now on."""
         counts = dict.fromkeys(self.titles, 0)
         for file, first, batch in self._batches('links'):
             if self._repeated:
-                batch = batch.filter(pa.array([(file, row) not in self._repeated for row in range(first, first + len(batch))]))
+                batch = batch.filter(
+                    pa.array(
+                        [
+                            (file, row) not in self._repeated
+                            for row in range(first, first + len(batch))
+                        ]
+                    )
+                )
             linked = pc.value_counts(batch['links'].flatten().field('title'))
-            for title, count in zip(linked.field('values').to_pylist(), linked.field('counts').to_pylist()):
+            for title, count in zip(
+                linked.field('values').to_pylist(), linked.field('counts').to_pylist()
+            ):
                 if title in self.article_of:
                     counts[self.article_of[title]] += count
-        chosen = sorted((title for title in counts if counts[title] >= min_links), key=lambda title: (-counts[title], title))
+        chosen = sorted(
+            (title for title in counts if counts[title] >= min_links),
+            key=lambda title: (-counts[title], title),
+        )
         self._entities = set(chosen[:max_entities])
         self._count = sum(1 for _ in self)
         return chosen[:max_entities]
@@ -146,18 +175,30 @@ class _Articles:
         return self._count
 
     def __iter__(self) -> Iterator[Document]:
-        key_of = {title: article for title, article in self.article_of.items() if article in self._entities}
-        for file, row, (id, title, kind, text, links) in self._rows('id', 'title', 'kind', 'text', 'links'):
+        key_of = {
+            title: article
+            for title, article in self.article_of.items()
+            if article in self._entities
+        }
+        for file, row, (id, title, kind, text, links) in self._rows(
+            'id', 'title', 'kind', 'text', 'links'
+        ):
             if kind == 'article' and text and (file, row) not in self._repeated:
                 mentions = (
-                    Mention(link['start'], link['end'], key_of[link['title']]) for link in links if link['title'] in key_of
+                    Mention(link['start'], link['end'], key_of[link['title']])
+                    for link in links
+                    if link['title'] in key_of
                 )
-                yield Document(id, title, text, tuple(mentions), title if title in self._entities else None)
+                yield Document(
+                    id, title, text, tuple(mentions), title if title in self._entities else None
+                )
 
     def _rows(self, *columns: str) -> Iterator[tuple[int, int, tuple]]:
         """File, row in it and the values of the columns, for every page."""
         for file, first, batch in self._batches(*columns):
-            for row, values in enumerate(zip(*(batch[name].to_pylist() for name in columns)), first):
+            for row, values in enumerate(
+                zip(*(batch[name].to_pylist() for name in columns)), first
+            ):
                 yield file, row, values
 
     def _batches(self, *columns: str) -> Iterator[tuple[int, int, pa.RecordBatch]]:
@@ -171,7 +212,10 @@ class _Articles:
 
 
 def _end(title: str | None, redirects: dict[str, str | None]) -> str | None:
-    """Where a chain of redirects ends: a page that is no redirect, if it exists at all; a circle ends at one of its redirects."""
+    """Where a chain of redirects ends: a page that is no redirect, if it exists at all.
+
+    A circle ends at one of its redirects.
+    """
     seen = set()
     while title in redirects and title not in seen:
         seen.add(title)

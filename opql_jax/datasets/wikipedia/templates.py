@@ -1,6 +1,7 @@
-"""What templates of MediaWiki show that hold content of a sentence: dates, measures, and text that they only mark.
+"""What MediaWiki templates show in a sentence: dates, measures, and text that they mark.
 
-Names and parameters are those of the English Wikipedia. All other templates, such as boxes, notes and navigation, show nothing.
+Names and parameters are those of the English Wikipedia. All other templates, such as boxes, notes
+and navigation, show nothing.
 """
 
 from __future__ import annotations
@@ -10,38 +11,73 @@ from collections.abc import Mapping, Sequence
 
 # Templates that show one of their parameters, by its number from 1.
 SHOWN_PARAMETER = dict.fromkeys(
-    'nowrap|nobr|nobreak|no wrap|small|smaller|big|larger|em|strong|nobold|noitalic|sic|code|mono|var|kbd|samp|sub|sup|smallcaps|sc|abbr|abbrv|tooltip'
-    '|hover title|ill|interlanguage link|url|flag|flagu|flagcountry|country|quote|blockquote|cquote|bq|quotation|angbr|tq|not a typo|as written'
-    '|visible anchor|vanchor|nihongo|nihongo2|linktext|num'.split('|'),
+    'nowrap|nobr|nobreak|no wrap|small|smaller|big|larger|em|strong|nobold|noitalic|sic|code'
+    '|mono|var|kbd|samp|sub|sup|smallcaps|sc|abbr|abbrv|tooltip|hover title|ill|interlanguage '
+    'link|url|flag|flagu|flagcountry|country|quote|blockquote|cquote|bq|quotation|angbr|tq'
+    '|not a typo|as written|visible anchor|vanchor|nihongo|nihongo2|linktext|num'.split('|'),
     1,
 ) | dict.fromkeys(
-    'lang|langx|transl|transliteration|translit|wikt-lang|rtl-lang|resize|font color|fontcolor|color'.split('|'), 2
+    'lang|langx|transl|transliteration|translit|wikt-lang|rtl-lang|resize'
+    '|font color|fontcolor|color'.split('|'),
+    2,
 )
 # Templates whose parameters are the items of a list.
 LISTS = frozenset(
-    'plainlist|plain list|unbulleted list|ubl|ublist|hlist|flatlist|bulleted list|cslist|comma separated entries|csv'.split('|')
+    'plainlist|plain list|unbulleted list|ubl|ublist|hlist|flatlist|bulleted list|cslist'
+    '|comma separated entries|csv'.split('|')
 )
 _DATES = re.compile(
-    r'(?:start|end|birth|death|film|release|launch|established|opening)[ -]?date(?: and age| and given age)?|date|dts|dob|bda|dda|sda'
-    r'|start and end dates|birth-date|death-date|birth year and age|death year and age|birth based on age|year and age'
+    r'(?:start|end|birth|death|film|release|launch|established|opening)[ -]?date(?: and age'
+    r'| and given age)?|date|dts|dob|bda|dda|sda'
+    r'|start and end dates|birth-date|death-date|birth year and age|death year and age'
+    r'|birth based on age|year and age'
 )
 _CONVERT = frozenset('convert cvt conv'.split())
 _MARKS = {
-    'ndash': '–', 'en dash': '–', 'snd': ' – ', 'spnd': ' – ', 'spaced ndash': ' – ', 'mdash': '—', 'em dash': '—', 'nbsp': ' ', 'space': ' ', 'thinsp': ' ',
-    "'": "'", "'s": "'s", "s'": "s'", '!': '|', '=': '=', 'dot': ' · ', '·': ' · ', 'middot': ' · ', 'okina': 'ʻ', 'shy': '', 'zwj': '', 'zwsp': '', 'wbr': '',
+    'ndash': '–', 'en dash': '–', 'snd': ' – ', 'spnd': ' – ', 'spaced ndash': ' – ', 'mdash': '—',
+    'em dash': '—', 'nbsp': ' ', 'space': ' ', 'thinsp': ' ',
+    "'": "'", "'s": "'s", "s'": "s'", '!': '|', '=': '=', 'dot': ' · ', '·': ' · ', 'middot': ' · ',
+    'okina': 'ʻ', 'shy': '', 'zwj': '', 'zwsp': '', 'wbr': '',
 }  # fmt: skip
-_CURRENCIES = {'us$': 'US$', 'usd': 'US$', '£': '£', 'gbp': '£', '€': '€', 'euro': '€', 'eur': '€', 'a$': 'A$', 'aud': 'A$', 'can$': 'CA$', 'cad': 'CA$', '¥': '¥', 'yen': '¥', 'inr': '₹', '₹': '₹'}  # fmt: skip
+_CURRENCIES = {
+    'us$': 'US$',
+    'usd': 'US$',
+    '£': '£',
+    'gbp': '£',
+    '€': '€',
+    'euro': '€',
+    'eur': '€',
+    'a$': 'A$',
+    'aud': 'A$',
+    'can$': 'CA$',
+    'cad': 'CA$',
+    '¥': '¥',
+    'yen': '¥',
+    'inr': '₹',
+    '₹': '₹',
+}
 _SHIPS = frozenset('uss hms hmas hmcs hmnzs ss ms mv rms sms hnlms usns uscgc rfa ins'.split())
-_OTHER = frozenset('circa|as of|asof|val|formatnum|ship|frac|fraction|sfrac|born in|reign'.split('|'))
-_MONTHS = 'January February March April May June July August September October November December'.split()
+_OTHER = frozenset(
+    'circa|as of|asof|val|formatnum|ship|frac|fraction|sfrac|born in|reign'.split('|')
+)
+_MONTHS = (
+    'January February March April May June July August September October November December'.split()
+)
 _UNITS = {
-    'm': 'metres', 'km': 'kilometres', 'cm': 'centimetres', 'mm': 'millimetres', 'ft': 'feet', 'in': 'inches', 'yd': 'yards', 'mi': 'miles', 'nmi': 'nautical miles',
-    'km2': 'square kilometres', 'm2': 'square metres', 'sqmi': 'square miles', 'sqft': 'square feet', 'sqkm': 'square kilometres', 'ha': 'hectares', 'acre': 'acres',
-    'm3': 'cubic metres', 'km3': 'cubic kilometres', 'cuft': 'cubic feet', 'kg': 'kilograms', 'g': 'grams', 't': 'tonnes', 'lb': 'pounds', 'oz': 'ounces', 'LT': 'long tons',
-    'ST': 'short tons', 'l': 'litres', 'L': 'litres', 'impgal': 'imperial gallons', 'USgal': 'US gallons', 'km/h': 'kilometres per hour', 'mph': 'miles per hour', 'kn': 'knots',
-    'C': '°C', 'F': '°F', 'K': 'K', 'hp': 'horsepower', 'kW': 'kilowatts', 'MW': 'megawatts', 'W': 'watts', 'fathom': 'fathoms', 'furlong': 'furlongs',
+    'm': 'metres', 'km': 'kilometres', 'cm': 'centimetres', 'mm': 'millimetres', 'ft': 'feet',
+    'in': 'inches', 'yd': 'yards', 'mi': 'miles', 'nmi': 'nautical miles',
+    'km2': 'square kilometres', 'm2': 'square metres', 'sqmi': 'square miles',
+    'sqft': 'square feet', 'sqkm': 'square kilometres', 'ha': 'hectares', 'acre': 'acres',
+    'm3': 'cubic metres', 'km3': 'cubic kilometres', 'cuft': 'cubic feet', 'kg': 'kilograms',
+    'g': 'grams', 't': 'tonnes', 'lb': 'pounds', 'oz': 'ounces', 'LT': 'long tons',
+    'ST': 'short tons', 'l': 'litres', 'L': 'litres', 'impgal': 'imperial gallons',
+    'USgal': 'US gallons', 'km/h': 'kilometres per hour', 'mph': 'miles per hour', 'kn': 'knots',
+    'C': '°C', 'F': '°F', 'K': 'K', 'hp': 'horsepower', 'kW': 'kilowatts', 'MW': 'megawatts',
+    'W': 'watts', 'fathom': 'fathoms', 'furlong': 'furlongs',
 }  # fmt: skip
-_JOINS = {'-': '–', '–': '–', 'x': ' × ', '×': ' × '} | {word: f' {word} ' for word in ('to', 'and', 'or', 'by', 'to about')}
+_JOINS = {'-': '–', '–': '–', 'x': ' × ', '×': ' × '} | {
+    word: f' {word} ' for word in ('to', 'and', 'or', 'by', 'to about')
+}
 _NUMBER = re.compile(r'[-−+]?\d[\d.,/ ]*')
 
 
@@ -52,7 +88,10 @@ def makes_text(name: str) -> bool:
 
 
 def shown(name: str, parameters: Sequence[str], named: Mapping[str, str]) -> str | None:
-    """What a template, called in lower case and with spaces, shows of its parameters in plain text; None if it is none of those."""
+    """What a template shows of its parameters in plain text; None if it is none of those.
+
+    It is called in lower case and with spaces.
+    """
     first = parameters[0] if parameters else ''
     if name in _MARKS:
         return _MARKS[name]
@@ -75,18 +114,27 @@ def shown(name: str, parameters: Sequence[str], named: Mapping[str, str]) -> str
     if name == 'ship' and len(parameters) > 1:
         return ' '.join(filter(None, parameters[:2]))
     if name in ('frac', 'fraction', 'sfrac') and first:
-        return {1: f'1/{first}', 2: '/'.join(parameters)}.get(len(parameters), f'{first} {"/".join(parameters[1:3])}')
+        return {1: f'1/{first}', 2: '/'.join(parameters)}.get(
+            len(parameters), f'{first} {"/".join(parameters[1:3])}'
+        )
     if name in ('born in', 'reign') and first:
         return '–'.join(filter(None, parameters[:2]))
     return None
 
 
 def _measure(parameters: Sequence[str], named: Mapping[str, str]) -> str | None:
-    """A measure in the unit that it was stated in: '93 metres' of {{convert|93|m|ft}}, '5 to 10 kilometres' of {{convert|5|to|10|km|mi}}."""
+    """A measure in the unit that it was stated in.
+
+    '93 metres' of {{convert|93|m|ft}}, '5 to 10 kilometres' of {{convert|5|to|10|km|mi}}.
+    """
     said, at = '', 0
     while at < len(parameters) and _NUMBER.fullmatch(parameters[at]):
         said += parameters[at]
-        if at + 2 < len(parameters) and parameters[at + 1] in _JOINS and _NUMBER.fullmatch(parameters[at + 2]):
+        if (
+            at + 2 < len(parameters)
+            and parameters[at + 1] in _JOINS
+            and _NUMBER.fullmatch(parameters[at + 2])
+        ):
             said += _JOINS[parameters[at + 1]]
             at += 2
         else:
@@ -97,7 +145,11 @@ def _measure(parameters: Sequence[str], named: Mapping[str, str]) -> str | None:
     unit = parameters[at] if at < len(parameters) else ''
     if named.get('abbr') not in ('on', 'in', 'unit'):
         unit = _UNITS.get(unit, unit)
-        unit = {'feet': 'foot', 'inches': 'inch'}.get(unit, unit.removesuffix('s')) if said == '1' and len(unit) > 3 else unit
+        unit = (
+            {'feet': 'foot', 'inches': 'inch'}.get(unit, unit.removesuffix('s'))
+            if said == '1' and len(unit) > 3
+            else unit
+        )
     return f'{said} {unit}'.strip()
 
 
@@ -108,7 +160,9 @@ def _written_date(parameters: Sequence[str], month_first: bool = False) -> str:
         return year
     if month.isdigit() and 1 <= int(month) <= 12:
         month = _MONTHS[int(month) - 1]
-    elif month.capitalize() not in _MONTHS and month.capitalize()[:3] not in [name[:3] for name in _MONTHS]:
+    elif month.capitalize() not in _MONTHS and month.capitalize()[:3] not in [
+        name[:3] for name in _MONTHS
+    ]:
         return year
     if not (day.isdigit() and 1 <= int(day) <= 31):
         return f'{month} {year}'

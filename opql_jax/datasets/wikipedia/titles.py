@@ -13,12 +13,14 @@ _SPACES = re.compile('[ _\t\n\xa0\u1680\u180e\u2000-\u200a\u2028\u2029\u202f\u20
 _DIRECTIONS = re.compile('[\u200e\u200f\u202a-\u202e]')
 _ILLEGAL = re.compile(r'[\x00-\x1f\x7f<>\[\]{|}\ufffd]')
 _FILE, _CATEGORY = 6, 14
-_PREFIXES = tomllib.loads((resources.files(__package__) / 'prefixes.toml').read_text(encoding='utf-8'))
+_PREFIXES = tomllib.loads(
+    (resources.files(__package__) / 'prefixes.toml').read_text(encoding='utf-8')
+)
 _LANGUAGES = frozenset(_PREFIXES['languages'])
 
 
 class Link(NamedTuple):
-    """The title of the page that a link leads to, None unless it may be an article, and whether the text shows the link."""
+    """The title that a link leads to, None if no article, and whether the text shows the link."""
 
     title: str | None
     shown: bool
@@ -37,7 +39,7 @@ class Site:
     first_letter: bool = True
 
     def link(self, written: str) -> Link:
-        """The page that `[[written]]` leads to; HTML entities such as `&amp;` must have been replaced by characters."""
+        """The page that `[[written]]` leads to; HTML entities must have been replaced."""
         if '%' in written:
             written = unquote(written)
         title = _SPACES.sub(' ', _DIRECTIONS.sub('', written.partition('#')[0])).strip(' ')
@@ -53,7 +55,8 @@ class Site:
         if not title or _ILLEGAL.search(title):
             return Link(None, True)
         first = title[0].upper() if self.first_letter else title[0]
-        return Link(first + title[1:] if len(first) == 1 else title, True)  # 'ß' has no capital of one letter
+        # 'ß' has no capital of one letter.
+        return Link(first + title[1:] if len(first) == 1 else title, True)
 
     @functools.cached_property
     def _numbers(self) -> dict[str, int]:

@@ -1,7 +1,10 @@
-"""Converts wikitext to plain text with links: the prose of a page, without templates, tables, notes, pictures and headings.
+"""Converts wikitext to plain text with links.
 
-A paragraph or list item is a line of the text. The parser is mwparserfromhell's tokenizer, written in C; its stream of tokens
-is nested here, because the tree that the package builds from it takes six times as long.
+The prose of a page, without templates, tables, notes, pictures and headings.
+
+A paragraph or list item is a line of the text. The parser is mwparserfromhell's tokenizer, written
+in C; its stream of tokens is nested here, because the tree that the package builds from it takes
+six times as long.
 """
 
 from __future__ import annotations
@@ -29,14 +32,17 @@ _CONTROL = re.compile('[\x00-\x08\x0b-\x1f]')
 _MAGIC_WORD = re.compile(r'__(?!_)[^\W\da-z]+?__')
 # The tokenizer gives tags without a counterpart as text.
 _STRAY = re.compile(
-    r'</?(?:abbr|b|bdi|big|blockquote|br|center|cite|code|dd|del|dfn|div|dl|dt|em|font|h[1-6]|hr|i|includeonly|ins|kbd|li|mark|'
-    r'noinclude|nowiki|ol|onlyinclude|p|poem|pre|q|ref|references|rp|rt|ruby|s|samp|small|span|strike|strong|sub|sup|table|td|'
+    r'</?(?:abbr|b|bdi|big|blockquote|br|center|cite|code|dd|del|dfn|div|dl|dt|em|font|h[1-6]|hr|i'
+    r'|includeonly|ins|kbd|li|mark|'
+    r'noinclude|nowiki|ol|onlyinclude|p|poem|pre|q|ref|references|rp|rt|ruby|s|samp|small|span'
+    r'|strike|strong|sub|sup|table|td|'
     r'th|tr|tt|u|ul|var|wbr)\b[^<>]*>',
     re.IGNORECASE,
 )
 _DROPPED = frozenset(
-    'categorytree ce chem gallery graph h1 h2 h3 h4 h5 h6 hiero imagemap includeonly indicator inputbox mapframe maplink math '
-    'ref references rp score script section source style syntaxhighlight table templatedata templatestyles timeline'.split()
+    'categorytree ce chem gallery graph h1 h2 h3 h4 h5 h6 hiero imagemap includeonly indicator '
+    'inputbox mapframe maplink math ref references rp score script section source style '
+    'syntaxhighlight table templatedata templatestyles timeline'.split()
 )
 _BLOCKS = frozenset('blockquote br center dd div dl dt hr li ol p poem pre td th tr ul'.split())
 
@@ -51,7 +57,8 @@ _WIDE = re.compile(' {2,}')
 _BLANKS = re.compile(' ?\n[ \n]*')
 _MARKS = re.compile(f'[{_OPEN}{_CLOSE}]')
 
-# A page takes 5 microseconds a character, a tenth of what it may. Where marks are left open, one of _SHORT characters takes 20 ms.
+# A page takes 5 microseconds a character, a tenth of what it may. Where marks are left open, one of
+# _SHORT characters takes 20 ms.
 _SHORT, _SECONDS, _SECONDS_PER_CHARACTER, _MEMORY = 2000, 1, 50e-6, 4 << 30
 # The traces of a removed template, as in '(; born 1970)' and 'text .', and their replacements.
 _GAPS = [
@@ -69,8 +76,10 @@ class Wikitext(NamedTuple):
 
     Attributes:
         text: its paragraphs and list items, a line each.
-        links: `(start, end, title)` of every link to a page that may be an article; code points of `text`, ascending, disjoint.
-        templates: names of the templates of the page itself, in lower case; the magic word `__DISAMBIG__` counts as one.
+        links: `(start, end, title)` of every link to a page that may be an article; code points of
+            `text`, ascending, disjoint.
+        templates: names of the templates of the page itself, in lower case; the magic word
+            `__DISAMBIG__` counts as one.
     """
 
     text: str
@@ -79,9 +88,12 @@ class Wikitext(NamedTuple):
 
 
 class _Element(NamedTuple):
-    """Markup such as a template, a link or a tag: the token that opens it, and its parts, lists of text tokens and elements.
+    """Markup such as a template, a link or a tag: its opening token and its parts.
 
-    The parts of a link are its target and its label, those of a tag are its name with the attributes, its content and its name.
+    Parts are lists of text tokens and elements.
+
+    The parts of a link are its target and its label, those of a tag are its name with the
+    attributes, its content and its name.
     """
 
     opening: Any
@@ -97,7 +109,8 @@ class Converter:
             from mwparserfromhell.parser import CTokenizer, ParserError, tokens
         except ImportError as error:
             raise InputError(
-                "wikitext needs mwparserfromhell: install the extra 'wiki', as in pip install -e '.[wiki]'"
+                "wikitext needs mwparserfromhell: install the extra 'wiki', as "
+                "in pip install -e '.[wiki]'"
             ) from error
         if CTokenizer is None:
             raise InputError('mwparserfromhell lacks its C tokenizer: install one of its wheels')
@@ -108,15 +121,21 @@ class Converter:
             tokens.ArgumentOpen: lambda _: self._out.append(_GAP),
             tokens.WikilinkOpen: self._write_link,
             tokens.ExternalLinkOpen: self._write_external_link,
-            tokens.HTMLEntityStart: lambda entity: self._out.append(_SEAM + self._character(entity)),
+            tokens.HTMLEntityStart: lambda entity: self._out.append(
+                _SEAM + self._character(entity)
+            ),
             tokens.HeadingStart: lambda _: self._out.append(_BREAK),
             tokens.CommentStart: lambda _: self._out.append(_COMMENT),
             tokens.TagOpenOpen: self._write_tag,
         }
         kinds = lambda names: {getattr(tokens, name) for name in names.split()}
-        self._separators = kinds('TemplateParamSeparator WikilinkSeparator ExternalLinkSeparator TagCloseOpen TagOpenClose')
+        self._separators = kinds(
+            'TemplateParamSeparator WikilinkSeparator ExternalLinkSeparator '
+            'TagCloseOpen TagOpenClose'
+        )
         self._closings = kinds(
-            'TemplateClose ArgumentClose WikilinkClose ExternalLinkClose HTMLEntityEnd HeadingEnd CommentEnd TagCloseClose TagCloseSelfclose'
+            'TemplateClose ArgumentClose WikilinkClose ExternalLinkClose HTMLEntityEnd HeadingEnd '
+            'CommentEnd TagCloseClose TagCloseSelfclose'
         )
 
     def convert(self, source: str) -> Wikitext:
@@ -125,7 +144,8 @@ class Converter:
         if '{|' in source:
             source = _INDENTED_TABLE.sub('', source)
         try:
-            # Bold and italics are left to `_without_quotes`: they end with their line, which the tokenizer does not know.
+            # Bold and italics are left to `_without_quotes`: they end with their line, which the
+            # tokenizer does not know.
             tokens = self._tokenizer.tokenize(source, 0, True)
         except self._failed as error:
             raise InputError(f'wikitext: {error}') from error
@@ -135,7 +155,7 @@ class Converter:
         return Wikitext(*_finish(''.join(self._out), self._targets), self._templates)
 
     def _parts(self, tokens: Iterator) -> list[list]:
-        """The parts of an element whose opening token has been read, or the one part that is a page."""
+        """The parts of an element whose opening token was read, or the one part that is a page."""
         parts: list[list] = [[]]
         for token in tokens:
             kind = type(token)
@@ -185,7 +205,11 @@ class Converter:
             return
         named, parameters = self._parameters(template.parts[1:])
         if number is not None:
-            part = named.get(str(number)) or named.get('text') or (parameters[number - 1] if number <= len(parameters) else [])
+            part = (
+                named.get(str(number))
+                or named.get('text')
+                or (parameters[number - 1] if number <= len(parameters) else [])
+            )
             self._out.append(_SEAM if part else _GAP)
             self._write(part)
             self._out.append(_SEAM)
@@ -203,7 +227,14 @@ class Converter:
         """The parameters of a template by name, and those without one."""
         named, other = {}, []
         for part in parts:
-            equals = next((i for i, piece in enumerate(part) if type(piece) is self._tokens.TemplateParamEquals), None)
+            equals = next(
+                (
+                    i
+                    for i, piece in enumerate(part)
+                    if type(piece) is self._tokens.TemplateParamEquals
+                ),
+                None,
+            )
             if equals is None:
                 other.append(part)
             else:
@@ -225,7 +256,9 @@ class Converter:
     def _character(self, entity: _Element) -> str:
         """The character of an HTML entity such as `&amp;`, `&#38;` or `&#x26;`."""
         mark = {self._tokens.HTMLEntityNumeric: '#', self._tokens.HTMLEntityHex: 'x'}
-        return _unescaped('&' + ''.join(mark.get(type(token)) or token['text'] for token in entity.parts[0]) + ';')
+        return _unescaped(
+            '&' + ''.join(mark.get(type(token)) or token['text'] for token in entity.parts[0]) + ';'
+        )
 
     def _write_link(self, link: _Element) -> None:
         target, *label = link.parts
@@ -277,7 +310,10 @@ class Converter:
         if content is None:
             return
         if name in ('nowiki', 'pre'):  # only entities are markup here
-            shown = (self._character(piece) if isinstance(piece, _Element) else _unescaped(piece['text']) for piece in content)
+            shown = (
+                self._character(piece) if isinstance(piece, _Element) else _unescaped(piece['text'])
+                for piece in content
+            )
             self._out.append(''.join(shown))
         else:
             self._write(content)
@@ -287,8 +323,9 @@ class Converter:
 class LimitedConverter:
     """Converts pages of sites, within limits; use it as a context manager.
 
-    Marks that are opened and never closed make the tokenizer take time that grows with the square of their number, and no signal
-    reaches it. So what is long is converted in a process of its own, as long as such a process takes to be asked.
+    Marks that are opened and never closed make the tokenizer take time that grows with the square
+    of their number, and no signal reaches it. So what is long is converted in a process of its own,
+    as long as such a process takes to be asked.
     """
 
     def __init__(self):
@@ -304,10 +341,15 @@ class LimitedConverter:
         self._process.__exit__()
 
     def convert(self, site: Site, source: str) -> Wikitext:
-        """The plain text of a page; InputError where the parser fails on it, or takes more memory or time than it may."""
+        """The plain text of a page.
+
+        InputError where the parser fails on it, or takes more memory or time than it may.
+        """
         if len(source) <= _SHORT:
             return self._converters(site).convert(source)
-        return self._process.call(_convert, (site, source), _SECONDS + _SECONDS_PER_CHARACTER * len(source))
+        return self._process.call(
+            _convert, (site, source), _SECONDS + _SECONDS_PER_CHARACTER * len(source)
+        )
 
 
 class _Converters:
@@ -336,7 +378,7 @@ def _literal(text: str) -> str:
 
 
 def _unescaped(text: str) -> str:
-    """Replaces HTML entities by characters, none of which is markup; control characters become blanks."""
+    """Replaces HTML entities by characters that are no markup, controls by blanks."""
     return _literal(re.sub('[\x00-\x1f]', ' ', unescaped(text)))
 
 
@@ -346,7 +388,9 @@ def _finish(text: str, targets: list[str]) -> tuple[str, list[tuple[int, int, st
         text = _COMMENT_LINE.sub('', text).replace(_COMMENT, '')
     text = _TRAIL.sub(rf'\1{_CLOSE}', text)
     if "''" in text:
-        text = '\n'.join(_without_quotes(line) if "''" in line else line for line in text.split('\n'))
+        text = '\n'.join(
+            _without_quotes(line) if "''" in line else line for line in text.split('\n')
+        )
     if '\n|' in text or '{|' in text:
         text = _TABLE_LINE.sub(_GAP, text)
     text = _WIDE.sub(' ', text.replace(_SEAM, '').replace(_APOSTROPHE, "'").replace('\t', ' '))
@@ -368,7 +412,7 @@ def _finish(text: str, targets: list[str]) -> tuple[str, list[tuple[int, int, st
 
 
 def _without_quotes(line: str) -> str:
-    """A line without the marks of bold and italics, which are distinguished from apostrophes by MediaWiki's rules."""
+    """A line without bold and italics, told from apostrophes by MediaWiki's rules."""
     parts = _QUOTES.split(line)
     texts, sizes = parts[::2], []  # a mark follows each text but the last
     for i, mark in enumerate(parts[1::2]):
@@ -376,8 +420,9 @@ def _without_quotes(line: str) -> str:
         texts[i] += "'" * apostrophes
         sizes.append(len(mark) - apostrophes)
     if sum(size != 2 for size in sizes) % 2 and sum(size != 3 for size in sizes) % 2:
-        # Both bold and italics stay open, so one bold mark is an apostrophe and italics: the first after a word of
-        # one letter, else the first after a longer word, else the first after a space.
+        # Both bold and italics stay open, so one bold mark is an apostrophe and italics: the first
+        # after a word of one letter, else the first after a longer word, else the first after a
+        # space.
         bold = [i for i, size in enumerate(sizes) if size == 3]
         rank = lambda i: 2 if texts[i].endswith(' ') else texts[i][-2:-1] != ' '
         if bold:

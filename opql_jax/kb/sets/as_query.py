@@ -1,4 +1,4 @@
-"""Questions in plain words as queries: the relations that the best plan of a question follows, in the query language."""
+"""Plain questions as queries: the relations that the best plan of a question follows."""
 
 import re
 from collections.abc import Iterator
@@ -12,7 +12,8 @@ from opql_jax.kb.text.question_plans import Plan, Step, says_something
 
 # What begins a phrase or a question, and names no relation.
 _OPENING = re.compile(
-    r"^(?:(?:in|on|at|the|a|an|those|all|who|whom|which|what|where|when|how|did|do|does|is|are|was|were|has|have|had|['’]s?)(?:\s+|$))+",
+    r'^(?:(?:in|on|at|the|a|an|those|all|who|whom|which|what|where|when|how|did|do|does|is|are|was'
+    r"|were|has|have|had|['’]s?)(?:\s+|$))+",
     re.IGNORECASE,
 )
 
@@ -20,11 +21,12 @@ _OPENING = re.compile(
 def as_query(answer: Answer, sets: SetEvaluator) -> EntitySet | None:
     """A query that finds what an answer found.
 
-    It follows the words of the plan's steps, and is a query of its own: weights and what comes after the best entity may differ.
+    It follows the words of the plan's steps, and is a query of its own: weights and what comes
+    after the best entity may differ.
 
     Returns:
-        A set whose best member is the best entity of the answer, evaluated by `sets`; None if the words of the question make none, or the
-        best is no entity.
+        A set whose best member is the best entity of the answer, evaluated by `sets`; None if the
+        words of the question make none, or the best is no entity.
     """
     if not len(answer) or answer.entities[0] < 0:
         return None
@@ -42,11 +44,13 @@ def as_query(answer: Answer, sets: SetEvaluator) -> EntitySet | None:
 
 
 def _queries(plan: Plan, name: str) -> Iterator[tree.Query]:
-    """The queries that a plan may be: first as its words stand, then with each relation followed from what is known."""
+    """The queries that a plan may be: as worded, then with relations followed from the known."""
     relations = [_relation(step) for step in plan]
     if not all(words for words, _ in relations):
         return
-    for directions in dict.fromkeys([tuple(inverse for _, inverse in relations), (False,) * len(relations)]):
+    for directions in dict.fromkeys(
+        [tuple(inverse for _, inverse in relations), (False,) * len(relations)]
+    ):
         query: tree.Query = tree.Entity(name)
         for (words, _), inverse in zip(relations, directions):
             query = tree.Follow(query, words, inverse)
@@ -54,7 +58,10 @@ def _queries(plan: Plan, name: str) -> Iterator[tree.Query]:
 
 
 def _relation(step: Step) -> tuple[str, bool]:
-    """The words of a step's relation, '' if it has none, and whether they stand before the topic: 'directed by it' is '^directed by'."""
+    """The words of a step's relation, '' if none, and whether they stand before the topic.
+
+    'directed by it' is '^directed by'.
+    """
     before, after = step.text[: step.topic[0]], step.text[step.topic[1] :]
     inverse = not says_something(Step(f'it {after}', (0, 2)))
     words = ' '.join(re.findall(r"[\w'’-]+", before if inverse else after))

@@ -1,4 +1,7 @@
-"""Queries as differentiable functions: the weights of a set, as the relations that it follows are changed, to train these by gradients."""
+"""Queries as differentiable functions: a set's weights by the relations that it follows.
+
+These can be trained by gradients.
+"""
 
 from __future__ import annotations
 
@@ -24,10 +27,11 @@ _OPERATORS: dict[str, Callable[[jax.Array, jax.Array], jax.Array]] = {
 
 
 class DifferentiableSet(NamedTuple):
-    """A set as a pure function of the relations that are followed, `params`, [d_r] float32 each, by their wordings.
+    """A set as a pure function of the followed relations, `params`, [d_r] float32, by wording.
 
-    It gives the weights [n] float32 of `entities`, rising ids of all that the query met. It may be jitted, and has gradients. As in training
-    (paper §3), what a hop keeps was chosen without gradient, by `params` as they are here, and is scored again.
+    It gives the weights [n] float32 of `entities`, rising ids of all that the query met. It may be
+    jitted, and has gradients. As in training (paper §3), what a hop keeps was chosen without
+    gradient, by `params` as they are here, and is scored again.
     """
 
     function: Callable[[Params], jax.Array]
@@ -38,19 +42,31 @@ class DifferentiableSet(NamedTuple):
 def differentiable(sets: SetEvaluator, query: tree.Query) -> DifferentiableSet:
     """The function that a query is; at its `params` the weights are those of the set."""
     met = np.unique(np.concatenate([sets.evaluate(part).entities for part in _all(query)]))
-    wordings = list(dict.fromkeys(part.relation for part in _all(query) if isinstance(part, tree.Follow)))
+    wordings = list(
+        dict.fromkeys(part.relation for part in _all(query) if isinstance(part, tree.Follow))
+    )
     answerer = sets.answerer
-    relations = answerer.map(answerer.relations([Step(f'it {wording}', (0, 2)) for wording in wordings])) if wordings else []
-    params = {wording: np.asarray(relation, np.float32) for wording, relation in zip(wordings, relations)}
+    relations = (
+        answerer.map(answerer.relations([Step(f'it {wording}', (0, 2)) for wording in wordings]))
+        if wordings
+        else []
+    )
+    params = {
+        wording: np.asarray(relation, np.float32) for wording, relation in zip(wordings, relations)
+    }
     weigh = _function(sets, query, met, params)
-    return DifferentiableSet(weigh, {wording: jnp.asarray(relation) for wording, relation in params.items()}, met)
+    return DifferentiableSet(
+        weigh, {wording: jnp.asarray(relation) for wording, relation in params.items()}, met
+    )
 
 
 def _all(query: tree.Query) -> list[tree.Query]:
     return [query, *(inner for part in query.parts for inner in _all(part))]
 
 
-def _function(sets: SetEvaluator, query: tree.Query, met: np.ndarray, params: dict[str, np.ndarray]):
+def _function(
+    sets: SetEvaluator, query: tree.Query, met: np.ndarray, params: dict[str, np.ndarray]
+):
     """The weights [n] of the entities that were met, as a function of parameters."""
     found = sets.evaluate(query)
     if isinstance(query, tree.Entity):

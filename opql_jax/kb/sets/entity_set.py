@@ -1,23 +1,28 @@
-"""Weighted sets of entities over a knowledge base of plain text, made by following relations and combined like sets.
+"""Weighted sets of entities, made by following relations and combined like sets.
 
     films = kb.entity('Ingrid Solberg').follow('directed')
     films.follow('starring') - kb.entity('Anna Weiss')
 
-A weight in 0 .. 1 says how well an entity belongs to a set, compared with the best entity of that set:
+A weight in 0 .. 1 says how well an entity belongs to a set, compared with the best entity of that
+set:
 
     kb.entity(x)      x has weight 1
-    X.follow(r)       an entry of the memory has the mass  X(topic) * exp(20 * score),  where its score is the cosine of the relation that r
-                      names and its own, with something added for words of r in its sentence. y weighs the mass of the heaviest entry that
-                      leads to it, divided by that of the heaviest entry of all and multiplied by the heaviest weight in X
+    X.follow(r)       an entry of the memory has the mass X(topic) * exp(20 * score), where its
+                      score is the cosine of the relation that r names and its own, with something
+                      added for words of r in its sentence. y weighs the mass of the heaviest entry
+                      that leads to it, divided by that of the heaviest entry of all and multiplied
+                      by the heaviest weight in X
     A & B             the smaller of A(y) and B(y)
     A | B             the larger
     A - B             A(y) - B(y), if that is above 0
 
-The masses are those of the paper (§3), whose follow adds up the entries that lead to y. Here the heaviest counts alone: in sets, an entity that is
-mentioned often but says something else should not outweigh one fact. Weights are relative to the best rather than shares of 1, of which each
-member of a large set would have next to nothing, and the operators do not scale anew: what hardly belongs to A & B weighs little, also after a
-further hop. With these operators the usual laws of sets hold: A & A is A, A - A is empty, & and | distribute over one another.
-`docs/experiments/plain_text.md` compares them with sums and products.
+The masses are those of the paper (§3), whose follow adds up the entries that lead to y. Here the
+heaviest counts alone: in sets, an entity that is mentioned often but says something else should not
+outweigh one fact. Weights are relative to the best rather than shares of 1, of which each member of
+a large set would have next to nothing, and the operators do not scale anew: what hardly belongs to
+A & B weighs little, also after a further hop. With these operators the usual laws of sets hold: A &
+A is A, A - A is empty, & and | distribute over one another. `docs/experiments/plain_text.md`
+compares them with sums and products.
 """
 
 from __future__ import annotations
@@ -37,7 +42,9 @@ _SHOWN = 10
 
 
 class EntitySet(WeightedEntities):
-    """A weighted set, which is evaluated when somebody looks into it: by iteration, `len`, `repr`, `to_pandas` and the like.
+    """A weighted set, evaluated when somebody looks into it.
+
+    By iteration, `len`, `repr`, `to_pandas` and the like.
 
     Sets never change; any number of threads may use them at once.
 
@@ -51,28 +58,34 @@ class EntitySet(WeightedEntities):
         """Takes what evaluates it, and a query whose entities the knowledge base knows.
 
         Raises:
-            InputError: an unknown entity, with the nearest names; an ambiguous name, with a sentence about each that it may mean; or a kind
-                that there is not.
+            InputError: an unknown entity, with the nearest names; an ambiguous name, with a
+                sentence about each that it may mean; or a kind that there is not.
         """
         for field, name, column in query.names():
             try:
                 sets.entity(name) if field == 'entity' else sets.check_kind(name)
             except InputError as error:
-                raise error if column is None else InputError(f'query, column {column}: {error}') from None
+                raise (
+                    error if column is None else InputError(f'query, column {column}: {error}')
+                ) from None
         self._sets, self.store, self.query = sets, sets.store, query
 
     # ---- Sets made of sets ----
 
     def follow(self, relation: str, inverse: bool = False) -> EntitySet:
-        """The entities that members have a relation to, as words say it: 'directed', 'was born in', 'starring'.
+        """The entities that members have a relation to, in words: 'directed', 'was born in'.
 
-        `film.follow('directed', inverse=True)` are its directors: the words stand between what is looked for and a member.
+        `film.follow('directed', inverse=True)` are its directors: the words stand between what is
+        looked for and a member.
         """
         check_string('relation', relation)
         return EntitySet(self._sets, tree.Follow(self.query, relation, bool(inverse)))
 
     def where(self, *, kind: str | None = None, entity: str | None = None) -> EntitySet:
-        """The members of a kind, such as 'person' (as it was recognised; see `Member.kind`), or the one that is an entity."""
+        """The members of a kind, such as 'person', or the one that is an entity.
+
+        A kind is as it was recognised; see `Member.kind`.
+        """
         query = self.query
         if kind is not None:
             check_string('kind', kind)
@@ -107,7 +120,7 @@ class EntitySet(WeightedEntities):
     # ---- What is in it ----
 
     def differentiable(self) -> DifferentiableSet:
-        """The set as a pure function of the relations that it follows, and these: for JAX to train."""
+        """The set as a pure function of the relations it follows, and these: for JAX to train."""
         return differentiable(self._sets, self.query)
 
     @property
@@ -130,7 +143,9 @@ class EntitySet(WeightedEntities):
         return self.explain(top=top) or 'no entity belongs to this set'
 
     def __eq__(self, other) -> bool:
-        return isinstance(other, EntitySet) and self._sets is other._sets and self.query == other.query
+        return (
+            isinstance(other, EntitySet) and self._sets is other._sets and self.query == other.query
+        )
 
     def __hash__(self) -> int:
         return hash((id(self._sets), self.query))

@@ -1,9 +1,10 @@
-"""Queries over a knowledge base as trees: what sets of entities are made of, and what `query_language` reads.
+"""Queries as trees: what sets of entities are made of, and `query_language` reads.
 
     Ingrid Solberg . directed . starring - Anna Weiss
 
-follows 'directed' from Ingrid Solberg, 'starring' from what that finds, and takes Anna Weiss away. What the parts mean is told by
-`entity_set.EntitySet`, whose methods make the same trees. Operators bind as they do in Python: `.` first, then `-`, `&` and `|`.
+follows 'directed' from Ingrid Solberg, 'starring' from what that finds, and takes Anna Weiss away.
+What the parts mean is told by `entity_set.EntitySet`, whose methods make the same trees. Operators
+bind as they do in Python: `.` first, then `-`, `&` and `|`.
 """
 
 from __future__ import annotations
@@ -17,7 +18,8 @@ from opql_jax.core.errors import InputError
 
 # Operations inside of one another, so that no query is too deep for what goes through its tree.
 MAX_DEPTH = 100
-# A word of a name that needs no quotation marks: no operator, and no beginning of 'top 5' at the end.
+# A word of a name that needs no quotation marks: no operator, and no beginning of 'top 5' at
+# the end.
 WORD = r'(?![.&|-](?:\s|$))(?!\^)(?!top\s+\d+\s*(?:\)|$))[^\s"()\[\]]+'
 _PLAIN = re.compile(rf'{WORD}(?: {WORD})*')
 
@@ -31,16 +33,22 @@ class Query:
     def __post_init__(self):
         depth = 1 + max((part.depth for part in self.parts), default=0)
         if depth > MAX_DEPTH:
-            raise InputError(f'query: more than {MAX_DEPTH} operations inside of one another: ask it in parts')
+            raise InputError(
+                f'query: more than {MAX_DEPTH} operations inside of one another: ask it in parts'
+            )
         object.__setattr__(self, 'depth', depth)
 
     @property
     def parts(self) -> tuple[Query, ...]:
         """The queries that this one is made of."""
-        return tuple(value for field in dataclasses.fields(self) if isinstance(value := getattr(self, field.name, 0), Query))
+        return tuple(
+            value
+            for field in dataclasses.fields(self)
+            if isinstance(value := getattr(self, field.name, 0), Query)
+        )
 
     def names(self) -> Iterator[tuple[str, str, int | None]]:
-        """What it names: 'entity' or 'kind', the name, and its column in the text that was parsed, if that is where it is from."""
+        """What it names: 'entity' or 'kind', the name, and its column in a parsed text."""
         for part in self.parts:
             yield from part.names()
 
@@ -70,7 +78,7 @@ class Follow(Query):
 
 @dataclasses.dataclass(frozen=True)
 class Where(Query):
-    """The members of a kind (of which the field is 'kind'), or the one that is an entity ('entity')."""
+    """The members of a kind (`field` 'kind'), or the one that is an entity ('entity')."""
 
     members: Query
     field: str
@@ -84,7 +92,7 @@ class Where(Query):
 
 @dataclasses.dataclass(frozen=True)
 class Combined(Query):
-    """Two sets: what both have (&), what either has (|), what the left has and the right lacks (-)."""
+    """Two sets: what both have (&), either has (|), or only the left has (-)."""
 
     operator: Literal['&', '|', '-']
     left: Query
@@ -122,7 +130,7 @@ def _print(query: Query, tightness: int) -> str:
 
 
 def to_python(query: Query, tightness: int = _TOP) -> str:
-    """The same set in Python, made of a knowledge base `kb`; in parentheses if it binds less tightly than its place demands."""
+    """The same set in Python, made of `kb`; in parentheses if its place demands them."""
     if isinstance(query, Entity):
         return f'kb.entity({query.name!r})'
     if isinstance(query, Combined):

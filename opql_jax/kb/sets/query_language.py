@@ -2,8 +2,9 @@ r"""The query language: text to `query.Query`, of which `str` makes text again.
 
     Ingrid Solberg . directed . starring & Anna Weiss . was married to
 
-Names and relations are words; one with a bracket, a quotation mark or an operator in it stands in "quotation marks", in which \ escapes these
-and itself. An operator has spaces around it: 'AT&T' and 'Jean-Luc' are names.
+Names and relations are words; one with a bracket, a quotation mark or an operator in it stands in
+"quotation marks", in which \ escapes these and itself. An operator has spaces around it: 'AT&T' and
+'Jean-Luc' are names.
 """
 
 from __future__ import annotations
@@ -43,7 +44,8 @@ COUNT: /[1-9]\d{{0,8}}(?!\d)/
 %ignore /\s+/
 """
 
-# What is expected, by a terminal that tells what place in a query this is; the first that fits counts.
+# What is expected, by a terminal that tells what place in a query this is; the first that fits
+# counts.
 _EXPECTED = {
     'CIRCUMFLEX': 'a relation',
     'WORDS': 'a name',
@@ -55,28 +57,37 @@ _EXPECTED = {
     'RPAR': ')',
 }
 _QUERY = re.compile(r'\s\.\s+\S')
-# A quotation mark and what follows up to the next one, which is missing at the end of a text; matches at every quotation mark, so that no
-# text is searched twice.
+# A quotation mark and what follows up to the next one, which is missing at the end of a text;
+# matches at every quotation mark, so that no text is searched twice.
 _STRING = re.compile(r'"(?:[^"\\]|\\.?)*("?)', re.DOTALL)
 # Characters of a query that a message shows around a column.
 _SHOWN = 60
 
 
 def is_query(text: str) -> bool:
-    """Whether a text is a query rather than a question: it has a full stop between spaces, outside of quotation marks, and goes on.
+    """Whether a text is a query, not a question.
+
+    It has a full stop between spaces, outside of quotation marks, and goes on.
 
     One that is too long for either is none.
     """
-    return len(text) <= MAX_LENGTH and bool(_QUERY.search(_STRING.sub(lambda string: '""' if string[1] else string[0], text)))
+    return len(text) <= MAX_LENGTH and bool(
+        _QUERY.search(_STRING.sub(lambda string: '""' if string[1] else string[0], text))
+    )
 
 
 def parse(text: str) -> tree.Query:
-    """Reads a query; InputError says what was expected at which column, from 1, or that lark is not installed."""
+    """Reads a query; InputError says what was expected at which column, from 1.
+
+    Or that lark is not installed.
+    """
     parser = _parser()  # or says that there is none
     import lark
 
     if len(text) > MAX_LENGTH:
-        raise InputError(f'query: {len(text)} characters, at most {MAX_LENGTH} are read: ask it in parts')
+        raise InputError(
+            f'query: {len(text)} characters, at most {MAX_LENGTH} are read: ask it in parts'
+        )
     try:
         return parser.parse(text)
     except lark.exceptions.UnexpectedToken as error:
@@ -87,11 +98,16 @@ def parse(text: str) -> tree.Query:
 
 
 def _refuse(text: str, at: int, expected: set[str]) -> NoReturn:
-    wanted = next((words for terminal, words in _EXPECTED.items() if terminal in expected), 'the end of the query')
+    wanted = next(
+        (words for terminal, words in _EXPECTED.items() if terminal in expected),
+        'the end of the query',
+    )
     found = f'found {text[at]!r}' if at < len(text) else 'the query ends'
     first = max(0, at - _SHOWN)
     line = re.sub(r'\s', ' ', text[first : at + _SHOWN])
-    raise InputError(f'query, column {at + 1}: expected {wanted}, {found}\n  {line}\n  {" " * (at - first)}^')
+    raise InputError(
+        f'query, column {at + 1}: expected {wanted}, {found}\n  {line}\n  {" " * (at - first)}^'
+    )
 
 
 @functools.cache
@@ -99,7 +115,9 @@ def _parser():
     try:
         import lark  # an extra
     except ImportError as error:
-        raise InputError('the query language needs lark: run `pip install opql_jax[app]`') from error
+        raise InputError(
+            'the query language needs lark: run `pip install opql_jax[app]`'
+        ) from error
 
     class Builder(lark.Transformer):
         """Makes queries as they are parsed, so that no nesting is too deep for it."""

@@ -1,4 +1,7 @@
-"""Evaluates queries: the weighted entities of a set, and the paths of facts that lead to each. See `entity_set` for what weights mean."""
+"""Evaluates queries: the weighted entities of a set, and the paths of facts that lead to each.
+
+See `entity_set` for what weights mean.
+"""
 
 from __future__ import annotations
 
@@ -22,7 +25,8 @@ from opql_jax.kb.text.question_plans import Step, wanted
 from opql_jax.kb.text.text_answerer import SCALE, TextAnswerer
 from opql_jax.models.mention_kinds import THING
 
-# The members that a hop starts from, entries of each that are scored, and entries that it keeps, at most.
+# The members that a hop starts from, entries of each that are scored, and entries that it keeps, at
+# most.
 TOPICS, ENTRIES, KEPT = 64, 20_000, 256
 # A hop leaves out what weighs less than this share of the best that it finds.
 LEAST = 1e-3
@@ -31,9 +35,12 @@ _CACHED = 256
 
 
 class Evaluated(NamedTuple):
-    """What a query found: entity ids [n], best first, equal weights by rising id, and their weights [n] float32 in 0 .. 1.
+    """What a query found: entity ids [n], best first, and weights [n] float32 in 0 .. 1.
 
-    Of a hop also `rows` [m], those of the memory that it kept, best first, the entities that these lead to, and the weight that each gives.
+    Equal weights by rising id.
+
+    Of a hop also `rows` [m], those of the memory that it kept, best first, the entities that these
+    lead to, and the weight that each gives.
     """
 
     entities: np.ndarray
@@ -44,7 +51,9 @@ class Evaluated(NamedTuple):
 
 
 class SetEvaluator(Closeable):
-    """Evaluates queries over a knowledge base of plain text, and keeps what it found. Threads may share it.
+    """Evaluates queries over a knowledge base of plain text, and keeps what it found.
+
+    Threads may share it.
 
     Attributes:
         store, memory: of the knowledge base.
@@ -65,7 +74,9 @@ class SetEvaluator(Closeable):
         """Raises InputError unless entities may be of a kind."""
         kinds = {*KINDS.values(), UNKNOWN_KIND, THING, *self.store.vocab.kinds}
         if kind not in kinds:
-            raise InputError(f'unknown kind {short_repr(kind)}: there are {", ".join(sorted(kinds))}')
+            raise InputError(
+                f'unknown kind {short_repr(kind)}: there are {", ".join(sorted(kinds))}'
+            )
 
     def paths(self, query: tree.Query, entity: int, most: int) -> list[Path]:
         """The best paths by which a query finds an entity, see `WeightedEntities.paths`."""
@@ -77,7 +88,9 @@ class SetEvaluator(Closeable):
             return self._paths_of_hop(query, entity, most)
         if isinstance(query, tree.Combined):
             left = self.paths(query.left, entity, most)
-            both = left if query.operator == '-' else [*left, *self.paths(query.right, entity, most)]
+            both = (
+                left if query.operator == '-' else [*left, *self.paths(query.right, entity, most)]
+            )
             return sorted(both, key=lambda path: -path[-1].weight if path else -1.0)
         (members,) = query.parts
         return self.paths(members, entity, most)
@@ -86,9 +99,15 @@ class SetEvaluator(Closeable):
         found = self.evaluate(query)
         chosen = np.flatnonzero(found.ends == entity)[:most]
         rows, memory = found.rows[chosen], self.memory
-        said = facts(self.store, memory.ids[rows], found.masses[chosen], query.relation, query.inverse)
+        said = facts(
+            self.store, memory.ids[rows], found.masses[chosen], query.relation, query.inverse
+        )
         starts = (memory.target if query.inverse else memory.topic)[rows]
-        return [(*before, fact) for start, fact in zip(starts, said) for before in self.paths(query.start, int(start), 1)]
+        return [
+            (*before, fact)
+            for start, fact in zip(starts, said)
+            for before in self.paths(query.start, int(start), 1)
+        ]
 
     def _evaluate(self, query: tree.Query) -> Evaluated:
         found = self._find(query)
@@ -112,7 +131,9 @@ class SetEvaluator(Closeable):
             keep = found.entities == self.entity(query.value)
         else:
             kinds = self.store.vocab.kinds
-            keep = np.array([kinds[entity] == query.value for entity in found.entities.tolist()], bool)
+            keep = np.array(
+                [kinds[entity] == query.value for entity in found.entities.tolist()], bool
+            )
         return Evaluated(found.entities[keep], found.weights[keep])
 
     def _follow(self, query: tree.Follow) -> Evaluated:
@@ -120,10 +141,19 @@ class SetEvaluator(Closeable):
         start, memory = self.evaluate(query.start), self.memory
         positive = start.weights > 0
         topics, weights = start.entities[positive][:TOPICS], start.weights[positive][:TOPICS]
-        spans = [self._rows_to(topic) if query.inverse else self._rows_of(topic) for topic in topics]
+        spans = [
+            self._rows_to(topic) if query.inverse else self._rows_of(topic) for topic in topics
+        ]
         rows = np.concatenate([np.zeros(0, np.int64), *spans])
-        prior = np.repeat(np.log(weights / weights[0]) if len(weights) else weights, [len(span) for span in spans]) / SCALE
-        if CONCEPT not in wanted(f'what {query.relation}').kinds:  # else each film would lead to 'film', by most relations
+        prior = (
+            np.repeat(
+                np.log(weights / weights[0]) if len(weights) else weights,
+                [len(span) for span in spans],
+            )
+            / SCALE
+        )
+        # Else each film would lead to 'film', by most relations.
+        if CONCEPT not in wanted(f'what {query.relation}').kinds:
             named = self._is_named[(memory.topic if query.inverse else memory.target)[rows]]
             rows, prior = rows[named], prior[named]
         if not len(rows):
@@ -132,9 +162,13 @@ class SetEvaluator(Closeable):
         step = Step(f'it {query.relation}', (0, 2))
         rows, scores = self.answerer.best_entries(step, rows, prior, KEPT)
         masses = np.exp(SCALE * (scores - scores[0]))
-        rows, masses = rows[masses >= LEAST], (weights[0] * masses[masses >= LEAST]).astype(np.float32)
+        rows, masses = (
+            rows[masses >= LEAST],
+            (weights[0] * masses[masses >= LEAST]).astype(np.float32),
+        )
         ends = np.asarray((memory.topic if query.inverse else memory.target)[rows], np.int64)
-        entities, best = np.unique(ends, return_index=True)  # of each the first, which is the heaviest
+        # Of each the first, which is the heaviest.
+        entities, best = np.unique(ends, return_index=True)
         return Evaluated(*_sorted(entities, masses[best]), rows, ends, masses)
 
     @functools.cached_property

@@ -1,7 +1,9 @@
-"""What may answer a question: entities that relations lead to, and places that the reader finds in passages, as one table of features.
+"""What may answer a question, as one table of features.
 
-A candidate is an entity or a few words of the text. What speaks for it, and against it, are the features of which
-`kb.calibration` makes one probability.
+Entities that relations lead to, and places that the reader finds in passages.
+
+A candidate is an entity or a few words of the text. What speaks for it, and against it, are the
+features of which `kb.calibration` makes one probability.
 """
 
 from __future__ import annotations
@@ -24,8 +26,10 @@ class PathFeatures(NamedTuple):
     """What speaks for the best path of what following relations found; all are 0 if there is none.
 
     Attributes:
-        fit: how well its facts fit their steps: cosine and what is added to it, the mean of the hops.
-        sentences: 1 if sentences like the question were looked at, as no name in it leads to an answer.
+        fit: how well its facts fit their steps: cosine and what is added to it, the mean of the
+            hops.
+        sentences: 1 if sentences like the question were looked at, as no name in it leads to an
+            answer.
         linked: 1 if it begins at such sentences, or at an entity whose whole name the question has.
         length: words of the question beyond a few, its names aside.
         hops: the relations that it takes after the first.
@@ -45,10 +49,12 @@ class Evidence(NamedTuple):
         passages: their numbers, best first.
         before: [n] for each the passage from which it was reached, or -1.
         named: of each the entities that it names.
-        reading: of the reader, whose spans are characters of the passages' text; below 0 those of the title.
+        reading: of the reader, whose spans are characters of the passages' text; below 0 those of
+            the title.
         texts: of the spans of the reading.
         entities: of these the entities whose mentions they are, or -1.
-        step: what was read for the last step of a question of several relations, see `with_step`; None of another question.
+        step: what was read for the last step of a question of several relations, see `with_step`;
+            None of another question.
         share: of the step's topic in what the step before it found.
     """
 
@@ -64,7 +70,9 @@ class Evidence(NamedTuple):
     @property
     def unanswered(self) -> float:
         """The probability that the passages answer neither the question nor its last step."""
-        return min([self.reading.unanswered, *([self.step.reading.unanswered] if self.step else [])])
+        return min(
+            [self.reading.unanswered, *([self.step.reading.unanswered] if self.step else [])]
+        )
 
 
 def with_step(evidence: Evidence, step: Evidence, share: float, before: int) -> Evidence:
@@ -80,7 +88,10 @@ def with_step(evidence: Evidence, step: Evidence, share: float, before: int) -> 
     passages = [*evidence.passages, *(step.passages[i] for i in added)]
     reached = np.where(step.before < 0, before, step.before)[added]
     reached[[step.passages[i] == before for i in added]] = -1
-    spans = [span._replace(passage=passages.index(step.passages[span.passage])) for span in step.reading.spans]
+    spans = [
+        span._replace(passage=passages.index(step.passages[span.passage]))
+        for span in step.reading.spans
+    ]
     return evidence._replace(
         passages=passages,
         before=np.concatenate([evidence.before, reached]),
@@ -99,7 +110,8 @@ class Candidate:
         entity: its id, or -1 for words that name none.
         spans: where the reader found it, likeliest first.
         is_seen: whether one of the passages that the reader saw has it.
-        read: its probability by the reader: the mean of that for the question, and for its last step times the share of the step's topic.
+        read: its probability by the reader: the mean of that for the question, and for its last
+            step times the share of the step's topic.
         followed: its share of the weight of what following found.
         fits: 1 if it is of the kind that is asked for, -1 if not, 0 if unknown.
     """
@@ -114,14 +126,23 @@ class Candidate:
 
 
 def read_candidates(evidence: Evidence) -> list[Candidate]:
-    """What was read, likeliest first: places that overlap, and texts that fold alike or name one entity, are one candidate."""
+    """What was read, likeliest first.
+
+    Places that overlap, and texts that fold alike or name one entity, are one candidate.
+    """
     found: list[Candidate] = []
     of_key: dict[object, Candidate] = {}
-    of_steps = [(evidence, 1.0)] if evidence.step is None else [(evidence, 0.5), (evidence.step, 0.5 * evidence.share)]
+    of_steps = (
+        [(evidence, 1.0)]
+        if evidence.step is None
+        else [(evidence, 0.5), (evidence.step, 0.5 * evidence.share)]
+    )
     for each, weight in of_steps:
         for span, text, entity in zip(each.reading.spans, each.texts, each.entities):
             key = entity if entity >= 0 else fold(text)
-            same = of_key.get(key) or next((one for one in found if _is_same(one, span, entity)), None)
+            same = of_key.get(key) or next(
+                (one for one in found if _is_same(one, span, entity)), None
+            )
             if same is None:
                 same = Candidate(text, entity, is_seen=True)
                 found.append(same)
@@ -147,9 +168,13 @@ def _overlap(a: Span, b: Span, which: Callable[[int, int], int]) -> bool:
 
 
 def add_followed(
-    found: list[Candidate], evidence: Evidence, entities: Sequence[int], names: Sequence[str], shares: Sequence[float]
+    found: list[Candidate],
+    evidence: Evidence,
+    entities: Sequence[int],
+    names: Sequence[str],
+    shares: Sequence[float],
 ) -> None:
-    """Adds what following found, entities with their names and shares of the weight, to candidates."""
+    """Adds entities that following found, with names and shares of weight, to candidates."""
     of_entity = {one.entity: one for one in found if one.entity >= 0}
     for entity, name, share in zip(entities, names, shares):
         if (one := of_entity.get(entity)) is None:
@@ -159,8 +184,12 @@ def add_followed(
 
 
 def features(candidates: Sequence[Candidate], evidence: Evidence, path: PathFeatures) -> np.ndarray:
-    """The features of the candidates of a question, [n, len(FEATURES)] float64; `path` is what following found best."""
-    rows = followed_features(np.array([one.followed for one in candidates]), np.array([one.fits for one in candidates]), path)
+    """The features of a question's candidates, [n, len(FEATURES)] float64; `path`: the best."""
+    rows = followed_features(
+        np.array([one.followed for one in candidates]),
+        np.array([one.fits for one in candidates]),
+        path,
+    )
     total = sum(one.read for one in candidates)
     for one, row in zip(candidates, rows):
         values = {
@@ -174,12 +203,19 @@ def features(candidates: Sequence[Candidate], evidence: Evidence, path: PathFeat
 
 
 def followed_features(shares: np.ndarray, fits: np.ndarray, path: PathFeatures) -> np.ndarray:
-    """The features of what following alone found: [n, len(FEATURES)] float64, 0 for all that a reader says.
+    """The features of what following alone found: [n, len(FEATURES)] float64, 0 for the reader's.
 
-    `shares` [n] are of the weight, `fits` [n] says whether each is of the kind that is asked for (1, 0, -1), `path` what speaks for the best.
+    `shares` [n] are of the weight, `fits` [n] says whether each is of the kind that is asked for
+    (1, 0, -1), `path` what speaks for the best.
     """
     rows = np.zeros((len(shares), len(FEATURES)))
-    values = {'share': np.clip(log_odds(shares), -CERTAIN, CERTAIN), 'kind': fits, 'other': fits < 0}
-    for name, value in (values | {name: np.where(shares > 0, value, 0) for name, value in path._asdict().items()}).items():
+    values = {
+        'share': np.clip(log_odds(shares), -CERTAIN, CERTAIN),
+        'kind': fits,
+        'other': fits < 0,
+    }
+    for name, value in (
+        values | {name: np.where(shares > 0, value, 0) for name, value in path._asdict().items()}
+    ).items():
         rows[:, FEATURES.index(name)] = value
     return rows

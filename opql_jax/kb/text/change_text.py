@@ -1,8 +1,9 @@
-"""Changes a knowledge base of plain text: documents are added, replaced and forgotten, all or nothing.
+"""Changes a knowledge base: documents are added, replaced and forgotten, all or nothing.
 
-A change makes new parts beside those that answer (`text-2`, `memory-2`, `retrieval-2`), and then replaces the manifest of the knowledge
-base, which names them. Whoever opened the version before keeps it; a change that was killed leaves it as it was. Parts that no version
-needs are removed at the end of a change, or by the next one while somebody has them open.
+A change makes new parts beside those that answer (`text-2`, `memory-2`, `retrieval-2`), and then
+replaces the manifest of the knowledge base, which names them. Whoever opened the version before
+keeps it; a change that was killed leaves it as it was. Parts that no version needs are removed at
+the end of a change, or by the next one while somebody has them open.
 """
 
 from __future__ import annotations
@@ -28,7 +29,12 @@ from opql_jax.corpus.documents import Document, read_documents
 from opql_jax.corpus.json_lines import short_repr
 from opql_jax.data.kb_folder import KBFolder
 from opql_jax.data.prepared import Prepared
-from opql_jax.datasets.plain_text import PlainText, document_from_record, documents_from_records, link_names
+from opql_jax.datasets.plain_text import (
+    PlainText,
+    document_from_record,
+    documents_from_records,
+    link_names,
+)
 from opql_jax.datasets.stored_text import StoredText
 from opql_jax.kb.text.forget_sentences import find_entities, find_sentences, without
 from opql_jax.kb.text.index_text import CACHE, ENCODER, Parts, make_parts, tell_left_out
@@ -49,7 +55,8 @@ LONGEST_TITLE = 300
 class _Kind(NamedTuple):
     """A kind of part, of which each version has its own.
 
-    It has the formats of its manifest and of the plan of an unfinished one, and what gives the names of the files of an unfinished folder.
+    It has the formats of its manifest and of the plan of an unfinished one, and what gives the
+    names of the files of an unfinished folder.
     """
 
     finished: FolderFormat
@@ -58,10 +65,14 @@ class _Kind(NamedTuple):
 
 
 _KINDS = {
-    'text': _Kind(tables.PREPARED, tables.PLAN, lambda folder: read_manifest(folder, tables.PLAN).listed()),
+    'text': _Kind(
+        tables.PREPARED, tables.PLAN, lambda folder: read_manifest(folder, tables.PLAN).listed()
+    ),
     'memory': _Kind(memory_manifest.FORMAT, memory_manifest.PLAN_FORMAT, build_lib.files_of_build),
     'retrieval': _Kind(
-        retrieval_index.FORMAT, retrieval_index.PLAN, lambda folder: read_manifest(folder, retrieval_index.PLAN).names
+        retrieval_index.FORMAT,
+        retrieval_index.PLAN,
+        lambda folder: read_manifest(folder, retrieval_index.PLAN).names,
     ),
 }
 
@@ -87,11 +98,17 @@ class Change:
     skipped: int = 0
     cut: int = 0
 
-    def add(self, *sources: str | os.PathLike | dict, replace: bool = False, max_reject_fraction: float = 0.01) -> None:
+    def add(
+        self,
+        *sources: str | os.PathLike | dict,
+        replace: bool = False,
+        max_reject_fraction: float = 0.01,
+    ) -> None:
         """Adds documents.
 
         Args:
-            *sources: files, folders and patterns, and documents `{id, title, text}`, see `PlainText`, also for `max_reject_fraction`.
+            *sources: files, folders and patterns, and documents `{id, title, text}`, see
+                `PlainText`, also for `max_reject_fraction`.
             replace: whether a document takes the place of one with its id; else that is refused.
 
         Raises:
@@ -104,7 +121,11 @@ class Change:
             tell_left_out(reader)
         # Without those that another text replaces: a text may come back under another id.
         incoming = {document.id: document.text for document in documents} if replace else {}
-        texts = {document.text for id, document in self.documents.items() if incoming.get(id, document.text) == document.text}
+        texts = {
+            document.text
+            for id, document in self.documents.items()
+            if incoming.get(id, document.text) == document.text
+        }
         for document in documents:
             before = self.documents.get(document.id)
             if document == before or (before is None and document.text in texts):
@@ -112,9 +133,13 @@ class Change:
                 continue
             if before is not None and not replace:
                 raise InputError(
-                    f'document {short_repr(document.id)} already exists with different text: replace it (--replace), or give it another id'
+                    f'document {short_repr(document.id)} already exists with different text: '
+                    'replace it (--replace), or give it another id'
                 )
-            self.added, self.replaced = self.added + (before is None), self.replaced + (before is not None)
+            self.added, self.replaced = (
+                self.added + (before is None),
+                self.replaced + (before is not None),
+            )
             self.documents[document.id] = document
             texts.add(document.text)
 
@@ -126,17 +151,20 @@ class Change:
         sentence: str | Collection[str] = (),
         whole: bool = False,
     ) -> None:
-        """Forgets documents, sentences, and all that is said of entities: the documents about them, and the sentences that mention them.
+        """Forgets documents, sentences, and all that is said of entities.
+
+        The documents about them, and the sentences that mention them.
 
         Args:
             document: ids of documents.
             entity: names or keys of entities, of the documents as the change has left them so far.
-            sentence: sentences as answers show them, wherever they stand; or words that only one sentence has, which is then forgotten.
+            sentence: sentences as answers show them, wherever they stand; or words that only one
+                sentence has, which is then forgotten.
             whole: whether only whole sentences are meant, no words of one.
 
         Raises:
-            InputError: there is no such document, entity or sentence, of which it names the nearest; several entities have the name, or several
-                sentences the words.
+            InputError: there is no such document, entity or sentence, of which it names the
+                nearest; several entities have the name, or several sentences the words.
         """
         gone, names, sentences = _several(document), _several(entity), _several(sentence)
         for name in gone:
@@ -150,10 +178,13 @@ class Change:
             del self.documents[name]
             self.removed += 1
 
-    def _forget(self, names: Sequence[str], sentences: Sequence[str], whole: bool, gone: Sequence[str]) -> None:
-        """Removes or cuts all documents but those that are `gone` anyway, which may say what a name means, too."""
+    def _forget(
+        self, names: Sequence[str], sentences: Sequence[str], whole: bool, gone: Sequence[str]
+    ) -> None:
+        """Removes or cuts all documents but `gone` ones, which may say what a name means, too."""
         self.check_some_left()
-        # What a name means may have changed with documents that this change has added or removed before.
+        # What a name means may have changed with documents that this change has added or removed
+        # before.
         vocab, linked = link_names(
             [*self.documents.values()],
             files.below(self._folder, CACHE),
@@ -170,7 +201,9 @@ class Change:
                 continue
             if rest.strip():
                 self.cut += 1
-                self.documents[document.id] = dataclasses.replace(self.documents[document.id], text=rest)
+                self.documents[document.id] = dataclasses.replace(
+                    self.documents[document.id], text=rest
+                )
             else:
                 self.removed += 1
                 del self.documents[document.id]
@@ -178,11 +211,15 @@ class Change:
     def check_some_left(self) -> None:
         """Raises InputError if no document is left."""
         if not self.documents:
-            raise InputError(f'{self._folder}: no document would be left; delete the folder to forget all')
+            raise InputError(
+                f'{self._folder}: no document would be left; delete the folder to forget all'
+            )
 
     def counts(self) -> dict[str, int]:
         """How many documents were added, replaced, removed, cut and skipped."""
-        return {name: getattr(self, name) for name in ('added', 'replaced', 'removed', 'cut', 'skipped')}
+        return {
+            name: getattr(self, name) for name in ('added', 'replaced', 'removed', 'cut', 'skipped')
+        }
 
     def __str__(self) -> str:
         said = [
@@ -190,16 +227,22 @@ class Change:
             for name, count in self.counts().items()
             if count and name != 'skipped'
         ]
-        said += [f'{self.skipped:,} {"was" if self.skipped == 1 else "were"} there already'] if self.skipped else []
+        said += (
+            [f'{self.skipped:,} {"was" if self.skipped == 1 else "were"} there already']
+            if self.skipped
+            else []
+        )
         return ', '.join(said) or 'nothing to change'
 
 
 @contextlib.contextmanager
-def change(kb: str | os.PathLike, *, processes: int | None = None, map_batches: MapBatches | None = None) -> Iterator[Change]:
-    """Yields a `Change`; a clean exit makes one new version of the knowledge base, and an exception none.
+def change(
+    kb: str | os.PathLike, *, processes: int | None = None, map_batches: MapBatches | None = None
+) -> Iterator[Change]:
+    """Yields a `Change`; a clean exit makes one new version, and an exception none.
 
-    `processes` and `map_batches` are as in `index_text`. InputError: this is no knowledge base of plain text, another process changes it, or
-    no document is left.
+    `processes` and `map_batches` are as in `index_text`. InputError: this is no knowledge base of
+    plain text, another process changes it, or no document is left.
     """
     folder = KBFolder(kb)
     Parts.of(folder, folder.read())
@@ -208,7 +251,9 @@ def change(kb: str | os.PathLike, *, processes: int | None = None, map_batches: 
         parts = Parts.of(folder, stated)
         remove_unneeded(folder)
         text = Prepared(folder.part(parts.text))
-        before = {document.id: document for document in read_documents(text.file(tables.DOCUMENTS_FILE))}
+        before = {
+            document.id: document for document in read_documents(text.file(tables.DOCUMENTS_FILE))
+        }
         changed = Change(dict(before), text, pathlib.Path(folder.path), processes, map_batches)
         yield changed
         folder.read()  # InputError if it was moved or removed meanwhile
@@ -227,8 +272,14 @@ def change(kb: str | os.PathLike, *, processes: int | None = None, map_batches: 
             _log.warning('what no version needs was left: %s', error_message(error))
 
 
-def add_text(kb: str | os.PathLike, sources: Sequence[str | os.PathLike | dict], *, replace: bool = False, **options) -> Change:
-    """Adds documents to a knowledge base of plain text; see `Change.add`, and `change` for the options."""
+def add_text(
+    kb: str | os.PathLike,
+    sources: Sequence[str | os.PathLike | dict],
+    *,
+    replace: bool = False,
+    **options,
+) -> Change:
+    """Adds documents to a knowledge base: see `Change.add`, and `change` for the options."""
     reject = {name: options.pop(name) for name in ('max_reject_fraction',) if name in options}
     with change(kb, **options) as changed:
         changed.add(*sources, replace=replace, **reject)
@@ -236,16 +287,21 @@ def add_text(kb: str | os.PathLike, sources: Sequence[str | os.PathLike | dict],
 
 
 def sent_document(title: str, text: str) -> dict[str, str]:
-    """The document `{id, title, text}` of a text that a page or another program sends to be added, with a new id.
+    """The document `{id, title, text}`, with a new id, of a text that a page or program sends.
 
-    InputError: the title or the text is blank or too long (`LONGEST_TITLE` characters, `LONGEST_TEXT` bytes), or not English.
+    InputError: the title or the text is blank or too long (`LONGEST_TITLE` characters,
+    `LONGEST_TEXT` bytes), or not English.
     """
     if not title.strip():
         raise InputError('title: missing: the name of what the text is about')
     if len(title) > LONGEST_TITLE:
-        raise InputError(f'the title has more than {LONGEST_TITLE} characters: a text is about a name')
+        raise InputError(
+            f'the title has more than {LONGEST_TITLE} characters: a text is about a name'
+        )
     if len(text.encode(errors='replace')) > LONGEST_TEXT:
-        raise InputError(f'the text has more than {LONGEST_TEXT:,} bytes: use `opql add` for long texts')
+        raise InputError(
+            f'the text has more than {LONGEST_TEXT:,} bytes: use `opql add` for long texts'
+        )
     document = {'id': f'added-{secrets.token_hex(4)}', 'title': title.strip(), 'text': text}
     document_from_record(document)  # or says what is wrong with it
     return document
@@ -260,7 +316,10 @@ def remove_text(
     whole: bool = False,
     **options,
 ) -> Change:
-    """Forgets documents, entities and sentences of a knowledge base of plain text; see `Change.remove`, and `change` for the options."""
+    """Forgets documents, entities and sentences of a knowledge base of plain text.
+
+    See `Change.remove`, and `change` for the options.
+    """
     with change(kb, **options) as changed:
         changed.remove(document=documents, entity=entities, sentence=sentences, whole=whole)
     return changed
@@ -269,8 +328,9 @@ def remove_text(
 def compact(kb: str | os.PathLike) -> int:
     """Removes what no answer needs; returns how many bytes that freed.
 
-    That is parts that were open when a change ended, and what was recognised in texts and encoded of passages, those of forgotten documents
-    included. The next change recognises and encodes all text anew.
+    That is parts that were open when a change ended, and what was recognised in texts and encoded
+    of passages, those of forgotten documents included. The next change recognises and encodes all
+    text anew.
     """
     folder = KBFolder(kb)
     Parts.of(folder, folder.read())
@@ -279,14 +339,17 @@ def compact(kb: str | os.PathLike) -> int:
 
 
 def remove_unneeded(folder: KBFolder) -> int:
-    """Removes parts of versions that do not answer, unless somebody has them open; returns how many bytes that freed.
+    """Removes parts of versions that do not answer, unless open; returns the bytes freed.
 
-    The caller holds the lock of the encoder's folder. Of a part only the files go that its manifest or its plan lists, and what killed
-    writes of them left; a folder with other files stays.
+    The caller holds the lock of the encoder's folder. Of a part only the files go that its manifest
+    or its plan lists, and what killed writes of them left; a folder with other files stays.
     """
     kb, freed = files.require_local(folder.path), 0
-    # Not by their names: of a disk that takes upper and lower case for the same, a part may be stated by another.
-    answering = [(kb / name).lstat() for name in folder.read().values() if name and (kb / name).exists()]
+    # Not by their names: of a disk that takes upper and lower case for the same, a part may be
+    # stated by another.
+    answering = [
+        (kb / name).lstat() for name in folder.read().values() if name and (kb / name).exists()
+    ]
     for part in sorted(kb.iterdir()):
         kind = re.fullmatch(rf'({"|".join(_KINDS)})(-[0-9]+)?', part.name)
         if not kind or part.is_symlink() or not part.is_dir():
@@ -301,7 +364,10 @@ def remove_unneeded(folder: KBFolder) -> int:
 
 
 def _remove_part(kb: pathlib.Path, part: str, kind: _Kind) -> int:
-    """Removes a part unless somebody has it open; ManifestError if its manifest or its plan is not what this program wrote."""
+    """Removes a part unless somebody has it open.
+
+    ManifestError if its manifest or its plan is not what this program wrote.
+    """
     folder, listed, stating = kb / part, set(), set()
     if is_folder_of(folder, kind.finished):
         listed |= set(read_manifest(folder, kind.finished).files)
@@ -310,21 +376,28 @@ def _remove_part(kb: pathlib.Path, part: str, kind: _Kind) -> int:
         listed |= set(kind.files(folder))
         stating.add(kind.unfinished.file)
     present = [name.removeprefix(f'{part}/') for name in files.names_below(kb, part)]
-    partials = {name for name in present if files.whole_name(name) in listed | {kind.finished.file, kind.unfinished.file}}
+    partials = {
+        name
+        for name in present
+        if files.whole_name(name) in listed | {kind.finished.file, kind.unfinished.file}
+    }
     held_by = {name for name in present if locks.is_lock(name) and '/' not in name}
-    if not (stating or partials | held_by >= set(present)):  # else a change was killed before it said what it writes
+    # Else a change was killed before it said what it writes.
+    if not (stating or partials | held_by >= set(present)):
         return 0
     inside = lambda names: [f'{part}/{name}' for name in names]
     with contextlib.ExitStack() as held:
         for inner in {'', *(name.rpartition('/')[0] for name in listed)}:
-            with contextlib.suppress(FileNotFoundError, NotADirectoryError, InputError):  # a link's files stay
+            # A link's files stay.
+            with contextlib.suppress(FileNotFoundError, NotADirectoryError, InputError):
                 if not held.enter_context(locks.try_exclusive(kb, f'{part}/{inner}')):
                     return 0
         freed = files.remove_below(kb, inside(listed | partials))
         if kind.unfinished.file in stating:
             freed += batch_cache.remove(kb, f'{part}/{tables.PARTS}')
         files.remove_empty(kb, part)
-        # Last what says that the folder is ours, so that the next change goes on if this one is killed.
+        # Last what says that the folder is ours, so that the next change goes on if this one is
+        # killed.
         freed += files.remove_below(kb, inside(stating | held_by))
         files.remove_empty(kb, part)
         return freed

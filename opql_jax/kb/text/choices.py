@@ -1,6 +1,7 @@
 """Questions that offer two names to choose from: 'Who is a painter, Orla Finch or Joel Stern?'.
 
-What compares dates, numbers or countries is for `comparison`; of the others the reader prefers one of the two.
+What compares dates, numbers or countries is for `comparison`; of the others the reader prefers one
+of the two.
 """
 
 import dataclasses
@@ -10,9 +11,18 @@ import numpy as np
 
 from opql_jax.corpus.name_resolution import fold, without_brackets
 from opql_jax.kb.answers import Answer
-from opql_jax.kb.text.marked_questions import JOINTS, MOST_CHARACTERS, Name, Side, find_pair, join_names, mark_names
+from opql_jax.kb.text.marked_questions import (
+    JOINTS,
+    MOST_CHARACTERS,
+    Name,
+    Side,
+    find_pair,
+    join_names,
+    mark_names,
+)
 
-# The probability that is given to each of the two beforehand: the reader, which was taught by few such questions, is right in 7 of 10.
+# The probability that is given to each of the two beforehand: the reader, which was taught by few
+# such questions, is right in 7 of 10.
 _PRIOR = 1.0
 _ASKS = re.compile(r'\b(?:which|who|what)\b')
 _BETWEEN = re.compile(r'\bbetween X')
@@ -41,22 +51,35 @@ def chosen(answer: Answer, sides: tuple[Side, Side]) -> Answer:
     places = [_side(answer, entity, sides) for entity in answer.entities.tolist()]
     kept = [places.index(number) for number in (0, 1) if number in places]
     if not kept:
-        nothing = {'entities': np.zeros(0, np.int64), 'weights': np.zeros(0, np.float32), 'probabilities': None}
-        return dataclasses.replace(answer, **nothing, note='the text does not decide between the two')
+        nothing = {
+            'entities': np.zeros(0, np.int64),
+            'weights': np.zeros(0, np.float32),
+            'probabilities': None,
+        }
+        return dataclasses.replace(
+            answer, **nothing, note='the text does not decide between the two'
+        )
     known = [answer.probabilities[[place == number for place in places]].sum() for number in (0, 1)]
-    shares = {places[place]: (known[places[place]] + _PRIOR) / (sum(known) + 2 * _PRIOR) for place in kept}
+    shares = {
+        places[place]: (known[places[place]] + _PRIOR) / (sum(known) + 2 * _PRIOR) for place in kept
+    }
     kept.sort(key=lambda place: -shares[places[place]])
     probabilities = np.array([shares[places[place]] for place in kept], np.float32)
     return dataclasses.replace(
-        answer, entities=answer.entities[kept], weights=probabilities / probabilities.sum(), probabilities=probabilities
+        answer,
+        entities=answer.entities[kept],
+        weights=probabilities / probabilities.sum(),
+        probabilities=probabilities,
     )
 
 
 def _side(answer: Answer, entity: int, sides: tuple[Side, Side]) -> int | None:
-    """Which of the two an answer is: by its words, or by the title of the passage it was read in."""
+    """Which of the two an answer is: by its words, or by the title of the passage it was read in."""  # noqa: E501
     words = _words(answer.name_of(entity))
     named = [
-        number for number, side in enumerate(sides) if words and (words <= _words(side.name) or _words(side.name) <= words)
+        number
+        for number, side in enumerate(sides)
+        if words and (words <= _words(side.name) or _words(side.name) <= words)
     ]
     if len(named) == 1:
         return named[0]

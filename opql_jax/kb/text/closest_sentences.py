@@ -1,4 +1,7 @@
-"""The facts of the sentences that are most like a question, whatever they are about: where following has no name to start from."""
+"""The facts of sentences most like a question, whatever they are about.
+
+For where following has no name to start from.
+"""
 
 import functools
 
@@ -19,16 +22,29 @@ _BLOCK = 1 << 14
 class ClosestSentences:
     """Finds memory entries by the sentence that mentions their target."""
 
-    def __init__(self, prepared: Prepared, encoder: TextEncoder, memory: Memory, index: IndexFolder):
-        """Takes the index of the passages of `prepared`, the memory of them, and the encoder of both."""
-        self._passages, self._encoder, self._memory, self._index = prepared.passages, encoder, memory, index
+    def __init__(
+        self, prepared: Prepared, encoder: TextEncoder, memory: Memory, index: IndexFolder
+    ):
+        """Takes the index of `prepared`'s passages, their memory, and the encoder of both."""
+        self._passages, self._encoder, self._memory, self._index = (
+            prepared.passages,
+            encoder,
+            memory,
+            index,
+        )
 
     def entries(self, question: str) -> tuple[np.ndarray, np.ndarray]:
-        """The memory entries whose targets are named by the sentences most like a question: rows [n], and cosines [n] of those sentences.
+        """The memory entries whose targets are in the sentences most like a question.
 
-        A target that only the title of a passage names does not count, though the title stands before the first sentence.
+        Rows [n], and cosines [n] of those sentences.
+
+        A target that only the title of a passage names does not count, though the title stands
+        before the first sentence.
         """
-        cosines, first = self._cosines(self._encoder.encode_texts([question])[0]), self._first_sentence
+        cosines, first = (
+            self._cosines(self._encoder.encode_texts([question])[0]),
+            self._first_sentence,
+        )
         best = np.sort(np.argsort(-cosines, kind='stable')[:SENTENCES])
         passages = np.unique(np.searchsorted(first, best, side='right') - 1)
         rows = self._memory.rows(self._memory.read_from(passages))
@@ -37,7 +53,12 @@ class ClosestSentences:
         for passage in passages:
             here = mentions['passage'] == passage
             (row,) = self._passages.slice(passage, 1).to_pylist()
-            sentences[here] += np.searchsorted(row['sentence_starts'], mentions['target_start'][here], side='right') - 1
+            sentences[here] += (
+                np.searchsorted(
+                    row['sentence_starts'], mentions['target_start'][here], side='right'
+                )
+                - 1
+            )
             is_title[here] = mentions['target_start'][here] < title_length(row)
         kept = np.isin(sentences, best) & ~is_title
         return rows[kept], cosines[sentences[kept]]
@@ -45,7 +66,10 @@ class ClosestSentences:
     def _cosines(self, vector: np.ndarray) -> np.ndarray:
         """Those of all sentences and a vector [d] of unit length."""
         vectors = self._vectors
-        blocks = (vectors[start : start + _BLOCK].astype(np.float32) @ vector for start in range(0, len(vectors), _BLOCK))
+        blocks = (
+            vectors[start : start + _BLOCK].astype(np.float32) @ vector
+            for start in range(0, len(vectors), _BLOCK)
+        )
         return np.concatenate([np.zeros(0, np.float32), *blocks])
 
     @functools.cached_property
@@ -54,4 +78,6 @@ class ClosestSentences:
 
     @functools.cached_property
     def _first_sentence(self) -> np.ndarray:
-        return np.concatenate([[0], np.cumsum(self._index.array('sentence_counts'), dtype=np.int64)])
+        return np.concatenate(
+            [[0], np.cumsum(self._index.array('sentence_counts'), dtype=np.int64)]
+        )

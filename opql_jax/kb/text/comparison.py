@@ -1,8 +1,9 @@
-"""Comparisons and questions of yes or no, answered by plain questions about each of the things that they name.
+"""Comparisons and questions of yes or no, by plain questions about each thing they name.
 
-'Which film is older, Night Ferry or Dawn Ferry?' asks when each was released, and compares the dates; 'Was Night Ferry directed by Ingrid
-Solberg?' asks who directed it, and looks whether that is she. Which plain questions these are is in `comparison_questions`
-and `fact_questions`; whatever answers such answers them.
+'Which film is older, Night Ferry or Dawn Ferry?' asks when each was released, and compares the
+dates; 'Was Night Ferry directed by Ingrid Solberg?' asks who directed it, and looks whether that
+is she. Which plain questions these are is in `comparison_questions` and `fact_questions`; whatever
+answers such answers them.
 """
 
 from __future__ import annotations
@@ -34,31 +35,44 @@ from opql_jax.retrieval.words import words_of
 
 # Answers to a plain question that are looked at, and the least probability of one that counts.
 _LOOKED_AT, _LEAST = 5, 0.05
-# What the probability of a verdict is multiplied by if a sentence that it rests on names nothing that is asked about, or a place that was found
-# may lie in the one that is asked for: such is never sure.
+# What the probability of a verdict is multiplied by if a sentence that it rests on names nothing
+# that is asked about, or a place that was found may lie in the one that is asked for: such is never
+# sure.
 _DOUBTFUL = 0.6
-# Another value speaks against the one that is asked for if that has less than this share of its probability.
+# Another value speaks against the one that is asked for if that has less than this share of its
+# probability.
 _RIVAL = 0.5
-# What the probability of an answer is multiplied by if its sentence does not name what it is to be said of: if it is about something else, as
-# far as one can tell, and if that stands some sentences before.
+# What the probability of an answer is multiplied by if its sentence does not name what it is to be
+# said of: if it is about something else, as far as one can tell, and if that stands some sentences
+# before.
 _OF_ANOTHER, _FAR = 0.3, 0.6
-# What it is multiplied by if a question wants a fact confirmed whose words the sentence does not have.
+# What it is multiplied by if a question wants a fact confirmed whose words the sentence does not
+# have.
 _OTHER_WORDS = 0.5
 # Paths to an answer that are looked at for the one that supports it best.
 _PATHS = 3
 # How a sentence begins that is about what the one before names.
-_GOES_ON = re.compile(r'(?:it|its|he|his|she|her|they|their|this|these|the (?=[a-z]))\b', re.IGNORECASE)
+_GOES_ON = re.compile(
+    r'(?:it|its|he|his|she|her|they|their|this|these|the (?=[a-z]))\b', re.IGNORECASE
+)
 # Words that a sentence need not have.
 _ANY_WORDS = frozenset(
-    words_of('who what which where when why located situated based country nationality profession type thing from be is in')
+    words_of(
+        'who what which where when why located situated based country nationality profession type '
+        'thing from be is in'
+    )
 )
 _FORMS = tuple(frozenset(words_of(' '.join((base, *forms)))) for base, forms in VERBS.items())
 
 
 class Found(NamedTuple):
-    """What answers a plain question: the whole answer, the entity of it, its name and probability, the last fact it rests on, its weight.
+    """What answers a plain question.
 
-    `preferred` is the probability less what its sentences leave open, by which it was chosen; it is doubtful if they name nothing that is asked about.
+    The whole answer, the entity of it, its name and probability, the last fact it rests on, its
+    weight.
+
+    `preferred` is the probability less what its sentences leave open, by which it was chosen; it is
+    doubtful if they name nothing that is asked about.
     """
 
     answer: Answer
@@ -90,7 +104,8 @@ class Verdict(NamedTuple):
 
 
 Answerer = Callable[[list[str]], list[Answer]]
-# What the probability of an answer is multiplied by if the text has not the name that is asked about, but a part of it.
+# What the probability of an answer is multiplied by if the text has not the name that is asked
+# about, but a part of it.
 _PART_OF_NAME = 0.5
 
 
@@ -114,7 +129,9 @@ def answer(
     plain: Answerer,
     answered: Callable[[Sequence[Answer]], list[float]] | None = None,
 ) -> Answer | None:
-    """The answer to a question that compares, or wants a fact confirmed: 'yes', 'no' or one of its names; None if it does neither.
+    """The answer to a question that compares, or wants a fact confirmed; None if neither.
+
+    'yes', 'no' or one of its names.
 
     There are no entities in it, and a note, if the text does not state what decides.
 
@@ -122,7 +139,8 @@ def answer(
         question: with its names as topics.
         kinds: of the entities.
         plain: answers plain questions; an answer without entities says that there is none.
-        answered: the probability that the text answers each of some plain questions, given what answers them; None without a reader.
+        answered: the probability that the text answers each of some plain questions, given what
+            answers them; None without a reader.
     """
     comparison = parse_question(question, kinds)
     if comparison is None:
@@ -130,17 +148,23 @@ def answer(
     verdict = decide(comparison, plain)
     if verdict.said is None:
         nothing = np.zeros(0, np.int64), np.zeros(0, np.float32), ()
-        return Answer(*nothing, parts=verdict.answers, note=f'the text does not decide this: {verdict.note}')
+        return Answer(
+            *nothing, parts=verdict.answers, note=f'the text does not decide this: {verdict.note}'
+        )
     entity, phrases = -1, (str(verdict.said),)
     if isinstance(verdict.said, int):
         side = comparison.sides[verdict.said]
         entity, phrases = (side.entity, ()) if side.entity >= 0 else (-1, (side.name,))
     parts = verdict.answers
-    probability = compared_probability(verdict.probability, min(answered(parts)) if answered else None, len(parts) == 1)
+    probability = compared_probability(
+        verdict.probability, min(answered(parts)) if answered else None, len(parts) == 1
+    )
     probability *= _DOUBTFUL if verdict.is_doubtful else 1
     probabilities = np.array([probability], np.float32)
     one = np.ones(1, np.float32)
-    return Answer(np.array([entity]), one, (), probabilities, phrases=phrases, parts=parts, note=verdict.note)
+    return Answer(
+        np.array([entity]), one, (), probabilities, phrases=phrases, parts=parts, note=verdict.note
+    )
 
 
 def decide(comparison: Comparison, answer: Answerer) -> Verdict:
@@ -152,21 +176,38 @@ def decide(comparison: Comparison, answer: Answerer) -> Verdict:
     """
     asked = [question for side in comparison.sides for question in side.questions]
     answers = dict(zip(asked, answer(asked), strict=True))
-    found = [_best(comparison, side, [answers[question] for question in side.questions]) for side in comparison.sides]
-    note = '; '.join(f'{side.name}: {one.name if one else "not stated"}' for side, one in zip(comparison.sides, found))
-    rests_on = tuple(_only(one) if one else answers[side.questions[0]] for side, one in zip(comparison.sides, found))
+    found = [
+        _best(comparison, side, [answers[question] for question in side.questions])
+        for side in comparison.sides
+    ]
+    note = '; '.join(
+        f'{side.name}: {one.name if one else "not stated"}'
+        for side, one in zip(comparison.sides, found)
+    )
+    rests_on = tuple(
+        _only(one) if one else answers[side.questions[0]]
+        for side, one in zip(comparison.sides, found)
+    )
     if not all(found):
         return Verdict(None, 0.0, False, rests_on, note)
     known: list[Found] = [one for one in found if one]
-    if comparison.how in ('least', 'most', 'same', 'different') or (len(known) == 2 and not comparison.asked):
+    if comparison.how in ('least', 'most', 'same', 'different') or (
+        len(known) == 2 and not comparison.asked
+    ):
         said, probability = _of_two(comparison, *known)
         return Verdict(said, probability, any(one.is_doubtful for one in known), rests_on, note)
     each = [_confirm(comparison, one, answer) for one in known]
-    decisive = each if all(said == 'yes' for said, *_ in each) else [one for one in each if one[0] == 'no'][:1]
+    decisive = (
+        each
+        if all(said == 'yes' for said, *_ in each)
+        else [one for one in each if one[0] == 'no'][:1]
+    )
     if not decisive:
         return Verdict(None, 0.0, False, rests_on, note)
     probability = float(np.prod([probability for _, probability, _ in decisive]))
-    return Verdict(decisive[0][0], probability, any(doubtful for *_, doubtful in decisive), rests_on, note)
+    return Verdict(
+        decisive[0][0], probability, any(doubtful for *_, doubtful in decisive), rests_on, note
+    )
 
 
 def _only(found: Found) -> Answer:
@@ -182,7 +223,10 @@ def _only(found: Found) -> Answer:
 
 
 def _best(comparison: Comparison, side: Side, answers: Sequence[Answer]) -> Found | None:
-    """The likeliest of the answers that is a value of the right kind; of those to a question about one fact, what it names comes first."""
+    """The likeliest of the answers that is a value of the right kind.
+
+    Of those to a question about one fact, what it names comes first.
+    """
     candidates: list[Found] = []
     for answer in answers:
         for place, member in enumerate(answer):
@@ -214,26 +258,46 @@ def _best(comparison: Comparison, side: Side, answers: Sequence[Answer]) -> Foun
     if best is not None and comparison.asked:
         asked = [one for one in candidates if _is_asked(comparison, one.name)]
         least = best.weight * (_RIVAL if comparison.exclusive else 0)
-        return max((one for one in asked if one.weight >= least), key=lambda one: one.preferred, default=best)
+        return max(
+            (one for one in asked if one.weight >= least),
+            key=lambda one: one.preferred,
+            default=best,
+        )
     return best
 
 
 def _wording(comparison: Comparison, answer: Answer, path: Path) -> float:
-    """Less than 1 if a question wants a fact confirmed, and the sentence of what was found has no word of it: who directed has not written."""
+    """Less than 1 if a fact's sentence has no word of what a question wants confirmed.
+
+    Who directed something has not written it.
+    """
     text, topics = answer.question.text, answer.question.topics
     asked = set(
-        words_of(''.join(text[end:start] for (_, end), (start, _) in itertools.pairwise([(0, 0), *topics, (len(text), 0)])))
+        words_of(
+            ''.join(
+                text[end:start]
+                for (_, end), (start, _) in itertools.pairwise([(0, 0), *topics, (len(text), 0)])
+            )
+        )
     )
     asked -= _ANY_WORDS
     for forms in _FORMS:
         asked |= forms if asked & forms else set()
     sentence = path[-1].sentence
-    has = sentence is None or not asked or comparison.how != 'is' or not asked.isdisjoint(words_of(sentence))
+    has = (
+        sentence is None
+        or not asked
+        or comparison.how != 'is'
+        or not asked.isdisjoint(words_of(sentence))
+    )
     return 1.0 if has else _OTHER_WORDS
 
 
 def _support(answer: Answer, path: Path) -> float:
-    """How much the sentences of a path let its end be said of what a question asks about, in 0 .. 1: wholly if each has both names."""
+    """How much a path's sentences let its end be said of what a question asks, 0 .. 1.
+
+    1 if each has both names.
+    """
     store, text = answer.store, answer.question.text
     if path[0].topic in {store.vocab.names[entity] for entity in answer.question.entities}:
         return float(np.prod([_says(store, fact) for fact in path]))
@@ -242,14 +306,21 @@ def _support(answer: Answer, path: Path) -> float:
 
 
 def _is_about(store: FactStore, fact: Fact, names: Sequence[str]) -> bool:
-    """Whether the sentence of a fact's target has one of some names, or goes on about what a sentence before it names."""
+    """Whether the sentence of a fact's target has one of some names.
+
+    Or goes on about what a sentence before it names.
+    """
     if fact.passage is None:
         return True
     (passage,) = store.prepared.passages.slice(fact.passage, 1).to_pylist()
     place = passage['text'].find(said := paths.target_sentence(store, fact))
     starts = [start for start in passage['sentence_starts'] if start <= place]
     while starts and _GOES_ON.match(said) and not any(name in said for name in names):
-        said = passage['text'][starts[-2] : starts[-1]].strip() if len(starts) > 1 else passage['title']
+        said = (
+            passage['text'][starts[-2] : starts[-1]].strip()
+            if len(starts) > 1
+            else passage['title']
+        )
         starts.pop()
     return any(name in said for name in names)
 
@@ -275,7 +346,9 @@ def _is_name_first(said: str) -> bool:
 def _is_value(measure: str, member: Member) -> bool:
     if measure in ('date', 'year'):
         return values.date(member.name) is not None
-    return values.number(member.name) is not None if measure == 'number' else member.kind not in VALUES
+    return (
+        values.number(member.name) is not None if measure == 'number' else member.kind not in VALUES
+    )
 
 
 def _of_two(comparison: Comparison, left: Found, right: Found) -> tuple[str | int | None, float]:
@@ -295,28 +368,48 @@ def _of_two(comparison: Comparison, left: Found, right: Found) -> tuple[str | in
     return int((order > 0) == (how == 'least')), probability
 
 
-def _confirm(comparison: Comparison, found: Found, answer: Answerer) -> tuple[str | None, float, bool]:
-    """Whether what was found is what is asked: 'yes', 'no' or None, how probable, and if doubtful."""
+def _confirm(
+    comparison: Comparison, found: Found, answer: Answerer
+) -> tuple[str | None, float, bool]:
+    """Whether what was found is what is asked: 'yes', 'no' or None, how probable, and if doubtful."""  # noqa: E501
     is_negated = _is_denied(found, comparison)
     if comparison.how in ('less', 'more'):
         order = values.compare('date', found.name, comparison.asked)
-        said = None if is_negated or not order else 'yes' if (order < 0) == (comparison.how == 'less') else 'no'
+        said = (
+            None
+            if is_negated or not order
+            else 'yes'
+            if (order < 0) == (comparison.how == 'less')
+            else 'no'
+        )
         return said, found.probability, found.is_doubtful
     if _is_asked(comparison, found.name):
         return (None if is_negated else 'yes'), found.probability, found.is_doubtful
     if is_negated or not comparison.exclusive:
         return None, 0.0, found.is_doubtful
     if comparison.measure == 'country':
-        return ('no' if country(found.name) and country(comparison.asked) else None), found.probability, found.is_doubtful
+        return (
+            ('no' if country(found.name) and country(comparison.asked) else None),
+            found.probability,
+            found.is_doubtful,
+        )
     if not comparison.is_place:
         return 'no', found.probability, found.is_doubtful
     if country(found.name):
         return ('no' if country(comparison.asked) else None), found.probability, found.is_doubtful
     asked = answer([f'Where is {comparison.asked} located?'])
-    if any(_same_name(member.name, found.name) for one in asked for member in list(one)[:_LOOKED_AT]):
+    if any(
+        _same_name(member.name, found.name) for one in asked for member in list(one)[:_LOOKED_AT]
+    ):
         return None, 0.0, True  # the place that is asked for lies in the one that was found
-    further = answer([f'Where is {found.name} located?', f'In which country is {found.name} located?'])
-    within = [(member.name, member.probability or 0.0) for one in further for member in list(one)[:_LOOKED_AT]]
+    further = answer(
+        [f'Where is {found.name} located?', f'In which country is {found.name} located?']
+    )
+    within = [
+        (member.name, member.probability or 0.0)
+        for one in further
+        for member in list(one)[:_LOOKED_AT]
+    ]
     if at := [probability for name, probability in within if _is_asked(comparison, name)]:
         return 'yes', found.probability * max(at), found.is_doubtful
     if country(comparison.asked):
@@ -338,7 +431,7 @@ def _is_asked(comparison: Comparison, name: str) -> bool:
 
 
 def _same_name(left: str, right: str) -> bool:
-    """Whether two spellings are of one name: alike, or one the end of the other, as a surname is."""
+    """Whether two spellings are of one name: alike, or one the end of the other (a surname)."""
     one, other = fold(left).split(), fold(right).split()
     if len(one) > len(other):
         one, other = other, one

@@ -1,4 +1,7 @@
-"""What a question compares, and which plain questions ask for the values: 'Which film is older, Night Ferry or Dawn Ferry?'."""
+"""What a question compares, and the plain questions that ask for the values.
+
+'Which film is older, Night Ferry or Dawn Ferry?'.
+"""
 
 import re
 from collections.abc import Sequence
@@ -28,7 +31,10 @@ from opql_jax.kb.text.marked_questions import (
 _MOST_NAMES = 4
 _FIRST = r'first|earlier|earliest|sooner'
 _LAST = r'last|later|latest|more recently|most recently'
-_OLD, _YOUNG = r'older|oldest|elder|eldest', r'younger|youngest|newer|newest|more recent|most recent'
+_OLD, _YOUNG = (
+    r'older|oldest|elder|eldest',
+    r'younger|youngest|newer|newest|more recent|most recent',
+)
 _LESS_DATE = re.compile(rf'\b(?:{_FIRST}|{_OLD})\b')
 _MORE_DATE = re.compile(rf'\b(?:{_LAST}|{_YOUNG})\b')
 # Adjectives of numbers, and what asks for them.
@@ -51,7 +57,10 @@ _SIZES = {
 }
 _SIZE = {word: (how, asks) for words, (how, asks) in _SIZES.items() for word in words.split()}
 _ADJECTIVE = '|'.join(_SIZE)
-_MEASURE = 'population|area|height|length|width|depth|weight|capacity|speed|budget|running time|elevation|size|duration'
+_MEASURE = (
+    'population|area|height|length|width|depth|weight|capacity|speed|budget'
+    '|running time|elevation|size|duration'
+)
 # What a question calls the things that it compares, as short as can be, and where its verb begins.
 _NOUN_PHRASE = r'(?:(?:@\d|[a-z-]+) ){0,4}?[a-z-]+'
 _VERB = rf'{IS}|has|have|had|contains?|{"|".join(BASES)}|[a-z]+ed'
@@ -59,7 +68,7 @@ _MANY = {'more': 'most', 'most': 'most', 'less': 'least', 'fewer': 'least', 'few
 
 
 def parse(text: str, names: Sequence[Name]) -> Comparison | None:
-    """What a question compares or wants confirmed; None if it does neither, or in a way that is out of reach.
+    """What a question compares or wants confirmed; None if neither, or out of reach.
 
     Args:
         text: the question.
@@ -78,12 +87,18 @@ def parse(text: str, names: Sequence[Name]) -> Comparison | None:
 
 
 def _read_choice(marked: Marked) -> Comparison | None:
-    """'which film is older, @0 or @1', 'did @0 or @1 die first', 'which film has the director who was born earlier, @0 or @1'."""
+    """Questions which of two is older, first, or the like.
+
+    'which film is older, @0 or @1', 'did @0 or @1 die first', 'which film has the director who was
+    born earlier, @0 or @1'.
+    """
     pair = find_pair(marked.text)
     if not pair:
         return None
     text = re.sub(r'(?: one)? of (?:the|these) two(?: [a-z]+)?\b', '', pair.text)
-    if wh := re.fullmatch(rf'(?:between|of|out of)(?: the)?(?: two)?(?: {_NOUN_PHRASE})?? X[,:]? (.*)', text):
+    if wh := re.fullmatch(
+        rf'(?:between|of|out of)(?: the)?(?: two)?(?: {_NOUN_PHRASE})?? X[,:]? (.*)', text
+    ):
         text = wh[1]
     elif wh := re.fullmatch(r'(.*?)[,:;]? ?X', text):
         text = wh[1] if pair.word == 'or' else ''
@@ -100,16 +115,22 @@ def _read_choice(marked: Marked) -> Comparison | None:
     elif wh := re.fullmatch(r'(?:which|what|who|whose)\b ?(.*)', text):
         rest, asks_base = wh[1], False
         if of := re.fullmatch(
-            rf'(?:({_NOUN_PHRASE}) )?(?:has|have|had|with) (?:the|an?) {ROLE} (?:who |that |which |whose )?(.*)', rest
+            rf'(?:({_NOUN_PHRASE}) )?(?:has|have|had|with) (?:the|an?) {ROLE} (?:who |that |which '
+            r'|whose )?(.*)',
+            rest,
         ):
             noun, role, rest = of[1] or '', of[2], of[3]
             if adjective := re.fullmatch(rf'({_OLD}|{_YOUNG}) ([a-z]+)', role):
                 role, rest = adjective[2], f'is {adjective[1]}'
             elif taken := re.fullmatch(rf'([a-z]+) (born|died|{IS})', role):
                 role, rest = taken[1], f'{taken[2]} {rest}'
-        if of := re.fullmatch(rf'(?:({NOUNS}|[a-z]+) )?(?:has|have|had) (?:the|an?) ({_OLD}|{_YOUNG}) ([a-z]+)', wh[1]):
+        if of := re.fullmatch(
+            rf'(?:({NOUNS}|[a-z]+) )?(?:has|have|had) (?:the|an?) ({_OLD}|{_YOUNG}) ([a-z]+)', wh[1]
+        ):
             noun, role, rest = of[1] or '', of[3], f'is {of[2]}'
-        elif of := re.fullmatch(rf"(?:({NOUNS})?(?:'s| whose) )?({_NOUN_PHRASE}) ((?:{_VERB})\b.*)", rest):
+        elif of := re.fullmatch(
+            rf"(?:({NOUNS})?(?:'s| whose) )?({_NOUN_PHRASE}) ((?:{_VERB})\b.*)", rest
+        ):
             if text.startswith('whose') or of[1] or "'s " in rest or ' whose ' in rest:
                 noun, role, rest = of[1] or '', of[2], of[3]
             else:
@@ -120,12 +141,18 @@ def _read_choice(marked: Marked) -> Comparison | None:
         return None
     if role and re.fullmatch(rf'(?:.* )?(?:{_MEASURE}|{_ADJECTIVE}|more|most|less|fewer)', role):
         role, rest = '', f'has {role} {rest}'.strip()
-    dimension = _dimension(' '.join(rest.split()), asks_base, noun, text.startswith('who '), _kind(marked, pair, role))
+    dimension = _dimension(
+        ' '.join(rest.split()), asks_base, noun, text.startswith('who '), _kind(marked, pair, role)
+    )
     if not dimension:
         return None
     how, measure, asks = dimension
     role = re.sub(r's$', '', role) if pair.role and pair.role.endswith('s') else role
-    return Comparison((marked.side(pair.left, *asks, role=role), marked.side(pair.right, *asks, role=role)), how, measure)
+    return Comparison(
+        (marked.side(pair.left, *asks, role=role), marked.side(pair.right, *asks, role=role)),
+        how,
+        measure,
+    )
 
 
 def _kind(marked: Marked, pair: Pair, role: str) -> str:
@@ -136,7 +163,9 @@ def _kind(marked: Marked, pair: Pair, role: str) -> str:
     return kinds[0] if len(set(kinds)) == 1 else ''
 
 
-def _dimension(rest: str, is_base: bool, noun: str, is_who: bool, kind: str) -> tuple[str, str, tuple[str, ...]] | None:
+def _dimension(
+    rest: str, is_base: bool, noun: str, is_who: bool, kind: str
+) -> tuple[str, str, tuple[str, ...]] | None:
     """What a comparison is of: which of two values is chosen, their measure, and what asks for one.
 
     Args:
@@ -153,7 +182,9 @@ def _dimension(rest: str, is_base: bool, noun: str, is_who: bool, kind: str) -> 
         return how, 'number', (ask,)
     if size := re.fullmatch(rf'(?:has|have|had)(?: the| a)? ({_ADJECTIVE}) ({_MEASURE})', rest):
         return _SIZE[size[1]][0], 'number', (f'What is the {size[2]} of {{x}}?',)
-    if many := re.fullmatch(rf'(?:has|have|had)(?: the)? ({"|".join(_MANY)}) ((?:[a-z]+ ){{0,2}}[a-z]+)', rest):
+    if many := re.fullmatch(
+        rf'(?:has|have|had)(?: the)? ({"|".join(_MANY)}) ((?:[a-z]+ ){{0,2}}[a-z]+)', rest
+    ):
         ask = (
             'How many people live in {x}?'
             if many[2] in ('people', 'inhabitants', 'residents')
@@ -179,13 +210,20 @@ def _dimension(rest: str, is_base: bool, noun: str, is_who: bool, kind: str) -> 
 
 
 def _when(said: str, is_base: bool) -> str:
-    """What asks for the date of something that is said: 'was born', 'died', or, in the base form, 'die'; '' if unknown."""
+    """What asks for the date of what is said; '' if unknown.
+
+    'was born', 'died', or, in the base form, 'die'.
+    """
     if is_base and (active := re.fullmatch(r'(?!come out)((?:[a-z]+ ){0,3}[a-z]+)', said)):
         return f'When did {{x}} {active[1]}?'
-    if re.fullmatch(r'(?:came|come) out|(?:was |were )?come out|(?:was|were|got|be) released', said):
+    if re.fullmatch(
+        r'(?:came|come) out|(?:was |were )?come out|(?:was|were|got|be) released', said
+    ):
         return 'When was {x} released?'
     if passive := re.fullmatch(
-        rf'(?:(?:{IS}|got|be) (?:be )?)?([a-z]+(?:ed|en|born|wn|lt|de|ung|gun))((?: [a-z]+){{0,3}})', said
+        rf'(?:(?:{IS}|got|be) (?:be )?)?([a-z]+(?:ed|en|born|wn|lt|de|ung'
+        rf'|gun))((?: [a-z]+){{0,3}})',
+        said,
     ):
         verb, tail = passive.groups()
         if verb == 'died':
@@ -198,7 +236,7 @@ def _when(said: str, is_base: bool) -> str:
 
 
 def _began(said: str, kind: str, is_who: bool) -> tuple[str, ...]:
-    """What asks since when something is there, by the noun that it is called by, else by its kind."""
+    """What asks since when something is there, by its noun, else by its kind."""
     if is_who or re.search(rf'\b(?:{PERSON})\b', said) or kind == 'person':
         return ('When was {x} born?',)
     if re.search(rf'\b(?:{WORK}|documentary|documentaries)\b', said) or kind == 'work':
@@ -211,21 +249,32 @@ def _began(said: str, kind: str, is_who: bool) -> tuple[str, ...]:
 
 
 def _read_same(marked: Marked) -> Comparison | None:
-    """'are @0 and @1 from the same country', 'do both @0 and @1 have directors of the same nationality'."""
+    """Questions whether two share something, such as a country.
+
+    As 'are @0 and @1 from the same country' and 'do both @0 and @1 have directors of the same
+    nationality'.
+    """
     pair = find_pair(marked.text)
     if not pair or pair.word != 'and':
         return None
     found = re.fullmatch(
-        rf'({IS}|do|does|did|have|has) X,? (.*?)(?:the |an? )?\b(same|different|identical) ([a-z]+(?: [a-z]+)?)', pair.text
+        rf'({IS}|do|does|did|have|has) X,? (.*?)(?:the |an? )?\b(same|different'
+        r'|identical) ([a-z]+(?: [a-z]+)?)',
+        pair.text,
     )
     if not found:
         return None
     aux, between, word, noun = found.groups()
-    between = ' '.join(re.sub(r'\b(?:both|all|each|come|originate|also|share|located|situated|lie)\b', ' ', between).split())
+    between = ' '.join(
+        re.sub(
+            r'\b(?:both|all|each|come|originate|also|share|located|situated|lie)\b', ' ', between
+        ).split()
+    )
     noun = re.sub(r'^(?:nationalities)$', 'nationality', re.sub(r'^(countr)ies$', r'\1y', noun))
     role = pair.role
     if of := re.fullmatch(
-        r'(?:have|has)(?: the)? ([a-z]+?)s?(?: (?:who|that|which)(?: are| were| come| came)?)? ((?:[a-z]+ )?(?:from|of|in|with|on))',
+        r'(?:have|has)(?: the)? ([a-z]+?)s?(?: (?:who|that|which)(?: are| were| come'
+        r'| came)?)? ((?:[a-z]+ )?(?:from|of|in|with|on))',
         between,
     ):
         role, between = of[1], of[2]
@@ -234,7 +283,9 @@ def _read_same(marked: Marked) -> Comparison | None:
     is_place_of_event = re.fullmatch(r'([a-z]+) (in|on|at)', between)
     if re.fullmatch('country|nationality', noun) and not is_place_of_event:
         measure = 'country'
-        is_there = between in ('in', 'within') or 'located in' in found[2] or 'situated in' in found[2]
+        is_there = (
+            between in ('in', 'within') or 'located in' in found[2] or 'situated in' in found[2]
+        )
         asks = LOCATED if is_there else COUNTRY
         if between not in ('', 'from', 'of', 'in', 'have', 'with', 'within', 'having'):
             return None
@@ -242,16 +293,34 @@ def _read_same(marked: Marked) -> Comparison | None:
         asks = (f'Who {PAST_OF_PARTICIPLE.get(by[1], by[1])} {{x}}?',)
     elif is_place_of_event:
         verb = is_place_of_event[1]
-        measure = 'date' if noun in ('year', 'day', 'date', 'decade', 'century') else 'country' if noun == 'country' else 'name'
+        measure = (
+            'date'
+            if noun in ('year', 'day', 'date', 'decade', 'century')
+            else 'country'
+            if noun == 'country'
+            else 'name'
+        )
         asks = (
             (f'When did {{x}} {verb}?' if aux == 'did' else f'When was {{x}} {verb}?',)
             if measure == 'date'
-            else (f'In which {noun} did {{x}} {verb}?' if aux == 'did' else f'In which {noun} was {{x}} {verb}?',)
+            else (
+                f'In which {noun} did {{x}} {verb}?'
+                if aux == 'did'
+                else f'In which {noun} was {{x}} {verb}?',
+            )
         )
     elif between in ('', 'have', 'has', 'of', 'with', 'having'):
-        asks = (f'Who is the {noun} of {{x}}?' if re.fullmatch(PERSON, noun) else f'What is the {noun} of {{x}}?',)
+        asks = (
+            f'Who is the {noun} of {{x}}?'
+            if re.fullmatch(PERSON, noun)
+            else f'What is the {noun} of {{x}}?',
+        )
     elif between in ('in', 'from'):
-        asks = (f'In which {noun} is {{x}}?',) if between == 'in' else (f'Which {noun} is {{x}} from?',)
+        asks = (
+            (f'In which {noun} is {{x}}?',)
+            if between == 'in'
+            else (f'Which {noun} is {{x}} from?',)
+        )
     if not asks or (measure == 'date' and noun in ('decade', 'century')):
         return None
     sides = marked.side(pair.left, *asks, role=role), marked.side(pair.right, *asks, role=role)
@@ -262,7 +331,8 @@ def _read_same(marked: Marked) -> Comparison | None:
 def _read_order(marked: Marked) -> Comparison | None:
     """'was @0 born before @1', 'is @0 older than @1', 'did @0 open after 1990'."""
     found = re.fullmatch(
-        rf'({IS}|did|does|has) @(\d) (.*?)\b(before|after|(?:{_OLD}|{_YOUNG}|{_FIRST}|{_LAST}|{_ADJECTIVE}) than) @(\d)(?: (?:{IS}|did|does|has|had)(?: [a-z]+)?)?',
+        rf'({IS}|did|does|has) @(\d) (.*?)\b(before|after|(?:{_OLD}|{_YOUNG}|{_FIRST}|{_LAST}'
+        rf'|{_ADJECTIVE}) than) @(\d)(?: (?:{IS}|did|does|has|had)(?: [a-z]+)?)?',
         marked.text,
     )
     if not found:
@@ -271,13 +341,21 @@ def _read_order(marked: Marked) -> Comparison | None:
     word = {'before': 'earlier', 'after': 'later'}.get(word, word.removesuffix(' than'))
     rest = f'{said.strip()} {word}' if aux in ('did', 'does') else f'{aux} {said.strip()} {word}'
     kinds = {marked.kind(left), marked.kind(right)} - {''}
-    dimension = _dimension(' '.join(rest.split()), aux in ('did', 'does'), '', False, kinds.pop() if len(kinds) == 1 else '')
+    dimension = _dimension(
+        ' '.join(rest.split()),
+        aux in ('did', 'does'),
+        '',
+        False,
+        kinds.pop() if len(kinds) == 1 else '',
+    )
     if not dimension:
         return None
     how, measure, asks = dimension
     how = {'least': 'less', 'most': 'more'}[how]
     if marked.is_date(right):
         return (
-            Comparison((marked.side(left, *asks),), how, measure, asked=marked.said[int(right)]) if measure == 'date' else None
+            Comparison((marked.side(left, *asks),), how, measure, asked=marked.said[int(right)])
+            if measure == 'date'
+            else None
         )
     return Comparison((marked.side(left, *asks), marked.side(right, *asks)), how, measure)

@@ -1,4 +1,4 @@
-"""The passages that retrieval and following relations find for questions, and what the reader reads in them."""
+"""The passages that retrieval and following find, and what the reader reads in them."""
 
 from __future__ import annotations
 
@@ -19,7 +19,8 @@ from opql_jax.kb.text.retrieve import Retriever
 from opql_jax.models.reader import Reader, Reading, Span
 from opql_jax.retrieval.rank import Ranked
 
-# Passages of a question that are read. Of these so many are what following rests on, if retrieval did not find them: those of its best answers.
+# Passages of a question that are read. Of these so many are what following rests on, if retrieval
+# did not find them: those of its best answers.
 PASSAGES, _FOLLOWED, _ANSWERS = 5, 2, 3
 # What an answer neither begins nor ends with.
 _MARKS = ' \t\n.,;:!?"“”\'‘’()[]{}«»'
@@ -32,26 +33,48 @@ _SAME = 0.8
 class EvidenceFinder:
     """Retrieval over a knowledge base of plain text, and a reader of what it finds."""
 
-    def __init__(self, prepared: Prepared, kinds: Sequence[str], retriever: Retriever, reader: Reader):
+    def __init__(
+        self, prepared: Prepared, kinds: Sequence[str], retriever: Retriever, reader: Reader
+    ):
         """Takes the text, the kinds of its entities, what ranks its passages, and the reader."""
-        self._passages, self._kinds, self._retriever, self._reader = prepared.passages, kinds, retriever, reader
+        self._passages, self._kinds, self._retriever, self._reader = (
+            prepared.passages,
+            kinds,
+            retriever,
+            reader,
+        )
 
     def find(self, questions: Sequence[Question], followed: Sequence[Answer]) -> list[Evidence]:
-        """The best passages of each question, and what is read in them; `followed` is what following relations found."""
+        """The best passages of each question, and what is read in them.
+
+        `followed` is what following relations found.
+        """
         asked, index = [question.text for question in questions], self._retriever.index
-        found = [self._chosen(*each) for each in zip(self._retriever.rank(asked, PASSAGES), followed)]
-        texts = [[titled(index.titles[number], index.texts[number]) for number in of] for of in found]
+        found = [
+            self._chosen(*each) for each in zip(self._retriever.rank(asked, PASSAGES), followed)
+        ]
+        texts = [
+            [titled(index.titles[number], index.texts[number]) for number in of] for of in found
+        ]
         return [self._evidence(*each) for each in zip(found, self._reader.read(asked, texts))]
 
     def _chosen(self, ranked: Sequence[Ranked], followed: Answer) -> dict[int, int]:
-        """The passages that retrieval ranks, the last of which make room for those that only following found.
+        """The passages that retrieval ranks, the last replaced by what only following found.
 
         With each comes the passage from which it was reached, or -1.
         """
-        found = {each.passage: -1 if each.reason.previous is None else each.reason.previous for each in ranked}
+        found = {
+            each.passage: -1 if each.reason.previous is None else each.reason.previous
+            for each in ranked
+        }
         others: dict[int, int] = {}
         for entity in followed.entities[:_ANSWERS].tolist():
-            passages = [fact.passage for path in followed.paths(entity, 1) for fact in path if fact.passage is not None]
+            passages = [
+                fact.passage
+                for path in followed.paths(entity, 1)
+                for fact in path
+                if fact.passage is not None
+            ]
             for before, passage in itertools.pairwise([-1, *passages]):
                 if passage not in found:
                     others.setdefault(passage, before)
@@ -60,7 +83,9 @@ class EvidenceFinder:
 
     def _evidence(self, found: dict[int, int], reading: Reading) -> Evidence:
         numbers, before = list(found), np.array(list(found.values()), np.int64)
-        placed = [one for span in reading.spans if (one := self._placed(numbers[span.passage], span))]
+        placed = [
+            one for span in reading.spans if (one := self._placed(numbers[span.passage], span))
+        ]
         spans, said, entities = zip(*placed) if placed else ((), (), ())
         named = [self._named(number) for number in numbers]
         return Evidence(numbers, before, named, reading._replace(spans=list(spans)), said, entities)
@@ -68,13 +93,16 @@ class EvidenceFinder:
     def _named(self, number: int) -> np.ndarray:
         """The entities that a passage names, in its text or by its title."""
         index = self._retriever.index
-        sentences = index.entities_of_sentence[index.first_sentence[number] : index.first_sentence[number + 1]]
+        sentences = index.entities_of_sentence[
+            index.first_sentence[number] : index.first_sentence[number + 1]
+        ]
         return np.union1d(sentences.indices, index.title_entity[number : number + 1])
 
     def _placed(self, number: int, span: Span) -> tuple[Span, str, int] | None:
-        """A span of a passage as characters of its text, without marks around it, its text, and the entity that it is a mention of, or -1.
+        """A span of a passage without marks around it: characters, text, and its entity, or -1.
 
-        None if nothing is left, or it begins in the title and ends in the text, or in one sentence and ends in another.
+        None if nothing is left, or it begins in the title and ends in the text, or in one sentence
+        and ends in another.
         """
         index = self._retriever.index
         title, text = index.titles[number], index.texts[number]
@@ -86,7 +114,10 @@ class EvidenceFinder:
             end -= 1
         if preposition := _PREPOSITION.match(whole, start, end):
             start = preposition.end()
-        if whole[start:end].count('(') > whole[start:end].count(')') and whole[end : end + 1] == ')':
+        if (
+            whole[start:end].count('(') > whole[start:end].count(')')
+            and whole[end : end + 1] == ')'
+        ):
             end += 1
         if start >= end or start < cut < end:
             return None
@@ -112,6 +143,10 @@ def _entity(row: dict, start: int, end: int, kinds: Sequence[str]) -> int:
         spellings = row['text'][start:end], row['text'][mention['start'] : mention['end']]
         entity = int(mention['entity'])
         is_part = kinds[entity] == 'person' and mention['start'] <= start and end <= mention['end']
-        if shared > 0 and (is_part or shared >= _SAME * max(map(len, spellings)) or len(set(map(fold, spellings))) == 1):
+        if shared > 0 and (
+            is_part
+            or shared >= _SAME * max(map(len, spellings))
+            or len(set(map(fold, spellings))) == 1
+        ):
             return entity
     return -1

@@ -1,4 +1,7 @@
-"""Which plain question asks for a fact that a question wants confirmed: 'Was Night Ferry directed by Ingrid Solberg?'."""
+"""Which plain question asks for a fact that a question wants confirmed.
+
+'Was Night Ferry directed by Ingrid Solberg?'.
+"""
 
 import dataclasses
 import re
@@ -19,13 +22,16 @@ from opql_jax.kb.text.values import country
 
 # What is mostly done to a thing once, by one.
 _ONCE = frozenset(
-    'direct write author compose design found invent paint build develop discover publish establish create construct kill marry'
-    ' directed wrote authored composed designed founded invented painted built developed discovered published established created'
-    ' constructed killed married born buried die died located situated based set released opened completed begin began start started end'
-    ' ended premiered launched happen happened close closed take open sink sank'.split()
+    'direct write author compose design found invent paint build develop discover publish '
+    'establish create construct kill marry directed wrote authored composed designed founded '
+    'invented painted built developed discovered published established created constructed '
+    'killed married born buried die died located situated based set released opened completed '
+    'begin began start started end ended premiered launched happen happened close closed take '
+    'open sink sank'.split()
 )
 _NAMES_OF_MANY = re.compile(
-    r'(?:.+s|child|son|daughter|brother|sister|sibling|members?|student|friend|part|actor|star|producer|writer|employee|player)$'
+    r'(?:.+s|child|son|daughter|brother|sister|sibling|members?|student|friend|part|actor|star'
+    r'|producer|writer|employee|player)$'
 )
 
 
@@ -38,8 +44,15 @@ def read_both(marked: Marked) -> Comparison | None:
     if not re.match(r'(?:are|were|did|do|have) X ', text):
         return None
     text = re.sub(r'^are', 'is', re.sub(r'^were', 'was', re.sub(r'^do\b', 'does', text)))
-    singular = re.sub(rf'(?<=X )((?:[a-z]+ )*?)((?:{PERSON}|{WORK}|[a-z]+)s)$', lambda m: f'a {m[1]}{m[2][:-1]}', text)
-    each = [read_fact(dataclasses.replace(marked, text=singular.replace('X', f'@{mark}'))) for mark in (pair.left, pair.right)]
+    singular = re.sub(
+        rf'(?<=X )((?:[a-z]+ )*?)((?:{PERSON}|{WORK}|[a-z]+)s)$',
+        lambda m: f'a {m[1]}{m[2][:-1]}',
+        text,
+    )
+    each = [
+        read_fact(dataclasses.replace(marked, text=singular.replace('X', f'@{mark}')))
+        for mark in (pair.left, pair.right)
+    ]
     if not all(each):
         return None
     left, right = each
@@ -47,15 +60,26 @@ def read_both(marked: Marked) -> Comparison | None:
 
 
 def read_fact(marked: Marked) -> Comparison | None:
-    """'was @0 directed by @1', 'is @0 the director of @1', 'did @0 die in @1', 'was the director of @0 born in @1', 'is @0 french'."""
+    """Questions that want one fact confirmed.
+
+    'was @0 directed by @1', 'is @0 the director of @1', 'did @0 die in @1', 'was the director of @0
+    born in @1', 'is @0 french'.
+    """
     if re.search(r'\b(?:same|different|or|not|never|how|why)\b', marked.text):
         return None
     if found := _read_plain_fact(marked):
         return found
     for pattern in (rf'\b(?:the )?{ROLE} of @(?P<mark>\d)', rf"@(?P<mark>\d)'s? {ROLE}"):
         if of := re.search(pattern, marked.text):
-            role, number = next(group for group in of.groups() if not group.isdigit()), int(of['mark'])
-            said = (*marked.said[:number], f'the {role} of {marked.said[number]}', *marked.said[number + 1 :])
+            role, number = (
+                next(group for group in of.groups() if not group.isdigit()),
+                int(of['mark']),
+            )
+            said = (
+                *marked.said[:number],
+                f'the {role} of {marked.said[number]}',
+                *marked.said[number + 1 :],
+            )
             text = f'{marked.text[: of.start()]}@{number}{marked.text[of.end() :]}'
             if found := _read_plain_fact(dataclasses.replace(marked, text=text, said=said)):
                 return found
@@ -66,10 +90,25 @@ def _read_plain_fact(marked: Marked) -> Comparison | None:
     text, verb = marked.text, r'([a-z]+)'
     is_now = bool(re.match(r'(?:is|are|does|do)\b', text))
 
-    def fact(subject: str, ask: str | tuple[str, ...], asked: str, once: bool, measure: str = 'name', is_place: bool = False):
+    def fact(
+        subject: str,
+        ask: str | tuple[str, ...],
+        asked: str,
+        once: bool,
+        measure: str = 'name',
+        is_place: bool = False,
+    ):
         asks = (ask,) if isinstance(ask, str) else ask
         value = marked.said[int(asked[1:])] if asked.startswith('@') else asked
-        return Comparison((marked.side(subject, *asks),), 'is', measure, re.sub(r'^[Tt]he ', '', value), once, is_place, is_now)
+        return Comparison(
+            (marked.side(subject, *asks),),
+            'is',
+            measure,
+            re.sub(r'^[Tt]he ', '', value),
+            once,
+            is_place,
+            is_now,
+        )
 
     if found := re.fullmatch(rf'{IS} @(\d) (?:[a-z]+ly )?{verb} by @(\d)', text):
         past = PAST_OF_PARTICIPLE.get(found[2], found[2])
@@ -92,16 +131,27 @@ def _read_plain_fact(marked: Marked) -> Comparison | None:
             noun, is_the = found['n'], found.groupdict().get('the', 'the') == 'the'
             is_person = re.fullmatch(rf'(?:[a-z-]+ )?(?:{PERSON}|[a-z]+(?:er|or|ist))', noun)
             ask = f'Who is the {noun} of {{x}}?' if is_person else f'What is the {noun} of {{x}}?'
-            return fact(found['a'], ask, f'@{found["b"]}', is_the and not _NAMES_OF_MANY.match(noun))
-    if found := re.fullmatch(rf'({IS}|did|does) @(\d)(?: {verb}(?: [a-z]+)??)? (in|on|at|near|from|to|for|with) @(\d)', text):
+            return fact(
+                found['a'], ask, f'@{found["b"]}', is_the and not _NAMES_OF_MANY.match(noun)
+            )
+    if found := re.fullmatch(
+        rf'({IS}|did|does) @(\d)(?: {verb}(?: [a-z]+)??)? (in|on|at|near|from|to|for|with) @(\d)',
+        text,
+    ):
         aux, subject, done, prep, value = found.groups()
         aux = {'are': 'is', 'were': 'was'}.get(aux, aux)
         once = done in _ONCE
         asked = f'@{value}'
         if marked.is_date(value):
-            return fact(subject, f'When {aux} {{x}} {done}?', asked, once, 'date') if done and prep in ('in', 'on') else None
+            return (
+                fact(subject, f'When {aux} {{x}} {done}?', asked, once, 'date')
+                if done and prep in ('in', 'on')
+                else None
+            )
         if prep == 'from' and not done:
-            return fact(subject, ('Where is {x} from?', *COUNTRY), asked, True, 'name', is_place=True)
+            return fact(
+                subject, ('Where is {x} from?', *COUNTRY), asked, True, 'name', is_place=True
+            )
         if prep in ('in', 'on', 'at', 'near'):
             in_country = LOCATED if country(marked.said[int(value)]) else ()
             if not done:
@@ -117,14 +167,23 @@ def _read_plain_fact(marked: Marked) -> Comparison | None:
             return fact(subject, f'Who {aux} {{x}} {done} {prep}?', asked, done == 'married')
         return None
     if found := re.fullmatch(rf'{IS} @(\d) (?:an? )?@(\d)(?: [a-z]+)?', text):
-        return fact(found[1], COUNTRY, f'@{found[2]}', True, 'country') if country(marked.said[int(found[2])]) else None
+        return (
+            fact(found[1], COUNTRY, f'@{found[2]}', True, 'country')
+            if country(marked.said[int(found[2])])
+            else None
+        )
     if found := re.fullmatch(rf'{IS} @(\d) (an? )?((?:[a-z-]+ ){{0,2}}[a-z-]+)', text):
         word = found[3].split()[-1]
         if country(found[3]):
             return fact(found[1], COUNTRY, found[3], True, 'country')
         if found[2]:
             is_work = re.fullmatch(f'{WORK}|{GROUP}|{PLACE}', word)
-            return fact(found[1], 'What type of thing is {x}?' if is_work else 'What is the profession of {x}?', word, False)
+            return fact(
+                found[1],
+                'What type of thing is {x}?' if is_work else 'What is the profession of {x}?',
+                word,
+                False,
+            )
     return None
 
 

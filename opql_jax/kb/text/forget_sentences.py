@@ -1,4 +1,4 @@
-"""What of linked documents is forgotten: sentences that are named, and those that mention entities."""
+"""What of documents is forgotten: named sentences, and those that mention entities."""
 
 import collections
 import itertools
@@ -19,28 +19,43 @@ _Span = tuple[int, int]
 
 def _sentences(document: Document) -> list[_Span]:
     """The sentences of a linked document, with the space after them."""
-    starts = sentence_starts(document.text, [(mention.start, mention.end, 0) for mention in document.mentions or ()])
+    starts = sentence_starts(
+        document.text, [(mention.start, mention.end, 0) for mention in document.mentions or ()]
+    )
     return list(itertools.pairwise([0, *starts[1:], len(document.text)]))
 
 
 def without(document: Document, keys: set[str], named: set[_Span]) -> str:
-    """The text of a linked document without some sentences, and without those that mention entities; '' if it is about one of them."""
+    """The text of a linked document without some sentences, and without those on entities.
+
+    '' if it is about one of them.
+    """
     if document.title_entity in keys:
         return ''
-    gone = [(mention.start, mention.end) for mention in document.mentions or () if mention.entity in keys]
+    gone = [
+        (mention.start, mention.end)
+        for mention in document.mentions or ()
+        if mention.entity in keys
+    ]
     if not gone and not named:
         return document.text
     return ''.join(
         document.text[start:end]
         for start, end in _sentences(document)
-        if (start, end) not in named and not any(first < end and start < last for first, last in gone)
+        if (start, end) not in named
+        and not any(first < end and start < last for first, last in gone)
     ).strip()
 
 
-def find_entities(vocab: EntityVocab, documents: Sequence[Document], names: Sequence[str]) -> set[str]:
-    """The keys of entities by their keys or names. A surname that the text never uses alone means nobody here: it would be a guess.
+def find_entities(
+    vocab: EntityVocab, documents: Sequence[Document], names: Sequence[str]
+) -> set[str]:
+    """The keys of entities by their keys or names.
 
-    InputError: an unknown name, with the nearest ones; one that several entities have, with a sentence about each.
+    A surname that the text never uses alone means nobody here: it would be a guess.
+
+    InputError: an unknown name, with the nearest ones; one that several entities have, with a
+    sentence about each.
     """
     if not names:
         return set()
@@ -50,10 +65,13 @@ def find_entities(vocab: EntityVocab, documents: Sequence[Document], names: Sequ
         means = linker.named(name)
         if len(means) > 1:
             several = '\n'.join(
-                f'  {short_repr(linker.unique_name(e))} ({vocab.kinds[e]}): {hanging(_about(vocab.keys[e], documents), 4)}'
+                f'  {short_repr(linker.unique_name(e))} ({vocab.kinds[e]}): '
+                f'{hanging(_about(vocab.keys[e], documents), 4)}'
                 for e in means
             )
-            raise InputError(f'{short_repr(name)} may be {len(means)} entities; write one of\n{several}')
+            raise InputError(
+                f'{short_repr(name)} may be {len(means)} entities; write one of\n{several}'
+            )
         keys.add(vocab.keys[means[0]])
     return keys
 
@@ -61,15 +79,27 @@ def find_entities(vocab: EntityVocab, documents: Sequence[Document], names: Sequ
 def _about(key: str, documents: Sequence[Document]) -> str:
     """The first sentence of a document about an entity, or else one that mentions it."""
     places = [(document, 0) for document in documents if document.title_entity == key]
-    places += [(d, mention.start) for d in documents for mention in d.mentions or () if mention.entity == key]
+    places += [
+        (d, mention.start)
+        for d in documents
+        for mention in d.mentions or ()
+        if mention.entity == key
+    ]
     if not places:
         return 'no sentence mentions it'
     document, place = places[0]
-    return next(document.text[start:end].strip() for start, end in _sentences(document) if place < end)
+    return next(
+        document.text[start:end].strip() for start, end in _sentences(document) if place < end
+    )
 
 
-def find_sentences(documents: Sequence[Document], asked: Sequence[str], only_whole: bool) -> dict[str, set[_Span]]:
-    """Where sentences stand in linked documents, by the documents' ids; see `Change.remove` for what names a sentence, and for errors."""
+def find_sentences(
+    documents: Sequence[Document], asked: Sequence[str], only_whole: bool
+) -> dict[str, set[_Span]]:
+    """Where sentences stand in linked documents, by the documents' ids.
+
+    See `Change.remove` for what names a sentence, and for errors.
+    """
     found: dict[str, set[_Span]] = collections.defaultdict(set)
     for text in asked:
         words = ' '.join(text.split())
@@ -87,17 +117,23 @@ def find_sentences(documents: Sequence[Document], asked: Sequence[str], only_who
                     (whole if plain == said else parts).append((document.id, (start, end), said))
         if not whole and len({said for _, _, said in parts}) > 1:
             raise InputError(
-                f'{len(parts)} sentences have the words {short_repr(text)}: give the whole of one, such as {short_repr(parts[0][2])}'
+                f'{len(parts)} sentences have the words {short_repr(text)}: give the whole of one, '
+                f'such as {short_repr(parts[0][2])}'
             )
         if not whole and not parts:
-            raise InputError(f'unknown sentence {short_repr(text)}{_nearest_sentences(documents, words)}')
+            raise InputError(
+                f'unknown sentence {short_repr(text)}{_nearest_sentences(documents, words)}'
+            )
         for document_id, span, _ in whole or parts:
             found[document_id].add(span)
     return found
 
 
 def _nearest_sentences(documents: Sequence[Document], words: str) -> str:
-    """The end of a message about an unknown sentence: those that share most words with it, or '' if none shares half of them."""
+    """The end of a message about an unknown sentence: those with most of its words.
+
+    '' if none shares half of them.
+    """
     asked = set(words.casefold().split())
     best: list[tuple[float, str]] = []
     for document in documents:

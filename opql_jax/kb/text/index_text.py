@@ -1,4 +1,7 @@
-"""Makes a knowledge base of plain text: names are recognised, passages encoded with a released encoder, and nothing is trained."""
+"""Makes a knowledge base of plain text, without training.
+
+Names are recognised, and passages encoded with a released encoder.
+"""
 
 from __future__ import annotations
 
@@ -39,7 +42,8 @@ _log = logging.getLogger(__name__)
 
 # The parts of a knowledge base of plain text.
 TEXT, ENCODER, MEMORY, RETRIEVAL = 'text', 'encoder', 'memory', 'retrieval'
-# What was recognised in each text and encoded of each passage, by content; it may be removed, and takes time only.
+# What was recognised in each text and encoded of each passage, by content; it may be removed, and
+# takes time only.
 CACHE = 'cache'
 # Pairs that are far apart say little of each other.
 PAIRS = 'near'
@@ -48,7 +52,7 @@ MAX_TOKENS = 128
 
 @dataclasses.dataclass(frozen=True)
 class Parts:
-    """The names of the parts of one version of a knowledge base of plain text, beside the encoder."""
+    """The names of the parts of one version of a knowledge base, beside the encoder."""
 
     text: str = TEXT
     memory: str = MEMORY
@@ -59,7 +63,9 @@ class Parts:
         """Those of the version that answers; InputError if a trained model does."""
         text, memory, retrieval = (stated.get(name) for name in ('text', 'memory', 'retrieval'))
         if not (text and memory and retrieval):
-            raise InputError(f'{folder.path} is no knowledge base of plain text, which `opql index` makes')
+            raise InputError(
+                f'{folder.path} is no knowledge base of plain text, which `opql index` makes'
+            )
         return cls(text, memory, retrieval)
 
 
@@ -72,18 +78,24 @@ def index_text(
     processes: int | None = None,
     map_batches: MapBatches | None = None,
 ) -> None:
-    """Builds a knowledge base, or goes on where a killed run of the same stopped. One that has all of the text is left as it is.
+    """Builds a knowledge base, or goes on where a killed run of the same stopped.
+
+    One that has all of the text is left as it is.
 
     Args:
-        sources: text files, folders and patterns, and documents `{id, title, text}`, see `PlainText`.
+        sources: text files, folders and patterns, and documents `{id, title, text}`, see
+            `PlainText`.
         kb: the folder that is written.
         encoder: the folder of a released encoder, or 'default'.
-        max_reject_fraction: share of bad files, or lines, rows or articles of a file, above which nothing is made.
+        max_reject_fraction: share of bad files, or lines, rows or articles of a file, above which
+            nothing is made.
         processes: that recognise names; one per core if None.
-        map_batches: does elsewhere what is done for each document and passage, see `corpus.spark.map_ordered`; on this machine if None.
+        map_batches: does elsewhere what is done for each document and passage, see
+            `corpus.spark.map_ordered`; on this machine if None.
 
     Raises:
-        InputError: no text, or none in which names are recognised; a knowledge base of other text, which `change_text` changes.
+        InputError: no text, or none in which names are recognised; a knowledge base of other text,
+            which `change_text` changes.
     """
     reader = PlainText(
         tuple(sources),
@@ -113,44 +125,77 @@ def tell_left_out(reader: PlainText) -> None:
     """Says which files of the sources are not read."""
     if left_out := reader.left_out():
         what = '1 file is' if len(left_out) == 1 else f'{len(left_out):,} files are'
-        _log.warning('%s of no kind that is read, or a link to nothing, and left out: %s', what, some(left_out, MOST_TOLD))
+        _log.warning(
+            '%s of no kind that is read, or a link to nothing, and left out: %s',
+            what,
+            some(left_out, MOST_TOLD),
+        )
 
 
 def _check_unchanged(reader: PlainText, folder: KBFolder, parts: Parts) -> None:
-    """Raises InputError if the sources have documents that a finished knowledge base lacks, or has with other text."""
+    """Raises InputError if the sources differ from a finished knowledge base.
+
+    They have documents that it lacks, or has with other text.
+    """
     stored = Prepared(folder.part(parts.text)).file(tables.DOCUMENTS_FILE)
     known = {document.id: document for document in read_documents(stored)}
     with tempfile.TemporaryDirectory() as temporary:
         documents = reader.documents(pathlib.Path(temporary, 'rejected.jsonl'))
     texts = {document.text for document in known.values()}
-    new = [document.id for document in documents if document.id not in known and document.text not in texts]
-    changed = [document.id for document in documents if document.id in known and document != known[document.id]]
+    new = [
+        document.id
+        for document in documents
+        if document.id not in known and document.text not in texts
+    ]
+    changed = [
+        document.id
+        for document in documents
+        if document.id in known and document != known[document.id]
+    ]
     if new or changed:
         shown = ', '.join((new + changed)[:3]) + (', …' if len(new + changed) > 3 else '')
         if reader.in_memory:
-            add = f'with opql_jax.open(kb).update() as change: change.add(...{", replace=True" if changed else ""})'
+            add = (
+                'with opql_jax.open(kb).update() as change: '
+                f'change.add(...{", replace=True" if changed else ""})'
+            )
         else:
-            add = f'opql add {folder.path} {shlex.join(reader.on_disk)}{" --replace" if changed else ""}'
+            add = (
+                f'opql add {folder.path} '
+                f'{shlex.join(reader.on_disk)}{" --replace" if changed else ""}'
+            )
         raise InputError(
-            f'{folder.path} was made of other text: the sources have {len(new)} new and {len(changed)} changed documents ({shown}).'
-            f' To take them in: {add}'
+            f'{folder.path} was made of other text: the sources have {len(new)} new and '
+            f'{len(changed)} changed documents ({shown}). To take them in: {add}'
         )
 
 
 def _check_free(folder: KBFolder) -> None:
     """Raises InputError if a folder holds files, and no knowledge base that was begun."""
     path = files.require_local(folder.path)
-    if path.is_dir() and any(path.iterdir()) and not (path / ENCODER).is_dir() and not folder.manifest.exists():
-        raise InputError(f'{path} holds other files, and no knowledge base: give a new or empty folder')
+    if (
+        path.is_dir()
+        and any(path.iterdir())
+        and not (path / ENCODER).is_dir()
+        and not folder.manifest.exists()
+    ):
+        raise InputError(
+            f'{path} holds other files, and no knowledge base: give a new or empty folder'
+        )
 
 
-def make_parts(reader: PlainText | StoredText, folder: KBFolder, parts: Parts, used: TextEncoder) -> bool:
-    """Makes those parts of a version that are not finished, of the text of a reader; returns whether there were any.
+def make_parts(
+    reader: PlainText | StoredText, folder: KBFolder, parts: Parts, used: TextEncoder
+) -> bool:
+    """Makes a version's unfinished parts of a reader's text; returns whether there were any.
 
     Nobody else makes parts in the folder meanwhile; `used` is the encoder, opened from its part.
     """
     started = time.monotonic()
-    paths = {name: files.require_local(folder.part(part, new=True)) for name, part in dataclasses.asdict(parts).items()}
+    paths = {
+        name: files.require_local(folder.part(part, new=True))
+        for name, part in dataclasses.asdict(parts).items()
+    }
     formats: dict[str, FolderFormat] = {
         'text': tables.PREPARED,
         'memory': memory_manifest.FORMAT,
@@ -173,7 +218,12 @@ def make_parts(reader: PlainText | StoredText, folder: KBFolder, parts: Parts, u
         )
     prepared = Prepared(paths['text'])
     rows = select_pair_rows(prepared, PAIRS)
-    passages = PassageEncoder(used, prepared, files.require_local(files.below(folder.path, CACHE)), reader.map_batches or map)
+    passages = PassageEncoder(
+        used,
+        prepared,
+        files.require_local(files.below(folder.path, CACHE)),
+        reader.map_batches or map,
+    )
     passages.vectors()  # encoded first, so that the build tells its own rate
     memory = build_lib.build(
         paths['memory'],
@@ -191,12 +241,22 @@ def make_parts(reader: PlainText | StoredText, folder: KBFolder, parts: Parts, u
     if 'retrieval' not in finished:
         index_passages(paths['retrieval'], prepared, passages)
     seconds = time.monotonic() - started
-    _log.info('%s: %d entries over %d entities, %.0f s', folder.path, len(memory), len(prepared.vocab), seconds)
+    _log.info(
+        '%s: %d entries over %d entities, %.0f s',
+        folder.path,
+        len(memory),
+        len(prepared.vocab),
+        seconds,
+    )
     return True
 
 
-def copy_encoder(encoder: str | os.PathLike, part: pathlib.Path, memory: str | os.PathLike) -> TextEncoder:
-    """Copies a released encoder into a knowledge base, so that it can be taken elsewhere; `config.json` comes last.
+def copy_encoder(
+    encoder: str | os.PathLike, part: pathlib.Path, memory: str | os.PathLike
+) -> TextEncoder:
+    """Copies a released encoder into a knowledge base, to be taken elsewhere.
+
+    `config.json` comes last.
 
     InputError: this is no released encoder, or `memory` is finished and was built with another one.
     """
@@ -205,9 +265,13 @@ def copy_encoder(encoder: str | os.PathLike, part: pathlib.Path, memory: str | o
     if is_folder_of(memory, memory_manifest.FORMAT):
         built_with = memory_manifest.read_manifest(memory).hashes['encoder']
         if built_with != params_hash(used.params):
-            raise InputError(f'{memory} was built with another encoder: name that one (--encoder), or a new folder')
+            raise InputError(
+                f'{memory} was built with another encoder: name that one '
+                '(--encoder), or a new folder'
+            )
         with contextlib.suppress(ManifestError):
-            return TextEncoder.load(part)  # its kinds may be of another release, and are those of the index
+            # Its kinds may be of another release, and are those of the index.
+            return TextEncoder.load(part)
     for name in (*read_manifest(source, released.FORMAT).files, released.FORMAT.file):
         content = (source / name).read_bytes()
         if not (part / name).exists() or (part / name).read_bytes() != content:

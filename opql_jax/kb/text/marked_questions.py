@@ -1,4 +1,7 @@
-"""Questions with marks in place of their names: 'which film is older, @0 or @1', for patterns that say what is asked about which."""
+"""Questions with marks in place of their names: 'which film is older, @0 or @1'.
+
+For patterns that say what is asked about which.
+"""
 
 import dataclasses
 import re
@@ -12,17 +15,24 @@ from opql_jax.kb.text.values import DATE
 
 # Longer questions are not looked at.
 MOST_CHARACTERS = 400
-# What may stand in names that the text lacks, or has in another form, tried in this order where a question is not understood otherwise.
+# What may stand in names that the text lacks, or has in another form, tried in this order where a
+# question is not understood otherwise.
 JOINTS = tuple(
     re.compile(pattern)
     for pattern in (
-        r"[ .:'’&-]{1,3}|,? (?:of|de|du|di|da|del|della|der|van|von|la|le|y)(?: (?:the|la|der|den))? ",
+        (
+            r"[ .:'’&-]{1,3}|,? (?:of|de|du|di|da|del|della|der|van|von|la|le|y)(?: (?:the|la|der"
+            r'|den))? '
+        ),
         r"[ .,:'’&-]{1,3}|,? (?:(?!(?:and|or|is|are|was|were)\b)[a-zà-ÿ]{1,4}[ '’]+){1,3}",
         r"[ .,:'’&-]{1,3}|,? (?:(?!(?:or|is|are|was|were)\b)[a-zà-ÿ]{1,4}[ '’]+){1,3}",
     )
 )
 # What a question may call the things that it names, and its auxiliary verb.
-NOUNS = f'{WORK}|{GROUP}|{PLACE}|{PERSON}|magazines?|rivers?|mountains?|bridges?|buildings?|towers?|ships?|documentar(?:y|ies)'
+NOUNS = (
+    f'{WORK}|{GROUP}|{PLACE}|{PERSON}|magazines?|rivers?|mountains?|bridges?|buildings?|towers?'
+    '|ships?|documentar(?:y|ies)'
+)
 IS = r'(?:is|are|was|were)'
 # Base, past and participle of verbs that are not regular.
 VERBS = {
@@ -30,11 +40,13 @@ VERBS = {
     for base, past, participle in (
         verb.split()
         for verb in (
-            'write wrote written,sing sang sung,draw drew drawn,make made made,build built built,begin began begun,win won won'
-            ',lead led led,give gave given,take took taken,buy bought bought,sell sold sold,hold held held,come came come'
-            ',become became become,die died died,shoot shot shot,teach taught taught,run ran run,lose lost lost,find found found'
-            ',bring brought brought,leave left left,meet met met,beat beat beaten,star starred starred,open opened opened'
-            ',happen happened happened,premiere premiered premiered,fight fought fought,break broke broken,fall fell fallen'
+            'write wrote written,sing sang sung,draw drew drawn,make made made,build built '
+            'built,begin began begun,win won won,lead led led,give gave given,take took taken,buy '
+            'bought bought,sell sold sold,hold held held,come came come,become became become,die '
+            'died died,shoot shot shot,teach taught taught,run ran run,lose lost lost,find found '
+            'found,bring brought brought,leave left left,meet met met,beat beat beaten,star '
+            'starred starred,open opened opened,happen happened happened,premiere premiered '
+            'premiered,fight fought fought,break broke broken,fall fell fallen'
         ).split(',')
     )
 }
@@ -47,7 +59,7 @@ LOCATED = ('In which country is {x} located?', 'What country is {x} in?')
 
 
 class Name(NamedTuple):
-    """The characters `[start, end)` of a name in a question, and the entity that it is, -1 if none, with its kind."""
+    """The characters `[start, end)` of a name in a question, its entity, -1 if none, and kind."""
 
     start: int
     end: int
@@ -56,7 +68,10 @@ class Name(NamedTuple):
 
 
 class Side(NamedTuple):
-    """One of the things that a question asks about, and a plain question about it, in wordings of which the likeliest answer counts."""
+    """One of the things that a question asks about, and a plain question about it.
+
+    Of its wordings the likeliest answer counts.
+    """
 
     name: str
     entity: int
@@ -68,8 +83,9 @@ class Comparison(NamedTuple):
 
     Attributes:
         sides: one or two.
-        how: 'least' or 'most' of two values is chosen; or yes if they are the 'same', 'different', the first 'less' or 'more' than the
-            second; or yes if the value of each side 'is' `asked`, or is 'less' or 'more' than that.
+        how: 'least' or 'most' of two values is chosen; or yes if they are the 'same', 'different',
+            the first 'less' or 'more' than the second; or yes if the value of each side 'is'
+            `asked`, or is 'less' or 'more' than that.
         measure: what is compared, 'date', 'number', 'country' or 'name'.
         asked: the value that the question names.
         exclusive: whether another value than that means no.
@@ -88,14 +104,14 @@ class Comparison(NamedTuple):
 
 @dataclasses.dataclass(frozen=True)
 class Marked:
-    """A question in small letters in which names are '@0', '@1', ...; what they are, and whether it is of both."""
+    """A question in small letters with names as '@0', '@1', ..., these, and if it is of both."""
 
     text: str
     names: tuple[Name, ...]
     said: tuple[str, ...]
 
     def side(self, mark: str | int, *asks: str, role: str = '') -> Side:
-        """A side by its mark, asked in such words, where {x} stands for it or for who has a role in it."""
+        """A side by its mark, asked in words where {x} stands for it or who has a role in it."""
         name, of = self.names[int(mark)], self.said[int(mark)]
         bare = re.sub(r'^[Tt]he ', '', of)
         x = f'the {role} of {of}' if role else of
@@ -109,7 +125,11 @@ class Marked:
 
 
 def names_of(text: str, linked: Sequence[Name]) -> list[Name]:
-    """The names of a question, by start: those that were linked, longer where the words before belong to them, and others that look like some."""
+    """The names of a question, by start.
+
+    Those that were linked, longer where the words before belong to them, and others that look like
+    some.
+    """
     names = list(linked)
     if len(text) > MOST_CHARACTERS:
         return names
@@ -119,7 +139,8 @@ def names_of(text: str, linked: Sequence[Name]) -> list[Name]:
         if not over:
             names.append(Name(start, end))
         elif start < over[0].start and over[0].end >= end and len(over) == 1:
-            names[names.index(over[0])] = Name(start, over[0].end)  # 'The Mask of [Fu Manchu]' is not he
+            # 'The Mask of [Fu Manchu]' is not he.
+            names[names.index(over[0])] = Name(start, over[0].end)
     return sorted(names)
 
 
@@ -135,7 +156,10 @@ def join_names(text: str, names: Sequence[Name], joint: re.Pattern) -> list[Name
 
 
 def mark_names(text: str, names: Sequence[Name]) -> Marked:
-    """The question in small letters with marks for names, without quotation marks and nouns beside these."""
+    """The question in small letters with marks for names, without quotation marks.
+
+    Nouns beside names are left out, too.
+    """
     pieces, place, said = [], 0, []
     for number, name in enumerate(names):
         before = text[place : name.start].lower()
@@ -156,7 +180,10 @@ def mark_names(text: str, names: Sequence[Name]) -> Marked:
 
 
 class Pair(NamedTuple):
-    """Two names that are joined: their marks, by which word, what of them is meant if not themselves, and the text with X in their place."""
+    """Two joined names: marks, joining word, what of them is meant, and the text with X.
+
+    X is in their place; what is meant may be themselves.
+    """
 
     left: str
     right: str
@@ -179,7 +206,7 @@ _NO_ROLE = re.compile(rf'(?:.* )?(?:which|who|what|one|{IS}|did|do|does|between)
 
 
 def find_pair(text: str) -> Pair | None:
-    """The first two names of a question that are joined by 'and' or 'or', as '@0 or @1'; None if none are."""
+    """The first two names joined by 'and' or 'or', as '@0 or @1'; None if none are."""
     for number, pattern in enumerate(_PAIRS):
         for found in pattern.finditer(text):
             groups = found.groups()

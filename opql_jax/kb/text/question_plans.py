@@ -1,7 +1,8 @@
 """How a question in plain words may be answered hop by hop, without knowing how many hops it takes.
 
-A phrase that holds the topic may stand for an entity that is to be found first: 'where did the father of [Ada Lovelace] die' is 'the father of
-[Ada Lovelace]' and then 'where did [it] die'. Which of the plans is right is for the memory to tell.
+A phrase that holds the topic may stand for an entity that is to be found first: 'where did the
+father of [Ada Lovelace] die' is 'the father of [Ada Lovelace]' and then 'where did [it] die'. Which
+of the plans is right is for the memory to tell.
 """
 
 import itertools
@@ -18,14 +19,16 @@ _BEGIN = re.compile(r'\b(?:the|a|an|those|all)\s+', re.IGNORECASE)
 _POSSESSIVE = re.compile(r"['’]s?\s+((?:[a-z-]+\s){0,2}[a-z-]+)\b")
 _WORD, _AFTER_WORD = re.compile(r"[\w'’.-]+"), "'’.-"
 _QUESTION_WORDS = re.compile(
-    r'\b(?:who|whom|whose|what|which|where|when|why|how|did|do|does|is|are|was|were|has|have|had|can|will|would)\b',
+    r'\b(?:who|whom|whose|what|which|where|when|why|how|did|do|does|is|are|was|were|has|have|had'
+    r'|can|will|would)\b',
     re.IGNORECASE,
 )
 _RELATIVE = r'\b(?:who|whom|that|which|whose|where)\b'
 # Words after the topic at which a phrase may end.
 _MOST_ENDS = 4
 _MOST_HOPS, _MOST_PLANS = 4, 10
-# Kinship that texts rarely state in one word, as the steps that lead there: a paternal grandfather is the father of the father.
+# Kinship that texts rarely state in one word, as the steps that lead there: a paternal grandfather
+# is the father of the father.
 _KIN = {
     'paternal grandfather': ('father', 'father'),
     'paternal grandmother': ('mother', 'father'),
@@ -38,9 +41,13 @@ _KIN = {
     'stepmother': ('wife', 'father'),
     'stepfather': ('husband', 'mother'),
 }
-_OF_KIN = re.compile(rf'\b(?:the )?({"|".join(_KIN)}) of (?=@)|(?<=@)[\'’]s? ({"|".join(_KIN)})\b', re.IGNORECASE)
+_OF_KIN = re.compile(
+    rf'\b(?:the )?({"|".join(_KIN)}) of (?=@)|(?<=@)[\'’]s? ({"|".join(_KIN)})\b', re.IGNORECASE
+)
 # What is left of a question must say more than these.
-_EMPTY = frozenset('it a an the of in on at to by for from with and or that this these those name s'.split())
+_EMPTY = frozenset(
+    'it a an the of in on at to by for from with and or that this these those name s'.split()
+)
 
 
 class Step(NamedTuple):
@@ -54,8 +61,12 @@ Plan = tuple[Step, ...]
 
 
 def plans(text: str, topic: tuple[int, int]) -> list[Plan]:
-    """The plans for a question about one topic, of which these are the characters: that of one hop first, then those with more."""
-    whole = Step(text[: max(topic[1], len(text.rstrip(' ?.!')))], topic)  # a name may end with such, too
+    """The plans for a question about one topic, of which these are the characters.
+
+    That of one hop first, then those with more.
+    """
+    # A name may end with such, too.
+    whole = Step(text[: max(topic[1], len(text.rstrip(' ?.!')))], topic)
     found: dict[Plan, None] = {}
     for step in (whole, _in_steps(whole)):
         if step:
@@ -70,7 +81,11 @@ def _in_steps(whole: Step) -> Step | None:
     if not kin:
         return None
     last, first = _KIN[(kin[1] or kin[2]).lower()]
-    before, after = (text[: kin.start()], text[end:]) if kin[1] else (text[:start], text[end + kin.end() - start - 1 :])
+    before, after = (
+        (text[: kin.start()], text[end:])
+        if kin[1]
+        else (text[:start], text[end + kin.end() - start - 1 :])
+    )
     before += f'the {last} of the {first} of '
     return Step(f'{before}{text[start:end]}{after}', (len(before), len(before) + end - start))
 
@@ -90,11 +105,14 @@ def _extend(step: Step, after: Plan, found: dict[Plan, None]) -> None:
 def says_something(step: Step) -> bool:
     """Whether a step holds a word that may name a relation."""
     around = f'{step.text[: step.topic[0]]} {step.text[step.topic[1] :]}'.lower()
-    return any(word not in _EMPTY and not _QUESTION_WORDS.fullmatch(word) for word in re.findall(r'[^\W\d_]+', around))
+    return any(
+        word not in _EMPTY and not _QUESTION_WORDS.fullmatch(word)
+        for word in re.findall(r'[^\W\d_]+', around)
+    )
 
 
 def _phrases(step: Step) -> list[tuple[int, int]]:
-    """The characters of phrases that hold the topic and more than it, but not the whole question."""
+    """The characters of phrases that hold the topic and more, but not the whole question."""
     text, (start, end) = step
     found = []
     if possessive := _POSSESSIVE.match(text, end):  # "Ada Lovelace's father"
@@ -106,7 +124,10 @@ def _phrases(step: Step) -> list[tuple[int, int]]:
             place += 1
     begins = [match.span() for match in _BEGIN.finditer(text, 0, start)][-3:]
     words = ((match.start(), match[0].rstrip(_AFTER_WORD)) for match in _WORD.finditer(text, end))
-    ends = [end, *itertools.islice((start + len(word) for start, word in words if word), _MOST_ENDS)]
+    ends = [
+        end,
+        *itertools.islice((start + len(word) for start, word in words if word), _MOST_ENDS),
+    ]
     for begin, after_article in reversed(begins):
         inside = text[begin:start]
         if _QUESTION_WORDS.search(inside) and not re.search(_RELATIVE, inside):
@@ -137,22 +158,32 @@ def wanted(text: str) -> Wanted:
     if phrase := _HEAD.match(text):  # "the father of it" rather than a question
         text = f'which {phrase.group(1)}'
     # The first question word asks: "Who paid for it when it began?"
-    found = [(match.start(), number) for number, (pattern, _) in enumerate(_WANTED) if (match := pattern.search(text))]
+    found = [
+        (match.start(), number)
+        for number, (pattern, _) in enumerate(_WANTED)
+        if (match := pattern.search(text))
+    ]
     kinds = _WANTED[min(found)[1]][1] if found else ()
     asked = _ASKED.search(text)
-    nouns = frozenset(_SYNONYMS.get(word, word) for word in words_of(asked[1])) if asked else frozenset()
+    nouns = (
+        frozenset(_SYNONYMS.get(word, word) for word in words_of(asked[1]))
+        if asked
+        else frozenset()
+    )
     return Wanted(kinds, nouns, bool(_YEAR.search(text)))
 
 
 _HEAD = re.compile(
-    r'(?:the|a|an|those|all)\s+(?:[\w-]+\s+){0,2}?([\w-]+)(?:\s+\w+e[dn])?\s+(?:of|in|from|by|who|whom|that|which|whose|where|with)\b',
+    r'(?:the|a|an|those|all)\s+(?:[\w-]+\s+){0,2}?([\w-]+)(?:\s+\w+e[dn])?\s+(?:of|in|from|by|who'
+    r'|whom|that|which|whose|where|with)\b',
     re.IGNORECASE,
 )
 
 
 # "which city", "what was the largest city"
 _ASKED = re.compile(
-    r'\b(?:what|which)\s+(?:(?:is|are|was|were)\s+)?(?:the\s+)?((?:(?!(?:did|do|does|is|are|was|were|has|have|had|of|in|by)\b)[\w-]+\s*){1,3})',
+    r'\b(?:what|which)\s+(?:(?:is|are|was|were)\s+)?(?:the\s+)?((?:(?!(?:did|do|does|is|are|was'
+    r'|were|has|have|had|of|in|by)\b)[\w-]+\s*){1,3})',
     re.IGNORECASE,
 )
 # Nouns for the same things, stemmed.
@@ -165,14 +196,27 @@ _WANTED = tuple(
     for pattern, kinds in (
         (r'\bwhen\b|' + _NOUN % 'years?|dates?|day|month|decade|century', ('date',)),
         (
-            r'\bhow (?:long|far|tall|high|large|big|deep|old|heavy|wide|fast|often|thick|hot|cold)\b|'
+            (
+                r'\bhow (?:long|far|tall|high|large|big|deep|old|heavy|wide|fast|often|thick|hot'
+                r'|cold)\b|'
+            )
             + _NOUN % 'percentage|height|length|width|depth'
-            + r'|\b(?:what|which) (?:(?:is|are|was|were) the )?(?:age|price|weight|distance)\b(?! \w+ (?:is|was|are|were)\b)',
+            + (
+                r'|\b(?:what|which) (?:(?:is|are|was|were) the )?(?:age|price|weight'
+                r'|distance)\b(?! \w+ (?:is|was|are|were)\b)'
+            ),
             ('quantity',),
         ),
         # spaCy takes most bare numbers of four digits for years.
         (r'\bhow (?:many|much)\b|' + _NOUN % 'number|population', ('quantity', 'date')),
-        (_NOUN % 'genres?|types?|kinds?|sorts?|styles?|categor(?:y|ies)|professions?|occupations?|jobs?', (CONCEPT,)),
+        (
+            _NOUN
+            % (
+                'genres?|types?|kinds?|sorts?|styles?|categor(?:y|ies)'
+                '|professions?|occupations?|jobs?'
+            ),
+            (CONCEPT,),
+        ),
         (_NOUN % 'languages?', ('language', 'group')),
         (_NOUN % 'nationality|nationalities|ethnicity|religion', ('group',)),
         (_NOUN % WORK, ('work', TITLE_KIND)),
@@ -184,9 +228,12 @@ _WANTED = tuple(
 )
 
 
-_YES_OR_NO = re.compile(r'\s*(?:is|are|was|were|do|does|did|can|could|has|have|had|will|would)\b', re.IGNORECASE)
+_YES_OR_NO = re.compile(
+    r'\s*(?:is|are|was|were|do|does|did|can|could|has|have|had|will|would)\b', re.IGNORECASE
+)
 _COMPARISON = re.compile(
-    r'\b(?:first|last|older|younger|earlier|later|more|less|fewer|larger|smaller|bigger|higher|taller|longer|shorter|newer|same|both)\b',
+    r'\b(?:first|last|older|younger|earlier|later|more|less|fewer|larger|smaller|bigger|higher'
+    r'|taller|longer|shorter|newer|same|both)\b',
     re.IGNORECASE,
 )
 _OR_AND = re.compile(r'\b(?:or|and)\b', re.IGNORECASE)
@@ -197,40 +244,66 @@ def is_question(text: str) -> bool:
     return bool(_QUESTION_WORDS.search(text))
 
 
-# "the largest city", "the most films"; what is no superlative, or is one of a thing itself, is left out.
+# "the largest city", "the most films"; what is no superlative, or is one of a thing itself, is
+# left out.
 _SUPERLATIVE = re.compile(
-    r'\bthe (?:(?:(?:second|third|fourth|fifth)[ -])?(?!(?:best known|latest|first|forest|west|east|rest|test|guest|chest|interest|request|priest|nest|quest|honest)\b)([a-z]{2,}est)|(most|fewest|least) [a-z]+)\b',
+    r'\bthe (?:(?:(?:second|third|fourth|fifth)[ -])?(?!(?:best known|latest|first|forest|west|east'
+    r'|rest|test|guest|chest|interest|request|priest|nest|quest|honest)\b)([a-z]{2,}est)|(most'
+    r'|fewest|least) [a-z]+)\b',
     re.IGNORECASE,
 )
-# "how many films did she direct", rather than "how many people live there", which sentences state in many ways.
-_COUNT = re.compile(r'\bhow many (?:[a-z-]+ ){0,2}?(?!people\b)([a-z]+) (?:did|has|have|had)\b', re.IGNORECASE)
+# "how many films did she direct", rather than "how many people live there", which sentences state
+# in many ways.
+_COUNT = re.compile(
+    r'\bhow many (?:[a-z-]+ ){0,2}?(?!people\b)([a-z]+) (?:did|has|have|had)\b', re.IGNORECASE
+)
 _WHY = re.compile(
-    r'\s*(?:and |but |so )?(why|how come|how (?=(?:did|do|does|is|are|was|were|has|have|had|can|could|would|should|to)\b))',
+    r'\s*(?:and |but |so )?(why|how come|how (?=(?:did|do|does|is|are|was|were|has|have|had|can'
+    r'|could|would|should|to)\b))',
     re.IGNORECASE,
 )
-_COUNTED = r'\b(?:\d[\d,.]*|an?|two|three|four|five|six|seven|eight|nine|ten|eleven|twelve|\w+teen|\w+ty(?:-\w+)?|hundred|dozens?|several) (?:[\w-]+ ){0,3}'
+_COUNTED = (
+    r'\b(?:\d[\d,.]*|an?|two|three|four|five|six|seven|eight|nine|ten|eleven|twelve|\w+teen'
+    r'|\w+ty(?:-\w+)?|hundred|dozens?|several) (?:[\w-]+ ){0,3}'
+)
 
 
 def out_of_reach(text: str, stated: str = '') -> str | None:
     """Why what is found is no answer to a question, or a doubtful one; None if it is one.
 
-    What `comparison` understands is not asked for here. A count, or what is the largest, is in reach if `stated`, the sentences that the best
-    answer rests on, state it.
+    What `comparison` understands is not asked for here. A count, or what is the largest, is in
+    reach if `stated`, the sentences that the best answer rests on, state it.
     """
     if _YES_OR_NO.match(text):
-        return 'this asks for yes or no in a way that is not understood: what follows is what the text says about its names'
-    if any((word := _COMPARISON.search(line)) and _OR_AND.search(line, word.end()) for line in text.split('\n')):
-        return 'this compares in a way that is not understood: what follows is what the text says about each of its names'
+        return (
+            'this asks for yes or no in a way that is not understood: what follows is what the '
+            'text says about its names'
+        )
+    if any(
+        (word := _COMPARISON.search(line)) and _OR_AND.search(line, word.end())
+        for line in text.split('\n')
+    ):
+        return (
+            'this compares in a way that is not understood: what follows is what the text says '
+            'about each of its names'
+        )
     if why := _WHY.match(text):
         word = why[1].split()[0].lower()
-        return f'this asks {word}, which no single name answers: what follows is what the text says about its names'
+        return (
+            f'this asks {word}, which no single name answers: what follows is '
+            'what the text says about its names'
+        )
     counted = _COUNT.search(text)
     if counted and not re.search(f'{_COUNTED}{counted[1]}', stated, re.IGNORECASE):
         return (
-            'this counts, and no sentence that was found states the number: what follows is what the text says about its names'
+            'this counts, and no sentence that was found states the number: what follows is what '
+            'the text says about its names'
         )
     best = _SUPERLATIVE.search(text)
     if best and not re.search(rf'\b{best[1] or best[2]}\b', stated, re.IGNORECASE):
         word = best[1] or best[2]
-        return f'this asks for the {word}, and no sentence that was found says which that is: nothing is compared'
+        return (
+            f'this asks for the {word}, and no sentence that was found says '
+            'which that is: nothing is compared'
+        )
     return None

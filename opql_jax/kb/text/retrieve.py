@@ -1,4 +1,4 @@
-"""Passages that answer questions, of a knowledge base of plain text: what is indexed for it, and how it is asked."""
+"""Passages that answer questions over plain text: what is indexed, and how it is asked."""
 
 import collections
 import concurrent.futures
@@ -13,7 +13,13 @@ import numpy as np
 from opql_jax.core import files, time_limit
 from opql_jax.core.errors import InputError
 from opql_jax.corpus.concepts import CONCEPT
-from opql_jax.corpus.json_lines import check_string, map_records, read_json_lines, short_repr, write_json_lines
+from opql_jax.corpus.json_lines import (
+    check_string,
+    map_records,
+    read_json_lines,
+    short_repr,
+    write_json_lines,
+)
 from opql_jax.corpus.question_linking import followed, joined
 from opql_jax.corpus.questions import check_text
 from opql_jax.corpus.splitting import text_start
@@ -36,7 +42,9 @@ _CANDIDATES = 3
 _BATCH = 128
 
 
-def index_passages(folder: str | os.PathLike, prepared: Prepared, encoded: PassageEncoder) -> RetrievalIndex:
+def index_passages(
+    folder: str | os.PathLike, prepared: Prepared, encoded: PassageEncoder
+) -> RetrievalIndex:
     """Indexes the passages of prepared text for retrieval."""
     titles, texts, title_entities, starts, mentions = [], [], [], [], []
     for number, row in enumerate(prepared.passages.to_pylist()):
@@ -49,7 +57,8 @@ def index_passages(folder: str | os.PathLike, prepared: Prepared, encoded: Passa
         mentions += [
             (number, mention['start'] - cut, mention['end'] - cut, mention['entity'])
             for mention in row['mentions']
-            if mention['start'] >= cut and prepared.vocab.kinds[mention['entity']] != CONCEPT  # passages share it by accident
+            # Passages share it by accident.
+            if mention['start'] >= cut and prepared.vocab.kinds[mention['entity']] != CONCEPT
         ]
     vectors, first = encoded.vectors(), encoded.first_vector[:-1]
     of_passage = np.zeros(len(vectors), bool)
@@ -75,11 +84,15 @@ class Retrieved(NamedTuple):
     Attributes:
         document: its id.
         title, text: of its best passage.
-        score: the expected number of times that this is in a chain of passages that answers the question.
+        score: the expected number of times that this is in a chain of passages that answers the
+            question.
         why: how it was reached, in words.
-        probability: that the passage is evidence for the answer: unlike scores these can be compared between questions.
-        start, end: where the passage stands in the text of the document, in code points, half-open; None if documents are not kept.
-        sentence: where in `text` the sentence stands that suits the question best; None if there is none.
+        probability: that the passage is evidence for the answer: unlike scores these can be
+            compared between questions.
+        start, end: where the passage stands in the text of the document, in code points, half-open;
+            None if documents are not kept.
+        sentence: where in `text` the sentence stands that suits the question best; None if there is
+            none.
     """
 
     document: str
@@ -113,7 +126,10 @@ class Documents(list[Retrieved]):
 
     def to_record(self) -> dict[str, Any]:
         """The JSON form that all interfaces give, see `SCHEMA`."""
-        record = {'question': self.question, 'documents': [document.to_record() for document in self]}
+        record = {
+            'question': self.question,
+            'documents': [document.to_record() for document in self],
+        }
         return record | ({'note': self.note} if self.note else {})
 
 
@@ -125,19 +141,28 @@ _DOCUMENT = object_schema(
         'text': {'type': 'string', 'description': 'of its best passage'},
         'score': {
             'type': 'number',
-            'description': 'its share of the chains of passages that were found, by which they are ranked',
+            'description': (
+                'its share of the chains of passages that were found, by which they are ranked'
+            ),
         },
         'why': {'type': 'string', 'description': 'how it was reached'},
         'probability': PROBABILITY
-        | {'description': 'that the passage is evidence for the answer; can be compared between questions'},
-        'start': COUNT | {'description': 'where the passage begins in the document, in code points'},
+        | {
+            'description': (
+                'that the passage is evidence for the answer; can be compared between questions'
+            )
+        },
+        'start': COUNT
+        | {'description': 'where the passage begins in the document, in code points'},
         'end': COUNT | {'description': 'where it ends'},
         'sentence': {
             'type': 'array',
             'items': COUNT,
             'minItems': 2,
             'maxItems': 2,
-            'description': 'start and end, in the text, of the sentence that suits the question best',
+            'description': (
+                'start and end, in the text, of the sentence that suits the question best'
+            ),
         },
     },
     optional=('start', 'end', 'sentence'),
@@ -145,7 +170,10 @@ _DOCUMENT = object_schema(
 SCHEMA = object_schema(
     {
         'question': {'type': 'string', 'description': 'what was asked'},
-        'note': {'type': 'string', 'description': 'what was left out to bound the work; absent if nothing'},
+        'note': {
+            'type': 'string',
+            'description': 'what was left out to bound the work; absent if nothing',
+        },
         'documents': {'type': 'array', 'description': 'best first', 'items': _DOCUMENT},
     },
     optional=('note',),
@@ -158,7 +186,7 @@ Ranking = Callable[[Sequence[str], int], list[list[str]]]
 
 
 class Retriever:
-    """Ranks the documents of a knowledge base of plain text; `documents` has the id of the document of each passage of its index."""
+    """Ranks documents of plain text; `documents` has the document id of each indexed passage."""
 
     def __init__(self, index: RetrievalIndex, store: FactStore, encoder: TextEncoder):
         """Takes the index of the passages of a store, and the encoder of both."""
@@ -198,24 +226,36 @@ class Retriever:
         batches = [questions[start : start + _BATCH] for start in range(0, len(questions), _BATCH)]
         # One batch is encoded, which leaves Python to others, while the one before it is ranked.
         with concurrent.futures.ThreadPoolExecutor(1) as encoding:
-            encoded = [encoding.submit(contextvars.copy_context().run, self.questions, batch) for batch in batches]
-            return [found for batch in encoded for found in self.best_documents(self._ranker, batch.result(), k)]
+            encoded = [
+                encoding.submit(contextvars.copy_context().run, self.questions, batch)
+                for batch in batches
+            ]
+            return [
+                found
+                for batch in encoded
+                for found in self.best_documents(self._ranker, batch.result(), k)
+            ]
 
     def rank(self, texts: Sequence[str], k: int) -> list[list[Ranked]]:
         """The k best passages for questions, best first."""
         return [list(ranked) for ranked in self._ranker.rank_all(self.questions(texts), k)]
 
     def compare(self) -> dict[str, Ranking]:
-        """By name `retrieve` itself, as a ranking, without following links, and what it is compared with."""
+        """By name `retrieve` itself, as a ranking, without links, and what it is compared with."""
 
         def ours(ranker: Ranker) -> Ranking:
             return lambda texts, k: [
-                [found.document for found in documents] for documents in self.best_documents(ranker, self.questions(texts), k)
+                [found.document for found in documents]
+                for documents in self.best_documents(ranker, self.questions(texts), k)
             ]
 
         def other(baseline: Baseline) -> Ranking:
             return lambda texts, k: [
-                list(dict.fromkeys(self.documents[passage] for passage in best(scores, k * self._most)))[:k]
+                list(
+                    dict.fromkeys(
+                        self.documents[passage] for passage in best(scores, k * self._most)
+                    )
+                )[:k]
                 for scores in baseline(self.index, self.questions(texts))
             ]
 
@@ -234,15 +274,27 @@ class Retriever:
         vectors, relations = self._encoder.encode_texts_and_topics(
             texts, [[(named.start, named.end) for named in each] for each in names]
         )
-        entities = [[entity for named in each for entity in named.entities[:_CANDIDATES]] for each in names]
+        entities = [
+            [entity for named in each for entity in named.entities[:_CANDIDATES]] for each in names
+        ]
         joined_names = [
-            [(left.entities[:_CANDIDATES], right.entities[:_CANDIDATES]) for left, right in joined(text, each)]
+            [
+                (left.entities[:_CANDIDATES], right.entities[:_CANDIDATES])
+                for left, right in joined(text, each)
+            ]
             for text, each in zip(texts, names)
         ]
-        left_out = [[text[named.start : named.end] for named in each] for text, each in zip(texts, others)]
-        return [Question(*row) for row in zip(texts, entities, vectors, relations, joined_names, left_out)]
+        left_out = [
+            [text[named.start : named.end] for named in each] for text, each in zip(texts, others)
+        ]
+        return [
+            Question(*row)
+            for row in zip(texts, entities, vectors, relations, joined_names, left_out)
+        ]
 
-    def best_documents(self, ranker: Ranker, questions: Sequence[Question], k: int) -> Iterator[Documents]:
+    def best_documents(
+        self, ranker: Ranker, questions: Sequence[Question], k: int
+    ) -> Iterator[Documents]:
         """The k best documents for questions by any ranker of the index, best first."""
         for question, ranked in zip(questions, ranker.rank_all(questions, k * self._most)):
             first: dict[str, Ranked] = {}
@@ -258,11 +310,19 @@ class Retriever:
         if reason.previous is None or reason.entity is None:
             why = 'suits the question'
         else:
-            why = f'{self._store.vocab.names[reason.entity]}, from “{self.index.titles[reason.previous]}”'
+            why = (
+                f'{self._store.vocab.names[reason.entity]}, from '
+                f'“{self.index.titles[reason.previous]}”'
+            )
             if reason.sentence:
                 why += f': {self.index.texts[reason.previous][slice(*reason.sentence)].strip()}'
         found = Retrieved(
-            self.documents[at], self.index.titles[at], self.index.texts[at], ranked.score, why, ranked.probability
+            self.documents[at],
+            self.index.titles[at],
+            self.index.texts[at],
+            ranked.score,
+            why,
+            ranked.probability,
         )
         prepared = self._store.prepared
         passage = prepared.passages['text'][at].as_py()  # which may begin with the title
@@ -272,21 +332,32 @@ class Retriever:
 
 
 def retrieve_file(kb, questions: str | os.PathLike, output: str | os.PathLike, k: int) -> None:
-    """Writes the documents that answer each question of a file: JSON Lines `{"id", "documents": [ids]}`, best first.
+    """Writes the documents that answer each question of a file, best first.
 
-    The questions are JSON Lines `{"id", "question"}`. `output` appears whole or not at all; a question of which names are left out also has a
-    `note`. InputError: a line is not such, or k is not possible.
+    JSON Lines `{"id", "documents": [ids]}`.
+
+    The questions are JSON Lines `{"id", "question"}`. `output` appears whole or not at all; a
+    question of which names are left out also has a `note`. InputError: a line is not such, or k is
+    not possible.
     """
     if os.path.exists(output) and os.path.samefile(questions, output):
         raise InputError(f'{output} holds the questions: name another file')
     files.refuse_link(output)
-    records = [record for _, record in map_records(questions, read_json_lines(questions), _question)]
+    records = [
+        record for _, record in map_records(questions, read_json_lines(questions), _question)
+    ]
     if not records:
         raise InputError(f'{questions}: no question in the file')
-    if twice := [name for name, count in collections.Counter(str(name) for name, _ in records).items() if count > 1]:
+    if twice := [
+        name
+        for name, count in collections.Counter(str(name) for name, _ in records).items()
+        if count > 1
+    ]:
         raise InputError(f'{questions}: id {short_repr(twice[0])} is that of two questions')
     found = kb.retrieve([text for _, text in records], k)
-    write_json_lines(output, (_ranked(name, documents) for (name, _), documents in zip(records, found)))
+    write_json_lines(
+        output, (_ranked(name, documents) for (name, _), documents in zip(records, found))
+    )
 
 
 def _ranked(name: object, documents: Documents) -> dict:

@@ -1,13 +1,16 @@
-"""Answers questions over unseen text, without training, with a released encoder: relations are followed as the question is worded.
+"""Answers questions over unseen text, without training, with a released encoder.
 
-Every plan of a question (`question_plans`) is tried. A hop scores the entries of its topics by the cosine of the step's relation and theirs,
-with something added where the target is what the step asks for, by its kind or by what its document calls it, and where words of the step
-stand near it. Their softmax is the
-weight of the entries, and of their targets the weight of the next topics. A plan is worth the mean of the scores of its hops' best entries.
-The answers of all plans, of all topics, are added up by the softmax of these; what is shown of a topic is its best plan.
+Relations are followed as the question is worded.
 
-Where no topic leads to what a question asks for, or it has none, the facts of the sentences most like it are scored in the same way, by the
-cosine of their vectors in place of that of relations.
+Every plan of a question (`question_plans`) is tried. A hop scores the entries of its topics by the
+cosine of the step's relation and theirs, with something added where the target is what the step
+asks for, by its kind or by what its document calls it, and where words of the step stand near it.
+Their softmax is the weight of the entries, and of their targets the weight of the next topics. A
+plan is worth the mean of the scores of its hops' best entries. The answers of all plans, of all
+topics, are added up by the softmax of these; what is shown of a topic is its best plan.
+
+Where no topic leads to what a question asks for, or it has none, the facts of the sentences most
+like it are scored in the same way, by the cosine of their vectors in place of that of relations.
 """
 
 import collections
@@ -57,15 +60,20 @@ TOPICS, _ENTRIES, KEPT = 8, 20_000, 64
 SCALE = 20.0
 # The words of so many sentences are kept, some 10 MB.
 _CACHED = 1 << 13
-# What is added to the cosine of an entry whose target is what is asked for, as far as one can tell, and taken from that of the others.
+# What is added to the cosine of an entry whose target is what is asked for, as far as one can tell,
+# and taken from that of the others.
 _KIND = 0.2
-# What is added if a rare word of the step stands at the side of the target; a third of that more if the sentences have it anywhere.
+# What is added if a rare word of the step stands at the side of the target; a third of that more if
+# the sentences have it anywhere.
 _WORDS, _ANYWHERE = 0.3, 0.3
-# What is taken from an entry for the names of its step, the topic aside, that its passage does not have: all of them count.
+# What is taken from an entry for the names of its step, the topic aside, that its passage does not
+# have: all of them count.
 _NAMES = 0.2
-# A word weighs this at least: 'directed' is in all texts about films, and still tells the director from the cast.
+# A word weighs this at least: 'directed' is in all texts about films, and still tells the director
+# from the cast.
 _COMMON = 0.3
-# What a word after the target counts of one before it: English says 'directed by Solberg, written by Lind'.
+# What a word after the target counts of one before it: English says 'directed by Solberg, written
+# by Lind'.
 _AFTER = 0.5
 # Bonus per extra hop: a phrase rarely stands for something by accident.
 LONGER = 0.08
@@ -73,7 +81,8 @@ LONGER = 0.08
 COMMIT = 3.0
 # Answers of following and of reading that are scored.
 _CANDIDATES = 10
-# Characters of the steps that are encoded together under a time limit, a fraction of a second's work.
+# Characters of the steps that are encoded together under a time limit, a fraction of a second's
+# work.
 _ENCODED = 8_000
 # Kinds returned only when asked for.
 _UNASKED = (*sorted(VALUES), 'group', CONCEPT, TITLE_KIND)
@@ -172,7 +181,7 @@ class TextAnswerer:
         index: IndexFolder,
         question_map: QuestionMap | None = None,
     ):
-        """Puts them together; the map is that of a knowledge base that was trained with questions."""
+        """Puts them together; the map is that of a knowledge base trained with questions."""
         self.map = question_map or QuestionMap.untrained(encoder.dim)
         self._encoder, self._memory, self._index = encoder, memory, index
         self._closest = ClosestSentences(prepared, encoder, memory, index)
@@ -180,11 +189,14 @@ class TextAnswerer:
         about, first = np.unique(titles, return_index=True)
         self._about = {int(e): int(p) for e, p in zip(about, first) if e >= 0}
         self._definitions: dict[int, frozenset[str]] = {}
-        # The plans of a question, and the questions of a conversation, meet the same sentences again and again.
+        # The plans of a question, and the questions of a conversation, meet the same sentences
+        # again and again.
         texts = prepared.passages['text'].combine_chunks()
         self._stems = functools.lru_cache(_CACHED)(functools.partial(_stems_of, texts))
         self._nearness = functools.lru_cache(_CACHED)(functools.partial(_nearness_in, texts))
-        self._stems_of_passage = functools.lru_cache(_CACHED >> 3)(lambda passage: frozenset(words_of(texts[passage].as_py())))
+        self._stems_of_passage = functools.lru_cache(_CACHED >> 3)(
+            lambda passage: frozenset(words_of(texts[passage].as_py()))
+        )
         self._names = prepared.vocab.names
         self.encoder_hash = memory.manifest.hashes['encoder']
         self._kinds = np.array(index.kinds or prepared.vocab.kinds)
@@ -193,17 +205,22 @@ class TextAnswerer:
     @property
     def settings(self) -> str:
         """What answers depend on besides parameters, memory and tokenizer."""
-        return f'{TOPICS} {KEPT} {SCALE} {_KIND} {_WORDS} {_NAMES} {_ANYWHERE} {_COMMON} {_AFTER} {LONGER} {COMMIT} {SENTENCES} {self.map.hash()}'
+        return (
+            f'{TOPICS} {KEPT} {SCALE} {_KIND} {_WORDS} {_NAMES} {_ANYWHERE} {_COMMON} {_AFTER} '
+            f'{LONGER} {COMMIT} {SENTENCES} {self.map.hash()}'
+        )
 
     def answer(self, questions: Sequence[Question], read: Read | None = None) -> list[Answer]:
         """Answers questions, from all of their topics; an unknown one, -1, leads nowhere.
 
-        Where no topic leads to what a question asks for, as far as one can tell, the facts of the sentences most like it count, too.
-        Once a time limit (`core.time_limit`) has passed, what was found so far is the answer, and says so.
+        Where no topic leads to what a question asks for, as far as one can tell, the facts of the
+        sentences most like it count, too. Once a time limit (`core.time_limit`) has passed, what
+        was found so far is the answer, and says so.
 
         Args:
             questions: what is asked.
-            read: finds and reads passages for questions, of which is known what following found; None without a reader.
+            read: finds and reads passages for questions, of which is known what following found;
+                None without a reader.
         """
         found = self.follow(questions)
         evidence = self.read(questions, found, read) if read else [None] * len(found)
@@ -212,13 +229,17 @@ class TextAnswerer:
             if seen is None:
                 rows = self.followed_features(question, followed)
                 chances = calibration.probabilities(rows, calibration.FOLLOWED, self.map.log_odds)
-                answer = dataclasses.replace(followed.answer, probabilities=chances.astype(np.float32))
+                answer = dataclasses.replace(
+                    followed.answer, probabilities=chances.astype(np.float32)
+                )
             else:
                 answer = self.score(followed, question_plans.wanted(question.text), seen)
             answers.append(dataclasses.replace(answer, is_cut=time_limit.is_cut()))
         return answers
 
-    def read(self, questions: Sequence[Question], found: Sequence[Followed], read: Read) -> list[Evidence]:
+    def read(
+        self, questions: Sequence[Question], found: Sequence[Followed], read: Read
+    ) -> list[Evidence]:
         """What is read for each question and its last step; `found` is what following found."""
         last = {place: followed.last for place, followed in enumerate(found) if followed.last}
         asked = [*questions, *(step.question for step in last.values())]
@@ -228,7 +249,7 @@ class TextAnswerer:
         return evidence[: len(found)]
 
     def followed_features(self, question: Question, followed: Followed) -> np.ndarray:
-        """The features of what following found for a question, see `candidates.followed_features`."""
+        """The features of what following found, see `candidates.followed_features`."""
         fits = self._fits(question_plans.wanted(question.text), followed.answer.entities)
         return followed_features(followed.answer.weights, fits, followed.path)
 
@@ -241,7 +262,9 @@ class TextAnswerer:
                 path = None if time_limit.passed() else self._search(question, wanted)
                 found = [*found, [path]] if path else found
                 answer = self.combine(question, found) if path else answer
-            answers.append(Followed(answer, self._support(question, found), self._last_step(question, found)))
+            answers.append(
+                Followed(answer, self._support(question, found), self._last_step(question, found))
+            )
         return answers
 
     def _last_step(self, question: Question, found: list[list[Path]]) -> LastStep | None:
@@ -254,21 +277,38 @@ class TextAnswerer:
         entity, rows = int(hop.entities[0]), self._memory.rows(hop.entries)
         name = _REMARK.sub('', self._names[entity])
         (start, end), stated = step.topic, rows[self._memory.target[rows] == entity][:1]
-        asked = Question('ask', f'{step.text[:start]}{name}{step.text[end:]}?', ((start, start + len(name)),), (entity,))
-        return LastStep(asked, float(hop.weights[0]), int(self._memory.mentions(stated)['passage'][0]))
+        asked = Question(
+            'ask',
+            f'{step.text[:start]}{name}{step.text[end:]}?',
+            ((start, start + len(name)),),
+            (entity,),
+        )
+        return LastStep(
+            asked, float(hop.weights[0]), int(self._memory.mentions(stated)['passage'][0])
+        )
 
-    def candidates(self, answer: Answer, wanted: question_plans.Wanted, evidence: Evidence) -> list[Candidate]:
+    def candidates(
+        self, answer: Answer, wanted: question_plans.Wanted, evidence: Evidence
+    ) -> list[Candidate]:
         """What following found and what was read: the best of both."""
         found = read_candidates(evidence)[:_CANDIDATES]
         entities = answer.entities[:_CANDIDATES].tolist()
-        add_followed(found, evidence, entities, [self._names[entity] for entity in entities], answer.weights.tolist())
+        add_followed(
+            found,
+            evidence,
+            entities,
+            [self._names[entity] for entity in entities],
+            answer.weights.tolist(),
+        )
         named = [one for one in found if one.entity >= 0]
         fits = self._fits(wanted, np.array([one.entity for one in named], np.int64))
         for one, value in zip(named, fits.tolist()):
             one.fits = value
         return found
 
-    def score(self, followed: Followed, wanted: question_plans.Wanted, evidence: Evidence) -> Answer:
+    def score(
+        self, followed: Followed, wanted: question_plans.Wanted, evidence: Evidence
+    ) -> Answer:
         """What following found, with what was read, by falling probability."""
         found = self.candidates(followed.answer, wanted, evidence)
         rows = features(found, evidence, followed.path)
@@ -289,9 +329,23 @@ class TextAnswerer:
         )
 
     def paths(self, questions: Sequence[Question]) -> list[list[list[Path]]]:
-        """What the plans of questions find: a list for each topic of each question; without those that a time limit leaves out."""
-        asked = [[question_plans.plans(question.text, span) for span in question.topics] for question in questions]
-        steps = list(dict.fromkeys(step for of_topics in asked for plans in of_topics for plan in plans for step in plan))
+        """What the plans of questions find: a list for each topic of each question.
+
+        Without those that a time limit leaves out.
+        """
+        asked = [
+            [question_plans.plans(question.text, span) for span in question.topics]
+            for question in questions
+        ]
+        steps = list(
+            dict.fromkeys(
+                step
+                for of_topics in asked
+                for plans in of_topics
+                for plan in plans
+                for step in plan
+            )
+        )
         of_step: dict[question_plans.Step, np.ndarray] = {}
         for part in time_limit.parts(steps, [len(step.text) for step in steps], _ENCODED):
             of_step |= zip(part, self.map(self.relations(part)))
@@ -299,7 +353,9 @@ class TextAnswerer:
         for question, of_topics in zip(questions, asked):
             asked_about, names = np.array(question.entities, np.int64), self._names_of(question)
             followed = [
-                [self._follow(plan, entity, of_step, asked_about, names) for plan in plans] if entity >= 0 else []
+                [self._follow(plan, entity, of_step, asked_about, names) for plan in plans]
+                if entity >= 0
+                else []
                 for entity, plans in zip(question.entities, of_topics)
             ]
             found.append([[path for path in paths if path] for paths in followed])
@@ -307,14 +363,18 @@ class TextAnswerer:
 
     def relations(self, steps: Sequence[question_plans.Step]) -> np.ndarray:
         """The relations of steps [n, d_r], as the encoder gives them."""
-        return self._encoder.encode_questions([step.text for step in steps], [step.topic for step in steps])
+        return self._encoder.encode_questions(
+            [step.text for step in steps], [step.topic for step in steps]
+        )
 
     def entry_relations(self, rows: np.ndarray) -> np.ndarray:
         """The relations [n, d_r] of rows of the memory."""
         return np.asarray(self._memory.relations(rows))
 
-    def best_entries(self, step: question_plans.Step, rows, prior, count: int) -> tuple[np.ndarray, np.ndarray]:
-        """The entries of the memory that say best what a step asks, whatever the kind of their targets.
+    def best_entries(
+        self, step: question_plans.Step, rows, prior, count: int
+    ) -> tuple[np.ndarray, np.ndarray]:
+        """The memory entries that say best what a step asks, whatever their targets' kind.
 
         Args:
             step: a question of one hop.
@@ -327,8 +387,13 @@ class TextAnswerer:
         """
         relation = self.map(self.relations([step]))[0]
         cosines = self.entry_relations(rows).astype(np.float32, copy=False) @ relation
-        kept = np.argsort(-(self.map.score(cosines, np.zeros(len(rows))) + prior), kind='stable')[:count]
-        scores = self.map.score(cosines[kept], _WORDS * self._shares_of_words(step, rows[kept])) + prior[kept]
+        kept = np.argsort(-(self.map.score(cosines, np.zeros(len(rows))) + prior), kind='stable')[
+            :count
+        ]
+        scores = (
+            self.map.score(cosines[kept], _WORDS * self._shares_of_words(step, rows[kept]))
+            + prior[kept]
+        )
         order = np.argsort(-scores, kind='stable')
         return rows[kept][order], scores[order]
 
@@ -337,22 +402,31 @@ class TextAnswerer:
         totals: dict[int, float] = collections.defaultdict(float)
         traces: list[tuple[Hop, ...]] = []
         plans: list[question_plans.Plan] = []
-        passed: set[int] = set()  # what phrases of the question stand for, which it does not ask for
+        # What phrases of the question stand for, which it does not ask for.
+        passed: set[int] = set()
         for paths in found:
             for path in paths:
                 share = np.exp(SCALE * (path.worth - 1))
-                for target, weight in zip(path.hops[-1].entities.tolist(), path.hops[-1].weights.tolist()):
+                for target, weight in zip(
+                    path.hops[-1].entities.tolist(), path.hops[-1].weights.tolist()
+                ):
                     totals[target] += share * weight
             best = max(paths, key=lambda path: path.worth, default=_NOWHERE)
             passed |= {int(hop.entities[0]) for hop in best.hops[:-1]}
             traces.append(best.hops)
             plans.append(best.plan)
         said, named = frozenset(words_of(question.text)), _words_of_topics(question)
-        left = [target for target in totals.keys() - passed if not _repeats(words_of(self._names[target]), said, named)]
+        left = [
+            target
+            for target in totals.keys() - passed
+            if not _repeats(words_of(self._names[target]), said, named)
+        ]
         ranked = sorted(left, key=lambda target: (-totals[target], target))
         weights = np.array([totals[target] for target in ranked], np.float64)
         shares = weights / max(weights.sum(), 1e-30)
-        return Answer(np.array(ranked, np.int64), shares.astype(np.float32), tuple(traces), plans=tuple(plans))
+        return Answer(
+            np.array(ranked, np.int64), shares.astype(np.float32), tuple(traces), plans=tuple(plans)
+        )
 
     def _support(self, question: Question, found: list[list[Path]]) -> PathFeatures:
         """What speaks for the best path of all topics."""
@@ -363,14 +437,25 @@ class TextAnswerer:
         linked = number >= len(question.topics) or self._is_named(
             question.text[slice(*question.topics[number])], question.entities[number]
         )
-        places = [np.argmax(self.map.score(entries.cosines, entries.added)) for entries in best.entries]
-        fit = np.mean([entries.cosines[place] + entries.added[place] for entries, place in zip(best.entries, places)])
+        places = [
+            np.argmax(self.map.score(entries.cosines, entries.added)) for entries in best.entries
+        ]
+        fit = np.mean(
+            [
+                entries.cosines[place] + entries.added[place]
+                for entries, place in zip(best.entries, places)
+            ]
+        )
         return PathFeatures(
-            float(fit), float(len(found) > len(question.topics)), float(linked), _length(question), len(best.hops) - 1
+            float(fit),
+            float(len(found) > len(question.topics)),
+            float(linked),
+            _length(question),
+            len(best.hops) - 1,
         )
 
     def _is_named(self, text: str, entity: int) -> bool:
-        """Whether a text is the whole name of an entity, but for a remark in brackets that tells it from others."""
+        """Whether a text is an entity's whole name, but for a distinguishing remark in brackets."""
         name = self._names[entity]
         return fold(text) in (fold(name), fold(_REMARK.sub('', name)))
 
@@ -381,7 +466,9 @@ class TextAnswerer:
         for step in plan:
             if step not in relations or time_limit.passed():
                 return None
-            chosen_from = self._entries(step, relations[step], topics, weights, exclude, names, onward=step is not plan[-1])
+            chosen_from = self._entries(
+                step, relations[step], topics, weights, exclude, names, onward=step is not plan[-1]
+            )
             if chosen_from is None:
                 return None
             hop, worth = self._hop(chosen_from)
@@ -402,15 +489,25 @@ class TextAnswerer:
         if not len(rows):
             return None
         added = _KIND * self._fits(wanted, target) + _WORDS * self._shares_of_words(step, rows)
-        entries = Entries(rows, self._memory.topic[rows], target, cosines, added, np.zeros(len(rows)))
+        entries = Entries(
+            rows, self._memory.topic[rows], target, cosines, added, np.zeros(len(rows))
+        )
         hop, worth = self._hop(entries)
         return Path((step,), (entries,), (hop,), worth)
 
-    def _entries(self, step: question_plans.Step, relation, topics, weights, exclude, names, onward: bool) -> Entries | None:
-        """The entries of weighted topics that suit a step best; where the way goes on, none to a number, which leads anywhere."""
+    def _entries(
+        self, step: question_plans.Step, relation, topics, weights, exclude, names, onward: bool
+    ) -> Entries | None:
+        """The entries of weighted topics that suit a step best.
+
+        Where the way goes on, none to a number, which leads anywhere.
+        """
         offsets = self._memory.offsets
         rows = np.concatenate(
-            [np.arange(offsets[topic], min(offsets[topic + 1], offsets[topic] + _ENTRIES)) for topic in topics]
+            [
+                np.arange(offsets[topic], min(offsets[topic + 1], offsets[topic] + _ENTRIES))
+                for topic in topics
+            ]
         )
         target = self._memory.target[rows]
         keep = ~np.isin(target, exclude) & ~(onward & (self._kinds[target] == 'quantity'))
@@ -443,7 +540,7 @@ class TextAnswerer:
         return Hop(found[best], total[best], ids, mass.astype(np.float32)), float(scores.max())
 
     def _fits(self, wanted: question_plans.Wanted, targets) -> np.ndarray:
-        """Whether entities are what a question asks for: [n] float32, 1 if so, -1 if not, 0 if unknown."""
+        """Whether entities are what is asked for: [n] float32, 1 if so, -1 if not, 0 if unknown."""
         kinds = self._kinds[targets]
         if not wanted.kinds:
             fits = np.where(np.isin(kinds, _UNASKED), -1, 0)
@@ -461,24 +558,34 @@ class TextAnswerer:
         return fits.astype(np.float32)
 
     def _may_answer(self, wanted: question_plans.Wanted, targets) -> np.ndarray:
-        """Whether entities are not of a kind that is always recognised, and not asked for: [n] bool."""
-        kinds, unasked = self._kinds[targets], [kind for kind in _UNASKED if kind not in wanted.kinds]
+        """Whether entities are not of a kind always recognised, and not asked for: [n] bool."""
+        kinds, unasked = (
+            self._kinds[targets],
+            [kind for kind in _UNASKED if kind not in wanted.kinds],
+        )
         may = ~np.isin(kinds, unasked)
-        return may & np.isin(kinds, wanted.kinds) if wanted.kinds and wanted.kinds[0] in (*VALUES, CONCEPT) else may
+        return (
+            may & np.isin(kinds, wanted.kinds)
+            if wanted.kinds and wanted.kinds[0] in (*VALUES, CONCEPT)
+            else may
+        )
 
     def _defined_as(self, entity: int) -> frozenset[str]:
         """The words by which the document about an entity says what it is."""
         if (words := self._definitions.get(entity)) is None:
             passage = self._about.get(entity)
             text = '' if passage is None else self._texts[passage].as_py()
-            words = frozenset(word for start, end in definition(text) for word in words_of(text[start:end]))
+            words = frozenset(
+                word for start, end in definition(text) for word in words_of(text[start:end])
+            )
             self._definitions[entity] = words
         return words
 
     def _shares_of_words(self, step: question_plans.Step, rows) -> np.ndarray:
-        """How much the sentences of memory entries have of the words of a step, its topic aside: [n] in 0 .. 1.
+        """How many of a step's words, not the topic, entries' sentences have: [n] in 0 .. 1.
 
-        A word weighs its inverse document frequency, `_COMMON` at least, and more the closer it stands to the target, see `_nearness`.
+        A word weighs its inverse document frequency, `_COMMON` at least, and more the closer it
+        stands to the target, see `_nearness`.
         """
         asked = {word: max(self._rarity(word), _COMMON) for word in _words_beside_topic(step)}
         if not asked:
@@ -489,24 +596,37 @@ class TextAnswerer:
         said, near = [], []
         for passage, *spans in zip(*(mentions[name].tolist() for name in columns)):
             _, target, *sentences = zip(spans[::2], spans[1::2])
-            said.append(frozenset().union(*(self._stems(passage, sentence) for sentence in sentences)))
+            said.append(
+                frozenset().union(*(self._stems(passage, sentence) for sentence in sentences))
+            )
             near.append(self._nearness(passage, target, sentences[1]))
         stems = set().union(*said, *near)
         shares = np.zeros(len(rows))
         for word, weight in asked.items():
             alike = _alike(word, stems)
             anywhere = np.array([not alike.isdisjoint(words) for words in said])
-            beside = np.array([max((at[stem] for stem in alike & at.keys()), default=0) for at in near])
+            beside = np.array(
+                [max((at[stem] for stem in alike & at.keys()), default=0) for at in near]
+            )
             shares += weight * (_ANYWHERE * anywhere + beside)
         return np.minimum(shares, 1)
 
     def _names_of(self, question: Question) -> list[frozenset[str]]:
         """The words of each name in a question that the text knows, dates and numbers aside."""
         known = [entity >= 0 and self._kinds[entity] not in VALUES for entity in question.entities]
-        return [words for words, is_known in zip(_words_of_topics(question), known) if words and is_known]
+        return [
+            words
+            for words, is_known in zip(_words_of_topics(question), known)
+            if words and is_known
+        ]
 
-    def _shares_of_names_missing(self, step: question_plans.Step, names: Sequence[frozenset[str]], rows) -> np.ndarray:
-        """Of the names in a step, its topic aside, the share that the passages of memory entries do not have: [n] in 0 .. 1."""
+    def _shares_of_names_missing(
+        self, step: question_plans.Step, names: Sequence[frozenset[str]], rows
+    ) -> np.ndarray:
+        """The share of a step's names, not the topic, that passages lack: [n] in 0 .. 1.
+
+        The passages are those of memory entries.
+        """
         said = frozenset(_words_beside_topic(step))
         others = [name for name in names if name <= said]
         if not others:
@@ -531,7 +651,9 @@ def _words_of_topics(question: Question) -> list[frozenset[str]]:
 
 
 def _repeats(name: Sequence[str], said: frozenset[str], named: Sequence[frozenset[str]]) -> bool:
-    """Whether a name is made of words of the question, which asks for something else: of 'Tunnels & Trolls' not 'Tunnels and Trolls'.
+    """Whether a name is made of words of the question, which asks for something else.
+
+    Of 'Tunnels & Trolls' not 'Tunnels and Trolls'.
 
     A part of a longer name may be another: Harriet Lincoln may live in Lincoln.
 
@@ -553,7 +675,9 @@ def _stems_of(texts: pa.StringArray, passage: int, sentence: tuple[int, int]) ->
     return frozenset(words_of(texts[passage].as_py()[slice(*sentence)]))
 
 
-def _nearness_in(texts: pa.StringArray, passage: int, target: tuple[int, int], sentence: tuple[int, int]) -> dict[str, float]:
+def _nearness_in(
+    texts: pa.StringArray, passage: int, target: tuple[int, int], sentence: tuple[int, int]
+) -> dict[str, float]:
     return _nearness(texts[passage].as_py(), target, sentence)
 
 
@@ -562,15 +686,26 @@ _JOINS = frozenset((',', 'and', 'or'))
 
 
 def _nearness(text: str, target: tuple[int, int], sentence: tuple[int, int]) -> dict[str, float]:
-    """How close the words of a sentence stand to a mention: by stem, 1 at its side, 1/2 with a word in between, 1/3 with two, ...
+    """How close a sentence's words are to a mention: by stem, 1, 1/2, 1/3, ...
 
-    Function words do not count, and before it neither do names and what joins them: in 'starring A, B and C' all three are at the
-    side of 'starring'. What stands after it counts `_AFTER` as much.
+    1 at its side, 1/2 with a word in between, 1/3 with two, ...
+
+    Function words do not count, and before it neither do names and what joins them: in 'starring A,
+    B and C' all three are at the side of 'starring'. What stands after it counts `_AFTER` as much.
     """
-    before = [word for word in _SAID.findall(text[sentence[0] : target[0]]) if word not in _JOINS and not word[0].isupper()]
+    before = [
+        word
+        for word in _SAID.findall(text[sentence[0] : target[0]])
+        if word not in _JOINS and not word[0].isupper()
+    ]
     near: dict[str, float] = {}
-    for words, factor in ((before[::-1], 1.0), (_SAID.findall(text[target[1] : sentence[1]]), _AFTER)):
-        for between, stems in enumerate(stems for word in words if (stems := words_of(word)) or word == ','):
+    for words, factor in (
+        (before[::-1], 1.0),
+        (_SAID.findall(text[target[1] : sentence[1]]), _AFTER),
+    ):
+        for between, stems in enumerate(
+            stems for word in words if (stems := words_of(word)) or word == ','
+        ):
             for stem in stems:
                 near[stem] = max(near.get(stem, 0), factor / (1 + between))
     return near
@@ -580,7 +715,9 @@ def _alike(word: str, stems: set[str]) -> set[str]:
     """Those of some stems that are of the same word as one, as far as their beginnings tell."""
     if len(word) < 3:
         return set()
-    return stems & {word[:end] for end in range(3, len(word) + 1)} | {stem for stem in stems if stem.startswith(word)}
+    return stems & {word[:end] for end in range(3, len(word) + 1)} | {
+        stem for stem in stems if stem.startswith(word)
+    }
 
 
 def _index_of(values, among):

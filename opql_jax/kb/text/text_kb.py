@@ -1,4 +1,4 @@
-"""A knowledge base of plain text, which a released encoder answers: nothing was trained on its text."""
+"""A knowledge base of plain text, answered by a released encoder that was not trained on it."""
 
 import dataclasses
 import functools
@@ -37,7 +37,8 @@ from opql_jax.models.text_encoder import TextEncoder
 from opql_jax.retrieval.index import IndexFolder
 from opql_jax.retrieval.words import words_of
 
-# Answers of which it is looked at whether their sentence denies them, and what it leaves of their probability.
+# Answers of which it is looked at whether their sentence denies them, and what it leaves of their
+# probability.
 _LOOKED_AT, _DENIED = 3, 0.3
 # Words of a question that names nothing, function words aside: 'who wrote it?' cannot be answered.
 _FEWEST_WORDS = 2
@@ -60,13 +61,18 @@ class TextKB(VirtualKB):
     ):
         """Puts together what `open_text` has checked.
 
-        The released reader, which is loaded with the first question, reads the passages that are found if `reader`; what a `question_map` has
-        learnt is of answers without one, so that None reads if there is no such map.
+        The released reader, which is loaded with the first question, reads the passages that are
+        found if `reader`; what a `question_map` has learnt is of answers without one, so that None
+        reads if there is no such map.
         """
         vocab = prepared.vocab.with_kinds(index.kinds) if index.kinds else prepared.vocab
         answerer = TextAnswerer(prepared, encoder, memory, index, question_map)
         super().__init__(folder, FactStore(prepared, vocab, memory), encoder.params, answerer)
-        self._encoder, self._index, self._has_reader = encoder, index, question_map is None if reader is None else reader
+        self._encoder, self._index, self._has_reader = (
+            encoder,
+            index,
+            question_map is None if reader is None else reader,
+        )
         self._sets = SetEvaluator(self.store, answerer)
 
     @property
@@ -83,16 +89,24 @@ class TextKB(VirtualKB):
     def answer(self, questions: list[Question]) -> list[Answer]:
         """Answers questions, from all of their topics.
 
-        It takes as many hops as a question seems to need; where they lead to nothing that is asked for, or the question has none, it
-        looks at the sentences most like the question. Comparisons, and questions of yes or no, are answered by plain questions about
-        what they name, see `comparison`, from facts that are followed.
+        It takes as many hops as a question seems to need; where they lead to nothing that is asked
+        for, or the question has none, it looks at the sentences most like the question.
+        Comparisons, and questions of yes or no, are answered by plain questions about what they
+        name, see `comparison`, from facts that are followed.
 
         Raises:
             InputError: a question is longer than the encoder reads.
         """
         read, answered = (self.read, self._answered) if self._has_reader else (None, None)
-        compared = [comparison.answer(question, self.vocab.kinds, self._answer_plain, answered) for question in questions]
-        others = iter(self._answer_each([one for one, found in zip(questions, compared) if found is None], read))
+        compared = [
+            comparison.answer(question, self.vocab.kinds, self._answer_plain, answered)
+            for question in questions
+        ]
+        others = iter(
+            self._answer_each(
+                [one for one, found in zip(questions, compared) if found is None], read
+            )
+        )
         found = [next(others) if answer is None else answer for answer in compared]
         return [self._of(answer, question) for answer, question in zip(found, questions)]
 
@@ -100,18 +114,27 @@ class TextKB(VirtualKB):
         return dataclasses.replace(answer, store=self.store, question=question)
 
     def _answer_plain(self, texts: Sequence[str]) -> list[Answer]:
-        """The answers to questions that another rests on; there is none to one that names nothing of the text."""
+        """The answers to questions that another rests on; none where the text is not named."""
         questions = [_linked_question(text, self.linker.link(text)) for text in texts]
         found = iter(self._answer_each([question for question in questions if question.topics]))
         nothing = Answer(np.zeros(0, np.int64), np.zeros(0, np.float32), ())
-        return [next(found) if question.topics else self._of(nothing, question) for question in questions]
+        return [
+            next(found) if question.topics else self._of(nothing, question)
+            for question in questions
+        ]
 
     def _answered(self, answers: Sequence[Answer]) -> list[float]:
         """The probability that the passages answer the question of each answer, by the reader."""
-        return [1 - found.unanswered for found in self.read([answer.question for answer in answers], answers)]
+        return [
+            1 - found.unanswered
+            for found in self.read([answer.question for answer in answers], answers)
+        ]
 
     def _answer_each(self, questions: list[Question], read: Read | None = None) -> list[Answer]:
-        """Answers questions that compare nothing. One whose kind is out of reach has no probability, and says so."""
+        """Answers questions that compare nothing.
+
+        One whose kind is out of reach has no probability, and says so.
+        """
         answers = []
         for question, found in zip(questions, self._answerer.answer(questions, read)):
             found = self._of(found, question)
@@ -119,7 +142,11 @@ class TextKB(VirtualKB):
             if (
                 read
                 and not why
-                and (sides := choices.alternatives(question.text, comparison.linked_names(question, self.vocab.kinds)))
+                and (
+                    sides := choices.alternatives(
+                        question.text, comparison.linked_names(question, self.vocab.kinds)
+                    )
+                )
             ):
                 answers.append(choices.chosen(found, sides))
                 continue
@@ -136,28 +163,37 @@ class TextKB(VirtualKB):
         return answers
 
     def _question(self, text: str, hops: int) -> Question:
-        """A question whose topic stands in brackets; or else in plain words, with the names that it mentions for its topics."""
+        """A question whose topic is in brackets; or a plain one, with its names for topics."""
         if text.count('[') == text.count(']') == 1:
             text, topic = parse_bracketed(text)
             return Question('ask', text, (topic,), (self.vocab.id(text[slice(*topic)]),), hops=hops)
         found = self.linker.link(text)
-        # Without a name it must be English, have no word with a capital that the text lacks, and enough words to find sentences by.
+        # Without a name it must be English, have no word with a capital that the text lacks, and
+        # enough words to find sentences by.
         if not found and not (is_question(text) and self._is_of_text(text)):
             hint = near_spellings(text, self.vocab) or '. Questions are read in English'
-            raise InputError(f'the question mentions no name that the text has: {short_repr(text)}{hint}')
+            raise InputError(
+                f'the question mentions no name that the text has: {short_repr(text)}{hint}'
+            )
         return _linked_question(text, found)
 
     def _is_of_text(self, text: str) -> bool:
-        names = [word for start, end in written_as_names(text) for word in words_of(text[start:end])]
-        return len(words_of(text)) >= _FEWEST_WORDS and all(word in self._index.passages_with_word for word in names)
+        names = [
+            word for start, end in written_as_names(text) for word in words_of(text[start:end])
+        ]
+        return len(words_of(text)) >= _FEWEST_WORDS and all(
+            word in self._index.passages_with_word for word in names
+        )
 
     @functools.cached_property
     def retriever(self) -> Retriever:
         return Retriever(self._index.load(), self.store, self._encoder)
 
     def read(self, questions: Sequence[Question], followed: Sequence[Answer]) -> list[Evidence]:
-        """The passages that answers rest on, read; `followed` is what following relations found for each question."""
-        return self._evidence_finder.find(questions, [self._of(*each) for each in zip(followed, questions)])
+        """The passages that answers rest on, read; `followed` is what following found."""
+        return self._evidence_finder.find(
+            questions, [self._of(*each) for each in zip(followed, questions)]
+        )
 
     @functools.cached_property
     def _evidence_finder(self) -> EvidenceFinder:
@@ -165,7 +201,7 @@ class TextKB(VirtualKB):
 
 
 def _without_denied(answer: Answer) -> Answer:
-    """An answer in which what is denied by the sentence that it rests on is unlikely, and comes after what is not."""
+    """An answer in which what its sentence denies is unlikely, and comes last."""
     if answer.probabilities is None or not len(answer):
         return answer
     factors = np.ones(len(answer), np.float32)
@@ -178,15 +214,28 @@ def _without_denied(answer: Answer) -> Answer:
     probabilities = answer.probabilities * factors
     order = np.argsort(-probabilities, kind='stable')
     best = {name: getattr(answer, name)[order] for name in ('entities', 'weights')}
-    note = answer.note or ('the text denies the first answer, or says that it was so once' if factors[order[0]] < 1 else '')
+    note = answer.note or (
+        'the text denies the first answer, or says that it was so once'
+        if factors[order[0]] < 1
+        else ''
+    )
     return dataclasses.replace(answer, **best, probabilities=probabilities[order], note=note)
 
 
 def _linked_question(text: str, names: Sequence[Named]) -> Question:
     """A question with the names that it mentions for its topics, see `followed`."""
     topics, others = followed(names)
-    spans, entities = tuple((named.start, named.end) for named in topics), tuple(named.entities[0] for named in topics)
-    return Question('ask', text, spans, entities, left_out=tuple(text[named.start : named.end] for named in others))
+    spans, entities = (
+        tuple((named.start, named.end) for named in topics),
+        tuple(named.entities[0] for named in topics),
+    )
+    return Question(
+        'ask',
+        text,
+        spans,
+        entities,
+        left_out=tuple(text[named.start : named.end] for named in others),
+    )
 
 
 def open_text(
@@ -201,7 +250,8 @@ def open_text(
 
     Args:
         folder, parts: of it; its text, model and memory.
-        stated: the parts that its manifest states, of which the index of passages and what was learnt from questions are opened.
+        stated: the parts that its manifest states, of which the index of passages and what was
+            learnt from questions are opened.
         is_own_encoder: whether the manifest names the model, rather than the caller.
         reader: see `TextKB`.
 
@@ -214,13 +264,18 @@ def open_text(
     except ManifestError as error:
         if not is_own_encoder:
             raise
-        raise ManifestError(f'{error}, or run `opql index` again with the same sources, which writes it anew') from error
+        raise ManifestError(
+            f'{error}, or run `opql index` again with the same sources, which writes it anew'
+        ) from error
     encoder_hash = params_hash(encoder.params)
     memory = Memory.open(folder.part(parts['memory']), encoder_hash)
     memory.check_vocabulary(prepared.vocab)
     covered(memory, prepared)
     if not (retrieval := stated.get('retrieval')):
-        raise InputError(f'{folder.manifest} names no index of passages: make the knowledge base with `opql index`')
+        raise InputError(
+            f'{folder.manifest} names no index of passages: make the knowledge '
+            'base with `opql index`'
+        )
     index = IndexFolder(folder.part(retrieval))
     of_text = len(prepared.passages), len(prepared.vocab)
     indexed = index.manifest.passages, index.manifest.entities, index.manifest.dim
@@ -233,5 +288,7 @@ def open_text(
     if part := stated.get('question_map'):
         question_map = QuestionMap.read(folder.part(part), encoder_hash)
         if len(question_map.change) != encoder.dim:
-            raise InputError(f'{folder.part(part)} is of another encoder: delete it and run `opql train` again')
+            raise InputError(
+                f'{folder.part(part)} is of another encoder: delete it and run `opql train` again'
+            )
     return TextKB(folder, prepared, encoder, memory, index, question_map, reader)

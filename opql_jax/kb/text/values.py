@@ -4,22 +4,33 @@ import re
 
 from opql_jax.corpus.name_resolution import fold
 
-_MONTHS = 'january february march april may june july august september october november december'.split()
+_MONTHS = (
+    'january february march april may june july august september october november december'.split()
+)
 _MONTH = '|'.join(f'{month[:3]}(?:{month[3:]})?' if month[3:] else month for month in _MONTHS)
-_DAY_MONTH_YEAR = re.compile(rf'(?:(\d{{1,2}})(?:st|nd|rd|th)?(?: of)? )?({_MONTH})\.?,? (\d{{3,4}})\b', re.IGNORECASE)
-_MONTH_DAY_YEAR = re.compile(rf'({_MONTH})\.? (\d{{1,2}})(?:st|nd|rd|th)?,? (\d{{3,4}})\b', re.IGNORECASE)
+_DAY_MONTH_YEAR = re.compile(
+    rf'(?:(\d{{1,2}})(?:st|nd|rd|th)?(?: of)? )?({_MONTH})\.?,? (\d{{3,4}})\b', re.IGNORECASE
+)
+_MONTH_DAY_YEAR = re.compile(
+    rf'({_MONTH})\.? (\d{{1,2}})(?:st|nd|rd|th)?,? (\d{{3,4}})\b', re.IGNORECASE
+)
 _ISO = re.compile(r'\b(\d{4})-(\d{2})(?:-(\d{2}))?\b')
 _CENTURY = re.compile(r'\b(\d{1,2})(?:st|nd|rd|th)[ -]centur(?:y|ies)\b( b\.?c\.?)?', re.IGNORECASE)
 _DECADE = re.compile(r"\b(\d{3}0)'?s\b")
 _YEAR = re.compile(r'(?<![\d.,])(\d{1,4})(?![\d,]|\.\d)( ?b\.?c\.?(?:e\.?)?)?(?!\w)', re.IGNORECASE)
 # A date in a question.
 DATE = re.compile(
-    rf'{_DAY_MONTH_YEAR.pattern}|{_MONTH_DAY_YEAR.pattern}|{_ISO.pattern}|(?<![\d.,-])[12]\d{{3}}(?![\d,-]|\.\d)', re.IGNORECASE
+    rf'{_DAY_MONTH_YEAR.pattern}|{_MONTH_DAY_YEAR.pattern}|{_ISO.pattern}'
+    rf'|(?<![\d.,-])[12]\d{{3}}(?![\d,-]|\.\d)',
+    re.IGNORECASE,
 )
 
 
 def date(text: str) -> tuple[float, float] | None:
-    """The years `[start, end)` that a date in words covers: of '1994' [1994, 1995), of '9 June 2011' a day; None if it names no year."""
+    """The years `[start, end)` that a date in words covers; None if it names no year.
+
+    Of '1994' [1994, 1995), of '9 June 2011' a day.
+    """
     before_christ = bool(re.search(r'\bb\.?c\.?(?:e\b|\b)', text, re.IGNORECASE))
     if found := _ISO.search(text):
         return _span(int(found[1]), int(found[2]), int(found[3] or 0))
@@ -29,7 +40,11 @@ def date(text: str) -> tuple[float, float] | None:
         return _span(int(found[3]), _number_of(found[2]), int(found[1] or 0), before_christ)
     if found := _CENTURY.search(text):
         number = int(found[1])
-        return (-100.0 * number, -100.0 * (number - 1)) if before_christ else (100.0 * (number - 1) + 1, 100.0 * number + 1)
+        return (
+            (-100.0 * number, -100.0 * (number - 1))
+            if before_christ
+            else (100.0 * (number - 1) + 1, 100.0 * number + 1)
+        )
     if found := _DECADE.search(text):
         return float(found[1]), float(found[1]) + 10
     for found in _YEAR.finditer(text):
@@ -54,28 +69,45 @@ def _span(year: int, month: int, day: int, before_christ: bool = False) -> tuple
 
 
 def lies_in(text: str, other: str) -> bool:
-    """Whether a date may be one that another names: '9 June 2011' is in '2011'; a year may be a day of it only if it is no more exact."""
+    """Whether a date may be one that another names: '9 June 2011' is in '2011'.
+
+    A year may be a day of it only if it is no more exact.
+    """
     one, whole = date(text), date(other)
-    return one is not None and whole is not None and one[0] >= whole[0] - 1e-6 and one[1] <= whole[1] + 1e-6
+    return (
+        one is not None
+        and whole is not None
+        and one[0] >= whole[0] - 1e-6
+        and one[1] <= whole[1] + 1e-6
+    )
 
 
 _WORDS = {
     word: number
     for number, word in enumerate(
-        'zero one two three four five six seven eight nine ten eleven twelve thirteen fourteen fifteen sixteen seventeen eighteen'
-        ' nineteen'.split()
+        'zero one two three four five six seven eight nine ten eleven twelve thirteen fourteen '
+        'fifteen sixteen seventeen eighteen nineteen'.split()
     )
-} | {word: 10 * number for number, word in enumerate('twenty thirty forty fifty sixty seventy eighty ninety'.split(), 2)}
+} | {
+    word: 10 * number
+    for number, word in enumerate(
+        'twenty thirty forty fifty sixty seventy eighty ninety'.split(), 2
+    )
+}
 _SCALES = {'hundred': 1e2, 'thousand': 1e3, 'million': 1e6, 'billion': 1e9, 'm': 1e6, 'bn': 1e9}
 # What a unit is a measure of, and in which it is one.
 _UNITS: dict[str, tuple[str, float]] = {
     unit: (dimension, float(size))
     for dimension, sizes in {
-        'length': 'mm millimetre millimeter .001;cm centimetre centimeter .01;m metre meter 1;km kilometre kilometer 1000;in inch inches .0254'
-        ';ft foot feet .3048;yd yard .9144;mi mile 1609.344',
+        'length': 'mm millimetre millimeter .001;cm centimetre centimeter .01;m '
+        'metre meter 1;km kilometre kilometer 1000;in inch inches .0254;ft '
+        'foot feet .3048;yd yard .9144;mi mile 1609.344',
         'area': 'm² m2 1;km² km2 sqkm 1e6;ha hectare 1e4;acre 4046.86',
         'mass': 'g gram .001;kg kilogram kilo 1;t tonne ton 1000;lb pound .4536;oz ounce .02835',
-        'time': 'second sec s 1;minute min 60;hour hr h 3600;day 86400;week 604800;month 2629800;year 31557600',
+        'time': (
+            'second sec s 1;minute min 60;hour hr h 3600;day 86400;week '
+            '604800;month 2629800;year 31557600'
+        ),
         'speed': 'km/h kph .27778;mph .44704;m/s 1;knot .51444',
     }.items()
     for units in sizes.split(';')
@@ -86,7 +118,10 @@ _DIGITS = re.compile(r'(?<![\w.])[-−]?(\d{1,3}(?:[ ,]\d{3})+(?:\.\d+)?|\d+(?:\
 
 
 def number(text: str) -> tuple[float, str] | None:
-    """The number that words name, in its basic unit, and of what it is a measure, '' of a count; None if there is none."""
+    """The number that words name, in its basic unit, and its measure; None if there is none.
+
+    The measure is '' of a count.
+    """
     plain = text.lower().replace('-', ' ').replace('\u2009', ' ').replace('\xa0', ' ')
     if found := _DIGITS.search(plain):
         value, rest = float(re.sub(r'[ ,]', '', found[1])), plain[found.end() :]
@@ -116,7 +151,10 @@ def number(text: str) -> tuple[float, str] | None:
 
 
 def compare(measure: str, left: str, right: str) -> int | None:
-    """-1 if one value is less than another, 1 if more, 0 if they are the same or overlap; None if they cannot be compared."""
+    """-1 if one value is less than another, 1 if more, 0 if they are the same or overlap.
+
+    None if they cannot be compared.
+    """
     if measure == 'number':
         one, other = number(left), number(right)
         if one is None or other is None or one[1] != other[1]:
@@ -132,25 +170,32 @@ def compare(measure: str, left: str, right: str) -> int | None:
 _COUNTRIES = {
     name: names.split(',')[0]
     for names in (
-        'united states,american,us,usa,u s,u s a,america,united states of america;united kingdom,british,uk,u k,britain,great britain'
-        ';england,english;scotland,scottish;wales,welsh;ireland,irish;france,french;germany,german,west germany;italy,italian;spain,spanish'
-        ';portugal,portuguese;netherlands,dutch,holland;belgium,belgian;switzerland,swiss;austria,austrian;sweden,swedish;norway,norwegian'
-        ';denmark,danish;finland,finnish;iceland,icelandic;poland,polish;czech republic,czech,czechia;slovakia,slovak;hungary,hungarian'
-        ';romania,romanian;bulgaria,bulgarian;greece,greek;turkey,turkish;russia,russian;soviet union,soviet,ussr;ukraine,ukrainian'
-        ';belarus,belarusian;estonia,estonian;latvia,latvian;lithuania,lithuanian;serbia,serbian;croatia,croatian;slovenia,slovenian'
-        ';yugoslavia,yugoslav;albania,albanian;georgia,georgian;armenia,armenian;azerbaijan,azerbaijani;israel,israeli;iran,iranian,persia,persian'
-        ';iraq,iraqi;syria,syrian;lebanon,lebanese;egypt,egyptian;saudi arabia,saudi;jordan,jordanian;morocco,moroccan;algeria,algerian'
-        ';tunisia,tunisian;nigeria,nigerian;ghana,ghanaian;kenya,kenyan;ethiopia,ethiopian;south africa,south african;india,indian'
-        ';pakistan,pakistani;bangladesh,bangladeshi;sri lanka,sri lankan;nepal,nepalese;china,chinese,people s republic of china'
-        ';taiwan,taiwanese;japan,japanese;south korea,south korean,korean,korea;north korea,north korean;vietnam,vietnamese;thailand,thai'
-        ';malaysia,malaysian;singapore,singaporean;indonesia,indonesian;philippines,filipino,philippine;australia,australian'
-        ';new zealand,new zealander;canada,canadian;mexico,mexican;cuba,cuban;brazil,brazilian;argentina,argentine,argentinian;chile,chilean'
-        ';peru,peruvian;colombia,colombian;venezuela,venezuelan;ecuador,ecuadorian;bolivia,bolivian;uruguay,uruguayan;jamaica,jamaican'
+        'united states,american,us,usa,u s,u s a,america,united states of america;united '
+        'kingdom,british,uk,u k,britain,great britain;england,english;scotland,scottish;wales,'
+        'welsh;ireland,irish;france,french;germany,german,west germany;italy,italian;spain,spanish;'
+        'portugal,portuguese;netherlands,dutch,holland;belgium,belgian;switzerland,swiss;austria,'
+        'austrian;sweden,swedish;norway,norwegian;denmark,danish;finland,finnish;iceland,icelandic;'
+        'poland,polish;czech republic,czech,czechia;slovakia,slovak;hungary,hungarian;romania,'
+        'romanian;bulgaria,bulgarian;greece,greek;turkey,turkish;russia,russian;soviet '
+        'union,soviet,ussr;ukraine,ukrainian;belarus,belarusian;estonia,estonian;latvia,latvian;'
+        'lithuania,lithuanian;serbia,serbian;croatia,croatian;slovenia,slovenian;yugoslavia,'
+        'yugoslav;albania,albanian;georgia,georgian;armenia,armenian;azerbaijan,azerbaijani;israel,'
+        'israeli;iran,iranian,persia,persian;iraq,iraqi;syria,syrian;lebanon,lebanese;egypt,'
+        'egyptian;saudi arabia,saudi;jordan,jordanian;morocco,moroccan;algeria,algerian;tunisia,'
+        'tunisian;nigeria,nigerian;ghana,ghanaian;kenya,kenyan;ethiopia,ethiopian;south '
+        'africa,south african;india,indian;pakistan,pakistani;bangladesh,bangladeshi;sri lanka,sri '
+        'lankan;nepal,nepalese;china,chinese,people s republic of china;taiwan,taiwanese;japan,'
+        'japanese;south korea,south korean,korean,korea;north korea,north '
+        'korean;vietnam,vietnamese;thailand,thai;malaysia,malaysian;singapore,singaporean;'
+        'indonesia,indonesian;philippines,filipino,philippine;australia,australian;new zealand,new '
+        'zealander;canada,canadian;mexico,mexican;cuba,cuban;brazil,brazilian;argentina,argentine,'
+        'argentinian;chile,chilean;peru,peruvian;colombia,colombian;venezuela,venezuelan;ecuador,'
+        'ecuadorian;bolivia,bolivian;uruguay,uruguayan;jamaica,jamaican'
     ).split(';')
     for name in names.split(',')
 }
 
 
 def country(name: str) -> str | None:
-    """The country that a name or an adjective means, in small letters; None if it is none of those that are known."""
+    """The country that a name or an adjective means, in small letters; None if unknown."""
     return _COUNTRIES.get(fold(name).replace("'", ' '))

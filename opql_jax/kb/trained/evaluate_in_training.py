@@ -1,4 +1,4 @@
-"""Evaluation of a follower's checkpoints while it is trained: the hook that gin/runs/follow.gin gives to the training loop."""
+"""Evaluates a follower while it is trained: the hook of gin/runs/follow.gin."""
 
 from collections.abc import Callable
 
@@ -9,16 +9,27 @@ from opql_jax.kb.trained.question_sets import as_tuple, evaluate
 def evaluate_checkpoints(
     *, kb: str, text: str, model: str, memory: str, questions: str | tuple[str, ...] = ()
 ) -> Callable[[int], dict[str, float]] | None:
-    """A hook that scores splits such as '1-hop/dev', or question files, with each checkpoint (`on_checkpoint` of `trainer.train`).
+    """A hook that scores splits such as '1-hop/dev', or files, with each checkpoint.
 
-    Predictions and metrics of a checkpoint go to <model>/evaluation/<step>. None without question sets.
+    It is `on_checkpoint` of `trainer.train`.
+
+    Predictions and metrics of a checkpoint go to <model>/evaluation/<step>. None without question
+    sets.
     """
     if not (names := as_tuple(questions)):
         return None
 
     def evaluate_checkpoint(step: int) -> dict[str, float]:
         output_dir = str(KBFolder(kb).part(model) / 'evaluation' / str(step))
-        results = evaluate(kb=kb, text=text, model=model, memory=memory, questions=names, output_dir=output_dir, step=step)
+        results = evaluate(
+            kb=kb,
+            text=text,
+            model=model,
+            memory=memory,
+            questions=names,
+            output_dir=output_dir,
+            step=step,
+        )
         return {
             f'{name}/{metric}': value
             for name, metrics in results.items()

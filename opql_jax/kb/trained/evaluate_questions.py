@@ -1,4 +1,4 @@
-"""Scores the answers of a knowledge base to a file of questions in plain words whose answers are known."""
+"""Scores the answers to a file of plain questions whose answers are known."""
 
 import dataclasses
 import os
@@ -17,14 +17,14 @@ _TOP, _TOGETHER = 5, 64
 
 @dataclasses.dataclass(frozen=True)
 class Result:
-    """What was answered to a question: the names of the best answers, best first, or why there are none."""
+    """What was answered to a question: the best names, best first, or why there are none."""
 
     asked: AnsweredQuestion
     found: tuple[str, ...]
     error: str | None = None
 
     def is_hit(self, k: int) -> bool:
-        """Whether one of the k best answers is right; case, accents and punctuation do not matter."""
+        """Whether one of the k best answers is right, whatever case, accents and punctuation."""
         return not {fold(name) for name in self.found[:k]}.isdisjoint(map(fold, self.asked.answers))
 
 
@@ -35,13 +35,18 @@ class Evaluation:
     results: Sequence[Result]
 
     def scores(self) -> dict[str, dict[str, float]]:
-        """Hits@1 and Hits@5 by group: 'all', and before it '1 hop', '2 hops', ... where the file says how many questions take."""
+        """Hits@1 and Hits@5 by group: 'all', and before it '1 hop', '2 hops', ...
+
+        The latter where the file says how many questions take.
+        """
         groups: dict[str, list[Result]] = {}
         for result in sorted(self.results, key=lambda result: result.asked.hops or 0):
             if hops := result.asked.hops:
                 groups.setdefault(f'{hops} hop{"s" * (hops > 1)}', []).append(result)
         groups['all'] = list(self.results)
-        mean = lambda members, k: round(sum(result.is_hit(k) for result in members) / len(members), 4)
+        mean = lambda members, k: round(
+            sum(result.is_hit(k) for result in members) / len(members), 4
+        )
         return {
             name: {
                 'questions': len(members),
@@ -55,27 +60,38 @@ class Evaluation:
     def examples(self, most: int) -> dict[str, list[Result]]:
         """The first questions whose best answer is right, and the first of the others."""
         hits = {
-            kind: [result for result in self.results if result.is_hit(1) == (kind == 'right')] for kind in ('right', 'wrong')
+            kind: [result for result in self.results if result.is_hit(1) == (kind == 'right')]
+            for kind in ('right', 'wrong')
         }
         return {kind: results[:most] for kind, results in hits.items()}
 
     def to_record(self, most: int) -> dict:
         """Scores and examples as JSON."""
-        record = lambda result: result.asked._asdict() | {'found': result.found, 'error': result.error}
-        return {'scores': self.scores(), **{kind: list(map(record, results)) for kind, results in self.examples(most).items()}}
+        record = lambda result: (
+            result.asked._asdict() | {'found': result.found, 'error': result.error}
+        )
+        return {
+            'scores': self.scores(),
+            **{kind: list(map(record, results)) for kind, results in self.examples(most).items()},
+        }
 
     def to_text(self, most: int) -> str:
         """Scores and examples as lines."""
         scores = self.scores()
         lines = [' ' * 8 + ''.join(f'{name:>12}' for name in scores['all'])]
         for name, row in scores.items():
-            cells = (f'{value:12.3f}' if isinstance(value, float) else f'{value:12,}' for value in row.values())
+            cells = (
+                f'{value:12.3f}' if isinstance(value, float) else f'{value:12,}'
+                for value in row.values()
+            )
             lines.append(f'{name:8}' + ''.join(cells))
         for kind, results in self.examples(most).items():
             lines += [f'\n{kind}:'] if results else []
             for result in results:
                 lines.append(f'  {one_line(result.asked.text)}')
-                found = one_line(', '.join(result.found[:3])) or hanging(f'nothing: {result.error}', 6)
+                found = one_line(', '.join(result.found[:3])) or hanging(
+                    f'nothing: {result.error}', 6
+                )
                 lines.append(f'    answered {found}')
                 if kind == 'wrong':
                     lines.append(f'    right is {one_line(", ".join(result.asked.answers[:3]))}')
@@ -83,7 +99,9 @@ class Evaluation:
 
 
 def evaluate_questions(kb: str | os.PathLike, questions: str | os.PathLike) -> Evaluation:
-    """Answers the questions of a file, see `read_answered`; a follower takes as many hops as "hops" says, or one.
+    """Answers a file's questions; a follower takes as many hops as "hops" says, or one.
+
+    See `read_answered`.
 
     InputError: a line of the file is bad, or the knowledge base cannot be opened.
     """
@@ -106,5 +124,11 @@ def _answered(kb: VirtualKB, asked: Sequence[AnsweredQuestion]) -> list[Result]:
     results = []
     for place, one in enumerate(asked):
         found = () if place in errors else tuple(next(answers).names[:_TOP])
-        results.append(Result(one, found, errors.get(place, None if found else 'the memory has nothing that answers it')))
+        results.append(
+            Result(
+                one,
+                found,
+                errors.get(place, None if found else 'the memory has nothing that answers it'),
+            )
+        )
     return results

@@ -1,4 +1,7 @@
-"""Scores `opql retrieve` on questions whose supporting documents are known, beside what it is compared with and without its parts."""
+"""Scores `opql retrieve` on questions whose supporting documents are known.
+
+Beside what it is compared with, and without its parts.
+"""
 
 import os
 import pathlib
@@ -10,7 +13,13 @@ from typing import NamedTuple
 import numpy as np
 
 from opql_jax.core.errors import InputError
-from opql_jax.corpus.json_lines import map_records, read_json_lines, string_field, string_list_field, write_json
+from opql_jax.corpus.json_lines import (
+    map_records,
+    read_json_lines,
+    string_field,
+    string_list_field,
+    write_json,
+)
 from opql_jax.kb.open_kb import open_kb
 
 # The most documents that are looked at.
@@ -25,29 +34,42 @@ class Asked(NamedTuple):
     answers: tuple[str, ...]
 
 
-def evaluate_retrieval(kb: str | os.PathLike, questions: str | os.PathLike, output: str | os.PathLike) -> dict[str, dict]:
-    """Ranks documents for each question of a file in several ways (`Retriever.compare`), prints a table and writes `metrics.json`.
+def evaluate_retrieval(
+    kb: str | os.PathLike, questions: str | os.PathLike, output: str | os.PathLike
+) -> dict[str, dict]:
+    """Ranks documents in several ways, prints a table and writes `metrics.json`.
 
-    The questions of the file are JSON Lines `{"question", "supporting": [ids of documents], "answer", "aliases"}`.
+    For each question of a file; see `Retriever.compare`.
+
+    The questions of the file are JSON Lines `{"question", "supporting": [ids of documents],
+    "answer", "aliases"}`.
 
     Returns:
-        For each ranking recall@2 and recall@5, the mean shares of the supporting documents that are among so many; answer@5, the
-        share of questions of which one of five documents has an answer in its text, as whole words; recall@5 by the number of supporting
-        documents; the number of questions; and the milliseconds that a question took.
+        For each ranking recall@2 and recall@5, the mean shares of the supporting documents that are
+        among so many; answer@5, the share of questions of which one of five documents has an answer
+        in its text, as whole words; recall@5 by the number of supporting documents; the number of
+        questions; and the milliseconds that a question took.
 
     Raises:
         InputError: a line is not such, or a supporting document is not in the knowledge base.
     """
     retriever = open_kb(kb).retriever
     asked = read_questions(questions)
-    if absent := sorted({name for one in asked for name in one.supporting} - retriever.texts.keys()):
-        raise InputError(f'{questions}: the document {absent[0]} supports a question, but {kb} has none of that id')
+    if absent := sorted(
+        {name for one in asked for name in one.supporting} - retriever.texts.keys()
+    ):
+        raise InputError(
+            f'{questions}: the document {absent[0]} supports a question, but '
+            f'{kb} has none of that id'
+        )
     metrics = {}
     for name, ranking in retriever.compare().items():
         started = time.perf_counter()
         found = ranking([one.text for one in asked], K)
         spent = time.perf_counter() - started
-        metrics[name] = scores(asked, found, retriever.texts) | {'ms_per_question': round(1e3 * spent / len(asked), 1)}
+        metrics[name] = scores(asked, found, retriever.texts) | {
+            'ms_per_question': round(1e3 * spent / len(asked), 1)
+        }
     write_json(pathlib.Path(output) / 'metrics.json', metrics)
     print(table(metrics))
     return metrics
@@ -61,17 +83,29 @@ def read_questions(path: str | os.PathLike) -> list[Asked]:
     return asked
 
 
-def scores(asked: Sequence[Asked], found: Sequence[Sequence[str]], texts: Mapping[str, str]) -> dict:
-    """The scores of a ranking, of which `found` has the ids of the best documents for each question."""
-    recall = {k: [len({*ids[:k]} & one.supporting) / len(one.supporting) for one, ids in zip(asked, found)] for k in (2, K)}
-    answered = [any(_states(texts[name], one.answers) for name in ids) for one, ids in zip(asked, found)]
+def scores(
+    asked: Sequence[Asked], found: Sequence[Sequence[str]], texts: Mapping[str, str]
+) -> dict:
+    """The scores of a ranking; `found` has the ids of each question's best documents."""
+    recall = {
+        k: [
+            len({*ids[:k]} & one.supporting) / len(one.supporting) for one, ids in zip(asked, found)
+        ]
+        for k in (2, K)
+    }
+    answered = [
+        any(_states(texts[name], one.answers) for name in ids) for one, ids in zip(asked, found)
+    ]
     by_count: dict[int, list[float]] = {}
     for one, share in zip(asked, recall[K]):
         by_count.setdefault(len(one.supporting), []).append(share)
     return {
         **{f'recall@{k}': _mean(shares) for k, shares in recall.items()},
         f'answer@{K}': _mean(answered),
-        'by_supporting': {str(n): {f'recall@{K}': _mean(by_count[n]), 'questions': len(by_count[n])} for n in sorted(by_count)},
+        'by_supporting': {
+            str(n): {f'recall@{K}': _mean(by_count[n]), 'questions': len(by_count[n])}
+            for n in sorted(by_count)
+        },
         'questions': len(asked),
     }
 
@@ -86,9 +120,14 @@ def table(metrics: Mapping[str, Mapping]) -> str:
 
 
 def _states(text: str, answers: Sequence[str]) -> bool:
-    """Whether a text has an answer in it, in whole words: 'no' is not in 'know', nor '1990' in '1990s'."""
+    """Whether a text has an answer in whole words: 'no' is not in 'know'.
+
+    Nor '1990' in '1990s'.
+    """
     folded = text.casefold()
-    return any(re.search(rf'(?<!\w){re.escape(answer.casefold())}(?!\w)', folded) for answer in answers)
+    return any(
+        re.search(rf'(?<!\w){re.escape(answer.casefold())}(?!\w)', folded) for answer in answers
+    )
 
 
 def _mean(values: Sequence[float]) -> float:
@@ -97,7 +136,10 @@ def _mean(values: Sequence[float]) -> float:
 
 def _asked(record: dict) -> Asked:
     question, answer = string_field(record, 'question'), string_field(record, 'answer')
-    supporting, aliases = string_list_field(record, 'supporting'), string_list_field(record, 'aliases')
+    supporting, aliases = (
+        string_list_field(record, 'supporting'),
+        string_list_field(record, 'aliases'),
+    )
     if not supporting:
         raise InputError('supporting: empty; name the documents that the answer rests on')
     return Asked(question, frozenset(supporting), (answer, *aliases))

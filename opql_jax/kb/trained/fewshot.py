@@ -1,4 +1,7 @@
-"""Few-shot evaluation of relation embeddings: encodes labelled sentences and scores nearest neighbours, see `evaluation.episodes`."""
+"""Few-shot evaluation: encodes labelled sentences and scores nearest neighbours.
+
+See `evaluation.episodes`.
+"""
 
 import itertools
 from collections.abc import Callable
@@ -41,12 +44,14 @@ def evaluate_fewshot(
 
     Args:
         sentences: FewRel's JSON or JSON Lines, see `datasets.labelled_sentences`.
-        model_dir: workdir of a training run; for 'pair' a released encoder, or 'default'; for the baselines also a Hugging Face BERT
-            folder, or 'minilm'.
+        model_dir: workdir of a training run; for 'pair' a released encoder, or 'default'; for the
+            baselines also a Hugging Face BERT folder, or 'minilm'.
         output_dir: receives metrics.json.
-        embedding: 'pair', the relation that a released encoder reads off the two mentions; 'relation', r of the sentence with [R1] and
-            [R2] after its two mentions, or 'relation masked', with [ENT] in their place, as pretraining has them; or a baseline: 'mean',
-            the mean of the last layer over the plain sentence, and 'mean masked', over the one with [ENT].
+        embedding: 'pair', the relation that a released encoder reads off the two mentions;
+            'relation', r of the sentence with [R1] and [R2] after its two mentions, or 'relation
+            masked', with [ENT] in their place, as pretraining has them; or a baseline: 'mean', the
+            mean of the last layer over the plain sentence, and 'mean masked', over the one with
+            [ENT].
         relations: those whose sentences count; all if empty.
         ways, shots: N and K.
         episodes: each has N queries.
@@ -55,14 +60,17 @@ def evaluate_fewshot(
         dry_run: only counts.
 
     Returns:
-        `accuracy`, `standard_error` (over episodes), `relations`, `sentences`, `left_out` ({reason: sentences}), and the
-        arguments that a score depends on.
+        `accuracy`, `standard_error` (over episodes), `relations`, `sentences`, `left_out` ({reason:
+        sentences}), and the arguments that a score depends on.
 
     Raises:
-        InputError: a bad file, model or argument, fewer than N relations with K + 1 different texts, or another process writes there.
+        InputError: a bad file, model or argument, fewer than N relations with K + 1 different
+            texts, or another process writes there.
     """
     if embedding not in EMBEDDINGS:
-        raise InputError(f'embedding={embedding!r}: it is one of {", ".join(map(repr, EMBEDDINGS))}')
+        raise InputError(
+            f'embedding={embedding!r}: it is one of {", ".join(map(repr, EMBEDDINGS))}'
+        )
     relations = as_tuple(relations)
     found, left_out = read_labelled(sentences)
     if missing := set(relations) - {s.relation for s in found}:
@@ -79,8 +87,9 @@ def evaluate_fewshot(
         left_out[f'of a relation with fewer than {shots + 1} texts'] = alone
     if ways < 2 or shots < 1 or episodes < 2 or len(groups) < ways:
         raise InputError(
-            f'{sentences}: {ways} ways, {shots} shots and {episodes} episodes need at least 2, 1 and 2, and as many relations with'
-            f' {shots + 1} different texts as ways; there are {len(groups)} ({left_out})'
+            f'{sentences}: {ways} ways, {shots} shots and {episodes} episodes need at least 2, 1 '
+            f'and 2, and as many relations with {shots + 1} different texts as ways; there are '
+            f'{len(groups)} ({left_out})'
         )
     settings = {
         'relations': len(groups),
@@ -102,8 +111,8 @@ def evaluate_fewshot(
         out = {'accuracy': float(accuracies.mean()), 'standard_error': float(error), **settings}
         write_json(files.path(output_dir) / 'metrics.json', out)
     print(
-        f'{ways}-way {shots}-shot accuracy {out["accuracy"]:.4f} +- {error:.4f} ({episodes:,} episodes, {len(groups)} relations,'
-        f' {settings["sentences"]:,} sentences)'
+        f'{ways}-way {shots}-shot accuracy {out["accuracy"]:.4f} +- {error:.4f} ({episodes:,} '
+        f'episodes, {len(groups)} relations, {settings["sentences"]:,} sentences)'
     )
     for reason, count in left_out.items():
         print(f'left out: {count:,} sentences, {reason}')
@@ -111,7 +120,10 @@ def evaluate_fewshot(
 
 
 class _Model(NamedTuple):
-    """What is scored: whether it reads each of some sentences whole, its vectors of sentences [n, d] float32, and the tokens that it reads."""
+    """What is scored: sentences' vectors [n, d] float32, whether each was read whole, the limit.
+
+    The limit is the tokens that it reads.
+    """
 
     fits: Callable[[list[LabelledSentence]], list[bool]]
     embed: Callable[[list[LabelledSentence]], np.ndarray]
@@ -136,17 +148,23 @@ def _model(model_dir, step, embedding) -> _Model:
             return relation_embeddings(encoder, params, passages, special, masked)
         return mean_embeddings(encoder, params, _token_rows(passages, special, masked), special)
 
-    fits = lambda sentences: [len(p.tokens) + markup.MARKUP_ROOM <= longest for p in tokenise(tokenizer, sentences)]
+    fits = lambda sentences: [
+        len(p.tokens) + markup.MARKUP_ROOM <= longest for p in tokenise(tokenizer, sentences)
+    ]
     return _Model(fits, embed, longest)
 
 
 def _open(model_dir, step, embedding):
-    """(encoder, its parameters, tokenizer) from a workdir or, for the baselines, from a BERT folder."""
+    """(encoder, its parameters, tokenizer) from a workdir or, for baselines, a BERT folder."""
     if model_dir == 'minilm':
         model_dir = tokenizer_lib.find_minilm()
-    if embedding.startswith('mean') and not (files.require_local(model_dir) / 'model.json').exists():
+    if (
+        embedding.startswith('mean')
+        and not (files.require_local(model_dir) / 'model.json').exists()
+    ):
         fields, params = bert.load_bert(model_dir)
-        encoder = bert.encoder_class(fields)(**fields, relation_dim=0, entity_dim=0)  # neither projection is applied
+        # Neither projection is applied.
+        encoder = bert.encoder_class(fields)(**fields, relation_dim=0, entity_dim=0)
     else:
         encoder, params, _, _ = model_config.load(model_dir, step)
         params = params['encoder']
@@ -159,7 +177,7 @@ def tokenise(tokenizer, sentences: list[LabelledSentence]) -> list[markup.Tokeni
 
 
 class _LabelledPairs(NamedTuple):
-    """Passages in memory and the pair of each, as a source of `MarkedPairEncoder`, and as its own `records`."""
+    """Passages and each one's pair: the source of `MarkedPairEncoder`, and its `records`."""
 
     passages: list[markup.TokenisedPassage]
     pairs: dict[str, np.ndarray]
@@ -174,19 +192,30 @@ class _LabelledPairs(NamedTuple):
 
 
 def relation_embeddings(encoder, params, passages, special, masked) -> np.ndarray:
-    """r of passages as `tokenise` makes them, without or with the names of their mentions: [n, d_r] float32."""
+    """r of tokenised passages, without or with the names of their mentions: [n, d_r] float32."""
     topic = np.array([np.flatnonzero(passage.entities == 0)[0] for passage in passages])
-    pairs = {'passage': np.arange(len(passages)), 'topic_mention': topic, 'target_mention': 1 - topic}
-    encode = MarkedPairEncoder(encoder, params, _LabelledPairs(passages, pairs, special), masked=masked)
+    pairs = {
+        'passage': np.arange(len(passages)),
+        'topic_mention': topic,
+        'target_mention': 1 - topic,
+    }
+    encode = MarkedPairEncoder(
+        encoder, params, _LabelledPairs(passages, pairs, special), masked=masked
+    )
     return encode(np.arange(len(passages)))
 
 
 def _token_rows(passages, special, masked: bool) -> list[np.ndarray]:
     """Token rows of the plain or of the marked sentences."""
     if not masked:
-        return [np.concatenate([[special.cls], passage.tokens, [special.sep]]) for passage in passages]
+        return [
+            np.concatenate([[special.cls], passage.tokens, [special.sep]]) for passage in passages
+        ]
     topic = [int(np.flatnonzero(passage.entities == 0)[0]) for passage in passages]
-    return [markup.mark_pair(passage, i, 1 - i, special, 0).tokens for passage, i in zip(passages, topic)]
+    return [
+        markup.mark_pair(passage, i, 1 - i, special, 0).tokens
+        for passage, i in zip(passages, topic)
+    ]
 
 
 def _mean_of_tokens(encoder, params, tokens):
@@ -198,8 +227,12 @@ def _mean_of_tokens(encoder, params, tokens):
 def mean_embeddings(encoder, params, rows, special) -> np.ndarray:
     """The mean over its tokens of each row's last layer: [n, hidden_size] float32."""
     # Rows that fill up a batch hold [CLS] [SEP]: the mean over no token would be 0 / 0.
-    make_batch = lambda chosen, size, length: (batching.pad_tokens([rows[i] for i in chosen], size, length, special),)
+    make_batch = lambda chosen, size, length: (
+        batching.pad_tokens([rows[i] for i in chosen], size, length, special),
+    )
     means = np.empty((len(rows), encoder.hidden_size), np.float32)
-    for chosen, found in BatchedEncoder(_mean_of_tokens, encoder, params)(np.array([len(row) for row in rows]), make_batch):
+    for chosen, found in BatchedEncoder(_mean_of_tokens, encoder, params)(
+        np.array([len(row) for row in rows]), make_batch
+    ):
         means[chosen] = found
     return means

@@ -10,7 +10,12 @@ from opql_jax.corpus.questions import Question
 from opql_jax.data import markup
 from opql_jax.data.prepared import Prepared
 from opql_jax.kb.answers import Answer, Hop
-from opql_jax.kb.trained.answering import check_finite, index_settings, padded_length, searched_memory
+from opql_jax.kb.trained.answering import (
+    check_finite,
+    index_settings,
+    padded_length,
+    searched_memory,
+)
 from opql_jax.memory.format import Memory
 from opql_jax.models.encoder import RelationEncoder
 from opql_jax.models.follower import Follower
@@ -58,7 +63,13 @@ class FollowerAnswerer:
     links_topics = False
 
     def __init__(
-        self, prepared: Prepared, encoder: RelationEncoder, params, memory: Memory, objective: Follow, index: str | None = None
+        self,
+        prepared: Prepared,
+        encoder: RelationEncoder,
+        params,
+        memory: Memory,
+        objective: Follow,
+        index: str | None = None,
     ):
         self._tokenizer, self._special, self._memory = prepared.tokenizer, prepared.special, memory
         self._encoder, self._params, self._objective = encoder, params, objective
@@ -69,23 +80,46 @@ class FollowerAnswerer:
         self.settings = ' '.join(map(str, parts)) + index_settings(self._index)
 
     def answer(self, questions: list[Question], hops: int) -> list[Answer]:
-        """Answers questions of one number of hops, from the first topic of each; an unknown topic leads nowhere."""
+        """Answers questions of one number of hops by the first topic.
+
+        An unknown topic leads nowhere.
+        """
         marked = markup.mark_questions(
-            self._tokenizer, [q.text for q in questions], [q.topic for q in questions], self._special
+            self._tokenizer,
+            [q.text for q in questions],
+            [q.topic for q in questions],
+            self._special,
         )
         length = padded_length(questions, [m.tokens for m in marked], self._encoder.max_length)
         size = 1 << (len(questions) - 1).bit_length()
         tokens = np.full((size, length), self._special.pad, np.int32)
         markers, topics = np.zeros((2, size), np.int32), np.full(size, -1, np.int32)
         for i, (m, question) in enumerate(zip(marked, questions)):
-            tokens[i, : len(m.tokens)], markers[:, i], topics[i] = m.tokens, (m.r1, m.r2), question.topic_entity
+            tokens[i, : len(m.tokens)], markers[:, i], topics[i] = (
+                m.tokens,
+                (m.r1, m.r2),
+                question.topic_entity,
+            )
         objective = self._objective
-        program = _Program(self._encoder, objective.follower(self._encoder), hops, objective.k, objective.exclude_topic)
-        found = jax.device_get(list(_run(program, tokens, markers, topics, self._params, self._arrays)))
+        program = _Program(
+            self._encoder,
+            objective.follower(self._encoder),
+            hops,
+            objective.k,
+            objective.exclude_topic,
+        )
+        found = jax.device_get(
+            list(_run(program, tokens, markers, topics, self._params, self._arrays))
+        )
         check_finite(np.stack([hop.weights for hop in found]))
         traces = [tuple(self._hop(hop, i) for hop in found) for i in range(len(questions))]
         return [Answer(hops[-1].entities, hops[-1].weights, (hops,)) for hops in traces]
 
     def _hop(self, hop, i: int) -> Hop:
         used, entries = hop.entities[i] >= 0, hop.entry_rows[i][hop.entry_rows[i] >= 0]
-        return Hop(hop.entities[i][used], hop.weights[i][used], self._memory.ids[entries], hop.beta[i][hop.entry_rows[i] >= 0])
+        return Hop(
+            hop.entities[i][used],
+            hop.weights[i][used],
+            self._memory.ids[entries],
+            hop.beta[i][hop.entry_rows[i] >= 0],
+        )

@@ -1,4 +1,4 @@
-"""Answers questions with a language model that has a memory inside (OPQL-LM), or none (EaE); paper §4."""
+"""Answers with a language model with a memory inside (OPQL-LM) or none (EaE); paper §4."""
 
 import functools
 from typing import Any
@@ -11,7 +11,12 @@ from opql_jax.data import batching, lm_markup
 from opql_jax.data.prepared import Prepared
 from opql_jax.data.texts import Texts
 from opql_jax.kb.answers import Answer, Hop
-from opql_jax.kb.trained.answering import check_finite, index_settings, padded_length, searched_memory
+from opql_jax.kb.trained.answering import (
+    check_finite,
+    index_settings,
+    padded_length,
+    searched_memory,
+)
 from opql_jax.memory.format import Memory
 from opql_jax.models import language_model
 from opql_jax.models.language_model import LanguageModel, normalize_entity_table
@@ -63,15 +68,25 @@ class LanguageModelAnswerer:
         self.settings = repr(self._model) + index_settings(self._index)
 
     def answer(self, questions: list[Question], hops: int) -> list[Answer]:
-        """Answers questions of one number of hops; the model reads where their topics are, not which entities they are."""
-        inputs = [lm_markup.mark_open_question(self._tokenizer, q.text, q.topics, self._special) for q in questions]
-        length = padded_length(questions, [m.tokens for m in inputs], self._model.encoder.max_length)
+        """Answers questions of one number of hops; the model reads their topics as words."""
+        inputs = [
+            lm_markup.mark_open_question(self._tokenizer, q.text, q.topics, self._special)
+            for q in questions
+        ]
+        length = padded_length(
+            questions, [m.tokens for m in inputs], self._model.encoder.max_length
+        )
         topics = max(len(m.r1) for m in inputs)
         size = 1 << (len(questions) - 1).bit_length()
         start, r1 = np.zeros((2, size, topics), np.int32)
         r2, used = np.ones(size, np.int32), np.zeros((size, topics), bool)
         for i, m in enumerate(inputs):
-            start[i, : len(m.r1)], r1[i, : len(m.r1)], used[i, : len(m.r1)], r2[i] = m.starts, m.r1, True, m.r2
+            start[i, : len(m.r1)], r1[i, : len(m.r1)], used[i, : len(m.r1)], r2[i] = (
+                m.starts,
+                m.r1,
+                True,
+                m.r2,
+            )
         tokens = batching.pad_tokens([m.tokens for m in inputs], size, length, self._special)
         text = Texts(tokens=tokens, start=start, r1=r1, r2=r2, used=used)
         found = _run(self._model, self._layout, text, hops, self._params, self._arrays)
@@ -81,7 +96,10 @@ class LanguageModelAnswerer:
             Answer(
                 entities[i],
                 probabilities[i],
-                tuple(tuple(self._hop(read, i * topics + t) for read in reads) for t in range(len(m.r1) if reads else 0)),
+                tuple(
+                    tuple(self._hop(read, i * topics + t) for read in reads)
+                    for t in range(len(m.r1) if reads else 0)
+                ),
                 without_memory=without_memory[i],
             )
             for i, m in enumerate(inputs)
@@ -95,4 +113,10 @@ class LanguageModelAnswerer:
         entities, first, which = np.unique(targets, return_index=True, return_inverse=True)
         best_first = np.argsort(first)
         total = np.bincount(which, weights, len(entities)).astype(np.float32)
-        return Hop(entities[best_first], total[best_first], self._memory.ids[read.entries[row][used]], weights, float(mass[0]))
+        return Hop(
+            entities[best_first],
+            total[best_first],
+            self._memory.ids[read.entries[row][used]],
+            weights,
+            float(mass[0]),
+        )

@@ -1,6 +1,7 @@
-"""Answers question sets and scores the answers: what the binaries `infer` and `eval` do, for every kind of model.
+"""Answers question sets and scores them: what `infer` and `eval` do, for every model.
 
-The two meet only in the predictions file, so predictions made elsewhere are scored by the same code.
+The two meet only in the predictions file, so predictions made elsewhere are scored by the same
+code.
 """
 
 import hashlib
@@ -15,7 +16,12 @@ from opql_jax.data.kb_folder import KBFolder
 from opql_jax.data.questions import is_file, load_questions
 from opql_jax.evaluation.checkpoints import evaluate_checkpoints
 from opql_jax.evaluation.evaluate import evaluate_predictions, format_table
-from opql_jax.evaluation.predictions import check_same_questions, in_order, read_predictions, write_predictions
+from opql_jax.evaluation.predictions import (
+    check_same_questions,
+    in_order,
+    read_predictions,
+    write_predictions,
+)
 from opql_jax.kb.answers import format_answer
 from opql_jax.kb.open_kb import open_kb
 from opql_jax.kb.prediction_record import prediction_record
@@ -28,7 +34,10 @@ def as_tuple(names: str | tuple[str, ...]) -> tuple[str, ...]:
 
 
 def write_answers(kb: VirtualKB, questions: list[Question], output, evidence: int = 3) -> int:
-    """Writes the answers to questions as a predictions file, see `write_predictions`, with the sentences of so many entries per hop."""
+    """Writes answers as a predictions file, with the sentences of so many entries per hop.
+
+    See `write_predictions`.
+    """
     by = hashlib.sha256(f'{kb.identity} {evidence}'.encode()).hexdigest()[:12]
 
     def answer(chunk):
@@ -54,7 +63,8 @@ def infer(
 ) -> None:
     """Answers one question set, whose answers need not be known: a JSON line per question.
 
-    Several processes answer together; a killed run resumes, and `output` appears only when it is complete.
+    Several processes answer together; a killed run resumes, and `output` appears only when it is
+    complete.
 
     Args:
         kb, text, model, memory, k, index, step: see `open_kb`.
@@ -91,34 +101,40 @@ def evaluate(
 ) -> dict[str, dict]:
     """Answers question sets and scores the answers.
 
-    Several processes answer together, and the primary one scores. Predictions that are there already, of the same questions, model,
-    memory and settings, are scored and not made again.
+    Several processes answer together, and the primary one scores. Predictions that are there
+    already, of the same questions, model, memory and settings, are scored and not made again.
 
     Args:
         kb, text, model, memory, k, index: see `open_kb`.
         questions: one set or several, see `load_questions`.
-        output_dir: receives <set>.predictions.jsonl, <set>.cases.jsonl (wrong ones first) and metrics.json; a file's set is named
-            by its stem.
-        needs: relations such as 'P57'; only questions that need one of these are asked (see `Question.needs`).
-        predictions: scores this output of `infer`, or of t5x.infer over gin/t5x, for the one set, instead of answering again.
+        output_dir: receives <set>.predictions.jsonl, <set>.cases.jsonl (wrong ones first) and
+            metrics.json; a file's set is named by its stem.
+        needs: relations such as 'P57'; only questions that need one of these are asked (see
+            `Question.needs`).
+        predictions: scores this output of `infer`, or of t5x.infer over gin/t5x, for the one set,
+            instead of answering again.
         evidence: see `write_answers`.
         show: questions of each set, from its start, that are printed with their hops and evidence.
         step, patience: the checkpoint; the newest if None; or several, see `evaluate_checkpoints`.
         dry_run: only opens and counts.
 
     Returns:
-        {set: metrics}, see `evaluate_predictions`. Of a file that `convert_questions` wrote also `unmarked`, the questions it left
-        out because they mention no known name, and `hits@1_of_all`, which counts these as wrong.
+        {set: metrics}, see `evaluate_predictions`. Of a file that `convert_questions` wrote also
+        `unmarked`, the questions it left out because they mention no known name, and
+        `hits@1_of_all`, which counts these as wrong.
 
     Raises:
-        PredictionError: what is in `output_dir` is of other questions, or of another model, memory or setting.
+        PredictionError: what is in `output_dir` is of other questions, or of another model, memory
+            or setting.
     """
     questions, needs = as_tuple(questions), as_tuple(needs)
     names = {pathlib.Path(name).stem if is_file(name) else name: name for name in questions}
     if not names:
         raise InputError('questions: name at least one set: --gin.QUESTIONS')
     if len(names) < len(questions):
-        raise InputError('questions: two sets have the same name, so that their results would be one')
+        raise InputError(
+            'questions: two sets have the same name, so that their results would be one'
+        )
     if predictions and len(names) > 1:
         raise InputError('predictions are of one question set: name only that')
     if predictions and isinstance(step, str):
@@ -142,18 +158,31 @@ def evaluate(
             return answer_and_score(opened, sets, directory)
 
     def answer_and_score(opened, sets, directory):
-        paths = {name: files.path(predictions or directory / f'{name}.predictions.jsonl') for name in sets}
+        paths = {
+            name: files.path(predictions or directory / f'{name}.predictions.jsonl')
+            for name in sets
+        }
         if not predictions:
             for name, loaded in sets.items():
                 write_answers(opened, loaded, paths[name], evidence)
         sources = {} if needs else names  # the report beside a file is of all its questions
-        metrics = _score(opened, sets, sources, paths, directory, show) if distributed.is_primary() else {}
-        # JAX ends all processes when one has waited for some minutes at its end: the others wait for the scores here.
+        metrics = (
+            _score(opened, sets, sources, paths, directory, show)
+            if distributed.is_primary()
+            else {}
+        )
+        # JAX ends all processes when one has waited for some minutes at its end: the others wait
+        # for the scores here.
         distributed.barrier(f'{directory} is scored')
         return metrics
 
     return evaluate_checkpoints(
-        evaluate_one, folder.part(folder.choose(model=model)['model']), output_dir, step, patience, dry_run
+        evaluate_one,
+        folder.part(folder.choose(model=model)['model']),
+        output_dir,
+        step,
+        patience,
+        dry_run,
     )
 
 
@@ -166,20 +195,29 @@ def _score(kb: VirtualKB, sets, sources, paths, directory, show: int) -> dict[st
     for name, questions in sets.items():
         records = in_order(read_predictions(paths[name]), questions)
         check_same_questions(records, questions, paths[name])
-        metrics[name] = evaluate_predictions(questions, records, kb.vocab, kb.memory, directory / f'{name}.cases.jsonl')
+        metrics[name] = evaluate_predictions(
+            questions, records, kb.vocab, kb.memory, directory / f'{name}.cases.jsonl'
+        )
         metrics[name] |= _with_unmarked(metrics[name], sources[name]) if name in sources else {}
     # Its existence says that all sets were scored.
     write_json(directory / 'metrics.json', metrics)
     for name, questions in sets.items():
         for question, answer in zip(questions, kb.answer(questions[:show]) if show else ()):
-            gold = one_line(', '.join([*(kb.vocab.names[a] for a in question.answers), *question.unknown_answers]))
-            print(f'\n{name}: {one_line(bracketed(question))}\n  gold: {gold}\n{format_answer(answer, top=3)}')
+            gold = one_line(
+                ', '.join(
+                    [*(kb.vocab.names[a] for a in question.answers), *question.unknown_answers]
+                )
+            )
+            print(
+                f'\n{name}: {one_line(bracketed(question))}\n  gold: {gold}\n'
+                f'{format_answer(answer, top=3)}'
+            )
     print('\n' + format_table(metrics))
     return metrics
 
 
 def _with_unmarked(metrics: dict, source: str) -> dict:
-    """The metrics that count the questions which `convert_questions` could not mark, from its report beside the file."""
+    """The metrics of questions that `convert_questions` could not mark, from its report."""
     report = files.path(f'{source}.coverage.json')
     if not report.exists():
         return {}

@@ -1,4 +1,4 @@
-"""Trains a knowledge base of plain text with questions and their answers: minutes on one core for a few dozen."""
+"""Trains a knowledge base with questions and answers: minutes on one core for a few dozen."""
 
 import collections
 import dataclasses
@@ -32,11 +32,13 @@ Answerable = tuple[Question, set[int]]
 
 # The part of a knowledge base that is written.
 QUESTION_MAP = 'question-map'
-# Questions that are learnt from, if there are more; what plans find for them takes some tenths of a second each.
+# Questions that are learnt from, if there are more; what plans find for them takes some tenths of a
+# second each.
 MOST = 2000
 SCALE = Scale(text_answerer.SCALE, text_answerer.LONGER, text_answerer.COMMIT, text_answerer.TOPICS)
 _LOG_EVERY = 200
-# Questions that were left out, below which the probabilities of answers stay untrained: fewer would make them worse more often than better.
+# Questions that were left out, below which the probabilities of answers stay untrained: fewer would
+# make them worse more often than better.
 _ENOUGH = 30
 
 
@@ -46,11 +48,13 @@ class Report:
 
     Attributes:
         read: questions in the file; used: those that were learnt from.
-        no_topic, no_answer: questions that mention no name of the text, and those of which no answer is one.
+        no_topic, no_answer: questions that mention no name of the text, and those of which no
+            answer is one.
         not_reached: whose answer is none of the best candidates of any plan.
         not_needed: beyond the number that is learnt from.
         before, after: on left-out questions; equal if nothing better than the untrained was found.
-        left_out: questions that the probabilities of answers were fitted to, also those whose answer was not reached; 0 if these stay untrained.
+        left_out: questions that the probabilities of answers were fitted to, also those whose
+            answer was not reached; 0 if these stay untrained.
         seconds: that it took, without opening the knowledge base.
     """
 
@@ -76,20 +80,32 @@ class Report:
             )
             if count
         )
-        lines = [f'learnt from {self.used:,} of {self.read:,} questions' + (f' ({left_out})' if left_out else '')]
+        lines = [
+            f'learnt from {self.used:,} of {self.read:,} questions'
+            + (f' ({left_out})' if left_out else '')
+        ]
         if self.before is None or self.after is None:
             lines.append('nothing was learnt: the knowledge base answers as before')
         elif self.before == self.after:
             lines.append(
-                f'left-out questions: Hits@1 {self.before.hits:.3f}; nothing tried was better, so all stays as it was untrained'
+                f'left-out questions: Hits@1 {self.before.hits:.3f}; nothing tried was better, so '
+                'all stays as it was untrained'
             )
         else:
-            lines.append(f'left-out questions: Hits@1 {self.before.hits:.3f} untrained, {self.after.hits:.3f} trained')
+            lines.append(
+                f'left-out questions: Hits@1 {self.before.hits:.3f} untrained, '
+                f'{self.after.hits:.3f} trained'
+            )
         if self.left_out:
-            lines.append(f'the probabilities of answers are fitted to {self.left_out:,} left-out questions')
+            lines.append(
+                f'the probabilities of answers are fitted to {self.left_out:,} left-out questions'
+            )
         elif self.used:
             low = '' if self.before == self.after else ', and may be too low'
-            lines.append(f'the probabilities of answers stay untrained{low}: to fit them takes {_ENOUGH} left-out questions')
+            lines.append(
+                f'the probabilities of answers stay untrained{low}: to fit them takes {_ENOUGH} '
+                'left-out questions'
+            )
         return '\n'.join([*lines, f'{self.seconds:.0f} s'])
 
 
@@ -102,7 +118,9 @@ class AnsweredQuestion(NamedTuple):
 
 
 def read_answered(path: str | os.PathLike) -> list[AnsweredQuestion]:
-    """Questions with their answers, of JSON Lines `{"id", "question", "answers": [names]}`, which may have "hops".
+    """Questions with answers, of JSON Lines `{"id", "question", "answers": [names]}`.
+
+    They may have "hops".
 
     Raises:
         InputError: the file has none, or a line is not such; names file and line.
@@ -110,7 +128,9 @@ def read_answered(path: str | os.PathLike) -> list[AnsweredQuestion]:
     questions, seen = [], {}
     for number, (name, question) in map_records(path, read_json_lines(path), _answered):
         if name in seen:
-            raise InputError(f'{path}:{number}: id: {short_repr(name)} is already that of line {seen[name]}')
+            raise InputError(
+                f'{path}:{number}: id: {short_repr(name)} is already that of line {seen[name]}'
+            )
         seen[name] = number
         questions.append(question)
     if not questions:
@@ -126,7 +146,9 @@ def _answered(record: dict) -> tuple[str, AnsweredQuestion]:
     check_string('id', name)
     check_text('question', record['question'])
     if not isinstance(record['answers'], list) or not record['answers']:
-        raise InputError(f'answers: expected a list of at least one name, found {short_repr(record["answers"])}')
+        raise InputError(
+            f'answers: expected a list of at least one name, found {short_repr(record["answers"])}'
+        )
     for place, answer in enumerate(record['answers']):
         check_string(f'answers[{place}]', answer)
     hops = record.get('hops')
@@ -135,11 +157,15 @@ def _answered(record: dict) -> tuple[str, AnsweredQuestion]:
     return name, AnsweredQuestion(record['question'], tuple(record['answers']), hops)
 
 
-def train_questions(kb: str | os.PathLike, questions: str | os.PathLike, *, most: int = MOST, seed: int = 0) -> Report:
-    """Learns how the questions of a file are answered, in place of what was learnt before; the knowledge base then answers with it.
+def train_questions(
+    kb: str | os.PathLike, questions: str | os.PathLike, *, most: int = MOST, seed: int = 0
+) -> Report:
+    """Learns how a file's questions are answered, in place of what was learnt before.
 
-    Of more questions than `most`, see `read_answered`, so many are drawn by the seed. InputError: a line of the file is bad, or the knowledge
-    base is not one of plain text.
+    The knowledge base then answers with it.
+
+    Of more questions than `most`, see `read_answered`, so many are drawn by the seed. InputError: a
+    line of the file is bad, or the knowledge base is not one of plain text.
     """
     pairs = [(question.text, question.answers) for question in read_answered(questions)]
     folder = KBFolder(kb)
@@ -157,19 +183,27 @@ def train_questions(kb: str | os.PathLike, questions: str | os.PathLike, *, most
 def learn(
     kb: VirtualKB, pairs: Sequence[tuple[str, tuple[str, ...]]], most: int = MOST, seed: int = 0
 ) -> tuple[QuestionMap, Report]:
-    """`train_questions` for a knowledge base that is open, which is untrained afterwards; writes nothing."""
+    """`train_questions` for an open knowledge base, untrained afterwards; writes nothing."""
     answerer = kb.text_answerer
     started = time.monotonic()
     learnt = untrained = answerer.map = QuestionMap.untrained(answerer.map.change.shape[0])
-    linked, unlearnable, counts = _linked(kb, pairs, np.random.default_rng(seed).permutation(len(pairs)), most)
+    linked, unlearnable, counts = _linked(
+        kb, pairs, np.random.default_rng(seed).permutation(len(pairs)), most
+    )
     found, reached = candidates(answerer, linked)
     before, after, left_out = None, None, 0
     if found is not None:
         learnt, before, after, maps = fit_question_map.fit(found, SCALE, seed)
-        others = [*unlearnable, *(linked[number] for number in sorted({*range(len(linked))} - {*reached}))]
+        others = [
+            *unlearnable,
+            *(linked[number] for number in sorted({*range(len(linked))} - {*reached})),
+        ]
         odds, right = _left_out(answerer, maps, [linked[number] for number in reached], others)
         if len(odds) >= _ENOUGH:
-            left_out, learnt = len(odds), dataclasses.replace(learnt, log_odds=fit_added(odds, right))
+            left_out, learnt = (
+                len(odds),
+                dataclasses.replace(learnt, log_odds=fit_added(odds, right)),
+            )
         answerer.map = untrained
     report = Report(
         len(pairs),
@@ -184,8 +218,13 @@ def learn(
     return learnt, report
 
 
-def _linked(kb: VirtualKB, pairs, order, most: int) -> tuple[list[Answerable], list[Answerable], dict[str, int]]:
-    """The first questions in some order that can be learnt from, those before that can only be asked, and counts of why others cannot be learnt from."""
+def _linked(
+    kb: VirtualKB, pairs, order, most: int
+) -> tuple[list[Answerable], list[Answerable], dict[str, int]]:
+    """The first questions that can be learnt from, others before them, and why others cannot be.
+
+    In some order. Those before can only be asked; the reasons are counted.
+    """
     by_name = collections.defaultdict(set)
     for entity, (name, aliases) in enumerate(zip(kb.vocab.names, kb.vocab.aliases)):
         for spelling in (name, *aliases):
@@ -218,17 +257,19 @@ def _left_out(
     reached: Sequence[Answerable],
     others: Sequence[Answerable],
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Of the best answers to left-out questions, the log-odds that they are right, and whether they are: [n] each.
+    """Of the best answers to left-out questions, log-odds and whether they are right: [n] each.
 
-    `maps` are `Fitted.left_out`, which number the questions `reached`. Of the others, of which nothing was learnt, the same share is taken, as
-    people ask such ones, too.
+    `maps` are `Fitted.left_out`, which number the questions `reached`. Of the others, of which
+    nothing was learnt, the same share is taken, as people ask such ones, too.
     """
     share = sum(len(numbers) for _, numbers in maps) / len(reached)
     asked = [(learnt, [reached[number] for number in numbers]) for learnt, numbers in maps]
     asked.append((maps[0][0], list(others[: round(share * len(others))])))
     odds, right = [], []
     for answerer.map, questions in asked:
-        for (_, answers), answer in zip(questions, answerer.answer([question for question, _ in questions])):
+        for (_, answers), answer in zip(
+            questions, answerer.answer([question for question, _ in questions])
+        ):
             if len(answer):
                 assert answer.probabilities is not None  # what answers over plain text gives them
                 odds.append(log_odds(answer.probabilities[:1]))
@@ -236,8 +277,13 @@ def _left_out(
     return np.concatenate([np.zeros(0), *odds]), np.array(right)
 
 
-def candidates(answerer: TextAnswerer, linked: Sequence[Answerable]) -> tuple[Candidates | None, list[int]]:
-    """What the plans of questions reach, for those of which an answer is reached, None if that is none; and which questions these are."""
+def candidates(
+    answerer: TextAnswerer, linked: Sequence[Answerable]
+) -> tuple[Candidates | None, list[int]]:
+    """What the plans of questions reach, for those whose answer is reached, and which these are.
+
+    None if no answer is reached.
+    """
     paths: list[Path] = []
     number, right = [], []
     numbers: list[int] = []
@@ -257,15 +303,24 @@ def candidates(answerer: TextAnswerer, linked: Sequence[Answerable]) -> tuple[Ca
     return _padded(answerer, paths, number, right) if numbers else None, numbers
 
 
-def _padded(answerer: TextAnswerer, paths: list[Path], number: Iterable[int], right: list[np.ndarray]) -> Candidates:
+def _padded(
+    answerer: TextAnswerer, paths: list[Path], number: Iterable[int], right: list[np.ndarray]
+) -> Candidates:
     steps = list(dict.fromkeys(step for path in paths for step in path.plan))
     place = {step: i for i, step in enumerate(steps)}
     rows = np.unique(np.concatenate([entries.rows for path in paths for entries in path.entries]))
     hops = max(len(path.plan) for path in paths)
     shape = len(paths), hops, text_answerer.KEPT
     step, entry = np.zeros(shape[:2], np.int32), np.full(shape, -1, np.int32)
-    added, topic, following = np.zeros(shape, np.float32), np.zeros(shape, np.int32), np.full(shape, SCALE.topics, np.int32)
-    target, is_right = np.full((shape[0], shape[2]), -1, np.int32), np.zeros((shape[0], shape[2]), bool)
+    added, topic, following = (
+        np.zeros(shape, np.float32),
+        np.zeros(shape, np.int32),
+        np.full(shape, SCALE.topics, np.int32),
+    )
+    target, is_right = (
+        np.full((shape[0], shape[2]), -1, np.int32),
+        np.zeros((shape[0], shape[2]), bool),
+    )
     for i, path in enumerate(paths):
         topics = np.zeros(0, np.int64)
         for h, entries in enumerate(path.entries):
@@ -295,4 +350,8 @@ def _padded(answerer: TextAnswerer, paths: list[Path], number: Iterable[int], ri
 def _places(values: np.ndarray, among: np.ndarray, otherwise: int) -> np.ndarray:
     """Where each value is among others."""
     same = values[:, None] == among[None]
-    return np.where(same.any(1), same.argmax(1), otherwise) if len(among) else np.full(len(values), otherwise)
+    return (
+        np.where(same.any(1), same.argmax(1), otherwise)
+        if len(among)
+        else np.full(len(values), otherwise)
+    )

@@ -26,7 +26,8 @@ class TrainedKB(VirtualKB):
     """Text, a model that was trained on it, and the memory that the model searches, if it has one.
 
     Attributes:
-        entity_table: E [n_entities, d_e] float32, as it is searched, with the rows of entities that were injected.
+        entity_table: E [n_entities, d_e] float32, as it is searched, with the rows of entities that
+            were injected.
     """
 
     _answerer: FollowerAnswerer | LanguageModelAnswerer
@@ -51,11 +52,12 @@ class TrainedKB(VirtualKB):
     def answer(self, questions: list[Question]) -> list[Answer]:
         """Answers questions, which may be of different numbers of hops.
 
-        A follower starts from the entity of the first topic, and answers nothing if that is unknown; a
-        language model reads all topics and links them itself.
+        A follower starts from the entity of the first topic, and answers nothing if that is
+        unknown; a language model reads all topics and links them itself.
 
         Raises:
-            InputError: a question is longer than the encoder reads, or has more hops than the model.
+            InputError: a question is longer than the encoder reads, or has more hops than the
+                model.
         """
         answers: dict[int, Answer] = {}
         for hops in sorted({question.hops for question in questions}):
@@ -63,22 +65,30 @@ class TrainedKB(VirtualKB):
             for start in range(0, len(members), _BATCH):
                 batch = members[start : start + _BATCH]
                 answers |= zip(batch, self._answerer.answer([questions[i] for i in batch], hops))
-        return [dataclasses.replace(answers[i], store=self.store, question=question) for i, question in enumerate(questions)]
+        return [
+            dataclasses.replace(answers[i], store=self.store, question=question)
+            for i, question in enumerate(questions)
+        ]
 
     def _question(self, text: str, hops: int) -> Question:
         text, topic = parse_bracketed(text)
         entity = self.vocab.get(name := text[slice(*topic)])
         if entity is None:
-            # A language model links the topic itself; else this raises, naming the nearest entities.
+            # A language model links the topic itself; else this raises, naming the nearest
+            # entities.
             entity = -1 if self._answerer.links_topics else self.vocab.id(name)
         return Question('ask', text, (topic,), (entity,), hops=hops)
 
     @property
     def sets(self) -> NoReturn:
         raise InputError(
-            'a trained model answers here, no released encoder: make a knowledge base of plain text with `opql index`'
+            'a trained model answers here, no released encoder: make a knowledge base of plain '
+            'text with `opql index`'
         )
 
     @property
     def retriever(self) -> NoReturn:
-        raise InputError('this knowledge base has no index of its passages: make one of its text with `opql index`')
+        raise InputError(
+            'this knowledge base has no index of its passages: make one of its '
+            'text with `opql index`'
+        )

@@ -28,48 +28,67 @@ def open_trained(
 
     Args:
         folder, parts: of the knowledge base, and its parts that answer, by name.
-        memory: the one that the caller named, if any: a model that was trained without one takes none from the manifest.
+        memory: the one that the caller named, if any: a model that was trained without one takes
+            none from the manifest.
         step: of the checkpoint; the newest if None.
         settings: of the objective, where they are to be others than in training.
         index: the folder of an index that finds entries in the whole memory.
 
     Raises:
-        CheckpointError: the model answers no questions, or was trained with another vocabulary or another encoder's memory.
-        InputError: the memory is unfinished, damaged, or of other text; or the objective has no such setting.
+        CheckpointError: the model answers no questions, or was trained with another vocabulary or
+            another encoder's memory.
+        InputError: the memory is unfinished, damaged, or of other text; or the objective has no
+            such setting.
     """
     prepared, model_dir = Prepared(folder.part(parts['text'])), folder.part(parts['model'])
     encoder, params, card, meta = model_config.load(model_dir, step)
     lineage = meta['lineage']
     if lineage['objective'] not in objectives.ANSWERING:
         names = ' or '.join(objectives.ANSWERING)
-        raise CheckpointError(f'{model_dir} holds no model that answers questions: it was not trained by {names}')
-    chosen = parts['memory'] if lineage['memory_hash'] else memory  # that of the manifest is another model's
+        raise CheckpointError(
+            f'{model_dir} holds no model that answers questions: it was not trained by {names}'
+        )
+    # That of the manifest is another model's.
+    chosen = parts['memory'] if lineage['memory_hash'] else memory
     memory_dir = folder.part(chosen) if chosen else None
     model_config.check_vocabulary(card, prepared, model_dir, grown=memory_dir is not None)
     opened = _open_memory(memory_dir, model_dir, lineage, prepared)
     if opened is not None:
-        params = params | {'entity_table': with_new_entities(params['entity_table'], opened, prepared)}
+        params = params | {
+            'entity_table': with_new_entities(params['entity_table'], opened, prepared)
+        }
     if index and opened is None:
         raise CheckpointError(f'{model_dir} was trained without a memory: give no index')
     answering = objectives.ANSWERING[lineage['objective']]
     known = {field.name for field in dataclasses.fields(answering)}
     if missing := known - lineage.keys():
-        raise CheckpointError(f'{model_dir} was trained by an earlier version, which knew no {min(missing)}: train it again')
+        raise CheckpointError(
+            f'{model_dir} was trained by an earlier version, which knew no '
+            f'{min(missing)}: train it again'
+        )
     objective: Any = answering.from_lineage(lineage)
-    if index and answering is objectives.Follow:  # which reads the rows of its topics alone, and needs no index for that
+    # Which reads the rows of its topics alone, and needs no index for that.
+    if index and answering is objectives.Follow:
         settings = {'filter': False} | settings
     if 'k' in settings and opened is not None:
         settings = settings | {'k': min(settings['k'], max(len(opened), 1))}  # there are no more
     if unknown := settings.keys() - known:
-        raise InputError(f'{min(unknown)}: {model_dir} was trained by {lineage["objective"]}, which has no such setting')
+        raise InputError(
+            f'{min(unknown)}: {model_dir} was trained by '
+            f'{lineage["objective"]}, which has no such setting'
+        )
     objective = dataclasses.replace(objective, **settings)
     return TrainedKB(folder, prepared, encoder, params, opened, objective, index)
 
 
 def _open_memory(memory_dir, model_dir, lineage: dict, prepared: Prepared) -> Memory | None:
-    """The memory of a model of that lineage, over the text of `prepared`; None for a model trained without one."""
+    """The memory of a model of that lineage over `prepared`; None if trained without one."""
     if (memory_dir is None) == bool(lineage['memory_hash']):
-        trained = 'with a memory: name one (MEMORY)' if lineage['memory_hash'] else 'without a memory: name none'
+        trained = (
+            'with a memory: name one (MEMORY)'
+            if lineage['memory_hash']
+            else 'without a memory: name none'
+        )
         raise CheckpointError(f'{model_dir} was trained {trained}')
     if memory_dir is None:
         return None
@@ -77,15 +96,17 @@ def _open_memory(memory_dir, model_dir, lineage: dict, prepared: Prepared) -> Me
     memory.check_vocabulary(prepared.vocab)
     if lineage['memory_encoder'] != memory.manifest.hashes['encoder']:
         raise CheckpointError(
-            f'{model_dir} was trained over the memory {lineage["memory_hash"][:12]}, but {memory_dir} is {memory.hash()[:12]}, built with'
-            ' another encoder: pass a memory of the encoder that training began with, or train over this one'
+            f'{model_dir} was trained over the memory {lineage["memory_hash"][:12]}, but '
+            f'{memory_dir} is {memory.hash()[:12]}, built with another encoder: pass a memory of '
+            'the encoder that training began with, or train over this one'
         )
     if lineage.get('own_text', True):  # a follower's memory is always
         covered(memory, prepared)  # or its passages are not those of the folder
     if lineage['entities_of_names'] and len(memory.entity_rows):
         raise CheckpointError(
-            f'{memory_dir} has {len(memory.entity_rows)} injected entities, whose embeddings come from the text about them;'
-            f' {model_dir} knows entities by their names (lm_names): ask a model that was trained without'
+            f'{memory_dir} has {len(memory.entity_rows)} injected entities, whose embeddings come '
+            f'from the text about them; {model_dir} knows entities by their names (lm_names): ask '
+            'a model that was trained without'
         )
     return memory
 
@@ -94,12 +115,14 @@ def with_new_entities(table, memory: Memory, prepared: Prepared) -> np.ndarray:
     """E [n_entities, d_e] with the rows of the entities that were injected into the memory."""
     if (row := bad_row(np.asarray(table))) is not None:
         raise CheckpointError(
-            f'row {row} of the entity table of the model has a number that is not finite, or is huge: use an earlier step'
+            f'row {row} of the entity table of the model has a number that is not finite, or is '
+            'huge: use an earlier step'
         )
     table = np.concatenate([table, memory.entity_rows]) if len(memory.entity_rows) else table
     if len(table) != len(prepared.vocab):
         raise CheckpointError(
-            f'the model has {len(table) - len(memory.entity_rows)} entities and {memory.directory} has embeddings of '
-            f'{len(memory.entity_rows)} more, but {prepared.directory} has {len(prepared.vocab)}: inject its text'
+            f'the model has {len(table) - len(memory.entity_rows)} entities and {memory.directory} '
+            f'has embeddings of {len(memory.entity_rows)} more, but {prepared.directory} has '
+            f'{len(prepared.vocab)}: inject its text'
         )
     return table

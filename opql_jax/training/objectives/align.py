@@ -1,4 +1,7 @@
-"""Finetuning of the encoder on distantly aligned 1-hop questions: OPQL's finetuned memory, not OPQL-pretrained (paper §3)."""
+"""Finetunes the encoder on distantly aligned 1-hop questions (paper §3).
+
+It is OPQL's finetuned memory, not OPQL-pretrained.
+"""
 
 import abc
 import dataclasses
@@ -9,7 +12,11 @@ import jax.numpy as jnp
 
 from opql_jax.core.errors import InputError
 from opql_jax.data.sources.align import AlignBatch, AlignSettings, AlignSource
-from opql_jax.data.sources.align_passages import PassageAlignBatch, PassageAlignSettings, PassageAlignSource
+from opql_jax.data.sources.align_passages import (
+    PassageAlignBatch,
+    PassageAlignSettings,
+    PassageAlignSource,
+)
 from opql_jax.data.sources.base import Source
 from opql_jax.models import losses
 from opql_jax.training.objectives.base import (
@@ -63,14 +70,23 @@ class _Alignment(Objective):
         questions = encode_questions(encoder, params, batch.questions, fold_in(rng, 1))
         relations, topic, target = self.encode_pairs(encoder, params, batch, fold_in(rng, 2))
         loss, accuracy = losses.alignment_loss(
-            questions, batch.questions.topic, batch.questions.answers, relations, topic, target, self.facts_weight
+            questions,
+            batch.questions.topic,
+            batch.questions.answers,
+            relations,
+            topic,
+            target,
+            self.facts_weight,
         )
         return loss, {'alignment_accuracy': accuracy}
 
 
 @dataclasses.dataclass(frozen=True)
 class Align(AlignSettings, _Alignment):
-    """The pairs are mentions of the topics, each marked in its passage. All settings are those of `AlignSettings`."""
+    """The pairs are mentions of the topics, each marked in its passage.
+
+    All settings are those of `AlignSettings`.
+    """
 
     pair_encoding: ClassVar[str] = 'marked_pair'
     source_class: ClassVar[type] = AlignSource
@@ -78,8 +94,15 @@ class Align(AlignSettings, _Alignment):
 
     def encode_pairs(self, encoder, params, batch: AlignBatch, rng):
         encode = functools.partial(encoder.apply, {'params': params['encoder']})
-        relations = [encode(bucket.tokens, bucket.r1, bucket.r2, **dropout(rng, i)) for i, bucket in enumerate(batch.pairs)]
-        return jnp.concatenate(relations), concatenate(batch.pairs, 'topic'), concatenate(batch.pairs, 'target')
+        relations = [
+            encode(bucket.tokens, bucket.r1, bucket.r2, **dropout(rng, i))
+            for i, bucket in enumerate(batch.pairs)
+        ]
+        return (
+            jnp.concatenate(relations),
+            concatenate(batch.pairs, 'topic'),
+            concatenate(batch.pairs, 'target'),
+        )
 
 
 @dataclasses.dataclass(frozen=True)
@@ -89,9 +112,10 @@ class AlignPassages(PassageAlignSettings, _Alignment):
     The settings of the batches are those of `PassageAlignSettings`.
 
     Attributes:
-        pair_encoding: 'span_pair' for the relation of the spans of topic and target; 'mention' for an index of mentions (DrKIT),
-            whose entries know their topic by the passage only.
-        facts_weight: of the loss that asks of each pair by itself whether it is a fact, see `losses.alignment_loss`.
+        pair_encoding: 'span_pair' for the relation of the spans of topic and target; 'mention' for
+            an index of mentions (DrKIT), whose entries know their topic by the passage only.
+        facts_weight: of the loss that asks of each pair by itself whether it is a fact, see
+            `losses.alignment_loss`.
     """
 
     source_class: ClassVar[type] = PassageAlignSource
@@ -100,20 +124,37 @@ class AlignPassages(PassageAlignSettings, _Alignment):
 
     def build(self, prepared, encoder, mesh, seed=0) -> Task:
         if self.pair_encoding not in ('span_pair', 'mention'):
-            raise InputError(f"pair_encoding={self.pair_encoding!r}: whole passages are encoded for 'span_pair' or 'mention'")
+            raise InputError(
+                f'pair_encoding={self.pair_encoding!r}: whole passages are '
+                "encoded for 'span_pair' or 'mention'"
+            )
         return super().build(prepared, encoder, mesh, seed)
 
     def encode_pairs(self, encoder, params, batch: PassageAlignBatch, rng):
-        relations = [self._relate(encoder, params, bucket, dropout(rng, i)) for i, bucket in enumerate(batch.passages)]
+        relations = [
+            self._relate(encoder, params, bucket, dropout(rng, i))
+            for i, bucket in enumerate(batch.passages)
+        ]
         topic, target = (concatenate(batch.passages, name).ravel() for name in ('topic', 'target'))
         return jnp.concatenate(relations), topic, target
 
     def _relate(self, encoder, params, passages, options):
         """Relations [n R, d_r] of the pairs of one bucket."""
         variables = {'params': params['encoder']}
-        spans = encoder.apply(variables, passages.tokens, passages.first, passages.last, **options, method=encoder.spans)
+        spans = encoder.apply(
+            variables,
+            passages.tokens,
+            passages.first,
+            passages.last,
+            **options,
+            method=encoder.spans,
+        )
         mentions = passages.topic_mention, passages.target_mention
-        topic, target = (jnp.take_along_axis(spans, mention[:, :, None, None], axis=1) for mention in mentions)
+        topic, target = (
+            jnp.take_along_axis(spans, mention[:, :, None, None], axis=1) for mention in mentions
+        )
         backward = passages.topic_mention > passages.target_mention
-        relations = encoder.apply(variables, topic, target, backward, self.pair_encoding, method=encoder.relate_spans)
+        relations = encoder.apply(
+            variables, topic, target, backward, self.pair_encoding, method=encoder.relate_spans
+        )
         return relations.reshape(-1, relations.shape[-1])

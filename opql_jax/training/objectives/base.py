@@ -27,16 +27,27 @@ class Task:
     """What a run of training optimises: an objective over a prepared folder, on a mesh."""
 
     source: Source  # `source[step]` is the batch of a step, a NamedTuple of arrays
-    loss: Callable  # `(params, batch, memory, rng) -> (loss, {name: scalar})`, pure; `rng` is the key of dropout, None for none
-    trainable: Callable[[str], bool]  # whether a parameter is trained, by its name ('encoder/w_r/kernel')
-    lineage: dict  # JSON values that say what is learnt from what, wherever it lies; saved in every checkpoint
-    memory: Any = None  # arrays on the mesh that the loss reads and nothing trains; those that it captured would be constants
-    refresh: Callable | None = None  # `(memory, params) -> memory`, with keys of these parameters; None without keys
-    init: Callable = lambda params: params  # the parameters training starts from, with those that only this objective needs
-    fit: Callable | None = None  # `params -> params`, made of the data once before the first step, outside jit
-    # Raises InputError if parameters do not fit, by the lineage of the run that left them, {} if none did.
+    # `(params, batch, memory, rng) -> (loss, {name: scalar})`, pure; `rng` is the key of dropout,
+    # None for none.
+    loss: Callable
+    # Whether a parameter is trained, by its name ('encoder/w_r/kernel').
+    trainable: Callable[[str], bool]
+    # JSON values that say what is learnt from what, wherever it lies; saved in every checkpoint.
+    lineage: dict
+    # Arrays on the mesh that the loss reads and nothing trains; those that it captured would be
+    # constants.
+    memory: Any = None
+    # `(memory, params) -> memory`, with keys of these parameters; None without keys.
+    refresh: Callable | None = None
+    # The parameters training starts from, with those that only this objective needs.
+    init: Callable = lambda params: params
+    # `params -> params`, made of the data once before the first step, outside jit.
+    fit: Callable | None = None
+    # Raises InputError if parameters do not fit, by the lineage of the run that left them, {} if
+    # none did.
     check_init: Callable = lambda params, lineage: None
-    predict: Callable | None = None  # `(params, batch, memory) -> ([n, K], {name: [n, ...]})`, without dropout
+    # `(params, batch, memory) -> ([n, K], {name: [n, ...]})`, without dropout.
+    predict: Callable | None = None
 
 
 @dataclasses.dataclass(frozen=True)
@@ -45,10 +56,11 @@ class Objective(abc.ABC):
 
     Attributes:
         trains: prefixes of the names of the parameters that are trained.
-        unreached: prefixes of those among them that no loss reaches, and that weight decay alone would change.
+        unreached: prefixes of those among them that no loss reaches, and that weight decay alone
+            would change.
         answers_questions: whether its models answer questions, so that a knowledge base opens them.
-        pair_encoding: how memories encode pairs with a trained model (`models.bulk_encoding`); None for the same as with the
-            model that training starts from.
+        pair_encoding: how memories encode pairs with a trained model (`models.bulk_encoding`); None
+            for the same as with the model that training starts from.
     """
 
     trains: ClassVar[tuple[str, ...]] = ('encoder/', 'entity_table')
@@ -58,7 +70,7 @@ class Objective(abc.ABC):
 
     @property
     def memory_dir(self) -> str | None:
-        """The memory that it learns over, as a part of a knowledge base or a path; None for none."""
+        """The memory that it learns over, as a knowledge base's part or a path; None for none."""
         return None
 
     @property
@@ -70,8 +82,12 @@ class Objective(abc.ABC):
     def source(self, prepared: Prepared, seed: int = 0) -> Source:
         """The batches that are trained on; InputError as for `build`."""
 
-    def validation(self, prepared: Prepared, questions: Sequence[str] = (), rows: int = 64, seed: int = 0) -> Source:
-        """Batches that show what was learnt: an `EachQuestion` or, without questions, an endless source of other draws.
+    def validation(
+        self, prepared: Prepared, questions: Sequence[str] = (), rows: int = 64, seed: int = 0
+    ) -> Source:
+        """Batches that show what was learnt.
+
+        An `EachQuestion` or, without questions, an endless source of other draws.
 
         Args:
             prepared: the prepared folder.
@@ -87,7 +103,9 @@ class Objective(abc.ABC):
         return self.source(prepared, seed)
 
     @abc.abstractmethod
-    def build(self, prepared: Prepared, encoder: RelationEncoder, mesh: Mesh, seed: int = 0) -> Task:
+    def build(
+        self, prepared: Prepared, encoder: RelationEncoder, mesh: Mesh, seed: int = 0
+    ) -> Task:
         """Opens the data and what else the objective needs.
 
         Raises:
@@ -95,28 +113,34 @@ class Objective(abc.ABC):
         """
 
     def located(self, folder: KBFolder) -> 'Objective':
-        """The same with the path of its memory, which settings may name as a part of a knowledge base."""
+        """The same with its memory's path, which settings may name as a knowledge base's part."""
         if not self.memory_dir:
             return self
         return dataclasses.replace(self, memory_dir=str(folder.part(self.memory_dir)))  # type: ignore[call-arg]
 
     def trainable(self, name: str) -> bool:
-        """Whether the parameter of this name is trained; of a prefix such as 'encoder/', whether most of those below it are."""
+        """Whether the parameter of this name is trained.
+
+        Of a prefix such as 'encoder/', whether most of those below it are.
+        """
         return name.startswith(self.trains) and not name.startswith(self.unreached)
 
     def lineage(self, **changes) -> dict:
-        """The settings as JSON values, by which runs are told apart; `changes` replaces those that are not such, as paths."""
+        """The settings as JSON values, which tell runs apart; `changes` replaces paths."""
         return {'objective': type(self).__name__, **dataclasses.asdict(self), **changes}
 
     @classmethod
     def from_lineage(cls, lineage: dict) -> 'Objective':
-        """The objective that left a lineage; fields without a value there, as paths, have their defaults."""
+        """The objective that left a lineage; fields without a value there have their defaults."""
         names = [field.name for field in dataclasses.fields(cls)]
         return cls(**{name: lineage[name] for name in names if lineage[name] is not None})
 
 
 def questions_of(sets: Sequence[str], prepared: Prepared, max_hops: int) -> list[Question]:
-    """The questions of some sets, see `load_questions`; InputError names one with more hops than `max_hops`."""
+    """The questions of some sets, see `load_questions`.
+
+    InputError names one with more hops than `max_hops`.
+    """
     loaded = {name: load_questions(name, prepared) for name in sets}
     for name, questions in loaded.items():
         check_hops(name, questions, max_hops)
@@ -126,19 +150,27 @@ def questions_of(sets: Sequence[str], prepared: Prepared, max_hops: int) -> list
 def check_hops(name: str, questions: Sequence[Question], max_hops: int) -> None:
     """Raises InputError, naming the question, if one of a set has more hops than `max_hops`."""
     if deep := [question for question in questions if question.hops > max_hops]:
-        raise InputError(f'{name}: question {deep[0].id} has {deep[0].hops} hops, max_hops is {max_hops}')
+        raise InputError(
+            f'{name}: question {deep[0].id} has {deep[0].hops} hops, max_hops is {max_hops}'
+        )
 
 
 def identify_questions(questions: str) -> str:
-    """A lineage's value for questions: the name of a split, or the SHA-256 of a file, wherever it lies."""
+    """A lineage's value for questions: a split's name, or a file's SHA-256, wherever it is."""
     return files.sha256(questions) if is_file(questions) else questions
 
 
 def dropout(rng, bucket: int | None = None) -> dict:
-    """How an encoder is applied: with dropout by the key `rng`, or a key of its own for each bucket; without if it is None."""
+    """How an encoder is applied: with dropout if there is a key `rng`.
+
+    It is one key, or a key of its own for each bucket.
+    """
     if rng is None:
         return {'deterministic': True}
-    return {'deterministic': False, 'rngs': {'dropout': rng if bucket is None else jax.random.fold_in(rng, bucket)}}
+    return {
+        'deterministic': False,
+        'rngs': {'dropout': rng if bucket is None else jax.random.fold_in(rng, bucket)},
+    }
 
 
 def fold_in(rng, number: int):
@@ -158,4 +190,6 @@ def concatenate(buckets, name: str):
 
 def encode_questions(encoder: RelationEncoder, params, questions: QuestionBatch, rng):
     """Relation embeddings [n, d_r] of questions."""
-    return encoder.apply({'params': params['encoder']}, questions.tokens, questions.r1, questions.r2, **dropout(rng))
+    return encoder.apply(
+        {'params': params['encoder']}, questions.tokens, questions.r1, questions.r2, **dropout(rng)
+    )

@@ -1,4 +1,4 @@
-"""RELIC-style training of E: a mention is replaced by [ENT], and its entity retrieved from the text around it."""
+"""RELIC-style training of E: [ENT] replaces a mention, and its context retrieves the entity."""
 
 import dataclasses
 import functools
@@ -34,7 +34,11 @@ class Entities(Objective):
         return EntitySource(prepared, self.rows, seed, self.buckets)
 
     def trainable(self, name):
-        return name.startswith(('entity_table', 'encoder/w_e')) if self.frozen_encoder else super().trainable(name)
+        return (
+            name.startswith(('entity_table', 'encoder/w_e'))
+            if self.frozen_encoder
+            else super().trainable(name)
+        )
 
     def build(self, prepared, encoder, mesh, seed=0) -> Task:
         return Task(
@@ -45,9 +49,12 @@ class Entities(Objective):
         )
 
     def loss(self, encoder, layout, params, batch: EntityBatch, memory, rng):
-        encode = functools.partial(encoder.apply, {'params': params['encoder']}, method=encoder.mentions)
+        encode = functools.partial(
+            encoder.apply, {'params': params['encoder']}, method=encoder.mentions
+        )
         mentions = [
-            encode(bucket.tokens, bucket.position[:, None], **dropout(rng, i))[:, 0] for i, bucket in enumerate(batch.mentions)
+            encode(bucket.tokens, bucket.position[:, None], **dropout(rng, i))[:, 0]
+            for i, bucket in enumerate(batch.mentions)
         ]
         loss, accuracy = losses.entity_loss(
             jnp.concatenate(mentions),

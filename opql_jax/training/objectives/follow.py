@@ -24,15 +24,17 @@ class Follow(Objective):
     """Trains the follower (W_q, W_t) and, unless it is frozen, the encoder that reads questions.
 
     Attributes:
-        memory_dir: the memory, for `trainer.train` a part of the knowledge base; it must have been built by the encoder that
-            training starts from.
+        memory_dir: the memory, for `trainer.train` a part of the knowledge base; it must have been
+            built by the encoder that training starts from.
         splits: question sets; each has one number of hops.
-        held_out: relations such as 'P57'; questions that need one are left out (see `Question.needs`).
-        wordings: a file of other wordings (`corpus.wordings`), in which questions of its types are learnt from too; none if empty.
+        held_out: relations such as 'P57'; questions that need one are left out (see
+            `Question.needs`).
+        wordings: a file of other wordings (`corpus.wordings`), in which questions of its types are
+            learnt from too; none if empty.
         questions: per step.
         k: entries kept per hop.
-        frozen_encoder: trains W_q and W_t alone, without dropout: the encoder keeps what it knows of relations that no question of
-            the training asks for.
+        frozen_encoder: trains W_q and W_t alone, without dropout: the encoder keeps what it knows
+            of relations that no question of the training asks for.
         exclude_topic: a path never returns to its topic (see `Follower`).
         max_hops: the number of W_t.
         shared_hops: one W_t serves all hops.
@@ -57,13 +59,20 @@ class Follow(Objective):
 
     def source(self, prepared, seed=0) -> FollowSource:
         return FollowSource(
-            prepared, self.splits, held_out=self.held_out, wordings=self.wordings, questions=self.questions, seed=seed
+            prepared,
+            self.splits,
+            held_out=self.held_out,
+            wordings=self.wordings,
+            questions=self.questions,
+            seed=seed,
         )
 
     def validation(self, prepared, questions=(), rows=64, seed=0) -> Source:
         if not questions:
             return super().validation(prepared, seed=seed)
-        return EachFollowedQuestion(prepared, questions_of(questions, prepared, self.max_hops), rows)
+        return EachFollowedQuestion(
+            prepared, questions_of(questions, prepared, self.max_hops), rows
+        )
 
     def build(self, prepared, encoder, mesh, seed=0) -> Task:
         memory = Memory.open(self.memory_dir, vocabulary_hash=prepared.vocab.hash())
@@ -88,7 +97,7 @@ class Follow(Objective):
         )
 
     def place_memory(self, memory: Memory, mesh):
-        """A memory as the follower takes it: whole on each device, or without filter its rows over the devices of the mesh."""
+        """A memory for the follower: whole on each device, or, without filter, split by rows."""
         if self.filter:
             return replicate(memory.arrays(), mesh)
         return shard_memory(memory.topic, memory.target, memory.relations(), mesh)
@@ -96,13 +105,18 @@ class Follow(Objective):
     def follower(self, encoder) -> Follower:
         """The module whose parameters the objective trains."""
         dims = encoder.relation_dim, encoder.entity_dim
-        return Follower(*dims, self.max_hops, shared_hops=self.shared_hops, weigh_topics=self.weigh_topics)
+        return Follower(
+            *dims, self.max_hops, shared_hops=self.shared_hops, weigh_topics=self.weigh_topics
+        )
 
     def init(self, encoder, params):
         if 'follower' in params:
             return params
         follower = self.follower(encoder)
-        relation, centroid = jnp.zeros((1, encoder.relation_dim)), jnp.zeros((1, encoder.entity_dim))
+        relation, centroid = (
+            jnp.zeros((1, encoder.relation_dim)),
+            jnp.zeros((1, encoder.entity_dim)),
+        )
         init = jax.jit(functools.partial(follower.init, method=follower.query), static_argnums=3)
         return {**params, 'follower': init(jax.random.key(0), relation, centroid, 0)['params']}
 
@@ -115,7 +129,9 @@ class Follow(Objective):
     def loss(self, encoder, mesh, params, batch: FollowBatch, memory, rng):
         answer = self._answer(encoder, mesh, params, batch, memory, rng)
         loss, metrics = follow_loss(answer.entities, answer.weights, batch.questions.answers)
-        return loss, {f'{name}_{batch.hops}hop': value for name, value in {'loss': loss, **metrics}.items()}
+        return loss, {
+            f'{name}_{batch.hops}hop': value for name, value in {'loss': loss, **metrics}.items()
+        }
 
     def predict(self, encoder, mesh, params, batch: FollowBatch, memory):
         """Entities [questions, k], best first, -1 in unused slots, and their weights."""
@@ -126,7 +142,9 @@ class Follow(Objective):
         """What the last hop found."""
         return self.follower(encoder).apply(
             {'params': params['follower']},
-            encode_questions(encoder, params, batch.questions, None if self.frozen_encoder else rng),
+            encode_questions(
+                encoder, params, batch.questions, None if self.frozen_encoder else rng
+            ),
             batch.questions.topic,
             hops=batch.hops,
             memory=memory,

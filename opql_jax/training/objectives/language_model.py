@@ -1,4 +1,4 @@
-"""What the objectives of the language model share: its settings, its memory, and its losses (paper §4)."""
+"""What the language model's objectives share: settings, memory, and losses (paper §4)."""
 
 import dataclasses
 import functools
@@ -35,19 +35,22 @@ class LanguageModelObjective(Objective):
     """Settings of the language model and of its losses.
 
     Attributes:
-        memory_dir: the memory, for `trainer.train` a part of the knowledge base; built by the encoder that pretraining of the
-            language model starts from. Its relations stay as they are while E is trained. None for none, which makes the model EaE.
+        memory_dir: the memory, for `trainer.train` a part of the knowledge base; built by the
+            encoder that pretraining of the language model starts from. Its relations stay as they
+            are while E is trained. None for none, which makes the model EaE.
         rows: texts per step.
-        buckets: of passages, as in `RelationSettings`. A passage with more topics than the longest has room for keeps the nearest; the
-            metric `texts_cut` is the share of these passages.
+        buckets: of passages, as in `RelationSettings`. A passage with more topics than the longest
+            has room for keeps the nearest; the metric `texts_cut` is the share of these passages.
         mode: of the search, 'exact' or 'approx', see `ShardedMemory`.
         k, max_hops, entity_layer, own_prediction, mixing, null_entity: see `LanguageModel`.
         retrieval_weight: of L_re.
         entity_weight: of L_el, where the topics' entities are known.
         topics: mentions of a passage that query the memory, at most.
-        score_gold: entries of a passage's topics that state the hidden mention are scored even if the search misses them.
-        own_text: the memory is of the folder's text, and a step must not retrieve what was read in the passage it is about.
-            False for a memory of anything else, such as a knowledge base (FaE), of which every entry may be retrieved.
+        score_gold: entries of a passage's topics that state the hidden mention are scored even if
+            the search misses them.
+        own_text: the memory is of the folder's text, and a step must not retrieve what was read in
+            the passage it is about. False for a memory of anything else, such as a knowledge base
+            (FaE), of which every entry may be retrieved.
     """
 
     memory_dir: str | None = None
@@ -73,7 +76,9 @@ class LanguageModelObjective(Objective):
     def build(self, prepared, encoder, mesh, seed=0) -> Task:
         memory = self.open_memory(prepared)
         if memory is None and not self.own_prediction:
-            raise InputError('own_prediction=False takes every answer from a memory: give memory_dir')
+            raise InputError(
+                'own_prediction=False takes every answer from a memory: give memory_dir'
+            )
         passages = self.own_passages(prepared, memory)
         layout = Layout(mesh, len(prepared.vocab))
         placed = None if memory is None else self.place_memory(memory, mesh, passages)
@@ -89,15 +94,27 @@ class LanguageModelObjective(Objective):
             predict=functools.partial(self.predict, encoder, layout),
         )
 
-    def draw(self, prepared: Prepared, memory: Memory | None, passages: np.ndarray | None, seed: int) -> Source:
-        """The batches; `passages` [N, P] are those that the memory's entries were read in, None if they are not the text's."""
+    def draw(
+        self, prepared: Prepared, memory: Memory | None, passages: np.ndarray | None, seed: int
+    ) -> Source:
+        """The batches; `passages` [N, P] are those that entries were read in.
+
+        None if they are not the text's.
+        """
         raise NotImplementedError
 
     def open_memory(self, prepared: Prepared) -> Memory | None:
-        return Memory.open(self.memory_dir, vocabulary_hash=prepared.vocab.hash()) if self.memory_dir else None
+        return (
+            Memory.open(self.memory_dir, vocabulary_hash=prepared.vocab.hash())
+            if self.memory_dir
+            else None
+        )
 
     def own_passages(self, prepared: Prepared, memory: Memory | None) -> np.ndarray | None:
-        """The passages of the text that the entries of its memory were read in, see `passages_of`; None if it is of anything else."""
+        """The passages that its memory's entries were read in; None for a memory of other text.
+
+        See `passages_of`.
+        """
         if memory is None or not self.own_text:
             return None
         covered(memory, prepared)  # or passages would be compared with others of the same number
@@ -105,13 +122,19 @@ class LanguageModelObjective(Objective):
 
     def place_memory(self, memory: Memory, mesh, passages=None):
         """A memory as the model searches it, its rows over the devices of the mesh."""
-        return shard_memory(memory.topic, memory.target, memory.relations(), mesh, mode=self.mode, passages=passages)
+        return shard_memory(
+            memory.topic, memory.target, memory.relations(), mesh, mode=self.mode, passages=passages
+        )
 
     def model(self, encoder) -> LanguageModel:
         """The model that the objective trains."""
         if not isinstance(encoder, RelationEncoder):
-            raise InputError('a language model needs a transformer: one of the other files in gin/models')
-        names = {field.name for field in dataclasses.fields(LanguageModel)} & {field.name for field in dataclasses.fields(self)}
+            raise InputError(
+                'a language model needs a transformer: one of the other files in gin/models'
+            )
+        names = {field.name for field in dataclasses.fields(LanguageModel)} & {
+            field.name for field in dataclasses.fields(self)
+        }
         return LanguageModel(encoder, **{name: getattr(self, name) for name in names})
 
     def loss(self, encoder, layout, params, batch, memory, rng):
@@ -126,16 +149,26 @@ class LanguageModelObjective(Objective):
 
     def check_init(self, memory: Memory | None, params, lineage: dict):
         if 'own_prediction' in lineage:  # of a language model
-            changed = {name: lineage[name] for name in _FIXED if lineage[name] not in (None, getattr(self, name))}
+            changed = {
+                name: lineage[name]
+                for name in _FIXED
+                if lineage[name] not in (None, getattr(self, name))
+            }
             if changed:
-                settings = '; '.join(f'{name}={value!r}, not {getattr(self, name)!r}' for name, value in changed.items())
-                raise CheckpointError(f'the language model that training starts from has {settings}: give the same')
+                settings = '; '.join(
+                    f'{name}={value!r}, not {getattr(self, name)!r}'
+                    for name, value in changed.items()
+                )
+                raise CheckpointError(
+                    f'the language model that training starts from has {settings}: give the same'
+                )
         # Training a language model changes the encoder, but not what the memory was built with.
         known = {params_hash(params['encoder']), lineage.get('memory_encoder')}
         if memory is not None and memory.manifest.hashes['encoder'] not in known:
             raise CheckpointError(
-                f'{self.memory_dir} was not built by the encoder that training starts from, nor by the one its language model began with:'
-                ' build it with that model, or start from another'
+                f'{self.memory_dir} was not built by the encoder that training '
+                'starts from, nor by the one its language model began with: '
+                'build it with that model, or start from another'
             )
 
     def trainable(self, name):
@@ -153,17 +186,24 @@ class LanguageModelObjective(Objective):
         return name.startswith(('encoder/', 'entity_table'))
 
     def text_loss(self, encoder, layout, params, buckets, memory, hops, rng, linked=True):
-        """The losses over texts, (loss, metrics): L_mel, L_re with a memory, and L_el if the topics are `linked`."""
+        """The losses over texts, (loss, metrics).
+
+        L_mel, L_re with a memory, and L_el if the topics are `linked`.
+        """
         params = normalize_entity_table(params)
         if not self.score_gold:
             buckets = without(buckets, 'gold')
-        out = self.model(encoder)(params, layout, [bucket.texts for bucket in buckets], hops, memory, rng)
+        out = self.model(encoder)(
+            params, layout, [bucket.texts for bucket in buckets], hops, memory, rng
+        )
         used = jnp.concatenate([bucket.texts.used for bucket in buckets])
         label = concatenate(buckets, 'label')
         if not self.own_prediction:  # a text without topics has no prediction
             label = jnp.where(used.any(axis=1), label, -1)
         answers = concatenate(buckets, 'answers')
-        loss, accuracy = prediction_loss(out.prediction, label, answers, params['entity_table'], layout)
+        loss, accuracy = prediction_loss(
+            out.prediction, label, answers, params['entity_table'], layout
+        )
         metrics = {'L_mel': loss, 'answer_accuracy': accuracy}
         if out.hops:
             # Without own predictions there is no null that could be right.
@@ -174,22 +214,36 @@ class LanguageModelObjective(Objective):
                 log_probs, targets = out.hops[-1].log_probs, out.hops[-1].targets
             else:
                 _, log_own, log_weights, targets = out.prediction
-                log_probs, k = jnp.concatenate([log_own[:, None], log_weights], axis=1), k * used.shape[1]
+                log_probs, k = (
+                    jnp.concatenate([log_own[:, None], log_weights], axis=1),
+                    k * used.shape[1],
+                )
                 used, absent = used.any(axis=1, keepdims=True), absent.any(axis=1, keepdims=True)
             retrieval, parts = losses.retrieval_loss(log_probs, targets, answers, used, absent, k)
-            loss, metrics = loss + self.retrieval_weight * retrieval, {**metrics, 'L_re': retrieval, **parts}
+            loss, metrics = (
+                loss + self.retrieval_weight * retrieval,
+                {**metrics, 'L_re': retrieval, **parts},
+            )
         if linked:
-            metrics['texts_cut'] = jnp.sum(concatenate(buckets, 'left_out') > 0) / jnp.maximum(jnp.sum(label >= 0), 1)
+            metrics['texts_cut'] = jnp.sum(concatenate(buckets, 'left_out') > 0) / jnp.maximum(
+                jnp.sum(label >= 0), 1
+            )
         if linked and self.entity_weight:
-            linking, parts = _linking_loss(out.m_e1, out.entity_memory, concatenate(buckets, 'topic'), params, layout)
+            linking, parts = _linking_loss(
+                out.m_e1, out.entity_memory, concatenate(buckets, 'topic'), params, layout
+            )
             loss, metrics = loss + self.entity_weight * linking, {**metrics, **parts}
         return loss, metrics
 
     def linking_loss(self, encoder, layout, params, buckets, rng):
         """L_el alone, over texts: (loss, metrics), and their Encoded."""
         params = normalize_entity_table(params)
-        encoded = self.model(encoder).encode(params, layout, [bucket.texts for bucket in buckets], rng)
-        loss, metrics = _linking_loss(encoded.m_e1, encoded.entity_memory, concatenate(buckets, 'topic'), params, layout)
+        encoded = self.model(encoder).encode(
+            params, layout, [bucket.texts for bucket in buckets], rng
+        )
+        loss, metrics = _linking_loss(
+            encoded.m_e1, encoded.entity_memory, concatenate(buckets, 'topic'), params, layout
+        )
         return loss, metrics, encoded
 
     def predict(self, encoder, layout, params, batch, memory):
@@ -211,11 +265,13 @@ def _refresh(memory, params):
 
 
 def _linking_loss(m_e1, entity_memory, entities, params, layout):
-    """L_el of the topic mentions, and of their queries of the entity memory, if there is one; and its parts."""
+    """L_el of the topic mentions and of their entity memory queries, if any; and its parts."""
     loss, metrics = 0.0, {}
     for name, mentions in (('L_el', m_e1), ('L_el_inside', entity_memory)):
         if mentions is not None:
-            metrics[name], metrics[f'{name}_accuracy'] = losses.entity_loss(mentions, entities, params['entity_table'], layout)
+            metrics[name], metrics[f'{name}_accuracy'] = losses.entity_loss(
+                mentions, entities, params['entity_table'], layout
+            )
             loss += metrics[name]
     return loss, metrics
 
@@ -226,11 +282,20 @@ def without(buckets, names: str):
     return tuple(bucket._replace(texts=bucket.texts._replace(**lacking)) for bucket in buckets)
 
 
-def clozes(prepared: Prepared, memory: Memory | None, passages: np.ndarray | None, **options) -> ClozeSource:
-    """Passages with a hidden mention, and the memory's entries that state it; `passages` as for `source`."""
+def clozes(
+    prepared: Prepared, memory: Memory | None, passages: np.ndarray | None, **options
+) -> ClozeSource:
+    """Passages with a hidden mention, and the entries that state it.
+
+    `passages` as for `source`.
+    """
     entries = None
     if memory is not None:
-        entries = EntryIndex(memory.topic, memory.target, np.full((len(memory), 1), -1) if passages is None else passages)
+        entries = EntryIndex(
+            memory.topic,
+            memory.target,
+            np.full((len(memory), 1), -1) if passages is None else passages,
+        )
     return ClozeSource(prepared, entries=entries, **options)
 
 

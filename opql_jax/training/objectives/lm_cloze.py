@@ -1,4 +1,4 @@
-"""Pretraining of the language model: L_mel + L_re + L_el over passages with one mention hidden (paper §4)."""
+"""Pretrains the language model: L_mel + L_re + L_el, one hidden mention (paper §4)."""
 
 import dataclasses
 from typing import ClassVar
@@ -14,7 +14,17 @@ class Cloze(LanguageModelObjective):
     answers_questions: ClassVar[bool] = True
 
     def draw(self, prepared, memory, passages, seed):
-        return clozes(prepared, memory, passages, rows=self.rows, topics=self.topics, buckets=self.buckets, seed=seed)
+        return clozes(
+            prepared,
+            memory,
+            passages,
+            rows=self.rows,
+            topics=self.topics,
+            buckets=self.buckets,
+            seed=seed,
+        )
 
     def loss(self, encoder, layout, params, batch: ClozeBatch, memory, rng):
-        return self.text_loss(encoder, layout, params, without(batch.texts, 'exclude'), memory, 1, rng)
+        return self.text_loss(
+            encoder, layout, params, without(batch.texts, 'exclude'), memory, 1, rng
+        )

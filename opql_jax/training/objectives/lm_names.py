@@ -1,4 +1,7 @@
-"""Linking of mentions by the names of entities, before the language model is pretrained: a stage of ours, which the paper does not have."""
+"""Links mentions by entities' names, before the language model is pretrained.
+
+A stage of ours, which the paper does not have.
+"""
 
 import dataclasses
 import functools
@@ -34,7 +37,8 @@ _QUERYING = (
     'score_gold',
 )
 
-# How often the name of each entity is read for the row of E that it begins with, in a question drawn at random each time.
+# How often the name of each entity is read for the row of E that it begins with, in a question
+# drawn at random each time.
 _READINGS = 2
 
 # Weight of the relation penalty, a relative squared error; L_el starts at log(num_entities).
@@ -45,22 +49,26 @@ _RELATION_WEIGHT = 10.0
 class LinkNames(LanguageModelObjective):
     """L_el alone, over questions in which names of entities stand in the places of the topics.
 
-    Which entity a mention means comes first: until that is known, a query asks about the wrong entity, and beside the other losses
-    it is learnt many times more slowly. The memory, if there is one, is not queried, and the follower is not trained. The transformer is,
-    and would read other relations in the end: with `relations_of` a penalty keeps those of the questions close to a teacher's.
+    Which entity a mention means comes first: until that is known, a query asks about the wrong
+    entity, and beside the other losses it is learnt many times more slowly. The memory, if there is
+    one, is not queried, and the follower is not trained. The transformer is, and would read other
+    relations in the end: with `relations_of` a penalty keeps those of the questions close to a
+    teacher's.
 
-    E begins with rows of what the encoder reads in names, in the place of those that training starts from, which the text taught: most
-    entities are mentioned too rarely for that. W_e and W_f begin with maps to these rows (`models.entity_names`), and W_b, which reads rows
-    of E, with zeros. Keys of the memory follow E, but a memory with entities that were injected later cannot be queried, as their rows are
-    fitted to the E it was built with.
+    E begins with rows of what the encoder reads in names, in the place of those that training
+    starts from, which the text taught: most entities are mentioned too rarely for that. W_e and W_f
+    begin with maps to these rows (`models.entity_names`), and W_b, which reads rows of E, with
+    zeros. Keys of the memory follow E, but a memory with entities that were injected later cannot
+    be queried, as their rows are fitted to the E it was built with.
 
     Attributes:
         questions: a question file; of those with one topic its place is used, and nothing else.
-        relations_of: the teacher, a relation encoder or follower, for `trainer.train` a part of the knowledge base; usually the one that
-            training starts from. None for no penalty.
-        topic_scale: the part of W_q that meets E begins anew, as so many times the identity; None for as it was. In a search over
-            the whole memory entries of the topic must win against those whose relation alone fits best: rows of E have length 1,
-            while products of relations reach 12, as following, which knows its topics, never had to weigh the two.
+        relations_of: the teacher, a relation encoder or follower, for `trainer.train` a part of the
+            knowledge base; usually the one that training starts from. None for no penalty.
+        topic_scale: the part of W_q that meets E begins anew, as so many times the identity; None
+            for as it was. In a search over the whole memory entries of the topic must win against
+            those whose relation alone fits best: rows of E have length 1, while products of
+            relations reach 12, as following, which knows its topics, never had to weigh the two.
     """
 
     rows: int = 256
@@ -69,7 +77,9 @@ class LinkNames(LanguageModelObjective):
     topic_scale: float | None = None
 
     def source(self, prepared, seed=0) -> NameSource:
-        return NameSource(prepared, read_questions(self.questions, prepared.vocab), rows=self.rows, seed=seed)
+        return NameSource(
+            prepared, read_questions(self.questions, prepared.vocab), rows=self.rows, seed=seed
+        )
 
     def build(self, prepared, encoder, mesh, seed=0) -> Task:
         memory, teacher, relations = self.open_memory(prepared), None, None
@@ -78,20 +88,28 @@ class LinkNames(LanguageModelObjective):
             model_config.check_vocabulary(config, prepared, self.relations_of)
             if 'lm' in params:
                 raise InputError(
-                    f'relations_of={self.relations_of} is a language model: give the relation encoder or follower it began with, or None'
+                    f'relations_of={self.relations_of} is a language model: give the relation '
+                    'encoder or follower it began with, or None'
                 )
             if teacher.relation_dim != encoder.relation_dim:
                 raise InputError(
-                    f'relations_of={self.relations_of} has relations of {teacher.relation_dim} numbers, the model of'
-                    f' {encoder.relation_dim}: give one of the same relation_dim, or None'
+                    f'relations_of={self.relations_of} has relations of {teacher.relation_dim} '
+                    f'numbers, the model of {encoder.relation_dim}: give one of the same '
+                    'relation_dim, or None'
                 )
             relations = replicate(params['encoder'], mesh)
         teacher_hash = params_hash(params['encoder']) if self.relations_of else None
-        changes = {'questions': files.sha256(self.questions), 'relations_of': teacher_hash, 'entities_of_names': True}
+        changes = {
+            'questions': files.sha256(self.questions),
+            'relations_of': teacher_hash,
+            'entities_of_names': True,
+        }
         source = self.source(prepared, seed)
         return Task(
             source=source,
-            loss=functools.partial(self.names_loss, encoder, Layout(mesh, len(prepared.vocab)), teacher),
+            loss=functools.partial(
+                self.names_loss, encoder, Layout(mesh, len(prepared.vocab)), teacher
+            ),
             memory=relations,
             trainable=self.trainable,
             lineage=self.lineage(**identify_memory(memory), **changes) | dict.fromkeys(_QUERYING),
@@ -107,49 +125,82 @@ class LinkNames(LanguageModelObjective):
             return params
         of_e = jnp.arange(len(params['follower']['w_q'])) < encoder.entity_dim
         scaled = {
-            name: jnp.where(of_e[:, None] | of_e, jnp.diag(jnp.where(of_e, scale, 0.0)), params['follower'][name])
-            for name, scale in (('w_q', self.topic_scale), ('w_k', 1.0))  # as a query meets W_k folded in
+            name: jnp.where(
+                of_e[:, None] | of_e,
+                jnp.diag(jnp.where(of_e, scale, 0.0)),
+                params['follower'][name],
+            )
+            # As a query meets W_k folded in.
+            for name, scale in (('w_q', self.topic_scale), ('w_k', 1.0))
         }
         return {**params, 'follower': {**params['follower'], **scaled}}
 
     def fit_to_names(self, encoder, source: NameSource, params):
-        """Parameters with E, W_e and W_f made of what the encoder reads in names, and W_b of zeros."""
+        """Parameters with E, W_e and W_f made of what the encoder reads in names, and W_b of 0."""
         tokens, start, entity = source.readings(_READINGS)
-        inside, top = read_names(encoder, params['encoder'], tokens, start, self.entity_layer, source.length, source.special)
+        inside, top = read_names(
+            encoder,
+            params['encoder'],
+            tokens,
+            start,
+            self.entity_layer,
+            source.length,
+            source.special,
+        )
         if not (np.isfinite(inside).all() and np.isfinite(top).all()):
-            raise InputError('what the encoder reads in names is not finite: start from another one')
+            raise InputError(
+                'what the encoder reads in names is not finite: start from another one'
+            )
         table = rows_of_states(top, entity, source.num_entities, encoder.entity_dim)
         reader = lambda states: {'kernel': linear_reader(states, table[entity])}
-        fitted = {**params, 'entity_table': table, 'encoder': {**params['encoder'], 'w_e': reader(top)}}
+        fitted = {
+            **params,
+            'entity_table': table,
+            'encoder': {**params['encoder'], 'w_e': reader(top)},
+        }
         if not self.entity_layer:
             return fitted
-        # The states are those of an entity memory that changes nothing; W_b, if it was trained, read rows of another E.
+        # The states are those of an entity memory that changes nothing; W_b, if it was trained,
+        # read rows of another E.
         w_b = {'kernel': jnp.zeros_like(params['lm']['w_b']['kernel'])}
         return {**fitted, 'lm': {**params['lm'], 'w_f': reader(inside), 'w_b': w_b}}
 
     def located(self, folder):
         objective: Any = super().located(folder)
         return (
-            dataclasses.replace(objective, relations_of=str(folder.part(self.relations_of))) if self.relations_of else objective
+            dataclasses.replace(objective, relations_of=str(folder.part(self.relations_of)))
+            if self.relations_of
+            else objective
         )
 
     def trainable(self, name):
         if name.startswith('encoder/w_r'):
             return bool(self.relations_of)
-        return super().trainable(name) and not name.startswith(('follower/', 'lm/r_null', 'lm/e_null', 'lm/w_v'))
+        return super().trainable(name) and not name.startswith(
+            ('follower/', 'lm/r_null', 'lm/e_null', 'lm/w_v')
+        )
 
     def names_loss(self, encoder, layout, teacher, params, batch: NameBatch, teacher_params, rng):
         """The loss of a batch and its metrics; `teacher` is an encoder, or None."""
         loss, metrics, encoded = self.linking_loss(encoder, layout, params, batch.texts, rng)
         if teacher is not None:
             texts = [bucket.texts for bucket in batch.texts]  # of one topic each
-            relations = [teacher.apply({'params': teacher_params}, t.tokens, t.r1[:, 0], t.r2) for t in texts]
-            change = relative_change(encoded.r[:, 0], jnp.concatenate(relations), concatenate(batch.texts, 'topic')[:, 0] >= 0)
+            relations = [
+                teacher.apply({'params': teacher_params}, t.tokens, t.r1[:, 0], t.r2) for t in texts
+            ]
+            change = relative_change(
+                encoded.r[:, 0],
+                jnp.concatenate(relations),
+                concatenate(batch.texts, 'topic')[:, 0] >= 0,
+            )
             loss, metrics = loss + _RELATION_WEIGHT * change, {**metrics, 'relation_change': change}
         return loss, metrics
 
 
 def relative_change(relations, before, used):
-    """||relations - before||^2 / ||before||^2, a float32 scalar, of [n, d_r] over the rows `used` [n]."""
+    """||relations - before||^2 / ||before||^2, a float32 scalar, over the rows `used` [n].
+
+    Relations are [n, d_r].
+    """
     squares = lambda x: jnp.square(jnp.where(used[:, None], x, 0.0)).sum()
     return squares(relations - before) / jnp.maximum(squares(before), 1e-12)

@@ -1,4 +1,7 @@
-"""Finetuning of the language model on questions whose topics are marked but not linked: L_mel + L_re of the last hop (paper §4)."""
+"""Finetunes the language model on questions: L_mel + L_re of the last hop (paper §4).
+
+Topics are marked but not linked.
+"""
 
 import dataclasses
 from typing import ClassVar
@@ -20,11 +23,13 @@ class AnswerQuestions(LanguageModelObjective):
     Attributes:
         filter, exclude_topic: of hops after the first, see `LanguageModel`.
         questions: a question file, see `corpus.questions`.
-        text_rows: passages per step beside the questions, trained on as in pretraining: without them entities that no question
-            of the file names are forgotten.
-        absent_rate: share of the one-hop questions that must do without their answers, so that null is learnt.
-        name_rows: questions per step whose topic is replaced by a name of some entity, which is to be recognised (L_el): for a
-            vocabulary that text and questions mention too rarely to make known.
+        text_rows: passages per step beside the questions, trained on as in pretraining: without
+            them entities that no question of the file names are forgotten.
+        absent_rate: share of the one-hop questions that must do without their answers, so that null
+            is learnt.
+        name_rows: questions per step whose topic is replaced by a name of some entity, which is to
+            be recognised (L_el): for a vocabulary that text and questions mention too rarely to
+            make known.
     """
 
     answers_questions: ClassVar[bool] = True
@@ -37,7 +42,8 @@ class AnswerQuestions(LanguageModelObjective):
 
     @property
     def _absent_rate(self):
-        # Without own predictions a question whose answers the memory lacks could only be learnt wrongly.
+        # Without own predictions a question whose answers the memory lacks could only be learnt
+        # wrongly.
         return self.absent_rate if self.own_prediction else 0.0
 
     def draw(self, prepared, memory, passages, seed):
@@ -45,12 +51,22 @@ class AnswerQuestions(LanguageModelObjective):
         check_hops(self.questions, questions, self.max_hops)
         text = names = None
         if self.text_rows:  # of another seed than pretraining's, whose batches they would repeat
-            options = {'rows': self.text_rows, 'topics': self.topics, 'buckets': self.buckets, 'seed': seed + 1}
+            options = {
+                'rows': self.text_rows,
+                'topics': self.topics,
+                'buckets': self.buckets,
+                'seed': seed + 1,
+            }
             text = clozes(prepared, memory, passages, **options)
         if self.name_rows:
             names = NameSource(prepared, questions, rows=self.name_rows, seed=seed)
         return OpenQuestionSource(
-            prepared, questions, rows=self.rows, absent_rate=self._absent_rate, beside=(text, names), seed=seed
+            prepared,
+            questions,
+            rows=self.rows,
+            absent_rate=self._absent_rate,
+            beside=(text, names),
+            seed=seed,
         )
 
     def validation(self, prepared, questions=(), rows=64, seed=0) -> Source:
@@ -65,14 +81,23 @@ class AnswerQuestions(LanguageModelObjective):
         hops = batch.hops
         excludes = hops == 1 and self._absent_rate  # comparing each entry with them costs time
         questions = without(batch.questions, 'passage' if excludes else 'passage exclude')
-        loss, metrics = self.text_loss(encoder, layout, params, questions, memory, hops, rng, linked=False)
+        loss, metrics = self.text_loss(
+            encoder, layout, params, questions, memory, hops, rng, linked=False
+        )
         metrics = {f'{name}_{hops}hop': value for name, value in metrics.items()}
         if batch.text:
             text = without(batch.text, 'exclude')
-            text_loss, parts = self.text_loss(encoder, layout, params, text, memory, 1, fold_in(rng, 1))
-            loss, metrics = loss + text_loss, metrics | {f'text_{name}': value for name, value in parts.items()}
+            text_loss, parts = self.text_loss(
+                encoder, layout, params, text, memory, 1, fold_in(rng, 1)
+            )
+            loss, metrics = (
+                loss + text_loss,
+                metrics | {f'text_{name}': value for name, value in parts.items()},
+            )
         if batch.names:
-            linking, parts, _ = self.linking_loss(encoder, layout, params, batch.names, fold_in(rng, 2))
+            linking, parts, _ = self.linking_loss(
+                encoder, layout, params, batch.names, fold_in(rng, 2)
+            )
             loss += self.entity_weight * linking
             metrics |= {f'names_{name}': value for name, value in parts.items()}
         return loss, metrics

@@ -1,4 +1,4 @@
-"""Training of the reader: which words of passages answer a question, whether any do, and which passages help."""
+"""Trains the reader: which words answer a question, if any, and which passages help."""
 
 from __future__ import annotations
 
@@ -11,7 +11,13 @@ import jax.numpy as jnp
 import optax
 
 from opql_jax.core import files
-from opql_jax.data.sources.reading import BY_SPANS, ReadingBatch, ReadingBucket, ReadingSettings, ReadingSource
+from opql_jax.data.sources.reading import (
+    BY_SPANS,
+    ReadingBatch,
+    ReadingBucket,
+    ReadingSettings,
+    ReadingSource,
+)
 from opql_jax.models.reader import SUPPORTS, read_logits
 from opql_jax.training.objectives.base import Objective, Task, dropout
 
@@ -21,11 +27,13 @@ _NEVER = -1e9
 
 @dataclasses.dataclass(frozen=True)
 class Reading(ReadingSettings, Objective):
-    """L_start + L_end + L_supports over a cross-encoder. The settings of the batches are those of `ReadingSettings`.
+    """L_start + L_end + L_supports over a cross-encoder.
 
-    L_start and L_end: a softmax over the tokens of the passages and, at [CLS], over 'unanswered', 'yes' and 'no'; several places of an
-    answer share the target mass.
-    L_supports: whether each passage helps, read at the [SEP] before it.
+    The settings of the batches are those of `ReadingSettings`.
+
+    L_start and L_end: a softmax over the tokens of the passages and, at [CLS], over 'unanswered',
+    'yes' and 'no'; several places of an answer share the target mass. L_supports: whether each
+    passage helps, read at the [SEP] before it.
     """
 
     trains: ClassVar[tuple[str, ...]] = ('encoder/', 'reader')
@@ -43,19 +51,29 @@ class Reading(ReadingSettings, Objective):
         def init(params):
             if 'reader' in params:
                 return params
-            kernel = jax.random.truncated_normal(jax.random.key(seed), -2, 2, (encoder.hidden_size, SUPPORTS + 1)) * 0.02
+            kernel = (
+                jax.random.truncated_normal(
+                    jax.random.key(seed), -2, 2, (encoder.hidden_size, SUPPORTS + 1)
+                )
+                * 0.02
+            )
             return {**params, 'reader': {'kernel': kernel}}
 
         return Task(
             source=self.source(prepared, seed),
             loss=functools.partial(self.loss, encoder),
             trainable=self.trainable,
-            lineage=self.lineage(examples=files.sha256(self.examples), rows=[list(row) for row in self.rows.items()]),
+            lineage=self.lineage(
+                examples=files.sha256(self.examples), rows=[list(row) for row in self.rows.items()]
+            ),
             init=init,
         )
 
     def loss(self, encoder, params, batch: ReadingBatch, memory, rng):
-        parts = [self._of_bucket(encoder, params, bucket, rng, i) for i, bucket in enumerate(batch.inputs)]
+        parts = [
+            self._of_bucket(encoder, params, bucket, rng, i)
+            for i, bucket in enumerate(batch.inputs)
+        ]
         sums = jax.tree.map(lambda *values: sum(values), *parts)
         rows, passages = jnp.maximum(sums.pop('rows'), 1), jnp.maximum(sums.pop('passages'), 1)
         spans, supports = sums['L_span'] / rows, sums['L_supports'] / passages
@@ -70,7 +88,9 @@ class Reading(ReadingSettings, Objective):
             # [n, 3 + L]: unanswered, yes and no, and the tokens.
             all_logits = jnp.concatenate([logits[:, 0, 2:5], spans], axis=1)
             verdicts = jnp.arange(3) == bucket.verdict[:, None]
-            target = jnp.concatenate([verdicts, marks & (bucket.verdict == BY_SPANS)[:, None]], axis=1)
+            target = jnp.concatenate(
+                [verdicts, marks & (bucket.verdict == BY_SPANS)[:, None]], axis=1
+            )
             logs = jax.nn.log_softmax(all_logits)
             right = jnp.take_along_axis(target, all_logits.argmax(1)[:, None], axis=1)[:, 0]
             found.append((-jax.nn.logsumexp(jnp.where(target, logs, _NEVER), axis=1), right))

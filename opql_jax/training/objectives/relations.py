@@ -1,4 +1,7 @@
-"""Pretraining of the relation encoder: L_rel over pairs of mentions, and L_el over the mentions around them (paper §2)."""
+"""Pretrains the relation encoder (paper §2).
+
+L_rel over pairs of mentions, and L_el over the mentions around them.
+"""
 
 import dataclasses
 import functools
@@ -20,9 +23,11 @@ class Relations(RelationSettings, Objective):
     Attributes:
         entity_weight: weight of L_el; 0 leaves it out, and its cost.
         sampled_entities: entities that estimate a step's L_el; 0 for all.
-        frozen_layers: this many of the lower layers, and the embeddings below them, stay as they are; 0 trains all. No
-            gradient is computed for them, so half of the layers frozen save a third of a step.
-        pair_encoding: how memories encode pairs: 'marked_pair', marked and masked as in training, or 'span_pair', much cheaper.
+        frozen_layers: this many of the lower layers, and the embeddings below them, stay as they
+            are; 0 trains all. No gradient is computed for them, so half of the layers frozen save a
+            third of a step.
+        pair_encoding: how memories encode pairs: 'marked_pair', marked and masked as in training,
+            or 'span_pair', much cheaper.
     """
 
     entity_weight: float = 1.0
@@ -38,7 +43,8 @@ class Relations(RelationSettings, Objective):
         source = self.source(prepared, seed)
         if not source.has_positives and not self.entity_weight:
             raise InputError(
-                'no two passages mention the same pair of entities, so L_rel has no positives; with entity_weight=0 nothing is learnt'
+                'no two passages mention the same pair of entities, so L_rel has no positives; '
+                'with entity_weight=0 nothing is learnt'
             )
         return Task(
             source=source,
@@ -49,19 +55,28 @@ class Relations(RelationSettings, Objective):
         )
 
     def trainable(self, name):
-        if name.startswith(('encoder/w_e/', 'entity_table')) and not self.entity_weight:  # no loss reaches them
+        # No loss reaches them.
+        if name.startswith(('encoder/w_e/', 'entity_table')) and not self.entity_weight:
             return False
         frozen = [f'encoder/layers_{i}/' for i in range(self.frozen_layers)]
         if frozen:
             # What all layers share would change the frozen ones, too.
             frozen += [
-                f'encoder/{name}/' for name in ('token_embedding', 'position_embedding', 'embedding_norm', 'relative_bias')
+                f'encoder/{name}/'
+                for name in (
+                    'token_embedding',
+                    'position_embedding',
+                    'embedding_norm',
+                    'relative_bias',
+                )
             ]
         return super().trainable(name) and not name.startswith(tuple(frozen))
 
     def loss(self, encoder, layout, params, batch: RelationBatch, memory, rng):
         relations, mentions = self._encode(encoder, params, batch, rng)
-        topic, target, anchor = (concatenate(batch.pairs, name) for name in ('topic', 'target', 'anchor'))
+        topic, target, anchor = (
+            concatenate(batch.pairs, name) for name in ('topic', 'target', 'anchor')
+        )
         loss, accuracy = losses.relation_loss(relations, topic, target, anchor)
         metrics = {'L_rel': loss, 'relation_accuracy': accuracy}
         if self.entity_weight:
@@ -78,13 +93,15 @@ class Relations(RelationSettings, Objective):
         return loss, metrics
 
     def predict(self, encoder, params, batch: RelationBatch, memory):
-        """Relation embeddings [n, d_r], with the topic and the target of each row, -1 in unused rows."""
+        """Relations [n, d_r], and the topic and target of each row, -1 in unused rows."""
         relations, _ = self._encode(encoder, params, batch, None)
         return relations, {name: concatenate(batch.pairs, name) for name in ('topic', 'target')}
 
     def _encode(self, encoder, params, batch, rng):
         """Relations [n, d_r] and context mentions [n, C, d_e] of all rows."""
-        encode = functools.partial(encoder.apply, {'params': params['encoder']}, method=encoder.encode)
+        encode = functools.partial(
+            encoder.apply, {'params': params['encoder']}, method=encoder.encode
+        )
         parts = [
             encode(bucket.tokens, bucket.r1, bucket.r2, bucket.context_positions, **dropout(rng, i))
             for i, bucket in enumerate(batch.pairs)

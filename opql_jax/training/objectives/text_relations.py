@@ -1,4 +1,7 @@
-"""Training of a relation encoder that any text can use: L_rel over span pairs, and questions that were made from the text."""
+"""Trains a relation encoder for any text: L_rel over span pairs, and questions.
+
+The questions were made from the text.
+"""
 
 import dataclasses
 import functools
@@ -7,7 +10,12 @@ from typing import ClassVar
 import jax.numpy as jnp
 
 from opql_jax.core import files
-from opql_jax.data.sources.text_relations import UNUSED, TextRelationBatch, TextRelationSettings, TextRelationSource
+from opql_jax.data.sources.text_relations import (
+    UNUSED,
+    TextRelationBatch,
+    TextRelationSettings,
+    TextRelationSource,
+)
 from opql_jax.models import bert, losses
 from opql_jax.models.encoder import PAD_ID
 from opql_jax.models.text_encoder import unit
@@ -22,16 +30,20 @@ _EVERY = 4
 
 @dataclasses.dataclass(frozen=True)
 class TextRelations(TextRelationSettings, Objective):
-    """L_rel + L_question + sentence_weight * L_sentence. The settings of the batches are those of `TextRelationSettings`.
+    """L_rel + L_question + sentence_weight * L_sentence.
 
-    L_rel: pairs of one label find each other among all pairs of the batch, each of which is there in both directions.
-    L_question: a question finds the pairs of its label, in the right direction, among the same.
-    L_sentence: the means of the last layer over the tokens of some rows stay what they are in the BERT that training begins with, as far as
-    their cosine tells: they say what a sentence is about, and serve retrieval.
+    The settings of the batches are those of `TextRelationSettings`.
+
+    L_rel: pairs of one label find each other among all pairs of the batch, each of which is there
+    in both directions. L_question: a question finds the pairs of its label, in the right direction,
+    among the same. L_sentence: the means of the last layer over the tokens of some rows stay what
+    they are in the BERT that training begins with, as far as their cosine tells: they say what a
+    sentence is about, and serve retrieval.
 
     Attributes:
         sentence_weight: of L_sentence; 0 leaves it out.
-        sentence_encoder: the BERT folder that L_sentence compares with; 'minilm' finds the PyPI package's.
+        sentence_encoder: the BERT folder that L_sentence compares with; 'minilm' finds the PyPI
+            package's.
     """
 
     trains: ClassVar[tuple[str, ...]] = ('encoder/',)
@@ -53,7 +65,8 @@ class TextRelations(TextRelationSettings, Objective):
             loss=functools.partial(self.loss, encoder),
             trainable=self.trainable,
             lineage=self.lineage(
-                sentences=[files.sha256(path) for path in self.sentences], names=files.sha256(self.names) if self.names else ''
+                sentences=[files.sha256(path) for path in self.sentences],
+                names=files.sha256(self.names) if self.names else '',
             ),
             memory=teacher,
         )
@@ -63,16 +76,26 @@ class TextRelations(TextRelationSettings, Objective):
         encode = functools.partial(encoder.apply, method=encoder.hidden)
         hidden = encode(variables, tokens, **dropout(rng)).astype(jnp.float32)
         pick = lambda positions: jnp.take_along_axis(hidden, positions[:, :, None], axis=1)
-        topic, target = (jnp.stack([pick(batch.first)[:, i], pick(batch.last)[:, i]], axis=1) for i in (0, 1))
+        topic, target = (
+            jnp.stack([pick(batch.first)[:, i], pick(batch.last)[:, i]], axis=1) for i in (0, 1)
+        )
         backward = batch.first[:, 0] > batch.first[:, 1]
-        relate = lambda *pair: unit(encoder.apply(variables, *pair, 'span_pair', method=encoder.relate_spans))
-        relations = jnp.concatenate([relate(topic, target, backward), relate(target, topic, ~backward)])
+        relate = lambda *pair: unit(
+            encoder.apply(variables, *pair, 'span_pair', method=encoder.relate_spans)
+        )
+        relations = jnp.concatenate(
+            [relate(topic, target, backward), relate(target, topic, ~backward)]
+        )
         labels = jnp.concatenate([batch.label, batch.inverse])
         # Pairs that state nothing have labels of their own; those of unused rows are no pairs.
         own = jnp.where(labels == -1, jnp.iinfo(jnp.int32).max - jnp.arange(len(labels)), labels)
         scaled = relations * jnp.sqrt(_SCALE)
-        relation_loss, accuracy = losses.relation_loss(scaled, own, jnp.zeros_like(own), labels >= 0)
-        questions = encoder.apply(variables, batch.question_tokens, batch.r1, batch.r2, **dropout(fold_in(rng, 2)))
+        relation_loss, accuracy = losses.relation_loss(
+            scaled, own, jnp.zeros_like(own), labels >= 0
+        )
+        questions = encoder.apply(
+            variables, batch.question_tokens, batch.r1, batch.r2, **dropout(fold_in(rng, 2))
+        )
         question_loss, question_accuracy = losses.label_loss(
             unit(questions) * jnp.sqrt(_SCALE), batch.question_label, scaled, labels
         )

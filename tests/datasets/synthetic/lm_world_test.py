@@ -1,4 +1,6 @@
-"""The synthetic world for language models: what its training text keeps silent about, and what its questions ask."""
+"""The synthetic world for language models: what its training text keeps silent about, and what its
+questions ask.
+"""
 
 import collections
 import itertools
@@ -37,27 +39,41 @@ def world(seed):
 @pytest.fixture(scope='module')
 def written(seed, tmp_path_factory):
     directory = tmp_path_factory.mktemp('lm_world')
-    lm_world.write_lm_world(directory, seed=seed, num_documents=SIZE, held_out=SHARE, num_train=400, num_eval=120)
+    lm_world.write_lm_world(
+        directory, seed=seed, num_documents=SIZE, held_out=SHARE, num_train=400, num_eval=120
+    )
     return directory
 
 
 @pytest.fixture(scope='module')
 def corpora(written, world):
     """The documents of each corpus, all of them valid."""
-    checks = {'rejected_path': written / 'rejected.jsonl', 'max_reject_fraction': 0, 'known_entities': set(world.keys)}
+    checks = {
+        'rejected_path': written / 'rejected.jsonl',
+        'max_reject_fraction': 0,
+        'known_entities': set(world.keys),
+    }
     return {name: records.read_jsonl(written / name / 'corpus.jsonl', **checks) for name in CORPORA}
 
 
 @pytest.fixture(scope='module')
 def stated(corpora):
-    """Of each corpus all facts that can be read from its text, as (relation, subject key, object key)."""
-    return {name: {canonical(fact) for d in documents for fact in read_facts(d)} for name, documents in corpora.items()}
+    """Of each corpus all facts that can be read from its text, as (relation, subject key, object
+    key).
+    """
+    return {
+        name: {canonical(fact) for d in documents for fact in read_facts(d)}
+        for name, documents in corpora.items()
+    }
 
 
 @pytest.fixture(scope='module')
 def questions(written):
     return {
-        name: [json.loads(line) for line in open(written / 'questions' / f'{name}.jsonl', encoding='utf-8')]
+        name: [
+            json.loads(line)
+            for line in open(written / 'questions' / f'{name}.jsonl', encoding='utf-8')
+        ]
         for name in lm_world.QUESTION_FILES
     }
 
@@ -75,7 +91,9 @@ def keys_of(world, facts):
 
 
 def mentions_in(documents):
-    return collections.Counter(mention.entity for document in documents for mention in document.mentions)
+    return collections.Counter(
+        mention.entity for document in documents for mention in document.mentions
+    )
 
 
 def test_training_text_and_held_out_text_state_every_fact_and_none_is_in_both(world, stated):
@@ -86,9 +104,15 @@ def test_training_text_and_held_out_text_state_every_fact_and_none_is_in_both(wo
 def assert_silent(documents, pairs):
     """No page of one of a pair mentions the other, and no sentence mentions both."""
     for document in documents:
-        assert not [m for m in document.mentions if frozenset((document.title_entity, m.entity)) in pairs]
+        assert not [
+            m for m in document.mentions if frozenset((document.title_entity, m.entity)) in pairs
+        ]
         for sentence in sentences_of(document):
-            assert not [pair for pair in itertools.combinations(keys_in(sentence), 2) if frozenset(pair) in pairs]
+            assert not [
+                pair
+                for pair in itertools.combinations(keys_in(sentence), 2)
+                if frozenset(pair) in pairs
+            ]
 
 
 def test_no_training_page_says_anything_about_both_entities_of_a_held_out_fact(corpora, stated):
@@ -110,10 +134,14 @@ def keys_in(sentence):
 
 
 def test_a_share_of_the_subjects_of_every_relation_is_held_out_with_all_objects(world, stated):
-    held, known = ({(relation, s) for relation, s, _ in stated[name]} for name in ('facts', 'train'))
+    held, known = (
+        {(relation, s) for relation, s, _ in stated[name]} for name in ('facts', 'train')
+    )
     functional = {group for group in held if group[0] != 'married_to'}
     assert not functional & known
-    subjects = collections.Counter(relation for relation, _ in held | known if relation != 'married_to')
+    subjects = collections.Counter(
+        relation for relation, _ in held | known if relation != 'married_to'
+    )
     chosen = collections.Counter(relation for relation, _ in functional)
     assert chosen == {relation: round(SHARE * count) for relation, count in subjects.items()}
     couples = collections.Counter(relation for relation, _, _ in stated['facts'])['married_to']
@@ -126,7 +154,10 @@ def test_changed_text_gives_each_held_out_subject_another_object_of_the_kind_it_
     kinds = {key: world.kind(i) for i, key in enumerate(world.keys)}
     related = {frozenset(fact[1:]) for fact in keys_of(world, world.facts)}
     for relation, subject, object in stated['changed']:
-        assert kinds[object] == RELATIONS[relation].object and frozenset((subject, object)) not in related
+        assert (
+            kinds[object] == RELATIONS[relation].object
+            and frozenset((subject, object)) not in related
+        )
 
 
 def test_questions_mark_their_topics_and_have_an_id_of_their_own(world, questions):
@@ -134,9 +165,17 @@ def test_questions_mark_their_topics_and_have_an_id_of_their_own(world, question
     for name, rows in questions.items():
         assert rows and all(row['id'].startswith(f'{name}-') for row in rows)
         for row in rows:
-            assert [row['question'][start:end] for start, end in row['topics']] == [names[key] for key in row['entities']]
-            assert set(row['answers']) <= set(names) and row['answers'] and not set('[]{}') & set(row['question'])
-            assert row['topics'] == sorted(row['topics']) and len(set(row['entities'])) == len(row['entities'])
+            assert [row['question'][start:end] for start, end in row['topics']] == [
+                names[key] for key in row['entities']
+            ]
+            assert (
+                set(row['answers']) <= set(names)
+                and row['answers']
+                and not set('[]{}') & set(row['question'])
+            )
+            assert row['topics'] == sorted(row['topics']) and len(set(row['entities'])) == len(
+                row['entities']
+            )
         assert len({row['question'] for row in rows}) == len(rows)
         ids |= {row['id'] for row in rows}
     assert len(ids) == sum(map(len, questions.values()))
@@ -145,7 +184,9 @@ def test_questions_mark_their_topics_and_have_an_id_of_their_own(world, question
 def split_by_kind(rows):
     """Questions of 1 hop, of 2 hops, and about two topics."""
     single = [row for row in rows if len(row['entities']) == 1]
-    return *([row for row in single if row['hops'] == hops] for hops in (1, 2)), [r for r in rows if len(r['entities']) == 2]
+    return *([row for row in single if row['hops'] == hops] for hops in (1, 2)), [
+        r for r in rows if len(r['entities']) == 2
+    ]
 
 
 def answers_of(row, facts):
@@ -164,20 +205,29 @@ def constraints_of(row, facts):
         if [question_type((step,)).split('_to_')[0] for step in steps] == sources.split('_and_')
         and question_type((steps[0],)).endswith(f'_{target}')
     ]
-    # A wording may name the topics in either order; only one order fits the kinds or, of two people, the roles.
+    # A wording may name the topics in either order; only one order fits the kinds or, of two
+    # people, the roles.
     orders = [row['entities'], row['entities'][::-1]]
-    found = [[walk(facts, topic, [step]) for topic, step in zip(topics, steps)] for topics in orders]
-    wordings = {wording.replace('{x}', '').replace('{y}', ''): wording for wording in CONJUNCTIONS[steps]}
+    found = [
+        [walk(facts, topic, [step]) for topic, step in zip(topics, steps)] for topics in orders
+    ]
+    wordings = {
+        wording.replace('{x}', '').replace('{y}', ''): wording for wording in CONJUNCTIONS[steps]
+    }
     (a, b), (c, d) = row['topics']
     wording = wordings[row['question'][:a] + row['question'][b:c] + row['question'][d:]]
     return found[wording.index('{x}') > wording.index('{y}')]
 
 
-def test_training_and_dev_questions_have_the_same_answers_with_and_without_held_out_facts(stated, questions):
+def test_training_and_dev_questions_have_the_same_answers_with_and_without_held_out_facts(
+    stated, questions
+):
     everything = stated['train'] | stated['facts']
     one, two, conjunctions = split_by_kind(questions['train'])
     for row in itertools.chain(one[:150], two[:100], conjunctions[:100], questions['dev_known']):
-        assert set(row['answers']) == answers_of(row, stated['train']) == answers_of(row, everything)
+        assert (
+            set(row['answers']) == answers_of(row, stated['train']) == answers_of(row, everything)
+        )
     for row in questions['two_hop']:
         assert set(row['answers']) == answers_of(row, everything) and row['hops'] == 2
 
@@ -188,14 +238,20 @@ def test_held_out_questions_are_answered_by_held_out_text_alone(stated, question
         assert not answers_of(row, stated['train']) and not CHAINS[row['type']][0].endswith('^-1')
 
 
-def test_changed_questions_are_the_held_out_ones_with_the_answer_of_the_changed_text(stated, questions):
+def test_changed_questions_are_the_held_out_ones_with_the_answer_of_the_changed_text(
+    stated, questions
+):
     held_out = {row['id'].removeprefix('held_out-'): row for row in questions['held_out']}
-    assert len(questions['changed']) == sum(CHAINS[row['type']][0] in lm_world.FUNCTIONAL for row in held_out.values())
+    assert len(questions['changed']) == sum(
+        CHAINS[row['type']][0] in lm_world.FUNCTIONAL for row in held_out.values()
+    )
     for row in questions['changed']:
         true = held_out[row['id'].removeprefix('changed-')]
         assert row == {**true, 'id': row['id'], 'answers': row['answers']}
         assert not set(row['answers']) & set(true['answers'])
-        assert set(row['answers']) == answers_of(row, stated['changed']) and len(row['answers']) == 1
+        assert (
+            set(row['answers']) == answers_of(row, stated['changed']) and len(row['answers']) == 1
+        )
 
 
 def test_topics_of_evaluation_are_not_trained_on(questions):
@@ -212,7 +268,11 @@ def test_conjunctions_need_both_topics(stated, questions):
     everything = stated['train'] | stated['facts']
     for row in questions['conjunction'] + split_by_kind(questions['train'])[2]:
         alone = constraints_of(row, everything)
-        assert set(row['answers']) == set.intersection(*alone) and 1 <= len(row['answers']) <= 5 and row['hops'] == 1
+        assert (
+            set(row['answers']) == set.intersection(*alone)
+            and 1 <= len(row['answers']) <= 5
+            and row['hops'] == 1
+        )
         assert max(map(len, alone)) > len(row['answers'])
 
 
@@ -222,9 +282,16 @@ def test_the_same_arguments_give_the_same_bytes_in_every_process(tmp_path):
         'write(sys.argv[1], seed=int(sys.argv[2]), num_documents=150, num_train=200, num_eval=50)'
     )
     for name, hash_seed, seed in (('a', '1', '5'), ('b', '2', '5'), ('c', '1', '6')):
-        environment = {**os.environ, 'PYTHONHASHSEED': hash_seed, 'PYTHONPATH': os.pathsep.join(sys.path)}
+        environment = {
+            **os.environ,
+            'PYTHONHASHSEED': hash_seed,
+            'PYTHONPATH': os.pathsep.join(sys.path),
+        }
         done = subprocess.run(
-            [sys.executable, '-c', code, str(tmp_path / name), seed], env=environment, check=True, capture_output=True
+            [sys.executable, '-c', code, str(tmp_path / name), seed],
+            env=environment,
+            check=True,
+            capture_output=True,
         )
         assert not done.stdout + done.stderr
     a, b, c = (digest(tmp_path / name) for name in 'abc')
@@ -235,7 +302,11 @@ def test_the_same_arguments_give_the_same_bytes_in_every_process(tmp_path):
 def test_linked_questions_are_the_training_questions_of_one_hop_about_one_topic(written):
     vocab = read_entities(written / 'entities.jsonl')
     linked = read_questions(written / 'linked/train.jsonl', vocab)
-    asked = [q for q in read_questions(written / 'questions/train.jsonl', vocab) if q.hops == len(q.topics) == 1]
+    asked = [
+        q
+        for q in read_questions(written / 'questions/train.jsonl', vocab)
+        if q.hops == len(q.topics) == 1
+    ]
     assert asked and linked == asked
 
 

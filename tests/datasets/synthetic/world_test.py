@@ -1,4 +1,6 @@
-"""The synthetic world: what its pages say, what its questions ask, and that nothing else is in them."""
+"""The synthetic world: what its pages say, what its questions ask, and that nothing else is in
+them.
+"""
 
 import collections
 import itertools
@@ -11,7 +13,12 @@ import pytest
 from opql_jax.corpus import documents as records
 from opql_jax.corpus.linking import MentionLinker
 from opql_jax.datasets.synthetic import pages
-from opql_jax.datasets.synthetic.questions import MAX_ANSWERS, QUESTION_SETS, question_type, questions
+from opql_jax.datasets.synthetic.questions import (
+    MAX_ANSWERS,
+    QUESTION_SETS,
+    question_type,
+    questions,
+)
 from opql_jax.datasets.synthetic.reader import Synthetic
 from opql_jax.datasets.synthetic.texts import PAGE_KINDS, RELATIONS, WORDINGS
 from opql_jax.datasets.synthetic.world import SPLITS, generate
@@ -41,9 +48,13 @@ def facts(documents):
 # An independent reader: every sentence is held against every template.
 
 
-def test_every_sentence_states_one_relation_or_none_and_the_text_states_exactly_the_facts(world, facts):
+def test_every_sentence_states_one_relation_or_none_and_the_text_states_exactly_the_facts(
+    world, facts
+):
     pairs = {name: zip(table.subjects, table.objects) for name, table in world.facts.items()}
-    expected = {(name, world.keys[s], world.keys[o]) for name, joined in pairs.items() for s, o in joined}
+    expected = {
+        (name, world.keys[s], world.keys[o]) for name, joined in pairs.items() for s, o in joined
+    }
     canonical = lambda fact: (fact[0], *sorted(fact[1:])) if RELATIONS[fact[0]].symmetric else fact
     assert set(map(canonical, facts)) == set(map(canonical, expected))
 
@@ -55,7 +66,9 @@ def test_documents_are_valid_and_mentions_spell_their_entities(world, documents)
         assert document.title == names[document.title_entity]
         for mention in document.mentions:
             assert document.text[mention.start : mention.end] == names[mention.entity]
-        assert list(document.mentions) == sorted(document.mentions, key=lambda mention: mention.start)
+        assert list(document.mentions) == sorted(
+            document.mentions, key=lambda mention: mention.start
+        )
     assert any(not name.isascii() for name in names.values())
 
 
@@ -82,7 +95,10 @@ def test_answers_are_what_the_text_states(world, facts, split, hops):
         if types[question.type] <= 3:
             answers = {world.keys[answer] for answer in question.answers}
             assert answers == walk(facts, world.keys[question.topic_entity], CHAINS[question.type])
-            assert 0 < len(answers) <= MAX_ANSWERS and question.hops == len(CHAINS[question.type]) == hops
+            assert (
+                0 < len(answers) <= MAX_ANSWERS
+                and question.hops == len(CHAINS[question.type]) == hops
+            )
 
 
 def test_every_hop_of_a_question_is_a_pair_of_a_title_and_a_mention(world, documents):
@@ -97,7 +113,10 @@ def test_every_hop_of_a_question_is_a_pair_of_a_title_and_a_mention(world, docum
 
 
 def test_topics_of_a_split_are_in_no_other_split(world):
-    topics = {split: {q.topic_entity for hops in (1, 2, 3) for q in questions(world, split, hops)} for split in SPLITS}
+    topics = {
+        split: {q.topic_entity for hops in (1, 2, 3) for q in questions(world, split, hops)}
+        for split in SPLITS
+    }
     for a, b in itertools.combinations(topics.values(), 2):
         assert not a & b
     unseen = list(questions(world, 'unseen_wording', 1))
@@ -137,14 +156,26 @@ asked = [
     for q in itertools.islice(questions(world, split, hops), 500)
 ]
 print(hashlib.sha256(json.dumps([world.names, world.keys, said, asked]).encode()).hexdigest())
-"""
+"""  # noqa: E501
 
 
 @pytest.mark.parametrize('hash_seed', ('1', '2'))
 def test_the_world_of_a_seed_is_the_same_in_every_process_and_release(hash_seed):
-    """Measured accuracies rest on these bytes: if they change, every figure over the generated world is to be measured anew."""
-    environment = {**os.environ, 'PYTHONHASHSEED': hash_seed, 'PYTHONPATH': os.pathsep.join(sys.path)}
-    run = subprocess.run([sys.executable, '-c', DIGEST, '0'], env=environment, check=True, capture_output=True, text=True)
+    """Measured accuracies rest on these bytes: if they change, every figure over the generated
+    world is to be measured anew.
+    """
+    environment = {
+        **os.environ,
+        'PYTHONHASHSEED': hash_seed,
+        'PYTHONPATH': os.pathsep.join(sys.path),
+    }
+    run = subprocess.run(
+        [sys.executable, '-c', DIGEST, '0'],
+        env=environment,
+        check=True,
+        capture_output=True,
+        text=True,
+    )
     assert run.stdout.strip() == '777c7d52d46f30c05179e2381f88c93b599e84a56ace0c937f7a9cbd1ffcc1d4'
 
 

@@ -1,4 +1,6 @@
-"""MediaWiki dumps: pages and redirects, parts that are read once, damaged files, the way there and back, and preparing one."""
+"""MediaWiki dumps: pages and redirects, parts that are read once, damaged files, the way there and
+back, and preparing one.
+"""
 
 import json
 
@@ -51,7 +53,11 @@ def test_articles_are_documents_about_their_title(reader, tmp_path):
         page(9, 'Kategorie:People', 'People', namespace=14),
     )
     vocab, documents, rejected = read(reader(), tmp_path)
-    assert documents == {'Ann': Document('1', 'Ann', 'Ann knows bob, Gone and Talk:Bob.', (Mention(10, 13, 'Bob'),), 'Ann')}
+    assert documents == {
+        'Ann': Document(
+            '1', 'Ann', 'Ann knows bob, Gone and Talk:Bob.', (Mention(10, 13, 'Bob'),), 'Ann'
+        )
+    }
     assert vocab.keys == vocab.names == ['Bob', 'Ann'] and not rejected
 
 
@@ -76,9 +82,10 @@ def test_redirects_are_followed_through_chains_and_not_around_circles(reader, tm
 
 
 def test_the_most_linked_pages_are_the_entities_and_other_links_are_text(reader, tmp_path):
-    texts = {'Zoe': '[[Ann]] [[Bob]] [[Cid]]', 'Ann': '[[a]] [[Bob]] [[Cid]] [[Dan]]'} | dict.fromkeys(
-        ['Bob', 'Cid', 'Dan', 'Eve'], ''
-    )
+    texts = {
+        'Zoe': '[[Ann]] [[Bob]] [[Cid]]',
+        'Ann': '[[a]] [[Bob]] [[Cid]] [[Dan]]',
+    } | dict.fromkeys(['Bob', 'Cid', 'Dan', 'Eve'], '')
     pages = [page(number, title, text) for number, (title, text) in enumerate(texts.items())]
     dump(tmp_path / 'a.xml', *pages, page(9, 'A', redirect='Ann'))
 
@@ -88,7 +95,11 @@ def test_the_most_linked_pages_are_the_entities_and_other_links_are_text(reader,
 
     assert entities()[0] == ['Ann', 'Bob', 'Cid', 'Dan', 'Eve', 'Zoe']
     assert entities(min_links=1)[0] == ['Ann', 'Bob', 'Cid', 'Dan']
-    assert entities(min_links=2) == (['Ann', 'Bob', 'Cid'], [('a', 'Ann'), ('Bob', 'Bob'), ('Cid', 'Cid')], 'Ann')
+    assert entities(min_links=2) == (
+        ['Ann', 'Bob', 'Cid'],
+        [('a', 'Ann'), ('Bob', 'Bob'), ('Cid', 'Cid')],
+        'Ann',
+    )
     assert entities(max_entities=1) == (['Ann'], [('a', 'Ann')], 'Ann')
     assert entities(min_links=3) == ([], [], None)
 
@@ -117,9 +128,16 @@ def test_pages_that_cannot_be_read_are_listed_and_too_many_are_refused(reader, t
     assert documents['Page 3'].text == 'x' and len(documents) == 8
     assert rejected == [
         {'part': 'a.xml', 'page': '8', 'title': 'Style', 'reason': 'its text is css, not wikitext'},
-        {'part': 'a.xml', 'page': '9', 'title': 'Page 3', 'reason': 'another page before it has its id or title'},
+        {
+            'part': 'a.xml',
+            'page': '9',
+            'title': 'Page 3',
+            'reason': 'another page before it has its id or title',
+        },
     ]
-    with pytest.raises(InputError, match="2 of 10 articles are bad, .*: a.xml, page 'Style': its text is css"):
+    with pytest.raises(
+        InputError, match="2 of 10 articles are bad, .*: a.xml, page 'Style': its text is css"
+    ):
         read(reader(max_reject_fraction=0.1), tmp_path)
 
 
@@ -130,7 +148,10 @@ def test_pages_that_cannot_be_read_are_listed_and_too_many_are_refused(reader, t
 def parts(tmp_path):
     """Three parts, of which each links to the next one."""
     for number in range(3):
-        pages = [page(100 * number + i, f'Page {number}.{i}', f'See [[page {(number + 1) % 3}.{i}]].') for i in range(5)]
+        pages = [
+            page(100 * number + i, f'Page {number}.{i}', f'See [[page {(number + 1) % 3}.{i}]].')
+            for i in range(5)
+        ]
         dump(tmp_path / f'wiki-{number}.xml-p{number}p9.bz2', *pages)
     return tmp_path
 
@@ -147,7 +168,9 @@ def test_two_processes_give_what_one_gives(parts, reader):
     one, two = (reader('.', f'work{n}', processes=n).read(parts / f'r{n}') for n in (1, 2))
     assert list(one[1]) == list(two[1]) and len(one[1]) == 15
     assert (one[0].keys, one[0].hash()) == (two[0].keys, two[0].hash())
-    files = [{path.name: path.read_bytes() for path in (parts / f'work{n}').iterdir()} for n in (1, 2)]
+    files = [
+        {path.name: path.read_bytes() for path in (parts / f'work{n}').iterdir()} for n in (1, 2)
+    ]
     assert files[0] == files[1] and len(files[0]) == 3
 
 
@@ -165,7 +188,9 @@ def test_a_killed_run_reads_only_the_parts_that_it_lacks(parts, reader, read_par
     again = reader('*.bz2').read(parts / 'r')
     assert list(again[1]) == list(first[1]) and again[0].keys == first[0].keys
     assert len(read_parts) == 1
-    assert {path for path in (parts / 'work').iterdir() if path.stat().st_mtime_ns != made.get(path)} == {lost}
+    assert {
+        path for path in (parts / 'work').iterdir() if path.stat().st_mtime_ns != made.get(path)
+    } == {lost}
 
 
 def test_a_part_is_read_again_when_its_bytes_or_the_options_change(parts, reader, read_parts):
@@ -181,10 +206,16 @@ def test_a_part_is_read_again_when_its_bytes_or_the_options_change(parts, reader
 
 @pytest.mark.parametrize('name', ['a.xml', 'a.xml.bz2', 'a.xml.gz'])
 def test_a_truncated_part_is_named_with_the_place(reader, tmp_path, name):
-    pages = [page(number, f'Page {number}', f'text {number * 7919 % 1013} ' * 20) for number in range(3000)]
+    pages = [
+        page(number, f'Page {number}', f'text {number * 7919 % 1013} ' * 20)
+        for number in range(3000)
+    ]
     whole = dump(tmp_path / name, *(pages[first : first + 100] for first in range(0, 3000, 100)))
     whole.write_bytes(whole.read_bytes()[: whole.stat().st_size * 3 // 4])
-    where = rf"{name}: (malformed, cut off|truncated) .*after the page 'Page \d+', at about byte [\d,]+ of [\d,]+ \("
+    where = (
+        rf"{name}: (malformed, cut off|truncated) .*after the page 'Page \d+', at about byte [\d,]+"
+        r' of [\d,]+ \('
+    )
     with pytest.raises(InputError, match=where):
         reader(name).read(tmp_path / 'r')
     assert not list((tmp_path / 'work').iterdir())
@@ -215,7 +246,9 @@ def test_a_world_is_read_as_it_was_written(reader, tmp_path):
     assert [file.name for file in files] == ['world1.xml.bz2', 'world2.xml.bz2', 'world3.xml.bz2']
     vocab, documents, rejected = read(reader(), tmp_path)
     name = dict(zip(world.keys, world.names)).get
-    assert sorted(shown(d, str) for d in documents.values()) == sorted(shown(d, name) for d in documents_of(world))
+    assert sorted(shown(d, str) for d in documents.values()) == sorted(
+        shown(d, name) for d in documents_of(world)
+    )
     assert sorted(vocab.keys) == sorted(world.names) and not rejected
 
 
@@ -229,12 +262,20 @@ def test_a_dump_is_prepared_from_wherever_it_lies_and_other_options_are_refused(
         page(1, 'Up', "'''Up''' was made by [[Ann Low|Ann]].<ref>x</ref>"),
         page(2, 'Ann Low', 'She made [[up]], with [[Low, Bob|Bob]].'),
     )
-    dump(tmp_path / 'dump' / 'b.xml.gz', page(3, 'Bob Low', 'He knows [[Ann Low]].'), page(4, 'Low, Bob', redirect='Bob Low'))
+    dump(
+        tmp_path / 'dump' / 'b.xml.gz',
+        page(3, 'Bob Low', 'He knows [[Ann Low]].'),
+        page(4, 'Low, Bob', redirect='Bob Low'),
+    )
     made = Wikipedia(str(tmp_path / 'dump'), str(tmp_path / 'work'), processes=2)
     manifest = prepare(kb=str(tmp_path), text='out', reader=made, wordpieces=200)
     prepared = Prepared(tmp_path / 'out')
     assert prepared.vocab.keys == ['Ann Low', 'Bob Low', 'Up']
-    texts = ['Up: Up was made by Ann.', 'Ann Low: She made up, with Bob.', 'Bob Low: He knows Ann Low.']
+    texts = [
+        'Up: Up was made by Ann.',
+        'Ann Low: She made up, with Bob.',
+        'Bob Low: He knows Ann Low.',
+    ]
     assert prepared.passages['text'].to_pylist() == texts
     again = Wikipedia(str(tmp_path / 'dump' / '*'), str(tmp_path / 'elsewhere'), processes=1)
     assert prepare(kb=str(tmp_path), text='out', reader=again, wordpieces=200) == manifest

@@ -1,4 +1,6 @@
-"""Wikitext to text and mentions, case by case; any text of the right form is read as it was written."""
+"""Wikitext to text and mentions, case by case; any text of the right form is read as it was
+written.
+"""
 
 import hypothesis
 import pytest
@@ -15,46 +17,67 @@ from dump_writer import wikitext
 CASES = {
     'a link': ('By [[Ann Low]].', 'By Ann Low.', [('Ann Low', 'Ann Low')]),
     'an anchor': ('By [[Ann Low|her]].', 'By her.', [('her', 'Ann Low')]),
-    'a trail belongs to the anchor': ('[[bus]]es, [[Bus|car]]s', 'buses, cars', [('buses', 'Bus'), ('cars', 'Bus')]),
-    'a trail has small letters': ("[[Bus]]Es [[Bus]]'s [[Bus]]{{x}}s", "BusEs Bus's Buss", [('Bus', 'Bus')] * 3),
+    'a trail belongs to the anchor': ('[[bus]]es, [[Bus|car]]s', 'buses, cars',
+        [('buses', 'Bus'), ('cars', 'Bus')]),
+    'a trail has small letters': ("[[Bus]]Es [[Bus]]'s [[Bus]]{{x}}s", "BusEs Bus's Buss",
+        [('Bus', 'Bus')] * 3),
     'nowiki ends the trail': ('[[Bus]]<nowiki />es', 'Buses', [('Bus', 'Bus')]),
-    'letters that are not Latin': ('[[Ёж]]ик [[北京]]市', 'Ёжик 北京市', [('Ёжик', 'Ёж'), ('北京', '北京')]),
-    'a section': ('[[Ann#Life|life]] [[Ann#Life]] [[#Life|own]]', 'life Ann#Life own', [('life', 'Ann'), ('Ann#Life', 'Ann')]),
-    'first letter, underscores, spaces': ('[[ann_low]] [[ ann   low |x]]', 'ann_low x', [('ann_low', 'Ann low'), ('x', 'Ann low')]),
+    'letters that are not Latin': ('[[Ёж]]ик [[北京]]市', 'Ёжик 北京市',
+        [('Ёжик', 'Ёж'), ('北京', '北京')]),
+    'a section': ('[[Ann#Life|life]] [[Ann#Life]] [[#Life|own]]', 'life Ann#Life own',
+        [('life', 'Ann'), ('Ann#Life', 'Ann')]),
+    'first letter, underscores, spaces': (
+        '[[ann_low]] [[ ann   low |x]]', 'ann_low x', [('ann_low', 'Ann low'), ('x', 'Ann low')]),
     'entities': ('AT&amp;T &ndash; [[AT&amp;T|A&nbsp;T]]', 'AT&T – A\xa0T', [('A\xa0T', 'AT&T')]),
-    'an address for a title': ('[[Caf%C3%A9|x]] [[100% of it]]', 'x 100% of it', [('x', 'Café'), ('100% of it', '100% of it')]),
-    'a colon in a title': ('[[Up: Two]] [[wikt:up|up]]', 'Up: Two up', [('Up: Two', 'Up: Two'), ('up', 'Wikt:up')]),
-    'pictures go with their text': ('A[[File:a.jpg|thumb|by [[Ann]] in [[image:b.png]]]] B [[Datei:x.jpg|y]]', 'A B', []),
-    'categories and languages go': ('A\n\n[[Category:B]]\n[[Kategorie:C|D]]\n[[de:A]]\n[[zh-yue:A|B]]', 'A', []),
-    'with a colon they are links': ('[[:Category:B]] [[:File:a.jpg|c]] [[:de:A]]', 'Category:B c de:A', []),
+    'an address for a title': ('[[Caf%C3%A9|x]] [[100% of it]]', 'x 100% of it',
+        [('x', 'Café'), ('100% of it', '100% of it')]),
+    'a colon in a title': ('[[Up: Two]] [[wikt:up|up]]', 'Up: Two up',
+        [('Up: Two', 'Up: Two'), ('up', 'Wikt:up')]),
+    'pictures go with their text': (
+        'A[[File:a.jpg|thumb|by [[Ann]] in [[image:b.png]]]] B [[Datei:x.jpg|y]]', 'A B', []),
+    'categories and languages go': (
+        'A\n\n[[Category:B]]\n[[Kategorie:C|D]]\n[[de:A]]\n[[zh-yue:A|B]]', 'A', []),
+    'with a colon they are links': ('[[:Category:B]] [[:File:a.jpg|c]] [[:de:A]]',
+        'Category:B c de:A', []),
     'other namespaces show': ('[[User:Ann]] and [[Help:A|b]]', 'User:Ann and b', []),
-    'bold and italics': ("'''''A''' b'' '''[[C]]''' ''[[D|d'']]", 'A b C d', [('C', 'C'), ('d', 'D')]),
+    'bold and italics': ("'''''A''' b'' '''[[C]]''' ''[[D|d'']]", 'A b C d',
+        [('C', 'C'), ('d', 'D')]),
     'quotes end with the line': ("''A [[B]]\n\n'''c\n\nd'''", 'A B\nc\nd', [('B', 'B')]),
     'an apostrophe before italics': ("L'''amour'' and '''b'''", "L'amour and b", []),
     'quotes that are not markup': ("<nowiki>''a''</nowiki> &#39;'b", "''a'' ''b", []),
-    'entities where nothing else is markup': ('<nowiki>[[A]] &amp; &#66;</nowiki><pre>c &lt; d</pre>', '[[A]] & B\nc < d', []),
+    'entities where nothing else is markup': (
+        '<nowiki>[[A]] &amp; &#66;</nowiki><pre>c &lt; d</pre>', '[[A]] & B\nc < d', []),
     'templates': ('A {{b|[[C]]|{{d}}}} e {{{f|g}}}.', 'A e.', []),
-    'nothing in brackets': ('A ({{lang|x}}; born 1970, {{b}}) (<ref>c</ref>, {{d}}) e {{f}}.', 'A (born 1970) e.', []),
+    'nothing in brackets': ('A ({{lang|x}}; born 1970, {{b}}) (<ref>c</ref>, {{d}}) e {{f}}.',
+        'A (born 1970) e.', []),
     'brackets that were empty': ('f() and ( ; ) .', 'f() and ( ; ) .', []),
-    'tables': ('A\n{| class="x"\n| [[B]]\n{|\n| c\n|}\n|}\n:{|\n|d\n|}\nE<table><tr><td>f</td></tr></table>', 'A\nE', []),
+    'tables': (
+        'A\n{| class="x"\n| [[B]]\n{|\n| c\n|}\n|}\n:{|\n|d\n|}\n'
+        'E<table><tr><td>f</td></tr></table>', 'A\nE', []),
     'a table that templates close': ('A\n{|\n|-\n| [[B]]\n\nC', 'A\nC', []),
     'notes': ('A<ref name="x">[[B]] {{c}}</ref>.<ref name=x /> D', 'A. D', []),
     'comments': ('A<!-- [[B]] -->b\n<!-- c -->\nd [[A<!-- x -->|a]]', 'Ab d a', [('a', 'A')]),
-    'galleries, formulas, code': ('A <gallery>\na.jpg|[[B]]\n</gallery> <math>x < y</math> <syntaxhighlight>z</syntaxhighlight>', 'A', []),
+    'galleries, formulas, code': (
+        'A <gallery>\na.jpg|[[B]]\n</gallery> <math>x < y</math> '
+        '<syntaxhighlight>z</syntaxhighlight>', 'A', []),
     'headings': ('A\n== [[B]] ==\nC\n=== D ===\n', 'A\nC', []),
     'lists': ('A\n* b [[C]]\n** d\n# e\n; f : g\n: h\nI', 'A\nb C\nd\ne\nf\ng\nh\nI', [('C', 'C')]),
     'paragraphs': ('A\nb\n\n\nC<br/>D\n----\nE', 'A b\nC\nD\nE', []),
-    'external links': ('[http://a.b/c the [[D]]] [http://a.b] http://e.f/g', 'the D http://e.f/g', [('D', 'D')]),
+    'external links': ('[http://a.b/c the [[D]]] [http://a.b] http://e.f/g', 'the D http://e.f/g',
+        [('D', 'D')]),
     'a title like a magic word': ('[[A __FILE__]]', 'A __FILE__', [('A __FILE__', 'A FILE')]),
     'magic words': ('__NOTOC__A __init__ <nowiki>__TOC__</nowiki>', 'A __init__ __TOC__', []),
-    'tags': ('<div class="a">A <b>b</b> <small>[[C]]</small></div></div><span>d</span> 1 < 2', 'A b C\nd 1 < 2', [('C', 'C')]),
+    'tags': ('<div class="a">A <b>b</b> <small>[[C]]</small></div></div><span>d</span> 1 < 2',
+        'A b C\nd 1 < 2', [('C', 'C')]),
     'blockquotes': ('A<blockquote>b [[C]]</blockquote>d', 'A\nb C\nd', [('C', 'C')]),
     'blanks of an anchor stay outside': ('a [[B| b ]] c[[D| ]]e', 'a b c e', [('b', 'B')]),
     'an anchor of which nothing shows': ('a [[B|{{c}}]] d', 'a d', []),
     'a title made by a template': ('a [[{{B}}|c]] d', 'a c d', []),
     'what is not closed is text': ('a [[b {{c <ref>d', 'a [[b {{c d', []),
-    'a link in the anchor of a link': ('[[A|b [[C|c [[D]]]] e]] [[F]]', 'b c D e F', [('b c D e', 'A'), ('F', 'F')]),
-    'characters outside the BMP': ('😀 [[Ann|𝔸]] 𝔹 [[Bob]]', '😀 𝔸 𝔹 Bob', [('𝔸', 'Ann'), ('Bob', 'Bob')]),
+    'a link in the anchor of a link': ('[[A|b [[C|c [[D]]]] e]] [[F]]', 'b c D e F',
+        [('b c D e', 'A'), ('F', 'F')]),
+    'characters outside the BMP': ('😀 [[Ann|𝔸]] 𝔹 [[Bob]]', '😀 𝔸 𝔹 Bob',
+        [('𝔸', 'Ann'), ('Bob', 'Bob')]),
 }  # fmt: skip
 
 
@@ -66,12 +89,19 @@ def test_wikitext_becomes_text_with_links(name):
     assert [(found.text[start:end], title) for start, end, title in found.links] == links
 
 
-@hypothesis.given(st.lists(st.sampled_from("[[ ]] [ ] {{ }} {| |} | ' '' ''' < > </ /> <ref> </ref> <b> </b> <li> <br> & ; # : * = == "
-                                           '<!-- --> <nowiki> </nowiki> http:// a B ( ) . , File: __TOC__'.split(' ') + [' ', '\n']), max_size=60))  # fmt: skip
+@hypothesis.given(st.lists(st.sampled_from(
+    "[[ ]] [ ] {{ }} {| |} | ' '' ''' < > </ /> <ref> </ref> <b> </b> <li> <br> & ; # : * = == "
+                                           '<!-- --> <nowiki> </nowiki> http:// a B ( ) . , '
+                                           'File: __TOC__'.split(' ') + [' ', '\n']),
+                                           max_size=60))  # fmt: skip
 @hypothesis.settings(max_examples=500, deadline=None)
 def test_any_wikitext_becomes_clean_text(pieces):
     found = Converter(Site()).convert(''.join(pieces))
-    assert found.text == found.text.strip(' \n') and '\n\n' not in found.text and '  ' not in found.text
+    assert (
+        found.text == found.text.strip(' \n')
+        and '\n\n' not in found.text
+        and '  ' not in found.text
+    )
     assert not any(character < ' ' and character != '\n' for character in found.text)
     mentions = tuple(Mention(*link) for link in found.links)
     validate(Document('1', 'A', found.text or 'x', mentions))
@@ -83,7 +113,8 @@ SHOWN = {
     'is {{convert|93|m|ft|abbr=off}} deep': 'is 93 metres deep',
     'is {{convert|1|mi|km}} long': 'is 1 mile long',
     'of {{cvt|5|to|10|km|mi|abbr=on}} or {{convert|3|-|4|ft}}': 'of 5 to 10 km or 3–4 feet',
-    'on {{start date|1903|7|2}} or {{Birth date and age|mf=yes|1950|3|1}}': 'on 2 July 1903 or March 1, 1950',
+    'on {{start date|1903|7|2}} or {{Birth date and age|mf=yes|1950|3|1}}': 'on 2 July 1903 or '
+                                                                            'March 1, 1950',
     'in {{start date|1903|7}} and {{start date|1903}}': 'in July 1903 and 1903',
     '{{nowrap|Ada [[B]]}} of {{lang|de|Der See}} ({{lang-fr|le lac}})': 'Ada B of Der See (le lac)',
     'by {{ubl|[[A]]|C d}}, {{circa|1900}}': 'by A, C d, c. 1900',
@@ -101,7 +132,9 @@ def test_what_templates_hold_is_shown(source):
 
 def test_links_in_templates_are_links_and_inner_templates_are_not_of_the_page():
     page = Converter(Site()).convert('in {{nowrap|[[Old Town|the town]] {{lang|de|See}}}}')
-    assert [(page.text[start:end], title) for start, end, title in page.links] == [('the town', 'Old Town')]
+    assert [(page.text[start:end], title) for start, end, title in page.links] == [
+        ('the town', 'Old Town')
+    ]
     assert page.templates == {'nowrap'}
 
 
@@ -126,9 +159,18 @@ def test_a_page_on_which_the_parser_fails_is_an_error():
 
 # The way there and back.
 
-CHARACTERS = st.one_of(st.sampled_from("[]{}|<>&'_*#:;=-~!/\\ab Zé.,()"), st.characters(exclude_categories=['Cs', 'Cc']))
-WORDS = st.text(CHARACTERS, min_size=1, max_size=12).map(lambda word: ' '.join(word.split(' ')).strip(' ')).filter(bool)
-TITLES = st.text(CHARACTERS, min_size=1, max_size=8).filter(lambda title: Site().link(title).title == title)
+CHARACTERS = st.one_of(
+    st.sampled_from("[]{}|<>&'_*#:;=-~!/\\ab Zé.,()"),
+    st.characters(exclude_categories=['Cs', 'Cc']),
+)
+WORDS = (
+    st.text(CHARACTERS, min_size=1, max_size=12)
+    .map(lambda word: ' '.join(word.split(' ')).strip(' '))
+    .filter(bool)
+)
+TITLES = st.text(CHARACTERS, min_size=1, max_size=8).filter(
+    lambda title: Site().link(title).title == title
+)
 
 
 @st.composite
@@ -139,7 +181,11 @@ def linked_texts(draw):
     for word in draw(st.lists(WORDS, min_size=1, max_size=12)):
         text += draw(st.sampled_from([' ', '\n', ''])) if text else ''
         if draw(st.booleans()):
-            mentions.append(Mention(len(text), len(text) + len(word), f'Q{draw(st.integers(0, len(names) - 1))}'))
+            mentions.append(
+                Mention(
+                    len(text), len(text) + len(word), f'Q{draw(st.integers(0, len(names) - 1))}'
+                )
+            )
         text += word
     hypothesis.assume('  ' not in text)
     return Document('d', 'T', text, tuple(mentions)), names
