@@ -77,6 +77,20 @@ def test_names_within_a_longer_place_are_candidates_of_their_own():
     ]
 
 
+def test_a_list_of_names_counts_for_each_of_them():
+    seen = evidence(
+        [
+            (0, 0, 24, 0.4, 'Ann Low, York, and Leeds', -1),
+            (0, 0, 7, 0.3, 'Ann Low', ANN),
+            (0, 9, 13, 0.1, 'York', YORK),
+            (0, 19, 24, 0.05, 'Leeds', LEEDS),
+            (1, 0, 7, 0.1, 'Ann Low', ANN),
+        ]
+    )
+    found = [(one.entity, pytest.approx(one.read)) for one in read_candidates(seen)]
+    assert found == [(ANN, 0.8), (YORK, 0.5), (LEEDS, 0.45)]
+
+
 def test_what_was_followed_to_joins_what_was_read_of_the_same_entity():
     seen = evidence([(0, 0, 8, 0.4, 'Ann Low', ANN)])
     found = read_candidates(seen)

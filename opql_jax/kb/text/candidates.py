@@ -9,6 +9,8 @@ features of which `kb.calibration` makes one probability.
 from __future__ import annotations
 
 import dataclasses
+import itertools
+import re
 from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
@@ -20,6 +22,8 @@ from opql_jax.models.reader import Reading, Span
 
 # What two places share that are one answer, see `_overlap`.
 _OVERLAP = 0.5
+# What joins the names of a list.
+_JOINS = re.compile(r'(?:[\s,;&]|\b(?:and|or|the)\b)+')
 
 
 class PathFeatures(NamedTuple):
@@ -149,9 +153,32 @@ def read_candidates(evidence: Evidence) -> list[Candidate]:
             of_key.setdefault(key, same)
             same.spans.append(span)
             same.read += weight * span.probability
+    found = _without_lists(found)
     for one in found:
         one.spans.sort(key=lambda span: -span.probability)
     return sorted(found, key=lambda one: -one.read)
+
+
+def _without_lists(found: Sequence[Candidate]) -> list[Candidate]:
+    """The candidates; a list of names, 'Ann Low and York', counts for each of its names."""
+    left = []
+    for one in found:
+        listed = [] if one.entity >= 0 else [other for other in found if _has(one, other)]
+        rest = one.text
+        for other in listed:
+            rest = rest.replace(other.text, '', 1)
+        if len(listed) > 1 and _JOINS.fullmatch(rest):
+            for other in listed:
+                other.read += one.read
+        else:
+            left.append(one)
+    return left
+
+
+def _has(one: Candidate, other: Candidate) -> bool:
+    """Whether a place of a candidate holds one of a name."""
+    pairs = itertools.product(one.spans, other.spans if other.entity >= 0 else ())
+    return any(a.passage == b.passage and a.start <= b.start and b.end <= a.end for a, b in pairs)
 
 
 def _is_same(one: Candidate, span: Span, entity: int) -> bool:
@@ -190,7 +217,7 @@ def features(candidates: Sequence[Candidate], evidence: Evidence, path: PathFeat
         np.array([one.fits for one in candidates]),
         path,
     )
-    total = sum(one.read for one in candidates)
+    total = min(sum(one.read for one in candidates), 1.0)  # names of one list share no probability
     for one, row in zip(candidates, rows):
         values = {
             'read': np.log(max(one.read, LEAST)),

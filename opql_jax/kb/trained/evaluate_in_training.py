@@ -13,8 +13,10 @@ def evaluate_checkpoints(
 
     It is `on_checkpoint` of `trainer.train`.
 
-    Predictions and metrics of a checkpoint go to <model>/evaluation/<step>. None without question
-    sets.
+    Args:
+        kb, text, model, memory: as of the training run.
+        questions: what is scored; None comes back without. Predictions and metrics of a checkpoint
+            go to <model>/evaluation/<step>.
     """
     if not (names := as_tuple(questions)):
         return None
