@@ -216,13 +216,6 @@ def test_figures_are_small_and_load_nothing(figure):
     assert not re.search(r'@font-face|@import|<script|<image|<foreignObject|url\((?!#)', text)
 
 
-@pytest.mark.parametrize(
-    'figure', sorted((REPO / 'docs/figures').glob('*.png')), ids=lambda figure: figure.name
-)
-def test_pictures_of_screens_are_small(figure):
-    assert figure.stat().st_size <= 120_000
-
-
 @pytest.mark.parametrize('name', NAMES)
 def test_pages_name_no_file_outside_the_project(name):
     text = (REPO / name).read_text(encoding='utf-8')

@@ -2,8 +2,6 @@
 devices can share.
 """
 
-import inspect
-
 import pytest
 
 import gin
@@ -11,7 +9,7 @@ from opql_jax import gin_utils
 from opql_jax.data.batching import capacities_for
 from opql_jax.data.markup import MARKUP_ROOM
 from opql_jax.data.prepare import prepare
-from opql_jax.data.sampling import SAMPLERS
+from opql_jax.data.sampling import NEGATIVES, POSITIVES
 from opql_jax.kb.build_memory import build_memory
 from opql_jax.memory.build import AVERAGED_MENTIONS
 from opql_jax.training import trainer
@@ -102,13 +100,9 @@ def test_the_files_state_the_numbers_of_the_paper(settings_of):
         relations('objectives.Relations.sampler') == 'groups'
         and relations('objectives.Relations.anchors') == 'mentions'
     )
-    group = inspect.signature(SAMPLERS['groups']).parameters
-    found['positives of an anchor (2.5)'], found['hard negatives of an anchor (2.5)'] = (
-        group[name].default for name in ('positives', 'negatives')
-    )
-    anchors = relations('objectives.Relations.rows') // (
-        1 + group['positives'].default + group['negatives'].default
-    )
+    found['positives of an anchor (2.5)'] = POSITIVES
+    found['hard negatives of an anchor (2.5)'] = NEGATIVES
+    anchors = relations('objectives.Relations.rows') // (1 + POSITIVES + NEGATIVES)
     found['anchors of L_rel (2.5)'] = anchors * relations('trainer.TrainConfig.num_steps')
     found['pieces that must mention a pair (2.5)'] = relations('objectives.Relations.min_count')
     found['pairs for L_rel (2.5)'] = relations('objectives.Relations.max_pairs')

@@ -48,28 +48,27 @@ def alternatives(text: str, names: list[Name]) -> tuple[Side, Side] | None:
 def chosen(answer: Answer, sides: tuple[Side, Side]) -> Answer:
     """What was read, without all but the two names that the question offers, the likelier first."""
     assert answer.probabilities is not None  # what was read has them
-    places = [_side(answer, entity, sides) for entity in answer.entities.tolist()]
-    kept = [places.index(number) for number in (0, 1) if number in places]
-    if not kept:
-        nothing = {
-            'entities': np.zeros(0, np.int64),
-            'weights': np.zeros(0, np.float32),
-            'probabilities': None,
-        }
+    of_side: dict[int, list[int]] = {0: [], 1: []}
+    for place, entity in enumerate(answer.entities.tolist()):
+        if (number := _side(answer, entity, sides)) is not None:
+            of_side[number].append(place)
+    known = {number: answer.probabilities[places].sum() for number, places in of_side.items()}
+    ranked = sorted((number for number in of_side if of_side[number]), key=lambda n: -known[n])
+    if not ranked:
         return dataclasses.replace(
-            answer, **nothing, note='the text does not decide between the two'
+            answer,
+            entities=np.zeros(0, np.int64),
+            weights=np.zeros(0, np.float32),
+            probabilities=None,
+            note='the text does not decide between the two',
         )
-    known = [answer.probabilities[[place == number for place in places]].sum() for number in (0, 1)]
-    shares = {
-        places[place]: (known[places[place]] + _PRIOR) / (sum(known) + 2 * _PRIOR) for place in kept
-    }
-    kept.sort(key=lambda place: -shares[places[place]])
-    probabilities = np.array([shares[places[place]] for place in kept], np.float32)
+    total = sum(known.values()) + 2 * _PRIOR
+    shares = np.array([(known[number] + _PRIOR) / total for number in ranked], np.float32)
     return dataclasses.replace(
         answer,
-        entities=answer.entities[kept],
-        weights=probabilities / probabilities.sum(),
-        probabilities=probabilities,
+        entities=answer.entities[[of_side[number][0] for number in ranked]],
+        weights=shares / shares.sum(),
+        probabilities=shares,
     )
 
 

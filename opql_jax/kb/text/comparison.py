@@ -109,7 +109,7 @@ Answerer = Callable[[list[str]], list[Answer]]
 _PART_OF_NAME = 0.5
 
 
-def linked_names(question: Question, kinds: Sequence[str]) -> list[Name]:
+def linked_names(question: Question, kinds: Sequence[str] | np.ndarray) -> list[Name]:
     """The names of a question, of which its topics are those that the text has; see `names_of`."""
     linked = [
         Name(start, end, entity, kinds[entity] if entity >= 0 else '')
