@@ -27,7 +27,7 @@ opql() {
 opql index opql_jax/sample/articles --out "$kb"
 opql ask "$kb" 'Who designed the Marlowe Bridge?' --top 1
 opql ask "$kb" 'Where was the founder of the Halmouth Ferry Company born?' --top 1
-opql ask "$kb" 'Where was the teacher of the painter of Harbour at Dusk born?' --top 1
+opql ask "$kb" 'Where did the teacher of the painter of Harbour at Dusk die?' --top 1
 cat <<END
 
 Now ask your own questions:

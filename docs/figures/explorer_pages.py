@@ -22,7 +22,7 @@ from opql_jax.kb.virtual_kb import VirtualKB
 
 HERE = pathlib.Path(__file__).resolve().parent
 ARTICLES = HERE.parents[1] / 'opql_jax' / 'sample' / 'articles'
-QUESTION = 'Where was the teacher of the painter of Harbour at Dusk born?'
+QUESTION = 'Where was the painter of Harbour at Dusk born?'
 ENTITY = 'Clara Whitcombe'
 WIDTH, LINE, CHARACTERS = 900, 22, 112
 ACCENT, QUIET, MARK, LINE_COLOUR, TEXT, PAPER = (

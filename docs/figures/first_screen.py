@@ -25,7 +25,7 @@ from rich.text import Text
 
 HERE = pathlib.Path(__file__).resolve().parent
 ARTICLES = HERE.parents[1] / 'opql_jax' / 'sample' / 'articles'
-QUESTION = 'Where was the teacher of the painter of Harbour at Dusk born?'
+QUESTION = 'Where was the painter of Harbour at Dusk born?'
 COMMANDS = [
     ('index', 'articles/', '--out', 'sample.kb'),
     ('ask', 'sample.kb', QUESTION, '--top', '1'),

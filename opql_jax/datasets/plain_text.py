@@ -473,7 +473,7 @@ def _repeated_beginnings(paths: Iterable[pathlib.Path]) -> frozenset[str]:
                 with path.open('rb') as file:
                     first[
                         file.read(4 * _MAX_HEADING)
-                        .decode('utf-8', 'replace')
+                        .decode('utf-8-sig', 'replace')
                         .strip()
                         .partition('\n')[0]
                         .strip()
@@ -518,7 +518,13 @@ def _of_file(
         return Document(label, title, text, title_entity=title)
     first, _, after = text.lstrip().partition('\n')
     words = fold(first.strip('# \t'))
-    if first.strip() in repeated and f' {words} ' not in f' {fold(after)} ' and after.strip():
+    is_short = len(first) <= _MAX_HEADING and first.strip()[-1:] not in '.!?,;'
+    if (
+        is_short
+        and first.strip() in repeated
+        and f' {words} ' not in f' {fold(after)} '
+        and after.strip()
+    ):
         text = after
     title, rest = _heading(text)
     if title and rest:

@@ -34,7 +34,6 @@ FEATURES = (
     # Whether sentences like the question were looked at, as no name in it leads to an answer; 0
     # likewise.
     'sentences',
-    'hops',  # relations that the best path takes after the first
     # Words of the question beyond a few, its names aside: a long one states more than following
     # looks at.
     'length',
@@ -109,8 +108,8 @@ def read_probabilities(
     """The probability that each candidate, followed or read, is right: [n] float64.
 
     That of a candidate whose passage the reader saw is at most the reader's probability that these
-    passages answer: where they do not, no answer from them is sure. Nor is any where no name of the
-    question leads anywhere.
+    passages answer: where they do not, no answer from them is sure. All are less probable where no
+    name of the question leads anywhere.
     """
     of = lambda name: features[:, FEATURES.index(name)]
     chances = np.minimum(

@@ -105,11 +105,13 @@ def test_a_first_line_of_many_files_is_no_heading_unless_they_are_about_it(tmp_p
         for name in ('Ada', 'Byron', 'Charles')
     }
     about = {f'part_{i}__md': f'# Harl Bridge\nThe Harl Bridge has {i} arches.' for i in range(3)}
+    said = {f'said_{i}__txt': f'Ada Lovelace wrote programs.\n\nIt rained {i}.' for i in range(3)}
     front = {f'front_{i}__md': f'---\ntitle: Day {i}\n---\nIt rained {i} times.' for i in range(3)}
-    write(tmp_path, **marked, **about, **front)
+    write(tmp_path, **marked, **about, **said, **front)
     _, documents = read(tmp_path)
     assert [documents[f'texts/{name}.txt'].title for name in ('Ada', 'Byron')] == ['Ada', 'Byron']
     assert documents['texts/Ada.txt'].text == 'They saw Ada in the rain.'
+    assert documents['texts/said_1.txt'].text.startswith('Ada Lovelace wrote programs.')
     assert {documents[f'texts/part_{i}.md'].title for i in range(3)} == {'Harl Bridge'}
     assert [documents[f'texts/front_{i}.md'].title for i in range(3)] == ['Day 0', 'Day 1', 'Day 2']
 

@@ -87,8 +87,15 @@ def test_a_list_of_names_counts_for_each_of_them():
             (1, 0, 7, 0.1, 'Ann Low', ANN),
         ]
     )
-    found = [(one.entity, pytest.approx(one.read)) for one in read_candidates(seen)]
-    assert found == [(ANN, 0.8), (YORK, 0.5), (LEEDS, 0.45)]
+    for spans in (seen.reading.spans, seen.reading.spans[::-1]):
+        order = [seen.reading.spans.index(span) for span in spans]
+        turned = seen._replace(
+            reading=seen.reading._replace(spans=spans),
+            texts=[seen.texts[i] for i in order],
+            entities=[seen.entities[i] for i in order],
+        )
+        found = [(one.entity, pytest.approx(one.read)) for one in read_candidates(turned)]
+        assert found == [(ANN, 0.8), (YORK, 0.5), (LEEDS, 0.45)]
 
 
 def test_what_was_followed_to_joins_what_was_read_of_the_same_entity():

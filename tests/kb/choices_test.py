@@ -27,6 +27,10 @@ DOCUMENTS = {
         ('Who painted Orla Finch and Joel Stern?', None),
         ('Was Orla Finch or Joel Stern a painter?', None),
         ('Who painted Orla Finch?', None),
+        ('What war was fought between Norland and Sudland?', None),
+        ('Which war did Norland or Sudland lose?', None),
+        ('Which person lives in Leith or Prague?', None),
+        ('Who is a painter, Orla Finch, Joel Stern or Ann Low?', None),
         ('Who is it, ' + 'Orla Finch or Joel Stern ' * 50 + '?', None),
     ],
 )

@@ -325,6 +325,8 @@ def test_what_two_facts_say_together_is_the_answer(kb, question, right):
         'Was the Harl Bridge painted by Amara Finch?',
         'Who was born first, Joel Stern or Ludwig Ossel?',
         'Was Joel Stern born in Bohemia?',
+        'Was the Harl Bridge painted by Amara Finch?',
+        'Was Casa Verde sold by Pilar Ortega?',
     ],
 )
 def test_what_the_text_does_not_state_or_denies_is_not_sure(kb, question):

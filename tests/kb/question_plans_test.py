@@ -57,6 +57,10 @@ def test_a_phrase_that_holds_the_topic_may_be_found_first(question, plan):
     assert plan in found
 
 
+def test_letters_that_fold_to_others_are_no_kin():
+    assert plans_of('Who is the ſtepmother of [Ada]?') == [['Who is the ſtepmother of [Ada]']]
+
+
 def test_phrases_may_lie_in_phrases():
     found = plans_of('Where did the mother of the director of [Inception] die?')
     assert ['the director of [Inception]', 'the mother of [it]', 'Where did [it] die'] in found

@@ -22,7 +22,8 @@ from opql_jax.models.reader import Reading, Span
 
 # What two places share that are one answer, see `_overlap`.
 _OVERLAP = 0.5
-# What joins the names of a list.
+# What may join names, and what alone stands between those of a list.
+_LISTS = re.compile(r', | & |\band\b|\bor\b')
 _JOINS = re.compile(r'(?:[\s,;&]|\b(?:and|or|the)\b)+')
 
 
@@ -36,14 +37,12 @@ class PathFeatures(NamedTuple):
             answer.
         linked: 1 if it begins at such sentences, or at an entity whose whole name the question has.
         length: words of the question beyond a few, its names aside.
-        hops: the relations that it takes after the first.
     """
 
     fit: float = 0.0
     sentences: float = 0.0
     linked: float = 0.0
     length: float = 0.0
-    hops: float = 0.0
 
 
 class Evidence(NamedTuple):
@@ -145,7 +144,7 @@ def read_candidates(evidence: Evidence) -> list[Candidate]:
         for span, text, entity in zip(each.reading.spans, each.texts, each.entities):
             key = entity if entity >= 0 else fold(text)
             same = of_key.get(key) or next(
-                (one for one in found if _is_same(one, span, entity)), None
+                (one for one in found if _is_same(one, span, text, entity)), None
             )
             if same is None:
                 same = Candidate(text, entity, is_seen=True)
@@ -181,11 +180,13 @@ def _has(one: Candidate, other: Candidate) -> bool:
     return any(a.passage == b.passage and a.start <= b.start and b.end <= a.end for a, b in pairs)
 
 
-def _is_same(one: Candidate, span: Span, entity: int) -> bool:
+def _is_same(one: Candidate, span: Span, text: str, entity: int) -> bool:
     """Whether a place is of a candidate: it overlaps one of its, and is no other name in it."""
     if entity >= 0 and one.entity >= 0:
         return False
-    return any(_overlap(span, other, max if entity >= 0 else min) for other in one.spans)
+    may_list = one.entity >= 0 and _LISTS.search(text)
+    which = max if entity >= 0 or may_list else min
+    return any(_overlap(span, other, which) for other in one.spans)
 
 
 def _overlap(a: Span, b: Span, which: Callable[[int, int], int]) -> bool:

@@ -21,11 +21,22 @@ from opql_jax.kb.text.marked_questions import (
     mark_names,
 )
 
-# The probability that is given to each of the two beforehand: the reader, which was taught by few
-# such questions, is right in 7 of 10.
+# Pseudo-count of each of the two: the reader, which was taught by few such questions, is right in 7
+# of 10, whatever its probability.
 _PRIOR = 1.0
-_ASKS = re.compile(r'\b(?:which|who|what)\b')
-_BETWEEN = re.compile(r'\bbetween X')
+# Where the two stand that a question chooses from, in its text without them; elsewhere 'or' joins
+# what is asked about, as in 'Which war did Norland or Sudland lose?'.
+_OFFERS = tuple(
+    re.compile(pattern)
+    for pattern in (
+        r'(?:in )?(?:between|of|out of|among)\b.*\bX[,:]? (?:which|who|what)\b.*',
+        r'(?:which|who|what)(?: one)? of X\b.*',
+        r'(?:which|who|what)(?: [a-z-]+){0,3}, ?X, ?.*',
+        r'(?:which|who|what)\b.*[,:;] ?X',
+    )
+)
+# Another name beside the two, and names of a question that is looked at.
+_THIRD, _MOST_NAMES = re.compile(r'@\d+,? ?(?:and |or )?X'), 4
 
 
 def alternatives(text: str, names: list[Name]) -> tuple[Side, Side] | None:
@@ -38,9 +49,17 @@ def alternatives(text: str, names: list[Name]) -> tuple[Side, Side] | None:
     if len(text) > MOST_CHARACTERS:
         return None
     for joint in (None, *JOINTS):
-        marked = mark_names(text, names if joint is None else join_names(text, names, joint))
+        joined = names if joint is None else join_names(text, names, joint)
+        if len(joined) > _MOST_NAMES:
+            continue
+        marked = mark_names(text, joined)
         pair = find_pair(marked.text)
-        if pair and _ASKS.search(pair.text) and (pair.word == 'or' or _BETWEEN.search(pair.text)):
+        if not pair:
+            continue
+        if _THIRD.search(pair.text):
+            return None
+        offers = _OFFERS if pair.word == 'or' else _OFFERS[:1]
+        if any(pattern.fullmatch(pair.text) for pattern in offers):
             return marked.side(pair.left), marked.side(pair.right)
     return None
 
@@ -78,7 +97,9 @@ def _side(answer: Answer, entity: int, sides: tuple[Side, Side]) -> int | None:
     named = [
         number
         for number, side in enumerate(sides)
-        if words and (words <= _words(side.name) or _words(side.name) <= words)
+        if words
+        and _words(side.name)
+        and (words <= _words(side.name) or _words(side.name) <= words)
     ]
     if len(named) == 1:
         return named[0]

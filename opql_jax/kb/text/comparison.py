@@ -146,10 +146,14 @@ def answer(
     if comparison is None:
         return None
     verdict = decide(comparison, plain)
+    is_cut = any(part.is_cut for part in verdict.answers)
     if verdict.said is None:
         nothing = np.zeros(0, np.int64), np.zeros(0, np.float32), ()
         return Answer(
-            *nothing, parts=verdict.answers, note=f'the text does not decide this: {verdict.note}'
+            *nothing,
+            parts=verdict.answers,
+            is_cut=is_cut,
+            note=f'the text does not decide this: {verdict.note}',
         )
     entity, phrases = -1, (str(verdict.said),)
     if isinstance(verdict.said, int):
@@ -163,7 +167,14 @@ def answer(
     probabilities = np.array([probability], np.float32)
     one = np.ones(1, np.float32)
     return Answer(
-        np.array([entity]), one, (), probabilities, phrases=phrases, parts=parts, note=verdict.note
+        np.array([entity]),
+        one,
+        (),
+        probabilities,
+        phrases=phrases,
+        parts=parts,
+        is_cut=is_cut,
+        note=verdict.note,
     )
 
 
@@ -200,7 +211,7 @@ def decide(comparison: Comparison, answer: Answerer) -> Verdict:
     decisive = (
         each
         if all(said == 'yes' for said, *_ in each)
-        else [one for one in each if one[0] == 'no'][:1]
+        else sorted((one for one in each if one[0] == 'no'), key=lambda one: -one[1])[:1]
     )
     if not decisive:
         return Verdict(None, 0.0, False, rests_on, note)
@@ -235,11 +246,13 @@ def _best(comparison: Comparison, side: Side, answers: Sequence[Answer]) -> Foun
             probability = (member.probability or 0.0) * (_PART_OF_NAME if side.entity < 0 else 1)
             if probability >= _LEAST and _is_value(comparison.measure, member):
                 supports = [
-                    (_support(answer, path) * _wording(comparison, answer, path), path[-1])
+                    (_support(answer, path), _wording(comparison, answer, path), path[-1])
                     for path in answer.paths(member.id, _PATHS)
                     if path
                 ]
-                support, fact = max(supports, key=lambda pair: pair[0], default=(1.0, None))
+                support, wording, fact = max(
+                    supports, key=lambda one: one[0] * one[1], default=(1.0, 1.0, None)
+                )
                 candidates.append(
                     Found(
                         answer,
@@ -247,9 +260,9 @@ def _best(comparison: Comparison, side: Side, answers: Sequence[Answer]) -> Foun
                         member.name,
                         probability,
                         fact,
-                        member.weight * support,
-                        probability * support,
-                        support <= _OF_ANOTHER,
+                        member.weight * support * wording,
+                        probability * support * wording,
+                        support <= _OF_ANOTHER or wording < 1,
                     )
                 )
     if comparison.measure == 'country':

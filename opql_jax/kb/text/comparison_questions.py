@@ -63,7 +63,7 @@ _MEASURE = (
 )
 # What a question calls the things that it compares, as short as can be, and where its verb begins.
 _NOUN_PHRASE = r'(?:(?:@\d|[a-z-]+) ){0,4}?[a-z-]+'
-_VERB = rf'{IS}|has|have|had|contains?|{"|".join(BASES)}|[a-z]+ed'
+_VERB = rf'{IS}|has|have|had|contains?|{"|".join(BASES)}|[a-z]+ed(?!.* (?:{IS}|has|have|had)\b)'
 _MANY = {'more': 'most', 'most': 'most', 'less': 'least', 'fewer': 'least', 'fewest': 'least'}
 
 

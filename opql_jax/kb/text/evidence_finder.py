@@ -25,7 +25,7 @@ PASSAGES, _FOLLOWED, _ANSWERS = 5, 2, 3
 # What an answer neither begins nor ends with.
 _MARKS = ' \t\n.,;:!?"“”\'‘’()[]{}«»'
 # Nor does it begin with: 'in the mid-18th century' is the mid-18th century.
-_PREPOSITION = re.compile(r'(?:as|at|by|during|for|from|in|of|on|since|to|with)\s+(?=\w)')
+_PREPOSITION = re.compile(r'(?:at|by|during|from|in|on|since)\s+(?=\d|the\b|[A-Z])')
 # What a place and a mention share, of the longer one, that are the same.
 _SAME = 0.8
 

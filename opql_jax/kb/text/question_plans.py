@@ -42,7 +42,8 @@ _KIN = {
     'stepfather': ('husband', 'mother'),
 }
 _OF_KIN = re.compile(
-    rf'\b(?:the )?({"|".join(_KIN)}) of (?=@)|(?<=@)[\'’]s? ({"|".join(_KIN)})\b', re.IGNORECASE
+    rf'\b(?:the )?({"|".join(_KIN)}) of (?=@)|(?<=@)[\'’]s? ({"|".join(_KIN)})\b(?![\'’])',
+    re.IGNORECASE | re.ASCII,
 )
 # What is left of a question must say more than these.
 _EMPTY = frozenset(

@@ -451,7 +451,6 @@ class TextAnswerer:
             float(len(found) > len(question.topics)),
             float(linked),
             _length(question),
-            len(best.hops) - 1,
         )
 
     def _is_named(self, text: str, entity: int) -> bool:

@@ -148,7 +148,7 @@ class TextKB(VirtualKB):
                     )
                 )
             ):
-                answers.append(choices.chosen(found, sides))
+                answers.append(choices.chosen(_without_denied(found), sides))
                 continue
             if why:
                 said = [
