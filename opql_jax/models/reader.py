@@ -112,7 +112,7 @@ class Reader:
         for begin in range(0, len(order), _ROWS):
             chosen = order[begin : begin + _ROWS]
             length = batching.bucket_of(max(len(inputs[i].tokens) for i in chosen), LENGTHS)
-            rows = 1 if len(chosen) == 1 else _ROWS
+            rows = batching.bucket_of(len(chosen), (1, 2, _ROWS))
             tokens = batching.pad_tokens(
                 [inputs[i].tokens for i in chosen], rows, length, self._special
             )
