@@ -12,13 +12,10 @@ import numpy as np
 from opql_jax.corpus.name_resolution import fold, without_brackets
 from opql_jax.kb.answers import Answer
 from opql_jax.kb.text.marked_questions import (
-    JOINTS,
-    MOST_CHARACTERS,
     Name,
     Side,
     find_pair,
-    join_names,
-    mark_names,
+    readings,
 )
 
 # Pseudo-count of each of the two: the reader, which was taught by few such questions, is right in 7
@@ -35,8 +32,8 @@ _OFFERS = tuple(
         r'(?:which|who|what)\b.*[,:;] ?X',
     )
 )
-# Another name beside the two, and names of a question that is looked at.
-_THIRD, _MOST_NAMES = re.compile(r'@\d+,? ?(?:and |or )?X'), 4
+# Another name beside the two.
+_THIRD = re.compile(r'@\d+,? ?(?:and |or )?X')
 
 
 def alternatives(text: str, names: list[Name]) -> tuple[Side, Side] | None:
@@ -46,13 +43,7 @@ def alternatives(text: str, names: list[Name]) -> tuple[Side, Side] | None:
         text: the question.
         names: those in it, see `marked_questions.names_of`.
     """
-    if len(text) > MOST_CHARACTERS:
-        return None
-    for joint in (None, *JOINTS):
-        joined = names if joint is None else join_names(text, names, joint)
-        if len(joined) > _MOST_NAMES:
-            continue
-        marked = mark_names(text, joined)
+    for marked in readings(text, names):
         pair = find_pair(marked.text)
         if not pair:
             continue

@@ -12,9 +12,7 @@ from opql_jax.kb.text.marked_questions import (
     BASES,
     COUNTRY,
     IS,
-    JOINTS,
     LOCATED,
-    MOST_CHARACTERS,
     NOUNS,
     PAST_OF_PARTICIPLE,
     ROLE,
@@ -23,12 +21,9 @@ from opql_jax.kb.text.marked_questions import (
     Name,
     Pair,
     find_pair,
-    join_names,
-    mark_names,
+    readings,
 )
 
-# Names of a question that is looked at, at most.
-_MOST_NAMES = 4
 _FIRST = r'first|earlier|earliest|sooner'
 _LAST = r'last|later|latest|more recently|most recently'
 _OLD, _YOUNG = (
@@ -74,15 +69,10 @@ def parse(text: str, names: Sequence[Name]) -> Comparison | None:
         text: the question.
         names: those in it, see `names_of`.
     """
-    if len(text) > MOST_CHARACTERS:
-        return None
-    for joint in (None, *JOINTS):
-        joined = list(names) if joint is None else join_names(text, names, joint)
-        if 1 <= len(joined) <= _MOST_NAMES:
-            marked = mark_names(text, joined)
-            for read in (_read_choice, _read_same, _read_order, read_both, read_fact):
-                if found := read(marked):
-                    return found
+    for marked in readings(text, names):
+        for read in (_read_choice, _read_same, _read_order, read_both, read_fact):
+            if found := read(marked):
+                return found
     return None
 
 

@@ -5,7 +5,7 @@ For patterns that say what is asked about which.
 
 import dataclasses
 import re
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
 from opql_jax.corpus.definitions import GROUP, PERSON, PLACE, WORK
@@ -15,6 +15,8 @@ from opql_jax.kb.text.values import DATE
 
 # Longer questions are not looked at.
 MOST_CHARACTERS = 400
+# Names of a question that is looked at, at most.
+_MOST_NAMES = 4
 # What may stand in names that the text lacks, or has in another form, tried in this order where a
 # question is not understood otherwise.
 JOINTS = tuple(
@@ -177,6 +179,19 @@ def mark_names(text: str, names: Sequence[Name]) -> Marked:
         plain,
     )
     return Marked(plain.replace(' ,', ','), tuple(names), tuple(said))
+
+
+def readings(text: str, names: Sequence[Name]) -> Iterator[Marked]:
+    """A question with marks, as its names stand and with those made one that may be, see `JOINTS`.
+
+    Nothing of one that is longer, or has more names, than is looked at.
+    """
+    if len(text) > MOST_CHARACTERS:
+        return
+    for joint in (None, *JOINTS):
+        joined = list(names) if joint is None else join_names(text, names, joint)
+        if 1 <= len(joined) <= _MOST_NAMES:
+            yield mark_names(text, joined)
 
 
 class Pair(NamedTuple):
