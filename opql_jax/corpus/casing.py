@@ -21,11 +21,10 @@ from typing import NamedTuple
 from opql_jax.corpus.entities import EntityVocab
 from opql_jax.corpus.linking import MentionLinker
 from opql_jax.corpus.sentences import sentence_starts
-from opql_jax.corpus.spans import MAX_NAME, POSSESSIVE, VALUES, Span
+from opql_jax.corpus.spans import MAX_NAME, POSSESSIVE, VALUES, Span, overlap
 
 _WORD = re.compile(r"[^\W\d_]+(?:['’][^\W\d_]+)*")
-# Words of a sentence in capitals, at least; where so much of a text is in capitals, one word is
-# enough.
+# Words of a sentence in capitals, at least; one is enough where so much of a text is in capitals.
 _WORDS, _OF_TEXT = 4, 0.8
 # Words of a text, at least, that is told to be in one case.
 _TOLD = 8
@@ -122,8 +121,7 @@ def load_dictionary(models: Sequence[str]) -> Dictionary:
     return Dictionary(frozenset(), frozenset())
 
 
-# Finds the persons and places that texts name: of each text the characters `[start, end)`, and
-# whether it is a person.
+# Of each text the `[start, end)` of persons and places, and whether it is a person.
 Recogniser = Callable[[Sequence[str]], list[list[tuple[int, int, bool]]]]
 
 
@@ -157,31 +155,22 @@ def _as_title(word: re.Match[str]) -> str:
 
 
 def told_case(text: str) -> str:
-    """'capitals' or 'lower case' if all of a text is written so, else ''.
-
-    Also '' if it has too few words to tell.
-    """
+    """'capitals' or 'lower case' if a text is written so throughout and not too short, else ''."""
     words = _WORD.findall(text[:100_000])
     if len(words) < _TOLD:
         return ''
-    upper = sum(word.isupper() for word in words)
-    return (
-        'capitals'
-        if upper > _OF_TEXT * len(words)
-        else 'lower case'
-        if all(map(str.islower, words))
-        else ''
-    )
+    if sum(word.isupper() for word in words) > _OF_TEXT * len(words):
+        return 'capitals'
+    return 'lower case' if all(map(str.islower, words)) else ''
 
 
 def with_names_in_lower_case(
     texts: Sequence[str], spans: Sequence[Sequence[Span]], dictionary: Callable[[], Dictionary]
 ) -> tuple[list[str], list[list[Span]]]:
-    """Texts and their spans with the lower-case names that other text writes with capitals.
+    """Texts and spans with the lower-case names that other text writes with capitals.
 
-    Of persons and places those of two words or more are looked for in all texts; in texts without
-    any capital all names are, but for single words that a dictionary has. The texts have capitals
-    at these names, and as many characters as before.
+    In texts without capitals all names but single dictionary words, elsewhere persons and places of
+    several words. Lengths stay.
     """
     several: dict[str, Span] = {}
     spellings: dict[str, str] = {}
@@ -211,12 +200,11 @@ def with_names_in_lower_case(
     found_texts, found_spans = [], []
     for text, of_text, is_lower in zip(texts, spans, in_lower_case):
         linker = links.get(is_lower)
-        starts = [span.start for span in of_text]
-        added = []
-        for start, end, _ in linker.link(text) if linker else ():
-            i = bisect.bisect_left(starts, end) - 1
-            if not (i >= 0 and of_text[i].end > start):
-                added.append(Span(start, end, several[text[start:end]].kind))
+        added = [
+            Span(start, end, several[text[start:end]].kind)
+            for start, end, _ in (linker.link(text) if linker else ())
+            if not overlap(of_text, start, end)
+        ]
         found_spans.append(sorted([*of_text, *added]))
         with_capitals = iter([spellings[text[start:end]] for start, end, _ in added])
         found_texts.append(

@@ -17,11 +17,9 @@ from opql_jax.corpus.linking import DROP_FROM
 from opql_jax.corpus.spans import Span
 
 CONCEPT = 'concept'
-# Documents that are defined by a word that is not the noun, if it is more than an attribute of one
-# of them.
+# Documents that a word other than the noun defines, at least.
 _DOCUMENTS = 3
-# Two words are one concept, such as 'science fiction', if more than this share of what is defined
-# by either is defined by both.
+# Two words are one concept if more than this share of what either defines is defined by both.
 _TOGETHER = 0.5
 # A concept of a larger share of many documents says nothing about any of them.
 _TOO_FREQUENT = 0.5
@@ -51,10 +49,8 @@ def find_concepts(texts: Sequence[str], names: Sequence[Sequence[Span]]) -> list
     ]
     whole = _documents(texts, words)
     words = [list(_split(text, places, whole)) for text, places in zip(texts, words)]
-    single, double = (
-        _documents(texts, words),
-        _documents(texts, (_neighbours(*row) for row in zip(texts, words))),
-    )
+    single = _documents(texts, words)
+    double = _documents(texts, (_neighbours(*row) for row in zip(texts, words)))
     joined = {
         pair: count
         for pair, count in double.items()

@@ -40,10 +40,7 @@ class Defined(NamedTuple):
 
 
 def defined_terms(text: str, spans: Sequence[Span]) -> list[Defined]:
-    """The terms that a text defines for names in it, in its order.
-
-    `spans` are what was recognised in it, by start, disjoint.
-    """
+    """The terms that a text defines for names in it (`spans`, by start, disjoint), in order."""
     found: list[Defined] = []
     ends, last = [span.end for span in spans], 0
     for match in _DEFINED.finditer(text):
@@ -63,8 +60,8 @@ def defined_terms(text: str, spans: Sequence[Span]) -> list[Defined]:
             continue
         if not before:
             continue
-        # What stands right before the bracket, or else the first that was named since the term
-        # before: "X, a company of Y (the "Owner")".
+        # Right before the bracket, or else first since the last term: "X, a company of Y (the
+        # "Owner")".
         beside = (
             before[-1]
             if not text[before[-1].end : match.start()].strip(' ,') and before[-1].kind != 'place'
@@ -75,10 +72,7 @@ def defined_terms(text: str, spans: Sequence[Span]) -> list[Defined]:
 
 
 def _abbreviated(text: str, letters: str, end: int) -> int | None:
-    """Where the words begin whose initials are some letters, and which end at a place of a text.
-
-    None if they are others.
-    """
+    """Where the words begin that end at `end` and have the initials `letters`; None if none do."""
     wanted = [letter for letter in letters.removesuffix('s') if letter.isupper()]
     if len(wanted) < 2:
         return None

@@ -21,16 +21,14 @@ _IS_SAID_TO_BE = re.compile(
 )
 # The first characters of a text, which hold its subject and the verb of its definition.
 _OPENING = 1000
-# Full stops that end no sentence, those of 'John F. Kennedy' and 'St. Louis'; a pronoun behind one
-# begins a sentence. A sentence that ends with a single letter goes on into the next: 'Vitamin C.
-# Scurvy is ...'.
+# Full stops that end no sentence: 'John F. Kennedy', 'St. Louis', but not before a pronoun; so
+# 'Vitamin C. Scurvy is ...' goes on.
 _FULL_STOP = (
     r'(?:(?<=\b[A-Z])|(?<=\b(?:St|Mt|Dr|Mr|Ms|Jr|Sr|Lt))|(?<=\b(?:Mrs|Gen|Col)))\.'
     r'(?!\s(?:He|She|It|They|This|That|These|There|His|Her|Its|Their|In|The)\b)'
 )
 _IN_BRACKETS = r'(?:\((?:[^()\n]|\([^()\n]{0,200}\)){0,400}\)\s*)?'
-# The name that a text begins with, what stands in brackets after it, what stands between commas,
-# and the verb of its definition.
+# The name that a text begins with, brackets and commas after it, and the verb that defines it.
 _SUBJECT = re.compile(
     r'(?P<before>\W{0,2})(?:(?:The|An?)\s+)?'
     r'(?P<name>[^\W_a-z](?:[^.,;:!?()\n]|:(?=\s[^\W_a-z])|,(?=\s[A-Z][a-z])'
@@ -81,18 +79,14 @@ def definition(text: str) -> Iterator[tuple[int, int]]:
             at = word.end()
             break
         at = between.end()
-    # "film written and directed by": of the end of the phrase, participles belong to what follows,
-    # unlike in "animated film".
+    # Participles at the end belong to what follows ("film written by"), unlike "animated film".
     while words and _PARTICIPLE.fullmatch(text[slice(*words[-1])]):
         words.pop()
     yield from words
 
 
 def subject(text: str) -> str | None:
-    """The name that a text begins with and then defines, else None.
-
-    'Casablanca' of "Casablanca is an American film".
-    """
+    """The name that a text begins with and defines, else None: 'Laura' of "Laura is a film"."""
     found = _SUBJECT.match(text, 0, _OPENING)
     if not found or not _IS_SAID_TO_BE.match(text, found.end(), _OPENING):
         return None
@@ -100,8 +94,7 @@ def subject(text: str) -> str | None:
     if first[0].islower():
         return None
     quoted = any(mark in found['before'] for mark in '"“`')
-    # "Born in Oslo, Ada was a singer", "In Oslo, Ada is a saint": what follows the comma is the
-    # subject.
+    # "Born in Oslo, Ada was a singer": the subject follows the comma.
     participle = _PARTICIPLE.fullmatch(first.lower()) and not _BEHIND_PARTICIPLES.isdisjoint(
         others[:1]
     )

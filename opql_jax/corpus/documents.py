@@ -5,16 +5,16 @@ from __future__ import annotations
 import dataclasses
 import os
 from collections.abc import Collection, Sequence
+from typing import Any
 
 import pyarrow as pa
 
 from opql_jax.core.errors import InputError
 from opql_jax.corpus import tables
-from opql_jax.corpus.json_lines import check_string, short_repr
+from opql_jax.corpus.json_lines import check_object, check_string, errors_at, short_repr
 from opql_jax.corpus.rejected import convert_lines
 
-# Characters of a mention, which is a name. More are a wrong span, and would not fit in a passage
-# either.
+# Characters of a mention; more are a wrong span, and would not fit in a passage.
 MAX_MENTION = 1000
 
 
@@ -47,38 +47,27 @@ class Document:
 
 
 def validate(document: Document, known_entities: Collection[str] | None = None) -> None:
-    """Raises InputError, naming the field, unless a document is sound and its keys are known.
-
-    These are entity keys; None accepts any.
-    """
+    """Raises InputError, naming the field, unless a document is sound and its entities known."""
     for field in ('id', 'title', 'text'):
         check_string(field, getattr(document, field))
     if document.title_entity is not None:
         _check_entity('title_entity', document.title_entity, known_entities)
-    length, mentions = len(document.text), document.mentions or ()
+    mentions = document.mentions or ()
     for i, mention in enumerate(mentions):
-        for side in ('start', 'end'):
-            if type(offset := getattr(mention, side)) is not int:
-                raise InputError(
-                    f'mentions[{i}].{side}: expected an integer, found {short_repr(offset)}'
-                )
-        if mention.start < 0:
-            raise InputError(f'mentions[{i}].start: {mention.start} is before the text')
-        if mention.end <= mention.start:
-            raise InputError(f'mentions[{i}].end: {mention.end} is not after start {mention.start}')
-        if mention.end > length:
-            raise InputError(
-                f'mentions[{i}].end: {mention.end} is past the text of {length} code points'
-            )
-        if mention.end - mention.start > MAX_MENTION:
-            raise InputError(
-                f'mentions[{i}]: {mention.end - mention.start} code points; a '
-                f'name has at most {MAX_MENTION}'
-            )
-        if document.text[mention.start : mention.end].isspace():
-            raise InputError(
-                f'mentions[{i}]: [{mention.start}, {mention.end}) marks nothing but space'
-            )
+        start, end = mention.start, mention.end
+        for side, offset in ('start', start), ('end', end):
+            if type(offset) is not int:
+                raise InputError(f'mentions[{i}].{side}: {short_repr(offset)} is no integer')
+        if start < 0:
+            raise InputError(f'mentions[{i}].start: {start} is before the text')
+        if end <= start:
+            raise InputError(f'mentions[{i}].end: {end} is not after start {start}')
+        if end > len(document.text):
+            raise InputError(f'mentions[{i}].end: {end} is past the text')
+        if end - start > MAX_MENTION:
+            raise InputError(f'mentions[{i}]: a name has at most {MAX_MENTION} code points')
+        if document.text[start:end].isspace():
+            raise InputError(f'mentions[{i}]: [{start}, {end}) is nothing but space')
         _check_entity(f'mentions[{i}].entity', mention.entity, known_entities)
     order = sorted(range(len(mentions)), key=lambda i: mentions[i].start)
     for i, j in zip(order, order[1:]):
@@ -95,29 +84,19 @@ def _check_entity(field: str, entity: str, known: Collection[str] | None) -> Non
         raise InputError(f'{field}: unknown entity id {short_repr(entity)}')
 
 
-def document_from_json(record: object) -> Document:
-    """The document of one parsed JSON value, not yet validated.
+def document_from_json(record: Any) -> Document:
+    """`{id, title, text, title_entity?, mentions?: [{start, end, entity}]}`, not yet validated.
 
-    InputError if a field is missing or of another JSON type.
-
-    `{id, title, text, title_entity?, mentions?: [{start, end, entity}]}`; an id may be a number,
-    and other fields are ignored.
+    An id may be a number. InputError if a field is missing or of another JSON type.
     """
-    if not isinstance(record, dict):
-        raise InputError(f'expected a JSON object, found {type(record).__name__}')
-    for field in ('id', 'title', 'text'):
-        if field not in record:
-            raise InputError(f'{field}: missing')
+    check_object(record, 'id', 'title', 'text')
     mentions = record.get('mentions')
     if not isinstance(mentions, list | None):
         raise InputError(f'mentions: expected a list, found {short_repr(mentions)}')
     links = []
     for i, mention in enumerate(mentions or ()):
-        if not isinstance(mention, dict):
-            raise InputError(f'mentions[{i}]: expected an object, found {short_repr(mention)}')
-        for field in ('start', 'end', 'entity'):
-            if field not in mention:
-                raise InputError(f'mentions[{i}].{field}: missing')
+        with errors_at(f'mentions[{i}]'):
+            check_object(mention, 'start', 'end', 'entity')
         links.append(Mention(mention['start'], mention['end'], mention['entity']))
     document_id = str(record['id']) if type(record['id']) is int else record['id']
     links = None if mentions is None else tuple(links)
@@ -131,23 +110,18 @@ def read_jsonl(
     max_reject_fraction: float = 0.01,
     known_entities: Collection[str] | None = None,
 ) -> list[Document]:
-    """The good documents of a JSON Lines corpus in file order, without blank lines.
+    """A JSON Lines corpus's good documents (`document_from_json`), in order.
 
-    See `document_from_json`.
-
-    For bad lines see `rejected.convert_lines`, for `known_entities` see `validate`. InputError if
-    the file is missing or has no document, or too many lines are bad.
+    See `rejected.convert_lines` and `validate`. InputError if there is none, or too many lines are
+    bad.
     """
     seen: dict[str, int] = {}
 
     def convert(number: int, record: object) -> Document:
         document = document_from_json(record)
         validate(document, known_entities)
-        if document.id in seen:
-            raise InputError(
-                f'id: {short_repr(document.id)} was already used in line {seen[document.id]}'
-            )
-        seen[document.id] = number
+        if (first := seen.setdefault(document.id, number)) != number:
+            raise InputError(f'id: {short_repr(document.id)} is already that of line {first}')
         return document
 
     documents = convert_lines(path, convert, rejected_path, max_reject_fraction)

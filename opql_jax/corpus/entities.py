@@ -19,8 +19,7 @@ from opql_jax.corpus.documents import Document
 from opql_jax.corpus.json_lines import short_repr
 
 UNKNOWN_KIND = 'name'
-# Of what only the title of a document names, in words of which some are in lower case: 'The Guide
-# for Visitors'.
+# Of titles that nothing else names, partly in lower case: 'The Guide for Visitors'.
 TITLE_KIND = 'title'
 # Characters of a kind.
 LONGEST_KIND = 100
@@ -50,10 +49,7 @@ class EntityVocab:
         aliases: Sequence[Sequence[str]],
         kinds: Sequence[str] | None = None,
     ):
-        """All kinds are unknown if None.
-
-        InputError: an empty key, name or kind, a repeated key, or a long kind.
-        """
+        """InputError: an empty key, name or kind, a repeated key, or a long kind."""
         self.keys, self.names, self.aliases = list(keys), list(names), [list(a) for a in aliases]
         self.kinds = [UNKNOWN_KIND] * len(self.keys) if kinds is None else list(kinds)
         self.id_of_key: dict[str, int] = {}
@@ -61,10 +57,7 @@ class EntityVocab:
             if not key or not name or not self.kinds[row]:
                 raise InputError(f'entity vocabulary: row {row} has an empty key, name or kind')
             if len(self.kinds[row]) > LONGEST_KIND:
-                raise InputError(
-                    f'entity vocabulary: row {row} has a kind of more than '
-                    f'{LONGEST_KIND} characters'
-                )
+                raise InputError(f'entity vocabulary: the kind in row {row} is too long')
             if self.id_of_key.setdefault(key, row) != row:
                 raise InputError(
                     f'entity vocabulary: key {key!r} is in rows {self.id_of_key[key]} and {row}'
@@ -79,10 +72,7 @@ class EntityVocab:
 
     @classmethod
     def from_names(cls, names: Iterable[str]) -> EntityVocab:
-        """One entity per name and whatever differs from it only by case.
-
-        The first spelling is its key and name, others are aliases.
-        """
+        """One entity per name; spellings that differ only by case are its aliases."""
         rows: dict[str, dict[str, None]] = {}
         for name in names:
             rows.setdefault(name.casefold(), {})[name] = None
@@ -157,21 +147,14 @@ class EntityVocab:
         return vocab
 
     def hash(self, count: int | None = None) -> str:
-        """Hex SHA-256 of keys, names and aliases of the first `count` entities (all if None).
-
-        Kinds are left out: what is stored by ids does not depend on them.
-        """
+        """Hex SHA-256 of keys, names and aliases (no kinds) of the first `count` entities."""
         digest = hashlib.sha256()
         for row in itertools.islice(zip(self.keys, self.names, self.aliases), count):
             digest.update(json.dumps(row, ensure_ascii=False).encode('utf-8') + b'\n')
         return digest.hexdigest()
 
     def save(self, path: str | os.PathLike, counts: Sequence[int] | None = None) -> None:
-        """Writes entities.parquet; `counts` are each entity's mentions in passages (default 0).
-
-        The column `kind` is left out where no kind is known: text that carries links makes the same
-        file as before there were kinds.
-        """
+        """Writes entities.parquet with `counts` of mentions; kinds only if one is known."""
         counts = [0] * len(self) if counts is None else counts
         columns = [self.keys, self.names, self.aliases, counts, self.kinds]
         known = any(kind != UNKNOWN_KIND for kind in self.kinds)
@@ -185,10 +168,7 @@ class EntityVocab:
 
     @classmethod
     def load(cls, path: str | os.PathLike, rows: int | None = None) -> EntityVocab:
-        """Reads entities.parquet, of so many rows if that is known.
-
-        InputError when it is missing, truncated or inconsistent.
-        """
+        """Reads entities.parquet, of `rows` rows if given; InputError if missing or damaged."""
         table = tables.read_table(path, tables.ENTITIES, optional=('kind',), rows=rows)
         kinds = table['kind'].to_pylist() if 'kind' in table.column_names else None
         keys, names, aliases = (table[name].to_pylist() for name in ('key', 'name', 'aliases'))

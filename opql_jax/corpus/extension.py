@@ -18,10 +18,7 @@ from opql_jax.corpus.entities import EntityVocab
 
 @dataclasses.dataclass(frozen=True)
 class BaseCorpus:
-    """A prepared corpus whose entities and passages a larger one begins with.
-
-    See `tables.PASSAGES`.
-    """
+    """A prepared corpus (`tables.PASSAGES`) with whose entities and passages a larger begins."""
 
     vocab: EntityVocab
     passages: pa.Table
@@ -30,20 +27,16 @@ class BaseCorpus:
     def extend(
         self, vocab: EntityVocab, documents: Sequence[Document]
     ) -> tuple[EntityVocab, list[Document]]:
-        """The vocabulary of the larger corpus, and the documents with its keys.
+        """This vocabulary and then what is new in `vocab`, and the documents with its keys.
 
-        It has the entities of this one and then the new ones of `vocab`.
-
-        An entity of `vocab` is one of this corpus if it has its key. Where no document carries
-        links, keys are but names, so the name or alias of an entity of this corpus means that
-        entity too. InputError: this corpus has a document of the same id.
+        An entity is known by its key or, where no document carries links, by name or alias.
+        InputError: a document id is there already.
         """
         known = set(pc.unique(self.passages['doc_id']).to_pylist())
         for document in documents:
             if document.id in known:
                 raise InputError(
-                    f'document id {document.id!r} is in the folder that is extended already: give '
-                    'the new documents only'
+                    f'document id {document.id!r} is known already: give only new documents'
                 )
         by_name = all(document.mentions is None for document in documents)
         find = self.vocab.get if by_name else self.vocab.id_of_key.get
@@ -69,10 +62,7 @@ class BaseCorpus:
         return larger, renamed
 
     def mention_counts(self) -> tuple[collections.Counter[int], int]:
-        """The number of documents that mention each entity, and of all documents.
-
-        Entities that were dropped for it are included.
-        """
+        """Documents that mention each entity, dropped ones included, and of all documents."""
         documents = self.manifest.counts.documents
         lists = self.passages['mentions'].combine_chunks()
         of_passage = self.passages['doc_id'].combine_chunks().dictionary_encode().indices.to_numpy()

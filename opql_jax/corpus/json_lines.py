@@ -42,13 +42,10 @@ def errors_at(place: object) -> Iterator[None]:
 
 
 def byte_lines(path: str | os.PathLike) -> Iterator[tuple[int, bytes]]:
-    """Yields the number, from 1, and the bytes of each line of a file, for `decode`.
+    """Yields number, from 1, and bytes of each line, for `decode`, without UTF-8's mark.
 
-    A byte order mark of UTF-8 is dropped.
-
-    Lines end at line feeds only: text mode would also split at characters such as U+2028. Of a line
-    that is too long for `decode` only the beginning is kept in memory. InputError: the file cannot
-    be read, or begins as UTF-16 or UTF-32 does.
+    Lines end at line feeds only, not at U+2028. Too long ones are kept cut off. InputError: the
+    file is unreadable, or UTF-16 or UTF-32.
     """
     try:
         source = files.path(path).open('rb')
@@ -65,15 +62,10 @@ def byte_lines(path: str | os.PathLike) -> Iterator[tuple[int, bytes]]:
 
 
 def _without_mark(path: str | os.PathLike, start: bytes) -> bytes:
-    """The beginning of a file without the byte order mark of UTF-8.
-
-    InputError when it begins as UTF-16 or UTF-32 does.
-    """
+    """A file's first bytes without UTF-8's mark; InputError if they begin UTF-16 or UTF-32."""
     for encoding, marks in _OTHER_ENCODINGS.items():
         if start.startswith(marks):
-            raise InputError(
-                f'{path}: this is {encoding}: convert it (iconv -f {encoding} -t UTF-8)'
-            )
+            raise InputError(f'{path}: this is {encoding}: use iconv -f {encoding} -t UTF-8')
     return start.removeprefix(codecs.BOM_UTF8)
 
 
@@ -99,17 +91,13 @@ def parse(text: str) -> Any:
 
 def read_json(path: str | os.PathLike) -> Any:
     """The value of a JSON file; InputError when it cannot be read."""
-    try:
-        return parse(_without_mark(path, files.path(path).read_bytes()).decode('utf-8'))
-    except (OSError, ValueError) as error:
-        raise InputError(f'{path}: cannot be read as JSON ({error})') from error
+    text = read_text(path)
+    with errors_at(path):
+        return parse(text)
 
 
 def write_json(path: str | os.PathLike, value: Any) -> None:
-    """Writes a JSON file, whole or not at all.
-
-    NaN is refused, as other programs do not read it.
-    """
+    """Writes a JSON file, whole or not at all; NaN, which other programs reject, is refused."""
     with files.atomic_path(path) as partial:
         partial.write_text(json.dumps(value, indent=2, allow_nan=False) + '\n', encoding='utf-8')
 
@@ -125,23 +113,15 @@ def read_text(path: str | os.PathLike) -> str:
 
 
 def read_lines(path: str | os.PathLike) -> Iterator[tuple[int, str]]:
-    """Yields the number, from 1, and the text of each line, without line breaks.
-
-    InputError names file and line.
-    """
+    """Yields number, from 1, and text of each line; InputError names file and line."""
     for number, line in byte_lines(path):
-        try:
+        with errors_at(f'{path}:{number}'):
             text = decode(line)
-        except InputError as error:
-            raise InputError(f'{path}:{number}: {error}') from error
         yield number, text
 
 
 def read_json_lines(path: str | os.PathLike) -> Iterator[tuple[int, Any]]:
-    """Yields the number, from 1, and the JSON value of each line that is not blank.
-
-    InputError names file and line.
-    """
+    """Yields number and value of each line that is not blank; InputError names file and line."""
     for number, line in read_lines(path):
         if line.strip():
             with errors_at(f'{path}:{number}'):
@@ -166,16 +146,20 @@ def map_records(
     convert: Callable[[dict], object],
     separator: str = ':',
 ) -> Iterator[tuple[int, Any]]:
-    """Yields the number of each record, a JSON object, and `convert(record)`.
-
-    An InputError names path, separator and number.
-    """
+    """Yields number and `convert(record)` of JSON objects; an InputError begins with its place."""
     for number, record in records:
         with errors_at(f'{path}{separator}{number}'):
-            if not isinstance(record, dict):
-                raise InputError(f'expected an object, found {short_repr(record)}')
+            check_object(record)
             converted = convert(record)
         yield number, converted
+
+
+def check_object(value: object, *fields: str) -> None:
+    """Raises InputError unless a value is a JSON object that has some fields."""
+    if not isinstance(value, dict):
+        raise InputError(f'expected a JSON object, found {short_repr(value)}')
+    if missing := [field for field in fields if field not in value]:
+        raise InputError(f'{missing[0]}: missing')
 
 
 def check_string(field: str, value: object) -> None:
@@ -187,16 +171,11 @@ def check_string(field: str, value: object) -> None:
     try:
         value.encode('utf-8')
     except UnicodeEncodeError as error:
-        raise InputError(
-            f'{field}: code point {error.start} is half of a surrogate pair'
-        ) from error
+        raise InputError(f'{field}: code point {error.start} is half a surrogate pair') from error
 
 
 def string_field(record: dict, field: str, default: str | None = None, prefix: str = '') -> str:
-    """A string field; `default` where it is missing or null.
-
-    Without a default it must not be blank. Errors begin with `prefix`.
-    """
+    """A string; `default` if missing or null, without one not blank. Errors begin with `prefix`."""
     value = record.get(field)
     if value is None and default is not None:
         return default

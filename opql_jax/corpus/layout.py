@@ -12,9 +12,8 @@ import unicodedata
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
-# Soft hyphens, with the line break after one, and what has no width and no meaning in English:
-# zero-width spaces and joiners, byte order marks, marks of direction, tags. Then escape sequences
-# of terminals, and control characters but for NUL, which no text has.
+# Soft hyphens (and the line break after one), marks without width or meaning in English, escape
+# sequences of terminals, and control characters but for NUL, which no text has.
 _INVISIBLE = re.compile(
     '\u00ad\\s*\n\\s*|[\u00ad\u061c\u180e\u200b\u200e\u200f\u202a-\u202e\u2060-\u2064\u2066-\u206f'
     '\ufeff\ufff9-\ufffb]|[\U000e0000-\U000e007f]|(?<=[a-zA-Z])[\u200c\u200d]'
@@ -35,8 +34,7 @@ _ITEM = re.compile(
     r'|\[\d{1,3}\])[ \t]+(?=\S)'
 )
 _QUOTE = re.compile(r'\s*(?P<marks>>(?:[ \t]*>)*)[ \t]?')
-# Lines that are something by themselves: of a table or columns, of a chat ('[12:03] ana: ...',
-# '12:03 <ana> ...'), 'Label: value'.
+# Lines by themselves: of tables, of a chat ('[12:03] ana: ...', '12:03 <ana> ...'), 'Label: value'.
 _COLUMNS = re.compile(r'\t|\S {3,}\S|^\s*\||\|\s*$|(?:\|[^|\n]*){2}')
 TIME = (
     r'[\[(]?(?:\d{4}-\d\d-\d\d[ T,]*|\d{1,2}[./]\d{1,2}[./]\d{2,4},? *)?\d{1,2}:\d\d(?::\d\d)?(?: ?'
@@ -48,11 +46,9 @@ _LABEL = re.compile(
 )
 _LABEL_WORDS = 4
 _LONGEST_STATEMENT = 120
-# Lines at least so wide may be filled, one without other evidence if it is so wide; those that are
-# wider still are paragraphs.
+# Widths of filled lines: at least, enough without other evidence, and at most.
 _NARROW, _WIDE, _WIDEST = 40, 55, 160
-# Of the line breaks of a filled paragraph, the share behind which a word in lower case stands, at
-# least: in prose it is some 0.8.
+# The least share of filled line breaks before lower case; in prose it is some 0.8.
 _LOWER = 0.3
 # What no line but one of a filled paragraph ends with.
 _GOES_ON = re.compile(
@@ -88,10 +84,7 @@ class _Line(NamedTuple):
 
 
 def cleaned(text: str) -> str:
-    """A text in form NFC, with line feeds and plain spaces, and no invisible characters.
-
-    Idempotent.
-    """
+    """A text in NFC with line feeds and plain spaces, without invisible characters; idempotent."""
     if text.isascii() and not _INVISIBLE.search(text) and not re.search('[\r\x0b\f]', text):
         return text
     text = _PAGE_ENDS.sub('\n\n', _LINE_ENDS.sub('\n', text))
@@ -100,13 +93,10 @@ def cleaned(text: str) -> str:
 
 
 def unfilled(text: str, is_markdown: bool = False) -> str:
-    """A cleaned text with each filled paragraph on one line.
+    """A cleaned text with each filled paragraph on one line, in linear time.
 
-    All line breaks that are left are borders.
-
-    Markdown fills whatever it does not mark otherwise. Elsewhere lines are filled that are wide,
-    and end where the next word would not have fitted, in a paragraph that has words in lower case
-    at the beginning of lines. Takes time in proportion to the text.
+    Markdown fills what it does not mark. Elsewhere lines are filled that are wide, end where the
+    next word would not have fitted, and of which some begin in lower case.
     """
     lines = list(_lines(text))
     pieces: list[str] = []
@@ -194,10 +184,7 @@ def goes_on(line: str) -> bool:
 
 
 def is_statement(line: str) -> bool:
-    """Whether a line states something by itself: a row of a table, or a label with a value.
-
-    The value must not be a sentence.
-    """
+    """Whether a line is a row of a table, or a label with a value that is no sentence."""
     if ' | ' in line:
         return True
     return (

@@ -30,22 +30,18 @@ LINKED = pa.schema(
     ]
 )
 
-# An entity in fewer texts than these is never dropped for its share of them: from a hundred on, the
-# share is known to a tenth of itself (the standard error of a count is at most its root), while of
-# three short texts two may well be about the same person.
+# Texts with an entity, at least, for it to be dropped for its share: that is then known to a tenth,
+# while of three short texts two may well be about one person.
 DROP_FROM = 100
-# Characters of a text that are searched at a time: of names that begin alike each is found wherever
-# the longest is, and only that is kept.
+# Characters searched at a time: each of the names that begin alike is found, and only the longest
+# kept.
 _WINDOW = 1 << 14
 
 Span = tuple[int, int, int]  # start, end (code points, half-open), entity id
 
 
 class LinkedTexts(NamedTuple):
-    """The mentions of each text, as `MentionLinker.link` orders them.
-
-    And by id the entities left out, with the share of texts of each.
-    """
+    """Each text's mentions (`MentionLinker.link`), and dropped entities with their shares."""
 
     mentions: list[list[Span]]
     dropped: dict[int, float]
@@ -76,18 +72,15 @@ class MentionLinker:
             raise InputError(f'drop_above_rate: {drop_above_rate} is not in (0, 1]')
         self._rate, self._nested = drop_above_rate, nested
         self._entities = list(vocab.spellings.values())
-        # All matches are asked for, not only the leftmost-longest ones: the automaton knows no word
-        # ends, and a longest match that breaks a word would hide the shorter one that does not.
+        # All matches, as the automaton knows no word ends: a longest one that breaks a word would
+        # hide another.
         self._longest = max(map(len, vocab.spellings), default=0)
         self._automaton = ahocorasick_rs.AhoCorasick(
             list(vocab.spellings), matchkind=ahocorasick_rs.MatchKind.Standard
         )
 
     def link(self, text: str) -> list[Span]:
-        """The mentions in one text, `(start, end, entity id)` by start; none is dropped.
-
-        An outer one comes before those in it.
-        """
+        """A text's mentions, `(start, end, entity id)` by start, outer ones first; none dropped."""
         length = len(text)
         whole: list[tuple[int, int, int]] = []
         window = max(_WINDOW, self._longest)
@@ -202,9 +195,7 @@ def link_documents(
         if document.mentions is None:
             title_entities.append(_title_id(vocab, document))
     if repeated:
-        raise InputError(
-            f'document id {repeated[0]!r} is used more than once ({len(set(repeated))} ids are)'
-        )
+        raise InputError(f'document id {repeated[0]!r} is used more than once')
     linked = LinkedTexts([], {})
     if title_entities:
         linked = MentionLinker(vocab, drop_above_rate=drop_above_rate, nested=nested).link_all(
@@ -236,10 +227,8 @@ def _linked_batch(
             spans = []
             for i, mention in sorted(enumerate(document.mentions), key=lambda pair: pair[1].start):
                 name = document.text[mention.start : mention.end]
-                start, end = (
-                    mention.start + len(name) - len(name.lstrip()),
-                    mention.start + len(name.rstrip()),
-                )
+                start = mention.start + len(name) - len(name.lstrip())
+                end = mention.start + len(name.rstrip())
                 spans.append(
                     (start, end, _key_id(vocab, document, f'mentions[{i}].entity', mention.entity))
                 )

@@ -13,8 +13,7 @@ from opql_jax.corpus.definitions import PERSON, PLACE
 from opql_jax.corpus.entities import UNKNOWN_KIND
 from opql_jax.corpus.spans import VALUES, Span
 
-# What stands before a person's name, and after it: "the violinist Joel Stern", "Mayor Haldane",
-# "Amara Finch (born 1980)", "Amara Finch, 44, runs".
+# As in "the violinist Joel Stern", "Mayor Haldane", "Amara Finch (born 1980)", "Amara Finch, 44,".
 _PERSON_BEFORE = re.compile(
     r'(?:\b(?:Mr|Mrs|Ms|Dr|Prof|Rev)\.?|\b(?:Miss|Sir|Dame|Lady|Mayor|Captain|President|Senator'
     r'|Governor|Professor|Chancellor|Minister|Bishop)'
@@ -44,12 +43,10 @@ _BEFORE_CHARACTERS = 40
 
 
 def places(text: str, spans: Sequence[Span]) -> list[Span]:
-    """Places that spaCy took for something else.
+    """Places that spaCy took for something else: "the town of Exeter", "born in Foss".
 
-    "the town of Exeter", and "born in Foss" if it took Foss for people.
-
-    The last word of a person's name may be a place, too: "Harriet Lincoln moved to Lincoln". There
-    each place is looked at by itself.
+    The last word of a person's name may be one, too, where it stands as one: "Harriet Lincoln moved
+    to Lincoln".
     """
     names = set()
     last_words = {
@@ -82,10 +79,7 @@ _ELSE_AFTER = re.compile(r"['’]s\b|['’]\s|\s(?:[A-Z]|and his|and her)")
 
 
 def stands_as_place(text: str, start: int, end: int) -> bool:
-    """Whether a name stands where a place does.
-
-    As in "moved to Lincoln" and "the museum in Lincoln"; not in "in Lincoln's hand".
-    """
+    """Whether a name stands as a place does: "moved to Lincoln", but not "in Lincoln's hand"."""
     return bool(
         _PLACE_BEFORE.search(text, max(0, start - _BEFORE_CHARACTERS), start)
     ) and not _ELSE_AFTER.match(text, end)

@@ -32,7 +32,7 @@ from opql_jax.corpus.linking import MentionLinker
 from opql_jax.corpus.name_kinds import stands_as_place
 from opql_jax.corpus.pronouns import possessives, pronouns
 from opql_jax.corpus.recognition import begins_sentence
-from opql_jax.corpus.spans import MAX_NAME, POSSESSIVE, VALUES, Span
+from opql_jax.corpus.spans import MAX_NAME, POSSESSIVE, VALUES, Span, overlap, starting_in
 from opql_jax.corpus.speakers import Turn, first_persons, turns
 
 # From the first of many spaces only, so that none is searched twice.
@@ -43,13 +43,11 @@ NOT_WORDS = re.compile(r"[^\w&+/%$£€#']+")
 _LETTERS = str.maketrans(
     {'ø': 'o', 'ł': 'l', 'đ': 'd', 'ð': 'd', 'þ': 'th', 'æ': 'ae', 'œ': 'oe', 'ı': 'i', '’': "'"}
 )
-# Kinds whose names are shortened to one of their words, as those of organisations and places are
-# not: Google is not Google Maps.
+# Kinds whose names are shortened to one word; Google is not Google Maps.
 _SHORTENED = frozenset({'person', UNKNOWN_KIND})
 # Persons of one first or last name, at least, by which it says nothing alone.
 _PERSONS_OF_A_NAME = 3
-# Spans before "born" among which a person is looked for, and behind it that say where and when; and
-# persons of one name, at most.
+# Spans looked at before "born" and behind it; and persons of one name, at most.
 _BEFORE_BIRTH, _FACTS_OF_BIRTH, _HOMONYMS = 5, 4, 100
 # Words that the long form of an organisation may have besides its short one.
 _FORMS = frozenset(
@@ -59,16 +57,12 @@ _FORMS = frozenset(
 _BEGINNING = 5
 # Characters around a mention in which the word in brackets of a title is looked for.
 _CONTEXT = 200
-# Characters of a name, at most, that is folded once for all of its mentions. Whole texts are
-# folded, too.
+# Longest name that is folded once for all mentions; whole texts are folded, too.
 _NAME = 100
 
 
 def fold(name: str) -> str:
-    """What two spellings of one name share.
-
-    No case, accents, punctuation, leading article or possessive.
-    """
+    """A name without case, accents, punctuation, leading article and possessive."""
     return _fold(name) if len(name) <= _NAME else _fold.__wrapped__(name)
 
 
@@ -147,8 +141,7 @@ def resolve(
         resolved.append(
             Document(document.id, document.title, document.text, tuple(mentions), about)
         )
-    # Nothing but its title names it, and that has words in lower case: 'The Guide for Visitors',
-    # unlike 'Ada Lovelace'.
+    # Only its title names it, partly in lower case: 'The Guide for Visitors', not 'Ada Lovelace'.
     is_heading = lambda key: (
         not kinds[key] and any(word[0].islower() for word in titles.name.get(key, '').split())
     )
@@ -171,34 +164,25 @@ def resolve(
 
 def _in_place_of(spans: Sequence[Span], others: Sequence[Span]) -> list[Span]:
     """Disjoint spans, and those of some others that overlap none of them; by start."""
-    ends = [other.end for other in others]
-    overlaps = lambda span: (
-        (i := bisect.bisect_right(ends, span.start)) < len(others) and others[i].start < span.end
-    )
-    return sorted([*(span for span in spans if not overlaps(span)), *others])
+    apart = [span for span in spans if not overlap(others, span.start, span.end)]
+    return sorted([*apart, *others])
 
 
 def _with_terms(text: str, spans: Sequence[Span], terms: Sequence[Defined]) -> list[Span]:
-    """Spans with names that have acronyms, as wholes, and all uses of terms defined in quotes.
-
-    None of those uses lies in another span.
-    """
+    """Spans, with whole names that have acronyms, and other uses of terms defined in quotes."""
     whole: list[Span] = []
-    starts = [span.start for span in spans]
     for term in terms:
         if not term.is_quoted and (not whole or whole[-1].end <= term.start):
-            inside = spans[
-                bisect.bisect_left(starts, term.start) : bisect.bisect_left(starts, term.end)
-            ]
+            inside = starting_in(spans, term.start, term.end)
             whole.append(Span(term.start, term.end, inside[-1].kind if inside else 'organisation'))
     spans = _in_place_of(spans, whole)
     kind_at = {span.start: span.kind for span in spans}
     kinds = {term.term: kind_at.get(term.start, UNKNOWN_KIND) for term in terms if term.is_quoted}
-    ends, added = [span.end for span in spans], []
-    for start, end in uses(text, list(kinds)):
-        i = bisect.bisect_right(ends, start)
-        if not (i < len(spans) and spans[i].start < end):
-            added.append(Span(start, end, kinds[text[start:end]]))
+    added = [
+        Span(start, end, kinds[text[start:end]])
+        for start, end in uses(text, list(kinds))
+        if not overlap(spans, start, end)
+    ]
     return sorted([*spans, *added])
 
 
@@ -213,10 +197,7 @@ def _with_first_persons(text: str, mentions: list[Mention], said: Sequence[Turn]
 
 
 def _with_pronouns(document: Document, kinds: Mapping[str, str]) -> Document:
-    """A document with what its pronouns mean.
-
-    Not persons where it may be about one, of whom all that it names is taken to be said anyway.
-    """
+    """A document with its pronouns resolved, to persons only if it may not be about one."""
     mentions, about = document.mentions or (), document.title_entity
     kind = None if about is None else kinds[about]
     found = possessives(document.text, mentions, kinds)
@@ -248,8 +229,8 @@ class _Titles:
 
     def __init__(self, documents: Sequence[Document]):
         self.name: dict[str, str] = {}
-        # By the folded title without brackets: its keys, and by what stands in the brackets, as
-        # folded words, which of them have it.
+        # By folded title without brackets: its keys, and by the folded words in brackets, whose
+        # they are.
         self._with_base: dict[str, dict[str, None]] = collections.defaultdict(dict)
         self._told_by: dict[str, dict[tuple[str, ...], set[str]]] = collections.defaultdict(dict)
         for document in documents:
@@ -266,10 +247,7 @@ class _Titles:
         self._linker = MentionLinker(EntityVocab.from_names(names))
 
     def spellings(self) -> dict[str, collections.Counter[str]]:
-        """The spelling that a text uses, by key, in the order of the documents.
-
-        It counts as little as can be.
-        """
+        """The spelling of each key, counted 0 times, in the order of the documents."""
         return {
             key: collections.Counter({without_brackets(title): 0})
             for key, title in self.name.items()
@@ -284,12 +262,7 @@ class _Titles:
         return None if document.title_entity is None else fold(document.title)
 
     def added_to(self, spans: Sequence[Span], text: str) -> list[Span]:
-        """The spans recognised in a text, and the titles that it mentions, by start.
-
-        A longer one takes the place of those in it.
-        """
-        # As neither spans nor titles overlap among themselves, one of each is looked at for one of
-        # the other.
+        """A text's spans, and the titles it mentions in place of those inside them; by start."""
         starts = [span.start for span in spans]
         whole = []
         for start, end, _ in self._linker.link(text):
@@ -346,8 +319,7 @@ class _Names:
         if title:
             names.setdefault(title, UNKNOWN_KIND)
         self.long: dict[str, str] = {}
-        # What a text about a person begins with is that person: elsewhere in it the name may be a
-        # relative's.
+        # Elsewhere in a text about a person this name may be a relative's.
         if title and spans and spans[0].start < _BEGINNING and spans[0].kind == 'person':
             name = fold(document.text[spans[0].start : spans[0].end])
             if not titles.has(name) and _is_one_person(name, title):
@@ -366,8 +338,8 @@ class _Names:
                 for other in short_for.get(name, ())
                 if other != name and other not in self.long
             }
-            # The longest of names that contain each other is the full one: Byron, Lord Byron,
-            # George Gordon Lord Byron.
+            # The longest of names that contain each other is the full one: Byron, George Gordon
+            # Lord Byron.
             longest = max(long, key=len, default='')
             if kind not in _SHORTENED | {'organisation'} or not longest:
                 continue
@@ -378,10 +350,8 @@ class _Names:
                 self.long[name] = longest
         for before, after in zip(spans, spans[1:]):
             between = document.text[before.end : after.start]
-            short, long = (
-                document.text[after.start : after.end],
-                document.text[before.start : before.end],
-            )
+            short = document.text[after.start : after.end]
+            long = document.text[before.start : before.end]
             if (
                 between in (' (', ' ("', ' (“')
                 and document.text[after.end : after.end + 1] in (')', '"', '”')
@@ -453,10 +423,7 @@ class _SharedNames:
 
 
 def _apart(names: Sequence[_Names], titles: _Titles) -> dict[tuple[str, str], str]:
-    """The keys of persons whom another document calls the same, and contradicts.
-
-    By name and document; the first keep their name.
-    """
+    """Keys, by name and document, of persons whom an earlier document's namesake contradicts."""
     born: dict[str, dict[str, set[str]]] = collections.defaultdict(dict)
     for of_document in names:
         for name, where_or_when in of_document.births.items():
@@ -494,10 +461,7 @@ _YEAR = re.compile(r'\b\d{4}\b')
 
 
 def _births(text: str, spans: Sequence[Span]) -> dict[str, set[str]]:
-    """Where and when a text says that persons are born, by their folded names.
-
-    The names are as they stand before that.
-    """
+    """Where and when a text says that persons are born, by the folded name before that."""
     found: dict[str, set[str]] = {}
     starts = [span.start for span in spans]
     for match in _BORN.finditer(text):
@@ -537,12 +501,7 @@ def _is_one_person(name: str, title: str) -> bool:
 
 
 def _abbreviates(short: str, long: str) -> bool:
-    """Whether a long name's capitals or initials are the letters of a short one.
-
-    As RSC of the Royal Shakespeare Company.
-
-    A single letter says too little.
-    """
+    """Whether a short name's letters, at least two, are a long one's initials or capitals."""
     letters = [c for c in short if c.isalnum()]
     words = [word for word in re.split(r'[\s-]+', long) if word]
     initials = [word[0] for word in words if word[0].isupper()]

@@ -21,8 +21,7 @@ import pyarrow as pa
 from opql_jax.core.errors import InputError
 from opql_jax.corpus import tables
 
-# DuckDB spills to disk what exceeds its memory: 80 % of the machine's, unless `memory_limit` is
-# among these settings.
+# Memory beyond 80 % of the machine's, or a `memory_limit` given here, spills to disk.
 DUCKDB_SETTINGS: dict[str, str | bool | int | float | list[str]] = {'threads': 2}
 BATCH_ROWS = 1 << 20
 
@@ -33,8 +32,8 @@ MENTIONS = pa.schema(
 
 MODES = ('title', 'all')
 
-# A pair is a title pair when one side is the first mention of the passage's title entity. Mentions
-# that overlap are no pair: masking the outer one would hide the other.
+# In a title pair one side is the first mention of the passage's title entity. Mentions that overlap
+# are no pair: masking the outer one would hide the other.
 _PAIRS = """
 WITH anchors AS (
   SELECT m.passage AS passage, MIN(m.mention) AS mention
@@ -129,8 +128,7 @@ def mutual_information(passages: pa.Table, min_passages: int = 1) -> dict[str, n
 
 def _query(sql: str, passages: pa.Table) -> Iterator[pa.RecordBatch]:
     mentions, titles = mention_tables(passages)
-    # Sorting more rows than memory holds spills to files, which must not land in the working
-    # directory.
+    # Large sorts spill to files, which must not land in the working directory.
     with tempfile.TemporaryDirectory() as spill:
         with duckdb.connect(
             ':memory:', config=DUCKDB_SETTINGS | {'temp_directory': os.fspath(spill)}

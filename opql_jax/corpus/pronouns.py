@@ -19,7 +19,7 @@ from collections.abc import Mapping, Sequence
 from opql_jax.corpus.documents import Mention
 from opql_jax.corpus.recognition import begins_sentence
 from opql_jax.corpus.sentences import sentence_starts
-from opql_jax.corpus.spans import VALUES
+from opql_jax.corpus.spans import VALUES, overlap, starting_in
 
 # Not 'he or she' and 'his/her', which are nobody's.
 _PRONOUN = re.compile(
@@ -67,7 +67,6 @@ def pronouns(text: str, mentions: Sequence[Mention], kinds: Mapping[str, str]) -
         if title := _title(text, mention):
             is_he.setdefault(mention.entity, title['he'] is not None)
     last: dict[bool, str] = {}  # whom 'he' and 'she' referred to last
-    ends = [mention.end for mention in mentions]
     resolved: list[Mention] = []
     next_named = 0
     for pronoun in found_pronouns:
@@ -76,8 +75,7 @@ def pronouns(text: str, mentions: Sequence[Mention], kinds: Mapping[str, str]) -
                 named[next_named].entity
             ] = None
             next_named += 1
-        overlapping = bisect.bisect_right(ends, pronoun.start())
-        if overlapping < len(mentions) and mentions[overlapping].start < pronoun.end():
+        if overlap(mentions, *pronoun.span()):
             continue
         # 'the bundle of His'.
         is_name = pronoun[0][0].isupper() and not begins_sentence(text, pronoun.start())
@@ -106,19 +104,11 @@ _SUBJECT = 5
 
 
 def possessives(text: str, mentions: Sequence[Mention], kinds: Mapping[str, str]) -> list[Mention]:
-    """The first 'its' or 'their' of each sentence that names nothing before it.
-
-    Where the sentence before in its line says what it means.
-    """
+    """A sentence's first 'its' or 'their', if it names nothing before that and it is clear."""
     found = list(_POSSESSIVE.finditer(text))
     if not found:
         return []
     starts = sentence_starts(text, [(mention.start, mention.end, 0) for mention in mentions])
-    begins = [mention.start for mention in mentions]
-    things = lambda first, end: [
-        mention
-        for mention in mentions[bisect.bisect_left(begins, first) : bisect.bisect_left(begins, end)]
-    ]
     resolved: list[Mention] = []
     last = -1
     for match in found:
@@ -127,14 +117,14 @@ def possessives(text: str, mentions: Sequence[Mention], kinds: Mapping[str, str]
             continue
         last = number
         begin, before = starts[number], starts[number - 1]
-        named = things(before, begin)
+        named = starting_in(mentions, before, begin)
         may_be = [mention for mention in named if kinds[mention.entity] not in _NO_THINGS]
         several = {mention.entity for mention in may_be}
         persons = {mention.entity for mention in named if kinds[mention.entity] == 'person'}
         if (
             not may_be
             or '\n' in text[before:begin]
-            or things(begin, match.start())
+            or starting_in(mentions, begin, match.start())
             or (match['its'][0] in 'tT' and len(persons) > 1)
         ):
             continue

@@ -44,10 +44,7 @@ _NAME, _WITHOUT_BRACKETS, _ALIAS, _SURNAME = range(4)
 
 
 class Named(NamedTuple):
-    """The characters `[start, end)` of a question, in code points, and what they may mean.
-
-    The ids of entities, likeliest first.
-    """
+    """The characters `[start, end)` of a question, and entities they may mean, likeliest first."""
 
     start: int
     end: int
@@ -55,10 +52,7 @@ class Named(NamedTuple):
 
 
 def followed(names: Sequence[Named]) -> tuple[list[Named], list[Named]]:
-    """The names that an answer starts from, the first `MOST_NAMES`, and those left out.
-
-    Each once, where it stands first.
-    """
+    """The first `MOST_NAMES` distinct names, which an answer starts from, and those left out."""
     distinct: dict[int, Named] = {}
     for named in names:
         distinct.setdefault(named.entities[0], named)
@@ -76,10 +70,7 @@ def left_out_note(left_out: Sequence[str]) -> str:
 
 
 def joined(question: str, names: Sequence[Named]) -> list[tuple[Named, Named]]:
-    """The pairs of a question's names that 'and' or 'or' joins, by start.
-
-    As in 'Is Parsifal or the Ring older?'.
-    """
+    """The pairs of names that 'and' or 'or' joins, by start: 'Is Parsifal or the Ring older?'."""
     return [
         (left, right)
         for left, right in itertools.pairwise(names)
@@ -88,10 +79,7 @@ def joined(question: str, names: Sequence[Named]) -> list[tuple[Named, Named]]:
 
 
 def written_as_names(question: str) -> list[tuple[int, int]]:
-    """The characters `[start, end)` of a question's words that are written as names are.
-
-    Function words at its start are left out.
-    """
+    """The `[start, end)` of words written as names, without function words at the start."""
     found = []
     for match in _CAPITALISED.finditer(question):
         start, words = match.start(), match[0].split(' ')
@@ -103,10 +91,7 @@ def written_as_names(question: str) -> list[tuple[int, int]]:
 
 
 def near_spellings(question: str, vocab: EntityVocab) -> str:
-    """The end of a message that a question names nothing of a vocabulary.
-
-    What is spelt like its first names, '' if nothing is.
-    """
+    """The end of a message that no name is known: spellings near the first names, or ''."""
     spans = written_as_names(question)
     joined_by_words = (match[0] for start, _ in spans if (match := _JOINED.match(question, start)))
     near = [
@@ -117,13 +102,10 @@ def near_spellings(question: str, vocab: EntityVocab) -> str:
 
 
 class QuestionLinker:
-    """Links questions to the entities of a vocabulary.
+    """Links questions to entities, whatever case, accents, punctuation and leading article.
 
-    Case, accents, punctuation and a leading article do not matter.
-
-    Entities that share a spelling are all candidates: those called so come first, then titles
-    without their brackets, then aliases, among which are the short forms that the text uses
-    ('Byron'). A surname that the text never uses alone means every person who has it.
+    Of entities that share a spelling, those called so come first, then titles without brackets,
+    then aliases, among them the text's short forms. An unused surname means all who have it.
     """
 
     def __init__(self, vocab: EntityVocab):
@@ -153,10 +135,8 @@ class QuestionLinker:
     def link(self, question: str) -> list[Named]:
         """The names in a question, by start, disjoint; the leftmost wins, then the longest.
 
-        Words in lower case are names only where nothing else in the question is one: 'the
-        performer' is mostly no title. Of these, single words count only where there is no longer
-        name, and words such as 'is' never. Where nothing else is found, the first words of a name
-        mean it if only one name begins so: Karsholm is Karsholm Airport.
+        If none is written as a name, words in lower case may be one, several before single ones,
+        and else the beginning of just one name: Karsholm is Karsholm Airport.
         """
         found = self._disjoint(question, self._is_written_as_name)
         if not found:
@@ -167,11 +147,7 @@ class QuestionLinker:
         return found or self._beginnings(question)
 
     def meanings(self, name: str) -> list[int]:
-        """The entities that a name means, by id: one, several that share it alike, or none.
-
-        Those that are called exactly so come before those of another case, these before aliases,
-        and last come surnames.
-        """
+        """The entities a name means: called so, else in another case, by alias, by surname."""
         how = self._entities.get(_folded(name)) or self._entities.get(fold(name)) or {}
         surest = sorted(entity for entity, way in how.items() if way == min(how.values()))
         exact = [
@@ -182,10 +158,7 @@ class QuestionLinker:
         return exact or surest
 
     def named(self, name: str) -> list[int]:
-        """The entities of a key, or else those that a name means.
-
-        InputError, which names the nearest, if there is none.
-        """
+        """The entity of a key, or what a name means; InputError names the nearest."""
         vocab = self._vocab
         means = [vocab.id_of_key[name]] if name in vocab.id_of_key else self.meanings(name)
         return means or [vocab.id(name)]  # by a spelling that folds to nothing, or raises
@@ -259,10 +232,7 @@ class QuestionLinker:
         )
 
     def _is_written_as_name(self, question: str, start: int, end: int) -> bool:
-        """Whether the words begin as a name does.
-
-        Where a question begins, and after another capital, a function word is none.
-        """
+        """Whether words begin as a name, and are no function word where one is likelier."""
         if not (question[start].isupper() or question[start].isdigit()):
             return False
         if (word := fold(question[start:end])) in _FUNCTION_WORDS:

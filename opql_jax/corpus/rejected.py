@@ -109,10 +109,7 @@ def convert_records(
 
 
 def add_rejected(rejected_path: str | os.PathLike, bad: Iterable[tuple[str, str]]) -> None:
-    """Adds documents that are no lines of a file to `rejected.jsonl`.
-
-    Each with its name and the reason, as `{file, reason}`.
-    """
+    """Adds documents that are no lines of a file to `rejected.jsonl`, as `{file, reason}`."""
     with _added_to(rejected_path) as rejected:
         for name, reason in bad:
             rejected.write(json.dumps({'file': name, 'reason': reason}) + '\n')
@@ -131,10 +128,7 @@ def _added_to(path: str | os.PathLike) -> Iterator[TextIO]:
 def check_rejected(
     path, reasons: Sequence[str], unit: str, total: int, max_fraction: float, rejected_path
 ) -> None:
-    """Raises InputError, with the first reasons, if too many of `total` units were rejected.
-
-    Units are lines or articles of a file.
-    """
+    """Raises InputError, with the first reasons, if too many of `total` units were rejected."""
     if len(reasons) > max_fraction * total:
         if total == 1:
             raise InputError(f'{path}: {reasons[0].removeprefix(f"{pathlib.Path(path).name}: ")}')

@@ -7,8 +7,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-# Only the first of several stops begins a match: a search from each of them would be quadratic in
-# their number.
+# Only the first of several stops begins a match, or the search would be quadratic.
 _GAP = re.compile(r"""(?<![.!?…])(?P<stop>[.!?…]++)["'”’»)\]]*\s+|\n+\s*""")
 _LAST_WORD = re.compile(r'[^\s("“‘\[]*$')
 _OPENING = '"\'“‘«([{$£€¡¿*–—- '

@@ -1,22 +1,47 @@
-"""Names, dates and quantities as places in a text."""
+"""Names, dates and quantities as places in a text, and how such places lie to each other."""
 
+import bisect
+import operator
 import re
-from typing import NamedTuple
+from collections.abc import Sequence
+from typing import NamedTuple, Protocol, TypeVar
 
 # Kinds that are values, not names.
 VALUES = frozenset({'date', 'quantity'})
-# Characters of a name, at most, that is looked for where it was not recognised. A text of names
-# that begin alike, each longer by a word, has as many of them at each place as this has words.
+# Longest name that is searched for: of many that begin alike, a text may have each at each place.
 MAX_NAME = 200
 POSSESSIVE = re.compile(r"['’]s?$")
 
 
 class Span(NamedTuple):
-    """The characters `[start, end)` of a text, in code points, that name something.
-
-    It is of a kind of `recognition.KINDS`, or UNKNOWN_KIND.
-    """
+    """The characters `[start, end)` of a text, and their kind (`recognition.KINDS` or unknown)."""
 
     start: int
     end: int
     kind: str
+
+
+class Place(Protocol):
+    """A `Span`, or a `Mention`: the characters `[start, end)` of a text."""
+
+    @property
+    def start(self) -> int: ...
+
+    @property
+    def end(self) -> int: ...
+
+
+P = TypeVar('P', bound=Place)
+_start, _end = operator.attrgetter('start'), operator.attrgetter('end')
+
+
+def starting_in(places: Sequence[P], start: int, end: int) -> Sequence[P]:
+    """Those of some places, by start, that start in `[start, end)`."""
+    first, last = (bisect.bisect_left(places, at, key=_start) for at in (start, end))
+    return places[first:last]
+
+
+def overlap(places: Sequence[Place], start: int, end: int) -> bool:
+    """Whether some disjoint places, by start, have one that overlaps `[start, end)`."""
+    i = bisect.bisect_right(places, start, key=_end)
+    return i < len(places) and places[i].start < end

@@ -38,11 +38,9 @@ _AHEAD = 2
 
 @contextlib.contextmanager
 def session(name: str) -> Iterator:
-    """A Spark session, with the settings of `spark-submit` or of Spark's own files.
+    """A Spark session with the settings of `spark-submit` or Spark's files.
 
-    One that this process has already stays open.
-
-    InputError: pyspark is not installed, or Spark does not start.
+    One that is there stays open. InputError: no pyspark, or Spark does not start.
     """
     if not importlib.util.find_spec('pyspark'):
         raise InputError('pyspark is not installed: run `pip install opql_jax[spark]`')
@@ -65,12 +63,10 @@ def session(name: str) -> Iterator:
 def map_ordered(
     session, function: Callable[[pa.RecordBatch], pa.RecordBatch], batches: Iterable[pa.RecordBatch]
 ) -> Iterator:
-    """Yields `function(batch)` for every batch, in order.
+    """Yields `function(batch)` for every batch, in order, drawn as they are needed.
 
-    Each batch goes to a worker as a whole, so that the results are those of one process.
-
-    The function can be pickled, and workers have this package and what it uses. Batches are drawn
-    as they are needed. Raises the function's InputErrors.
+    A worker gets whole batches, so results are those of one process. Raises the function's
+    InputErrors.
     """
     context = session.sparkContext
     batches, call = iter(batches), functools.partial(_call, function)
@@ -101,10 +97,7 @@ def sort_and_drop(frame, column: str):
 
 
 def number_passages(passages):
-    """Passages with their row numbers in a column `passage`.
-
-    Persisted, as computing them again could partition them otherwise.
-    """
+    """Passages with a column `passage`, their row numbers; persisted, or they might change."""
     from pyspark.sql import functions as F
 
     passages = passages.withColumn('position', F.monotonically_increasing_id()).persist()
@@ -121,10 +114,7 @@ def number_passages(passages):
 
 
 def mine_pairs(passages, mode: str):
-    """`pairs.mine_pairs` of a DataFrame of passages with ids `passage`, in its order.
-
-    The rows are `tables.PAIRS`.
-    """
+    """`pairs.mine_pairs` of a DataFrame of passages with ids `passage`: `tables.PAIRS` rows."""
     return _query(pairs_sql(mode), passages)
 
 

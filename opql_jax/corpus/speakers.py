@@ -45,8 +45,7 @@ _WROTE = re.compile(
     r'|\([^()\n]*\))?\s*(?:wrote|writes|said):\s*$'
 )
 _QUOTE = re.compile(r'\s*(?P<marks>>(?:[ \t]*>)*)')
-# What states who wrote a text: its first lines, or 'My name is ...' anywhere; and how a letter
-# ends.
+# Who wrote a text: in its first lines, or 'My name is ...' anywhere; and how a letter ends.
 _STATED = (
     re.compile(
         rf"\b(?:[Mm]y (?:full )?name is|I am called|I was christened) (?P<name>{_FULL_NAME}"
@@ -73,10 +72,7 @@ _QUOTED = re.compile(r'“[^”\n]{0,2000}”|"[^"\n]{0,2000}"')
 
 
 class Turn(NamedTuple):
-    """The characters `[start, end)` that one person says or writes, and those that name it.
-
-    The latter are `[name_start, name_end)`.
-    """
+    """What one person says or writes, `[start, end)`, and where the text names that person."""
 
     start: int
     end: int
@@ -85,10 +81,9 @@ class Turn(NamedTuple):
 
 
 def turns(text: str, title: str = '') -> list[Turn]:
-    """Who says which lines of an unfilled text, by start, disjoint; unknown speakers' are in none.
+    """Who says which lines of an unfilled text, by start, disjoint; unknown speakers are left out.
 
-    The title may state the author; places in it do not count, so the name has to be in the
-    text, too.
+    An author whom the title states has to be named in the text, too.
     """
     if not _FIRST_PERSON.search(text):
         return []
@@ -148,22 +143,18 @@ def _author(text: str, title: str) -> tuple[int, int] | None:
 def first_persons(
     text: str, said: Sequence[Turn], mentions: Sequence[tuple[int, int, int]] = ()
 ) -> Iterator[tuple[int, int, Turn]]:
-    """The places of 'I', 'my' and 'me', the first of each sentence and turn, with the turn.
+    """The first 'I', 'my' or 'me' of each sentence and turn, outside of quotes, with the turn.
 
-    None in quotation marks.
-
-    `mentions` are `(start, end, entity)` by start, which no sentence starts in, and which no place
+    `mentions` are `(start, end, entity)` by start, which no sentence starts in and no place
     overlaps.
     """
     if not said:
         return
     quoted = [match.span() for match in _QUOTED.finditer(text)]
     quote_starts = [start for start, _ in quoted]
-    starts, begins, ends = (
-        sentence_starts(text, mentions),
-        [turn.start for turn in said],
-        [mention[1] for mention in mentions],
-    )
+    starts = sentence_starts(text, mentions)
+    begins = [turn.start for turn in said]
+    ends = [mention[1] for mention in mentions]
     last, sentence_places = None, {*starts, *begins}
     for match in _FIRST_PERSON.finditer(text):
         i = bisect.bisect_right(begins, match.start()) - 1

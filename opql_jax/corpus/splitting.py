@@ -21,8 +21,8 @@ from opql_jax.corpus.sentences import sentence_starts
 _log = logging.getLogger(__name__)
 
 _WORD = re.compile(r'\S+')
-# What is left of a word or a mention that did not fit is tried as a whole again once it is this
-# short, in characters. It would otherwise be counted for each piece that is cut off.
+# A cut rest so short, in characters, is tried as a whole again; longer ones would cost a count
+# each.
 _LONG_REST = 1000
 
 
@@ -68,13 +68,7 @@ def split_batch(
     max_tokens: int,
     title_prefix: bool = True,
 ) -> pa.RecordBatch:
-    """Splits the documents of a `linking.LINKED` batch: a `tables.PASSAGES` batch, in order.
-
-    See `split_document`.
-
-    A pure function, which a loop, a pool of processes or a cluster may map over the batches of a
-    corpus.
-    """
+    """`split_document` of a `linking.LINKED` batch: a `tables.PASSAGES` batch. A pure function."""
     passages = []
     for row in batch.to_pylist():
         mentions = [(m['start'], m['end'], m['entity']) for m in row['mentions']]
@@ -234,10 +228,9 @@ def _statements(text: str) -> list[tuple[int, int]]:
 
 
 def separate(text: str, mentions: Sequence[Span]) -> tuple[str, list[Span]]:
-    """The text with spaces around every mention, and the mentions moved accordingly.
+    """A text with spaces around its mentions, and the mentions moved.
 
-    Passages are tokenised in this form: what a name leaves of a word ('s' of 'Americans') does not
-    show what the name was.
+    Passages are tokenised so: the rest of a word ('s' of 'Americans') does not tell the name.
     """
     cuts = unspaced_borders(text, mentions)
     return _with_spaces(text, 0, len(text), cuts), [
@@ -272,10 +265,7 @@ def _cut_sentence(
     failed: set[int] = set()  # ends of words and of mentions that did not fit
 
     def longest(stops: Sequence[int]) -> int | None:
-        """The last stop after `start` up to which the text fits.
-
-        Doubles and halves, as counting tokens is the cost.
-        """
+        """The last stop after `start` up to which the text fits, by few counts."""
         first = bisect.bisect_right(stops, start)
         if first == len(stops) or (stops[first] in failed and stops[first] - start > _LONG_REST):
             return None
@@ -303,8 +293,7 @@ def _cut_sentence(
             stop = longest(range(start + 1, end + 1))
         if stop is None:
             raise InputError(
-                f'max_tokens is too small: document {document.id!r} has more tokens in '
-                f'{text[start]!r} at {start}'
+                f'max_tokens is too small: document {document.id!r}, {text[start]!r} at {start}'
             )
         cuts.append((start, stop))
         start = stop

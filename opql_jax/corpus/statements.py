@@ -17,8 +17,7 @@ CELL, LABEL = ' | ', ': '
 _RULE = re.compile(r'\|?(?:[ \t]*:?-+:?[ \t]*\|)*[ \t]*:?-+:?[ \t]*\|?')
 _BAR = re.compile(r'(?<!\\)\|')
 _HAS_DIGIT_OR_STOP = re.compile(r'\d|[.!?:]\s|[.!?:]$')
-# Lines of cells, at least, that make a table without a rule below its headings; and cells, but for
-# tabs.
+# Lines of a table without a rule below its headings, at least; and cells, but for tabs.
 _ROWS, _CELLS = 3, 3
 # Headings of two columns of which the first holds labels.
 _NAMES_OF_LABELS = frozenset(
@@ -38,17 +37,14 @@ _NAMES_OF_LABELS = frozenset(
 _NAMES_OF_VALUES = frozenset(
     ('', 'content', 'data', 'description', 'details', 'information', 'value', 'values')
 )
-# A heading has no more characters. With headings a table is at most so many times longer; where it
-# would be more, it stays as it is.
+# Characters of a heading; and how many times longer a table may get by them.
 _LONGEST_HEADING, _LONGER = 60, 6
 
 
 def restated(text: str) -> str:
-    """An unfilled text in which each row of a table stands with the headings of its columns.
+    """An unfilled text in which rows of tables stand with their headings, in linear time.
 
-    Takes linear time.
-
-    No line break is added, and those are taken away that end headings and rules.
+    Line breaks after headings and rules go, and none is added.
     """
     if not any(mark in text for mark in '|\t;,'):
         return text
@@ -60,10 +56,7 @@ def restated(text: str) -> str:
 
 
 def _delimiter(line: str) -> tuple[str, int] | str:
-    """What separates the cells of a line, and how many there are; '' of lines without cells.
-
-    Lines of one table get the same.
-    """
+    """What separates a line's cells, and how many there are; equal for all lines of a table."""
     stripped = line.strip()
     if '|' in stripped:
         return '|', 0
@@ -88,10 +81,8 @@ def _restated(lines: Sequence[str], mark: str) -> list[str]:
         and not any(map(_HAS_DIGIT_OR_STOP.search, rows[0]))
     )
     if ruled:
-        headings, body = (
-            rows[0],
-            [row for row, line in zip(rows[2:], lines[2:]) if not _RULE.fullmatch(line.strip())],
-        )
+        headings = rows[0]
+        body = [row for row, line in zip(rows[2:], lines[2:]) if not _RULE.fullmatch(line.strip())]
     elif len(rows) >= _ROWS and len(set(map(len, rows))) == 1 and are_headings:
         headings, body = rows[0], rows[1:]
     else:

@@ -83,10 +83,7 @@ class PreparedManifest(manifest.Manifest, forbid_unknown_fields=True, kw_only=Tr
 
 
 class PreparedPlan(manifest.Header, forbid_unknown_fields=True, kw_only=True):
-    """What is noted of a prepared folder as long as it is unfinished.
-
-    `splits` tell the question sets of a killed run from a user's.
-    """
+    """Kept while a prepared folder is unfinished; `splits` are its own question sets."""
 
     settings: dict[str, Any]
     splits: list[str] = []
@@ -212,10 +209,7 @@ def read_table(
                 raise problem(f'not a table of {", ".join(schema.names)}: no such {field.name}')
         table = _decoded(path, metadata, present)
         if table is None:
-            raise problem(
-                f'would decode to more than {most_bytes(path.stat().st_size)} bytes, and has '
-                f'{path.stat().st_size}'
-            )
+            raise problem(f'would decode to more than {most_bytes(path.stat().st_size)} bytes')
         table.validate(full=True)  # also that text is UTF-8
     except (pa.ArrowException, OSError) as error:
         raise problem(
@@ -228,10 +222,7 @@ def read_table(
 
 
 def numbers(column: pa.Array | pa.ChunkedArray) -> np.ndarray:
-    """A column of integers, none of them null.
-
-    Its own `to_numpy` would import pandas, which takes a quarter of a second.
-    """
+    """A column of integers, without nulls (`to_numpy` would import pandas, for 0.25 s)."""
     return np.from_dlpack(
         column.combine_chunks() if isinstance(column, pa.ChunkedArray) else column
     )
@@ -248,8 +239,8 @@ def _decoded(path: Path, metadata: pq.FileMetaData, fields: Sequence[pa.Field]) 
         > limit
     ):
         return None
-    # A string that is repeated is stored once, however long it is. In lists it is read as a number,
-    # and elsewhere so few rows at a time that they are within the limit if each has the longest.
+    # A repeated string is stored once. In lists it is read as a number, and elsewhere few rows are
+    # decoded at a time, so that even the longest string in each stays within the limit.
     strings = [chunk for chunk in chunks if chunk.physical_type == 'BYTE_ARRAY']
     longest = max((chunk.total_uncompressed_size for chunk in strings), default=1)
     in_lists = {chunk.path_in_schema for chunk in strings if '.' in chunk.path_in_schema}
@@ -310,10 +301,7 @@ def check_ids(
     least: int = 0,
     advice: str = PREPARED.advice,
 ) -> None:
-    """Raises InputError naming the first id outside of `least` .. `below - 1`.
-
-    `below` may be [n], too.
-    """
+    """Raises InputError naming the first id outside of `least` .. `below - 1` (also [n])."""
     bad = np.flatnonzero((ids < least) | (ids >= below))
     if len(bad):
         raise InputError(

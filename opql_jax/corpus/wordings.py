@@ -25,10 +25,7 @@ Wording = tuple[str, str]
 
 
 def read_wordings(path: str | os.PathLike) -> dict[str, list[Wording]]:
-    """{type of questions: its wordings}, in the order of the file; blank lines are skipped.
-
-    InputError names file and line.
-    """
+    """{type of questions: its wordings}, in the order of the file; InputError names the line."""
     path, wordings = files.path(path), {}
     for number, line in read_lines(path):
         if not line.strip():
@@ -36,8 +33,7 @@ def read_wordings(path: str | os.PathLike) -> dict[str, list[Wording]]:
         kind, tab, text = line.partition('\t')
         if not (tab and kind.strip() and text.count(TOPIC) == 1):
             raise InputError(
-                f'{path}:{number}: expected a type, a tab, and a wording with one {TOPIC}, found '
-                f'{short_repr(line)}'
+                f'{path}:{number}: expected TYPE<TAB>WORDING with one {TOPIC}: {short_repr(line)}'
             )
         with errors_at(f'{path}:{number}'):
             check_string('the wording', text)

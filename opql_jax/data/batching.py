@@ -19,16 +19,13 @@ from opql_jax.data.tokenizer import SpecialIds
 BUCKET_LENGTHS = (32, 48, 64, 96, 136)
 # A planned bucket has a multiple of this many rows, so that they divide over devices.
 ROW_MULTIPLE = 8
-# Buckets as settings state them: (tokens of a row, rows of a batch), shortest first; () for those
-# that the lengths in the text suggest.
+# Buckets in settings: (tokens of a row, rows of a batch), shortest first; () plans them by the
+# text.
 Buckets = tuple[tuple[int, int], ...]
 
 
 class PairBucket(NamedTuple):
-    """n marked pairs of at most L tokens with C context mentions each; int32 but for `anchor`.
-
-    Unused rows have entities -1 and [CLS] [SEP] as tokens, so that attention over them is defined.
-    """
+    """n pairs of at most L tokens, C context mentions; int32. Unused rows: [CLS] [SEP], ids -1."""
 
     tokens: np.ndarray  # [n, L]
     r1: np.ndarray  # [n], position of [R1], after the topic
@@ -110,19 +107,11 @@ def capacities_for(
             or len(capacities) < len(buckets)
             or min(capacities.values()) < 1
         ):
-            raise InputError(
-                f'buckets={buckets}: give (tokens, rows) of each, shortest '
-                'first, with at least 1 row'
-            )
+            raise InputError(f'buckets={buckets}: give (tokens, rows >= 1) of each, shortest first')
         if (total := sum(capacities.values())) != rows:
-            raise InputError(
-                f'buckets={buckets} have {total} rows, and a batch has {rows}: make them the same'
-            )
+            raise InputError(f'buckets={buckets} have {total} rows, but a batch has {rows}')
     if (longest := int(np.max(least, initial=0))) > max(capacities):
-        raise InputError(
-            f'buckets={buckets}: the longest row has {longest} tokens: give a '
-            'bucket of at least as many'
-        )
+        raise InputError(f'buckets={buckets}: the longest row has {longest} tokens')
     return capacities
 
 
@@ -135,11 +124,7 @@ def bucket_of(length: int, bucket_lengths: Iterable[int]) -> int:
 
 
 class Packer:
-    """Assigns rows to buckets, one by one, each to the shortest bucket with room.
-
-    As longer buckets accept all that shorter ones do, this order wastes no room: a row is refused
-    only when no arrangement of the rows before it would have left room for it.
-    """
+    """Puts each row into the shortest bucket with room, and refuses none that could have fitted."""
 
     def __init__(self, capacities: Mapping[int, int]):
         """Takes {bucket length: rows}, see `plan_capacities`."""

@@ -44,8 +44,8 @@ from opql_jax.corpus.json_lines import short_repr
 
 _log = logging.getLogger(__name__)
 
-# A name that cannot lead out of the folder, nor be taken for its manifest, and that JSON can hold:
-# no byte that is no text.
+# A name that stays in the folder, is not its manifest's, and fits in JSON (no bytes that are no
+# text).
 _NAME = re.compile(rf'(?!{re.escape(MANIFEST)}$)\w[^/\\\x00-\x1f\ud800-\udfff]*')
 # Bytes of a name on disk.
 _LONGEST = 255
@@ -98,19 +98,13 @@ class KBFolder:
         if '/' in name:
             return files.path(name)
         if not _NAME.fullmatch(name):
-            raise InputError(
-                f'{name!r} cannot name a part of {self.path}: give the plain '
-                'name of a folder in it, or a path'
-            )
+            raise InputError(f'{name!r}: give a path, or the plain name of a folder in {self.path}')
         if not new:
             self._require_folder()
         return files.below(self.path, name)
 
     def _own_name(self, name: str | os.PathLike) -> str:
-        """A name or path as it was meant: a path to a folder in this one is its name.
-
-        Shells complete both with a slash.
-        """
+        """The name of a part for a path to a folder in this one; trailing slashes are dropped."""
         name = os.fspath(name)
         name = name.rstrip('/') or name
         if '/' not in name or files.is_remote(name) != files.is_remote(self.path):
@@ -126,10 +120,7 @@ class KBFolder:
     def _require_folder(self) -> None:
         if not self.path.is_dir():
             found = 'is a file' if self.path.exists() else 'does not exist'
-            raise InputError(
-                f'{self.path} {found}: give the folder of a knowledge base (KB), which begins with '
-                '`opql index`, or `prepare`'
-            )
+            raise InputError(f'{self.path} {found}: give the folder of a knowledge base (KB)')
 
     def choose(self, **names: str | None) -> dict[str, Any]:
         """Completes a choice of `text`, `model` and `memory`: None becomes the manifest's name.
@@ -176,8 +167,7 @@ class KBFolder:
         parts |= {name: value for name, value in optional.items() if value is not None}
         if stated.retrieval is not None and stated.memory is None:
             raise InputError(
-                f'{self.manifest}: memory: null, but the text has an index, '
-                f'and so a memory: {_ADVICE}'
+                f'{self.manifest}: memory: null, but a text with an index has one: {_ADVICE}'
             )
         for name, value in parts.items():
             if value is not None and not (
@@ -241,9 +231,7 @@ class KBFolder:
         with locks.writer(self.path, patience=_PATIENCE):
             before = self.stated() or {}
             if before | {'question_map': None} != stated | {'question_map': None}:
-                raise InputError(
-                    f'{self.manifest} has changed since this command began: run it again'
-                )
+                raise InputError(f'{self.manifest} has changed meanwhile: run it again')
             self._state(before | parts)
 
     @contextlib.contextmanager

@@ -46,8 +46,7 @@ class ClozeTexts:
         owner, _ = ragged(sizes[:, 1])
         at, asked = self._mentions + target, (self._mentions + target)[owner]
         same, visible = entities == entities[asked], ends > starts
-        # Where a longer name of the entity holds the target, the rest of it would tell: the
-        # outermost comes first.
+        # The outermost name of the entity that holds the target: the rest of it would tell.
         overlaps = np.maximum(starts, starts[asked]) < np.minimum(ends, ends[asked])
         holds_empty = (
             (starts <= starts[asked]) & (starts[asked] == ends[asked]) & (starts[asked] < ends)
@@ -76,10 +75,7 @@ class ClozeTexts:
         self.base = kept + marks + 2
 
     def topics(self) -> tuple[np.ndarray, np.ndarray]:
-        """The mentions that may be topics: the passage of each, rising, and its index there.
-
-        They are of other entities and apart from all that is hidden; of nested ones the outermost.
-        """
+        """Passage and index [n] of each outermost mention that is apart from what is hidden."""
         chosen = np.flatnonzero(self._may_be_topic)
         owner = self._owner[chosen]
         return owner, chosen - self._mentions[owner]
@@ -90,8 +86,7 @@ class ClozeTexts:
         special, used = self._special, topics >= 0
         row, slot = np.nonzero(used)
         topic = self._mentions[row] + topics[row, slot]
-        # Before each token, and after the last, is a gap; [R1] of a topic that ends there comes
-        # before what hides a mention.
+        # A gap is before each token, and after the last; a topic's [R1] comes before [ENT] there.
         gaps = self._begin + np.arange(len(sizes))
         gap_of = lambda rows, place: gaps[rows] + place
         follows = np.zeros(len(tokens) + len(sizes), np.int64)
@@ -123,10 +118,8 @@ class ClozeTexts:
             self._owner[others], column(self._owner[others], starts[others]) + follows[other_gap]
         ] = special.ent
         hidden = column(np.arange(len(sizes)), starts[self._answer]) + follows[answer_gap]
-        out[np.arange(len(sizes)), hidden], out[np.arange(len(sizes)), hidden + 1] = (
-            special.ent,
-            special.r2,
-        )
+        out[np.arange(len(sizes)), hidden] = special.ent
+        out[np.arange(len(sizes)), hidden + 1] = special.r2
         first, r1 = np.zeros((2, *topics.shape), np.int32)
         r1[row, slot] = column(row, ends[topic])
         out[row, r1[row, slot]] = special.r1
@@ -135,10 +128,7 @@ class ClozeTexts:
 
 
 def _outermost(chosen, starts, ends, owner):
-    """Which of the chosen mentions lie in no other chosen one of their passage.
-
-    They are disjoint or nested, the outer ones first.
-    """
+    """Which chosen mentions lie in no other chosen one of their passage; outer ones come first."""
     apart = owner * (int(ends.max(initial=0)) + 1)
     reached = np.maximum.accumulate(np.where(chosen, ends, 0) + apart) if len(owner) else apart
     return chosen & (starts + apart >= np.concatenate([[-1], reached[:-1]])[: len(owner)])
@@ -147,10 +137,7 @@ def _outermost(chosen, starts, ends, owner):
 def mark_open_question(
     tokenizer, text: str, mentions: Sequence[tuple[int, int]], special: SpecialIds
 ) -> LMInput:
-    """A question, and [ENT] [R2] for the answer at its end.
-
-    `mentions` are (start, end) of its topics, code points, by start, disjoint.
-    """
+    """A question with its topics, `(start, end)` by start, marked, and [ENT] [R2] at its end."""
     passage = markup.tokenise_passage(tokenizer, text, [(start, end, 0) for start, end in mentions])
     ends, count = set(passage.ends.tolist()), len(passage.tokens)
     out, where, r1 = [special.cls], {}, {}

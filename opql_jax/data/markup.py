@@ -23,11 +23,10 @@ _TOGETHER = 256
 
 
 class TokenisedPassage(NamedTuple):
-    """A passage as tokens, with the token spans of its m mentions (all int32).
+    """A passage as tokens, with the token spans of its m mentions; int32.
 
-    Mentions keep the indices they have in `passages.parquet`: starts do not fall, an outer mention
-    comes before those nested in it. A mention without tokens (its characters normalise to nothing)
-    has an empty span: start == end.
+    Mentions have their indices in `passages.parquet`. One without characters that normalise to
+    anything is empty: start == end.
     """
 
     tokens: np.ndarray  # [n]
@@ -37,10 +36,7 @@ class TokenisedPassage(NamedTuple):
 
 
 class JoinedPassages(NamedTuple):
-    """p passages end to end: tokens, and columns of mentions as of `TokenisedPassage`.
-
-    Positions are those in their passage.
-    """
+    """p passages end to end, as of `TokenisedPassage`; positions are those in their passage."""
 
     tokens: np.ndarray  # [n] int32
     starts: np.ndarray  # [m] int32
@@ -126,10 +122,7 @@ def tokenise_passages(
 def tokenise_pair(
     tokenizer: Tokenizer, text: str, topic: tuple[int, int], target: tuple[int, int]
 ) -> TokenisedPassage:
-    """A text with two mentions, in order of the text: entity 0 is the topic, 1 the target.
-
-    The spans are code points, half-open.
-    """
+    """A text with two mentions, code points, by start: entity 0 is the topic, 1 the target."""
     return tokenise_passage(
         tokenizer, text, sorted([(*topic, 0), (*target, 1)], key=lambda mention: mention[:2])
     )
@@ -141,10 +134,7 @@ def tokenise_sentences(
     mentions: Sequence[tuple[int, int, int]],
     sentence_starts: Sequence[int],
 ) -> tuple[TokenisedPassage, np.ndarray]:
-    """`tokenise_passage`, and the first token of each sentence: [sentences] int32.
-
-    The characters of a sentence begin at `sentence_starts`.
-    """
+    """`tokenise_passage`, and [sentences] int32: the first token of each sentence."""
     cuts = unspaced_borders(text, mentions)
     moved = [start + bisect.bisect_right(cuts, start) for start in sentence_starts]
     text, mentions = separate(text, mentions)
@@ -210,20 +200,14 @@ def mark_pair(
 
 
 def place_mentions(passage: TokenisedPassage, special: SpecialIds) -> PlacedMentions:
-    """A passage as one input for all of its pairs: the plain text, and where its mentions are.
-
-    A mention without tokens is the token that follows it, which may be [SEP].
-    """
+    """A passage as one input for all its pairs; a mention without tokens is the token after it."""
     tokens = _row([special.cls], passage.tokens, [special.sep])
     first = 1 + passage.starts
     return PlacedMentions(tokens, first, np.maximum(passage.ends, first))
 
 
 def around_pair(passage: TokenisedPassage, most: int) -> TokenisedPassage:
-    """At most `most` tokens of a passage with two mentions.
-
-    Those around both, or around each where these are far apart.
-    """
+    """At most `most` tokens of a passage: around both mentions, or around each if far apart."""
     tokens, starts, ends, entities = passage
     if len(tokens) <= most:
         return passage
@@ -255,10 +239,7 @@ class MarkedPairs:
         special: SpecialIds,
         masked: bool = True,
     ):
-        """Takes the passages, and of each pair its passage and mentions, [n] each.
-
-        The latter are indices there, `i` of topics and `j` of targets.
-        """
+        """Of each pair [n] its passage, and the indices of topic `i` and target `j` in it."""
         self._passages = passages = (
             passages if isinstance(passages, JoinedPassages) else join(passages)
         )
@@ -274,23 +255,18 @@ class MarkedPairs:
             a, c = b, d
         marks = 2 if masked else 1  # of a mention
         self.lengths = sizes[passage, 0] - (b - a) - (d - c) + 2 + 2 * marks
-        self._tokens, self._special, self._topic_first, self._masked = (
-            tokens,
-            special,
-            topic_first,
-            masked,
-        )
-        # Positions of the two markers, and how far behind its position in a row a token's position
-        # in `tokens` is: before the first marker, after it, and after the second.
+        self._tokens = tokens
+        self._special = special
+        self._topic_first = topic_first
+        self._masked = masked
+        # Positions of the markers, and how far each token in `tokens` is behind its position in a
+        # row: before the first marker, after it, and after the second.
         self._markers = np.stack([a + marks, a + 2 * marks + c - b])
         self._shifts = np.stack([offset - 1, b - a - marks, d - c - marks])
         self._spans = a, b, c, d
 
     def batch(self, chosen, size: int, length: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """The pairs `chosen` [m] as the encoder's input; what is left is padding.
-
-        Tokens [size, length], r1 [size], r2 [size], all int32.
-        """
+        """The pairs `chosen`, padded: tokens [size, length], r1 [size], r2 [size]; int32."""
         special, row, at = self._special, np.arange(len(chosen)), np.arange(length)
         first, second = self._markers[:, chosen, None]
         before, between, after = self._shifts[:, chosen, None]
@@ -333,11 +309,9 @@ class MarkedPairs:
         pair = chosen[owner]
         mention = self._mentions[pair] + place
         a, b, c, d = (span[pair] for span in self._spans)
-        start, end, entity = (
-            passages.starts[mention],
-            passages.ends[mention],
-            passages.entities[mention],
-        )
+        start = passages.starts[mention]
+        end = passages.ends[mention]
+        entity = passages.entities[mention]
         other = (entity != passages.entities[self._i[pair]]) & (
             entity != passages.entities[self._j[pair]]
         )
@@ -395,18 +369,13 @@ class MaskedMentions:
         at = mentions + mention
         self._start, hidden = passages.starts[at], passages.ends[at] - passages.starts[at]
         self.lengths, self.entity = passages.sizes[:, 0] - hidden + 3, passages.entities[at]
-        self._tokens, self._begin, self._skipped, self._special = (
-            passages.tokens,
-            begin,
-            hidden - 1,
-            special,
-        )
+        self._tokens = passages.tokens
+        self._begin = begin
+        self._skipped = hidden - 1
+        self._special = special
 
     def batch(self, chosen, size: int, length: int) -> tuple[np.ndarray, np.ndarray]:
-        """Tokens [size, length] and [ENT] positions [size] of some rows, int32.
-
-        See `MarkedPairs.batch`.
-        """
+        """The rows `chosen`, padded: tokens [size, length], [ENT] positions [size]; int32."""
         special, row, at = self._special, np.arange(len(chosen)), np.arange(length)
         position, last = self._start[chosen, None] + 1, self.lengths[chosen, None] - 1
         source = at - 1 + self._begin[chosen, None] + (at > position) * self._skipped[chosen, None]

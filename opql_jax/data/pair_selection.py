@@ -62,8 +62,7 @@ def select_pair_rows(
         rows = rows[np.isin(keys, best_pairs(statistics, keys, n, max_pairs))]
         if not len(rows):
             raise InputError(
-                f'{prepared.directory} holds no {pairs} pairs that {min_count} '
-                'passages or more mention'
+                f'{prepared.directory}: {min_count} passages mention none of the {pairs} pairs'
             )
     if not len(rows):
         raise InputError(f'{prepared.directory} holds no {pairs} pairs: {PAIR_KINDS[pairs]}')
@@ -107,12 +106,9 @@ def pair_keys(topic: np.ndarray, target: np.ndarray, num_entities: int) -> np.nd
 def best_pairs(
     statistics, allowed: np.ndarray, num_entities: int, max_pairs: int | None = None
 ) -> np.ndarray:
-    """The keys of the `max_pairs` best pairs (all if None) among `allowed` keys.
+    """The keys of the `max_pairs` best `allowed` pairs (all if None); ties go to lower ids.
 
-    Equally good pairs are taken by rising ids.
-
-    `statistics` are what `pairs.mutual_information` returns, `num_entities` those of the
-    vocabulary.
+    `statistics` are those of `pairs.mutual_information`.
     """
     keys, information = _allowed(statistics, allowed, num_entities)
     return keys[np.lexsort((keys, -information))[:max_pairs]]

@@ -15,6 +15,7 @@ from tokenizers import Tokenizer
 
 from opql_jax.core import files
 from opql_jax.core.errors import InputError
+from opql_jax.corpus.tables import PREPARED
 from opql_jax.data.markup import JoinedPassages, TokenisedPassage, ragged, tokenise_passages
 
 FILE_NAME = 'passages.array_record'
@@ -34,10 +35,7 @@ def encode_passage(passage: TokenisedPassage) -> bytes:
 
 
 def sizes_of(records: list[bytes]) -> np.ndarray:
-    """Tokens and mentions of each record, [n, 2] int64.
-
-    RecordsError if these do not account for its length.
-    """
+    """Tokens and mentions of each record, [n, 2] int64; RecordsError if its length is another."""
     lengths = np.array([len(record) for record in records], np.int64)
     if (lengths % 4).any() or (lengths < 8).any():
         raise RecordsError(
@@ -56,10 +54,7 @@ def sizes_of(records: list[bytes]) -> np.ndarray:
 
 
 def decode_passages(records: list[bytes]) -> list[TokenisedPassage]:
-    """Inverse of `encode_passage`; the arrays are read-only views.
-
-    RecordsError as of `sizes_of`.
-    """
+    """Inverse of `encode_passage`, as read-only views; RecordsError as of `sizes_of`."""
     sizes = sizes_of(records).tolist()
     values = (np.frombuffer(record, '<i4', offset=8) for record in records)
     return [TokenisedPassage(of[:n], *of[n:].reshape(3, m)) for of, (n, m) in zip(values, sizes)]
@@ -91,10 +86,7 @@ def tokenise_batch(batch: pa.RecordBatch, tokenizer: Tokenizer) -> pa.RecordBatc
 
 
 def write_passages(path: str | os.PathLike, records: Iterable[bytes]) -> int:
-    """Writes records in order of passage ids, whole or not at all; returns their number.
-
-    See `encode_passage`.
-    """
+    """Writes encoded passages in order, whole or not at all; returns their number."""
     count = 0
     with files.atomic_path(path) as partial:
         try:
@@ -126,10 +118,7 @@ class PassageRecords:
         # No read-ahead: access is random.
         reader = array_record_module.ArrayRecordReader(self.path, 'readahead_buffer_size:0')
         if not reader.ok():
-            raise RecordsError(
-                f'{self.path}: truncated or not an ArrayRecord file; delete the prepared directory '
-                'and run prepare again'
-            )
+            raise RecordsError(f'{self.path}: truncated or no ArrayRecord file; {PREPARED.advice}')
         self._reader = reader
         self._count = reader.num_records()
 
@@ -143,10 +132,7 @@ class PassageRecords:
         return self.read([i])[0]
 
     def sizes(self) -> tuple[np.ndarray, np.ndarray]:
-        """Tokens and mentions of every passage, ([len] int32, [len] int32).
-
-        Reads the whole file.
-        """
+        """Tokens and mentions of every passage, [len] int32 each; reads the whole file."""
         headers = np.empty((len(self), 2), np.int32)
         for start in range(0, len(self), SCAN):
             found = self._decoded(range(start, min(start + SCAN, len(self))), sizes_of)
@@ -172,13 +158,11 @@ class PassageRecords:
         ids = [int(i) for i in ids]
         if ids and (min(ids) < 0 or max(ids) >= len(self)):
             raise IndexError(
-                f'{self.path} has passages 0..{len(self) - 1}, not '
-                f'{min(ids) if min(ids) < 0 else max(ids)}'
+                f'{self.path} has passages 0..{len(self) - 1}, not {min(ids)}..{max(ids)}'
             )
         try:
             return decode(self._reader.read(ids) if ids else [])
         except (RuntimeError, RecordsError) as e:
             raise RecordsError(
-                f'{self.path}: damaged passage records ({e}); delete the prepared directory and '
-                'run prepare again'
+                f'{self.path}: damaged passage records ({e}); {PREPARED.advice}'
             ) from e

@@ -37,9 +37,7 @@ def batches(
     """
     if min(threads, prefetch) < 1 or worker_processes < 0 or worker_processes == 1:
         raise InputError(
-            f'input_threads={threads}, input_prefetch={prefetch}, '
-            f'input_processes={worker_processes}: give at least 1 of the first two, and 0 or at '
-            'least 2 processes'
+            'input_threads, input_prefetch: give at least 1; input_processes: 0, or at least 2'
         )
     if worker_processes:
         ahead = -(-prefetch // worker_processes)

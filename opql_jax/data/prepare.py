@@ -102,14 +102,10 @@ def prepare(
             document that the folder has already.
     """
     if processes is not None and processes < 1:
-        raise InputError(
-            f'processes={processes}: give a number of at least 1, or None for one per core'
-        )
-    if not markup.MARKUP_ROOM < max_tokens <= max(batching.BUCKET_LENGTHS):
-        raise InputError(
-            f'max_tokens: {max_tokens}, but rows with their markup have {markup.MARKUP_ROOM + 1} '
-            f'to {max(batching.BUCKET_LENGTHS)} tokens'
-        )
+        raise InputError(f'processes={processes}: give at least 1, or None for one per core')
+    least, most = markup.MARKUP_ROOM + 1, max(batching.BUCKET_LENGTHS)
+    if not least <= max_tokens <= most:
+        raise InputError(f'max_tokens: {max_tokens} is not from {least} to {most}')
     loaded = tokenizer if tokenizer in (None, 'minilm') else tokenizer_lib.load_tokenizer(tokenizer)
     settings: dict[str, Any] = {
         'tokenizer': _identify(loaded),
@@ -126,10 +122,7 @@ def prepare(
         shared = old.manifest.shared_settings
         used = shared.tokenizer
         if settings['tokenizer'] not in (None, used):
-            raise InputError(
-                f'{extends} was prepared with the tokenizer {used or "trained on its text"}, not '
-                f'{tokenizer}: leave it out'
-            )
+            raise InputError(f'{extends} has another tokenizer than {tokenizer}: leave it out')
         settings |= msgspec.structs.asdict(shared) | {'extends': old.hash()}
     if dry_run:
         shown = {'reader': reader, **settings}
@@ -161,10 +154,7 @@ def _prepare(
         manifest = read_manifest(directory, tables.PREPARED)
         check_files(directory, manifest, tables.PREPARED)
         if changed := _changed(manifest.settings, settings):
-            raise InputError(
-                f'{directory} was prepared with another {", ".join(changed)}: '
-                'delete it or choose another folder'
-            )
+            raise InputError(f'{directory} has another {", ".join(changed)}: choose another folder')
         _finish(directory)  # a run may have been killed just before
         _log.info('%s is already prepared', directory)
         return manifest
@@ -198,8 +188,8 @@ def _prepare(
     elif tokenizer == 'minilm':
         wordpiece = tokenizer_lib.load_tokenizer(tokenizer_lib.find_minilm())
     else:
-        # Training questions too: their words must not fall apart. Passages may begin with "{title}:
-        # ".
+        # Training questions too, whose words must not fall apart, and titles, which passages may
+        # begin with.
         question_texts = (
             q.text for name, qs in questions.items() if name.endswith('/train') for q in qs
         )
@@ -259,10 +249,7 @@ def _identify(tokenizer: Tokenizer | str | None) -> str | None:
 
 
 def _added(old: Prepared, questions: dict) -> dict:
-    """The questions of a folder with new ones after them.
-
-    Ids are unique in a split, and new ones may number lines alike.
-    """
+    """The old folder's questions, then the new ones, renamed where a split has their id already."""
     merged = {name: old.questions(name) for name in old.splits}
     for name, new in questions.items():
         before = merged.get(name, [])
@@ -285,12 +272,9 @@ def _changed(before: dict, now: dict) -> list[str]:
 
 
 def _claim(directory: pathlib.Path, settings: dict) -> None:
-    """Marks a folder as being prepared, and clears what a killed run left, but for its parts.
+    """Marks a folder as being prepared and clears a killed run's files but its parts.
 
-    Refuses any other.
-
-    A folder is known by what its plan states, so that no file of a user's is taken for a killed
-    run's.
+    Its plan tells these from a user's files; InputError if the folder holds any other.
     """
     # Where nothing may be written this says so; taking its lock does not.
     directory.mkdir(exist_ok=True)
@@ -302,18 +286,13 @@ def _claim(directory: pathlib.Path, settings: dict) -> None:
             for name in present
             if files.matches(name, [tables.QUESTIONS]) and name not in listed
         ]:
-            raise InputError(
-                f'{directory / foreign[0]} is in the way, and nothing that '
-                'prepare wrote: move it elsewhere'
-            )
+            raise InputError(f'{directory / foreign[0]} is none of our files: move it elsewhere')
         files.remove_below(directory, listed)
     elif any(
         not (path.name.startswith(f'.{tables.PLAN.file}.') or locks.is_lock(path))
         for path in directory.iterdir()
     ):
-        raise InputError(
-            f'{directory} holds other files and nothing prepared: give a new or empty folder'
-        )
+        raise InputError(f'{directory} holds other files: give a new or empty folder')
     files.remove_partials(
         directory, *tables.CONTENTS, MANIFEST, tables.PLAN.file, f'{tables.PARTS}/*/*/*'
     )
@@ -321,10 +300,7 @@ def _claim(directory: pathlib.Path, settings: dict) -> None:
 
 
 def _parts(directory: pathlib.Path, wordpiece: Tokenizer, settings: dict) -> pathlib.Path:
-    """The folder of what is cut and tokenised with these settings.
-
-    It is named by all that this depends on but the text.
-    """
+    """The folder of cached passages and tokens, named by all that they depend on but the text."""
     program = {'version': PARTS_VERSION, 'tokenizers': importlib.metadata.version('tokenizers')}
     depends = [
         program,
@@ -343,10 +319,7 @@ def _parts(directory: pathlib.Path, wordpiece: Tokenizer, settings: dict) -> pat
 
 
 def _finish(directory: pathlib.Path) -> None:
-    """Removes what only a killed run would need.
-
-    The plan goes last: by it the folder is known for one being prepared.
-    """
+    """Removes what only a killed run needs; the plan last, as it marks a folder as unfinished."""
     if is_folder_of(directory, tables.PLAN):
         batch_cache.remove(directory, tables.PARTS)
         (directory / tables.PLAN.file).unlink()

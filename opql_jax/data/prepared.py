@@ -98,12 +98,9 @@ class Prepared:
         """Tokenised passages; row = passage id."""
         records = passage_records.PassageRecords(self.file(passage_records.FILE_NAME))
         if len(records) != self.manifest.counts.passages:
-            stated = (
-                f'the manifest says {self.manifest.counts.passages} passages; '
-                f'{tables.PREPARED.advice}'
-            )
             raise ManifestError(
-                f'{self.directory / passage_records.FILE_NAME}: {len(records)} rows, {stated}'
+                f'{records.path}: {len(records)} rows, the manifest says '
+                f'{self.manifest.counts.passages} passages; {tables.PREPARED.advice}'
             )
         return records
 
@@ -147,10 +144,7 @@ class Prepared:
         return text
 
     def document_offset(self, passage: int, place: int = 0) -> int | None:
-        """Where a character of a passage stands in its document; None if documents are not kept.
-
-        That of a title put before it is at its beginning.
-        """
+        """Where a character of a passage stands in its document; None without documents."""
         if self._passage_starts is None:
             return None
         start, cut = self._passage_starts[passage].tolist()
@@ -168,19 +162,15 @@ class Prepared:
 
     @functools.cached_property
     def _passage_starts(self) -> np.ndarray | None:
-        """[passages, 2] int64: where a passage begins in its document, and the length of its title.
+        """[passages, 2] int64: a passage's place in its document, and its title prefix's length.
 
-        Characters; the title's are those put before it.
-
-        None if documents are not kept. As all of a document but the space between passages is in
-        these, each is found after the one before.
+        None without documents. Passages leave out only space, so each is found after the one
+        before.
         """
         if self._documents is None:
             return None
-        starts, reached = (
-            np.zeros((len(self.passages), 2), np.int64),
-            dict.fromkeys(self._documents, 0),
-        )
+        starts = np.zeros((len(self.passages), 2), np.int64)
+        reached = dict.fromkeys(self._documents, 0)
         columns = (self.passages[name].to_pylist() for name in ('doc_id', 'title', 'text'))
         for row, (document, title, text) in enumerate(zip(*columns)):
             cut, whole = title_length({'title': title, 'text': text}), self._documents[document]
@@ -192,10 +182,7 @@ class Prepared:
 
     @functools.cached_property
     def pairs(self) -> dict[str, np.ndarray]:
-        """Columns of pairs.parquet, [rows] int32, is_title bool.
-
-        Topic, target, passage, topic_mention, target_mention, is_title.
-        """
+        """The columns of pairs.parquet, [rows] int32; `is_title` is bool."""
         counts, file = self.manifest.counts, self.file('pairs.parquet')
         table = tables.read_table(file, tables.PAIRS, rows=counts.pair_rows)
         pairs = {name: table[name].to_numpy() for name in table.column_names}
@@ -208,11 +195,10 @@ class Prepared:
         return pairs
 
     def pair_rows(self, pairs: str = 'title') -> np.ndarray:
-        """Rows of `pairs` [n] int64, rising, of one kind.
+        """Rows of `pairs` [n] int64, rising, of one kind; InputError if there is none.
 
-        'title' (page title and mention, both directions), 'sentence' (two mentions that begin in
-        one sentence), 'near' (both of these) or 'all' (any two mentions of a passage). InputError
-        if there is no such kind, or no such pair.
+        'title' (page title and mention, both ways), 'sentence' (two that begin in one sentence),
+        'near' (either) or 'all'.
         """
         if pairs not in PAIR_KINDS:
             raise InputError(f'pairs={pairs!r}: {", ".join(map(repr, PAIR_KINDS))}')

@@ -23,10 +23,7 @@ MAX_ANSWERS = 256
 
 
 class QuestionBatch(NamedTuple):
-    """n questions of at most L tokens with one topic each; int32.
-
-    Unused rows have topic -1 and [CLS] [SEP] as tokens.
-    """
+    """n questions of at most L tokens; int32. Unused rows: topic -1, tokens [CLS] [SEP]."""
 
     tokens: np.ndarray  # [n, L]
     r1: np.ndarray  # [n], position of [R1], after the topic
@@ -76,10 +73,7 @@ class QuestionArrays:
         rng: np.random.Generator,
         preferred: Sequence[np.ndarray] | None = None,
     ) -> QuestionBatch:
-        """The questions `ids` as a batch of `count` rows with `width` answers.
-
-        See `pad_answers`.
-        """
+        """The questions `ids` as `count` rows with `width` answers, see `pad_answers`."""
         column = lambda values, fill=0: batching.pad_rows(values[ids], count, fill=fill)
         return QuestionBatch(
             tokens=batching.pad_tokens(self.tokens[ids], count, self.length, self._special),
@@ -93,10 +87,7 @@ class QuestionArrays:
 def check_length(question: str, tokens: int) -> None:
     """Raises InputError, naming the question, if it has more tokens than the longest bucket."""
     if tokens > (most := max(batching.BUCKET_LENGTHS)):
-        raise InputError(
-            f'question {question} has {tokens} tokens, at most {most} are '
-            'read: shorten or remove it'
-        )
+        raise InputError(f'question {question} has {tokens} tokens, more than {most}: shorten it')
 
 
 class AlignedQuestions:
@@ -110,10 +101,7 @@ class AlignedQuestions:
     """
 
     def __init__(self, prepared: Prepared, split: str, held_out: Sequence[str], index: PairIndex):
-        """Aligns a split's questions, without `held_out` relations, with the pairs of an index.
-
-        InputError if none is aligned.
-        """
+        """Aligns a split with an index; InputError if no question is aligned."""
         questions = without_relations(one_hop_questions(prepared, split), held_out)
         self.num_questions = len(questions)
         pairs = [
@@ -125,9 +113,7 @@ class AlignedQuestions:
             i for i, found in enumerate(pairs) if questions[i].topic_entity >= 0 and len(found)
         ]
         if not aligned:
-            raise InputError(
-                f'{split}: no question has a passage that mentions its topic with an answer'
-            )
+            raise InputError(f'{split}: no passage mentions the topic and an answer of a question')
         self.pairs = [pairs[i] for i in aligned]
         self.arrays = QuestionArrays(
             [questions[i] for i in aligned], prepared.tokenizer, prepared.special
@@ -150,10 +136,7 @@ class AlignedQuestions:
     def batch(
         self, ids: np.ndarray, count: int, topic: np.ndarray, target: np.ndarray, rng
     ) -> QuestionBatch:
-        """Questions as a batch of `count` rows.
-
-        Of too many answers those stay that the batch's mentions (topic, target) have.
-        """
+        """A batch of `count` rows; answers that its (topic, target) mention are cut last."""
         mentioned = [target[topic == self.arrays.topic[i]] for i in ids]
         return self.arrays.batch(ids, count, self._width, rng, mentioned)
 
@@ -193,10 +176,7 @@ class HopSchedule:
     def at(
         self, step: int, deal: Callable[[EpochOrder, int], np.ndarray]
     ) -> tuple[np.ndarray, int]:
-        """The questions of a step and their number of hops.
-
-        `deal(order, turn)` takes them from the order of that number.
-        """
+        """The questions `deal(order, turn)` takes for a step, and their number of hops."""
         turn, which = divmod(step, len(self.counts))
         return self._members[which][deal(self._orders[which], turn)], self.counts[which]
 
@@ -213,19 +193,12 @@ def is_file(questions: str) -> bool:
 
 
 def load_questions(name: str, prepared: Prepared) -> list[Question]:
-    """The questions of a set.
-
-    Of a JSON Lines file (`*.jsonl`, see `corpus.questions`), or else of a split of the prepared
-    folder.
-    """
+    """The questions of a JSON Lines file (`*.jsonl`), or else of a split of the prepared folder."""
     return read_questions(name, prepared.vocab) if is_file(name) else prepared.questions(name)
 
 
 def one_hop_questions(prepared: Prepared, name: str) -> list[Question]:
-    """Questions of a split or file that have one hop and one topic, a known entity.
-
-    InputError if none has.
-    """
+    """A set's questions of one hop about one known entity; InputError if there is none."""
     if not is_file(name):
         return prepared.questions(name)
     questions = read_questions(name, prepared.vocab)
@@ -237,10 +210,7 @@ def one_hop_questions(prepared: Prepared, name: str) -> list[Question]:
         len(questions),
     )
     if not found:
-        raise InputError(
-            f'{name}: no question has one hop and one topic, of an entity that `entities` tells '
-            'and the vocabulary has'
-        )
+        raise InputError(f'{name}: no question has one hop and one topic, a known entity')
     return found
 
 
@@ -251,8 +221,7 @@ def without_relations(questions: Sequence[Question], held_out: Sequence[str]) ->
     if unknown := sorted(set(held_out).difference(*(question.relations for question in questions))):
         known = sorted({relation for question in questions for relation in question.relations})
         raise InputError(
-            f'held_out: no question needs {short_repr(unknown[0])}; the types of the questions '
-            f'name {", ".join(known) or "none"}'
+            f'held_out: no question needs {short_repr(unknown[0])}; they need {", ".join(known)}'
         )
     return [question for question in questions if not question.needs(held_out)]
 
@@ -269,10 +238,7 @@ def pad_answers(
     rng: np.random.Generator,
     preferred: Sequence[np.ndarray] | None = None,
 ) -> np.ndarray:
-    """Stacks lists of entity ids to [count, width] int32, padded by -1.
-
-    A list that is too long is cut at random, `preferred` ids last.
-    """
+    """Stacks ids to [count, width] int32, padded by -1; cut at random, `preferred` ids last."""
     cut = []
     for i, ids in enumerate(answers):
         if len(ids) > width:

@@ -45,12 +45,9 @@ def reading_input(
     most_tokens: int,
     best_first: bool = False,
 ) -> ReadingInput:
-    """Packs a plain question and passages into one input of at most `most_tokens`.
+    """Packs a plain question and passages (`titled`) into one input of at most `most_tokens`.
 
-    See `titled`.
-
-    Of what is too long the last passages are cut if they come `best_first`, and the longest ones
-    otherwise.
+    What is too long loses its last passages if `best_first`, else the ends of the longest.
     """
     encoded = tokenizer.encode_batch([question, *passages], add_special_tokens=False)
     asked = encoded[0].ids[:_QUESTION_TOKENS]

@@ -75,14 +75,9 @@ def _from_record(record: dict) -> ReadingExample:
         and len(supports) == len(passages)
         and set(supports) <= {HELPS, DOES_NOT, UNKNOWN}
     ):
-        raise InputError(
-            f'supports: expected 1, 0 or -1 for each passage, found {short_repr(supports)}'
-        )
+        raise InputError(f'supports: expected 1, 0 or -1 each, found {short_repr(supports)}')
     if not isinstance(answers, list) or not all(_is_place(place, passages) for place in answers):
-        raise InputError(
-            'answers: expected [passage, start, end] within the passages, found '
-            f'{short_repr(answers)}'
-        )
+        raise InputError(f'answers: expected [passage, start, end], found {short_repr(answers)}')
     verdict = string_field(record, 'verdict', '')
     if verdict not in ('', YES, NO):
         raise InputError(f'verdict: expected "{YES}", "{NO}" or "", found {short_repr(verdict)}')
@@ -121,13 +116,10 @@ def occurrences(
 def from_sentence_questions(
     path: str | os.PathLike, rng: np.random.Generator, most: int
 ) -> Iterator[ReadingExample]:
-    """At most so many examples of questions about single sentences, as of QAMR.
+    """At most `most` examples of questions about single sentences, as of QAMR.
 
-    JSON Lines {source, sentence, question, answers}.
-
-    A source is that of the document, a colon and the place of the sentence. A passage is the
-    sentence with those around it; a quarter of the questions meet other passages alone, and have no
-    answer.
+    JSON Lines `{source, sentence, question, answers}`; a source is a document, a colon and a place.
+    A passage is the sentence with those around it; a quarter of the questions meet others only.
     """
     of_sentence: dict[tuple[str, str], list[tuple[str, list[str]]]] = collections.defaultdict(list)
     for _, record in map_records(path, read_json_lines(path), dict):
@@ -209,11 +201,10 @@ def from_known_answers(
     retrieved: Sequence[Sequence[tuple[str, str]]],
     rng: np.random.Generator,
 ) -> Iterator[ReadingExample]:
-    """Examples of questions with known answers alone, and the passages that a search finds.
+    """Examples of `(question, topic, answers)` and the `(title, text)` of passages found.
 
-    An answer counts in a passage that has the topic, or whose title it is; elsewhere it may stand
-    by accident. Which passages help is not known. `questions` come with their topic and their
-    answers, and `retrieved` has the title and text of each passage found.
+    An answer counts in a passage that has the topic, or whose title it is. Which passages help is
+    unknown.
     """
     for (question, topic, answers), found in zip(questions, retrieved):
         found = _shuffled(found, rng)[:_FOUND]
@@ -243,12 +234,9 @@ def from_known_answers(
 def from_labelled(
     sentences: Sequence[LabelledSentence], rng: np.random.Generator, most: int
 ) -> Iterator[ReadingExample]:
-    """Examples made of sentences with a relation each.
+    """Examples made of labelled sentences, asked by a template among other sentences.
 
-    What one states is asked by a template, among sentences that state another thing.
-
-    A third has no answer: the sentence is of another topic with the same relation, or of the topic
-    with another relation.
+    A third has no answer: the others share the relation or the topic, not both.
     """
     about_topic, of_relation = collections.defaultdict(list), collections.defaultdict(list)
     usable = [
@@ -296,10 +284,7 @@ def from_documents(
     rng: np.random.Generator,
     most: int,
 ) -> Iterator[ReadingExample]:
-    """So many examples of documents in which all relations are labelled, named by id.
-
-    Half ask what one states, half what it could and does not.
-    """
+    """Examples of fully labelled documents: half ask what one states, half what it does not."""
     kind = lambda entity: entity.partition(':')[0]
     read = lambda document, title: titled(title, document.text.replace('\n', ' '))
     asked = lambda relation: relation_questions.own_templates(names[relation]).about
@@ -347,10 +332,7 @@ def from_documents(
 def made(
     names: Sequence[str], works: Sequence[str], rng: np.random.Generator, count: int
 ) -> Iterator[ReadingExample]:
-    """So many sentences over names of people and organisations.
-
-    In each a negation, another verb, a year or an exchanged role decides.
-    """
+    """Made sentences in which a negation, another verb, a year or an exchanged role decides."""
     for _ in range(count):
         yield _of_role(names, works, rng) if rng.random() < 0.35 else _of_verb(names, works, rng)
 

@@ -13,8 +13,7 @@ import numpy as np
 from opql_jax.data.markup import MarkedQuestion, TokenisedPassage
 from opql_jax.data.tokenizer import SpecialIds
 
-# For relations without questions of their own; {relation} is their name. The other way round it is
-# asked whose relation something is.
+# For relations without questions of their own; {relation} is their name.
 _ABOUT = (
     'what is the {relation} of {}',
     'who is the {relation} of {}',
@@ -25,8 +24,7 @@ _ABOUT = (
 _INVERSE = ('whose {relation} is {}', 'what has the {relation} {}', '{} is the {relation} of what')
 # How many tokens on either side of a pair a question keeps.
 _AROUND = 3
-# Tokens of a question but those between the pair: [CLS], [ENT] [R1], the unknown, and [ENT] [R2]
-# [SEP].
+# Tokens of a question beside those between the pair: [CLS], [ENT] [R1], unknown, [ENT] [R2] [SEP].
 MOST_AROUND = 2 * _AROUND + 7
 
 

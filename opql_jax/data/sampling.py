@@ -12,14 +12,14 @@ from collections.abc import Callable, Iterator, Mapping
 import numpy as np
 
 from opql_jax.core.errors import InputError
+from opql_jax.corpus.tables import PREPARED
 
 COLUMNS = ('topic', 'target', 'passage', 'topic_mention', 'target_mention')
 # After so many draws in a row of what was drawn before, a sampler lists what is left.
 PATIENCE = 20
 # Of an anchor, at most (paper §2.5).
 POSITIVES, NEGATIVES = 2, 8
-# How anchor pairs are drawn: each as often as any other, or as often as it is mentioned, so that
-# each mention is an anchor as often as any.
+# Anchor pairs are drawn alike often, or as often as they are mentioned.
 ANCHORS = ('pairs', 'mentions')
 
 
@@ -35,10 +35,7 @@ class PairIndex:
     """
 
     def __init__(self, columns: Mapping[str, np.ndarray]):
-        """Indexes the pair table's columns named by `COLUMNS`, [n_rows].
-
-        InputError if it is empty or not sorted by (topic, target).
-        """
+        """Takes `COLUMNS`, [n_rows]; InputError if empty or not sorted by (topic, target)."""
         self.topic, self.target, self.passage, self.topic_mention, self.target_mention = (
             np.asarray(columns[name], np.int32) for name in COLUMNS
         )
@@ -46,10 +43,7 @@ class PairIndex:
             raise InputError('the pair table is empty: no passage mentions two entities')
         keys = pair_key(self.topic, self.target)
         if np.any(keys[1:] < keys[:-1]):
-            raise InputError(
-                'the pair table is not sorted by (topic, target); delete the prepared directory '
-                'and run prepare again'
-            )
+            raise InputError(f'the pair table is not sorted by (topic, target); {PREPARED.advice}')
         starts = np.concatenate([[0], 1 + np.flatnonzero(keys[1:] != keys[:-1])])
         self._keys = keys[starts]
         self.pair_start = np.append(starts, len(keys))
@@ -89,10 +83,7 @@ class PairIndex:
     def neighbours(
         self, pair: int, count: int, rng: np.random.Generator
     ) -> tuple[np.ndarray, np.ndarray]:
-        """At most `count` random pairs each that share the topic, and the target, of a pair.
-
-        Without `pair` itself; repeated ones come first.
-        """
+        """At most `count` random pairs with its topic, and with its target; repeated first."""
         return tuple(
             side.draw(int(entity), pair, count, rng)
             for side, entity in zip(self._sides, (self.pair_topic[pair], self.pair_target[pair]))
@@ -121,20 +112,13 @@ class _Side:
 
 
 class GroupSampler:
-    """The paper's groups: an anchor, up to 2 positives and up to 8 hard negatives (§2.5).
-
-    Half of the negatives share the topic and half the target; where one side has too few, the other
-    fills in.
-    """
+    """The paper's groups (§2.5): half of the negatives share the topic, half the target."""
 
     def __init__(self, index: PairIndex, anchors: str = 'pairs'):
         self._index, self._seeds = index, _Seeds(index, anchors)
 
     def draw(self, rng: np.random.Generator) -> Iterator[tuple[np.ndarray, np.ndarray]]:
-        """Yields groups (rows [m], is_anchor [m] bool) of distinct anchor pairs, the anchor first.
-
-        Ends when the corpus has no further anchor pairs.
-        """
+        """Yields groups (rows [m], is_anchor [m] bool) of distinct anchor pairs, anchors first."""
         for pair in self._seeds.unseen(set(), rng):
             same = self._index.rows(pair, 1 + POSITIVES, rng)
             by_topic, by_target = self._index.neighbours(pair, NEGATIVES, rng)
@@ -149,10 +133,9 @@ class GroupSampler:
 
 
 class SharedSampler:
-    """Neighbouring pairs, so that a row is a positive of some rows and a hard negative of others.
+    """Each row of a repeated pair is an anchor, and other rows its hard negatives.
 
-    An anchor of the paper costs 11 encodings. Here each row of a repeated pair is an anchor, and
-    its hard negatives are the batch's other rows, chosen breadth-first around a seed pair.
+    Of pairs that neighbour a seed pair, breadth-first. The paper's anchor costs 11 encodings.
     """
 
     def __init__(self, index: PairIndex, neighbours: int = 16, anchors: str = 'pairs'):
@@ -160,10 +143,7 @@ class SharedSampler:
         self._index, self._neighbours, self._seeds = index, neighbours, _Seeds(index, anchors)
 
     def draw(self, rng: np.random.Generator) -> Iterator[tuple[np.ndarray, np.ndarray]]:
-        """Yields neighbourhoods (rows [m], is_anchor [m] bool, all True); no pair comes twice.
-
-        Ends when the corpus has no further seed pairs.
-        """
+        """Yields neighbourhoods (rows [m], is_anchor [m] bool, all True); no pair comes twice."""
         seen = set()
         for seed in self._seeds.unseen(seen, rng):
             cluster = [seed]
@@ -189,10 +169,7 @@ SAMPLERS: dict[str, Callable] = {
 
 
 def some(start: int, end: int, count: int, rng: np.random.Generator) -> np.ndarray:
-    """At most `count` different random integers of [start, end); all when there are no more.
-
-    Costs O(count) however long the range is.
-    """
+    """At most `count` distinct random integers of [start, end), or all, in O(count)."""
     if end - start <= 4 * count:
         return start + rng.permutation(end - start)[:count]
     return np.array(
@@ -205,9 +182,7 @@ class _Seeds:
 
     def __init__(self, index, anchors):
         if anchors not in ANCHORS:
-            raise InputError(
-                f'anchors is {anchors!r}; it must be one of {", ".join(map(repr, ANCHORS))}'
-            )
+            raise InputError(f'anchors={anchors!r}: expected {" or ".join(map(repr, ANCHORS))}')
         self._pairs = (
             np.flatnonzero(index.repeated)
             if index.repeated.any()

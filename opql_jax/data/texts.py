@@ -11,10 +11,7 @@ from opql_jax.data.tokenizer import SpecialIds
 
 
 class Texts(NamedTuple):
-    """n texts of at most L tokens with at most T topics each; int32 but for `used`.
-
-    Optional arrays serve training only.
-    """
+    """n texts of at most L tokens and T topics; int32. Optional arrays: training only."""
 
     tokens: np.ndarray  # [n, L]
     start: np.ndarray  # [n, T], position of each topic's first token
@@ -63,10 +60,7 @@ class TextSizes(NamedTuple):
 def pack_texts(
     rows: Sequence[TextRow], packer: batching.Packer, sizes: TextSizes, special: SpecialIds
 ) -> tuple[TextBucket, ...]:
-    """The buckets of a batch; `rows` are those that `packer` accepted.
-
-    No entry is gold, and none of a passage is barred.
-    """
+    """The buckets of `rows` that `packer` accepted; no entry is gold, no passage is excluded."""
     topics, answers, exclude = sizes
 
     def pack(length, n, members):

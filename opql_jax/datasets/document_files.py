@@ -28,8 +28,7 @@ _ROW_BYTES = 64
 _SKIPPED = dump.SkipPatterns(titles='* (disambiguation)', templates=Wikipedia.skip_templates)
 
 T = TypeVar('T')
-# Where each record of a file stands, and the record, or an error in place of one that cannot be
-# read.
+# A record's place, and the record, or an error if it cannot be read.
 Records = Iterator[tuple[str, object]]
 
 
@@ -44,12 +43,10 @@ def read_document_file(
     rejected_path: str | os.PathLike,
     max_reject_fraction: float,
 ) -> list[tuple[str, T]]:
-    """The documents of a file in order, each with its place, such as 'a.jsonl, line 3'.
+    """A file's documents with their places, such as 'a.jsonl, line 3'; see `is_document_file`.
 
-    See `is_document_file`.
-
-    `convert` makes a document of a record `{id, title, text}`; for bad records see `rejected`.
-    InputError if the file cannot be read.
+    `convert` takes records `{id, title, text}`; for bad ones see `rejected`. InputError if the file
+    cannot be read.
     """
     suffix = path.suffix.lower()
     if suffix == '.jsonl':
@@ -71,8 +68,7 @@ def _rows(path: pathlib.Path) -> Records:
         found = metadata.schema.to_arrow_schema().names
         if any(found.count(name) != 1 for name in ('id', 'text')):
             raise InputError(
-                f'{path}: expected the columns id, text and, where there are titles, title, found '
-                f'{", ".join(found) or "none"}'
+                f'{path}: expected columns id, text and title?, found {", ".join(found) or "none"}'
             )
         columns = [name for name in ('id', 'title', 'text') if found.count(name) == 1]
         leaves = {metadata.schema.column(i).path for i in range(metadata.num_columns)}
@@ -91,9 +87,7 @@ def _rows(path: pathlib.Path) -> Records:
                     )
                     yield f'row {number}', row
     except (pa.ArrowException, OSError) as error:
-        raise InputError(
-            f'{path}: cannot be read as Parquet after row {number} ({error})'
-        ) from error
+        raise InputError(f'{path}: no Parquet after row {number} ({error})') from error
 
 
 def _check_stated_size(path: pathlib.Path, metadata: pq.FileMetaData, columns: list[str]) -> None:

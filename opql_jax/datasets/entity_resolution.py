@@ -21,8 +21,7 @@ from opql_jax.corpus.json_lines import (
 )
 
 _WORD = re.compile(r'\w+')
-# What names nothing by itself: 'in' is no Indiana, and a topic called 'The Bahamas' is not in 'what
-# is the capital'.
+# Names nothing by itself: 'in' is no Indiana, and 'the' no mention of 'The Bahamas'.
 _FUNCTION_WORDS = frozenset(
     'a about after all also am an and are as at be been before but by can could did do does '
     'for from had has have he her him his how i if in into is it its many me much my no not of '
@@ -53,13 +52,10 @@ class EntityResolver:
         self._names = {} if qid_labels is None else _read_labels(qid_labels)
 
     def entity(self, mid: str = '', qid: str = '', names: Iterable[str] = ()) -> int | None:
-        """The id of the entity whose key is the MID or QID, or else of the first that is named so.
+        """The id of the entity whose key is the MID or QID, or of the first that is named so.
 
-        The names are those of the QID, then `names`.
-
-        The names of a QID are the title of its Wikipedia page, its label and its aliases, in this
-        order. A name that is none of the vocabulary's is looked up without its case, and counts if
-        it is one entity's only.
+        Names are the QID's Wikipedia title, label and aliases, then `names`; in any case if that
+        means one entity only.
         """
         qid = qid or self._qids.get(mid, '')
         for key in _keys(mid, qid):
@@ -114,9 +110,7 @@ def _read_qids(path) -> dict[str, str]:
             or not re.fullmatch(r'/?[mg][./]\w+', columns[0])
             or not re.fullmatch(r'Q\d+', columns[1])
         ):
-            raise InputError(
-                f'{path}:{number}: expected mid<TAB>qid such as m.02mjmr<TAB>Q76, found {line!r}'
-            )
+            raise InputError(f'{path}:{number}: expected m.02mjmr<TAB>Q76, found {line!r}')
         qids.setdefault(columns[0].strip('/').replace('/', '.'), columns[1])
     return qids
 
@@ -136,10 +130,8 @@ def _read_labels(path) -> dict[str, list[str]]:
 
 def names_of(entry: dict, aliases: str = 'aliases', prefix: str = '') -> list[str]:
     """A QID's Wikipedia title, label and aliases, each once; errors begin with `prefix`."""
-    address, label = (
-        string_field(entry, 'wikipedia', '', prefix),
-        string_field(entry, 'label', '', prefix),
-    )
+    address = string_field(entry, 'wikipedia', '', prefix)
+    label = string_field(entry, 'label', '', prefix)
     title = unquote(address.rpartition('/wiki/')[2]).replace('_', ' ')
     return [
         name
@@ -153,10 +145,9 @@ def find_topics(
 ) -> list[tuple[int, int, str]]:
     """Finds a question's topics: `(start, end, topic)`, disjoint, by start, code points.
 
-    A topic is where the longest of its names stands, whatever its case, between word borders. Where
-    no topic has a name in the text, the longest run of words that one of their names has too is the
-    only mention. Of overlapping mentions the longest stays, of equal ones that of a topic in
-    `known`; function words alone ('in', 'the') are no mention.
+    A topic is where the longest of its names stands, in any case; if none stands there, the longest
+    run of words of a name is the only one. Of overlapping ones the longest stays, then one in
+    `known`.
     """
     names_of_topics = [(topic, [name for name in names if name]) for topic, names in topics]
     found = [(*span, topic) for topic, names in names_of_topics if (span := find_name(text, names))]

@@ -15,8 +15,7 @@ _BLOCKS = frozenset(
     'main nav ol p pre section summary table td th tr ul'.split()
 )
 
-# What markup begins with, and what ends it. No pattern looks at a character more often than a few
-# times, whatever the page is like.
+# How markup begins and ends. No pattern looks at a character more than a few times.
 _OPENING = re.compile(r'<(?:!--|!\[CDATA\[|[!?/]|(?=[a-zA-Z]))', re.IGNORECASE)
 _TAG_END = re.compile(
     r"""(?:=\s*+(?:"[^"]*+"|'[^']*+'|[^\s>]*+)|/(?!>)|[^>=/]++)*+(?P<closed>/?)>"""
@@ -28,18 +27,14 @@ _NAME = re.compile(r'[a-zA-Z][^\s/>]*+')
 _RAW_ENDS = {tag: re.compile(rf'</\s*+{tag}\s*+>', re.IGNORECASE) for tag in ('script', 'style')}
 # A row of a table is a line if none of its cells has more characters, or more than a paragraph.
 _LONGEST_CELL = 200
-# A reference to a character by a number that is none of a character. Python reads no numbers of
-# more than 4,300 digits.
+# A number of no character: Python reads none of more than 4,300 digits.
 _LONG_REFERENCE = re.compile('&#[0-9]{1000,};?')
 
 
 def read_html(source: str) -> tuple[str | None, str]:
-    """The title of a page and its text.
+    """A page's title and text, a line for each paragraph, heading, item or row of a table.
 
-    A line for each paragraph, heading, item or row of a table, which Markdown's bars show.
-
-    The title is the first heading of level 1, which the text then lacks, or without one the page's
-    `<title>`; None if it has neither.
+    The title is the first <h1>, which the text then lacks, or else `<title>`, or None.
     """
     page = _Page()
     for kind, content in _tokens(source):
@@ -54,17 +49,13 @@ def unescaped(text: str) -> str:
 
 
 def _tokens(source: str) -> Iterator[tuple[str, str]]:
-    """The start and end tags of a page, by lower-case names, and its text.
-
-    What is left open is text. Takes linear time.
-    """
+    """Start and end tags, by lower-case names, and text, in linear time; open markup is text."""
     at = text_from = 0
     ended: set[re.Pattern] = set()  # what has no match any more
     while opening := _OPENING.search(source, at):
         start, at = opening.span()
         end = _ENDS.get(opening[0].upper(), _ANY_END)
-        # The end of a tag is looked for behind values in quotes, which may hold any mark; where
-        # that finds none, at the first mark.
+        # A tag ends behind values in quotes, which may hold '>', or else at the first '>'.
         end = _ANY_END if end is _TAG_END and end in ended else end
         closing = (
             None if end in ended else (end.match if end is _TAG_END else end.search)(source, at)

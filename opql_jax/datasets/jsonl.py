@@ -7,7 +7,7 @@ from typing import Any, ClassVar
 from opql_jax.core.errors import InputError
 from opql_jax.corpus.documents import MAX_MENTION, read_jsonl
 from opql_jax.corpus.entities import EntityVocab
-from opql_jax.corpus.json_lines import check_string, short_repr
+from opql_jax.corpus.json_lines import check_object, check_string, short_repr
 from opql_jax.corpus.linking import link_titles
 from opql_jax.corpus.questions import Question, read_questions
 from opql_jax.corpus.rejected import convert_lines
@@ -63,23 +63,16 @@ class JsonLines:
         if not self.question_folder:
             return []
         if not (files := sorted(pathlib.Path(self.question_folder).glob('*.jsonl'))):
-            raise InputError(
-                f'{self.question_folder}: no question file such as '
-                f'{self.question_folder}/train.jsonl'
-            )
+            raise InputError(f'{self.question_folder}: no question file such as train.jsonl')
         return files
 
 
 def read_entities(path, rejected_path=None, max_reject_fraction: float = 0.0) -> EntityVocab:
-    """Reads JSON Lines `{id, name?, aliases?}`, see `rejected.convert_lines`.
-
-    The name of an entity without one is its id.
-    """
+    """Reads JSON Lines `{id, name?, aliases?}`, see `convert_lines`; a name defaults to the id."""
     line_of_id: dict[str, int] = {}
 
     def convert(number: int, record) -> tuple[str, str, list[str]]:
-        if not isinstance(record, dict):
-            raise InputError(f'expected a JSON object, found {type(record).__name__}')
+        check_object(record)
         key: Any = str(record['id']) if type(record.get('id')) is int else record.get('id')
         name, aliases = record.get('name') or key, record.get('aliases') or []
         if not isinstance(aliases, list):
@@ -91,9 +84,7 @@ def read_entities(path, rejected_path=None, max_reject_fraction: float = 0.0) ->
         ]:
             check_string(field, value)
             if len(value) > MAX_MENTION:
-                raise InputError(
-                    f'{field}: {len(value)} code points; a name has at most {MAX_MENTION}'
-                )
+                raise InputError(f'{field}: more than {MAX_MENTION} code points, which no name has')
         if first := line_of_id.get(key):
             raise InputError(f'id: {short_repr(key)} is already that of line {first}')
         line_of_id[key] = number

@@ -17,7 +17,13 @@ from collections.abc import Iterable, Iterator
 from typing import NamedTuple
 
 from opql_jax.core.errors import InputError
-from opql_jax.corpus.json_lines import map_records, read_json, read_json_lines, string_field
+from opql_jax.corpus.json_lines import (
+    check_object,
+    map_records,
+    read_json,
+    read_json_lines,
+    string_field,
+)
 
 MISSING = 'a mention is not in the text'
 OVERLAPPING = 'the mentions overlap'
@@ -33,12 +39,9 @@ class LabelledSentence(NamedTuple):
 
 
 def read_labelled(path) -> tuple[list[LabelledSentence], dict[str, int]]:
-    """The sentences of a file of either form, in order, and the number of skipped ones.
+    """The sentences of a file, and the numbers of skipped ones by reason, MISSING or OVERLAPPING.
 
-    By reason, MISSING or OVERLAPPING.
-
-    InputError names relation and item, or line, where the file is missing, of another form, or
-    holds no usable sentence.
+    InputError names relation and item, or line; also if no sentence is usable.
     """
     path = pathlib.Path(path)
     if path.suffix == '.jsonl':
@@ -52,9 +55,7 @@ def read_labelled(path) -> tuple[list[LabelledSentence], dict[str, int]]:
         else:
             skipped[OVERLAPPING if topics and targets else MISSING] += 1
     if not sentences:
-        raise InputError(
-            f'{path}: no sentence with two mentions ({dict(skipped) or "it is empty"})'
-        )
+        raise InputError(f'{path}: no sentence with two mentions ({dict(skipped) or "empty"})')
     return sentences, dict(skipped)
 
 
@@ -74,9 +75,7 @@ def nearest(
 
 
 def _from_line(record: dict) -> tuple:
-    for name in ('sub_text', 'obj_text'):
-        if name not in record:
-            raise InputError(f'{name}: missing')
+    check_object(record, 'sub_text', 'obj_text')
     text, relation = string_field(record, 'text'), string_field(record, 'rel')
     topic, target = string_field(record, 'sub_text', ''), string_field(record, 'obj_text', '')
     return text, _occurrences(topic, text), _occurrences(target, text), relation
@@ -96,14 +95,10 @@ def _fewrel(path) -> Iterator[tuple]:
     except InputError as error:
         raise InputError(f'{error}; files of JSON Lines are called *.jsonl') from error
     if not isinstance(relations, dict):
-        raise InputError(
-            f'{path}: expected {{relation: [sentence, ...]}}, found a {type(relations).__name__}'
-        )
+        raise InputError(f'{path}: expected a JSON object {{relation: [sentence, ...]}}')
     for relation, items in relations.items():
         if not isinstance(items, list):
-            raise InputError(
-                f'{path}: relation {relation!r}: expected a list of sentences, found {items!r:.60}'
-            )
+            raise InputError(f'{path}: relation {relation!r}: expected a list of sentences')
         for number, item in enumerate(items, 1):
             try:
                 tokens = item['tokens']

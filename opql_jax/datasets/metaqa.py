@@ -56,9 +56,7 @@ class MetaQA:
                 raise InputError(f"{path.parent}: the folder must be named '<number>-hop'")
             splits[f'{hops}-hop/{path.stem}'] = read_questions(path, vocab, int(hops))
         if not splits:
-            raise InputError(
-                f'{self.folder}: no question file such as {self.folder}/1-hop/train.txt'
-            )
+            raise InputError(f'{self.folder}: no question file such as 1-hop/train.txt')
         return splits
 
     def _question_files(self) -> list[Path]:
@@ -66,10 +64,7 @@ class MetaQA:
 
 
 def entity_vocab(folder: str | os.PathLike) -> EntityVocab:
-    """The entities of `entities.txt`.
-
-    Its lower-case tags ('drama', 'clint eastwood') double names: case tells no entities apart.
-    """
+    """The entities of `entities.txt`; its lower-case tags ('drama') are aliases of their names."""
     path = Path(folder) / 'entities.txt'
     vocab = EntityVocab.from_names(name for _, name in read_lines(path) if name.strip())
     if not len(vocab):
@@ -80,10 +75,7 @@ def entity_vocab(folder: str | os.PathLike) -> EntityVocab:
 def documents(
     folder: str | os.PathLike, vocab: EntityVocab, *, rejected_path: str | os.PathLike
 ) -> list[Document]:
-    """The passages, each about the entity of its title, without mentions: those are linked by name.
-
-    InputError names what is broken.
-    """
+    """The passages, each about the entity of its title, still without mentions."""
     passages = Path(folder) / 'passages.jsonl'
     documents = []
     for document in read_jsonl(passages, rejected_path=rejected_path):
@@ -94,21 +86,15 @@ def documents(
 
 
 def parse_question(line: str, vocab: EntityVocab, hops: int, id: str) -> Question:
-    """Parses `question with [topic]<TAB>answer|answer<TAB>type<TAB>...`.
+    """Parses `question with [topic]<TAB>answer|answer<TAB>type<TAB>...`, or raises InputError.
 
-    InputError if it is no such line.
-
-    Answers and type are optional, and a fourth column is ignored. A type such as
-    'director_to_movie_to_language' names relations, and becomes 'director_to_movie >
-    movie_to_language'. A topic or an answer that the vocabulary does not have is kept, as -1 and in
+    Answers and type are optional. The type 'director_to_movie_to_language' becomes the relations
+    'director_to_movie > movie_to_language'. Unknown topics are -1, unknown answers in
     `unknown_answers`.
     """
     columns = line.split('\t')
     if len(columns) > 4:
-        raise InputError(
-            'expected at most 4 columns separated by tabs (question, answers, '
-            f'type), found {len(columns)}'
-        )
+        raise InputError(f'expected question, answers and type, found {len(columns)} columns')
     if '[' in columns[0] and ']' not in columns[0] and ']' in line:
         raise InputError(f'the topic has a tab, which ends the question: {short_repr(line)}')
     text, topic = parse_bracketed(columns[0])
@@ -132,12 +118,9 @@ def parse_question(line: str, vocab: EntityVocab, hops: int, id: str) -> Questio
 
 
 def read_questions(path: str | os.PathLike, vocab: EntityVocab, hops: int) -> list[Question]:
-    """Reads a question file; ids are `{hops}-hop/{file stem}/{line number}`.
+    """Reads a question a line (`parse_question`); ids are `{hops}-hop/{file stem}/{line}`.
 
-    A line each, see `parse_question`.
-
-    Blank lines are skipped. InputError names file and line, or the file when it is missing or has
-    no question.
+    InputError names file and line, or the file without a question.
     """
     path, questions = files.path(path), []
     for number, line in read_lines(path):

@@ -49,8 +49,7 @@ class Msf:
     def __post_init__(self):
         if self.part not in _NUMBERED or not self.hops or not set(self.hops) <= FOLDERS.keys():
             raise InputError(
-                f"part={self.part!r}: 'train' or 'test'; hops={self.hops!r}: some of "
-                f'{tuple(FOLDERS)}'
+                f"part={self.part!r} is not 'train' or 'test', or hops={self.hops!r} not in 1, 2, 3"
             )
 
     def files(self):
@@ -94,12 +93,9 @@ class Msf:
 
 
 def documents(path: str | os.PathLike) -> list[Document]:
-    """The paragraphs of paragraphs.json, each about its article's entity.
+    """The paragraphs, each about its article's entity, titled by the first mention of that.
 
-    The title is the first mention of it.
-
-    Of overlapping mentions the first stays, and of those that start together the longest.
-    InputError names line and field.
+    Of overlapping mentions the first stays, then the longest. InputError names line and field.
     """
     read = [document for _, document in map_records(path, read_json_lines(path), _document)]
     if not read:
@@ -108,12 +104,10 @@ def documents(path: str | os.PathLike) -> list[Document]:
 
 
 def queries(path: str | os.PathLike) -> list[dict]:
-    """The records of queries.json: 'Douglas Adams, educated at, country', answers as ids.
+    """The queries as records of `corpus.questions`: 'Douglas Adams, educated at, country'.
 
-    See `corpus.questions`.
-
-    A record's type names its relations, 'P69 > P17'. Queries without an object (facts that the text
-    does not state, for DrKIT's training) are skipped. For errors see `documents`.
+    The type is 'P69 > P17', answers are ids. Queries without an object, which the text does not
+    state, are skipped.
     """
     one = lambda query: None if query.get('object') is None else _query(query)
     records = [record for _, record in map_records(path, read_json_lines(path), one) if record]
@@ -158,11 +152,9 @@ def _relation_name(relation: dict, at: str) -> str:
 def _document(record: dict) -> Document:
     about, mentions, title = _id(record, ''), [], ''
     for at, mention in object_list_field(record, 'mentions'):
-        text, start, entity = (
-            string_field(mention, 'text', prefix=at),
-            mention.get('start'),
-            _id(mention, at),
-        )
+        text = string_field(mention, 'text', prefix=at)
+        start = mention.get('start')
+        entity = _id(mention, at)
         if type(start) is not int:
             raise InputError(f'{at}start: expected a number, found {start!r}')
         if entity:

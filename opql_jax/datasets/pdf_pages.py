@@ -16,16 +16,13 @@ from typing import NamedTuple
 
 from opql_jax.core.errors import InputError
 
-# Lines of a column, at least, and columns of a page, at most; characters of a line of one, on
-# average, and the share that goes on in lower case.
+# Lines of a column, at least; columns, at most; a line's mean length; share that goes on in lower
+# case.
 _LINES, _COLUMNS, _LONG, _GO_ON = 3, 4, 16, 0.3
 
 
 def read_pages(path: pathlib.Path) -> tuple[str, list[str]]:
-    """The title in the metadata of a file, '' for none, and the text of each page.
-
-    InputError: the file cannot be read, has a password, or more in it than pypdf reads.
-    """
+    """The title in a file's metadata, or '', and each page's text; InputError if unreadable."""
     import pypdf
 
     try:
@@ -33,9 +30,7 @@ def read_pages(path: pathlib.Path) -> tuple[str, list[str]]:
             title = reader.metadata.title if reader.metadata else None
             pages = [_page_text(page) for page in reader.pages]
     except (pypdf.errors.FileNotDecryptedError, pypdf.errors.DependencyError) as error:
-        raise InputError(
-            'encrypted: take off the password first, as with `qpdf --decrypt`'
-        ) from error
+        raise InputError('encrypted: take off the password (`qpdf --decrypt`)') from error
     except OSError as error:
         raise InputError(f'cannot be read: {error}') from error
     except MemoryError:
@@ -77,12 +72,9 @@ def _page_text(page) -> str:
 
 
 def by_columns(pieces: Sequence[Piece]) -> list[Piece]:
-    """The pieces of a page column by column, if it shows prose line by line across columns.
+    """The pieces of a page column by column, if it shows prose line by line across; else [].
 
-    None if it does not.
-
-    Rows of tables are shown so, too: prose has long pieces, many of which go on with a word in
-    lower case.
+    Tables are shown so, too; prose has long pieces, and many go on in lower case.
     """
     starts = collections.Counter(piece.x for piece in pieces)
     columns = sorted(x for x, count in starts.items() if count >= _LINES)
@@ -110,10 +102,7 @@ def by_columns(pieces: Sequence[Piece]) -> list[Piece]:
 
 
 class _Warnings(logging.Handler):
-    """Silences pypdf, which warns of each oddity in a file.
-
-    Keeps as `limit` the first warning that text was left out at a limit.
-    """
+    """Silences pypdf; `limit` is its first warning that text was left out at a limit."""
 
     limit: str | None = None
 

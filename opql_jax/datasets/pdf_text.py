@@ -14,17 +14,15 @@ from opql_jax.corpus.layout import goes_on
 from opql_jax.corpus.name_resolution import fold
 from opql_jax.datasets.pdf_pages import read_pages
 
-# A file can make pypdf use any amount of memory and time: a stream holds a thousand times its
-# bytes, and many pages may show it. Of files that are as they should be, pages of text take 0.05 s
-# each, a MiB of them less than a minute, and their memory is a tenth of this.
+# A file can make pypdf use any amount of memory and time: a stream may hold a thousand times its
+# bytes. Sound pages of text take 0.05 s each, a MiB of them less than a minute, and a tenth of this
+# memory.
 MEMORY = 2 << 30
 SECONDS, SECONDS_PER_MIB = 20, 60
 
-# Of a page, the lines at its top and at its bottom that may be headers: those that are there on
-# this many pages.
+# Lines at a page's top and bottom that may be headers, if so many pages have them.
 _EDGE_LINES, _REPEATED_ON = 2, 3
-# A line that is shorter than this share of a usual one ends a paragraph; usual ones of prose have
-# this many characters or more.
+# A line shorter than this share of a usual one, which has so many characters, ends a paragraph.
 _SHORT, _LEAST_USUAL = 0.7, 40
 # A title is on one of the first pages, in a few lines.
 _TITLE_PAGES, _TITLE_LINES = 2, 4
@@ -38,18 +36,15 @@ _PAGE_NUMBER = re.compile(r'[-–—|\s]*(?:\d+|[ivxlc]+)(?:\s*/\s*\d+)?[-–—
 def check_installed() -> None:
     """Raises InputError unless pypdf is there."""
     if importlib.util.find_spec('pypdf') is None:
-        raise InputError(
-            "PDF files need pypdf: install the extra 'pdf', as in pip install -e '.[pdf]'"
-        )
+        raise InputError('PDF files need pypdf: run `pip install opql_jax[pdf]`')
 
 
 def read_pdf(path: pathlib.Path, process: LimitedProcess | None = None) -> tuple[str | None, str]:
-    """The title of a PDF file and its text, with a blank line between paragraphs.
+    """A PDF file's title, or None, and text, with a blank line between paragraphs.
 
-    The title is that of the file's metadata, which often is none ("Microsoft Word - draft2.doc",
-    "Report"): None unless the first pages say it, too, see `_say`. Where the text begins with it,
-    it is left out there. A `process` reads the file within limits. InputError if it cannot be read,
-    has a password, no text, or takes more memory or time than it may.
+    The title is that of the metadata if the first pages say it (`_say`), left out where the text
+    begins with it. A `process` sets limits. InputError if it is unreadable, encrypted, without
+    text, or exceeds them.
     """
     if process is None:
         title, pages = read_pages(path)
@@ -59,8 +54,7 @@ def read_pdf(path: pathlib.Path, process: LimitedProcess | None = None) -> tuple
         )
     if not any(map(str.strip, pages)):
         raise InputError(
-            f'no text in {len(pages)} pages, which may be images of it: have it recognised first, '
-            'as with `ocrmypdf`'
+            f'no text in {len(pages)} pages: if they are images, recognise it (`ocrmypdf`)'
         )
     paragraphs = _paragraphs(_lines(pages))
     text = '\n\n'.join(paragraphs)
@@ -71,10 +65,7 @@ def read_pdf(path: pathlib.Path, process: LimitedProcess | None = None) -> tuple
 
 
 def _say(pages: list[str], title: str) -> bool:
-    """Whether pages have a title in lines of its own, or in a sentence as it is written.
-
-    The latter only if it is more than one word, which may be a common one.
-    """
+    """Whether pages have a title in lines of its own or, if it has several words, in a sentence."""
     lines = [
         line
         for page in pages

@@ -56,8 +56,7 @@ _log = logging.getLogger(__name__)
 # Of files that are a document each.
 SUFFIXES = ('.txt', '.md', '.html', '.htm', '.pdf')
 _EXPECTED = f'{", ".join(SUFFIXES)}, .jsonl, .parquet or MediaWiki dumps (.xml, .xml.bz2, .xml.gz)'
-# Of a document, at most: its names are found by one process in one go, and answers cite it as a
-# whole.
+# Of a document: its names are found in one go, and answers cite it as a whole.
 MAX_CHARACTERS = 10_000_000
 # Files or documents, at most, that a message names.
 MOST_TOLD = 30
@@ -65,8 +64,8 @@ MOST_TOLD = 30
 BATCH_DOCUMENTS = 256
 # Of `corpus`: those that say which names are recognised.
 _MODULES_OF_NAMES = ('recognition', 'name_kinds', 'spans', 'definitions', 'linking', 'layout')
-# A text of this many words is judged. In prose 30 to 50 % of them are among the most frequent ones
-# of its language; in tables and lists few are.
+# Words of a text that is judged, and the least share of its language's frequent ones (in prose .3
+# to .5).
 JUDGED_FROM, FREQUENT_SHARE = 50, 0.05
 # Characters of a text by which it is judged.
 JUDGED_CHARACTERS = 100_000
@@ -147,10 +146,7 @@ class PlainText:
 
     @functools.cached_property
     def _inside(self) -> dict[str, tuple[pathlib.Path, list[pathlib.Path]]]:
-        """The folder that labels begin in and the files, of all kinds, of each source.
-
-        A large folder takes long to list.
-        """
+        """Of each source the folder its labels begin in, and its files; listing is slow."""
         found = {}
         for source in self.on_disk:
             path = pathlib.Path(source)
@@ -190,8 +186,7 @@ class PlainText:
                 label = path.relative_to(folder).as_posix()
                 if found.setdefault(label, path) != path:
                     raise InputError(
-                        f'{path} and {found[label]}: both are called {label}: '
-                        'give the folder that holds both'
+                        f'{path} and {found[label]}: both are {label}: give their common folder'
                     )
         if self.in_memory:
             records = {place: document_fields(record) for place, record in self.in_memory.items()}
@@ -264,8 +259,7 @@ class PlainText:
                 *(len(others), len(read), rejected_path),
             )
         add_rejected(rejected_path, [*copies, *others])
-        # Texts that are too short to be judged one by one, such as single sentences, are judged
-        # together.
+        # Short texts, such as single sentences, are judged together.
         short = [
             document.text for document in documents if len(_words(document.text)) < JUDGED_FROM
         ]
@@ -279,10 +273,7 @@ class PlainText:
         return documents
 
     def left_out(self) -> list[str]:
-        """The labels of files in the sources that are not read, and of links that lead to none.
-
-        Hidden ones come last.
-        """
+        """Labels of files that are not read, and of dangling links; hidden ones last."""
         found = {
             path.relative_to(folder).as_posix()
             for folder, inside in self._inside.values()
@@ -301,10 +292,9 @@ def link_names(
     processes: int | None = 1,
     map_batches: MapBatches | None = None,
 ) -> tuple[EntityVocab, list[Document]]:
-    """Recognises names in documents without mentions; returns entities and linked documents.
+    """Recognises names in documents without mentions: the entities, and linked documents.
 
-    What was recognised is kept in the folder `parts`; for the other options see `PlainText`.
-    InputError if no document has a name.
+    Spans are kept in the folder `parts`; see `PlainText`. InputError if no document has a name.
     """
     dictionary = functools.partial(casing.load_dictionary, [model] if model else recognition.MODELS)
     persons_and_places = functools.partial(recognition.persons_and_places, model=model)
@@ -370,10 +360,7 @@ def _recognition_version(model: str | None) -> str:
 
 
 def _files(paths: Iterable[pathlib.Path], folder: pathlib.Path) -> list[pathlib.Path]:
-    """The files and dangling links among paths in a folder, but not in knowledge bases.
-
-    One may be made in the folder whose text it holds.
-    """
+    """The files and dangling links among paths in a folder, without those in knowledge bases."""
 
     @functools.cache
     def is_outside(inner: pathlib.Path) -> bool:
@@ -391,10 +378,7 @@ def _files(paths: Iterable[pathlib.Path], folder: pathlib.Path) -> list[pathlib.
 
 
 def document_fields(record: dict[str, Any]) -> dict[str, Any]:
-    """The id, title and text of a record, as far as they are there.
-
-    Tables have None, NaN or NA where nothing is, and ids such as 7.0.
-    """
+    """A record's id, title and text. In tables None, NaN and NA mean none, and 7.0 is the id 7."""
     is_there = lambda value: (
         isinstance(value, str | list | dict) or str(value) not in ('None', 'nan', 'NaT', '<NA>')
     )
@@ -412,12 +396,9 @@ def document_fields(record: dict[str, Any]) -> dict[str, Any]:
 
 
 def document_from_record(record: object) -> Document:
-    """The document of a record `{id, title, text}`, about the entity of its title.
+    """The document of a record `{id, title, text}`; InputError says what is wrong.
 
-    Such as a line of a .jsonl file. InputError says what is wrong.
-
-    Without a title it is about what its text begins by defining, and else about nothing, and called
-    by its id.
+    About its title, or what its text defines first, or nothing, and then called by its id.
     """
     about = None
     if isinstance(record, dict):
@@ -432,12 +413,9 @@ def document_from_record(record: object) -> Document:
 
 
 def _as_read(document: Document, is_filled: bool = True, is_markdown: bool = False) -> Document:
-    """A document in the form in which names are looked for, and in which answers show it.
+    """A document in the form in which names are found and answers show it; idempotent.
 
-    One that was read before stays as it is.
-
-    `is_filled` says whether its paragraphs may be broken into lines, `is_markdown` see
-    `layout.unfilled`.
+    `is_filled`: paragraphs may be broken into lines; `is_markdown`: see `layout.unfilled`.
     """
     text = cleaned(document.text)
     text = restated(unfilled(text, is_markdown) if is_filled else text)
@@ -452,10 +430,7 @@ def _as_read(document: Document, is_filled: bool = True, is_markdown: bool = Fal
 
 
 def documents_from_records(sources: Sequence[object]) -> list[Document]:
-    """The documents of the sources that are records; InputError says which is bad.
-
-    See `document_from_record`.
-    """
+    """The documents of those sources that are records; InputError says which is bad."""
     documents = []
     for number, record in enumerate(sources):
         if isinstance(record, dict):
@@ -490,8 +465,7 @@ def _from_file(
 ) -> Document:
     """The document that a file is.
 
-    It is about the entity of its heading, of its name if the text mentions it, or of what it
-    defines first.
+    About its heading, its name if the text mentions it, or what the text defines first.
     """
     document, suffix = _of_file(label, path, process, repeated), path.suffix.lower()
     return _as_read(document, is_filled=suffix in ('.txt', '.md'), is_markdown=suffix == '.md')
@@ -538,10 +512,7 @@ def _of_file(
 
 
 def _heading(text: str) -> tuple[str, str]:
-    """The heading of a text, and the text after it; '' for what there is not.
-
-    The heading is Markdown's, or a short first line with a blank one after it.
-    """
+    """Markdown's heading, or a short line before a blank one, and the text after; '' if none."""
     text = text.lstrip()
     if front := _FRONT_MATTER.match(text):
         body = text[front.end() :]
@@ -570,10 +541,7 @@ def _heading(text: str) -> tuple[str, str]:
 
 def _check_text(text: str) -> None:
     if len(text) > MAX_CHARACTERS:
-        raise InputError(
-            f'text: {len(text):,} characters, and a document has at most {MAX_CHARACTERS:,}: split '
-            'it into articles or chapters, which answers then cite'
-        )
+        raise InputError(f'text: {len(text):,} characters, more than {MAX_CHARACTERS:,}: split it')
     if shares := _other_language([text]):
         raise InputError(f'text: not English: {shares}. Names are recognised in English')
 

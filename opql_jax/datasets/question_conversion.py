@@ -66,19 +66,14 @@ def convert(
     if format not in (*FORMATS, 'metaqa'):
         raise InputError(f'format={format!r}: expected one of {", ".join([*FORMATS, "metaqa"])}')
     if (other := format_of(path)) not in (None, format):
-        raise InputError(
-            f'{path}: the file is of the format {other!r}, not {format!r}: give FORMAT={other}'
-        )
+        raise InputError(f'{path}: the file is {other!r}, not {format!r}: give FORMAT={other}')
     if format == 'metaqa':
         read = metaqa.read_records(path, vocab, hops)
     else:
         read = FORMATS[format](path, EntityResolver(vocab, mid_to_qid, qid_labels))
     records, coverage = with_topics(read, vocab)
     if not records:
-        raise InputError(
-            f'{path}: no topic is named in any of {coverage.questions} '
-            'questions; give mid_to_qid and qid_labels'
-        )
+        raise InputError(f'{path}: no question names a topic; give mid_to_qid and qid_labels')
     with locks.writer(files.path(output).parent, patience=60):  # the two files belong together
         write_questions(output, records)
         write_json(f'{os.fspath(output)}.coverage.json', dataclasses.asdict(coverage))

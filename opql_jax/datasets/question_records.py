@@ -21,10 +21,7 @@ def question_record(
     hops: int = 1,
     type: str = '',
 ) -> dict:
-    """The record of a question: topics are `(start, end, entity)` by start, in code points.
-
-    Entities and answers are keys of a vocabulary, or names where it lacks them.
-    """
+    """A question's record; topics are `(start, end, entity)`, entities keys or unknown names."""
     return {
         'id': id,
         'question': text,
@@ -75,26 +72,19 @@ def to_question_records(
     convert: Callable[[dict], dict],
     separator: str = ': question ',
 ) -> list[dict]:
-    """Converts a file's numbered records to records of questions, each with its own id.
-
-    InputError begins with its place.
-    """
+    """Converts numbered records, each with its own id; InputError begins with the place."""
     questions, number_of_id = [], {}
     for number, question in map_records(path, records, convert, separator):
         questions.append(question)
         if (first := number_of_id.setdefault(question['id'], number)) != number:
             raise InputError(
-                f'{path}{separator}{number}: id {question["id"]!r} is already '
-                f'that of number {first}'
+                f'{path}{separator}{number}: id {question["id"]!r} is that of number {first}'
             )
     return questions
 
 
 def with_topics(records: Iterable[dict], vocab: EntityVocab) -> tuple[list[dict], Coverage]:
-    """The records that name a topic, and the coverage of all records.
-
-    Without a topic nothing can be asked of a memory.
-    """
+    """The records that name a topic, without which nothing can be asked; the coverage of all."""
     kept, counts = [], collections.Counter()
     for record in records:
         known = sum(answer in vocab.id_of_key for answer in record['answers'])

@@ -17,10 +17,7 @@ from opql_jax.corpus.questions import Question
 
 
 class Reader(Protocol):
-    """A corpus; `paths` are the names of the fields that do not change the data.
-
-    Those that are paths, or say where work is done.
-    """
+    """A corpus; `paths` are the fields that do not change the data, such as paths."""
 
     paths: ClassVar[tuple[str, ...]]
 
@@ -29,28 +26,21 @@ class Reader(Protocol):
         ...
 
     def read(self, rejected_path: pathlib.Path) -> tuple[EntityVocab, Collection[Document]]:
-        """The entities and the documents, which have a length and can be iterated again and again.
+        """The entities and the documents, which have a length and can be iterated repeatedly.
 
-        Bad records are added to `rejected_path`. What takes long is kept beside it, in a folder of
-        `tables.PARTS`, until all is done.
+        Bad records go to `rejected_path`; what takes long is kept beside it, in `tables.PARTS`.
         """
         ...
 
     def questions(
         self, vocab: EntityVocab, rejected_path: pathlib.Path
     ) -> dict[str, list[Question]]:
-        """Questions by '<hops>-hop/<split>'; called after `read`.
-
-        Bad records are added to `rejected_path`.
-        """
+        """Questions by '<hops>-hop/<split>', after `read`; bad records go to `rejected_path`."""
         ...
 
 
 def identity(reader) -> dict:
-    """What prepared data depend on.
-
-    The reader's class and options, and the sha256 of all that it reads, wherever it lies.
-    """
+    """What prepared data depend on: the reader's class, options and the sha256 of what it reads."""
     return {
         **_described(reader),
         'files': {label: _sha256(content) for label, content in reader.files().items()},
@@ -62,9 +52,7 @@ def _sha256(content: str | pathlib.Path | bytes) -> str:
         return hashlib.sha256(content).hexdigest()
     path = pathlib.Path(content)
     if not path.is_file():
-        raise InputError(
-            f'{path}: {"is a folder, a file is needed" if path.is_dir() else "no such file"}'
-        )
+        raise InputError(f'{path}: {"a folder, no file" if path.is_dir() else "no such file"}')
     return storage.sha256(path)
 
 

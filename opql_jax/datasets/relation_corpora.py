@@ -36,10 +36,7 @@ NONE = ''
 
 
 def read(paths: Sequence[str], names: str) -> list[LabelledSentence]:
-    """Reads corpora; `names` is a JSON object with a name for each id of a relation.
-
-    InputError: a file is missing, of another form, or holds nothing.
-    """
+    """Reads corpora; `names` maps relation ids to names. InputError if a file holds nothing."""
     known = docred.read_relations(names)
     found: list[LabelledSentence] = []
     for path in paths:
@@ -99,17 +96,12 @@ def _from_trex(path, known: Mapping[str, str]) -> Iterator[LabelledSentence]:
 
 
 def _document_of_trex(record: dict):
-    """A document's text, the spans of each entity, and triples (subject, relation, object).
-
-    A relation is its id and its name.
-    """
+    """The text, each entity's spans, and triples (subject, relation id, its name, object)."""
     text, spans, triples = string_field(record, 'text'), collections.defaultdict(list), {}
     for prefix, entity in object_list_field(record, 'entities'):
         boundaries = entity.get('boundaries')
         if not (isinstance(boundaries, list) and list(map(type, boundaries)) == [int, int]):
-            raise InputError(
-                f'{prefix}boundaries: expected [start, end], found {short_repr(boundaries)}'
-            )
+            raise InputError(f'{prefix}boundaries: expected [start, end]: {short_repr(boundaries)}')
         # Of T-REx some end behind the text, and are in no sentence, and some have a blank URI.
         spans[string_field(entity, 'uri', '', prefix)].append(tuple(boundaries))
     for prefix, triple in object_list_field(record, 'triples'):

@@ -57,8 +57,7 @@ class SlotFilling:
     def __post_init__(self):
         if self.part not in ('train', 'dev', 'all') or not 0 <= self.dev_fraction <= 1:
             raise InputError(
-                f"part={self.part!r}: 'train', 'dev' or 'all'; "
-                f'dev_fraction={self.dev_fraction}: from 0 to 1'
+                f'part={self.part!r} or dev_fraction={self.dev_fraction} is out of range'
             )
 
     def files(self):
@@ -99,10 +98,7 @@ class SlotFilling:
                     for i, query in enumerate(chosen, 1)
                 ]
         if not splits:
-            raise InputError(
-                f'{self.path}: no fact of the part {self.part!r} is supported by a sentence, so '
-                'there is no query'
-            )
+            raise InputError(f'{self.path}: no sentence states a fact of the part {self.part!r}')
         return splits
 
     def _parts(self, rejected_path) -> dict[str, list[docred.AnnotatedDocument]]:
@@ -119,10 +115,9 @@ class SlotFilling:
 
 @dataclasses.dataclass(frozen=True)
 class Query:
-    """A chain of relation ids, one for each hop, from the key of a topic.
+    """A chain of relation ids from a topic's key.
 
-    `reached` has for each hop the keys of the entities after it, in alphabetical order, never
-    empty; the last are the answers.
+    `reached` has the sorted keys of the entities after each hop, never empty; the last are answers.
     """
 
     topic: str
@@ -158,9 +153,7 @@ def queries(facts: Iterable[Fact], hops: int) -> list[Query]:
 def balance(every: Sequence[Query], level: int, seed: int) -> list[Query]:
     """Chooses queries so that the `level` most frequent relations come about equally often.
 
-    No relation is in more queries than the relation of rank `level` + 1 was before (without one,
-    all queries are chosen). They are taken in an order drawn by the seed and the query alone, as
-    long as all their relations are below that limit.
+    None is in more than that of rank `level` + 1. The order depends on seed and query alone.
     """
     counts = collections.Counter(relation for query in every for relation in set(query.chain))
     if len(counts) <= level:

@@ -42,10 +42,7 @@ def _listed(texts: Any) -> list[Any]:
     if isinstance(texts, Mapping | Set | bytes) or not (
         isinstance(texts, Iterable) or hasattr(texts, '__arrow_c_stream__')
     ):
-        raise InputError(
-            'texts: expected a list of strings or documents, a table, or a path, found '
-            f'{short_repr(texts)}'
-        )
+        raise InputError(f'texts: expected a list, a table or a path, found {short_repr(texts)}')
     if hasattr(texts, '__arrow_c_stream__'):
         try:
             table = pa.table(texts)

@@ -36,12 +36,9 @@ class Triple(NamedTuple):
 
 
 def read_triples(path: str | os.PathLike, vocab: EntityVocab) -> list[Triple]:
-    """The triples of a file, each once, in its order.
+    """The triples of a file, each once, in its order; InputError names the line that is none.
 
-    InputError names the line that is none, or the file without a usable one.
-
-    Triples of an entity that the vocabulary lacks, and of an entity with itself, are skipped; their
-    number is logged.
+    Those of unknown entities, or of an entity with itself, are skipped and counted in the log.
     """
     triples: dict[Triple, None] = {}
     skipped = 0
@@ -68,10 +65,7 @@ def read_triples(path: str | os.PathLike, vocab: EntityVocab) -> list[Triple]:
 
 
 def questions_of(triples: Sequence[Triple], vocab: EntityVocab) -> list[Question]:
-    """Questions '{head}, directed by' and '{tail}, inverse of directed by', with all answers.
-
-    `type` is the relation.
-    """
+    """Questions '{head}, directed by' and '{tail}, inverse of directed by', with all answers."""
     answers: dict[tuple[int, str], dict[int, None]] = {}
     for head, relation, tail in triples:
         answers.setdefault((head, relation), {})[tail] = None
@@ -127,12 +121,7 @@ class _TextAndTriples:
 
 
 class WithTriples(_TextAndTriples):
-    """A text with the split `SPLIT` of questions that its KB answers.
-
-    Distant supervision for a KB-supervised baseline.
-
-    Training aligns them with the text, so facts that no passage can state teach nothing.
-    """
+    """A text with the split `SPLIT` of questions that a KB answers (distant supervision)."""
 
     def questions(self, vocab, rejected_path):
         return {

@@ -18,21 +18,16 @@ from opql_jax.datasets.question_records import question_record, to_question_reco
 def read(path: str | os.PathLike, resolver: EntityResolver) -> list[dict]:
     """Reads the official WebQSP.train.json or WebQSP.test.json.
 
-    InputError names the question, counting from 1, and the field.
-
-    Topics are marked where the text has the mentions of the parses, or, if it has none of them,
-    names of the topics. The answers of all parses are joined, and the type is the first inferential
-    chain. All questions take one hop: a chain of two relations goes through a compound value, such
-    as a marriage, and a text states it as one fact.
+    Topics are marked by the parses' mentions, or else names; answers are those of all parses; the
+    type is the first inferential chain. All take one hop: a chain of two goes through a compound
+    value, which text states as one fact. InputError names question, from 1, and field.
     """
 
     def convert(record: dict) -> dict:
         text, topics, answers, chains = string_field(record, 'RawQuestion'), [], [], []
         for prefix, parse in object_list_field(record, 'Parses'):
-            mid, name = (
-                string_field(parse, 'TopicEntityMid', '', prefix),
-                string_field(parse, 'TopicEntityName', '', prefix),
-            )
+            mid = string_field(parse, 'TopicEntityMid', '', prefix)
+            name = string_field(parse, 'TopicEntityName', '', prefix)
             mention = string_field(parse, 'PotentialTopicEntityMention', '', prefix)
             if mid or name or mention:
                 entity = resolver.key_or_name(name or mention or mid, mid)
@@ -61,12 +56,10 @@ def read(path: str | os.PathLike, resolver: EntityResolver) -> list[dict]:
 
 
 def read_lines(path: str | os.PathLike, resolver: EntityResolver) -> list[dict]:
-    """Reads JSON Lines `{qId, question, topic_mid, relations, answers, topic}`.
+    """Reads JSON Lines `{qId, question, topic_mid, relations, answers, topic}`, see `read`.
 
-    It is a form of WebQSP without parses.
-
-    Answers are names, and `topic` is `{label, alternatives, wikidata_id, wikipedia}` or empty. The
-    type is the relations. For hops and errors, which name the line, see `read`.
+    Answers are names, `topic` is `{label, alternatives, wikidata_id, wikipedia}` or empty, and the
+    type is the relations.
     """
 
     def convert(record: dict) -> dict:
@@ -74,10 +67,8 @@ def read_lines(path: str | os.PathLike, resolver: EntityResolver) -> list[dict]:
         about = record.get('topic') or {}
         if not isinstance(about, dict):
             raise InputError(f'topic: expected an object, found {about!r}')
-        names, qid = (
-            names_of(about, 'alternatives', 'topic.'),
-            string_field(about, 'wikidata_id', '', 'topic.'),
-        )
+        names = names_of(about, 'alternatives', 'topic.')
+        qid = string_field(about, 'wikidata_id', '', 'topic.')
         entity = resolver.key_or_name(
             string_field(about, 'label', '', 'topic.') or mid, mid, qid, names
         )

@@ -19,10 +19,7 @@ from opql_jax.datasets.question_records import question_record
 
 
 def documents(path: str | os.PathLike) -> list[Document]:
-    """The articles of wiki.txt, without links and title entities, by numbers from 1.
-
-    InputError names the line.
-    """
+    """The articles of wiki.txt by numbers from 1, not linked; InputError names the line."""
     articles, lines = [], []
     for number, line in read_lines(path):
         if line.strip():
@@ -47,12 +44,9 @@ def entity_vocab(path: str | os.PathLike) -> EntityVocab:
 
 
 def questions(path: str | os.PathLike, vocab: EntityVocab) -> list[dict]:
-    """The records of a file of questions; ids are `{file name}/{line number}`.
+    """The records of a file of questions; ids are `{file name}/{line}`.
 
-    See `corpus.questions`.
-
-    Topics are linked by name. Questions that name no entity are skipped. InputError names the line
-    that is no question.
+    Topics are linked by name; questions that name none are skipped. InputError names the line.
     """
     linker, records = MentionLinker(vocab), []
     for number, line in read_lines(path):
@@ -60,9 +54,7 @@ def questions(path: str | os.PathLike, vocab: EntityVocab) -> list[dict]:
             continue
         text, tab, answers = _numbered(path, number, line).partition('\t')
         if not (tab and answers.strip()):
-            raise InputError(
-                f'{path}:{number}: expected a question, a tab and answers, found {line!r}'
-            )
+            raise InputError(f'{path}:{number}: expected question<TAB>answers, found {line!r}')
         if mentions := linker.link(text):
             topics = [(start, end, vocab.keys[entity]) for start, end, entity in mentions]
             records.append(

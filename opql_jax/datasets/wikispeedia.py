@@ -65,10 +65,7 @@ class Wikispeedia:
 
 
 def entity_vocab(folder: str | os.PathLike) -> EntityVocab:
-    """One entity per article, by its title, also with a small first letter.
-
-    The latter is an alias ("Red giant", "a red giant").
-    """
+    """One entity per article, by its title; with a small first letter, an alias ("red giant")."""
     titles = [title for _, title, _ in _articles(Path(folder) / ARTICLES)]
     small = [title[0].lower() + title[1:] for title in titles]
     return EntityVocab(
@@ -77,9 +74,7 @@ def entity_vocab(folder: str | os.PathLike) -> EntityVocab:
 
 
 def documents(folder: str | os.PathLike, vocab: EntityVocab) -> Iterator[Document]:
-    """Streams the cleaned articles, each about its own entity.
-
-    With mentions of itself and of the targets of its links.
+    """Streams the cleaned articles, with mentions of themselves and of their links' targets.
 
     InputError names the file and line that is missing, truncated or malformed.
     """
@@ -106,9 +101,7 @@ def read_links(path: str | os.PathLike) -> dict[str, set[str]]:
             continue
         columns = line.split('\t')
         if len(columns) != 2:
-            raise InputError(
-                f'{path}:{number}: expected 2 columns (source, target), found {len(columns)}'
-            )
+            raise InputError(f'{path}:{number}: expected source<TAB>target, found {line!r}')
         targets[unquote(columns[0])].add(unquote(columns[1]).replace('_', ' '))
     return targets
 
@@ -126,9 +119,7 @@ def _articles(path: Path) -> Iterator[tuple[str, str, str]]:
     except (OSError, EOFError, zlib.error) as error:
         raise InputError(f'{path}: truncated or damaged after line {number} ({error})') from error
     except (ValueError, KeyError, TypeError) as error:
-        raise InputError(
-            f'{path}:{number}: expected a JSON object with page, title and text ({error!r})'
-        ) from error
+        raise InputError(f'{path}:{number}: no object of page, title, text ({error!r})') from error
 
 
 def clean(raw: str) -> str:
@@ -214,8 +205,7 @@ def _items(block: list[str]) -> Iterator[tuple[bool, str]]:
     for line in block:
         text = line.lstrip()
         bullet = _BULLET.match(text) if line.startswith('    ') else None
-        # A break where the next word had room was not made by wrapping: the lines of a box, a
-        # verse.
+        # A break where the next word had room is of a box or a verse.
         if bullet or len(text.split(None, 1)[0]) < room:
             if current:
                 yield item, ' '.join(current)

@@ -64,10 +64,8 @@ def test_all_uses_of_a_term_mean_what_it_stands_for():
 
 
 def test_an_acronym_means_the_same_in_other_texts_unless_two_names_have_it():
-    define, other = (
-        'The [Northern Rail Authority] ([NRA]) runs.',
-        '[Solveig Lund|person] works for the [NRA].',
-    )
+    define = 'The [Northern Rail Authority] ([NRA]) runs.'
+    other = '[Solveig Lund|person] works for the [NRA].'
     assert resolved(define, other)[1] == ['Solveig Lund', 'Northern Rail Authority']
     against = 'The [National Road Agency] ([NRA]) builds.'
     first, second, third = resolved(define, against, other)

@@ -139,10 +139,8 @@ MEANT = {
 def test_a_name_that_titles_share_is_resolved_by_the_word_in_brackets_or_stays_ambiguous(
     text, name
 ):
-    film, ship = (
-        ('Titanic (film)', 'The [Titanic] sank.'),
-        ('Titanic (ship)', 'The [Titanic] sank.'),
-    )
+    film = ('Titanic (film)', 'The [Titanic] sank.')
+    ship = ('Titanic (ship)', 'The [Titanic] sank.')
     assert meant(film, ship, ('C', text)) == [name]
     assert meant(ship, film) == ['Titanic (film)'] and meant(film, ship) == ['Titanic (ship)']
 

@@ -48,10 +48,8 @@ def test_relations_may_be_learnt_from_the_best_pairs_only(tmp_path):
 
 
 def test_what_took_long_to_choose_is_kept_for_the_next_start(tmp_path, monkeypatch):
-    prepared, settings = (
-        Prepared(tiny_prepared.write(tmp_path / 'text')),
-        dict(pairs='all', min_count=2, max_pairs=20),
-    )
+    prepared = Prepared(tiny_prepared.write(tmp_path / 'text'))
+    settings = dict(pairs='all', min_count=2, max_pairs=20)
     monkeypatch.setenv('OPQL_CACHE', str(tmp_path / 'cache'))
     chosen = select_pair_rows(prepared, **settings)
     assert not (tmp_path / 'cache').exists()

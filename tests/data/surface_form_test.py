@@ -63,10 +63,8 @@ def embed(pieces):
         text += name
     RECORDS[:] = [markup.tokenise_passage(TOKENIZER, text, mentions)]
     entities = [entity for _, _, entity in mentions]
-    PAIRS['topic_mention'][0], PAIRS['target_mention'][0] = (
-        entities.index(TOPIC),
-        entities.index(TARGET),
-    )
+    PAIRS['topic_mention'][0] = entities.index(TOPIC)
+    PAIRS['target_mention'][0] = entities.index(TARGET)
     return ENCODER([0])[0]
 
 

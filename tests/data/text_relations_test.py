@@ -26,10 +26,8 @@ VERBS = {
     'spouse': 'again and again and never with',
     'built': 'first built',
 }
-TOPICS, TARGETS = (
-    ('Ann Low', 'José Dee', 'Max Hill', 'Kim Stone'),
-    ('Ålesund', 'York', 'Emma', 'Lucy'),
-)
+TOPICS = ('Ann Low', 'José Dee', 'Max Hill', 'Kim Stone')
+TARGETS = ('Ålesund', 'York', 'Emma', 'Lucy')
 
 
 @pytest.fixture(scope='module')
@@ -246,11 +244,9 @@ def test_relations_whose_names_leave_no_token_are_left_out(prepared, corpora, tm
 
 def test_text_of_a_tokenizer_without_question_words_is_refused(prepared, corpora):
     class OtherWords:
-        tokenizer, special, records = (
-            train_wordpiece(['other words in here'] * 2, 60),
-            prepared.special,
-            prepared.records,
-        )
+        tokenizer = train_wordpiece(['other words in here'] * 2, 60)
+        special = prepared.special
+        records = prepared.records
 
     with pytest.raises(
         InputError,

@@ -91,10 +91,7 @@ class AlignSource(Source):
         )
 
     def _rows_of_topic(self, ids, rng):
-        """Rows of the topic of the questions `ids`.
-
-        A mention of an answer of each question first, then any.
-        """
+        """Rows of the questions' topic: one with an answer to each first, then any."""
         index, topic = self._packer.index, int(self.questions.arrays.topic[ids[0]])
         positives = [rng.choice(self.questions.pairs[i]) for i in ids]
         others = sampling.some(*index.pairs_of_topic(topic), self._settings.rows_per_topic, rng)

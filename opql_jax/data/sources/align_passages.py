@@ -62,16 +62,11 @@ class PassagePacker:
         pairs_per_passage: int,
         buckets: batching.Buckets = (),
     ):
-        """Plans batches of so many passages out of `columns` of the pair table.
-
-        Each has at most R = `pairs_per_passage` rows.
-        """
+        """Plans batches of passages, of at most R = `pairs_per_passage` rows each."""
         self.index = sampling.PairIndex(columns)
-        self._records, self._special, self._pairs = (
-            prepared.records,
-            prepared.special,
-            pairs_per_passage,
-        )
+        self._records = prepared.records
+        self._special = prepared.special
+        self._pairs = pairs_per_passage
         self._order = np.argsort(self.index.passage, kind='stable')
         self._start = np.searchsorted(
             self.index.passage[self._order], np.arange(len(prepared.records) + 1)
@@ -96,10 +91,7 @@ class PassagePacker:
         return PackedPassages(ids[chosen], [spans[i] for i in chosen], packer)
 
     def pack(self, passages: PackedPassages, rows: np.ndarray) -> tuple[PassageBucket, ...]:
-        """The buckets of a batch; of `rows` [n] of a passage only the first R are used.
-
-        The most important come first.
-        """
+        """The buckets of a batch, with the first R of `rows` [n] of each passage."""
         index, passage_of_row = self.index, self.index.passage[rows]
         rows_of_passage = {
             passage: rows[passage_of_row == passage][: self._pairs]

@@ -47,10 +47,7 @@ class Source:
         )
 
     def _deal(self, order: EpochOrder, turn: int, count: int) -> np.ndarray:
-        """The `count` items of an order for this shard's turn.
-
-        Each item comes once per epoch over all shards.
-        """
+        """This shard's next `count` items; all shards together take each once an epoch."""
         return order.take((turn * self._shard_count + self._shard_index) * count, count)
 
     def batch(self, step: int, rng: np.random.Generator):
@@ -85,10 +82,10 @@ class PassageSource(Source):
         self.capacities = batching.capacities_for(tokens + least, tokens + room, rows, buckets)
 
     def _fill(self, rng: np.random.Generator, choose: Callable) -> tuple['Drawn', batching.Packer]:
-        """Draws passages, twice if the first ones leave room, and assigns them to buckets.
+        """Draws passages, twice if the first leave room, and assigns them to buckets.
 
-        `choose` gives what is hidden in n passages, a tuple of arrays [n, ...], and the tokens of
-        their rows [n], from the numbers of the passages [n], the JoinedPassages and `rng`.
+        `choose(ids [n], JoinedPassages, rng)` gives what is hidden, arrays [n, ...], and lengths
+        [n].
         """
         packer, numbers, texts, choices, rows = batching.Packer(self.capacities), [], [], [], []
         before = 0
@@ -118,10 +115,7 @@ class Drawn(NamedTuple):
 
 @jax.tree_util.register_static
 class Hops(int):
-    """The number of hops of a batch.
-
-    It is part of the batch's structure, so a jitted function is compiled for each number.
-    """
+    """The number of hops of a batch: static, so a jitted function is compiled for each."""
 
 
 def named_leaves(batch) -> dict[str, Any]:
@@ -132,11 +126,9 @@ def named_leaves(batch) -> dict[str, Any]:
 
 
 def from_named_leaves(like, leaves: Mapping[str, Any], path: str = ''):
-    """The inverse of `named_leaves`: a batch of the types and as many buckets as the leaves have.
+    """The inverse of `named_leaves`: a batch of the types of `like`.
 
-    The types are those of `like`.
-
-    A number of hops is what `leaves` has for it; parts of a batch that `leaves` lacks are empty.
+    It has the buckets and number of hops of the leaves; parts that these lack are empty.
     """
     if hasattr(like, '_fields'):
         return type(like)(

@@ -14,8 +14,7 @@ from opql_jax.data.sampling import pair_key
 from opql_jax.data.sources.base import PassageSource
 from opql_jax.data.texts import TextBucket, Texts
 
-# Tokens that markup adds to a passage besides [R1] of its topics: [CLS], [SEP], and [ENT] [R2] in
-# place of a name.
+# Tokens added to a passage besides each topic's [R1]: [CLS], [SEP], and [ENT] [R2] for a name.
 _MARKUP_ROOM = 4
 # Gold entries per topic.
 _GOLD = 4
@@ -39,10 +38,7 @@ class EntryIndex:
     def find(
         self, topic: np.ndarray, target: np.ndarray, passage: np.ndarray
     ) -> tuple[np.ndarray, np.ndarray]:
-        """Entries (topic, target) of k queries: how many each has [k], and all their rows.
-
-        Without those read in `passage` (-1 excludes none).
-        """
+        """Entries of k queries not read in `passage` (-1: any): counts [k], and their rows."""
         keys = pair_key(topic, target)
         first, end = (np.searchsorted(self._keys, keys, side=side) for side in ('left', 'right'))
         query, place = ragged(end - first)
@@ -54,8 +50,7 @@ class EntryIndex:
 class ClozeSource(PassageSource):
     """Draws passages, a mention to hide in each, and other mentions as topics.
 
-    A passage with more topics than the longest bucket has room for keeps those nearest to the
-    hidden mention; `left_out` counts the others.
+    Topics for which the longest bucket has no room, farthest from it first, count as `left_out`.
     """
 
     def __init__(
@@ -115,10 +110,7 @@ class ClozeSource(PassageSource):
         return ClozeBatch(tuple(pack(*bucket) for bucket in packer.buckets()))
 
     def _choose(self, numbers, texts, rng):
-        """Hides a mention of each passage: which [n], topics [n, T], how many had no room [n].
-
-        Unused slots of topics have -1.
-        """
+        """Of each passage the hidden mention [n], topics [n, T] or -1, and topics cut [n]."""
         target = rng.integers(texts.sizes[:, 1])
         hidden = lm_markup.ClozeTexts(texts, target, self._special)
         topics = first_at_random(*hidden.topics(), len(numbers), self._topics, rng)
@@ -151,10 +143,7 @@ class ClozeSource(PassageSource):
 
 
 def first_at_random(owner: np.ndarray, items: np.ndarray, count: int, most: int, rng) -> np.ndarray:
-    """At most so many of the `items` [n] of each list, in random order: [count, most] int64.
-
-    `owner` [n] rises; -1 in unused slots.
-    """
+    """[count, most] int64: random `items` [n] of each list (`owner` [n] rises); -1 where unused."""
     items = items[np.lexsort((rng.random(len(items)), owner))]
     counts = np.bincount(owner, minlength=count)
     row, slot = ragged(np.minimum(counts, most))

@@ -66,9 +66,7 @@ class FollowSource(Source):
             q for q in without_relations(found, held_out) if q.topic_entity >= 0 and q.answers
         ]
         if not usable:
-            raise InputError(
-                f'{", ".join(splits)}: no question has a known topic and a known answer'
-            )
+            raise InputError(f'{", ".join(splits)}: no question with a known topic and answer')
         self.num_questions, self.num_left_out = len(usable), len(found) - len(usable)
         other = self._reworded(prepared, usable, wordings, seed) if wordings else []
         self._count = questions

@@ -44,9 +44,7 @@ class NameSource(Source):
         super().__init__(seed)
         self._questions = [(q.text, *q.topics[0]) for q in questions if len(q.topics) == 1]
         if not self._questions:
-            raise InputError(
-                'no question has just one topic, in whose place other names could be put'
-            )
+            raise InputError('no question has just one topic, which names could stand for')
         vocab = prepared.vocab
         self._names = [[name, *aliases] for name, aliases in zip(vocab.names, vocab.aliases)]
         self.num_entities, self.special = len(vocab), prepared.special
@@ -62,10 +60,9 @@ class NameSource(Source):
         self.capacities = {self.length: rows}
 
     def readings(self, times: int) -> tuple[list[np.ndarray], np.ndarray, np.ndarray]:
-        """Every entity so often: the texts' tokens, the positions of the names [n], entities [n].
+        """Every entity `times` times: tokens, positions of the names [n], entities [n].
 
-        A name that makes a text longer than `length` is put into the shortest question, and cut if
-        that does not help.
+        Where a text would be longer than `length`, the shortest question is used, and cut.
         """
         rng = np.random.default_rng(times)
         entity = np.tile(np.arange(self.num_entities), times)

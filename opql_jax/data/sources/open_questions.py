@@ -27,16 +27,12 @@ from opql_jax.data.texts import TextBucket, TextRow, TextSizes, pack_texts
 
 _log = logging.getLogger(__name__)
 
-# Of questions with more answers than this none is excluded: the search compares each entry with
-# each of them.
+# Questions with more answers exclude none, as the search compares each entry with each of them.
 MOST_EXCLUDED = 8
 
 
 class OpenQuestionBatch(NamedTuple):
-    """Questions of one number of hops, and the texts that are trained on beside them.
-
-    () if there are none.
-    """
+    """Questions of one number of hops, and texts trained on beside them, () if none."""
 
     questions: tuple[TextBucket, ...]
     hops: Hops

@@ -43,16 +43,11 @@ class PairPacker:
         max_context: int,
         buckets: batching.Buckets = (),
     ):
-        """Plans batches of `rows` rows out of `columns` of the pair table.
-
-        Each has at most `max_context` context mentions.
-        """
+        """Plans batches of `rows` rows of the pair table with `max_context` mentions each."""
         self.index = sampling.PairIndex(columns)
-        self._records, self._special, self._max_context = (
-            prepared.records,
-            prepared.special,
-            max_context,
-        )
+        self._records = prepared.records
+        self._special = prepared.special
+        self._max_context = max_context
         tokens, _ = self._records.sizes()
         sample = np.unique(np.linspace(0, len(self.index.topic) - 1, _SAMPLE).astype(np.int64))
         lengths = self._mark(sample, self._read(sample), np.arange(len(sample))).lengths.tolist()
@@ -79,11 +74,10 @@ class PairPacker:
     def pack(
         self, chunks: Iterator[tuple[np.ndarray, np.ndarray]]
     ) -> tuple[batching.PairBucket, ...]:
-        """Packs chunks (rows, whether each is meant as an anchor) until the buckets are full.
+        """Packs chunks (rows, whether meant as anchors) until the buckets are full.
 
-        Of a passage a pair is packed once, as what else that passage has of it is no positive. Rows
-        without room are skipped. An anchor stays one only if its pair was packed from another
-        passage too.
+        A pair is packed once per passage, rows without room are skipped, and anchors stay if their
+        pair has another passage.
         """
         packer = batching.Packer(self.capacities)
         capacity = sum(self.capacities.values())
@@ -183,7 +177,7 @@ class RelationSource(Source):
         super().__init__(seed)
         if settings.sampler not in sampling.SAMPLERS:
             raise InputError(
-                f'sampler is {settings.sampler!r}; it must be one of {sorted(sampling.SAMPLERS)}'
+                f'sampler={settings.sampler!r}: expected {", ".join(sampling.SAMPLERS)}'
             )
         columns = prepared.pairs
         if (settings.min_count, settings.max_pairs) != (1, None):  # else a copy of the whole table

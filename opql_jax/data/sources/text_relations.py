@@ -45,8 +45,7 @@ UNUSED = -2
 class TextRelationBatch(NamedTuple):
     """n sentences with a pair each, and q questions; int32.
 
-    A label of -1 states nothing, and is no label of another. Rows that are not used have `UNUSED`,
-    and questions -1.
+    A label of -1 states nothing. Unused rows have `UNUSED`, unused questions -1.
     """
 
     tokens: np.ndarray  # [n, L]
@@ -97,17 +96,11 @@ class TextRelationSource(Source):
         super().__init__(seed)
         self._settings, self._special, self._records = settings, prepared.special, prepared.records
         if settings.rows_per_label < 2:
-            raise InputError(
-                f'rows_per_label={settings.rows_per_label}: a sentence alone '
-                'has none to be like, give at least 2'
-            )
+            raise InputError(f'rows_per_label={settings.rows_per_label}: give at least 2')
         words = [word_id(prepared.tokenizer, word) for word in _UNKNOWN]
         self._unknown = [token for token in words if token is not None]
         if not self._unknown:
-            raise InputError(
-                f'text: its tokenizer has none of {", ".join(_UNKNOWN)}: '
-                'prepare it with that of an English BERT'
-            )
+            raise InputError(f'text: its tokenizer has none of {", ".join(_UNKNOWN)}')
         sentences = (
             relation_corpora.read(settings.sentences, settings.names) if settings.sentences else []
         )
@@ -139,9 +132,7 @@ class TextRelationSource(Source):
         )
         for name, there in (('relations', len(self._relations)), ('pairs', len(self._repeated))):
             if there < getattr(settings, name):
-                raise InputError(
-                    f'{name}={getattr(settings, name)}: there are {there} that are stated twice'
-                )
+                raise InputError(f'{name}: only {there} are stated twice')
 
     def batch(self, step, rng) -> TextRelationBatch:
         s, rows, labels, questions = self._settings, [], [], []

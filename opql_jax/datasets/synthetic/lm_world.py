@@ -139,11 +139,7 @@ def known_facts(world: World, held_out: dict[str, Facts]) -> dict[str, Facts]:
 
 
 def changed_facts(world: World, held_out: dict[str, Facts], seed: int = 0) -> dict[str, Facts]:
-    """The held-out facts of FUNCTIONAL relations, each with another object.
-
-    The new object is one of other facts of the relation, and in no fact of the world with the
-    subject. Facts without such an object are left out.
-    """
+    """Held-out FUNCTIONAL facts with another object, unrelated to the subject, if there is one."""
     changed = {}
     for name in FUNCTIONAL:
         facts, rng = held_out[name], random.Random(f'{seed} changed {name}')
@@ -166,9 +162,7 @@ def documents(world: World, facts: dict[str, Facts]) -> Iterator[Document]:
 
 
 def short_documents(world: World, facts: dict[str, Facts], prefix: str) -> Iterator[Document]:
-    """Pages that state some facts, true or not, and say nothing else.
-
-    One for each entity on whose side a fact is stated.
+    """Pages that state some facts, true or not, one for each entity on whose side one is stated.
 
     With the prefix `news`, `news-7` is about the entity of `page-7`.
     """
@@ -240,10 +234,7 @@ def questions(
     ]
     for name in QUESTION_FILES:
         if not files[name]:
-            raise InputError(
-                f'num_documents: {len(world.page_order)} are too few for any '
-                f'question of {name}; take more'
-            )
+            raise InputError(f'num_documents: {len(world.page_order)} are too few for {name}')
     return files
 
 

@@ -46,12 +46,7 @@ def _make_name(kind: str, index: int, rng: random.Random) -> str:
 
 
 def make_names(kind: str, count: int, rng: random.Random, taken: set[str]) -> list[str]:
-    """Invents names for entities of a kind, by the state of `rng`.
-
-    No two, nor one and one of `taken`, differ only by case.
-
-    `taken` has the case-folded names already in use; the new ones are added to it.
-    """
+    """Names for entities of a kind; no two differ only by case, nor from `taken`, which grows."""
     names = []
     while len(names) < count:
         name = _make_name(kind, len(names), rng)

@@ -21,10 +21,7 @@ _IT_RATE = 0.4
 
 
 class _Sentence(NamedTuple):
-    """A sentence to be written.
-
-    Its template, the side ('s' or 'o') of the page's entity, and the entities of the other side.
-    """
+    """A template, the side ('s' or 'o') of the page's entity, and the other side's entities."""
 
     template: str
     side: str
@@ -42,11 +39,9 @@ def page(
     entity: int,
     hidden: Container[tuple[str, str, int]] = frozenset(),
 ) -> Document:
-    """The page of `entity`, with all its mentions.
+    """The page of `entity`, with all its mentions; its first sentence names the entity.
 
-    The first sentence names the entity. Later ones may use a pronoun, or not refer to it at all.
-    The facts of `hidden`, (relation, side of the page's entity, other entity) but not all of the
-    page, are left out: all else is as it would be with nothing hidden.
+    Facts of `hidden`, (relation, side of the entity, other), are left out; all else stays.
     """
     kind, rng = world.kind(entity), random.Random(f'{world.seed} page {entity}')
     sentences = _statements(world, entity, rng, hidden) + _distractors(world, entity, kind, rng)

@@ -35,8 +35,7 @@ def questions(world: World, split: str, hops: int) -> Iterator[Question]:
     """
     if (hops, split) not in QUESTION_SETS:
         raise InputError(
-            f'there are no {hops}-hop questions of split {split!r}; splits are {", ".join(SPLITS)} '
-            'with 1 to 3 hops, and unseen_wording with 1'
+            f'no {hops}-hop questions of split {split!r}: {", ".join(map(str, QUESTION_SETS))}'
         )
     wordings = UNSEEN_WORDINGS if split == 'unseen_wording' else WORDINGS
     chains = [chain for chain in wordings if len(chain.split('>')) == hops]
@@ -66,12 +65,9 @@ def worded(
     wordings: Sequence[str],
     rng: random.Random,
 ) -> Iterator[Question]:
-    """Questions in words, without id, type and hops.
+    """Questions without id, type and hops: all rows in one wording each, then in another.
 
-    All rows, each with one of the wordings, then all with another, and so on.
-
-    Rows are topics, in the order of {x} and {y}, and answers; `rng` draws the first wording of
-    each.
+    Rows are topics, in the order of {x} and {y}, and answers; `rng` draws each first wording.
     """
     drawn = []
     for row in rows:

@@ -43,10 +43,8 @@ class Facts:
 
     def __init__(self, subjects: np.ndarray, objects: np.ndarray, sides: np.ndarray):
         order = np.lexsort((objects, subjects))
-        self.subjects, self.objects = (
-            subjects[order].astype(np.int32),
-            objects[order].astype(np.int32),
-        )
+        self.subjects = subjects[order].astype(np.int32)
+        self.objects = objects[order].astype(np.int32)
         self.sides = sides[order].astype(np.uint8)
         self._by_object = np.argsort(self.objects, kind='stable')
         self._sorted_objects = self.objects[self._by_object]
@@ -125,10 +123,7 @@ class World:
         return facts.subjects_of(entity) if step.endswith('^-1') else facts.objects_of(entity)
 
     def answers(self, topic: int, chain: Iterable[str]) -> list[int]:
-        """Entities at the end of `chain`, ascending.
-
-        As in MetaQA it never comes back to its topic, not even on the way.
-        """
+        """Entities at the end of `chain`, ascending; as in MetaQA it never returns to its topic."""
         frontier = {topic}
         for step in chain:
             frontier = {
@@ -142,9 +137,7 @@ def generate(seed: int = 0, num_documents: int = 2000) -> World:
     if seed < 0:
         raise InputError(f'seed: must be at least 0, got {seed}')
     if num_documents < MIN_DOCUMENTS:
-        raise InputError(
-            f'num_documents: a world needs at least {MIN_DOCUMENTS}, got {num_documents}'
-        )
+        raise InputError(f'num_documents: must be at least {MIN_DOCUMENTS}, got {num_documents}')
     counts = {kind: max(2, round(share * num_documents)) for kind, share in _SHARES.items()}
     counts['person'] = num_documents - sum(counts[kind] for kind in PAGE_KINDS if kind != 'person')
     rng, names, ranges, taken = np.random.default_rng(seed), [], {}, set()

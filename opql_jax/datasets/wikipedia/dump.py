@@ -39,8 +39,7 @@ VERSION = 1
 
 LINK = pa.struct([('start', pa.int32()), ('end', pa.int32()), ('title', pa.string())])
 # kind: 'article', 'redirect', 'skipped' or 'rejected'. A redirect has a target unless it leads to
-# no article, a rejected page has a reason, and articles alone have text and links, which are empty
-# where the page has nothing but templates.
+# no article, a rejected page a reason, and articles have text and links, which may be empty.
 PAGES = pa.schema(
     [
         ('id', pa.string()),
@@ -59,18 +58,14 @@ BATCH_PAGES = 1024
 _BEGINNING = 4096
 # Bytes that are parsed at a time, at least.
 _CHUNK = 16 << 10
-# Bytes of XML up to the end of the next page or revision, and characters of a page: MediaWiki saves
-# texts of 2 MiB.
+# Bytes of XML to the end of a page or revision, and characters of a page (MediaWiki saves 2 MiB).
 MAX_PAGE, MAX_TEXT = 64 << 20, 10_000_000
 
 _log = logging.getLogger(__name__)
 
 
 class Page(NamedTuple):
-    """A page of a dump.
-
-    `redirect` is the title it redirects to, `model` the content model of its last revision.
-    """
+    """A page: `redirect` is the title it leads to, `model` its last revision's content model."""
 
     id: str
     title: str
@@ -81,11 +76,9 @@ class Page(NamedTuple):
 
 
 class SkipPatterns(NamedTuple):
-    """Titles of pages that are neither documents nor entities: patterns as `List of *`.
+    """Pages that are neither documents nor entities: patterns as `List of *`, separated by '|'.
 
-    They are separated by '|'.
-
-    Those of `templates` are of the names of templates that pages use, in lower case.
+    Those of `templates` are for the names of templates that pages use, in lower case.
     """
 
     titles: str = ''
@@ -103,12 +96,9 @@ def _matches_any(names: Iterable[str], patterns: str) -> bool:
 
 
 def part_files(path: str | os.PathLike) -> list[Path]:
-    """The parts of a dump, by name.
+    """The parts of a dump, by name: a file, those in a folder, or of a pattern.
 
-    A file, the parts in a folder, or the matches of a pattern such as `dump/*.bz2`.
-
-    InputError: there is none, two have the same name, or a file's name does not end like that of a
-    part.
+    InputError: there is none, two have one name, or a name does not end like a part's.
     """
     if Path(path).is_dir():
         found = [file for file in Path(path).iterdir() if _PART.search(file.name)]
@@ -117,24 +107,18 @@ def part_files(path: str | os.PathLike) -> list[Path]:
     parts = sorted(found, key=lambda file: (file.name, str(file)))
     if not parts:
         raise InputError(
-            f'{path}: no part of a dump, a file that ends in .xml, .xml.bz2 or .xml.gz: '
-            'pages-articles of dumps.wikimedia.org'
+            f'{path}: no part of a dump, a file that ends in .xml, .xml.bz2 or .xml.gz'
         )
     for part, after in zip(parts, [*parts[1:], None]):
         if not _PART.search(part.name):
-            raise InputError(
-                f'{part}: the name of a part of a dump ends in .xml, .xml.bz2 or .xml.gz'
-            )
+            raise InputError(f'{part}: a part of a dump ends in .xml, .xml.bz2 or .xml.gz')
         if after and after.name == part.name:
             raise InputError(f'{after}: another part has this name, {part}; rename one of them')
     return parts
 
 
 def is_part(path: str | os.PathLike) -> bool:
-    """Whether a file has the name of a part of a dump and begins like one.
-
-    One that is damaged there does, so that `pages` says so.
-    """
+    """Whether a file has the name and beginning of a part of a dump, or is damaged there."""
     if not _PART.search(Path(path).name):
         return False
     try:
@@ -145,9 +129,7 @@ def is_part(path: str | os.PathLike) -> bool:
 
 
 def pages(path: str | os.PathLike) -> Iterator[tuple[Site, Page]]:
-    """Streams the pages of one part, each with the settings of its site.
-
-    Of several revisions of a page the last in the file.
+    """Streams a part's pages (their last revisions), each with the settings of its site.
 
     InputError names a part that is truncated, damaged or no dump, and says where.
     """
@@ -161,12 +143,10 @@ def pages(path: str | os.PathLike) -> Iterator[tuple[Site, Page]]:
                 last = f'after the page {page.title!r}'
                 yield site, page
         except (EOFError, zlib.error, OSError) as error:
-            raise InputError(
-                f'{path}: truncated or damaged {where()} ({error}); fetch it again'
-            ) from error
+            raise InputError(f'{path}: truncated or damaged {where()} ({error})') from error
         except ElementTree.ParseError as error:
             raise InputError(
-                f'{path}: malformed, cut off or no MediaWiki dump {where()} ({error})'
+                f'{path}: malformed or no MediaWiki dump {where()} ({error})'
             ) from error
 
 
@@ -181,8 +161,7 @@ def _pages(source, expansion: Expansion) -> Iterator[tuple[Site, Page]]:
     revision: Any = None
     site, since, chunk = Site(), 0, b'more'
     while chunk:
-        # What is one piece of XML, such as the value of an attribute, is parsed again with each
-        # chunk.
+        # One piece of XML, such as an attribute's value, is parsed again with each chunk.
         if chunk := source.read(max(_CHUNK, since // 4)):
             expansion.add(len(chunk))
             since += len(chunk)
@@ -261,8 +240,7 @@ def read_parts(
     writes into the folder.
     """
     folder = Path(folder)
-    # A result is only a name, so all parts may be read ahead: a long part does not hold up those
-    # after it.
+    # Results are only names, so all parts may be read ahead, past a long one.
     processes = min(processes or os.cpu_count() or 1, len(parts))
     files = []
     with locks.writer(folder):
@@ -298,10 +276,7 @@ def _read_part(folder: Path, skip: SkipPatterns, part: Path) -> tuple[Path, bool
 
 
 def rows(site_pages: Iterable[tuple[Site, Page]], skip: SkipPatterns) -> Iterator[tuple]:
-    """Yields the columns of `PAGES` for each page of the main namespace.
-
-    InputError where mwparserfromhell is not installed.
-    """
+    """The columns of `PAGES` of each page of the main namespace."""
     with LimitedConverter() as converter:
         for site, page in site_pages:
             if page.namespace:
@@ -312,10 +287,8 @@ def rows(site_pages: Iterable[tuple[Site, Page]], skip: SkipPatterns) -> Iterato
             elif page.model != 'wikitext':
                 kind, reason = 'rejected', f'its text is {page.model}, not wikitext'
             elif len(page.text) > MAX_TEXT:
-                kind, reason = (
-                    'rejected',
-                    f'its text has {len(page.text):,} characters, more than {MAX_TEXT:,}',
-                )
+                kind = 'rejected'
+                reason = f'its text has {len(page.text):,} characters, more than {MAX_TEXT:,}'
             else:
                 try:
                     text, links, templates = converter.convert(site, page.text)

@@ -93,10 +93,7 @@ class _Articles:
     """
 
     def __init__(self, files: Sequence[Path]):
-        """Takes the files of the parts, see `dump.read_parts`.
-
-        Call `index` and `choose_entities` before anything else.
-        """
+        """Takes the parts' files; call `index`, then `choose_entities`, before all else."""
         self._files = files
         self.titles: list[str] = []
         self.article_of: dict[str, str] = {}
@@ -212,10 +209,7 @@ class _Articles:
 
 
 def _end(title: str | None, redirects: dict[str, str | None]) -> str | None:
-    """Where a chain of redirects ends: a page that is no redirect, if it exists at all.
-
-    A circle ends at one of its redirects.
-    """
+    """The page that a chain of redirects ends at, if it exists; a circle ends at a redirect."""
     seen = set()
     while title in redirects and title not in seen:
         seen.add(title)

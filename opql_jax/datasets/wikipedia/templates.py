@@ -88,10 +88,7 @@ def makes_text(name: str) -> bool:
 
 
 def shown(name: str, parameters: Sequence[str], named: Mapping[str, str]) -> str | None:
-    """What a template shows of its parameters in plain text; None if it is none of those.
-
-    It is called in lower case and with spaces.
-    """
+    """What a template, by its lower-case name, shows as plain text; None if it is not known."""
     first = parameters[0] if parameters else ''
     if name in _MARKS:
         return _MARKS[name]
@@ -123,10 +120,7 @@ def shown(name: str, parameters: Sequence[str], named: Mapping[str, str]) -> str
 
 
 def _measure(parameters: Sequence[str], named: Mapping[str, str]) -> str | None:
-    """A measure in the unit that it was stated in.
-
-    '93 metres' of {{convert|93|m|ft}}, '5 to 10 kilometres' of {{convert|5|to|10|km|mi}}.
-    """
+    """'93 metres' of {{convert|93|m|ft}}, '5 to 10 kilometres' of {{convert|5|to|10|km|mi}}."""
     said, at = '', 0
     while at < len(parameters) and _NUMBER.fullmatch(parameters[at]):
         said += parameters[at]

@@ -57,8 +57,7 @@ _WIDE = re.compile(' {2,}')
 _BLANKS = re.compile(' ?\n[ \n]*')
 _MARKS = re.compile(f'[{_OPEN}{_CLOSE}]')
 
-# A page takes 5 microseconds a character, a tenth of what it may. Where marks are left open, one of
-# _SHORT characters takes 20 ms.
+# A page takes a tenth of this time; if marks are left open, one of _SHORT characters 20 ms.
 _SHORT, _SECONDS, _SECONDS_PER_CHARACTER, _MEMORY = 2000, 1, 50e-6, 4 << 30
 # The traces of a removed template, as in '(; born 1970)' and 'text .', and their replacements.
 _GAPS = [
@@ -88,12 +87,9 @@ class Wikitext(NamedTuple):
 
 
 class _Element(NamedTuple):
-    """Markup such as a template, a link or a tag: its opening token and its parts.
+    """A template, link or tag: its opening token, and lists of text tokens and elements.
 
-    Parts are lists of text tokens and elements.
-
-    The parts of a link are its target and its label, those of a tag are its name with the
-    attributes, its content and its name.
+    Of a link target and label, of a tag name with attributes, content and name.
     """
 
     opening: Any
@@ -109,8 +105,7 @@ class Converter:
             from mwparserfromhell.parser import CTokenizer, ParserError, tokens
         except ImportError as error:
             raise InputError(
-                "wikitext needs mwparserfromhell: install the extra 'wiki', as "
-                "in pip install -e '.[wiki]'"
+                'wikitext needs mwparserfromhell: run `pip install opql_jax[wiki]`'
             ) from error
         if CTokenizer is None:
             raise InputError('mwparserfromhell lacks its C tokenizer: install one of its wheels')
@@ -144,8 +139,7 @@ class Converter:
         if '{|' in source:
             source = _INDENTED_TABLE.sub('', source)
         try:
-            # Bold and italics are left to `_without_quotes`: they end with their line, which the
-            # tokenizer does not know.
+            # `_without_quotes` handles bold and italics, which end with their line.
             tokens = self._tokenizer.tokenize(source, 0, True)
         except self._failed as error:
             raise InputError(f'wikitext: {error}') from error
@@ -321,11 +315,10 @@ class Converter:
 
 
 class LimitedConverter:
-    """Converts pages of sites, within limits; use it as a context manager.
+    """Converts pages within limits; a context manager.
 
-    Marks that are opened and never closed make the tokenizer take time that grows with the square
-    of their number, and no signal reaches it. So what is long is converted in a process of its own,
-    as long as such a process takes to be asked.
+    Open marks make the tokenizer take quadratic time, and no signal reaches it, so long pages are
+    converted in a process of its own.
     """
 
     def __init__(self):
@@ -341,10 +334,7 @@ class LimitedConverter:
         self._process.__exit__()
 
     def convert(self, site: Site, source: str) -> Wikitext:
-        """The plain text of a page.
-
-        InputError where the parser fails on it, or takes more memory or time than it may.
-        """
+        """The plain text of a page; InputError if the parser fails or exceeds a limit."""
         if len(source) <= _SHORT:
             return self._converters(site).convert(source)
         return self._process.call(
@@ -420,9 +410,8 @@ def _without_quotes(line: str) -> str:
         texts[i] += "'" * apostrophes
         sizes.append(len(mark) - apostrophes)
     if sum(size != 2 for size in sizes) % 2 and sum(size != 3 for size in sizes) % 2:
-        # Both bold and italics stay open, so one bold mark is an apostrophe and italics: the first
-        # after a word of one letter, else the first after a longer word, else the first after a
-        # space.
+        # One bold mark is an apostrophe and italics: the first after a word of one letter, else
+        # after a longer word, else after a space.
         bold = [i for i, size in enumerate(sizes) if size == 3]
         rank = lambda i: 2 if texts[i].endswith(' ') else texts[i][-2:-1] != ' '
         if bold:
