@@ -143,9 +143,7 @@ def cased(
     words, names = dictionary(), _names(texts, parts)
     sentences = [text[start:end] for text, of_text in zip(texts, parts) for start, end in of_text]
     found = recognise([_WORD.sub(_as_title, sentence) for sentence in sentences])
-    prose = iter(
-        [_sentence(sentence, words, names, spans) for sentence, spans in zip(sentences, found)]
-    )
+    prose = iter([_sentence(s, words, names, spans) for s, spans in zip(sentences, found)])
     return [_replaced(text, of_text, prose) for text, of_text in zip(texts, parts)]
 
 
@@ -207,9 +205,7 @@ def with_names_in_lower_case(
         ]
         found_spans.append(sorted([*of_text, *added]))
         with_capitals = iter([spellings[text[start:end]] for start, end, _ in added])
-        found_texts.append(
-            _replaced(text, [(span.start, span.end) for span in added], with_capitals)
-        )
+        found_texts.append(_replaced(text, [(s.start, s.end) for s in added], with_capitals))
     return found_texts, found_spans
 
 
@@ -277,10 +273,8 @@ def _sentence(
     ]
     known = list(map(dictionary.has, lower))
     is_name = [
-        word in _ALWAYS
-        or word in names
-        or (in_capitals and not (word in _FUNCTION_WORDS or is_known))
-        for word, is_known in zip(lower, known)
+        w in _ALWAYS or w in names or (in_capitals and not (w in _FUNCTION_WORDS or is_known))
+        for w, is_known in zip(lower, known)
     ]
     begins = [match.start() for match in matches]
     for start, end, is_person in recognised:

@@ -41,12 +41,8 @@ def find_concepts(texts: Sequence[str], names: Sequence[Sequence[Span]]) -> list
         names: what was recognised in each, which no concept overlaps. A text without names has no
             subject that one could ask for.
     """
-    phrases = [
-        list(definition(text)) if spans else [] for text, spans in zip(texts, names, strict=True)
-    ]
-    words = [
-        list(_common(text, phrase, spans)) for text, phrase, spans in zip(texts, phrases, names)
-    ]
+    phrases = [list(definition(t)) if spans else [] for t, spans in zip(texts, names, strict=True)]
+    words = [list(_common(t, phrase, spans)) for t, phrase, spans in zip(texts, phrases, names)]
     whole = _documents(texts, words)
     words = [list(_split(text, places, whole)) for text, places in zip(texts, words)]
     single = _documents(texts, words)

@@ -47,11 +47,7 @@ def defined_terms(text: str, spans: Sequence[Span]) -> list[Defined]:
         term = match['quoted'] or match['letters'] or match['named']
         least = max(last, match.start() - _BEFORE, text.rfind('\n', 0, match.start()) + 1)
         i = bisect.bisect_right(ends, match.start())
-        before = [
-            span
-            for span in spans[max(0, i - 8) : i]
-            if span.start >= least and span.kind not in VALUES
-        ]
+        before = [s for s in spans[max(0, i - 8) : i] if s.start >= least and s.kind not in VALUES]
         last = match.end()
         if match['letters']:
             place = _abbreviated(text, term, match.start())

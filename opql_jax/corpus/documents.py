@@ -132,10 +132,7 @@ def read_jsonl(
 
 def write_documents(path: str | os.PathLike, documents: Sequence[Document]) -> None:
     """Writes documents without mentions as a table of `tables.DOCUMENTS`."""
-    columns = {
-        field: [getattr(document, field) for document in documents]
-        for field in tables.DOCUMENTS.names
-    }
+    columns = {f: [getattr(d, f) for d in documents] for f in tables.DOCUMENTS.names}
     tables.write_table(
         path, [pa.RecordBatch.from_pydict(columns, schema=tables.DOCUMENTS)], tables.DOCUMENTS
     )

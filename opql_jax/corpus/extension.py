@@ -54,10 +54,8 @@ class BaseCorpus:
             for key, entity in zip(vocab.keys, ids)
         }
         renamed = [
-            dataclasses.replace(
-                document, title_entity=key_of.get(document.title_entity, document.title_entity)
-            )
-            for document in documents
+            dataclasses.replace(d, title_entity=key_of.get(d.title_entity, d.title_entity))
+            for d in documents
         ]
         return larger, renamed
 

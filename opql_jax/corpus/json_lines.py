@@ -135,9 +135,7 @@ def write_json_lines(path: str | os.PathLike, records: Iterable[Mapping]) -> Non
         files.atomic_path(path) as partial,
         open(partial, 'w', encoding='utf-8', newline='\n') as file,
     ):
-        file.writelines(
-            json.dumps(record, ensure_ascii=False, allow_nan=False) + '\n' for record in records
-        )
+        file.writelines(json.dumps(r, ensure_ascii=False, allow_nan=False) + '\n' for r in records)
 
 
 def map_records(

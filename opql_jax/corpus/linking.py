@@ -106,9 +106,7 @@ class MentionLinker:
             whole += (
                 found
                 if self._nested
-                else [
-                    match for i, match in enumerate(found) if i == 0 or found[i - 1][0] < match[0]
-                ]
+                else [m for i, m in enumerate(found) if i == 0 or found[i - 1][0] < m[0]]
             )
         mentions: list[Span] = []
         enclosing: list[Span] = []  # mentions that have not ended yet, the innermost last

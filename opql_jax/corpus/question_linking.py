@@ -151,9 +151,7 @@ class QuestionLinker:
         how = self._entities.get(_folded(name)) or self._entities.get(fold(name)) or {}
         surest = sorted(entity for entity, way in how.items() if way == min(how.values()))
         exact = [
-            entity
-            for entity in surest
-            if name == self._vocab.names[entity] or name in self._vocab.aliases[entity]
+            e for e in surest if name == self._vocab.names[e] or name in self._vocab.aliases[e]
         ]
         return exact or surest
 

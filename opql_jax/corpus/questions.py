@@ -128,9 +128,7 @@ def read_questions(
             unknown_answers=unknown_answers,
             hops=record.get('hops', 1),
             type=record.get('type', ''),
-            via=tuple(
-                _ids(name and vocab.get(name) for name in names) for names in record.get('via', ())
-            ),
+            via=tuple(_ids(n and vocab.get(n) for n in names) for names in record.get('via', ())),
         )
 
     questions = convert_lines(path, convert, rejected_path, max_reject_fraction)

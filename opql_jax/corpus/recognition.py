@@ -88,9 +88,7 @@ def recognise_batch(
     """
     texts = batch['text'].to_pylist()
     spans = _found_by_spacy(texts, model)
-    rows = [
-        [span._asdict() for span in refine(text, found, rules)] for text, found in zip(texts, spans)
-    ]
+    rows = [[s._asdict() for s in refine(t, found, rules)] for t, found in zip(texts, spans)]
     return pa.RecordBatch.from_pydict({'spans': rows}, schema=RECOGNISED)
 
 
@@ -354,9 +352,7 @@ def capitalised(text: str, spans: Sequence[Span]) -> list[Span]:
     ("Foulsyke is ...").
     """
     runs, lower = [], frozenset(_LOWER.findall(text))
-    inside = frozenset(
-        match[0] for match in _WORD.finditer(text) if not begins_sentence(text, match.start())
-    )
+    inside = frozenset(m[0] for m in _WORD.finditer(text) if not begins_sentence(text, m.start()))
     ends = [0, *(span.end for span in spans)]
     for gap, gap_end in zip(ends, [*(span.start for span in spans), len(text)]):
         for match in _RUN.finditer(text, gap, gap_end):

@@ -113,9 +113,7 @@ def _cells(line: str, mark: str) -> list[str]:
 def _lowered(heading: str) -> str:
     """A heading as a common noun: in lower case, but for abbreviations."""
     heading = ' '.join(heading.strip('*_` ').split())
-    return ' '.join(
-        word.lower() if word[1:].islower() or len(word) > 4 else word for word in heading.split(' ')
-    )
+    return ' '.join(w.lower() if w[1:].islower() or len(w) > 4 else w for w in heading.split(' '))
 
 
 def _labelled(headings: Sequence[str], row: Sequence[str]) -> Iterator[str]:

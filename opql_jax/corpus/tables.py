@@ -199,9 +199,7 @@ def read_table(
         if rows not in (None, metadata.num_rows):
             raise problem(f'{metadata.num_rows} rows, the manifest says {rows}')
         found = metadata.schema.to_arrow_schema()
-        present = [
-            field for field in schema if field.name in found.names or field.name not in optional
-        ]
+        present = [f for f in schema if f.name in found.names or f.name not in optional]
         for field in present:
             if found.get_field_index(field.name) < 0 or not _is_like(
                 found.field(field.name).type, field.type
@@ -323,8 +321,6 @@ def mention_array(mentions: Sequence[Sequence[tuple[int, int, int]]]) -> pa.List
 def write_manifest(directory: str | os.PathLike, fields: dict) -> PreparedManifest:
     """Writes the manifest of an otherwise complete prepared folder; returns what it holds."""
     directory = Path(directory)
-    names = [
-        name for name in files.names_below(directory, depth=2) if files.matches(name, CONTENTS)
-    ]
+    names = [n for n in files.names_below(directory, depth=2) if files.matches(n, CONTENTS)]
     digests = {name: files.digest(files.below(directory, name)) for name in names}
     return manifest.write_manifest(directory, PREPARED, fields, digests)

@@ -64,7 +64,4 @@ def in_other_wordings(
     chosen = [
         dataclasses.replace(q, id=f'{q.id} in other words') for q in questions if q.type in wordings
     ]
-    return [
-        reworded(question, wordings[question.type][int(rng.integers(len(wordings[question.type])))])
-        for question in chosen
-    ]
+    return [reworded(q, wordings[q.type][int(rng.integers(len(wordings[q.type])))]) for q in chosen]

@@ -147,9 +147,7 @@ class KBFolder:
         self._require_folder()
         if not self.manifest.exists():
             # Links are left out, as nothing behind them is looked at.
-            parts = [
-                part for part in self.path.iterdir() if part.is_dir() and not os.path.islink(part)
-            ]
+            parts = [p for p in self.path.iterdir() if p.is_dir() and not os.path.islink(p)]
             if inner := [part for part in parts if is_folder_of(part, FORMAT)]:
                 raise InputError(f'{self.path} is no knowledge base: did you mean {inner[0]}?')
             if not any(map(_is_begun, parts)):

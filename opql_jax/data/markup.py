@@ -417,9 +417,7 @@ def mark_questions(
         [CLS] ... [ENT] [R1] ... [ENT] [R2] [SEP] for each.
     """
     marked = []
-    apart = [
-        separate(text, [(start, end, 0)]) for text, (start, end) in zip(texts, spans, strict=True)
-    ]
+    apart = [separate(t, [(start, end, 0)]) for t, (start, end) in zip(texts, spans, strict=True)]
     encodings = tokenizer.encode_batch([text for text, _ in apart], add_special_tokens=False)
     for encoding, (_, mentions) in zip(encodings, apart):
         tokens, starts, ends, _ = _with_mentions(encoding, mentions)

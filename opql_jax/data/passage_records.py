@@ -41,11 +41,7 @@ def sizes_of(records: list[bytes]) -> np.ndarray:
         raise RecordsError(
             f'a record of {lengths[(lengths % 4 > 0) | (lengths < 8)][0]} bytes is not a passage'
         )
-    sizes = (
-        np.frombuffer(b''.join([record[:8] for record in records]), '<i4')
-        .reshape(-1, 2)
-        .astype(np.int64)
-    )
+    sizes = np.frombuffer(b''.join([r[:8] for r in records]), '<i4').reshape(-1, 2).astype(np.int64)
     wrong = (sizes < 0).any(axis=1) | (lengths // 4 != 2 + sizes[:, 0] + 3 * sizes[:, 1])
     if wrong.any():
         (n, m), found = sizes[wrong][0], lengths[wrong][0] // 4 - 2

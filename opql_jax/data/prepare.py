@@ -177,9 +177,7 @@ def _prepare(
     questions = reader.questions(vocab, directory / 'rejected.jsonl')
     if old:
         questions = _added(old, questions)
-    questions = {
-        name: split_questions for name, split_questions in questions.items() if split_questions
-    }
+    questions = {n: split_questions for n, split_questions in questions.items() if split_questions}
     write_manifest(directory, tables.PLAN, {'settings': settings, 'splits': sorted(questions)})
     if old:
         wordpiece = old.tokenizer
@@ -190,9 +188,7 @@ def _prepare(
     else:
         # Training questions too, whose words must not fall apart, and titles, which passages may
         # begin with.
-        question_texts = (
-            q.text for name, qs in questions.items() if name.endswith('/train') for q in qs
-        )
+        question_texts = (q.text for n, qs in questions.items() if n.endswith('/train') for q in qs)
         texts = itertools.chain((f'{d.title}: {d.text}' for d in documents), question_texts)
         wordpiece = tokenizer_lib.train_wordpiece(texts, settings['wordpieces'])
     with files.atomic_path(directory / 'tokenizer.json') as partial:

@@ -113,9 +113,7 @@ class Prepared:
         tables.check_ids(
             file, 'title_entity', tables.numbers(table['title_entity']), counts.entities, least=-1
         )
-        mentions, starts = (
-            table[name].combine_chunks() for name in ('mentions', 'sentence_starts')
-        )
+        mentions, starts = (table[n].combine_chunks() for n in ('mentions', 'sentence_starts'))
         start, end, entity = (
             tables.numbers(mentions.flatten().field(name)) for name in ('start', 'end', 'entity')
         )

@@ -214,9 +214,7 @@ def from_known_answers(
             i for i, (title, _) in enumerate(found) if title.casefold() == answer.casefold()
         }
         places = {
-            place
-            for answer in answers
-            for place in occurrences([answer], texts, sorted(has_topic | of_title(answer)))
+            p for a in answers for p in occurrences([a], texts, sorted(has_topic | of_title(a)))
         }
         if texts:
             yield ReadingExample(
@@ -405,9 +403,7 @@ def _of_role(names, works, rng) -> ReadingExample:
         question, right = _drawn(patterns['now'], rng).format(role=role), 2
     else:
         question, right = patterns['former'][0].format(role=role, holder=holders[2]), 1
-    parts = _shuffled(
-        [sentence for place, sentence in enumerate(sentences) if place != left_out], rng
-    )
+    parts = _shuffled([s for p, s in enumerate(sentences) if p != left_out], rng)
     texts = tuple(parts) if rng.random() < 0.5 else (' '.join(parts),)
     # The successor's sentence names him.
     answered = left_out != right or (right == 1 and ' succeeded ' in sentences[2])
@@ -429,9 +425,7 @@ def _with_others(
     places = occurrences(answers, texts, here)
     if within is not None and here:
         start = text.index(within)
-        places = [
-            place for place in places if start <= place[1] and place[2] <= start + len(within)
-        ]
+        places = [p for p in places if start <= p[1] and p[2] <= start + len(within)]
     supports = tuple(HELPS if i in here and places else DOES_NOT for i in range(len(texts)))
     return ReadingExample(source, question, texts, tuple(places), supports)
 

@@ -81,12 +81,10 @@ def pack_texts(
         )
         return TextBucket(
             texts=texts,
-            topic=per_topic([row.topic for row in members], fill=-1),
-            absent=per_topic([row.absent for row in members], fill=False, dtype=bool),
-            label=batching.pad_rows([row.label for row in members], n, fill=-1),
-            answers=batching.pad_rows(
-                [row.answers[:answers] for row in members], n, (answers,), -1
-            ),
+            topic=per_topic([r.topic for r in members], fill=-1),
+            absent=per_topic([r.absent for r in members], fill=False, dtype=bool),
+            label=batching.pad_rows([r.label for r in members], n, fill=-1),
+            answers=batching.pad_rows([r.answers[:answers] for r in members], n, (answers,), -1),
             left_out=np.zeros(n, np.int32),
         )
 

@@ -267,9 +267,7 @@ def exchanged_padding(tokenizer: Tokenizer, pad: int) -> Tokenizer:
     for token in stored['added_tokens']:
         vocab.setdefault(token['content'], token['id'])  # or it would be given the next free id
         token['id'] = exchanged.get(token['id'], token['id'])
-    stored['model']['vocab'] = {
-        token: exchanged.get(number, number) for token, number in vocab.items()
-    }
+    stored['model']['vocab'] = {t: exchanged.get(number, number) for t, number in vocab.items()}
     stored['added_tokens'].sort(key=lambda token: token['id'])
     return Tokenizer.from_str(json.dumps(stored))
 

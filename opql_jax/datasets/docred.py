@@ -225,9 +225,7 @@ def _disjoint(clusters, token_spans) -> list[tuple[int, int, int, int]]:
     for cluster, mentions in enumerate(clusters):
         for mention in mentions:
             tokens = [
-                span
-                for span in token_spans[mention['sent_id']][slice(*mention['pos'])]
-                if span[0] < span[1]
+                s for s in token_spans[mention['sent_id']][slice(*mention['pos'])] if s[0] < s[1]
             ]
             if tokens:
                 found.add((tokens[0][0], tokens[-1][1], mention['sent_id'], cluster))

@@ -134,9 +134,7 @@ def names_of(entry: dict, aliases: str = 'aliases', prefix: str = '') -> list[st
     label = string_field(entry, 'label', '', prefix)
     title = unquote(address.rpartition('/wiki/')[2]).replace('_', ' ')
     return [
-        name
-        for name in dict.fromkeys([title, label, *string_list_field(entry, aliases, prefix)])
-        if name
+        n for n in dict.fromkeys([title, label, *string_list_field(entry, aliases, prefix)]) if n
     ]
 
 
@@ -152,11 +150,7 @@ def find_topics(
     names_of_topics = [(topic, [name for name in names if name]) for topic, names in topics]
     found = [(*span, topic) for topic, names in names_of_topics if (span := find_name(text, names))]
     if not found:
-        runs = [
-            (*span, topic)
-            for topic, names in names_of_topics
-            if (span := _longest_run(text, names))
-        ]
+        runs = [(*span, t) for t, names in names_of_topics if (span := _longest_run(text, names))]
         found = [max(runs, key=lambda run: run[1] - run[0])] if runs else []
     disjoint: list[tuple[int, int, str]] = []
     for start, end, topic in sorted(found, key=lambda m: (m[0] - m[1], m[0], m[2] not in known)):

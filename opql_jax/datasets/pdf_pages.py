@@ -63,10 +63,7 @@ def _page_text(page) -> str:
 
     text = page.extract_text(visitor_text=add)
     return (
-        ''.join(
-            piece.text if piece.text.endswith('\n') else f'{piece.text}\n'
-            for piece in by_columns(pieces)
-        )
+        ''.join(p.text if p.text.endswith('\n') else f'{p.text}\n' for p in by_columns(pieces))
         or text
     )
 

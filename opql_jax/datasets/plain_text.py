@@ -260,9 +260,7 @@ class PlainText:
             )
         add_rejected(rejected_path, [*copies, *others])
         # Short texts, such as single sentences, are judged together.
-        short = [
-            document.text for document in documents if len(_words(document.text)) < JUDGED_FROM
-        ]
+        short = [d.text for d in documents if len(_words(d.text)) < JUDGED_FROM]
         if shares := _other_language(short):
             _log.warning(
                 '%d short documents are not English: %s. Few names will be recognised in them',
@@ -313,25 +311,18 @@ def link_names(
     ]
     texts, spans = casing.with_names_in_lower_case(texts, spans, dictionary)
     concepts = find_concepts(texts, spans)
-    as_prose = [
-        dataclasses.replace(document, text=text) for document, text in zip(documents, texts)
-    ]
+    as_prose = [dataclasses.replace(d, text=t) for d, t in zip(documents, texts)]
     vocab, resolved = resolve(
         as_prose, [sorted(names + common) for names, common in zip(spans, concepts)]
     )
-    linked = [
-        dataclasses.replace(found, text=document.text)
-        for found, document in zip(resolved, documents)
-    ]
+    linked = [dataclasses.replace(found, text=d.text) for found, d in zip(resolved, documents)]
     named = [document for document in linked if document.mentions]
     if not named:
         raise InputError(
             f'{source}: no name was recognised in {len(linked)} documents, so that nothing can be '
             'asked of them: is this English prose? Give text that names people, places or things'
         )
-    in_names = sum(
-        mention.end - mention.start for document in named for mention in document.mentions or ()
-    )
+    in_names = sum(m.end - m.start for d in named for m in d.mentions or ())
     share = in_names / sum(len(document.text) for document in linked)
     message = (
         '%d of %d documents mention names, dates or quantities, which are '
@@ -365,9 +356,7 @@ def _files(paths: Iterable[pathlib.Path], folder: pathlib.Path) -> list[pathlib.
     @functools.cache
     def is_outside(inner: pathlib.Path) -> bool:
         texts = [
-            (text, format)
-            for text in inner.glob('text*')
-            for format in (tables.PREPARED, tables.PLAN)
+            (t, format) for t in inner.glob('text*') for format in (tables.PREPARED, tables.PLAN)
         ]
         return not any(is_folder_of(*each) for each in texts) and (
             inner == folder or is_outside(inner.parent)
@@ -383,9 +372,7 @@ def document_fields(record: dict[str, Any]) -> dict[str, Any]:
         isinstance(value, str | list | dict) or str(value) not in ('None', 'nan', 'NaT', '<NA>')
     )
     fields: dict[str, Any] = {
-        name: record[name]
-        for name in ('id', 'title', 'text')
-        if name in record and is_there(record[name])
+        n: record[n] for n in ('id', 'title', 'text') if n in record and is_there(record[n])
     }
     number = fields.get('id')
     if isinstance(number, bool):

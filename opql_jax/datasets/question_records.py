@@ -97,8 +97,6 @@ def with_topics(records: Iterable[dict], vocab: EntityVocab) -> tuple[list[dict]
         if record['topics']:
             kept.append(record)
             counts.update(
-                with_topic_in_vocabulary=any(
-                    entity in vocab.id_of_key for entity in record['entities']
-                )
+                with_topic_in_vocabulary=any(e in vocab.id_of_key for e in record['entities'])
             )
     return kept, Coverage(**{name: int(count) for name, count in counts.items()})

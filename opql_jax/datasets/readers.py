@@ -64,8 +64,6 @@ def _described(reader) -> dict:
         if f.name not in reader.paths
     }
     nested = {
-        name: _described(value)
-        for name, value in options.items()
-        if dataclasses.is_dataclass(value)
+        n: _described(value) for n, value in options.items() if dataclasses.is_dataclass(value)
     }
     return {'reader': type(reader).__name__, **options, **nested}

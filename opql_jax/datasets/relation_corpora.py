@@ -61,11 +61,7 @@ def _labels(path) -> dict[str, str]:
     if pathlib.Path(path).suffix != '.jsonl':
         return {}
     labels = lambda record: (string_field(record, 'rel'), string_field(record, 'rel_label', ''))
-    return {
-        relation: label
-        for _, (relation, label) in map_records(path, read_json_lines(path), labels)
-        if label
-    }
+    return {r: label for _, (r, label) in map_records(path, read_json_lines(path), labels) if label}
 
 
 def _first_record(path) -> dict:

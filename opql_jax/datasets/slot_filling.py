@@ -64,9 +64,7 @@ class SlotFilling:
         return {'documents': self.path, 'relations': self.relations}
 
     def read(self, rejected_path):
-        documents = [
-            document for documents in self._parts(rejected_path).values() for document in documents
-        ]
+        documents = [d for documents in self._parts(rejected_path).values() for d in documents]
         names: dict[str, str] = {}
         counts: dict[str, collections.Counter[str]] = {}
         for document in documents:

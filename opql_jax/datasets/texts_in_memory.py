@@ -47,9 +47,7 @@ def _listed(texts: Any) -> list[Any]:
         try:
             table = pa.table(texts)
             names = table.column_names
-            texts = table.select(
-                [name for name in ('id', 'title', 'text') if name in names]
-            ).to_pylist()
+            texts = table.select([n for n in ('id', 'title', 'text') if n in names]).to_pylist()
         except (pa.ArrowException, KeyError, TypeError, ValueError) as error:
             raise InputError(f'texts: the table cannot be read: {error}') from error
         if 'text' not in names:

@@ -58,9 +58,7 @@ def test_names_of_other_text_are_names_in_capitals():
 
 def test_persons_that_are_recognised_are_names():
     def recognise(texts):
-        return [
-            [(text.index('Ada'), text.index('Ada') + len('Ada Banker'), True)] for text in texts
-        ]
+        return [[(t.index('Ada'), t.index('Ada') + len('Ada Banker'), True)] for t in texts]
 
     assert prose('THE SISTER OF ADA BANKER WORKED.', recognise=recognise) == [
         'The sister of Ada Banker worked.'

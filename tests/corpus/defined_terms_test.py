@@ -22,10 +22,7 @@ def resolved(*marked_texts):
     texts = [read(text) for text in marked_texts]
     documents = [Document(str(i), f'Text {i}', text) for i, (text, _) in enumerate(texts)]
     vocab, found = resolve(documents, [spans for _, spans in texts])
-    return [
-        [vocab.names[vocab.id_of_key[mention.entity]] for mention in document.mentions]
-        for document in found
-    ]
+    return [[vocab.names[vocab.id_of_key[m.entity]] for m in d.mentions] for d in found]
 
 
 @pytest.mark.parametrize(
@@ -81,9 +78,7 @@ def test_a_first_name_that_several_have_is_somebody_else_in_each_text():
         '[Henry|person] swam with [Ada|person].',
         '[Ada|person] sang.',
     ]
-    documents = [
-        Document(str(i), f'Text {i}', text) for i, (text, _) in enumerate(map(read, texts))
-    ]
+    documents = [Document(str(i), f'Text {i}', t) for i, (t, _) in enumerate(map(read, texts))]
     _, found = resolve(documents, [spans for _, spans in map(read, texts)])
     keys = [[mention.entity for mention in document.mentions] for document in found]
     assert keys[1][0] != keys[2][0] and keys[2][1] == keys[3][0]
@@ -109,10 +104,7 @@ def test_time_is_linear_in_the_text(unit):
     def define(text):
         defined_terms(
             text,
-            [
-                Span(match.start(), match.end(), 'organisation')
-                for match in re.finditer('A B', text)
-            ],
+            [Span(m.start(), m.end(), 'organisation') for m in re.finditer('A B', text)],
         )
 
     linear_time.check(define, unit * (10_000 // len(unit)) + 'x')

@@ -107,11 +107,7 @@ def test_a_subject_is_a_piece_of_the_text_and_begins_with_no_lower_case(text):
 
 def test_subjects_of_passages_are_their_titles(shared_data):
     lines = (shared_data / 'multihop/musique_corpus.jsonl').read_text(encoding='utf-8').splitlines()
-    found = [
-        (record['title'], name)
-        for record in map(json.loads, lines)
-        if (name := subject(record['text']))
-    ]
+    found = [(r['title'], name) for r in map(json.loads, lines) if (name := subject(r['text']))]
     words = lambda name: (
         set(re.findall(r'\w+', re.sub(r'\(.*?\)', '', name.lower()))) - {'the', 'a', 'an'}
     )

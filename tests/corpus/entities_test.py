@@ -50,9 +50,7 @@ def test_a_vocabulary_is_known_by_the_hash_of_how_it_begins():
     columns = ['a', 'b', 'c'], ['A', 'B', 'C'], [['x'], [], ['y']]
     vocab = EntityVocab(*columns)
     hashes = [vocab.hash(count) for count in range(4)]
-    assert hashes == [
-        EntityVocab(*(column[:count] for column in columns)).hash() for count in range(4)
-    ]
+    assert hashes == [EntityVocab(*(c[:count] for c in columns)).hash() for count in range(4)]
     assert len(set(hashes)) == 4 and hashes[3] == vocab.hash()
     assert EntityVocab(['a', 'q', 'c'], ['A', 'B', 'C'], [[], [], []]).hash(2) != hashes[2]
 

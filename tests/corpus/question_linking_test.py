@@ -119,7 +119,5 @@ def test_the_first_words_of_one_name_mean_it_where_nothing_else_is_named(questio
         list('abc'), ['Karsholm Airport', 'New York', 'New Delhi'], [[]] * 3, ['place'] * 3
     )
     assert [
-        vocab.names[entity]
-        for named in QuestionLinker(vocab).link(question)
-        for entity in named.entities
+        vocab.names[e] for named in QuestionLinker(vocab).link(question) for e in named.entities
     ] == found

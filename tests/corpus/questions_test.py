@@ -78,9 +78,7 @@ def test_a_question_is_the_same_after_its_record(tmp_path):
         ),
         Question('r', 'who left Ann for 🇳🇴 Bob', ((9, 12), (20, 23)), (-1, -1)),
     ]
-    write_questions(
-        tmp_path / 'new' / 'q.jsonl', (to_record(question, VOCAB) for question in questions)
-    )
+    write_questions(tmp_path / 'new' / 'q.jsonl', (to_record(q, VOCAB) for q in questions))
     assert read_questions(tmp_path / 'new' / 'q.jsonl', VOCAB) == questions
 
 

@@ -64,9 +64,7 @@ def test_each_question_of_a_type_gets_one_of_its_wordings_and_the_seed_says_whic
         dataclasses.replace(UP, type='other')
     ]
     other = in_other_wordings(questions, wordings, seed=1)
-    assert [question.id for question in other] == [
-        f'{question.id} in other words' for question in questions[:300]
-    ]
+    assert [q.id for q in other] == [f'{q.id} in other words' for q in questions[:300]]
     counts = collections.Counter(question.text for question in other)
     assert counts.keys() == {'a Up', 'b Up', 'c Up'} and min(counts.values()) > 60
     assert (

@@ -52,9 +52,7 @@ def test_an_epoch_has_each_question_as_it_is_and_each_of_a_type_once_in_a_wordin
         and len({q.text for q in other}) > 2
     )
     source = FollowSource(prepared, [SPLIT], wordings=path, questions=1, seed=5)
-    epoch = [
-        row for step in range(len(usable) + len(other)) for row in rows(source[step].questions)
-    ]
+    epoch = [r for step in range(len(usable) + len(other)) for r in rows(source[step].questions)]
     arrays = questions.QuestionArrays([*usable, *other], prepared.tokenizer, prepared.special)
     every = arrays.batch(np.arange(len(arrays)), len(arrays), 64, np.random.default_rng(0))
     assert sorted(epoch, key=repr) == sorted(rows(every), key=repr)

@@ -52,9 +52,7 @@ def test_a_record_round_trips(passage):
 @settings(max_examples=50, deadline=None)
 @given(st.lists(passages(), max_size=6))
 def test_records_are_joined_as_their_passages_are(some):
-    joined = passage_records.decode_joined(
-        [passage_records.encode_passage(passage) for passage in some]
-    )
+    joined = passage_records.decode_joined([passage_records.encode_passage(p) for p in some])
     assert_same(markup.join(some)[:4], joined[:4])
     np.testing.assert_array_equal(joined.sizes, markup.join(some).sizes)
 

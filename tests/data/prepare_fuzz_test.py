@@ -276,9 +276,6 @@ def test_any_input_is_prepared_or_refused_in_words(**given):
 
 def test_good_records_of_the_strategies_are_prepared():
     corpus = b'\n'.join(
-        good(name, f'{name} met {other}.')
-        for name in NAMES
-        for other in NAMES
-        if name != other and name == 'Ann'
+        good(n, f'{n} met {other}.') for n in NAMES for other in NAMES if n != other and n == 'Ann'
     )
     assert check(corpus=corpus + b'\n' + good('Bob', 'Bob met Ann.'), **PLAIN)

@@ -35,9 +35,7 @@ def write(folder, documents=DOCUMENTS):
 
 def contents(folder):
     # A partial file may stay; it is not read.
-    files = (
-        path for path in folder.rglob('*') if path.is_file() and not path.name.endswith('.partial')
-    )
+    files = (p for p in folder.rglob('*') if p.is_file() and not p.name.endswith('.partial'))
     return {path.relative_to(folder): path.read_bytes() for path in files}
 
 
@@ -71,9 +69,7 @@ def goes_on(folder, corpus, whole):
     """Runs a folder that a killed run left to its end; returns how many parts of both kinds it did
     not make again.
     """
-    kept = [
-        sum(path.parent.name == kind for path in parts(folder)) for kind in ('passages', 'records')
-    ]
+    kept = [sum(p.parent.name == kind for p in parts(folder)) for kind in ('passages', 'records')]
     with made(CUT, TOKENISE) as counts:
         run(folder, corpus)
     assert contents(folder) == whole

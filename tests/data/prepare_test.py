@@ -40,9 +40,7 @@ def run(reader, output, **options):
 
 
 def contents(folder):
-    return {
-        path.relative_to(folder): path.read_bytes() for path in folder.rglob('*') if path.is_file()
-    }
+    return {p.relative_to(folder): p.read_bytes() for p in folder.rglob('*') if p.is_file()}
 
 
 def test_a_document_without_links_is_linked_by_name_and_one_with_no_mention_stays_without(

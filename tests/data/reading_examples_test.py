@@ -78,9 +78,7 @@ def test_only_who_is_said_to_have_done_it_answers():
         asked = [work for work in WORKS if work in example.question]
         for passage, start, end in example.answers:
             text = example.passages[passage]
-            sentence = next(
-                part for part in text.split('. ') if text[start:end] in part and asked[0] in part
-            )
+            sentence = next(p for p in text.split('. ') if text[start:end] in p and asked[0] in p)
             name = text[start:end]
             assert not any(
                 f'{name} {denial}' in sentence
@@ -170,14 +168,9 @@ def test_a_document_answers_what_is_labelled_and_nothing_else():
     def document(title, text, facts, apart):
         mentions = []
         for name in sorted({name for head, _, tail in (*facts, *apart) for name in (head, tail)}):
-            mentions += [
-                Mention(match.start(), match.end(), f'X:{name}')
-                for match in re.finditer(name, text)
-            ]
+            mentions += [Mention(m.start(), m.end(), f'X:{name}') for m in re.finditer(name, text)]
         keyed = lambda of: [(f'X:{head}', relation, f'X:{tail}') for head, relation, tail in of]
-        names = {
-            mention.entity: (mention.entity[2:], collections.Counter()) for mention in mentions
-        }
+        names = {m.entity: (m.entity[2:], collections.Counter()) for m in mentions}
         return AnnotatedDocument(
             Document(title, title, text, tuple(mentions)), names, keyed(facts), keyed(apart)
         )

@@ -45,9 +45,7 @@ def test_a_relation_has_its_own_questions_and_those_with_its_name():
     assert 'the spouse of {}' in about and 'whose spouse is {}' in inverse
     assert 'what is the tail rotor of {}' in templates('tail rotor').about
     for questions in templates('tail rotor'):
-        assert questions and all(
-            question.count('{}') == 1 and 'tail rotor' in question for question in questions
-        )
+        assert questions and all(q.count('{}') == 1 and 'tail rotor' in q for q in questions)
 
 
 def passage(text, *names):

@@ -117,9 +117,7 @@ def test_a_batch_is_rebuilt_from_its_named_arrays(prepared, name):
     buckets = sorted({path.split('/')[0] for path in leaves if path.count('/') == 2})
     assert all(f'{field}/0/tokens' in leaves for field in buckets)
     # Another source may have fewer buckets.
-    fewer = {
-        path: x for path, x in leaves.items() if path.count('/') < 2 or path.split('/')[1] == '0'
-    }
+    fewer = {p: x for p, x in leaves.items() if p.count('/') < 2 or p.split('/')[1] == '0'}
     assert named_leaves(from_named_leaves(source[0], fewer)).keys() == fewer.keys()
 
 
@@ -289,10 +287,7 @@ def pairs_of(batch):
     for bucket in batch.passages:
         for i, slot in zip(*np.nonzero(bucket.topic >= 0)):
             mentions = bucket.topic_mention[i, slot], bucket.target_mention[i, slot]
-            ends = [
-                [int(end[i, mention]) for end in (bucket.first, bucket.last)]
-                for mention in mentions
-            ]
+            ends = [[int(end[i, m]) for end in (bucket.first, bucket.last)] for m in mentions]
             yield (
                 bucket.tokens[i].tolist(),
                 *ends,

@@ -118,11 +118,7 @@ def test_the_embedding_does_not_depend_on_what_the_pair_is_called(pieces, topic,
 
 @given(passages(), st.data())
 def test_the_embedding_depends_on_every_word_around_the_pair(pieces, data):
-    texts = [
-        i
-        for i, piece in enumerate(pieces)
-        if isinstance(piece, str) and set(piece.split()) & set(WORDS)
-    ]
+    texts = [i for i, p in enumerate(pieces) if isinstance(p, str) and set(p.split()) & set(WORDS)]
     assume(texts)
     place = data.draw(st.sampled_from(texts))
     words = pieces[place].split()
@@ -142,9 +138,7 @@ def test_only_the_two_mentions_of_the_pair_are_masked(entity):
         (entity, 'London'),
         ' never met',
     ]
-    called_otherwise = [
-        (entity, 'Weaver') if piece == (entity, 'London') else piece for piece in pieces
-    ]
+    called_otherwise = [(entity, 'Weaver') if p == (entity, 'London') else p for p in pieces]
     assert changed(pieces, called_otherwise)
 
 

@@ -130,10 +130,7 @@ def test_padding_of_a_relative_of_bert_becomes_0_and_nothing_else_changes(tmp_pa
     loaded = tokenizer_lib.load_tokenizer(tmp_path)
     assert tokenizer_lib.special_ids(loaded) == markers and pad
     exchanged = {0: pad, pad: 0}
-    wanted = {
-        token: exchanged.get(i, i)
-        for token, i in original.get_vocab(with_added_tokens=True).items()
-    }
+    wanted = {t: exchanged.get(i, i) for t, i in original.get_vocab(with_added_tokens=True).items()}
     assert loaded.get_vocab(with_added_tokens=True) == wanted
     for text in TEXTS:
         found = loaded.encode(text, add_special_tokens=False)

@@ -43,9 +43,7 @@ def write(folder, name=None, line=None, mark=b''):
     """A reader of three files, with a bad line after the good ones of one of them."""
     (folder / 'questions').mkdir()
     for file, records in GOOD.items():
-        lines = [json.dumps(record).encode() for record in records] + (
-            [line] if file == name else []
-        )
+        lines = [json.dumps(r).encode() for r in records] + ([line] if file == name else [])
         path = folder / 'questions' / file if file == 'train.jsonl' else folder / file
         path.write_bytes(mark + b'\n'.join(lines) + b'\n')
     return lambda share: JsonLines(

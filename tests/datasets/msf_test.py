@@ -25,9 +25,7 @@ def test_a_part_is_one_corpus_and_each_of_its_paragraphs_is_in_it_once(folder, t
     assert all(document.id.startswith('onehop/train/') for document in documents)
     page = documents[0]
     assert vocab.names[vocab.id_of_key[page.title_entity]] == page.title and page.title in page.text
-    assert {
-        mention.entity for document in documents for mention in document.mentions
-    } <= vocab.id_of_key.keys()
+    assert {m.entity for d in documents for m in d.mentions} <= vocab.id_of_key.keys()
 
 
 def test_queries_are_split_by_hops_and_answered_by_entities_of_the_corpus(folder, tmp_path):
@@ -55,9 +53,7 @@ def test_what_the_corpus_does_not_name_is_unknown(folder, tmp_path):
     asked = Msf(str(folder), 'train', (2,)).questions(other, tmp_path / 'rejected.jsonl')[
         '2-hop/train'
     ]
-    assert {question.topic_entity for question in asked} == {-1} and all(
-        question.unknown_answers for question in asked
-    )
+    assert {q.topic_entity for q in asked} == {-1} and all(q.unknown_answers for q in asked)
 
 
 def test_what_a_corpus_depends_on_are_its_files_wherever_they_lie(folder):

@@ -81,10 +81,7 @@ def test_lines_become_paragraphs_and_divided_words_whole(texts):
 
 
 def test_what_pages_repeat_at_their_edges_is_left_out(texts):
-    body = [
-        f'Ada Lovelace wrote the note {name} on the Analytical Engine of Babbage.'
-        for name in 'ABCD'
-    ]
+    body = [f'Ada Lovelace wrote the note {n} on the Analytical Engine of Babbage.' for n in 'ABCD']
     pages = [
         [f'Notes {n}', 'A Journal', body[n], 'A Journal', f'See note {n}', f'- {n + 1} -']
         for n in range(4)

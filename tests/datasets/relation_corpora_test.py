@@ -100,9 +100,7 @@ def test_trex_states_a_triple_where_a_sentence_names_both(read):
         (first, 'Emma', 'Jane Austen', 'author'),
         (second, 'Emma', 'Austen', 'author'),
     ]
-    assert {relation for *_, relation in read([trex()], names={'P50': 'Written By'})} == {
-        'written by'
-    }
+    assert {r for *_, r in read([trex()], names={'P50': 'Written By'})} == {'written by'}
 
 
 def test_entities_of_trex_without_a_place_or_a_uri_are_left_out(read):

@@ -113,9 +113,7 @@ def test_triples_beside_a_text_leave_all_else_as_it_is(folder):
     beside = prepared_of(with_triples(folder), folder / 'beside')
     assert beside.splits == ['1-hop/kb', *plain.splits]
     different = {
-        name
-        for name in plain.manifest.files
-        if plain.manifest.files[name] != beside.manifest.files[name]
+        n for n in plain.manifest.files if plain.manifest.files[n] != beside.manifest.files[n]
     }
     assert not different and beside.manifest.files.keys() - plain.manifest.files.keys() == {
         'questions/1-hop/kb.jsonl'

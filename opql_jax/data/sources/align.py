@@ -75,10 +75,7 @@ class AlignSource(Source):
         s = self._settings
         # A topic that is drawn twice, at the border of two epochs, is used once.
         drawn = self.questions.topics[np.unique(self._deal(self._order, step, s.topics))]
-        ids = [
-            rng.permutation(self.questions.of_topic(topic))[: s.questions_per_topic]
-            for topic in drawn
-        ]
+        ids = [rng.permutation(self.questions.of_topic(t))[: s.questions_per_topic] for t in drawn]
         rows = np.concatenate(interleave([self._rows_of_topic(of_topic, rng) for of_topic in ids]))
         pairs = self._packer.pack(iter([(rows, np.zeros(len(rows), bool))]))
         topic, target = (

@@ -83,9 +83,7 @@ class PassagePacker:
     def choose(self, ids: Iterable[int]) -> PackedPassages:
         """Takes passages, those at the front first, until the batch is full."""
         ids = np.array(list(dict.fromkeys(int(i) for i in ids)))
-        spans = [
-            markup.place_mentions(passage, self._special) for passage in self._records.read(ids)
-        ]
+        spans = [markup.place_mentions(p, self._special) for p in self._records.read(ids)]
         packer = batching.Packer(self.capacities)
         chosen = np.flatnonzero([packer.add(len(passage.tokens)) for passage in spans])
         return PackedPassages(ids[chosen], [spans[i] for i in chosen], packer)
@@ -107,11 +105,9 @@ class PassagePacker:
                 [getattr(index, name)[r] for r in chosen], n, (self._pairs,), fill
             )
             return PassageBucket(
-                tokens=batching.pad_tokens(
-                    [passage.tokens for passage in spans], n, length, self._special
-                ),
-                first=batching.pad_rows([passage.first for passage in spans], n, (self._mentions,)),
-                last=batching.pad_rows([passage.last for passage in spans], n, (self._mentions,)),
+                tokens=batching.pad_tokens([p.tokens for p in spans], n, length, self._special),
+                first=batching.pad_rows([p.first for p in spans], n, (self._mentions,)),
+                last=batching.pad_rows([p.last for p in spans], n, (self._mentions,)),
                 topic_mention=pairs('topic_mention', 0),
                 target_mention=pairs('target_mention', 0),
                 topic=pairs('topic', -1),
@@ -189,9 +185,7 @@ class PassageAlignSource(Source):
             for i in questions.of_topic(topic)
             if not pairs.isdisjoint(questions.pairs[i].tolist())
         ]
-        ids = [
-            rng.permutation(answered(topic))[: s.questions_per_topic] for topic in [*drawn, *others]
-        ]
+        ids = [rng.permutation(answered(t))[: s.questions_per_topic] for t in [*drawn, *others]]
         ids = np.concatenate(ids)[: s.questions].astype(np.int64)
         # Of a passage with too many pairs those that answer a question stay.
         rows = rows[np.isin(index.topic[rows], questions.arrays.topic[ids])]

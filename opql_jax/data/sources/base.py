@@ -138,9 +138,7 @@ def from_named_leaves(like, leaves: Mapping[str, Any], path: str = ''):
             )
         )
     if isinstance(like, tuple):
-        count = len(
-            {name.removeprefix(path).partition('/')[0] for name in leaves if name.startswith(path)}
-        )
+        count = len({n.removeprefix(path).partition('/')[0] for n in leaves if n.startswith(path)})
         return tuple(
             from_named_leaves(like[0], leaves, f'{path}{i}/') for i in range(count if like else 0)
         )

@@ -81,9 +81,7 @@ class FollowSource(Source):
     ) -> list[Question]:
         wordings, types = read_wordings(path), {question.type for question in questions}
         if wordings.keys() - types:  # those of sets that are not learnt from are known, too
-            types |= {
-                question.type for split in prepared.splits for question in prepared.questions(split)
-            }
+            types |= {q.type for split in prepared.splits for q in prepared.questions(split)}
         if unknown := [type for type in wordings if type not in types]:
             known = ', '.join(map(short_repr, sorted(filter(None, types))[:5])) or 'none'
             raise InputError(

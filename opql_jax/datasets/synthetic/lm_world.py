@@ -92,11 +92,7 @@ class _Pages:
                 return False
             added[subject].add((name, 's', object))
             added[object].add((name, 'o', subject))
-        hidden = {
-            entity: self.hidden[entity] | added[entity] & self.stated[entity]
-            for entity in added
-            if entity in self.hidden
-        }
+        hidden = {e: self.hidden[e] | added[e] & self.stated[e] for e in added if e in self.hidden}
         if any(hidden[entity] == self.stated[entity] for entity in hidden):
             return False
         mentions = {entity: self._count(entity, hidden[entity]) for entity in hidden}
@@ -208,9 +204,7 @@ def questions(
         'conjunction': _about_two('conjunction', world, world),
     }
     files = {
-        'train': [
-            row for streams in train for row in itertools.islice(round_robin(streams), num_train)
-        ]
+        'train': [r for streams in train for r in itertools.islice(round_robin(streams), num_train)]
     }
     files |= {
         name: list(itertools.islice(round_robin(streams), num_eval))
@@ -226,11 +220,9 @@ def questions(
         for name, rows in files.items()
     }
     files['changed'] = [
-        dataclasses.replace(
-            question, id=f'changed-{i}', answers=(objects[question.type, question.topic_entity],)
-        )
-        for i, question in enumerate(files['held_out'])
-        if (question.type, question.topic_entity) in objects
+        dataclasses.replace(q, id=f'changed-{i}', answers=(objects[q.type, q.topic_entity],))
+        for i, q in enumerate(files['held_out'])
+        if (q.type, q.topic_entity) in objects
     ]
     for name in QUESTION_FILES:
         if not files[name]:
@@ -260,9 +252,7 @@ def _about_one(
     for key, wordings in WORDINGS.items():
         chain = tuple(key.split('>'))
         if len(chain) == hops:
-            topics = [
-                (topic,) for topic in world.ranges[ends(chain[0]).start_kind] if allowed[topic]
-            ]
+            topics = [(t,) for t in world.ranges[ends(chain[0]).start_kind] if allowed[t]]
             streams.append(
                 _of_type(
                     file,
@@ -323,9 +313,7 @@ def _file_of_pair(world: World, topics: tuple[int, ...]) -> str:
 def _narrows(world: World, kind: _QuestionType, topics: tuple[int, ...]) -> bool:
     """Whether a topic alone has more answers than both have in common."""
     common = len(kind.answers(world, topics))
-    return any(
-        len(world.answers(topic, chain)) > common for topic, chain in zip(topics, kind.chains)
-    )
+    return any(len(world.answers(t, chain)) > common for t, chain in zip(topics, kind.chains))
 
 
 def _of_type(
@@ -385,9 +373,7 @@ def write_lm_world(
         **{f'questions/{name}': asked for name, asked in files.items()},
         'linked/train': linked,
     }.items():
-        write_questions(
-            directory / f'{name}.jsonl', (to_record(question, vocab) for question in asked)
-        )
+        write_questions(directory / f'{name}.jsonl', (to_record(q, vocab) for q in asked))
 
 
 def _document_record(document: Document) -> dict:

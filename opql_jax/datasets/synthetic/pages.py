@@ -46,9 +46,7 @@ def page(
     kind, rng = world.kind(entity), random.Random(f'{world.seed} page {entity}')
     sentences = _statements(world, entity, rng, hidden) + _distractors(world, entity, kind, rng)
     rng.shuffle(sentences)
-    opening = next(
-        i for i, sentence in enumerate(sentences) if f'{{{sentence.side}' in sentence.template
-    )
+    opening = next(i for i, s in enumerate(sentences) if f'{{{s.side}' in s.template)
     sentences.insert(0, sentences.pop(opening))
     # Filled up after the opening sentence, counting names as two words and slots for them as one.
     words = sum(len(sentence.template.split()) + len(sentence.others) for sentence in sentences)

@@ -90,9 +90,7 @@ class SkipPatterns(NamedTuple):
 
 
 def _matches_any(names: Iterable[str], patterns: str) -> bool:
-    return any(
-        fnmatch.fnmatchcase(name, pattern) for name in names for pattern in patterns.split('|')
-    )
+    return any(fnmatch.fnmatchcase(n, pattern) for n in names for pattern in patterns.split('|'))
 
 
 def part_files(path: str | os.PathLike) -> list[Path]:

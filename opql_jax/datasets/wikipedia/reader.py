@@ -148,10 +148,7 @@ class _Articles:
             if self._repeated:
                 batch = batch.filter(
                     pa.array(
-                        [
-                            (file, row) not in self._repeated
-                            for row in range(first, first + len(batch))
-                        ]
+                        [(file, r) not in self._repeated for r in range(first, first + len(batch))]
                     )
                 )
             linked = pc.value_counts(batch['links'].flatten().field('title'))

@@ -222,11 +222,7 @@ class Converter:
         named, other = {}, []
         for part in parts:
             equals = next(
-                (
-                    i
-                    for i, piece in enumerate(part)
-                    if type(piece) is self._tokens.TemplateParamEquals
-                ),
+                (i for i, p in enumerate(part) if type(p) is self._tokens.TemplateParamEquals),
                 None,
             )
             if equals is None:

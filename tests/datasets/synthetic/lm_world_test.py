@@ -91,9 +91,7 @@ def keys_of(world, facts):
 
 
 def mentions_in(documents):
-    return collections.Counter(
-        mention.entity for document in documents for mention in document.mentions
-    )
+    return collections.Counter(m.entity for d in documents for m in d.mentions)
 
 
 def test_training_text_and_held_out_text_state_every_fact_and_none_is_in_both(world, stated):
@@ -139,9 +137,7 @@ def test_a_share_of_the_subjects_of_every_relation_is_held_out_with_all_objects(
     )
     functional = {group for group in held if group[0] != 'married_to'}
     assert not functional & known
-    subjects = collections.Counter(
-        relation for relation, _ in held | known if relation != 'married_to'
-    )
+    subjects = collections.Counter(r for r, _ in held | known if r != 'married_to')
     chosen = collections.Counter(relation for relation, _ in functional)
     assert chosen == {relation: round(SHARE * count) for relation, count in subjects.items()}
     couples = collections.Counter(relation for relation, _, _ in stated['facts'])['married_to']
@@ -208,9 +204,7 @@ def constraints_of(row, facts):
     # A wording may name the topics in either order; only one order fits the kinds or, of two
     # people, the roles.
     orders = [row['entities'], row['entities'][::-1]]
-    found = [
-        [walk(facts, topic, [step]) for topic, step in zip(topics, steps)] for topics in orders
-    ]
+    found = [[walk(facts, t, [step]) for t, step in zip(topics, steps)] for topics in orders]
     wordings = {
         wording.replace('{x}', '').replace('{y}', ''): wording for wording in CONJUNCTIONS[steps]
     }

@@ -52,9 +52,7 @@ def test_every_sentence_states_one_relation_or_none_and_the_text_states_exactly_
     world, facts
 ):
     pairs = {name: zip(table.subjects, table.objects) for name, table in world.facts.items()}
-    expected = {
-        (name, world.keys[s], world.keys[o]) for name, joined in pairs.items() for s, o in joined
-    }
+    expected = {(n, world.keys[s], world.keys[o]) for n, joined in pairs.items() for s, o in joined}
     canonical = lambda fact: (fact[0], *sorted(fact[1:])) if RELATIONS[fact[0]].symmetric else fact
     assert set(map(canonical, facts)) == set(map(canonical, expected))
 

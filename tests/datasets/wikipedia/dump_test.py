@@ -168,9 +168,7 @@ def test_two_processes_give_what_one_gives(parts, reader):
     one, two = (reader('.', f'work{n}', processes=n).read(parts / f'r{n}') for n in (1, 2))
     assert list(one[1]) == list(two[1]) and len(one[1]) == 15
     assert (one[0].keys, one[0].hash()) == (two[0].keys, two[0].hash())
-    files = [
-        {path.name: path.read_bytes() for path in (parts / f'work{n}').iterdir()} for n in (1, 2)
-    ]
+    files = [{p.name: p.read_bytes() for p in (parts / f'work{n}').iterdir()} for n in (1, 2)]
     assert files[0] == files[1] and len(files[0]) == 3
 
 
@@ -188,9 +186,7 @@ def test_a_killed_run_reads_only_the_parts_that_it_lacks(parts, reader, read_par
     again = reader('*.bz2').read(parts / 'r')
     assert list(again[1]) == list(first[1]) and again[0].keys == first[0].keys
     assert len(read_parts) == 1
-    assert {
-        path for path in (parts / 'work').iterdir() if path.stat().st_mtime_ns != made.get(path)
-    } == {lost}
+    assert {p for p in (parts / 'work').iterdir() if p.stat().st_mtime_ns != made.get(p)} == {lost}
 
 
 def test_a_part_is_read_again_when_its_bytes_or_the_options_change(parts, reader, read_parts):
