@@ -67,9 +67,8 @@ def build_tables(
             unlinked += int(np.count_nonzero(np.diff(batch['mentions'].offsets) == 0))
             yield batch
 
-    batches = itertools.chain(
-        base.passages.to_batches() if base else (), split(count_unlinked(linked))
-    )
+    first = base.passages.to_batches() if base else ()
+    batches = itertools.chain(first, split(count_unlinked(linked)))
     tables.write_table(directory / 'passages.parquet', batches, tables.PASSAGES)
     # Their texts are left on disk.
     passages = pq.read_table(directory / 'passages.parquet', columns=['title_entity', 'mentions'])
@@ -84,11 +83,11 @@ def build_tables(
     )
     if not rows:
         frequent = ', '.join(f'{vocab.names[e]!r} ({share:.0%})' for e, share in dropped.items())
+        left_out = f'; too frequent for drop_above_rate: {frequent}' if frequent else ''
+        one_of = ', one of them its title entity' if options.pair_mode == 'title' else ''
         raise InputError(
-            f'no pair in {len(documents)} documents: no passage mentions two '
-            f'entities{", one of them its title entity" if options.pair_mode == "title" else ""}; '
-            'check that the entity names are spelled as in the '
-            f'text{f"; not linked, as more documents mention them than drop_above_rate allows: {frequent}" if frequent else ""}'  # noqa: E501
+            f'no pair in {len(documents)} documents: no passage mentions two entities{one_of}; '
+            f'check that the entity names are spelled as in the text{left_out}'
         )
     shares = {vocab.keys[entity]: round(share, 4) for entity, share in dropped.items()}
     return {

@@ -58,6 +58,7 @@ _NO_PLACES = frozenset(
 )
 _ABSTRACT = re.compile(r'(?:tion|sion|ment|ness|ity|ism|ence|ance|ship|ing|ry|cy|logy|ics|s)$')
 _DAY_OR_YEAR = re.compile(r'\d ?MAY|MAY \d', re.IGNORECASE)
+_KINDS = ('noun', 'verb', 'adj', 'adv')
 _ARTICLES = frozenset('a an her his its our my the their this that these those your'.split())
 
 
@@ -103,17 +104,12 @@ def load_dictionary(models: Sequence[str]) -> Dictionary:
         if found := importlib.util.find_spec(name):
             from spacy.lookups import Lookups
 
-            for file in sorted(
-                pathlib.Path(found.origin or '').parent.glob('*/lemmatizer/lookups/lookups.bin')
-            ):
+            folder = pathlib.Path(found.origin or '').parent
+            for file in sorted(folder.glob('*/lemmatizer/lookups/lookups.bin')):
                 lookups = Lookups().from_disk(file.parent)
                 index = lookups.get_table('lemma_index', {})
                 forms = lookups.get_table('lemma_exc', {})
-                kinds = {
-                    kind: frozenset(index[kind])
-                    for kind in ('noun', 'verb', 'adj', 'adv')
-                    if kind in index
-                }
+                kinds = {kind: frozenset(index[kind]) for kind in _KINDS if kind in index}
                 others = frozenset().union(*(kinds[kind] for kind in kinds if kind != 'noun'))
                 irregular = frozenset(word for kind in kinds for word in forms.get(kind, {}))
                 nouns = kinds.get('noun', frozenset())
@@ -191,8 +187,8 @@ def with_names_in_lower_case(
     ]
     other = [name for name in several if words and (' ' in name or not words.has(name))]
     links = {
-        wanted: MentionLinker(EntityVocab.from_names(names))
-        for wanted, names in ((False, sure), (True, other))
+        is_lower: MentionLinker(EntityVocab.from_names(names))
+        for is_lower, names in ((False, sure), (True, other))
         if names
     }
     found_texts, found_spans = [], []
@@ -319,12 +315,9 @@ def _sentence(
         first = number == 0 or is_name[number]
         short = (
             len(word) < 6
-            and sentence[match.start() - 1 : match.start()] == '('
-            and sentence[match.end() : match.end() + 1] == ')'
+            and sentence[max(match.start() - 1, 0) : match.end() + 1] == f'({match[0]})'
         )
-        pieces += [
-            sentence[at : match.start()],
-            match[0] if short else word[0].upper() + word[1:] if first else word,
-        ]
+        word = word[0].upper() + word[1:] if first else word
+        pieces += [sentence[at : match.start()], match[0] if short else word]
         at = match.end()
     return ''.join([*pieces, sentence[at:]])

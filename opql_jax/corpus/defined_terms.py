@@ -58,11 +58,8 @@ def defined_terms(text: str, spans: Sequence[Span]) -> list[Defined]:
             continue
         # Right before the bracket, or else first since the last term: "X, a company of Y (the
         # "Owner")".
-        beside = (
-            before[-1]
-            if not text[before[-1].end : match.start()].strip(' ,') and before[-1].kind != 'place'
-            else before[0]
-        )
+        is_beside = not text[before[-1].end : match.start()].strip(' ,')
+        beside = before[-1] if is_beside and before[-1].kind != 'place' else before[0]
         found.append(Defined(term, beside.start, beside.end, True))
     return found
 

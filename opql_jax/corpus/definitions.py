@@ -130,18 +130,11 @@ GROUP = (
     'company|companies|organi[sz]ation|university|school|team|band|club|party|label|network|studio'
 )
 WORK = 'films?|movies?|books?|novels?|songs?|albums?|poems?|plays?|operas?|paintings?|series|shows?'
-_KINDS = tuple(
-    (re.compile(nouns, re.IGNORECASE), kind)
-    for nouns, kind in (
-        (PERSON, 'person'),
-        (PLACE, 'place'),
-        (GROUP, 'organisation'),
-        (WORK, 'work'),
-    )
-)
+_KINDS = {'person': PERSON, 'place': PLACE, 'organisation': GROUP, 'work': WORK}
 
 
 def defined_kind(text: str) -> str | None:
     """The kind of what a text defines its subject as, of `recognition.KINDS`, if the noun tells."""
     words = [text[start:end] for start, end in definition(text)]
-    return next((kind for nouns, kind in _KINDS if words and nouns.fullmatch(words[-1])), None)
+    tells = lambda nouns: words and re.fullmatch(nouns, words[-1], re.IGNORECASE)
+    return next((kind for kind, nouns in _KINDS.items() if tells(nouns)), None)

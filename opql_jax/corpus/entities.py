@@ -128,17 +128,10 @@ class EntityVocab:
         for name in names:
             folded = name.casefold()
             close = [s for s in self.spellings if s.casefold() == folded]
-            close += [
-                s
-                for s in difflib.get_close_matches(name, self.spellings, n=3, cutoff=0.7)
-                if s not in close
-            ]
+            close += difflib.get_close_matches(name, self.spellings, n=3, cutoff=0.7)
             found += close or [s for s in self.spellings if folded in s.casefold().split()]
-        return (
-            f'; did you mean {" or ".join(map(short_repr, list(dict.fromkeys(found))[:3]))}?'
-            if found
-            else ''
-        )
+        nearest = ' or '.join(map(short_repr, list(dict.fromkeys(found))[:3]))
+        return f'; did you mean {nearest}?' if found else ''
 
     def with_kinds(self, kinds: Sequence[str]) -> EntityVocab:
         """The same entities, of these kinds."""
@@ -157,12 +150,9 @@ class EntityVocab:
         """Writes entities.parquet with `counts` of mentions; kinds only if one is known."""
         counts = [0] * len(self) if counts is None else counts
         columns = [self.keys, self.names, self.aliases, counts, self.kinds]
-        known = any(kind != UNKNOWN_KIND for kind in self.kinds)
-        schema = (
-            tables.ENTITIES
-            if known
-            else pa.schema([field for field in tables.ENTITIES if field.name != 'kind'])
-        )
+        schema = tables.ENTITIES
+        if all(kind == UNKNOWN_KIND for kind in self.kinds):
+            schema = schema.remove(schema.get_field_index('kind'))
         arrays = [pa.array(column, type=field.type) for column, field in zip(columns, schema)]
         tables.write_table(path, [pa.RecordBatch.from_arrays(arrays, schema=schema)], schema)
 

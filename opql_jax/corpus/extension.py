@@ -43,12 +43,8 @@ class BaseCorpus:
         ids = [find(key) for key in vocab.keys]
         new = [row for row, entity in enumerate(ids) if entity is None]
         extend = lambda own, column: [*own, *(column[row] for row in new)]
-        larger = EntityVocab(
-            extend(self.vocab.keys, vocab.keys),
-            extend(self.vocab.names, vocab.names),
-            extend(self.vocab.aliases, vocab.aliases),
-            extend(self.vocab.kinds, vocab.kinds),
-        )
+        columns = ('keys', 'names', 'aliases', 'kinds')
+        larger = EntityVocab(*(extend(getattr(self.vocab, c), getattr(vocab, c)) for c in columns))
         key_of: dict[str | None, str] = {
             key: key if entity is None else self.vocab.keys[entity]
             for key, entity in zip(vocab.keys, ids)

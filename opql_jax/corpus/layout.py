@@ -139,9 +139,7 @@ def _lines(text: str) -> Iterator[_Line]:
         kind = 'plain'
         if not stripped:
             kind = 'blank'
-        elif front or fenced or _FENCE.match(words):
-            kind = 'alone'
-        elif underlined[number] or (number + 1 < len(raw_lines) and underlined[number + 1]):
+        elif front or fenced or _FENCE.match(words) or any(underlined[number : number + 2]):
             kind = 'alone'
         elif _HEADING.match(words) or _COLUMNS.search(words.rstrip()):
             kind = 'alone'
@@ -155,27 +153,17 @@ def _lines(text: str) -> Iterator[_Line]:
             fenced = not fenced
         place = start + begin + indent
         hard = words.endswith(('  ', '\\'))
-        yield _Line(
-            place,
-            place + len(stripped),
-            depth,
-            kind,
-            stripped[:1].islower(),
-            indent,
-            len(words.rstrip()),
-            hard,
-        )
+        end, width, is_lower = place + len(stripped), len(words.rstrip()), stripped[:1].islower()
+        yield _Line(place, end, depth, kind, is_lower, indent, width, hard)
         start += len(raw) + 1
 
 
 def is_label(line: str) -> bool:
     """Whether a line begins with a label of few words, as 'Founder: Beatrice Lowe' does."""
     label = _LABEL.match(line)
-    return (
-        label is not None
-        and len(label['label'].split()) <= _LABEL_WORDS
-        and '://' not in line[: label.end() + 2]
-    )
+    if label is None or '://' in line[: label.end() + 2]:
+        return False
+    return len(label['label'].split()) <= _LABEL_WORDS
 
 
 def goes_on(line: str) -> bool:
@@ -185,27 +173,16 @@ def goes_on(line: str) -> bool:
 
 def is_statement(line: str) -> bool:
     """Whether a line is a row of a table, or a label with a value that is no sentence."""
-    if ' | ' in line:
-        return True
-    return (
-        len(line) <= _LONGEST_STATEMENT
-        and is_label(line)
-        and not _STOP.search(line.rstrip())
-        and '. ' not in line
-    )
+    is_short = len(line) <= _LONGEST_STATEMENT and '. ' not in line
+    return ' | ' in line or (is_short and is_label(line) and not _STOP.search(line.rstrip()))
 
 
 def _may_go_on(line: _Line, after: _Line) -> bool:
     if line.kind in ('blank', 'alone') or line.depth != after.depth:
         return False
     # A line of prose may begin with "sub-kingdoms: ".
-    return (
-        after.kind == 'plain'
-        or after.kind == 'label'
-        and after.is_lower
-        and line.kind == 'plain'
-        and line.width >= _NARROW
-    )
+    may_be_prose = after.is_lower and line.kind == 'plain' and line.width >= _NARROW
+    return after.kind == 'plain' or (after.kind == 'label' and may_be_prose)
 
 
 def _filled(
@@ -227,12 +204,8 @@ def _filled(
     ]
     certain = [after.is_lower or cut for (_, after), cut in zip(breaks, cut_short)]
     is_prose = sum(certain) >= max(_LOWER * len(breaks), 1)
-    is_prose = (
-        is_prose
-        or len(breaks) == 1
-        and width >= _WIDE
-        and _STOP.search(text, paragraph[1].start, paragraph[1].end)
-    )
+    if len(breaks) == 1 and width >= _WIDE:
+        is_prose = is_prose or _STOP.search(text, paragraph[1].start, paragraph[1].end)
     if not is_prose:
         return
     for (line, after), is_certain, cut in zip(breaks, certain, cut_short):

@@ -20,14 +20,10 @@ from opql_jax.corpus.extension import BaseCorpus
 BATCH_DOCUMENTS = 1024
 
 # Documents with their mentions by entity id.
+_MENTIONS, _TEXT = pa.list_(tables.MENTION), pa.string()
 LINKED = pa.schema(
-    [
-        ('id', pa.string()),
-        ('title', pa.string()),
-        ('title_entity', pa.int32()),
-        ('text', pa.string()),
-        ('mentions', pa.list_(tables.MENTION)),
-    ]
+    [('id', _TEXT), ('title', _TEXT), ('title_entity', pa.int32()), ('text', _TEXT)]
+    + [('mentions', _MENTIONS)]
 )
 
 # Texts with an entity, at least, for it to be dropped for its share: that is then known to a tenth,
@@ -103,11 +99,9 @@ class MentionLinker:
                         continue
                 found.append((start, -end, spelling))
             found.sort()
-            whole += (
-                found
-                if self._nested
-                else [m for i, m in enumerate(found) if i == 0 or found[i - 1][0] < m[0]]
-            )
+            if not self._nested:
+                found = [m for i, m in enumerate(found) if i == 0 or found[i - 1][0] < m[0]]
+            whole += found
         mentions: list[Span] = []
         enclosing: list[Span] = []  # mentions that have not ended yet, the innermost last
         for start, minus_end, spelling in whole:
@@ -157,11 +151,9 @@ def link_titles(documents: Iterable[Document], vocab: EntityVocab) -> list[Docum
     linked = []
     for document in documents:
         entity = vocab.get(document.title) if document.title_entity is None else None
-        linked.append(
-            document
-            if entity is None
-            else dataclasses.replace(document, title_entity=vocab.keys[entity])
-        )
+        if entity is not None:
+            document = dataclasses.replace(document, title_entity=vocab.keys[entity])
+        linked.append(document)
     return linked
 
 
@@ -242,11 +234,8 @@ def _linked_batch(
 
 
 def _title_id(vocab: EntityVocab, document: Document) -> int:
-    return (
-        -1
-        if document.title_entity is None
-        else _key_id(vocab, document, 'title_entity', document.title_entity)
-    )
+    key = document.title_entity
+    return -1 if key is None else _key_id(vocab, document, 'title_entity', key)
 
 
 def _key_id(vocab: EntityVocab, document: Document, field: str, key: str) -> int:

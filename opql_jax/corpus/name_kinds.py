@@ -49,11 +49,8 @@ def places(text: str, spans: Sequence[Span]) -> list[Span]:
     to Lincoln".
     """
     names = set()
-    last_words = {
-        text[span.start : span.end].split()[-1]
-        for span in spans
-        if span.kind == 'person' and ' ' in text[span.start : span.end]
-    }
+    persons = (text[start:end].split() for start, end, kind in spans if kind == 'person')
+    last_words = {words[-1] for words in persons if len(words) > 1}
     for start, end, kind in spans:
         before = text[max(0, start - _BEFORE_CHARACTERS) : start]
         told = _TOWN_OF.search(before) or (kind in _NO_PLACES and _LIVED_IN.search(before))
@@ -80,9 +77,8 @@ _ELSE_AFTER = re.compile(r"['’]s\b|['’]\s|\s(?:[A-Z]|and his|and her)")
 
 def stands_as_place(text: str, start: int, end: int) -> bool:
     """Whether a name stands as a place does: "moved to Lincoln", but not "in Lincoln's hand"."""
-    return bool(
-        _PLACE_BEFORE.search(text, max(0, start - _BEFORE_CHARACTERS), start)
-    ) and not _ELSE_AFTER.match(text, end)
+    before = _PLACE_BEFORE.search(text, max(0, start - _BEFORE_CHARACTERS), start)
+    return before is not None and not _ELSE_AFTER.match(text, end)
 
 
 # What a label asks for, as "Gardener: Ines Duarte" and "home port: Hull" do.
@@ -107,12 +103,8 @@ _NO_ROLES = re.compile(
 def labelled_kind(label: str, name: str, kind: str) -> str:
     """The kind of a name that stands behind a label, if that tells it better than the name does."""
     label = label.strip(' *_')
-    if (
-        _ROLE.fullmatch(label)
-        and not _NO_ROLES.fullmatch(label)
-        and ' ' in name
-        and kind not in ('person', 'organisation')
-    ):
+    is_role = _ROLE.fullmatch(label) and not _NO_ROLES.fullmatch(label)
+    if is_role and ' ' in name and kind not in ('person', 'organisation'):
         return 'person'
     return 'place' if _WHERE.fullmatch(label) and kind in _NO_PLACES else kind
 
@@ -130,11 +122,8 @@ def persons(text: str, spans: Sequence[Span]) -> list[Span]:
     for start, end, kind in spans:
         name = text[start:end]
         before = text[max(0, start - _BEFORE_CHARACTERS) : start]
-        if (
-            kind not in VALUES
-            and name[0].isupper()
-            and (_PERSON_BEFORE.search(before) or _PERSON_AFTER.match(text, end))
-        ):
+        is_told = _PERSON_BEFORE.search(before) or _PERSON_AFTER.match(text, end)
+        if is_told and kind not in VALUES and name[0].isupper():
             told[name] = kind
         if (name in told or kind == 'person') and len(words := name.split()) > 1:
             alike[words[-1]] |= {UNKNOWN_KIND, 'group', kind}

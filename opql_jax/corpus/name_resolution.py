@@ -76,11 +76,8 @@ def plain_letters(text: str) -> str:
     """A text without case and accents."""
     if text.isascii():
         return text.lower()
-    return (
-        ''.join(c for c in unicodedata.normalize('NFKD', text) if not unicodedata.combining(c))
-        .casefold()
-        .translate(_LETTERS)
-    )
+    letters = (c for c in unicodedata.normalize('NFKD', text) if not unicodedata.combining(c))
+    return ''.join(letters).casefold().translate(_LETTERS)
 
 
 def without_brackets(title: str) -> str:
@@ -157,9 +154,8 @@ def resolve(
         forms = sorted(counts, key=lambda form: (fold(form) != key, -counts[form], form))
         names.append(titles.name.get(key) or forms[0])
         aliases.append([form for form in forms if form != names[-1]])
-    return EntityVocab(
-        list(spellings), names, aliases, [kind_of[key] for key in spellings]
-    ), resolved
+    kinds_of_keys = [kind_of[key] for key in spellings]
+    return EntityVocab(list(spellings), names, aliases, kinds_of_keys), resolved
 
 
 def _in_place_of(spans: Sequence[Span], others: Sequence[Span]) -> list[Span]:
@@ -201,23 +197,17 @@ def _with_pronouns(document: Document, kinds: Mapping[str, str]) -> Document:
     mentions, about = document.mentions or (), document.title_entity
     kind = None if about is None else kinds[about]
     found = possessives(document.text, mentions, kinds)
-    if not (
-        kind == 'person'
-        or (kind == UNKNOWN_KIND and any(mention.entity == about for mention in mentions))
-    ):
+    is_named = any(mention.entity == about for mention in mentions)
+    if kind != 'person' and not (kind == UNKNOWN_KIND and is_named):
         found += pronouns(document.text, mentions, kinds)
-    return dataclasses.replace(
-        document, mentions=tuple(sorted((*mentions, *found), key=lambda mention: mention.start))
-    )
+    mentions = tuple(sorted((*mentions, *found), key=lambda mention: mention.start))
+    return dataclasses.replace(document, mentions=mentions)
 
 
 def _most_frequent(kinds: collections.Counter[str]) -> str:
     """The known kind that most mentions have; of equally frequent ones the first by name."""
-    return min(
-        (kind for kind in kinds if kind != UNKNOWN_KIND),
-        key=lambda kind: (-kinds[kind], kind),
-        default=UNKNOWN_KIND,
-    )
+    known = (kind for kind in kinds if kind != UNKNOWN_KIND)
+    return min(known, key=lambda kind: (-kinds[kind], kind), default=UNKNOWN_KIND)
 
 
 class _Titles:
@@ -285,11 +275,10 @@ class _Titles:
         around = fold(document.text[max(0, start - _CONTEXT) : end + _CONTEXT]).split(' ')
         told: set[str] = set()
         told_by = self._told_by[name]
-        for length in (
-            {len(words) for words in told_by}
-            if len(told_by) < len(around)
-            else range(1, len(around) + 1)
-        ):
+        lengths = range(1, len(around) + 1)
+        if len(told_by) < len(around):
+            lengths = {len(words) for words in told_by}
+        for length in lengths:
             for i in range(len(around) - length + 1):
                 told |= told_by.get(tuple(around[i : i + length]), set())
         return told.pop() if len(told) == 1 else name
@@ -492,12 +481,9 @@ def _is_one_person(name: str, title: str) -> bool:
         return False
     is_one = lambda one, other: one == other or (1 in (len(one), len(other)) and one[0] == other[0])
     middle, title_middle = inner[:-1], title_inner[:-1]
-    fits = (
-        not (middle and title_middle)
-        or len(middle) == len(title_middle)
-        and all(map(is_one, middle, title_middle))
-    )
-    return is_one(first, title_first) and fits
+    if middle and title_middle and len(middle) != len(title_middle):
+        return False
+    return is_one(first, title_first) and all(map(is_one, middle, title_middle))
 
 
 def _abbreviates(short: str, long: str) -> bool:
@@ -505,7 +491,5 @@ def _abbreviates(short: str, long: str) -> bool:
     letters = [c for c in short if c.isalnum()]
     words = [word for word in re.split(r'[\s-]+', long) if word]
     initials = [word[0] for word in words if word[0].isupper()]
-    return len(letters) > 1 and letters in (
-        initials[-len(letters) :],
-        [word[0].upper() for word in words],
-    )
+    all_initials = [word[0].upper() for word in words]
+    return len(letters) > 1 and letters in (initials[-len(letters) :], all_initials)

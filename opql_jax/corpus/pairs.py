@@ -10,7 +10,6 @@ passage is about.
 
 from __future__ import annotations
 
-import os
 import tempfile
 from collections.abc import Iterator
 
@@ -130,9 +129,8 @@ def _query(sql: str, passages: pa.Table) -> Iterator[pa.RecordBatch]:
     mentions, titles = mention_tables(passages)
     # Large sorts spill to files, which must not land in the working directory.
     with tempfile.TemporaryDirectory() as spill:
-        with duckdb.connect(
-            ':memory:', config=DUCKDB_SETTINGS | {'temp_directory': os.fspath(spill)}
-        ) as connection:
+        settings = DUCKDB_SETTINGS | {'temp_directory': spill}
+        with duckdb.connect(':memory:', config=settings) as connection:
             connection.execute('SET enable_progress_bar = false')  # it would go to stdout
             connection.register('opql_mentions', mentions)
             connection.register('opql_titles', titles)
@@ -160,9 +158,6 @@ def mention_rows(batch: pa.RecordBatch) -> pa.RecordBatch:
         np.cumsum(counts) - counts, counts
     ).astype(np.int32)
     flat = column.flatten()
-    columns = [
-        pa.array(passage),
-        pa.array(mention),
-        *(flat.field(name) for name in ('entity', 'start', 'end')),
-    ]
+    fields = (flat.field(name) for name in ('entity', 'start', 'end'))
+    columns = [pa.array(passage), pa.array(mention), *fields]
     return pa.RecordBatch.from_arrays(columns, schema=MENTIONS)

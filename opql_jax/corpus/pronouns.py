@@ -70,10 +70,8 @@ def pronouns(text: str, mentions: Sequence[Mention], kinds: Mapping[str, str]) -
     resolved: list[Mention] = []
     next_named = 0
     for pronoun in found_pronouns:
-        while next_named < len(named) and named[next_named].start < pronoun.start():
-            of_sentence.setdefault(sentence_number(named[next_named].start), {})[
-                named[next_named].entity
-            ] = None
+        while next_named < len(named) and (name := named[next_named]).start < pronoun.start():
+            of_sentence.setdefault(sentence_number(name.start), {})[name.entity] = None
             next_named += 1
         if overlap(mentions, *pronoun.span()):
             continue
@@ -129,14 +127,12 @@ def possessives(text: str, mentions: Sequence[Mention], kinds: Mapping[str, str]
         ):
             continue
         if len(several) == 1 or may_be[0].start - before <= _SUBJECT:
-            resolved.append(
-                Mention(match.start(), match.start() + len(match['its']), may_be[0].entity)
-            )
+            resolved.append(Mention(*match.span('its'), may_be[0].entity))
     return resolved
 
 
 def _title(text: str, mention: Mention) -> re.Match[str] | None:
+    if title := _TITLE.match(text, mention.start, mention.end):
+        return title
     before = re.search(r'(\w+\.?) $', text[max(0, mention.start - 12) : mention.start])
-    return _TITLE.match(text, mention.start, mention.end) or (
-        _TITLE.fullmatch(before[1]) if before else None
-    )
+    return _TITLE.fullmatch(before[1]) if before else None

@@ -94,11 +94,8 @@ def near_spellings(question: str, vocab: EntityVocab) -> str:
     """The end of a message that no name is known: spellings near the first names, or ''."""
     spans = written_as_names(question)
     joined_by_words = (match[0] for start, _ in spans if (match := _JOINED.match(question, start)))
-    near = [
-        *itertools.islice(joined_by_words, _NEAR),
-        *(question[start:end] for start, end in spans[:_NEAR]),
-    ]
-    return vocab.did_you_mean(near)
+    names = (question[start:end] for start, end in spans[:_NEAR])
+    return vocab.did_you_mean([*itertools.islice(joined_by_words, _NEAR), *names])
 
 
 class QuestionLinker:
@@ -121,11 +118,7 @@ class QuestionLinker:
                 self._add(fold(alias), entity, _ALIAS)
         for entity, (spelling, kind) in enumerate(zip(folded, vocab.kinds)):
             words = spelling.split()
-            if (
-                kind == 'person'
-                and len(words) > 1
-                and self._entities.get(words[-1], {}).get(entity) is None
-            ):
+            if kind == 'person' and len(words) > 1:
                 self._add(words[-1], entity, _SURNAME)
         self._longest: dict[str, int] = {}  # by first word, the most words of a spelling
         for spelling in self._entities:
@@ -138,22 +131,18 @@ class QuestionLinker:
         If none is written as a name, words in lower case may be one, several before single ones,
         and else the beginning of just one name: Karsholm is Karsholm Airport.
         """
-        found = self._disjoint(question, self._is_written_as_name)
-        if not found:
-            found = self._disjoint(question, lambda text, start, end: ' ' in text[start:end])
-        found = found or self._disjoint(
-            question, lambda text, start, end: fold(text[start:end]) not in _FUNCTION_WORDS
-        )
-        return found or self._beginnings(question)
+        several = lambda text, start, end: ' ' in text[start:end]
+        no_function_word = lambda text, start, end: fold(text[start:end]) not in _FUNCTION_WORDS
+        for accept in (self._is_written_as_name, several, no_function_word):
+            if found := self._disjoint(question, accept):
+                return found
+        return self._beginnings(question)
 
     def meanings(self, name: str) -> list[int]:
         """The entities a name means: called so, else in another case, by alias, by surname."""
         how = self._entities.get(_folded(name)) or self._entities.get(fold(name)) or {}
         surest = sorted(entity for entity, way in how.items() if way == min(how.values()))
-        exact = [
-            e for e in surest if name == self._vocab.names[e] or name in self._vocab.aliases[e]
-        ]
-        return exact or surest
+        return [entity for entity in surest if self._is_exact(name, entity)] or surest
 
     def named(self, name: str) -> list[int]:
         """The entity of a key, or what a name means; InputError names the nearest."""
@@ -187,9 +176,7 @@ class QuestionLinker:
         words = [match.span() for match in _TOKEN.finditer(folded)]
         for first, (start, _) in enumerate(words):
             word = folded[slice(*words[first])]
-            longest = max(
-                self._longest.get(word, 0), self._longest.get(POSSESSIVE.sub('', word), 0)
-            )
+            longest = max(self._longest.get(w, 0) for w in (word, POSSESSIVE.sub('', word)))
             for _, end in reversed(words[first : first + longest]):
                 spelling = ' '.join(folded[start:end].split())
                 base = POSSESSIVE.sub('', spelling)
@@ -204,13 +191,10 @@ class QuestionLinker:
         for start, end in written_as_names(question):
             beginning, begun = fold(question[start:end]) + ' ', set()
             place = bisect.bisect_left(self._spellings, beginning)
-            while (
-                place < len(self._spellings)
-                and self._spellings[place].startswith(beginning)
-                and len(begun) < 2
-            ):
-                begun |= self._entities[self._spellings[place]].keys()
-                place += 1
+            for at in range(place, len(self._spellings)):
+                if len(begun) > 1 or not self._spellings[at].startswith(beginning):
+                    break
+                begun |= self._entities[self._spellings[at]].keys()
             if len(begun) == 1:
                 found.append(Named(start, end, list(begun)))
         return found
@@ -222,12 +206,11 @@ class QuestionLinker:
     def _named(self, question: str, start: int, end: int, entities: dict[int, int]) -> Named:
         surface = question[start:end]
         sure = {e: how for e, how in entities.items() if how != _SURNAME} or entities
-        exact = lambda entity: (
-            surface == self._vocab.names[entity] or surface in self._vocab.aliases[entity]
-        )
-        return Named(
-            start, end, sorted(sure, key=lambda entity: (sure[entity], not exact(entity), entity))
-        )
+        order = lambda entity: (sure[entity], not self._is_exact(surface, entity), entity)
+        return Named(start, end, sorted(sure, key=order))
+
+    def _is_exact(self, name: str, entity: int) -> bool:
+        return name == self._vocab.names[entity] or name in self._vocab.aliases[entity]
 
     def _is_written_as_name(self, question: str, start: int, end: int) -> bool:
         """Whether words begin as a name, and are no function word where one is likelier."""

@@ -56,9 +56,8 @@ def load(model: str | None = None):
 
         for name in names:
             if spacy.util.is_package(name):
-                pipeline = spacy.load(
-                    name, exclude=['lemmatizer', 'parser', 'attribute_ruler', 'tagger']
-                )
+                unused = ['lemmatizer', 'parser', 'attribute_ruler', 'tagger']
+                pipeline = spacy.load(name, exclude=unused)
                 # The small models' `ner` has vectors of its own, and takes half the time without
                 # `tok2vec`.
                 ner: Any = pipeline.get_pipe('ner')
@@ -107,14 +106,12 @@ def _found_by_spacy(texts: Sequence[str], model: str | None) -> list[list[Span]]
     spans: list[list[Span]] = [[] for _ in texts]
     pieces = [(row, start, piece) for row, text in enumerate(texts) for start, piece in _cut(text)]
     for group in _groups(pieces):
-        for (row, offset, _), found in zip(
-            group, _loaded(model).pipe([piece for *_, piece in group])
-        ):
+        read = _loaded(model).pipe([piece for *_, piece in group])
+        for (row, offset, _), found in zip(group, read):
             for entity in found.ents:
                 if kind := KINDS.get(entity.label_):
-                    spans[row].append(
-                        Span(offset + entity.start_char, offset + entity.end_char, kind)
-                    )
+                    start, end = offset + entity.start_char, offset + entity.end_char
+                    spans[row].append(Span(start, end, kind))
     return spans
 
 
@@ -132,9 +129,8 @@ def _cut(text: str) -> Iterator[tuple[int, str]]:
         last = marks.start() if marks else len(text)
         while last - start > MAX_CHARACTERS:
             window = text[start : start + MAX_CHARACTERS]
-            end = start + (
-                max(window.rfind('\n'), 0) or max(window.rfind(' '), 0) or MAX_CHARACTERS
-            )
+            size = max(window.rfind('\n'), 0) or max(window.rfind(' '), 0) or MAX_CHARACTERS
+            end = start + size
             yield start, text[start:end]
             start = end
         yield start, text[start:last]
@@ -201,11 +197,9 @@ def trim(text: str, spans: Sequence[Span]) -> list[Span]:
             end = tail.start()
         while start < end and text[start] in _EDGES:
             start += 1
-        while (
-            start < end
-            and text[end - 1] in _EDGES
-            and not (text[end - 1] == '.' and _ABBREVIATION.search(text, start, end))
-        ):
+        while start < end and text[end - 1] in _EDGES:
+            if text[end - 1] == '.' and _ABBREVIATION.search(text, start, end):
+                break
             end -= 1
         if start < end:
             trimmed.append(Span(start, end, kind))
@@ -280,19 +274,15 @@ def values(text: str, spans: Sequence[Span]) -> list[Span]:
                 start = modifiers.end()
             cut = _RANGE.search(text, start, span.end)
             end = cut.start() if cut else span.end
-            if (
-                span.kind == 'date'
-                and re.match(_MONTHS, text[start:end])
-                and (day := _DAY.search(text, max(0, start - 3), start))
-            ):
+            is_month = span.kind == 'date' and re.match(_MONTHS, text[start:end])
+            if is_month and (day := _DAY.search(text, max(0, start - 3), start)):
                 start = day.start()
                 if found and found[-1].end > start:  # the day by itself
                     found.pop()
             date = _DATE.search(text, start, end) if span.kind == 'date' else None
             if date:
-                found.append(
-                    Span(*date.span(), 'quantity' if _DURATION.fullmatch(date[0]) else 'date')
-                )
+                kind = 'quantity' if _DURATION.fullmatch(date[0]) else 'date'
+                found.append(Span(*date.span(), kind))
             elif start < end and span.kind == 'quantity':
                 found.append(Span(start, end, span.kind))
             start = cut.end() if cut else span.end
@@ -317,9 +307,8 @@ def _is_speech(quote: str) -> bool:
     """Whether a quotation is a sentence: '"She is buried behind the chapel," Ida said'."""
     words = re.findall(r'[^\W\d_]+', quote)
     after = [word for word in words[1:] if len(word) > 3]
-    return sum(word[0].islower() for word in after) > len(
-        after
-    ) / 2 and not _SENTENCE_WORDS.isdisjoint(map(str.capitalize, words))
+    is_lower = sum(word[0].islower() for word in after) > len(after) / 2
+    return is_lower and not _SENTENCE_WORDS.isdisjoint(map(str.capitalize, words))
 
 
 _CAPITAL = r"[^\W\d_a-zß-öø-ÿ](?:[\w’'&.-]*\w)?"
@@ -369,17 +358,13 @@ def capitalised(text: str, spans: Sequence[Span]) -> list[Span]:
                 start = min(start + len(word) + 1, end)
                 left_out += 1
             words = words[left_out:]
-            alone = (
-                begins
-                and len(words) == 1
-                and not (text[end : end + 1] == ' ' and end + 1 == gap_end)
-            )
-            alone &= not _ABBREVIATION.search(
-                text, max(0, start - 1 - _LONGEST_ABBREVIATION), max(0, start - 1)
-            )
-            first = alone and (
-                words[0].lower() in lower or words[0] not in inside and not _ABOUT.match(text, end)
-            )
+            goes_on = text[end : end + 1] == ' ' and end + 1 == gap_end
+            before = max(0, start - 1 - _LONGEST_ABBREVIATION), max(0, start - 1)
+            goes_on = goes_on or _ABBREVIATION.search(text, *before)
+            first = False
+            if begins and len(words) == 1 and not goes_on:
+                is_name = words[0] in inside or _ABOUT.match(text, end)
+                first = words[0].lower() in lower or not is_name
             if words and not first and end - start > 1:
                 is_day = re.fullmatch(_WEEKDAYS, text[start:end])
                 runs.append(Span(start, end, 'date' if is_day else UNKNOWN_KIND))
@@ -397,11 +382,8 @@ def _joined(text: str, spans: Sequence[Span]) -> list[Span]:
     joined: list[Span] = []
     for span in sorted(spans):
         before = joined[-1] if joined else None
-        if (
-            before
-            and text[before.end : span.start] == ' '
-            and UNKNOWN_KIND in (before.kind, span.kind)
-        ):
+        is_beside = before and text[before.end : span.start] == ' '
+        if before and is_beside and UNKNOWN_KIND in (before.kind, span.kind):
             kind = span.kind if before.kind == UNKNOWN_KIND else before.kind
             if kind not in VALUES:
                 joined[-1] = Span(before.start, span.end, kind)
@@ -441,12 +423,8 @@ def cells(text: str, spans: Sequence[Span]) -> list[Span]:
             continue
         while start < end and text[start] in _MARKS_OF_ITEM:
             start += 1
-        if (
-            start < end
-            and end - start <= MAX_NAME
-            and _RUN.fullmatch(text, start, end)
-            and text[start:end] not in FUNCTION_WORDS
-        ):
+        is_name = 0 < end - start <= MAX_NAME and _RUN.fullmatch(text, start, end)
+        if is_name and text[start:end] not in FUNCTION_WORDS:
             within = starting_in(spans, start, end)
             if not any(span.kind in VALUES for span in within):
                 gone |= set(within)
@@ -475,9 +453,8 @@ def repeated(text: str, spans: Sequence[Span]) -> list[Span]:
 def _disjoint(first: Sequence[Span], then: Sequence[Span] = ()) -> list[Span]:
     """The disjoint spans of `first`, and those of `then` that overlap none of them."""
     kept, last = [], 0
-    for span, is_first in sorted(
-        [(s, True) for s in first] + [(s, False) for s in then], key=lambda pair: pair[0]
-    ):
+    both = [(span, True) for span in first] + [(span, False) for span in then]
+    for span, is_first in sorted(both, key=lambda pair: pair[0]):
         if span.start >= last:
             kept.append((span, is_first))
             last = span.end

@@ -58,12 +58,8 @@ def convert_lines(
                 if rejected is None:
                     raise InputError(f'{path}:{number}: {error}') from error
                 reasons.append(f'line {number}: {error}')
-                row = {
-                    'file': pathlib.Path(path).name,
-                    'line': number,
-                    'reason': str(error),
-                    'record': _repeated(record, line),
-                }
+                row = {'file': pathlib.Path(path).name, 'line': number, 'reason': str(error)}
+                row['record'] = _repeated(record, line)
                 rejected.write(json.dumps(row) + '\n')
     check_rejected(path, reasons, 'lines', lines, max_reject_fraction, rejected_path)
     return converted
@@ -139,14 +135,8 @@ def check_rejected(
             f'in {rejected_path}: correct them, or raise max_reject_fraction'
         )
     if reasons:
-        _log.warning(
-            '%s: %d of %d %s are bad and left out, see %s',
-            path,
-            len(reasons),
-            total,
-            unit,
-            rejected_path,
-        )
+        left_out = f'{len(reasons)} of {total} {unit} are bad and left out'
+        _log.warning('%s: %s, see %s', path, left_out, rejected_path)
 
 
 def _repeated(record: object, line: bytes) -> object:

@@ -127,14 +127,10 @@ def _query(sql: str, passages):
     from pyspark.sql import functions as F
 
     session = passages.sparkSession
-    views = {
-        'opql_mentions': map_batches(
-            passages.select('passage', 'mentions'), mention_rows, MENTIONS
-        ),
-        'opql_titles': passages.where('title_entity >= 0').select(
-            'passage', F.col('title_entity').alias('entity')
-        ),
-    }
+    mentions = map_batches(passages.select('passage', 'mentions'), mention_rows, MENTIONS)
+    about = passages.where('title_entity >= 0')
+    titles = about.select('passage', F.col('title_entity').alias('entity'))
+    views = {'opql_mentions': mentions, 'opql_titles': titles}
     for name, frame in views.items():
         frame.createOrReplaceTempView(name)
     try:

@@ -161,13 +161,10 @@ def first_persons(
         j = bisect.bisect_right(quote_starts, match.start()) - 1
         k = bisect.bisect_right(ends, match.start())
         # "George I", "World War I"
-        before = (
-            _CAPITAL_BEFORE.search(text, max(0, match.start() - 30), match.start())
-            if match[0] == 'I'
-            else None
-        )
-        if before and before[0].strip() not in _DAYS and before.start() not in sentence_places:
-            continue
+        before = _CAPITAL_BEFORE.search(text, max(0, match.start() - 30), match.start())
+        if before and match[0] == 'I' and before.start() not in sentence_places:
+            if before[0].strip() not in _DAYS:
+                continue
         if i < 0 or match.start() >= said[i].end or (j >= 0 and match.start() < quoted[j][1]):
             continue
         if k < len(mentions) and mentions[k][0] < match.end():

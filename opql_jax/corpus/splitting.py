@@ -127,11 +127,8 @@ def split_document(
         )
 
     def prefix_of(start: int, end: int) -> str:
-        return (
-            prefix
-            if bisect.bisect_left(title_starts, start) == bisect.bisect_left(title_starts, end)
-            else ''
-        )
+        first, last = (bisect.bisect_left(title_starts, at) for at in (start, end))
+        return prefix if first == last else ''
 
     def count(start: int, end: int, prefix: str = '') -> int:
         cuts = borders[bisect.bisect_right(borders, start) : bisect.bisect_left(borders, end)]
@@ -149,17 +146,13 @@ def split_document(
     for start, end in zip(starts, starts[1:] + [len(text)]):
         end = start + len(text[start:end].rstrip())
         sizes[start] = count(start, end)
-        if (
-            few_mentions(start, end)
-            and prefix_tokens + sizes[start] <= max_tokens
-            or fits(start, end)
-        ):
+        surely = few_mentions(start, end) and prefix_tokens + sizes[start] <= max_tokens
+        if surely or fits(start, end):
             pieces.append((start, end))
         else:
             inside = within(start, end)
-            for cut in _cut_sentence(
-                document, start, end, mentions[inside.start : inside.stop], fits
-            ):
+            in_sentence = mentions[inside.start : inside.stop]
+            for cut in _cut_sentence(document, start, end, in_sentence, fits):
                 sizes[cut[0]] = count(*cut)
                 pieces.append(cut)
 
@@ -195,16 +188,8 @@ def split_document(
             moved.insert(0, (0, len(document.title), title_entity))
         in_passage = starts[bisect.bisect_right(starts, start) : bisect.bisect_left(starts, end)]
         sentences = [0, *(s + shift for s in in_passage)]
-        passages.append(
-            Passage(
-                document.id,
-                document.title,
-                title_entity,
-                prefix_here + text[start:end],
-                sentences,
-                moved,
-            )
-        )
+        of_document = document.id, document.title, title_entity
+        passages.append(Passage(*of_document, prefix_here + text[start:end], sentences, moved))
         first = last + 1
     if cut_mentions:
         start, end, _ = cut_mentions[0]

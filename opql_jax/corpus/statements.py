@@ -21,21 +21,10 @@ _HAS_DIGIT_OR_STOP = re.compile(r'\d|[.!?:]\s|[.!?:]$')
 _ROWS, _CELLS = 3, 3
 # Headings of two columns of which the first holds labels.
 _NAMES_OF_LABELS = frozenset(
-    (
-        '',
-        'attribute',
-        'detail',
-        'field',
-        'key',
-        'label',
-        'parameter',
-        'property',
-        'attributes',
-        'details',
-    )
+    '|attribute|attributes|detail|details|field|key|label|parameter|property'.split('|')
 )
 _NAMES_OF_VALUES = frozenset(
-    ('', 'content', 'data', 'description', 'details', 'information', 'value', 'values')
+    '|content|data|description|details|information|value|values'.split('|')
 )
 # Characters of a heading; and how many times longer a table may get by them.
 _LONGEST_HEADING, _LONGER = 60, 6
@@ -75,11 +64,8 @@ def _restated(lines: Sequence[str], mark: str) -> list[str]:
     rows = [_cells(line, mark) for line in lines]
     ruled = mark == '|' and len(lines) > 1 and _RULE.fullmatch(lines[1].strip()) and '-' in lines[1]
     # Headings are distinct words, no number and no sentence among them.
-    are_headings = (
-        all(rows[0])
-        and len(set(rows[0])) == len(rows[0])
-        and not any(map(_HAS_DIGIT_OR_STOP.search, rows[0]))
-    )
+    are_words = all(rows[0]) and not any(map(_HAS_DIGIT_OR_STOP.search, rows[0]))
+    are_headings = are_words and len(set(rows[0])) == len(rows[0])
     if ruled:
         headings = rows[0]
         body = [row for row, line in zip(rows[2:], lines[2:]) if not _RULE.fullmatch(line.strip())]
@@ -91,10 +77,7 @@ def _restated(lines: Sequence[str], mark: str) -> list[str]:
     if not body:
         return [CELL.join(filter(None, rows[0]))]
     if len(headings) == 2 and headings[0] in _NAMES_OF_LABELS and headings[1] in _NAMES_OF_VALUES:
-        return [
-            LABEL.join(filter(None, row)) if len(row) == 2 else CELL.join(filter(None, row))
-            for row in body
-        ]
+        return [(LABEL if len(row) == 2 else CELL).join(filter(None, row)) for row in body]
     if any(len(heading) > _LONGEST_HEADING for heading in headings):
         return list(lines)
     said = [CELL.join(_labelled(headings, row)) for row in body]

@@ -90,10 +90,8 @@ class PreparedPlan(manifest.Header, forbid_unknown_fields=True, kw_only=True):
 
     def listed(self) -> list[str]:
         """The names of the files that are written, but for those of `PARTS`."""
-        return [
-            *(name for name in CONTENTS if name != QUESTIONS),
-            *(f'questions/{split}.jsonl' for split in self.splits),
-        ]
+        others = [name for name in CONTENTS if name != QUESTIONS]
+        return [*others, *(f'questions/{split}.jsonl' for split in self.splits)]
 
 
 PREPARED = manifest.FolderFormat(
@@ -124,14 +122,7 @@ _WIDTH, _ROWS = 8, 1 << 16
 
 MENTION = pa.struct([('start', pa.int32()), ('end', pa.int32()), ('entity', pa.int32())])
 
-DOCUMENTS = pa.schema(
-    [
-        ('id', pa.string()),
-        ('title', pa.string()),
-        ('text', pa.string()),
-        ('title_entity', pa.string()),
-    ]
-)
+DOCUMENTS = pa.schema([(name, pa.string()) for name in ('id', 'title', 'text', 'title_entity')])
 
 ENTITIES = pa.schema(
     [

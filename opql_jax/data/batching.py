@@ -102,11 +102,8 @@ def capacities_for(
         )
     else:
         capacities = {int(length): int(count) for length, count in buckets}
-        if (
-            list(capacities) != sorted(capacities)
-            or len(capacities) < len(buckets)
-            or min(capacities.values()) < 1
-        ):
+        lengths_given = [length for length, _ in buckets]
+        if lengths_given != sorted(capacities) or min(capacities.values()) < 1:
             raise InputError(f'buckets={buckets}: give (tokens, rows >= 1) of each, shortest first')
         if (total := sum(capacities.values())) != rows:
             raise InputError(f'buckets={buckets} have {total} rows, but a batch has {rows}')
@@ -153,11 +150,8 @@ class Packer:
     def buckets(self) -> Iterator[tuple[int, int, list[int]]]:
         """Yields (length, capacity, indices of the accepted rows in it) of each bucket."""
         for length, capacity in self.capacities.items():
-            yield (
-                length,
-                capacity,
-                [i for i, bucket in enumerate(self.assigned) if bucket == length],
-            )
+            inside = [i for i, bucket in enumerate(self.assigned) if bucket == length]
+            yield length, capacity, inside
 
 
 def pack_pairs(
@@ -185,15 +179,9 @@ def pack_pairs(
         tokens, r1, r2 = marked.batch(chosen[members], n, length)
         tokens[len(members) :, :2] = special.cls, special.sep
         topic, target = (filled(column[members], n, -1) for column in entities)
-        return PairBucket(
-            tokens,
-            r1,
-            r2,
-            topic,
-            target,
-            filled(anchors[members], n, False),
-            *marked.context(chosen[members], n, max_context),
-        )
+        anchor = filled(anchors[members], n, False)
+        context = marked.context(chosen[members], n, max_context)
+        return PairBucket(tokens, r1, r2, topic, target, anchor, *context)
 
     return tuple(pack(*bucket) for bucket in packer.buckets())
 

@@ -111,11 +111,8 @@ class KBFolder:
             return name
         plain = lambda path: path if files.is_remote(path) else path.resolve()
         path = files.path(name)
-        return (
-            path.name
-            if _NAME.fullmatch(path.name) and plain(path.parent) == plain(self.path)
-            else name
-        )
+        is_part = _NAME.fullmatch(path.name) and plain(path.parent) == plain(self.path)
+        return path.name if is_part else name
 
     def _require_folder(self) -> None:
         if not self.path.is_dir():
@@ -171,10 +168,8 @@ class KBFolder:
             if value is not None and not (
                 _NAME.fullmatch(value) and len(os.fsencode(value)) <= _LONGEST
             ):
-                raise InputError(
-                    f'{self.manifest}: {name}: {short_repr(value)} is not the name of a folder in '
-                    f'{self.path}: {_ADVICE}'
-                )
+                problem = f'{name}: {short_repr(value)} is not the name of a folder in {self.path}'
+                raise InputError(f'{self.manifest}: {problem}: {_ADVICE}')
         return parts
 
     def stated(self) -> dict[str, str | None] | None:
@@ -250,11 +245,7 @@ class KBFolder:
 
     def _state(self, parts):
         if elsewhere := [name for name in parts.values() if name and '/' in name]:
-            _log.info(
-                '%s is left as it is: %s is no part of the knowledge base',
-                self.manifest,
-                elsewhere[0],
-            )
+            _log.info('%s stays: %s is no part of the knowledge base', self.manifest, elsewhere[0])
             return
         write_manifest(self.path, FORMAT, parts)
         _log.info('%s now answers with %s', self.path, ', '.join(filter(None, parts.values())))

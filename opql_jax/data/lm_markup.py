@@ -98,12 +98,10 @@ class ClozeTexts:
         inserted[other_gap] += 1
         inserted[answer_gap] += 2
         before = np.concatenate([[0], np.cumsum(inserted)])
+        kept = lambda rows, place: self._kept_before[self._begin[rows] + place]
+        marks = lambda rows, place: before[gap_of(rows, place)]
         column = lambda rows, place: (
-            1
-            + self._kept_before[self._begin[rows] + place]
-            - self._kept_before[self._begin[rows]]
-            + before[gap_of(rows, place)]
-            - before[gaps[rows]]
+            1 + kept(rows, place) - kept(rows, 0) + marks(rows, place) - marks(rows, 0)
         )
         lengths = self.base + used.sum(axis=1)
         out = np.full((len(sizes), int(lengths.max(initial=2))), special.pad, np.int32)

@@ -50,32 +50,12 @@ class JoinedPassages(NamedTuple):
         return np.cumsum(self.sizes, axis=0) - self.sizes
 
 
-class MarkedPair(NamedTuple):
-    """One input of the relation encoder: an ordered pair of mentions in its context."""
-
-    tokens: np.ndarray  # [length] int32, from [CLS] to [SEP]
-    r1: int  # position of [R1], after the masked topic
-    r2: int  # position of [R2], after the masked target
-    topic: int  # entity id
-    target: int  # entity id
-    context_positions: np.ndarray  # [c] int32: first tokens of other entities' mentions
-    context_entities: np.ndarray  # [c] int32
-
-
 class PlacedMentions(NamedTuple):
     """One input of the relation encoder for all pairs of a passage's m mentions (all int32)."""
 
     tokens: np.ndarray  # [length], from [CLS] to [SEP]
     first: np.ndarray  # [m], position of a mention's first token
     last: np.ndarray  # [m], and of its last
-
-
-class MaskedMention(NamedTuple):
-    """One input of entity pretraining: a passage with one mention hidden."""
-
-    tokens: np.ndarray  # [length] int32, from [CLS] to [SEP]
-    position: int  # position of [ENT]
-    entity: int
 
 
 class MarkedQuestion(NamedTuple):
@@ -143,62 +123,6 @@ def tokenise_sentences(
     return _with_mentions(encoding, mentions), np.searchsorted(begins, moved).astype(np.int32)
 
 
-def mark_pair(
-    passage: TokenisedPassage,
-    i: int,
-    j: int,
-    special: SpecialIds,
-    max_context: int,
-    masked: bool = True,
-) -> MarkedPair:
-    """Masks mention `i` as the topic ([ENT] [R1]) and `j` as the target ([ENT] [R2]).
-
-    Not `masked`, names stay before their markers.
-
-    Either may come first in the text, but they do not overlap.
-
-    Returns:
-        The marked input, at most `MARKUP_ROOM` tokens longer than the passage. Other mentions stay
-        visible, but for what they share with the masked ones; those of a third entity that are
-        whole are the context for L_el, `max_context` of them, evenly spread. Of several with the
-        same first token only the longest is: one vector cannot retrieve two entities.
-    """
-    tokens, starts, ends, entities = passage
-    topic, target = int(entities[i]), int(entities[j])
-    hidden = (special.ent,) if masked else ()
-    topic_marks, target_marks = (*hidden, special.r1), (*hidden, special.r2)
-    # Among empty spans at one place the index decides, as it does in the text.
-    topic_first = (starts[i], i) < (starts[j], j)
-    first, second = (i, j) if topic_first else (j, i)
-    a, b, c, d = int(starts[first]), int(ends[first]), int(starts[second]), int(ends[second])
-    first_marks, second_marks = (
-        (topic_marks, target_marks) if topic_first else (target_marks, topic_marks)
-    )
-    if not masked:
-        a, c = b, d  # the marks take the place of nothing
-    marks = len(topic_marks)
-    marked = _row(
-        [special.cls], tokens[:a], first_marks, tokens[b:c], second_marks, tokens[d:], [special.sep]
-    )
-    first_mark = a + marks
-    second_mark = first_mark + (c - b) + marks
-    r1, r2 = (first_mark, second_mark) if topic_first else (second_mark, first_mark)
-
-    whole = ((ends <= a) | (starts >= b)) & ((ends <= c) | (starts >= d)) & (ends > starts)
-    others = np.flatnonzero((entities != topic) & (entities != target) & whole)
-    others = others[np.unique(starts[others], return_index=True)[1]]
-    if len(others) > max_context:
-        others = others[np.arange(max_context) * len(others) // max_context]
-    begin = starts[others]
-    positions = (
-        1
-        + begin
-        + np.where(begin >= b, marks - (b - a), 0)
-        + np.where(begin >= d, marks - (d - c), 0)
-    )
-    return MarkedPair(marked, r1, r2, topic, target, positions.astype(np.int32), entities[others])
-
-
 def place_mentions(passage: TokenisedPassage, special: SpecialIds) -> PlacedMentions:
     """A passage as one input for all its pairs; a mention without tokens is the token after it."""
     tokens = _row([special.cls], passage.tokens, [special.sep])
@@ -224,10 +148,13 @@ def around_pair(passage: TokenisedPassage, most: int) -> TokenisedPassage:
 
 
 class MarkedPairs:
-    """Many pairs, each marked as `mark_pair` does, and many times faster.
+    """Ordered pairs of mentions that do not overlap, each an input of the relation encoder.
+
+    The topic is masked as [ENT] [R1], the target as [ENT] [R2]; not `masked`, names stay before
+    their markers. Other mentions stay visible, but for what they share with these two.
 
     Attributes:
-        lengths: [n] int64, tokens of each marked pair.
+        lengths: [n] int64, tokens of each row: at most `MARKUP_ROOM` more than its passage has.
     """
 
     def __init__(
@@ -247,7 +174,7 @@ class MarkedPairs:
         offset, mentions = passages.begins[passage].T
         self._passage, self._mentions = passage, mentions
         self._i, self._j = i, j = mentions + i, mentions + j
-        # Among empty spans at one place the index decides, as in `mark_pair`.
+        # Among empty spans at one place the index decides, as it does in the text.
         topic_first = (starts[i] < starts[j]) | ((starts[i] == starts[j]) & (i < j))
         first, second = np.where(topic_first, i, j), np.where(topic_first, j, i)
         a, b, c, d = starts[first], ends[first], starts[second], ends[second]
@@ -280,13 +207,9 @@ class MarkedPairs:
         topic_first = self._topic_first[chosen]
         r1[: len(chosen)] = np.where(topic_first, *self._markers[:, chosen])
         r2[: len(chosen)] = np.where(topic_first, *self._markers[::-1, chosen])
-        hidden = (
-            [(first[:, 0] - 1, special.ent), (second[:, 0] - 1, special.ent)]
-            if self._masked
-            else []
-        )
+        hidden = (first, second) if self._masked else ()
         for places, token in [
-            *hidden,
+            *((marker[:, 0] - 1, special.ent) for marker in hidden),
             (0, special.cls),
             (r1[: len(chosen)], special.r1),
             (r2[: len(chosen)], special.r2),
@@ -296,7 +219,10 @@ class MarkedPairs:
         return tokens, r1, r2
 
     def context(self, chosen, size: int, most: int) -> tuple[np.ndarray, np.ndarray]:
-        """The context mentions of the pairs `chosen` [m], as of `mark_pair`, at most so many each.
+        """The context for L_el of the pairs `chosen` [m]: at most so many mentions, evenly spread.
+
+        They are of third entities and whole. Of several with the same first token only the longest
+        counts: one vector cannot retrieve two entities.
 
         Returns:
             Positions [size, most], 0 in unused slots, and entities [size, most], -1 there; int32.
@@ -342,11 +268,9 @@ def join(passages: Sequence[TokenisedPassage]) -> JoinedPassages:
 
 def end_to_end(joined: Sequence[JoinedPassages]) -> JoinedPassages:
     """Passages that were joined already."""
-    return (
-        joined[0]
-        if len(joined) == 1
-        else JoinedPassages(*(np.concatenate(column) for column in zip(join([]), *joined)))
-    )
+    if len(joined) == 1:
+        return joined[0]
+    return JoinedPassages(*(np.concatenate(column) for column in zip(join([]), *joined)))
 
 
 def ragged(counts: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
@@ -356,7 +280,7 @@ def ragged(counts: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
 
 
 class MaskedMentions:
-    """Many passages with one mention hidden each, as `mask_mention` does, and many times faster.
+    """Passages with one mention each replaced by [ENT], for RELIC.
 
     Attributes:
         lengths: [n] int64, tokens of each row.
@@ -394,15 +318,6 @@ class MaskedMentions:
         return tokens, positions
 
 
-def mask_mention(passage: TokenisedPassage, i: int, special: SpecialIds) -> MaskedMention:
-    """Replaces mention `i` by [ENT], for RELIC: its entity is retrieved from the context."""
-    a, b = int(passage.starts[i]), int(passage.ends[i])
-    tokens = _row(
-        [special.cls], passage.tokens[:a], [special.ent], passage.tokens[b:], [special.sep]
-    )
-    return MaskedMention(tokens, a + 1, int(passage.entities[i]))
-
-
 def mark_questions(
     tokenizer: Tokenizer,
     texts: Sequence[str],
@@ -438,11 +353,6 @@ def _with_mentions(encoding, mentions):
     spans = np.asarray(mentions, np.int64).reshape(-1, 3)
     # Token t overlaps [start, end) when t.end > start and t.start < end; both sides are sorted.
     starts = np.searchsorted(offsets[:, 1], spans[:, 0], side='right')
-    ends = np.searchsorted(offsets[:, 0], spans[:, 1], side='left')
-    ends = np.maximum(starts, ends)
-    return TokenisedPassage(
-        np.asarray(encoding.ids, np.int32),
-        starts.astype(np.int32),
-        ends.astype(np.int32),
-        spans[:, 2].astype(np.int32),
-    )
+    ends = np.searchsorted(offsets[:, 0], spans[:, 1])
+    columns = encoding.ids, starts, np.maximum(starts, ends), spans[:, 2]
+    return TokenisedPassage(*(np.asarray(column, np.int32) for column in columns))

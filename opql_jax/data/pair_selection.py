@@ -83,15 +83,9 @@ def _read(file: pathlib.Path, count: int) -> np.ndarray | None:
         return None
     try:
         rows = np.load(file, allow_pickle=False)
-        good = (
-            rows.dtype == np.int64
-            and rows.ndim == 1
-            and len(rows)
-            and 0 <= rows[0]
-            and rows[-1] < count
-        )
-        if good and (np.diff(rows) > 0).all():
-            return rows
+        if rows.dtype == np.int64 and rows.ndim == 1 and len(rows):
+            if 0 <= rows[0] and rows[-1] < count and (np.diff(rows) > 0).all():
+                return rows
     except (ValueError, EOFError) as error:
         _log.warning('%s cannot be read (%s)', file, error)
     _log.warning('%s is damaged: the pairs are chosen again', file)

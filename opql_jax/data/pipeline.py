@@ -40,10 +40,8 @@ def batches(
             'input_threads, input_prefetch: give at least 1; input_processes: 0, or at least 2'
         )
     if worker_processes:
-        ahead = -(-prefetch // worker_processes)
-        return processes.map_ordered(
-            source.__getitem__, range(start, stop), worker_processes, ahead
-        )
+        steps, ahead = range(start, stop), -(-prefetch // worker_processes)
+        return processes.map_ordered(source.__getitem__, steps, worker_processes, ahead)
     options = grain.ReadOptions(num_threads=threads, prefetch_buffer_size=prefetch)
     return iter(
         grain.MapDataset.range(start, stop).map(source.__getitem__).to_iter_dataset(options)

@@ -130,15 +130,9 @@ def prepare(
         return None
     settings |= readers.identity(reader)
     directory = files.require_local(folder.part(text, new=True))
+    map_batches = map_batches or functools.partial(map_ordered, processes=processes)
     with locks.writer(directory):
-        return _prepare(
-            directory,
-            reader,
-            settings,
-            loaded,
-            old,
-            map_batches or functools.partial(map_ordered, processes=processes),
-        )
+        return _prepare(directory, reader, settings, loaded, old, map_batches)
 
 
 def _prepare(
@@ -193,11 +187,8 @@ def _prepare(
         wordpiece = tokenizer_lib.train_wordpiece(texts, settings['wordpieces'])
     with files.atomic_path(directory / 'tokenizer.json') as partial:
         # A model knows its tokenizer by the bytes of the file.
-        partial.write_bytes(
-            old.tokenizer_path.read_bytes()
-            if old
-            else wordpiece.to_str(pretty=True).encode('utf-8')
-        )
+        own = lambda: wordpiece.to_str(pretty=True).encode('utf-8')
+        partial.write_bytes(old.tokenizer_path.read_bytes() if old else own())
     clock(f'tokenizer of {wordpiece.get_vocab_size():,} WordPieces')
     parts = _parts(directory, wordpiece, settings)
 
@@ -224,10 +215,8 @@ def _prepare(
         passage_records.write_passages(directory / passage_records.FILE_NAME, stored)
     clock('tokenised passages')
     for name, split_questions in questions.items():
-        write_questions(
-            files.below(directory, f'questions/{name}.jsonl'),
-            (to_record(q, vocab) for q in split_questions),
-        )
+        path = files.below(directory, f'questions/{name}.jsonl')
+        write_questions(path, (to_record(q, vocab) for q in split_questions))
         unknown = sum(q.topic_entity < 0 for q in split_questions)
         clock(f'{name}: {len(split_questions):,} questions, {unknown} with an unknown topic')
     if old:
@@ -298,14 +287,9 @@ def _claim(directory: pathlib.Path, settings: dict) -> None:
 def _parts(directory: pathlib.Path, wordpiece: Tokenizer, settings: dict) -> pathlib.Path:
     """The folder of cached passages and tokens, named by all that they depend on but the text."""
     program = {'version': PARTS_VERSION, 'tokenizers': importlib.metadata.version('tokenizers')}
-    depends = [
-        program,
-        wordpiece.to_str(),
-        {name: settings[name] for name in tables.SharedSettings.__struct_fields__},
-    ]
-    name = (
-        f'{tables.PARTS}/{hashlib.sha256(json.dumps(depends, sort_keys=True).encode()).hexdigest()}'
-    )
+    shared = {name: settings[name] for name in tables.SharedSettings.__struct_fields__}
+    depends = json.dumps([program, wordpiece.to_str(), shared], sort_keys=True)
+    name = f'{tables.PARTS}/{hashlib.sha256(depends.encode()).hexdigest()}'
     parts = directory / name
     for kind in ('passages', 'records'):
         files.below(directory, f'{name}/{kind}').mkdir(parents=True, exist_ok=True)

@@ -72,10 +72,8 @@ class Prepared:
     @property
     def folders(self) -> list[tables.Extended]:
         """This folder and those that it continues, newest first."""
-        return [
-            tables.Extended(self.hash(), len(self.vocab), len(self.passages)),
-            *reversed(self.manifest.extends),
-        ]
+        this = tables.Extended(self.hash(), len(self.vocab), len(self.passages))
+        return [this, *reversed(self.manifest.extends)]
 
     @functools.cached_property
     def vocab(self) -> EntityVocab:
@@ -249,8 +247,6 @@ class Prepared:
     def questions(self, split: str) -> list[Question]:
         """The questions of e.g. '2-hop/dev'; InputError names the splits there are."""
         if split not in self.splits:
-            raise InputError(
-                f'{self.directory} has no questions {split!r}, but '
-                f'{", ".join(self.splits) or "none at all"}'
-            )
+            known = ', '.join(self.splits) or 'none at all'
+            raise InputError(f'{self.directory} has no questions {split!r}, but {known}')
         return read_questions(self.file(f'questions/{split}.jsonl'), self.vocab)

@@ -203,12 +203,10 @@ def one_hop_questions(prepared: Prepared, name: str) -> list[Question]:
         return prepared.questions(name)
     questions = read_questions(name, prepared.vocab)
     found = [q for q in questions if q.hops == 1 and len(q.topics) == 1 and q.topic_entity >= 0]
-    _log.info(
-        '%s: %d of %d questions have one hop and one topic whose entity is known',
-        name,
-        len(found),
-        len(questions),
+    usable = (
+        f'{len(found)} of {len(questions)} questions have one hop and one topic, known entities'
     )
+    _log.info('%s: %s', name, usable)
     if not found:
         raise InputError(f'{name}: no question has one hop and one topic, a known entity')
     return found

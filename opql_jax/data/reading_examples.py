@@ -12,11 +12,9 @@ from __future__ import annotations
 
 import collections
 import functools
-import importlib.resources
 import itertools
 import os
 import re
-import tomllib
 from collections.abc import Iterator, Mapping, Sequence
 from typing import NamedTuple
 
@@ -26,6 +24,7 @@ from opql_jax.core.errors import InputError
 from opql_jax.corpus.json_lines import map_records, read_json_lines, short_repr, string_field
 from opql_jax.data import relation_questions
 from opql_jax.data.reading import titled
+from opql_jax.datasets import load_toml
 from opql_jax.datasets.docred import AnnotatedDocument
 from opql_jax.datasets.labelled_sentences import LabelledSentence
 
@@ -34,6 +33,7 @@ YES, NO = 'yes', 'no'
 HELPS, DOES_NOT, UNKNOWN = 1, 0, -1
 # Passages of an example whose documents are known, and of one whose answers alone are.
 _SEARCHED, _FOUND = 5, 3
+_DENIALS = (' not ', 'never', 'denied', 'refused', 'in fact', 'in the end', 'turned')
 
 
 class ReadingExample(NamedTuple):
@@ -167,28 +167,18 @@ def from_passage_questions(
         helping = list(question['supporting'])
         answers = [question['answer'], *question.get('aliases', ())]
         for is_last in (False, True):
-            kept = (
-                helping
-                if not is_last or rng.random() < 0.5
-                else [n for n in helping if rng.random() < 0.5]
-            )
+            kept = helping
+            if is_last and rng.random() >= 0.5:
+                kept = [name for name in helping if rng.random() < 0.5]
             others = [name for name in retrieved[question['id']] if name not in helping]
             chosen = _shuffled([*kept, *others[: max(0, _SEARCHED - len(kept))]], rng)
             texts = tuple(titled(*documents[name]) for name in chosen)
             supports = tuple(HELPS if name in helping else DOES_NOT for name in chosen)
             whole = set(helping) <= set(chosen)
-            verdict = (
-                question['answer'].lower()
-                if whole and question['answer'].lower() in (YES, NO)
-                else ''
-            )
-            places = (
-                occurrences(
-                    answers, texts, [i for i, helps in enumerate(supports) if helps == HELPS]
-                )
-                if whole and not verdict
-                else []
-            )
+            said = question['answer'].lower()
+            verdict, places = said if whole and said in (YES, NO) else '', []
+            if whole and not verdict:
+                places = occurrences(answers, texts, np.flatnonzero(supports).tolist())
             if not whole or verdict or places:
                 yield ReadingExample(
                     source, question['question'], texts, tuple(places), supports, verdict
@@ -217,13 +207,9 @@ def from_known_answers(
             p for a in answers for p in occurrences([a], texts, sorted(has_topic | of_title(a)))
         }
         if texts:
-            yield ReadingExample(
-                source,
-                _as_asked(question, rng),
-                texts,
-                tuple(sorted(places)),
-                (UNKNOWN,) * len(texts),
-            )
+            supports = (UNKNOWN,) * len(texts)
+            asked = _as_asked(question, rng)
+            yield ReadingExample(source, asked, texts, tuple(sorted(places)), supports)
 
 
 # ---------------- Questions made of labelled sentences ----------------
@@ -237,11 +223,7 @@ def from_labelled(
     A third has no answer: the others share the relation or the topic, not both.
     """
     about_topic, of_relation = collections.defaultdict(list), collections.defaultdict(list)
-    usable = [
-        each
-        for each in sentences
-        if each.relation and _is_name(_named(each)[0]) and _is_name(_named(each)[1])
-    ]
+    usable = [each for each in sentences if each.relation and all(map(_is_name, _named(each)))]
     for each in usable:
         about_topic[_named(each)[0].casefold()].append(each)
         of_relation[each.relation].append(each)
@@ -342,13 +324,11 @@ def _of_verb(names, works, rng) -> ReadingExample:
     )
     doer, other = _some(names, rng, 2)
     work = _drawn(works, rng)
-    words = dict(zip(('base', 'past', 'participle'), verb)) | {
-        'past_2': second[1],
-        'participle_2': second[2],
-    }
-    words |= {'doer': doer, 'other': other, 'work': work, 'year': str(rng.integers(1700, 2024))}
-    if second[1] == verb[1]:
-        words |= {'past_2': 'praised', 'participle_2': 'praised'}
+    others = ('praised', 'praised') if second[1] == verb[1] else second[1:]
+    words = dict(
+        zip(('base', 'past', 'participle', 'past_2', 'participle_2'), (*verb, *others)),
+        **{'doer': doer, 'other': other, 'work': work, 'year': str(rng.integers(1700, 2024))},
+    )
     is_stated = rng.random() < 0.5
     sentence = _drawn(patterns['stated' if is_stated else 'unstated'], rng).format(**words)
     around = [
@@ -359,20 +339,11 @@ def _of_verb(names, works, rng) -> ReadingExample:
     if rng.random() < 0.3:
         one = doer if rng.random() < 0.6 else other
         question = _drawn(patterns['asked_yes'], rng).format(**words, one=one)
-        denies = any(
-            mark in sentence
-            for mark in (' not ', 'never', 'denied', 'refused', 'in fact', 'in the end', 'turned')
-        )
-        verdict = (
-            YES
-            if is_stated and one == doer
-            else NO
-            if one == other and denies and 'not known' not in sentence
-            else ''
-        )
-        return ReadingExample(
-            'made', question, (text,), (), (HELPS if verdict else DOES_NOT,), verdict
-        )
+        verdict = YES if is_stated and one == doer else ''
+        if not verdict and one == other and 'not known' not in sentence:
+            verdict = NO if any(denial in sentence for denial in _DENIALS) else ''
+        supports = (HELPS if verdict else DOES_NOT,)
+        return ReadingExample('made', question, (text,), (), supports, verdict)
     question = _as_asked(_drawn(patterns['asked'], rng).format(**words), rng)
     return _with_others('made', question, text, [doer] if is_stated else [], [], rng, unanswered=0)
 
@@ -438,11 +409,7 @@ def names_of(sentences: Sequence[LabelledSentence], relations: Sequence[str]) ->
 
 @functools.cache
 def _statements() -> dict:
-    return tomllib.loads(
-        (importlib.resources.files('opql_jax.datasets') / 'reading_statements.toml').read_text(
-            'utf-8'
-        )
-    )
+    return load_toml('reading_statements.toml')
 
 
 def _named(sentence: LabelledSentence) -> tuple[str, str]:
@@ -458,11 +425,8 @@ def _is_name(name: str) -> bool:
 
 
 def _as_asked(question: str, rng: np.random.Generator) -> str:
-    return (
-        question[0].upper()
-        + question[1:]
-        + ('' if question.endswith('?') or rng.random() < 0.2 else '?')
-    )
+    mark = '' if question.endswith('?') or rng.random() < 0.2 else '?'
+    return question[0].upper() + question[1:] + mark
 
 
 def _drawn(items: Sequence, rng: np.random.Generator):
@@ -470,11 +434,8 @@ def _drawn(items: Sequence, rng: np.random.Generator):
 
 
 def _some(items: Sequence, rng: np.random.Generator, count: int) -> list:
-    return (
-        [items[i] for i in rng.choice(len(items), min(count, len(items)), replace=False)]
-        if items
-        else []
-    )
+    chosen = rng.choice(len(items), min(count, len(items)), replace=False) if items else ()
+    return [items[i] for i in chosen]
 
 
 def _shuffled(items: Sequence, rng: np.random.Generator) -> list:

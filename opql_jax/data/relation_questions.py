@@ -4,14 +4,13 @@ They teach an encoder to read questions where nobody asked any.
 """
 
 import functools
-import importlib.resources
-import tomllib
 from typing import NamedTuple
 
 import numpy as np
 
 from opql_jax.data.markup import MarkedQuestion, TokenisedPassage
 from opql_jax.data.tokenizer import SpecialIds
+from opql_jax.datasets import load_toml
 
 # For relations without questions of their own; {relation} is their name.
 _ABOUT = (
@@ -52,11 +51,7 @@ def own_templates(relation: str) -> Templates:
 
 @functools.cache
 def _templates() -> dict[str, dict[str, list[str]]]:
-    return tomllib.loads(
-        (importlib.resources.files('opql_jax.datasets') / 'relation_questions.toml').read_text(
-            'utf-8'
-        )
-    )
+    return load_toml('relation_questions.toml')
 
 
 def cloze_question(
@@ -77,14 +72,8 @@ def cloze_question(
     mark = {i: (special.ent, special.r1), j: (unknown,)}
     left = tokens[max(0, starts[first] - _AROUND) : starts[first]]
     between = tokens[ends[first] : starts[second]]
-    row = [
-        special.cls,
-        *left,
-        *mark[first],
-        *between,
-        *mark[second],
-        *tokens[ends[second] : ends[second] + _AROUND],
-    ]
+    right = tokens[ends[second] : ends[second] + _AROUND]
+    row = [special.cls, *left, *mark[first], *between, *mark[second], *right]
     r1 = row.index(special.r1)
     row += [special.ent, special.r2, special.sep]
     return MarkedQuestion(np.array(row, np.int32), r1, len(row) - 2)

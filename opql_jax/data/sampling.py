@@ -183,11 +183,7 @@ class _Seeds:
     def __init__(self, index, anchors):
         if anchors not in ANCHORS:
             raise InputError(f'anchors={anchors!r}: expected {" or ".join(map(repr, ANCHORS))}')
-        self._pairs = (
-            np.flatnonzero(index.repeated)
-            if index.repeated.any()
-            else np.arange(len(index.repeated))
-        )
+        self._pairs = np.flatnonzero(index.repeated | (not index.repeated.any()))
         self._ends = (
             np.cumsum(np.diff(index.pair_start)[self._pairs]) if anchors == 'mentions' else None
         )
@@ -195,9 +191,8 @@ class _Seeds:
     def _draw(self, rng) -> int:
         if self._ends is None:
             return int(self._pairs[rng.integers(len(self._pairs))])
-        return int(
-            self._pairs[np.searchsorted(self._ends, rng.integers(self._ends[-1]), side='right')]
-        )
+        mention = rng.integers(self._ends[-1])
+        return int(self._pairs[np.searchsorted(self._ends, mention, side='right')])
 
     def unseen(self, seen, rng):
         """All pairs in random order, added to `seen`; those already in it are left out."""

@@ -155,7 +155,7 @@ def tokenizer_file(folder: str | os.PathLike) -> str | None:
 def stated_padding(file: str) -> int | None:
     """A tokenizer file's own id of padding (`load_tokenizer` makes it 0); None if it has none."""
     try:
-        return _padding(_read(file))
+        return _marker(_read(file), '[PAD]')
     except Exception:  # tokenizers raises bare Exception for any unreadable file
         return None
 
@@ -168,17 +168,13 @@ def special_ids(tokenizer: Tokenizer, name: str = 'the tokenizer') -> SpecialIds
     """
 
     def find(token):
-        found = [
-            tokenizer.token_to_id(t)
-            for t in STAND_INS[token]
-            if tokenizer.token_to_id(t) is not None
-        ]
-        if not found:
+        found = _marker(tokenizer, token)
+        if found is None:
             missing = ' or '.join(STAND_INS[token])
             raise TokenizerError(
                 f'{name}: the vocabulary has no {missing}, as BERT, RoBERTa or MPNet have'
             )
-        return found[0]
+        return found
 
     ids = SpecialIds(*map(find, STAND_INS))
     if ids.pad != 0:
@@ -206,8 +202,9 @@ def _read(file: str) -> Tokenizer:
     return _from_vocab(file) if file.endswith('.txt') else Tokenizer.from_file(file)
 
 
-def _padding(tokenizer: Tokenizer) -> int | None:
-    found = (tokenizer.token_to_id(token) for token in STAND_INS['[PAD]'])
+def _marker(tokenizer: Tokenizer, token: str) -> int | None:
+    """The id of what stands for a marker."""
+    found = map(tokenizer.token_to_id, STAND_INS[token])
     return next((number for number in found if number is not None), None)
 
 
@@ -216,11 +213,9 @@ def _from_vocab(file):
     with open(file, encoding='utf-8') as lines:
         vocab = {line.rstrip('\n'): i for i, line in enumerate(lines)}
     config = pathlib.Path(file).with_name('tokenizer_config.json')
-    stated = (
-        json.loads(config.read_text(encoding='utf-8')).get('do_lower_case')
-        if config.exists()
-        else None
-    )
+    stated = None
+    if config.exists():
+        stated = json.loads(config.read_text(encoding='utf-8')).get('do_lower_case')
     capitals = any(token != token.lower() for token in vocab if not token.startswith('['))
     return _bert_wordpiece(vocab, lowercase=not capitals if stated is None else stated)
 
@@ -239,12 +234,9 @@ def _bert_wordpiece(vocab, lowercase=True):
 
 def _padded_with_0(tokenizer: Tokenizer) -> Tokenizer:
     """The tokenizer with padding as id 0, and offsets of tokens without the space before them."""
-    pad, pre_tokenizer = _padding(tokenizer) or 0, json.loads(tokenizer.to_str())['pre_tokenizer']
-    return (
-        exchanged_padding(tokenizer, pad)
-        if pad or 'ByteLevel' in json.dumps(pre_tokenizer)
-        else tokenizer
-    )
+    pad, stored = _marker(tokenizer, '[PAD]') or 0, json.loads(tokenizer.to_str())
+    is_byte_level = 'ByteLevel' in json.dumps(stored['pre_tokenizer'])
+    return exchanged_padding(tokenizer, pad) if pad or is_byte_level else tokenizer
 
 
 def exchanged_padding(tokenizer: Tokenizer, pad: int) -> Tokenizer:

@@ -32,20 +32,11 @@ def read(path: str | os.PathLike, resolver: EntityResolver) -> list[dict]:
             name = string_field(answer, 'answer', '', prefix)
             if not (name or mid):
                 raise InputError(f'{prefix}answer: there is neither a name nor an answer_id')
-            answers.append(
-                resolver.key_or_name(
-                    name or mid, mid, names=[name, *string_list_field(answer, 'aliases', prefix)]
-                )
-            )
+            names = [name, *string_list_field(answer, 'aliases', prefix)]
+            answers.append(resolver.key_or_name(name or mid, mid, names=names))
         found = find_topics(text, topics, resolver.vocab.id_of_key)
-        return question_record(
-            string_field(record, 'ID'),
-            text,
-            found,
-            answers,
-            2 if kind == 'composition' else 1,
-            kind,
-        )
+        hops = 2 if kind == 'composition' else 1
+        return question_record(string_field(record, 'ID'), text, found, answers, hops, kind)
 
     questions = read_json(path)
     if not isinstance(questions, list):

@@ -81,9 +81,8 @@ def read_documents(
     with open(rejected_path, 'w', encoding='utf-8') as rejected:
 
         def reject(number, reason, record):
-            rejected.write(
-                json.dumps({'document': number, 'reason': reason, 'record': record}) + '\n'
-            )
+            row = {'document': number, 'reason': reason, 'record': record}
+            rejected.write(json.dumps(row) + '\n')
 
         for number, record in enumerate(records, 1):
             try:
@@ -112,7 +111,8 @@ def _check(record) -> None:
         if not good:
             raise InputError(f'{field}: expected {expected}, found {found!r}')
 
-    whole = lambda value: isinstance(value, int) and not isinstance(value, bool)
+    whole = lambda value: type(value) is int
+    below = lambda value, items: whole(value) and 0 <= value < len(items)
     need(isinstance(record, dict), 'record', 'a JSON object', record)
     title, sents, clusters, labels = (
         record.get(name) for name in ('title', 'sents', 'vertexSet', 'labels')
@@ -120,12 +120,8 @@ def _check(record) -> None:
     need(isinstance(title, str) and title.strip(), 'title', 'a string', title)
     need(isinstance(sents, list), 'sents', 'a list of sentences', sents)
     for i, sent in enumerate(sents):
-        need(
-            isinstance(sent, list) and all(isinstance(t, str) for t in sent),
-            f'sents[{i}]',
-            'a list of tokens',
-            sent,
-        )
+        good = isinstance(sent, list) and all(isinstance(token, str) for token in sent)
+        need(good, f'sents[{i}]', 'a list of tokens', sent)
     need(isinstance(clusters, list), 'vertexSet', 'a list of clusters', clusters)
     for i, cluster in enumerate(clusters):
         need(isinstance(cluster, list), f'vertexSet[{i}]', 'a list of mentions', cluster)
@@ -135,30 +131,22 @@ def _check(record) -> None:
             kind, sentence, pos = (mention.get(name) for name in ('type', 'sent_id', 'pos'))
             need(isinstance(kind, str) and kind, f'{field}.type', 'a string', kind)
             need(
-                whole(sentence) and 0 <= sentence < len(sents),
+                below(sentence, sents),
                 f'{field}.sent_id',
                 f'one of {len(sents)} sentences',
                 sentence,
             )
             size = len(sents[sentence])
-            good = (
-                isinstance(pos, list)
-                and len(pos) == 2
-                and all(map(whole, pos))
-                and 0 <= pos[0] < pos[1] <= size
-            )
+            good = isinstance(pos, list) and len(pos) == 2 and all(map(whole, pos))
+            good = good and 0 <= pos[0] < pos[1] <= size
             need(good, f'{field}.pos', f'[first, end] among {size} tokens', pos)
     need(isinstance(labels, list | None), 'labels', 'a list', labels)
     for i, label in enumerate(labels or ()):
         need(isinstance(label, dict), f'labels[{i}]', 'an object', label)
         for side in ('h', 't'):
             value = label.get(side)
-            need(
-                whole(value) and 0 <= value < len(clusters),
-                f'labels[{i}].{side}',
-                f'one of {len(clusters)} clusters',
-                value,
-            )
+            expected = f'one of {len(clusters)} clusters'
+            need(below(value, clusters), f'labels[{i}].{side}', expected, value)
         need(isinstance(label.get('r'), str), f'labels[{i}].r', 'a relation id', label.get('r'))
 
 

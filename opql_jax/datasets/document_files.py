@@ -74,17 +74,15 @@ def _rows(path: pathlib.Path) -> Records:
         leaves = {metadata.schema.column(i).path for i in range(metadata.num_columns)}
         _check_stated_size(path, metadata, columns)
         # Of a text that many rows share a batch has one copy.
-        with pq.ParquetFile(
-            path, read_dictionary=[name for name in columns if name in leaves]
-        ) as file:
+        shared = [name for name in columns if name in leaves]
+        with pq.ParquetFile(path, read_dictionary=shared) as file:
             for batch in file.iter_batches(BATCH_ROWS, columns=columns):
                 for i in range(len(batch)):
                     number += 1
                     row = _row(batch, i)
                     values = row.values() if isinstance(row, dict) else ()
-                    expansion.add(
-                        _ROW_BYTES + sum(len(value) for value in values if isinstance(value, str))
-                    )
+                    texts = (value for value in values if isinstance(value, str))
+                    expansion.add(_ROW_BYTES + sum(map(len, texts)))
                     yield f'row {number}', row
     except (pa.ArrowException, OSError) as error:
         raise InputError(f'{path}: no Parquet after row {number} ({error})') from error

@@ -5,6 +5,7 @@ and Wikidata QIDs.
 """
 
 import functools
+import itertools
 import os
 import re
 from collections.abc import Container, Iterable, Sequence
@@ -62,10 +63,9 @@ class EntityResolver:
             if key in self.vocab.id_of_key:
                 return self.vocab.id_of_key[key]
         for name in (*self._names.get(qid, ()), *names):
-            if (entity := self.vocab.get(name)) is not None or (
-                entity := self._folded.get(name.casefold())
-            ) is not None:
-                return entity
+            for entity in (self.vocab.get(name), self._folded.get(name.casefold())):
+                if entity is not None:
+                    return entity
         return None
 
     def key_or_name(
@@ -105,11 +105,7 @@ def _read_qids(path) -> dict[str, str]:
     for number, line in read_lines(path):
         if not (columns := line.split()):
             continue
-        if (
-            len(columns) != 2
-            or not re.fullmatch(r'/?[mg][./]\w+', columns[0])
-            or not re.fullmatch(r'Q\d+', columns[1])
-        ):
+        if not re.fullmatch(r'/?[mg][./]\w+ Q\d+', ' '.join(columns)):
             raise InputError(f'{path}:{number}: expected m.02mjmr<TAB>Q76, found {line!r}')
         qids.setdefault(columns[0].strip('/').replace('/', '.'), columns[1])
     return qids
@@ -175,9 +171,8 @@ def _longest_run(text: str, names: Sequence[str]) -> tuple[int, int] | None:
     best = None
     for name in names:
         words_of_name = _WORD.findall(name.lower())
-        for i, j in (
-            (i, j) for i in range(len(words)) if content[i] for j in range(len(words_of_name))
-        ):
+        starts = (i for i in range(len(words)) if content[i])
+        for i, j in itertools.product(starts, range(len(words_of_name))):
             for k, (word, (_, end, other)) in enumerate(zip(words_of_name[j:], words[i:]), i):
                 if word != other:
                     break

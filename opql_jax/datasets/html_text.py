@@ -57,10 +57,8 @@ def _tokens(source: str) -> Iterator[tuple[str, str]]:
         end = _ENDS.get(opening[0].upper(), _ANY_END)
         # A tag ends behind values in quotes, which may hold '>', or else at the first '>'.
         end = _ANY_END if end is _TAG_END and end in ended else end
-        closing = (
-            None if end in ended else (end.match if end is _TAG_END else end.search)(source, at)
-        )
-        if not closing:
+        find = end.match if end is _TAG_END else end.search
+        if end in ended or not (closing := find(source, at)):
             ended.add(end)
             at = start if end is _TAG_END else at
             continue
@@ -170,10 +168,8 @@ class _Page:
         """Ends the row of a table that is open, or the term of a list with what defines it."""
         cells, self._row = self._row or [], None
         filled = [cell for cell in cells if cell.blocks]
-        if (
-            any(len(cell.blocks) > 1 or len(cell.blocks[0]) > _LONGEST_CELL for cell in filled)
-            or len(filled) < 2
-        ):
+        is_long = lambda cell: len(cell.blocks) > 1 or len(cell.blocks[0]) > _LONGEST_CELL
+        if len(filled) < 2 or any(map(is_long, filled)):
             self.blocks += [block for cell in filled for block in cell.blocks]
         elif len(cells) == 2 and cells[0].is_heading and not cells[1].is_heading:
             self.blocks.append(f'{filled[0].blocks[0].rstrip(": ")}: {filled[1].blocks[0]}')

@@ -38,11 +38,9 @@ class JsonLines:
         return files | {f'questions/{path.name}': path for path in self._question_files()}
 
     def read(self, rejected_path):
-        vocab = (
-            read_entities(self.entities, rejected_path, self.max_reject_fraction)
-            if self.entities
-            else None
-        )
+        vocab = None
+        if self.entities:
+            vocab = read_entities(self.entities, rejected_path, self.max_reject_fraction)
         documents = read_jsonl(
             self.path,
             rejected_path=rejected_path,

@@ -61,9 +61,8 @@ class Msf:
         read: dict[tuple[str | None, str], Document] = {}
         for hops in self.hops:
             for document in documents(self._path(hops, 'paragraphs')):
-                named = dataclasses.replace(
-                    document, id=f'{FOLDERS[hops]}/{self.part}/{document.id}'
-                )
+                name = f'{FOLDERS[hops]}/{self.part}/{document.id}'
+                named = dataclasses.replace(document, id=name)
                 read.setdefault((document.title_entity, document.text), named)
         return EntityVocab.from_documents(read.values()), list(read.values())
 
@@ -119,34 +118,24 @@ def queries(path: str | os.PathLike) -> list[dict]:
 def _query(query: dict) -> dict:
     subject, target = (_object(query, side) for side in ('subject', 'object'))
     relation = query.get('relation')
-    chain = object_list_field(
-        {'relation': relation if isinstance(relation, list) else [relation]}, 'relation'
-    )
-    aliases = subject.get('aliases')
-    name = string_field(subject, 'name', '', 'subject.') or (
-        next(iter(aliases), '') if isinstance(aliases, list | dict) else ''
-    )
+    relation = relation if isinstance(relation, list) else [relation]
+    chain, aliases = object_list_field({'relation': relation}, 'relation'), subject.get('aliases')
+    alias = next(iter(aliases), '') if isinstance(aliases, list | dict) else ''
+    name = string_field(subject, 'name', '', 'subject.') or alias
     topic, answer = _id(subject, 'subject.'), _id(target, 'object.')
     if not (topic and answer and chain):
         raise InputError('subject and object need a wikidata_id, and there must be a relation')
     name = name or topic
     text = ', '.join([name, *(_relation_name(relation, at) for at, relation in chain)])
     relations = [string_field(relation, 'wikidata_id', prefix=at) for at, relation in chain]
-    return question_record(
-        string_field(query, 'id'),
-        text,
-        [(0, len(name), topic)],
-        [answer],
-        len(chain),
-        RELATION_SEPARATOR.join(relations),
-    )
+    about, kind = [(0, len(name), topic)], RELATION_SEPARATOR.join(relations)
+    return question_record(string_field(query, 'id'), text, about, [answer], len(chain), kind)
 
 
 def _relation_name(relation: dict, at: str) -> str:
     names = relation.get('text')
-    return string_field(
-        {'text': names[0] if isinstance(names, list) and names else names}, 'text', prefix=at
-    )
+    first = names[0] if isinstance(names, list) and names else names
+    return string_field({'text': first}, 'text', prefix=at)
 
 
 def _document(record: dict) -> Document:
@@ -166,13 +155,8 @@ def _document(record: dict) -> Document:
             disjoint.append(mention)
     if type(record.get('id')) not in (int, str):
         raise InputError(f'id: expected a number or a string, found {record.get("id")!r}')
-    document = Document(
-        str(record['id']),
-        title or about,
-        string_field(record, 'context'),
-        tuple(disjoint),
-        about or None,
-    )
+    text, title = string_field(record, 'context'), title or about
+    document = Document(str(record['id']), title, text, tuple(disjoint), about or None)
     validate(document)
     return document
 

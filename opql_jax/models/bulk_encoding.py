@@ -333,23 +333,18 @@ def encode_mentions(encoder: RelationEncoder, params, source, passage, mention) 
     `passage` [n] are ids of passages, `mention` [n] indices of the mentions there; `source` as of
     `MarkedPairEncoder`.
     """
+    special, texts = source.special, markup.join(source.records.read(passage))
+    masked = markup.MaskedMentions(texts, np.asarray(mention, np.int64), special)
 
     def make_batch(chosen, size, length):
-        rows = [masked[i] for i in chosen]
-        position = np.zeros((size, 1), np.int32)
-        position[: len(rows), 0] = [row.position for row in rows]
-        return batching.pad_tokens(
-            [row.tokens for row in rows], size, length, source.special
-        ), position
+        tokens, position = masked.batch(np.asarray(chosen), size, length)
+        tokens[len(chosen) :, :2] = special.cls, special.sep
+        return tokens, position[:, None]
 
-    texts = source.records.read(passage)
-    masked = [
-        markup.mask_mention(text, i, source.special) for text, i in zip(texts, mention, strict=True)
-    ]
-    vectors = np.empty((len(masked), encoder.entity_dim), np.float32)
+    vectors = np.empty((len(masked.lengths), encoder.entity_dim), np.float32)
     # Fewer lengths than of pairs: the mentions of new entities are few, and each length costs a
     # compilation.
     batched = BatchedEncoder(_mention, encoder, params, Batching(batching.BUCKET_LENGTHS))
-    for rows, found in batched(np.array([len(row.tokens) for row in masked], np.int64), make_batch):
+    for rows, found in batched(masked.lengths, make_batch):
         vectors[rows] = found
     return vectors

@@ -1,6 +1,7 @@
 """Masking mentions in tokenised passages."""
 
 import numpy as np
+import one_marked
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -32,7 +33,7 @@ def ids(text):
 def test_names_that_stay_are_followed_by_their_markers():
     _, p = passage('the film {} was directed by {} .', ['Alien', 'Ridley Scott'])
     s, name = SPECIAL, ids('Ridley Scott')
-    marked = markup.mark_pair(p, 1, 0, s, 0, masked=False)
+    marked = one_marked.mark_pair(p, 1, 0, s, 0, masked=False)
     expected = (
         [s.cls]
         + ids('the film Alien')
@@ -54,18 +55,18 @@ NAMES = st.lists(LETTERS.filter(lambda w: w[0].isalnum()), min_size=1, max_size=
 
 def test_context_beyond_the_limit_is_evenly_spread():
     _, p = passage(' '.join(['{}'] * 10), list('abcdefghij'))
-    assert markup.mark_pair(p, 0, 9, SPECIAL, 4).context_entities.tolist() == [1, 3, 5, 7]
+    assert one_marked.mark_pair(p, 0, 9, SPECIAL, 4).context_entities.tolist() == [1, 3, 5, 7]
 
 
 def test_a_mention_without_a_visible_character_keeps_an_empty_place():
     p = markup.tokenise_passage(TOKENIZER, 'the X\u200b film', [(4, 5, 0), (5, 6, 1)])
     assert (p.ends - p.starts).tolist() == [1, 0]
-    marked = markup.mark_pair(p, 0, 1, SPECIAL, 0)
+    marked = one_marked.mark_pair(p, 0, 1, SPECIAL, 0)
     s = SPECIAL
     assert marked.tokens.tolist() == [s.cls] + ids('the') + [s.ent, s.r1, s.ent, s.r2] + ids(
         'film'
     ) + [s.sep]
-    back = markup.mark_pair(p, 1, 0, SPECIAL, 0)
+    back = one_marked.mark_pair(p, 1, 0, SPECIAL, 0)
     assert back.tokens[back.r2] == s.r2 and back.r2 < back.r1
 
 
@@ -74,7 +75,7 @@ def test_markup_never_adds_more_than_its_room():
         TOKENIZER, 'the X \u200b \u200b film', [(4, 5, 0), (6, 7, 1), (8, 9, 2)]
     )
     longest = max(
-        len(markup.mark_pair(p, i, j, SPECIAL, 0).tokens)
+        len(one_marked.mark_pair(p, i, j, SPECIAL, 0).tokens)
         for i in range(3)
         for j in range(3)
         if i != j
@@ -124,7 +125,7 @@ def test_context_of_many_pairs_and_many_masked_mentions_are_those_of_one_by_one(
     )
     assert (entities[len(chosen) :] == -1).all()
     for row, (p, i, j) in enumerate(chosen[k] for k in order):
-        one = markup.mark_pair(passages[p], i, j, SPECIAL, most, masked)
+        one = one_marked.mark_pair(passages[p], i, j, SPECIAL, most, masked)
         used = entities[row] >= 0
         assert (
             positions[row][used].tolist() == one.context_positions.tolist()
@@ -138,7 +139,7 @@ def test_context_of_many_pairs_and_many_masked_mentions_are_those_of_one_by_one(
     order = rng.permutation(len(with_mentions))
     tokens, position = hidden.batch(order, len(order) + 1, 16)
     for row, k in enumerate(order):
-        one = markup.mask_mention(with_mentions[k], mention[k], SPECIAL)
+        one = one_marked.mask_mention(with_mentions[k], mention[k], SPECIAL)
         assert (
             hidden.lengths[k] == len(one.tokens)
             and hidden.entity[k] == one.entity
@@ -159,7 +160,7 @@ def test_marking_among_nested_mentions_hides_the_two_and_takes_only_whole_ones_a
     p = markup.TokenisedPassage(np.arange(100, 112, dtype=np.int32), starts, ends, entities)
     chosen = [(i, j) for i, a in enumerate(spans) for j, b in enumerate(spans) if not overlap(a, b)]
     for i, j in chosen:
-        marked, expected = markup.mark_pair(p, i, j, SPECIAL, 12), [SPECIAL.cls]
+        marked, expected = one_marked.mark_pair(p, i, j, SPECIAL, 12), [SPECIAL.cls]
         for t in range(12):
             if t in (starts[i], starts[j]):
                 expected += [SPECIAL.ent, SPECIAL.r1 if t == starts[i] else SPECIAL.r2]
@@ -188,7 +189,7 @@ def test_marking_among_nested_mentions_hides_the_two_and_takes_only_whole_ones_a
     )
     tokens, r1, r2 = many.batch(np.arange(len(chosen)), len(chosen), 18)
     for row, (i, j) in enumerate(chosen):
-        marked = markup.mark_pair(p, i, j, SPECIAL, 0)
+        marked = one_marked.mark_pair(p, i, j, SPECIAL, 0)
         assert tokens[row].tolist() == marked.tokens.tolist() + [SPECIAL.pad] * (
             18 - len(marked.tokens)
         )
@@ -217,14 +218,14 @@ def test_a_masked_mention_hides_its_own_tokens_whether_it_is_nested_or_holds_oth
     text = 'a film by ridley scott .'
     p = markup.tokenise_passage(TOKENIZER, text, [(10, 22, 4), (17, 22, 5)])
     s = SPECIAL
-    assert markup.mask_mention(p, 0, s).tokens.tolist() == [
+    assert one_marked.mask_mention(p, 0, s).tokens.tolist() == [
         s.cls,
         *ids('a film by'),
         s.ent,
         *ids('.'),
         s.sep,
     ]
-    assert markup.mask_mention(p, 1, s).tokens.tolist() == [
+    assert one_marked.mask_mention(p, 1, s).tokens.tolist() == [
         s.cls,
         *ids('a film by ridley'),
         s.ent,

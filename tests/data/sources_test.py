@@ -5,10 +5,10 @@ import dataclasses
 
 import jax
 import numpy as np
+import one_marked
 import pytest
 
 from opql_jax.corpus.questions import to_record, write_questions
-from opql_jax.data import markup
 from opql_jax.data.prepared import Prepared
 from opql_jax.data.sampling import COLUMNS
 from opql_jax.data.sources.align import AlignSettings, AlignSource
@@ -139,7 +139,7 @@ def test_entity_rows_hide_a_mention_and_ask_for_it(prepared):
     possible = {
         (tuple(m.tokens.tolist()), m.position, m.entity)
         for p in prepared.records
-        for m in (markup.mask_mention(p, i, special) for i in range(len(p.entities)))
+        for m in (one_marked.mask_mention(p, i, special) for i in range(len(p.entities)))
     }
     seen = collections.Counter()
     for batch in batches(make('entities', prepared)):
@@ -158,7 +158,7 @@ def test_relation_rows_are_rows_of_the_pair_table_and_come_once(prepared, name):
     passages = list(p.records)
     table = collections.Counter()
     for row in range(len(p.pairs['topic'])):
-        m = markup.mark_pair(
+        m = one_marked.mark_pair(
             passages[p.pairs['passage'][row]],
             p.pairs['topic_mention'][row],
             p.pairs['target_mention'][row],

@@ -5,11 +5,11 @@ and as the text.
 import json
 import pathlib
 
+import one_marked
 import pytest
 
 from opql_jax.core.errors import InputError
 from opql_jax.corpus.entities import EntityVocab
-from opql_jax.data import markup
 from opql_jax.data.prepare import prepare
 from opql_jax.data.prepared import Prepared
 from opql_jax.datasets import readers, triples
@@ -130,7 +130,7 @@ def test_triples_as_text_become_pairs_in_both_directions_and_nothing_else(folder
     for topic, target, passage, i, j, is_title in zip(
         *(prepared.pairs[c].tolist() for c in prepared.pairs)
     ):
-        marked = markup.mark_pair(prepared.records[passage], i, j, prepared.special, 4)
+        marked = one_marked.mark_pair(prepared.records[passage], i, j, prepared.special, 4)
         said = prepared.tokenizer.decode(marked.tokens.tolist(), skip_special_tokens=False)
         found.append(
             (names[topic], names[target], said.replace('[CLS]', '').replace('[SEP]', '').strip())

@@ -7,10 +7,11 @@ import json
 
 import jax
 import numpy as np
+import one_marked
 import pytest
 
 from opql_jax.core.errors import InputError
-from opql_jax.data import batching, markup
+from opql_jax.data import batching
 from opql_jax.datasets.labelled_sentences import read_labelled
 from opql_jax.kb.trained import fewshot
 from opql_jax.kb.trained.fewshot import evaluate_fewshot
@@ -88,7 +89,7 @@ def test_sentences_are_marked_as_pairs_are(folders, masked):
     found = fewshot.relation_embeddings(encoder, params, passages, special, masked)
     topics = [passage.entities.tolist().index(0) for passage in passages]
     marked = [
-        markup.mark_pair(passage, i, 1 - i, special, 0, masked)
+        one_marked.mark_pair(passage, i, 1 - i, special, 0, masked)
         for passage, i in zip(passages, topics)
     ]
     tokens = batching.pad_tokens([m.tokens for m in marked], len(marked), 32, special)

@@ -11,12 +11,12 @@ import shutil
 
 import jax
 import numpy as np
+import one_marked
 import pytest
 
 import opql_jax
 from opql_jax.core.errors import InputError
 from opql_jax.core.hashing import params_hash
-from opql_jax.data import markup
 from opql_jax.data.kb_folder import KBFolder
 from opql_jax.data.prepare import prepare
 from opql_jax.data.prepared import Prepared
@@ -176,7 +176,7 @@ def test_new_entities_get_embeddings_that_stand_to_the_others_as_their_mentions_
         step = max(len(mentions) / new_entities.MENTIONS_PER_ENTITY, 1)
         for k in range(min(len(mentions), new_entities.MENTIONS_PER_ENTITY)):
             passage, i = mentions[math.ceil((k + 1) * step) - 1]
-            m = markup.mask_mention(passage, i, prepared.special)
+            m = one_marked.mask_mention(passage, i, prepared.special)
             tokens = np.pad(m.tokens, (0, 64 - len(m.tokens)))
             vectors.append(
                 np.asarray(

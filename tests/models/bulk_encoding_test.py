@@ -5,10 +5,10 @@ import logging
 
 import jax
 import numpy as np
+import one_marked
 import pytest
 
 from opql_jax.core.errors import InputError
-from opql_jax.data import markup
 from opql_jax.data.prepared import Prepared
 from opql_jax.models.bulk_encoding import pair_encoder
 
@@ -31,7 +31,7 @@ def marked_pair(module, params, special, plain, i, j):
     """The relation of a pair marked by `mark_pair` and encoded alone, padded to 136 tokens, and the
     length of its text.
     """
-    marked = markup.mark_pair(plain, i, j, special, max_context=0)
+    marked = one_marked.mark_pair(plain, i, j, special, max_context=0)
     tokens = np.zeros((1, 136), np.int32)
     tokens[0, : len(marked.tokens)] = marked.tokens
     return apply(module, params, tokens, np.array([marked.r1]), np.array([marked.r2]))[0], len(

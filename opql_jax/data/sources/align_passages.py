@@ -198,13 +198,8 @@ class PassageAlignSource(Source):
         """Passages that mention a topic: one that answers one of its questions first, then any."""
         index = self._packer.index
         answer = rng.choice(self.questions.pairs[rng.choice(self.questions.of_topic(topic))])
-        start, end = index.pairs_of_topic(topic)
-        rows = sampling.some(
-            index.pair_start[start],
-            index.pair_start[end],
-            8 * self._settings.passages_per_topic,
-            rng,
-        )
+        start, end = (index.pair_start[pair] for pair in index.pairs_of_topic(topic))
+        rows = sampling.some(start, end, 8 * self._settings.passages_per_topic, rng)
         passages = dict.fromkeys(
             index.passage[np.concatenate([index.rows(answer, 1, rng), rows])].tolist()
         )

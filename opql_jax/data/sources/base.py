@@ -131,12 +131,8 @@ def from_named_leaves(like, leaves: Mapping[str, Any], path: str = ''):
     It has the buckets and number of hops of the leaves; parts that these lack are empty.
     """
     if hasattr(like, '_fields'):
-        return type(like)(
-            *(
-                from_named_leaves(part, leaves, f'{path}{name}/')
-                for name, part in like._asdict().items()
-            )
-        )
+        parts = like._asdict().items()
+        return type(like)(*(from_named_leaves(p, leaves, f'{path}{name}/') for name, p in parts))
     if isinstance(like, tuple):
         count = len({n.removeprefix(path).partition('/')[0] for n in leaves if n.startswith(path)})
         return tuple(

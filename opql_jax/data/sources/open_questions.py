@@ -78,11 +78,8 @@ class OpenQuestionSource(Source):
             raise InputError('no question has an answer in the entity vocabulary')
         self.num_questions, self.num_left_out = len(usable), len(questions) - len(usable)
         if self.num_left_out:
-            _log.warning(
-                '%d of %d questions have no answer in the vocabulary and teach nothing',
-                self.num_left_out,
-                len(questions),
-            )
+            left_out = f'{self.num_left_out} of {len(questions)} questions have'
+            _log.warning('%s no answer in the vocabulary and teach nothing', left_out)
         self._special, self._count, self._absent_rate = prepared.special, rows, absent_rate
         self._inputs = [
             lm_markup.mark_open_question(prepared.tokenizer, q.text, q.topics, self._special)
@@ -117,16 +114,8 @@ class OpenQuestionSource(Source):
         packer, rows = batching.Packer(self.capacities), []
         for i, row_answers, is_absent in zip(ids, answers, absent):
             packer.add(len(self._inputs[i].tokens))
-            exclude = self._answers[i] if is_absent else ()
-            rows.append(
-                TextRow(
-                    self._inputs[i],
-                    rng.choice(self._answers[i]),
-                    row_answers,
-                    absent=is_absent,
-                    exclude=exclude,
-                )
-            )
+            label, exclude = rng.choice(self._answers[i]), self._answers[i] if is_absent else ()
+            rows.append(TextRow(self._inputs[i], label, row_answers, -1, is_absent, exclude))
         beside = (source[step].texts if source else () for source in self._beside)
         return OpenQuestionBatch(
             pack_texts(rows, packer, self._sizes, self._special), Hops(hops), *beside

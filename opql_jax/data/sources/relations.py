@@ -60,13 +60,8 @@ class PairPacker:
         self, rows: np.ndarray, passages: markup.JoinedPassages, at: np.ndarray
     ) -> markup.MarkedPairs:
         """Marks rows, whose passages are those at `at`."""
-        return markup.MarkedPairs(
-            passages,
-            at,
-            self.index.topic_mention[rows],
-            self.index.target_mention[rows],
-            self._special,
-        )
+        topic, target = self.index.topic_mention[rows], self.index.target_mention[rows]
+        return markup.MarkedPairs(passages, at, topic, target, self._special)
 
     def _read(self, rows: np.ndarray) -> markup.JoinedPassages:
         return self._records.read_joined(self.index.passage[rows])
@@ -122,14 +117,9 @@ class PairPacker:
         anchors = np.array(anchors, bool) & (count[pair] > 1)
         entities = self.index.topic[rows], self.index.target[rows]
         marked = self._mark(rows, markup.end_to_end(read), np.array(places, np.int64))
+        chosen, context = np.arange(len(rows)), self._max_context
         return batching.pack_pairs(
-            marked,
-            np.arange(len(rows)),
-            entities,
-            anchors,
-            packer,
-            self._special,
-            self._max_context,
+            marked, chosen, entities, anchors, packer, self._special, context
         )
 
 

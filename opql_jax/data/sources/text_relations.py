@@ -24,14 +24,8 @@ from opql_jax.datasets.labelled_sentences import LabelledSentence
 
 # Relations that hold both ways.
 _SYMMETRIC = frozenset(
-    {
-        'spouse',
-        'sibling',
-        'said to be the same as',
-        'shares border with',
-        'sister city',
-        'diplomatic relation',
-    }
+    'spouse|sibling|said to be the same as|shares border with|sister city'
+    '|diplomatic relation'.split('|')
 )
 # What stands for the target in a cloze question.
 _UNKNOWN = ('who', 'what', 'which', 'where', 'when')
@@ -171,20 +165,14 @@ class TextRelationSource(Source):
             tokens=batching.pad_tokens([row.tokens for row in placed], n, s.max_tokens, special),
             first=batching.pad_rows([row.first[i] for row, i in zip(placed, order)], n, (2,)),
             last=batching.pad_rows([row.last[i] for row, i in zip(placed, order)], n, (2,)),
-            label=batching.pad_rows(
-                np.array([label for label, _ in labels], np.int32), n, fill=UNUSED
-            ),
-            inverse=batching.pad_rows(
-                np.array([inverse for _, inverse in labels], np.int32), n, fill=UNUSED
-            ),
+            label=batching.pad_rows([label for label, _ in labels], n, fill=UNUSED),
+            inverse=batching.pad_rows([inverse for _, inverse in labels], n, fill=UNUSED),
             question_tokens=batching.pad_tokens(
                 [question.tokens for question in asked], q, _QUESTION_TOKENS, special
             ),
-            r1=batching.pad_rows(np.array([question.r1 for question in asked], np.int32), q),
-            r2=batching.pad_rows(np.array([question.r2 for question in asked], np.int32), q),
-            question_label=batching.pad_rows(
-                np.array([label for _, label in questions], np.int32), q, fill=-1
-            ),
+            r1=batching.pad_rows([question.r1 for question in asked], q),
+            r2=batching.pad_rows([question.r2 for question in asked], q),
+            question_label=batching.pad_rows([label for _, label in questions], q, fill=-1),
         )
 
     def _mentions_of(self, pair: int, rng) -> list[TokenisedPassage]:

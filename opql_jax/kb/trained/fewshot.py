@@ -193,7 +193,7 @@ class _LabelledPairs(NamedTuple):
 
 def relation_embeddings(encoder, params, passages, special, masked) -> np.ndarray:
     """r of tokenised passages, without or with the names of their mentions: [n, d_r] float32."""
-    topic = np.array([np.flatnonzero(passage.entities == 0)[0] for passage in passages])
+    topic = _topics(passages)
     pairs = {
         'passage': np.arange(len(passages)),
         'topic_mention': topic,
@@ -211,11 +211,15 @@ def _token_rows(passages, special, masked: bool) -> list[np.ndarray]:
         return [
             np.concatenate([[special.cls], passage.tokens, [special.sep]]) for passage in passages
         ]
-    topic = [int(np.flatnonzero(passage.entities == 0)[0]) for passage in passages]
-    return [
-        markup.mark_pair(passage, i, 1 - i, special, 0).tokens
-        for passage, i in zip(passages, topic)
-    ]
+    topic, rows = _topics(passages), np.arange(len(passages))
+    marked = markup.MarkedPairs(passages, rows, topic, 1 - topic, special)
+    tokens, _, _ = marked.batch(rows, len(rows), int(marked.lengths.max(initial=0)))
+    return [row[:length] for row, length in zip(tokens, marked.lengths)]
+
+
+def _topics(passages) -> np.ndarray:
+    """Which mention of each sentence is the topic."""
+    return np.array([np.flatnonzero(passage.entities == 0)[0] for passage in passages])
 
 
 def _mean_of_tokens(encoder, params, tokens):
