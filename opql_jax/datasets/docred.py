@@ -130,12 +130,8 @@ def _check(record) -> None:
             need(isinstance(mention, dict), field, 'an object', mention)
             kind, sentence, pos = (mention.get(name) for name in ('type', 'sent_id', 'pos'))
             need(isinstance(kind, str) and kind, f'{field}.type', 'a string', kind)
-            need(
-                below(sentence, sents),
-                f'{field}.sent_id',
-                f'one of {len(sents)} sentences',
-                sentence,
-            )
+            expected = f'one of {len(sents)} sentences'
+            need(below(sentence, sents), f'{field}.sent_id', expected, sentence)
             size = len(sents[sentence])
             good = isinstance(pos, list) and len(pos) == 2 and all(map(whole, pos))
             good = good and 0 <= pos[0] < pos[1] <= size
