@@ -26,25 +26,17 @@ def prose(*texts, recognise=nobody):
 @pytest.mark.parametrize(
     'text, expected',
     [
-        (
-            'THE MAYOR OF PORT ELLERY IS SOPHIE SANTINO.',
-            'The mayor of Port Ellery is Sophie Santino.',
-        ),
-        (
-            'SHE WAS BORN IN LONDON. HE WORKED IN VELDA HOUSE.',
-            'She was born in London. He worked in Velda House.',
-        ),
-        (
-            'THE NRA BOARD (NRA) WORKED ON 3 MAY 1999 FOR HER.',
-            'The Nra Board (NRA) worked on 3 May 1999 for her.',
-        ),
-        (
-            'A heading. THE CREW OF THE KESTREL WORKED.',
-            'A heading. The crew of the Kestrel worked.',
-        ),
+        ('THE MAYOR OF PORT ELLERY IS SOPHIE SANTINO.',
+            'The mayor of Port Ellery is Sophie Santino.'),
+        ('SHE WAS BORN IN LONDON. HE WORKED IN VELDA HOUSE.',
+            'She was born in London. He worked in Velda House.'),
+        ('THE NRA BOARD (NRA) WORKED ON 3 MAY 1999 FOR HER.',
+            'The Nra Board (NRA) worked on 3 May 1999 for her.'),
+        ('A heading. THE CREW OF THE KESTREL WORKED.',
+            'A heading. The crew of the Kestrel worked.'),
         ('NASA and the FBI. GDP IS UP. I AM.', 'NASA and the FBI. GDP IS UP. I AM.'),
     ],
-)
+)  # fmt: skip
 def test_capitals_are_written_as_prose(text, expected):
     assert prose(text) == [expected]
 

@@ -11,20 +11,16 @@ from opql_jax.corpus.definitions import defined_kind, definition, subject
 @pytest.mark.parametrize(
     'text, words',
     [
-        (
-            'Fatso is a 1980 American comedy film written and directed by Anne Bancroft.',
-            '1980 American comedy film',
-        ),
+        ('Fatso is a 1980 American comedy film written and directed by Anne Bancroft.',
+            '1980 American comedy film'),
         ('The Isar is a river in Bavaria.', 'river'),
-        (
-            'Ada Lovelace was an English mathematician and writer, born in London.',
-            'English mathematician writer',
-        ),
+        ('Ada Lovelace was an English mathematician and writer, born in London.',
+            'English mathematician writer'),
         ('They are two rock bands that tour.', 'rock bands'),
         ('It is a', ''),
         ('', ''),
     ],
-)
+)  # fmt: skip
 def test_the_words_of_a_definition_end_where_its_noun_phrase_does(text, words):
     assert ' '.join(text[start:end] for start, end in definition(text)) == words
 

@@ -82,34 +82,24 @@ def with_mentions(*spans):
         ({**GOOD, 'text': 'half \ud83c'}, 'text: code point 5 is half of a surrogate pair'),
         ({**GOOD, 'mentions': 'none'}, 'mentions: expected a list'),
         ({**GOOD, 'mentions': [{'start': 0, 'entity': 'Q1'}]}, 'mentions[0].end: missing'),
-        (
-            with_mentions((0, 3, 'Q1'), (8, 13, 'Q2')),
-            'mentions[1].end: 13 is past the text of 12 code points',
-        ),
+        (with_mentions((0, 3, 'Q1'), (8, 13, 'Q2')),
+            'mentions[1].end: 13 is past the text of 12 code points'),
         (with_mentions((-1, 3, 'Q1')), 'mentions[0].start: -1 is before the text'),
         (with_mentions((3, 3, 'Q1')), 'mentions[0].end: 3 is not after start 3'),
-        (
-            {**with_mentions((3, 5, 'Q1')), 'text': 'Ada  met'},
-            'mentions[0]: [3, 5) marks nothing but space',
-        ),
-        (
-            {**with_mentions((0, 1001, 'Q1')), 'text': 'a' * 2000},
-            'mentions[0]: 1001 code points; a name has at most 1000',
-        ),
+        ({**with_mentions((3, 5, 'Q1')), 'text': 'Ada  met'},
+            'mentions[0]: [3, 5) marks nothing but space'),
+        ({**with_mentions((0, 1001, 'Q1')), 'text': 'a' * 2000},
+            'mentions[0]: 1001 code points; a name has at most 1000'),
         (with_mentions((True, 3, 'Q1')), 'mentions[0].start: expected an integer, found True'),
-        (
-            with_mentions((8, 11, 'Q2'), (0, 9, 'Q1')),
-            'mentions[0]: [8, 11) overlaps mentions[1] [0, 9)',
-        ),
-        (
-            with_mentions((0, 3, 5)),
-            'mentions[0].entity: expected a string that is not blank, found 5',
-        ),
+        (with_mentions((8, 11, 'Q2'), (0, 9, 'Q1')),
+            'mentions[0]: [8, 11) overlaps mentions[1] [0, 9)'),
+        (with_mentions((0, 3, 5)),
+            'mentions[0].entity: expected a string that is not blank, found 5'),
         (with_mentions((0, 3, 'Q9')), "mentions[0].entity: unknown entity id 'Q9'"),
         ({**GOOD, 'title_entity': 'Q9'}, "title_entity: unknown entity id 'Q9'"),
         (GOOD, "id: 'a' was already used in line 1"),
     ],
-)
+)  # fmt: skip
 def test_a_bad_line_is_rejected_with_its_number_and_reason(tmp_path, record, reason):
     documents = read(tmp_path, GOOD, record, max_reject_fraction=0.5, known_entities={'Q1', 'Q2'})
     assert len(documents) == 1

@@ -158,14 +158,11 @@ def test_it_is_the_settings_of_the_first_folder_that_count(old, tmp_path):
                 'give the new documents only'
             ),
         ),
-        (
-            NEW,
-            {'tokenizer': 'minilm'},
-            'was prepared with the tokenizer trained on its text, not minilm: leave it out',
-        ),
+        (NEW, {'tokenizer': 'minilm'},
+            'was prepared with the tokenizer trained on its text, not minilm: leave it out'),
         (NEW, {'extends': 'nowhere'}, 'nowhere is not a prepared folder'),
     ],
-)
+)  # fmt: skip
 def test_what_does_not_continue_the_folder_is_refused(old, tmp_path, records, options, message):
     with pytest.raises(InputError, match=message):
         run(

@@ -87,14 +87,11 @@ def test_two_processes_prepare_the_same_bytes(corpus, tmp_path):
     'name, text, message',
     [
         ('corpus.jsonl', json.dumps(DOCUMENTS[0]), 'another file corpus:'),
-        (
-            'questions/train.jsonl',
-            json.dumps({**QUESTION, 'answers': ['Bob']}),
-            'another file questions/train.jsonl:',
-        ),
+        ('questions/train.jsonl', json.dumps({**QUESTION, 'answers': ['Bob']}),
+            'another file questions/train.jsonl:'),
         ('questions/test.jsonl', json.dumps(QUESTION), 'another file questions/test.jsonl:'),
     ],
-)
+)  # fmt: skip
 def test_changed_input_is_not_taken_for_prepared(corpus, tmp_path, name, text, message):
     run(corpus, tmp_path / 'out')
     (tmp_path / 'corpus' / name).write_text(text)

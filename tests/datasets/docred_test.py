@@ -149,32 +149,24 @@ def broken(path, value):
         (broken(['title'], ' '), "title: expected a string, found ' '"),
         (broken(['sents'], None), 'sents: expected a list of sentences, found None'),
         (broken(['sents', 1], 'text'), "sents[1]: expected a list of tokens, found 'text'"),
-        (
-            broken(['sents'], [[], ['\n']]) | {'vertexSet': [], 'labels': []},
-            'text: expected a string that is not blank',
-        ),
+        (broken(['sents'], [[], ['\n']]) | {'vertexSet': [], 'labels': []},
+            'text: expected a string that is not blank'),
         (broken(['sents', 0, 0], '\ud800'), 'text: code point 0 is half of a surrogate pair'),
         (broken(['vertexSet', 2], {}), 'vertexSet[2]: expected a list of mentions, found {}'),
         (broken(['vertexSet', 2, 0], 7), 'vertexSet[2][0]: expected an object, found 7'),
-        (
-            broken(['vertexSet', 2, 0, 'sent_id'], 3),
-            'vertexSet[2][0].sent_id: expected one of 3 sentences, found 3',
-        ),
-        (
-            broken(['vertexSet', 3, 1, 'pos'], [1, 7]),
-            'vertexSet[3][1].pos: expected [first, end] among 6 tokens, found [1, 7]',
-        ),
+        (broken(['vertexSet', 2, 0, 'sent_id'], 3),
+            'vertexSet[2][0].sent_id: expected one of 3 sentences, found 3'),
+        (broken(['vertexSet', 3, 1, 'pos'], [1, 7]),
+            'vertexSet[3][1].pos: expected [first, end] among 6 tokens, found [1, 7]'),
         (broken(['labels'], {}), 'labels: expected a list, found {}'),
-        (
-            broken(['vertexSet', 2, 0, 'type'], None),
-            'vertexSet[2][0].type: expected a string, found None',
-        ),
+        (broken(['vertexSet', 2, 0, 'type'], None),
+            'vertexSet[2][0].type: expected a string, found None'),
         (broken(['labels', 0, 'h'], 6), 'labels[0].h: expected one of 6 clusters, found 6'),
         (broken(['labels', 0, 't'], True), 'labels[0].t: expected one of 6 clusters, found True'),
         (broken(['labels', 0, 'r'], 17), 'labels[0].r: expected a relation id, found 17'),
         (ANN, "title: 'Ann Low' is already that of document 1"),
     ],
-)
+)  # fmt: skip
 def test_bad_documents_are_listed_with_number_and_field(read, tmp_path, record, reason):
     found, (rejected,) = read(ANN, record, document('Last', 'Nothing .'), max_reject_fraction=0.5)
     assert [item.document.title for item in found] == ['Ann Low', 'Last']

@@ -220,27 +220,21 @@ LAUGHS = ''.join(f'<!ENTITY a{i + 1} "{f"&a{i};" * 10}">' for i in range(9))
 LAUGHS = f'<!DOCTYPE mediawiki [<!ENTITY a0 "Ada was here. ">{LAUGHS}]>'
 OPEN = '<mediawiki><siteinfo/>'
 BOMBS = {
-    'rows.parquet': (
-        lambda: table(id=range(300), text=same('x' * 1_000_000, 300)),
-        'hold more than',
-    ),
-    'no rows.parquet': (
-        lambda: table(id=same('1', 250_000), text=pa.nulls(250_000, pa.string())),
-        'hold more than',
-    ),
+    'rows.parquet': (lambda: table(id=range(300), text=same('x' * 1_000_000, 300)),
+        'hold more than'),
+    'no rows.parquet': (lambda: table(id=same('1', 250_000), text=pa.nulls(250_000, pa.string())),
+        'hold more than'),
     'a value.parquet': (lambda: table(id=[1], text=['x' * (40 * MIB)]), 'hold more than'),
     'page.xml.gz': (lambda: gzip.compress(wiki('a ' * 2 * MIB)), 'hold more than'),
     'page.xml.bz2': (lambda: bz2.compress(wiki('a ' * 2 * MIB)), 'hold more than'),
     'pages.xml.gz': (lambda: gzip.compress(wiki('', 80_000)), 'hold more than'),
-    'elements.xml.gz': (
-        lambda: gzip.compress((OPEN + '<a/>' * 1_500_000).encode()),
-        'hold more than',
-    ),
+    'elements.xml.gz': (lambda: gzip.compress((OPEN + '<a/>' * 1_500_000).encode()),
+        'hold more than'),
     'nested.xml': (lambda: (OPEN + '<a>' * 300_000).encode(), 'malformed, cut off'),
     'attribute.xml': (lambda: (OPEN + '<a b="' + 'x' * 5 * MIB).encode(), 'malformed, cut off'),
     'comment.xml': (lambda: (OPEN + '<!--' + 'x' * 5 * MIB).encode(), 'malformed, cut off'),
     'entities.xml': (lambda: wiki('&a9;', head=LAUGHS), 'amplification'),
-}
+}  # fmt: skip
 
 
 def test_a_table_or_dump_that_is_a_bomb_is_refused(tmp_path):
@@ -362,26 +356,18 @@ NAMES = {
             n, lambda i: f'Ada (film {i})' if i % 2 else f'Bob {i}', lambda i: f'Ada was film {i}.'
         ),
     ),
-    'one title': (
-        resolved,
-        lambda n: titled(n, lambda i: 'Ada Lovelace', lambda i: f'Ada Lovelace was {i}.'),
-    ),
-    'names that differ in a letter': (
-        resolved,
-        lambda n: titled(n, lambda i: f'Ada{i}', lambda i: f'Ada{i} was one.'),
-    ),
-    'short and long forms in one text': (
-        lambda made: resolve(*made),
-        lambda n: in_one_text([*(f'Ada X{i}' for i in range(n)), *(f'X{i}' for i in range(n))]),
-    ),
-    'one name in one text': (
-        lambda made: resolve(*made),
-        lambda n: in_one_text(['Ada Lovelace'] * n),
-    ),
+    'one title': (resolved,
+        lambda n: titled(n, lambda i: 'Ada Lovelace', lambda i: f'Ada Lovelace was {i}.')),
+    'names that differ in a letter': (resolved,
+        lambda n: titled(n, lambda i: f'Ada{i}', lambda i: f'Ada{i} was one.')),
+    'short and long forms in one text': (lambda made: resolve(*made),
+        lambda n: in_one_text([*(f'Ada X{i}' for i in range(n)), *(f'X{i}' for i in range(n))])),
+    'one name in one text': (lambda made: resolve(*made),
+        lambda n: in_one_text(['Ada Lovelace'] * n)),
     'names that differ by case': (EntityVocab.from_names, cases),
     'a run of function words': (lambda text: refine(text, []), lambda n: 'The A ' * n),
     'a crowd of another gender': (lambda made: pronouns(*made), crowd),
-}
+}  # fmt: skip
 
 
 @pytest.mark.parametrize('kind', NAMES)

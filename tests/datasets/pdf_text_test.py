@@ -153,16 +153,12 @@ BAD = {
     'no PDF': (b'Ada Lovelace', 'cannot be read as PDF: truncated or damaged'),
     'truncated at its end': (GOOD[:-7], 'cannot be read as PDF: truncated or damaged'),
     'truncated in a page': (GOOD[: len(GOOD) // 2], 'cannot be read as PDF: truncated or damaged'),
-    'without pages': (
-        GOOD.replace(b'/Type /Pages', b'/Type /Bages').replace(b'/Kids', b'/Bids'),
-        'cannot be read|no text in 0 p',
-    ),
+    'without pages': (GOOD.replace(b'/Type /Pages', b'/Type /Bages').replace(b'/Kids', b'/Bids'),
+        'cannot be read|no text in 0 p'),
     'images': (pdf([], []), 'no text in 2 pages, which may be images of it: .*ocrmypdf'),
-    'with a password': (
-        with_password(GOOD, 'secret'),
-        'encrypted: take off the password first, .*qpdf',
-    ),
-}
+    'with a password': (with_password(GOOD, 'secret'),
+        'encrypted: take off the password first, .*qpdf'),
+}  # fmt: skip
 
 
 @pytest.mark.parametrize('name', BAD)

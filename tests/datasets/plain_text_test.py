@@ -189,16 +189,12 @@ BAD = {
     'binary': (b'\x7fELF\x02\x01\x00\x00', 'text: code point 6 is NUL'),
     'latin': ('Café '.encode('latin-1'), 'not UTF-8 .*: convert the file'),
     'utf16': (codecs.BOM_UTF16_LE + 'Ada'.encode('utf-16-le'), 'this is UTF-16: convert it'),
-    'russian': (
-        ('Поезд шёл через ночь, и никто не говорил ни слова. ' * 6).encode(),
-        'text: not English: of its 60 words 0% are in Latin',
-    ),
-    'a library': (
-        b'Ada Lovelace and Lord Byron. ' * 350_000,
-        'text: 10,150,000 characters, and a document has at most 10,000,000: split',
-    ),
+    'russian': (('Поезд шёл через ночь, и никто не говорил ни слова. ' * 6).encode(),
+        'text: not English: of its 60 words 0% are in Latin'),
+    'a library': (b'Ada Lovelace and Lord Byron. ' * 350_000,
+        'text: 10,150,000 characters, and a document has at most 10,000,000: split'),
     'german': (GERMAN.encode(), 'text: not English: of its 90 words'),
-}
+}  # fmt: skip
 
 
 @pytest.mark.parametrize('name', BAD)

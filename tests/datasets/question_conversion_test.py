@@ -108,14 +108,11 @@ def test_broken_tables_are_named(file):
         ('who is in it?', ['IN', 'It', 'Isle'], None),
         ('who saw lord of the rings?', ['The Lord of the Rings: Part 2'], 'lord of the rings'),
         ('who shot j low at the inn?', ['John Low', 'The Shot of Ash'], 'shot'),
-        (
-            'what is the capital of bahama?',
-            ['The Bahamas', 'Capital (book) of the Bahamas'],
-            'capital',
-        ),
+        ('what is the capital of bahama?', ['The Bahamas', 'Capital (book) of the Bahamas'],
+            'capital'),
         ('what is it?', ['', '🇧🇸'], None),
     ],
-)
+)  # fmt: skip
 def test_the_longest_name_is_the_mention_or_else_the_longest_run_of_its_words(text, names, mention):
     found = find_topics(text, [('topic', names)])
     assert [text[start:end] for start, end, _ in found] == ([mention] if mention else [])
@@ -182,16 +179,12 @@ WEBQSP = [
             ('Value', '1980-01-01', None),
         ),
     ),
-    web_question(
-        1,
-        'where is tom ash from?',
-        parse('m.08', 'Thomas Ash', 'thomas', None, ('Entity', 'm.0406', None)),
-    ),
-    web_question(
-        2, 'what is up?', parse('m.0407', None, None, ['a', 'b', 'c'], ('Value', 'ROMA', ''))
-    ),
+    web_question(1, 'where is tom ash from?',
+        parse('m.08', 'Thomas Ash', 'thomas', None, ('Entity', 'm.0406', None))),
+    web_question(2, 'what is up?',
+        parse('m.0407', None, None, ['a', 'b', 'c'], ('Value', 'ROMA', ''))),
     web_question(3, 'who left Low Hill?', parse(None, 'Low Hill', 'Low Hill', ['a', 'b', 'c'])),
-]
+]  # fmt: skip
 NAMELESS = parse('m.0404', 'Ann Low', 'ann low', [], ('Entity', None, ''))
 
 
@@ -285,15 +278,10 @@ COMPLEX = [
         {'aliases': [], 'answer': None, 'answer_id': 'm.0405'},
     ),
     complex_question(1, 'composition', 'Who left where Sir Tom was?', '?x ns:d ns:m.08 .'),
-    complex_question(
-        2,
-        'superlative',
-        'Who was elsewhere first?',
-        '?x ns:d ns:g.02 .',
-        {'answer': 'Sue', 'answer_id': 'm.0406'},
-    ),
+    complex_question(2, 'superlative', 'Who was elsewhere first?', '?x ns:d ns:g.02 .',
+        {'answer': 'Sue', 'answer_id': 'm.0406'}),
     complex_question(3, 'comparative', 'Who is older?', '?x ns:d ?y .'),
-]
+]  # fmt: skip
 
 
 def test_complexwebq_marks_the_entities_of_the_query(file, resolve):
@@ -336,43 +324,25 @@ def test_a_file_is_converted_with_its_coverage_beside_it(file, tmp_path, resolve
 @pytest.mark.parametrize(
     'format, value, said',
     [
-        (
-            'freebase',
-            [],
-            "format='freebase': expected one of webqsp, webqsp_lines, complexwebq, metaqa",
-        ),
+        ('freebase', [],
+            "format='freebase': expected one of webqsp, webqsp_lines, complexwebq, metaqa"),
         ('webqsp', [], 'expected a JSON object with a list of Questions'),
-        (
-            'webqsp',
-            {'Questions': [*WEBQSP[:2], WEBQSP[0]]},
-            r"x: question 3: id 'W-0' is already that of number 1",
-        ),
-        (
-            'webqsp',
-            {'Questions': [web_question(0, 'x', NAMELESS)]},
-            r'x: question 1: Parses\[0\]\.Answers\[0\]\.AnswerArgument: ',
-        ),
+        ('webqsp', {'Questions': [*WEBQSP[:2], WEBQSP[0]]},
+            r"x: question 3: id 'W-0' is already that of number 1"),
+        ('webqsp', {'Questions': [web_question(0, 'x', NAMELESS)]},
+            r'x: question 1: Parses\[0\]\.Answers\[0\]\.AnswerArgument: '),
         ('webqsp_lines', 'null', 'x:1: expected an object, found None'),
-        (
-            'webqsp_lines',
-            {**LINES[1], 'topic': 'Tommy'},
-            "x:1: topic: expected an object, found 'Tommy'",
-        ),
+        ('webqsp_lines', {**LINES[1], 'topic': 'Tommy'},
+            "x:1: topic: expected an object, found 'Tommy'"),
         ('webqsp_lines', {**LINES[1], 'answers': [1]}, 'x:1: answers: expected a list of strings'),
         ('complexwebq', {}, 'expected a JSON list of questions, found dict'),
-        (
-            'complexwebq',
-            [{**COMPLEX[0], 'answers': [{}]}],
-            r'x: question 1: answers\[0\]\.answer: there is neither',
-        ),
-        (
-            'complexwebq',
-            COMPLEX[1:],
-            'no topic is named in any of 3 questions; give mid_to_qid and qid_labels',
-        ),
+        ('complexwebq', [{**COMPLEX[0], 'answers': [{}]}],
+            r'x: question 1: answers\[0\]\.answer: there is neither'),
+        ('complexwebq', COMPLEX[1:],
+            'no topic is named in any of 3 questions; give mid_to_qid and qid_labels'),
         ('metaqa', 'who left Rome', 'x:1: the question has no topic in brackets'),
     ],
-)
+)  # fmt: skip
 def test_errors_name_the_question_and_the_field(file, tmp_path, format, value, said):
     with pytest.raises(InputError, match=said):
         convert(format=format, path=file('x', value), vocab=VOCAB, output=tmp_path / 'out.jsonl')

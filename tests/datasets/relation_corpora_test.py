@@ -142,27 +142,19 @@ BAD_TRIPLE = {'subject': None, 'predicate': {'uri': 'P50'}, 'object': {'uri': 'Q
     'bad, said',
     [
         ([trex(), trex(text=None)], r'a.jsonl:2: text: expected a string, found None'),
-        (
-            [trex(), trex(entities='x')],
-            r"a.jsonl:2: entities: expected a list of objects, found 'x'",
-        ),
+        ([trex(), trex(entities='x')],
+            r"a.jsonl:2: entities: expected a list of objects, found 'x'"),
         ([trex(), trex(entities=[WRONG_URI])], r'a.jsonl:2: entities\[0\].uri: expected a string'),
-        (
-            [trex(), trex(entities=[{'uri': 'Q1', 'boundaries': [1, 2, 3]}])],
-            r'a.jsonl:2: entities\[0\].boundaries: expected',
-        ),
+        ([trex(), trex(entities=[{'uri': 'Q1', 'boundaries': [1, 2, 3]}])],
+            r'a.jsonl:2: entities\[0\].boundaries: expected'),
         ([trex(), trex(triples=None)], r'a.jsonl:2: triples: expected a list of objects'),
-        (
-            [trex(), trex(triples=[BAD_TRIPLE])],
-            r'a.jsonl:2: triples\[0\].subject: expected an object, found None',
-        ),
-        (
-            [line('a b', 'a', 'b', 'P1', rel_label=7)],
-            r'a.jsonl:1: rel_label: expected a string, found 7',
-        ),
+        ([trex(), trex(triples=[BAD_TRIPLE])],
+            r'a.jsonl:2: triples\[0\].subject: expected an object, found None'),
+        ([line('a b', 'a', 'b', 'P1', rel_label=7)],
+            r'a.jsonl:1: rel_label: expected a string, found 7'),
         ([], r'no sentence with two mentions'),
     ],
-)
+)  # fmt: skip
 def test_a_bad_line_is_told_with_its_file_and_number(read, bad, said):
     with pytest.raises(InputError, match=said):
         read(bad)
