@@ -9,6 +9,6 @@ from opql_jax.core import preemption
 if __name__ == '__main__':
     preemption.exit_on_signals()
     from opql_jax import gin_utils
-    from opql_jax.data.open_questions import convert_questions
+    from opql_jax.data.question_conversion import convert_questions
 
     gin_utils.run(convert_questions)

@@ -97,9 +97,8 @@ def capacities_for(
             or a row does not fit the longest.
     """
     if not buckets:
-        capacities = plan_capacities(
-            np.minimum(lengths, max(max(BUCKET_LENGTHS), np.max(least, initial=0))), rows
-        )
+        most = max(max(BUCKET_LENGTHS), np.max(least, initial=0))
+        capacities = plan_capacities(np.minimum(lengths, most), rows)
     else:
         capacities = {int(length): int(count) for length, count in buckets}
         lengths_given = [length for length, _ in buckets]

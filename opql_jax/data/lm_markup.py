@@ -148,10 +148,8 @@ def mark_open_question(
             out.append(int(passage.tokens[at]))
     out += [special.ent, special.r2, special.sep]
     # A topic whose characters all normalise to nothing has no token: its mark stands for it.
-    places = [
-        where[start] if start < end else r1[end]
-        for start, end in zip(passage.starts.tolist(), passage.ends.tolist())
-    ]
+    spans = zip(passage.starts.tolist(), passage.ends.tolist())
+    places = [where[start] if start < end else r1[end] for start, end in spans]
     array = lambda values: np.array(values, np.int32)
     return LMInput(
         array(out), array(places), array([r1[end] for end in passage.ends.tolist()]), len(out) - 2

@@ -93,9 +93,7 @@ def tokenise_passages(
     passages, found = iter(passages), []
     while some := [separate(*passage) for passage in itertools.islice(passages, _TOGETHER)]:
         encodings = tokenizer.encode_batch([text for text, _ in some], add_special_tokens=False)
-        found += [
-            _with_mentions(encoding, mentions) for encoding, (_, mentions) in zip(encodings, some)
-        ]
+        found += [_with_mentions(encoding, each[1]) for encoding, each in zip(encodings, some)]
     return found
 
 
@@ -103,9 +101,8 @@ def tokenise_pair(
     tokenizer: Tokenizer, text: str, topic: tuple[int, int], target: tuple[int, int]
 ) -> TokenisedPassage:
     """A text with two mentions, code points, by start: entity 0 is the topic, 1 the target."""
-    return tokenise_passage(
-        tokenizer, text, sorted([(*topic, 0), (*target, 1)], key=lambda mention: mention[:2])
-    )
+    mentions = sorted([(*topic, 0), (*target, 1)], key=lambda mention: mention[:2])
+    return tokenise_passage(tokenizer, text, mentions)
 
 
 def tokenise_sentences(
@@ -167,9 +164,9 @@ class MarkedPairs:
         masked: bool = True,
     ):
         """Of each pair [n] its passage, and the indices of topic `i` and target `j` in it."""
-        self._passages = passages = (
-            passages if isinstance(passages, JoinedPassages) else join(passages)
-        )
+        if not isinstance(passages, JoinedPassages):
+            passages = join(passages)
+        self._passages = passages
         tokens, starts, ends, _, sizes = passages
         offset, mentions = passages.begins[passage].T
         self._passage, self._mentions = passage, mentions
@@ -200,9 +197,8 @@ class MarkedPairs:
         last = self.lengths[chosen, None] - 1
         source = at + before + (at > first) * between + (at > second) * after
         tokens = np.full((size, length), special.pad, np.int32)
-        tokens[: len(chosen)] = np.where(
-            at < last, self._tokens.take(source, mode='clip'), special.pad
-        )
+        text = self._tokens.take(source, mode='clip')
+        tokens[: len(chosen)] = np.where(at < last, text, special.pad)
         r1, r2 = np.zeros((2, size), np.int32)
         topic_first = self._topic_first[chosen]
         r1[: len(chosen)] = np.where(topic_first, *self._markers[:, chosen])
@@ -238,9 +234,8 @@ class MarkedPairs:
         start = passages.starts[mention]
         end = passages.ends[mention]
         entity = passages.entities[mention]
-        other = (entity != passages.entities[self._i[pair]]) & (
-            entity != passages.entities[self._j[pair]]
-        )
+        topic, target = passages.entities[self._i[pair]], passages.entities[self._j[pair]]
+        other = (entity != topic) & (entity != target)
         whole = ((end <= a) | (start >= b)) & ((end <= c) | (start >= d)) & (end > start)
         kept = np.flatnonzero(other & whole)
         # Of several with the same first token the first, which is the longest.
@@ -304,15 +299,10 @@ class MaskedMentions:
         position, last = self._start[chosen, None] + 1, self.lengths[chosen, None] - 1
         source = at - 1 + self._begin[chosen, None] + (at > position) * self._skipped[chosen, None]
         tokens = np.full((size, length), special.pad, np.int32)
-        tokens[: len(chosen)] = np.where(
-            at < last, self._tokens.take(source, mode='clip'), special.pad
-        )
-        for places, token in [
-            (0, special.cls),
-            (position[:, 0], special.ent),
-            (last[:, 0], special.sep),
-        ]:
-            tokens[row, places] = token
+        text = self._tokens.take(source, mode='clip')
+        tokens[: len(chosen)] = np.where(at < last, text, special.pad)
+        tokens[row, 0] = special.cls
+        tokens[row, position[:, 0]], tokens[row, last[:, 0]] = special.ent, special.sep
         positions = np.zeros(size, np.int32)
         positions[: len(chosen)] = position[:, 0]
         return tokens, positions

@@ -153,12 +153,10 @@ class PassageRecords:
     def _decoded(self, ids: Iterable[int], decode):
         ids = [int(i) for i in ids]
         if ids and (min(ids) < 0 or max(ids) >= len(self)):
-            raise IndexError(
-                f'{self.path} has passages 0..{len(self) - 1}, not {min(ids)}..{max(ids)}'
-            )
+            there = f'{self.path} has passages 0..{len(self) - 1}'
+            raise IndexError(f'{there}, not {min(ids)}..{max(ids)}')
         try:
             return decode(self._reader.read(ids) if ids else [])
         except (RuntimeError, RecordsError) as e:
-            raise RecordsError(
-                f'{self.path}: damaged passage records ({e}); {PREPARED.advice}'
-            ) from e
+            damage = f'damaged passage records ({e}); {PREPARED.advice}'
+            raise RecordsError(f'{self.path}: {damage}') from e

@@ -239,20 +239,15 @@ def _added(old: Prepared, questions: dict) -> dict:
     for name, new in questions.items():
         before = merged.get(name, [])
         ids = {q.id for q in before}
-        merged[name] = before + [
-            dataclasses.replace(q, id=f'{q.id}+{len(before)}') if q.id in ids else q for q in new
-        ]
+        renamed = lambda q: dataclasses.replace(q, id=f'{q.id}+{len(before)}')
+        merged[name] = before + [renamed(q) if q.id in ids else q for q in new]
     return merged
 
 
 def _changed(before: dict, now: dict) -> list[str]:
     """The settings that differ, input files by name."""
-    flat = lambda settings: {
-        **settings,
-        **{f'file {name}': digest for name, digest in settings['files'].items()},
-        'files': None,
-    }
-    before, now = flat(before), flat(now)
+    of_files = lambda settings: {f'file {name}': d for name, d in settings['files'].items()}
+    before, now = ({**each, **of_files(each), 'files': None} for each in (before, now))
     return sorted(name for name in before.keys() | now.keys() if before.get(name) != now.get(name))
 
 
@@ -266,21 +261,16 @@ def _claim(directory: pathlib.Path, settings: dict) -> None:
     if is_folder_of(directory, tables.PLAN):
         listed = read_manifest(directory, tables.PLAN).listed()
         present = files.names_below(directory, 'questions')
-        if foreign := [
-            name
-            for name in present
-            if files.matches(name, [tables.QUESTIONS]) and name not in listed
-        ]:
+        theirs = (name for name in present if name not in listed)
+        if foreign := [name for name in theirs if files.matches(name, [tables.QUESTIONS])]:
             raise InputError(f'{directory / foreign[0]} is none of our files: move it elsewhere')
         files.remove_below(directory, listed)
-    elif any(
-        not (path.name.startswith(f'.{tables.PLAN.file}.') or locks.is_lock(path))
-        for path in directory.iterdir()
-    ):
-        raise InputError(f'{directory} holds other files: give a new or empty folder')
-    files.remove_partials(
-        directory, *tables.CONTENTS, MANIFEST, tables.PLAN.file, f'{tables.PARTS}/*/*/*'
-    )
+    else:
+        for path in directory.iterdir():
+            if not (path.name.startswith(f'.{tables.PLAN.file}.') or locks.is_lock(path)):
+                raise InputError(f'{directory} holds other files: give a new or empty folder')
+    ours = (*tables.CONTENTS, MANIFEST, tables.PLAN.file, f'{tables.PARTS}/*/*/*')
+    files.remove_partials(directory, *ours)
     write_manifest(directory, tables.PLAN, {'settings': settings})
 
 

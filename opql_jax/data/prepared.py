@@ -7,15 +7,9 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from opql_jax.core import manifest as manifest_lib
 from opql_jax.core.errors import InputError
-from opql_jax.core.manifest import (
-    ManifestError,
-    check_files,
-    checked_file,
-    local_copy,
-    manifest_hash,
-    read_manifest,
-)
+from opql_jax.core.manifest import ManifestError
 from opql_jax.corpus import tables
 from opql_jax.corpus.entities import EntityVocab
 from opql_jax.corpus.questions import Question, read_questions
@@ -48,13 +42,13 @@ class Prepared:
     """
 
     def __init__(self, directory):
-        self.directory = local_copy(directory)
-        self.manifest = read_manifest(self.directory, tables.PREPARED)
-        check_files(self.directory, self.manifest, tables.PREPARED)
+        self.directory = manifest_lib.local_copy(directory)
+        self.manifest = manifest_lib.read_manifest(self.directory, tables.PREPARED)
+        manifest_lib.check_files(self.directory, self.manifest, tables.PREPARED)
 
     def file(self, name: str) -> pathlib.Path:
         """A file of the folder, whose content is what the manifest says."""
-        return checked_file(self.directory, name, self.manifest, tables.PREPARED)
+        return manifest_lib.checked_file(self.directory, name, self.manifest, tables.PREPARED)
 
     def check(self) -> None:
         """Opens everything there is; raises InputError naming the first file that is damaged."""
@@ -67,7 +61,7 @@ class Prepared:
 
     def hash(self) -> str:
         """Hex SHA-256 of the folder's content, however it was made: of its files' digests."""
-        return manifest_hash(self.manifest.files)
+        return manifest_lib.manifest_hash(self.manifest.files)
 
     @property
     def folders(self) -> list[tables.Extended]:
@@ -96,10 +90,9 @@ class Prepared:
         """Tokenised passages; row = passage id."""
         records = passage_records.PassageRecords(self.file(passage_records.FILE_NAME))
         if len(records) != self.manifest.counts.passages:
-            raise ManifestError(
-                f'{records.path}: {len(records)} rows, the manifest says '
-                f'{self.manifest.counts.passages} passages; {tables.PREPARED.advice}'
-            )
+            stated = f'the manifest says {self.manifest.counts.passages} passages'
+            found = f'{records.path}: {len(records)} rows, {stated}'
+            raise ManifestError(f'{found}; {tables.PREPARED.advice}')
         return records
 
     @functools.cached_property
@@ -108,9 +101,8 @@ class Prepared:
         counts, file = self.manifest.counts, self.file('passages.parquet')
         table = tables.read_table(file, tables.PASSAGES, rows=counts.passages)
         lengths = tables.numbers(pc.utf8_length(table['text']))
-        tables.check_ids(
-            file, 'title_entity', tables.numbers(table['title_entity']), counts.entities, least=-1
-        )
+        titles = tables.numbers(table['title_entity'])
+        tables.check_ids(file, 'title_entity', titles, counts.entities, least=-1)
         mentions, starts = (table[n].combine_chunks() for n in ('mentions', 'sentence_starts'))
         start, end, entity = (
             tables.numbers(mentions.flatten().field(name)) for name in ('start', 'end', 'entity')
@@ -120,17 +112,13 @@ class Prepared:
             np.repeat(np.arange(len(table)), tables.numbers(pc.list_value_length(lists)))
             for lists in (mentions, starts)
         )
-        bad = of_mention[(start < 0) | (end <= start) | (end > lengths[of_mention])]
+        bad_mentions = of_mention[(start < 0) | (end <= start) | (end > lengths[of_mention])]
         starts = tables.numbers(starts.flatten())
         falls = (of_start[1:] == of_start[:-1]) & (starts[1:] <= starts[:-1])
-        bad = np.concatenate(
-            [bad, of_start[(starts < 0) | (starts > lengths[of_start])], of_start[1:][falls]]
-        )
-        if len(bad):
-            raise ManifestError(
-                f'{file}: row {bad[0]}: a mention or a sentence is not in its text; '
-                f'{tables.PREPARED.advice}'
-            )
+        outside = of_start[(starts < 0) | (starts > lengths[of_start])]
+        if len(bad := np.concatenate([bad_mentions, outside, of_start[1:][falls]])):
+            told = f'row {bad[0]}: a mention or a sentence is not in its text'
+            raise ManifestError(f'{file}: {told}; {tables.PREPARED.advice}')
         return table
 
     def document_text(self, name: str) -> str:
@@ -182,12 +170,9 @@ class Prepared:
         counts, file = self.manifest.counts, self.file('pairs.parquet')
         table = tables.read_table(file, tables.PAIRS, rows=counts.pair_rows)
         pairs = {name: table[name].to_numpy() for name in table.column_names}
-        for name, below in (
-            ('topic', counts.entities),
-            ('target', counts.entities),
-            ('passage', counts.passages),
-        ):
-            tables.check_ids(file, name, pairs[name], below)
+        for name in ('topic', 'target'):
+            tables.check_ids(file, name, pairs[name], counts.entities)
+        tables.check_ids(file, 'passage', pairs['passage'], counts.passages)
         return pairs
 
     def pair_rows(self, pairs: str = 'title') -> np.ndarray:
@@ -198,15 +183,12 @@ class Prepared:
         """
         if pairs not in PAIR_KINDS:
             raise InputError(f'pairs={pairs!r}: {", ".join(map(repr, PAIR_KINDS))}')
-        is_title = lambda: self.pairs['is_title']
-        kinds = {
-            'title': is_title,
-            'sentence': self._in_one_sentence,
-            'near': lambda: is_title() | self._in_one_sentence(),
-            'all': lambda: True,
-        }
-        chosen = kinds[pairs]()
-        rows = np.flatnonzero(np.broadcast_to(chosen, len(self.pairs['topic'])))
+        chosen = np.full(len(self.pairs['topic']), pairs == 'all')
+        if pairs in ('title', 'near'):
+            chosen |= self.pairs['is_title']
+        if pairs in ('sentence', 'near'):
+            chosen |= self._in_one_sentence()
+        rows = np.flatnonzero(chosen)
         if not len(rows):
             raise InputError(f'{self.directory} holds no {pairs} pairs: {PAIR_KINDS[pairs]}')
         return rows
@@ -238,11 +220,8 @@ class Prepared:
     @property
     def splits(self) -> list[str]:
         """The names of the question sets, such as '2-hop/dev', sorted."""
-        return sorted(
-            name.removeprefix('questions/').removesuffix('.jsonl')
-            for name in self.manifest.files
-            if name.startswith('questions/')
-        )
+        files = (name for name in self.manifest.files if name.startswith('questions/'))
+        return sorted(n.removeprefix('questions/').removesuffix('.jsonl') for n in files)
 
     def questions(self, split: str) -> list[Question]:
         """The questions of e.g. '2-hop/dev'; InputError names the splits there are."""

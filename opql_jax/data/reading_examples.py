@@ -134,15 +134,13 @@ def from_sentence_questions(
     for (source, sentence), question, answers in _shuffled(asked, rng):
         document = of_document[source.rpartition(':')[0]]
         at = document.index(sentence)
-        around = ' '.join(
-            document[max(0, at - int(rng.integers(3))) : at + 1 + int(rng.integers(3))]
-        )
+        begin, end = max(0, at - int(rng.integers(3))), at + 1 + int(rng.integers(3))
+        around = ' '.join(document[begin:end])
         # Of other documents, as another passage of the same may answer by accident.
         others = [' '.join(of_document[name][:2]) for name in _some(list(of_document), rng, 2)]
         others = [text for text in others if sentence not in text][: int(rng.integers(3))]
-        yield _with_others(
-            'qamr', question, around, answers, others, rng, unanswered=0.25, within=sentence
-        )
+        found = 'qamr', question, around, answers, others
+        yield _with_others(*found, rng, unanswered=0.25, within=sentence)
 
 
 def from_passage_questions(
@@ -180,9 +178,8 @@ def from_passage_questions(
             if whole and not verdict:
                 places = occurrences(answers, texts, np.flatnonzero(supports).tolist())
             if not whole or verdict or places:
-                yield ReadingExample(
-                    source, question['question'], texts, tuple(places), supports, verdict
-                )
+                asked, spans = question['question'], tuple(places)
+                yield ReadingExample(source, asked, texts, spans, supports, verdict)
 
 
 def from_known_answers(
@@ -200,12 +197,10 @@ def from_known_answers(
         found = _shuffled(found, rng)[:_FOUND]
         texts = tuple(titled(*passage) for passage in found)
         has_topic = {passage for passage, _, _ in occurrences([topic], texts)}
-        of_title = lambda answer: {
-            i for i, (title, _) in enumerate(found) if title.casefold() == answer.casefold()
-        }
-        places = {
-            p for a in answers for p in occurrences([a], texts, sorted(has_topic | of_title(a)))
-        }
+        titles, places = [title.casefold() for title, _ in found], set()
+        for answer in answers:
+            of_title = {i for i, title in enumerate(titles) if title == answer.casefold()}
+            places.update(occurrences([answer], texts, sorted(has_topic | of_title)))
         if texts:
             supports = (UNKNOWN,) * len(texts)
             asked = _as_asked(question, rng)
@@ -232,9 +227,8 @@ def from_labelled(
         topic, target = (name.casefold() for name in _named(each))
         stated[topic, each.relation].add(target)
     frequency = np.array([1 / np.sqrt(len(of_relation[each.relation])) for each in usable])
-    for number in rng.choice(
-        len(usable), min(most, len(usable)), replace=False, p=frequency / frequency.sum()
-    ):
+    share, count = frequency / frequency.sum(), min(most, len(usable))
+    for number in rng.choice(len(usable), count, replace=False, p=share):
         each = usable[number]
         topic, target = _named(each)
         templates = relation_questions.templates(each.relation)
@@ -242,16 +236,10 @@ def from_labelled(
         asked, answer = (target, topic) if backward else (topic, target)
         pattern = _drawn(templates.inverse if backward else templates.about, rng)
         question = _as_asked(pattern.replace('{}', asked), rng)
-        same_topic = [
-            other.text
-            for other in about_topic[topic.casefold()]
-            if other.relation != each.relation and answer not in other.text
-        ]
-        near = [
-            other.text
-            for other in _some(of_relation[each.relation], rng, 3)
-            if asked.casefold() not in other.text.casefold()
-        ]
+        of_topic = (s for s in about_topic[topic.casefold()] if s.relation != each.relation)
+        same_topic = [other.text for other in of_topic if answer not in other.text]
+        similar = [other.text for other in _some(of_relation[each.relation], rng, 3)]
+        near = [text for text in similar if asked.casefold() not in text.casefold()]
         others = list(dict.fromkeys([*_some(same_topic, rng, 2), *near]))[: int(rng.integers(4))]
         right = stated[topic.casefold(), each.relation] if not backward else {answer.casefold()}
         answers = [name for name in {target, *right} if name] if not backward else [answer]
@@ -299,11 +287,8 @@ def from_documents(
         texts = _shuffled([text] if is_alone else [text, other], rng)
         at = texts.index(text)
         right = tails[head, relation] if is_stated else set()
-        places = [
-            (at, each.start + shift, each.end + shift)
-            for each in document.mentions or ()
-            if each.entity in right
-        ]
+        named = (mention for mention in document.mentions or () if mention.entity in right)
+        places = [(at, each.start + shift, each.end + shift) for each in named]
         supports = tuple(HELPS if places and i == at else DOES_NOT for i in range(len(texts)))
         yield ReadingExample('documents', question, tuple(texts), tuple(places), supports)
         most -= 1
@@ -357,11 +342,8 @@ def _of_role(names, works, rng) -> ReadingExample:
     sentences, forms = [], []
     for place, (holder, (begin, end)) in enumerate(zip(holders, spans)):
         form = int(rng.integers(len(patterns['past' if end else 'present'])))
-        before = holders[place - 1]
-        sentence = patterns['past' if end else 'present'][form]
-        sentences.append(
-            sentence.format(holder=holder, role=role, begin=begin, end=end, before=before)
-        )
+        fields = dict(holder=holder, role=role, begin=begin, end=end, before=holders[place - 1])
+        sentences.append(patterns['past' if end else 'present'][form].format(**fields))
         forms.append(form)
     left_out = int(rng.integers(3)) if rng.random() < 0.4 else None
     kind, dated = rng.random(), [place for place in (0, 1) if forms[place] in patterns['dated']]
@@ -417,11 +399,8 @@ def _named(sentence: LabelledSentence) -> tuple[str, str]:
 
 
 def _is_name(name: str) -> bool:
-    return (
-        len(name) > 2
-        and (name[0].isupper() or name[0].isdigit())
-        and name.casefold() not in ('she', 'his', 'her', 'they', 'the')
-    )
+    is_pronoun = name.casefold() in ('she', 'his', 'her', 'they', 'the')
+    return len(name) > 2 and (name[0].isupper() or name[0].isdigit()) and not is_pronoun
 
 
 def _as_asked(question: str, rng: np.random.Generator) -> str:

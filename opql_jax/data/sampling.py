@@ -48,9 +48,8 @@ class PairIndex:
         self._keys = keys[starts]
         self.pair_start = np.append(starts, len(keys))
         self.pair_topic, self.pair_target = self.topic[starts], self.target[starts]
-        self.repeated = np.maximum.reduceat(self.passage, starts) > np.minimum.reduceat(
-            self.passage, starts
-        )
+        last, first = (f.reduceat(self.passage, starts) for f in (np.maximum, np.minimum))
+        self.repeated = last > first
         # Pairs in order of (topic, repeated first), and of (target, repeated first).
         self._sides = [_Side(ends, self.repeated) for ends in (self.pair_topic, self.pair_target)]
 
@@ -84,9 +83,10 @@ class PairIndex:
         self, pair: int, count: int, rng: np.random.Generator
     ) -> tuple[np.ndarray, np.ndarray]:
         """At most `count` random pairs with its topic, and with its target; repeated first."""
-        return tuple(
-            side.draw(int(entity), pair, count, rng)
-            for side, entity in zip(self._sides, (self.pair_topic[pair], self.pair_target[pair]))
+        by_topic, by_target = self._sides
+        return (
+            by_topic.draw(int(self.pair_topic[pair]), pair, count, rng),
+            by_target.draw(int(self.pair_target[pair]), pair, count, rng),
         )
 
 
@@ -100,13 +100,12 @@ class _Side:
 
     def draw(self, entity, exclude, count, rng):
         """At most `count` pairs of an entity without `exclude`, repeated if there are fewer."""
-        start, middle, end = np.searchsorted(
-            self._keys, [2 * entity, 2 * entity + 1, 2 * entity + 2]
-        )
-        chosen = self._order[some(int(start), int(middle), count + 1, rng)]
+        borders = 2 * entity + np.arange(3)
+        start, middle, end = np.searchsorted(self._keys, borders).tolist()
+        chosen = self._order[some(start, middle, count + 1, rng)]
         chosen = chosen[chosen != exclude][:count]
         if len(chosen) < count:
-            others = self._order[some(int(middle), int(end), count + 1 - len(chosen), rng)]
+            others = self._order[some(middle, end, count + 1 - len(chosen), rng)]
             chosen = np.concatenate([chosen, others[others != exclude]])[:count]
         return chosen
 
@@ -124,10 +123,8 @@ class GroupSampler:
             by_topic, by_target = self._index.neighbours(pair, NEGATIVES, rng)
             chosen = by_topic[: max(NEGATIVES // 2, NEGATIVES - len(by_target))]
             chosen = np.concatenate([chosen, by_target[: NEGATIVES - len(chosen)]])
-            negatives = [
-                rng.integers(self._index.pair_start[p], self._index.pair_start[p + 1])
-                for p in chosen.tolist()
-            ]
+            start = self._index.pair_start
+            negatives = [rng.integers(start[p], start[p + 1]) for p in chosen.tolist()]
             rows = np.concatenate([same, np.array(negatives, np.int64)])
             yield rows, np.arange(len(rows)) == 0
 
@@ -172,9 +169,8 @@ def some(start: int, end: int, count: int, rng: np.random.Generator) -> np.ndarr
     """At most `count` distinct random integers of [start, end), or all, in O(count)."""
     if end - start <= 4 * count:
         return start + rng.permutation(end - start)[:count]
-    return np.array(
-        list(dict.fromkeys(rng.integers(start, end, 2 * count).tolist()))[:count], np.int64
-    )
+    distinct = list(dict.fromkeys(rng.integers(start, end, 2 * count).tolist()))
+    return np.array(distinct[:count], np.int64)
 
 
 class _Seeds:
@@ -184,9 +180,8 @@ class _Seeds:
         if anchors not in ANCHORS:
             raise InputError(f'anchors={anchors!r}: expected {" or ".join(map(repr, ANCHORS))}')
         self._pairs = np.flatnonzero(index.repeated | (not index.repeated.any()))
-        self._ends = (
-            np.cumsum(np.diff(index.pair_start)[self._pairs]) if anchors == 'mentions' else None
-        )
+        mentions = np.diff(index.pair_start)[self._pairs]
+        self._ends = np.cumsum(mentions) if anchors == 'mentions' else None
 
     def _draw(self, rng) -> int:
         if self._ends is None:

@@ -1,6 +1,4 @@
-"""Tokenizers: WordPiece trained on a corpus, or a Hugging Face model's.
-
-BERT, RoBERTa, MPNet and ModernBERT.
+"""Tokenizers: WordPiece trained on a corpus, or that of BERT, RoBERTa, MPNet or ModernBERT.
 
 Text never yields a special token: a passage that happens to hold the characters "[ENT]" is encoded
 as ordinary text, so the markers of a model input are only ever those that `markup` put there.
@@ -77,18 +75,16 @@ def train_wordpiece(texts: Iterable[str], vocab_size: int) -> Tokenizer:
     for word, count in words.items():
         for c in word:
             characters[c] += count
-    alphabet = set(
-        sorted(sorted(characters), key=characters.__getitem__, reverse=True)[:MAX_ALPHABET]
-    )
+    frequent_first = sorted(sorted(characters), key=characters.__getitem__, reverse=True)
+    alphabet = set(frequent_first[:MAX_ALPHABET])
     words = {word: count for word, count in sorted(words.items()) if alphabet.issuperset(word)}
     # The library numbers continuation characters in hash order, and breaks ties between merges by
     # these numbers; special tokens it numbers as listed.
     inner = [f'##{c}' for c in sorted({c for word in words for c in word[1:]})]
     smallest = len(SPECIAL_TOKENS) + len(inner) + len({c for word in words for c in word})
     if smallest > vocab_size:
-        raise TokenizerError(
-            f'vocab_size={vocab_size}: specials and characters alone take {smallest}'
-        )
+        needed = f'specials and characters alone take {smallest}'
+        raise TokenizerError(f'vocab_size={vocab_size}: {needed}')
     trainer = trainers.WordPieceTrainer(
         vocab_size=vocab_size, special_tokens=[*SPECIAL_TOKENS, *inner], show_progress=False
     )
@@ -135,9 +131,8 @@ def load_tokenizer(path: str | os.PathLike) -> Tokenizer:
         if file is None:
             raise TokenizerError(f'{path}: the folder holds neither tokenizer.json nor vocab.txt')
     if not os.path.exists(file):
-        raise TokenizerError(
-            f"{file}: no such file: give tokenizer.json, vocab.txt, their folder, or 'default'"
-        )
+        expected = "tokenizer.json, vocab.txt, their folder, or 'default'"
+        raise TokenizerError(f'{file}: no such file: give {expected}')
     try:
         tokenizer = _padded_with_0(_read(file))
     except Exception as e:  # tokenizers raises bare Exception for any unreadable file
@@ -171,9 +166,7 @@ def special_ids(tokenizer: Tokenizer, name: str = 'the tokenizer') -> SpecialIds
         found = _marker(tokenizer, token)
         if found is None:
             missing = ' or '.join(STAND_INS[token])
-            raise TokenizerError(
-                f'{name}: the vocabulary has no {missing}, as BERT, RoBERTa or MPNet have'
-            )
+            raise TokenizerError(f'{name}: the vocabulary has no {missing}, as BERT has')
         return found
 
     ids = SpecialIds(*map(find, STAND_INS))
@@ -222,9 +215,8 @@ def _from_vocab(file):
 
 def _bert_wordpiece(vocab, lowercase=True):
     """A BERT tokenizer over a vocabulary."""
-    tokenizer = Tokenizer(
-        models.WordPiece(vocab, unk_token='[UNK]', max_input_chars_per_word=MAX_WORD)
-    )
+    model = models.WordPiece(vocab, unk_token='[UNK]', max_input_chars_per_word=MAX_WORD)
+    tokenizer = Tokenizer(model)
     tokenizer.normalizer = normalizers.BertNormalizer(lowercase=lowercase)
     tokenizer.pre_tokenizer = pre_tokenizers.BertPreTokenizer()
     tokenizer.decoder = decoders.WordPiece()
@@ -246,15 +238,9 @@ def exchanged_padding(tokenizer: Tokenizer, pad: int) -> Tokenizer:
     if not isinstance(vocab, dict):
         return Tokenizer.from_str(tokenizer.to_str())
     # What adds special tokens goes, as nobody asks for them here, and it has their old ids.
-    trimming = {
-        'type': 'ByteLevel',
-        'add_prefix_space': False,
-        'trim_offsets': True,
-        'use_regex': True,
-    }
-    stored['post_processor'] = (
-        trimming if 'ByteLevel' in json.dumps(stored['pre_tokenizer']) else None
-    )
+    trimming = dict(type='ByteLevel', add_prefix_space=False, trim_offsets=True, use_regex=True)
+    is_byte_level = 'ByteLevel' in json.dumps(stored['pre_tokenizer'])
+    stored['post_processor'] = trimming if is_byte_level else None
     exchanged = {0: pad, pad: 0}
     for token in stored['added_tokens']:
         vocab.setdefault(token['content'], token['id'])  # or it would be given the next free id

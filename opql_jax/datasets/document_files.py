@@ -54,9 +54,8 @@ def read_document_file(
         return convert_lines(path, with_place, rejected_path, max_reject_fraction)
     records, unit = (_rows(path), 'rows') if suffix == '.parquet' else (_articles(path), 'articles')
     at_place = ((f'{path.name}, {place}', record) for place, record in records)
-    return convert_records(
-        path, at_place, lambda _, record: convert(record), unit, rejected_path, max_reject_fraction
-    )
+    each = lambda _, record: convert(record)
+    return convert_records(path, at_place, each, unit, rejected_path, max_reject_fraction)
 
 
 def _rows(path: pathlib.Path) -> Records:
@@ -67,9 +66,8 @@ def _rows(path: pathlib.Path) -> Records:
         metadata = pq.read_metadata(path)
         found = metadata.schema.to_arrow_schema().names
         if any(found.count(name) != 1 for name in ('id', 'text')):
-            raise InputError(
-                f'{path}: expected columns id, text and title?, found {", ".join(found) or "none"}'
-            )
+            listed = ', '.join(found) or 'none'
+            raise InputError(f'{path}: expected columns id, text and title?, found {listed}')
         columns = [name for name in ('id', 'title', 'text') if found.count(name) == 1]
         leaves = {metadata.schema.column(i).path for i in range(metadata.num_columns)}
         _check_stated_size(path, metadata, columns)

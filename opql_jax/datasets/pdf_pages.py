@@ -62,10 +62,7 @@ def _page_text(page) -> str:
             pieces.append(Piece(round(a * x + c * y + e), round(b * x + d * y + f), text))
 
     text = page.extract_text(visitor_text=add)
-    return (
-        ''.join(p.text if p.text.endswith('\n') else f'{p.text}\n' for p in by_columns(pieces))
-        or text
-    )
+    return ''.join(p.text.removesuffix('\n') + '\n' for p in by_columns(pieces)) or text
 
 
 def by_columns(pieces: Sequence[Piece]) -> list[Piece]:
@@ -86,16 +83,12 @@ def by_columns(pieces: Sequence[Piece]) -> list[Piece]:
     if len(shared) < _LINES * len(columns) or changes < len(shared) / 2:
         return []
     first, last = shared[0], shared[-1] + 1
-    order = sorted(range(first, last), key=lambda i: column_of[i])
-    sorted_pieces = [pieces[i] for i in order]
-    goes_on = sum(
-        after.text.lstrip()[0].islower() for before, after in itertools.pairwise(sorted_pieces)
-    )
-    if sum(len(piece.text) for piece in sorted_pieces) < _LONG * len(
-        sorted_pieces
-    ) or goes_on < _GO_ON * len(sorted_pieces):
+    inner = [pieces[i] for i in sorted(range(first, last), key=lambda i: column_of[i])]
+    length = sum(len(piece.text) for piece in inner)
+    going_on = sum(piece.text.lstrip()[0].islower() for piece in inner[1:])
+    if length < _LONG * len(inner) or going_on < _GO_ON * len(inner):
         return []
-    return [*pieces[:first], *sorted_pieces, *pieces[last:]]
+    return [*pieces[:first], *inner, *pieces[last:]]
 
 
 class _Warnings(logging.Handler):
@@ -107,9 +100,8 @@ class _Warnings(logging.Handler):
         from pypdf.errors import LimitReachedError
 
         told = record.args if isinstance(record.args, dict) else {}
-        if isinstance(told.get('exception'), LimitReachedError) or str(record.msg).startswith(
-            'Exceeded '
-        ):
+        is_limit = isinstance(told.get('exception'), LimitReachedError)
+        if is_limit or str(record.msg).startswith('Exceeded '):
             self.limit = self.limit or record.getMessage()
 
 

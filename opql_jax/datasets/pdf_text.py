@@ -46,12 +46,8 @@ def read_pdf(path: pathlib.Path, process: LimitedProcess | None = None) -> tuple
     begins with it. A `process` sets limits. InputError if it is unreadable, encrypted, without
     text, or exceeds them.
     """
-    if process is None:
-        title, pages = read_pages(path)
-    else:
-        title, pages = process.call(
-            read_pages, path, SECONDS + SECONDS_PER_MIB * path.stat().st_size / (1 << 20)
-        )
+    seconds = SECONDS + SECONDS_PER_MIB * path.stat().st_size / (1 << 20)
+    title, pages = process.call(read_pages, path, seconds) if process else read_pages(path)
     if not any(map(str.strip, pages)):
         raise InputError(
             f'no text in {len(pages)} pages: if they are images, recognise it (`ocrmypdf`)'
@@ -66,47 +62,36 @@ def read_pdf(path: pathlib.Path, process: LimitedProcess | None = None) -> tuple
 
 def _say(pages: list[str], title: str) -> bool:
     """Whether pages have a title in lines of its own or, if it has several words, in a sentence."""
-    lines = [
-        line
-        for page in pages
-        for line in map(str.strip, page.translate(_REPLACED).splitlines())
-        if line
-    ]
+    lines = [line for page in pages for line in _lines_of(page)]
     if any(_begin_with(lines[i : i + _TITLE_LINES], title) for i in range(len(lines))):
         return True
-    words = r'\s+'.join(map(re.escape, title.split()))
-    return (
-        len(title.split()) > 1 and re.search(rf'(?<!\w){words}(?!\w)', ' '.join(lines)) is not None
-    )
+    words = title.split()
+    said = r'(?<!\w)' + r'\s+'.join(map(re.escape, words)) + r'(?!\w)'
+    return len(words) > 1 and re.search(said, ' '.join(lines)) is not None
+
+
+def _lines_of(page: str) -> list[str]:
+    return [line for line in map(str.strip, page.translate(_REPLACED).splitlines()) if line]
 
 
 def _begin_with(lines: list[str], title: str) -> int:
     """How many lines, or paragraphs, at the beginning are a title; 0 if none."""
-    return next(
-        (n for n in range(1, _TITLE_LINES + 1) if fold(' '.join(lines[:n])) == fold(title)), 0
-    )
+    title = fold(title)
+    return next((n for n in range(1, _TITLE_LINES + 1) if fold(' '.join(lines[:n])) == title), 0)
 
 
 def _lines(pages: list[str]) -> list[str]:
     """The lines of all pages without their headers, footers and numbers."""
-    by_page = [
-        [line for line in map(str.strip, page.translate(_REPLACED).splitlines()) if line]
-        for page in pages
-    ]
+    by_page = [_lines_of(page) for page in pages]
     numbered = lambda line: re.sub(r'\d+', '#', line)  # a header may hold the number of its page
-    at_edges = collections.Counter(
-        key
-        for lines in by_page
-        for key in set(map(numbered, lines[:_EDGE_LINES] + lines[-_EDGE_LINES:]))
-    )
-    is_header = lambda line: (
-        at_edges[numbered(line)] >= _REPEATED_ON or _PAGE_NUMBER.fullmatch(line)
-    )
+    at_edges: collections.Counter[str] = collections.Counter()
     for lines in by_page:
-        for edge in (0, -1):
-            for _ in range(_EDGE_LINES):
-                if lines and is_header(lines[edge]):
-                    lines.pop(edge)
+        at_edges.update(set(map(numbered, lines[:_EDGE_LINES] + lines[-_EDGE_LINES:])))
+    for lines in by_page:
+        for edge in [0] * _EDGE_LINES + [-1] * _EDGE_LINES:
+            often = lines and at_edges[numbered(lines[edge])] >= _REPEATED_ON
+            if lines and (often or _PAGE_NUMBER.fullmatch(lines[edge])):
+                lines.pop(edge)
     return [line for lines in by_page for line in lines]
 
 

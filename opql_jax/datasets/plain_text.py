@@ -19,6 +19,7 @@ import numbers
 import os
 import pathlib
 import re
+import shutil
 from collections.abc import Iterable, Sequence
 from typing import Any, ClassVar
 
@@ -50,6 +51,7 @@ from opql_jax.corpus.statements import restated
 from opql_jax.datasets import pdf_text
 from opql_jax.datasets.document_files import is_document_file, read_document_file
 from opql_jax.datasets.html_text import read_html
+from opql_jax.datasets.readers import Reader
 
 _log = logging.getLogger(__name__)
 
@@ -98,7 +100,7 @@ _REPEATED = 3
 
 
 @dataclasses.dataclass(frozen=True)
-class PlainText:
+class PlainText(Reader):
     """English text without entity links.
 
     A .txt, .md, .html, .htm or .pdf file is one document, called by its heading or, without one, by
@@ -155,15 +157,12 @@ class PlainText:
             elif path.exists():
                 found[source] = path.parent, [path]
             elif glob.has_magic(source):
-                folder = pathlib.Path(
-                    *itertools.takewhile(lambda part: not glob.has_magic(part), path.parts)
-                )
-                found[source] = (
-                    folder,
-                    _files(map(pathlib.Path, glob.glob(source, recursive=True)), folder),
-                )
-                if not found[source][1]:
+                plain = itertools.takewhile(lambda part: not glob.has_magic(part), path.parts)
+                folder = pathlib.Path(*plain)
+                inside = _files(map(pathlib.Path, glob.glob(source, recursive=True)), folder)
+                if not inside:
                     raise InputError(f'{source}: no file has a name of this pattern')
+                found[source] = folder, inside
             else:
                 raise InputError(f'{source}: no such file or folder')
         return found
@@ -172,22 +171,14 @@ class PlainText:
         """The files by the label that becomes a document's id, and all records as 'texts'."""
         found: dict[str, Any] = {}
         for source, (folder, inside) in self._inside.items():
-            of_kind = [
-                path
-                for path in inside
-                if path.is_file() and (path.suffix.lower() in SUFFIXES or is_document_file(path))
-            ]
-            if not of_kind:
-                raise InputError(
-                    f'{source}: no text to read: expected {_EXPECTED} '
-                    f'{"in it" if pathlib.Path(source).is_dir() else "files"}'
-                )
-            for path in of_kind:
+            readable = [path for path in inside if _is_readable(path)]
+            if not readable:
+                raise InputError(f'{source}: no text to read: expected {_EXPECTED}')
+            for path in readable:
                 label = path.relative_to(folder).as_posix()
-                if found.setdefault(label, path) != path:
-                    raise InputError(
-                        f'{path} and {found[label]}: both are {label}: give their common folder'
-                    )
+                if (other := found.setdefault(label, path)) != path:
+                    both = f'{path} and {other}: both are {label}'
+                    raise InputError(f'{both}: give their common folder')
         if self.in_memory:
             records = {place: document_fields(record) for place, record in self.in_memory.items()}
             found['texts'] = json.dumps(records, default=str).encode()
@@ -199,27 +190,17 @@ class PlainText:
         parts = self.cache or storage.below(rejected_path.parent, tables.PARTS)
         return link_names(documents, parts, str(self), self.model, self.processes, self.map_batches)
 
-    def questions(self, vocab, rejected_path):
-        return {}
-
     def documents(self, rejected_path: pathlib.Path) -> list[Document]:
         """All documents, each text and each id once. Bad ones are added to `rejected_path`."""
-        files = {
-            label: content
-            for label, content in self.files().items()
-            if not isinstance(content, bytes)
-        }
+        files = {label: path for label, path in self.files().items() if label != 'texts'}
         singles = {label: path for label, path in files.items() if path.suffix.lower() in SUFFIXES}
         if any(path.suffix.lower() == '.pdf' for path in singles.values()):
             pdf_text.check_installed()
         rejecting = rejected_path, self.max_reject_fraction
+        repeated, source = _repeated_beginnings(singles.values()), ', '.join(self.on_disk)
         with LimitedProcess(pdf_text.MEMORY) as process:
-            from_file = functools.partial(
-                _from_file, process=process, repeated=_repeated_beginnings(singles.values())
-            )
-            read = convert_records(
-                ', '.join(self.on_disk), singles.items(), from_file, 'files', *rejecting
-            )
+            from_file = functools.partial(_from_file, process=process, repeated=repeated)
+            read = convert_records(source, singles.items(), from_file, 'files', *rejecting)
         for path in [path for label, path in files.items() if label not in singles]:
             read += read_document_file(path, document_from_record, *rejecting)
         from_record = lambda _, record: document_from_record(record)
@@ -233,40 +214,23 @@ class PlainText:
             if document.text in place_of_text:
                 copies.append((place, f'the text of {place_of_text[document.text]}'))
             elif document.id in place_of_id:
-                before = place_of_id[document.id]
-                others.append(
-                    (
-                        place,
-                        (
-                            f'id: {short_repr(document.id)} was already used in {before} for '
-                            'another text, which is kept'
-                        ),
-                    )
-                )
+                before = f'{short_repr(document.id)} is that of {place_of_id[document.id]}'
+                others.append((place, f'id: {before}, another text, which is kept'))
             else:
                 documents.append(document)
                 place_of_text[document.text] = place_of_id[document.id] = place
         if copies:
-            _log.info(
-                '%d of %d documents have the text of an earlier one and are left out',
-                len(copies),
-                len(read),
-            )
+            repeats = 'have the text of an earlier one and are left out'
+            _log.info(f'{len(copies)} of {len(read)} documents {repeats}')
         if others:
-            _log.warning(
-                '%d of %d documents have the id of another one and are left '
-                'out, see %s: give each its own id',
-                *(len(others), len(read), rejected_path),
-            )
+            repeats = f'have the id of another one and are left out, see {rejected_path}'
+            _log.warning(f'{len(others)} of {len(read)} documents {repeats}: give each its own id')
         add_rejected(rejected_path, [*copies, *others])
         # Short texts, such as single sentences, are judged together.
         short = [d.text for d in documents if len(_words(d.text)) < JUDGED_FROM]
         if shares := _other_language(short):
-            _log.warning(
-                '%d short documents are not English: %s. Few names will be recognised in them',
-                len(short),
-                shares,
-            )
+            doubt = f'are not English: {shares}. Few names will be recognised in them'
+            _log.warning(f'{len(short)} short documents {doubt}')
         _warn_of_case(documents)
         return documents
 
@@ -276,10 +240,38 @@ class PlainText:
             path.relative_to(folder).as_posix()
             for folder, inside in self._inside.values()
             for path in inside
-            if not path.is_file() or not (path.suffix.lower() in SUFFIXES or is_document_file(path))
+            if not _is_readable(path)
         }
         is_hidden = lambda label: any(part.startswith('.') for part in label.split('/'))
         return sorted(found, key=lambda label: (is_hidden(label), label))
+
+
+@dataclasses.dataclass(frozen=True)
+class StoredText(Reader):
+    """Documents without links that were read before, of which the next version is made.
+
+    They are as `PlainText.documents` gives them; at least one, each id once.
+
+    Attributes:
+        source: where they come from, for messages.
+        rejected: the `rejected.jsonl` of the version before, which is taken over.
+        cache, processes, map_batches: see `PlainText`.
+    """
+
+    paths: ClassVar = ('documents', 'source', 'rejected', 'cache', 'processes', 'map_batches')
+    documents: tuple[Document, ...]
+    source: str
+    rejected: pathlib.Path
+    cache: pathlib.Path
+    processes: int | None = 1
+    map_batches: MapBatches | None = None
+
+    def read(self, rejected_path):
+        shutil.copyfile(self.rejected, rejected_path)
+        write_documents(rejected_path.with_name(tables.DOCUMENTS_FILE), self.documents)
+        return link_names(
+            self.documents, self.cache, self.source, None, self.processes, self.map_batches
+        )
 
 
 def link_names(
@@ -312,30 +304,23 @@ def link_names(
     texts, spans = casing.with_names_in_lower_case(texts, spans, dictionary)
     concepts = find_concepts(texts, spans)
     as_prose = [dataclasses.replace(d, text=t) for d, t in zip(documents, texts)]
-    vocab, resolved = resolve(
-        as_prose, [sorted(names + common) for names, common in zip(spans, concepts)]
-    )
+    spans = [sorted(names + common) for names, common in zip(spans, concepts)]
+    vocab, resolved = resolve(as_prose, spans)
     linked = [dataclasses.replace(found, text=d.text) for found, d in zip(resolved, documents)]
     named = [document for document in linked if document.mentions]
     if not named:
         raise InputError(
-            f'{source}: no name was recognised in {len(linked)} documents, so that nothing can be '
-            'asked of them: is this English prose? Give text that names people, places or things'
+            f'{source}: no name was recognised in {len(linked)} documents: give English prose that '
+            'names people, places or things'
         )
     in_names = sum(m.end - m.start for d in named for m in d.mentions or ())
     share = in_names / sum(len(document.text) for document in linked)
-    message = (
-        '%d of %d documents mention names, dates or quantities, which are '
-        '%.1f%% of their characters'
-    )
     tell = _log.warning if len(named) < len(linked) / 2 else _log.info
-    tell(message, len(named), len(linked), 100 * share)
+    mention = f'mention names, dates or quantities, which are {share:.1%} of their characters'
+    tell(f'{len(named)} of {len(linked)} documents {mention}')
     if nameless := [document.id for document in linked if not document.mentions]:
-        _log.info(
-            'no question leads to %d documents, which name nothing: %s',
-            len(nameless),
-            some(nameless, MOST_TOLD),
-        )
+        told = some(nameless, MOST_TOLD)
+        _log.info(f'no question leads to {len(nameless)} documents, which name nothing: {told}')
     return vocab, linked
 
 
@@ -350,17 +335,18 @@ def _recognition_version(model: str | None) -> str:
     return digest.hexdigest()
 
 
+def _is_readable(path: pathlib.Path) -> bool:
+    return path.is_file() and (path.suffix.lower() in SUFFIXES or is_document_file(path))
+
+
 def _files(paths: Iterable[pathlib.Path], folder: pathlib.Path) -> list[pathlib.Path]:
     """The files and dangling links among paths in a folder, without those in knowledge bases."""
 
     @functools.cache
     def is_outside(inner: pathlib.Path) -> bool:
-        texts = [
-            (t, format) for t in inner.glob('text*') for format in (tables.PREPARED, tables.PLAN)
-        ]
-        return not any(is_folder_of(*each) for each in texts) and (
-            inner == folder or is_outside(inner.parent)
-        )
+        texts = itertools.product(inner.glob('text*'), (tables.PREPARED, tables.PLAN))
+        is_base = any(is_folder_of(*each) for each in texts)
+        return not is_base and (inner == folder or is_outside(inner.parent))
 
     is_file = lambda path: path.is_file() or (path.is_symlink() and not path.exists())
     return sorted(path for path in set(paths) if is_file(path) and is_outside(path.parent))
@@ -371,13 +357,10 @@ def document_fields(record: dict[str, Any]) -> dict[str, Any]:
     is_there = lambda value: (
         isinstance(value, str | list | dict) or str(value) not in ('None', 'nan', 'NaT', '<NA>')
     )
-    fields: dict[str, Any] = {
-        n: record[n] for n in ('id', 'title', 'text') if n in record and is_there(record[n])
-    }
+    fields = {n: record[n] for n in ('id', 'title', 'text') if n in record and is_there(record[n])}
     number = fields.get('id')
-    if isinstance(number, bool):
-        return fields
-    if isinstance(number, numbers.Integral) or (isinstance(number, float) and number.is_integer()):
+    is_whole = isinstance(number, numbers.Integral) and not isinstance(number, bool)
+    if is_whole or (isinstance(number, float) and number.is_integer()):
         fields['id'] = str(int(number))
     return fields
 
@@ -408,12 +391,8 @@ def _as_read(document: Document, is_filled: bool = True, is_markdown: bool = Fal
     text = restated(unfilled(text, is_markdown) if is_filled else text)
     title, about = (name and cleaned(name) for name in (document.title, document.title_entity))
     check_string('text', text)
-    return dataclasses.replace(
-        document,
-        title=title or document.title,
-        text=text,
-        title_entity=about or document.title_entity,
-    )
+    title, about = title or document.title, about or document.title_entity
+    return dataclasses.replace(document, title=title, text=text, title_entity=about)
 
 
 def documents_from_records(sources: Sequence[object]) -> list[Document]:
@@ -433,18 +412,12 @@ def _repeated_beginnings(paths: Iterable[pathlib.Path]) -> frozenset[str]:
         if path.suffix.lower() in ('.txt', '.md'):
             try:
                 with path.open('rb') as file:
-                    first[
-                        file.read(4 * _MAX_HEADING)
-                        .decode('utf-8-sig', 'replace')
-                        .strip()
-                        .partition('\n')[0]
-                        .strip()
-                    ] += 1
+                    start = file.read(4 * _MAX_HEADING).decode('utf-8-sig', 'replace')
+                first[start.strip().partition('\n')[0].strip()] += 1
             except OSError:
                 continue  # whoever reads it says why it cannot be read
-    return frozenset(
-        line for line, count in first.items() if count >= _REPEATED and re.search(r'\w', line)
-    )
+    often = (line for line, count in first.items() if count >= _REPEATED)
+    return frozenset(line for line in often if re.search(r'\w', line))
 
 
 def _from_file(
@@ -478,24 +451,26 @@ def _of_file(
     if title:
         return Document(label, title, text, title_entity=title)
     first, _, after = text.lstrip().partition('\n')
-    words = fold(first.strip('# \t'))
-    is_short = len(first) <= _MAX_HEADING and first.strip()[-1:] not in '.!?,;'
-    if (
-        is_short
-        and first.strip() in repeated
-        and f' {words} ' not in f' {fold(after)} '
-        and after.strip()
-    ):
+    is_repeated = _may_be_heading(first) and first.strip() in repeated and after.strip()
+    if is_repeated and not _says(after, first.strip('# \t')):
         text = after
     title, rest = _heading(text)
     if title and rest:
         return Document(label, title, rest, title_entity=title)
     title = re.sub(r'[_-]+', ' ', path.stem).strip() or path.stem
     # Files that are numbered, or named by a letter, are not about it.
-    if re.search(r'[^\W\d_]\w', title) and f' {fold(title)} ' in f' {fold(text)} ':
+    if re.search(r'[^\W\d_]\w', title) and _says(text, title):
         return Document(label, title, text, title_entity=title)
     about = subject(text)
     return Document(label, about or title, text, title_entity=about)
+
+
+def _says(text: str, name: str) -> bool:
+    return f' {fold(name)} ' in f' {fold(text)} '
+
+
+def _may_be_heading(line: str) -> bool:
+    return len(line) <= _MAX_HEADING and line.rstrip()[-1:] not in '.!?,;'
 
 
 def _heading(text: str) -> tuple[str, str]:
@@ -505,9 +480,8 @@ def _heading(text: str) -> tuple[str, str]:
         body = text[front.end() :]
         title, rest = _heading(body)
         stated = _STATED_TITLE.search(front['fields'])
-        return (
-            stated['title'].strip() if stated else title
-        ), f'{front["fields"]}\n{rest if title and rest else body}'
+        about = stated['title'].strip() if stated else title
+        return about, f'{front["fields"]}\n{rest if title and rest else body}'
     line, _, rest = text.partition('\n')
     line = line.rstrip()
     if marks := re.match('#{1,6}[ \\t]+', line):
@@ -517,12 +491,8 @@ def _heading(text: str) -> tuple[str, str]:
         title = title if len(title) <= MAX_MENTION else ''
     else:
         after, newline, rest = rest.partition('\n')
-        blank = newline and not after.strip()
-        title = (
-            line.lstrip('#').strip()
-            if blank and len(line) <= _MAX_HEADING and line[-1:] not in '.!?,;'
-            else ''
-        )
+        stands_alone = newline and not after.strip() and _may_be_heading(line)
+        title = line.lstrip('#').strip() if stands_alone else ''
     return title, rest.strip('\n') if rest.strip() else ''
 
 
@@ -539,24 +509,15 @@ def _warn_of_case(documents: Sequence[Document]) -> None:
         ('capitals', 'they are read as prose in lower case, and some names may be missed'),
         ('lower case', 'names are found in them only where other text has them with capitals'),
     ):
-        if found := [
-            document.id for document in documents if casing.told_case(document.text) == case
-        ]:
-            _log.warning(
-                '%d of %d documents are all in %s (%s): %s',
-                len(found),
-                len(documents),
-                case,
-                some(found),
-                advice,
-            )
+        if found := [d.id for d in documents if casing.told_case(d.text) == case]:
+            told = f'all in {case} ({some(found)}): {advice}'
+            _log.warning(f'{len(found)} of {len(documents)} documents are {told}')
 
 
 def some(names: Sequence[str], most: int = 3) -> str:
     """The first of some names, and how many more there are."""
-    return ', '.join(map(short_repr, names[:most])) + (
-        f' and {len(names) - most:,} more' if len(names) > most else ''
-    )
+    more = f' and {len(names) - most:,} more' if len(names) > most else ''
+    return ', '.join(map(short_repr, names[:most])) + more
 
 
 def _words(text: str) -> list[str]:
@@ -572,9 +533,8 @@ def _other_language(texts: Sequence[str]) -> str:
         latin += sum(word.isascii() for word in words)
         english += sum(word in _ENGLISH for word in words)
         other += sum(word in _OTHER for word in words)
-    if count < JUDGED_FROM or not (
-        latin < count / 2 or (other > english and other > FREQUENT_SHARE * count)
-    ):
+    is_other = latin < count / 2 or (other > english and other > FREQUENT_SHARE * count)
+    if count < JUDGED_FROM or not is_other:
         return ''
     return (
         f'of its {count} words {latin / count:.0%} are in Latin letters, {english / count:.0%} '

@@ -1,7 +1,4 @@
-"""Questions of public data sets as records of question files, and their coverage.
-
-That is how much of them a vocabulary covers; see `corpus.questions`.
-"""
+"""Questions of public sets as records of question files, and how much a vocabulary has of them."""
 
 import collections
 import dataclasses
@@ -60,9 +57,8 @@ class Coverage:
         lines = []
         for name, count in dataclasses.asdict(self).items():
             total = self.answers if name.startswith('answers') else self.questions
-            lines.append(
-                f'{name.replace("_", " "):<26}{count:>9,}{100 * count / max(total, 1):>8.1f} %'
-            )
+            share = 100 * count / max(total, 1)
+            lines.append(f'{name.replace("_", " "):<26}{count:>9,}{share:>8.1f} %')
         return '\n'.join(lines)
 
 
@@ -77,9 +73,8 @@ def to_question_records(
     for number, question in map_records(path, records, convert, separator):
         questions.append(question)
         if (first := number_of_id.setdefault(question['id'], number)) != number:
-            raise InputError(
-                f'{path}{separator}{number}: id {question["id"]!r} is that of number {first}'
-            )
+            repeated = f'id {question["id"]!r} is that of number {first}'
+            raise InputError(f'{path}{separator}{number}: {repeated}')
     return questions
 
 
@@ -88,15 +83,10 @@ def with_topics(records: Iterable[dict], vocab: EntityVocab) -> tuple[list[dict]
     kept, counts = [], collections.Counter()
     for record in records:
         known = sum(answer in vocab.id_of_key for answer in record['answers'])
-        counts.update(questions=1, answers=len(record['answers']))
-        counts.update(
-            with_answer_in_vocabulary=known > 0,
-            answers_in_vocabulary=known,
-            no_mention=not record['topics'],
-        )
+        counts.update(questions=1, answers=len(record['answers']), answers_in_vocabulary=known)
+        counts.update(with_answer_in_vocabulary=known > 0, no_mention=not record['topics'])
         if record['topics']:
             kept.append(record)
-            counts.update(
-                with_topic_in_vocabulary=any(e in vocab.id_of_key for e in record['entities'])
-            )
+            about_known = any(entity in vocab.id_of_key for entity in record['entities'])
+            counts.update(with_topic_in_vocabulary=about_known)
     return kept, Coverage(**{name: int(count) for name, count in counts.items()})

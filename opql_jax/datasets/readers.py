@@ -1,7 +1,4 @@
-"""What `prepare` needs of a corpus: a reader, a frozen dataclass with three methods.
-
-Every data set of this folder has one.
-"""
+"""What `prepare` needs of a corpus: a reader, a frozen dataclass; each data set here has one."""
 
 import dataclasses
 import hashlib
@@ -23,7 +20,7 @@ class Reader(Protocol):
 
     def files(self) -> dict[str, pathlib.Path | bytes]:
         """What the other two methods read, by label: files, or the bytes of what is in memory."""
-        ...
+        return {}
 
     def read(self, rejected_path: pathlib.Path) -> tuple[EntityVocab, Collection[Document]]:
         """The entities and the documents, which have a length and can be iterated repeatedly.
@@ -36,15 +33,13 @@ class Reader(Protocol):
         self, vocab: EntityVocab, rejected_path: pathlib.Path
     ) -> dict[str, list[Question]]:
         """Questions by '<hops>-hop/<split>', after `read`; bad records go to `rejected_path`."""
-        ...
+        return {}
 
 
 def identity(reader) -> dict:
     """What prepared data depend on: the reader's class, options and the sha256 of what it reads."""
-    return {
-        **_described(reader),
-        'files': {label: _sha256(content) for label, content in reader.files().items()},
-    }
+    digests = {label: _sha256(content) for label, content in reader.files().items()}
+    return {**_described(reader), 'files': digests}
 
 
 def _sha256(content: str | pathlib.Path | bytes) -> str:
@@ -58,12 +53,9 @@ def _sha256(content: str | pathlib.Path | bytes) -> str:
 
 def _described(reader) -> dict:
     """The reader's class and options, without paths; an option may be another reader."""
-    options = {
-        f.name: getattr(reader, f.name)
-        for f in dataclasses.fields(reader)
-        if f.name not in reader.paths
-    }
-    nested = {
-        n: _described(value) for n, value in options.items() if dataclasses.is_dataclass(value)
-    }
-    return {'reader': type(reader).__name__, **options, **nested}
+    described: dict = {'reader': type(reader).__name__}
+    for field in dataclasses.fields(reader):
+        if field.name not in reader.paths:
+            value = getattr(reader, field.name)
+            described[field.name] = _described(value) if dataclasses.is_dataclass(value) else value
+    return described

@@ -17,7 +17,6 @@ import os
 import pathlib
 import tempfile
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any
 
 from opql_jax.core.errors import InputError
 from opql_jax.corpus.json_lines import (
@@ -86,9 +85,8 @@ def _from_trex(path, known: Mapping[str, str]) -> Iterator[LabelledSentence]:
             ]
             for subject, relation, label, target in triples:
                 if pair := nearest(inside(subject), inside(target)):
-                    yield LabelledSentence(
-                        text[start:end], *pair, name_of(known.get(relation, label), known)
-                    )
+                    name = name_of(known.get(relation, label), known)
+                    yield LabelledSentence(text[start:end], *pair, name)
 
 
 def _document_of_trex(record: dict):
@@ -101,16 +99,13 @@ def _document_of_trex(record: dict):
         # Of T-REx some end behind the text, and are in no sentence, and some have a blank URI.
         spans[string_field(entity, 'uri', '', prefix)].append(tuple(boundaries))
     for prefix, triple in object_list_field(record, 'triples'):
-        sides: dict[str, Any] = {
-            side: triple.get(side) for side in ('subject', 'predicate', 'object')
-        }
-        for side, value in sides.items():
-            if not isinstance(value, dict):
+        uris = []
+        for side in ('subject', 'predicate', 'object'):
+            if not isinstance(value := triple.get(side), dict):
                 raise InputError(f'{prefix}{side}: expected an object, found {short_repr(value)}')
-        subject, relation, target = (
-            string_field(value, 'uri', '', f'{prefix}{side}.') for side, value in sides.items()
-        )
-        name = string_field(sides['predicate'], 'surfaceform', relation, f'{prefix}predicate.')
+            uris.append(string_field(value, 'uri', '', f'{prefix}{side}.'))
+        subject, relation, target = uris
+        name = string_field(triple['predicate'], 'surfaceform', relation, f'{prefix}predicate.')
         if subject and name and target:
             triples[subject, relation, name, target] = None
     return text, spans, list(triples)
@@ -138,11 +133,7 @@ def _from_docred(path, known: Mapping[str, str]) -> Iterator[LabelledSentence]:
                     spans[mention.entity].append((mention.start - start, mention.end - start))
             for topic, target in itertools.permutations(spans, 2):
                 if pair := nearest(spans[topic], spans[target]):
-                    stated = relations[topic, target] or (
-                        {NONE} if not relations[target, topic] else ()
-                    )
-                    for relation in sorted(stated):
-                        yield LabelledSentence(
-                            line, *pair, name_of(known.get(relation, relation), known)
-                        )
+                    none = set() if relations[target, topic] else {NONE}
+                    for relation in sorted(relations[topic, target] or none):
+                        yield LabelledSentence(line, *pair, name_of(relation, known))
             start += len(line) + 1

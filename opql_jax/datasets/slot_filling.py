@@ -1,6 +1,4 @@
-"""Multi-hop slot filling: queries made from facts of DocRED.
-
-Such as '[Willi Schneider], country of citizenship, capital'.
+"""Multi-hop slot filling from DocRED: '[Willi Schneider], country of citizenship, capital'.
 
 A query names a topic and one relation for each hop. The entities after a hop are the tails of all
 facts of its relation from the entities before it, without the topic, to which a path never returns;
@@ -56,9 +54,8 @@ class SlotFilling:
 
     def __post_init__(self):
         if self.part not in ('train', 'dev', 'all') or not 0 <= self.dev_fraction <= 1:
-            raise InputError(
-                f'part={self.part!r} or dev_fraction={self.dev_fraction} is out of range'
-            )
+            given = f'part={self.part!r}, dev_fraction={self.dev_fraction}'
+            raise InputError(f'{given}: expected all, train or dev, and 0 to 1')
 
     def files(self):
         return {'documents': self.path, 'relations': self.relations}
@@ -66,18 +63,16 @@ class SlotFilling:
     def read(self, rejected_path):
         documents = [d for documents in self._parts(rejected_path).values() for d in documents]
         names: dict[str, str] = {}
-        counts: dict[str, collections.Counter[str]] = {}
+        counts: dict[str, collections.Counter[str]] = collections.defaultdict(collections.Counter)
         for document in documents:
             for key, (name, spellings) in document.names.items():
                 names.setdefault(key, name)
-                counts.setdefault(key, collections.Counter()).update(spellings)
-        aliases = [
-            sorted(counts[key].keys() - {name}, key=lambda s: (-counts[key][s], s))
-            for key, name in names.items()
-        ]
+                counts[key].update(spellings)
+        by_use = lambda key: sorted(counts[key], key=lambda s: (-counts[key][s], s))
+        aliases = [[s for s in by_use(key) if s != name] for key, name in names.items()]
         supported, apart = (
-            sum(map(len, found))
-            for found in ([d.facts for d in documents], [d.apart for d in documents])
+            sum(len(d.facts) for d in documents),
+            sum(len(d.apart) for d in documents),
         )
         _log.info(f'{supported:,} of {supported + apart:,} labels are supported by a sentence')
         vocab = EntityVocab(list(names), list(names.values()), aliases)
@@ -91,10 +86,8 @@ class SlotFilling:
             name = f'{hops}-hop/{part}'
             _log.info(f'{name}: {len(chosen):,} of {len(every):,} queries chosen')
             if chosen:
-                splits[name] = [
-                    question(query, vocab, relations, f'{name}/{i}')
-                    for i, query in enumerate(chosen, 1)
-                ]
+                numbered = enumerate(chosen, 1)
+                splits[name] = [question(q, vocab, relations, f'{name}/{i}') for i, q in numbered]
         if not splits:
             raise InputError(f'{self.path}: no sentence states a fact of the part {self.part!r}')
         return splits
@@ -105,9 +98,8 @@ class SlotFilling:
         documents = docred.read_documents(self.path, relations, rejected_path=rejected_path)
         parts: dict[str, list[docred.AnnotatedDocument]] = {'train': [], 'dev': []}
         for document in documents:
-            parts[
-                'dev' if in_dev(document.document.title, self.dev_fraction, self.seed) else 'train'
-            ].append(document)
+            is_dev = in_dev(document.document.title, self.dev_fraction, self.seed)
+            parts['dev' if is_dev else 'train'].append(document)
         return {name: documents for name, documents in parts.items() if self.part in (name, 'all')}
 
 
@@ -138,11 +130,10 @@ def queries(facts: Iterable[Fact], hops: int) -> list[Query]:
                 for entity in reached[-1]:
                     for relation, others in tails.get(entity, {}).items():
                         after[relation] |= others - {topic}
-                longer += [
-                    ((*chain, r), (*reached, tuple(sorted(after[r]))))
-                    for r in sorted(after)
-                    if after[r]
-                ]
+                for relation in sorted(after):
+                    if after[relation]:
+                        end = tuple(sorted(after[relation]))
+                        longer.append(((*chain, relation), (*reached, end)))
             partial = longer
         every += [Query(topic, chain, reached[1:]) for chain, reached in partial]
     return every

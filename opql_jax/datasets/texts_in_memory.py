@@ -39,11 +39,11 @@ def as_sources(texts: str | os.PathLike | Iterable[Any]) -> list[str | os.PathLi
 
 
 def _listed(texts: Any) -> list[Any]:
-    if isinstance(texts, Mapping | Set | bytes) or not (
-        isinstance(texts, Iterable) or hasattr(texts, '__arrow_c_stream__')
-    ):
+    is_table = hasattr(texts, '__arrow_c_stream__')
+    is_list = isinstance(texts, Iterable) and not isinstance(texts, Mapping | Set | bytes)
+    if not (is_table or is_list):
         raise InputError(f'texts: expected a list, a table or a path, found {short_repr(texts)}')
-    if hasattr(texts, '__arrow_c_stream__'):
+    if is_table:
         try:
             table = pa.table(texts)
             names = table.column_names
@@ -51,9 +51,8 @@ def _listed(texts: Any) -> list[Any]:
         except (pa.ArrowException, KeyError, TypeError, ValueError) as error:
             raise InputError(f'texts: the table cannot be read: {error}') from error
         if 'text' not in names:
-            raise InputError(
-                f'texts: the table has no column "text", but {", ".join(names) or "none"}'
-            )
+            found = ', '.join(names) or 'none'
+            raise InputError(f'texts: the table has no column "text", but {found}')
     if not (listed := list(texts)):
         raise InputError('texts: empty: give a list of strings or documents, a table, or a path')
     return listed

@@ -56,11 +56,8 @@ def read_triples(path: str | os.PathLike, vocab: EntityVocab) -> list[Triple]:
     if not triples:
         raise InputError(f'{path}: no triple of two entities of the vocabulary')
     if skipped:
-        _log.info(
-            '%s: %d triples of unknown entities, or of an entity with itself, are skipped',
-            path,
-            skipped,
-        )
+        kinds = 'of unknown entities, or of an entity with itself,'
+        _log.info(f'{path}: {skipped} triples {kinds} are skipped')
     return list(triples)
 
 
@@ -70,35 +67,28 @@ def questions_of(triples: Sequence[Triple], vocab: EntityVocab) -> list[Question
     for head, relation, tail in triples:
         answers.setdefault((head, relation), {})[tail] = None
         answers.setdefault((tail, f'inverse of {relation}'), {})[head] = None
-    return [
-        Question(
-            id=f'{SPLIT}/{number}',
-            text=f'{vocab.names[topic]}, {relation}',
-            topics=((0, len(vocab.names[topic])),),
-            entities=(topic,),
-            answers=tuple(tails),
-            type=relation,
-        )
-        for number, ((topic, relation), tails) in enumerate(answers.items(), 1)
-    ]
+    found = []
+    for number, ((topic, relation), tails) in enumerate(answers.items(), 1):
+        name = vocab.names[topic]
+        asked = f'{SPLIT}/{number}', f'{name}, {relation}', ((0, len(name)),), (topic,)
+        found.append(Question(*asked, answers=tuple(tails), type=relation))
+    return found
 
 
 def documents_of(triples: Sequence[Triple], vocab: EntityVocab) -> list[Document]:
     """Documents '{head} directed by {tail}', one a triple, about its head, both ends linked."""
     documents = []
     for number, (head, relation, tail) in enumerate(triples, 1):
-        start, key = vocab.names[head], vocab.keys[head]
-        text = f'{start} {relation} {vocab.names[tail]}'
-        mentions = (
-            Mention(0, len(start), key),
-            Mention(len(text) - len(vocab.names[tail]), len(text), vocab.keys[tail]),
-        )
+        start, end, key = vocab.names[head], vocab.names[tail], vocab.keys[head]
+        text = f'{start} {relation} {end}'
+        of_tail = Mention(len(text) - len(end), len(text), vocab.keys[tail])
+        mentions = Mention(0, len(start), key), of_tail
         documents.append(Document(f'triple-{number}', start, text, mentions, key))
     return documents
 
 
 @dataclasses.dataclass(frozen=True)
-class _TextAndTriples:
+class _TextAndTriples(Reader):
     """The entities, documents and questions of a text, beside a file of triples.
 
     Attributes:
@@ -124,10 +114,8 @@ class WithTriples(_TextAndTriples):
     """A text with the split `SPLIT` of questions that a KB answers (distant supervision)."""
 
     def questions(self, vocab, rejected_path):
-        return {
-            **super().questions(vocab, rejected_path),
-            SPLIT: questions_of(read_triples(self.path, vocab), vocab),
-        }
+        added = questions_of(read_triples(self.path, vocab), vocab)
+        return {**super().questions(vocab, rejected_path), SPLIT: added}
 
 
 @dataclasses.dataclass(frozen=True)

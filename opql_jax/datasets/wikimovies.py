@@ -28,11 +28,8 @@ def documents(path: str | os.PathLike) -> list[Document]:
             articles.append(lines)
             lines = []
     articles += [lines] if lines else []
-    read = [
-        Document(str(number), title, ' '.join(text))
-        for number, (title, *text) in enumerate(articles, 1)
-        if text
-    ]
+    numbered = enumerate(articles, 1)
+    read = [Document(str(n), title, ' '.join(text)) for n, (title, *text) in numbered if text]
     if not read:
         raise InputError(f'{path}: no article in the file')
     return read
@@ -57,14 +54,8 @@ def questions(path: str | os.PathLike, vocab: EntityVocab) -> list[dict]:
             raise InputError(f'{path}:{number}: expected question<TAB>answers, found {line!r}')
         if mentions := linker.link(text):
             topics = [(start, end, vocab.keys[entity]) for start, end, entity in mentions]
-            records.append(
-                question_record(
-                    f'{os.path.basename(path)}/{number}',
-                    text,
-                    topics,
-                    _names(answers.strip(), vocab),
-                )
-            )
+            id = f'{os.path.basename(path)}/{number}'
+            records.append(question_record(id, text, topics, _names(answers.strip(), vocab)))
     return records
 
 
@@ -73,9 +64,8 @@ def _names(listed: str, vocab: EntityVocab) -> list[str]:
     parts, names, start = listed.split(', '), [], 0
     while start < len(parts):
         ends = range(len(parts), start, -1)
-        end = next(
-            (end for end in ends if vocab.get(', '.join(parts[start:end])) is not None), start + 1
-        )
+        is_name = lambda end: vocab.get(', '.join(parts[start:end])) is not None
+        end = next(filter(is_name, ends), start + 1)
         names.append(', '.join(parts[start:end]))
         start = end
     return names

@@ -23,6 +23,7 @@ from opql_jax.corpus.documents import Document, Mention
 from opql_jax.corpus.entities import EntityVocab
 from opql_jax.corpus.json_lines import read_lines
 from opql_jax.corpus.linking import MentionLinker
+from opql_jax.datasets.readers import Reader
 
 ARTICLES = 'articles.jsonl.gz'
 LINKS = 'links.tsv'
@@ -43,7 +44,7 @@ _NOTICES = re.compile(
 
 
 @dataclasses.dataclass(frozen=True)
-class Wikispeedia:
+class Wikispeedia(Reader):
     """The reader of whole articles of the 2007 Schools Wikipedia with their links; no questions.
 
     Attributes:
@@ -60,17 +61,13 @@ class Wikispeedia:
         vocab = entity_vocab(self.folder)
         return vocab, list(documents(self.folder, vocab))
 
-    def questions(self, vocab, rejected_path):
-        return {}
-
 
 def entity_vocab(folder: str | os.PathLike) -> EntityVocab:
     """One entity per article, by its title; with a small first letter, an alias ("red giant")."""
     titles = [title for _, title, _ in _articles(Path(folder) / ARTICLES)]
     small = [title[0].lower() + title[1:] for title in titles]
-    return EntityVocab(
-        titles, titles, [[s] if s != title else [] for s, title in zip(small, titles)]
-    )
+    aliases = [[s] if s != title else [] for s, title in zip(small, titles)]
+    return EntityVocab(titles, titles, aliases)
 
 
 def documents(folder: str | os.PathLike, vocab: EntityVocab) -> Iterator[Document]:
@@ -85,11 +82,10 @@ def documents(folder: str | os.PathLike, vocab: EntityVocab) -> Iterator[Documen
         if not text:
             continue
         linked = targets[page] | {title}
-        mentions = tuple(
-            Mention(start, end, vocab.keys[entity])
-            for start, end, entity in linker.link(text)
-            if vocab.keys[entity] in linked
+        found = (
+            Mention(start, end, vocab.keys[entity]) for start, end, entity in linker.link(text)
         )
+        mentions = tuple(mention for mention in found if mention.entity in linked)
         yield Document(page, title, text, mentions, title)
 
 
@@ -137,10 +133,8 @@ def clean(raw: str) -> str:
     for block in _blocks(_without_captions(lines)):
         paragraphs += filter(None, map(_prose, _items(block)))
     # A caption whose two copies have spaces at other places (around links) is still there, twice.
-    runs = [
-        list(run)
-        for _, run in itertools.groupby(paragraphs, key=lambda text: text.replace(' ', ''))
-    ]
+    without_spaces = lambda text: text.replace(' ', '')
+    runs = [list(run) for _, run in itertools.groupby(paragraphs, key=without_spaces)]
     return '\n'.join(run[0] for run in runs if len(run) == 1)
 
 
@@ -164,12 +158,10 @@ def _without_captions(lines: list[str]) -> list[str]:
 
 def _repeated(remaining: list[str], lines: list[str], after: int) -> int:
     """The number of the last lines of `remaining` that are repeated from `after` on."""
+    if not remaining or not remaining[-1]:
+        return 0
     for size in range(min(_LONGEST_CAPTION, len(remaining), len(lines) - after), 0, -1):
-        if (
-            remaining[-1]
-            and remaining[-1] == lines[after + size - 1]
-            and remaining[-size:] == lines[after : after + size]
-        ):
+        if remaining[-size:] == lines[after : after + size]:
             return size
     return 0
 

@@ -139,7 +139,7 @@ def over_wikispeedia(
     Training begins with the encoder that comes with the package, which knows English.
 
     Args:
-        question_format: of the files, see `datasets.question_conversion`.
+        question_format: of the files, see `data.question_conversion`.
         parts: {'train' and 'dev': file of questions}.
         steps: those that make the files.
         max_pairs: how many pairs the memory has before the injection; all if None.

@@ -66,9 +66,8 @@ class AlignSource(Source):
         columns = prepared.pair_columns(settings.pairs)
         self._packer = PairPacker(prepared, columns, settings.rows, 0, settings.buckets)
         self.capacities = self._packer.capacities
-        self.questions = AlignedQuestions(
-            prepared, settings.split, settings.held_out, self._packer.index
-        )
+        index, split = self._packer.index, settings.split
+        self.questions = AlignedQuestions(prepared, split, settings.held_out, index)
         self._order = EpochOrder(len(self.questions.topics), seed)
 
     def batch(self, step, rng) -> AlignBatch:
@@ -78,14 +77,11 @@ class AlignSource(Source):
         ids = [rng.permutation(self.questions.of_topic(t))[: s.questions_per_topic] for t in drawn]
         rows = np.concatenate(interleave([self._rows_of_topic(of_topic, rng) for of_topic in ids]))
         pairs = self._packer.pack(iter([(rows, np.zeros(len(rows), bool))]))
-        topic, target = (
-            np.concatenate([getattr(bucket, name) for bucket in pairs])
-            for name in ('topic', 'target')
-        )
+        topic = np.concatenate([bucket.topic for bucket in pairs])
+        target = np.concatenate([bucket.target for bucket in pairs])
         count = s.topics * s.questions_per_topic
-        return AlignBatch(
-            self.questions.batch(np.concatenate(ids), count, topic, target, rng), pairs
-        )
+        asked = self.questions.batch(np.concatenate(ids), count, topic, target, rng)
+        return AlignBatch(asked, pairs)
 
     def _rows_of_topic(self, ids, rng):
         """Rows of the questions' topic: one with an answer to each first, then any."""

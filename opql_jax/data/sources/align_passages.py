@@ -1,6 +1,4 @@
-"""Batches of whole passages beside 1-hop questions.
-
-Each passage is encoded once, and every pair of its mentions has a relation.
+"""Batches of whole passages, each encoded once for all pairs of its mentions, and 1-hop questions.
 
 A pair of OPQL is marked in its text, so a passage with m mentions is encoded m (m - 1) times. Here
 its mentions keep their names, and the relation of a pair is read off its two spans (see
@@ -68,9 +66,8 @@ class PassagePacker:
         self._special = prepared.special
         self._pairs = pairs_per_passage
         self._order = np.argsort(self.index.passage, kind='stable')
-        self._start = np.searchsorted(
-            self.index.passage[self._order], np.arange(len(prepared.records) + 1)
-        )
+        passages_of = self.index.passage[self._order]
+        self._start = np.searchsorted(passages_of, np.arange(len(prepared.records) + 1))
         tokens, mentions = prepared.records.sizes()
         self._mentions = batching.round_up(int(mentions.max()), 4)
         lengths = tokens[np.unique(self.index.passage)] + 2
@@ -91,16 +88,13 @@ class PassagePacker:
     def pack(self, passages: PackedPassages, rows: np.ndarray) -> tuple[PassageBucket, ...]:
         """The buckets of a batch, with the first R of `rows` [n] of each passage."""
         index, passage_of_row = self.index, self.index.passage[rows]
-        rows_of_passage = {
-            passage: rows[passage_of_row == passage][: self._pairs]
-            for passage in passages.ids.tolist()
-        }
+        rows_of = lambda passage: rows[passage_of_row == passage][: self._pairs]
 
         def pack(length, n, members):
             # Rows of a bucket are in the order of passage ids.
             members = sorted(members, key=lambda i: passages.ids[i])
             spans = [passages.spans[i] for i in members]
-            chosen = [rows_of_passage[passages.ids[i]] for i in members]
+            chosen = [rows_of(passages.ids[i]) for i in members]
             pairs = lambda name, fill: batching.pad_rows(
                 [getattr(index, name)[r] for r in chosen], n, (self._pairs,), fill
             )
@@ -162,30 +156,23 @@ class PassageAlignSource(Source):
         super().__init__(seed)
         self._settings = settings
         columns = prepared.pair_columns(settings.pairs)
-        self._packer = PassagePacker(
-            prepared, columns, settings.passages, settings.pairs_per_passage, settings.buckets
-        )
-        self.capacities = self._packer.capacities
-        self.questions = AlignedQuestions(
-            prepared, settings.split, settings.held_out, self._packer.index
-        )
+        sizes = settings.passages, settings.pairs_per_passage
+        self._packer = PassagePacker(prepared, columns, *sizes, settings.buckets)
+        self.capacities, index = self._packer.capacities, self._packer.index
+        self.questions = AlignedQuestions(prepared, settings.split, settings.held_out, index)
         self._order = EpochOrder(len(self.questions.topics), seed)
 
     def batch(self, step, rng) -> PassageAlignBatch:
         s, index, questions = self._settings, self._packer.index, self.questions
         drawn = questions.topics[np.unique(self._deal(self._order, step, s.topics))]
-        passages = self._packer.choose(
-            np.concatenate(interleave([self._passages_of_topic(topic, rng) for topic in drawn]))
-        )
+        of_topics = [self._passages_of_topic(topic, rng) for topic in drawn]
+        passages = self._packer.choose(np.concatenate(interleave(of_topics)))
         rows = rng.permutation(self._packer.rows_of(np.sort(passages.ids)))
         others = rng.permutation(np.setdiff1d(index.topic[rows], drawn))
         pairs = set(index.pair_of(rows).tolist())
-        answered = lambda topic: [
-            i
-            for i in questions.of_topic(topic)
-            if not pairs.isdisjoint(questions.pairs[i].tolist())
-        ]
-        ids = [rng.permutation(answered(t))[: s.questions_per_topic] for t in [*drawn, *others]]
+        is_answered = lambda i: not pairs.isdisjoint(questions.pairs[i].tolist())
+        of_topic = lambda topic: list(filter(is_answered, questions.of_topic(topic)))
+        ids = [rng.permutation(of_topic(t))[: s.questions_per_topic] for t in [*drawn, *others]]
         ids = np.concatenate(ids)[: s.questions].astype(np.int64)
         # Of a passage with too many pairs those that answer a question stay.
         rows = rows[np.isin(index.topic[rows], questions.arrays.topic[ids])]
@@ -200,7 +187,6 @@ class PassageAlignSource(Source):
         answer = rng.choice(self.questions.pairs[rng.choice(self.questions.of_topic(topic))])
         start, end = (index.pair_start[pair] for pair in index.pairs_of_topic(topic))
         rows = sampling.some(start, end, 8 * self._settings.passages_per_topic, rng)
-        passages = dict.fromkeys(
-            index.passage[np.concatenate([index.rows(answer, 1, rng), rows])].tolist()
-        )
-        return np.array(list(passages)[: self._settings.passages_per_topic])
+        passages = index.passage[np.concatenate([index.rows(answer, 1, rng), rows])]
+        several = list(dict.fromkeys(passages.tolist()))
+        return np.array(several[: self._settings.passages_per_topic])

@@ -42,9 +42,8 @@ class Source:
         return shard
 
     def __getitem__(self, step: int):
-        return self.batch(
-            int(step), np.random.default_rng((self._seed, int(step), self._shard_index))
-        )
+        rng = np.random.default_rng((self._seed, int(step), self._shard_index))
+        return self.batch(int(step), rng)
 
     def _deal(self, order: EpochOrder, turn: int, count: int) -> np.ndarray:
         """This shard's next `count` items; all shards together take each once an epoch."""
@@ -94,14 +93,10 @@ class PassageSource(Source):
             texts.append(self._records.read_joined(numbers[-1]))
             choice, lengths = choose(numbers[-1], texts[-1], rng)
             choices.append(choice)
-            rows.append(
-                before + np.flatnonzero([packer.add(length) for length in lengths.tolist()])
-            )
+            rows.append(before + np.flatnonzero([packer.add(n) for n in lengths.tolist()]))
             before += len(lengths)
-        choice = tuple(np.concatenate(column) for column in zip(*choices))
-        return Drawn(
-            np.concatenate(numbers), end_to_end(texts), choice, np.concatenate(rows)
-        ), packer
+        choice, texts = tuple(map(np.concatenate, zip(*choices))), end_to_end(texts)
+        return Drawn(np.concatenate(numbers), texts, choice, np.concatenate(rows)), packer
 
 
 class Drawn(NamedTuple):
@@ -135,9 +130,8 @@ def from_named_leaves(like, leaves: Mapping[str, Any], path: str = ''):
         return type(like)(*(from_named_leaves(p, leaves, f'{path}{name}/') for name, p in parts))
     if isinstance(like, tuple):
         count = len({n.removeprefix(path).partition('/')[0] for n in leaves if n.startswith(path)})
-        return tuple(
-            from_named_leaves(like[0], leaves, f'{path}{i}/') for i in range(count if like else 0)
-        )
+        indices = range(count if like else 0)
+        return tuple(from_named_leaves(like[0], leaves, f'{path}{i}/') for i in indices)
     return like if like is None else leaves[path.removesuffix('/')]
 
 
@@ -147,7 +141,5 @@ def _is_hops(leaf):
 
 def interleave(lists: Sequence[np.ndarray]) -> list[np.ndarray]:
     """The first items of all lists, then the second items, and so on."""
-    longest = max(map(len, lists))
-    return [
-        np.array([items[k] for items in lists if k < len(items)], np.int64) for k in range(longest)
-    ]
+    at = lambda k: [items[k] for items in lists if k < len(items)]
+    return [np.array(at(k), np.int64) for k in range(max(map(len, lists)))]

@@ -1,7 +1,4 @@
-"""Batches of passages in which one mention is predicted and others are topics.
-
-For the pretraining of the language model.
-"""
+"""Passages in which a mention is predicted, others being topics: pretrains the language model."""
 
 from typing import NamedTuple
 
@@ -120,13 +117,10 @@ class ClozeSource(PassageSource):
         first = texts.begins[:, 1]
         for row in np.flatnonzero(left_out):
             at, chosen = first[row] + target[row], first[row] + topics[row, : count[row]]
-            apart = np.maximum(
-                texts.starts[chosen] - texts.ends[at], texts.starts[at] - texts.ends[chosen]
-            )
+            after = texts.starts[chosen] - texts.ends[at]
+            apart = np.maximum(after, texts.starts[at] - texts.ends[chosen])
             nearest = np.sort(np.argsort(apart, kind='stable')[: count[row] - left_out[row]])
-            topics[row] = np.concatenate(
-                [topics[row, nearest], np.full(self._topics - len(nearest), -1)]
-            )
+            topics[row] = batching.filled(topics[row, nearest], self._topics, -1)
         return (target, topics, left_out.astype(np.int32)), hidden.base + count - left_out
 
     def _find_gold(self, topic, label, numbers, rng):
@@ -136,9 +130,8 @@ class ClozeSource(PassageSource):
             row, slot = np.nonzero(topic >= 0)
             found, rows = self._entries.find(topic[row, slot], label[row], numbers[row])
             absent[row, slot] = found == 0
-            gold[row, slot] = first_at_random(
-                np.repeat(np.arange(len(row)), found), rows, len(row), _GOLD, rng
-            )
+            owner = np.repeat(np.arange(len(row)), found)
+            gold[row, slot] = first_at_random(owner, rows, len(row), _GOLD, rng)
         return gold, absent
 
 

@@ -54,9 +54,8 @@ class EachQuestion(Source):
 
     def targets(self, step: int) -> np.ndarray:
         """The answers of a batch, [rows, A] int32: entities, then UNKNOWN for others, then -1."""
-        return batching.pad_rows(
-            [self._answers[i] for i in self._batches[step]], self._rows, (self._width,), -1
-        )
+        answers = [self._answers[i] for i in self._batches[step]]
+        return batching.pad_rows(answers, self._rows, (self._width,), -1)
 
     def _hops(self, step) -> Hops:
         return Hops(self._questions[self._batches[step][0]].hops)
@@ -70,9 +69,8 @@ class EachFollowedQuestion(EachQuestion):
         self._arrays = QuestionArrays(self._questions, prepared.tokenizer, prepared.special)
 
     def batch(self, step, rng) -> FollowBatch:
-        return FollowBatch(
-            self._arrays.batch(self._batches[step], self._rows, self._width, rng), self._hops(step)
-        )
+        asked = self._arrays.batch(self._batches[step], self._rows, self._width, rng)
+        return FollowBatch(asked, self._hops(step))
 
 
 class EachOpenQuestion(EachQuestion):
@@ -80,16 +78,13 @@ class EachOpenQuestion(EachQuestion):
 
     def __init__(self, prepared, questions, rows=64):
         super().__init__(prepared, questions, rows)
-        mark = lambda q: lm_markup.mark_open_question(
-            prepared.tokenizer, q.text, q.topics, prepared.special
-        )
-        self._inputs = [mark(q) for q in self._questions]
+        mark, tokenizer = lm_markup.mark_open_question, prepared.tokenizer
+        asked = self._questions
+        self._inputs = [mark(tokenizer, q.text, q.topics, prepared.special) for q in asked]
         for question, marked in zip(self._questions, self._inputs):
             check_length(question.id, len(marked.tokens))
         self._length = round_up(max(len(marked.tokens) for marked in self._inputs), 8)
-        self._sizes = TextSizes(
-            topics=max(len(q.topics) for q in self._questions), answers=self._width
-        )
+        self._sizes = TextSizes(max(len(q.topics) for q in asked), answers=self._width)
 
     def batch(self, step, rng) -> OpenQuestionBatch:
         packer, rows = batching.Packer({self._length: self._rows}), []
@@ -97,6 +92,5 @@ class EachOpenQuestion(EachQuestion):
             answers = self._questions[i].answers
             packer.add(len(self._inputs[i].tokens))
             rows.append(TextRow(self._inputs[i], answers[0] if answers else -1, answers))
-        return OpenQuestionBatch(
-            pack_texts(rows, packer, self._sizes, self._special), self._hops(step)
-        )
+        texts = pack_texts(rows, packer, self._sizes, self._special)
+        return OpenQuestionBatch(texts, self._hops(step))

@@ -8,15 +8,9 @@ from opql_jax.core.errors import InputError
 from opql_jax.corpus.json_lines import short_repr
 from opql_jax.corpus.questions import Question
 from opql_jax.corpus.wordings import in_other_wordings, read_wordings
+from opql_jax.data import questions as questions_lib
 from opql_jax.data.prepared import Prepared
-from opql_jax.data.questions import (
-    MAX_ANSWERS,
-    HopSchedule,
-    QuestionArrays,
-    QuestionBatch,
-    answer_width,
-    without_relations,
-)
+from opql_jax.data.questions import HopSchedule, QuestionArrays, QuestionBatch
 from opql_jax.data.sources.base import Hops, Source
 
 _log = logging.getLogger(__name__)
@@ -62,16 +56,15 @@ class FollowSource(Source):
         """
         super().__init__(seed)
         found = [q for split in splits for q in prepared.questions(split)]
-        usable = [
-            q for q in without_relations(found, held_out) if q.topic_entity >= 0 and q.answers
-        ]
+        kept = questions_lib.without_relations(found, held_out)
+        usable = [q for q in kept if q.topic_entity >= 0 and q.answers]
         if not usable:
             raise InputError(f'{", ".join(splits)}: no question with a known topic and answer')
         self.num_questions, self.num_left_out = len(usable), len(found) - len(usable)
         other = self._reworded(prepared, usable, wordings, seed) if wordings else []
         self._count = questions
         self._questions = QuestionArrays([*usable, *other], prepared.tokenizer, prepared.special)
-        self._width = answer_width(self._questions.answers, MAX_ANSWERS)
+        self._width = questions_lib.answer_width(self._questions.answers, questions_lib.MAX_ANSWERS)
         self._schedule = HopSchedule(self._questions.hops, seed)
         self.hop_counts = self._schedule.counts
 
@@ -84,20 +77,15 @@ class FollowSource(Source):
             types |= {q.type for split in prepared.splits for q in prepared.questions(split)}
         if unknown := [type for type in wordings if type not in types]:
             known = ', '.join(map(short_repr, sorted(filter(None, types))[:5])) or 'none'
-            raise InputError(
-                f'{path}: no question of {prepared.directory} has the type '
-                f'{short_repr(unknown[0])}; its types include {known}'
-            )
+            missing = f'no question of {prepared.directory} has the type {short_repr(unknown[0])}'
+            raise InputError(f'{path}: {missing}; its types include {known}')
         other = in_other_wordings(questions, wordings, seed)
         if not other:
             raise InputError(f'{path}: no question that is learnt from has one of its types')
-        _log.info(
-            '%d questions, %d of them also reworded from %s', len(questions), len(other), path
-        )
+        _log.info(f'{len(questions)} questions, {len(other)} of them also reworded from {path}')
         return other
 
     def batch(self, step, rng) -> FollowBatch:
-        ids, hops = self._schedule.at(
-            step, lambda order, turn: self._deal(order, turn, self._count)
-        )
+        deal = lambda order, turn: self._deal(order, turn, self._count)
+        ids, hops = self._schedule.at(step, deal)
         return FollowBatch(self._questions.batch(ids, self._count, self._width, rng), Hops(hops))

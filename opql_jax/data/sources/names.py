@@ -1,7 +1,4 @@
-"""Batches of questions whose topic is replaced by a name of some entity.
-
-Whom a name means needs no label (L_el).
-"""
+"""Questions whose topic is replaced by a name of some entity: whom it means needs no label (L_el)."""
 
 from collections.abc import Sequence
 from typing import NamedTuple
@@ -51,12 +48,10 @@ class NameSource(Source):
         self._tokenizer, self._rows = prepared.tokenizer, rows
         self._order = EpochOrder(len(vocab), seed)
         rng = np.random.default_rng(seed)
-        lengths = [
-            len(self._input(int(e), rng).tokens) for e in rng.integers(len(vocab), size=_SAMPLE)
-        ]
-        self.length = min(
-            batching.round_up(int(np.quantile(lengths, 0.99)), 8), max(batching.BUCKET_LENGTHS)
-        )
+        sample = rng.integers(len(vocab), size=_SAMPLE).tolist()
+        lengths = [len(self._input(entity, rng).tokens) for entity in sample]
+        nearly_all = batching.round_up(int(np.quantile(lengths, 0.99)), 8)
+        self.length = min(nearly_all, max(batching.BUCKET_LENGTHS))
         self.capacities = {self.length: rows}
 
     def readings(self, times: int) -> tuple[list[np.ndarray], np.ndarray, np.ndarray]:
@@ -66,9 +61,8 @@ class NameSource(Source):
         """
         rng = np.random.default_rng(times)
         entity = np.tile(np.arange(self.num_entities), times)
-        shortest = min(
-            self._questions, key=lambda question: len(question[0]) - question[2] + question[1]
-        )
+        length = lambda question: len(question[0]) - question[2] + question[1]
+        shortest = min(self._questions, key=length)
         tokens, start = [], np.zeros(len(entity), np.int32)
         for i, e in enumerate(entity.tolist()):
             marked = self._input(e, rng)
@@ -82,9 +76,8 @@ class NameSource(Source):
         text, start, end = question or self._questions[rng.integers(len(self._questions))]
         name = self._names[entity][rng.integers(len(self._names[entity]))]
         text = text[:start] + name + text[end:]
-        return lm_markup.mark_open_question(
-            self._tokenizer, text, [(start, start + len(name))], self.special
-        )
+        topics = [(start, start + len(name))]
+        return lm_markup.mark_open_question(self._tokenizer, text, topics, self.special)
 
     def batch(self, step, rng) -> NameBatch:
         packer, rows = batching.Packer(self.capacities), []

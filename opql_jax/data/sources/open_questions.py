@@ -1,7 +1,4 @@
-"""Batches of open questions, whose topics are marked but not linked, and of text.
-
-For the finetuning of the language model.
-"""
+"""Open questions (topics marked, not linked), and text: finetunes the language model."""
 
 import logging
 from collections.abc import Sequence
@@ -81,18 +78,14 @@ class OpenQuestionSource(Source):
             left_out = f'{self.num_left_out} of {len(questions)} questions have'
             _log.warning('%s no answer in the vocabulary and teach nothing', left_out)
         self._special, self._count, self._absent_rate = prepared.special, rows, absent_rate
-        self._inputs = [
-            lm_markup.mark_open_question(prepared.tokenizer, q.text, q.topics, self._special)
-            for q in usable
-        ]
+        mark, tokenizer = lm_markup.mark_open_question, prepared.tokenizer
+        self._inputs = [mark(tokenizer, q.text, q.topics, self._special) for q in usable]
         self._answers = [np.array(q.answers, np.int32) for q in usable]
         longest, question = max(zip(self._inputs, usable), key=lambda pair: len(pair[0].tokens))
         check_length(question.id, len(longest.tokens))
         self.capacities = {batching.round_up(len(longest.tokens), 8): rows}
         width = answer_width(self._answers, MAX_ANSWERS)
-        self._sizes = TextSizes(
-            topics=max(len(q.topics) for q in usable), answers=width, exclude=MOST_EXCLUDED
-        )
+        self._sizes = TextSizes(max(len(q.topics) for q in usable), width, MOST_EXCLUDED)
         self._schedule = HopSchedule(np.array([q.hops for q in usable]), seed)
         self.hop_counts = self._schedule.counts
 
@@ -103,13 +96,11 @@ class OpenQuestionSource(Source):
         return shard
 
     def batch(self, step, rng) -> OpenQuestionBatch:
-        ids, hops = self._schedule.at(
-            step, lambda order, turn: self._deal(order, turn, self._count)
-        )
+        deal = lambda order, turn: self._deal(order, turn, self._count)
+        ids, hops = self._schedule.at(step, deal)
         answers = pad_answers([self._answers[i] for i in ids], len(ids), self._sizes.answers, rng)
-        can_exclude = np.array(
-            [len(self._answers[i]) <= MOST_EXCLUDED and len(self._inputs[i].r1) == 1 for i in ids]
-        )
+        few = np.array([len(self._answers[i]) <= MOST_EXCLUDED for i in ids])
+        can_exclude = few & [len(self._inputs[i].r1) == 1 for i in ids]
         absent = can_exclude & (hops == 1) & (rng.random(len(ids)) < self._absent_rate)
         packer, rows = batching.Packer(self.capacities), []
         for i, row_answers, is_absent in zip(ids, answers, absent):
@@ -117,6 +108,5 @@ class OpenQuestionSource(Source):
             label, exclude = rng.choice(self._answers[i]), self._answers[i] if is_absent else ()
             rows.append(TextRow(self._inputs[i], label, row_answers, -1, is_absent, exclude))
         beside = (source[step].texts if source else () for source in self._beside)
-        return OpenQuestionBatch(
-            pack_texts(rows, packer, self._sizes, self._special), Hops(hops), *beside
-        )
+        asked = pack_texts(rows, packer, self._sizes, self._special)
+        return OpenQuestionBatch(asked, Hops(hops), *beside)

@@ -66,9 +66,7 @@ class ReadingSource(Source):
         if not settings.rows:
             raise InputError('rows: empty: give the number of inputs of each length')
         self._special = prepared.special
-        self._rows = dict(
-            sorted((int(length), int(count)) for length, count in settings.rows.items())
-        )
+        self._rows = dict(sorted((int(n), int(count)) for n, count in settings.rows.items()))
         longest = max(self._rows)
         self._examples = list(read_examples(settings.examples))
         read = lambda example: reading_input(
@@ -77,14 +75,9 @@ class ReadingSource(Source):
         self._inputs = [read(example) for example in self._examples]
         lengths = np.array([len(found.tokens) for found in self._inputs])
         shortest = np.searchsorted(list(self._rows), lengths)
-        self._of_length = {
-            length: np.flatnonzero(shortest == i) for i, length in enumerate(self._rows)
-        }
-        self._orders = {
-            length: EpochOrder(len(found), seed)
-            for length, found in self._of_length.items()
-            if len(found)
-        }
+        self._of_length = {n: np.flatnonzero(shortest == i) for i, n in enumerate(self._rows)}
+        there = {n: len(found) for n, found in self._of_length.items() if len(found)}
+        self._orders = {length: EpochOrder(count, seed) for length, count in there.items()}
 
     def batch(self, step, rng) -> ReadingBatch:
         buckets = []
@@ -97,23 +90,16 @@ class ReadingSource(Source):
     def _bucket(self, chosen: list[int], length: int, rows: int) -> ReadingBucket:
         inputs = [self._inputs[i] for i in chosen]
         marks = [_marks(self._examples[i], self._inputs[i]) for i in chosen]
-        flags = lambda column: batching.pad_rows(
-            [each[column] for each in marks], rows, (length,), False, bool
-        )
+        start, end, verdict, supports = zip(*marks) if marks else ((), (), (), ())
+        pad, flags = batching.pad_rows, (rows, (length,), False, bool)
         return ReadingBucket(
-            tokens=batching.pad_tokens(
-                [each.tokens for each in inputs], rows, length, self._special
-            ),
-            is_text=batching.pad_rows(
-                [each.passage >= 0 for each in inputs], rows, (length,), False, bool
-            ),
-            start=flags(0),
-            end=flags(1),
-            verdict=batching.pad_rows([each[2] for each in marks], rows, (), -1),
-            first=batching.pad_rows([each.first for each in inputs], rows, (MOST_PASSAGES,)),
-            supports=batching.pad_rows(
-                [each[3] for each in marks], rows, (MOST_PASSAGES,), -1, np.float32
-            ),
+            tokens=batching.pad_tokens([i.tokens for i in inputs], rows, length, self._special),
+            is_text=pad([i.passage >= 0 for i in inputs], *flags),
+            start=pad(start, *flags),
+            end=pad(end, *flags),
+            verdict=pad(verdict, rows, (), -1),
+            first=pad([i.first for i in inputs], rows, (MOST_PASSAGES,)),
+            supports=pad(supports, rows, (MOST_PASSAGES,), -1, np.float32),
         )
 
 
@@ -123,12 +109,10 @@ def _marks(
     """First and last tokens of the answers, the verdict, and which passages help."""
     start, end = np.zeros((2, len(found.tokens)), bool)
     for passage, first, last in example.answers:
-        here = np.flatnonzero(
-            (found.passage == passage) & (found.start < last) & (found.end > first)
-        )
+        overlaps = (found.start < last) & (found.end > first)
+        here = np.flatnonzero((found.passage == passage) & overlaps)
         if len(here) and found.end[here[-1]] >= last:  # not cut off
             start[here[0]] = end[here[-1]] = True
-    verdict = {YES: SAYS_YES, NO: SAYS_NO}.get(
-        example.verdict, BY_SPANS if start.any() else UNANSWERED
-    )
+    by_spans = BY_SPANS if start.any() else UNANSWERED
+    verdict = {YES: SAYS_YES, NO: SAYS_NO}.get(example.verdict, by_spans)
     return start, end, verdict, np.array(example.supports, np.float32)

@@ -166,26 +166,21 @@ class RelationSource(Source):
     def __init__(self, prepared: Prepared, settings: RelationSettings, seed: int = 0):
         super().__init__(seed)
         if settings.sampler not in sampling.SAMPLERS:
-            raise InputError(
-                f'sampler={settings.sampler!r}: expected {", ".join(sampling.SAMPLERS)}'
-            )
+            known = ', '.join(sampling.SAMPLERS)
+            raise InputError(f'sampler={settings.sampler!r}: expected {known}')
         columns = prepared.pairs
         if (settings.min_count, settings.max_pairs) != (1, None):  # else a copy of the whole table
             rows = select_pair_rows(prepared, 'all', settings.min_count, settings.max_pairs)
             columns = {name: column[rows] for name, column in columns.items()}
-        self._packer = PairPacker(
-            prepared, columns, settings.rows, settings.max_context, settings.buckets
-        )
+        sizes = settings.rows, settings.max_context, settings.buckets
+        self._packer = PairPacker(prepared, columns, *sizes)
         options: dict = {'anchors': settings.anchors}
         options |= {'neighbours': settings.neighbours} if settings.sampler == 'shared' else {}
         self._sampler = sampling.SAMPLERS[settings.sampler](self._packer.index, **options)
         self.capacities = self._packer.capacities
         self.has_positives = bool(self._packer.index.repeated.any())
         if not self.has_positives:
-            _log.warning(
-                'no two passages mention the same pair of entities, so L_rel has no positives and '
-                'teaches nothing: it takes more text'
-            )
+            _log.warning('no two passages mention one pair, so L_rel teaches nothing: add text')
 
     def batch(self, step, rng) -> RelationBatch:
         return RelationBatch(self._packer.pack(self._sampler.draw(rng)))

@@ -95,46 +95,37 @@ class TextRelationSource(Source):
         self._unknown = [token for token in words if token is not None]
         if not self._unknown:
             raise InputError(f'text: its tokenizer has none of {", ".join(_UNKNOWN)}')
-        sentences = (
-            relation_corpora.read(settings.sentences, settings.names) if settings.sentences else []
-        )
         of_relation = collections.defaultdict(list)
-        for sentence in sentences:
-            of_relation[sentence.relation].append(sentence)
+        if settings.sentences:
+            for sentence in relation_corpora.read(settings.sentences, settings.names):
+                of_relation[sentence.relation].append(sentence)
         if unknown := set(settings.held_out) - of_relation.keys():
             raise InputError(f'held_out: no sentence states {", ".join(sorted(unknown))}')
         unrelated = of_relation.pop(relation_corpora.NONE, [])
         tokenise = lambda found: _tokenise(prepared.tokenizer, found)
-        tokenised = {
-            name: tokenise(of_relation[name])
-            for name in sorted(of_relation.keys() - set(settings.held_out))
-        }
+        kept = sorted(of_relation.keys() - set(settings.held_out))
+        tokenised = {name: tokenise(of_relation[name]) for name in kept}
         self._relations = [relation for relation, found in tokenised.items() if len(found) > 1]
         self._sentences = [tokenised[relation] for relation in self._relations]
         # As many as a run draws at most; a corpus states nothing of most pairs.
         some = np.random.default_rng(seed).permutation(len(unrelated))[: 1 << 14]
         self._unrelated = tokenise([unrelated[i] for i in some])
-        self._questions = [
-            _questions(prepared.tokenizer, relation, self._special) for relation in self._relations
-        ]
+        asked = lambda relation: _questions(prepared.tokenizer, relation, self._special)
+        self._questions = list(map(asked, self._relations))
         frequency = np.sqrt([min(len(found), _FREQUENT) for found in self._sentences])
         self._frequency = frequency / frequency.sum()
         self._index = PairIndex(prepared.pairs)
         # Each row is used in both directions, and the two must not be taken for two statements.
-        self._repeated = np.flatnonzero(
-            self._index.repeated & (self._index.pair_topic < self._index.pair_target)
-        )
+        one_way = self._index.pair_topic < self._index.pair_target
+        self._repeated = np.flatnonzero(self._index.repeated & one_way)
         for name, there in (('relations', len(self._relations)), ('pairs', len(self._repeated))):
             if there < getattr(settings, name):
                 raise InputError(f'{name}: only {there} are stated twice')
 
     def batch(self, step, rng) -> TextRelationBatch:
         s, rows, labels, questions = self._settings, [], [], []
-        for number in (
-            rng.choice(len(self._relations), s.relations, replace=False, p=self._frequency)
-            if s.relations
-            else ()
-        ):
+        drawn = lambda: rng.choice(len(self._relations), s.relations, False, self._frequency)
+        for number in drawn() if s.relations else ():
             found = self._sentences[number]
             chosen = rng.permutation(len(found))[: s.rows_per_label]
             rows += [self._hide(found[i], rng, found) for i in chosen]
@@ -182,10 +173,8 @@ class TextRelationSource(Source):
         rows = rows[np.unique(index.passage[rows], return_index=True)[1]]
         rows = rng.permutation(rows)[: self._settings.rows_per_label]
         passages = self._records.read(index.passage[rows])
-        return [
-            _pair(p, index.topic_mention[r], index.target_mention[r])
-            for p, r in zip(passages, rows)
-        ]
+        mentions = zip(index.topic_mention[rows], index.target_mention[rows])
+        return [_pair(passage, *both) for passage, both in zip(passages, mentions)]
 
     def _hide(self, row: TokenisedPassage, rng, others=()) -> TokenisedPassage:
         """A row with names hidden or exchanged with others of its label, cut to length."""
@@ -213,19 +202,17 @@ class TextRelationSource(Source):
         unknown = self._unknown[rng.integers(len(self._unknown))]
         room = _QUESTION_TOKENS - relation_questions.MOST_AROUND
         short = markup.around_pair(row, room) if row.starts[1] - row.ends[0] > room else row
-        return relation_questions.cloze_question(
-            short, at[way], at[1 - way], unknown, self._special
-        ), labels[way]
+        about, asked = at[way], at[1 - way]
+        cloze = relation_questions.cloze_question(short, about, asked, unknown, self._special)
+        return cloze, labels[way]
 
 
 def _pair(passage: TokenisedPassage, topic: int, target: int) -> TokenisedPassage:
     """A passage with two of its mentions, called 0 (the topic) and 1."""
     at = np.array([topic, target])
     order = np.argsort(passage.starts[at], kind='stable')
-    at = at[order]
-    return TokenisedPassage(
-        passage.tokens, passage.starts[at], passage.ends[at], order.astype(np.int32)
-    )
+    starts, ends = passage.starts[at[order]], passage.ends[at[order]]
+    return TokenisedPassage(passage.tokens, starts, ends, order.astype(np.int32))
 
 
 def _tokenise(tokenizer, sentences: list[LabelledSentence]) -> list[TokenisedPassage]:

@@ -85,10 +85,9 @@ class _Pages:
         """Takes a fact group from all pages unless `hold_out_facts` skips it; returns if so."""
         added, related = collections.defaultdict(set), _related(self.world, subject)
         for object in self.world.facts[name].objects_of(subject):
-            shared = (
-                RELATIONS[name].symmetric and related.keys() & _related(self.world, object).keys()
-            )
-            if related[object] > 1 or shared:
+            if related[object] > 1:
+                return False
+            if RELATIONS[name].symmetric and related.keys() & _related(self.world, object).keys():
                 return False
             added[subject].add((name, 's', object))
             added[object].add((name, 'o', subject))
@@ -100,9 +99,8 @@ class _Pages:
         for entity in mentions:
             total.subtract(self.mentions[entity])
             total.update(mentions[entity])
-        if any(
-            total[key] < self.required[key] for entity in mentions for key in self.mentions[entity]
-        ):
+        touched = {key for entity in mentions for key in self.mentions[entity]}
+        if any(total[key] < self.required[key] for key in touched):
             return False
         self.hidden |= hidden
         self.mentions |= mentions
@@ -112,26 +110,20 @@ class _Pages:
 
 def _stated(world: World, entity: int) -> frozenset[tuple[str, str, int]]:
     """What the page of an entity states: relation, its side, other entity."""
-    return frozenset(
-        (name, side, other)
-        for name, side, others in world.facts_about(entity, on_page=True)
-        for other in others
-    )
+    groups = world.facts_about(entity, on_page=True)
+    return frozenset((name, side, other) for name, side, others in groups for other in others)
 
 
 def _related(world: World, entity: int) -> collections.Counter:
     """In how many facts an entity is, by the other entity."""
-    return collections.Counter(
-        other for _, _, others in world.facts_about(entity, on_page=False) for other in others
-    )
+    groups = world.facts_about(entity, on_page=False)
+    return collections.Counter(other for _, _, others in groups for other in others)
 
 
 def known_facts(world: World, held_out: dict[str, Facts]) -> dict[str, Facts]:
     """The facts of the world that are not held out."""
-    return {
-        name: facts.select(~np.isin(facts.subjects, held_out[name].subjects))
-        for name, facts in world.facts.items()
-    }
+    is_known = lambda name, facts: ~np.isin(facts.subjects, held_out[name].subjects)
+    return {name: facts.select(is_known(name, facts)) for name, facts in world.facts.items()}
 
 
 def changed_facts(world: World, held_out: dict[str, Facts], seed: int = 0) -> dict[str, Facts]:
@@ -152,9 +144,8 @@ def documents(world: World, facts: dict[str, Facts]) -> Iterator[Document]:
     """The pages of the world, stating only some of its facts, at least one on each page."""
     some = dataclasses.replace(world, facts=facts)
     for number, entity in enumerate(world.page_order):
-        yield pages.page(
-            world, f'page-{number}', entity, _stated(world, entity) - _stated(some, entity)
-        )
+        hidden = _stated(world, entity) - _stated(some, entity)
+        yield pages.page(world, f'page-{number}', entity, hidden)
 
 
 def short_documents(world: World, facts: dict[str, Facts], prefix: str) -> Iterator[Document]:
@@ -203,21 +194,15 @@ def questions(
         'two_hop': _about_one('two_hop', world, world, 2, ('test',)),
         'conjunction': _about_two('conjunction', world, world),
     }
-    files = {
-        'train': [r for streams in train for r in itertools.islice(round_robin(streams), num_train)]
-    }
-    files |= {
-        name: list(itertools.islice(round_robin(streams), num_eval))
-        for name, streams in evaluation.items()
-    }
+    first = lambda streams, count: list(itertools.islice(round_robin(streams), count))
+    files = {'train': [question for streams in train for question in first(streams, num_train)]}
+    files |= {name: first(streams, num_eval) for name, streams in evaluation.items()}
+    for name, asked in files.items():
+        files[name] = [dataclasses.replace(q, id=f'{name}-{i}') for i, q in enumerate(asked)]
     objects = {
         (question_type((name,)), subject): object
         for name, facts in changed.items()
         for subject, object in zip(facts.subjects.tolist(), facts.objects.tolist())
-    }
-    files = {
-        name: [dataclasses.replace(question, id=f'{name}-{i}') for i, question in enumerate(rows)]
-        for name, rows in files.items()
     }
     files['changed'] = [
         dataclasses.replace(q, id=f'changed-{i}', answers=(objects[q.type, q.topic_entity],))
@@ -253,15 +238,8 @@ def _about_one(
         chain = tuple(key.split('>'))
         if len(chain) == hops:
             topics = [(t,) for t in world.ranges[ends(chain[0]).start_kind] if allowed[t]]
-            streams.append(
-                _of_type(
-                    file,
-                    world,
-                    known,
-                    _QuestionType(question_type(chain), (chain,), wordings),
-                    topics,
-                )
-            )
+            kind = _QuestionType(question_type(chain), (chain,), wordings)
+            streams.append(_of_type(file, world, known, kind, topics))
     return streams
 
 
@@ -281,21 +259,14 @@ def _about_two(file: str, world: World, known: World) -> list[Iterator[Question]
     streams = []
     for steps, wordings in CONJUNCTIONS.items():
         x, y = map(ends, steps)
-        kind = _QuestionType(
-            f'{x.start_label}_and_{y.start_label}_to_{x.end_label}',
-            tuple((step,) for step in steps),
-            wordings,
-        )
-        pairs = {
-            topics
-            for entity in world.ranges[x.end_kind]
-            for topics in itertools.product(
-                *(world.neighbours(entity, _reverse(step)) for step in steps)
-            )
-            if topics[0] != topics[1] and _file_of_pair(world, topics) == file
-        }
-        pairs = [topics for topics in sorted(pairs) if _narrows(world, kind, topics)]
-        streams.append(_of_type(file, world, known, kind, pairs))
+        label = f'{x.start_label}_and_{y.start_label}_to_{x.end_label}'
+        kind = _QuestionType(label, tuple((step,) for step in steps), wordings)
+        pairs: set[tuple[int, ...]] = set()
+        for entity in world.ranges[x.end_kind]:
+            pairs.update(itertools.product(*(world.neighbours(entity, _reverse(s)) for s in steps)))
+        of_file = [t for t in sorted(pairs) if t[0] != t[1] and _file_of_pair(world, t) == file]
+        pairs_asked = [topics for topics in of_file if _narrows(world, kind, topics)]
+        streams.append(_of_type(file, world, known, kind, pairs_asked))
     return streams
 
 
@@ -324,12 +295,9 @@ def _of_type(
     topics = list(topics)
     rng.shuffle(topics)
     most = MAX_ANSWERS if len(kind.chains) == 1 else MAX_CONJUNCTION_ANSWERS
-    rows = ((row, kind.answers(world, row)) for row in topics)
-    rows = (
-        (row, answers)
-        for row, answers in rows
-        if 0 < len(answers) <= most and answers == kind.answers(known, row)
-    )
+    every = ((row, kind.answers(world, row)) for row in topics)
+    few = ((row, answers) for row, answers in every if 0 < len(answers) <= most)
+    rows = ((row, answers) for row, answers in few if answers == kind.answers(known, row))
     for question in worded(world, rows, kind.wordings, rng):
         yield dataclasses.replace(question, hops=max(map(len, kind.chains)), type=kind.label)
 
@@ -368,22 +336,15 @@ def write_lm_world(
     entities = ({'id': key, 'name': name} for key, name in zip(world.keys, world.names))
     write_json_lines(directory / 'entities.jsonl', entities)
     linked = [question for question in files['train'] if question.hops == len(question.topics) == 1]
+    sets = {f'questions/{name}': asked for name, asked in files.items()} | {'linked/train': linked}
     vocab = world.vocab()
-    for name, asked in {
-        **{f'questions/{name}': asked for name, asked in files.items()},
-        'linked/train': linked,
-    }.items():
+    for name, asked in sets.items():
         write_questions(directory / f'{name}.jsonl', (to_record(q, vocab) for q in asked))
 
 
 def _document_record(document: Document) -> dict:
-    mentions = [
-        {'start': m.start, 'end': m.end, 'entity': m.entity} for m in document.mentions or ()
-    ]
-    fields = {
-        'id': document.id,
-        'title': document.title,
-        'text': document.text,
-        'title_entity': document.title_entity,
+    fields = {n: getattr(document, n) for n in ('id', 'title', 'text', 'title_entity')}
+    return {
+        **fields,
+        'mentions': [dataclasses.asdict(mention) for mention in document.mentions or ()],
     }
-    return {**fields, 'mentions': mentions}

@@ -56,9 +56,8 @@ def page(
         words += len(fillers[-1].split())
         sentences.insert(rng.randint(1, len(sentences)), _Sentence(fillers.pop(), 's', []))
     gender = rng.choice(('she', 'he'))
-    return _document(
-        world, document_id, entity, sentences, gender if kind == 'person' else kind, rng
-    )
+    reference = gender if kind == 'person' else kind
+    return _document(world, document_id, entity, sentences, reference, rng)
 
 
 def short_page(world: World, document_id: str, entity: int) -> Document:
@@ -81,24 +80,18 @@ def _statements(
             templates = rng.sample(RELATIONS[relation].sentences, 2)
             visible = [other for other in group if (relation, side, other) not in hidden]
             times = 2 if rng.random() < _REPEAT_RATE else 1
-            sentences += [
-                _Sentence(template, side, visible) for template in templates[:times] if visible
-            ]
+            if visible:
+                sentences += [_Sentence(each, side, visible) for each in templates[:times]]
     return sentences
 
 
 def _distractors(world: World, entity: int, kind: str, rng: random.Random) -> list[_Sentence]:
     """Sentences that state no fact; they mention no entity that is in a fact with the page's."""
-    related = {
-        other for _, _, others in world.facts_about(entity, on_page=False) for other in others
-    }
+    groups = world.facts_about(entity, on_page=False)
+    related = {entity, *(other for _, _, others in groups for other in others)}
     templates = rng.sample(PAGES['distractors'][kind], rng.choice((0, 0, 1, 1, 2)))
     drawn = [(template, rng.choice(world.ranges[other_kind])) for other_kind, template in templates]
-    return [
-        _Sentence(template, 's', [other])
-        for template, other in drawn
-        if other != entity and other not in related
-    ]
+    return [_Sentence(template, 's', [other]) for template, other in drawn if other not in related]
 
 
 def _document(
@@ -115,10 +108,8 @@ def _document(
         by_name = reference is None or i == 0 or rng.random() < _NAME_RATE
         pieces += [' '] if i else []
         pieces += _realise(sentence, entity, None if by_name else reference, rng)
-    text, mentions = world.spell(pieces)
-    mentions = tuple(
-        Mention(start, end, world.keys[mentioned]) for start, end, mentioned in mentions
-    )
+    text, spans = world.spell(pieces)
+    mentions = tuple(Mention(start, end, world.keys[mentioned]) for start, end, mentioned in spans)
     return Document(document_id, world.names[entity], text, mentions, world.keys[entity])
 
 
@@ -129,22 +120,18 @@ def _realise(
     pieces: list[str | int] = []
     plural = False
     for literal, slot, _, _ in string.Formatter().parse(sentence.template + '.'):
-        pieces.append(
-            literal.replace(' was', ' were', 1)
-            if plural and literal.startswith(' was ')
-            else literal
-        )
+        if plural and literal.startswith(' was '):
+            literal = literal.replace(' was', ' were', 1)
+        pieces.append(literal)
         if slot is None:
             break
         side, _, case = slot.partition('.')
         if side == sentence.side and reference is not None and case != 'name':
             opens = pieces == ['']
-            key = (
-                'it'
-                if opens and reference not in ('she', 'he') and rng.random() < _IT_RATE
-                else reference
-            )
-            word = rng.choice(PAGES['references'][key])[('', 'him', 'his').index(case)]
+            is_it = opens and reference not in ('she', 'he') and rng.random() < _IT_RATE
+            word = rng.choice(PAGES['references']['it' if is_it else reference])[
+                ('', 'him', 'his').index(case)
+            ]
             pieces.append(word[0].upper() + word[1:] if opens else word)
             plural = False
         else:

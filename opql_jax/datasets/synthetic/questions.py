@@ -34,9 +34,7 @@ def questions(world: World, split: str, hops: int) -> Iterator[Question]:
     other split uses. InputError if there are no such questions.
     """
     if (hops, split) not in QUESTION_SETS:
-        raise InputError(
-            f'no {hops}-hop questions of split {split!r}: {", ".join(map(str, QUESTION_SETS))}'
-        )
+        raise InputError(f'no {hops}-hop questions of split {split!r}, but {QUESTION_SETS}')
     wordings = UNSEEN_WORDINGS if split == 'unseen_wording' else WORDINGS
     chains = [chain for chain in wordings if len(chain.split('>')) == hops]
     types = round_robin([_of_type(world, split, chain, wordings[chain]) for chain in chains])
@@ -53,9 +51,8 @@ def _of_type(world: World, split: str, key: str, wordings: Sequence[str]) -> Ite
     rows = (((topic,), world.answers(topic, chain)) for topic in topics)
     rows = (row for row in rows if 0 < len(row[1]) <= MAX_ANSWERS)
     for question in worded(world, rows, wordings, rng):
-        via = tuple(
-            tuple(world.answers(question.topic_entity, chain[:hop])) for hop in range(1, len(chain))
-        )
+        topic, starts = question.topic_entity, (chain[:hop] for hop in range(1, len(chain)))
+        via = tuple(tuple(world.answers(topic, start)) for start in starts)
         yield dataclasses.replace(question, hops=len(chain), type=question_type(chain), via=via)
 
 
@@ -79,14 +76,10 @@ def worded(
 
 
 def _fill(world: World, wording: str, topics: Sequence[int], answers: Sequence[int]) -> Question:
-    entity = dict(zip('xy', topics))
-    parsed = string.Formatter().parse(wording)
-    text, spans = world.spell(
-        p
-        for literal, slot, _, _ in parsed
-        for p in (literal, slot and entity[slot])
-        if p is not None
-    )
+    entity, pieces = dict(zip('xy', topics)), []
+    for literal, slot, _, _ in string.Formatter().parse(wording):
+        pieces += [literal, entity[slot]] if slot else [literal]
+    text, spans = world.spell(pieces)
     places = tuple((start, end) for start, end, _ in spans)
     return Question('', text, places, tuple(topic for _, _, topic in spans), tuple(answers))
 

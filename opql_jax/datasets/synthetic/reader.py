@@ -5,13 +5,14 @@ import functools
 import itertools
 from typing import ClassVar
 
+from opql_jax.datasets.readers import Reader
 from opql_jax.datasets.synthetic.pages import documents
 from opql_jax.datasets.synthetic.questions import QUESTION_SETS, questions
 from opql_jax.datasets.synthetic.world import World, generate
 
 
 @dataclasses.dataclass(frozen=True)
-class Synthetic:
+class Synthetic(Reader):
     """The generated world of a seed and its questions.
 
     Attributes:
@@ -27,9 +28,6 @@ class Synthetic:
     num_train: int = 6000
     num_eval: int = 500
 
-    def files(self):
-        return {}
-
     @functools.cached_property
     def _world(self) -> World:
         return generate(self.seed, self.num_documents)
@@ -38,13 +36,9 @@ class Synthetic:
         return self._world.vocab(), list(documents(self._world))
 
     def questions(self, vocab, rejected_path):
-        limits = {
-            (hops, split): self.num_train if split == 'train' else self.num_eval
-            for hops, split in QUESTION_SETS
-        }
-        return {
-            f'{hops}-hop/{split}': list(
-                itertools.islice(questions(self._world, split, hops), limit)
-            )
-            for (hops, split), limit in limits.items()
-        }
+        found = {}
+        for hops, split in QUESTION_SETS:
+            limit = self.num_train if split == 'train' else self.num_eval
+            stream = questions(self._world, split, hops)
+            found[f'{hops}-hop/{split}'] = list(itertools.islice(stream, limit))
+        return found

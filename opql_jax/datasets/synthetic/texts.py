@@ -1,8 +1,8 @@
 """The words of the synthetic world, from this folder's TOML files, which explain their tables."""
 
 import dataclasses
-import tomllib
-from importlib import resources
+
+from opql_jax.datasets import load_toml
 
 PAGE_KINDS = ('film', 'person', 'company', 'city', 'book')
 KINDS = PAGE_KINDS + ('country', 'university')
@@ -31,13 +31,9 @@ class Relation:
     symmetric: bool = False
 
 
-def _load(name: str) -> dict:
-    return tomllib.loads(
-        (resources.files(__package__) / f'{name}.toml').read_text(encoding='utf-8')
-    )
-
-
-NAMES, PAGES, QUESTIONS = map(_load, ('names', 'pages', 'questions'))
+NAMES, PAGES, QUESTIONS = (
+    load_toml(f'synthetic/{name}.toml') for name in ('names', 'pages', 'questions')
+)
 RELATIONS = {name: Relation(name, **fields) for name, fields in PAGES['relations'].items()}
 # From chains such as 'directed_by>directed_by^-1' to wordings.
 WORDINGS, UNSEEN_WORDINGS = QUESTIONS['wordings'], QUESTIONS['unseen_wordings']

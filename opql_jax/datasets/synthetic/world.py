@@ -1,4 +1,4 @@
-"""The entities and facts of the synthetic world, drawn from a seed.
+"""The entities and facts of the synthetic world, drawn from a seed, and their invented names.
 
 Every film, person, company, city and book has one document (`pages`), and countries and
 universities have none. Each fact (`texts.RELATIONS`) is a sentence of the page of one side or of
@@ -14,22 +14,14 @@ import numpy as np
 
 from opql_jax.core.errors import InputError
 from opql_jax.corpus.entities import EntityVocab
-from opql_jax.datasets.synthetic.names import make_names
-from opql_jax.datasets.synthetic.texts import KINDS, PAGE_KINDS, RELATIONS, Relation
+from opql_jax.datasets.synthetic.texts import KINDS, NAMES, PAGE_KINDS, RELATIONS, Relation
 
 MIN_DOCUMENTS = 20
 SPLITS = ('train', 'dev', 'test')
 EVALUATION_SHARE = 0.1  # of the entities of each kind, for dev and again for test
 
 # Documents of each kind per document of the world; countries and universities per document.
-_SHARES = {
-    'film': 0.2,
-    'company': 0.06,
-    'city': 0.08,
-    'book': 0.10,
-    'country': 0.01,
-    'university': 0.02,
-}
+_SHARES = dict(film=0.2, company=0.06, city=0.08, book=0.10, country=0.01, university=0.02)
 _ON_SUBJECT, _ON_OBJECT = 1, 2
 
 
@@ -156,9 +148,55 @@ def generate(seed: int = 0, num_documents: int = 2000) -> World:
         name: Facts(subjects, objects, _draw_sides(RELATIONS[name], len(subjects), rng))
         for name, (subjects, objects) in _draw_pairs(ranges, rng).items()
     }
-    return World(
-        seed, names, keys, ranges, split, facts, page_order=rng.permutation(num_documents).tolist()
+    page_order = rng.permutation(num_documents).tolist()
+    return World(seed, names, keys, ranges, split, facts, page_order)
+
+
+def make_names(kind: str, count: int, rng: random.Random, taken: set[str]) -> list[str]:
+    """Names of several words for entities of a kind, some outside ASCII.
+
+    No two differ only by case, nor from `taken`, which grows. None holds a character that question
+    files use as a mark (`|`, tab, brackets).
+    """
+    names = []
+    while len(names) < count:
+        name = _make_name(kind, len(names), rng)
+        if name.casefold() not in taken:
+            taken.add(name.casefold())
+            names.append(name)
+    return names
+
+
+def _make_name(kind: str, index: int, rng: random.Random) -> str:
+    # A fixed share of the people carries each script, so even a small world holds all of them.
+    if kind == 'person':
+        if index % 60 == 1:
+            return f'{_accented(rng)} {_accented(rng)}'
+        if index % 60 == 2:
+            return ' '.join(_syllables('cyrillic', rng).capitalize() for _ in range(2))
+        if index % 60 == 3:
+            return f'{rng.choice(NAMES["cjk_family"])} {_syllables("cjk_given", rng)}'
+    noun, other = rng.sample(NAMES['nouns'], 2)
+    pattern = rng.choice(NAMES['patterns'][kind])
+    return pattern.format(
+        w=_word(rng), v=_word(rng), a=rng.choice(NAMES['adjectives']), n=noun, m=other
     )
+
+
+def _word(rng: random.Random) -> str:
+    """Two or three syllables: Rolan, Bavisto."""
+    count = rng.choice((2, 2, 2, 3))
+    syllables = [rng.choice(NAMES['onsets']) + rng.choice(NAMES['vowels']) for _ in range(count)]
+    return (''.join(syllables) + rng.choice(NAMES['codas'])).capitalize()
+
+
+def _accented(rng: random.Random) -> str:
+    word = _word(rng)
+    return word[0] + rng.choice(NAMES['accented']) + word[1:]
+
+
+def _syllables(script: str, rng: random.Random) -> str:
+    return ''.join(rng.choice(NAMES[script]) for _ in range(rng.choice((2, 3))))
 
 
 def _draw_sides(relation: Relation, count: int, rng: np.random.Generator) -> np.ndarray:

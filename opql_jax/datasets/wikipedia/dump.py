@@ -40,17 +40,8 @@ VERSION = 1
 LINK = pa.struct([('start', pa.int32()), ('end', pa.int32()), ('title', pa.string())])
 # kind: 'article', 'redirect', 'skipped' or 'rejected'. A redirect has a target unless it leads to
 # no article, a rejected page a reason, and articles have text and links, which may be empty.
-PAGES = pa.schema(
-    [
-        ('id', pa.string()),
-        ('title', pa.string()),
-        ('kind', pa.string()),
-        ('target', pa.string()),
-        ('reason', pa.string()),
-        ('text', pa.string()),
-        ('links', pa.list_(LINK)),
-    ]
-)
+_STRINGS = ('id', 'title', 'kind', 'target', 'reason', 'text')
+PAGES = pa.schema([*((name, pa.string()) for name in _STRINGS), ('links', pa.list_(LINK))])
 
 _PART = re.compile(r'\.xml(?:-p\d+p\d+)?(\.bz2|\.gz)?$')
 BATCH_PAGES = 1024
@@ -104,12 +95,10 @@ def part_files(path: str | os.PathLike) -> list[Path]:
         found = [Path(path)] if Path(path).is_file() else map(Path, glob.glob(str(path)))
     parts = sorted(found, key=lambda file: (file.name, str(file)))
     if not parts:
-        raise InputError(
-            f'{path}: no part of a dump, a file that ends in .xml, .xml.bz2 or .xml.gz'
-        )
+        raise InputError(f'{path}: no file of a dump, .xml, .xml.bz2 or .xml.gz')
     for part, after in zip(parts, [*parts[1:], None]):
         if not _PART.search(part.name):
-            raise InputError(f'{part}: a part of a dump ends in .xml, .xml.bz2 or .xml.gz')
+            raise InputError(f'{part}: no file of a dump, .xml, .xml.bz2 or .xml.gz')
         if after and after.name == part.name:
             raise InputError(f'{after}: another part has this name, {part}; rename one of them')
     return parts
@@ -133,19 +122,15 @@ def pages(path: str | os.PathLike) -> Iterator[tuple[Site, Page]]:
     """
     last = 'before the first page'
     with open(path, 'rb') as file:
-        where = lambda: (
-            f'{last}, at about byte {file.tell():,} of {os.fstat(file.fileno()).st_size:,}'
-        )
         try:
             for site, page in _pages(_decompressed(path, file), Expansion(path)):
                 last = f'after the page {page.title!r}'
                 yield site, page
-        except (EOFError, zlib.error, OSError) as error:
-            raise InputError(f'{path}: truncated or damaged {where()} ({error})') from error
-        except ElementTree.ParseError as error:
-            raise InputError(
-                f'{path}: malformed or no MediaWiki dump {where()} ({error})'
-            ) from error
+        except (EOFError, zlib.error, OSError, ElementTree.ParseError) as error:
+            is_xml = isinstance(error, ElementTree.ParseError)
+            what = 'malformed or no MediaWiki dump' if is_xml else 'truncated or damaged'
+            where = f'at about byte {file.tell():,} of {os.fstat(file.fileno()).st_size:,}'
+            raise InputError(f'{path}: {what} {last}, {where} ({error})') from error
 
 
 def _decompressed(path: str | os.PathLike, file: BinaryIO) -> Any:
@@ -208,14 +193,9 @@ def _page(page) -> Page:
             f'{id!r}, {len(revision)}'
         )
     redirect = page.find('{*}redirect')
-    return Page(
-        id,
-        title,
-        int(namespace),
-        None if redirect is None else redirect.get('title', ''),
-        revision[-1].findtext('{*}model') or 'wikitext',
-        revision[-1].findtext('{*}text') or '',
-    )
+    target = None if redirect is None else redirect.get('title', '')
+    model, text = (revision[-1].findtext(f'{{*}}{name}') for name in ('model', 'text'))
+    return Page(id, title, int(namespace), target, model or 'wikitext', text or '')
 
 
 def read_parts(
@@ -243,29 +223,19 @@ def read_parts(
     files = []
     with locks.writer(folder):
         storage.remove_partials(folder, f'{"[0-9a-f]" * 32}.parquet')
-        read = map_ordered(
-            functools.partial(_read_part, folder, skip), parts, processes, ahead=len(parts)
-        )
+        read_part = functools.partial(_read_part, folder, skip)
+        read = map_ordered(read_part, parts, processes, ahead=len(parts))
         for number, ((file, new), part) in enumerate(zip(read, parts), 1):
-            _log.info(
-                '%s: %s (%d of %d)',
-                part.name,
-                'read' if new else 'was read before',
-                number,
-                len(parts),
-            )
+            done = 'read' if new else 'was read before'
+            _log.info(f'{part.name}: {done} ({number} of {len(parts)})')
             files.append(file)
     return files
 
 
 def _read_part(folder: Path, skip: SkipPatterns, part: Path) -> tuple[Path, bool]:
     """The file of a part, and whether it is new."""
-    key = [
-        VERSION,
-        importlib.metadata.version('mwparserfromhell'),
-        storage.sha256(part),
-        skip._asdict(),
-    ]
+    parser = importlib.metadata.version('mwparserfromhell')
+    key = [VERSION, parser, storage.sha256(part), skip._asdict()]
     file = folder / f'{hashlib.sha256(json.dumps(key).encode()).hexdigest()[:32]}.parquet'
     if file.exists():
         return file, False

@@ -16,13 +16,14 @@ from opql_jax.core.errors import InputError
 from opql_jax.corpus.documents import Document, Mention
 from opql_jax.corpus.entities import EntityVocab
 from opql_jax.corpus.rejected import check_rejected
+from opql_jax.datasets.readers import Reader
 from opql_jax.datasets.wikipedia import dump
 
 _log = logging.getLogger(__name__)
 
 
 @dataclasses.dataclass(frozen=True)
-class Wikipedia:
+class Wikipedia(Reader):
     """The reader of a dump's articles, each about its title's entity; no questions.
 
     A link is a mention of the page that it leads to, through redirects. The entities are the pages
@@ -67,19 +68,12 @@ class Wikipedia:
         skip = dump.SkipPatterns(self.skip_titles, self.skip_templates)
         articles = _Articles(dump.read_parts(parts, self.work_folder, skip, self.processes))
         rejected = articles.index([part.name for part in parts], rejected_path)
-        total = len(articles.titles) + len(rejected)
-        check_rejected(
-            self.path, rejected, 'articles', total, self.max_reject_fraction, rejected_path
-        )
+        most, total = self.max_reject_fraction, len(articles.titles) + len(rejected)
+        check_rejected(self.path, rejected, 'articles', total, most, rejected_path)
         keys = articles.choose_entities(self.min_links, self.max_entities)
-        _log.info(
-            f'{len(articles):,} articles with text; {len(keys):,} of {len(articles.titles):,} '
-            'pages are entities'
-        )
+        entities = f'{len(keys):,} of {len(articles.titles):,} pages are entities'
+        _log.info(f'{len(articles):,} articles with text; {entities}')
         return EntityVocab(keys, keys, [[]] * len(keys)), articles
-
-    def questions(self, vocab, rejected_path):
-        return {}
 
 
 class _Articles:
@@ -146,21 +140,14 @@ class _Articles:
         counts = dict.fromkeys(self.titles, 0)
         for file, first, batch in self._batches('links'):
             if self._repeated:
-                batch = batch.filter(
-                    pa.array(
-                        [(file, r) not in self._repeated for r in range(first, first + len(batch))]
-                    )
-                )
+                rows = range(first, first + len(batch))
+                batch = batch.filter(pa.array([(file, r) not in self._repeated for r in rows]))
             linked = pc.value_counts(batch['links'].flatten().field('title'))
-            for title, count in zip(
-                linked.field('values').to_pylist(), linked.field('counts').to_pylist()
-            ):
+            for title, count in zip(*(linked.field(n).to_pylist() for n in ('values', 'counts'))):
                 if title in self.article_of:
                     counts[self.article_of[title]] += count
-        chosen = sorted(
-            (title for title in counts if counts[title] >= min_links),
-            key=lambda title: (-counts[title], title),
-        )
+        often = [title for title, count in counts.items() if count >= min_links]
+        chosen = sorted(often, key=lambda title: (-counts[title], title))
         self._entities = set(chosen[:max_entities])
         self._count = sum(1 for _ in self)
         return chosen[:max_entities]
@@ -169,30 +156,20 @@ class _Articles:
         return self._count
 
     def __iter__(self) -> Iterator[Document]:
-        key_of = {
-            title: article
-            for title, article in self.article_of.items()
-            if article in self._entities
-        }
-        for file, row, (id, title, kind, text, links) in self._rows(
-            'id', 'title', 'kind', 'text', 'links'
-        ):
+        key_of = {t: article for t, article in self.article_of.items() if article in self._entities}
+        columns = ('id', 'title', 'kind', 'text', 'links')
+        for file, row, (id, title, kind, text, links) in self._rows(*columns):
             if kind == 'article' and text and (file, row) not in self._repeated:
-                mentions = (
-                    Mention(link['start'], link['end'], key_of[link['title']])
-                    for link in links
-                    if link['title'] in key_of
-                )
-                yield Document(
-                    id, title, text, tuple(mentions), title if title in self._entities else None
-                )
+                known = (link for link in links if link['title'] in key_of)
+                mentions = tuple(Mention(m['start'], m['end'], key_of[m['title']]) for m in known)
+                about = title if title in self._entities else None
+                yield Document(id, title, text, mentions, about)
 
     def _rows(self, *columns: str) -> Iterator[tuple[int, int, tuple]]:
         """File, row in it and the values of the columns, for every page."""
         for file, first, batch in self._batches(*columns):
-            for row, values in enumerate(
-                zip(*(batch[name].to_pylist() for name in columns)), first
-            ):
+            rows = zip(*(batch[name].to_pylist() for name in columns))
+            for row, values in enumerate(rows, first):
                 yield file, row, values
 
     def _batches(self, *columns: str) -> Iterator[tuple[int, int, pa.RecordBatch]]:

@@ -40,22 +40,9 @@ _MARKS = {
     'okina': 'ʻ', 'shy': '', 'zwj': '', 'zwsp': '', 'wbr': '',
 }  # fmt: skip
 _CURRENCIES = {
-    'us$': 'US$',
-    'usd': 'US$',
-    '£': '£',
-    'gbp': '£',
-    '€': '€',
-    'euro': '€',
-    'eur': '€',
-    'a$': 'A$',
-    'aud': 'A$',
-    'can$': 'CA$',
-    'cad': 'CA$',
-    '¥': '¥',
-    'yen': '¥',
-    'inr': '₹',
-    '₹': '₹',
-}
+    'us$': 'US$', 'usd': 'US$', '£': '£', 'gbp': '£', '€': '€', 'euro': '€', 'eur': '€', 'a$': 'A$',
+    'aud': 'A$', 'can$': 'CA$', 'cad': 'CA$', '¥': '¥', 'yen': '¥', 'inr': '₹', '₹': '₹',
+}  # fmt: skip
 _SHIPS = frozenset('uss hms hmas hmcs hmnzs ss ms mv rms sms hnlms usns uscgc rfa ins'.split())
 _OTHER = frozenset(
     'circa|as of|asof|val|formatnum|ship|frac|fraction|sfrac|born in|reign'.split('|')
@@ -124,26 +111,19 @@ def _measure(parameters: Sequence[str], named: Mapping[str, str]) -> str | None:
     said, at = '', 0
     while at < len(parameters) and _NUMBER.fullmatch(parameters[at]):
         said += parameters[at]
-        if (
-            at + 2 < len(parameters)
-            and parameters[at + 1] in _JOINS
-            and _NUMBER.fullmatch(parameters[at + 2])
-        ):
-            said += _JOINS[parameters[at + 1]]
-            at += 2
-        else:
+        join, after = (*parameters[at + 1 : at + 3], '', '')[:2]
+        if join not in _JOINS or not _NUMBER.fullmatch(after):
             at += 1
             break
+        said += _JOINS[join]
+        at += 2
     if not said:
         return None
     unit = parameters[at] if at < len(parameters) else ''
     if named.get('abbr') not in ('on', 'in', 'unit'):
         unit = _UNITS.get(unit, unit)
-        unit = (
-            {'feet': 'foot', 'inches': 'inch'}.get(unit, unit.removesuffix('s'))
-            if said == '1' and len(unit) > 3
-            else unit
-        )
+        if said == '1' and len(unit) > 3:
+            unit = {'feet': 'foot', 'inches': 'inch'}.get(unit, unit.removesuffix('s'))
     return f'{said} {unit}'.strip()
 
 
@@ -154,9 +134,7 @@ def _written_date(parameters: Sequence[str], month_first: bool = False) -> str:
         return year
     if month.isdigit() and 1 <= int(month) <= 12:
         month = _MONTHS[int(month) - 1]
-    elif month.capitalize() not in _MONTHS and month.capitalize()[:3] not in [
-        name[:3] for name in _MONTHS
-    ]:
+    elif month.capitalize()[:3] not in [name[:3] for name in _MONTHS]:
         return year
     if not (day.isdigit() and 1 <= int(day) <= 31):
         return f'{month} {year}'

@@ -1,6 +1,4 @@
-"""Converts wikitext to plain text with links.
-
-The prose of a page, without templates, tables, notes, pictures and headings.
+"""Converts wikitext to its prose with links: no templates, tables, notes, pictures or headings.
 
 A paragraph or list item is a line of the text. The parser is mwparserfromhell's tokenizer, written
 in C; its stream of tokens is nested here, because the tree that the package builds from it takes
@@ -116,9 +114,7 @@ class Converter:
             tokens.ArgumentOpen: lambda _: self._out.append(_GAP),
             tokens.WikilinkOpen: self._write_link,
             tokens.ExternalLinkOpen: self._write_external_link,
-            tokens.HTMLEntityStart: lambda entity: self._out.append(
-                _SEAM + self._character(entity)
-            ),
+            tokens.HTMLEntityStart: lambda it: self._out.append(_SEAM + self._character(it)),
             tokens.HeadingStart: lambda _: self._out.append(_BREAK),
             tokens.CommentStart: lambda _: self._out.append(_COMMENT),
             tokens.TagOpenOpen: self._write_tag,
@@ -199,11 +195,8 @@ class Converter:
             return
         named, parameters = self._parameters(template.parts[1:])
         if number is not None:
-            part = (
-                named.get(str(number))
-                or named.get('text')
-                or (parameters[number - 1] if number <= len(parameters) else [])
-            )
+            by_place = parameters[number - 1] if number <= len(parameters) else []
+            part = named.get(str(number)) or named.get('text') or by_place
             self._out.append(_SEAM if part else _GAP)
             self._write(part)
             self._out.append(_SEAM)
@@ -221,14 +214,12 @@ class Converter:
         """The parameters of a template by name, and those without one."""
         named, other = {}, []
         for part in parts:
-            equals = next(
-                (i for i, p in enumerate(part) if type(p) is self._tokens.TemplateParamEquals),
-                None,
-            )
-            if equals is None:
-                other.append(part)
-            else:
+            kinds = list(map(type, part))
+            if self._tokens.TemplateParamEquals in kinds:
+                equals = kinds.index(self._tokens.TemplateParamEquals)
                 named[self._plain(part[:equals]).lower()] = part[equals + 1 :]
+            else:
+                other.append(part)
         return named, other
 
     def _plain(self, part: list) -> str:
@@ -246,9 +237,8 @@ class Converter:
     def _character(self, entity: _Element) -> str:
         """The character of an HTML entity such as `&amp;`, `&#38;` or `&#x26;`."""
         mark = {self._tokens.HTMLEntityNumeric: '#', self._tokens.HTMLEntityHex: 'x'}
-        return _unescaped(
-            '&' + ''.join(mark.get(type(token)) or token['text'] for token in entity.parts[0]) + ';'
-        )
+        written = ''.join(mark.get(type(token)) or token['text'] for token in entity.parts[0])
+        return _unescaped(f'&{written};')
 
     def _write_link(self, link: _Element) -> None:
         target, *label = link.parts
@@ -300,11 +290,10 @@ class Converter:
         if content is None:
             return
         if name in ('nowiki', 'pre'):  # only entities are markup here
-            shown = (
-                self._character(piece) if isinstance(piece, _Element) else _unescaped(piece['text'])
-                for piece in content
-            )
-            self._out.append(''.join(shown))
+            for piece in content:
+                is_entity = isinstance(piece, _Element)
+                shown = self._character(piece) if is_entity else _unescaped(piece['text'])
+                self._out.append(shown)
         else:
             self._write(content)
         self._out.append(border)
@@ -333,9 +322,8 @@ class LimitedConverter:
         """The plain text of a page; InputError if the parser fails or exceeds a limit."""
         if len(source) <= _SHORT:
             return self._converters(site).convert(source)
-        return self._process.call(
-            _convert, (site, source), _SECONDS + _SECONDS_PER_CHARACTER * len(source)
-        )
+        seconds = _SECONDS + _SECONDS_PER_CHARACTER * len(source)
+        return self._process.call(_convert, (site, source), seconds)
 
 
 class _Converters:
@@ -374,9 +362,7 @@ def _finish(text: str, targets: list[str]) -> tuple[str, list[tuple[int, int, st
         text = _COMMENT_LINE.sub('', text).replace(_COMMENT, '')
     text = _TRAIL.sub(rf'\1{_CLOSE}', text)
     if "''" in text:
-        text = '\n'.join(
-            _without_quotes(line) if "''" in line else line for line in text.split('\n')
-        )
+        text = '\n'.join(map(_without_quotes, text.split('\n')))
     if '\n|' in text or '{|' in text:
         text = _TABLE_LINE.sub(_GAP, text)
     text = _WIDE.sub(' ', text.replace(_SEAM, '').replace(_APOSTROPHE, "'").replace('\t', ' '))

@@ -31,11 +31,11 @@ from opql_jax.data.kb_folder import KBFolder
 from opql_jax.data.prepared import Prepared
 from opql_jax.datasets.plain_text import (
     PlainText,
+    StoredText,
     document_from_record,
     documents_from_records,
     link_names,
 )
-from opql_jax.datasets.stored_text import StoredText
 from opql_jax.kb.text.forget_sentences import find_entities, find_sentences, without
 from opql_jax.kb.text.index_text import CACHE, ENCODER, Parts, make_parts, tell_left_out
 from opql_jax.memory import build as build_lib

@@ -26,8 +26,7 @@ from opql_jax.data.kb_folder import KBFolder
 from opql_jax.data.pair_selection import select_pair_rows
 from opql_jax.data.prepare import prepare
 from opql_jax.data.prepared import Prepared
-from opql_jax.datasets.plain_text import MOST_TOLD, PlainText, some
-from opql_jax.datasets.stored_text import StoredText
+from opql_jax.datasets.plain_text import MOST_TOLD, PlainText, StoredText, some
 from opql_jax.kb.build_memory import entry_table, log_progress, memory_options
 from opql_jax.kb.text.retrieve import index_passages
 from opql_jax.memory import build as build_lib

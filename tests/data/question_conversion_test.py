@@ -10,9 +10,9 @@ import pytest
 from opql_jax.core.errors import InputError
 from opql_jax.corpus.entities import EntityVocab
 from opql_jax.corpus.questions import read_questions
+from opql_jax.data.question_conversion import convert
 from opql_jax.datasets import complexwebquestions, webqsp
 from opql_jax.datasets.entity_resolution import EntityResolver, find_topics
-from opql_jax.datasets.question_conversion import convert
 from opql_jax.datasets.question_records import Coverage, with_topics
 
 # The third key is the first one's name; two names differ by case alone; the last two have a MID and

@@ -1,7 +1,4 @@
-"""Converts WebQSP, ComplexWebQuestions and MetaQA to question files.
-
-See `corpus.questions`.
-"""
+"""Converts WebQSP, ComplexWebQuestions and MetaQA to question files (`corpus.questions`)."""
 
 import dataclasses
 import os
@@ -11,33 +8,33 @@ from opql_jax.core.errors import InputError
 from opql_jax.corpus.entities import EntityVocab
 from opql_jax.corpus.json_lines import write_json
 from opql_jax.corpus.questions import write_questions
+from opql_jax.data.kb_folder import KBFolder
+from opql_jax.data.prepared import Prepared
 from opql_jax.datasets import complexwebquestions, metaqa, webqsp
 from opql_jax.datasets.entity_resolution import EntityResolver
 from opql_jax.datasets.question_records import Coverage, with_topics
 
-FORMATS = {
+_READERS = {
     'webqsp': webqsp.read,
     'webqsp_lines': webqsp.read_lines,
     'complexwebq': complexwebquestions.read,
 }
+FORMATS = (*_READERS, 'metaqa')
 
 
 def format_of(path: str | os.PathLike) -> str | None:
     """The format that a file begins like; None for none that is known."""
     with open(path, encoding='utf-8', errors='replace') as file:
         start = file.read(4096).lstrip('\ufeff \n\r\t')
+    line = start.partition('\n')[0]
     if start.startswith('['):
-        return (
-            'complexwebq'
-            if '"composition_answer"' in start or '"compositionality_type"' in start
-            else None
-        )
+        marks = ('"composition_answer"', '"compositionality_type"')
+        return 'complexwebq' if any(mark in start for mark in marks) else None
     if not start.startswith('{'):
-        line = start.partition('\n')[0]
         return 'metaqa' if '\t' in line and '[' in line else None
     if '"Questions"' in start:
         return 'webqsp'
-    return 'webqsp_lines' if '"qId"' in start.partition('\n')[0] else None
+    return 'webqsp_lines' if '"qId"' in line else None
 
 
 def convert(
@@ -55,7 +52,7 @@ def convert(
     Questions whose text names none of their topics are counted and not written.
 
     Args:
-        format: 'webqsp', 'webqsp_lines', 'complexwebq' or 'metaqa'.
+        format: one of FORMATS.
         hops: of a MetaQA file's questions.
         mid_to_qid, qid_labels: tables that `EntityResolver` reads; a MetaQA file needs none.
 
@@ -63,14 +60,14 @@ def convert(
         InputError: a file cannot be read, no question of it names a topic, or another process
             writes into the folder of the output.
     """
-    if format not in (*FORMATS, 'metaqa'):
-        raise InputError(f'format={format!r}: expected one of {", ".join([*FORMATS, "metaqa"])}')
+    if format not in FORMATS:
+        raise InputError(f'format={format!r}: expected one of {", ".join(FORMATS)}')
     if (other := format_of(path)) not in (None, format):
         raise InputError(f'{path}: the file is {other!r}, not {format!r}: give FORMAT={other}')
     if format == 'metaqa':
         read = metaqa.read_records(path, vocab, hops)
     else:
-        read = FORMATS[format](path, EntityResolver(vocab, mid_to_qid, qid_labels))
+        read = _READERS[format](path, EntityResolver(vocab, mid_to_qid, qid_labels))
     records, coverage = with_topics(read, vocab)
     if not records:
         raise InputError(f'{path}: no question names a topic; give mid_to_qid and qid_labels')
@@ -78,3 +75,19 @@ def convert(
         write_questions(output, records)
         write_json(f'{os.fspath(output)}.coverage.json', dataclasses.asdict(coverage))
     return coverage
+
+
+def convert_questions(
+    *, kb: str, text: str = 'text', format: str, path: str, dry_run: bool = False, **options
+) -> None:
+    """Converts a question file, and tells how much of it the vocabulary covers.
+
+    Args:
+        kb, text: the knowledge base, and the part of it whose entities topics and answers are.
+        format, path: see `convert`, as for `options`: output, hops, mid_to_qid and qid_labels.
+    """
+    vocab = Prepared(KBFolder(kb).part(text)).vocab
+    if dry_run:
+        print(f'# {path} ({format}) over {len(vocab):,} entities')
+    else:
+        print(convert(format=format, path=path, vocab=vocab, **options).report())
