@@ -55,9 +55,8 @@ def build_tables(
         raise InputError('empty corpus: there is no document to prepare')
     if not len(vocab):
         raise InputError('empty entity vocabulary: no name to link')
-    linked, dropped = link_documents(
-        documents, vocab, options.drop_above_rate, options.nested, base
-    )
+    rate, nested = options.drop_above_rate, options.nested
+    linked, dropped = link_documents(documents, vocab, rate, nested, base)
     before = base.manifest.counts if base else None
     unlinked = before.documents_without_mentions if before else 0
 
@@ -78,9 +77,8 @@ def build_tables(
     vocab.save(directory / 'entities.parquet', mentioned.tolist())
 
     tally = _PairTally()
-    rows = tables.write_table(
-        directory / 'pairs.parquet', tally(mine_pairs(passages, options.pair_mode)), tables.PAIRS
-    )
+    pairs = tally(mine_pairs(passages, options.pair_mode))
+    rows = tables.write_table(directory / 'pairs.parquet', pairs, tables.PAIRS)
     if not rows:
         frequent = ', '.join(f'{vocab.names[e]!r} ({share:.0%})' for e, share in dropped.items())
         left_out = f'; too frequent for drop_above_rate: {frequent}' if frequent else ''
@@ -90,20 +88,19 @@ def build_tables(
             f'check that the entity names are spelled as in the text{left_out}'
         )
     shares = {vocab.keys[entity]: round(share, 4) for entity, share in dropped.items()}
-    return {
-        'dropped_entities': (base.manifest.dropped_entities if base else {}) | shares,
-        'counts': {
-            'documents': len(documents) + (before.documents if before else 0),
-            'documents_without_mentions': unlinked,
-            'passages': len(passages),
-            'mentions': len(entities),
-            'entities': len(vocab),
-            'entities_mentioned': int(np.count_nonzero(mentioned)),
-            'pair_rows': rows,
-            'title_pair_rows': tally.title_rows,
-            'pairs': tally.pairs,
-        },
-    }
+    counts = dict(
+        documents=len(documents) + (before.documents if before else 0),
+        documents_without_mentions=unlinked,
+        passages=len(passages),
+        mentions=len(entities),
+        entities=len(vocab),
+        entities_mentioned=int(np.count_nonzero(mentioned)),
+        pair_rows=rows,
+        title_pair_rows=tally.title_rows,
+        pairs=tally.pairs,
+    )
+    shares = (base.manifest.dropped_entities if base else {}) | shares
+    return {'dropped_entities': shares, 'counts': counts}
 
 
 class _PairTally:

@@ -78,9 +78,8 @@ class Dictionary(NamedTuple):
 
     def has_only_noun(self, word: str) -> bool:
         """Whether a word is a noun, and nothing else."""
-        return word not in _FUNCTION_WORDS and (
-            word in self.nouns or (len(word) > 4 and word[-1] == 's' and word[:-1] in self.nouns)
-        )
+        is_plural = len(word) > 4 and word[-1] == 's' and word[:-1] in self.nouns
+        return word not in _FUNCTION_WORDS and (word in self.nouns or is_plural)
 
 
 def _basic_forms(word: str) -> Iterable[str]:
@@ -172,33 +171,21 @@ def with_names_in_lower_case(
         for span in of_text:
             name = text[span.start : span.end]
             lower = name.lower()
-            if (
-                span.kind not in VALUES
-                and 3 < len(name) <= MAX_NAME
-                and lower != name
-                and len(lower) == len(name)
-            ):
+            has_capital = lower != name and len(lower) == len(name)
+            if has_capital and 3 < len(name) <= MAX_NAME and span.kind not in VALUES:
                 several.setdefault(lower, span)
                 spellings.setdefault(lower, name)
     in_lower_case = [told_case(text) == 'lower case' for text in texts]
     words = dictionary() if any(in_lower_case) and several else None
-    sure = [
-        name for name, span in several.items() if ' ' in name and span.kind in ('person', 'place')
-    ]
+    who_or_where = (name for name, span in several.items() if span.kind in ('person', 'place'))
+    sure = [name for name in who_or_where if ' ' in name]
     other = [name for name in several if words and (' ' in name or not words.has(name))]
-    links = {
-        is_lower: MentionLinker(EntityVocab.from_names(names))
-        for is_lower, names in ((False, sure), (True, other))
-        if names
-    }
+    linkers = [MentionLinker(EntityVocab.from_names(names)) for names in (sure, other)]
     found_texts, found_spans = [], []
     for text, of_text, is_lower in zip(texts, spans, in_lower_case):
-        linker = links.get(is_lower)
-        added = [
-            Span(start, end, several[text[start:end]].kind)
-            for start, end, _ in (linker.link(text) if linker else ())
-            if not overlap(of_text, start, end)
-        ]
+        places = ((start, end) for start, end, _ in linkers[is_lower].link(text))
+        apart = [place for place in places if not overlap(of_text, *place)]
+        added = [Span(start, end, several[text[start:end]].kind) for start, end in apart]
         found_spans.append(sorted([*of_text, *added]))
         with_capitals = iter([spellings[text[start:end]] for start, end, _ in added])
         found_texts.append(_replaced(text, [(s.start, s.end) for s in added], with_capitals))
@@ -264,9 +251,8 @@ def _sentence(
     in_capitals = sentence.isupper()
     matches = list(_WORD.finditer(sentence))
     lower = [POSSESSIVE.sub('', match[0].lower()) for match in matches]
-    is_beside = [False] + [
-        sentence[a.end() : b.start()] == ' ' for a, b in zip(matches, matches[1:])
-    ]
+    gaps = [sentence[a.end() : b.start()] for a, b in zip(matches, matches[1:])]
+    is_beside = [False, *(gap == ' ' for gap in gaps)]
     known = list(map(dictionary.has, lower))
     is_name = [
         w in _ALWAYS or w in names or (in_capitals and not (w in _FUNCTION_WORDS or is_known))
@@ -277,47 +263,30 @@ def _sentence(
         inside = range(bisect.bisect_left(begins, start), bisect.bisect_left(begins, end))
         is_whole = is_person and len(inside) in (2, 3)
         for place, i in enumerate(inside):
-            is_name[i] |= dictionary.is_basic(lower[i]) and (
-                (is_whole and place < 2) or not known[i] or dictionary.has_only_noun(lower[i])
-            )
+            may_be = (is_whole and place < 2) or not known[i] or dictionary.has_only_noun(lower[i])
+            is_name[i] |= may_be and dictionary.is_basic(lower[i])
     for i, word in enumerate(lower):  # "3 MAY 1999"
-        is_name[i] |= word == 'may' and bool(
-            _DAY_OR_YEAR.search(sentence[max(0, begins[i] - 3) : begins[i] + 8])
-        )
+        around = sentence[max(0, begins[i] - 3) : begins[i] + 8]
+        is_name[i] |= word == 'may' and bool(_DAY_OR_YEAR.search(around))
     may_join = [dictionary.has_only_noun(word) or word in _BESIDE for word in lower]
     for i in range(1, len(lower)):  # "IN LONDON"
-        before, after = lower[i - 1], sentence[matches[i].end() : matches[i].end() + 1]
-        is_place = (
-            is_beside[i]
-            and before in _PLACE_BEFORE
-            and (may_join[i] or not known[i])
-            and after in ('', '.', ',', ';', '!', '?', '\n')
-        )
-        is_name[i] |= is_place and lower[i] not in _NO_PLACES and not _ABSTRACT.search(lower[i])
+        after = sentence[matches[i].end() : matches[i].end() + 1]
+        ends = after in ('', '.', ',', ';', '!', '?', '\n') and (may_join[i] or not known[i])
+        is_place = lower[i] not in _NO_PLACES and not _ABSTRACT.search(lower[i])
+        is_name[i] |= is_beside[i] and lower[i - 1] in _PLACE_BEFORE and ends and is_place
     for i in range(len(lower) - 1, 0, -1):  # "PORT ELLERY", "PAUL VENN", but "THE CAPTAIN ELLERY"
-        is_name[i - 1] |= (
-            is_name[i]
-            and is_beside[i]
-            and may_join[i - 1]
-            and not (i > 1 and is_beside[i - 1] and lower[i - 2] in _ARTICLES)
-        )
+        after_article = i > 1 and is_beside[i - 1] and lower[i - 2] in _ARTICLES
+        is_name[i - 1] |= is_name[i] and is_beside[i] and may_join[i - 1] and not after_article
     for i in range(1, len(lower)):
-        is_name[i] |= (
-            is_name[i - 1]
-            and is_beside[i]
-            and may_join[i]
-            and lower[i - 1] not in _ALWAYS
-            and lower[i] not in _FUNCTION_WORDS
-        )
+        may_go_on = lower[i - 1] not in _ALWAYS and lower[i] not in _FUNCTION_WORDS
+        is_name[i] |= is_name[i - 1] and is_beside[i] and may_join[i] and may_go_on
     pieces, at = [], 0
     for number, match in enumerate(matches):
         word = match[0].lower()
         first = number == 0 or is_name[number]
-        short = (
-            len(word) < 6
-            and sentence[max(match.start() - 1, 0) : match.end() + 1] == f'({match[0]})'
-        )
+        in_brackets = sentence[max(match.start() - 1, 0) : match.end() + 1] == f'({match[0]})'
+        is_short = in_brackets and len(word) < 6
         word = word[0].upper() + word[1:] if first else word
-        pieces += [sentence[at : match.start()], match[0] if short else word]
+        pieces += [sentence[at : match.start()], match[0] if is_short else word]
         at = match.end()
     return ''.join([*pieces, sentence[at:]])

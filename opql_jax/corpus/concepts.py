@@ -1,6 +1,4 @@
-"""Concepts: nouns by which texts say what their subjects are.
-
-As 'horror' of "is a 1979 American horror film".
+"""Concepts: nouns by which texts say what their subjects are, as in "is a 1979 horror film".
 
 Names alone do not answer 'what genre is it' or 'what was her profession'. Words become concepts
 where a definition is the evidence: its nouns, and what stands before them if several documents are
@@ -47,25 +45,19 @@ def find_concepts(texts: Sequence[str], names: Sequence[Sequence[Span]]) -> list
     words = [list(_split(text, places, whole)) for text, places in zip(texts, words)]
     single = _documents(texts, words)
     double = _documents(texts, (_neighbours(*row) for row in zip(texts, words)))
-    joined = {
-        pair: count
-        for pair, count in double.items()
-        if count >= _DOCUMENTS and count > _TOGETHER * max(single[word] for word in pair.split())
-    }
+    either = lambda pair: max(single[word] for word in pair.split())
+    often = {pair: count for pair, count in double.items() if count >= _DOCUMENTS}
+    joined = {pair: count for pair, count in often.items() if count > _TOGETHER * either(pair)}
     documents = single | joined
     most = _TOO_FREQUENT * len(texts) if len(texts) >= DROP_FROM else len(texts)
     found = []
     for text, phrase, places in zip(texts, phrases, words):
         nouns = {end for _, end in phrase if end == phrase[-1][1] or _AFTER_NOUN.match(text, end)}
-        found.append(
-            [
-                Span(start, end, CONCEPT)
-                for start, end in _merged(text, places, joined)
-                if (1 if end in nouns else _DOCUMENTS)
-                <= documents[name_of(text[start:end])]
-                <= most
-            ]
-        )
+        found.append([])
+        for start, end in _merged(text, places, joined):
+            least = 1 if end in nouns else _DOCUMENTS
+            if least <= documents[name_of(text[start:end])] <= most:
+                found[-1].append(Span(start, end, CONCEPT))
     return found
 
 
@@ -78,22 +70,17 @@ def _documents(
     texts: Sequence[str], places: Iterable[Iterable[_Place]]
 ) -> collections.Counter[str]:
     """How many texts have what stands at some places of them."""
-    return collections.Counter(
-        name
-        for text, of_text in zip(texts, places)
-        for name in {name_of(text[start:end]) for start, end in of_text}
-    )
+    counts: collections.Counter[str] = collections.Counter()
+    for text, of_text in zip(texts, places):
+        counts.update({name_of(text[start:end]) for start, end in of_text})
+    return counts
 
 
 def _common(text: str, phrase: Sequence[_Place], names: Sequence[Span]) -> Iterator[_Place]:
     """The words of a definition that are in lower case, and no part of a name."""
     for start, end in phrase:
-        word = text[start:end]
-        if (
-            word.islower()
-            and word not in _NO_CONCEPTS
-            and not any(name.start < end and start < name.end for name in names)
-        ):
+        is_concept = text[start:end].islower() and text[start:end] not in _NO_CONCEPTS
+        if is_concept and not any(name.start < end and start < name.end for name in names):
             yield start, end
 
 
@@ -102,11 +89,10 @@ def _split(
 ) -> Iterator[_Place]:
     """Words, and for 'comedy-drama' its parts if each of them alone defines as many documents."""
     for start, end in places:
-        word = text[start:end]
-        if '-' in word and all(
-            documents[part] >= documents[name_of(word)] for part in word.split('-')
-        ):
-            for part in word.split('-'):
+        parts = text[start:end].split('-')
+        whole = documents[name_of(text[start:end])]
+        if len(parts) > 1 and all(documents[part] >= whole for part in parts):
+            for part in parts:
                 yield start, start + len(part)
                 start += len(part) + 1
         else:
@@ -122,9 +108,8 @@ def _neighbours(text: str, places: Sequence[_Place]) -> Iterator[_Place]:
 
 def _merged(text: str, places: Sequence[_Place], joined) -> Iterator[_Place]:
     """Words, and in their place those pairs that are one concept."""
-    pairs = {
-        start: end for start, end in _neighbours(text, places) if name_of(text[start:end]) in joined
-    }
+    neighbours = _neighbours(text, places)
+    pairs = {start: end for start, end in neighbours if name_of(text[start:end]) in joined}
     last = 0
     for start, end in places:
         if start >= last:

@@ -140,7 +140,5 @@ def write_documents(path: str | os.PathLike, documents: Sequence[Document]) -> N
 
 def read_documents(path: str | os.PathLike) -> list[Document]:
     """Reads what `write_documents` wrote; InputError when it is missing or damaged."""
-    return [
-        Document(**row)
-        for row in tables.read_table(path, tables.DOCUMENTS, nullable=('title_entity',)).to_pylist()
-    ]
+    read = tables.read_table(path, tables.DOCUMENTS, nullable=('title_entity',))
+    return [Document(**row) for row in read.to_pylist()]

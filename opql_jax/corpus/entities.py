@@ -59,9 +59,8 @@ class EntityVocab:
             if len(self.kinds[row]) > LONGEST_KIND:
                 raise InputError(f'entity vocabulary: the kind in row {row} is too long')
             if self.id_of_key.setdefault(key, row) != row:
-                raise InputError(
-                    f'entity vocabulary: key {key!r} is in rows {self.id_of_key[key]} and {row}'
-                )
+                rows = f'{self.id_of_key[key]} and {row}'
+                raise InputError(f'entity vocabulary: key {key!r} is in rows {rows}')
         self.spellings: dict[str, int] = {}
         for row, name in enumerate(self.names):
             self.spellings.setdefault(name, row)

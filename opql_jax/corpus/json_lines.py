@@ -140,7 +140,7 @@ def write_json_lines(path: str | os.PathLike, records: Iterable[Mapping]) -> Non
 
 def map_records(
     path: str | os.PathLike,
-    records: Iterable[tuple[int, object]],
+    records: Iterable[tuple[int, Any]],
     convert: Callable[[dict], object],
     separator: str = ':',
 ) -> Iterator[tuple[int, Any]]:
@@ -152,7 +152,7 @@ def map_records(
         yield number, converted
 
 
-def check_object(value: object, *fields: str) -> None:
+def check_object(value: Any, *fields: str) -> None:
     """Raises InputError unless a value is a JSON object that has some fields."""
     if not isinstance(value, dict):
         raise InputError(f'expected a JSON object, found {short_repr(value)}')

@@ -108,11 +108,8 @@ def unfilled(text: str, is_markdown: bool = False) -> str:
         paragraph = lines[first:last]
         for line, after in _filled(text, paragraph, is_markdown):
             # Nothing stands where a word was divided.
-            is_divided = (
-                text[line.end - 1] == '-'
-                and text[line.end - 2 : line.end - 1].isalpha()
-                and text[after.start].isalpha()
-            )
+            last, mark = text[line.end - 2 : line.end - 1], text[line.end - 1]
+            is_divided = mark == '-' and last.isalpha() and text[after.start].isalpha()
             pieces += [text[at : line.end], '' if is_divided else ' ']
             at = after.start
         first = last
@@ -130,12 +127,8 @@ def _lines(text: str) -> Iterator[_Line]:
         words = raw[begin:]
         stripped = words.strip()
         indent = len(words) - len(words.lstrip())
-        if (
-            number == 0
-            and _FRONT_MATTER.fullmatch(raw)
-            and raw.strip() in map(str.strip, raw_lines[1:60])
-        ):
-            front = raw.strip()
+        if number == 0 and _FRONT_MATTER.fullmatch(raw):
+            front = raw.strip() if raw.strip() in map(str.strip, raw_lines[1:60]) else None
         kind = 'plain'
         if not stripped:
             kind = 'blank'
@@ -198,10 +191,8 @@ def _filled(
     width = max(line.width for line in paragraph)
     if not _NARROW <= width <= _WIDEST:
         return
-    cut_short = [
-        goes_on(text[max(line.start, line.end - _LONGEST_GOING_ON) : line.end])
-        for line, _ in breaks
-    ]
+    last_words = lambda line: text[max(line.start, line.end - _LONGEST_GOING_ON) : line.end]
+    cut_short = [goes_on(last_words(line)) for line, _ in breaks]
     certain = [after.is_lower or cut for (_, after), cut in zip(breaks, cut_short)]
     is_prose = sum(certain) >= max(_LOWER * len(breaks), 1)
     if len(breaks) == 1 and width >= _WIDE:
@@ -211,8 +202,7 @@ def _filled(
     for (line, after), is_certain, cut in zip(breaks, certain, cut_short):
         word = text[after.start : after.end].partition(' ')[0]
         # A paragraph may be indented at its first line only, or at all but that.
-        is_full = line.width + 1 + len(word) > 0.9 * width and (
-            line is paragraph[0] or after.indent <= line.indent + 1
-        )
+        is_even = line is paragraph[0] or after.indent <= line.indent + 1
+        is_full = is_even and line.width + 1 + len(word) > 0.9 * width
         if is_full or cut or (is_certain and line.width >= 0.5 * width):
             yield line, after

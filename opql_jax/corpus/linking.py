@@ -71,9 +71,8 @@ class MentionLinker:
         # All matches, as the automaton knows no word ends: a longest one that breaks a word would
         # hide another.
         self._longest = max(map(len, vocab.spellings), default=0)
-        self._automaton = ahocorasick_rs.AhoCorasick(
-            list(vocab.spellings), matchkind=ahocorasick_rs.MatchKind.Standard
-        )
+        standard = ahocorasick_rs.MatchKind.Standard
+        self._automaton = ahocorasick_rs.AhoCorasick(list(vocab.spellings), matchkind=standard)
 
     def link(self, text: str) -> list[Span]:
         """A text's mentions, `(start, end, entity id)` by start, outer ones first; none dropped."""
@@ -83,9 +82,8 @@ class MentionLinker:
         for first in range(0, length, window):
             found = []
             piece = text[first : first + window + self._longest]
-            for spelling, start, end in self._automaton.find_matches_as_indexes(
-                piece, overlapping=True
-            ):
+            matches = self._automaton.find_matches_as_indexes(piece, overlapping=True)
+            for spelling, start, end in matches:
                 if start >= window:
                     continue
                 start, end = first + start, first + end
@@ -93,9 +91,8 @@ class MentionLinker:
                     continue
                 if start:
                     before = text[start - 1]
-                    if before.isalnum() or (
-                        before in "'\u2019" and start > 1 and text[start - 2].isalpha()
-                    ):
+                    is_inner = before in "'\u2019" and start > 1 and text[start - 2].isalpha()
+                    if before.isalnum() or is_inner:
                         continue
                 found.append((start, -end, spelling))
             found.sort()
@@ -188,15 +185,12 @@ def link_documents(
         raise InputError(f'document id {repeated[0]!r} is used more than once')
     linked = LinkedTexts([], {})
     if title_entities:
-        linked = MentionLinker(vocab, drop_above_rate=drop_above_rate, nested=nested).link_all(
-            (document.text for document in documents if document.mentions is None),
-            title_entities,
-            base.mention_counts() if base else ({}, 0),
-        )
-    found = iter(linked.mentions)
-    return (
-        _linked_batch(batch, vocab, found) for batch in _batches(documents, BATCH_DOCUMENTS)
-    ), linked.dropped
+        linker = MentionLinker(vocab, drop_above_rate=drop_above_rate, nested=nested)
+        texts = (document.text for document in documents if document.mentions is None)
+        counts = base.mention_counts() if base else ({}, 0)
+        linked = linker.link_all(texts, title_entities, counts)
+    found, batches = iter(linked.mentions), _batches(documents, BATCH_DOCUMENTS)
+    return (_linked_batch(batch, vocab, found) for batch in batches), linked.dropped
 
 
 def _batches(items: Iterable, size: int) -> Iterator[list]:
@@ -219,9 +213,8 @@ def _linked_batch(
                 name = document.text[mention.start : mention.end]
                 start = mention.start + len(name) - len(name.lstrip())
                 end = mention.start + len(name.rstrip())
-                spans.append(
-                    (start, end, _key_id(vocab, document, f'mentions[{i}].entity', mention.entity))
-                )
+                field = f'mentions[{i}].entity'
+                spans.append((start, end, _key_id(vocab, document, field, mention.entity)))
             mentions.append(spans)
     arrays = [
         pa.array([d.id for d in documents], pa.string()),

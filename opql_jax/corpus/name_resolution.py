@@ -1,6 +1,4 @@
-"""Which recognised names mean the same entity.
-
-Short forms, abbreviations and titles are merged where the text is evidence for it.
+"""Merges recognised names that mean the same entity, where the text is evidence for it.
 
 Without a list of entities, a name means one entity in all documents, but for these:
 
@@ -18,7 +16,6 @@ import bisect
 import collections
 import dataclasses
 import functools
-import itertools
 import re
 import unicodedata
 from collections.abc import Iterable, Mapping, Sequence
@@ -123,10 +120,8 @@ def resolve(
                 key = f'{name_of(surface)} ({CONCEPT})'
             else:
                 key = surface if span.kind in VALUES else shared.entity(keys, span, surface)
-            if span.kind == 'group' and (
-                _ARTICLE.match(titles.name.get(key, '').lower())
-                and not _ARTICLE.match(surface.lower())
-            ):
+            of_title = _ARTICLE.match(titles.name.get(key, '').lower())
+            if span.kind == 'group' and of_title and not _ARTICLE.match(surface.lower()):
                 key = surface  # an American is not "The American"
             spellings.setdefault(key, collections.Counter())[surface] += 1
             kinds.setdefault(key, collections.Counter())[span.kind] += 1
@@ -135,18 +130,15 @@ def resolve(
         about = titles.entity_of(document)
         if about is not None and (kind := defined_kind(document.text)):
             kinds_by_definition[about] = kind
-        resolved.append(
-            Document(document.id, document.title, document.text, tuple(mentions), about)
-        )
+        resolved.append(dataclasses.replace(document, mentions=tuple(mentions), title_entity=about))
     # Only its title names it, partly in lower case: 'The Guide for Visitors', not 'Ada Lovelace'.
     is_heading = lambda key: (
         not kinds[key] and any(word[0].islower() for word in titles.name.get(key, '').split())
     )
     kind_of = {
-        key: kinds_by_definition.get(key)
-        or (TITLE_KIND if is_heading(key) else _most_frequent(counts))
+        key: TITLE_KIND if is_heading(key) else _most_frequent(counts)
         for key, counts in kinds.items()
-    }
+    } | kinds_by_definition
     resolved = [_with_pronouns(document, kind_of) for document in resolved]
     names, aliases = [], []
     for key, counts in spellings.items():
@@ -174,12 +166,8 @@ def _with_terms(text: str, spans: Sequence[Span], terms: Sequence[Defined]) -> l
     spans = _in_place_of(spans, whole)
     kind_at = {span.start: span.kind for span in spans}
     kinds = {term.term: kind_at.get(term.start, UNKNOWN_KIND) for term in terms if term.is_quoted}
-    added = [
-        Span(start, end, kinds[text[start:end]])
-        for start, end in uses(text, list(kinds))
-        if not overlap(spans, start, end)
-    ]
-    return sorted([*spans, *added])
+    apart = (place for place in uses(text, list(kinds)) if not overlap(spans, *place))
+    return sorted([*spans, *(Span(start, end, kinds[text[start:end]]) for start, end in apart)])
 
 
 def _with_first_persons(text: str, mentions: list[Mention], said: Sequence[Turn]) -> list[Mention]:
@@ -238,10 +226,8 @@ class _Titles:
 
     def spellings(self) -> dict[str, collections.Counter[str]]:
         """The spelling of each key, counted 0 times, in the order of the documents."""
-        return {
-            key: collections.Counter({without_brackets(title): 0})
-            for key, title in self.name.items()
-        }
+        bare = {key: without_brackets(title) for key, title in self.name.items()}
+        return {key: collections.Counter({title: 0}) for key, title in bare.items()}
 
     def has(self, name: str) -> bool:
         """Whether a folded name is a title, with or without its brackets."""
@@ -301,9 +287,7 @@ class _Names:
                 if name not in names or span.start not in self._places:
                     names[name] = span.kind
         self.persons = {name for name, kind in names.items() if kind == 'person'}
-        self.defined = {
-            fold(term.term): fold(document.text[term.start : term.end]) for term in terms
-        }
+        self.defined = {fold(t.term): fold(document.text[t.start : t.end]) for t in terms}
         title = '' if document.title_entity is None else fold(without_brackets(document.title))
         if title:
             names.setdefault(title, UNKNOWN_KIND)
@@ -322,11 +306,7 @@ class _Names:
             elif len(words) > 1 and words[-1] in _FORMS:
                 short_for[' '.join(words[:-1])].add(name)
         for name, kind in names.items():
-            long = {
-                other
-                for other in short_for.get(name, ())
-                if other != name and other not in self.long
-            }
+            long = {other for other in short_for.get(name, ()) if other not in self.long} - {name}
             # The longest of names that contain each other is the full one: Byron, George Gordon
             # Lord Byron.
             longest = max(long, key=len, default='')
@@ -341,11 +321,9 @@ class _Names:
             between = document.text[before.end : after.start]
             short = document.text[after.start : after.end]
             long = document.text[before.start : before.end]
-            if (
-                between in (' (', ' ("', ' (“')
-                and document.text[after.end : after.end + 1] in (')', '"', '”')
-                and _abbreviates(short, long)
-            ):
+            opens = between in (' (', ' ("', ' (“')
+            closes = document.text[after.end : after.end + 1] in (')', '"', '”')
+            if opens and closes and _abbreviates(short, long):
                 self.long[fold(short)] = fold(long)
         self.long |= {term: name for term, name in self.defined.items() if term != name}
         self.births: dict[str, set[str]] = {}
@@ -386,16 +364,10 @@ class _SharedNames:
                 words = name.split()
                 for word in {words[0], words[-1]} if len(words) > 1 else ():
                     persons[word].add(name)
-        self._means = {
-            term: next(iter(of_term))
-            for term, of_term in means.items()
-            if len(of_term) == 1 and not titles.has(term)
-        }
-        self._several = {
-            word
-            for word, of_word in persons.items()
-            if len(of_word) >= _PERSONS_OF_A_NAME and not titles.has(word)
-        }
+        clear = ((term, *found) for term, found in means.items() if len(found) == 1)
+        self._means = {term: name for term, name in clear if not titles.has(term)}
+        many = (word for word, found in persons.items() if len(found) >= _PERSONS_OF_A_NAME)
+        self._several = {word for word in many if not titles.has(word)}
 
     def entity(self, names: _Names, span: Span, surface: str) -> str:
         """The key of the entity that a mention in a document means."""
@@ -435,11 +407,9 @@ def _apart(names: Sequence[_Names], titles: _Titles) -> dict[tuple[str, str], st
 
 def _contradict(facts: set[str], others: set[str]) -> bool:
     """Whether two sets of places and years have places, or years, and none of them together."""
-    is_year = lambda fact: fact.isdigit()
-    for kind in (set(filter(is_year, facts)), set(itertools.filterfalse(is_year, facts))):
-        of_kind = {
-            other for other in others if kind and is_year(other) == is_year(next(iter(kind)))
-        }
+    for is_year in (True, False):
+        kind = {fact for fact in facts if fact.isdigit() == is_year}
+        of_kind = {other for other in others if other.isdigit() == is_year}
         if kind and of_kind and not kind & of_kind:
             return True
     return False

@@ -64,18 +64,14 @@ def left_out_note(left_out: Sequence[str]) -> str:
     if not left_out:
         return ''
     more = f' and {len(left_out) - _TOLD:,} more' if len(left_out) > _TOLD else ''
-    return (
-        f'only the first {MOST_NAMES} names are followed, not {", ".join(left_out[:_TOLD])}{more}'
-    )
+    names = ', '.join(left_out[:_TOLD])
+    return f'only the first {MOST_NAMES} names are followed, not {names}{more}'
 
 
 def joined(question: str, names: Sequence[Named]) -> list[tuple[Named, Named]]:
     """The pairs of names that 'and' or 'or' joins, by start: 'Is Parsifal or the Ring older?'."""
-    return [
-        (left, right)
-        for left, right in itertools.pairwise(names)
-        if _AND_OR_OR.fullmatch(question[left.end : right.start])
-    ]
+    is_joined = lambda pair: _AND_OR_OR.fullmatch(question[pair[0].end : pair[1].start])
+    return list(filter(is_joined, itertools.pairwise(names)))
 
 
 def written_as_names(question: str) -> list[tuple[int, int]]:

@@ -106,10 +106,8 @@ def read_questions(
         _check(record, seen)
         if 'topics' in record:
             topics = tuple((start, end) for start, end in record['topics'])
-            names = record.get('entities') or [
-                record['question'][start:end] for start, end in topics
-            ]
-            entities = [name and vocab.get(name) for name in names]
+            own_names = [record['question'][start:end] for start, end in topics]
+            entities = [n and vocab.get(n) for n in record.get('entities') or own_names]
         else:
             linker = linker or MentionLinker(vocab)
             spans = linker.link(record['question'])
@@ -119,17 +117,10 @@ def read_questions(
                 raise InputError('topics: missing, and the text mentions no name: mark its topic')
         seen[str(record['id'])] = f'line {number}'
         answers, unknown_answers = look_up_answers(record.get('answers', ()), vocab)
-        return Question(
-            id=str(record['id']),
-            text=record['question'],
-            topics=topics,
-            entities=_ids(entities),
-            answers=answers,
-            unknown_answers=unknown_answers,
-            hops=record.get('hops', 1),
-            type=record.get('type', ''),
-            via=tuple(_ids(n and vocab.get(n) for n in names) for names in record.get('via', ())),
-        )
+        via = tuple(_ids(n and vocab.get(n) for n in names) for names in record.get('via', ()))
+        asked = str(record['id']), record['question'], topics, _ids(entities)
+        hops, label = record.get('hops', 1), record.get('type', '')
+        return Question(*asked, answers, unknown_answers, hops, label, via)
 
     questions = convert_lines(path, convert, rejected_path, max_reject_fraction)
     if not questions:
@@ -169,15 +160,15 @@ def write_questions(path: str | os.PathLike, records: Iterable[Mapping]) -> None
 def to_record(question: Question, vocab: EntityVocab) -> dict:
     """The JSON form of a question; with the same vocabulary it is read back as it is."""
     keys = lambda ids: [vocab.keys[entity] if entity >= 0 else None for entity in ids]
-    record = {
-        'id': question.id,
-        'question': question.text,
-        'topics': [list(span) for span in question.topics],
-        'entities': keys(question.entities),
-        'answers': [*keys(question.answers), *question.unknown_answers],
-        'hops': question.hops,
-        'type': question.type,
-    }
+    record = dict(
+        id=question.id,
+        question=question.text,
+        topics=[list(span) for span in question.topics],
+        entities=keys(question.entities),
+        answers=[*keys(question.answers), *question.unknown_answers],
+        hops=question.hops,
+        type=question.type,
+    )
     return record | ({'via': [keys(ids) for ids in question.via]} if question.via else {})
 
 
@@ -196,9 +187,8 @@ def parse_bracketed(marked: str) -> tuple[str, tuple[int, int]]:
     check_string('the question', marked)
     start, stop = marked.find('['), marked.rfind(']')
     if start < 0 or stop < start:
-        lacks = (
-            'a bracket without its partner' if start >= 0 or stop >= 0 else 'no topic in brackets'
-        )
+        is_open = start >= 0 or stop >= 0
+        lacks = 'a bracket without its partner' if is_open else 'no topic in brackets'
         raise InputError(f'the question has {lacks} ("who starred in [Up]"): {short_repr(marked)}')
     topic = marked[start + 1 : stop]
     if not topic.strip():
@@ -234,9 +224,8 @@ def _check(record: Any, seen: Mapping[str, str]) -> None:
     if label != '':
         check_string('type', label)
     if not isinstance(via, list) or (via and len(via) != hops - 1):
-        raise InputError(
-            f'via: expected a list for each of {hops - 1} hops, found {short_repr(via)}'
-        )
+        expected = f'a list for each of {hops - 1} hops'
+        raise InputError(f'via: expected {expected}, found {short_repr(via)}')
     for i, names in enumerate(via):
         _check_names(f'via[{i}]', names, nullable=True)
         if not names:
@@ -256,11 +245,7 @@ def _check_spans(spans: object, text: str) -> None:
         raise InputError(f'topics: expected a list of [start, end], found {short_repr(spans)}')
     before = 0
     for i, span in enumerate(spans):
-        if not (
-            isinstance(span, list | tuple)
-            and len(span) == 2
-            and all(type(offset) is int for offset in span)
-        ):
+        if not isinstance(span, list | tuple) or [type(offset) for offset in span] != [int, int]:
             raise InputError(f'topics[{i}]: expected [start, end], found {short_repr(span)}')
         start, end = span
         if not 0 <= start < end <= len(text) or not text[start:end].strip():

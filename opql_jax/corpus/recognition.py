@@ -96,10 +96,8 @@ def persons_and_places(
 ) -> list[list[tuple[int, int, bool]]]:
     """Persons and places by spaCy in each text: `[start, end)`, and whether it is a person."""
     spans = _found_by_spacy(texts, model)
-    return [
-        [(start, end, kind == 'person') for start, end, kind in row if kind in ('person', 'place')]
-        for row in spans
-    ]
+    found = ([span for span in row if span.kind in ('person', 'place')] for row in spans)
+    return [[(start, end, kind == 'person') for start, end, kind in row] for row in found]
 
 
 def _found_by_spacy(texts: Sequence[str], model: str | None) -> list[list[Span]]:
@@ -413,11 +411,9 @@ def cells(text: str, spans: Sequence[Span]) -> list[Span]:
         label = ''
         if colon >= 0 and (of_table or is_label(text[start:end])):
             label = text[start:colon]
-            gone |= {
-                span
-                for span in starting_in(spans, start, colon)
-                if span.kind != 'person' or ' ' not in text[span.start : span.end]
-            }
+            for span in starting_in(spans, start, colon):
+                if span.kind != 'person' or ' ' not in text[span.start : span.end]:
+                    gone.add(span)
             start = colon + 2
         elif not of_table:
             continue
@@ -442,9 +438,8 @@ def repeated(text: str, spans: Sequence[Span]) -> list[Span]:
             kinds.setdefault(text[start:end], kind)
             if kind == 'person' and (last := text[start:end].split()[-1])[0].isupper():
                 kinds.setdefault(last, kind)
-    linked = MentionLinker(
-        EntityVocab.from_names(name for name in kinds if 1 < len(name) <= MAX_NAME)
-    ).link(text)
+    names = (name for name in kinds if 1 < len(name) <= MAX_NAME)
+    linked = MentionLinker(EntityVocab.from_names(names)).link(text)
     # Names that differ by case are one entity there, and of different kinds here.
     found = [Span(start, end, kinds[text[start:end]]) for start, end, _ in linked]
     return _disjoint(spans, found)

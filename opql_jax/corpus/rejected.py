@@ -1,7 +1,4 @@
-"""Files of which a bad line does not stop a run.
-
-It is kept with its reason in `rejected.jsonl`, up to a share of the lines.
-"""
+"""Files whose bad lines do not stop a run, but are kept with reasons in `rejected.jsonl`."""
 
 from __future__ import annotations
 
@@ -97,10 +94,8 @@ def convert_records(
         except InputError as error:
             bad.append((place, str(error)))
     add_rejected(rejected_path, bad)
-    reasons = [f'{place}: {reason}' for place, reason in bad]
-    check_rejected(
-        source, reasons, unit, len(converted) + len(bad), max_reject_fraction, rejected_path
-    )
+    reasons, total = [f'{place}: {reason}' for place, reason in bad], len(converted) + len(bad)
+    check_rejected(source, reasons, unit, total, max_reject_fraction, rejected_path)
     return converted
 
 

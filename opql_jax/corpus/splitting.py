@@ -72,15 +72,13 @@ def split_batch(
     passages = []
     for row in batch.to_pylist():
         mentions = [(m['start'], m['end'], m['entity']) for m in row['mentions']]
-        document = Document(row['id'], row['title'], row['text'])
-        passages += split_document(
-            document, mentions, row['title_entity'], count_tokens, max_tokens, title_prefix
-        )
+        document, about = Document(row['id'], row['title'], row['text']), row['title_entity']
+        limits = count_tokens, max_tokens, title_prefix
+        passages += split_document(document, mentions, about, *limits)
     *columns, mentions = zip(*passages) if passages else [()] * len(tables.PASSAGES)
     arrays = [pa.array(column, field.type) for column, field in zip(columns, tables.PASSAGES)]
-    return pa.RecordBatch.from_arrays(
-        [*arrays, tables.mention_array(mentions)], schema=tables.PASSAGES
-    )
+    arrays.append(tables.mention_array(mentions))
+    return pa.RecordBatch.from_arrays(arrays, schema=tables.PASSAGES)
 
 
 def split_document(
@@ -122,9 +120,7 @@ def split_document(
     borders = unspaced_borders(text, mentions)
 
     def within(start: int, end: int) -> range:
-        return range(
-            bisect.bisect_left(mention_starts, start), bisect.bisect_left(mention_starts, end)
-        )
+        return range(*(bisect.bisect_left(mention_starts, at) for at in (start, end)))
 
     def prefix_of(start: int, end: int) -> str:
         first, last = (bisect.bisect_left(title_starts, at) for at in (start, end))
@@ -193,10 +189,10 @@ def split_document(
         first = last + 1
     if cut_mentions:
         start, end, _ = cut_mentions[0]
+        first_of_them = f'the first [{start}, {end}): {text[start : start + 40]!r}...'
+        left_out = f'left out {len(cut_mentions)} mentions longer than a passage'
         _log.warning(
-            'document %r: left out %d mentions longer than a passage of %d '
-            'tokens, the first [%d, %d): %r...',
-            *(document.id, len(cut_mentions), max_tokens, start, end, text[start : start + 40]),
+            f'document {document.id!r}: {left_out} of {max_tokens} tokens, {first_of_them}'
         )
     return passages
 

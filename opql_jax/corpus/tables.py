@@ -262,11 +262,9 @@ def _is_like(found: pa.DataType, expected: pa.DataType) -> bool:
         return is_list and _is_like(found.value_type, expected.value_type)
     if pa.types.is_struct(expected):
         inner = lambda type: {field.name: field.type for field in type}
-        return (
-            pa.types.is_struct(found)
-            and inner(found).keys() == inner(expected).keys()
-            and all(_is_like(inner(found)[name], type) for name, type in inner(expected).items())
-        )
+        if not pa.types.is_struct(found) or inner(found).keys() != inner(expected).keys():
+            return False
+        return all(_is_like(inner(found)[name], type) for name, type in inner(expected).items())
     if pa.types.is_dictionary(found):
         found = found.value_type
     is_string = pa.types.is_string(found) or pa.types.is_large_string(found)
@@ -293,19 +291,16 @@ def check_ids(
     """Raises InputError naming the first id outside of `least` .. `below - 1` (also [n])."""
     bad = np.flatnonzero((ids < least) | (ids >= below))
     if len(bad):
-        raise InputError(
-            f'{path}: row {bad[0]}: {name} {ids[bad[0]]} of '
-            f'{np.broadcast_to(below, ids.shape)[bad[0]]}; {advice}'
-        )
+        row, most = bad[0], np.broadcast_to(below, ids.shape)[bad[0]]
+        raise InputError(f'{path}: row {row}: {name} {ids[row]} of {most}; {advice}')
 
 
 def mention_array(mentions: Sequence[Sequence[tuple[int, int, int]]]) -> pa.ListArray:
     """Lists of `(start, end, entity)` as an Arrow column of lists of `MENTION`."""
     flat = np.array([m for row in mentions for m in row], np.int32).reshape(-1, 3)
     offsets = np.cumsum([0] + [len(row) for row in mentions], dtype=np.int32)
-    items = pa.StructArray.from_arrays(
-        [pa.array(flat[:, i].copy()) for i in range(3)], fields=list(MENTION)
-    )
+    columns = [pa.array(flat[:, i].copy()) for i in range(3)]
+    items = pa.StructArray.from_arrays(columns, fields=list(MENTION))
     return pa.ListArray.from_arrays(pa.array(offsets), items)
 
 

@@ -7,8 +7,8 @@ import pytest
 
 import gin
 from opql_jax import gin_utils
-from opql_jax.corpus.wordings import read_wordings
 from opql_jax.data.prepared import Prepared
+from opql_jax.data.sources.follow import read_wordings
 from opql_jax.datasets.metaqa import MetaQA
 from opql_jax.memory.format import Memory
 from opql_jax.recipes import catalog

@@ -1,19 +1,27 @@
 """Batches of multi-hop questions (paper §3), one number of hops per step, in turn."""
 
+import dataclasses
 import logging
-from collections.abc import Sequence
+import os
+from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
+import numpy as np
+
+from opql_jax.core import files
 from opql_jax.core.errors import InputError
-from opql_jax.corpus.json_lines import short_repr
+from opql_jax.corpus.json_lines import check_string, errors_at, read_lines, short_repr
 from opql_jax.corpus.questions import Question
-from opql_jax.corpus.wordings import in_other_wordings, read_wordings
 from opql_jax.data import questions as questions_lib
 from opql_jax.data.prepared import Prepared
 from opql_jax.data.questions import HopSchedule, QuestionArrays, QuestionBatch
 from opql_jax.data.sources.base import Hops, Source
 
 _log = logging.getLogger(__name__)
+
+TOPIC = '[X]'
+# The text before and after the topic.
+Wording = tuple[str, str]
 
 
 class FollowBatch(NamedTuple):
@@ -89,3 +97,47 @@ class FollowSource(Source):
         deal = lambda order, turn: self._deal(order, turn, self._count)
         ids, hops = self._schedule.at(step, deal)
         return FollowBatch(self._questions.batch(ids, self._count, self._width, rng), Hops(hops))
+
+
+def read_wordings(path: str | os.PathLike) -> dict[str, list[Wording]]:
+    """{type of questions: its wordings}, other ways to ask them than the templates of a data set.
+
+    A line is a type (`Question.type`), a tab and a wording in which [X] stands for the topic:
+    "actor_to_movie > movie_to_year<TAB>When did the films that [X] starred in come out?".
+    InputError names the line.
+    """
+    path, wordings = files.path(path), {}
+    for number, line in read_lines(path):
+        if not line.strip():
+            continue
+        kind, tab, text = line.partition('\t')
+        if not (tab and kind.strip() and text.count(TOPIC) == 1):
+            expected = f'TYPE<TAB>WORDING with one {TOPIC}'
+            raise InputError(f'{path}:{number}: expected {expected}: {short_repr(line)}')
+        with errors_at(f'{path}:{number}'):
+            check_string('the wording', text)
+        before, after = text.strip().split(TOPIC)
+        wordings.setdefault(kind.strip(), []).append((before, after))
+    if not wordings:
+        raise InputError(f'{path}: no wording in the file')
+    return wordings
+
+
+def reworded(question: Question, wording: Wording) -> Question:
+    """The question about its first topic in another wording."""
+    name = question.text[slice(*question.topic)]
+    before, after = wording
+    text, topics = before + name + after, ((len(before), len(before) + len(name)),)
+    return dataclasses.replace(question, text=text, topics=topics, entities=question.entities[:1])
+
+
+def in_other_wordings(
+    questions: Sequence[Question], wordings: Mapping[str, Sequence[Wording]], seed: int = 0
+) -> list[Question]:
+    """Each question whose type has wordings, in one of them, drawn at random; their ids say so."""
+    rng, found = np.random.default_rng(seed), []
+    for question in questions:
+        if of_type := wordings.get(question.type):
+            other = reworded(question, of_type[int(rng.integers(len(of_type)))])
+            found.append(dataclasses.replace(other, id=f'{question.id} in other words'))
+    return found

@@ -1,4 +1,4 @@
-"""Questions whose topic is replaced by a name of some entity: whom it means needs no label (L_el)."""
+"""Questions under names of some entity in place of their topic: whom one means needs no label."""
 
 from collections.abc import Sequence
 from typing import NamedTuple

@@ -29,7 +29,7 @@ class Follow(Objective):
         splits: question sets; each has one number of hops.
         held_out: relations such as 'P57'; questions that need one are left out (see
             `Question.needs`).
-        wordings: a file of other wordings (`corpus.wordings`), in which questions of its types are
+        wordings: a file of other wordings (`read_wordings`), in which questions of its types are
             learnt from too; none if empty.
         questions: per step.
         k: entries kept per hop.
