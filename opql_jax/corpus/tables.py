@@ -107,15 +107,9 @@ PARTS = 'parts'
 DOCUMENTS_FILE = 'documents.parquet'
 # The files of a prepared folder; others in it are left alone.
 CONTENTS = (
-    DOCUMENTS_FILE,
-    'entities.parquet',
-    'passages.parquet',
-    'pairs.parquet',
-    'passages.array_record',
-    QUESTIONS,
-    'tokenizer.json',
-    'rejected.jsonl',
-)
+    DOCUMENTS_FILE, 'entities.parquet', 'passages.parquet', 'pairs.parquet',
+    'passages.array_record', QUESTIONS, 'tokenizer.json', 'rejected.jsonl',
+)  # fmt: skip
 
 # Bytes that a number, or the place of a string, takes at most; and rows that are decoded at a time.
 _WIDTH, _ROWS = 8, 1 << 16
@@ -136,14 +130,11 @@ ENTITIES = pa.schema(
 
 PASSAGES = pa.schema(
     [
-        ('doc_id', pa.string()),
-        ('title', pa.string()),
-        ('title_entity', pa.int32()),
-        ('text', pa.string()),
-        ('sentence_starts', pa.list_(pa.int32())),
+        ('doc_id', pa.string()), ('title', pa.string()), ('title_entity', pa.int32()),
+        ('text', pa.string()), ('sentence_starts', pa.list_(pa.int32())),
         ('mentions', pa.list_(MENTION)),
     ]
-)
+)  # fmt: skip
 
 _IDS = ('topic', 'target', 'passage', 'topic_mention', 'target_mention')
 PAIRS = pa.schema([*((name, pa.int32()) for name in _IDS), ('is_title', pa.bool_())])

@@ -14,12 +14,9 @@ from opql_jax.datasets import load_toml
 
 # For relations without questions of their own; {relation} is their name.
 _ABOUT = (
-    'what is the {relation} of {}',
-    'who is the {relation} of {}',
-    'the {relation} of {}',
-    '{} {relation}',
-    'which {relation} does {} have',
-)
+    'what is the {relation} of {}', 'who is the {relation} of {}', 'the {relation} of {}',
+    '{} {relation}', 'which {relation} does {} have',
+)  # fmt: skip
 _INVERSE = ('whose {relation} is {}', 'what has the {relation} {}', '{} is the {relation} of what')
 # How many tokens on either side of a pair a question keeps.
 _AROUND = 3

@@ -54,18 +54,12 @@ def test_documents_become_passages_pairs_and_counted_entities(tmp_path, monkeypa
     assert pq.read_table(tmp_path / 'entities.parquet')['count'].to_pylist() == [3, 1, 3, 0, 0]
     assert stated['dropped_entities'] == {'film': 1.0}
     counts = {
-        'documents': 3,
-        'documents_without_mentions': 1,
-        'passages': 4,
-        'mentions': 7,
+        'documents': 3, 'documents_without_mentions': 1, 'passages': 4, 'mentions': 7,
         'entities': 5,
-    }
+    }  # fmt: skip
     assert stated['counts'] == counts | {
-        'entities_mentioned': 3,
-        'pair_rows': 6,
-        'title_pair_rows': 6,
-        'pairs': 4,
-    }
+        'entities_mentioned': 3, 'pair_rows': 6, 'title_pair_rows': 6, 'pairs': 4,
+    }  # fmt: skip
 
 
 def test_mentions_that_a_document_carries_are_kept_as_they_are(tmp_path):
@@ -158,12 +152,9 @@ def test_a_corpus_that_cannot_be_prepared_is_an_error(tmp_path):
 
 def test_a_vocabulary_comes_from_the_links_or_without_any_from_the_titles():
     mentions = (
-        Mention(0, 5, 'Q2'),
-        Mention(11, 13, 'Q1'),
-        Mention(15, 22, 'Q2'),
-        Mention(24, 31, 'Q2'),
+        Mention(0, 5, 'Q2'), Mention(11, 13, 'Q1'), Mention(15, 22, 'Q2'), Mention(24, 31, 'Q2'),
         Mention(33, 37, 'Q3'),
-    )
+    )  # fmt: skip
     linked = Document('0', 'Up (film)', 'Annie made Up. Ann Low. Ann\nLow. Bob .', mentions, 'Q1')
     vocab = EntityVocab.from_documents([linked])
     assert vocab.keys == ['Q1', 'Q2', 'Q3'] and vocab.names == ['Up (film)', 'Ann Low', 'Bob']

@@ -44,12 +44,9 @@ def test_words_that_mostly_define_together_are_one_concept():
 
 def test_a_compound_of_concepts_is_both():
     texts = [
-        'A is a comedy film.',
-        'B is a drama film.',
-        'C is a comedy-drama.',
-        'D is a comedy.',
+        'A is a comedy film.', 'B is a drama film.', 'C is a comedy-drama.', 'D is a comedy.',
         'E is a drama.',
-    ]
+    ]  # fmt: skip
     assert concepts_of(*texts)[2] == ['comedy', 'drama']
     assert concepts_of('A is a pick-up.') == [['pick-up']]
 

@@ -104,15 +104,9 @@ def test_an_entity_in_fewer_than_a_hundred_texts_is_not_dropped_for_its_share_of
 
 def test_nested_names_are_found_in_what_begins_with_a_lower_case_letter():
     names = [
-        'romantic comedy',
-        'comedy',
-        'romantic comedy film',
-        'comedy film noir',
-        'black',
-        'Black',
-        'Jack Black',
-        'film',
-    ]
+        'romantic comedy', 'comedy', 'romantic comedy film', 'comedy film noir', 'black', 'Black',
+        'Jack Black', 'film',
+    ]  # fmt: skip
     text = 'A romantic comedy film noir, black, by Jack Black'
     assert linked(names, text) == [
         ('romantic comedy film',) * 2,

@@ -81,13 +81,8 @@ def test_the_query_equals_its_definition_in_order(data, drawn, mode):
 def test_a_mention_and_one_nested_in_it_are_no_pair():
     rows = [(7, [7, 1, 2, 3], [(0, 2), (3, 9), (3, 5), (6, 9)])]  # 1 holds 2 and 3
     assert {pair[:2] for pair in mine(rows, 'title')} == {
-        (7, 1),
-        (7, 2),
-        (7, 3),
-        (1, 7),
-        (2, 7),
-        (3, 7),
-    }
+        (7, 1), (7, 2), (7, 3), (1, 7), (2, 7), (3, 7),
+    }  # fmt: skip
     assert {pair[:2] for pair in mine(rows, 'all') if not pair[-1]} == {(2, 3), (3, 2)}
 
 

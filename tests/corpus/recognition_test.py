@@ -28,11 +28,8 @@ def test_a_sentence_is_read_whole():
     text = 'In 1843, Ada Lovelace met Charles Babbage in London.'
     [spans] = recognise(text)
     kinds = {
-        '1843': 'date',
-        'Ada Lovelace': 'person',
-        'Charles Babbage': 'person',
-        'London': 'place',
-    }
+        '1843': 'date', 'Ada Lovelace': 'person', 'Charles Babbage': 'person', 'London': 'place',
+    }  # fmt: skip
     assert dict(zip(named(text, spans), (span.kind for span in spans))) == kinds
 
 
@@ -116,11 +113,8 @@ def test_a_rule_mends_what_was_recognised(rule, text, names):
                 'May|date], [about 3,000 years old|date]'
             ),
             {
-                'twenty-one years': 'quantity',
-                '88': 'quantity',
-                '23-year-old': 'quantity',
-                '12 May': 'date',
-                '3,000 years': 'quantity',
+                'twenty-one years': 'quantity', '88': 'quantity', '23-year-old': 'quantity',
+                '12 May': 'date', '3,000 years': 'quantity',
             },
         ),
         (
@@ -130,15 +124,12 @@ def test_a_rule_mends_what_was_recognised(rule, text, names):
                 '|date] on Fridays.'
             ),
             {
-                'Tuesday': 'date',
-                'Ulm': 'name',
-                'Monday': 'date',
-                '12 June 1990': 'date',
+                'Tuesday': 'date', 'Ulm': 'name', 'Monday': 'date', '12 June 1990': 'date',
                 'Fridays': 'date',
             },
         ),
     ],
-)
+)  # fmt: skip
 def test_durations_and_ages_are_quantities_and_days_of_the_week_are_dates(rule, text, kinds):
     plain, spans = marked(text)
     found = refine(plain, spans, [rule])
@@ -183,14 +174,9 @@ def test_spans_are_sorted_disjoint_and_within_the_text_whatever_it_is(pieces, da
 
 
 TEXTS = [
-    '',
-    ' ',
-    'no name at all',
-    'Ada Lovelace met Lord Byron.',
-    '😀 In Bern, Kuno sang “Misty”.',
-    'Ada\0 in 1815',
-    'É' * 50,
-]
+    '', ' ', 'no name at all', 'Ada Lovelace met Lord Byron.', '😀 In Bern, Kuno sang “Misty”.',
+    'Ada\0 in 1815', 'É' * 50,
+]  # fmt: skip
 
 
 def test_texts_are_read_alike_in_any_batch():

@@ -38,14 +38,10 @@ def passages():
         about = int(rng.integers(-1, 8))
         rows.append(
             {
-                'doc_id': str(number),
-                'title': 't',
-                'title_entity': about,
-                'text': 'x',
-                'sentence_starts': [0],
-                'mentions': mentions,
+                'doc_id': str(number), 'title': 't', 'title_entity': about, 'text': 'x',
+                'sentence_starts': [0], 'mentions': mentions,
             }
-        )
+        )  # fmt: skip
     return pa.Table.from_pylist(rows, tables.PASSAGES)
 
 

@@ -176,21 +176,12 @@ def test_characters_counted_and_passages_made_are_linear_in_the_text(kind, count
 WORDS = st.lists(
     st.sampled_from(
         [
-            'Ann',
-            'Bob Low',
-            'met',
-            'x-y-z',
-            'the',
-            'end.',
-            'It',
-            'U.S.',
-            'why?',
-            '\n',
+            'Ann', 'Bob Low', 'met', 'x-y-z', 'the', 'end.', 'It', 'U.S.', 'why?', '\n',
             'longword' * 3,
         ]
     ),
     max_size=40,
-)
+)  # fmt: skip
 
 
 @settings(deadline=None)

@@ -219,19 +219,11 @@ def test_a_masked_mention_hides_its_own_tokens_whether_it_is_nested_or_holds_oth
     p = markup.tokenise_passage(TOKENIZER, text, [(10, 22, 4), (17, 22, 5)])
     s = SPECIAL
     assert one_marked.mask_mention(p, 0, s).tokens.tolist() == [
-        s.cls,
-        *ids('a film by'),
-        s.ent,
-        *ids('.'),
-        s.sep,
-    ]
+        s.cls, *ids('a film by'), s.ent, *ids('.'), s.sep,
+    ]  # fmt: skip
     assert one_marked.mask_mention(p, 1, s).tokens.tolist() == [
-        s.cls,
-        *ids('a film by ridley'),
-        s.ent,
-        *ids('.'),
-        s.sep,
-    ]
+        s.cls, *ids('a film by ridley'), s.ent, *ids('.'), s.sep,
+    ]  # fmt: skip
 
 
 @pytest.mark.parametrize('name', ['Alien', 'Ridley Scott', '北京'])

@@ -23,18 +23,8 @@ from opql_jax.data.prepared import Prepared
 from opql_jax.datasets.jsonl import JsonLines
 
 NAMES = [
-    'Ann',
-    'Bob Low',
-    'Bob',
-    'Zoë',
-    '黒澤 明',
-    'nai\u0308ve',
-    'a',
-    '𝔉 rau',
-    '\u200b',
-    'x' * 120,
-    'İ',
-]
+    'Ann', 'Bob Low', 'Bob', 'Zoë', '黒澤 明', 'nai\u0308ve', 'a', '𝔉 rau', '\u200b', 'x' * 120, 'İ',
+]  # fmt: skip
 MARKS = ['...', '!?', '"', "'s", '\n', '\u2028', '\u00ad', '# A', '- b', '[c](d)']
 WORDS = [*NAMES, *MARKS, 'met', 'Dr.', 'U.S.', 'ß']
 MAX_TOKENS = 14
@@ -151,12 +141,9 @@ inputs = {
 
 
 PLAIN = {
-    'entity_lines': None,
-    'question_lines': None,
-    'title_prefix': True,
-    'nested': False,
+    'entity_lines': None, 'question_lines': None, 'title_prefix': True, 'nested': False,
     'pair_mode': 'all',
-}
+}  # fmt: skip
 
 
 def check(corpus, entity_lines, question_lines, title_prefix, nested, pair_mode):

@@ -120,12 +120,9 @@ def test_the_longest_name_is_the_mention_or_else_the_longest_run_of_its_words(te
 
 def test_topics_keep_their_own_mentions_and_of_overlapping_ones_the_longest():
     topics = [
-        ('low', ['Low']),
-        ('house', ['House of Low']),
-        ('other', ['Ash']),
-        ('ash', ['ash']),
+        ('low', ['Low']), ('house', ['House of Low']), ('other', ['Ash']), ('ash', ['ash']),
         ('tree', ['Ash Tree']),
-    ]
+    ]  # fmt: skip
     known = {'low', 'ash', 'house', 'tree'}
     assert find_topics('did Ash see the house of low?', topics, known) == [
         (4, 7, 'ash'),
@@ -204,29 +201,21 @@ def test_webqsp_gives_mentions_of_all_parses_and_their_answers(file, resolve):
     ]
     assert shown(records) == [
         (
-            'W-0',
-            ['Ann Low', 'Bergen'],
-            ['Q2', '/m/06'],
-            ['Café Élan', 'Sue Oak', '1980-01-01'],
-            1,
-            'met.by',
+            'W-0', ['Ann Low', 'Bergen'], ['Q2', '/m/06'], ['Café Élan', 'Sue Oak', '1980-01-01'],
+            1, 'met.by',
         ),
         ('W-1', ['tom ash'], ['Q2'], ['m.0406'], 1, ''),  # words of the name that the table has
         ('W-3', ['Low Hill'], ['Low Hill'], [], 1, 'a > b > c'),
-    ]
+    ]  # fmt: skip
     # Of those with an answer one is without a mention.
     assert coverage == Coverage(4, 1, 2, 2, 5, 2)
 
 
 def web_line(number, text, mid, relations, answers, **topic):
     return {
-        'qId': f'l{number}',
-        'question': text,
-        'topic_mid': mid,
-        'relations': relations,
-        'answers': answers,
-        'topic': topic,
-    }
+        'qId': f'l{number}', 'question': text, 'topic_mid': mid, 'relations': relations,
+        'answers': answers, 'topic': topic,
+    }  # fmt: skip
 
 
 LOW = {
@@ -257,12 +246,9 @@ def test_webqsp_lines_find_the_topic_by_its_names(file, resolve):
 
 def complex_question(number, kind, text, sparql, *answers):
     return {
-        'ID': f'C-{number}',
-        'question': text,
-        'compositionality_type': kind,
-        'sparql': sparql,
+        'ID': f'C-{number}', 'question': text, 'compositionality_type': kind, 'sparql': sparql,
         'answers': list(answers),
-    }
+    }  # fmt: skip
 
 
 COMPLEX = [
@@ -290,16 +276,12 @@ def test_complexwebq_marks_the_entities_of_the_query(file, resolve):
     )
     assert shown(records) == [
         (
-            'C-0',
-            ['Tommy', 'café élan', 'Bergen'],
-            ['Q2', 'Café Élan', '/m/06'],
-            ['Q1', 'm.0405'],
-            1,
-            'conjunction',
+            'C-0', ['Tommy', 'café élan', 'Bergen'], ['Q2', 'Café Élan', '/m/06'],
+            ['Q1', 'm.0405'], 1, 'conjunction',
         ),
         ('C-1', ['Sir Tom'], ['Q2'], [], 2, 'composition'),
         ('C-2', ['elsewhere'], ['Elsewhere'], ['Sue'], 1, 'superlative'),
-    ]
+    ]  # fmt: skip
     assert records[0]['topics'] == [[9, 14], [19, 28], [35, 41]]
     assert coverage == Coverage(4, 1, 2, 1, 3, 1)
 

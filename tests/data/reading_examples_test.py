@@ -119,18 +119,11 @@ GOOD = ReadingExample('a', 'Who?', ('Ann Low.',), ((0, 0, 7),), (1,), '')._asdic
 @pytest.mark.parametrize(
     'field, value',
     [
-        ('passages', []),
-        ('passages', 'text'),
-        ('answers', [[1, 0, 2]]),
-        ('answers', [[0, 3, 3]]),
-        ('answers', [[0, 0, 99]]),
-        ('answers', [[0, True, 2]]),
-        ('supports', [1, 0]),
-        ('supports', [2]),
-        ('verdict', 'perhaps'),
-        ('question', ' '),
+        ('passages', []), ('passages', 'text'), ('answers', [[1, 0, 2]]),
+        ('answers', [[0, 3, 3]]), ('answers', [[0, 0, 99]]), ('answers', [[0, True, 2]]),
+        ('supports', [1, 0]), ('supports', [2]), ('verdict', 'perhaps'), ('question', ' '),
     ],
-)
+)  # fmt: skip
 def test_a_bad_example_is_told_with_its_line_and_field(tmp_path, field, value):
     path = tmp_path / 'e.jsonl'
     path.write_text(json.dumps(GOOD) + '\n' + json.dumps({**GOOD, field: value}))

@@ -61,11 +61,7 @@ def passage(text, *names):
             0,
             1,
             [
-                *ids('song of the'),
-                SPECIAL.ent,
-                SPECIAL.r1,
-                *ids('was directed by'),
-                WHO,
+                *ids('song of the'), SPECIAL.ent, SPECIAL.r1, *ids('was directed by'), WHO,
                 *ids('in York and'),
             ],
         ),
@@ -73,16 +69,12 @@ def passage(text, *names):
             1,
             0,
             [
-                *ids('song of the'),
-                WHO,
-                *ids('was directed by'),
-                SPECIAL.ent,
-                SPECIAL.r1,
+                *ids('song of the'), WHO, *ids('was directed by'), SPECIAL.ent, SPECIAL.r1,
                 *ids('in York and'),
             ],
         ),
     ],
-)
+)  # fmt: skip
 def test_a_sentence_becomes_a_question_with_its_target_left_out(i, j, question):
     found = cloze_question(
         passage(

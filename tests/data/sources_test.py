@@ -180,13 +180,9 @@ def test_relation_rows_are_rows_of_the_pair_table_and_come_once(prepared, name):
         for row in rows_of(batch.pairs):
             context = row['context_entities'][row['context_entities'] >= 0]
             key = (
-                tuple(row['tokens'].tolist()),
-                row['r1'],
-                row['r2'],
-                row['topic'],
-                row['target'],
+                tuple(row['tokens'].tolist()), row['r1'], row['r2'], row['topic'], row['target'],
                 tuple(context.tolist()),
-            )
+            )  # fmt: skip
             used[key] += 1
         assert used <= table
         assert used.total() > 0.9 * 64

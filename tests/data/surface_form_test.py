@@ -130,14 +130,9 @@ def test_the_embedding_depends_on_every_word_around_the_pair(pieces, data):
 @pytest.mark.parametrize('entity', [OTHER, TOPIC, TARGET])
 def test_only_the_two_mentions_of_the_pair_are_masked(entity):
     pieces = [
-        'the ',
-        (TOPIC, 'Alien'),
-        ' by ',
-        (TARGET, 'Ridley Scott'),
-        ' and ',
-        (entity, 'London'),
+        'the ', (TOPIC, 'Alien'), ' by ', (TARGET, 'Ridley Scott'), ' and ', (entity, 'London'),
         ' never met',
-    ]
+    ]  # fmt: skip
     called_otherwise = [(entity, 'Weaver') if p == (entity, 'London') else p for p in pieces]
     assert changed(pieces, called_otherwise)
 

@@ -93,12 +93,9 @@ def rows_of(batch):
     """(words of the row, topic, target, label, inverse) of the rows that have a label."""
     for row in np.flatnonzero(batch.label >= 0):
         yield (
-            text(batch.tokens[row]),
-            name(batch, row, 0),
-            name(batch, row, 1),
-            batch.label[row],
+            text(batch.tokens[row]), name(batch, row, 0), name(batch, row, 1), batch.label[row],
             batch.inverse[row],
-        )
+        )  # fmt: skip
 
 
 def spelt(*names):

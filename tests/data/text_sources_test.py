@@ -142,12 +142,9 @@ def test_questions_come_by_hops_with_one_of_their_answers_as_label(prepared):
 def test_some_questions_must_do_without_their_answers(prepared):
     many = list(range(1, 2 + MOST_EXCLUDED))
     asked = [
-        question(0, [3, 4]),
-        question(1, [5]),
-        question(2, [7], hops=2),
-        question(3, many),
+        question(0, [3, 4]), question(1, [5]), question(2, [7], hops=2), question(3, many),
         question(4, [7], topics=2),
-    ]
+    ]  # fmt: skip
     source = OpenQuestionSource(prepared, asked, rows=8, absent_rate=0.5)
     absent = []
     for step in range(40):

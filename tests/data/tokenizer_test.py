@@ -57,17 +57,9 @@ def test_words_that_are_unknown_as_a_whole_are_not_learnt_from():
 
 def test_a_bert_vocabulary_lends_its_unused_tokens(tmp_path):
     words = [
-        '[PAD]',
-        '[unused0]',
-        '[unused1]',
-        '[unused2]',
-        '[unused3]',
-        '[UNK]',
-        '[CLS]',
-        '[SEP]',
-        '[MASK]',
-        'film',
-    ]
+        '[PAD]', '[unused0]', '[unused1]', '[unused2]', '[unused3]', '[UNK]', '[CLS]', '[SEP]',
+        '[MASK]', 'film',
+    ]  # fmt: skip
     (tmp_path / 'vocab.txt').write_text('\n'.join(words) + '\n', encoding='utf-8')
     tokenizer = tokenizer_lib.load_tokenizer(tmp_path)
     assert tokenizer_lib.special_ids(tokenizer) == (0, 5, 6, 7, 2, 3, 4)
@@ -107,16 +99,9 @@ def modern_bert():
 
 def mpnet():
     words = [
-        '<s>',
-        '<pad>',
-        '</s>',
-        '[UNK]',
-        *(f'[unused{i}]' for i in range(4)),
-        'ada',
-        'wrote',
-        'program',
-        'in',
-    ]
+        '<s>', '<pad>', '</s>', '[UNK]', *(f'[unused{i}]' for i in range(4)), 'ada', 'wrote',
+        'program', 'in',
+    ]  # fmt: skip
     tokenizer = tokenizer_lib._bert_wordpiece({word: i for i, word in enumerate(words)})
     tokenizer.add_special_tokens(words[:3])
     return tokenizer, (0, 3, 1, 2, 5, 6, 7)

@@ -29,11 +29,8 @@ def test_passages_are_about_their_title_and_case_variants_of_names_are_one_entit
     assert vocab.keys == ['drama', 'Up', 'Ann Low'] and vocab.aliases[0] == ['Drama']
     (document,) = metaqa.documents(folder, vocab, rejected_path=folder / 'rejected.jsonl')
     assert (document.id, document.title, document.title_entity, document.mentions) == (
-        '0',
-        'Up',
-        'Up',
-        None,
-    )
+        '0', 'Up', 'Up', None,
+    )  # fmt: skip
 
 
 def test_what_is_missing_or_unknown_is_named(folder):

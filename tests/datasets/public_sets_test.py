@@ -311,11 +311,8 @@ def test_msf_has_queries_and_linked_passages(load, put, tmp_path):
         [[0, 13]],
     )
     assert (read['type'], read['entities'], read['answers'], read['hops']) == (
-        'P69 > P131',
-        ['Q1'],
-        ['Q3'],
-        2,
-    )
+        'P69 > P131', ['Q1'], ['Q3'], 2,
+    )  # fmt: skip
     (dated,) = load('opql_msf/1-hop', 'train')
     assert (dated['answers'], dated['hops']) == (['19520311'], 1)
     (passage,) = load('opql_msf/2-passages', 'train')

@@ -36,13 +36,9 @@ def trex(**changes):
         'object': side(AUSTEN),
     }
     entities = [
-        at(EMMA, 0, 4),
-        at(AUSTEN, 19, 30),
-        at(AUSTEN, 32, 38),
-        at(EMMA, 45, 49),
-        at('Q1', 53, 60),
-        at(EMMA, 62, 66),
-    ]
+        at(EMMA, 0, 4), at(AUSTEN, 19, 30), at(AUSTEN, 32, 38), at(EMMA, 45, 49),
+        at('Q1', 53, 60), at(EMMA, 62, 66),
+    ]  # fmt: skip
     return {'text': TREX_TEXT, 'entities': entities, 'triples': [triple, triple]} | changes
 
 
