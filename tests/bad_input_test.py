@@ -282,7 +282,7 @@ HOPS = 'hops=. is not in 1..3'
     ),
     no_hops_in_a_file=(
         lambda w: w.infer(hops=0),
-        r'mine\.jsonl:1: hops: expected a whole number from 1 to 100, found 0',
+        r'mine\.jsonl:1: hops: expected 1 to 100, found 0',
     ),
     too_many_hops_in_a_file=(lambda w: w.infer(hops=4), HOPS),
     a_damaged_line=(

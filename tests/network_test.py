@@ -55,12 +55,12 @@ EXTRAS = [
     (
         'mwparserfromhell',
         'from opql_jax.datasets.wikipedia import wikitext; wikitext.Converter(None)',
-        "pip install -e '.[wiki]'",
+        'pip install opql_jax[wiki]',
     ),
     (
         'pypdf',
         'from opql_jax.datasets import pdf_text; pdf_text.check_installed()',
-        "pip install -e '.[pdf]'",
+        'pip install opql_jax[pdf]',
     ),
     (
         'spacy',

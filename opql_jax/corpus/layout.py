@@ -108,8 +108,8 @@ def unfilled(text: str, is_markdown: bool = False) -> str:
         paragraph = lines[first:last]
         for line, after in _filled(text, paragraph, is_markdown):
             # Nothing stands where a word was divided.
-            last, mark = text[line.end - 2 : line.end - 1], text[line.end - 1]
-            is_divided = mark == '-' and last.isalpha() and text[after.start].isalpha()
+            letter, mark = text[line.end - 2 : line.end - 1], text[line.end - 1]
+            is_divided = mark == '-' and letter.isalpha() and text[after.start].isalpha()
             pieces += [text[at : line.end], '' if is_divided else ' ']
             at = after.start
         first = last

@@ -143,23 +143,15 @@ def test_it_is_the_settings_of_the_first_folder_that_count(old, tmp_path):
         name: old.manifest.settings[name] for name in given
     }
     assert run(tmp_path / 'extended', source, extends=str(old.directory)).hash() == new.hash()
-    with pytest.raises(InputError, match='prepared with another extends: delete it'):
+    with pytest.raises(InputError, match='has another extends: choose another folder'):
         run(tmp_path / 'extended', source, extends=str(new.directory))
 
 
 @pytest.mark.parametrize(
     ('records', 'options', 'message'),
     [
-        (
-            OLD[:1] + NEW,
-            {},
-            (
-                "document id 'up' is in the folder that is extended already: "
-                'give the new documents only'
-            ),
-        ),
-        (NEW, {'tokenizer': 'minilm'},
-            'was prepared with the tokenizer trained on its text, not minilm: leave it out'),
+        (OLD[:1] + NEW, {}, "document id 'up' is known already: give only new documents"),
+        (NEW, {'tokenizer': 'minilm'}, 'has another tokenizer than minilm: leave it out'),
         (NEW, {'extends': 'nowhere'}, 'nowhere is not a prepared folder'),
     ],
 )  # fmt: skip

@@ -107,35 +107,35 @@ def bad(**rows):
     blank_question=({'question': ' '}, 'question: expected a string'),
     half_a_code_point=(
         {'question': 'who left Bergen\ud83c'},
-        'question: code point 15 is half of a surrogate pair',
+        'question: code point 15 is half a surrogate pair',
     ),
-    no_topic=({'topics': []}, 'topics: expected a list of at least one'),
+    no_topic=({'topics': []}, 'topics: expected a list of'),
     half_a_span=(
         {'topics': [[9]]},
-        r'topics\[0\]: expected \[start, end\] in code points, found \[9\]',
+        r'topics\[0\]: expected \[start, end\], found \[9\]',
     ),
     a_span_of_words=({'topics': [[True, 2]]}, r'topics\[0\]: expected \[start, end\]'),
     a_span_past_the_end=(
         {'topics': [[9, 17]]},
-        r'topics\[0\]: \[9, 17\) marks no text in a question of 16 code points',
+        r'topics\[0\]: \[9, 17\) marks no text of the question',
     ),
     a_blank_span=({'topics': [[8, 9]]}, r'topics\[0\]: \[8, 9\) marks no text'),
     overlapping_spans=(
         {'topics': [[4, 10], [9, 15]]},
-        r'topics\[1\]: \[9, 15\) begins before topics\[0\] ends',
+        r'topics\[1\]: \[9, 15\) begins before the one before ends',
     ),
-    too_few_entities=({'entities': []}, 'entities: 0 of 1 topics'),
+    too_few_entities=({'entities': []}, 'entities: 0 for other topics'),
     entities_by_id=(
         {'entities': [5]},
         r'entities\[0\]: expected a string that is not blank, found 5',
     ),
     answers_as_text=({'answers': 'Ann Low'}, "answers: expected a list, found 'Ann Low'"),
-    no_hop=({'hops': 0}, 'hops: expected a whole number from 1 to 100, found 0'),
-    half_a_hop=({'hops': 1.5}, 'hops: expected a whole number from 1 to 100, found 1.5'),
+    no_hop=({'hops': 0}, 'hops: expected 1 to 100, found 0'),
+    half_a_hop=({'hops': 1.5}, 'hops: expected 1 to 100, found 1.5'),
     type_as_a_number=({'type': 3}, 'type: expected a string'),
     via_of_too_many_hops=(
         {'via': [['Q1']]},
-        'via: expected a list of entities for each of 0 hops before the last',
+        'via: expected a list for each of 0 hops',
     ),
     via_of_nothing=({'hops': 2, 'via': [[]]}, r'via\[0\]: no entity'),
     via_by_id=({'hops': 2, 'via': [[3]]}, r'via\[0\]\[0\]: expected a string'),
@@ -150,7 +150,7 @@ def test_files_that_hold_no_question_are_errors(file, tmp_path):
     for text, message in (
         ('{"id": "q"}', ':1: question: missing'),
         ('\n', r'q\.jsonl: no question'),
-        ('[1]\n', ':1: expected a JSON object, found list'),
+        ('[1]\n', r':1: expected a JSON object, found \[1\]'),
         ('{\n', ':1: not a JSON'),
     ):
         with pytest.raises(InputError, match=message):

@@ -79,10 +79,10 @@ def test_stated_buckets_are_taken_as_they_are():
 @pytest.mark.parametrize(
     ('buckets', 'least', 'reason'),
     [
-        (((96, 8),), 90, r'buckets=\(\(96, 8\),\) have 8 rows, and a batch has 24'),
+        (((96, 8),), 90, r'buckets=\(\(96, 8\),\) have 8 rows, but a batch has 24'),
         (((144, 16), (96, 8)), 90, 'shortest first'),
         (((96, 8), (96, 16)), 90, 'shortest first'),
-        (((32, 0), (96, 24)), 90, 'at least 1 row'),
+        (((32, 0), (96, 24)), 90, 'rows >= 1'),
         (((96, 24),), 97, 'the longest row has 97 tokens'),
     ],
 )

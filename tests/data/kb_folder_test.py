@@ -44,7 +44,7 @@ def test_a_name_is_a_folder_inside_and_a_path_is_one_elsewhere(folder, monkeypat
 def test_what_is_neither_a_name_nor_a_path_is_refused(folder, name):
     with pytest.raises(
         InputError,
-        match=re.escape(f'{name!r} cannot name a part of {folder.path}: give the plain name'),
+        match=re.escape(f'{name!r}: give a path, or the plain name of a folder in {folder.path}'),
     ):
         folder.part(name)
 
@@ -202,7 +202,7 @@ def test_a_manifest_is_not_read_where_all_is_named(folder):
         ),
         (
             sealed(MANIFEST | {'retrieval': 'r', 'memory': None}),
-            'memory: null, but the text has an index',
+            'memory: null, but a text with an index',
         ),
         (sealed(MANIFEST | {'text': 'x' * 256}), 'text: '),  # a name that no disk can hold
         *(

@@ -89,9 +89,7 @@ def test_a_truncated_file_is_named(tmp_path, keep):
     write(tmp_path / 'x', many(1000))
     whole = (tmp_path / 'x').read_bytes()
     (tmp_path / 'x').write_bytes(whole[:keep])
-    with pytest.raises(
-        passage_records.RecordsError, match='x: truncated or not an ArrayRecord file'
-    ):
+    with pytest.raises(passage_records.RecordsError, match='x: truncated or no ArrayRecord file'):
         passage_records.PassageRecords(tmp_path / 'x')
 
 

@@ -23,7 +23,8 @@ from opql_jax.data.prepared import Prepared
 from opql_jax.datasets.jsonl import JsonLines
 
 NAMES = [
-    'Ann', 'Bob Low', 'Bob', 'Zoë', '黒澤 明', 'nai\u0308ve', 'a', '𝔉 rau', '\u200b', 'x' * 120, 'İ',
+    'Ann', 'Bob Low', 'Bob', 'Zoë', '黒澤 明', 'nai\u0308ve', 'a', '𝔉 rau', '\u200b', 'x' * 120,
+    'İ',
 ]  # fmt: skip
 MARKS = ['...', '!?', '"', "'s", '\n', '\u2028', '\u00ad', '# A', '- b', '[c](d)']
 WORDS = [*NAMES, *MARKS, 'met', 'Dr.', 'U.S.', 'ß']

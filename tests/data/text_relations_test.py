@@ -235,7 +235,7 @@ def test_relations_whose_names_leave_no_token_are_left_out(prepared, corpora, tm
     (tmp_path / 'more.jsonl').write_text('\n'.join(map(json.dumps, lines)), encoding='utf-8')
     source = make(prepared, ((*corpora[0], str(tmp_path / 'more.jsonl')), corpora[1]), relations=4)
     assert {label // 2 for *_, label, _ in rows_of(source[0])} == set(range(4))
-    with pytest.raises(InputError, match='relations=5: there are 4 that are stated twice'):
+    with pytest.raises(InputError, match='relations: only 4 are stated twice'):
         make(prepared, ((*corpora[0], str(tmp_path / 'more.jsonl')), corpora[1]), relations=5)
 
 

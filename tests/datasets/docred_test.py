@@ -151,7 +151,7 @@ def broken(path, value):
         (broken(['sents', 1], 'text'), "sents[1]: expected a list of tokens, found 'text'"),
         (broken(['sents'], [[], ['\n']]) | {'vertexSet': [], 'labels': []},
             'text: expected a string that is not blank'),
-        (broken(['sents', 0, 0], '\ud800'), 'text: code point 0 is half of a surrogate pair'),
+        (broken(['sents', 0, 0], '\ud800'), 'text: code point 0 is half a surrogate pair'),
         (broken(['vertexSet', 2], {}), 'vertexSet[2]: expected a list of mentions, found {}'),
         (broken(['vertexSet', 2, 0], 7), 'vertexSet[2][0]: expected an object, found 7'),
         (broken(['vertexSet', 2, 0, 'sent_id'], 3),
@@ -164,7 +164,7 @@ def broken(path, value):
         (broken(['labels', 0, 'h'], 6), 'labels[0].h: expected one of 6 clusters, found 6'),
         (broken(['labels', 0, 't'], True), 'labels[0].t: expected one of 6 clusters, found True'),
         (broken(['labels', 0, 'r'], 17), 'labels[0].r: expected a relation id, found 17'),
-        (ANN, "title: 'Ann Low' is already that of document 1"),
+        (ANN, "title: 'Ann Low' is that of document 1"),
     ],
 )  # fmt: skip
 def test_bad_documents_are_listed_with_number_and_field(read, tmp_path, record, reason):

@@ -72,12 +72,12 @@ def test_a_table_without_its_columns_and_a_damaged_one_are_told(tmp_path):
     path = table(tmp_path / 'a.parquet', title=['Ada'], body=[ADA])
     with pytest.raises(
         InputError,
-        match=r'a\.parquet: expected the columns id, text and.* title, found title, body$',
+        match=r'a\.parquet: expected columns id, text and title\?, found title, body$',
     ):
         read(tmp_path, path)
     whole = table(tmp_path / 'b.parquet', id=[1], text=[ADA]).read_bytes()
     (tmp_path / 'b.parquet').write_bytes(whole[:-20])
-    with pytest.raises(InputError, match=r'b\.parquet: cannot be read as Parquet'):
+    with pytest.raises(InputError, match=r'b\.parquet: no Parquet after row 0'):
         read(tmp_path, tmp_path / 'b.parquet')
 
 
@@ -129,7 +129,7 @@ def test_a_dump_says_what_it_needs_and_nothing_else_needs_that(tmp_path, monkeyp
     for module in [name for name in sys.modules if name.partition('.')[0] == 'mwparserfromhell']:
         monkeypatch.delitem(sys.modules, module)
     monkeypatch.setitem(sys.modules, 'mwparserfromhell', None)
-    with pytest.raises(InputError, match=r"needs mwparserfromhell: .*pip install -e '\.\[wiki\]'"):
+    with pytest.raises(InputError, match=r'needs mwparserfromhell: .*pip install opql_jax\[wiki\]'):
         read(tmp_path, path)
     assert len(read(tmp_path, table(tmp_path / 'a.parquet', id=[1], text=[ADA]))) == 1
 

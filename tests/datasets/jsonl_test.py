@@ -18,18 +18,18 @@ GOOD = {
     'train.jsonl': [{'id': n, 'question': 'who met Ann?', 'topics': [[8, 11]]} for n in range(2)],
 }
 CHANGES = [
-    ('corpus.jsonl', {'id': 0}, "id: '0' was already used in line 1"),
+    ('corpus.jsonl', {'id': 0}, "id: '0' is already that of line 1"),
     ('corpus.jsonl', {'mentions': [{'start': 8, 'end': 99, 'entity': 'Bob'}]},
         r'mentions\[0\].end: 99 is past the text'),
     ('entities.jsonl', {'id': 'Ann'}, "id: 'Ann' is already that of line 1"),
     ('entities.jsonl', {'id': ['x']}, 'id: expected a string'),
-    ('entities.jsonl', {'name': '\ud800'}, 'name: code point 0 is half of a surrogate pair'),
+    ('entities.jsonl', {'name': '\ud800'}, 'name: code point 0 is half a surrogate pair'),
     ('entities.jsonl', {'aliases': ['a\0']}, r'aliases\[0\]: code point 1 is NUL'),
     ('entities.jsonl', {'aliases': 'Bobby'}, 'aliases: expected a list'),
     ('entities.jsonl', {'aliases': ['x' * 1001]},
-        r'aliases\[0\]: 1001 code points; a name has at most 1000'),
+        r'aliases\[0\]: more than 1000 code points, which no name has'),
     ('train.jsonl', {'id': 1}, '^id: 1 is already that of line 2$'),
-    ('train.jsonl', {'hops': 10**30}, 'hops: expected a whole number'),
+    ('train.jsonl', {'hops': 10**30}, 'hops: expected 1 to 100'),
 ]  # fmt: skip
 
 

@@ -83,9 +83,9 @@ def test_strings_are_found_as_whole_words_nearest_to_each_other(tmp_path):
 @pytest.mark.parametrize(
     'content, said',
     [
-        ('{', 'a.json: cannot be read as JSON .*; files of JSON Lines are called'),
-        ([1], 'expected {relation: .*, found a list'),
-        ({'P1': 3}, "relation 'P1': expected a list of sentences, found 3"),
+        ('{', 'a.json: not a JSON value .*; files of JSON Lines are called'),
+        ([1], 'expected a JSON object {relation: '),
+        ({'P1': 3}, "relation 'P1': expected a list of sentences"),
         (
             {'P1': [fewrel('a b', [[0]], [[1]]), {'tokens': ['a']}]},
             "relation 'P1', sentence 2: .*KeyError: 'h'",

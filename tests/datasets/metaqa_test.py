@@ -82,7 +82,7 @@ def test_topics_may_hold_brackets_or_be_unknown(tmp_path):
 @pytest.mark.parametrize(
     'line, reason',
     [
-        ('[Up]\ta\tb\tc\td', 'expected at most 4 columns separated by tabs .* found 5'),
+        ('[Up]\ta\tb\tc\td', 'expected question, answers and type, found 5 columns'),
         ('who directed Up\tAnn Low', 'no topic in brackets'),
         ('who directed [U\tp]\tAnn Low', 'the topic has a tab, which ends the question'),
     ],

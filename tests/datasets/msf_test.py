@@ -69,9 +69,9 @@ def test_what_a_corpus_depends_on_are_its_files_wherever_they_lie(folder):
 @pytest.mark.parametrize(
     ('part', 'hops', 'message'),
     [
-        ('dev', (1,), "part='dev': 'train'"),
-        ('test', (1, 4), r'hops=\(1, 4\)'),
-        ('test', (), 'some of'),
+        ('dev', (1,), "part='dev' is not"),
+        ('test', (1, 4), r'hops=\(1, 4\) not in 1, 2, 3'),
+        ('test', (), r'hops=\(\) not in'),
     ],
 )
 def test_parts_and_data_sets_that_there_are_not_are_refused(part, hops, message):

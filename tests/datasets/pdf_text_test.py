@@ -155,9 +155,9 @@ BAD = {
     'truncated in a page': (GOOD[: len(GOOD) // 2], 'cannot be read as PDF: truncated or damaged'),
     'without pages': (GOOD.replace(b'/Type /Pages', b'/Type /Bages').replace(b'/Kids', b'/Bids'),
         'cannot be read|no text in 0 p'),
-    'images': (pdf([], []), 'no text in 2 pages, which may be images of it: .*ocrmypdf'),
+    'images': (pdf([], []), 'no text in 2 pages: if they are images, .*ocrmypdf'),
     'with a password': (with_password(GOOD, 'secret'),
-        'encrypted: take off the password first, .*qpdf'),
+        'encrypted: take off the password .*qpdf'),
 }  # fmt: skip
 
 

@@ -354,7 +354,7 @@ def test_a_bad_paragraph_is_named(put):
             put('paragraphs.json', json.dumps({**PARAGRAPH, 'mentions': [{'text': 'x'}]}) + '\n')
         )
     with pytest.raises(
-        InputError, match=r'paragraphs.json:1: mentions\[0\].end: 50 is past the text of 46'
+        InputError, match=r'paragraphs.json:1: mentions\[0\].end: 50 is past the text'
     ):
         late = [{'wikidata_id': 'Q1', 'start': 46, 'text': 'late'}]
         msf.documents(put('paragraphs.json', json.dumps({**PARAGRAPH, 'mentions': late}) + '\n'))

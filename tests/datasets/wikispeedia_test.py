@@ -100,7 +100,7 @@ def test_mentions_are_the_article_itself_and_its_link_targets(folder):
 def test_broken_files_are_named(folder):
     vocab = wikispeedia.entity_vocab(folder)
     (folder / 'links.tsv').write_text('# links\nRed_giant\n')
-    with pytest.raises(InputError, match=r'links\.tsv:2: expected 2 columns'):
+    with pytest.raises(InputError, match=r'links\.tsv:2: expected source<TAB>target'):
         list(wikispeedia.documents(folder, vocab))
     path = folder / 'articles.jsonl.gz'
     path.write_bytes(path.read_bytes()[:-40])
@@ -108,7 +108,7 @@ def test_broken_files_are_named(folder):
         wikispeedia.entity_vocab(folder)
     with gzip.open(path, 'wt') as file:
         file.write('{"page": "x"}\n')
-    with pytest.raises(InputError, match=r'articles\.jsonl\.gz:1: expected a JSON object'):
+    with pytest.raises(InputError, match=r'articles\.jsonl\.gz:1: no object of page, title, text'):
         wikispeedia.entity_vocab(folder)
     path.unlink()
     with pytest.raises(InputError, match='no such file'):
