@@ -344,8 +344,8 @@ def _files(paths: Iterable[pathlib.Path], folder: pathlib.Path) -> list[pathlib.
 
     @functools.cache
     def is_outside(inner: pathlib.Path) -> bool:
-        texts = itertools.product(inner.glob('text*'), (tables.PREPARED, tables.PLAN))
-        is_base = any(is_folder_of(*each) for each in texts)
+        formats = (tables.PREPARED, tables.PLAN)
+        is_base = any(is_folder_of(text, f) for text in inner.glob('text*') for f in formats)
         return not is_base and (inner == folder or is_outside(inner.parent))
 
     is_file = lambda path: path.is_file() or (path.is_symlink() and not path.exists())
@@ -357,8 +357,9 @@ def document_fields(record: dict[str, Any]) -> dict[str, Any]:
     is_there = lambda value: (
         isinstance(value, str | list | dict) or str(value) not in ('None', 'nan', 'NaT', '<NA>')
     )
-    fields = {n: record[n] for n in ('id', 'title', 'text') if n in record and is_there(record[n])}
-    number = fields.get('id')
+    there = (n for n in ('id', 'title', 'text') if n in record and is_there(record[n]))
+    fields: dict[str, Any] = {n: record[n] for n in there}
+    number: Any = fields.get('id')
     is_whole = isinstance(number, numbers.Integral) and not isinstance(number, bool)
     if is_whole or (isinstance(number, float) and number.is_integer()):
         fields['id'] = str(int(number))

@@ -85,7 +85,7 @@ def test_case_is_ignored_where_one_entity_alone_fits():
 
 def test_broken_tables_are_named(file):
     for line in ('m.01 76', 'Q1\tm.01', 'm.01'):
-        with pytest.raises(InputError, match=r'mids\.tsv:2: expected mid<TAB>qid'):
+        with pytest.raises(InputError, match=r'mids\.tsv:2: expected m.02mjmr<TAB>Q76'):
             EntityResolver(VOCAB, file('mids.tsv', f'm.09\tQ9\n{line}\n'))
     for table, said in (
         ([], 'expected a JSON object of QIDs, found list'),

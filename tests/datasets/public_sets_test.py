@@ -330,7 +330,7 @@ def test_msf_has_queries_and_linked_passages(load, put, tmp_path):
 @pytest.mark.parametrize(
     ('record', 'message'),
     [
-        ([], r'queries.json:1: expected an object, found \[\]'),
+        ([], r'queries.json:1: expected a JSON object, found \[\]'),
         (
             {**query([('P1', 'x')], 'Q2'), 'subject': 3},
             'queries.json:1: subject: expected an object, found 3',
