@@ -168,11 +168,8 @@ def link_documents(
     The keys of links that a document carries become ids, and their spans leave out the space around
     a name. A document whose mentions are None is linked by the names of the vocabulary, see
     `MentionLinker`; `base` is the corpus that this one extends. The documents are gone through
-    twice, so they need not be in memory.
-
-    Raises:
-        InputError: an id is used more than once, or an entity is not in the vocabulary, which may
-            come only with its batch.
+    twice, so they need not be in memory. InputError: an id is used more than once, or an entity is
+    not in the vocabulary, which may come only with its batch.
     """
     ids, repeated, title_entities = set(), [], []
     for document in documents:

@@ -167,10 +167,9 @@ def read_table(
         nullable: columns whose cells may be null. No other cell may, nor anything nested in one.
         rows: how many the manifest says; None if it does not.
 
-    Raises:
-        InputError: the file is missing, truncated or no Parquet, has another number of rows, or
-            would decode to more than `most_bytes` of its length; or a column is missing, or its
-            values do not fit its type. Ends with `advice`.
+    InputError: the file is missing, truncated or no Parquet, has another number of rows, or would
+    decode to more than `most_bytes` of its length; or a column is missing, or its values do not fit
+    its type. Ends with `advice`.
     """
     path = Path(path)
     if not path.is_file():

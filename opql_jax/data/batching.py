@@ -54,8 +54,7 @@ def plan_capacities(lengths: Sequence[int] | np.ndarray, rows: int) -> dict[int,
         {bucket length: rows}, without empty buckets; each a multiple of `ROW_MULTIPLE`, as is their
         sum, rounded up. Rounding is towards longer buckets, where every row fits.
 
-    Raises:
-        InputError: there is no row, or one exceeds the longest bucket.
+    InputError: there is no row, or one exceeds the longest bucket.
     """
     lengths = np.asarray(lengths)
     if rows < 1:
@@ -92,9 +91,8 @@ def capacities_for(
         rows: of a batch.
         buckets: those that are stated.
 
-    Raises:
-        InputError: stated buckets have other rows together, or are not in order of their lengths;
-            or a row does not fit the longest.
+    InputError: stated buckets have other rows together, or are not in order of their lengths; or a
+    row does not fit the longest.
     """
     if not buckets:
         most = max(max(BUCKET_LENGTHS), np.max(least, initial=0))
@@ -135,8 +133,7 @@ class Packer:
     def add(self, length: int) -> bool:
         """Accepts a row of `length` tokens; False when no bucket that can hold it has room.
 
-        Raises:
-            InputError: the row exceeds the longest bucket, so that it could never be accepted.
+        InputError: the row exceeds the longest bucket, so that it could never be accepted.
         """
         for bucket, free in self.free.items():
             if free and bucket >= length:

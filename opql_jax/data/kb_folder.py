@@ -88,11 +88,8 @@ class KBFolder:
     def part(self, name: str | os.PathLike, new: bool = False) -> pathlib.Path | epath.Path:
         """The folder of a part by its name, or any folder by its path, which has a slash.
 
-        The part need not exist if it is `new`.
-
-        Raises:
-            InputError: the name is not one of a folder, there is no such knowledge base, or the
-                part is a link.
+        The part need not exist if it is `new`. InputError: the name is not one of a folder, there
+        is no such knowledge base, or the part is a link.
         """
         name = self._own_name(name)
         if '/' in name:
@@ -122,10 +119,8 @@ class KBFolder:
     def choose(self, **names: str | None) -> dict[str, Any]:
         """Completes a choice of `text`, `model` and `memory`: None becomes the manifest's name.
 
-        The memory stays None if all else is named and there is no manifest.
-
-        Raises:
-            InputError: a name is missing, and there is no manifest, or not a valid one.
+        The memory stays None if all else is named and there is no manifest. InputError: a name is
+        missing, and there is no manifest, or not a valid one.
         """
         names = {name: value and self._own_name(value) for name, value in names.items()}
         missing = [name for name, value in names.items() if value is None]
@@ -137,9 +132,8 @@ class KBFolder:
     def read(self) -> dict[str, str | None]:
         """The stated parts: text, model, memory and, if there, retrieval and question_map.
 
-        Raises:
-            InputError: there is no manifest, or it is damaged, or names anything but folders in
-                this one.
+        InputError: there is no manifest, or it is damaged, or names anything but folders in this
+        one.
         """
         self._require_folder()
         if not self.manifest.exists():
@@ -190,10 +184,8 @@ class KBFolder:
         Where one of them is not in this folder, the manifest stays as it is.
 
         If the same was stated before (`again`), it stays, too, if it names this model and memory:
-        another text was injected since.
-
-        Raises:
-            InputError: the manifest that is there is damaged, or that of something else.
+        another text was injected since. InputError: the manifest that is there is damaged, or that
+        of something else.
         """
         parts = {
             'text': self._own_name(text),
@@ -216,10 +208,8 @@ class KBFolder:
     def change(self, stated: dict[str, str | None], **parts: str) -> None:
         """States other parts in place of some of `stated`.
 
-        A question map that was learnt meanwhile stays.
-
-        Raises:
-            InputError: other parts than those of `stated` answer by now.
+        A question map that was learnt meanwhile stays. InputError: other parts than those of
+        `stated` answer by now.
         """
         with locks.writer(self.path, patience=_PATIENCE):
             before = self.stated() or {}

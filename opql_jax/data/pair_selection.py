@@ -44,8 +44,7 @@ def select_pair_rows(
             of 5.
         first_passage: passages before this one are ignored.
 
-    Raises:
-        InputError: no pair qualifies.
+    InputError: no pair qualifies.
     """
     if min_count < 1 or (max_pairs is not None and max_pairs < 1):
         raise InputError(f'min_count={min_count} and max_pairs={max_pairs} must be at least 1')

@@ -96,10 +96,9 @@ def prepare(
     Returns:
         The manifest; None if nothing was written.
 
-    Raises:
-        InputError: bad input, `text` was prepared from other input or with other settings, it holds
-            other files, or another process writes there; with `extends`, another tokenizer, or a
-            document that the folder has already.
+    InputError: bad input, `text` was prepared from other input or with other settings, it holds
+    other files, or another process writes there; with `extends`, another tokenizer, or a document
+    that the folder has already.
     """
     if processes is not None and processes < 1:
         raise InputError(f'processes={processes}: give at least 1, or None for one per core')

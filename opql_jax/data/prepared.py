@@ -36,9 +36,8 @@ class Prepared:
         directory: pathlib.Path, of a copy on disk if the folder is in a bucket.
         manifest: the checked manifest.
 
-    Raises:
-        ManifestError: the folder is not a finished prepared folder, or one of its files is missing
-            or damaged.
+    ManifestError: the folder is not a finished prepared folder, or one of its files is missing or
+    damaged.
     """
 
     def __init__(self, directory):

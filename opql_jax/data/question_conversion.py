@@ -56,9 +56,8 @@ def convert(
         hops: of a MetaQA file's questions.
         mid_to_qid, qid_labels: tables that `EntityResolver` reads; a MetaQA file needs none.
 
-    Raises:
-        InputError: a file cannot be read, no question of it names a topic, or another process
-            writes into the folder of the output.
+    InputError: a file cannot be read, no question of it names a topic, or another process writes
+    into the folder of the output.
     """
     if format not in FORMATS:
         raise InputError(f'format={format!r}: expected one of {", ".join(FORMATS)}')

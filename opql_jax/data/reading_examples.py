@@ -51,8 +51,7 @@ class ReadingExample(NamedTuple):
 def read_examples(path: str | os.PathLike) -> Iterator[ReadingExample]:
     """Yields the examples of a file.
 
-    Raises:
-        InputError: there is none, or a line is malformed; names file and line.
+    InputError: there is none, or a line is malformed; names file and line.
     """
     number = 0
     for number, (_, example) in enumerate(

@@ -56,11 +56,8 @@ class SpecialIds(NamedTuple):
 def train_wordpiece(texts: Iterable[str], vocab_size: int) -> Tokenizer:
     """Trains an uncased WordPiece tokenizer, with BERT's normaliser and pre-tokeniser.
 
-    The same texts, read once, give the same vocabulary.
-
-    Raises:
-        TokenizerError: if `vocab_size` does not even hold the specials and the characters of the
-            texts.
+    The same texts, read once, give the same vocabulary. TokenizerError: if `vocab_size` does not
+    even hold the specials and the characters of the texts.
     """
     blank = _bert_wordpiece({token: i for i, token in enumerate(SPECIAL_TOKENS)})
     chunks = collections.Counter()
@@ -121,8 +118,7 @@ def load_tokenizer(path: str | os.PathLike) -> Tokenizer:
             or, without one, if it holds capitals; or 'default', the tokenizer of the released
             encoder that comes with this package.
 
-    Raises:
-        TokenizerError: naming the path and what is wrong with it.
+    TokenizerError: naming the path and what is wrong with it.
     """
     path = os.fspath(RELEASED_ENCODER if path == 'default' else path)
     file = path
@@ -158,8 +154,7 @@ def stated_padding(file: str) -> int | None:
 def special_ids(tokenizer: Tokenizer, name: str = 'the tokenizer') -> SpecialIds:
     """Looks up the marker ids, where a vocabulary may have others in their place, see STAND_INS.
 
-    Raises:
-        TokenizerError: if a marker is missing, or padding is not id 0 (the encoder masks id 0).
+    TokenizerError: if a marker is missing, or padding is not id 0 (the encoder masks id 0).
     """
 
     def find(token):

@@ -68,8 +68,7 @@ class PassageSource(Source):
     ):
         """Plans batches of so many passages, with `least` tokens of markup and `room` for more.
 
-        Raises:
-            InputError: no passage has a mention, or one does not fit the longest bucket.
+        InputError: no passage has a mention, or one does not fit the longest bucket.
         """
         super().__init__(seed)
         self._records, self._special = prepared.records, prepared.special

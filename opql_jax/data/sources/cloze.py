@@ -62,10 +62,8 @@ class ClozeSource(PassageSource):
     ):
         """Plans batches of so many passages; `entries` are the memory's.
 
-        Of one with more than `topics` (T), as many are chosen at random.
-
-        Raises:
-            InputError: no passage has a mention, or one does not fit the longest bucket.
+        Of one with more than `topics` (T), as many are chosen at random. InputError: no passage has
+        a mention, or one does not fit the longest bucket.
         """
         super().__init__(prepared, rows, _MARKUP_ROOM, _MARKUP_ROOM + topics, buckets, seed)
         self._entries, self._topics = entries, topics

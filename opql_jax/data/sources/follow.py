@@ -58,9 +58,8 @@ class FollowSource(Source):
             questions: per step.
             seed: of the order of questions, and of the wordings drawn.
 
-        Raises:
-            InputError: no question is left, none is asked in other words, or the file has a type
-                that no question of the text has.
+        InputError: no question is left, none is asked in other words, or the file has a type that
+        no question of the text has.
         """
         super().__init__(seed)
         found = [q for split in splits for q in prepared.questions(split)]

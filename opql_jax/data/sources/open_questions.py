@@ -63,10 +63,8 @@ class OpenQuestionSource(Source):
     ):
         """Marks the questions, so many per step; `beside` gives batches' `text` and `names`.
 
-        It holds their sources.
-
-        Raises:
-            InputError: a question is too long, or none has an answer in the vocabulary.
+        It holds their sources. InputError: a question is too long, or none has an answer in the
+        vocabulary.
         """
         super().__init__(seed)
         self._beside = beside
