@@ -42,10 +42,8 @@ def test_capitals_are_written_as_prose(text, expected):
 
 
 def test_names_of_other_text_are_names_in_capitals():
-    assert (
-        prose('THE SISTER OF GOOD WORKED HERE.', 'It was Good who came; so did Good.')[0]
-        == 'The sister of Good worked here.'
-    )
+    found = prose('THE SISTER OF GOOD WORKED HERE.', 'It was Good who came; so did Good.')[0]
+    assert found == 'The sister of Good worked here.'
 
 
 def test_persons_that_are_recognised_are_names():

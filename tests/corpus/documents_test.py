@@ -153,9 +153,8 @@ def test_a_line_that_is_too_long_is_rejected_alone(tmp_path, monkeypatch):
         d.id for d in read_jsonl(path, rejected_path=tmp_path / 'r', max_reject_fraction=0.5)
     ] == ['a', 'b']
     (row,) = map(json.loads, (tmp_path / 'r').read_text().splitlines())
-    assert (row['line'], row['reason']) == (2, 'the line is longer than 2 MiB') and len(
-        row['record']
-    ) == 201
+    assert (row['line'], row['reason']) == (2, 'the line is longer than 2 MiB')
+    assert len(row['record']) == 201
 
 
 def test_a_long_record_and_one_with_nan_are_repeated_as_text(tmp_path):

@@ -12,11 +12,8 @@ from opql_jax.corpus.linking import MentionLinker
 
 def test_names_that_differ_only_by_case_are_one_entity():
     vocab = EntityVocab.from_names(['drama', 'Alien', 'Drama', 'drama', 'DRAMA'])
-    assert (vocab.keys, vocab.names, vocab.aliases) == (
-        ['drama', 'Alien'],
-        ['drama', 'Alien'],
-        [['Drama', 'DRAMA'], []],
-    )
+    found = (vocab.keys, vocab.names, vocab.aliases)
+    assert found == (['drama', 'Alien'], ['drama', 'Alien'], [['Drama', 'DRAMA'], []])
     assert vocab.id('Drama') == 0 and len(vocab) == 2
 
 
@@ -60,10 +57,8 @@ def test_a_vocabulary_is_read_as_it_was_saved_and_kinds_change_no_hash(tmp_path)
     vocab = EntityVocab(*columns, ['person', 'name'])
     vocab.save(tmp_path / 'entities.parquet', counts=[3, 0])
     loaded = EntityVocab.load(tmp_path / 'entities.parquet')
-    assert (loaded.keys, loaded.names, loaded.aliases, loaded.kinds) == (
-        *columns,
-        ['person', 'name'],
-    )
+    found = (loaded.keys, loaded.names, loaded.aliases, loaded.kinds)
+    assert found == (*columns, ['person', 'name'])
     assert (
         loaded.hash()
         == EntityVocab(*columns).hash()
@@ -108,11 +103,8 @@ def test_nested_names_are_found_in_what_begins_with_a_lower_case_letter():
         'Jack Black', 'film',
     ]  # fmt: skip
     text = 'A romantic comedy film noir, black, by Jack Black'
-    assert linked(names, text) == [
-        ('romantic comedy film',) * 2,
-        ('black', 'black'),
-        ('Jack Black', 'Jack Black'),
-    ]
+    expected = [('romantic comedy film',) * 2, ('black', 'black'), ('Jack Black', 'Jack Black')]
+    assert linked(names, text) == expected
     found = ['romantic comedy film', 'romantic comedy', 'comedy', 'film', 'black', 'Jack Black']
     assert [name for name, _ in linked(names, text, nested=True)] == found
 

@@ -77,9 +77,8 @@ def pair_rows(prepared):
 
 def test_what_was_there_stays_as_it_was(old, new):
     count = len(old.passages)
-    assert (
-        new.vocab.hash(len(old.vocab)) == old.vocab.hash() and len(new.vocab) == len(old.vocab) + 2
-    )
+    assert new.vocab.hash(len(old.vocab)) == old.vocab.hash()
+    assert len(new.vocab) == len(old.vocab) + 2
     assert new.passages.slice(0, count).equals(old.passages) and len(new.passages) > count
     for passage in range(count):
         for before, after in zip(old.records[passage], new.records[passage], strict=True):
@@ -100,10 +99,8 @@ def test_new_text_is_linked_by_old_and_new_names(old, new):
     # 'film' stands in all of the old documents, which linked it in its own document only.
     assert old.manifest.dropped_entities == {'film': 1.0}
     assert found == [['Down', 'Ann Low', 'Cy Dee'], ['Cy Dee', 'Up', 'Bob Ray']]
-    assert [names[e] for e in new.passages['title_entity'].to_pylist()[len(old.passages) :]] == [
-        'Down',
-        'Cy Dee',
-    ]
+    shown = [names[e] for e in new.passages['title_entity'].to_pylist()[len(old.passages) :]]
+    assert shown == ['Down', 'Cy Dee']
 
 
 def test_questions_stay_and_new_ones_follow(old, new):
@@ -118,9 +115,8 @@ def test_the_manifest_states_what_it_continues_and_counts_both(old, new, tmp_pat
     origin = tables.Extended(old.hash(), 4, len(old.passages))
     assert new.manifest.extends == [origin] and new.manifest.settings['extends'] == old.hash()
     assert not old.manifest.extends and 'extends' not in old.manifest.settings
-    assert new.manifest.counts.documents == 6 and new.manifest.counts.pair_rows == len(
-        pair_rows(new)
-    )
+    assert new.manifest.counts.documents == 6
+    assert new.manifest.counts.pair_rows == len(pair_rows(new))
     third = run(
         tmp_path / 'third',
         reader(tmp_path, 'more', [{'id': 'x', 'title': 'Ex', 'text': 'Ex met Down.'}]),
@@ -129,10 +125,8 @@ def test_the_manifest_states_what_it_continues_and_counts_both(old, new, tmp_pat
     second = tables.Extended(new.hash(), 6, len(new.passages))
     assert third.manifest.extends == [origin, second]
     assert third.vocab.hash(6) == new.vocab.hash() and third.vocab.names[6:] == ['Ex']
-    assert [third.vocab.names[m['entity']] for m in third.passages['mentions'].to_pylist()[-1]] == [
-        'Ex',
-        'Down',
-    ]
+    found = [third.vocab.names[m['entity']] for m in third.passages['mentions'].to_pylist()[-1]]
+    assert found == ['Ex', 'Down']
 
 
 def test_it_is_the_settings_of_the_first_folder_that_count(old, tmp_path):

@@ -52,10 +52,8 @@ def test_a_filled_paragraph_is_one_line(width, indent):
         PARAGRAPH, width, initial_indent=indent, subsequent_indent=indent, break_on_hyphens=False
     )
     assert filled.count('\n') > 2
-    assert (
-        unfilled(f'Skerry Point\n\n{filled}\n\nIts keeper lives in Ely.')
-        == f'Skerry Point\n\n{indent}{PARAGRAPH}\n\nIts keeper lives in Ely.'
-    )
+    found = unfilled(f'Skerry Point\n\n{filled}\n\nIts keeper lives in Ely.')
+    assert found == f'Skerry Point\n\n{indent}{PARAGRAPH}\n\nIts keeper lives in Ely.'
 
 
 BORDERS = {
@@ -116,10 +114,8 @@ def test_markdown_fills_what_it_does_not_mark():
 
 def test_a_word_that_a_line_divides_keeps_its_hyphen_and_quoted_mail_is_joined_within_its_level():
     first, rest = PARAGRAPH.split('well-known')
-    assert (
-        unfilled(f'{textwrap.fill(first, 70)} well-\nknown {rest.strip()}').replace('  ', ' ')
-        == PARAGRAPH
-    )
+    found = unfilled(f'{textwrap.fill(first, 70)} well-\nknown {rest.strip()}').replace('  ', ' ')
+    assert found == PARAGRAPH
     quoted = textwrap.fill(PARAGRAPH, 70, initial_indent='> ', subsequent_indent='> ')
     assert unfilled(f'Yes.\n{quoted}\n>> no') == f'Yes.\n> {PARAGRAPH}\n>> no'
 

@@ -39,10 +39,8 @@ def test_persons_are_told_by_what_stands_beside_them(text, persons):
 def test_the_last_name_of_a_person_is_a_person_only_where_nothing_better_is_known_of_it(kind):
     plain, spans = marked(f'[Henry Ford|person] was tall. [Ford|{kind}] stands.')
     expected = 'person' if kind in ('name', 'group') else kind
-    assert [span.kind for span in refine(plain, spans, [name_kinds.persons])] == [
-        'person',
-        expected,
-    ]
+    found = [span.kind for span in refine(plain, spans, [name_kinds.persons])]
+    assert found == ['person', expected]
 
 
 @pytest.mark.parametrize(

@@ -147,9 +147,8 @@ def test_a_name_that_titles_share_is_resolved_by_the_word_in_brackets_or_stays_a
 
 def test_spellings_are_folded():
     assert fold("The Café-Royal's") == fold('cafe royal')
-    assert fold('Bjørn Łukasz') == fold('Bjorn Lukasz') and fold('Schindler’s List') == fold(
-        "Schindler's List"
-    )
+    assert fold('Bjørn Łukasz') == fold('Bjorn Lukasz')
+    assert fold('Schindler’s List') == fold("Schindler's List")
 
 
 def kinds_of(*documents):

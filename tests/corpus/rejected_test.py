@@ -20,6 +20,5 @@ def test_a_link_is_replaced_and_what_it_leads_to_stays(tmp_path):
     (tmp_path / 'precious').write_text('precious')
     (tmp_path / 'rejected.jsonl').symlink_to(tmp_path / 'precious')
     add_rejected(tmp_path / 'rejected.jsonl', [('a.txt', 'a reason')])
-    assert (tmp_path / 'precious').read_text() == 'precious' and not (
-        tmp_path / 'rejected.jsonl'
-    ).is_symlink()
+    assert (tmp_path / 'precious').read_text() == 'precious'
+    assert not (tmp_path / 'rejected.jsonl').is_symlink()

@@ -78,11 +78,8 @@ def test_a_document_about_no_entity_has_no_prefix_nor_one_whose_title_would_take
 
 def test_a_long_sentence_is_cut_between_words_but_not_in_a_mention():
     text = 'one two three New York City six seven'
-    assert [p.text for p in split(text, 4, ['New York City'], title_entity=-1)] == [
-        'one two three',
-        'New York City six',
-        'seven',
-    ]
+    found = [p.text for p in split(text, 4, ['New York City'], title_entity=-1)]
+    assert found == ['one two three', 'New York City six', 'seven']
 
 
 def test_a_mention_longer_than_a_passage_is_cut_and_no_mention(caplog):
@@ -90,10 +87,8 @@ def test_a_mention_longer_than_a_passage_is_cut_and_no_mention(caplog):
     mentions = [(4, 17, 0), (8, 12, 1), (21, 25, 1)]
     passages = split_document(Document('d', 't', text), mentions, -1, count, 2)
     assert ' '.join(' '.join(p.text for p in passages).split()).replace(' .', '.') == text
-    assert [(p.text[s:e], entity) for p in passages for s, e, entity in p.mentions] == [
-        ('York', 1),
-        ('York', 1),
-    ]
+    found = [(p.text[s:e], entity) for p in passages for s, e, entity in p.mentions]
+    assert found == [('York', 1), ('York', 1)]
     assert (
         "document 'd': left out 1 mentions longer than a passage of 2 "
         "tokens, the first [4, 17): 'New York"
@@ -112,10 +107,8 @@ def test_what_a_name_leaves_of_a_word_is_counted_by_itself():
     assert [p.text for p in split_document(Document('d', 't', text), [], -1, count, 2)] == [text]
     mentions = [(1, 3, 0), (6, 8, 0)]  # 'a bc d a bc d'
     passages = split_document(Document('d', 't', text), mentions, -1, count, 3)
-    assert [(p.text, p.mentions) for p in passages] == [
-        ('abcd', [(1, 3, 0)]),
-        ('abcd', [(1, 3, 0)]),
-    ]
+    found = [(p.text, p.mentions) for p in passages]
+    assert found == [('abcd', [(1, 3, 0)]), ('abcd', [(1, 3, 0)])]
     assert all(count(separate(p.text, p.mentions)[0]) <= 3 for p in passages)
 
 

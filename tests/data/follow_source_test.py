@@ -48,11 +48,9 @@ def test_an_epoch_has_each_question_as_it_is_and_each_of_a_type_once_in_a_wordin
         tmp_path / 'wordings.tsv', 'P1\triver of [X] saw song', 'P1\tnever [X]', 'P3\tlater [X]'
     )
     other = in_other_wordings(usable, read_wordings(path), seed=5)
-    assert (
-        {q.type for q in other} == {'P1', 'P3'}
-        and 0 < len(other) < len(usable)
-        and len({q.text for q in other}) > 2
-    )
+    assert {q.type for q in other} == {'P1', 'P3'}
+    assert 0 < len(other) < len(usable)
+    assert len({q.text for q in other}) > 2
     source = FollowSource(prepared, [SPLIT], wordings=path, questions=1, seed=5)
     epoch = [r for step in range(len(usable) + len(other)) for r in rows(source[step].questions)]
     arrays = questions.QuestionArrays([*usable, *other], prepared.tokenizer, prepared.special)
@@ -85,10 +83,8 @@ def test_wordings_are_read_by_their_type_and_in_order(tmp_path):
         '  ',
         'a > b\t by whom is [X], pray ',
     )
-    assert read_wordings(path) == {
-        'a > b': [('Réalisateur of ', '?'), ('by whom is ', ', pray')],
-        'c': [('', '')],
-    }
+    expected = {'a > b': [('Réalisateur of ', '?'), ('by whom is ', ', pray')], 'c': [('', '')]}
+    assert read_wordings(path) == expected
 
 
 @pytest.mark.parametrize(

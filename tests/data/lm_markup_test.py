@@ -54,19 +54,12 @@ def test_clozes_of_a_batch_are_those_of_one_by_one(spans, seed):
         )
         one = one_cloze.mark_cloze(text, int(target[k]), chosen[k], SPECIAL)
         count = len(chosen[k])
-        assert marked.tokens[k].tolist() == [
-            *one.tokens,
-            *[0] * (marked.tokens.shape[1] - len(one.tokens)),
-        ]
-        assert (marked.lengths[k], many.base[k] + count, marked.r2[k]) == (
-            len(one.tokens),
-            len(one.tokens),
-            one.r2,
-        )
-        assert (
-            marked.starts[k, :count].tolist() == one.starts.tolist()
-            and marked.r1[k, :count].tolist() == one.r1.tolist()
-        )
+        found = marked.tokens[k].tolist()
+        assert found == [*one.tokens, *[0] * (marked.tokens.shape[1] - len(one.tokens))]
+        found = (marked.lengths[k], many.base[k] + count, marked.r2[k])
+        assert found == (len(one.tokens), len(one.tokens), one.r2)
+        assert marked.starts[k, :count].tolist() == one.starts.tolist()
+        assert marked.r1[k, :count].tolist() == one.r1.tolist()
         assert not marked.starts[k, count:].any() and not marked.r1[k, count:].any()
     assert (
         marked.tokens.dtype == marked.starts.dtype == marked.r1.dtype == marked.r2.dtype == np.int32

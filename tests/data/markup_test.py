@@ -127,10 +127,8 @@ def test_context_of_many_pairs_and_many_masked_mentions_are_those_of_one_by_one(
     for row, (p, i, j) in enumerate(chosen[k] for k in order):
         one = one_marked.mark_pair(passages[p], i, j, SPECIAL, most, masked)
         used = entities[row] >= 0
-        assert (
-            positions[row][used].tolist() == one.context_positions.tolist()
-            and (positions[row][~used] == 0).all()
-        )
+        assert positions[row][used].tolist() == one.context_positions.tolist()
+        assert (positions[row][~used] == 0).all()
         assert entities[row][used].tolist() == one.context_entities.tolist()
 
     with_mentions = [passage for passage in passages if len(passage.entities)]
@@ -140,11 +138,9 @@ def test_context_of_many_pairs_and_many_masked_mentions_are_those_of_one_by_one(
     tokens, position = hidden.batch(order, len(order) + 1, 16)
     for row, k in enumerate(order):
         one = one_marked.mask_mention(with_mentions[k], mention[k], SPECIAL)
-        assert (
-            hidden.lengths[k] == len(one.tokens)
-            and hidden.entity[k] == one.entity
-            and position[row] == one.position
-        )
+        assert hidden.lengths[k] == len(one.tokens)
+        assert hidden.entity[k] == one.entity
+        assert position[row] == one.position
         assert tokens[row].tolist() == one.tokens.tolist() + [SPECIAL.pad] * (16 - len(one.tokens))
 
 
@@ -309,11 +305,9 @@ def test_what_is_cut_off_is_as_much_on_both_sides():
     tokens = np.arange(100, dtype=np.int32)
     at = lambda *values: np.array(values, np.int32)
     cut = markup.around_pair(markup.TokenisedPassage(tokens, at(50, 55), at(52, 57), at(0, 1)), 27)
-    assert (
-        cut.tokens.tolist() == list(range(40, 67))
-        and cut.starts.tolist() == [10, 15]
-        and cut.ends.tolist() == [12, 17]
-    )
+    assert cut.tokens.tolist() == list(range(40, 67))
+    assert cut.starts.tolist() == [10, 15]
+    assert cut.ends.tolist() == [12, 17]
     far = markup.around_pair(markup.TokenisedPassage(tokens, at(20, 80), at(21, 81), at(0, 1)), 10)
     assert far.tokens.tolist() == [18, 19, 20, 21, 22, 78, 79, 80, 81, 82]
     assert far.starts.tolist() == [2, 7] and far.ends.tolist() == [3, 8]

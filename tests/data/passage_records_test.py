@@ -59,10 +59,8 @@ def test_records_are_joined_as_their_passages_are(some):
 
 def test_the_layout_is_little_endian_int32():
     passage = TokenisedPassage(*(np.array(x, np.int32) for x in ([5, 6, 7], [1], [2], [9])))
-    assert (
-        passage_records.encode_passage(passage)
-        == np.array([3, 1, 5, 6, 7, 1, 2, 9], '<i4').tobytes()
-    )
+    found = passage_records.encode_passage(passage)
+    assert found == np.array([3, 1, 5, 6, 7, 1, 2, 9], '<i4').tobytes()
 
 
 def test_passages_are_read_by_id_in_any_order_and_counted(tmp_path, monkeypatch):
@@ -76,10 +74,8 @@ def test_passages_are_read_by_id_in_any_order_and_counted(tmp_path, monkeypatch)
         assert_same(written[i], passage)
     assert read.read([]) == []
     monkeypatch.setattr(passage_records, 'SCAN', 128)
-    assert [column.tolist() for column in read.sizes()] == [
-        [k % 130 for k in range(1000)],
-        [k % 5 for k in range(1000)],
-    ]
+    found = [column.tolist() for column in read.sizes()]
+    assert found == [[k % 130 for k in range(1000)], [k % 5 for k in range(1000)]]
     with pytest.raises(IndexError, match='0..999, not 1000'):
         read[1000]
 

@@ -194,14 +194,12 @@ def fits_together(prepared, read):
             for start, end, entity in spans
         )
         assert spans == sorted(spans, key=lambda span: (span[0], -span[1]))
-        assert row['sentence_starts'][0] == 0 and row['sentence_starts'] == sorted(
-            set(row['sentence_starts'])
-        )
+        assert row['sentence_starts'][0] == 0
+        assert row['sentence_starts'] == sorted(set(row['sentence_starts']))
         assert row['sentence_starts'][-1] < len(row['text'])
         assert -1 <= row['title_entity'] < count
-        assert len(record.tokens) <= MAX_TOKENS - markup.MARKUP_ROOM and len(
-            record.entities
-        ) == len(spans)
+        assert len(record.tokens) <= MAX_TOKENS - markup.MARKUP_ROOM
+        assert len(record.entities) == len(spans)
         assert all(0 <= a <= b <= len(record.tokens) for a, b in zip(record.starts, record.ends))
     # The passages of a document are its text, but for the space between them and titles put before
     # them.

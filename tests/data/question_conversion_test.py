@@ -69,10 +69,8 @@ def test_an_entity_is_told_by_its_key_then_by_what_its_qid_is_called_then_by_nam
     assert resolve.entity('m.08', names=['Bergen']) == 1  # an alias, in another case
     assert resolve.entity('g.02', names=['Bergen']) == 5
     assert resolve.entity('g.02') is resolve.entity('m.0404') is resolve.entity() is None
-    assert (resolve.names('m.08'), resolve.names('m.06')) == (
-        ['Sir Tom Ash', 'Tommy', 'ann low'],
-        ['Bergen', 'Bjørgvin'],
-    )
+    found = (resolve.names('m.08'), resolve.names('m.06'))
+    assert found == (['Sir Tom Ash', 'Tommy', 'ann low'], ['Bergen', 'Bjørgvin'])
 
 
 def test_case_is_ignored_where_one_entity_alone_fits():
@@ -124,10 +122,8 @@ def test_topics_keep_their_own_mentions_and_of_overlapping_ones_the_longest():
         ('tree', ['Ash Tree']),
     ]  # fmt: skip
     known = {'low', 'ash', 'house', 'tree'}
-    assert find_topics('did Ash see the house of low?', topics, known) == [
-        (4, 7, 'ash'),
-        (16, 28, 'house'),
-    ]
+    found = find_topics('did Ash see the house of low?', topics, known)
+    assert found == [(4, 7, 'ash'), (16, 28, 'house')]
 
 
 # Other formats.

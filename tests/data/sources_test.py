@@ -66,9 +66,8 @@ def rows_of(buckets):
     for bucket in buckets:
         used = bucket.entity if hasattr(bucket, 'entity') else bucket.topic
         # [CLS] [SEP].
-        assert (used[used < 0] == -1).all() and (
-            np.count_nonzero(bucket.tokens[used < 0], axis=1) == 2
-        ).all()
+        assert (used[used < 0] == -1).all()
+        assert (np.count_nonzero(bucket.tokens[used < 0], axis=1) == 2).all()
         for i in np.flatnonzero(used >= 0):
             row = {name: value[i] for name, value in bucket._asdict().items()}
             yield {**row, 'tokens': row['tokens'][row['tokens'] != 0]}

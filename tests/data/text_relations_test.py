@@ -220,9 +220,8 @@ def test_pairs_of_text_have_their_passages_and_both_directions(prepared):
             by_label[label].append(words)
             assert names.setdefault(label, (topic, target)) == (topic, target)
             assert names.setdefault(inverse, (target, topic)) == (target, topic)
-        assert len(by_label) == 3 and all(
-            2 <= len(set(rows)) == len(rows) <= 3 for rows in by_label.values()
-        )
+        assert len(by_label) == 3
+        assert all(2 <= len(set(rows)) == len(rows) <= 3 for rows in by_label.values())
         for tokens, r1, label in zip(batch.question_tokens, batch.r1, batch.question_label):
             assert label in names and tokens[r1] == prepared.special.r1
     # No two labels for one direction: what states the same would be held apart.

@@ -177,10 +177,8 @@ def test_names_of_all_entities_are_put_in_place_of_a_topic(prepared):
             entity, tokens = int(bucket.topic[row, 0]), bucket.texts.tokens[row]
             start, mark = int(bucket.texts.start[row, 0]), int(bucket.texts.r1[row, 0])
             assert tokens[mark] == special.r1 and tokens[bucket.texts.r2[row]] == special.r2
-            assert (
-                tokens[start:mark].tolist()
-                == tokenizer.encode(vocab.names[entity], add_special_tokens=False).ids
-            )
+            found = tokens[start:mark].tolist()
+            assert found == tokenizer.encode(vocab.names[entity], add_special_tokens=False).ids
             entities.append(entity)
             starts.add(start)
     # Of both questions about one topic.
@@ -193,9 +191,8 @@ def test_every_entity_is_read_so_many_times(prepared):
     asked = [question(0, [1]), Question('x', 'who saw it', ((8, 10),), (-1,))]
     source = NameSource(prepared, asked, seed=3)
     tokens, start, entity = source.readings(3)
-    assert entity.tolist() == 3 * list(range(len(prepared.vocab))) and source.num_entities == len(
-        prepared.vocab
-    )
+    assert entity.tolist() == 3 * list(range(len(prepared.vocab)))
+    assert source.num_entities == len(prepared.vocab)
     contexts = set()
     for row, at, name in zip(tokens, start, (prepared.vocab.names[e] for e in entity)):
         expected = prepared.tokenizer.encode(name, add_special_tokens=False).ids[

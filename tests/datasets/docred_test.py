@@ -91,10 +91,8 @@ def test_of_overlapping_mentions_the_longest_stays_and_a_fact_needs_one_that_sta
         [{'sent_id': 0, 'pos': [3, 6], 'type': 'MISC'}],
     ]
     (read_bank,), _ = read(bank)
-    assert mentions_of(read_bank.document) == [
-        ('Rome', 'LOC:Rome'),
-        ('Bank of Rome', 'ORG:Bank of Rome'),
-    ]
+    found = mentions_of(read_bank.document)
+    assert found == [('Rome', 'LOC:Rome'), ('Bank of Rome', 'ORG:Bank of Rome')]
     assert read_bank.facts == [('LOC:Rome', 'P57', 'ORG:Bank of Rome')] and not read_bank.apart
 
 
@@ -170,11 +168,9 @@ def broken(path, value):
 def test_bad_documents_are_listed_with_number_and_field(read, tmp_path, record, reason):
     found, (rejected,) = read(ANN, record, document('Last', 'Nothing .'), max_reject_fraction=0.5)
     assert [item.document.title for item in found] == ['Ann Low', 'Last']
-    assert (
-        rejected['document'] == 2
-        and rejected['reason'].startswith(reason)
-        and rejected['record'] == record
-    )
+    assert rejected['document'] == 2
+    assert rejected['reason'].startswith(reason)
+    assert rejected['record'] == record
     with pytest.raises(
         InputError,
         match='documents.json: 1 of 3 documents are bad, more than the fraction 0.2 allowed: doc',

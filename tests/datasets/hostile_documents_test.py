@@ -170,10 +170,8 @@ def test_a_pdf_that_is_a_bomb_is_rejected_and_the_others_are_read(tmp_path):
     ids, reasons = read(tmp_path, files | good)
     assert ids.split() == ['texts/good.pdf', 'texts/good.txt']
     assert set(reasons) == set(files) and not any('\n' in reason for reason in reasons.values())
-    assert (
-        'limits' in reasons['inflates to 100 MiB.pdf']
-        and 'limits' in reasons['shows forms 2^20 times.pdf']
-    )
+    assert 'limits' in reasons['inflates to 100 MiB.pdf']
+    assert 'limits' in reasons['shows forms 2^20 times.pdf']
 
 
 @pytest.mark.slow

@@ -71,11 +71,8 @@ def test_strings_are_found_as_whole_words_nearest_to_each_other(tmp_path):
         ],
         'a.jsonl',
     )
-    assert shown(sentences) == [
-        ('He', 'Ann', 'P1'),
-        ('Acme Inc.', 'Jo', 'P1'),
-        ('New York', 'York', 'P1'),
-    ]
+    found = shown(sentences)
+    assert found == [('He', 'Ann', 'P1'), ('Acme Inc.', 'Jo', 'P1'), ('New York', 'York', 'P1')]
     assert (sentences[0].topic, sentences[0].target) == ((26, 28), (37, 40))
     assert skipped == {MISSING: 2, OVERLAPPING: 1}
 

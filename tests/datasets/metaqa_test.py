@@ -106,11 +106,8 @@ def test_types_name_the_relations_of_their_hops():
     typed = lambda label: (
         metaqa.parse_question(f'who [Up]\tAnn Low\t{label}', VOCAB, 3, 'q').relations
     )
-    assert typed('movie_to_actor_to_movie_to_year') == (
-        'movie_to_actor',
-        'actor_to_movie',
-        'movie_to_year',
-    )
+    found = typed('movie_to_actor_to_movie_to_year')
+    assert found == ('movie_to_actor', 'actor_to_movie', 'movie_to_year')
     assert typed('movie_to_actor') == ('movie_to_actor',)
     assert typed('birthplace') == ('birthplace',)
     assert typed('') == ()

@@ -32,20 +32,16 @@ def test_queries_are_split_by_hops_and_answered_by_entities_of_the_corpus(folder
     reader = Msf(str(folder), 'test', (2, 3))
     vocab, _ = reader.read(tmp_path / 'rejected.jsonl')
     splits = reader.questions(vocab, tmp_path / 'rejected.jsonl')
-    assert {name: len(questions) for name, questions in splits.items()} == {
-        '2-hop/test': 40,
-        '3-hop/test': 40,
-    }
+    found = {name: len(questions) for name, questions in splits.items()}
+    assert found == {'2-hop/test': 40, '3-hop/test': 40}
     question = splits['2-hop/test'][0]
     assert question.text == (
         f'{vocab.names[question.topic_entity]}, '
         f'{", ".join(r.rpartition("_")[2] for r in question.relations)}'
     )
-    assert (
-        question.hops == 2 == len(question.relations)
-        and question.answers
-        and not question.unknown_answers
-    )
+    assert question.hops == 2 == len(question.relations)
+    assert question.answers
+    assert not question.unknown_answers
 
 
 def test_what_the_corpus_does_not_name_is_unknown(folder, tmp_path):

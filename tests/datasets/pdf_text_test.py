@@ -91,10 +91,8 @@ def test_what_pages_repeat_at_their_edges_is_left_out(texts):
     # In the middle of a page 'A Journal' is text; what is on two pages only is, too.
     _, text = read_pdf(texts / 'a.pdf')
     joined = 'A Journal\n\n'.join
-    assert (
-        text
-        == joined([f'{line} ' for line in body[:3]] + [f'Appendix\n\n{body[3]} ']) + 'A Journal'
-    )
+    expected = joined([f'{line} ' for line in body[:3]] + [f'Appendix\n\n{body[3]} ']) + 'A Journal'
+    assert text == expected
     (texts / 'b.pdf').write_bytes(pdf(*pages[:2]))
     assert read_pdf(texts / 'b.pdf')[1].count('Notes') == 2
 
@@ -139,11 +137,8 @@ def test_a_pdf_is_called_by_its_title_if_the_text_says_it_or_else_like_other_fil
         pdf([*(first_line or '').splitlines(), *wrap(ADA)], title=metadata)
     )
     [document] = read(tmp_path, texts)
-    assert (document.id, document.title, document.title_entity) == (
-        'texts/charles_babbage.pdf',
-        title,
-        title,
-    )
+    found = (document.id, document.title, document.title_entity)
+    assert found == ('texts/charles_babbage.pdf', title, title)
     assert document.text.replace('Lines by nobody.\n\n', '') == ADA
 
 
@@ -172,10 +167,8 @@ def test_what_has_no_text_is_told_with_its_name_and_counted(tmp_path, texts, nam
     assert [document.id for document in read(tmp_path, texts, max_reject_fraction=0.5)] == [
         'texts/lord byron.txt'
     ]
-    assert (
-        list(rejected(tmp_path)) == ['texts/bad.PDF']
-        and '1 of 2 files are bad and left out' in caplog.text
-    )
+    assert list(rejected(tmp_path)) == ['texts/bad.PDF']
+    assert '1 of 2 files are bad and left out' in caplog.text
     assert not [record for record in caplog.records if record.name.startswith('pypdf')]
     # As a program that uses pypdf itself has it.
     assert logging.getLogger('pypdf').level == logging.NOTSET
@@ -223,11 +216,8 @@ def side_by_side(left, right):
 
 
 def test_columns_of_prose_that_a_page_shows_line_by_line_are_read_one_by_one():
-    assert [piece.text for piece in by_columns([TITLE, *side_by_side(LEFT, RIGHT)])] == [
-        'Corran',
-        *LEFT,
-        *RIGHT,
-    ]
+    found = [piece.text for piece in by_columns([TITLE, *side_by_side(LEFT, RIGHT)])]
+    assert found == ['Corran', *LEFT, *RIGHT]
 
 
 def test_tables_and_columns_that_are_read_one_by_one_stay():

@@ -74,10 +74,8 @@ def test_a_heading_of_markdown_needs_no_blank_line_and_a_short_line_does(tmp_pat
     assert (
         documents['texts/g.md'].title == 'Ada Lovelace' and '#' not in documents['texts/h.md'].title
     )
-    assert (documents['texts/f.md'].title, documents['texts/f.md'].text) == (
-        'Lord Byron',
-        ENGLISH + 'It rained.',
-    )
+    found = (documents['texts/f.md'].title, documents['texts/f.md'].text)
+    assert found == ('Lord Byron', ENGLISH + 'It rained.')
 
 
 def test_a_file_without_a_heading_is_called_by_its_name_and_is_about_it_if_it_mentions_it(tmp_path):
@@ -92,10 +90,8 @@ def test_a_file_without_a_heading_is_called_by_its_name_and_is_about_it_if_it_me
     _, documents = read(tmp_path)
     assert documents['texts/12.txt'].title_entity != '12'
     assert documents['texts/ada_lovelace.txt'].title_entity == 'ada lovelace'
-    assert (
-        documents['texts/notes.txt'].title_entity is None
-        and documents['texts/notes.txt'].title == 'notes'
-    )
+    assert documents['texts/notes.txt'].title_entity is None
+    assert documents['texts/notes.txt'].title == 'notes'
     assert documents['texts/sentence.txt'].text.startswith('It rained.')
 
 
@@ -126,10 +122,8 @@ def test_an_id_of_two_texts_keeps_the_first_and_names_both_lines(tmp_path, caplo
     )
     with caplog.at_level('INFO'):
         _, documents = read(tmp_path)
-    assert {name: document.text for name, document in documents.items()} == {
-        '7': ENGLISH,
-        '8': other,
-    }
+    found = {name: document.text for name, document in documents.items()}
+    assert found == {'7': ENGLISH, '8': other}
     assert rejected(tmp_path) == {
         'a.jsonl, line 3': 'the text of a.jsonl, line 1',
         'b.jsonl, line 2': "id: '7' is that of a.jsonl, line 1, another text, which is kept",
@@ -230,10 +224,8 @@ def test_pages_of_html_are_read_as_text(tmp_path):
     )
     write(tmp_path, a__html=page, b__HTM='<p></p>' + page.replace('Ada', 'Eva'))
     _, documents = read(tmp_path)
-    assert (
-        documents['texts/a.html'].title == 'Ada Lovelace'
-        and documents['texts/b.HTM'].title == 'Eva Lovelace'
-    )
+    assert documents['texts/a.html'].title == 'Ada Lovelace'
+    assert documents['texts/b.HTM'].title == 'Eva Lovelace'
     assert documents['texts/a.html'].text == f'{ENGLISH.strip()}\nShe met Lord Byron.'
     write(tmp_path, a__html='<p> <script>x</script>')
     with pytest.raises(InputError, match='text: expected a string that is not blank'):
@@ -292,10 +284,8 @@ def test_documents_that_name_nothing_and_those_in_one_case_are_told(tmp_path, ca
     assert "1 of 3 documents are all in capitals ('texts/loud.txt')" in caplog.text
     loud = documents['texts/loud.txt']
     assert loud.text == shouted
-    assert {vocab.names[vocab.id_of_key[mention.entity]] for mention in loud.mentions} == {
-        'Ada Lovelace',
-        'London',
-    }
+    found = {vocab.names[vocab.id_of_key[mention.entity]] for mention in loud.mentions}
+    assert found == {'Ada Lovelace', 'London'}
 
 
 def test_text_is_read_as_it_comes(tmp_path):

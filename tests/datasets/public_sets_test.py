@@ -77,14 +77,11 @@ def test_metaqa_is_what_the_corpus_reads(load, put, tmp_path, file_format):
     expected = metaqa.read_records(path, NOTHING, 2)
     kinds = ['film_to_maker', 'writer_to_film']
     assert read == [{**record, 'type': kind} for record, kind in zip(expected, kinds, strict=True)]
-    assert [record['question'] for record in read] == [
-        'who of dev made Kïsmet',
-        'what did Ann Lee write',
-    ]
+    found = [record['question'] for record in read]
+    assert found == ['who of dev made Kïsmet', 'what did Ann Lee write']
     for record, question in zip(read, metaqa.read_questions(path, NOTHING, 2), strict=True):
-        assert record['answers'] == list(question.unknown_answers) and record['topics'] == [
-            list(question.topic)
-        ]
+        assert record['answers'] == list(question.unknown_answers)
+        assert record['topics'] == [list(question.topic)]
         assert (record['id'], record['hops']) == (question.id, 2)
 
 
@@ -159,9 +156,8 @@ def test_wikimovies_has_articles_and_questions(load, wikimovies_files, tmp_path)
         ('Top Hat', 'A musical.', None),
     ]
     (question,) = load('opql_wikimovies/questions', 'test')
-    assert question['answers'] == ['Kismet', 'Fire, Fire', 'Unknown'] and question['entities'] == [
-        'Ann Lee'
-    ]
+    assert question['answers'] == ['Kismet', 'Fire, Fire', 'Unknown']
+    assert question['entities'] == ['Ann Lee']
     vocab = wikimovies.entity_vocab(wikimovies_files / 'knowledge_source/entities.txt')
     assert [question] == wikimovies.questions(
         wikimovies_files / 'questions/wiki_entities/wiki-entities_qa_test.txt', vocab
@@ -171,10 +167,8 @@ def test_wikimovies_has_articles_and_questions(load, wikimovies_files, tmp_path)
     )
     public_sets.write_jsonl(examples, tmp_path / 'corpus.jsonl')
     _, documents = JsonLines(str(tmp_path / 'corpus.jsonl')).read(tmp_path / 'rejected.jsonl')
-    assert [(d.title_entity, d.mentions) for d in documents] == [
-        ('Kismet', None),
-        ('Top Hat', None),
-    ]
+    found = [(d.title_entity, d.mentions) for d in documents]
+    assert found == [('Kismet', None), ('Top Hat', None)]
 
 
 def test_an_article_has_numbered_lines(put):
@@ -306,10 +300,8 @@ def test_msf_has_queries_and_linked_passages(load, put, tmp_path):
         put(f'onehop/{split}/queries-0000{part}-of-00010.json', lines(one))
     (read,) = load('opql_msf/2-hop', 'test')
     assert [read] == msf.queries(tmp_path / 'manual/twohop/test/queries.json')
-    assert (read['question'], read['topics']) == (
-        'douglas adams, educated at, located in',
-        [[0, 13]],
-    )
+    found = (read['question'], read['topics'])
+    assert found == ('douglas adams, educated at, located in', [[0, 13]])
     assert (read['type'], read['entities'], read['answers'], read['hops']) == (
         'P69 > P131', ['Q1'], ['Q3'], 2,
     )  # fmt: skip

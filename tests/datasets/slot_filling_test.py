@@ -37,9 +37,8 @@ def test_queries_are_all_chains_with_an_answer_and_what_a_walk_reaches(facts, ho
         if here:
             wanted[topic, chain] = reached
     found = slot_filling.queries(facts, hops)
-    assert {(q.topic, q.chain): list(map(set, q.reached)) for q in found} == wanted and len(
-        found
-    ) == len(wanted)
+    assert {(q.topic, q.chain): list(map(set, q.reached)) for q in found} == wanted
+    assert len(found) == len(wanted)
 
 
 def many_queries():
@@ -126,11 +125,9 @@ SPLITS = [f'{hops}-hop/{part}' for hops in (1, 2, 3) for part in ('dev', 'train'
 def test_parts_share_no_document_and_together_have_all(file, tmp_path):
     parts = {p: reader(file, part=p).read(tmp_path / p)[1] for p in ('train', 'dev', 'all')}
     ids = {part: {document.id for document in documents} for part, documents in parts.items()}
-    assert (
-        not ids['train'] & ids['dev']
-        and ids['train'] | ids['dev'] == ids['all']
-        and len(ids['all']) == 120
-    )
+    assert not ids['train'] & ids['dev']
+    assert ids['train'] | ids['dev'] == ids['all']
+    assert len(ids['all']) == 120
     assert 5 < len(ids['dev']) < 45
     whole = {
         part: reader(file, part=part, dev_fraction=1.0).read(tmp_path / part)[1]
@@ -157,9 +154,8 @@ def test_every_answer_has_a_sentence_of_its_part_at_every_hop(file, prepared):
                         together[a['entity']].add(b['entity'])
         for question in prepared.questions(split):
             chain = [relations[name] for name in question.text.split(', ')[1:]]
-            assert question.type.split(' > ') == chain and len(chain) == question.hops == int(
-                split[0]
-            )
+            assert question.type.split(' > ') == chain
+            assert len(chain) == question.hops == int(split[0])
             assert (
                 question.text[slice(*question.topic)] == prepared.vocab.names[question.topic_entity]
             )

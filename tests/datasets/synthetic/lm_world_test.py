@@ -150,10 +150,8 @@ def test_changed_text_gives_each_held_out_subject_another_object_of_the_kind_it_
     kinds = {key: world.kind(i) for i, key in enumerate(world.keys)}
     related = {frozenset(fact[1:]) for fact in keys_of(world, world.facts)}
     for relation, subject, object in stated['changed']:
-        assert (
-            kinds[object] == RELATIONS[relation].object
-            and frozenset((subject, object)) not in related
-        )
+        assert kinds[object] == RELATIONS[relation].object
+        assert frozenset((subject, object)) not in related
 
 
 def test_questions_mark_their_topics_and_have_an_id_of_their_own(world, questions):
@@ -164,14 +162,11 @@ def test_questions_mark_their_topics_and_have_an_id_of_their_own(world, question
             assert [row['question'][start:end] for start, end in row['topics']] == [
                 names[key] for key in row['entities']
             ]
-            assert (
-                set(row['answers']) <= set(names)
-                and row['answers']
-                and not set('[]{}') & set(row['question'])
-            )
-            assert row['topics'] == sorted(row['topics']) and len(set(row['entities'])) == len(
-                row['entities']
-            )
+            assert set(row['answers']) <= set(names)
+            assert row['answers']
+            assert not set('[]{}') & set(row['question'])
+            assert row['topics'] == sorted(row['topics'])
+            assert len(set(row['entities'])) == len(row['entities'])
         assert len({row['question'] for row in rows}) == len(rows)
         ids |= {row['id'] for row in rows}
     assert len(ids) == sum(map(len, questions.values()))
@@ -243,9 +238,8 @@ def test_changed_questions_are_the_held_out_ones_with_the_answer_of_the_changed_
         true = held_out[row['id'].removeprefix('changed-')]
         assert row == {**true, 'id': row['id'], 'answers': row['answers']}
         assert not set(row['answers']) & set(true['answers'])
-        assert (
-            set(row['answers']) == answers_of(row, stated['changed']) and len(row['answers']) == 1
-        )
+        assert set(row['answers']) == answers_of(row, stated['changed'])
+        assert len(row['answers']) == 1
 
 
 def test_topics_of_evaluation_are_not_trained_on(questions):
@@ -262,11 +256,9 @@ def test_conjunctions_need_both_topics(stated, questions):
     everything = stated['train'] | stated['facts']
     for row in questions['conjunction'] + split_by_kind(questions['train'])[2]:
         alone = constraints_of(row, everything)
-        assert (
-            set(row['answers']) == set.intersection(*alone)
-            and 1 <= len(row['answers']) <= 5
-            and row['hops'] == 1
-        )
+        assert set(row['answers']) == set.intersection(*alone)
+        assert 1 <= len(row['answers']) <= 5
+        assert row['hops'] == 1
         assert max(map(len, alone)) > len(row['answers'])
 
 

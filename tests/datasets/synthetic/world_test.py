@@ -93,10 +93,8 @@ def test_answers_are_what_the_text_states(world, facts, split, hops):
         if types[question.type] <= 3:
             answers = {world.keys[answer] for answer in question.answers}
             assert answers == walk(facts, world.keys[question.topic_entity], CHAINS[question.type])
-            assert (
-                0 < len(answers) <= MAX_ANSWERS
-                and question.hops == len(CHAINS[question.type]) == hops
-            )
+            assert 0 < len(answers) <= MAX_ANSWERS
+            assert question.hops == len(CHAINS[question.type]) == hops
 
 
 def test_every_hop_of_a_question_is_a_pair_of_a_title_and_a_mention(world, documents):

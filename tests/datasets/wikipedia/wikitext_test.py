@@ -97,11 +97,9 @@ def test_wikitext_becomes_text_with_links(name):
 @hypothesis.settings(max_examples=500, deadline=None)
 def test_any_wikitext_becomes_clean_text(pieces):
     found = Converter(Site()).convert(''.join(pieces))
-    assert (
-        found.text == found.text.strip(' \n')
-        and '\n\n' not in found.text
-        and '  ' not in found.text
-    )
+    assert found.text == found.text.strip(' \n')
+    assert '\n\n' not in found.text
+    assert '  ' not in found.text
     assert not any(character < ' ' and character != '\n' for character in found.text)
     mentions = tuple(Mention(*link) for link in found.links)
     validate(Document('1', 'A', found.text or 'x', mentions))
