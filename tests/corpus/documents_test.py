@@ -138,9 +138,8 @@ def test_a_byte_order_mark_of_utf8_is_dropped_and_other_encodings_are_told_with_
     path.write_bytes(codecs.BOM_UTF8 + line_of() + b'\n')
     assert [d.id for d in read_jsonl(path, rejected_path=tmp_path / 'r')] == ['a']
     path.write_bytes(line_of().decode().encode(encoding))
-    with pytest.raises(
-        InputError, match=f'corpus.jsonl: this is {encoding}: use iconv -f {encoding} '
-    ):
+    said = f'corpus.jsonl: this is {encoding}: use iconv -f {encoding} '
+    with pytest.raises(InputError, match=said):
         read_jsonl(path, rejected_path=tmp_path / 'r')
 
 

@@ -24,9 +24,8 @@ def test_keys_come_before_names_and_names_before_aliases():
 
 def test_an_unknown_name_is_an_error_with_suggestions():
     vocab = EntityVocab.from_names(['Christopher Nolan', 'Jonathan Nolan'])
-    with pytest.raises(
-        InputError, match="unknown entity 'Christoper Nolan'; did you mean 'Christopher Nolan'"
-    ):
+    said = "unknown entity 'Christoper Nolan'; did you mean 'Christopher Nolan'"
+    with pytest.raises(InputError, match=said):
         vocab.id('Christoper Nolan')
     with pytest.raises(InputError, match="did you mean 'Christopher Nolan'"):
         vocab.id('christopher nolan')

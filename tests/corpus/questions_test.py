@@ -65,9 +65,8 @@ def test_without_topics_the_names_in_the_text_are_the_topics(file):
     (question,) = read_questions(file([record]), VOCAB)
     assert (question.topics, question.entities) == (((4, 11), (18, 26)), (1, 3))
     for text in ('did Ann Lower leave?', 'who?'):
-        with pytest.raises(
-            InputError, match=r'q\.jsonl:1: topics: missing, and the text mentions no name'
-        ):
+        said = r'q\.jsonl:1: topics: missing, and the text mentions no name'
+        with pytest.raises(InputError, match=said):
             read_questions(file([{**record, 'question': text}]), VOCAB)
 
 

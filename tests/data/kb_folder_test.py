@@ -42,10 +42,8 @@ def test_a_name_is_a_folder_inside_and_a_path_is_one_elsewhere(folder, monkeypat
     'name', ['no text \udcff', *(name for name in BAD_NAMES if '/' not in name)]
 )
 def test_what_is_neither_a_name_nor_a_path_is_refused(folder, name):
-    with pytest.raises(
-        InputError,
-        match=re.escape(f'{name!r}: give a path, or the plain name of a folder in {folder.path}'),
-    ):
+    said = re.escape(f'{name!r}: give a path, or the plain name of a folder in {folder.path}')
+    with pytest.raises(InputError, match=said):
         folder.part(name)
 
 
@@ -64,27 +62,22 @@ def test_a_mistyped_knowledge_base_is_told(folder, tmp_path):
             mistyped.read,
             lambda: mistyped.choose(text=None),
         ):
-            with pytest.raises(
-                InputError, match=f'{tmp_path}/{name} {said}: give the folder of a knowledge base'
-            ):
+            told = f'{tmp_path}/{name} {said}: give the folder of a knowledge base'
+            with pytest.raises(InputError, match=told):
                 use()
         assert mistyped.part('text', new=True) == tmp_path / name / 'text'
-    with pytest.raises(
-        InputError,
-        match=f'{tmp_path} holds no knowledge base: .* opql index {tmp_path} --out my.kb',
-    ):
+    told = f'{tmp_path} holds no knowledge base: .* opql index {tmp_path} --out my.kb'
+    with pytest.raises(InputError, match=told):
         KBFolder(tmp_path).read()
     inner = KBFolder(tmp_path / 'my.kb')
     inner.write(**PARTS)
-    with pytest.raises(
-        InputError, match=f'{tmp_path} is no knowledge base: did you mean {inner.path}'
-    ):
+    told = f'{tmp_path} is no knowledge base: did you mean {inner.path}'
+    with pytest.raises(InputError, match=told):
         KBFolder(tmp_path).read()
     inner.manifest.unlink()
     begin(KBFolder(tmp_path))
-    with pytest.raises(
-        InputError, match=f'no such file, so {tmp_path} is no knowledge base yet: .* name TEXT'
-    ):
+    told = f'no such file, so {tmp_path} is no knowledge base yet: .* name TEXT'
+    with pytest.raises(InputError, match=told):
         KBFolder(tmp_path).read()
 
 
@@ -175,9 +168,8 @@ def test_without_a_manifest_all_but_the_memory_has_to_be_named(folder):
     assert folder.choose(**named) == named
     begin(folder)
     for name in PARTS:
-        with pytest.raises(
-            InputError, match=r'manifest\.json: no such file, so .* or name TEXT, MODEL and MEMORY'
-        ):
+        said = r'manifest\.json: no such file, so .* or name TEXT, MODEL and MEMORY'
+        with pytest.raises(InputError, match=said):
             folder.choose(**{name: None})
 
 

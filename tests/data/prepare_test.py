@@ -114,9 +114,8 @@ def test_a_folder_with_other_files_is_refused_and_kept(corpus, tmp_path):
 
 @pytest.mark.parametrize('max_tokens', [6, 137])
 def test_passages_that_no_bucket_holds_are_refused(corpus, tmp_path, max_tokens):
-    with pytest.raises(
-        InputError, match=f'max_tokens: {max_tokens}, but rows .* have 7 to 136 tokens'
-    ):
+    said = f'max_tokens: {max_tokens}, but rows .* have 7 to 136 tokens'
+    with pytest.raises(InputError, match=said):
         run(corpus, tmp_path / 'out', max_tokens=max_tokens)
 
 

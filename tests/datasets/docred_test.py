@@ -171,10 +171,8 @@ def test_bad_documents_are_listed_with_number_and_field(read, tmp_path, record, 
     assert rejected['document'] == 2
     assert rejected['reason'].startswith(reason)
     assert rejected['record'] == record
-    with pytest.raises(
-        InputError,
-        match='documents.json: 1 of 3 documents are bad, more than the fraction 0.2 allowed: doc',
-    ):
+    said = 'documents.json: 1 of 3 documents are bad, more than the fraction 0.2 allowed: doc'
+    with pytest.raises(InputError, match=said):
         read(ANN, record, document('Last', 'Nothing .'), max_reject_fraction=0.2)
 
 
@@ -189,7 +187,6 @@ def test_a_file_that_is_no_list_of_documents_is_named(tmp_path, content):
 @pytest.mark.parametrize('content', ['[]', '{}', '{"P17": ""}', '{"P17": 3}'])
 def test_relations_need_names(tmp_path, content):
     (tmp_path / 'rel_info.json').write_text(content)
-    with pytest.raises(
-        InputError, match=r'rel_info\.json: expected a JSON object with a name for each relation id'
-    ):
+    said = r'rel_info\.json: expected a JSON object with a name for each relation id'
+    with pytest.raises(InputError, match=said):
         docred.read_relations(tmp_path / 'rel_info.json')

@@ -66,10 +66,8 @@ def test_bad_rows_are_told_by_their_numbers(tmp_path, monkeypatch):
 
 def test_a_table_without_its_columns_and_a_damaged_one_are_told(tmp_path):
     path = table(tmp_path / 'a.parquet', title=['Ada'], body=[ADA])
-    with pytest.raises(
-        InputError,
-        match=r'a\.parquet: expected columns id, text and title\?, found title, body$',
-    ):
+    said = r'a\.parquet: expected columns id, text and title\?, found title, body$'
+    with pytest.raises(InputError, match=said):
         read(tmp_path, path)
     whole = table(tmp_path / 'b.parquet', id=[1], text=[ADA]).read_bytes()
     (tmp_path / 'b.parquet').write_bytes(whole[:-20])
@@ -114,9 +112,8 @@ def test_a_damaged_dump_is_told_and_other_xml_is_no_text(tmp_path):
     whole = dump(texts / 'wiki.xml.bz2', page(1, 'Ada Lovelace', ADA)).read_bytes()
     for damaged in (whole[:-9], b'no bzip2'):
         (texts / 'wiki.xml.bz2').write_bytes(damaged)
-        with pytest.raises(
-            InputError, match=r'wiki\.xml\.bz2: truncated or damaged before the first page'
-        ):
+        said = r'wiki\.xml\.bz2: truncated or damaged before the first page'
+        with pytest.raises(InputError, match=said):
             read(tmp_path, texts)
 
 

@@ -61,10 +61,8 @@ def check(tmp_path, name, line, reason):
     assert (row['file'], row['line']) == (name, 3)
     assert re.search(reason, row['reason']), row['reason']
     rejected.unlink()
-    with pytest.raises(
-        InputError,
-        match=rf'{name}: 1 of 3 lines are bad, .*line 3: .*rejected.jsonl: correct them, or raise',
-    ):
+    said = rf'{name}: 1 of 3 lines are bad, .*line 3: .*rejected.jsonl: correct them, or raise'
+    with pytest.raises(InputError, match=said):
         read(reader(0.3), rejected)
     assert json.loads(rejected.read_text()) == row
 

@@ -38,9 +38,8 @@ def test_what_is_missing_or_unknown_is_named(folder):
     (folder / 'passages.jsonl').write_text(
         json.dumps({'id': 4, 'title': 'Down', 'text': 'x'}) + '\n'
     )
-    with pytest.raises(
-        InputError, match=r"passages\.jsonl: document '4': title: unknown entity 'Down'"
-    ):
+    said = r"passages\.jsonl: document '4': title: unknown entity 'Down'"
+    with pytest.raises(InputError, match=said):
         metaqa.documents(folder, vocab, rejected_path=folder / 'rejected.jsonl')
     (folder / 'entities.txt').write_text('\n')
     with pytest.raises(InputError, match='no entity name'):

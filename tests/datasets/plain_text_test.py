@@ -208,10 +208,8 @@ def test_tables_and_lists_have_few_frequent_words_and_are_read_all_the_same(tmp_
 
 def test_sources_that_hold_no_text_are_told(tmp_path):
     write(tmp_path, a__docx=b'PK')
-    with pytest.raises(
-        InputError,
-        match=r'texts: no text to read: expected \.txt, \.md, .*\.pdf, \.jsonl, .*',
-    ):
+    said = r'texts: no text to read: expected \.txt, \.md, .*\.pdf, \.jsonl, .*'
+    with pytest.raises(InputError, match=said):
         read(tmp_path)
     with pytest.raises(InputError, match='nowhere: no such file or folder'):
         read(tmp_path, (str(tmp_path / 'nowhere'),))

@@ -105,10 +105,8 @@ def test_missing_files_are_named(load, put):
 def test_types_must_be_as_many_as_questions(load, put):
     put_metaqa(put, 1)
     put('1-hop/qa_train_qtype.txt', 'film_to_maker')
-    with pytest.raises(
-        InputError,
-        match='qa_train.txt: line 3 has no type in qa_train_qtype.txt, which has 1 lines',
-    ):
+    said = 'qa_train.txt: line 3 has no type in qa_train_qtype.txt, which has 1 lines'
+    with pytest.raises(InputError, match=said):
         load('opql_metaqa/1-hop', 'train')
 
 
@@ -172,9 +170,8 @@ def test_wikimovies_has_articles_and_questions(load, wikimovies_files, tmp_path)
 
 
 def test_an_article_has_numbered_lines(put):
-    with pytest.raises(
-        InputError, match="wiki.txt:1: expected a number, a space and text, found 'Kismet'"
-    ):
+    said = "wiki.txt:1: expected a number, a space and text, found 'Kismet'"
+    with pytest.raises(InputError, match=said):
         wikimovies.documents(put('wiki.txt', 'Kismet\n'))
     with pytest.raises(InputError, match='wiki.txt: no article in the file'):
         wikimovies.documents(put('wiki.txt', '1 Kismet\n'))
@@ -229,10 +226,8 @@ def test_another_archive_than_the_published_one_is_refused(
         manual_dir=tmp_path / 'manual', register_checksums=register_checksums
     )
     builder = tfds.builder('opql_webqsp', data_dir=tmp_path / 'tfds')
-    with pytest.raises(
-        InputError,
-        match=r'(?s)WebQSP\.zip.*95cb9cd2.*not the published file|not the published file.*95cb9cd2',
-    ):
+    said = r'(?s)WebQSP\.zip.*95cb9cd2.*not the published file|not the published file.*95cb9cd2'
+    with pytest.raises(InputError, match=said):
         builder.download_and_prepare(download_dir=tmp_path / 'downloads', download_config=download)
 
 
@@ -246,9 +241,8 @@ def test_complexwebq_needs_the_names_of_its_topics(load, put, tmp_path):
     }
     for split in ('train', 'dev'):
         path = put(f'ComplexWebQuestions_{split}.json', [question])
-    with pytest.raises(
-        InputError, match=r'no topic is named in any of 1 questions; give config=Linked\('
-    ):
+    said = r'no topic is named in any of 1 questions; give config=Linked\('
+    with pytest.raises(InputError, match=said):
         load('opql_complexwebq', 'validation')
     tables = {
         'mid_to_qid': put('mids.tsv', 'm.01\tQ7\n'),
@@ -339,14 +333,12 @@ def test_a_bad_query_is_named(put, record, message):
 
 
 def test_a_bad_paragraph_is_named(put):
-    with pytest.raises(
-        InputError, match=r'paragraphs.json:1: mentions\[0\].start: expected a number'
-    ):
+    said = r'paragraphs.json:1: mentions\[0\].start: expected a number'
+    with pytest.raises(InputError, match=said):
         msf.documents(
             put('paragraphs.json', json.dumps({**PARAGRAPH, 'mentions': [{'text': 'x'}]}) + '\n')
         )
-    with pytest.raises(
-        InputError, match=r'paragraphs.json:1: mentions\[0\].end: 50 is past the text'
-    ):
+    said = r'paragraphs.json:1: mentions\[0\].end: 50 is past the text'
+    with pytest.raises(InputError, match=said):
         late = [{'wikidata_id': 'Q1', 'start': 46, 'text': 'late'}]
         msf.documents(put('paragraphs.json', json.dumps({**PARAGRAPH, 'mentions': late}) + '\n'))

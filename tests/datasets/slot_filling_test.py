@@ -216,9 +216,8 @@ def test_text_without_a_supported_fact_gives_no_folder_of_questions(tmp_path):
     lonely = tiny_docred.write(
         tmp_path, [tiny_docred.document('One', '<0 LOC Rome> fell to <1 LOC Gaul> .')]
     )
-    with pytest.raises(
-        InputError, match=r"documents\.json: no sentence states a fact of the part 'all'"
-    ):
+    said = r"documents\.json: no sentence states a fact of the part 'all'"
+    with pytest.raises(InputError, match=said):
         prepare(kb=str(tmp_path), text='out', reader=reader(lonely))
     for options in ({'part': 'test'}, {'dev_fraction': 1.5}):
         with pytest.raises(InputError, match='expected all, train or dev, and 0 to 1'):

@@ -132,9 +132,8 @@ def test_pages_that_cannot_be_read_are_listed_and_too_many_are_refused(reader, t
             'reason': 'another page before it has its id or title',
         },
     ]
-    with pytest.raises(
-        InputError, match="2 of 10 articles are bad, .*: a.xml, page 'Style': its text is css"
-    ):
+    said = "2 of 10 articles are bad, .*: a.xml, page 'Style': its text is css"
+    with pytest.raises(InputError, match=said):
         read(reader(max_reject_fraction=0.1), tmp_path)
 
 
