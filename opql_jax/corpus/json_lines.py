@@ -1,7 +1,4 @@
-"""Text, JSON and JSON Lines files and the fields of their records.
-
-Errors name the file, the line and the field.
-"""
+"""Text, JSON and JSON Lines, and fields of their records; errors name file, line and field."""
 
 from __future__ import annotations
 

@@ -199,11 +199,7 @@ def _most_frequent(kinds: collections.Counter[str]) -> str:
 
 
 class _Titles:
-    """The entities that titles name.
-
-    Attributes:
-        name: by key, the title.
-    """
+    """The entities that titles name; `name` has the title of each key."""
 
     def __init__(self, documents: Sequence[Document]):
         self.name: dict[str, str] = {}

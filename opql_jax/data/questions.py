@@ -159,11 +159,7 @@ class EpochOrder:
 
 
 class HopSchedule:
-    """Distributes questions over steps, of one number of hops each, in turn.
-
-    Attributes:
-        counts: the numbers of hops, increasing.
-    """
+    """Distributes questions over steps, of one number of hops each, in turn; `counts` rise."""
 
     def __init__(self, hops: np.ndarray, seed: int):
         """Takes the number of hops of each question and the seed of their order."""

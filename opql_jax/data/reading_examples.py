@@ -49,10 +49,7 @@ class ReadingExample(NamedTuple):
 
 
 def read_examples(path: str | os.PathLike) -> Iterator[ReadingExample]:
-    """Yields the examples of a file.
-
-    InputError: there is none, or a line is malformed; names file and line.
-    """
+    """Yields the examples of a file; InputError names file and line, or the file without one."""
     number = 0
     for number, (_, example) in enumerate(
         map_records(path, read_json_lines(path), _from_record), 1

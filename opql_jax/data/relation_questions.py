@@ -1,7 +1,4 @@
-"""Questions made of a relation's name, or of a sentence, with its target left out.
-
-They teach an encoder to read questions where nobody asked any.
-"""
+"""Questions made of a relation's name, or of a sentence without its target, to train an encoder."""
 
 import functools
 from typing import NamedTuple

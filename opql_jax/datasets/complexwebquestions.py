@@ -1,7 +1,4 @@
-"""ComplexWebQuestions (Talmor and Berant, 2018): compositions of WebQSP's questions.
-
-With SPARQL queries over Freebase.
-"""
+"""ComplexWebQuestions (Talmor and Berant, 2018): compositions of WebQSP's questions, and SPARQL."""
 
 import os
 import re

@@ -89,17 +89,12 @@ class _Cell(NamedTuple):
 
 
 class _Page:
-    """Collects the blocks of a page: texts, none of which is empty.
-
-    Attributes:
-        heading: the first heading of level 1, '' if there is none.
-        title: the pieces of what stands in the first `<title>`.
-    """
+    """Collects the blocks of a page: texts, none of which is empty."""
 
     def __init__(self):
         self.blocks: list[str] = []
-        self.heading = ''
-        self.title: list[str] = []
+        self.heading = ''  # the first one of level 1
+        self.title: list[str] = []  # pieces of the first `<title>`
         self._unread = ''  # the tag in which nothing is read
         self._in_heading = self._has_title = self._in_drawing = False
         self._pieces: list[str] = []

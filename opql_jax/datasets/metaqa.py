@@ -27,11 +27,7 @@ from opql_jax.corpus.questions import (
 
 @dataclasses.dataclass(frozen=True)
 class MetaQA:
-    """The reader of a folder of MetaQA; mentions are linked by entity names.
-
-    Attributes:
-        folder: holds passages.jsonl, entities.txt and <hops>-hop/<split>.txt.
-    """
+    """The reader of a folder of MetaQA; mentions are linked by entity names."""
 
     paths: ClassVar = ('folder',)
     folder: str

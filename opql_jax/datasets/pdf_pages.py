@@ -1,7 +1,4 @@
-"""The text of a PDF file's pages, as pypdf reads them.
-
-Nothing else is imported, as a process is started for it.
-"""
+"""The text of a PDF file's pages by pypdf, in a process that imports nothing else."""
 
 from __future__ import annotations
 

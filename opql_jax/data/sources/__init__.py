@@ -1,4 +1,1 @@
-"""Batches of each training objective by (seed, step, shard): one file an objective.
-
-All are over `base.Source`.
-"""
+"""Batches of each training objective by (seed, step, shard), all over `base.Source`."""

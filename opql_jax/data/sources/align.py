@@ -54,11 +54,7 @@ class AlignSettings:
 
 
 class AlignSource(Source):
-    """Draws topics, their questions, and mentions of each topic.
-
-    Attributes:
-        questions: the AlignedQuestions.
-    """
+    """Draws topics, their questions, and mentions of each topic."""
 
     def __init__(self, prepared: Prepared, settings: AlignSettings, seed: int = 0):
         super().__init__(seed)

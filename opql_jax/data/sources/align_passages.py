@@ -45,12 +45,7 @@ class PackedPassages(NamedTuple):
 
 
 class PassagePacker:
-    """Packs passages with rows of the pair table.
-
-    Attributes:
-        index: the rows.
-        capacities: {bucket length: passages} of a batch.
-    """
+    """Packs passages with rows of the pair table, `index`; `capacities` are {length: passages}."""
 
     def __init__(
         self,

@@ -20,11 +20,7 @@ UNKNOWN = -2
 
 
 class EachQuestion(Source):
-    """A finite sequence of batches; its length is their number.
-
-    Attributes:
-        hop_counts: the numbers of hops, increasing.
-    """
+    """A finite sequence of batches; `hop_counts` are their numbers of hops, increasing."""
 
     def __init__(self, prepared: Prepared, questions: Sequence[Question], rows: int = 64):
         """Takes questions and a batch's rows; InputError if none are given, or one is too long."""

@@ -28,12 +28,7 @@ class RelationBatch(NamedTuple):
 
 
 class PairPacker:
-    """Marks and packs rows of the pair table; shared by the sources that encode marked pairs.
-
-    Attributes:
-        index: the rows.
-        capacities: {bucket length: rows} of a batch.
-    """
+    """Marks and packs rows of the pair table, `index`; `capacities` are {bucket length: rows}."""
 
     def __init__(
         self,
