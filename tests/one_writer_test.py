@@ -114,7 +114,7 @@ def test_of_two_corpora_prepared_into_one_folder_at_the_same_time_one_is_there_a
         errors = [run.exception() for run in runs]
         (error,) = filter(None, errors)
         assert isinstance(error, InputError) and (
-            'is being written by' in str(error) or 'was prepared with another' in str(error)
+            'is being written by' in str(error) or 'has another' in str(error)
         )
         prepared = Prepared(folder)
         prepared_name = ('Ann', 'Bob')[errors.index(None)]

@@ -157,7 +157,7 @@ def test_a_part_of_another_folder_is_not_stated(folder, part, caplog):
         folder.write(**PARTS | {part: '../other.kb/x'})
     assert folder.read() == PARTS
     assert (
-        f'{folder.manifest} is left as it is: ../other.kb/x is no part of the knowledge base'
+        f'{folder.manifest} stays: ../other.kb/x is no part of the knowledge base'
         in caplog.text
     )
 

@@ -11,6 +11,7 @@ from opql_jax.data.prepared import Prepared
 from opql_jax.datasets.jsonl import JsonLines
 from opql_jax.datasets.synthetic.reader import Synthetic
 
+from documents_of import documents
 from question_records import question_record
 
 DOCUMENTS = [
@@ -101,20 +102,20 @@ def test_changed_input_is_not_taken_for_prepared(corpus, tmp_path, name, text, m
 
 def test_other_settings_are_not_taken_for_prepared(corpus, tmp_path):
     run(corpus, tmp_path / 'out')
-    with pytest.raises(InputError, match='another max_tokens, title_prefix: delete it'):
+    with pytest.raises(InputError, match='another max_tokens, title_prefix: choose another folder'):
         run(corpus, tmp_path / 'out', max_tokens=64, title_prefix=False)
 
 
 def test_a_folder_with_other_files_is_refused_and_kept(corpus, tmp_path):
     before = contents(tmp_path / 'corpus')
-    with pytest.raises(InputError, match='holds other files and nothing prepared'):
+    with pytest.raises(InputError, match='holds other files: give a new or empty folder'):
         run(corpus, tmp_path / 'corpus')
     assert contents(tmp_path / 'corpus') == before
 
 
 @pytest.mark.parametrize('max_tokens', [6, 137])
 def test_passages_that_no_bucket_holds_are_refused(corpus, tmp_path, max_tokens):
-    said = f'max_tokens: {max_tokens}, but rows .* have 7 to 136 tokens'
+    said = f'max_tokens: {max_tokens} is not from 7 to 136'
     with pytest.raises(InputError, match=said):
         run(corpus, tmp_path / 'out', max_tokens=max_tokens)
 
@@ -129,3 +130,28 @@ def test_generated_questions_know_the_entities_on_the_way(tmp_path):
             assert len(sets) == hops + 1
             for reached, before in zip(sets[1:], sets):
                 assert all(any((topic, target) in pairs for topic in before) for target in reached)
+
+
+def prepare_lines(folder, *records):
+    (folder / 'my.jsonl').write_text(''.join(json.dumps(record) + '\n' for record in records))
+    run(JsonLines(str(folder / 'my.jsonl')), folder / 'out')
+    return Prepared(folder / 'out')
+
+
+def test_a_corrected_corpus_is_prepared_into_the_folder_where_it_was_refused(tmp_path):
+    with pytest.raises(InputError, match='expected a JSON object'):
+        prepare_lines(tmp_path, 'no document')
+    prepared = prepare_lines(tmp_path, *documents())
+    assert len(prepared.passages) == 30 and (tmp_path / 'out/rejected.jsonl').read_text() == ''
+    assert 'rejected.jsonl' in prepared.manifest.files
+
+
+def test_names_longer_than_a_passage_do_not_stop_the_run(tmp_path):
+    # Without links titles are the entities.
+    titles = ['Ann', 'very ' * 400 + 'long', 'Bob']
+    pages = [{'id': i, 'title': t, 'text': f'{t} met Bob.'} for i, t in enumerate(titles)]
+    prepared = prepare_lines(tmp_path, *pages)
+    rows = prepared.passages.to_pylist()
+    found = {row['text'][m['start'] : m['end']] for row in rows for m in row['mentions']}
+    assert found == {'Ann', 'Bob'}
+    assert ''.join(row['text'] for row in rows).count('very') == 400

@@ -146,7 +146,7 @@ def test_a_bad_line_of_a_question_file_is_named(folder, tmp_path):
     (tmp_path / 'bad.jsonl').write_text('{"id": "1", "question": "who knew ß"}\n')
     with pytest.raises(
         InputError,
-        match='bad.jsonl:1: topics: missing, and the text mentions no name of the vocabulary',
+        match='bad.jsonl:1: topics: missing, and the text mentions no name: mark its topic',
     ):
         infer(**folder, questions=str(tmp_path / 'bad.jsonl'), output=str(tmp_path / 'out.jsonl'))
     assert not (tmp_path / 'out.jsonl').exists()
