@@ -58,6 +58,6 @@ def test_a_relation_held_out_that_no_question_needs_is_an_error():
         for i, kind in enumerate(['P1', 'P1 > P2', ''])
     ]
     assert [q.id for q in questions.without_relations(asked, ['P2'])] == ['q0', 'q2']
-    said = "no question needs 'P999'; the types of the questions name P1, P2"
+    said = "no question needs 'P999'; they need P1, P2"
     with pytest.raises(InputError, match=said):
         questions.without_relations(asked, ['P1', 'P999'])
