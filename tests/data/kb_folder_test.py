@@ -156,10 +156,7 @@ def test_a_part_of_another_folder_is_not_stated(folder, part, caplog):
     with caplog.at_level(logging.INFO):
         folder.write(**PARTS | {part: '../other.kb/x'})
     assert folder.read() == PARTS
-    assert (
-        f'{folder.manifest} stays: ../other.kb/x is no part of the knowledge base'
-        in caplog.text
-    )
+    assert f'{folder.manifest} stays: ../other.kb/x is no part of the knowledge base' in caplog.text
 
 
 def test_without_a_manifest_all_but_the_memory_has_to_be_named(folder):

@@ -1,5 +1,7 @@
 """Masking mentions in tokenised passages."""
 
+from itertools import permutations
+
 import numpy as np
 import one_marked
 import pytest
@@ -34,15 +36,8 @@ def test_names_that_stay_are_followed_by_their_markers():
     _, p = passage('the film {} was directed by {} .', ['Alien', 'Ridley Scott'])
     s, name = SPECIAL, ids('Ridley Scott')
     marked = one_marked.mark_pair(p, 1, 0, s, 0, masked=False)
-    expected = (
-        [s.cls]
-        + ids('the film Alien')
-        + [s.r2]
-        + ids('was directed by')
-        + [*name, s.r1]
-        + ids('.')
-        + [s.sep]
-    )
+    said = *ids('the film Alien'), s.r2, *ids('was directed by'), *name, s.r1, *ids('.')
+    expected = [s.cls, *said, s.sep]
     assert marked.tokens.tolist() == expected and len(name) > 1
     assert (marked.r1, marked.r2) == (expected.index(s.r1), expected.index(s.r2))
 
@@ -63,23 +58,17 @@ def test_a_mention_without_a_visible_character_keeps_an_empty_place():
     assert (p.ends - p.starts).tolist() == [1, 0]
     marked = one_marked.mark_pair(p, 0, 1, SPECIAL, 0)
     s = SPECIAL
-    assert marked.tokens.tolist() == [s.cls] + ids('the') + [s.ent, s.r1, s.ent, s.r2] + ids(
-        'film'
-    ) + [s.sep]
+    said = *ids('the'), s.ent, s.r1, s.ent, s.r2, *ids('film')
+    assert marked.tokens.tolist() == [s.cls, *said, s.sep]
     back = one_marked.mark_pair(p, 1, 0, SPECIAL, 0)
     assert back.tokens[back.r2] == s.r2 and back.r2 < back.r1
 
 
 def test_markup_never_adds_more_than_its_room():
-    p = markup.tokenise_passage(
-        TOKENIZER, 'the X \u200b \u200b film', [(4, 5, 0), (6, 7, 1), (8, 9, 2)]
-    )
-    longest = max(
-        len(one_marked.mark_pair(p, i, j, SPECIAL, 0).tokens)
-        for i in range(3)
-        for j in range(3)
-        if i != j
-    )
+    mentions = [(4, 5, 0), (6, 7, 1), (8, 9, 2)]
+    p = markup.tokenise_passage(TOKENIZER, 'the X \u200b \u200b film', mentions)
+    marked = [one_marked.mark_pair(p, *both, SPECIAL, 0) for both in permutations(range(3), 2)]
+    longest = max(len(pair.tokens) for pair in marked)
     assert longest == len(p.tokens) + markup.MARKUP_ROOM
 
 
@@ -87,6 +76,11 @@ def test_a_mention_without_a_visible_character_is_at_the_token_after_it():
     p = markup.tokenise_passage(TOKENIZER, 'the X\u200b', [(4, 5, 0), (5, 6, 1)])
     placed = markup.place_mentions(p, SPECIAL)
     assert placed.first[1] == placed.last[1] == len(placed.tokens) - 1
+
+
+def apart(spans):
+    """The ordered pairs of spans that do not overlap, by their indices."""
+    return [(i, j) for i, a in enumerate(spans) for j, b in enumerate(spans) if not overlap(a, b)]
 
 
 @settings(max_examples=100, deadline=None)
@@ -104,25 +98,14 @@ def test_context_of_many_pairs_and_many_masked_mentions_are_those_of_one_by_one(
     for of_passage in spans:
         starts, ends = np.array(of_passage, np.int32).reshape(-1, 2).T
         entities = rng.integers(0, 5, len(starts)).astype(np.int32)
-        passages.append(
-            markup.TokenisedPassage(
-                rng.integers(100, 200, 12).astype(np.int32), starts, ends, entities
-            )
-        )
-    chosen = [
-        (p, i, j)
-        for p, of_passage in enumerate(spans)
-        for i, a in enumerate(of_passage)
-        for j, b in enumerate(of_passage)
-        if not overlap(a, b)
-    ]
+        tokens = rng.integers(100, 200, 12).astype(np.int32)
+        passages.append(markup.TokenisedPassage(tokens, starts, ends, entities))
+    chosen = [(p, *both) for p, of_passage in enumerate(spans) for both in apart(of_passage)]
     many = markup.MarkedPairs(passages, *np.array(chosen, int).reshape(-1, 3).T, SPECIAL, masked)
     order = rng.permutation(len(chosen))
     positions, entities = many.context(order, len(chosen) + 2, most)
-    assert positions.dtype == entities.dtype == np.int32 and positions.shape == (
-        len(chosen) + 2,
-        most,
-    )
+    assert positions.dtype == entities.dtype == np.int32
+    assert positions.shape == (len(chosen) + 2, most)
     assert (entities[len(chosen) :] == -1).all()
     for row, (p, i, j) in enumerate(chosen[k] for k in order):
         one = one_marked.mark_pair(passages[p], i, j, SPECIAL, most, masked)
@@ -154,7 +137,7 @@ def test_marking_among_nested_mentions_hides_the_two_and_takes_only_whole_ones_a
     )
     starts, ends = np.array(spans, np.int32).reshape(-1, 2).T
     p = markup.TokenisedPassage(np.arange(100, 112, dtype=np.int32), starts, ends, entities)
-    chosen = [(i, j) for i, a in enumerate(spans) for j, b in enumerate(spans) if not overlap(a, b)]
+    chosen = apart(spans)
     for i, j in chosen:
         marked, expected = one_marked.mark_pair(p, i, j, SPECIAL, 12), [SPECIAL.cls]
         for t in range(12):
@@ -167,28 +150,18 @@ def test_marking_among_nested_mentions_hides_the_two_and_takes_only_whole_ones_a
         assert (marked.r1, marked.r2) == (expected.index(SPECIAL.r1), expected.index(SPECIAL.r2))
         context = {}
         for k, span in enumerate(spans):
-            if not (overlap(span, spans[i]) or overlap(span, spans[j])) and entities[k] not in (
-                entities[i],
-                entities[j],
-            ):
+            is_whole = not (overlap(span, spans[i]) or overlap(span, spans[j]))
+            if is_whole and entities[k] not in (entities[i], entities[j]):
                 context.setdefault(expected.index(100 + span[0]), entities[k])
-        assert (
-            dict(
-                zip(
-                    marked.context_positions.tolist(), marked.context_entities.tolist(), strict=True
-                )
-            )
-            == context
-        )
-    many = markup.MarkedPairs(
-        [p], np.zeros(len(chosen), int), *np.array(chosen, int).reshape(-1, 2).T, SPECIAL
-    )
+        found = marked.context_positions.tolist(), marked.context_entities.tolist()
+        assert dict(zip(*found, strict=True)) == context
+    at = np.array(chosen, int).reshape(-1, 2).T
+    many = markup.MarkedPairs([p], np.zeros(len(chosen), int), *at, SPECIAL)
     tokens, r1, r2 = many.batch(np.arange(len(chosen)), len(chosen), 18)
     for row, (i, j) in enumerate(chosen):
         marked = one_marked.mark_pair(p, i, j, SPECIAL, 0)
-        assert tokens[row].tolist() == marked.tokens.tolist() + [SPECIAL.pad] * (
-            18 - len(marked.tokens)
-        )
+        padding = [SPECIAL.pad] * (18 - len(marked.tokens))
+        assert tokens[row].tolist() == marked.tokens.tolist() + padding
         assert (r1[row], r2[row]) == (marked.r1, marked.r2)
 
 
@@ -198,28 +171,21 @@ def test_nested_mentions_have_the_tokens_of_their_characters(text, data):
     spans = data.draw(nested_spans(len(text)))
     p = markup.tokenise_passage(TOKENIZER, text, [(a, b, k) for k, (a, b) in enumerate(spans)])
     borders = sorted({0, len(text), *(place for span in spans for place in span)})
-    pieces = {
-        a: TOKENIZER.encode(text[a:b], add_special_tokens=False).ids
-        for a, b in zip(borders, borders[1:])
-    }
+    pieces = {a: ids(text[a:b]) for a, b in zip(borders, borders[1:])}
     assert p.tokens.tolist() == [token for piece in pieces.values() for token in piece]
     assert p.entities.tolist() == list(range(len(spans))) and (np.diff(p.starts) >= 0).all()
     for (a, b), start, end in zip(spans, p.starts, p.ends):
-        assert p.tokens[start:end].tolist() == [
-            token for at, piece in pieces.items() if a <= at < b for token in piece
-        ]
+        inside = (piece for at, piece in pieces.items() if a <= at < b)
+        assert p.tokens[start:end].tolist() == [token for piece in inside for token in piece]
 
 
 def test_a_masked_mention_hides_its_own_tokens_whether_it_is_nested_or_holds_others():
     text = 'a film by ridley scott .'
     p = markup.tokenise_passage(TOKENIZER, text, [(10, 22, 4), (17, 22, 5)])
     s = SPECIAL
-    assert one_marked.mask_mention(p, 0, s).tokens.tolist() == [
-        s.cls, *ids('a film by'), s.ent, *ids('.'), s.sep,
-    ]  # fmt: skip
-    assert one_marked.mask_mention(p, 1, s).tokens.tolist() == [
-        s.cls, *ids('a film by ridley'), s.ent, *ids('.'), s.sep,
-    ]  # fmt: skip
+    for mention, before in enumerate(('a film by', 'a film by ridley')):
+        expected = [s.cls, *ids(before), s.ent, *ids('.'), s.sep]
+        assert one_marked.mask_mention(p, mention, s).tokens.tolist() == expected
 
 
 @pytest.mark.parametrize('name', ['Alien', 'Ridley Scott', '北京'])
@@ -227,9 +193,8 @@ def test_a_question_masks_its_topic_and_appends_the_unknown_answer(name):
     text = f'who directed {name} in 1979?'
     q = markup.mark_questions(TOKENIZER, [text], [(13, 13 + len(name))], SPECIAL)[0]
     s = SPECIAL
-    assert q.tokens.tolist() == (
-        [s.cls] + ids('who directed') + [s.ent, s.r1] + ids('in 1979?') + [s.ent, s.r2, s.sep]
-    )
+    said = *ids('who directed'), s.ent, s.r1, *ids('in 1979?'), s.ent, s.r2
+    assert q.tokens.tolist() == [s.cls, *said, s.sep]
     assert q.tokens[q.r1] == s.r1 and q.tokens[q.r2] == s.r2
 
 
@@ -255,9 +220,8 @@ def test_sentences_begin_at_the_first_token_of_their_characters(pieces, data):
         np.testing.assert_array_equal(one, other)
     assert first.dtype == np.int32 and len(first) == len(starts)
     apart, _ = markup.separate(text, mentions)
-    moved = [
-        start + sum(p <= start for p in markup.unspaced_borders(text, mentions)) for start in starts
-    ]
+    borders = markup.unspaced_borders(text, mentions)
+    moved = [start + sum(place <= start for place in borders) for start in starts]
     offsets = TOKENIZER.encode(apart, add_special_tokens=False).offsets
     assert first.tolist() == [sum(begin < place for begin, _ in offsets) for place in moved]
 
@@ -270,12 +234,9 @@ def pairs(draw):
     left, first, between, second, right = (draw(st.integers(low, 40)) for low in (0, 1, 0, 1, 0))
     starts = np.array([left, left + first + between], np.int32)
     total = left + first + between + second + right
-    return markup.TokenisedPassage(
-        np.arange(total, dtype=np.int32),
-        starts,
-        starts + np.array([first, second], np.int32),
-        np.array([1, 0], np.int32),
-    ), draw(st.integers(8, 60))
+    tokens, ends = np.arange(total, dtype=np.int32), starts + np.array([first, second], np.int32)
+    passage = markup.TokenisedPassage(tokens, starts, ends, np.array([1, 0], np.int32))
+    return passage, draw(st.integers(8, 60))
 
 
 @settings(max_examples=400)

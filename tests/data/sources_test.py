@@ -99,11 +99,8 @@ def test_shapes_are_the_same_at_all_steps_and_shards(prepared, name):
 
 def test_the_number_of_hops_is_part_of_a_batchs_structure(prepared):
     one, three = (make('follow', prepared)[step] for step in (0, 1))
-    assert (
-        jax.tree.structure(one)
-        != jax.tree.structure(three)
-        != jax.tree.structure(make('follow', prepared)[2])
-    )
+    structure = jax.tree.structure
+    assert structure(one) != structure(three) != structure(make('follow', prepared)[2])
     assert isinstance(three.hops, Hops) and three.hops == 3
 
 
@@ -156,33 +153,17 @@ def test_relation_rows_are_rows_of_the_pair_table_and_come_once(prepared, name):
     p, special = prepared, prepared.special
     passages = list(p.records)
     table = collections.Counter()
-    for row in range(len(p.pairs['topic'])):
-        m = one_marked.mark_pair(
-            passages[p.pairs['passage'][row]],
-            p.pairs['topic_mention'][row],
-            p.pairs['target_mention'][row],
-            special,
-            2,
-        )
-        table[
-            (
-                tuple(m.tokens.tolist()),
-                m.r1,
-                m.r2,
-                m.topic,
-                m.target,
-                tuple(m.context_entities.tolist()),
-            )
-        ] += 1
+    columns = (p.pairs[name].tolist() for name in ('passage', 'topic_mention', 'target_mention'))
+    for passage, topic, target in zip(*columns):
+        m = one_marked.mark_pair(passages[passage], topic, target, special, 2)
+        tokens, context = (tuple(x.tolist()) for x in (m.tokens, m.context_entities))
+        table[tokens, m.r1, m.r2, m.topic, m.target, context] += 1
     for batch in batches(make(name, prepared)):
         used = collections.Counter()
         for row in rows_of(batch.pairs):
             context = row['context_entities'][row['context_entities'] >= 0]
-            key = (
-                tuple(row['tokens'].tolist()), row['r1'], row['r2'], row['topic'], row['target'],
-                tuple(context.tolist()),
-            )  # fmt: skip
-            used[key] += 1
+            tokens, context = (tuple(x.tolist()) for x in (row['tokens'], context))
+            used[tokens, row['r1'], row['r2'], row['topic'], row['target'], context] += 1
         assert used <= table
         assert used.total() > 0.9 * 64
 
@@ -237,20 +218,14 @@ def test_follow_takes_hop_counts_in_turn_and_deals_questions_out(prepared):
 
 def title_pairs(prepared):
     p = prepared.pairs
-    return {
-        (int(t), int(o)) for t, o, title in zip(p['topic'], p['target'], p['is_title']) if title
-    }
+    kept = p['is_title'].astype(bool)
+    return set(zip(p['topic'][kept].tolist(), p['target'][kept].tolist()))
 
 
 def test_align_puts_an_answering_mention_and_others_beside_each_question(prepared):
     source = make('align', prepared)
-    assert (
-        0
-        < len(source.questions.topics)
-        <= len(source.questions)
-        < source.questions.num_questions
-        == 20
-    )
+    assert 0 < len(source.questions.topics) <= len(source.questions) < 20
+    assert source.questions.num_questions == 20
     asked = {(q.topic_entity, tuple(q.answers)) for q in prepared.questions('1-hop/train')}
     known = title_pairs(prepared)
     with_negatives = []
@@ -283,12 +258,8 @@ def pairs_of(batch):
         for i, slot in zip(*np.nonzero(bucket.topic >= 0)):
             mentions = bucket.topic_mention[i, slot], bucket.target_mention[i, slot]
             ends = [[int(end[i, m]) for end in (bucket.first, bucket.last)] for m in mentions]
-            yield (
-                bucket.tokens[i].tolist(),
-                *ends,
-                int(bucket.topic[i, slot]),
-                int(bucket.target[i, slot]),
-            )
+            named = int(bucket.topic[i, slot]), int(bucket.target[i, slot])
+            yield bucket.tokens[i].tolist(), *ends, *named
 
 
 @pytest.mark.parametrize('pairs', ['title', 'sentence', 'all'])
@@ -312,9 +283,7 @@ def test_passages_hold_all_pairs_of_the_topics_that_are_asked_about(prepared, pa
             plain = tokens[1 : tokens.index(prepared.special.sep)]
             found[texts[tuple(plain)]].append(tuple(pair))
         for passage, those in found.items():
-            assert sorted(those) == sorted(
-                pair for pair in of_passage[passage] if pair[2] in topics
-            )
+            assert sorted(those) == sorted(p for p in of_passage[passage] if p[2] in topics)
         packed = {pair[2:] for those in found.values() for pair in those}
         for topic, answers in zip(batch.questions.topic.tolist(), batch.questions.answers.tolist()):
             answers = [answer for answer in answers if answer >= 0]
@@ -326,13 +295,11 @@ def test_passages_hold_all_pairs_of_the_topics_that_are_asked_about(prepared, pa
 def test_splits_that_teach_nothing_are_refused(prepared, tmp_path):
     tiny_prepared.write(tmp_path / 'p')
     unknown = [q for q in prepared.questions('2-hop/train') if q.topic_entity < 0]
-    write_questions(
-        tmp_path / 'p' / 'questions' / '2-hop' / 'unknown.jsonl',
-        (to_record(q, prepared.vocab) for q in unknown),
-    )
+    path = tmp_path / 'p/questions/2-hop/unknown.jsonl'
+    write_questions(path, (to_record(q, prepared.vocab) for q in unknown))
     tiny_prepared.write_manifest(tmp_path / 'p')
     other = Prepared(tmp_path / 'p')
-    with pytest.raises(ValueError, match='unknown: no question has a known topic'):
+    with pytest.raises(ValueError, match='unknown: no question with a known topic'):
         FollowSource(other, ['2-hop/unknown'])
-    with pytest.raises(ValueError, match='unknown: no question has a passage'):
+    with pytest.raises(ValueError, match='unknown: no passage mentions the topic and an answer'):
         make('align', other, split='2-hop/unknown')

@@ -54,12 +54,8 @@ def cloze(prepared, memory, **options):
 def test_entries_are_found_by_pair_but_those_of_the_passage_alone(memory):
     topic, target, passages = memory
     entries = EntryIndex(*memory)
-    for a, b, p in [
-        (topic[0], target[0], -1),
-        (topic[5], target[5], passages[5, 0]),
-        (topic[7], target[7], 3),
-        (0, 999, -1),
-    ]:
+    asked = [(topic[0], target[0], -1), (topic[5], target[5], passages[5, 0]), (0, 999, -1)]
+    for a, b, p in [*asked, (topic[7], target[7], 3)]:
         same = (topic == a) & (target == b) & ~((passages == p).any(axis=1) & (p >= 0))
         count, rows = entries.find(np.array([a]), np.array([b]), np.array([p]))
         assert sorted(rows) == np.flatnonzero(same).tolist() and count.tolist() == [same.sum()]
@@ -77,13 +73,10 @@ def test_a_cloze_hides_its_label_and_its_topics_are_visible(prepared, memory):
         for start, mark, topic, used in zip(row['start'], row['r1'], row['topic'], row['used']):
             assert used == (topic >= 0)
             if used:
-                mention = next(
-                    i
-                    for i in np.flatnonzero(passage.entities == topic)
-                    if passage.tokens[passage.starts[i] : passage.ends[i]].tolist()
-                    == row['tokens'][start:mark].tolist()
-                )
-                assert row['tokens'][mark] == r1 and passage.entities[mention] != row['label']
+                spans = zip(passage.starts, passage.ends, passage.entities)
+                named = [passage.tokens[a:b].tolist() for a, b, entity in spans if entity == topic]
+                assert row['tokens'][start:mark].tolist() in named
+                assert row['tokens'][mark] == r1 and topic != row['label']
                 seen += 1
     assert seen > 30
 
@@ -92,9 +85,7 @@ def test_gold_entries_state_the_pair_elsewhere_and_null_is_right_without_any(pre
     topic, target, passages = memory
     absent = present = 0
     for row in rows_of(cloze(prepared, memory)[1].texts):
-        for entity, gold, missing, used in zip(
-            row['topic'], row['gold'], row['absent'], row['used']
-        ):
+        for entity, gold, missing, used in zip(*map(row.get, ('topic', 'gold', 'absent', 'used'))):
             if not used:
                 assert not missing and (gold == -1).all()
                 continue
@@ -114,12 +105,8 @@ def question(number, answers, hops=1, topics=1):
 
 
 def test_questions_come_by_hops_with_one_of_their_answers_as_label(prepared):
-    asked = [
-        question(0, [3, 4]),
-        question(1, [5], topics=2),
-        question(2, [7], hops=2),
-        question(3, []),
-    ]
+    asked = [question(0, [3, 4]), question(1, [5], topics=2), question(2, [7], hops=2)]
+    asked.append(question(3, []))
     source = OpenQuestionSource(prepared, asked, rows=4)
     assert (source.num_questions, source.num_left_out, source.hop_counts) == (3, 1, [1, 2])
     labels = {1: set(), 2: set()}
@@ -127,9 +114,8 @@ def test_questions_come_by_hops_with_one_of_their_answers_as_label(prepared):
         batch = source[step]
         for row in rows_of(batch.questions):
             labels[batch.hops].add(int(row['label']))
-            assert (
-                row['label'] in row['answers'] and row['passage'] == -1 and not row['absent'].any()
-            )
+            assert row['label'] in row['answers']
+            assert row['passage'] == -1 and not row['absent'].any()
             assert (row['topic'] == -1).all()
             assert row['used'].sum() == (2 if row['label'] == 5 else 1)
             for mark in row['r1'][row['used']]:
@@ -162,11 +148,8 @@ def test_some_questions_must_do_without_their_answers(prepared):
 
 def test_names_of_all_entities_are_put_in_place_of_a_topic(prepared):
     vocab, tokenizer, special = prepared.vocab, prepared.tokenizer, prepared.special
-    asked = [
-        question(0, [1]),
-        question(1, [2], topics=2),
-        Question('x', 'who saw it', ((8, 10),), (-1,)),
-    ]
+    other = Question('x', 'who saw it', ((8, 10),), (-1,))
+    asked = [question(0, [1]), question(1, [2], topics=2), other]
     source = NameSource(prepared, asked, rows=10, seed=3)
     after_who_saw = 1 + len(tokenizer.encode('who saw', add_special_tokens=False).ids)
     entities, starts = [], set()
@@ -195,9 +178,8 @@ def test_every_entity_is_read_so_many_times(prepared):
     assert source.num_entities == len(prepared.vocab)
     contexts = set()
     for row, at, name in zip(tokens, start, (prepared.vocab.names[e] for e in entity)):
-        expected = prepared.tokenizer.encode(name, add_special_tokens=False).ids[
-            : source.length - at
-        ]
+        named = prepared.tokenizer.encode(name, add_special_tokens=False).ids
+        expected = named[: source.length - at]
         assert row[at : at + len(expected)].tolist() == expected and len(row) <= source.length
         contexts.add(int(at))
     assert len(contexts) > 1
@@ -212,20 +194,12 @@ def rich_text(folder, mentions, tokens=122):
     long.
     """
     starts = np.linspace(0, tokens - 3, mentions).astype(np.int32)
-    pieces = [
-        TokenisedPassage(
-            np.arange(10, 10 + tokens, dtype=np.int32),
-            starts,
-            starts + 3,
-            np.arange(mentions, dtype=np.int32),
-        )
-        for _ in range(40)
-    ]
-    passage_records.write_passages(folder / 'text', map(passage_records.encode_passage, pieces))
+    numbers, entities = np.arange(10, 10 + tokens), np.arange(mentions)
+    piece = TokenisedPassage(np.int32(numbers), starts, starts + 3, np.int32(entities))
+    passage_records.write_passages(folder / 'text', [passage_records.encode_passage(piece)] * 40)
     records = passage_records.PassageRecords(folder / 'text')
-    return types.SimpleNamespace(
-        records=records, special=SpecialIds(pad=0, unk=1, cls=2, sep=3, ent=5, r1=6, r2=7)
-    )
+    special = SpecialIds(pad=0, unk=1, cls=2, sep=3, ent=5, r1=6, r2=7)
+    return types.SimpleNamespace(records=records, special=special)
 
 
 def test_a_longer_bucket_has_room_for_all_topics(tmp_path):
