@@ -57,11 +57,8 @@ def test_a_mistyped_knowledge_base_is_told(folder, tmp_path):
     (tmp_path / 'file').write_text('')
     for name, said in (('films', 'does not exist'), ('file', 'is a file')):
         mistyped = KBFolder(tmp_path / name)
-        for use in (
-            lambda: mistyped.part('text'),
-            mistyped.read,
-            lambda: mistyped.choose(text=None),
-        ):
+        choose, part = lambda: mistyped.choose(text=None), lambda: mistyped.part('text')
+        for use in (part, mistyped.read, choose):
             told = f'{tmp_path}/{name} {said}: give the folder of a knowledge base'
             with pytest.raises(InputError, match=told):
                 use()
@@ -128,15 +125,14 @@ def test_changes_of_two_processes_follow_each_other(folder, monkeypatch):
     injecting = threading.Thread(target=folder.move_text, args=('memory', 'text2'))
     injecting.start()
     began.wait()
-    training = threading.Thread(
-        target=folder.write, kwargs=PARTS | {'model': 'second', 'memory': 'memory2'}
-    )
+    other = PARTS | {'model': 'second', 'memory': 'memory2'}
+    training = threading.Thread(target=folder.write, kwargs=other)
     training.start()
     training.join(0.3)
     go_on.set()
     injecting.join()
     training.join()
-    assert folder.read() == {'text': 'text', 'model': 'second', 'memory': 'memory2'}
+    assert folder.read() == other
 
 
 def test_what_was_stated_last_is_read(folder):
@@ -185,21 +181,15 @@ def test_a_manifest_is_not_read_where_all_is_named(folder):
         (sealed(MANIFEST | {'format': 'opql-memory'}), 'not the manifest of a knowledge base'),
         (
             sealed(MANIFEST | {'index': 'x'}),
-            'not what this program writes: Object contains unknown field `index`',
+            'not what this program writes: Object contains unknown',
         ),
-        (
-            sealed(MANIFEST | {'retrieval': 'r', 'memory': None}),
-            'memory: null, but a text with an index',
-        ),
+        (sealed(MANIFEST | {'retrieval': 'r', 'memory': None}), 'memory: null, but a text with'),
         (sealed(MANIFEST | {'text': 'x' * 256}), 'text: '),  # a name that no disk can hold
         *(
             (sealed(MANIFEST | {'memory': name}), f'memory: {name!r} is not the name of a folder')
             for name in BAD_NAMES
         ),
-        (
-            sealed(MANIFEST).replace(b'follow', b'fellow'),
-            'its checksum is not that of its content: damaged or edited',
-        ),
+        (sealed(MANIFEST).replace(b'follow', b'fellow'), 'its checksum is not that of its content'),
     ],
 )
 def test_a_manifest_that_cannot_be_trusted_is_refused(folder, written, said):

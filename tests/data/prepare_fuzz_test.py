@@ -20,6 +20,7 @@ from opql_jax.corpus.linking import link_titles
 from opql_jax.data import markup
 from opql_jax.data.prepare import prepare
 from opql_jax.data.prepared import Prepared
+from opql_jax.data.sampling import COLUMNS
 from opql_jax.datasets.jsonl import JsonLines
 
 NAMES = [
@@ -122,15 +123,12 @@ def link(start, end, entity):
     return {'start': start, 'end': end, 'entity': entity}
 
 
+ALWAYS = [
+    good('Ann', 'Ann met Bob Low.'),
+    good('Bob Low', 'It was a. Bob Low met Ann, Zoë and Q1.'),
+]
 inputs = {
-    'corpus': lines_of(
-        documents,
-        8,
-        [
-            good('Ann', 'Ann met Bob Low.'),
-            good('Bob Low', 'It was a. Bob Low met Ann, Zoë and Q1.'),
-        ],
-    ),
+    'corpus': lines_of(documents, 8, ALWAYS),
     'entity_lines': st.none()
     | lines_of(entities, 6, [b'{"id": "Ann"}', b'{"id": "Bob Low", "aliases": ["Bob"]}']),
     'question_lines': st.none()
@@ -147,6 +145,10 @@ PLAIN = {
 }  # fmt: skip
 
 
+def linked(text, *mentions):
+    return {'corpus': good('Ann', text, mentions=mentions), **PLAIN}
+
+
 def check(corpus, entity_lines, question_lines, title_prefix, nested, pair_mode):
     """Prepares a corpus; what is prepared must fit together."""
     root = pathlib.Path(tempfile.mkdtemp())
@@ -161,14 +163,10 @@ def check(corpus, entity_lines, question_lines, title_prefix, nested, pair_mode)
             (root / 'questions' / 'train.jsonl').write_bytes(question_lines)
             reader['question_folder'] = str(root / 'questions')
         reader = JsonLines(**reader)
-        options = {
-            'wordpieces': 400,
-            'max_tokens': MAX_TOKENS,
-            'title_prefix': title_prefix,
-            'nested': nested,
-        }
+        options = dict(title_prefix=title_prefix, nested=nested, pair_mode=pair_mode)
+        options |= dict(wordpieces=400, max_tokens=MAX_TOKENS)
         try:
-            prepare(kb=str(root), text='out', reader=reader, pair_mode=pair_mode, **options)
+            prepare(kb=str(root), text='out', reader=reader, **options)
         except InputError as error:
             assert len(str(error)) < 2000
             return False
@@ -176,10 +174,9 @@ def check(corpus, entity_lines, question_lines, title_prefix, nested, pair_mode)
         vocab, read = reader.read(root / 'again.jsonl')
         fits_together(prepared, link_titles(read, vocab))
         rejected = (root / 'out' / 'rejected.jsonl').read_text().splitlines()
-        assert all(
-            {'file', 'line', 'reason', 'record'} == set(json.loads(row, parse_constant=pytest.fail))
-            for row in rejected
-        )
+        for row in rejected:
+            fields = set(json.loads(row, parse_constant=pytest.fail))
+            assert fields == {'file', 'line', 'reason', 'record'}
         return True
     finally:
         shutil.rmtree(root)
@@ -189,10 +186,8 @@ def fits_together(prepared, read):
     passages, count = prepared.passages.to_pylist(), len(prepared.vocab)
     for row, record in zip(passages, prepared.records.read(range(len(passages))), strict=True):
         spans = [(m['start'], m['end'], m['entity']) for m in row['mentions']]
-        assert all(
-            0 <= start < end <= len(row['text']) and 0 <= entity < count
-            for start, end, entity in spans
-        )
+        assert all(0 <= start < end <= len(row['text']) for start, end, _ in spans)
+        assert all(0 <= entity < count for *_, entity in spans)
         assert spans == sorted(spans, key=lambda span: (span[0], -span[1]))
         assert row['sentence_starts'][0] == 0
         assert row['sentence_starts'] == sorted(set(row['sentence_starts']))
@@ -213,16 +208,11 @@ def fits_together(prepared, read):
         for part in rest:
             shorter = part.removeprefix(titles[document.id])
             assert whole.startswith((joined([part]), joined([shorter])))
-            whole = (
-                whole.removeprefix(joined([part]))
-                if whole.startswith(joined([part]))
-                else whole.removeprefix(joined([shorter]))
-            )
+            begins = part if whole.startswith(joined([part])) else shorter
+            whole = whole.removeprefix(joined([begins]))
         assert not whole
     pairs = prepared.pairs
-    for topic, target, passage, i, j in zip(
-        *(pairs[name] for name in ('topic', 'target', 'passage', 'topic_mention', 'target_mention'))
-    ):
+    for topic, target, passage, i, j in zip(*(pairs[name] for name in COLUMNS)):
         spans = passages[passage]['mentions']
         assert spans[i]['entity'] == topic != target == spans[j]['entity']
         assert spans[i]['end'] <= spans[j]['start'] or spans[j]['end'] <= spans[i]['start']
@@ -235,33 +225,17 @@ def fits_together(prepared, read):
 @settings(max_examples=25, suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large])
 @given(**inputs)
 # A mention may end or begin with space, at the end of a sentence too.
-@example(
-    corpus=good('Ann', 'Ann met Bob. ', mentions=[link(0, 4, 'Ann'), link(8, 13, 'Bob')]), **PLAIN
-)
-@example(
-    corpus=good('Ann', ' Ann met Bob', mentions=[link(0, 4, 'Ann'), link(8, 12, 'Bob')]), **PLAIN
-)
+@example(**linked('Ann met Bob. ', link(0, 4, 'Ann'), link(8, 13, 'Bob')))
+@example(**linked(' Ann met Bob', link(0, 4, 'Ann'), link(8, 12, 'Bob')))
 # Names inside words, and a name longer than a passage.
-@example(
-    corpus=good('Ann', 'a' * 40, mentions=[link(i, i + 1, f'e{i % 3}') for i in range(40)]), **PLAIN
-)
-@example(
-    corpus=good('Ann', 'Ann met ' + 'Bob ' * 40, mentions=[link(0, 3, 'Ann'), link(8, 167, 'Bob')]),
-    **PLAIN,
-)
+@example(**linked('a' * 40, *(link(i, i + 1, f'e{i % 3}') for i in range(40))))
+@example(**linked('Ann met ' + 'Bob ' * 40, link(0, 3, 'Ann'), link(8, 167, 'Bob')))
 # Mentions without tokens.
-@example(
-    corpus=good(
-        'Ann', '\u200b ' * 60, mentions=[link(2 * i, 2 * i + 1, f'e{i % 3}') for i in range(60)]
-    ),
-    **PLAIN,
-)
+@example(**linked('\u200b ' * 60, *(link(2 * i, 2 * i + 1, f'e{i % 3}') for i in range(60))))
 def test_any_input_is_prepared_or_refused_in_words(**given):
     check(**given)
 
 
 def test_good_records_of_the_strategies_are_prepared():
-    corpus = b'\n'.join(
-        good(n, f'{n} met {other}.') for n in NAMES for other in NAMES if n != other and n == 'Ann'
-    )
+    corpus = b'\n'.join(good('Ann', f'Ann met {other}.') for other in NAMES[1:])
     assert check(corpus=corpus + b'\n' + good('Bob', 'Bob met Ann.'), **PLAIN)

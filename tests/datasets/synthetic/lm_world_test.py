@@ -48,11 +48,8 @@ def written(seed, tmp_path_factory):
 @pytest.fixture(scope='module')
 def corpora(written, world):
     """The documents of each corpus, all of them valid."""
-    checks = {
-        'rejected_path': written / 'rejected.jsonl',
-        'max_reject_fraction': 0,
-        'known_entities': set(world.keys),
-    }
+    checks = dict(max_reject_fraction=0, known_entities=set(world.keys))
+    checks['rejected_path'] = written / 'rejected.jsonl'
     return {name: records.read_jsonl(written / name / 'corpus.jsonl', **checks) for name in CORPORA}
 
 
@@ -69,13 +66,8 @@ def stated(corpora):
 
 @pytest.fixture(scope='module')
 def questions(written):
-    return {
-        name: [
-            json.loads(line)
-            for line in open(written / 'questions' / f'{name}.jsonl', encoding='utf-8')
-        ]
-        for name in lm_world.QUESTION_FILES
-    }
+    read = lambda name: (written / f'questions/{name}.jsonl').read_text('utf-8').splitlines()
+    return {name: list(map(json.loads, read(name))) for name in lm_world.QUESTION_FILES}
 
 
 def canonical(fact):
@@ -102,15 +94,10 @@ def test_training_text_and_held_out_text_state_every_fact_and_none_is_in_both(wo
 def assert_silent(documents, pairs):
     """No page of one of a pair mentions the other, and no sentence mentions both."""
     for document in documents:
-        assert not [
-            m for m in document.mentions if frozenset((document.title_entity, m.entity)) in pairs
-        ]
+        together = [(document.title_entity, mention.entity) for mention in document.mentions]
         for sentence in sentences_of(document):
-            assert not [
-                pair
-                for pair in itertools.combinations(keys_in(sentence), 2)
-                if frozenset(pair) in pairs
-            ]
+            together += itertools.combinations(keys_in(sentence), 2)
+        assert pairs.isdisjoint(map(frozenset, together))
 
 
 def test_no_training_page_says_anything_about_both_entities_of_a_held_out_fact(corpora, stated):
@@ -159,9 +146,8 @@ def test_questions_mark_their_topics_and_have_an_id_of_their_own(world, question
     for name, rows in questions.items():
         assert rows and all(row['id'].startswith(f'{name}-') for row in rows)
         for row in rows:
-            assert [row['question'][start:end] for start, end in row['topics']] == [
-                names[key] for key in row['entities']
-            ]
+            marked = [row['question'][start:end] for start, end in row['topics']]
+            assert marked == [names[key] for key in row['entities']]
             assert set(row['answers']) <= set(names)
             assert row['answers']
             assert not set('[]{}') & set(row['question'])
@@ -175,9 +161,8 @@ def test_questions_mark_their_topics_and_have_an_id_of_their_own(world, question
 def split_by_kind(rows):
     """Questions of 1 hop, of 2 hops, and about two topics."""
     single = [row for row in rows if len(row['entities']) == 1]
-    return *([row for row in single if row['hops'] == hops] for hops in (1, 2)), [
-        r for r in rows if len(r['entities']) == 2
-    ]
+    one, two = ([row for row in single if row['hops'] == hops] for hops in (1, 2))
+    return one, two, [row for row in rows if len(row['entities']) == 2]
 
 
 def answers_of(row, facts):
@@ -200,9 +185,8 @@ def constraints_of(row, facts):
     # people, the roles.
     orders = [row['entities'], row['entities'][::-1]]
     found = [[walk(facts, t, [step]) for t, step in zip(topics, steps)] for topics in orders]
-    wordings = {
-        wording.replace('{x}', '').replace('{y}', ''): wording for wording in CONJUNCTIONS[steps]
-    }
+    bare = lambda wording: wording.replace('{x}', '').replace('{y}', '')
+    wordings = {bare(wording): wording for wording in CONJUNCTIONS[steps]}
     (a, b), (c, d) = row['topics']
     wording = wordings[row['question'][:a] + row['question'][b:c] + row['question'][d:]]
     return found[wording.index('{x}') > wording.index('{y}')]
@@ -214,9 +198,8 @@ def test_training_and_dev_questions_have_the_same_answers_with_and_without_held_
     everything = stated['train'] | stated['facts']
     one, two, conjunctions = split_by_kind(questions['train'])
     for row in itertools.chain(one[:150], two[:100], conjunctions[:100], questions['dev_known']):
-        assert (
-            set(row['answers']) == answers_of(row, stated['train']) == answers_of(row, everything)
-        )
+        answers = set(row['answers'])
+        assert answers == answers_of(row, stated['train']) == answers_of(row, everything)
     for row in questions['two_hop']:
         assert set(row['answers']) == answers_of(row, everything) and row['hops'] == 2
 
@@ -231,9 +214,8 @@ def test_changed_questions_are_the_held_out_ones_with_the_answer_of_the_changed_
     stated, questions
 ):
     held_out = {row['id'].removeprefix('held_out-'): row for row in questions['held_out']}
-    assert len(questions['changed']) == sum(
-        CHAINS[row['type']][0] in lm_world.FUNCTIONAL for row in held_out.values()
-    )
+    relations = [CHAINS[row['type']][0] for row in held_out.values()]
+    assert len(questions['changed']) == sum(r in lm_world.FUNCTIONAL for r in relations)
     for row in questions['changed']:
         true = held_out[row['id'].removeprefix('changed-')]
         assert row == {**true, 'id': row['id'], 'answers': row['answers']}
