@@ -35,9 +35,8 @@ def load(tmp_path):
     """
 
     def load(name, split, config=None, **options):
-        builder = tfds.builder(
-            name, data_dir=tmp_path / 'tfds', **({'config': config} if config else {}), **options
-        )
+        options |= {'config': config} if config else {}
+        builder = tfds.builder(name, data_dir=tmp_path / 'tfds', **options)
         download = tfds.download.DownloadConfig(manual_dir=tmp_path / 'manual')
         builder.download_and_prepare(download_dir=tmp_path / 'downloads', download_config=download)
         random_access = options.get('file_format') == 'array_record'
@@ -54,9 +53,8 @@ def put(tmp_path):
     def put(name, content):
         path = tmp_path / 'manual' / name
         path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_text(
-            content if isinstance(content, str) else json.dumps(content), encoding='utf-8'
-        )
+        text = content if isinstance(content, str) else json.dumps(content)
+        path.write_text(text, encoding='utf-8')
         return path
 
     return put
@@ -87,18 +85,12 @@ def test_metaqa_is_what_the_corpus_reads(load, put, tmp_path, file_format):
 
 def test_missing_files_are_named(load, put):
     put('1-hop/readme.txt', '')
-    for name, message in (
-        (
-            'opql_metaqa/1-hop',
-            r'1-hop/vanilla/qa_train.txt: no such file. Download MetaQA from .* <hops>-hop/vanilla',
-        ),
-        ('opql_complexwebq', r'ComplexWebQuestions_train.json: no such file. Download .* Dropbox'),
-        (
-            'opql_msf/1-hop',
-            r'onehop/train/queries.json: no such file. Run .*create_multihop_wikidata.sh',
-        ),
+    for name, file, advice in (
+        ('opql_metaqa/1-hop', '1-hop/vanilla/qa_train.txt', 'Download MetaQA .* <hops>-hop/vanil'),
+        ('opql_complexwebq', 'ComplexWebQuestions_train.json', 'Download .* Dropbox'),
+        ('opql_msf/1-hop', 'onehop/train/queries.json', 'Run .*create_multihop_wikidata.sh'),
     ):
-        with pytest.raises(InputError, match=message):
+        with pytest.raises(InputError, match=f'{file}: no such file. {advice}'):
             load(name, 'train')
 
 
@@ -130,21 +122,23 @@ def wikimovies_files(put, monkeypatch, tmp_path):
     manual = tmp_path / 'manual'
     with tarfile.open(manual / 'wikimovies.tar.gz', 'w:gz') as archive:
         archive.add(manual / 'movieqa', 'movieqa')
-    pretend(
-        monkeypatch,
-        public_sets.OpqlWikimovies,
-        public_sets.WIKIMOVIES,
-        manual / 'wikimovies.tar.gz',
-    )
+    archive = manual / 'wikimovies.tar.gz'
+    pretend(monkeypatch, public_sets.OpqlWikimovies, public_sets.WIKIMOVIES, archive)
     return manual / 'movieqa'
 
 
 def pretend(monkeypatch, builder, url, path):
     """Lets the checksum of a file be the one that is known for an address."""
-    known = type(builder.url_infos[url])(
-        path.stat().st_size, hashlib.sha256(path.read_bytes()).hexdigest(), path.name
-    )
+    digest = hashlib.sha256(path.read_bytes()).hexdigest()
+    known = type(builder.url_infos[url])(path.stat().st_size, digest, path.name)
     monkeypatch.setattr(builder, 'url_infos', {url: known})
+
+
+def as_corpus(name, tmp_path):
+    """The documents of a set that was built, written as JSON Lines and read back."""
+    examples = tfds.load(name, split='train', data_dir=tmp_path / 'tfds', download=False)
+    public_sets.write_jsonl(examples, tmp_path / 'corpus.jsonl')
+    return JsonLines(str(tmp_path / 'corpus.jsonl')).read(tmp_path / 'rejected.jsonl')[1]
 
 
 def test_wikimovies_has_articles_and_questions(load, wikimovies_files, tmp_path):
@@ -157,14 +151,9 @@ def test_wikimovies_has_articles_and_questions(load, wikimovies_files, tmp_path)
     assert question['answers'] == ['Kismet', 'Fire, Fire', 'Unknown']
     assert question['entities'] == ['Ann Lee']
     vocab = wikimovies.entity_vocab(wikimovies_files / 'knowledge_source/entities.txt')
-    assert [question] == wikimovies.questions(
-        wikimovies_files / 'questions/wiki_entities/wiki-entities_qa_test.txt', vocab
-    )
-    examples = tfds.load(
-        'opql_wikimovies/passages', split='train', data_dir=tmp_path / 'tfds', download=False
-    )
-    public_sets.write_jsonl(examples, tmp_path / 'corpus.jsonl')
-    _, documents = JsonLines(str(tmp_path / 'corpus.jsonl')).read(tmp_path / 'rejected.jsonl')
+    path = wikimovies_files / 'questions/wiki_entities/wiki-entities_qa_test.txt'
+    assert [question] == wikimovies.questions(path, vocab)
+    documents = as_corpus('opql_wikimovies/passages', tmp_path)
     found = [(d.title_entity, d.mentions) for d in documents]
     assert found == [('Kismet', None), ('Top Hat', None)]
 
@@ -184,15 +173,11 @@ PARSE = {
     'InferentialChain': ['people.author', 'book.written'],
     'Answers': [{'AnswerType': 'Entity', 'AnswerArgument': 'm.02', 'EntityName': 'Kismet'}],
 }
-WEBQSP = {
-    'Questions': [
-        {'QuestionId': 'WebQTest-1', 'RawQuestion': 'what did ann lee write?', 'Parses': [PARSE]}
-    ]
-}
+QUESTION = {'QuestionId': 'W-1', 'RawQuestion': 'what did ann lee write?', 'Parses': [PARSE]}
 
 
 def test_webqsp_is_linked_as_its_configuration_says(load, put, monkeypatch, tmp_path):
-    path = put('WebQSP.json', WEBQSP)
+    path = put('WebQSP.json', {'Questions': [QUESTION]})
     archive = tmp_path / 'manual/WebQSP.zip'
     with zipfile.ZipFile(archive, 'w') as file:
         for split in ('train', 'test'):
@@ -207,11 +192,8 @@ def test_webqsp_is_linked_as_its_configuration_says(load, put, monkeypatch, tmp_
     (linked,) = load('opql_webqsp', 'test', config=config)
     assert (linked['entities'], linked['answers']) == (['Q7'], ['/m/02'])
     assert [linked] == with_topics(webqsp.read(path, EntityResolver(vocab, **tables)), vocab)[0]
-    assert (
-        config.name
-        == public_sets.Linked(entities=tmp_path / 'entities.parquet', **tables).name
-        != 'names'
-    )
+    again = public_sets.Linked(entities=tmp_path / 'entities.parquet', **tables)
+    assert config.name == again.name != 'names'
     assert config.name != public_sets.Linked(**tables).name
 
 
@@ -222,9 +204,8 @@ def test_another_archive_than_the_published_one_is_refused(
     put('WebQSP.zip', 'not the archive')
     # Where checksums are registered TFDS would write them to its file.
     monkeypatch.setattr(tfds.download.DownloadManager, '_record_url_infos', lambda self: None)
-    download = tfds.download.DownloadConfig(
-        manual_dir=tmp_path / 'manual', register_checksums=register_checksums
-    )
+    options = dict(manual_dir=tmp_path / 'manual', register_checksums=register_checksums)
+    download = tfds.download.DownloadConfig(**options)
     builder = tfds.builder('opql_webqsp', data_dir=tmp_path / 'tfds')
     said = r'(?s)WebQSP\.zip.*95cb9cd2.*not the published file|not the published file.*95cb9cd2'
     with pytest.raises(InputError, match=said):
@@ -249,12 +230,8 @@ def test_complexwebq_needs_the_names_of_its_topics(load, put, tmp_path):
         'qid_labels': put('labels.json', {'Q7': {'label': 'Ann Lee'}}),
     }
     read = load('opql_complexwebq', 'validation', config=public_sets.Linked(**tables))
-    assert (
-        read
-        == with_topics(complexwebquestions.read(path, EntityResolver(NOTHING, **tables)), NOTHING)[
-            0
-        ]
-    )
+    expected = complexwebquestions.read(path, EntityResolver(NOTHING, **tables))
+    assert read == with_topics(expected, NOTHING)[0]
     assert (read[0]['entities'], read[0]['answers'], read[0]['hops']) == (['Ann Lee'], ['Joe'], 2)
 
 
@@ -262,12 +239,8 @@ def query(relations, target):
     subject = {'wikidata_id': 'Q1', 'aliases': {'douglas adams': 3}, 'mentions': [0]}
     chain = [{'wikidata_id': pid, 'text': [name]} for pid, name in relations]
     target = target and {'wikidata_id': target, 'aliases': {}, 'mention': 1}
-    return {
-        'id': f'{chain}-{target}',
-        'subject': subject,
-        'relation': chain if len(chain) > 1 else chain[0],
-        'object': target,
-    }
+    relation = chain if len(chain) > 1 else chain[0]
+    return dict(id=f'{chain}-{target}', subject=subject, relation=relation, object=target)
 
 
 PARAGRAPH = {
@@ -305,11 +278,7 @@ def test_msf_has_queries_and_linked_passages(load, put, tmp_path):
     assert (passage['title'], passage['title_entity']) == ('Adams', 'Q1')
     shown = [(passage['text'][m['start'] : m['end']], m['entity']) for m in passage['mentions']]
     assert shown == [('Adams', 'Q1'), ('St John , Cambridge', 'Q2'), ('1971', '19710000')]
-    examples = tfds.load(
-        'opql_msf/2-passages', split='train', data_dir=tmp_path / 'tfds', download=False
-    )
-    public_sets.write_jsonl(examples, tmp_path / 'corpus.jsonl')
-    _, documents = JsonLines(str(tmp_path / 'corpus.jsonl')).read(tmp_path / 'rejected.jsonl')
+    documents = as_corpus('opql_msf/2-passages', tmp_path)
     assert documents == msf.documents(tmp_path / 'manual/twohop/train/paragraphs.json')
 
 
@@ -319,7 +288,7 @@ def test_msf_has_queries_and_linked_passages(load, put, tmp_path):
         ([], r'queries.json:1: expected a JSON object, found \[\]'),
         (
             {**query([('P1', 'x')], 'Q2'), 'subject': 3},
-            'queries.json:1: subject: expected an object, found 3',
+            'json:1: subject: expected an object, found',
         ),
         ({**query([('P1', 'x')], 'Q2'), 'relation': []}, 'must be a relation'),
         ({**query([('P1', 'x')], 'Q2'), 'relation': 'P1'}, 'relation: expected a list of objects'),
@@ -335,10 +304,8 @@ def test_a_bad_query_is_named(put, record, message):
 def test_a_bad_paragraph_is_named(put):
     said = r'paragraphs.json:1: mentions\[0\].start: expected a number'
     with pytest.raises(InputError, match=said):
-        msf.documents(
-            put('paragraphs.json', json.dumps({**PARAGRAPH, 'mentions': [{'text': 'x'}]}) + '\n')
-        )
+        msf.documents(put('paragraphs.json', {**PARAGRAPH, 'mentions': [{'text': 'x'}]}))
     said = r'paragraphs.json:1: mentions\[0\].end: 50 is past the text'
+    late = [{'wikidata_id': 'Q1', 'start': 46, 'text': 'late'}]
     with pytest.raises(InputError, match=said):
-        late = [{'wikidata_id': 'Q1', 'start': 46, 'text': 'late'}]
-        msf.documents(put('paragraphs.json', json.dumps({**PARAGRAPH, 'mentions': late}) + '\n'))
+        msf.documents(put('paragraphs.json', {**PARAGRAPH, 'mentions': late}))

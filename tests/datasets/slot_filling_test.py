@@ -87,9 +87,8 @@ def test_larger_portions_of_relations_contain_smaller_ones():
     portions = [slot_filling.random_share(relations, share, seed=0) for share in (0, 0.1, 0.5, 1)]
     assert [len(p) for p in portions] == [0, 2, 9, 17]
     assert all(set(a) < set(b) for a, b in zip(portions, portions[1:]))
-    assert portions == [
-        slot_filling.random_share(relations[::-1], share, seed=0) for share in (0, 0.1, 0.5, 1)
-    ]
+    for share, portion in zip((0, 0.1, 0.5, 1), portions):
+        assert portion == slot_filling.random_share(relations[::-1], share, seed=0)
     assert slot_filling.random_share(relations, 0.5, seed=1) != portions[2]
 
 
@@ -108,14 +107,8 @@ def reader(file, **options):
 @pytest.fixture(scope='module')
 def prepared(file, tmp_path_factory):
     folder = tmp_path_factory.mktemp('prepared')
-    prepare(
-        kb=str(folder.parent),
-        text=folder.name,
-        reader=reader(file),
-        wordpieces=600,
-        max_tokens=40,
-        title_prefix=False,
-    )
+    options = dict(wordpieces=600, max_tokens=40, title_prefix=False)
+    prepare(kb=str(folder.parent), text=folder.name, reader=reader(file), **options)
     return Prepared(folder)
 
 
@@ -129,11 +122,9 @@ def test_parts_share_no_document_and_together_have_all(file, tmp_path):
     assert ids['train'] | ids['dev'] == ids['all']
     assert len(ids['all']) == 120
     assert 5 < len(ids['dev']) < 45
-    whole = {
-        part: reader(file, part=part, dev_fraction=1.0).read(tmp_path / part)[1]
-        for part in ('train', 'dev')
-    }
-    assert not whole['train'] and len(whole['dev']) == 120
+    for part, count in (('train', 0), ('dev', 120)):
+        whole = reader(file, part=part, dev_fraction=1.0)
+        assert len(whole.read(tmp_path / part)[1]) == count
 
 
 def test_every_answer_has_a_sentence_of_its_part_at_every_hop(file, prepared):
@@ -147,18 +138,16 @@ def test_every_answer_has_a_sentence_of_its_part_at_every_hop(file, prepared):
         for passage in prepared.passages.to_pylist():
             if passage['doc_id'] in titles:
                 lines = np.cumsum([0] + [len(line) + 1 for line in passage['text'].split('\n')])
+                line_of = lambda mention: np.searchsorted(lines, mention['start'], 'right')
                 for a, b in itertools.permutations(passage['mentions'], 2):
-                    if np.searchsorted(lines, a['start'], 'right') == np.searchsorted(
-                        lines, b['start'], 'right'
-                    ):
+                    if line_of(a) == line_of(b):
                         together[a['entity']].add(b['entity'])
         for question in prepared.questions(split):
             chain = [relations[name] for name in question.text.split(', ')[1:]]
             assert question.type.split(' > ') == chain
             assert len(chain) == question.hops == int(split[0])
-            assert (
-                question.text[slice(*question.topic)] == prepared.vocab.names[question.topic_entity]
-            )
+            name = prepared.vocab.names[question.topic_entity]
+            assert question.text[slice(*question.topic)] == name
             hops = [[question.topic_entity], *question.via, question.answers]
             assert len(hops) == question.hops + 1 and all(hops)
             for before, after in itertools.pairwise(hops):
@@ -169,9 +158,8 @@ def test_every_answer_has_a_sentence_of_its_part_at_every_hop(file, prepared):
 def test_chains_cross_documents(prepared):
     asked = 'Given13 Family13, place of birth, country, capital'
     (question,) = [q for q in prepared.questions('3-hop/train') if q.text == asked]
-    reached = [
-        prepared.vocab.names[e] for e in (*itertools.chain(*question.via), *question.answers)
-    ]
+    entities = *itertools.chain(*question.via), *question.answers
+    reached = [prepared.vocab.names[entity] for entity in entities]
     assert reached == ['Town1', 'Country1', 'Capital1']
 
 
@@ -182,11 +170,8 @@ def test_pairs_of_a_sentence_are_those_whose_mentions_begin_in_one(prepared):
         return sum(begin <= start for begin in passage['sentence_starts'])
 
     rows = [dict(zip(prepared.pairs, values)) for values in zip(*prepared.pairs.values())]
-    together = [
-        i
-        for i, row in enumerate(rows)
-        if sentence(row, 'topic_mention') == sentence(row, 'target_mention')
-    ]
+    is_inside = lambda row: sentence(row, 'topic_mention') == sentence(row, 'target_mention')
+    together = [i for i, row in enumerate(rows) if is_inside(row)]
     assert prepared.pair_rows('sentence').tolist() == together
     assert 0 < len(together) < len(prepared.pair_rows('all')) == len(rows)
 
@@ -200,22 +185,20 @@ def test_questions_of_held_out_relations_are_in_no_batch(prepared):
     kept = [q for q in asked if not {'P26', 'P36'} & set(q.type.split(' > '))]
     assert follow.num_questions == len(kept) < len(asked)
     spouses = {a for q in asked if q.type == 'P26' for a in q.answers}
-    assert spouses and not spouses & {
-        int(a) for step in range(9) for a in follow[step].questions.answers.ravel()
+    answers = lambda source: {
+        int(a) for step in range(9) for a in source[step].questions.answers.ravel()
     }
+    assert spouses and not spouses & answers(follow)
     align = AlignSource(prepared, AlignSettings(pairs='all', held_out=held_out))
     assert align.questions.num_questions == sum(len(q.type) > 0 for q in kept if q.hops == 1)
-    assert not spouses & {
-        int(a) for step in range(9) for a in align[step].questions.answers.ravel()
-    }
+    assert not spouses & answers(align)
     with pytest.raises(InputError.__base__, match=r"held_out: write a tuple, \('P26',\)"):
         FollowSource(prepared, train_splits, held_out='P26')
 
 
 def test_text_without_a_supported_fact_gives_no_folder_of_questions(tmp_path):
-    lonely = tiny_docred.write(
-        tmp_path, [tiny_docred.document('One', '<0 LOC Rome> fell to <1 LOC Gaul> .')]
-    )
+    one = tiny_docred.document('One', '<0 LOC Rome> fell to <1 LOC Gaul> .')
+    lonely = tiny_docred.write(tmp_path, [one])
     said = r"documents\.json: no sentence states a fact of the part 'all'"
     with pytest.raises(InputError, match=said):
         prepare(kb=str(tmp_path), text='out', reader=reader(lonely))

@@ -53,11 +53,8 @@ def test_articles_are_documents_about_their_title(reader, tmp_path):
         page(9, 'Kategorie:People', 'People', namespace=14),
     )
     vocab, documents, rejected = read(reader(), tmp_path)
-    assert documents == {
-        'Ann': Document(
-            '1', 'Ann', 'Ann knows bob, Gone and Talk:Bob.', (Mention(10, 13, 'Bob'),), 'Ann'
-        )
-    }
+    text, mentions = 'Ann knows bob, Gone and Talk:Bob.', (Mention(10, 13, 'Bob'),)
+    assert documents == {'Ann': Document('1', 'Ann', text, mentions, 'Ann')}
     assert vocab.keys == vocab.names == ['Bob', 'Ann'] and not rejected
 
 
@@ -82,10 +79,8 @@ def test_redirects_are_followed_through_chains_and_not_around_circles(reader, tm
 
 
 def test_the_most_linked_pages_are_the_entities_and_other_links_are_text(reader, tmp_path):
-    texts = {
-        'Zoe': '[[Ann]] [[Bob]] [[Cid]]',
-        'Ann': '[[a]] [[Bob]] [[Cid]] [[Dan]]',
-    } | dict.fromkeys(['Bob', 'Cid', 'Dan', 'Eve'], '')
+    texts = {'Zoe': '[[Ann]] [[Bob]] [[Cid]]', 'Ann': '[[a]] [[Bob]] [[Cid]] [[Dan]]'}
+    texts |= dict.fromkeys(['Bob', 'Cid', 'Dan', 'Eve'], '')
     pages = [page(number, title, text) for number, (title, text) in enumerate(texts.items())]
     dump(tmp_path / 'a.xml', *pages, page(9, 'A', redirect='Ann'))
 
@@ -123,15 +118,12 @@ def test_pages_that_cannot_be_read_are_listed_and_too_many_are_refused(reader, t
     dump(tmp_path / 'a.xml', *pages, page(8, 'Style', '.a {}', model='css'), page(9, 'Page 3', 'y'))
     _, documents, rejected = read(reader(max_reject_fraction=0.2), tmp_path)
     assert documents['Page 3'].text == 'x' and len(documents) == 8
-    assert rejected == [
-        {'part': 'a.xml', 'page': '8', 'title': 'Style', 'reason': 'its text is css, not wikitext'},
-        {
-            'part': 'a.xml',
-            'page': '9',
-            'title': 'Page 3',
-            'reason': 'another page before it has its id or title',
-        },
+    repeated = 'another page before it has its id or title'
+    assert [tuple(line.values()) for line in rejected] == [
+        ('a.xml', '8', 'Style', 'its text is css, not wikitext'),
+        ('a.xml', '9', 'Page 3', repeated),
     ]
+    assert set(rejected[0]) == {'part', 'page', 'title', 'reason'}
     said = "2 of 10 articles are bad, .*: a.xml, page 'Style': its text is css"
     with pytest.raises(InputError, match=said):
         read(reader(max_reject_fraction=0.1), tmp_path)
@@ -144,10 +136,8 @@ def test_pages_that_cannot_be_read_are_listed_and_too_many_are_refused(reader, t
 def parts(tmp_path):
     """Three parts, of which each links to the next one."""
     for number in range(3):
-        pages = [
-            page(100 * number + i, f'Page {number}.{i}', f'See [[page {(number + 1) % 3}.{i}]].')
-            for i in range(5)
-        ]
+        text = f'See [[page {(number + 1) % 3}.{{}}]].'
+        pages = [page(100 * number + i, f'Page {number}.{i}', text.format(i)) for i in range(5)]
         dump(tmp_path / f'wiki-{number}.xml-p{number}p9.bz2', *pages)
     return tmp_path
 
@@ -198,16 +188,12 @@ def test_a_part_is_read_again_when_its_bytes_or_the_options_change(parts, reader
 
 @pytest.mark.parametrize('name', ['a.xml', 'a.xml.bz2', 'a.xml.gz'])
 def test_a_truncated_part_is_named_with_the_place(reader, tmp_path, name):
-    pages = [
-        page(number, f'Page {number}', f'text {number * 7919 % 1013} ' * 20)
-        for number in range(3000)
-    ]
+    text = lambda number: f'text {number * 7919 % 1013} ' * 20
+    pages = [page(number, f'Page {number}', text(number)) for number in range(3000)]
     whole = dump(tmp_path / name, *(pages[first : first + 100] for first in range(0, 3000, 100)))
     whole.write_bytes(whole.read_bytes()[: whole.stat().st_size * 3 // 4])
-    where = (
-        rf"{name}: (malformed|truncated) .*after the page 'Page \d+', at about byte [\d,]+"
-        r' of [\d,]+ \('
-    )
+    place = r"after the page 'Page \d+', at about byte [\d,]+ of [\d,]+ \("
+    where = f'{name}: (malformed|truncated) .*{place}'
     with pytest.raises(InputError, match=where):
         reader(name).read(tmp_path / 'r')
     assert not list((tmp_path / 'work').iterdir())
@@ -238,9 +224,8 @@ def test_a_world_is_read_as_it_was_written(reader, tmp_path):
     assert [file.name for file in files] == ['world1.xml.bz2', 'world2.xml.bz2', 'world3.xml.bz2']
     vocab, documents, rejected = read(reader(), tmp_path)
     name = dict(zip(world.keys, world.names)).get
-    assert sorted(shown(d, str) for d in documents.values()) == sorted(
-        shown(d, name) for d in documents_of(world)
-    )
+    written = sorted(shown(d, name) for d in documents_of(world))
+    assert sorted(shown(d, str) for d in documents.values()) == written
     assert sorted(vocab.keys) == sorted(world.names) and not rejected
 
 
@@ -263,12 +248,8 @@ def test_a_dump_is_prepared_from_wherever_it_lies_and_other_options_are_refused(
     manifest = prepare(kb=str(tmp_path), text='out', reader=made, wordpieces=200)
     prepared = Prepared(tmp_path / 'out')
     assert prepared.vocab.keys == ['Ann Low', 'Bob Low', 'Up']
-    texts = [
-        'Up: Up was made by Ann.',
-        'Ann Low: She made up, with Bob.',
-        'Bob Low: He knows Ann Low.',
-    ]
-    assert prepared.passages['text'].to_pylist() == texts
+    texts = ['Up: Up was made by Ann.', 'Ann Low: She made up, with Bob.']
+    assert prepared.passages['text'].to_pylist() == [*texts, 'Bob Low: He knows Ann Low.']
     again = Wikipedia(str(tmp_path / 'dump' / '*'), str(tmp_path / 'elsewhere'), processes=1)
     assert prepare(kb=str(tmp_path), text='out', reader=again, wordpieces=200) == manifest
     other = Wikipedia(str(tmp_path / 'dump'), str(tmp_path / 'work'), min_links=2)
