@@ -81,7 +81,7 @@ def with_mentions(*spans):
         ),
         ({**GOOD, 'text': 'half \ud83c'}, 'text: code point 5 is half a surrogate pair'),
         ({**GOOD, 'mentions': 'none'}, 'mentions: expected a list'),
-        ({**GOOD, 'mentions': [{'start': 0, 'entity': 'Q1'}]}, 'mentions[0].end: missing'),
+        ({**GOOD, 'mentions': [{'start': 0, 'entity': 'Q1'}]}, 'mentions[0]: end: missing'),
         (with_mentions((0, 3, 'Q1'), (8, 13, 'Q2')),
             'mentions[1].end: 13 is past the text'),
         (with_mentions((-1, 3, 'Q1')), 'mentions[0].start: -1 is before the text'),
