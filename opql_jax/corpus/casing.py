@@ -1,6 +1,4 @@
-"""The case of words in text that is all capitals, or all lower case.
-
-As English prose would write them, so that names can be told from other words.
+"""Writes text that is all capitals, or all lower case, as prose, so that its names can be told.
 
 Only the case changes, and no place: what is recognised in such a text is where it is in the text
 itself. A word is a name if the other text has it so, if a recogniser takes it for one, or, in

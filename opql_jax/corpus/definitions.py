@@ -1,6 +1,4 @@
-"""What a text says that its subject is.
-
-'American', 'romantic', 'comedy', 'film' of "Casablanca is an American romantic comedy film by ...".
+"""What a text says that its subject is: 'American comedy film' in "Duck Soup is an American ...".
 
 The noun of a definition tells the kind of the subject better than its name does: there are films
 called 'Laura', 'Fargo' and '1984'.

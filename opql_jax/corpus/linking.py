@@ -161,9 +161,7 @@ def link_documents(
     nested: bool = False,
     base: BaseCorpus | None = None,
 ) -> tuple[Iterator[pa.RecordBatch], dict[int, float]]:
-    """Gives every document mentions by entity id: batches of `LINKED` in order.
-
-    Also the dropped entities with their share of documents.
+    """Documents with mentions by entity id, as batches of `LINKED`; dropped entities, their shares.
 
     The keys of links that a document carries become ids, and their spans leave out the space around
     a name. A document whose mentions are None is linked by the names of the vocabulary, see

@@ -1,6 +1,4 @@
-"""Mines pairs: which two mentions of a passage form a (topic, target) pair.
-
-Also which entities occur together more than by chance.
+"""Mines the (topic, target) pairs of mentions, and entities together more often than by chance.
 
 Both are SQL queries over two tables, written so that DuckDB, which runs them here, and Spark
 (`spark`) read them alike: `opql_mentions(passage, mention, entity, start_at, end_at)`, where
@@ -88,9 +86,7 @@ def mutual_information_sql(passages: int, min_passages: int = 1) -> str:
 
 
 def mine_pairs(passages: pa.Table, mode: str) -> Iterator[pa.RecordBatch]:
-    """All directed pairs of mentions (paper §2.1), in both directions.
-
-    Of different entities whose mentions do not overlap.
+    """Pairs of mentions of two entities that do not overlap, in both directions (paper §2.1).
 
     Args:
         passages: the columns `title_entity` and `mentions` of `tables.PASSAGES`; the row is the

@@ -1,6 +1,4 @@
-"""Resolves 'he', 'she', 'his' and 'her' to persons.
-
-"Her mother came from Ulm" is about Ada Lovelace after a sentence that names her.
+"""Resolves 'he', 'she', 'his' and 'her' to persons whom sentences before name.
 
 Rules, which would rather say nothing than something wrong. A pronoun, 'her' only before a noun,
 refers to the person whom its sentence names first, else to the one whom the sentence before names
@@ -45,9 +43,7 @@ _PERSONS = 100
 
 
 def pronouns(text: str, mentions: Sequence[Mention], kinds: Mapping[str, str]) -> list[Mention]:
-    """The pronouns that refer to persons whom their sentence does not name before.
-
-    One for each person and sentence at most, by start.
+    """The first pronoun in each sentence for each person that is not named before it, by start.
 
     Args:
         mentions: what the text names, by start, disjoint; none of them overlaps a pronoun that is

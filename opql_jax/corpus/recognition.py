@@ -73,9 +73,7 @@ _loaded = functools.cache(load)
 def recognise_batch(
     batch: pa.RecordBatch, model: str | None = None, rules: Sequence[Rule] | None = None
 ) -> pa.RecordBatch:
-    """Recognises what the texts of a batch name.
-
-    A pure function, which a loop, a pool of processes or a cluster may map.
+    """Recognises what the texts of a batch name; a pure function, which a cluster may map.
 
     Args:
         batch: with a column `text`.

@@ -70,19 +70,13 @@ def convert_records(
     rejected_path: str | os.PathLike,
     max_reject_fraction: float,
 ) -> list[tuple[str, T]]:
-    """What `convert` makes of records that are no lines of a file, each with where it stands.
-
-    Such as rows of a table and whole files.
+    """What `convert` makes of rows of a table or whole files, each with where it stands.
 
     Args:
-        source: what holds the records, for messages.
+        source, unit: what holds the records, and what they are called, for messages.
         records: where each stands, and the record, or an error in place of one that cannot be read.
-        convert: is given both; raises InputError for a bad record.
-        unit: what a record is called, such as 'rows'.
-        rejected_path: bad records are added to this file as `{file, reason}`, where `file` is where
-            they stand.
-        max_reject_fraction: the share of bad records above which the source is refused, with an
-            InputError.
+        convert, rejected_path, max_reject_fraction: as in `convert_lines`; rows are `{file,
+            reason}`, where `file` is where a record stands.
     """
     converted: list[tuple[str, T]] = []
     bad: list[tuple[str, str]] = []

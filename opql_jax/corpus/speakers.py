@@ -1,7 +1,4 @@
-"""Who says 'I' in a text.
-
-The speaker of a line of a chat, the writer of a mail, also of one that is quoted, and the stated
-author.
+"""Who says 'I': the speaker of a line of a chat, the writer of a (quoted) mail, the stated author.
 
 Only words outside of quotation marks count, and nobody is guessed: where no name is stated, 'I'
 means nobody.

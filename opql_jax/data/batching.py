@@ -46,15 +46,11 @@ class MaskedBucket(NamedTuple):
 
 
 def plan_capacities(lengths: Sequence[int] | np.ndarray, rows: int) -> dict[int, int]:
-    """Distributes a batch's rows over the buckets as `lengths` [n] are distributed.
+    """Distributes a batch's rows over the buckets as the `lengths` [n] of marked rows are.
 
-    These are of (a sample of) the marked rows of the corpus.
-
-    Returns:
-        {bucket length: rows}, without empty buckets; each a multiple of `ROW_MULTIPLE`, as is their
-        sum, rounded up. Rounding is towards longer buckets, where every row fits.
-
-    InputError: there is no row, or one exceeds the longest bucket.
+    Returns {bucket length: rows}, without empty buckets; each a multiple of `ROW_MULTIPLE`, as is
+    their sum, rounded up. Rounding is towards longer buckets, where every row fits. InputError:
+    there is no row, or one exceeds the longest bucket.
     """
     lengths = np.asarray(lengths)
     if rows < 1:
@@ -81,15 +77,10 @@ def capacities_for(
     rows: int,
     buckets: Buckets = (),
 ) -> dict[int, int]:
-    """The buckets of a batch, {length: rows}.
+    """The buckets of a batch, {length: rows}: those stated, or those of `plan_capacities`.
 
-    Those that are stated, or those that `plan_capacities` makes of the lengths in the text.
-
-    Args:
-        least, lengths: tokens that each row needs at least, and that it may have; the longest
-            bucket cuts what is more.
-        rows: of a batch.
-        buckets: those that are stated.
+    `least` and `lengths` are the tokens that each row needs at least, and that it may have; the
+    longest bucket cuts what is more. `rows` are those of a batch.
 
     InputError: stated buckets have other rows together, or are not in order of their lengths; or a
     row does not fit the longest.

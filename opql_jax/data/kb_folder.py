@@ -179,9 +179,7 @@ class KBFolder:
         retrieval: str | None = None,
         again: bool = False,
     ) -> None:
-        """States which parts answer, in place of those that did.
-
-        Where one of them is not in this folder, the manifest stays as it is.
+        """States which parts answer; the manifest stays where one of them is not in this folder.
 
         If the same was stated before (`again`), it stays, too, if it names this model and memory:
         another text was injected since. InputError: the manifest that is there is damaged, or that

@@ -29,9 +29,7 @@ def select_pair_rows(
     max_pairs: int | None = None,
     first_passage: int = 0,
 ) -> np.ndarray:
-    """The rows of pairs.parquet [n] int64, rising, of a kind and of the best pairs.
-
-    The kind is one of `Prepared.pair_rows`.
+    """The rows of pairs.parquet [n] int64, rising, of a kind (`pair_rows`) and of the best pairs.
 
     What took long to choose is kept in this machine's cache (`manifest.cache_folder`) and found
     there by the hash of the text and the settings.

@@ -1,6 +1,4 @@
-"""Multi-hop slot filling (MSF) over Wikipedia as DrKIT's scripts write it.
-
-JSON Lines, linked to Wikidata (Dhingra et al., 2020).
+"""Multi-hop slot filling (MSF) over Wikipedia, as DrKIT's scripts write it (Dhingra et al., 2020).
 
     paragraphs.json  {"id", "wikidata_id", "context", "mentions": [{"wikidata_id", "start", "text",
                      "name"?}]}
@@ -31,9 +29,7 @@ _NUMBERED = {'train': '-00000-of-00010', 'test': '-00001-of-00010'}
 
 @dataclasses.dataclass(frozen=True)
 class Msf:
-    """The reader of MSF's data sets of one, two and three hops: their paragraphs are one corpus.
-
-    Queries are the splits '1-hop/train', '2-hop/test' and so on.
+    """The reader of MSF: all paragraphs are one corpus, queries the splits '1-hop/train' and so on.
 
     Attributes:
         folder: holds {onehop,twohop,threehop}/{train,test}/{paragraphs,queries}.json.

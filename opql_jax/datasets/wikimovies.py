@@ -1,6 +1,4 @@
-"""WikiMovies (Miller et al., 2016): one-hop questions, and articles about films.
-
-MetaQA is about these, too.
+"""WikiMovies (Miller et al., 2016): one-hop questions, and articles about MetaQA's films.
 
 The text, `knowledge_source/wiki.txt`, has numbered lines and a blank line after each article; the
 first line of an article is its title. Questions are lines `1 what does Grégoire Colin appear

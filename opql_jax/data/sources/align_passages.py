@@ -111,13 +111,8 @@ class PassageAlignSettings:
     """Which questions and passages make a batch.
 
     Attributes:
-        split: the questions: a split of the prepared folder, or a .jsonl file, see
-            `data.questions.one_hop_questions`.
-        passages: passages encoded per step.
-        buckets: of these, as in `RelationSettings`.
-        pairs: 'title', 'sentence' or 'all': the pairs that the memory will hold.
-        held_out: relations such as 'P57'; questions that need one are left out (see
-            `Question.needs`).
+        split, buckets, pairs, held_out: as in `AlignSettings`.
+        passages: encoded per step.
         topics: topics whose passages a batch holds; the questions are about these, or others that
             the passages mention.
         questions, passages_per_topic, pairs_per_passage, questions_per_topic: at most.
@@ -138,13 +133,8 @@ class PassageAlignSettings:
 class PassageAlignSource(Source):
     """Draws topics, passages that mention them, and questions that these passages answer.
 
-    By distant supervision, as `AlignSource`.
-
     All pairs of a passage are there, so questions about other topics, to which the passages hold an
     answer, are asked as well.
-
-    Attributes:
-        questions: the AlignedQuestions.
     """
 
     def __init__(self, prepared: Prepared, settings: PassageAlignSettings, seed: int = 0):

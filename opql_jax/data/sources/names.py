@@ -24,14 +24,9 @@ class NameBatch(NamedTuple):
 
 
 class NameSource(Source):
-    """Takes all entities in turn.
+    """Takes all entities in turn, in a random question, under their name or one of their aliases.
 
-    A question drawn at random asks about each, under its name or one of its aliases.
-
-    Attributes:
-        num_entities: of the vocabulary.
-        length: tokens of a row. As long as nearly all; longer ones are left out of batches.
-        special: marker ids.
+    A row has `length` tokens, as many as nearly all need; longer ones are left out of batches.
     """
 
     def __init__(

@@ -41,9 +41,7 @@ QUESTION_FILES = ('train', 'dev_known', 'held_out', 'changed', 'two_hop', 'conju
 
 
 def hold_out_facts(world: World, fraction: float, seed: int = 0) -> dict[str, Facts]:
-    """The facts that the training text does not state, by relation name.
-
-    Of a fraction of the subjects of each relation.
+    """The facts of some subjects of each relation, which the training text does not state, by name.
 
     All facts of a subject in a relation are held out together, so that a question from subject to
     object is wholly known or wholly held out. A group is passed over if holding it out would leave

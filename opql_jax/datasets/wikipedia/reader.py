@@ -79,8 +79,6 @@ class Wikipedia(Reader):
 class _Articles:
     """The documents of all parts, read from the work folder whenever they are iterated.
 
-    They need not fit into memory.
-
     Attributes:
         titles: the titles of all articles, also of those without text.
         article_of: the title of the article that a title leads to, be it its own or a redirect.

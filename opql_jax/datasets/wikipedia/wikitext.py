@@ -85,10 +85,7 @@ class Wikitext(NamedTuple):
 
 
 class _Element(NamedTuple):
-    """A template, link or tag: its opening token, and lists of text tokens and elements.
-
-    Of a link target and label, of a tag name with attributes, content and name.
-    """
+    """A template, link (target, label) or tag (name, content, name): tokens and elements each."""
 
     opening: Any
     parts: list[list]
