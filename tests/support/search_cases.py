@@ -168,7 +168,7 @@ def gradient():
         memory = dataclasses.replace(memory, relations=relations)
         found = retrieve(memory, table, Queries(*projected(w_k, query_e, query_r)), GRADIENT_K)
         onehot = jax.nn.one_hot(found.entities, NUM_ENTITIES)  # -1 gives a row of zeros
-        weights = jnp.einsum('bk,bkn->bn', found.weights, onehot)
-        return loss_of(weights, weights @ table[:NUM_ENTITIES])
+        embedding = entity_table.weighted_sum(table, found.entities, found.weights, memory.mesh)
+        return loss_of(jnp.einsum('bk,bkn->bn', found.weights, onehot), embedding)
 
     return jax.jit(jax.grad(loss, argnums=tuple(range(len(GRADIENTS)))))

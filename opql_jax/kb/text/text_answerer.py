@@ -94,7 +94,7 @@ Read = Callable[[Sequence[Question], Sequence[Answer]], list[Evidence]]
 
 
 class Entries(NamedTuple):
-    """The entries that a hop chose, best first, and what their scores are made of; all are [n].
+    """Entries of a hop, and what their scores are made of; all are [n].
 
     Attributes:
         rows: of the memory.
