@@ -43,7 +43,7 @@ def differentiable(sets: SetEvaluator, query: tree.Query) -> DifferentiableSet:
     met = np.unique(np.concatenate([sets.evaluate(part).entities for part in _all(query)]))
     followed = (part.relation for part in _all(query) if isinstance(part, tree.Follow))
     params = {words: jnp.asarray(sets.relation(words)) for words in dict.fromkeys(followed)}
-    return DifferentiableSet(_function(sets, query, met), params, met)
+    return DifferentiableSet(jax.jit(_function(sets, query, met)), params, met)
 
 
 def _all(query: tree.Query) -> list[tree.Query]:
@@ -66,15 +66,14 @@ def _function(sets: SetEvaluator, query: tree.Query, met: np.ndarray):
         return lambda params: start(params) * kept
     if (entries := found.entries) is None:
         return lambda params: jnp.zeros(len(met))
-    answerer = sets.answerer
+    question_map, relations = sets.answerer.map, sets.answerer.entry_relations(entries.rows)
     first = np.searchsorted(met, sets.evaluate(query.start).entities)[entries.topic]
-    last, relations = np.searchsorted(met, entries.ends), answerer.entry_relations(entries.rows)
+    last = np.searchsorted(met, entries.ends)
 
     def follow(params: Params) -> jax.Array:
         weights = start(params)
-        logits = answerer.map.logits(
-            relations @ params[query.relation], entries.added, log_weights(weights)[first]
-        )
+        cosines, prior = relations @ params[query.relation], log_weights(weights)[first]
+        logits = question_map.logits(cosines, entries.added, prior)
         best = jnp.zeros(len(met)).at[last].max(masked_softmax(logits))
         return best / jnp.maximum(best.max(), 1e-30) * weights.max()
 
