@@ -38,7 +38,7 @@ def evaluate_predictions(
         With a memory, coverage: the share of questions from a topic of which an answer can be
         reached by some path of that many entries (not from an unknown topic); coverage_of_linked:
         the same among questions with a known topic; hits@1_of_covered: Hits@1 among the covered
-        questions.
+        questions. Where there are no such questions, there is no metric.
 
         From a follower, recall_hop{h}: the mean share of hop h's gold entities that were found
         there, over the questions whose gold entities are known (of the last hop always: the
