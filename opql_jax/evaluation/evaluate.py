@@ -1,9 +1,6 @@
 """Scores predictions against gold answers and what a memory can answer (paper §3.1, §4.2)."""
 
-import collections
-from collections.abc import Iterable
-
-import numpy as np
+from collections.abc import Iterator
 
 from opql_jax.core.errors import InputError
 from opql_jax.corpus.entities import EntityVocab
@@ -11,6 +8,7 @@ from opql_jax.corpus.json_lines import write_json_lines
 from opql_jax.corpus.questions import Question
 from opql_jax.evaluation import metrics
 from opql_jax.evaluation.predictions import PredictionError
+from opql_jax.evaluation.scoring import grouped, means, table
 
 # Questions whose reachable entities are in memory at once, a byte for each entity and hop.
 _GRAPH_BATCH = 16
@@ -40,7 +38,7 @@ def evaluate_predictions(
         With a memory, coverage: the share of questions from a topic of which an answer can be
         reached by some path of that many entries (not from an unknown topic); coverage_of_linked:
         the same among questions with a known topic; hits@1_of_covered: Hits@1 among the covered
-        questions.
+        questions. Where there are no such questions, there is no metric.
 
         From a follower, recall_hop{h}: the mean share of hop h's gold entities that were found
         there, over the questions whose gold entities are known (of the last hop always: the
@@ -63,37 +61,29 @@ def evaluate_predictions(
     if not asked:
         raise InputError('no question has gold answers, so nothing can be scored')
     reaching = _reaching([q for q, _ in asked], vocab, memory)
-    scores, covered, cases, values = [], [], [], collections.defaultdict(list)
+    rows, hop_rows, cases = [], [], []
     for (question, record), leads in zip(asked, reaching):
         gold = {*question.answers, *question.unknown_answers}
         ranked = [_entity(vocab, answer) for answer in record['answers']]
-        scores.append(
-            metrics.score(ranked, [answer['weight'] for answer in record['answers']], gold)
-        )
-        case = {'right': scores[-1].rank == 1, 'rank': scores[-1].rank}
+        score = metrics.score(ranked, [answer['weight'] for answer in record['answers']], gold)
+        row = score.row() | {'answer_coverage': bool(question.answers)}
+        case = {'right': score.rank == 1, 'rank': score.rank}
         if leads is not None:
-            covered.append(
-                any(leads[question.hops, entity] for entity in question.entities if entity >= 0)
-            )
-            case['covered'] = covered[-1]
-            _add_hop_metrics(values, question, record, leads, vocab, set(ranked), gold)
+            known = [entity for entity in question.entities if entity >= 0]
+            row['coverage'] = case['covered'] = any(leads[question.hops, known])
+            row |= {'coverage_of_linked': row['coverage']} if known else {}
+            row |= {'hits@1_of_covered': row['hits@1']} if row['coverage'] else {}
+            hop_rows += _hop_rows(question, record, leads, vocab, set(ranked), gold)
+        rows.append(row)
         names = sorted([*(vocab.names[a] for a in question.answers), *question.unknown_answers])
         cases.append({**case, 'type': question.type, 'gold': names, **record})
-    out: dict = metrics.summarise(scores)
-    if covered:
-        out['coverage'] = float(np.mean(covered))
-        out['coverage_of_linked'] = _mean(
-            c for (q, _), c in zip(asked, covered) if max(q.entities) >= 0
-        )
-        out['hits@1_of_covered'] = _mean(s.rank == 1 for s, c in zip(scores, covered) if c)
-    out |= {name: _mean(values[name]) for name in sorted(values)}
-    out['questions'], out['unscored'] = len(asked), len(questions) - len(asked)
+    out: dict = means([*rows, *hop_rows])
+    out |= {'questions': len(asked), 'unscored': len(questions) - len(asked)}
     out['unknown_topics'] = sum(max(q.entities) < 0 for q, _ in asked)
     out['unknown_answers'] = sum(bool(q.unknown_answers) for q, _ in asked)
-    out['answer_coverage'] = _mean(bool(q.answers) for q, _ in asked)
-    types = sorted({q.type for q, _ in asked} - {''})
+    by_type = grouped(zip(asked, rows), lambda scored: scored[0][0].type)
     out['hits@1_by_type'] = {
-        t: _mean(s.rank == 1 for s, (q, _) in zip(scores, asked) if q.type == t) for t in types
+        name: means(row for _, row in of)['hits@1'] for name, of in by_type.items() if name
     }
     if cases_path:
         write_json_lines(cases_path, sorted(cases, key=lambda case: case['right']))
@@ -115,10 +105,10 @@ def _reaching(questions, vocab, memory):
         yield from (leads[..., i] for i in range(len(batch)))
 
 
-def _add_hop_metrics(
-    values: dict[str, list], question, record, leads, vocab, answers: set, gold: set
-) -> None:
-    """Adds what the hops of one prediction are worth; see `evaluate_predictions`."""
+def _hop_rows(
+    question, record, leads, vocab, answers: set, gold: set
+) -> Iterator[dict[str, float]]:
+    """Yields what the hops of one prediction are worth; see `evaluate_predictions`."""
     traces = record.get('traces', [])
     if any(len(hops) != question.hops for hops in traces):
         raise PredictionError(
@@ -128,22 +118,21 @@ def _add_hop_metrics(
         for hops, topic in zip(traces, question.entities):
             best = [_entity(vocab, {'key': key}) for key in hops[-1]['entities'][:1]]
             right = bool(set(best) & gold)
-            values['retrieval_accuracy_of_all'].append(right)
+            yield {'retrieval_accuracy_of_all': right}
             if topic >= 0 and leads[question.hops, topic]:
-                values['retrieval_accuracy'].append(right)
+                yield {'retrieval_accuracy': right}
             if question.hops == 1 and topic >= 0:
-                values['null_present' if leads[1, topic] else 'null_absent'].append(hops[0]['null'])
+                yield {'null_present' if leads[1, topic] else 'null_absent': hops[0]['null']}
         return
-    values[f'recall_hop{question.hops}'].append(len(answers & gold) / len(gold))
+    yield {f'recall_hop{question.hops}': len(answers & gold) / len(gold)}
     for hops in traces:
         for number, hop in enumerate(hops[:-1], 1):
             entities = {_entity(vocab, {'key': key}) for key in hop['entities']}
-            values[f'reach_hop{number}'].append(
-                any(leads[question.hops - number, e] for e in entities if isinstance(e, int))
-            )
+            left = leads[question.hops - number]
+            yield {f'reach_hop{number}': any(left[e] for e in entities if isinstance(e, int))}
             if question.via:
                 expected = set(question.via[number - 1])
-                values[f'recall_hop{number}'].append(len(entities & expected) / len(expected))
+                yield {f'recall_hop{number}': len(entities & expected) / len(expected)}
 
 
 def _entity(vocab: EntityVocab, answer: dict) -> int | str:
@@ -154,32 +143,13 @@ def _entity(vocab: EntityVocab, answer: dict) -> int | str:
     return answer['entity'] if entity is None else entity
 
 
-def _mean(values: Iterable) -> float:
-    values = list(values)
-    return float(np.mean(values)) if values else 0.0
-
-
 def format_table(results: dict[str, dict]) -> str:
     """The main metrics of {set: metrics}, a line per set."""
-    columns = [
-        'hits@1',
-        'hits@5',
-        'hits@10',
-        'mrr',
-        'set_f1',
-        'coverage',
-        'hits@1_of_covered',
-        'questions',
+    columns = ['hits@1', 'hits@5', 'hits@10', 'mrr', 'set_f1', 'coverage', 'hits@1_of_covered']
+    head, *lines = table(results, [*columns, 'questions']).split('\n')
+    others = ('recall_hop', 'reach_hop', 'retrieval', 'null', 'hits@1_of_all')
+    rest = [
+        '  '.join(f'{k} {v:.3f}' for k, v in sorted(values.items()) if k.startswith(others))
+        for values in results.values()
     ]
-    width = max(len(name) for name in results)
-    cell = lambda value: (
-        f'{value:>17.4f}' if isinstance(value, float) else f'{"–" if value is None else value:>17}'
-    )
-    lines = [' '.join([' ' * width, *(f'{c:>17}' for c in columns)])]
-    for name, values in results.items():
-        others = ('recall_hop', 'reach_hop', 'retrieval', 'null', 'hits@1_of_all')
-        rest = '  '.join(f'{k} {v:.3f}' for k, v in values.items() if k.startswith(others))
-        lines.append(
-            ' '.join([f'{name:<{width}}', *(cell(values.get(c)) for c in columns)]) + f'   {rest}'
-        )
-    return '\n'.join(lines)
+    return '\n'.join([head, *(f'{line}   {more}' for line, more in zip(lines, rest))])

@@ -1,6 +1,7 @@
 """Metrics of ranked, weighted answers, over plain Python and numpy values."""
 
 import dataclasses
+from collections.abc import Container, Iterable, Sequence
 
 import numpy as np
 import scipy.sparse
@@ -18,6 +19,21 @@ class Score:
     recall: float  # likewise
     f1: float  # likewise
 
+    def row(self) -> dict[str, float]:
+        """Its metrics: hits@{1,5,10}, mrr, set_f1."""
+        mrr = 1 / self.rank if self.rank else 0.0
+        return hits(self.rank) | {'mrr': mrr, 'set_f1': self.f1}
+
+
+def hits(rank: int, cutoffs: Sequence[int] = CUTOFFS) -> dict[str, bool]:
+    """Whether the best-placed right answer is among the first so many: hits@{cutoff}."""
+    return {f'hits@{cutoff}': 0 < rank <= cutoff for cutoff in cutoffs}
+
+
+def rank_of(ranked: Iterable, gold: Container) -> int:
+    """The 1-based rank of the best-placed answer that is in `gold`; 0 if there is none."""
+    return next((place for place, answer in enumerate(ranked, 1) if answer in gold), 0)
+
 
 def score(ranked, weights, gold, set_threshold: float = SET_THRESHOLD) -> Score:
     """Scores a ranking, best first, whose weights fall; ValueError if `gold` is empty.
@@ -30,24 +46,12 @@ def score(ranked, weights, gold, set_threshold: float = SET_THRESHOLD) -> Score:
     gold = set(gold)
     if not gold:
         raise ValueError('a question without gold answers cannot be scored')
-    rank = next((i for i, answer in enumerate(ranked, 1) if answer in gold), 0)
     predicted = {a for a, w in zip(ranked, weights) if w >= set_threshold * weights[0] and w > 0}
     correct = len(predicted & gold)
     precision = correct / len(predicted) if predicted else 0.0
     recall = correct / len(gold)
-    return Score(
-        rank, precision, recall, 2 * precision * recall / (precision + recall) if correct else 0.0
-    )
-
-
-def summarise(scores: list[Score]) -> dict[str, float]:
-    """Means over all questions: hits@{1,5,10}, mrr, set_f1."""
-    ranks = np.array([s.rank for s in scores])
-    ranked = ranks > 0
-    out = {f'hits@{cutoff}': float((ranked & (ranks <= cutoff)).mean()) for cutoff in CUTOFFS}
-    out['mrr'] = float(np.where(ranked, 1.0 / np.maximum(ranks, 1), 0.0).mean())
-    out['set_f1'] = float(np.mean([s.f1 for s in scores]))
-    return out
+    f1 = 2 * precision * recall / (precision + recall) if correct else 0.0
+    return Score(rank_of(ranked, gold), precision, recall, f1)
 
 
 def adjacency(topic, target, num_entities: int) -> scipy.sparse.csr_array:

@@ -1,10 +1,9 @@
 """Exact relation following over the memory, restricted to the entries of known topics.
 
 One hop takes a weighted set of topics X, scores the memory entries whose topic is in X, keeps the
-best k, and returns the weighted set of their targets, which is the X of the next hop:
+best k, and returns the weighted set of their targets (see `hop`), which is the X of the next hop:
 
     score_i = query_e . E[topic_i] + query_r . r_i + log alpha(topic_i)
-    beta    = softmax over the k kept;    weight(y) = sum of beta_i over entries with target y
 
 The memory is sorted by topic, so the entries of X are a few contiguous ranges and no other row is
 read. The search runs without gradient; the k entries it kept are then scored again with gradient.
@@ -14,7 +13,6 @@ Everything here is a pure function of arrays with static shapes, made to be call
 """
 
 import functools
-import math
 from typing import NamedTuple
 
 import jax
@@ -23,19 +21,13 @@ import numpy as np
 from jax import lax
 
 from opql_jax.core.errors import InputError
-
-# Smallest topic weight told apart from zero. Its logarithm is finite, so that a topic whose weight
-# underflows keeps a place in X and no gradient becomes infinite.
-MIN_WEIGHT = 1e-30
+from opql_jax.memory.hop import aggregate, masked_softmax
 
 # Queries searched together, which wait for the one with the most entries.
 GROUP = 8
 
 # Rows that a query scores per step of the search.
 BLOCK = 512
-
-# Pairs of targets that are compared at a time, a byte each.
-MAX_PAIRS = 1 << 30
 
 # Exact search: the default on TPU would round the products to bfloat16.
 _PRECISION = lax.Precision.HIGHEST
@@ -81,7 +73,7 @@ class TopicSet(NamedTuple):
     Attributes:
         entities: [B, K] int32, distinct within a query, in any order and position; -1 in unused
             slots.
-        log_weights: [B, K] float32, finite (see `safe_log`); ignored in unused slots.
+        log_weights: [B, K] float32, finite (see `hop.log_weights`); ignored in unused slots.
         excluded_target: [B] int32, a target that each query must not find, -1 for none; None
             excludes nothing.
     """
@@ -135,24 +127,6 @@ def rankable(scores):
     And -0.0 the 0.0 that it equals but is ranked below.
     """
     return jnp.where(jnp.isfinite(scores), jnp.where(scores == 0, 0.0, scores), -jnp.inf)
-
-
-def nan_of(queries: Queries):
-    """NaN for each query that is not finite, otherwise 0: [B, 1], to be added to weights.
-
-    Such a query finds nothing; its weights say so, lest training or an answer mistake it for one
-    that leads nowhere.
-    """
-    finite = jnp.isfinite(queries.entity).all(axis=1, keepdims=True) & jnp.isfinite(
-        queries.relation
-    ).all(axis=1, keepdims=True)
-    return jnp.where(finite, 0.0, jnp.nan)
-
-
-def safe_log(weights):
-    """Logarithm of set weights [B, K], finite and with a finite gradient where the weight is 0."""
-    positive = weights > MIN_WEIGHT
-    return jnp.where(positive, jnp.log(jnp.where(positive, weights, 1.0)), jnp.log(MIN_WEIGHT))
 
 
 def set_embedding(topics, weights, entity_table):
@@ -305,51 +279,19 @@ def rescore(memory: MemoryArrays, entity_table, queries: Queries, topics: TopicS
     )
 
 
-def masked_softmax(scores, valid):
-    """Softmax over the valid places of the last axis, 0 elsewhere.
+def weigh(queries: Queries, scores, entry_rows, targets) -> Followed:
+    """The weights of kept entries and of their targets, all [B, k]; with gradient to `scores`.
 
-    All 0 (with zero gradient) if none is valid.
+    A query that is not finite finds nothing; its weights are NaN, lest training or an answer
+    mistake it for one that leads nowhere.
     """
-    scores = jnp.where(valid, scores, 0.0)
-    peak = jnp.max(jnp.where(valid, scores, -jnp.inf), axis=-1, keepdims=True)
-    peak = lax.stop_gradient(jnp.where(jnp.isfinite(peak), peak, 0.0))
-    mass = jnp.where(valid, jnp.exp(jnp.where(valid, scores - peak, 0.0)), 0.0)
-    total = jnp.sum(mass, axis=-1, keepdims=True)
-    return mass / jnp.where(total > 0, total, 1.0)
-
-
-def aggregate(targets, beta):
-    """Adds up the weights of equal targets [B, k], each with a share `beta`.
-
-    -1 in unused slots.
-
-    Returns:
-        entities [B, k] int32 and weights [B, k] float32, sorted as in `Followed`; with gradient to
-        beta.
-
-    Raises:
-        InputError: k is too large for the number of queries.
-    """
-    count, k = targets.shape
-    if count * k * k > MAX_PAIRS:
-        most = math.isqrt(MAX_PAIRS // count)
-        raise InputError(
-            f'k={k} for {count} queries would take {count * k * k >> 30} GiB: k can be {most}, or '
-            'ask fewer at a time'
-        )
-    # All pairs of slots: k is small, and on an accelerator k^2 comparisons cost less than a sort
-    # and a scatter.
-    same = (targets[:, :, None] == targets[:, None, :]) & (targets >= 0)[:, None, :]
-    weights = jnp.sum(jnp.where(same, beta[:, None, :], 0.0), axis=-1)
-    earlier = jnp.tril(jnp.ones((targets.shape[1],) * 2, bool), -1)
-    keep = (targets >= 0) & ~jnp.any(same & earlier, axis=-1)
-
-    entities = jnp.where(keep, targets, -1)
-    weights = jnp.where(keep, weights, 0.0)
-    falling = jnp.where(keep, -lax.stop_gradient(weights), jnp.inf)
-    places = jnp.broadcast_to(jnp.arange(targets.shape[1], dtype=jnp.int32), targets.shape)
-    _, entities, places = lax.sort((falling, entities, places), num_keys=2)
-    return entities, jnp.take_along_axis(weights, places, axis=1)
+    beta = masked_softmax(scores, entry_rows >= 0)
+    entities, weights = aggregate(targets, beta)
+    finite = jnp.isfinite(queries.entity).all(axis=1, keepdims=True) & jnp.isfinite(
+        queries.relation
+    ).all(axis=1, keepdims=True)
+    bad = jnp.where(finite, 0.0, jnp.nan)
+    return Followed(entities, weights + bad, entry_rows, beta + bad)
 
 
 def follow(
@@ -370,8 +312,5 @@ def follow(
     """
     _, entry_rows = top_k(memory, entity_table, queries, topics, k, block)
     scores = rescore(memory, entity_table, queries, topics, entry_rows)
-    beta = masked_softmax(scores, entry_rows >= 0)
     targets = jnp.where(entry_rows >= 0, memory.target[jnp.maximum(entry_rows, 0)], -1)
-    entities, weights = aggregate(targets, beta)
-    bad = nan_of(queries)
-    return Followed(entities, weights + bad, entry_rows, beta + bad)
+    return weigh(queries, scores, entry_rows, targets)

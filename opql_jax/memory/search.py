@@ -12,7 +12,6 @@ exchange scores [B, k] and embeddings [B, d_e], never keys [B, k, d] or rows of 
 
 import dataclasses
 import functools
-from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -20,14 +19,7 @@ from jax import lax
 
 from opql_jax.core.errors import InputError
 from opql_jax.memory import search_factored, search_keys
-from opql_jax.memory.follow import (
-    Followed,
-    Queries,
-    aggregate,
-    masked_softmax,
-    nan_of,
-    relation_values,
-)
+from opql_jax.memory.follow import Followed, Queries, relation_values, weigh
 from opql_jax.memory.selection import EVERYTHING, SearchFilter, permitted
 from opql_jax.memory.sharding import ShardedMemory
 from opql_jax.parallel import entity_table as entity_table_lib
@@ -37,22 +29,6 @@ from opql_jax.parallel.mesh import ROW_AXES, ROWS
 _PRECISION = lax.Precision.HIGHEST
 # With a filter an index is asked for so many times k.
 _ASKED_FILTERED = 2
-
-
-class Retrieved(NamedTuple):
-    """The entries that a search found, and their targets.
-
-    Attributes:
-        followed: Followed, the weighted set of targets and the evidence.
-        scores: [B, k] float32 of `followed.entry_rows`, with gradient; -inf in unused slots.
-        targets: [B, k] int32 of `followed.entry_rows`; -1 in unused slots.
-        embedding: [B, d_e] float32, e_Y: the embeddings of the targets, weighted by beta.
-    """
-
-    followed: Followed
-    scores: jax.Array
-    targets: jax.Array
-    embedding: jax.Array
 
 
 def choose(
@@ -192,18 +168,12 @@ def rescore(memory: ShardedMemory, entity_table, queries: Queries, entry_rows):
 
 def retrieve(
     memory: ShardedMemory, entity_table, queries: Queries, k: int, filter: SearchFilter = EVERYTHING
-) -> Retrieved:
+) -> Followed:
     """Searches, and weights the targets of what was found. Args as in `top_k`.
 
     Returns:
-        Retrieved, with gradient to the queries, the relations and the entity table.
+        Followed, with gradient to the queries, the relations and the entity table.
     """
     entry_rows = choose(memory, entity_table, queries, k, filter)
     scores, _, targets = rescore(memory, entity_table, queries, entry_rows)
-    scores, entry_rows, targets = _best_first(scores, entry_rows, targets)
-    beta = masked_softmax(scores, entry_rows >= 0)
-    embedding = entity_table_lib.weighted_sum(entity_table, targets, beta, memory.mesh)
-    entities, weights = aggregate(targets, beta)
-    bad = nan_of(queries)
-    followed = Followed(entities, weights + bad, entry_rows, beta + bad)
-    return Retrieved(followed, scores, targets, embedding)
+    return weigh(queries, *_best_first(scores, entry_rows, targets))

@@ -6,15 +6,14 @@ from jax import lax
 
 from opql_jax.core.errors import InputError
 from opql_jax.memory.follow import (
-    MIN_WEIGHT,
     Followed,
     MemoryArrays,
     Queries,
     TopicSet,
     follow,
-    safe_log,
     set_embedding,
 )
+from opql_jax.memory.hop import MIN_WEIGHT, log_weights
 from opql_jax.memory.search import retrieve
 from opql_jax.memory.selection import SearchFilter
 from opql_jax.memory.sharding import ShardedMemory
@@ -119,14 +118,12 @@ class Follower(nn.Module):
         for hop in range(hops):
             queries = self.query(relation, set_embedding(topics, weights, entity_table), hop)
             if isinstance(memory, MemoryArrays):
-                log_weights = safe_log(weights) if self.weigh_topics else jnp.zeros_like(weights)
-                result = follow(
-                    memory, entity_table, queries, TopicSet(topics, log_weights, exclude), k
-                )
+                logs = log_weights(weights) if self.weigh_topics else jnp.zeros_like(weights)
+                result = follow(memory, entity_table, queries, TopicSet(topics, logs, exclude), k)
             else:
                 result = retrieve(
                     memory, entity_table, queries, k, SearchFilter(excluded_targets=exclude)
-                ).followed
+                )
                 known = jnp.any(topics >= 0, axis=1, keepdims=True)
                 result = Followed(
                     *(jnp.where(known, x, empty) for x, empty in zip(result, (-1, 0.0, -1, 0.0)))

@@ -45,6 +45,7 @@ from jax import lax
 from opql_jax.core.errors import InputError
 from opql_jax.data.texts import Texts
 from opql_jax.memory import search, search_keys
+from opql_jax.memory.hop import log_weights, masked_softmax
 from opql_jax.memory.selection import SearchFilter
 from opql_jax.memory.sharding import ShardedMemory
 from opql_jax.models.encoder import RelationEncoder
@@ -403,23 +404,20 @@ def _mixture(log_probs, targets, params, layout: Layout):
     )
 
 
-def _entry_weights(hop: Hop):
-    """The weights [B, k] of a hop's entries among each other, without null."""
-    return jax.nn.softmax(jnp.where(hop.targets >= 0, hop.log_probs[:, 1:], MASKED))
-
-
 def _log_alpha(before: Hop, topics):
     """log alpha of topics [B, k], their weights among the targets of the hop before.
 
     Very negative for those it did not retrieve.
     """
     same = (topics[:, :, None] == before.targets[:, None, :]) & (topics[:, :, None] >= 0)
-    alpha = jnp.where(same, _entry_weights(before)[:, None, :], 0.0).sum(axis=-1)
-    return jnp.where(alpha <= 0, MASKED, jnp.log(jnp.maximum(alpha, 1e-30)))  # NaN stays NaN
+    weights = masked_softmax(before.log_probs[:, 1:], before.targets >= 0)  # without null
+    alpha = jnp.where(same, weights[:, None, :], 0.0).sum(axis=-1)
+    return jnp.where(alpha <= 0, MASKED, log_weights(alpha))  # NaN stays NaN
 
 
 def _main_topic(hop: Hop):
     """The topic [B, 1] of largest weight among a hop's entries; -1 if it retrieved nothing."""
     same = hop.topics[:, :, None] == hop.topics[:, None, :]
-    share = jnp.where(same, _entry_weights(hop)[:, None, :], 0.0).sum(axis=-1)
+    weights = masked_softmax(hop.log_probs[:, 1:], hop.targets >= 0)
+    share = jnp.where(same, weights[:, None, :], 0.0).sum(axis=-1)
     return jnp.take_along_axis(hop.topics, share.argmax(axis=-1, keepdims=True), axis=1)

@@ -3,9 +3,10 @@
 A small change of what a question's words mean.
 
 The relation r of a step becomes that of `r + r C`, of unit length again, and the score of a memory
-entry `cosine * cosine_weight + added * added_weight`. Encoder and memory stay as they are.
-Untrained, C is zero and the weights are one. As another map also changes how often answers with
-certain scores are right, it brings along what that adds to their log-odds.
+entry `cosine * cosine_weight + added * added_weight`, for questions, sets and training alike.
+Encoder and memory stay as they are. Untrained, C is zero and the weights are one. As another map
+also changes how often answers with certain scores are right, it brings along what that adds to
+their log-odds.
 
     manifest.json                the digest of the other file, and the encoder that it is for
     map-<digest>.safetensors     C [d_r, d_r] and the weights, float32
@@ -19,6 +20,7 @@ import hashlib
 import os
 import pathlib
 
+import jax
 import numpy as np
 import safetensors
 import safetensors.numpy
@@ -53,15 +55,24 @@ FORMAT = FolderFormat(
     MapManifest,
     repair='delete the folder and run `opql train` again',
 )
+# Scores are multiplied by this before the softmax, as in the training of the encoder.
+SCALE = 20.0
+# Bonus per extra hop: a phrase rarely stands for something by accident.
+LONGER = 0.08
+# The log weight of a topic counts so many times in answers: they should rest on the best of them.
+COMMIT = 3.0
+# Topics per hop, at most.
+TOPICS = 8
 # The weights, each with the largest that is believed: training starts from 1, 1, 0 and 0 and stays
 # near, and the exponential of no score overflows. `calibration.fit_added` gives log-odds of at
 # most 50.
 _WEIGHTS = {'cosine_weight': 8, 'added_weight': 8, 'longer': 2, 'log_odds': 50}
 
 
+@jax.tree_util.register_dataclass
 @dataclasses.dataclass(frozen=True)
 class QuestionMap:
-    """The change, as it is applied."""
+    """The change, as it is applied: to arrays of NumPy or, where it is trained, of JAX."""
 
     change: np.ndarray  # C [d_r, d_r] float32
     cosine_weight: float = 1.0  # what the cosine counts in a score
@@ -76,14 +87,25 @@ class QuestionMap:
 
     def __call__(self, relations: np.ndarray) -> np.ndarray:
         """Relations of steps [n, d_r] as they are followed."""
-        if not self.change.any():
-            return relations
-        changed = relations + relations @ self.change
-        return changed / np.maximum(np.linalg.norm(changed, axis=1, keepdims=True), 1e-12)
+        return self.changed(relations) if self.change.any() else relations
 
-    def score(self, cosines: np.ndarray, added: np.ndarray) -> np.ndarray:
+    def changed(self, relations):
+        """Relations of steps [..., d_r] as they are followed, also by a map that is traced."""
+        xp = relations.__array_namespace__()
+        changed = relations + relations @ self.change
+        return changed / xp.maximum(xp.linalg.norm(changed, axis=-1, keepdims=True), 1e-12)
+
+    def score(self, cosines, added):
         """The scores of entries."""
         return cosines * self.cosine_weight + added * self.added_weight
+
+    def logits(self, cosines, added, log_alpha):
+        """The logits of a hop's entries, of topics with log weights `log_alpha`."""
+        return SCALE * self.score(cosines, added) + log_alpha
+
+    def worth(self, best, hops):
+        """What a path is worth, by the sum of its hops' best scores and the number of these."""
+        return best / hops + (LONGER + self.longer) * (hops - 1)
 
     def hash(self) -> str:
         """Hex sha256 of all of it."""

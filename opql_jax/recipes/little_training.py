@@ -11,13 +11,12 @@ import pathlib
 
 import numpy as np
 
-from opql_jax.core.errors import InputError
 from opql_jax.corpus.json_lines import read_json_lines, read_lines, write_json, write_json_lines
 from opql_jax.corpus.name_resolution import fold
 from opql_jax.datasets import wikispeedia
 from opql_jax.kb.open_kb import open_kb
-from opql_jax.kb.trained.train_questions import MOST, learn
-from opql_jax.kb.virtual_kb import VirtualKB
+from opql_jax.kb.trained.evaluate_questions import evaluate
+from opql_jax.kb.trained.train_questions import MOST, AnsweredQuestion, learn, read_answered
 from opql_jax.recipes.plain_text import index
 from opql_jax.recipes.recipe import Function, Options, Output, Recipe
 
@@ -106,19 +105,17 @@ def answer(
     opened, metrics = open_kb(kb), {}
     used, seconds = 0, 0.0
     if trained_with:
-        pairs = [(r['question'], tuple(r['answers'])) for r in _read(folder, 'train')]
+        pairs = [(asked.text, asked.answers) for asked in _read(folder, 'train')]
         order = np.random.default_rng(seed).permutation(len(pairs))
         chosen = [pairs[i] for i in order[: None if trained_with == 'all' else trained_with]]
         opened.text_answerer.map, report = learn(opened, chosen, most, seed)
         used, seconds = report.used, report.seconds
     for name in sets:
-        records = _read(folder, name)
-        records = [
-            records[i] for i in np.random.default_rng(0).permutation(len(records))[:held_out]
-        ]
+        asked = _read(folder, name)
+        asked = [asked[i] for i in np.random.default_rng(0).permutation(len(asked))[:held_out]]
         metrics[name] = {
-            'hits@1': float(np.mean([_is_right(opened, record) for record in records])),
-            'questions': len(records),
+            'hits@1': evaluate(opened, asked).scores()['all']['hits@1'],
+            'questions': len(asked),
             'learnt_from': used,
             'seconds': round(seconds, 1),
         }
@@ -126,20 +123,8 @@ def answer(
     return metrics
 
 
-def _read(folder: str, name: str) -> list[dict]:
-    return [record for _, record in read_json_lines(pathlib.Path(folder, f'{name}.jsonl'))]
-
-
-def _is_right(kb: VirtualKB, record: dict) -> bool:
-    """Whether the best answer is one that is right; a question that mentions no name has none."""
-    try:
-        question = kb.question(record['question'])
-    except InputError:
-        return False
-    best = kb.answer([question])[0].entities[:1]
-    return bool(len(best)) and fold(kb.vocab.names[best[0]]) in {
-        fold(name) for name in record['answers']
-    }
+def _read(folder: str, name: str) -> list[AnsweredQuestion]:
+    return read_answered(pathlib.Path(folder, f'{name}.jsonl'))
 
 
 def steps(options: Options, data: str) -> list[Function]:

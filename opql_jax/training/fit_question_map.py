@@ -18,7 +18,8 @@ import jax.numpy as jnp
 import numpy as np
 import optax
 
-from opql_jax.models.question_map import QuestionMap
+from opql_jax.memory.hop import by_target, log_weights, masked_softmax
+from opql_jax.models.question_map import COMMIT, SCALE, TOPICS, QuestionMap
 
 _log = logging.getLogger(__name__)
 
@@ -32,16 +33,8 @@ _STEPS, _BATCH, _LEARNING_RATE = 150, 64, 0.1
 FOLDS, _MANY = 3, 100
 # A question whose answers have less weight than this pulls no harder.
 _FLOOR = 1e-3
-
-
-@dataclasses.dataclass(frozen=True)
-class Scale:
-    """The answerer's constants: its softmax, a hop's worth, and the weight of topics."""
-
-    softmax: float
-    longer: float
-    commit: float
-    topics: int
+# The best score of a hop that a path does not have.
+_LOWEST = -1e4
 
 
 @dataclasses.dataclass(frozen=True)
@@ -56,7 +49,7 @@ class Candidates:
     entry: np.ndarray  # [N, H, C] in `entries`, -1 where there are fewer
     added: np.ndarray  # [N, H, C] what words and kinds add to their cosines
     topic: np.ndarray  # [N, H, C] which of the topics of the hop an entry is of; 0 in the first
-    # [N, H, C] which of the topics of the next hop is its target; `Scale.topics` if none.
+    # [N, H, C] which of the topics of the next hop is its target; `TOPICS` if none.
     next: np.ndarray
     target: np.ndarray  # [N, C] of the last hop
     right: np.ndarray  # [N, C] whether that is an answer
@@ -87,7 +80,7 @@ class Fitted(NamedTuple):
     left_out: list[tuple[QuestionMap, np.ndarray]]
 
 
-def fit(candidates: Candidates, scale: Scale, seed: int = 0) -> Fitted:
+def fit(candidates: Candidates, seed: int = 0) -> Fitted:
     """Learns from questions."""
     count = len(candidates)
     order = np.random.default_rng(seed).permutation(count)
@@ -95,70 +88,56 @@ def fit(candidates: Candidates, scale: Scale, seed: int = 0) -> Fitted:
         : 1 if count >= _MANY else None
     ]
     untrained = QuestionMap.untrained(candidates.steps.shape[1])
-    before = score(untrained, candidates, scale, np.concatenate(folds))
+    before = score(untrained, candidates, np.concatenate(folds))
     best, chosen, left_out = before, None, [(untrained, order)]
     for penalty in PENALTIES if count > 1 else ():
-        maps = [
-            _descend(candidates, scale, np.setdiff1d(order, fold), penalty, seed) for fold in folds
-        ]
+        maps = [_descend(candidates, np.setdiff1d(order, fold), penalty, seed) for fold in folds]
         after = _mean(
             np.concatenate(
-                [per_question(learnt, candidates, scale, fold) for learnt, fold in zip(maps, folds)]
+                [per_question(learnt, candidates, fold) for learnt, fold in zip(maps, folds)]
             )
         )
         _log.info('penalty %g: Hits@1 %.3f, log weight %.3f', penalty, after.hits, after.log_weight)
         if after.hits >= before.hits and after.log_weight > best.log_weight:
             best, chosen, left_out = after, penalty, list(zip(maps, folds))
-    learnt = untrained if chosen is None else _descend(candidates, scale, order, chosen, seed)
+    learnt = untrained if chosen is None else _descend(candidates, order, chosen, seed)
     return Fitted(learnt, before, best, left_out)
 
 
-def score(question_map: QuestionMap, candidates: Candidates, scale: Scale, questions) -> Score:
+def score(question_map: QuestionMap, candidates: Candidates, questions) -> Score:
     """The score of a map on some questions, by their numbers."""
-    return _mean(per_question(question_map, candidates, scale, questions))
+    return _mean(per_question(question_map, candidates, questions))
 
 
 def _mean(found: np.ndarray) -> Score:
     return Score(*map(float, found.mean(0)))
 
 
-def per_question(
-    question_map: QuestionMap, candidates: Candidates, scale: Scale, questions
-) -> np.ndarray:
+def per_question(question_map: QuestionMap, candidates: Candidates, questions) -> np.ndarray:
     """Whether each question's best answer is right, and its answers' log weight: [n, 2]."""
-    params = _params(question_map)
     found = np.empty((len(questions), 2))
     for start in range(0, len(questions), _BATCH):
         chosen = questions[start : start + _BATCH]
         batch = _batch(candidates, chosen)
-        log_shares, mass = map(np.asarray, _paths(params, batch, scale))
+        log_shares, mass = map(np.asarray, _paths(question_map, batch))
         for place in range(len(chosen)):
             rows = np.flatnonzero(batch['segment'] == place)
-            shares = np.exp(log_shares[rows] - log_shares[rows].max())
-            weights = (shares / shares.sum())[:, None] * mass[rows]
-            targets, index = np.unique(batch['target'][rows], return_inverse=True)
-            totals = np.bincount(index.ravel(), weights.ravel(), len(targets))
+            weights = masked_softmax(log_shares[rows])[:, None] * mass[rows]
+            best = by_target(batch['target'][rows].ravel(), weights.ravel())[0][0]
             right = batch['right'][rows]
             found[start + place] = (
-                np.isin(targets[totals.argmax()], batch['target'][rows][right]),
+                best in batch['target'][rows][right],
                 np.log(max(float((weights * right).sum()), _FLOOR)),
             )
     return found
 
 
-def _params(question_map: QuestionMap) -> dict[str, jax.Array]:
-    return {
-        field.name: jnp.asarray(getattr(question_map, field.name))
-        for field in dataclasses.fields(question_map)
-    }
-
-
 def _descend(
-    candidates: Candidates, scale: Scale, questions: np.ndarray, penalty: float, seed: int
+    candidates: Candidates, questions: np.ndarray, penalty: float, seed: int
 ) -> QuestionMap:
     """The map that gradient descent finds for some questions."""
-    params = _params(QuestionMap.untrained(candidates.steps.shape[1]))
-    state = _optimizer().init(params)
+    learnt = jax.tree.map(jnp.asarray, QuestionMap.untrained(candidates.steps.shape[1]))
+    state = _optimizer().init(learnt)
     rng = np.random.default_rng(seed)
     size = min(_BATCH, len(questions))
     stream: list[int] = []
@@ -166,11 +145,8 @@ def _descend(
         while len(stream) < size:
             stream += rng.permutation(questions).tolist()
         batch, stream = stream[:size], stream[size:]
-        params, state = _step(params, state, _batch(candidates, batch), scale, penalty)
-    return QuestionMap(
-        np.asarray(params['change']),
-        *(float(params[f.name]) for f in dataclasses.fields(QuestionMap)[1:]),
-    )
+        learnt, state = _step(learnt, state, _batch(candidates, batch), penalty)
+    return jax.tree.map(lambda value: value if value.ndim else float(value), jax.device_get(learnt))
 
 
 def _optimizer() -> optax.GradientTransformation:
@@ -202,37 +178,31 @@ def _batch(candidates: Candidates, questions: Sequence[int]) -> dict[str, np.nda
     }
 
 
-@functools.partial(jax.jit, static_argnames='scale')
-def _paths(params, batch, scale: Scale):
+@jax.jit
+def _paths(learnt: QuestionMap, batch):
     """The log share of each path [N], and the mass of the entries of its last hop [N, C]."""
-    relations = batch['relations'] + batch['relations'] @ params['change']
-    relations /= jnp.maximum(jnp.linalg.norm(relations, axis=-1, keepdims=True), 1e-12)
-    cosines = jnp.einsum('nhd,nhcd->nhc', relations, batch['entries'].astype(jnp.float32))
-    scores = params['cosine_weight'] * cosines + params['added_weight'] * batch['added']
-    scores = jnp.where(batch['there'], scores, -1e4)
-    worth = jnp.zeros(len(scores))
-    mass = prior = jnp.zeros_like(scores[:, 0])
-    for hop in range(scores.shape[1]):
+    relations, entries = learnt.changed(batch['relations']), batch['entries'].astype(jnp.float32)
+    cosines, there = jnp.einsum('nhd,nhcd->nhc', relations, entries), batch['there']
+    best = jnp.max(learnt.score(cosines, batch['added']), axis=-1, where=there, initial=_LOWEST)
+    mass = prior = jnp.zeros_like(cosines[:, 0])
+    for hop in range(cosines.shape[1]):
         used = hop < batch['hops']
-        logits = scale.softmax * (scores[:, hop] + prior)
-        mass = jnp.where(used[:, None], jax.nn.softmax(logits), mass)
-        worth += jnp.where(used, scores[:, hop].max(-1), 0)
-        weights = jnp.einsum(
-            'nc,nct->nt', mass, jax.nn.one_hot(batch['next'][:, hop], scale.topics)
-        )
-        if hop + 1 < scores.shape[1]:
+        logits = learnt.logits(cosines[:, hop], batch['added'][:, hop], prior)
+        mass = jnp.where(used[:, None], masked_softmax(logits, there[:, hop]), mass)
+        weights = jnp.einsum('nc,nct->nt', mass, jax.nn.one_hot(batch['next'][:, hop], TOPICS))
+        if hop + 1 < cosines.shape[1]:
             of_topic = jnp.take_along_axis(weights, batch['topic'][:, hop + 1], 1)
-            prior = scale.commit * jnp.log(jnp.maximum(of_topic, 1e-9)) / scale.softmax
-    worth = worth / batch['hops'] + (scale.longer + params['longer']) * (batch['hops'] - 1)
-    return scale.softmax * (worth - 1), mass
+            prior = COMMIT * log_weights(of_topic)
+    used = jnp.arange(cosines.shape[1]) < batch['hops'][:, None]
+    return SCALE * learnt.worth(jnp.sum(best, axis=1, where=used), batch['hops']), mass
 
 
-@functools.partial(jax.jit, static_argnames='scale')
-def _step(params, state, batch, scale: Scale, penalty: float):
+@jax.jit
+def _step(learnt: QuestionMap, state, batch, penalty: float):
     """One of `_STEPS` steps of descent."""
 
-    def loss(params):
-        log_shares, mass = _paths(params, batch, scale)
+    def loss(learnt):
+        log_shares, mass = _paths(learnt, batch)
         segment = jnp.where(batch['segment'] < 0, len(mass), batch['segment'])
         shares = jnp.exp(log_shares - jax.lax.stop_gradient(log_shares.max()))
         total = functools.partial(
@@ -243,11 +213,9 @@ def _step(params, state, batch, scale: Scale, penalty: float):
         weight = jnp.where(real, weight, 1 - _FLOOR)
         lost = -(jnp.log(weight + _FLOOR)).sum() / real.sum()
         weights = (
-            (params['cosine_weight'] - 1) ** 2
-            + (params['added_weight'] - 1) ** 2
-            + params['longer'] ** 2
+            (learnt.cosine_weight - 1) ** 2 + (learnt.added_weight - 1) ** 2 + learnt.longer**2
         )
-        return lost + penalty * jnp.square(params['change']).sum() + _WEIGHT_PENALTY * weights
+        return lost + penalty * jnp.square(learnt.change).sum() + _WEIGHT_PENALTY * weights
 
-    updates, state = _optimizer().update(jax.grad(loss)(params), state, params)
-    return optax.apply_updates(params, updates), state
+    updates, state = _optimizer().update(jax.grad(loss)(learnt), state, learnt)
+    return optax.apply_updates(learnt, updates), state

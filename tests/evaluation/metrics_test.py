@@ -9,6 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from opql_jax.evaluation import metrics
+from opql_jax.evaluation.scoring import means
 
 ANSWERS = 'abcdefghijkl'
 # Steps of 1/16 are exact in binary, so that a weight can lie exactly on the threshold.
@@ -67,7 +68,7 @@ def test_a_summary_is_the_mean_over_all_questions(drawn):
     }
     wanted['mrr'] = sum(fractions.Fraction(1, rank) for rank in ranks if rank) / len(ranks)
     wanted['set_f1'] = sum(slow_score(*ranking, 0.125)[3] for ranking in drawn) / len(ranks)
-    found = metrics.summarise([metrics.score(*ranking, set_threshold=0.125) for ranking in drawn])
+    found = means(metrics.score(*ranking, set_threshold=0.125).row() for ranking in drawn)
     assert found == pytest.approx({name: float(value) for name, value in wanted.items()})
 
 

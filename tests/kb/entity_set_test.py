@@ -19,6 +19,7 @@ from opql_jax.kb.sets import set_evaluation
 from opql_jax.kb.sets.as_query import as_query
 from opql_jax.kb.text.index_text import index_text
 from opql_jax.kb.text.question_plans import Step
+from opql_jax.kb.text.text_answerer import Entries
 
 import films
 
@@ -50,7 +51,11 @@ def slowly_followed(kb, start, relation, inverse=False):
         if inverse:
             begin, end = end, begin
         if begin in start and kb.vocab.kinds[kb.vocab.id(end)] != 'concept':
-            _, (score,) = kb.text_answerer.best_entries(step, np.array([row]), np.zeros(1), 1)
+            answerer, rows = kb.text_answerer, np.array([row])
+            cosine = answerer.entry_relations(rows) @ answerer.relations([step])[0]
+            entry = Entries(rows, rows, rows, cosine, np.zeros(1), np.zeros(1))
+            scored = answerer.best_entries(step, entry)
+            score = (scored.cosines + scored.added)[0]
             heaviest[end] = max(heaviest[end], start[begin] * math.exp(20 * score))
     best = max(heaviest.values())
     return {

@@ -14,7 +14,7 @@ from opql_jax import cli
 from opql_jax.core.errors import InputError
 from opql_jax.kb.calibration import log_odds
 from opql_jax.kb.text.index_text import index_text
-from opql_jax.kb.trained.train_questions import QUESTION_MAP, SCALE, candidates, train_questions
+from opql_jax.kb.trained.train_questions import QUESTION_MAP, candidates, train_questions
 from opql_jax.kb.verify import verify
 from opql_jax.training import fit_question_map
 from opql_jax.training.fit_question_map import per_question
@@ -96,7 +96,7 @@ def test_training_scores_paths_as_the_answerer_does(trained):
     ]
     found, reached = candidates(opened.text_answerer, linked)
     assert reached == list(range(len(linked)))
-    scores = per_question(learnt, found, SCALE, np.arange(len(linked)))
+    scores = per_question(learnt, found, np.arange(len(linked)))
     for (question, (right,)), (_, log_weight) in zip(linked, scores):
         (answer,) = opened.answer([question])
         np.testing.assert_allclose(

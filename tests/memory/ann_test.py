@@ -258,14 +258,13 @@ def test_a_program_finds_by_the_index_what_an_exact_search_finds(memory, index, 
     filter = SearchFilter(excluded_targets=jnp.asarray(best[:, :2])) if barred else SearchFilter()
     run = jax.jit(lambda memory: retrieve(memory, TABLE, queries, K, filter))
     found, exact = (jax.device_get(run(each)) for each in (ann.searched_by(placed, index), placed))
-    rows, wanted = found.followed.entry_rows, exact.followed.entry_rows
+    rows, wanted = found.entry_rows, exact.entry_rows
     assert (rows >= 0).all() and all(len(set(row)) == K for row in rows.tolist())
     assert np.mean([np.isin(want, got).mean() for want, got in zip(wanted, rows)]) > 0.9
-    np.testing.assert_allclose(
-        found.scores, np.take_along_axis(scores_of(queries, memory), rows, axis=1), atol=2e-5
-    )
+    scores = np.take_along_axis(scores_of(queries, memory), rows, axis=1)
+    np.testing.assert_allclose(np.log(found.beta), jax.nn.log_softmax(scores), atol=5e-5)
     if barred:
-        assert not (found.targets[:, :, None] == best[:, None, :2]).any()
+        assert not (found.entities[:, :, None] == best[:, None, :2]).any()
     else:
         np.testing.assert_array_equal(rows, index.search(*queries, K)[1])
 

@@ -374,15 +374,11 @@ def test_a_filter_that_allows_nothing_gives_nothing_and_no_nan():
         found = search.retrieve(
             memory, jnp.asarray(case.table), Queries(query_e, case.query_r), 4, nothing
         )
-        return jnp.sum(found.embedding) + jnp.sum(found.followed.beta), found
+        return jnp.sum(found.weights) + jnp.sum(found.beta), found
 
     (value, found), gradient = jax.value_and_grad(loss, has_aux=True)(case.query_e)
     assert value == 0 and (gradient == 0).all()
-    assert (
-        (found.followed.entry_rows == -1).all()
-        and (found.followed.entities == -1).all()
-        and (found.targets == -1).all()
-    )
+    assert (found.entry_rows == -1).all() and (found.entities == -1).all()
 
 
 def test_bad_arguments_are_named():

@@ -167,7 +167,8 @@ def gradient():
     def loss(w_k, query_e, query_r, relations, table, memory):
         memory = dataclasses.replace(memory, relations=relations)
         found = retrieve(memory, table, Queries(*projected(w_k, query_e, query_r)), GRADIENT_K)
-        onehot = jax.nn.one_hot(found.followed.entities, NUM_ENTITIES)  # -1 gives a row of zeros
-        return loss_of(jnp.einsum('bk,bkn->bn', found.followed.weights, onehot), found.embedding)
+        onehot = jax.nn.one_hot(found.entities, NUM_ENTITIES)  # -1 gives a row of zeros
+        embedding = entity_table.weighted_sum(table, found.entities, found.weights, memory.mesh)
+        return loss_of(jnp.einsum('bk,bkn->bn', found.weights, onehot), embedding)
 
     return jax.jit(jax.grad(loss, argnums=tuple(range(len(GRADIENTS)))))

@@ -4,11 +4,10 @@ is not.
 
 import numpy as np
 
-from opql_jax.models.question_map import QuestionMap
+from opql_jax.models.question_map import TOPICS, QuestionMap
 from opql_jax.training import fit_question_map
-from opql_jax.training.fit_question_map import Candidates, Scale, fit, score
+from opql_jax.training.fit_question_map import Candidates, fit, score
 
-SCALE = Scale(softmax=20.0, longer=0.04, commit=3.0, topics=2)
 DIM, RELATIONS, ENTRIES = 16, 6, 8
 
 
@@ -42,7 +41,7 @@ def one_hop(questions: int, learnable: bool, seed: int = 0) -> Candidates:
         entry=np.arange(len(entries)).reshape(shape),
         added=np.zeros(shape, np.float32),
         topic=np.zeros(shape, np.int32),
-        next=np.full(shape, SCALE.topics),
+        next=np.full(shape, TOPICS),
         target=np.tile(np.arange(ENTRIES), (questions, 1)),
         right=np.arange(ENTRIES)[None] == answers[:, None],
     )
@@ -51,34 +50,34 @@ def one_hop(questions: int, learnable: bool, seed: int = 0) -> Candidates:
 def test_what_is_asked_for_is_learnt_and_holds_for_questions_left_out():
     # The first 60 are trained on; the others share their relations and words.
     found = one_hop(120, learnable=True)
-    first = fit_question_map._descend(found, SCALE, np.arange(60), 0.01, seed=0)
-    untrained = score(QuestionMap.untrained(DIM), found, SCALE, np.arange(60, 120))
+    first = fit_question_map._descend(found, np.arange(60), 0.01, seed=0)
+    untrained = score(QuestionMap.untrained(DIM), found, np.arange(60, 120))
     assert untrained.hits < 0.5
-    assert score(first, found, SCALE, np.arange(60, 120)).hits > 0.9
-    learnt, before, after, left_out = fit(found, SCALE)
+    assert score(first, found, np.arange(60, 120)).hits > 0.9
+    learnt, before, after, left_out = fit(found)
     assert before.hits < 0.5 and after.hits > 0.9
     assert learnt.change.any()
     ((other, numbers),) = left_out  # of many questions a third is left out once
     assert (
         len(numbers) == 40
-        and score(other, found, SCALE, numbers) == after
+        and score(other, found, numbers) == after
         and other.hash() != learnt.hash()
     )
 
 
 def test_where_answers_follow_no_rule_nothing_is_learnt():
     found = one_hop(24, learnable=False)
-    learnt, before, after, left_out = fit(found, SCALE)
+    learnt, before, after, left_out = fit(found)
     # Of few each, once.
     assert sorted(np.concatenate([numbers for _, numbers in left_out])) == list(range(24))
     assert after.hits >= before.hits and after.log_weight >= before.log_weight
     if before == after:
         assert learnt.hash() == QuestionMap.untrained(DIM).hash()
     # By heart they can be learnt, which is why the choice is made on others.
-    by_heart = fit_question_map._descend(found, SCALE, np.arange(24), 1e-4, seed=0)
-    assert score(by_heart, found, SCALE, np.arange(24)).hits > before.hits + 0.3
+    by_heart = fit_question_map._descend(found, np.arange(24), 1e-4, seed=0)
+    assert score(by_heart, found, np.arange(24)).hits > before.hits + 0.3
 
 
 def test_a_single_question_leaves_the_map_untrained():
-    learnt, before, after, _ = fit(one_hop(1, learnable=True), SCALE)
+    learnt, before, after, _ = fit(one_hop(1, learnable=True))
     assert before == after and not learnt.change.any()

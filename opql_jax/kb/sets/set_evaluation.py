@@ -22,12 +22,12 @@ from opql_jax.kb.fact_store import Closeable, FactStore
 from opql_jax.kb.paths import Path, facts
 from opql_jax.kb.sets import query as tree
 from opql_jax.kb.text.question_plans import Step, wanted
-from opql_jax.kb.text.text_answerer import SCALE, TextAnswerer
+from opql_jax.kb.text.text_answerer import Entries, TextAnswerer, first_entries
+from opql_jax.memory.hop import by_target, log_weights, masked_softmax
 from opql_jax.models.mention_kinds import THING
 
-# The members that a hop starts from, entries of each that are scored, and entries that it keeps, at
-# most.
-TOPICS, ENTRIES, KEPT = 64, 20_000, 256
+# The members that a hop starts from, and entries that it keeps, at most.
+TOPICS, KEPT = 64, 256
 # A hop leaves out what weighs less than this share of the best that it finds.
 LEAST = 1e-3
 # Queries of which the results are kept, and names.
@@ -37,16 +37,13 @@ _CACHED = 256
 class Evaluated(NamedTuple):
     """What a query found: entity ids [n], best first, and weights [n] float32 in 0 .. 1.
 
-    Equal weights by rising id.
-
-    Of a hop also `rows` [m], those of the memory that it kept, best first, the entities that these
-    lead to, and the weight that each gives.
+    Equal weights by rising id. Of a hop also the entries [m] that it kept, of the topics that its
+    start has in this order, and the weight `masses` [m] float32 that each gives.
     """
 
     entities: np.ndarray
     weights: np.ndarray
-    rows: np.ndarray = np.zeros(0, np.int64)
-    ends: np.ndarray = np.zeros(0, np.int64)
+    entries: Entries | None = None
     masses: np.ndarray = np.zeros(0, np.float32)
 
 
@@ -97,12 +94,11 @@ class SetEvaluator(Closeable):
 
     def _paths_of_hop(self, query: tree.Follow, entity: int, most: int) -> list[Path]:
         found = self.evaluate(query)
-        chosen = np.flatnonzero(found.ends == entity)[:most]
-        rows, memory = found.rows[chosen], self.memory
-        said = facts(
-            self.store, memory.ids[rows], found.masses[chosen], query.relation, query.inverse
-        )
-        starts = (memory.target if query.inverse else memory.topic)[rows]
+        assert found.entries is not None  # it found something
+        chosen = np.flatnonzero(found.entries.ends == entity)[:most]
+        ids = self.memory.ids[found.entries.rows[chosen]]
+        said = facts(self.store, ids, found.masses[chosen], query.relation, query.inverse)
+        starts = self.evaluate(query.start).entities[found.entries.topic[chosen]]
         return [
             (*before, fact)
             for start, fact in zip(starts, said)
@@ -111,7 +107,7 @@ class SetEvaluator(Closeable):
 
     def _evaluate(self, query: tree.Query) -> Evaluated:
         found = self._find(query)
-        for array in found:
+        for array in found[:2]:
             array.flags.writeable = False  # it is kept, and given to whoever asks
         return found
 
@@ -138,52 +134,44 @@ class SetEvaluator(Closeable):
 
     def _follow(self, query: tree.Follow) -> Evaluated:
         time_limit.check()  # a part of a set would be another set
-        start, memory = self.evaluate(query.start), self.memory
-        positive = start.weights > 0
-        topics, weights = start.entities[positive][:TOPICS], start.weights[positive][:TOPICS]
-        spans = [
-            self._rows_to(topic) if query.inverse else self._rows_of(topic) for topic in topics
-        ]
-        rows = np.concatenate([np.zeros(0, np.int64), *spans])
-        prior = (
-            np.repeat(
-                np.log(weights / weights[0]) if len(weights) else weights,
-                [len(span) for span in spans],
-            )
-            / SCALE
-        )
+        start, answerer = self.evaluate(query.start), self.answerer
+        topics, alpha = start.entities[:TOPICS], start.weights[:TOPICS]
+        topic, rows, ends = self._entries_of(topics, query.inverse)
         # Else each film would lead to 'film', by most relations.
         if CONCEPT not in wanted(f'what {query.relation}').kinds:
-            named = self._is_named[(memory.topic if query.inverse else memory.target)[rows]]
-            rows, prior = rows[named], prior[named]
+            named = self._is_named[ends]
+            topic, rows, ends = topic[named], rows[named], ends[named]
         if not len(rows):
             return Evaluated(np.zeros(0, np.int64), np.zeros(0, np.float32))
-        # The topic is masked where a relation is encoded, so that one encoding serves for all.
-        step = Step(f'it {query.relation}', (0, 2))
-        rows, scores = self.answerer.best_entries(step, rows, prior, KEPT)
-        masses = np.exp(SCALE * (scores - scores[0]))
-        rows, masses = (
-            rows[masses >= LEAST],
-            (weights[0] * masses[masses >= LEAST]).astype(np.float32),
-        )
-        ends = np.asarray((memory.topic if query.inverse else memory.target)[rows], np.int64)
-        # Of each the first, which is the heaviest.
-        entities, best = np.unique(ends, return_index=True)
-        return Evaluated(*_sorted(entities, masses[best]), rows, ends, masses)
+        cosines = answerer.entry_relations(rows) @ self.relation(query.relation)
+        found = Entries(rows, topic, ends, cosines, np.zeros(len(rows)), log_weights(alpha)[topic])
+        entries = answerer.best_entries(_step(query.relation), found, kept=KEPT)
+        beta = masked_softmax(entries.logits(answerer.map))
+        kept = beta >= LEAST * beta[0]
+        entries, masses = entries.take(kept), (beta[kept] * (alpha[0] / beta[0])).astype(np.float32)
+        return Evaluated(*by_target(entries.ends, masses, np.maximum), entries, masses)
+
+    def relation(self, words: str) -> np.ndarray:
+        """The relation [d_r] float32 that words name, as it is followed."""
+        return self.answerer.map(self.answerer.relations([_step(words)]))[0]
+
+    def _entries_of(
+        self, entities: np.ndarray, inverse: bool
+    ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """Entries that lead from entities: of which of them, their rows, and where they lead."""
+        memory = self.memory
+        if not inverse:
+            which, rows = first_entries(memory.offsets, entities)
+            return which, rows, memory.target[rows]
+        rows_by_target, offsets = self._by_target
+        which, places = first_entries(offsets, entities)
+        rows = rows_by_target[places]
+        return which, rows, memory.topic[rows]
 
     @functools.cached_property
     def _is_named(self) -> np.ndarray:
         """Whether entities have names, unlike concepts."""
         return np.array([kind != CONCEPT for kind in self.store.vocab.kinds], bool)
-
-    def _rows_of(self, topic: int) -> np.ndarray:
-        first, end = self.memory.offsets[topic : topic + 2]
-        return np.arange(first, min(end, first + ENTRIES))
-
-    def _rows_to(self, target: int) -> np.ndarray:
-        by_target, offsets = self._by_target
-        first, end = offsets[target : target + 2]
-        return by_target[first : min(end, first + ENTRIES)]
 
     @functools.cached_property
     def _by_target(self) -> tuple[np.ndarray, np.ndarray]:
@@ -191,6 +179,11 @@ class SetEvaluator(Closeable):
         target, count = self.memory.target, len(self.store.vocab)
         counts = np.bincount(target, minlength=count)
         return np.argsort(target, kind='stable'), np.concatenate([[0], np.cumsum(counts)])
+
+
+def _step(relation: str) -> Step:
+    """A step of words; its topic is masked where it is encoded, so that any does."""
+    return Step(f'it {relation}', (0, 2))
 
 
 def _entity_named(store: FactStore, name: str) -> int:
@@ -206,7 +199,7 @@ def _combine(operator: str, left: Evaluated, right: Evaluated) -> Evaluated:
     a, b = (_weights_of(entities, found) for found in (left, right))
     weights = {'&': np.minimum(a, b), '|': np.maximum(a, b), '-': a - b}[operator]
     keep = weights > 0
-    return Evaluated(*_sorted(entities[keep], weights[keep]))
+    return Evaluated(*by_target(entities[keep], weights[keep]))
 
 
 def _weights_of(entities: np.ndarray, found: Evaluated) -> np.ndarray:
@@ -214,8 +207,3 @@ def _weights_of(entities: np.ndarray, found: Evaluated) -> np.ndarray:
     weights = np.zeros(len(entities), np.float32)
     weights[np.searchsorted(entities, found.entities)] = found.weights
     return weights
-
-
-def _sorted(entities: np.ndarray, weights: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    order = np.lexsort((entities, -weights))
-    return entities[order], weights[order]

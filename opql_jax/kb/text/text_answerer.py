@@ -13,7 +13,6 @@ Where no topic leads to what a question asks for, or it has none, the facts of t
 like it are scored in the same way, by the cosine of their vectors in place of that of relations.
 """
 
-import collections
 import dataclasses
 import functools
 import re
@@ -24,6 +23,7 @@ import numpy as np
 import pyarrow as pa
 
 from opql_jax.core import time_limit
+from opql_jax.core.ranges import ranges
 from opql_jax.corpus import tables
 from opql_jax.corpus.concepts import CONCEPT
 from opql_jax.corpus.definitions import definition
@@ -48,16 +48,15 @@ from opql_jax.kb.text.candidates import (
 from opql_jax.kb.text.closest_sentences import SENTENCES, ClosestSentences
 from opql_jax.kb.text.comparison import linked_names
 from opql_jax.memory.format import Memory
+from opql_jax.memory.hop import by_target, log_weights, masked_softmax
 from opql_jax.models.mention_kinds import THING
-from opql_jax.models.question_map import QuestionMap
+from opql_jax.models.question_map import COMMIT, LONGER, SCALE, TOPICS, QuestionMap
 from opql_jax.models.text_encoder import TextEncoder
 from opql_jax.retrieval.index import IndexFolder
 from opql_jax.retrieval.words import words_of
 
-# Caps: topics per hop, entries scored per topic, entries kept.
-TOPICS, _ENTRIES, KEPT = 8, 20_000, 64
-# Cosines are multiplied by this before the softmax, as in training.
-SCALE = 20.0
+# Caps: entries scored per topic of a hop, entries kept.
+ENTRIES, KEPT = 20_000, 64
 # The words of so many sentences are kept, some 10 MB.
 _CACHED = 1 << 13
 # What is added to the cosine of an entry whose target is what is asked for, as far as one can tell,
@@ -75,10 +74,6 @@ _COMMON = 0.3
 # What a word after the target counts of one before it: English says 'directed by Solberg, written
 # by Lind'.
 _AFTER = 0.5
-# Bonus per extra hop: a phrase rarely stands for something by accident.
-LONGER = 0.08
-# The log weight of a topic counts so many times: an answer should rest on the best of them.
-COMMIT = 3.0
 # Answers of following and of reading that are scored.
 _CANDIDATES = 10
 # Characters of the steps that are encoded together under a time limit, a fraction of a second's
@@ -99,21 +94,29 @@ Read = Callable[[Sequence[Question], Sequence[Answer]], list[Evidence]]
 
 
 class Entries(NamedTuple):
-    """The entries that a hop chooses from, and what their scores are made of; all are [n].
+    """Entries of a hop, and what their scores are made of; all are [n].
 
     Attributes:
-        rows, topic, target: their rows of the memory, and its entities.
+        rows: of the memory.
+        topic: which of the hop's topics they are of.
+        ends: the entities that they lead to.
         cosines: of the step's relation and theirs.
         added: for the kind of their targets and for the words of their sentences.
-        prior: the share of their topics in the answer of the hop before, as a score.
+        prior: the log weights of their topics, as they count.
     """
 
     rows: np.ndarray
     topic: np.ndarray
-    target: np.ndarray
+    ends: np.ndarray
     cosines: np.ndarray
     added: np.ndarray
     prior: np.ndarray
+
+    def logits(self, question_map: QuestionMap) -> np.ndarray:
+        return question_map.logits(self.cosines, self.added, self.prior)
+
+    def take(self, places: np.ndarray) -> 'Entries':
+        return Entries(*(column[places] for column in self))
 
 
 @dataclasses.dataclass(frozen=True)
@@ -163,6 +166,12 @@ class Followed(NamedTuple):
     answer: Answer
     path: PathFeatures
     last: LastStep | None = None
+
+
+def first_entries(offsets: np.ndarray, topics: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """The first `ENTRIES` rows of each of some topics: of which of them, and the rows."""
+    first = offsets[topics]
+    return ranges(first, np.minimum(offsets[topics + 1] - first, ENTRIES))
 
 
 class TextAnswerer:
@@ -368,65 +377,55 @@ class TextAnswerer:
         )
 
     def entry_relations(self, rows: np.ndarray) -> np.ndarray:
-        """The relations [n, d_r] of rows of the memory."""
-        return np.asarray(self._memory.relations(rows))
+        """The relations [n, d_r] float32 of rows of the memory."""
+        return self._memory.relations(rows).astype(np.float32, copy=False)
 
     def best_entries(
-        self, step: question_plans.Step, rows, prior, count: int
-    ) -> tuple[np.ndarray, np.ndarray]:
-        """The memory entries that say best what a step asks, whatever their targets' kind.
+        self, step: question_plans.Step, entries: Entries, names=(), kept: int = KEPT
+    ) -> Entries:
+        """Those of a hop's entries that say best what a step asks, best first.
 
         Args:
             step: a question of one hop.
-            rows: [n] those to choose from.
-            prior: [n] what is added to their scores.
-            count: how many are chosen, at most.
-
-        Returns:
-            The rows that are chosen, and their scores with the prior, highest first.
+            entries: those to choose from, without what words add.
+            names: the words of names that their passages should have, too.
+            kept: how many are chosen, at most; the words near others are not looked at.
         """
-        relation = self.map(self.relations([step]))[0]
-        cosines = self.entry_relations(rows).astype(np.float32, copy=False) @ relation
-        kept = np.argsort(-(self.map.score(cosines, np.zeros(len(rows))) + prior), kind='stable')[
-            :count
-        ]
-        scores = (
-            self.map.score(cosines[kept], _WORDS * self._shares_of_words(step, rows[kept]))
-            + prior[kept]
-        )
-        order = np.argsort(-scores, kind='stable')
-        return rows[kept][order], scores[order]
+        entries = self._best(entries, kept)
+        words = _WORDS * self._shares_of_words(step, entries.rows)
+        missing = _NAMES * self._shares_of_names_missing(step, names, entries.rows)
+        return self._best(entries._replace(added=entries.added + words - missing), kept)
+
+    def _best(self, entries: Entries, kept: int) -> Entries:
+        return entries.take(np.argsort(-entries.logits(self.map), kind='stable')[:kept])
 
     def combine(self, question: Question, found: list[list[Path]]) -> Answer:
         """The answer to a question, of what its plans found from each topic; see `paths`."""
-        totals: dict[int, float] = collections.defaultdict(float)
         traces: list[tuple[Hop, ...]] = []
         plans: list[question_plans.Plan] = []
         # What phrases of the question stand for, which it does not ask for.
         passed: set[int] = set()
         for paths in found:
-            for path in paths:
-                share = np.exp(SCALE * (path.worth - 1))
-                for target, weight in zip(
-                    path.hops[-1].entities.tolist(), path.hops[-1].weights.tolist()
-                ):
-                    totals[target] += share * weight
             best = max(paths, key=lambda path: path.worth, default=_NOWHERE)
             passed |= {int(hop.entities[0]) for hop in best.hops[:-1]}
             traces.append(best.hops)
             plans.append(best.plan)
         said, named = frozenset(words_of(question.text)), _words_of_topics(question)
+        paths = [path for paths in found for path in paths]
+        most = max((path.worth for path in paths), default=0.0)
+        targets, masses = [], []
+        for path in paths:
+            share = np.exp(SCALE * (path.worth - most))
+            targets += path.hops[-1].entities.tolist()
+            masses += (share * path.hops[-1].weights).tolist()
+        entities, weights = by_target(np.array(targets, np.int64), np.array(masses))
         left = [
-            target
-            for target in totals.keys() - passed
-            if not _repeats(words_of(self._names[target]), said, named)
+            entity not in passed and not _repeats(words_of(self._names[entity]), said, named)
+            for entity in entities.tolist()
         ]
-        ranked = sorted(left, key=lambda target: (-totals[target], target))
-        weights = np.array([totals[target] for target in ranked], np.float64)
+        entities, weights = entities[left], weights[left]
         shares = weights / max(weights.sum(), 1e-30)
-        return Answer(
-            np.array(ranked, np.int64), shares.astype(np.float32), tuple(traces), plans=tuple(plans)
-        )
+        return Answer(entities, shares, tuple(traces), plans=tuple(plans))
 
     def _support(self, question: Question, found: list[list[Path]]) -> PathFeatures:
         """What speaks for the best path of all topics."""
@@ -475,8 +474,8 @@ class TextAnswerer:
             hops.append(hop)
             worths.append(worth)
             topics, weights = hop.entities[:TOPICS], hop.weights[:TOPICS]
-        worth = float(np.mean(worths)) + (LONGER + self.map.longer) * (len(plan) - 1)
-        return Path(plan, tuple(entries), tuple(hops), worth)
+        worth = self.map.worth(sum(worths), len(plan))
+        return Path(plan, tuple(entries), tuple(hops), float(worth))
 
     def _search(self, question: Question, wanted: question_plans.Wanted) -> Path | None:
         """What the sentences most like a question say."""
@@ -487,10 +486,9 @@ class TextAnswerer:
         rows, cosines, target = rows[keep], cosines[keep], target[keep]
         if not len(rows):
             return None
-        added = _KIND * self._fits(wanted, target) + _WORDS * self._shares_of_words(step, rows)
-        entries = Entries(
-            rows, self._memory.topic[rows], target, cosines, added, np.zeros(len(rows))
-        )
+        zeros = np.zeros(len(rows))
+        found = Entries(rows, zeros, target, cosines, _KIND * self._fits(wanted, target), zeros)
+        entries = self.best_entries(step, found, kept=len(rows))
         hop, worth = self._hop(entries)
         return Path((step,), (entries,), (hop,), worth)
 
@@ -501,42 +499,23 @@ class TextAnswerer:
 
         Where the way goes on, none to a number, which leads anywhere.
         """
-        offsets = self._memory.offsets
-        rows = np.concatenate(
-            [
-                np.arange(offsets[topic], min(offsets[topic + 1], offsets[topic] + _ENTRIES))
-                for topic in topics
-            ]
-        )
+        topic, rows = first_entries(self._memory.offsets, topics)
         target = self._memory.target[rows]
         keep = ~np.isin(target, exclude) & ~(onward & (self._kinds[target] == 'quantity'))
-        rows, target = rows[keep], target[keep]
+        topic, rows, target = topic[keep], rows[keep], target[keep]
         if not len(rows):
             return None
-        cosines = self._memory.relations(rows).astype(np.float32, copy=False) @ relation
+        cosines = self.entry_relations(rows) @ relation
         added = _KIND * self._fits(question_plans.wanted(step.text), target)
-        topic = self._memory.topic[rows]
-        prior = COMMIT * np.log(np.maximum(weights, 1e-9))[_index_of(topic, topics)] / SCALE
-        kept = np.argsort(-(self.map.score(cosines, added) + prior), kind='stable')[:KEPT]
-        added = (
-            added[kept]
-            + _WORDS * self._shares_of_words(step, rows[kept])
-            - _NAMES * self._shares_of_names_missing(step, names, rows[kept])
-        )
-        return Entries(rows[kept], topic[kept], target[kept], cosines[kept], added, prior[kept])
+        prior = COMMIT * log_weights(weights)[topic]
+        return self.best_entries(step, Entries(rows, topic, target, cosines, added, prior), names)
 
     def _hop(self, entries: Entries) -> tuple[Hop, float]:
         """What is found among entries, and the score of the best of them."""
-        scores = self.map.score(entries.cosines, entries.added)
-        logits = SCALE * (scores + entries.prior)
-        order = np.argsort(-logits, kind='stable')
-        mass = np.exp(logits[order] - logits[order[0]])
-        mass /= mass.sum()
-        found, place = np.unique(entries.target[order], return_inverse=True)
-        total = np.bincount(place, mass, len(found)).astype(np.float32)
-        best = np.lexsort((found, -total))
-        ids = self._memory.ids[entries.rows[order]]
-        return Hop(found[best], total[best], ids, mass.astype(np.float32)), float(scores.max())
+        beta = masked_softmax(entries.logits(self.map))
+        ids = self._memory.ids[entries.rows]
+        hop = Hop(*by_target(entries.ends, beta), ids, beta.astype(np.float32))
+        return hop, float(self.map.score(entries.cosines, entries.added).max())
 
     def _fits(self, wanted: question_plans.Wanted, targets) -> np.ndarray:
         """Whether entities are what is asked for: [n] float32, 1 if so, -1 if not, 0 if unknown."""
@@ -717,9 +696,3 @@ def _alike(word: str, stems: set[str]) -> set[str]:
     return stems & {word[:end] for end in range(3, len(word) + 1)} | {
         stem for stem in stems if stem.startswith(word)
     }
-
-
-def _index_of(values, among):
-    """Where each of `values` is in `among`, which holds all of them."""
-    order = np.argsort(among, kind='stable')
-    return order[np.searchsorted(among[order], values)]

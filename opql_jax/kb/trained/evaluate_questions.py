@@ -3,10 +3,13 @@
 import dataclasses
 import os
 from collections.abc import Sequence
+from typing import NamedTuple
 
 from opql_jax.core.errors import InputError
 from opql_jax.core.terminal import hanging, one_line
 from opql_jax.corpus.name_resolution import fold
+from opql_jax.evaluation.metrics import hits, rank_of
+from opql_jax.evaluation.scoring import grouped, means, table
 from opql_jax.kb.open_kb import open_kb
 from opql_jax.kb.trained.train_questions import AnsweredQuestion, read_answered
 from opql_jax.kb.virtual_kb import VirtualKB
@@ -15,17 +18,16 @@ from opql_jax.kb.virtual_kb import VirtualKB
 _TOP, _TOGETHER = 5, 64
 
 
-@dataclasses.dataclass(frozen=True)
-class Result:
-    """What was answered to a question: the best names, best first, or why there are none."""
+class Result(NamedTuple):
+    """What was answered to a question: the best names, best first, or why there are none.
+
+    `rank` is that of the best which is right, whatever case, accents and punctuation; 0 if none.
+    """
 
     asked: AnsweredQuestion
     found: tuple[str, ...]
+    rank: int
     error: str | None = None
-
-    def is_hit(self, k: int) -> bool:
-        """Whether one of the k best answers is right, whatever case, accents and punctuation."""
-        return not {fold(name) for name in self.found[:k]}.isdisjoint(map(fold, self.asked.answers))
 
 
 @dataclasses.dataclass(frozen=True)
@@ -39,31 +41,25 @@ class Evaluation:
 
         The latter where the file says how many questions take.
         """
-        groups: dict[str, list[Result]] = {}
-        for result in sorted(self.results, key=lambda result: result.asked.hops or 0):
-            if hops := result.asked.hops:
-                groups.setdefault(f'{hops} hop{"s" * (hops > 1)}', []).append(result)
-        groups['all'] = list(self.results)
-        mean = lambda members, k: round(
-            sum(result.is_hit(k) for result in members) / len(members), 4
-        )
+        groups = {
+            f'{hops} hop{"s" * (hops > 1)}': members
+            for hops, members in grouped(self.results, lambda one: one.asked.hops or 0).items()
+            if hops
+        }
         return {
             name: {
                 'questions': len(members),
                 'unanswered': sum(not result.found for result in members),
-                'hits@1': mean(members, 1),
-                f'hits@{_TOP}': mean(members, _TOP),
+                **means(hits(result.rank, (1, _TOP)) for result in members),
             }
-            for name, members in groups.items()
+            for name, members in (groups | {'all': self.results}).items()
         }
 
     def examples(self, most: int) -> dict[str, list[Result]]:
         """The first questions whose best answer is right, and the first of the others."""
-        hits = {
-            kind: [result for result in self.results if result.is_hit(1) == (kind == 'right')]
-            for kind in ('right', 'wrong')
-        }
-        return {kind: results[:most] for kind, results in hits.items()}
+        right = [result for result in self.results if result.rank == 1]
+        wrong = [result for result in self.results if result.rank != 1]
+        return {'right': right[:most], 'wrong': wrong[:most]}
 
     def to_record(self, most: int) -> dict:
         """Scores and examples as JSON."""
@@ -78,13 +74,7 @@ class Evaluation:
     def to_text(self, most: int) -> str:
         """Scores and examples as lines."""
         scores = self.scores()
-        lines = [' ' * 8 + ''.join(f'{name:>12}' for name in scores['all'])]
-        for name, row in scores.items():
-            cells = (
-                f'{value:12.3f}' if isinstance(value, float) else f'{value:12,}'
-                for value in row.values()
-            )
-            lines.append(f'{name:8}' + ''.join(cells))
+        lines = [table(scores, list(scores['all']))]
         for kind, results in self.examples(most).items():
             lines += [f'\n{kind}:'] if results else []
             for result in results:
@@ -105,12 +95,13 @@ def evaluate_questions(kb: str | os.PathLike, questions: str | os.PathLike) -> E
 
     InputError: a line of the file is bad, or the knowledge base cannot be opened.
     """
-    asked = read_answered(questions)
-    opened = open_kb(kb)
-    results = []
-    for start in range(0, len(asked), _TOGETHER):
-        results += _answered(opened, asked[start : start + _TOGETHER])
-    return Evaluation(results)
+    return evaluate(open_kb(kb), read_answered(questions))
+
+
+def evaluate(kb: VirtualKB, asked: Sequence[AnsweredQuestion]) -> Evaluation:
+    """`evaluate_questions` of an open knowledge base."""
+    parts = [asked[start : start + _TOGETHER] for start in range(0, len(asked), _TOGETHER)]
+    return Evaluation([result for part in parts for result in _answered(kb, part)])
 
 
 def _answered(kb: VirtualKB, asked: Sequence[AnsweredQuestion]) -> list[Result]:
@@ -124,11 +115,7 @@ def _answered(kb: VirtualKB, asked: Sequence[AnsweredQuestion]) -> list[Result]:
     results = []
     for place, one in enumerate(asked):
         found = () if place in errors else tuple(next(answers).names[:_TOP])
-        results.append(
-            Result(
-                one,
-                found,
-                errors.get(place, None if found else 'the memory has nothing that answers it'),
-            )
-        )
+        rank = rank_of(map(fold, found), {*map(fold, one.answers)})
+        why = None if found else errors.get(place, 'the memory has nothing that answers it')
+        results.append(Result(one, found, rank, why))
     return results

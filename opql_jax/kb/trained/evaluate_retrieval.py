@@ -10,8 +10,6 @@ import time
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
-import numpy as np
-
 from opql_jax.core.errors import InputError
 from opql_jax.corpus.json_lines import (
     map_records,
@@ -20,6 +18,7 @@ from opql_jax.corpus.json_lines import (
     string_list_field,
     write_json,
 )
+from opql_jax.evaluation.scoring import grouped, means, table
 from opql_jax.kb.open_kb import open_kb
 
 # The most documents that are looked at.
@@ -47,7 +46,7 @@ def evaluate_retrieval(
     Returns:
         For each ranking recall@2 and recall@5, the mean shares of the supporting documents that are
         among so many; answer@5, the share of questions of which one of five documents has an answer
-        in its text, as whole words; recall@5 by the number of supporting documents; the number of
+        in its text, as whole words; these by the number of supporting documents; the number of
         questions; and the milliseconds that a question took.
 
     Raises:
@@ -71,7 +70,7 @@ def evaluate_retrieval(
             'ms_per_question': round(1e3 * spent / len(asked), 1)
         }
     write_json(pathlib.Path(output) / 'metrics.json', metrics)
-    print(table(metrics))
+    print(table(metrics, ('recall@2', f'recall@{K}', f'answer@{K}', 'ms_per_question')))
     return metrics
 
 
@@ -87,36 +86,22 @@ def scores(
     asked: Sequence[Asked], found: Sequence[Sequence[str]], texts: Mapping[str, str]
 ) -> dict:
     """The scores of a ranking; `found` has the ids of each question's best documents."""
-    recall = {
-        k: [
-            len({*ids[:k]} & one.supporting) / len(one.supporting) for one, ids in zip(asked, found)
-        ]
-        for k in (2, K)
-    }
-    answered = [
-        any(_states(texts[name], one.answers) for name in ids) for one, ids in zip(asked, found)
-    ]
-    by_count: dict[int, list[float]] = {}
-    for one, share in zip(asked, recall[K]):
-        by_count.setdefault(len(one.supporting), []).append(share)
-    return {
-        **{f'recall@{k}': _mean(shares) for k, shares in recall.items()},
-        f'answer@{K}': _mean(answered),
+
+    def row(one: Asked, ids: Sequence[str]) -> dict[str, float]:
+        recall = {
+            f'recall@{k}': len({*ids[:k]} & one.supporting) / len(one.supporting) for k in (2, K)
+        }
+        return recall | {f'answer@{K}': any(_states(texts[name], one.answers) for name in ids)}
+
+    rows = list(map(row, asked, found))
+    by_supporting = grouped(zip(asked, rows), lambda scored: len(scored[0].supporting))
+    return means(rows) | {
         'by_supporting': {
-            str(n): {f'recall@{K}': _mean(by_count[n]), 'questions': len(by_count[n])}
-            for n in sorted(by_count)
+            str(count): means(row for _, row in of) | {'questions': len(of)}
+            for count, of in by_supporting.items()
         },
         'questions': len(asked),
     }
-
-
-def table(metrics: Mapping[str, Mapping]) -> str:
-    """Metrics as lines of text."""
-    names = ('recall@2', f'recall@{K}', f'answer@{K}', 'ms_per_question')
-    lines = [' ' * 36 + ''.join(f'{name:>16}' for name in names)]
-    for ranking, row in metrics.items():
-        lines.append(f'{ranking:36}' + ''.join(f'{row[name]:16.3f}' for name in names))
-    return '\n'.join(lines)
 
 
 def _states(text: str, answers: Sequence[str]) -> bool:
@@ -128,10 +113,6 @@ def _states(text: str, answers: Sequence[str]) -> bool:
     return any(
         re.search(rf'(?<!\w){re.escape(answer.casefold())}(?!\w)', folded) for answer in answers
     )
-
-
-def _mean(values: Sequence[float]) -> float:
-    return round(float(np.mean(values)), 4)
 
 
 def _asked(record: dict) -> Asked:

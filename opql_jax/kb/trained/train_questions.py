@@ -18,12 +18,11 @@ from opql_jax.corpus.questions import Question, check_text
 from opql_jax.data.kb_folder import KBFolder
 from opql_jax.kb.calibration import fit_added, log_odds
 from opql_jax.kb.open_kb import open_kb
-from opql_jax.kb.text import text_answerer
-from opql_jax.kb.text.text_answerer import Path, TextAnswerer
+from opql_jax.kb.text.text_answerer import KEPT, Path, TextAnswerer
 from opql_jax.kb.virtual_kb import VirtualKB
-from opql_jax.models.question_map import QuestionMap
+from opql_jax.models.question_map import TOPICS, QuestionMap
 from opql_jax.training import fit_question_map
-from opql_jax.training.fit_question_map import Candidates, Scale, Score
+from opql_jax.training.fit_question_map import Candidates, Score
 
 _log = logging.getLogger(__name__)
 
@@ -35,7 +34,6 @@ QUESTION_MAP = 'question-map'
 # Questions that are learnt from, if there are more; what plans find for them takes some tenths of a
 # second each.
 MOST = 2000
-SCALE = Scale(text_answerer.SCALE, text_answerer.LONGER, text_answerer.COMMIT, text_answerer.TOPICS)
 _LOG_EVERY = 200
 # Questions that were left out, below which the probabilities of answers stay untrained: fewer would
 # make them worse more often than better.
@@ -193,7 +191,7 @@ def learn(
     found, reached = candidates(answerer, linked)
     before, after, left_out = None, None, 0
     if found is not None:
-        learnt, before, after, maps = fit_question_map.fit(found, SCALE, seed)
+        learnt, before, after, maps = fit_question_map.fit(found, seed)
         others = [
             *unlearnable,
             *(linked[number] for number in sorted({*range(len(linked))} - {*reached})),
@@ -293,7 +291,7 @@ def candidates(
             zip(chunk, answerer.paths([question for question, _ in chunk])), start
         ):
             reached = [path for of_topic in of_topics for path in of_topic]
-            hits = [np.isin(path.entries[-1].target, list(answers)) for path in reached]
+            hits = [np.isin(path.entries[-1].ends, list(answers)) for path in reached]
             if any(hit.any() for hit in hits):
                 paths += reached
                 right += hits
@@ -310,28 +308,27 @@ def _padded(
     place = {step: i for i, step in enumerate(steps)}
     rows = np.unique(np.concatenate([entries.rows for path in paths for entries in path.entries]))
     hops = max(len(path.plan) for path in paths)
-    shape = len(paths), hops, text_answerer.KEPT
+    shape = len(paths), hops, KEPT
     step, entry = np.zeros(shape[:2], np.int32), np.full(shape, -1, np.int32)
     added, topic, following = (
         np.zeros(shape, np.float32),
         np.zeros(shape, np.int32),
-        np.full(shape, SCALE.topics, np.int32),
+        np.full(shape, TOPICS, np.int32),
     )
     target, is_right = (
         np.full((shape[0], shape[2]), -1, np.int32),
         np.zeros((shape[0], shape[2]), bool),
     )
     for i, path in enumerate(paths):
-        topics = np.zeros(0, np.int64)
         for h, entries in enumerate(path.entries):
             n = len(entries.rows)
             step[i, h] = place[path.plan[h]]
             entry[i, h, :n] = np.searchsorted(rows, entries.rows)
             added[i, h, :n] = entries.added
-            topic[i, h, :n] = _places(entries.topic, topics, 0)
-            topics = path.hops[h].entities[: SCALE.topics]
-            following[i, h, :n] = _places(entries.target, topics, SCALE.topics)
-        target[i, :n], is_right[i, :n] = path.entries[-1].target, right[i]
+            topic[i, h, :n] = entries.topic
+            same = entries.ends[:, None] == path.hops[h].entities[:TOPICS]
+            following[i, h, :n] = np.where(same.any(1), same.argmax(1), TOPICS)
+        target[i, :n], is_right[i, :n] = path.entries[-1].ends, right[i]
     return Candidates(
         steps=answerer.relations(steps),
         entries=answerer.entry_relations(rows).astype(np.float16),
@@ -344,14 +341,4 @@ def _padded(
         next=following,
         target=target,
         right=is_right,
-    )
-
-
-def _places(values: np.ndarray, among: np.ndarray, otherwise: int) -> np.ndarray:
-    """Where each value is among others."""
-    same = values[:, None] == among[None]
-    return (
-        np.where(same.any(1), same.argmax(1), otherwise)
-        if len(among)
-        else np.full(len(values), otherwise)
     )

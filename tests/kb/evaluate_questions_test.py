@@ -1,0 +1,43 @@
+"""Answers to a file of plain questions are scored, together and by the hops that they take."""
+
+import json
+
+import pytest
+
+from opql_jax.kb.text.index_text import index_text
+from opql_jax.kb.trained.evaluate_questions import evaluate_questions
+
+import films
+
+
+def test_questions_are_scored_together_and_by_hops(tmp_path):
+    index_text([films.write(tmp_path / 'films.jsonl')], tmp_path / 'kb', processes=1)
+    rows = [
+        ('Who directed Night Ferry?', ['ingrid  SOLBERG'], 1),
+        ('Who directed Night Ferry?', ['Graz'], 1),
+        ('Who directed The Zorblax Affair?', ['Graz'], 2),
+    ]
+    lines = [
+        json.dumps({'id': number, 'question': text, 'answers': answers, 'hops': hops})
+        for number, (text, answers, hops) in enumerate(rows)
+    ]
+    (tmp_path / 'questions.jsonl').write_text('\n'.join(lines))
+    evaluation = evaluate_questions(tmp_path / 'kb', tmp_path / 'questions.jsonl')
+    score = lambda questions, unanswered, share: {
+        'questions': questions,
+        'unanswered': unanswered,
+        'hits@1': pytest.approx(share),
+        'hits@5': pytest.approx(share),
+    }
+    assert evaluation.scores() == {
+        '1 hop': score(2, 0, 1 / 2),
+        '2 hops': score(1, 1, 0),
+        'all': score(3, 1, 1 / 3),
+    }
+    record = evaluation.to_record(most=1)
+    assert [one['answers'] for one in record['right']] == [('ingrid  SOLBERG',)]
+    assert [one['answers'] for one in record['wrong']] == [('Graz',)]
+    told = evaluation.to_text(most=3).splitlines()
+    assert told[0].split() == list(evaluation.scores()['all'])
+    assert told[3].split() == ['all', '3', '1', '0.3333', '0.3333']
+    assert 'The Zorblax Affair' in evaluation.to_text(most=3)

@@ -1,0 +1,57 @@
+"""The arithmetic of a hop, the same for NumPy's arrays and JAX's, on the host and on devices."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from opql_jax.memory import hop
+
+_targets = st.lists(st.integers(-1, 3), min_size=6, max_size=6)
+
+
+@settings(max_examples=30, deadline=None)
+@given(targets=_targets, seed=st.integers(0, 100))
+def test_equal_targets_are_added_up_on_devices_as_on_the_host(targets, seed):
+    beta = np.random.default_rng(seed).integers(1, 4, 6) / 8  # exact sums, hence exact ties
+    targets = np.array(targets, np.int32)
+    sums = {t: beta[targets == t].sum() for t in targets.tolist() if t >= 0}
+    expected = sorted(sums.items(), key=lambda item: (-item[1], item[0]))
+    used = targets >= 0
+    entities, weights = hop.by_target(targets[used], beta[used])
+    assert list(zip(entities.tolist(), weights.tolist())) == expected
+    entities, weights = jax.jit(hop.aggregate)(targets[None], beta[None].astype(np.float32))
+    expected += [(-1, 0.0)] * (6 - len(expected))
+    assert list(zip(entities[0].tolist(), weights[0].tolist())) == expected
+
+
+def test_the_heaviest_of_equal_targets_may_count_alone():
+    entities, weights = hop.by_target(
+        np.array([5, 2, 5, 9]), np.array([0.25, 0.5, 0.5, 0.75]), np.maximum
+    )
+    assert entities.tolist() == [9, 2, 5] and weights.tolist() == [0.75, 0.5, 0.5]
+    assert [len(column) for column in hop.by_target(np.zeros(0, np.int64), np.zeros(0))] == [0, 0]
+
+
+def test_softmax_is_over_the_valid_places_in_either_library():
+    logits = np.array([[1.0, np.nan, 3.0, 2.0], [np.inf, 1.0, -np.inf, 0.0]], np.float32)
+    valid = np.array([[True, False, True, True], [False] * 4])
+    share = np.exp([1.0, 3.0, 2.0]) / np.exp([1.0, 3.0, 2.0]).sum()
+    for found in (
+        hop.masked_softmax(logits, valid),
+        jax.jit(hop.masked_softmax)(jnp.asarray(logits), jnp.asarray(valid)),
+    ):
+        np.testing.assert_allclose(found[0], [share[0], 0, share[1], share[2]], rtol=1e-6)
+        np.testing.assert_array_equal(found[1], 0)
+    gradient = jax.grad(lambda x: hop.masked_softmax(x, valid)[0, 2])(jnp.asarray(logits))
+    want = share[1] * (np.array([0, 0, 1, 0]) - np.array([share[0], 0, share[1], share[2]]))
+    np.testing.assert_allclose(gradient, [want, np.zeros(4)], atol=1e-6)
+
+
+def test_underflown_weight_keeps_a_finite_logarithm_and_gradient():
+    weights = np.array([0.0, 1e-38, 0.5], np.float32)
+    value, gradient = jax.value_and_grad(lambda w: hop.log_weights(w).sum())(jnp.asarray(weights))
+    np.testing.assert_allclose(value, hop.log_weights(weights).sum(), rtol=1e-6)
+    assert np.isfinite(value)
+    np.testing.assert_array_equal(gradient, [0.0, 0.0, 2.0])
