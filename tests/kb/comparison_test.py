@@ -201,6 +201,9 @@ def test_two_are_compared_with_each_other(question, how, plain):
         ('Is [Ann] from [Norway|place]?', 'Where is Ann from?', 'Norway'),
         ('Is [Ann] Norwegian?', 'What country is Ann from?', 'norwegian'),
         ('Was [Ann] an architect?', 'What is the profession of Ann?', 'architect'),
+        ('Is [Ann] a tea taster?', 'What is the profession of Ann?', 'taster'),
+        ('Is the [Orla|place] a shallow stream?', 'What type of thing is the Orla?', 'stream'),
+        ('Is the [Orla] a shallow river?', 'What type of thing is the Orla?', 'river'),
         ('Was [Ann] married to [Bob]?', 'Who was Ann married to?', 'Bob'),
         (
             'Was the director of [Up] born in [Bergen|place]?',
@@ -307,6 +310,8 @@ def kb(tmp_path_factory):
         ('Did Luis Vidal found Casa Verde?', 'no'),
         ('Did the Corve Bridge open in 1954?', 'yes'),
         ('Was Joel Stern an engineer?', 'yes'),
+        ('Was Joel Stern a Czech engineer?', 'yes'),
+        ('Was Joel Stern a Scottish engineer?', 'no'),
         ('Is Casa Verde in Portugal?', 'no'),
     ],
 )
@@ -331,6 +336,19 @@ def test_what_two_facts_say_together_is_the_answer(kb, question, right):
 )
 def test_what_the_text_does_not_state_or_denies_is_not_sure(kb, question):
     assert not kb.ask(question).is_sure
+
+
+@pytest.mark.parametrize(
+    'question',
+    [
+        'Was Joel Stern a railway engineer?',
+        'Was Joel Stern a Czech painter?',
+        'Are Casa Verde and Monte Alto both old wineries?',
+        'Was Monte Alto founded by Luis Vidal?',
+    ],
+)
+def test_what_is_said_of_another_or_in_other_words_decides_nothing(kb, question):
+    assert kb.ask(question).names == []
 
 
 def test_an_undecided_question_has_no_answer_and_says_what_was_found(kb):

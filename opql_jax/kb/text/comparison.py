@@ -55,6 +55,8 @@ _PATHS = 3
 _GOES_ON = re.compile(
     r'(?:it|its|he|his|she|her|they|their|this|these|the (?=[a-z]))\b', re.IGNORECASE
 )
+# What stands before the words that belong to a noun.
+_PHRASE_BEGINS = re.compile(r'[.,;:()]|\b(?:is|was|are|were|an?|the|as|of|by)\b', re.IGNORECASE)
 # Words that a sentence need not have.
 _ANY_WORDS = frozenset(
     words_of(
@@ -72,7 +74,7 @@ class Found(NamedTuple):
     weight.
 
     `preferred` is the probability less what its sentences leave open, by which it was chosen; it is
-    doubtful if they name nothing that is asked about.
+    doubtful if their words are not those that are asked for, or `of_another` thing.
     """
 
     answer: Answer
@@ -83,6 +85,7 @@ class Found(NamedTuple):
     weight: float
     preferred: float
     is_doubtful: bool
+    of_another: bool
 
 
 class Verdict(NamedTuple):
@@ -263,6 +266,7 @@ def _best(comparison: Comparison, side: Side, answers: Sequence[Answer]) -> Foun
                         member.weight * support * wording,
                         probability * support * wording,
                         support <= _OF_ANOTHER or wording < 1,
+                        support <= _OF_ANOTHER,
                     )
                 )
     if comparison.measure == 'country':
@@ -396,8 +400,11 @@ def _confirm(
             else 'no'
         )
         return said, found.probability, found.is_doubtful
+    if found.of_another:
+        return None, 0.0, True
     if _is_asked(comparison, found.name):
-        return (None if is_negated else 'yes'), found.probability, found.is_doubtful
+        is_said = not is_negated and _is_described(comparison, found)
+        return ('yes' if is_said else None), found.probability, found.is_doubtful
     if is_negated or not comparison.exclusive:
         return None, 0.0, found.is_doubtful
     if comparison.measure == 'country':
@@ -441,6 +448,19 @@ def _is_asked(comparison: Comparison, name: str) -> bool:
     if (nation := country(asked)) and nation == country(name):
         return True
     return _same_name(name, asked)
+
+
+def _is_described(comparison: Comparison, found: Found) -> bool:
+    """Whether a value stands with the words that a question describes it by.
+
+    A jazz singer need not be an opera singer.
+    """
+    said = found.name
+    if found.fact and found.fact.sentence and found.fact.target_span:
+        before = found.fact.sentence[: found.fact.target_span[0]]
+        said = f'{_PHRASE_BEGINS.split(before)[-1]} {said}'
+        said = found.fact.sentence if comparison.measure == 'country' else said
+    return comparison.described <= set(words_of(said))
 
 
 def _same_name(left: str, right: str) -> bool:

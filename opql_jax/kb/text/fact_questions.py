@@ -6,19 +6,21 @@
 import dataclasses
 import re
 
-from opql_jax.corpus.definitions import GROUP, PERSON, PLACE, WORK
+from opql_jax.corpus.definitions import PERSON, WORK
 from opql_jax.kb.text.marked_questions import (
     COUNTRY,
     IS,
     LOCATED,
     PAST_OF_PARTICIPLE,
     ROLE,
+    THING,
     VERBS,
     Comparison,
     Marked,
     find_pair,
 )
 from opql_jax.kb.text.values import country
+from opql_jax.retrieval.words import words_of
 
 # What is mostly done to a thing once, by one.
 _ONCE = frozenset(
@@ -29,6 +31,8 @@ _ONCE = frozenset(
     'begin began start started end ended premiered launched happen happened close closed take '
     'open sink sank'.split()
 )
+# Kinds of what has no profession.
+_THINGS = ('place', 'work', 'organisation')
 _NAMES_OF_MANY = re.compile(
     r'(?:.+s|child|son|daughter|brother|sister|sibling|members?|student|friend|part|actor|star'
     r'|producer|writer|employee|player)$'
@@ -106,8 +110,8 @@ def _read_plain_fact(marked: Marked) -> Comparison | None:
             measure,
             re.sub(r'^[Tt]he ', '', value),
             once,
-            is_place,
-            is_now,
+            is_place=is_place,
+            now=is_now,
         )
 
     if found := re.fullmatch(rf'{IS} @(\d) (?:[a-z]+ly )?{verb} by @(\d)', text):
@@ -166,24 +170,20 @@ def _read_plain_fact(marked: Marked) -> Comparison | None:
         if done:
             return fact(subject, f'Who {aux} {{x}} {done} {prep}?', asked, done == 'married')
         return None
-    if found := re.fullmatch(rf'{IS} @(\d) (?:an? )?@(\d)(?: [a-z]+)?', text):
-        return (
-            fact(found[1], COUNTRY, f'@{found[2]}', True, 'country')
-            if country(marked.said[int(found[2])])
-            else None
-        )
+    if found := re.fullmatch(rf'{IS} @(\d) (?:an? )?@(\d)( [a-z]+)?', text):
+        if not country(marked.said[int(found[2])]):
+            return None
+        asked = fact(found[1], COUNTRY, f'@{found[2]}', True, 'country')
+        return asked._replace(described=frozenset(words_of(found[3] or '')))
     if found := re.fullmatch(rf'{IS} @(\d) (an? )?((?:[a-z-]+ ){{0,2}}[a-z-]+)', text):
-        word = found[3].split()[-1]
+        described, _, noun = found[3].rpartition(' ')
         if country(found[3]):
             return fact(found[1], COUNTRY, found[3], True, 'country')
         if found[2]:
-            is_work = re.fullmatch(f'{WORK}|{GROUP}|{PLACE}', word)
-            return fact(
-                found[1],
-                'What type of thing is {x}?' if is_work else 'What is the profession of {x}?',
-                word,
-                False,
-            )
+            is_thing = re.fullmatch(THING, noun) or marked.kind(found[1]) in _THINGS
+            ask = 'What type of thing is {x}?' if is_thing else 'What is the profession of {x}?'
+            asked = fact(found[1], ask, noun, False)
+            return asked._replace(described=frozenset(words_of(described)))
     return None
 
 
