@@ -270,6 +270,10 @@ WINERIES = (
     'Casa Roja was founded in 1902 by Luis Vidal. Casa Roja is a winery in '
     'Portugal. Monte Alto is a winery in Spain.'
 )
+MOORS = (
+    'Alder Moor covers 3 square kilometres and is 140 metres high. Bracken Moor covers 420 hectares '
+    'and is 95 metres high. Cotter Moor is 610 feet high.'
+)
 
 
 @pytest.fixture(scope='module')
@@ -277,7 +281,12 @@ def kb(tmp_path_factory):
     root = tmp_path_factory.mktemp('compared')
     write(
         root / 'articles',
-        {'Bridges of the Orla': BRIDGES, 'Two engineers': ENGINEERS, 'Casa Verde': WINERIES},
+        {
+            'Bridges of the Orla': BRIDGES,
+            'Two engineers': ENGINEERS,
+            'Casa Verde': WINERIES,
+            'Three moors': MOORS,
+        },
     )
     index_text([root / 'articles'], root / 'kb', processes=1)
     with opql_jax.open(root / 'kb') as opened:
@@ -290,6 +299,9 @@ def kb(tmp_path_factory):
         ('Which bridge opened first, the Harl Bridge or the Corve Bridge?', 'Harl Bridge'),
         ('Did the Harl Bridge or the Corve Bridge open last?', 'Corve Bridge'),
         ('Which bridge is longer, the Harl Bridge or the Corve Bridge?', 'Corve Bridge'),
+        ('Which moor is larger, Alder Moor or Bracken Moor?', 'Bracken Moor'),
+        ('Which moor is higher, Alder Moor or Bracken Moor?', 'Alder Moor'),
+        ('Is Cotter Moor higher than Alder Moor?', 'yes'),
         ('Who was born first, Joel Stern or Amara Finch?', 'Amara Finch'),
         ('Which winery is older, Casa Roja or Casa Verde?', 'Casa Verde'),
         (
@@ -345,6 +357,7 @@ def test_what_the_text_does_not_state_or_denies_is_not_sure(kb, question):
         'Was Joel Stern a Czech painter?',
         'Are Casa Verde and Monte Alto both old wineries?',
         'Was Monte Alto founded by Luis Vidal?',
+        'Which moor is larger, Alder Moor or Cotter Moor?',
     ],
 )
 def test_what_is_said_of_another_or_in_other_words_decides_nothing(kb, question):

@@ -190,10 +190,13 @@ def decide(comparison: Comparison, answer: Answerer) -> Verdict:
     """
     asked = [question for side in comparison.sides for question in side.questions]
     answers = dict(zip(asked, answer(asked), strict=True))
-    found = [
-        _best(comparison, side, [answers[question] for question in side.questions])
+    candidates = [
+        _candidates(comparison, side, [answers[question] for question in side.questions])
         for side in comparison.sides
     ]
+    if comparison.units:
+        candidates = _of_one_measure(comparison.units, candidates)
+    found = [_best(comparison, of_side) for of_side in candidates]
     note = '; '.join(
         f'{side.name}: {one.name if one else "not stated"}'
         for side, one in zip(comparison.sides, found)
@@ -236,11 +239,8 @@ def _only(found: Found) -> Answer:
     )
 
 
-def _best(comparison: Comparison, side: Side, answers: Sequence[Answer]) -> Found | None:
-    """The likeliest of the answers that is a value of the right kind.
-
-    Of those to a question about one fact, what it names comes first.
-    """
+def _candidates(comparison: Comparison, side: Side, answers: Sequence[Answer]) -> list[Found]:
+    """The answers to the questions about a side that are values of the right kind."""
     candidates: list[Found] = []
     for answer in answers:
         for place, member in enumerate(answer):
@@ -260,7 +260,7 @@ def _best(comparison: Comparison, side: Side, answers: Sequence[Answer]) -> Foun
                     Found(
                         answer,
                         member.id,
-                        member.name,
+                        _value(comparison.measure, member, fact),
                         probability,
                         fact,
                         member.weight * support * wording,
@@ -269,6 +269,33 @@ def _best(comparison: Comparison, side: Side, answers: Sequence[Answer]) -> Foun
                         support <= _OF_ANOTHER,
                     )
                 )
+    return candidates
+
+
+def _value(measure: str, member: Member, fact: Fact | None) -> str:
+    """What is compared of an answer, with the unit that its sentence states."""
+    if measure != 'number' or not fact or not fact.sentence or not fact.target_span:
+        return member.name
+    return values.with_unit(member.name, fact.sentence[fact.target_span[1] :])
+
+
+def _of_one_measure(
+    units: Sequence[str], candidates: Sequence[Sequence[Found]]
+) -> list[list[Found]]:
+    """Those of each side that are of the first measure that all sides have, or of any of these."""
+    of_unit = [
+        [
+            [one for one in side if (values.number(one.name) or ('', None))[1] == unit]
+            for side in candidates
+        ]
+        for unit in units
+    ]
+    any_unit = [list(itertools.chain(*of_side)) for of_side in zip(*of_unit)]
+    return next((sides for sides in of_unit if all(sides)), any_unit)
+
+
+def _best(comparison: Comparison, candidates: list[Found]) -> Found | None:
+    """The likeliest; where a question names a value, that first if it is not much less likely."""
     if comparison.measure == 'country':
         candidates = [one for one in candidates if country(one.name)] or candidates
     best = max(candidates, key=lambda one: one.preferred, default=None)

@@ -56,6 +56,21 @@ _MEASURE = (
     'population|area|height|length|width|depth|weight|capacity|speed|budget'
     '|running time|elevation|size|duration'
 )
+# Of which measures the values are that are asked for so, see `Comparison.units`.
+_UNITS = {
+    word: units
+    for words, *units in (
+        ('tall high deep wide height width depth elevation', 'length'),
+        ('long length', 'length', 'time'),
+        ('time duration', 'time'),
+        ('large', 'area', ''),
+        ('area', 'area'),
+        ('heavy weight', 'mass'),
+        ('fast speed', 'speed'),
+        ('population', ''),
+    )
+    for word in words.split()
+}
 # What a question calls the things that it compares, as short as can be, and where its verb begins.
 _NOUN_PHRASE = r'(?:(?:@\d|[a-z-]+) ){0,4}?[a-z-]+'
 _VERB = rf'{IS}|has|have|had|contains?|{"|".join(BASES)}|[a-z]+ed(?!.* (?:{IS}|has|have|had)\b)'
@@ -142,6 +157,7 @@ def _read_choice(marked: Marked) -> Comparison | None:
         (marked.side(pair.left, *asks, role=role), marked.side(pair.right, *asks, role=role)),
         how,
         measure,
+        units=_units(asks),
     )
 
 
@@ -348,4 +364,10 @@ def _read_order(marked: Marked) -> Comparison | None:
             if measure == 'date'
             else None
         )
-    return Comparison((marked.side(left, *asks), marked.side(right, *asks)), how, measure)
+    sides = marked.side(left, *asks), marked.side(right, *asks)
+    return Comparison(sides, how, measure, units=_units(asks))
+
+
+def _units(asks: Sequence[str]) -> tuple[str, ...]:
+    """Of which measures the values may be that plain questions ask for, () if of any."""
+    return next((tuple(_UNITS[word]) for word in asks[0].split() if word in _UNITS), ())

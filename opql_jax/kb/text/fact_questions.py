@@ -108,8 +108,8 @@ def _read_plain_fact(marked: Marked) -> Comparison | None:
             (marked.side(subject, *asks),),
             'is',
             measure,
-            re.sub(r'^[Tt]he ', '', value),
-            once,
+            asked=re.sub(r'^[Tt]he ', '', value),
+            exclusive=once,
             is_place=is_place,
             now=is_now,
         )

@@ -90,6 +90,8 @@ class Comparison(NamedTuple):
             the first 'less' or 'more' than the second; or yes if the value of each side 'is'
             `asked`, or is 'less' or 'more' than that.
         measure: what is compared, 'date', 'number', 'country' or 'name'.
+        units: of which measures the numbers may be, see `values.number`; the first that both sides
+            have counts. () allows any.
         asked: the value that the question names.
         exclusive: whether another value than that means no.
         described: the words that stand before the value in what is confirmed, or in its sentence
@@ -101,6 +103,7 @@ class Comparison(NamedTuple):
     sides: tuple[Side, ...]
     how: str
     measure: str
+    units: tuple[str, ...] = ()
     asked: str = ''
     exclusive: bool = False
     described: frozenset[str] = frozenset()
