@@ -28,7 +28,7 @@ from opql_jax.kb.paths import Fact, Path
 from opql_jax.kb.text import values
 from opql_jax.kb.text.comparison_questions import parse
 from opql_jax.kb.text.marked_questions import VERBS, Comparison, Name, Side, names_of
-from opql_jax.kb.text.polarity import denies
+from opql_jax.kb.text.polarity import denies, refutes
 from opql_jax.kb.text.values import country
 from opql_jax.kb.weighted_entities import Member
 from opql_jax.retrieval.words import words_of
@@ -149,6 +149,8 @@ def answer(
     if comparison is None:
         return None
     verdict = decide(comparison, plain)
+    if verdict.said is None and comparison.how == 'which':
+        return None  # reading the question as it is may still choose
     is_cut = any(part.is_cut for part in verdict.answers)
     if verdict.said is None:
         nothing = np.zeros(0, np.int64), np.zeros(0, np.float32), ()
@@ -205,6 +207,13 @@ def decide(comparison: Comparison, answer: Answerer) -> Verdict:
         _only(one) if one else answers[side.questions[0]]
         for side, one in zip(comparison.sides, found)
     )
+    if comparison.how == 'which':
+        each = [_confirm(comparison, one, answer) if one else _UNKNOWN for one in found]
+        chosen = [number for number, (said, *_) in enumerate(each) if said == 'yes']
+        if len(chosen) != 1:
+            return Verdict(None, 0.0, False, rests_on, note)
+        _, probability, is_doubtful = each[chosen[0]]
+        return Verdict(chosen[0], probability, is_doubtful, rests_on, note)
     if not all(found):
         return Verdict(None, 0.0, False, rests_on, note)
     known: list[Found] = [one for one in found if one]
@@ -331,7 +340,7 @@ def _wording(comparison: Comparison, answer: Answer, path: Path) -> float:
     has = (
         sentence is None
         or not asked
-        or comparison.how != 'is'
+        or comparison.how not in ('is', 'which')
         or not asked.isdisjoint(words_of(sentence))
     )
     return 1.0 if has else _OTHER_WORDS
@@ -412,6 +421,10 @@ def _of_two(comparison: Comparison, left: Found, right: Found) -> tuple[str | in
     return int((order > 0) == (how == 'least')), probability
 
 
+# What `_confirm` says where nothing was found.
+_UNKNOWN = (None, 0.0, False)
+
+
 def _confirm(
     comparison: Comparison, found: Found, answer: Answerer
 ) -> tuple[str | None, float, bool]:
@@ -430,7 +443,10 @@ def _confirm(
     if found.of_another:
         return None, 0.0, True
     if _is_asked(comparison, found.name):
-        is_said = not is_negated and _is_described(comparison, found)
+        if is_negated:
+            is_refuted = not found.is_doubtful and found.fact and refutes(found.fact)
+            return ('no' if is_refuted else None), found.probability, found.is_doubtful
+        is_said = _is_described(comparison, found)
         return ('yes' if is_said else None), found.probability, found.is_doubtful
     if is_negated or not comparison.exclusive:
         return None, 0.0, found.is_doubtful
@@ -468,7 +484,7 @@ def _confirm(
 def _is_asked(comparison: Comparison, name: str) -> bool:
     """Whether a value is the one that a question names."""
     asked = comparison.asked
-    if comparison.how != 'is':
+    if comparison.how in ('less', 'more'):
         return True
     if comparison.measure == 'date':
         return values.lies_in(name, asked)

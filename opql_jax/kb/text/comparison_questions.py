@@ -7,7 +7,7 @@ import re
 from collections.abc import Sequence
 
 from opql_jax.corpus.definitions import GROUP, PERSON, WORK
-from opql_jax.kb.text.fact_questions import read_both, read_fact
+from opql_jax.kb.text.fact_questions import read_both, read_each, read_fact
 from opql_jax.kb.text.marked_questions import (
     BASES,
     COUNTRY,
@@ -85,7 +85,7 @@ def parse(text: str, names: Sequence[Name]) -> Comparison | None:
         names: those in it, see `names_of`.
     """
     for marked in readings(text, names):
-        for read in (_read_choice, _read_same, _read_order, read_both, read_fact):
+        for read in (_read_choice, _read_which, _read_same, _read_order, read_both, read_fact):
             if found := read(marked):
                 return found
     return None
@@ -98,20 +98,7 @@ def _read_choice(marked: Marked) -> Comparison | None:
     born earlier, @0 or @1'.
     """
     pair = find_pair(marked.text)
-    if not pair:
-        return None
-    text = re.sub(r'(?: one)? of (?:the|these) two(?: [a-z]+)?\b', '', pair.text)
-    if wh := re.fullmatch(
-        rf'(?:between|of|out of)(?: the)?(?: two)?(?: {_NOUN_PHRASE})?? X[,:]? (.*)', text
-    ):
-        text = wh[1]
-    elif wh := re.fullmatch(r'(.*?)[,:;]? ?X', text):
-        text = wh[1] if pair.word == 'or' else ''
-    elif wh := re.fullmatch(r'(which|who|what)(?: one)? of X (.*)', text):
-        text = f'{wh[1]} {wh[2]}'
-    elif wh := re.fullmatch(r'((?:which|who|what)(?: [a-z]+){0,2}), ?X, ?(.*)', text):
-        text = f'{wh[1]} {wh[2]}'
-    elif pair.word == 'and' or not re.match(rf'(?:{IS}|did|does|do|has|had|have) X ', text):
+    if not pair or not (text := _without_pair(pair)):
         return None
     role, noun, rest = pair.role, '', ''
     if aux := re.fullmatch(rf'({IS}|did|does|do|has|had|have) X (.*)', text):
@@ -159,6 +146,40 @@ def _read_choice(marked: Marked) -> Comparison | None:
         measure,
         units=_units(asks),
     )
+
+
+def _without_pair(pair: Pair) -> str:
+    """A question without the two that it chooses from, '' if it does not.
+
+    Or, if it has no question word, with X for them: 'is X older'.
+    """
+    text = re.sub(r'(?: one)? of (?:the|these) two(?: [a-z]+)?\b', '', pair.text)
+    if wh := re.fullmatch(
+        rf'(?:between|of|out of)(?: the)?(?: two)?(?: {_NOUN_PHRASE})?? X[,:]? (.*)', text
+    ):
+        return wh[1]
+    if wh := re.fullmatch(r'(.*?)[,:;]? ?X', text):
+        return wh[1] if pair.word == 'or' else ''
+    if wh := re.fullmatch(r'(which|who|what)(?: one)? of X (.*)', text):
+        return f'{wh[1]} {wh[2]}'
+    if wh := re.fullmatch(r'((?:which|who|what)(?: [a-z]+){0,2}), ?X, ?(.*)', text):
+        return f'{wh[1]} {wh[2]}'
+    is_aux = re.match(rf'(?:{IS}|did|does|do|has|had|have) X ', text)
+    return text if pair.word == 'or' and is_aux else ''
+
+
+def _read_which(marked: Marked) -> Comparison | None:
+    """Questions of which of two a fact is true: 'which novel is by @2, @0 or @1'."""
+    pair = find_pair(marked.text)
+    of_both = r'(?:which|who|what)(?: one)?(?: of (?:them|these|those))?(?: [a-z]+){0,3}?'
+    if not pair or pair.role:
+        return None
+    found = re.fullmatch(rf'{of_both} ({IS}) (.+)', _without_pair(pair))
+    if not found:
+        return None
+    said = re.sub(r'^by (?=@)', 'written by ', found[2])
+    fact = read_each(marked, pair, f'{found[1]} X {said}')
+    return fact and fact._replace(how='which')
 
 
 def _kind(marked: Marked, pair: Pair, role: str) -> str:

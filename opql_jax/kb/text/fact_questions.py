@@ -17,6 +17,7 @@ from opql_jax.kb.text.marked_questions import (
     VERBS,
     Comparison,
     Marked,
+    Pair,
     find_pair,
 )
 from opql_jax.kb.text.values import country
@@ -53,14 +54,19 @@ def read_both(marked: Marked) -> Comparison | None:
         lambda m: f'a {m[1]}{m[2][:-1]}',
         text,
     )
+    return read_each(marked, pair, singular)
+
+
+def read_each(marked: Marked, pair: Pair, text: str) -> Comparison | None:
+    """The fact that a text wants confirmed of X, for each of a pair in its place."""
     each = [
-        read_fact(dataclasses.replace(marked, text=singular.replace('X', f'@{mark}')))
+        read_fact(dataclasses.replace(marked, text=text.replace('X', f'@{mark}')))
         for mark in (pair.left, pair.right)
     ]
-    if not all(each):
-        return None
     left, right = each
-    return left._replace(sides=(*left.sides, *right.sides))  # type: ignore[union-attr]
+    if not left or not right or left.asked != right.asked:
+        return None
+    return left._replace(sides=(*left.sides, *right.sides))
 
 
 def read_fact(marked: Marked) -> Comparison | None:
@@ -92,6 +98,7 @@ def read_fact(marked: Marked) -> Comparison | None:
 
 def _read_plain_fact(marked: Marked) -> Comparison | None:
     text, verb = marked.text, r'([a-z]+)'
+    word = r'(?!(?:of|in|at|for|with|from|by|to)\b)[a-z-]+'
     is_now = bool(re.match(r'(?:is|are|does|do)\b', text))
 
     def fact(
@@ -125,6 +132,8 @@ def _read_plain_fact(marked: Marked) -> Comparison | None:
             return fact(who, 'Who stars in {x}?', f'@{whom}', False)
         wh = 'What' if marked.kind(who) in ('place', 'work') else 'Who'
         return fact(whom, f'{wh} {_past(base)} {{x}}?', f'@{who}', base in _ONCE)
+    if found := re.fullmatch(rf'(did|does) @(\d) {verb} the ([a-z-]+)', text):
+        return fact(found[2], f'What {found[1]} {{x}} {found[3]}?', found[4], False)
     for pattern in (
         rf'{IS} @(?P<b>\d) (?P<the>the|an?) (?P<n>(?:[a-z-]+ )?[a-z]+) of @(?P<a>\d)',
         rf'{IS} (?P<the>the) (?P<n>(?:[a-z-]+ )?[a-z]+) of @(?P<a>\d) @(?P<b>\d)',
@@ -175,7 +184,7 @@ def _read_plain_fact(marked: Marked) -> Comparison | None:
             return None
         asked = fact(found[1], COUNTRY, f'@{found[2]}', True, 'country')
         return asked._replace(described=frozenset(words_of(found[3] or '')))
-    if found := re.fullmatch(rf'{IS} @(\d) (an? )?((?:[a-z-]+ ){{0,2}}[a-z-]+)', text):
+    if found := re.fullmatch(rf'{IS} @(\d) (an? )?((?:{word} ){{0,2}}{word})', text):
         described, _, noun = found[3].rpartition(' ')
         if country(found[3]):
             return fact(found[1], COUNTRY, found[3], True, 'country')

@@ -88,7 +88,7 @@ class Comparison(NamedTuple):
         sides: one or two.
         how: 'least' or 'most' of two values is chosen; or yes if they are the 'same', 'different',
             the first 'less' or 'more' than the second; or yes if the value of each side 'is'
-            `asked`, or is 'less' or 'more' than that.
+            `asked`, or is 'less' or 'more' than that; or that side 'which' has it is chosen.
         measure: what is compared, 'date', 'number', 'country' or 'name'.
         units: of which measures the numbers may be, see `values.number`; the first that both sides
             have counts. () allows any.

@@ -25,6 +25,29 @@ _NOW = re.compile(r'\b(?:now|currently|today|still)\b', re.IGNORECASE)
 _WAS = re.compile(r'\b(?:was|were|lived|worked|stayed|resided|served|owned|had)\b', re.IGNORECASE)
 
 
+# That something is not so, in as many words, and what leaves open when or whether it is.
+_IS_NOT = re.compile(
+    r"\b(?:never|no longer|(?:is|are|was|were|do|does|did|has|have|had) not)\b|n['’]t\b",
+    re.IGNORECASE,
+)
+_OPEN = re.compile(
+    r'\b(?:until|till|before|yet|only|just|alone|if|whether|unless|because)\b', re.IGNORECASE
+)
+
+
+def refutes(fact: Fact) -> bool:
+    """Whether a sentence says of a fact's two names, one before the other, that it is not so.
+
+    More than `denies`, which holds where it is doubtful, too.
+    """
+    if not (fact.sentence and fact.topic_span and fact.target_span):
+        return False
+    first, last = sorted((fact.topic_span, fact.target_span))
+    between = _NOT_BUT.sub(' ', _ASIDE.sub(' ', fact.sentence[first[0] : last[1]]))
+    said = re.split(r'[.;] ', between)[-1]
+    return bool(_IS_NOT.search(said)) and not _OPEN.search(said)
+
+
 def denies(fact: Fact, of_present: bool, of_now: bool = False) -> bool:
     """Whether a fact's sentence, if any, says that it is not so.
 
