@@ -31,6 +31,12 @@ def fact(sentence, topic, target):
         ('Where does Ann live now?', 'In 2019 Ann lived in Oslo.', 'Ann', 'Oslo', True),
         ('Where does Ann live now?', 'In 2019 Ann moved to Oslo.', 'Ann', 'Oslo', False),
         ('Who is the mayor of Ely?', 'Ely no longer has Ann for its mayor.', 'Ely', 'Ann', True),
+        ('Who runs Up?', 'Ann ran Up until 2017.', 'Up', 'Ann', True),
+        ('Who ran Up?', 'Ann ran Up until 2017.', 'Up', 'Ann', False),
+        ('Which firm owns Up?', 'Until 2017 Up belonged to Ann.', 'Up', 'Ann', True),
+        ('Which songs did Ann write?', 'Ann wrote Up until 2017.', 'Ann', 'Up', False),
+        ('Where is Up?', 'Up stood in Ely until 1990. It is in Oslo.', 'Up', 'Oslo', False),
+        ('Where is Up?', 'Up used to be in Ely, but it is in Oslo.', 'Up', 'Oslo', False),
         ('Who was the mayor of Ely?', 'Ely no longer has Ann for its mayor.', 'Ely', 'Ann', False),
     ],
 )
