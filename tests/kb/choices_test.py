@@ -56,5 +56,5 @@ def test_nothing_but_the_two_is_an_answer(folder, order):
     # Following leads away from the names of a question.
     with opql_jax.open(folder, reader=False) as kb:
         assert not {'Orla Finch', 'Joel Stern'} & set(
-            kb.ask(f'Which person is a painter, {order[0]} or {order[1]}?').names
+            kb.ask(f'Which person is a painter of ships, {order[0]} or {order[1]}?').names
         )

@@ -7,7 +7,7 @@ pytest.importorskip('spacy', reason='spaCy is not installed')
 import opql_jax
 from opql_jax.kb.paths import Fact
 from opql_jax.kb.text.index_text import index_text
-from opql_jax.kb.text.polarity import denies_answer
+from opql_jax.kb.text.polarity import denies_answer, refutes
 
 
 def fact(sentence, topic, target):
@@ -31,6 +31,12 @@ def fact(sentence, topic, target):
         ('Where does Ann live now?', 'In 2019 Ann lived in Oslo.', 'Ann', 'Oslo', True),
         ('Where does Ann live now?', 'In 2019 Ann moved to Oslo.', 'Ann', 'Oslo', False),
         ('Who is the mayor of Ely?', 'Ely no longer has Ann for its mayor.', 'Ely', 'Ann', True),
+        ('Who runs Up?', 'Ann ran Up until 2017.', 'Up', 'Ann', True),
+        ('Who ran Up?', 'Ann ran Up until 2017.', 'Up', 'Ann', False),
+        ('Which firm owns Up?', 'Until 2017 Up belonged to Ann.', 'Up', 'Ann', True),
+        ('Which songs did Ann write?', 'Ann wrote Up until 2017.', 'Ann', 'Up', False),
+        ('Where is Up?', 'Up stood in Ely until 1990. It is in Oslo.', 'Up', 'Oslo', False),
+        ('Where is Up?', 'Up used to be in Ely, but it is in Oslo.', 'Up', 'Oslo', False),
         ('Who was the mayor of Ely?', 'Ely no longer has Ann for its mayor.', 'Ely', 'Ann', False),
     ],
 )
@@ -38,6 +44,25 @@ def test_a_sentence_denies_what_it_says_is_not_so_or_is_over(
     question, sentence, topic, target, denied
 ):
     assert denies_answer(fact(sentence, topic, target), question) == denied
+
+
+@pytest.mark.parametrize(
+    'sentence, topic, target, refuted',
+    [
+        ('Up was not written by Ann.', 'Up', 'Ann', True),
+        ('Ann never lived in Oslo.', 'Ann', 'Oslo', True),
+        ("Ann didn't direct Up.", 'Up', 'Ann', True),
+        ('Up was not written by Ann, but by Bob.', 'Up', 'Bob', False),
+        ('Ann was not rich. She lived in Oslo.', 'Ann', 'Oslo', False),
+        ('Ann did not move to Oslo until 1990.', 'Ann', '1990', False),
+        ('Ann denied that she had filmed Up.', 'Ann', 'Up', False),
+        ('It was not Ann who filmed Up.', 'Ann', 'Up', False),
+        ('Ann, who never married, wrote Up.', 'Ann', 'Up', False),
+        ('Ann did not only write Up.', 'Ann', 'Up', False),
+    ],
+)
+def test_a_sentence_refutes_what_it_says_outright_of_two_names(sentence, topic, target, refuted):
+    assert refutes(fact(sentence, topic, target)) == refuted
 
 
 def test_a_denied_answer_is_not_sure_and_comes_after_one_that_is_stated(tmp_path):

@@ -2,7 +2,7 @@
 
 import pytest
 
-from opql_jax.kb.text.values import compare, country, date, lies_in
+from opql_jax.kb.text.values import compare, country, date, lies_in, with_unit
 
 
 @pytest.mark.parametrize(
@@ -61,6 +61,23 @@ def test_a_day_lies_in_its_year_and_a_year_in_no_day():
 )
 def test_numbers_are_compared_in_one_unit(less, more):
     assert compare('number', less, more) == -1 and compare('number', more, less) == 1
+
+
+@pytest.mark.parametrize(
+    'number, after, whole',
+    [
+        ('9,500', ' hectares of heath.', '9,500 hectares'),
+        ('168', ' m high', '168 m'),
+        ('60', '-foot mast', '60 foot'),
+        ('12', ' square miles', '12 square miles'),
+        ('12', ' in all', '12'),
+        ('12', ' islands', '12'),
+        ('31 km', ' days', '31 km'),
+        ('Ostby', ' km', 'Ostby'),
+    ],
+)
+def test_a_number_has_the_unit_that_stands_after_it(number, after, whole):
+    assert with_unit(number, after) == whole
 
 
 @pytest.mark.parametrize('one, other', [('412 metres', '750 kg'), ('many', '12'), ('', '1')])

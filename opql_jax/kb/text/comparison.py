@@ -28,7 +28,7 @@ from opql_jax.kb.paths import Fact, Path
 from opql_jax.kb.text import values
 from opql_jax.kb.text.comparison_questions import parse
 from opql_jax.kb.text.marked_questions import VERBS, Comparison, Name, Side, names_of
-from opql_jax.kb.text.polarity import denies
+from opql_jax.kb.text.polarity import denies, refutes
 from opql_jax.kb.text.values import country
 from opql_jax.kb.weighted_entities import Member
 from opql_jax.retrieval.words import words_of
@@ -55,6 +55,8 @@ _PATHS = 3
 _GOES_ON = re.compile(
     r'(?:it|its|he|his|she|her|they|their|this|these|the (?=[a-z]))\b', re.IGNORECASE
 )
+# What stands before the words that belong to a noun.
+_PHRASE_BEGINS = re.compile(r'[.,;:()]|\b(?:is|was|are|were|an?|the|as|of|by)\b', re.IGNORECASE)
 # Words that a sentence need not have.
 _ANY_WORDS = frozenset(
     words_of(
@@ -72,7 +74,7 @@ class Found(NamedTuple):
     weight.
 
     `preferred` is the probability less what its sentences leave open, by which it was chosen; it is
-    doubtful if they name nothing that is asked about.
+    doubtful if their words are not those that are asked for, or `of_another` thing.
     """
 
     answer: Answer
@@ -83,6 +85,7 @@ class Found(NamedTuple):
     weight: float
     preferred: float
     is_doubtful: bool
+    of_another: bool
 
 
 class Verdict(NamedTuple):
@@ -146,6 +149,8 @@ def answer(
     if comparison is None:
         return None
     verdict = decide(comparison, plain)
+    if verdict.said is None and comparison.how == 'which':
+        return None  # reading the question as it is may still choose
     is_cut = any(part.is_cut for part in verdict.answers)
     if verdict.said is None:
         nothing = np.zeros(0, np.int64), np.zeros(0, np.float32), ()
@@ -187,10 +192,13 @@ def decide(comparison: Comparison, answer: Answerer) -> Verdict:
     """
     asked = [question for side in comparison.sides for question in side.questions]
     answers = dict(zip(asked, answer(asked), strict=True))
-    found = [
-        _best(comparison, side, [answers[question] for question in side.questions])
+    candidates = [
+        _candidates(comparison, side, [answers[question] for question in side.questions])
         for side in comparison.sides
     ]
+    if comparison.units:
+        candidates = _of_one_measure(comparison.units, candidates)
+    found = [_best(comparison, of_side) for of_side in candidates]
     note = '; '.join(
         f'{side.name}: {one.name if one else "not stated"}'
         for side, one in zip(comparison.sides, found)
@@ -199,6 +207,13 @@ def decide(comparison: Comparison, answer: Answerer) -> Verdict:
         _only(one) if one else answers[side.questions[0]]
         for side, one in zip(comparison.sides, found)
     )
+    if comparison.how == 'which':
+        each = [_confirm(comparison, one, answer) if one else _UNKNOWN for one in found]
+        chosen = [number for number, (said, *_) in enumerate(each) if said == 'yes']
+        if len(chosen) != 1:
+            return Verdict(None, 0.0, False, rests_on, note)
+        _, probability, is_doubtful = each[chosen[0]]
+        return Verdict(chosen[0], probability, is_doubtful, rests_on, note)
     if not all(found):
         return Verdict(None, 0.0, False, rests_on, note)
     known: list[Found] = [one for one in found if one]
@@ -233,11 +248,8 @@ def _only(found: Found) -> Answer:
     )
 
 
-def _best(comparison: Comparison, side: Side, answers: Sequence[Answer]) -> Found | None:
-    """The likeliest of the answers that is a value of the right kind.
-
-    Of those to a question about one fact, what it names comes first.
-    """
+def _candidates(comparison: Comparison, side: Side, answers: Sequence[Answer]) -> list[Found]:
+    """The answers to the questions about a side that are values of the right kind."""
     candidates: list[Found] = []
     for answer in answers:
         for place, member in enumerate(answer):
@@ -257,14 +269,42 @@ def _best(comparison: Comparison, side: Side, answers: Sequence[Answer]) -> Foun
                     Found(
                         answer,
                         member.id,
-                        member.name,
+                        _value(comparison.measure, member, fact),
                         probability,
                         fact,
                         member.weight * support * wording,
                         probability * support * wording,
                         support <= _OF_ANOTHER or wording < 1,
+                        support <= _OF_ANOTHER,
                     )
                 )
+    return candidates
+
+
+def _value(measure: str, member: Member, fact: Fact | None) -> str:
+    """What is compared of an answer, with the unit that its sentence states."""
+    if measure != 'number' or not fact or not fact.sentence or not fact.target_span:
+        return member.name
+    return values.with_unit(member.name, fact.sentence[fact.target_span[1] :])
+
+
+def _of_one_measure(
+    units: Sequence[str], candidates: Sequence[Sequence[Found]]
+) -> list[list[Found]]:
+    """Those of each side that are of the first measure that all sides have, or of any of these."""
+    of_unit = [
+        [
+            [one for one in side if (values.number(one.name) or ('', None))[1] == unit]
+            for side in candidates
+        ]
+        for unit in units
+    ]
+    any_unit = [list(itertools.chain(*of_side)) for of_side in zip(*of_unit)]
+    return next((sides for sides in of_unit if all(sides)), any_unit)
+
+
+def _best(comparison: Comparison, candidates: list[Found]) -> Found | None:
+    """The likeliest; where a question names a value, that first if it is not much less likely."""
     if comparison.measure == 'country':
         candidates = [one for one in candidates if country(one.name)] or candidates
     best = max(candidates, key=lambda one: one.preferred, default=None)
@@ -300,7 +340,7 @@ def _wording(comparison: Comparison, answer: Answer, path: Path) -> float:
     has = (
         sentence is None
         or not asked
-        or comparison.how != 'is'
+        or comparison.how not in ('is', 'which')
         or not asked.isdisjoint(words_of(sentence))
     )
     return 1.0 if has else _OTHER_WORDS
@@ -381,6 +421,10 @@ def _of_two(comparison: Comparison, left: Found, right: Found) -> tuple[str | in
     return int((order > 0) == (how == 'least')), probability
 
 
+# What `_confirm` says where nothing was found.
+_UNKNOWN = (None, 0.0, False)
+
+
 def _confirm(
     comparison: Comparison, found: Found, answer: Answerer
 ) -> tuple[str | None, float, bool]:
@@ -396,8 +440,14 @@ def _confirm(
             else 'no'
         )
         return said, found.probability, found.is_doubtful
+    if found.of_another:
+        return None, 0.0, True
     if _is_asked(comparison, found.name):
-        return (None if is_negated else 'yes'), found.probability, found.is_doubtful
+        if is_negated:
+            is_refuted = not found.is_doubtful and found.fact and refutes(found.fact)
+            return ('no' if is_refuted else None), found.probability, found.is_doubtful
+        is_said = _is_described(comparison, found)
+        return ('yes' if is_said else None), found.probability, found.is_doubtful
     if is_negated or not comparison.exclusive:
         return None, 0.0, found.is_doubtful
     if comparison.measure == 'country':
@@ -434,13 +484,26 @@ def _confirm(
 def _is_asked(comparison: Comparison, name: str) -> bool:
     """Whether a value is the one that a question names."""
     asked = comparison.asked
-    if comparison.how != 'is':
+    if comparison.how in ('less', 'more'):
         return True
     if comparison.measure == 'date':
         return values.lies_in(name, asked)
     if (nation := country(asked)) and nation == country(name):
         return True
     return _same_name(name, asked)
+
+
+def _is_described(comparison: Comparison, found: Found) -> bool:
+    """Whether a value stands with the words that a question describes it by.
+
+    A jazz singer need not be an opera singer.
+    """
+    said = found.name
+    if found.fact and found.fact.sentence and found.fact.target_span:
+        before = found.fact.sentence[: found.fact.target_span[0]]
+        said = f'{_PHRASE_BEGINS.split(before)[-1]} {said}'
+        said = found.fact.sentence if comparison.measure == 'country' else said
+    return comparison.described <= set(words_of(said))
 
 
 def _same_name(left: str, right: str) -> bool:

@@ -7,7 +7,7 @@ import re
 from collections.abc import Sequence
 
 from opql_jax.corpus.definitions import GROUP, PERSON, WORK
-from opql_jax.kb.text.fact_questions import read_both, read_fact
+from opql_jax.kb.text.fact_questions import read_both, read_each, read_fact
 from opql_jax.kb.text.marked_questions import (
     BASES,
     COUNTRY,
@@ -56,6 +56,21 @@ _MEASURE = (
     'population|area|height|length|width|depth|weight|capacity|speed|budget'
     '|running time|elevation|size|duration'
 )
+# Of which measures the values are that are asked for so, see `Comparison.units`.
+_UNITS = {
+    word: units
+    for words, *units in (
+        ('tall high deep wide height width depth elevation', 'length'),
+        ('long length', 'length', 'time'),
+        ('time duration', 'time'),
+        ('large', 'area', ''),
+        ('area', 'area'),
+        ('heavy weight', 'mass'),
+        ('fast speed', 'speed'),
+        ('population', ''),
+    )
+    for word in words.split()
+}
 # What a question calls the things that it compares, as short as can be, and where its verb begins.
 _NOUN_PHRASE = r'(?:(?:@\d|[a-z-]+) ){0,4}?[a-z-]+'
 _VERB = rf'{IS}|has|have|had|contains?|{"|".join(BASES)}|[a-z]+ed(?!.* (?:{IS}|has|have|had)\b)'
@@ -70,7 +85,7 @@ def parse(text: str, names: Sequence[Name]) -> Comparison | None:
         names: those in it, see `names_of`.
     """
     for marked in readings(text, names):
-        for read in (_read_choice, _read_same, _read_order, read_both, read_fact):
+        for read in (_read_choice, _read_which, _read_same, _read_order, read_both, read_fact):
             if found := read(marked):
                 return found
     return None
@@ -83,20 +98,7 @@ def _read_choice(marked: Marked) -> Comparison | None:
     born earlier, @0 or @1'.
     """
     pair = find_pair(marked.text)
-    if not pair:
-        return None
-    text = re.sub(r'(?: one)? of (?:the|these) two(?: [a-z]+)?\b', '', pair.text)
-    if wh := re.fullmatch(
-        rf'(?:between|of|out of)(?: the)?(?: two)?(?: {_NOUN_PHRASE})?? X[,:]? (.*)', text
-    ):
-        text = wh[1]
-    elif wh := re.fullmatch(r'(.*?)[,:;]? ?X', text):
-        text = wh[1] if pair.word == 'or' else ''
-    elif wh := re.fullmatch(r'(which|who|what)(?: one)? of X (.*)', text):
-        text = f'{wh[1]} {wh[2]}'
-    elif wh := re.fullmatch(r'((?:which|who|what)(?: [a-z]+){0,2}), ?X, ?(.*)', text):
-        text = f'{wh[1]} {wh[2]}'
-    elif pair.word == 'and' or not re.match(rf'(?:{IS}|did|does|do|has|had|have) X ', text):
+    if not pair or not (text := _without_pair(pair)):
         return None
     role, noun, rest = pair.role, '', ''
     if aux := re.fullmatch(rf'({IS}|did|does|do|has|had|have) X (.*)', text):
@@ -142,7 +144,42 @@ def _read_choice(marked: Marked) -> Comparison | None:
         (marked.side(pair.left, *asks, role=role), marked.side(pair.right, *asks, role=role)),
         how,
         measure,
+        units=_units(asks),
     )
+
+
+def _without_pair(pair: Pair) -> str:
+    """A question without the two that it chooses from, '' if it does not.
+
+    Or, if it has no question word, with X for them: 'is X older'.
+    """
+    text = re.sub(r'(?: one)? of (?:the|these) two(?: [a-z]+)?\b', '', pair.text)
+    if wh := re.fullmatch(
+        rf'(?:between|of|out of)(?: the)?(?: two)?(?: {_NOUN_PHRASE})?? X[,:]? (.*)', text
+    ):
+        return wh[1]
+    if wh := re.fullmatch(r'(.*?)[,:;]? ?X', text):
+        return wh[1] if pair.word == 'or' else ''
+    if wh := re.fullmatch(r'(which|who|what)(?: one)? of X (.*)', text):
+        return f'{wh[1]} {wh[2]}'
+    if wh := re.fullmatch(r'((?:which|who|what)(?: [a-z]+){0,2}), ?X, ?(.*)', text):
+        return f'{wh[1]} {wh[2]}'
+    is_aux = re.match(rf'(?:{IS}|did|does|do|has|had|have) X ', text)
+    return text if pair.word == 'or' and is_aux else ''
+
+
+def _read_which(marked: Marked) -> Comparison | None:
+    """Questions of which of two a fact is true: 'which novel is by @2, @0 or @1'."""
+    pair = find_pair(marked.text)
+    of_both = r'(?:which|who|what)(?: one)?(?: of (?:them|these|those))?(?: [a-z]+){0,3}?'
+    if not pair or pair.role:
+        return None
+    found = re.fullmatch(rf'{of_both} ({IS}) (.+)', _without_pair(pair))
+    if not found:
+        return None
+    said = re.sub(r'^by (?=@)', 'written by ', found[2])
+    fact = read_each(marked, pair, f'{found[1]} X {said}')
+    return fact and fact._replace(how='which')
 
 
 def _kind(marked: Marked, pair: Pair, role: str) -> str:
@@ -348,4 +385,10 @@ def _read_order(marked: Marked) -> Comparison | None:
             if measure == 'date'
             else None
         )
-    return Comparison((marked.side(left, *asks), marked.side(right, *asks)), how, measure)
+    sides = marked.side(left, *asks), marked.side(right, *asks)
+    return Comparison(sides, how, measure, units=_units(asks))
+
+
+def _units(asks: Sequence[str]) -> tuple[str, ...]:
+    """Of which measures the values may be that plain questions ask for, () if of any."""
+    return next((tuple(_UNITS[word]) for word in asks[0].split() if word in _UNITS), ())

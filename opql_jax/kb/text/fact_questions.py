@@ -6,19 +6,22 @@
 import dataclasses
 import re
 
-from opql_jax.corpus.definitions import GROUP, PERSON, PLACE, WORK
+from opql_jax.corpus.definitions import PERSON, WORK
 from opql_jax.kb.text.marked_questions import (
     COUNTRY,
     IS,
     LOCATED,
     PAST_OF_PARTICIPLE,
     ROLE,
+    THING,
     VERBS,
     Comparison,
     Marked,
+    Pair,
     find_pair,
 )
 from opql_jax.kb.text.values import country
+from opql_jax.retrieval.words import words_of
 
 # What is mostly done to a thing once, by one.
 _ONCE = frozenset(
@@ -29,6 +32,8 @@ _ONCE = frozenset(
     'begin began start started end ended premiered launched happen happened close closed take '
     'open sink sank'.split()
 )
+# Kinds of what has no profession.
+_THINGS = ('place', 'work', 'organisation')
 _NAMES_OF_MANY = re.compile(
     r'(?:.+s|child|son|daughter|brother|sister|sibling|members?|student|friend|part|actor|star'
     r'|producer|writer|employee|player)$'
@@ -49,14 +54,19 @@ def read_both(marked: Marked) -> Comparison | None:
         lambda m: f'a {m[1]}{m[2][:-1]}',
         text,
     )
+    return read_each(marked, pair, singular)
+
+
+def read_each(marked: Marked, pair: Pair, text: str) -> Comparison | None:
+    """The fact that a text wants confirmed of X, for each of a pair in its place."""
     each = [
-        read_fact(dataclasses.replace(marked, text=singular.replace('X', f'@{mark}')))
+        read_fact(dataclasses.replace(marked, text=text.replace('X', f'@{mark}')))
         for mark in (pair.left, pair.right)
     ]
-    if not all(each):
-        return None
     left, right = each
-    return left._replace(sides=(*left.sides, *right.sides))  # type: ignore[union-attr]
+    if not left or not right or left.asked != right.asked:
+        return None
+    return left._replace(sides=(*left.sides, *right.sides))
 
 
 def read_fact(marked: Marked) -> Comparison | None:
@@ -88,6 +98,7 @@ def read_fact(marked: Marked) -> Comparison | None:
 
 def _read_plain_fact(marked: Marked) -> Comparison | None:
     text, verb = marked.text, r'([a-z]+)'
+    word = r'(?!(?:of|in|at|for|with|from|by|to)\b)[a-z-]+'
     is_now = bool(re.match(r'(?:is|are|does|do)\b', text))
 
     def fact(
@@ -104,10 +115,10 @@ def _read_plain_fact(marked: Marked) -> Comparison | None:
             (marked.side(subject, *asks),),
             'is',
             measure,
-            re.sub(r'^[Tt]he ', '', value),
-            once,
-            is_place,
-            is_now,
+            asked=re.sub(r'^[Tt]he ', '', value),
+            exclusive=once,
+            is_place=is_place,
+            now=is_now,
         )
 
     if found := re.fullmatch(rf'{IS} @(\d) (?:[a-z]+ly )?{verb} by @(\d)', text):
@@ -121,6 +132,8 @@ def _read_plain_fact(marked: Marked) -> Comparison | None:
             return fact(who, 'Who stars in {x}?', f'@{whom}', False)
         wh = 'What' if marked.kind(who) in ('place', 'work') else 'Who'
         return fact(whom, f'{wh} {_past(base)} {{x}}?', f'@{who}', base in _ONCE)
+    if found := re.fullmatch(rf'(did|does) @(\d) {verb} the ([a-z-]+)', text):
+        return fact(found[2], f'What {found[1]} {{x}} {found[3]}?', found[4], False)
     for pattern in (
         rf'{IS} @(?P<b>\d) (?P<the>the|an?) (?P<n>(?:[a-z-]+ )?[a-z]+) of @(?P<a>\d)',
         rf'{IS} (?P<the>the) (?P<n>(?:[a-z-]+ )?[a-z]+) of @(?P<a>\d) @(?P<b>\d)',
@@ -166,24 +179,20 @@ def _read_plain_fact(marked: Marked) -> Comparison | None:
         if done:
             return fact(subject, f'Who {aux} {{x}} {done} {prep}?', asked, done == 'married')
         return None
-    if found := re.fullmatch(rf'{IS} @(\d) (?:an? )?@(\d)(?: [a-z]+)?', text):
-        return (
-            fact(found[1], COUNTRY, f'@{found[2]}', True, 'country')
-            if country(marked.said[int(found[2])])
-            else None
-        )
-    if found := re.fullmatch(rf'{IS} @(\d) (an? )?((?:[a-z-]+ ){{0,2}}[a-z-]+)', text):
-        word = found[3].split()[-1]
+    if found := re.fullmatch(rf'{IS} @(\d) (?:an? )?@(\d)( [a-z]+)?', text):
+        if not country(marked.said[int(found[2])]):
+            return None
+        asked = fact(found[1], COUNTRY, f'@{found[2]}', True, 'country')
+        return asked._replace(described=frozenset(words_of(found[3] or '')))
+    if found := re.fullmatch(rf'{IS} @(\d) (an? )?((?:{word} ){{0,2}}{word})', text):
+        described, _, noun = found[3].rpartition(' ')
         if country(found[3]):
             return fact(found[1], COUNTRY, found[3], True, 'country')
         if found[2]:
-            is_work = re.fullmatch(f'{WORK}|{GROUP}|{PLACE}', word)
-            return fact(
-                found[1],
-                'What type of thing is {x}?' if is_work else 'What is the profession of {x}?',
-                word,
-                False,
-            )
+            is_thing = re.fullmatch(THING, noun) or marked.kind(found[1]) in _THINGS
+            ask = 'What type of thing is {x}?' if is_thing else 'What is the profession of {x}?'
+            asked = fact(found[1], ask, noun, False)
+            return asked._replace(described=frozenset(words_of(described)))
     return None
 
 

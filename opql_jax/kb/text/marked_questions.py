@@ -30,11 +30,12 @@ JOINTS = tuple(
         r"[ .,:'’&-]{1,3}|,? (?:(?!(?:or|is|are|was|were)\b)[a-zà-ÿ]{1,4}[ '’]+){1,3}",
     )
 )
-# What a question may call the things that it names, and its auxiliary verb.
-NOUNS = (
-    f'{WORK}|{GROUP}|{PLACE}|{PERSON}|magazines?|rivers?|mountains?|bridges?|buildings?|towers?'
+# Nouns for things; what a question may call whatever it names; and its auxiliary verb.
+THING = (
+    f'{WORK}|{GROUP}|{PLACE}|magazines?|rivers?|lakes?|mountains?|bridges?|buildings?|towers?'
     '|ships?|documentar(?:y|ies)'
 )
+NOUNS = f'{THING}|{PERSON}'
 IS = r'(?:is|are|was|were)'
 # Base, past and participle of verbs that are not regular.
 VERBS = {
@@ -87,10 +88,14 @@ class Comparison(NamedTuple):
         sides: one or two.
         how: 'least' or 'most' of two values is chosen; or yes if they are the 'same', 'different',
             the first 'less' or 'more' than the second; or yes if the value of each side 'is'
-            `asked`, or is 'less' or 'more' than that.
+            `asked`, or is 'less' or 'more' than that; or that side 'which' has it is chosen.
         measure: what is compared, 'date', 'number', 'country' or 'name'.
+        units: of which measures the numbers may be, see `values.number`; the first that both sides
+            have counts. () allows any.
         asked: the value that the question names.
         exclusive: whether another value than that means no.
+        described: the words that stand before the value in what is confirmed, or in its sentence
+            if that is a country: 'chess' of 'Is she a chess player?'.
         is_place: whether what is asked for is a place, in which the one that is found may lie.
         now: whether it asks of the present.
     """
@@ -98,8 +103,10 @@ class Comparison(NamedTuple):
     sides: tuple[Side, ...]
     how: str
     measure: str
+    units: tuple[str, ...] = ()
     asked: str = ''
     exclusive: bool = False
+    described: frozenset[str] = frozenset()
     is_place: bool = False
     now: bool = False
 

@@ -19,10 +19,40 @@ _NO_LONGER = re.compile(
     r'\b(?:no longer|used to|former|formerly|previously|until|once|ex-\w+|then-\w+)\b',
     re.IGNORECASE,
 )
-_PRESENT = re.compile(r'^(?:\w+\s+){0,4}?(?:is|are|does|do)\b', re.IGNORECASE)
+_UNTIL = re.compile(r'\b(?:until|till)\b', re.IGNORECASE)
+_CLAUSE_ENDS = re.compile(r'[.;…] |, but ')
+# 'Who is', 'where does', 'who maintains', 'which firm owns'.
+_PRESENT = re.compile(
+    r'^(?:(?:\w+\s+){0,4}?(?:is|are|does|do)\b'
+    r'|(?:who|(?:which|what) [a-z]+) (?!was\b|has\b)[a-z]+[^s\W]s\b(?! (?:did|was|were|had)\b))',
+    re.IGNORECASE,
+)
 _NOW = re.compile(r'\b(?:now|currently|today|still)\b', re.IGNORECASE)
 # A state that the past tense says is over, or leaves open.
 _WAS = re.compile(r'\b(?:was|were|lived|worked|stayed|resided|served|owned|had)\b', re.IGNORECASE)
+
+
+# That something is not so, in as many words, and what leaves open when or whether it is.
+_IS_NOT = re.compile(
+    r"\b(?:never|no longer|(?:is|are|was|were|do|does|did|has|have|had) not)\b|n['’]t\b",
+    re.IGNORECASE,
+)
+_OPEN = re.compile(
+    r'\b(?:until|till|before|yet|only|just|alone|if|whether|unless|because)\b', re.IGNORECASE
+)
+
+
+def refutes(fact: Fact) -> bool:
+    """Whether a sentence says of a fact's two names, one before the other, that it is not so.
+
+    More than `denies`, which holds where it is doubtful, too.
+    """
+    if not (fact.sentence and fact.topic_span and fact.target_span):
+        return False
+    first, last = sorted((fact.topic_span, fact.target_span))
+    between = _NOT_BUT.sub(' ', _ASIDE.sub(' ', fact.sentence[first[0] : last[1]]))
+    said = _CLAUSE_ENDS.split(between)[-1]
+    return bool(_IS_NOT.search(said)) and not _OPEN.search(said)
 
 
 def denies(fact: Fact, of_present: bool, of_now: bool = False) -> bool:
@@ -36,14 +66,27 @@ def denies(fact: Fact, of_present: bool, of_now: bool = False) -> bool:
     if fact.sentence is None:
         return False
     text = between = fact.sentence
+    is_until = False
     if fact.topic_span and fact.target_span:
         first, last = sorted((fact.topic_span, fact.target_span))
         start = max(text.rfind(mark, 0, first[0]) for mark in ('. ', '; ')) + 1
         text = _ASIDE.sub(' ', fact.sentence[start : last[1]])
-        between = _ASIDE.sub(' ', fact.sentence[first[0] : last[1]])
+        # What is over is said in the clause of the target.
+        begin, end = _clause(fact.sentence, fact.target_span)
+        between = _ASIDE.sub(' ', fact.sentence[max(first[0], begin) : min(last[1], end)])
+        around = fact.sentence[begin : max(first[0], begin)] + fact.sentence[last[1] : end]
+        is_until = bool(_UNTIL.search(around))
     if _NEGATED.search(_NOT_BUT.sub(' ', text)):
         return True
-    return bool((of_present and _NO_LONGER.search(between)) or (of_now and _WAS.search(between)))
+    is_over = is_until or bool(_NO_LONGER.search(between))
+    return bool((of_present and is_over) or (of_now and _WAS.search(between)))
+
+
+def _clause(text: str, span: tuple[int, int]) -> tuple[int, int]:
+    """Start and end of the clause around some characters."""
+    starts = [found.end() for found in _CLAUSE_ENDS.finditer(text, 0, span[0])]
+    after = _CLAUSE_ENDS.search(text, span[1])
+    return starts[-1] if starts else 0, after.start() if after else len(text)
 
 
 def denies_answer(fact: Fact, question: str) -> bool:

@@ -114,6 +114,8 @@ _UNITS: dict[str, tuple[str, float]] = {
     for *names, size in [units.split()]
     for unit in names
 }
+# The unit of a number that stands before; 'in' is none, as it mostly begins a place.
+_UNIT = re.compile(r'[\s-]?((?:sq(?:uare)?\s)?(?!in\b)[^\W\d_][\w²/]*)', re.IGNORECASE)
 _DIGITS = re.compile(r'(?<![\w.])[-−]?(\d{1,3}(?:[ ,]\d{3})+(?:\.\d+)?|\d+(?:\.\d+)?)')
 
 
@@ -148,6 +150,14 @@ def number(text: str) -> tuple[float, str] | None:
     unit = after[0] if after else ''
     dimension, size = _UNITS.get(unit) or _UNITS.get(unit.removesuffix('s')) or ('', 1.0)
     return value * size, dimension
+
+
+def with_unit(name: str, after: str) -> str:
+    """A number, with the unit that begins the text after it if it has none itself."""
+    found, unit = number(name), _UNIT.match(after)
+    if not found or found[1] or not unit or not (number(f'1 {unit[1]}') or found)[1]:
+        return name
+    return f'{name} {unit[1]}'
 
 
 def compare(measure: str, left: str, right: str) -> int | None:
