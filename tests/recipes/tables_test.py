@@ -17,9 +17,8 @@ from opql_jax.recipes.recipe import Function, Options, Output, Recipe, Step, run
 
 
 def write_run(folder, group, row, seed=0, **fields):
-    path = folder / group / row / 'run.json'
-    path.parent.mkdir(parents=True, exist_ok=True)
-    runs = json.loads(path.read_text()) if path.exists() else {}
+    path = folder / f'{group}.json'
+    rows = json.loads(path.read_text()) if path.exists() else {}
     base = {
         'command': 'c',
         'commit': 'abc',
@@ -28,12 +27,13 @@ def write_run(folder, group, row, seed=0, **fields):
         'seed': seed,
         'seconds': 60.0,
     }
-    path.write_text(json.dumps(runs | {str(seed): base | fields}))
+    rows.setdefault(row, {})[str(seed)] = base | fields
+    path.write_text(json.dumps(rows))
 
 
 def test_each_published_run_is_shown_by_a_page():
     pages = ''.join((record.ROOT / name).read_text(encoding='utf-8') for name in tables.FILES)
-    groups = {path.parent.parent.name for path in (record.ROOT / 'results').glob('*/*/run.json')}
+    groups = {path.stem for path in (record.ROOT / 'results').glob('*.json')}
     # That of the injection, one run, is told in words.
     assert {group for group in groups if f'<!-- table: {group} -->' not in pages} == {
         'webqsp-injection-30-percent'
@@ -66,7 +66,7 @@ def published(group, row, asked, measure='hits@1'):
     return np.mean(
         [
             fields['metrics'][asked][measure]
-            for fields in tables.read_rows(group, tables.RESULTS, dict[str, tables.Published])[row]
+            for fields in tables.read_rows(group, tables.RESULTS)[row]
         ]
     )
 
@@ -132,14 +132,12 @@ def test_rankings_are_lines_and_each_run_is_a_column_of_recall_and_answers(tmp_p
 
 
 def test_a_group_without_runs_and_a_run_without_its_commit_are_named(tmp_path):
-    with pytest.raises(InputError, match='g holds no published run'):
+    with pytest.raises(InputError, match='g.json does not exist: publish a run of g'):
         tables.table('g', tmp_path)
-    path = tmp_path / 'g/a/run.json'
-    path.parent.mkdir(parents=True)
-    path.write_text('{"0": {"command": "c"}}')
+    (tmp_path / 'g.json').write_text('{"a": {"0": {"command": "c"}}}')
     with pytest.raises(
         InputError,
-        match=r'g/a/run.json is damaged .*required field `commit`.*: publish the run again',
+        match=r'g.json is damaged .*required field `commit`.*: publish the run again',
     ):
         tables.table('g', tmp_path)
 
@@ -154,9 +152,7 @@ BAD = [
 @pytest.mark.parametrize(('fields', 'named'), BAD)
 def test_a_field_of_a_published_run_that_is_of_another_type_is_named(tmp_path, fields, named):
     write_run(tmp_path, 'g', 'a', **fields)
-    with pytest.raises(
-        InputError, match=rf'g/a/run.json is damaged .*{named}.*: publish the run again'
-    ):
+    with pytest.raises(InputError, match=rf'g.json is damaged .*{named}.*: publish the run again'):
         tables.table('g', tmp_path)
 
 
@@ -174,8 +170,8 @@ def test_a_recipe_is_published_once_it_is_done(tmp_path):
         tables.publish(recipe, options, tmp_path / 'results')
     run(recipe.build(options), options)
     path = tables.publish(recipe, options, tmp_path / 'results')
-    assert path == tmp_path / 'results/g-10-percent/a/run.json'
-    published = json.loads(path.read_text())['3']
+    assert path == tmp_path / 'results/g-10-percent.json'
+    published = json.loads(path.read_text())['a']['3']
     assert (
         published['seed'] == 3
         and published['commit'] == record.commit()
@@ -200,7 +196,7 @@ def test_a_published_configuration_names_no_folder_of_this_machine(tmp_path, mon
     path = tables.publish(
         Recipe('g/a', '', lambda options: [step]), options, tmp_path / 'published'
     )
-    published = json.loads(path.read_text())['0']['gin']['results']
+    published = json.loads(path.read_text())['a']['0']['gin']['results']
     assert published == (
         "A = 'OUT/text'\nB = 'DATA/metaqa'\nC = 'gin/experiments/metaqa/wordings.tsv'\n"
         'RATE = 0.1  # data\n'
