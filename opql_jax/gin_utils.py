@@ -27,7 +27,7 @@ from absl import logging as absl_logging
 
 import gin
 from opql_jax.core import terminal
-from opql_jax.core.checkout import GIN_ROOT
+from opql_jax.core.checkout import GIN_ROOT, with_includes
 from opql_jax.core.errors import InputError, Preempted, error_message
 
 flags.DEFINE_multi_string('gin_file', [], 'Gin file; looked up as given, then in the package.')
@@ -175,14 +175,6 @@ def usage(function) -> str:
     ]
     lines += ['', inspect.getdoc(function) or '']
     return '\n'.join(lines)
-
-
-def with_includes(path: pathlib.Path) -> str:
-    """The text of a gin file, with included files in place of the lines that include them."""
-    included = lambda match: with_includes(GIN_ROOT / match[1])
-    return re.sub(
-        r"^include '(.+)'$", included, path.read_text(encoding='utf-8'), flags=re.MULTILINE
-    )
 
 
 def run(function, multi_process: bool = False, polls_preemption: bool = False, **arguments) -> None:

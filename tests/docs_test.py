@@ -7,7 +7,7 @@ import re
 
 import pytest
 
-from opql_jax.gin_utils import with_includes
+from opql_jax.core.checkout import with_includes
 from opql_jax.recipes import catalog
 
 REPO = pathlib.Path(__file__).resolve().parent.parent

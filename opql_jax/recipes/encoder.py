@@ -6,7 +6,7 @@ relations of wiki64, and are scored on these.
 
 import functools
 
-from opql_jax.recipes.recipe import Options, Output, Recipe, Step, prepare, train
+from opql_jax.recipes.recipe import Options, Output, Recipe, Step, prepare, stage, train
 
 # Sentences with labels, under the folder of the data sets, and all corpora with the documents of
 # slot filling.
@@ -32,6 +32,13 @@ HELD_OUT = (
     'taxon rank',
 )
 CARD = 'docs/encoder_card.md'
+# Pairs of text: mentions of two entities in different passages state the same.
+_LABELS = {'RELATIONS_PER_BATCH': 16, 'PAIRS_PER_BATCH': 2}
+_TEXT_ONLY = {'RELATIONS_PER_BATCH': 0, 'PAIRS_PER_BATCH': 18}
+STAGES = {
+    'labels': stage('minilm', 'text_relations', 1050, 3e-4, _LABELS),
+    'text': stage('minilm', 'text_relations', 600, 3e-4, _TEXT_ONLY),
+}
 
 
 def text(options: Options) -> Step:
@@ -59,16 +66,13 @@ def release(model: str, output: str, options: Options) -> Step:
 
 def released(options: Options) -> list[Step]:
     """All labels, and no score: no relation is new to it."""
-    trained = train(
-        'relations', 'gin/experiments/encoder/relations.gin', options, **labels(options)
-    )
+    trained = train('relations', STAGES['labels'], options, **labels(options))
     return [text(options), trained, release('relations', 'encoder', options)]
 
 
 def held_out(options: Options, row: str) -> list[Step]:
     """Scored on relations that were left out."""
     bindings = {**labels(options), 'HELD_OUT': HELD_OUT} if row == 'labels' else {}
-    gin = f'gin/experiments/encoder/{"relations" if row == "labels" else "text_only"}.gin'
     model, encoder = f'relations-{row}', f'encoder-{row}'
     scored = {
         'SENTENCES': options.file('wiki64/sentences.jsonl'),
@@ -79,7 +83,7 @@ def held_out(options: Options, row: str) -> list[Step]:
     }
     return [
         text(options),
-        train(model, gin, options, **bindings),
+        train(model, STAGES[row], options, **bindings),
         release(model, encoder, options),
         Step(f'results/{row}', 'fewshot', ('gin/runs/fewshot.gin',), scored, f'results/{row}'),
     ]

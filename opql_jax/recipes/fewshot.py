@@ -2,7 +2,7 @@
 
 import functools
 
-from opql_jax.recipes.recipe import Options, Output, Recipe, Step, prepare, train
+from opql_jax.recipes.recipe import Options, Output, Recipe, Step, prepare, stage, train
 
 TOKENS: dict = {'TOKENIZER': 'minilm', 'prepare.prepare.max_tokens': 48}
 
@@ -38,7 +38,7 @@ def opql(options: Options, row: str, embedding: str) -> list[Step]:
             **TOKENS,
         ),
         prepare('text', 'gin/data/metaqa.gin', **films),
-        train('relations', 'gin/experiments/fewshot/relations.gin', options),
+        train('relations', stage('minilm', 'relations_minilm', 140, 3e-4), options),
         scored(options, row, Output('relations'), embedding),
     ]
 

@@ -5,19 +5,19 @@ but for the pairs of L_rel. For more entries than MetaQA's, run `demo` with `--d
 """
 
 import pathlib
-from typing import Any
 
 import numpy as np
 
 from opql_jax.core import files
 from opql_jax.corpus.json_lines import read_lines
-from opql_jax.recipes.metaqa import HOPS, followed, gin, prepared, pretrained
+from opql_jax.recipes.metaqa import HOPS, STAGES, followed, prepared, pretrained
 from opql_jax.recipes.recipe import (
     Function,
     Options,
     Output,
     Recipe,
     Step,
+    bound,
     build_memory,
     prepare,
     train,
@@ -59,11 +59,9 @@ def questions(options: Options) -> list[Step | Function]:
         prepare(
             text, 'gin/data/metaqa.gin', DATA_DIR=folder, TOKENIZER=Output('text/tokenizer.json')
         ),
-        train(f'align-{row}', gin('align'), options, INIT_FROM='relations', TEXT=text),
+        train(f'align-{row}', STAGES['align'], options, INIT_FROM='relations', TEXT=text),
         build_memory(f'memory-{row}', f'align-{row}', text),
-        *followed(
-            options, row, f'align-{row}', f'memory-{row}', gin('follow'), text, splits=SPLITS
-        ),
+        *followed(options, row, f'align-{row}', f'memory-{row}', text, splits=SPLITS),
     ]
 
 
@@ -74,28 +72,26 @@ def pairs(options: Options) -> list[Step]:
     """
     # Of pairs that one passage mentions L_rel learns nothing, and these have the highest mutual
     # information.
-    chosen = {'min_count': 2, 'max_pairs': None if options.size == 'all' else options.size}
+    most = None if options.size == 'all' else options.size
+    chosen = bound('objectives.Relations', min_count=2, max_pairs=most)
     model, memory, row = (
         f'relations-{options.size}',
         f'memory-pairs-{options.size}',
         f'pairs-{options.size}',
     )
-    bindings: dict[str, Any] = {
-        f'objectives.Relations.{setting}': value for setting, value in chosen.items()
-    }
     return [
         prepared(options),
-        train('entities', gin('entities'), options),
-        train(model, gin('relations'), options, INIT_FROM='entities', **bindings),
+        train('entities', STAGES['entities'], options),
+        train(model, STAGES['relations'], options, INIT_FROM='entities', **chosen),
         build_memory(memory, model),
-        *followed(options, row, model, memory, gin('follow'), splits=SPLITS),
+        *followed(options, row, model, memory, splits=SPLITS),
     ]
 
 
 def layers(options: Options) -> list[Step]:
     """OPQL with an encoder of so many layers, from its first step on."""
     row = f'layers-{options.size}'
-    size: dict[str, Any] = {'encoder.RelationEncoder.num_layers': options.size}
+    size = bound('encoder.RelationEncoder', num_layers=options.size)
     stages = [
         ('entities', {}),
         ('relations', {'INIT_FROM': f'entities-{row}'}),
@@ -103,11 +99,12 @@ def layers(options: Options) -> list[Step]:
     ]
     return [
         prepared(options),
-        *(train(f'{stage}-{row}', gin(stage), options, **start, **size) for stage, start in stages),
-        build_memory(f'memory-{row}', f'align-{row}'),
-        *followed(
-            options, row, f'align-{row}', f'memory-{row}', gin('follow'), splits=SPLITS, **size
+        *(
+            train(f'{stage}-{row}', STAGES[stage], options, **start, **size)
+            for stage, start in stages
         ),
+        build_memory(f'memory-{row}', f'align-{row}'),
+        *followed(options, row, f'align-{row}', f'memory-{row}', splits=SPLITS, **size),
     ]
 
 

@@ -12,14 +12,14 @@ import pathlib
 import numpy as np
 
 from opql_jax.core.errors import InputError
-from opql_jax.corpus.json_lines import read_json_lines, read_lines, write_json, write_json_lines
+from opql_jax.corpus.json_lines import read_lines, write_json, write_json_lines
 from opql_jax.corpus.name_resolution import fold
 from opql_jax.datasets import wikispeedia
 from opql_jax.kb.open_kb import open_kb
 from opql_jax.kb.trained.train_questions import MOST, learn
 from opql_jax.kb.virtual_kb import VirtualKB
-from opql_jax.recipes.plain_text import index
 from opql_jax.recipes.recipe import Function, Options, Output, Recipe
+from opql_jax.recipes.retrieval import indexed, records
 
 TRAINED_WITH = (0, 32, 256, 'all')
 HELD_OUT = 1000
@@ -57,7 +57,7 @@ def _metaqa(path: pathlib.Path, name: str) -> list[dict]:
 
 def webqsp_questions(articles: str, questions: str, folder: str) -> None:
     """Writes WebQuestionsSP's text and questions: articles, train and dev.jsonl."""
-    asked = [record for _, record in read_json_lines(questions) if record['answers']]
+    asked = [record for record in records(questions) if record['answers']]
     names = [
         {
             fold(name)
@@ -106,28 +106,23 @@ def answer(
     opened, metrics = open_kb(kb), {}
     used, seconds = 0, 0.0
     if trained_with:
-        pairs = [(r['question'], tuple(r['answers'])) for r in _read(folder, 'train')]
+        pairs = [(r['question'], tuple(r['answers'])) for r in records(f'{folder}/train.jsonl')]
         order = np.random.default_rng(seed).permutation(len(pairs))
         chosen = [pairs[i] for i in order[: None if trained_with == 'all' else trained_with]]
         opened.text_answerer.map, report = learn(opened, chosen, most, seed)
         used, seconds = report.used, report.seconds
     for name in sets:
-        records = _read(folder, name)
-        records = [
-            records[i] for i in np.random.default_rng(0).permutation(len(records))[:held_out]
-        ]
+        questions = records(f'{folder}/{name}.jsonl')
+        order = np.random.default_rng(0).permutation(len(questions))[:held_out]
+        questions = [questions[i] for i in order]
         metrics[name] = {
-            'hits@1': float(np.mean([_is_right(opened, record) for record in records])),
-            'questions': len(records),
+            'hits@1': float(np.mean([_is_right(opened, record) for record in questions])),
+            'questions': len(questions),
             'learnt_from': used,
             'seconds': round(seconds, 1),
         }
     write_json(pathlib.Path(output, 'metrics.json'), metrics)
     return metrics
-
-
-def _read(folder: str, name: str) -> list[dict]:
-    return [record for _, record in read_json_lines(pathlib.Path(folder, f'{name}.jsonl'))]
 
 
 def _is_right(kb: VirtualKB, record: dict) -> bool:
@@ -178,7 +173,7 @@ def steps(options: Options, data: str) -> list[Function]:
     }
     return [
         questions,
-        Function(f'{data}.kb', index, {'source': text, 'kb': kb}, f'{data}.kb/manifest.json'),
+        indexed(text, f'{data}.kb'),
         Function(name, answer, arguments | numbers, name),
     ]
 

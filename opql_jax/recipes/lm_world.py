@@ -12,12 +12,23 @@ from opql_jax.recipes.recipe import (
     Output,
     Recipe,
     Step,
+    bound,
     build_memory,
     prepare,
+    stage,
     train,
 )
 
-gin = 'gin/experiments/lm_world/{}.gin'.format
+# Many questions about one topic must do without what they ask for: these texts state nearly all of
+# it, and null is to be learnt, too.
+_ABSENT = bound('objectives.AnswerQuestions', absent_rate=0.4)
+STAGES = {
+    'entities': stage('tiny', 'entities', 500, 1e-3),
+    'relations': stage('tiny', 'relations', 2000, 1e-3),
+    'align': stage('tiny', 'align', 600, 1e-3),
+    'lm_cloze': stage('tiny', 'lm_cloze', 2000, 1e-3),
+    'lm_questions': stage('tiny', 'lm_questions', 4000, 1e-3, _ABSENT),
+}
 
 
 def prepared(text: str, corpus: str, **bindings) -> Step:
@@ -44,15 +55,15 @@ def lm_world(options: Options) -> list[Step | Function]:
     steps: list[Step | Function] = [
         Function('world', write_lm_world, world, 'world'),
         prepared('text', 'train', QUESTION_FOLDER=Output('world/linked')),
-        train('entities', gin('entities'), options),
-        train('relations', gin('relations'), options, INIT_FROM='entities'),
+        train('entities', STAGES['entities'], options),
+        train('relations', STAGES['relations'], options, INIT_FROM='entities'),
         # The questions that are trained on say what a topic's relations are: they are aligned with
         # the text, by the names in them.
-        train('align', gin('align'), options, INIT_FROM='relations'),
+        train('align', STAGES['align'], options, INIT_FROM='relations'),
         build_memory('memory', 'align'),
-        lm.cloze(options, 'lm_world', system, 'align', 'memory'),
+        lm.cloze(options, STAGES, system, 'align', 'memory'),
         lm.finetuned(
-            options, 'lm_world', system, f'{system}-pretrained', 'memory', questions('train')[0]
+            options, STAGES, system, f'{system}-pretrained', 'memory', questions('train')[0]
         ),
     ]
     if system == 'eae':

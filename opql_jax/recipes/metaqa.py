@@ -5,7 +5,9 @@ OPQL-pretrained from one that saw no question. The rows share a folder, and in i
 they have in common.
 """
 
+import contextlib
 import functools
+import pathlib
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -16,17 +18,21 @@ from opql_jax.core.errors import InputError
 from opql_jax.data.pair_selection import pair_keys
 from opql_jax.data.prepared import Prepared
 from opql_jax.datasets.triples import read_triples
+from opql_jax.memory import update
 from opql_jax.memory.format import Memory
-from opql_jax.recipes.memory_copy import copy_entries
+from opql_jax.recipes.language_model import copy_memory
 from opql_jax.recipes.recipe import (
     Function,
     Options,
     Output,
     Recipe,
+    Stage,
     Step,
+    bound,
     build_memory,
     evaluate,
     prepare,
+    stage,
     train,
 )
 
@@ -34,7 +40,37 @@ HOPS = (1, 2, 3)
 SPLITS = ('dev', 'test', 'dev_official')
 # Some 78 for each type of question.
 WORDINGS = str(GIN_ROOT / 'gin/experiments/metaqa/wordings.tsv')
-gin = 'gin/experiments/metaqa/{}.gin'.format
+_ALIGNED = {
+    'encoder.RelationEncoder.dropout_rate': 0.0,
+    'objectives.AlignPassages.facts_weight': 2.0,
+}
+# With 64 entries a hop, 8 % of 3-hop questions have no path to an answer; with 128, 4 %.
+_FOLLOWED = bound('objectives.Follow', k=128)
+STAGES = {
+    'entities': stage(
+        'tiny', 'entities', 300, 1e-3, bound('trainer.TrainConfig', orthogonal_w_r=True)
+    ),
+    'relations': stage('tiny', 'relations', 1600, 1e-3),
+    'align': stage('tiny', 'align_passages', 2400, 1.5e-3, _ALIGNED),
+    'align-mentions': stage('tiny', 'align_mentions', 2400, 1.5e-3, _ALIGNED),
+    # The paper's form of an entry: each pair marked in its text, with both names masked.
+    'align-marked-pairs': stage('tiny', 'align', 4000, 1e-3),
+    'follow': stage('tiny', 'follow', 6000, 1e-3, _FOLLOWED),
+    # Entities beside the released encoder, which stays as it is.
+    'entities-released': stage(
+        'released',
+        'entities',
+        150,
+        3e-3,
+        bound('objectives.Entities', rows=128, frozen_encoder=True),
+        bound('trainer.TrainConfig', warmup_steps=10, log_every=10),
+    ),
+    'align-released': stage('released', 'align_passages', 2400, 2e-4, _ALIGNED),
+    'follow-released': stage('released', 'follow', 6000, 3e-4, _FOLLOWED),
+    'kv-memory-entities': stage('bag_of_words', 'entities', 300, 1e-3),
+    'kv-memory-align': stage('bag_of_words', 'align', 4000, 1e-3),
+    'kv-memory-follow': stage('bag_of_words', 'follow', 6000, 1e-3, _FOLLOWED),
+}
 IN_OTHER_WORDS: dict[str, Any] = {'objectives.Follow.wordings': WORDINGS}
 # {what the name of the pretrained encoder ends with: how its training differs}.
 _PRETRAINING: dict[str, dict[str, Any]] = {
@@ -60,8 +96,8 @@ def pretrained(options: Options, ablation: str = '') -> list[Step]:
     """Pretraining of the entity table and of the relation encoder."""
     name = f'relations{ablation}'
     return [
-        train('entities', gin('entities'), options),
-        train(name, gin('relations'), options, INIT_FROM='entities', **_PRETRAINING[ablation]),
+        train('entities', STAGES['entities'], options),
+        train(name, STAGES['relations'], options, INIT_FROM='entities', **_PRETRAINING[ablation]),
     ]
 
 
@@ -70,8 +106,8 @@ def followed(
     row: str,
     model: str,
     memory: str,
-    gin_file: str,
     text: str = 'text',
+    stage: Stage = STAGES['follow'],
     splits: Sequence[str] = SPLITS,
     hops: Sequence[int] = HOPS,
     **bindings,
@@ -81,7 +117,7 @@ def followed(
     there = [name for name in names if (options.data / f'metaqa/{name}.txt').exists()]
     follower = f'follow-{row}'
     return [
-        train(follower, gin_file, options, INIT_FROM=model, TEXT=text, MEMORY=memory, **bindings),
+        train(follower, stage, options, INIT_FROM=model, TEXT=text, MEMORY=memory, **bindings),
         evaluate(f'results/{row}', follower, memory, there, text),
     ]
 
@@ -91,7 +127,7 @@ def aligned(options: Options) -> list[Step]:
     return [
         prepared(options),
         *pretrained(options),
-        train('align', gin('align'), options, INIT_FROM='relations'),
+        train('align', STAGES['align'], options, INIT_FROM='relations'),
     ]
 
 
@@ -102,7 +138,7 @@ def opql(
     return [
         *aligned(options),
         build_memory('memory', 'align'),
-        *followed(options, row, 'align', 'memory', gin('follow'), splits=splits, **bindings),
+        *followed(options, row, 'align', 'memory', splits=splits, **bindings),
     ]
 
 
@@ -118,7 +154,7 @@ def released(options: Options) -> list[Step]:
         ),
         train(
             'entities-released',
-            gin('entities_released'),
+            STAGES['entities-released'],
             options,
             TEXT='text-released',
             BERT=encoder,
@@ -132,7 +168,7 @@ def opql_released(options: Options) -> list[Step]:
     return [
         *released(options),
         build_memory(entries, model, text),
-        *followed(options, 'opql-released', model, entries, gin('follow_released'), text),
+        *followed(options, 'opql-released', model, entries, text, STAGES['follow-released']),
     ]
 
 
@@ -142,12 +178,12 @@ def opql_released_aligned(options: Options) -> list[Step]:
     Its follower also learns from other wordings.
     """
     text, model, entries = 'text-released', 'align-released', 'memory-align-released'
-    follow = gin('follow_released')
+    follow = STAGES['follow-released']
     return [
         *released(options),
-        train(model, gin('align_released'), options, INIT_FROM='entities-released', TEXT=text),
+        train(model, STAGES['align-released'], options, INIT_FROM='entities-released', TEXT=text),
         build_memory(entries, model, text),
-        *followed(options, 'opql-released-aligned', model, entries, follow, text, **IN_OTHER_WORDS),
+        *followed(options, 'opql-released-aligned', model, entries, text, follow, **IN_OTHER_WORDS),
     ]
 
 
@@ -163,7 +199,7 @@ def opql_kb_pairs(options: Options) -> list[Step | Function]:
         *aligned(options),
         build_memory('memory', 'align'),
         Function(name, keep_joined_pairs, {'folder': Output(name), **parts}, name),
-        *followed(options, 'opql-kb-pairs', 'align', name, gin('follow')),
+        *followed(options, 'opql-kb-pairs', 'align', name),
     ]
 
 
@@ -172,17 +208,23 @@ def keep_joined_pairs(folder: str, memory: str, text: str, triples: str) -> dict
 
     Returns how many entries there are and were; InputError if there would be none.
     """
-    vocab = Prepared(text).vocab
+    vocab, counts = Prepared(text).vocab, {}
     n = len(vocab)
     joined = [min(t.head, t.tail) * n + max(t.head, t.tail) for t in read_triples(triples, vocab)]
 
-    def chosen(before: Memory) -> np.ndarray:
-        ids = before.ids[np.isin(pair_keys(before.topic, before.target, n), joined)]
-        if not len(ids):
+    def drop_others(copy: pathlib.Path) -> None:
+        with contextlib.closing(Memory.open(copy)) as before:
+            is_joined = np.isin(pair_keys(before.topic, before.target, n), joined)
+            others = before.ids[~is_joined]
+        if not is_joined.any():
             raise InputError(f'{triples} joins no pair of {memory}')
-        return ids
+        counts.update(entries=int(is_joined.sum()), entries_before=len(is_joined))
+        if len(others):
+            update.delete(copy, entries=others)
+            update.compact(copy).close()
 
-    return copy_entries(memory, folder, chosen)
+    copy_memory(memory, folder, drop_others)
+    return counts
 
 
 def mean_mentions(options: Options) -> list[Step]:
@@ -193,7 +235,7 @@ def mean_mentions(options: Options) -> list[Step]:
     return [
         *aligned(options),
         averaged,
-        *followed(options, 'mean-mentions', 'align', 'memory-mean', gin('follow')),
+        *followed(options, 'mean-mentions', 'align', 'memory-mean'),
     ]
 
 
@@ -218,7 +260,7 @@ def opql_pretrained(
     """OPQL-pretrained: the memory of an encoder that saw no question."""
     model, entries = f'relations{ablation}', f'memory-pretrained{ablation}'
     steps = [prepared(options), *pretrained(options, ablation), build_memory(entries, model)]
-    return [*steps, *followed(options, row, model, entries, gin('follow'))]
+    return [*steps, *followed(options, row, model, entries)]
 
 
 def _over_marked_pairs(options: Options, form: str, ablation: str = '') -> list[Step]:
@@ -228,7 +270,7 @@ def _over_marked_pairs(options: Options, form: str, ablation: str = '') -> list[
     """
     pretraining = pretrained(options, ablation)
     alignment = train(
-        f'align-{form}', gin('align_marked_pairs'), options, INIT_FROM=pretraining[-1].name
+        f'align-{form}', STAGES['align-marked-pairs'], options, INIT_FROM=pretraining[-1].name
     )
     return [
         prepared(options),
@@ -243,9 +285,7 @@ def marked_pairs(options: Options) -> list[Step]:
     steps = _over_marked_pairs(options, 'marked-pairs')
     return [
         *steps,
-        *followed(
-            options, 'marked-pairs', 'align-marked-pairs', 'memory-marked-pairs', gin('follow')
-        ),
+        *followed(options, 'marked-pairs', 'align-marked-pairs', 'memory-marked-pairs'),
     ]
 
 
@@ -260,14 +300,14 @@ def paper_form(options: Options) -> list[Step]:
     """
     hops = options.hops
     steps = _over_marked_pairs(options, 'paper-form', '_paper_groups')
-    row, follow = f'paper-form-{hops}-hop', 'gin/experiments/paper/follow.gin'
+    settings = bound('objectives.Follow', weigh_topics=False, exclude_topic=False)
     following = followed(
         options,
-        row,
+        f'paper-form-{hops}-hop',
         'align-paper-form',
         'memory-paper-form',
-        follow,
         hops=(hops,),
+        **settings,
         **splits_of(hops),
     )
     return [*steps, *following]
@@ -277,10 +317,10 @@ def kv_memory(options: Options) -> list[Step]:
     """Baseline: a KV-memory of bags of words."""
     return [
         prepared(options),
-        train('kv-entities', gin('kv_memory_entities'), options),
-        train('kv-align', gin('kv_memory_align'), options, INIT_FROM='kv-entities'),
+        train('kv-entities', STAGES['kv-memory-entities'], options),
+        train('kv-align', STAGES['kv-memory-align'], options, INIT_FROM='kv-entities'),
         build_memory('memory-kv', 'kv-align'),
-        *followed(options, 'kv-memory', 'kv-align', 'memory-kv', gin('kv_memory_follow')),
+        *followed(options, 'kv-memory', 'kv-align', 'memory-kv', stage=STAGES['kv-memory-follow']),
     ]
 
 
@@ -292,9 +332,9 @@ def with_kb(options: Options, row: str, data_gin: str, align: str) -> list[Step]
         prepared(options),
         *pretrained(options),
         prepare(text, data_gin, TOKENIZER=Output('text/tokenizer.json'), **source),
-        train(model, gin(align), options, INIT_FROM='relations', TEXT=text),
+        train(model, STAGES[align], options, INIT_FROM='relations', TEXT=text),
         build_memory(entries, model, text),
-        *followed(options, row, model, entries, gin('follow'), text),
+        *followed(options, row, model, entries, text),
     ]
 
 
@@ -304,7 +344,7 @@ def fae_kb(options: Options) -> list[Step]:
 
 
 _drkit = functools.partial(
-    with_kb, row='drkit', data_gin='gin/data/metaqa_with_kb.gin', align='align_mentions'
+    with_kb, row='drkit', data_gin='gin/data/metaqa_with_kb.gin', align='align-mentions'
 )
 _opql_and_kb = functools.partial(
     with_kb, row='opql-and-kb', data_gin='gin/data/metaqa_and_kb.gin', align='align'
@@ -318,8 +358,8 @@ def _row(
 
 
 def _follower_ablation(name: str, summary: str, **settings) -> Recipe:
-    bindings = {f'objectives.Follow.{setting}': value for setting, value in settings.items()}
-    return _row(name, f'ablation of OPQL: {summary}', functools.partial(opql, row=name, **bindings))
+    build = functools.partial(opql, row=name, **bound('objectives.Follow', **settings))
+    return _row(name, f'ablation of OPQL: {summary}', build)
 
 
 def _pretraining_ablation(name: str, summary: str) -> Recipe:

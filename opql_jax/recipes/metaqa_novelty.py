@@ -9,7 +9,7 @@ from collections.abc import Callable
 from typing import Any, NamedTuple
 
 from opql_jax.recipes import metaqa, novelty
-from opql_jax.recipes.recipe import Options, Recipe, Step, build_memory, train
+from opql_jax.recipes.recipe import Options, Recipe, Stage, Step, build_memory, train
 
 # The relations that may be held out, of which a run takes the first --share percent, and the types
 # of 1-hop questions that ask for them, in either direction: a director's films tell who directed
@@ -32,12 +32,12 @@ def from_scratch(options: Options) -> list[Step]:
 
 
 class System(NamedTuple):
-    """A system: its gin files, and the names of its steps where nothing is held out.
+    """A system: its stages of training, and the names of its steps where nothing is held out.
 
     Attributes:
         text: the prepared text.
         pretraining: the steps before any question.
-        align: the gin file that trains the encoder on questions, and its bindings; None if nothing
+        align: the stage that trains the encoder on questions, and its bindings; None if none
             does.
         frozen: whether the follower leaves the encoder as it is.
     """
@@ -48,7 +48,7 @@ class System(NamedTuple):
     text: str = 'text'
     pretraining: Callable[[Options], list[Step]] = from_scratch
     align: tuple[str, dict] | None = None
-    follow: str = metaqa.gin('follow')
+    follow: Stage = metaqa.STAGES['follow']
     frozen: bool = False
 
     @property
@@ -63,10 +63,10 @@ _RELEASED = System(
     'follow-opql-released',
     'text-released',
     metaqa.released,
-    follow=metaqa.gin('follow_released'),
+    follow=metaqa.STAGES['follow-released'],
 )
 SYSTEMS = {
-    'opql': System('align', 'memory', 'follow-opql', align=(metaqa.gin('align'), {})),
+    'opql': System('align', 'memory', 'follow-opql', align=('align', {})),
     'opql-pretrained': System('relations', 'memory-pretrained', 'follow-opql-pretrained'),
     'opql-released': _RELEASED,
     'opql-released-frozen': _RELEASED._replace(follower='follow-opql-released-frozen', frozen=True),
@@ -74,7 +74,7 @@ SYSTEMS = {
         'align-mentions',
         'memory-mentions',
         'follow-mentions',
-        align=(metaqa.gin('align_mentions'), {'objectives.AlignPassages.split': '1-hop/train'}),
+        align=('align-mentions', {'objectives.AlignPassages.split': '1-hop/train'}),
     ),
 }
 
@@ -90,12 +90,9 @@ def held_out(options: Options) -> list[Step]:
     follower = spec.follower + new.follower_suffix
     steps = spec.pretraining(options)
     if spec.align:
-        gin, questions = spec.align
-        steps.append(
-            train(
-                encoder, gin, options, INIT_FROM=steps[-1].name, **questions, **new.encoder_bindings
-            )
-        )
+        stage, questions = spec.align
+        bindings = {'INIT_FROM': steps[-1].name, **questions, **new.encoder_bindings}
+        steps.append(train(encoder, metaqa.STAGES[stage], options, **bindings))
     following: dict[str, Any] = {'INIT_FROM': encoder, 'TEXT': spec.text, 'MEMORY': memory}
     following |= {'objectives.Follow.frozen_encoder': True} if spec.frozen else {}
     return [

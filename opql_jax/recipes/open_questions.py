@@ -17,10 +17,67 @@ from opql_jax.recipes.recipe import (
     Output,
     Recipe,
     Step,
+    bound,
     build_memory,
     prepare,
+    stage,
     train,
 )
+
+_NO_DROPOUT = bound('encoder.RelationEncoder', dropout_rate=0.0)
+METAQA_STAGES = {
+    # What of W_q meets E begins anew: the search is over the whole memory.
+    'lm_names': stage(
+        'tiny', 'lm_names', 4000, 1e-3, _NO_DROPOUT, bound('objectives.LinkNames', topic_scale=30.0)
+    ),
+    # At 1e-3 names and relations, which are learnt before, are lost within 150 steps. Names stay
+    # beside the questions, as most entities are in few questions or none. No passages: most of
+    # their pairs are in no other one, which would make null right for whatever a first hop asks.
+    'lm_questions': stage(
+        'tiny',
+        'lm_questions',
+        3000,
+        1e-4,
+        _NO_DROPOUT,
+        bound(
+            'objectives.AnswerQuestions',
+            name_rows=128,
+            text_rows=0,
+            filter=True,
+            exclude_topic=True,
+        ),
+    ),
+}
+# Over Wikispeedia, from the released encoder, which knows English: a few hundred questions teach
+# none. How many steps each stage of this size takes was not tuned.
+_LAYER = {'ENTITY_LAYER': 2}  # of 6, as the paper's 4 of 12
+STAGES = {
+    'align': stage('released', 'align_passages', 200, 2e-4, _NO_DROPOUT),
+    'lm_names': stage(
+        'released',
+        'lm_names',
+        200,
+        2e-4,
+        _LAYER,
+        _NO_DROPOUT,
+        bound('objectives.LinkNames', rows=128, topic_scale=30.0),
+        bound('trainer.TrainConfig', warmup_steps=10),
+    ),
+    'lm_cloze': stage('released', 'lm_cloze', 400, 2e-4, _LAYER),
+    # A quarter of the default number of passages, in which most of the time of a step goes.
+    'lm_questions': stage(
+        'released',
+        'lm_questions',
+        400,
+        1e-4,
+        _LAYER,
+        bound('objectives.AnswerQuestions', name_rows=64, text_rows=16),
+    ),
+}
+# An entry for each pair that two passages mention, as in the paper: a fifth of an entry for each
+# mention. A pair is barred in the passages it was read in, so that 35 % of the topics of clozes
+# have an entry of their pair, not 73 %.
+MEMORY = {'MIN_COUNT': 2, **bound('build_memory.build_memory', mentions='average')}
 
 
 def metaqa_questions(options: Options) -> list[Step | Function]:
@@ -37,9 +94,8 @@ def metaqa_questions(options: Options) -> list[Step | Function]:
     }
     train_file, dev_file = (Output(f'questions/{name}.jsonl') for name, _ in files_of.values())
     start = {'TEXT': text, 'INIT_FROM': f'follow-{row}', 'MEMORY': memory, 'QUESTIONS': train_file}
-    # As many as a hop of metaqa/opql finds, in place of 32: gin/experiments/metaqa/follow.gin says
-    # what fewer cost at 3 hops.
-    bindings: dict[str, Any] = {} if hops == 2 else {'objectives.AnswerQuestions.k': 128}
+    # As many as a hop of metaqa/opql finds, in place of 32.
+    bindings = {} if hops == 2 else bound('objectives.AnswerQuestions', k=128)
     names = f'names{kb}{of_hops}'
     return [
         # Without its own evaluation.
@@ -48,9 +104,9 @@ def metaqa_questions(options: Options) -> list[Step | Function]:
             lm.converted(name, 'metaqa', source, text, HOPS=hops)
             for name, source in files_of.values()
         ),
-        train(names, 'gin/experiments/metaqa/lm_names.gin', options, **start),
+        train(names, METAQA_STAGES['lm_names'], options, **start),
         lm.finetuned(
-            options, 'metaqa', system, names, memory, train_file, text, of_hops, **bindings
+            options, METAQA_STAGES, system, names, memory, train_file, text, of_hops, **bindings
         ),
         lm.asked(system, 'all', memory, [dev_file], text, of_hops),
     ]
@@ -145,7 +201,7 @@ def over_wikispeedia(
         max_pairs: how many pairs the memory has before the injection; all if None.
         tables: {macro: file} of those that name the topics of the questions, if these do not.
     """
-    system, gin = options.system, 'gin/experiments/webqsp/{}.gin'.format
+    system = options.system
     questions = {part: Output(f'questions/{part}.jsonl') for part in parts}
     injection = {'QUESTIONS': (questions['dev'],), 'PAIRS_PER_ENTITY': 100}
     suffix = '-best' if max_pairs else ''
@@ -169,17 +225,17 @@ def over_wikispeedia(
         ),
         *steps,
         *(lm.converted(part, question_format, source, **tables) for part, source in parts.items()),
-        train('entities', metaqa.gin('entities_released'), options, BERT=encoder),
-        train('align', gin('align'), options, INIT_FROM='entities', **split),
-        build_memory(memory, 'align', gin='gin/experiments/webqsp/memory.gin', **limit),
+        train('entities', metaqa.STAGES['entities-released'], options, BERT=encoder),
+        train('align', STAGES['align'], options, INIT_FROM='entities', **split),
+        build_memory(memory, 'align', **MEMORY, **limit),
         *lm.injected(f'{memory}-injected', memory, 'text', 'align', **injection),
         # Names first, as over MetaQA; passages, which mention each of these entities often, keep
         # them.
-        train(names, gin('lm_names'), options, **linked),
-        lm.cloze(options, 'webqsp', system, names, memory, suffix),
+        train(names, STAGES['lm_names'], options, **linked),
+        lm.cloze(options, STAGES, system, names, memory, suffix),
         lm.finetuned(
             options,
-            'webqsp',
+            STAGES,
             system,
             f'{system}-pretrained{suffix}',
             memory,

@@ -18,7 +18,9 @@ from opql_jax.recipes.recipe import (
     Options,
     Output,
     Recipe,
+    Stage,
     Step,
+    bound,
     build_memory,
     evaluate,
     macro,
@@ -26,7 +28,38 @@ from opql_jax.recipes.recipe import (
     train,
 )
 
-gin = 'gin/experiments/paper/{}.gin'.format
+_gin = 'gin/experiments/paper/{}.gin'.format
+# Stages over Wikipedia have a file each, of one's own runs on a TPU (docs/how-to/paper_on_tpu.md).
+STAGES = {
+    name: Stage((_gin(name),)) for name in ('entities', 'relations', 'lm_cloze', 'lm_questions')
+}
+
+
+def _short_stage(run: str, steps: int, learning_rate: float, **bindings) -> Stage:
+    """A stage over the questions of MetaQA or MSF, of the size that all stages share."""
+    schedule = bound('trainer.TrainConfig', warmup_steps=100, log_every=50)
+    settings = {'STEPS': steps, 'LEARNING_RATE': learning_rate, **schedule, **bindings}
+    return Stage((_gin('training'), f'gin/runs/{run}.gin'), settings)
+
+
+# {stage of `metaqa.STAGES`: how the encoder that Wikipedia taught is trained}. While entities are
+# learnt, it stays as it is.
+QUESTION_STAGES = {
+    'entities': _short_stage(
+        'entities', 2000, 1e-3, **bound('objectives.Entities', rows=512, frozen_encoder=True)
+    ),
+    'align': _short_stage('align', 4000, 3e-5, **bound('objectives.Align', rows=256)),
+    'align-mentions': _short_stage(
+        'align_mentions', 4000, 3e-5, **bound('objectives.AlignPassages', passages=128)
+    ),
+    # The paper's follower (section 3).
+    'follow': _short_stage(
+        'follow',
+        6000,
+        3e-5,
+        **bound('objectives.Follow', questions=64, k=128, weigh_topics=False, exclude_topic=False),
+    ),
+}
 
 
 def relations(options: Options) -> list[Step]:
@@ -35,20 +68,21 @@ def relations(options: Options) -> list[Step]:
     return [
         prepare(
             'text',
-            gin('text'),
+            'gin/data/wikipedia.gin',
             DUMP=options.file('wikipedia'),
             WORK_DIR=Output('articles'),
             TOKENIZER=bert,
+            **bound('prepare.prepare', title_prefix=False),
         ),
-        train('entities', gin('entities'), options, BERT=bert),
-        train('relations', gin('relations'), options, INIT_FROM='entities'),
+        train('entities', STAGES['entities'], options, BERT=bert),
+        train('relations', STAGES['relations'], options, INIT_FROM='entities'),
     ]
 
 
 def pretrained(options: Options, system: str = 'opql-lm') -> list[Step]:
     """A language model, pretrained on Wikipedia: all that needs no question."""
-    memory = build_memory('memory', 'relations', gin=gin('memory'))
-    return [*relations(options), memory, lm.cloze(options, 'paper', system, 'relations', 'memory')]
+    memory = build_memory('memory', 'relations', gin=_gin('memory'))
+    return [*relations(options), memory, lm.cloze(options, STAGES, system, 'relations', 'memory')]
 
 
 def questions(
@@ -81,7 +115,7 @@ def questions(
             for part, source in parts.items()
         ),
         lm.finetuned(
-            options, 'paper', system, f'{system}-pretrained', 'memory', read['train'], suffix=suffix
+            options, STAGES, system, f'{system}-pretrained', 'memory', read['train'], suffix=suffix
         ),
         *(
             lm.injected(memories['memory-injected'], 'memory', 'text', 'relations', **injection)
@@ -114,7 +148,10 @@ def complexwebquestions(options: Options) -> list[Step | Function]:
 def entities_of(name: str, options: Options, text: str) -> list[Step]:
     """The encoder of Wikipedia with the entities of another text."""
     bindings: dict[str, Any] = {'TEXT': text, 'BERT': Output('relations')}
-    return [*relations(options), train(f'entities-{name}', gin('qa_entities'), options, **bindings)]
+    return [
+        *relations(options),
+        train(f'entities-{name}', QUESTION_STAGES['entities'], options, **bindings),
+    ]
 
 
 def metaqa(options: Options) -> list[Step]:
@@ -123,14 +160,16 @@ def metaqa(options: Options) -> list[Step]:
     data = {'DATA_DIR': options.file('metaqa'), 'TOKENIZER': options.file('bert-base-uncased')}
     steps = [prepare(text, 'gin/data/metaqa.gin', **data), *entities_of('metaqa', options, text)]
     if system == 'opql':
-        steps += [train('align-metaqa', gin('qa_align'), options, TEXT=text, INIT_FROM=model)]
+        steps += [
+            train('align-metaqa', QUESTION_STAGES['align'], options, TEXT=text, INIT_FROM=model)
+        ]
         model = 'align-metaqa'
     memory, follower = f'memory-{model}', f'follow-{system}-metaqa-{hops}-hop'
     following = {'TEXT': text, 'INIT_FROM': model, 'MEMORY': memory, **small_metaqa.splits_of(hops)}
     return [
         *steps,
         build_memory(memory, model, text),
-        train(follower, gin('qa_follow'), options, **following),
+        train(follower, QUESTION_STAGES['follow'], options, **following),
         evaluate(
             f'results/{system}-metaqa/{hops}-hop', follower, memory, [f'{hops}-hop/dev'], text
         ),
@@ -140,8 +179,8 @@ def metaqa(options: Options) -> list[Step]:
 def multi_hop_slot_filling(options: Options) -> list[Step]:
     """MSF (§3) over the memory of the encoder of Wikipedia."""
     text = {'TOKENIZER': options.file('bert-base-uncased')}
-    stage = lambda name: gin(f'qa_{name}')
-    return msf.msf(options, msf.Start(stage, functools.partial(entities_of, 'msf'), '-msf', text))
+    pretraining = functools.partial(entities_of, 'msf')
+    return msf.msf(options, msf.Start(QUESTION_STAGES, pretraining, '-msf', text))
 
 
 # Estimated milliseconds of a step, and chips, by the compiler (docs/how-to/paper_on_tpu.md).
@@ -162,7 +201,7 @@ def needs(stages: Collection[str] = ('entities', 'relations', 'lm_cloze')) -> st
     lines = [_SIZES]
     for devices, (chips, milliseconds) in ESTIMATES.items():
         hours = {
-            stage: macro(gin(stage), 'STEPS') * ms / 3.6e6
+            stage: macro(_gin(stage), 'STEPS') * ms / 3.6e6
             for stage, ms in milliseconds.items()
             if stage in stages
         }

@@ -9,7 +9,6 @@ weights of `kb.calibration` are fitted to them, and figures are of them.
 """
 
 import functools
-import json
 import pathlib
 import tempfile
 import zlib
@@ -24,8 +23,17 @@ from opql_jax.kb.open_kb import open_kb
 from opql_jax.kb.text.evidence_finder import PASSAGES
 from opql_jax.recipes import retrieval
 from opql_jax.recipes.encoder import CORPORA
-from opql_jax.recipes.plain_text import index
-from opql_jax.recipes.recipe import KB, Function, Options, Output, Recipe, Step, prepare, train
+from opql_jax.recipes.recipe import (
+    KB,
+    Function,
+    Options,
+    Output,
+    Recipe,
+    Step,
+    prepare,
+    stage,
+    train,
+)
 
 # Examples of the first stage, of each kind, and those of them that the second stage and the third
 # read again.
@@ -99,14 +107,14 @@ def second_examples(
     examples = [before[i] for i in rng.permutation(len(before))[: _count(percent, AGAIN)]]
     for name in sets:
         text = pathlib.Path(out, f'text-{name}')
-        records = lambda file: [
-            json.loads(line) for line in (text / file).read_bytes().splitlines()
-        ]
         documents = {
-            record['id']: (record['title'], record['text']) for record in records('documents.jsonl')
+            record['id']: (record['title'], record['text'])
+            for record in retrieval.records(text / 'documents.jsonl')
         }
         questions = [
-            record for record in records('questions.jsonl') if not is_left_out(record['id'])
+            record
+            for record in retrieval.records(text / 'questions.jsonl')
+            if not is_left_out(record['id'])
         ]
         with open_kb(pathlib.Path(out, f'kb-{name}')) as kb:
             found = kb.retrieve([question['question'] for question in questions], _RETRIEVED)
@@ -122,7 +130,7 @@ def second_examples(
 
 def film_documents(source: str, output: str, percent: float) -> None:
     """Writes the first percent of the films as documents `{id, title, text}`."""
-    films = [json.loads(line) for line in pathlib.Path(source).read_bytes().splitlines()]
+    films = retrieval.records(source)
     kept = films[: _count(percent, len(films))]
     write_json_lines(
         output,
@@ -191,10 +199,33 @@ def third_examples(
     return {'examples': len(examples)}
 
 
-def trained(name: str, examples: str, options: Options, **bindings) -> Step:
-    """A stage of training."""
-    gin = f'gin/experiments/encoder/{name.replace("-", "_")}.gin'
-    return train(name, gin, options, TEXT='read-text', EXAMPLES=Output(examples), **bindings)
+# {model: how it is trained, and on what}. ROWS are as often as examples are so long.
+STAGES = {
+    'reader-1': (
+        stage('released', 'reading', 640, 2e-4, {'ROWS': {48: 8, 96: 12, 192: 11, 288: 1}}),
+        'first.jsonl',
+    ),
+    'reader-2': (
+        stage(
+            'released',
+            'reading',
+            600,
+            1.5e-4,
+            {'BERT': None, 'INIT_FROM': 'reader-1', 'ROWS': {96: 5, 192: 3, 448: 4}},
+        ),
+        'second.jsonl',
+    ),
+    'reader-3': (
+        stage(
+            'released',
+            'reading',
+            1000,
+            2e-4,
+            {'BERT': None, 'INIT_FROM': 'reader-2', 'ROWS': {96: 4, 192: 2, 320: 5, 448: 4}},
+        ),
+        'third.jsonl',
+    ),
+}
 
 
 def steps(options: Options) -> list[Step | Function]:
@@ -235,12 +266,7 @@ def steps(options: Options) -> list[Step | Function]:
         *indexed,
         Function('second.jsonl', second_examples, second, 'second.jsonl'),
         Function('films.jsonl', film_documents, films, 'films.jsonl'),
-        Function(
-            'kb-films',
-            index,
-            {'source': Output('films.jsonl'), 'kb': Output('kb-films')},
-            'kb-films',
-        ),
+        retrieval.indexed(Output('films.jsonl'), 'kb-films'),
         Function('third.jsonl', third_examples, third, 'third.jsonl'),
         prepare(
             'read-text',
@@ -248,9 +274,10 @@ def steps(options: Options) -> list[Step | Function]:
             SOURCES=(Output('text-musique/documents.jsonl'),),
             TOKENIZER='default',
         ),
-        trained('reader-1', 'first.jsonl', options),
-        trained('reader-2', 'second.jsonl', options, INIT_FROM='reader-1'),
-        trained('reader-3', 'third.jsonl', options, INIT_FROM='reader-2'),
+        *(
+            train(name, stage, options, TEXT='read-text', EXAMPLES=Output(examples))
+            for name, (stage, examples) in STAGES.items()
+        ),
         Step(
             'reader',
             'release',

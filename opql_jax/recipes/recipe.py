@@ -27,7 +27,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from opql_jax.core import locks, preemption
-from opql_jax.core.checkout import GIN_ROOT
+from opql_jax.core.checkout import GIN_ROOT, with_includes
 from opql_jax.core.errors import InputError, Preempted
 from opql_jax.core.files import sha256
 from opql_jax.data.sources.base import MAX_SEED
@@ -51,10 +51,6 @@ class Output:
     """
 
     path: str = ''
-
-    def place(self, out: str) -> str:
-        """The path, given the output folder."""
-        return f'{out}/{self.path}' if self.path else out
 
 
 # The folder of a recipe is a knowledge base.
@@ -199,7 +195,9 @@ def placed(value, out: str):
     """A value of a binding with its paths below the output folder `out`."""
     if isinstance(value, tuple):
         return tuple(placed(one, out) for one in value)
-    return value.place(out) if isinstance(value, Output) else value
+    if isinstance(value, Output):
+        return f'{out}/{value.path}' if value.path else out
+    return value
 
 
 def reads_of(step: Step | Function) -> set[pathlib.PurePath]:
@@ -223,25 +221,41 @@ def values_of(step: Step | Function) -> list:
 def inputs_of(step: Step | Function, steps: Sequence[Step | Function]) -> list[str]:
     """The names of the steps before it whose outputs a step reads."""
     reads, before = reads_of(step), steps[: [other.name for other in steps].index(step.name)]
-    # A folder may be known by its manifest.
-    output = lambda other: other.output.removesuffix('/manifest.json')
     return [
-        other.name for other in before if any(path.is_relative_to(output(other)) for path in reads)
+        other.name for other in before if any(path.is_relative_to(other.output) for path in reads)
     ]
 
 
-def train(name: str, gin: str, options: Options, **bindings) -> Step:
-    """A training run of the model `name`; `options.percent` scales the gin file's steps."""
+@dataclasses.dataclass(frozen=True)
+class Stage:
+    """A kind of training: gin files, and the bindings that come after them."""
+
+    gin: tuple[str, ...]
+    bindings: Mapping[str, object] = dataclasses.field(default_factory=dict)
+
+
+def stage(
+    model: str, run: str, steps: int, learning_rate: float, *bindings: Mapping[str, object]
+) -> Stage:
+    """A size of gin/models with a file of gin/runs."""
+    files = (f'gin/models/{model}.gin', f'gin/runs/{run}.gin')
+    merged = {name: value for some in bindings for name, value in some.items()}
+    return Stage(files, {'STEPS': steps, 'LEARNING_RATE': learning_rate, **merged})
+
+
+def bound(target: str, **settings) -> dict[str, Any]:
+    """Bindings of parameters of one target, such as 'objectives.Follow'."""
+    return {f'{target}.{name}': value for name, value in settings.items()}
+
+
+def train(name: str, stage: Stage, options: Options, **bindings) -> Step:
+    """A training run of the model `name`; `options.percent` scales its steps."""
+    own = {**KB, 'TEXT': 'text', 'MODEL': name, 'SEED': options.seed}
+    everything: dict[str, Any] = {**stage.bindings, **own, **bindings}
     if options.percent != 100:
-        steps = int(macro(gin, 'STEPS') * options.percent / 100)
-        bindings['STEPS'] = max(steps, MIN_TRAINING_STEPS)
-    return Step(
-        name,
-        'train',
-        (gin,),
-        {**KB, 'TEXT': 'text', 'MODEL': name, 'SEED': options.seed, **bindings},
-        name,
-    )
+        steps = everything.get('STEPS') or macro(stage.gin[-1], 'STEPS')
+        everything['STEPS'] = max(int(steps * options.percent / 100), MIN_TRAINING_STEPS)
+    return Step(name, 'train', stage.gin, everything, name)
 
 
 def prepare(text: str, gin: str, **bindings) -> Step:
@@ -277,16 +291,8 @@ def evaluate(
 
 
 def macro(gin: str, name: str) -> int:
-    """The number that a gin file, or the last of its includes that has it, gives a macro."""
-    text = (GIN_ROOT / gin).read_text(encoding='utf-8')
-    if match := re.search(rf'^{name} = (\d+)', text, re.M):
-        return int(match[1])
-    for included in reversed(re.findall(r"^include '(.+)'", text, re.M)):
-        try:
-            return macro(included, name)
-        except KeyError:
-            continue
-    raise KeyError(f'{gin} gives no number {name}')
+    """The number that a gin file, with what it includes, gives a macro: the last."""
+    return int(re.findall(rf'^{name} = (\d+)', with_includes(GIN_ROOT / gin), re.M)[-1])
 
 
 def gin_value(value) -> str:

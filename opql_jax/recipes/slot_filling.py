@@ -13,9 +13,47 @@ from opql_jax.datasets import docred, relation_corpora
 from opql_jax.datasets.slot_filling import SlotFilling, random_share
 from opql_jax.recipes import encoder as encoder_recipes
 from opql_jax.recipes import novelty
-from opql_jax.recipes.recipe import Options, Recipe, Step, build_memory, prepare, train
+from opql_jax.recipes.recipe import (
+    Options,
+    Recipe,
+    Step,
+    bound,
+    build_memory,
+    prepare,
+    stage,
+    train,
+)
 
-gin = 'gin/experiments/slot_filling/{}.gin'.format
+_OFTEN = bound('trainer.TrainConfig', log_every=10, checkpoint_every=20)
+# Facts are those of a sentence, and so are the entries of the memory.
+_SENTENCES = {'PAIRS': 'sentence'}
+_BATCH = bound(
+    'objectives.AlignPassages',
+    split='1-hop/train',
+    passages=32,
+    topics=12,
+    questions=96,
+    pairs_per_passage=64,
+)
+_ALIGNED = _SENTENCES | _OFTEN | bound('trainer.TrainConfig', warmup_steps=20) | _BATCH
+STAGES = {
+    # A few hundred documents teach little English, which MiniLM knows.
+    'relations': stage('minilm', 'relations_minilm', 100, 3e-4, _OFTEN),
+    # The size of the model that the alignment loads.
+    'labels': stage(
+        'minilm',
+        'text_relations',
+        750,
+        3e-4,
+        {'PAIRS_PER_BATCH': 2},
+        bound('encoder.RelationEncoder', relation_dim=768, entity_dim=128),
+    ),
+    'align': stage('minilm', 'align_passages', 250, 2e-4, _ALIGNED),
+    'align-mentions': stage('minilm', 'align_mentions', 250, 2e-4, _ALIGNED),
+    'follow': stage('minilm', 'follow', 300, 1e-4, _OFTEN),
+    'kv-memory-align': stage('bag_of_words', 'align', 2000, 1e-3, _SENTENCES),
+    'kv-memory-follow': stage('bag_of_words', 'follow', 1200, 5e-4),
+}
 # {system: whether the encoder of its memory is trained on questions at all}. The encoder of
 # `opql-labels` begins with labelled sentences of other documents, of relations that are not new, in
 # place of text alone.
@@ -77,7 +115,9 @@ def _labels(options: Options, model: str, sentences: Sequence[str], new: Sequenc
         else set()
     )
     held_out = tuple(sorted(new_names & stated))
-    return train(model, gin('labels'), options, SENTENCES=sentences, NAMES=names, HELD_OUT=held_out)
+    return train(
+        model, STAGES['labels'], options, SENTENCES=sentences, NAMES=names, HELD_OUT=held_out
+    )
 
 
 def slot_filling(options: Options) -> list[Step]:
@@ -99,23 +139,23 @@ def slot_filling(options: Options) -> list[Step]:
     steps = [prepared(options, 'text', 'train', TOKENIZER='minilm')]
     start, follow = 'relations', 'follow'
     if system == 'kv-memory':
-        follow = 'kv_memory_follow'
-        steps += [train(encoder, gin('kv_memory_align'), options, INIT_FROM=None)]
+        follow = 'kv-memory-follow'
+        steps += [train(encoder, STAGES['kv-memory-align'], options, INIT_FROM=None)]
     elif system == 'opql-labels':
         start = f'labels{new.encoder_suffix}'
         steps += [_labels(options, start, labelled, chosen if new.new_to_encoder else ())]
     else:
-        steps += [train(start, gin('relations'), options)]
+        steps += [train(start, STAGES['relations'], options)]
     if system in ('opql', 'opql-labels', 'drkit'):
-        align = 'align_mentions' if system == 'drkit' else 'align'
-        steps += [train(encoder, gin(align), options, INIT_FROM=start, **new.encoder_bindings)]
+        align = 'align-mentions' if system == 'drkit' else 'align'
+        steps += [train(encoder, STAGES[align], options, INIT_FROM=start, **new.encoder_bindings)]
     entries, follower = f'memory-{encoder}', f'follow-{system}{new.follower_suffix}'
     return [
         *steps,
         build_memory(entries, encoder, PAIRS='sentence'),
         train(
             follower,
-            gin(follow),
+            STAGES[follow],
             options,
             INIT_FROM=encoder,
             MEMORY=entries,

@@ -2,8 +2,8 @@
 
 No figure is typed by hand.
 
-    results/<group>.json    the published runs of a group, by row and seed: command, commit, percent,
-                            device, seconds, metrics, and the operative gin configuration of each step
+`results/<group>.json` has the published runs of a group by row and seed: command, commit, percent,
+device, seconds, metrics, and the operative gin configuration of each step.
 
 A table stands between two comments, `<!-- table: GROUP -->` and `<!-- end of table -->`.
 """
@@ -68,7 +68,7 @@ class Published(TypedDict):
 
 
 def read_rows(group: str, folder: pathlib.Path) -> dict[str, list[Published]]:
-    """The published runs of a group, {row: those of its seeds}; InputError if missing or damaged."""
+    """The published runs of a group, {row: those of its seeds}; InputError if it has none."""
     path = folder / f'{group}.json'
     if not path.exists():
         raise InputError(f'{path} does not exist: publish a run of {group}')

@@ -11,10 +11,10 @@ import re
 import pytest
 
 from opql_jax.core import preemption
+from opql_jax.core.checkout import with_includes
 from opql_jax.corpus.documents import Document, Mention
 from opql_jax.corpus.entities import EntityVocab
 from opql_jax.data.tokenizer import TokenizerError, find_minilm
-from opql_jax.gin_utils import with_includes
 from opql_jax.models.reader import Reader
 from opql_jax.models.text_encoder import TextEncoder
 from opql_jax.recipes import catalog, encoder, metaqa, recipe, record
@@ -91,19 +91,13 @@ SMALL_BERT = {
 }
 TINY_PAPER = SMALL_BERT | {'ROWS': 16, 'BUCKETS': ()}
 TINY = {
-    # Less than there are, so that an injection adds some.
-    'gin/experiments/webqsp/memory.gin': {'MAX_PAIRS': 5},
-    'gin/experiments/paper/text.gin': {'reader.Wikipedia.min_links': 0, 'PROCESSES': 1},
+    'gin/data/wikipedia.gin': {'reader.Wikipedia.min_links': 0, 'PROCESSES': 1},
     'gin/experiments/paper/entities.gin': TINY_PAPER,
     'gin/experiments/paper/relations.gin': TINY_PAPER | {'MIN_COUNT': 1},
     'gin/experiments/paper/memory.gin': {'MIN_COUNT': 1},
     'gin/experiments/paper/lm_cloze.gin': TINY_PAPER,
-    **{
-        f'gin/experiments/paper/qa_{name}.gin': SMALL_BERT
-        for name in ('entities', 'align', 'align_mentions', 'follow')
-    },
+    'gin/experiments/paper/training.gin': SMALL_BERT,
     'gin/experiments/paper/lm_questions.gin': SMALL_BERT | {'ROWS': 16},
-    'gin/experiments/encoder/relations.gin': {'RELATIONS_PER_BATCH': 4},
 }
 # Of files that train an encoder of the size `tiny`: two layers, as some language models link after
 # the first, and small batches.
@@ -255,30 +249,26 @@ def folder_of(chosen):
     return shared.get(chosen.group, chosen.group)
 
 
-def tiny_bindings(file):
-    """What makes the models and batches of a gin file small."""
-    text = with_includes(record.ROOT / file)
-    if (
-        file in TINY
-        or (record.ROOT / 'gin/models/tiny.gin').read_text(encoding='utf-8') not in text
-    ):
-        return TINY.get(file, {})
+def tiny_bindings(step):
+    """What makes the models and batches of a step small."""
+    if step.bindings.get('MIN_COUNT') == 2:
+        return {'MAX_PAIRS': 5}  # less than there are, so that an injection adds some
+    if step.bindings.get('RELATIONS_PER_BATCH'):
+        return {'RELATIONS_PER_BATCH': 4}
+    if 'gin/models/tiny.gin' not in step.gin:
+        return TINY.get(step.gin[0], {})
+    text = with_includes(record.ROOT / step.gin[-1])
     (objective,) = re.findall(r'^OBJECTIVE = @objectives\.(\w+)\(\)', text, re.M)
-    return TINIER | {
-        f'objectives.{objective}.{name}': size for name, size in BATCHES.get(objective, {}).items()
-    }
+    return TINIER | recipe.bound(f'objectives.{objective}', **BATCHES[objective])
 
 
 def build(chosen, options):
     """The steps of a recipe, made small."""
-    named = lambda step: {
-        name: str(options.data / 'wordings.tsv')
-        for name in metaqa.IN_OTHER_WORDS
-        if name in step.bindings
-    }
     small = lambda step: (
-        named(step)
-        | {name: value for file in step.gin for name, value in tiny_bindings(file).items()}
+        dict.fromkeys(
+            metaqa.IN_OTHER_WORDS & step.bindings.keys(), str(options.data / 'wordings.tsv')
+        )
+        | (tiny_bindings(step) if step.gin else {})
     )
     return [
         dataclasses.replace(step, bindings={**step.bindings, **small(step)})
