@@ -50,16 +50,7 @@ def test_help_waits_for_no_large_import():
     )
     imported = {name.partition('.')[0] for name in done.stderr.split()}
     assert not imported & {
-        'jax',
-        'numpy',
-        'scipy',
-        'pyarrow',
-        'spacy',
-        'tokenizers',
-        'msgspec',
-        'etils',
-        'rich',
-        'flax',
+        *'jax numpy scipy pyarrow spacy tokenizers msgspec etils rich flax'.split()
     }
 
 
@@ -116,17 +107,13 @@ def test_an_error_of_the_program_has_a_traceback_under_debug_only(monkeypatch, c
 
     monkeypatch.setattr(open_kb, 'open_kb', fail)
     code, _, errors = run(['ask', 'kb', 'who?'], capsys)
-    assert (
-        code == 70
-        and errors == 'internal error: ZeroDivisionError: oh; `opql --debug …` shows where\n'
-    )
+    assert code == 70
+    assert errors == 'internal error: ZeroDivisionError: oh; `opql --debug …` shows where\n'
     code, _, errors = run(['--debug', 'ask', 'kb', 'who?'], capsys)
-    assert (
-        code == 70
-        and errors.startswith('Traceback')
-        and 'in fail' in errors
-        and 'internal error: ZeroDivisionError' in errors
-    )
+    assert code == 70
+    assert errors.startswith('Traceback')
+    assert 'in fail' in errors
+    assert 'internal error: ZeroDivisionError' in errors
 
 
 def test_completion_knows_commands_and_options(monkeypatch, capsys):
@@ -147,7 +134,8 @@ def test_output_that_nobody_reads_is_no_error_of_the_program():
         (f'{command} | exec 0<&-; exit ${{PIPESTATUS[0]}}', 1),
     ):
         done = subprocess.run(['bash', '-c', line], capture_output=True, text=True)
-        assert done.returncode == code and done.stderr in (
+        assert done.returncode == code, done
+        assert done.stderr in (
             '',
             'error: No space left on device\n',
         ), done

@@ -14,12 +14,10 @@ from forked_binaries import ENCODER
 
 # Few WordPieces, so that the tokenizer is smaller than some of the tables, and a disk can be full
 # at either.
-WORLD = [
-    'prepare',
-    '--gin_file=gin/data/synthetic.gin',
-    '--gin.DOCUMENTS=60',
-    '--gin.prepare.prepare.wordpieces=300',
-]
+WORLD = (
+    'prepare --gin_file=gin/data/synthetic.gin --gin.DOCUMENTS=60 '
+    '--gin.prepare.prepare.wordpieces=300'
+).split()
 
 
 def prepare(folder, *flags):
@@ -83,9 +81,8 @@ def test_a_full_disk_is_reported_in_one_line_that_names_the_file(
 ):
     command = prepare(tmp_path) if binary == 'prepare' else build(world, tmp_path)
     said = complaint(binaries(*command, file_limit=limit))
-    assert re.search(rf'{tmp_path}/.*{name}', said) and (
-        'File too large' in said or 'cannot be written' in said
-    ), said
+    assert re.search(rf'{tmp_path}/.*{name}', said), said
+    assert 'File too large' in said or 'cannot be written' in said, said
 
 
 # A folder in which nothing may be written.

@@ -45,19 +45,10 @@ HEIGHT = {
 TASKS_MAY_IMPORT = {'tasks', 'core', 'corpus', 'datasets', 'data'}
 # The modules at the top of the package; only they know gin.
 EDGE = {
-    'prepare',
-    'train',
-    'build_memory',
-    'update_memory',
-    'eval',
-    'convert_questions',
-    'infer',
-    'fewshot',
-    'gin_utils',
-    'verify',
-    'release',
-    'import_t5x',
-    'cli',
+    *(
+        'prepare train build_memory update_memory eval convert_questions infer fewshot '
+        'gin_utils verify release import_t5x cli'
+    ).split()
 }
 
 TENSORFLOW = ('tensorflow', 'tensorflow_text', 'tensorflow_datasets', 'seqio')

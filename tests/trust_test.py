@@ -32,15 +32,9 @@ LOADERS = set(
 CALLS = {'eval', 'exec', 'compile', '__import__', 'system', 'popen', 'import_module'}
 # What opens connections.
 NETWORK = {
-    'urllib.request',
-    'http',
-    'requests',
-    'httpx',
-    'aiohttp',
-    'ftplib',
-    'smtplib',
-    'huggingface_hub',
-    'socketserver',
+    *(
+        'urllib.request http requests httpx aiohttp ftplib smtplib huggingface_hub socketserver'
+    ).split()
 }
 
 

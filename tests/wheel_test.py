@@ -132,16 +132,7 @@ def test_the_wheel_has_the_data_of_the_packages_and_nothing_else(wheel):
         for pattern in patterns
         for path in (ROOT / folder).rglob(pattern)
     ]
-    data = (
-        '*.html',
-        '*.css',
-        '*.toml',
-        '*.txt',
-        '*.safetensors',
-        '*.json',
-        'README.md',
-        'py.typed',
-    )
+    data = '*.html *.css *.toml *.txt *.safetensors *.json README.md py.typed'.split()
     assert {f'opql_jax/{name}' for name in files('opql_jax', '*.py', *data)} <= names
     assert {f'opql_jax/gin/{name}' for name in files('gin', '*.gin', '*.tsv')} <= names
     assert {f'opql_jax_tasks/{name}' for name in files('tasks', '*.py', '*.tsv')} <= names

@@ -290,9 +290,8 @@ def test_what_is_no_lock_is_neither_written_nor_removed_nor_followed(
         with locks.writer(tmp_path / 'kb'):
             pass
     assert content_of(lock) == before
-    assert {path.name for path in tmp_path.iterdir()} == {'precious', 'kb'} and list(
-        (tmp_path / 'kb').iterdir()
-    ) == [lock]
+    assert {path.name for path in tmp_path.iterdir()} == {'precious', 'kb'}
+    assert list((tmp_path / 'kb').iterdir()) == [lock]
     assert (tmp_path / 'precious').read_text() == 'precious'
 
 

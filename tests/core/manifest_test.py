@@ -45,13 +45,8 @@ def folder(tmp_path):
 def test_a_manifest_is_read_as_it_was_written(folder):
     manifest = read_manifest(folder, TOYS)
     check_files(folder, manifest, TOYS)
-    assert [*json.loads((folder / 'manifest.json').read_text())] == [
-        'colour',
-        'format',
-        'version',
-        'files',
-        'checksum',
-    ]
+    written = json.loads((folder / 'manifest.json').read_text())
+    assert list(written) == 'colour format version files checksum'.split()
     assert (manifest.format, manifest.version, manifest.colour) == ('opql-toys', 3, 'rød')
     assert manifest.files['ball'] == files.Digest(
         2, '44136fa355b3678a1146ad16f7e8649e94fb4fc21fe77e8310c060f61caaff8a'

@@ -13,7 +13,8 @@ from dangerous import DANGEROUS, dangerous_in
 
 
 def test_all_that_a_terminal_obeys_is_escaped_as_in_json():
-    assert len(DANGEROUS) > 2000 and {
+    assert len(DANGEROUS) > 2000
+    assert {
         '\x1b',
         '\r',
         '\x7f',
@@ -71,9 +72,8 @@ def test_json_that_is_written_there_keeps_its_value(capsys):
         for character in DANGEROUS:
             print(json.dumps(f'{character}', ensure_ascii=False))
     first, *lines = capsys.readouterr().out.splitlines()
-    assert json.loads(first) == '\\u001b' and [json.loads(line) for line in lines] == list(
-        DANGEROUS
-    )
+    assert json.loads(first) == '\\u001b'
+    assert [json.loads(line) for line in lines] == list(DANGEROUS)
 
 
 def test_a_log_record_is_a_line_whatever_names_are_in_it_and_a_traceback_follows(capsys):
@@ -86,9 +86,8 @@ def test_a_log_record_is_a_line_whatever_names_are_in_it_and_a_traceback_follows
         except ValueError:
             log.exception('failed')
     first, failed, *traceback = capsys.readouterr().err.splitlines()
-    assert first.endswith(r' a\n12:00:00 all is well\u001b[2J: left out') and failed.endswith(
-        ' failed'
-    )
+    assert first.endswith(r' a\n12:00:00 all is well\u001b[2J: left out')
+    assert failed.endswith(' failed')
     assert traceback[0].startswith('Traceback') and traceback[-1] == r'ValueError: \u001b[2J'
 
 

@@ -188,25 +188,20 @@ def test_answers_of_language_models_tell_retrieval_and_null_apart():
     found = evaluate(kb, questions, records)
     assert found['hits@1'] == pytest.approx(1 / 3) and found['hits@5'] == pytest.approx(2 / 3)
     assert (found['questions'], found['unknown_topics'], found['unknown_answers']) == (3, 1, 2)
-    assert found['answer_coverage'] == pytest.approx(2 / 3) and found['coverage'] == pytest.approx(
-        1 / 3
-    )
+    assert found['answer_coverage'] == pytest.approx(2 / 3)
+    assert found['coverage'] == pytest.approx(1 / 3)
     assert found['coverage_of_linked'] == pytest.approx(1 / 2)
-    assert found['retrieval_accuracy'] == 1 and found['retrieval_accuracy_of_all'] == pytest.approx(
-        1 / 3
-    )
-    assert found['null_present'] == pytest.approx(0.1) and found['null_absent'] == pytest.approx(
-        0.9
-    )
+    assert found['retrieval_accuracy'] == 1
+    assert found['retrieval_accuracy_of_all'] == pytest.approx(1 / 3)
+    assert found['null_present'] == pytest.approx(0.1)
+    assert found['null_absent'] == pytest.approx(0.9)
     assert not any(name.startswith(('recall', 'reach_')) for name in found)
 
 
 def test_a_model_without_a_memory_is_scored_by_its_answers_alone():
     found = evaluate_predictions(CASES, PREDICTIONS, FILMS)
-    assert (
-        found['hits@1'] == 2 / 6
-        and not {'coverage', 'recall_hop2', 'retrieval_accuracy'} & found.keys()
-    )
+    assert found['hits@1'] == 2 / 6
+    assert not {'coverage', 'recall_hop2', 'retrieval_accuracy'} & found.keys()
 
 
 # The table.
@@ -226,7 +221,6 @@ def test_the_table_has_a_line_for_each_set_with_its_metrics_under_their_names():
     assert first.endswith('recall_hop1 0.500  recall_hop2 1.000')
     for name in [*names, 'questions']:
         end = head.index(f' {name}') + 1 + len(name)  # columns end below their names
-        assert first[end] == ' ' and float(first[:end].split()[-1]) == pytest.approx(
-            metrics[name], abs=1e-4
-        ), name
+        assert first[end] == ' ', name
+        assert float(first[:end].split()[-1]) == pytest.approx(metrics[name], abs=1e-4), name
     assert '1.0000' in second and second.split()[1:4] == first.split()[1:4]

@@ -87,9 +87,8 @@ def test_a_question_is_answered_with_the_sentences_it_rests_on(client, kb):
     assert page.status_code == 200
     answer = kb.ask(QUESTION)
     for one in answer.to_record(5)['answers']:
-        assert one['entity'] in words(page.text) and all(
-            fact['sentence'] in words(page.text) for fact in one['path']
-        )
+        assert one['entity'] in words(page.text)
+        assert all(fact['sentence'] in words(page.text) for fact in one['path'])
     fact = answer.paths(answer.names[0], 1)[0][-1]
     assert f'<mark>{html.escape(fact.target)}</mark>' in page.text and '<svg' in page.text
 
@@ -182,9 +181,9 @@ def test_the_first_answer_is_told_with_its_citations_and_the_others_are_folded(c
     page = client.get('/', params={'q': question}).text
     record = kb.ask(question).to_record(10)
     best, folded = re.fullmatch(r'.*<div class="best">(.*?)</div>(.*)', page, re.S).groups()
-    assert (
-        record['sure'] and record['answers'][0]['entity'] in best and 'probability' in words(best)
-    )
+    assert record['sure']
+    assert record['answers'][0]['entity'] in best
+    assert 'probability' in words(best)
     assert (
         words(folded.partition('<details>')[2].partition('</summary>')[0])
         == f'{len(record["answers"]) - 1} others'
@@ -223,9 +222,8 @@ def test_a_citation_leads_to_its_sentence_in_its_document(client, kb):
 
 def test_what_to_know_about_an_answer_stands_before_it(client):
     page = client.get('/', params={'q': 'Which football club does Ingrid Solberg support?'}).text
-    assert 'Not sure. At best:' in words(page) and page.index('class="note"') < page.index(
-        'class="best unsure"'
-    )
+    assert 'Not sure. At best:' in words(page)
+    assert page.index('class="note"') < page.index('class="best unsure"')
     page = client.get('/', params={'q': 'How many films did Ingrid Solberg direct?'}).text
     assert 'this counts' in words(page.partition('class="best')[0])
 
@@ -239,10 +237,8 @@ def test_what_is_suggested_is_answered_as_the_text_says(client, kb):
     ]
     for question in suggested.questions:
         record = kb.ask(question).to_record(1)
-        assert (
-            record['sure']
-            and record['answers'][0]['entity'] in record['answers'][0]['path'][-1]['sentence']
-        )
+        assert record['sure']
+        assert record['answers'][0]['entity'] in record['answers'][0]['path'][-1]['sentence']
     assert kb.query(suggested.query).names
     # From then on it is the example that each page has, in place of names that this text may not
     # have.
@@ -310,14 +306,8 @@ def test_every_link_of_every_page_leads_somewhere(client):
             found = client.get(address)
             assert found.status_code == 200, (address, found.text)
             todo += [html.unescape(link) for link in re.findall(r'href="(/[^"]*)"', found.text)]
-    assert {
-        '/entities',
-        '/documents',
-        '/map',
-        '/docs',
-        '/openapi.json',
-        '/static/style.css',
-    } <= seen and len(seen) > 30
+    assert {*'/entities /documents /map /docs /openapi.json /static/style.css'.split()} <= seen
+    assert len(seen) > 30
 
 
 def test_what_the_text_says_is_never_markup(client):
@@ -362,19 +352,17 @@ def test_what_a_question_is_answered_without_is_told(client, monkeypatch):
 def test_pages_load_nothing_from_elsewhere_and_run_no_script_that_stands_in_them(client):
     page = client.get('/', params={'q': QUESTION})
     policy = page.headers['content-security-policy']
-    assert (
-        "default-src 'none'" in policy and 'unsafe' not in policy and "script-src 'self';" in policy
-    )
+    assert "default-src 'none'" in policy
+    assert 'unsafe' not in policy
+    assert "script-src 'self';" in policy
     assert not re.search(r'(?:src|href|action)="(?:https?:)?//', page.text)
     assert page.headers['x-content-type-options'] == 'nosniff'
 
 
 def test_other_pages_and_methods_are_refused(client):
     assert client.get('/nothing').status_code == 404 and client.post('/').status_code == 405
-    assert (
-        client.get('/static/../app.py').status_code == 404
-        and client.get('/static/%2e%2e/app.py').status_code == 404
-    )
+    assert client.get('/static/../app.py').status_code == 404
+    assert client.get('/static/%2e%2e/app.py').status_code == 404
 
 
 def test_a_name_that_is_not_ours_is_refused(folder):
@@ -460,9 +448,8 @@ def test_who_asks_too_often_waits(monkeypatch):
     now = [100.0]
     monkeypatch.setattr(guard.time, 'monotonic', lambda: now[0])
     guarded = guard.Guard(lambda *_: None, rate=2.0)
-    assert [guarded._may_ask('a') for _ in range(3)] == [True, True, False] and guarded._may_ask(
-        'b'
-    )
+    assert [guarded._may_ask('a') for _ in range(3)] == [True, True, False]
+    assert guarded._may_ask('b')
     now[0] += 0.5
     assert [guarded._may_ask('a') for _ in range(2)] == [True, False]
 
@@ -501,10 +488,8 @@ def test_a_page_shows_what_an_update_has_made_of_the_knowledge_base(folder, tmp_
 
 
 def test_pages_change_nothing_unless_they_may(client):
-    assert (
-        client.post('/add', data={'title': 'x', 'text': 'y'}).status_code == 404
-        and '/add' not in client.get('/documents').text
-    )
+    assert client.post('/add', data={'title': 'x', 'text': 'y'}).status_code == 404
+    assert '/add' not in client.get('/documents').text
 
 
 def test_only_loopback_needs_no_token_and_a_port_in_use_is_told(folder):

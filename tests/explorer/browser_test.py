@@ -90,13 +90,10 @@ def address(folder):
 @pytest.fixture(scope='module')
 def browser():
     # What a browser does on its own account is no request of a page.
-    quiet = [
-        '--disable-gpu',
-        '--disable-quic',
-        '--disable-background-networking',
-        '--disable-component-update',
-        '--disable-sync',
-    ]
+    quiet = (
+        '--disable-gpu --disable-quic --disable-background-networking '
+        '--disable-component-update --disable-sync'
+    ).split()
     with sync_api.sync_playwright() as playwright:
         browser = playwright.chromium.launch(executable_path=CHROMIUM, args=quiet)
         yield browser
@@ -129,9 +126,8 @@ def window(browser):
     yield open_page
     for context in opened:
         context.close()
-    assert (
-        requests and [url for url, address in requests if not url.startswith(f'{address}/')] == []
-    )
+    assert requests
+    assert [url for url, address in requests if not url.startswith(f'{address}/')] == []
     assert complaints == []
 
 
@@ -185,10 +181,8 @@ def test_a_document_is_forgotten_the_answer_changes_and_comes_back(window, folde
         page.goto('/documents')
         page.get_by_role('link', name=LONG_NAME).click()
         page.get_by_role('button', name='Forget this document').click()
-        assert (
-            f'{LONG_NAME} was forgotten' in page.locator('.note').inner_text()
-            and findings(page) == []
-        )
+        assert f'{LONG_NAME} was forgotten' in page.locator('.note').inner_text()
+        assert findings(page) == []
         assert LONG_NAME not in answers()
         page.goto('/documents')
         page.get_by_role('button', name='Undo').click()

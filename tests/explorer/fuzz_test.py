@@ -14,18 +14,9 @@ from starlette.testclient import TestClient
 
 from opql_jax.explorer import app
 
-PAGES = [
-    '/',
-    '/snippets',
-    '/entity',
-    '/entities',
-    '/document',
-    '/documents',
-    '/map',
-    '/api/ask',
-    '/api/retrieve',
-    '/openapi.json',
-]
+PAGES = (
+    '/ /snippets /entity /entities /document /documents /map /api/ask /api/retrieve /openapi.json'
+).split()
 FORMS = ['/add', '/forget', '/forget-sentence', '/undo']
 STRANGE = [
     '[',

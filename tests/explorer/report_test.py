@@ -133,11 +133,9 @@ def test_entities_are_counted_by_kind_with_their_mentions_and_facts(tables, kb):
 def test_a_document_that_was_left_out_is_listed_with_the_reason(tables):
     _, (reason, count) = tables['Why documents were left out']
     _, (file, line, same) = tables['Documents that were left out']
-    assert (
-        (file, line, count) == (f'articles/{BAD_FILE}', '', '1')
-        and reason == same
-        and 'not blank' in reason
-    )
+    assert (file, line, count) == (f'articles/{BAD_FILE}', '', '1')
+    assert reason == same
+    assert 'not blank' in reason
 
 
 def test_what_the_text_says_is_no_markup_and_nothing_is_loaded(page):

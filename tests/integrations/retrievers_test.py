@@ -62,12 +62,10 @@ def test_langchain_gets_the_documents_that_retrieve_finds(kb):
         text = kb.prepared.document_text(told['source'])
         assert text[told['start_index'] :].startswith(document.page_content)
         start, end = told['evidence']
-        assert document.page_content[start:end].endswith('.') and (
-            start == 0 or document.page_content[start - 2] == '.'
-        )
-    assert retriever.invoke(QUESTION, k=1) == found[:1] and retriever.batch([QUESTION], k=2) == [
-        found[:2]
-    ]
+        assert document.page_content[start:end].endswith('.')
+        assert start == 0 or document.page_content[start - 2] == '.'
+    assert retriever.invoke(QUESTION, k=1) == found[:1]
+    assert retriever.batch([QUESTION], k=2) == [found[:2]]
     assert asyncio.run(retriever.ainvoke(QUESTION, k=2)) == found[:2]
     scores = [document.metadata['score'] for document in found]
     assert retriever.invoke(QUESTION, score_threshold=max(scores)) == [
@@ -84,9 +82,8 @@ def test_a_langchain_retriever_is_written_by_the_folder_of_its_knowledge_base(kb
     found = retriever.invoke(QUESTION)
     assert json.loads(retriever.model_dump_json())['kb'] == str(folder)
     for again in (OPQLRetriever.model_validate_json(retriever.model_dump_json()), sent(retriever)):
-        assert (again.k, again.score_threshold, again.tags) == (2, 0.1, ['films']) and again.invoke(
-            QUESTION
-        ) == found
+        assert (again.k, again.score_threshold, again.tags) == (2, 0.1, ['films'])
+        assert again.invoke(QUESTION) == found
 
 
 def test_llama_index_gets_the_documents_that_retrieve_finds(kb):
@@ -132,9 +129,8 @@ def test_all_interfaces_give_the_same_record_of_an_answer(folder, kb, asked, cap
     jsonschema.validate(record, SCHEMA)
     assert 1 <= len(record['answers']) <= 2
     for answer in record['answers']:
-        assert answer['path'][-1]['target'] == answer['entity'] and ('probability' in answer) == (
-            asked in (QUESTION, UNSURE)
-        )
+        assert answer['path'][-1]['target'] == answer['entity']
+        assert ('probability' in answer) == (asked in (QUESTION, UNSURE))
         for fact in answer['path']:
             text = kb.prepared.document_text(fact['document'])
             assert text[fact['start'] : fact['end']] == fact['sentence'] != ''

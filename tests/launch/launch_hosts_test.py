@@ -40,9 +40,8 @@ def test_a_real_binary_runs(host, tmp_path):
 
 def test_code_75_starts_the_same_command_again(host):
     code, output = host('run_gpu.sh', 'train', *FLAGS, CODES='75 75 0')
-    assert (
-        code == 0 and [binary for binary, *_ in host.started()] == [['opql_jax.train', *FLAGS]] * 3
-    )
+    assert code == 0
+    assert [binary for binary, *_ in host.started()] == [['opql_jax.train', *FLAGS]] * 3
     assert '[opql_jax] train was preempted: running it again (2 of at most 100)' in output
 
 
@@ -94,9 +93,9 @@ def test_what_is_asked_wrongly_is_named(host):
     assert not list(host.fake.iterdir())
     host.stand_in(host.bin / 'nvidia-smi', '#!/bin/sh\nexit 6\n')
     code, output = host('run_gpu.sh', 'train')
+    assert code == 1
     assert (
-        code == 1
-        and 'nvidia-smi finds no GPU; on a CPU run the binary itself: python -m opql_jax.train'
+        'nvidia-smi finds no GPU; on a CPU run the binary itself: python -m opql_jax.train'
         in output
     )
 

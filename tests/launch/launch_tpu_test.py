@@ -116,10 +116,8 @@ def test_a_dry_run_prints_how_a_tpu_is_made(tpu_host):
         ['rm', '-f', archive],
         on('all', f'worker_install {commit}'),
     ]
-    assert (
-        unpack[:-1] == [*VM, 'ssh', 'my-tpu', *PLACE, '--worker=all', '--quiet']
-        and 'tar -xzf' in unpack[-1]
-    )
+    assert unpack[:-1] == [*VM, 'ssh', 'my-tpu', *PLACE, '--worker=all', '--quiet']
+    assert 'tar -xzf' in unpack[-1]
 
     options = {
         'SPOT': '1',
@@ -129,14 +127,10 @@ def test_a_dry_run_prints_how_a_tpu_is_made(tpu_host):
     }
     options['CREATE_FLAGS'] = '--internal-ips  --labels=team=kb'
     made = tpu_host.commands('setup_tpu.sh', '--queued', '--dry_run', **TPU, **options)
-    given = [
-        '--accelerator-type=v5litepod-16',
-        '--spot',
-        '--network=net',
-        '--subnetwork=sub',
-        '--internal-ips',
-        '--labels=team=kb',
-    ]
+    given = (
+        '--accelerator-type=v5litepod-16 --spot --network=net --subnetwork=sub '
+        '--internal-ips --labels=team=kb'
+    ).split()
     runtime = ['--runtime-version=v2-alpha-tpuv5-lite', '--quiet']
     assert made[2] == [*QUEUE, 'create', 'my-tpu', '--node-id=my-tpu', *PLACE, *given, *runtime]
     assert made[-1] == [*unpack[:-1], '--command=mount /mnt/runs']
@@ -148,27 +142,22 @@ def test_a_tpu_is_made_once_and_gets_what_is_committed(tpu_host):
     homes = [tpu_host.fake / 'workers' / f'w-{i}' for i in (0, 1)]
     for home in homes:
         assert (home / 'opql_jax' / '.commit').read_text() == tpu_host.commit + '\n'
-        assert (home / 'opql_jax' / 'launch' / 'tpu.sh').exists() and (
-            home / 'opql_jax' / '.venv' / '.installed-tpu,gcs'
-        ).exists()
+        assert (home / 'opql_jax' / 'launch' / 'tpu.sh').exists()
+        assert (home / 'opql_jax' / '.venv' / '.installed-tpu,gcs').exists()
         assert (home / 'mounted').read_text() == f'{home}\n'
         (home / 'opql_jax' / 'left_over.py').touch()
         (home / 'opql_jax' / 'runs').mkdir()
     code, output = tpu_host.tpu('setup_tpu.sh')
     assert code == 0 and 'environment' in output and len(tpu_host.calls('create')) == 1
     for home in homes:
-        assert (
-            not (home / 'opql_jax' / 'left_over.py').exists()
-            and (home / 'opql_jax' / 'runs').exists()
-        )
+        assert not (home / 'opql_jax' / 'left_over.py').exists()
+        assert (home / 'opql_jax' / 'runs').exists()
 
     (tpu_host.root / 'new.py').touch()
     code, output = tpu_host.tpu('setup_tpu.sh')
     assert code == 1 and 'there are uncommitted changes' in output
-    assert (
-        tpu_host.tpu('setup_tpu.sh', COMMIT='HEAD')[0] == 0
-        and not (homes[0] / 'opql_jax' / 'new.py').exists()
-    )
+    assert tpu_host.tpu('setup_tpu.sh', COMMIT='HEAD')[0] == 0
+    assert not (homes[0] / 'opql_jax' / 'new.py').exists()
     code, output = tpu_host.tpu('setup_tpu.sh', COMMIT='nowhere')
     assert code == 1 and 'no commit nowhere' in output
 
@@ -247,7 +236,8 @@ def test_a_detached_job_can_be_shown_and_stopped_and_is_alone(tpu_host):
     assert shown.stdout.readline() == 'attempt 0\n'
     assert tpu_host.tpu('run_tpu.sh', '--stop')[0] == 0
     output, _ = shown.communicate(timeout=30)
-    assert shown.returncode == 1 and output.splitlines() == [
+    assert shown.returncode == 1
+    assert output.splitlines() == [
         'saved',
         '[opql_jax] error: the job was stopped with --stop',
     ]

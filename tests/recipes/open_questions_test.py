@@ -53,13 +53,9 @@ def test_from_the_released_encoder_every_stage_has_its_size_and_goes_on_from_the
         == str(RELEASED_ENCODER)
     )
     stages = [step for step in steps.values() if isinstance(step, Step) and step.binary == 'train']
-    assert [stage.name for stage in stages] == [
-        'entities',
-        'align',
-        'names',
-        'opql-lm-pretrained',
-        'opql-lm',
-    ]
+    assert [
+        stage.name for stage in stages
+    ] == 'entities align names opql-lm-pretrained opql-lm'.split()
     assert [stage.bindings.get('INIT_FROM') for stage in stages] == [
         None,
         *(stage.name for stage in stages[:-1]),

@@ -27,16 +27,7 @@ def test_a_dry_run_without_data_tells_the_commands_the_files_and_the_machines(tm
     said = capsys.readouterr().out
     binaries = re.findall(r'^python -m opql_jax\.(\w+)', said, re.M)
     assert binaries == [
-        *[
-            'prepare',
-            'train',
-            'train',
-            'build_memory',
-            'train',
-            'convert_questions',
-            'convert_questions',
-            'train',
-        ],
+        *'prepare train train build_memory train convert_questions convert_questions train'.split(),
         *['update_memory', 'eval', 'eval'],
     ]
     for name, where in {
@@ -47,11 +38,9 @@ def test_a_dry_run_without_data_tells_the_commands_the_files_and_the_machines(tm
         assert re.search(rf'# data {tmp_path}/{name}: missing; .*{where}', said), name
     assert f'# data {tmp_path}/wikipedia: there\n' in said
     assert re.findall(r'--gin\.FORMAT=(\w+)', said) == ['webqsp', 'webqsp']  # the official form
-    assert (
-        'main memory on each host' in said
-        and 'hours on 8 chips of v5e' in said
-        and 'dollars' in said
-    )
+    assert 'main memory on each host' in said
+    assert 'hours on 8 chips of v5e' in said
+    assert 'dollars' in said
     assert list(tmp_path.iterdir()) == [tmp_path / 'wikipedia']
 
 

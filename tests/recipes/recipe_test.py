@@ -221,9 +221,8 @@ def test_inputs_are_the_outputs_that_bindings_name():
     copied, changed = (
         Step(name, 'a', (), {'MEMORY': 'memory'}, 'memory') for name in ('copied', 'changed')
     )
-    assert inputs_of(copied, [copied, changed]) == [] and inputs_of(changed, [copied, changed]) == [
-        'copied'
-    ]
+    assert inputs_of(copied, [copied, changed]) == []
+    assert inputs_of(changed, [copied, changed]) == ['copied']
 
 
 def make_of(path, reads):
@@ -273,9 +272,8 @@ def test_steps_whose_input_is_made_again_are_refused_all_at_once(options, tmp_pa
         shutil.rmtree(out / f'steps/{name}')
         (out / name).unlink()
     run(steps, options)
-    assert (out / 'c').read_text() == 'of of of new' and tables.publish(
-        recipe, options, tmp_path / 'results'
-    ).exists()
+    assert (out / 'c').read_text() == 'of of of new'
+    assert tables.publish(recipe, options, tmp_path / 'results').exists()
 
 
 def test_an_interrupted_step_does_not_go_on_from_another_input(options, tmp_path):

@@ -91,6 +91,5 @@ def test_a_part_of_the_questions_has_its_documents_and_a_part_of_the_others(tmp_
         for name in ('questions.jsonl', 'documents.jsonl')
     )
     assert [one['supporting'] for one in asked] == [['8'], ['9']]
-    assert [document['id'] for document in documents] == ['0', '1', '8', '9'] and documents[2][
-        'title'
-    ] == 'T8'
+    assert [document['id'] for document in documents] == ['0', '1', '8', '9']
+    assert documents[2]['title'] == 'T8'

@@ -211,19 +211,7 @@ def data(tmp_path_factory):
     write_wikipedia(folder / 'wikipedia', pairs)
     sizes = {'num_hidden_layers': 5, 'max_position_embeddings': 512}
     bert = tiny_bert.write(folder / 'bert-base-uncased', tiny_bert.fake_tensors(**sizes), **sizes)
-    special = [
-        '[PAD]',
-        '[unused1]',
-        '[unused2]',
-        '[unused3]',
-        '[UNK]',
-        '[CLS]',
-        '[SEP]',
-        '[MASK]',
-        'entity',
-        'x',
-        'y',
-    ]
+    special = '[PAD] [unused1] [unused2] [unused3] [UNK] [CLS] [SEP] [MASK] entity x y'.split()
     (bert / 'vocab.txt').write_text(
         '\n'.join([*special, *(f'word{number}' for number in range(40 - len(special)))])
     )
@@ -322,25 +310,19 @@ def test_a_recipe_ends_with_metrics_and_is_then_done(row, data, outputs, binarie
         metrics = json.loads((options.out / step.output / 'metrics.json').read_text())
         assert metrics, step.name
         recorded = record.read(recipe.run_json_of(step, options.out))
-        assert (
-            recorded['metrics'] == metrics
-            and recorded['seconds'] > 0
-            and bool(recorded['gin']) == bool(step.gin)
-        )
+        assert recorded['metrics'] == metrics
+        assert recorded['seconds'] > 0
+        assert bool(recorded['gin']) == bool(step.gin)
         if not step.gin:
             continue
-        assert (
-            set(step.gin) <= recorded['gin_files'].keys()
-            and len(recorded['gin_files'][step.gin[0]]) == 64
-        )
+        assert set(step.gin) <= recorded['gin_files'].keys()
+        assert len(recorded['gin_files'][step.gin[0]]) == 64
 
     before = {path: path.stat().st_mtime_ns for path in options.out.rglob('*')}
     commands.clear()
     run(build(chosen, options), options)
-    assert (
-        commands == []
-        and {path: path.stat().st_mtime_ns for path in options.out.rglob('*')} == before
-    )
+    assert commands == []
+    assert {path: path.stat().st_mtime_ns for path in options.out.rglob('*')} == before
 
 
 def test_every_experiment_file_belongs_to_a_recipe(data, tmp_path):
@@ -406,9 +388,8 @@ def test_new_relations_are_held_out_of_the_encoder_or_of_everything_and_evaluate
         drawn.setdefault(percent, set()).add(novel)
     # Those of a share are the same each time, and among those of a larger one.
     ordered = [set(*of) for _, of in sorted(drawn.items())]
-    assert len(ordered[0]) == 1 and all(
-        smaller < larger for smaller, larger in zip(ordered, ordered[1:])
-    )
+    assert len(ordered[0]) == 1
+    assert all(smaller < larger for smaller, larger in zip(ordered, ordered[1:]))
 
 
 def test_the_command_line_lists_shows_and_runs(data, tmp_path, binaries):
@@ -427,9 +408,7 @@ def test_the_command_line_lists_shows_and_runs(data, tmp_path, binaries):
     code, _, error = python(
         'run', 'metaqa/opql', '--data', str(tmp_path), '--out', str(tmp_path / 'out')
     )
-    assert (
-        code == 1
-        and error.startswith('error: ')
-        and 'name the folder of the data sets with --data' in error
-    )
+    assert code == 1
+    assert error.startswith('error: ')
+    assert 'name the folder of the data sets with --data' in error
     assert pathlib.Path(data).exists()

@@ -172,11 +172,9 @@ def test_a_recipe_is_published_once_it_is_done(tmp_path):
     path = tables.publish(recipe, options, tmp_path / 'results')
     assert path == tmp_path / 'results/g-10-percent.json'
     published = json.loads(path.read_text())['a']['3']
-    assert (
-        published['seed'] == 3
-        and published['commit'] == record.commit()
-        and published['device'] == describe_devices()
-    )
+    assert published['seed'] == 3
+    assert published['commit'] == record.commit()
+    assert published['device'] == describe_devices()
     assert published['command'] == 'python -m opql_jax.recipes run g/a --seed 3 --percent 10'
 
 

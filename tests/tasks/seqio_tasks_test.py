@@ -100,9 +100,8 @@ def test_a_task_states_its_features(directory, asked, kind):
     task = opql.register(kind, OBJECTIVES[kind](asked), directory)
     for split in ('train', 'validation'):
         spec = dataset(kind, 0, split).element_spec
-        assert set(task.output_features) <= set(spec) and all(
-            value.shape.is_fully_defined() for value in spec.values()
-        )
+        assert set(task.output_features) <= set(spec)
+        assert all(value.shape.is_fully_defined() for value in spec.values())
         for name, feature in task.output_features.items():
             assert feature.dtype == spec[name].dtype and feature.rank == spec[name].shape.rank
             assert isinstance(feature.vocabulary, WordPieceVocabulary) == name.endswith('/tokens')
@@ -273,17 +272,15 @@ def test_each_question_is_asked_once_by_hops(prepared, sets, kind):
             row[row >= 0].tolist() for row in batch['targets']
         ]
     if kind == 'lm':
-        assert first['questions/0/label'].tolist() == [8, -1] and second[
-            'questions/0/label'
-        ].tolist() == [9, -1]
+        assert first['questions/0/label'].tolist() == [8, -1]
+        assert second['questions/0/label'].tolist() == [9, -1]
 
 
 def test_a_model_gets_no_text(prepared, sets):
     register(prepared, sets)
     for batch in elements():
-        assert not {'id', 'question'} & batch.keys() and all(
-            value.dtype.kind in 'ifb' for value in batch.values()
-        )
+        assert not {'id', 'question'} & batch.keys()
+        assert all(value.dtype.kind in 'ifb' for value in batch.values())
 
 
 def test_an_evaluator_scores_ranked_entities(prepared, sets):
@@ -327,11 +324,8 @@ def test_the_metric_is_that_of_evaluation():
     ranked = np.concatenate([ranked, np.zeros((10, 12), int)])
     found = ranked_entities(padded.reshape(7, 30, 8), ranked.reshape(7, 30, 12))
     assert found.pop('answer_coverage') == np.mean([max(answers) >= 0 for answers in gold])
-    assert found == {name: scored[name] for name in found} and set(found) == {
-        'hits@1',
-        'hits@5',
-        'hits@10',
-    }
+    assert found == {name: scored[name] for name in found}
+    assert set(found) == {*'hits@1 hits@5 hits@10'.split()}
 
 
 def test_sets_of_several_hops_can_be_mixed(prepared, ask):
