@@ -164,10 +164,8 @@ def usage(function) -> str:
                 f'  --gin.{name}={value.replace("%gin.REQUIRED", "...")}'
                 for name, value in macros.items()
             ]
-    module, parameters = (
-        function.__module__.rpartition('.')[2],
-        inspect.signature(function).parameters.values(),
-    )
+    module = function.__module__.rpartition('.')[2]
+    parameters = inspect.signature(function).parameters.values()
     lines += [
         '',
         f'--gin.{module}.{function.__name__}.PARAMETER=VALUE',

@@ -249,20 +249,16 @@ class T5xModel:
         _check_config(config, objective)
         folder, memory = KBFolder(config.kb), objective.memory_dir or None
         objective = objective.located(folder)
-        prepared_dir, init_from = (
-            folder.part(config.text),
-            str(folder.part(config.init_from)) if config.init_from else None,
-        )
+        prepared_dir = folder.part(config.text)
+        init_from = str(folder.part(config.init_from)) if config.init_from else None
         self._prepared = Prepared(prepared_dir)
         self._encoder = trainer.make_encoder(encoder, self._prepared)
         self._mesh = make_mesh(slices=1) if mesh is None else mesh
         self.task = objective.build(self._prepared, self._encoder, self._mesh, config.seed)
         self._structure = self.task.source[0]
-        self.optimizer_def, self._config, self._microbatches = (
-            optimizer_def,
-            config,
-            num_microbatches or 1,
-        )
+        self.optimizer_def = optimizer_def
+        self._config = config
+        self._microbatches = num_microbatches or 1
         # t5x refuses a task of another vocabulary.
         self.input_vocabulary = self.output_vocabulary = WordPieceVocabulary(prepared_dir)
         registered = opql.register(
@@ -433,11 +429,9 @@ class T5xModel:
     def _memory(self, params):
         """The memory, with keys of these parameters if it has keys."""
         refresh = self.task.refresh
-        return (
-            self.task.memory
-            if refresh is None
-            else refresh(self.task.memory, jax.lax.stop_gradient(params))
-        )
+        if refresh is None:
+            return self.task.memory
+        return refresh(self.task.memory, jax.lax.stop_gradient(params))
 
     def _structured(self, batch, hops):
         """A batch as the task's source makes it, with a static number of hops."""

@@ -314,11 +314,9 @@ def test_new_text_is_added_asked_about_and_deleted(chain, binaries, tmp_path):
     for part in ('text', 'align', 'memory', 'follow'):
         shutil.copytree(chain.root / part, tmp_path / 'kb' / part)
     shutil.copy(chain.root / 'manifest.json', tmp_path / 'kb')
-    kb, memory, corpus = (
-        f'--gin.KB={tmp_path / "kb"}',
-        tmp_path / 'kb/memory',
-        tmp_path / 'new.jsonl',
-    )
+    kb = f'--gin.KB={tmp_path / "kb"}'
+    memory = tmp_path / 'kb/memory'
+    corpus = tmp_path / 'new.jsonl'
     topic = re.search(r'\[(.*)\]', chain.question).group(1)
     text = f'Zorblax was made by {topic} in a week.'
     corpus.write_text(json.dumps({'id': 'new', 'title': 'Zorblax', 'text': text}), encoding='utf-8')

@@ -160,11 +160,9 @@ def _content(folder, name) -> memoryview | None:
         stored = memoryview(files.read_below(folder, name))
     except OSError:
         return None
-    return (
-        stored[_DIGEST_BYTES:]
-        if hashlib.sha256(stored[_DIGEST_BYTES:]).digest() == stored[:_DIGEST_BYTES]
-        else None
-    )
+    if hashlib.sha256(stored[_DIGEST_BYTES:]).digest() == stored[:_DIGEST_BYTES]:
+        return stored[_DIGEST_BYTES:]
+    return None
 
 
 def _read(folder: pathlib.Path, name: str, schema: pa.Schema) -> pa.RecordBatch | None:

@@ -253,10 +253,7 @@ def remove_below(folder: str | os.PathLike, names: Iterable[str]) -> int:
 
 
 def remove_empty(folder: str | os.PathLike, name: str) -> None:
-    """Removes empty folders below a folder on disk, and it too if it is empty.
-
-    Follows no link.
-    """
+    """Removes empty folders below a folder on disk, and it too if it is empty. Follows no link."""
     parent, _, last = name.rpartition('/')
     with contextlib.suppress(FileNotFoundError, NotADirectoryError, InputError):
         with _folder_below(folder, name) as handle:

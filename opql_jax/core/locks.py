@@ -255,11 +255,9 @@ def _lease(where) -> Iterator[None]:
     """
     folder = files.path(where)
     folder.mkdir(parents=True, exist_ok=True)
-    own, numbers, ended = (
-        folder / f'{_LOCK}-{time.time_ns():020}-{uuid.uuid4().hex}',
-        itertools.count(),
-        threading.Event(),
-    )
+    own = folder / f'{_LOCK}-{time.time_ns():020}-{uuid.uuid4().hex}'
+    numbers = itertools.count()
+    ended = threading.Event()
     signature = json.loads(_signature()) | {'writes': False}
     sign = lambda: own.write_text(json.dumps(signature | {'renewals': next(numbers)}))
     sign()

@@ -196,11 +196,9 @@ def in_order(records: list[dict], questions: list[Question]) -> list[dict]:
     """The predictions in the questions' order; unchanged if the ids are not the questions'."""
     by_id = {str(record['id']): record for record in records}
     ids = [question.id for question in questions]
-    return (
-        [by_id[id] for id in ids]
-        if len(records) == len(ids) and by_id.keys() == {*ids}
-        else records
-    )
+    if len(records) == len(ids) and by_id.keys() == {*ids}:
+        return [by_id[id] for id in ids]
+    return records
 
 
 def check_same_questions(records: list[dict], questions: list[Question], path) -> None:
@@ -210,10 +208,8 @@ def check_same_questions(records: list[dict], questions: list[Question], path) -
             f'{path} holds {len(records)} predictions for {len(questions)} questions'
         )
     for number, (record, question) in enumerate(zip(records, questions), 1):
-        found, expected = (
-            (record['question'], record.get('hops', question.hops)),
-            (bracketed(question), question.hops),
-        )
+        found = (record['question'], record.get('hops', question.hops))
+        expected = (bracketed(question), question.hops)
         if found != expected:
             raise PredictionError(
                 f'{path}, line {number} answers {found[0]!r} over {found[1]} hops, but question '

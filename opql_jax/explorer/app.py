@@ -300,10 +300,8 @@ class Explorer:
         if request.url.path.startswith('/api/') or request.url.path == '/health':
             return JSONResponse({'error': message}, status)
         if status == 404:
-            heading, message = (
-                'There is no such page',
-                f'{request.url.path} leads nowhere. The pages are named above.',
-            )
+            heading = 'There is no such page'
+            message = f'{request.url.path} leads nowhere. The pages are named above.'
         elif request.method == 'POST' and status in (400, 507):
             heading = 'Nothing was changed'
         elif request.method == 'POST' and status == 503:

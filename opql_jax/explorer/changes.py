@@ -90,10 +90,8 @@ class Changes:
         """Removes a document; `digest` is that of the shown text, see `views.Document`."""
 
         def edit(changed, before):
-            passages, there = (
-                views.passages_of(changed.before, document),
-                changed.documents.get(document),
-            )
+            passages = views.passages_of(changed.before, document)
+            there = changed.documents.get(document)
             if there is None or there != before.get(document) or views.digest(passages) != digest:
                 now = 'has another text now' if there else 'is not there any more'
                 raise InputError(

@@ -321,10 +321,8 @@ def _rejected(line: bytes) -> Rejected:
 
 def _made(folder: KBFolder, stated, text: Prepared, memory: Memory) -> dict[str, str]:
     """How the parts were made, as far as their manifests say."""
-    encoder, settings = (
-        read_manifest(folder.part(stated['model']), released.FORMAT),
-        text.manifest.settings,
-    )
+    encoder = read_manifest(folder.part(stated['model']), released.FORMAT)
+    settings = text.manifest.settings
     fields, stored = encoder.encoder, memory.manifest
     formats: Iterable = (text.manifest, stored, encoder)
     return {

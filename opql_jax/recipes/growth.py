@@ -74,11 +74,9 @@ def pairs(options: Options) -> list[Step]:
     # information.
     most = None if options.size == 'all' else options.size
     chosen = bound('objectives.Relations', min_count=2, max_pairs=most)
-    model, memory, row = (
-        f'relations-{options.size}',
-        f'memory-pairs-{options.size}',
-        f'pairs-{options.size}',
-    )
+    model = f'relations-{options.size}'
+    memory = f'memory-pairs-{options.size}'
+    row = f'pairs-{options.size}'
     return [
         prepared(options),
         train('entities', STAGES['entities'], options),

@@ -15,10 +15,8 @@ import pytest
 from opql_jax.core.preemption import GRACE
 
 ROOT = pathlib.Path(__file__).parents[2]
-TERM, INT = (
-    (signal.SIGTERM, 75, 'asked to stop: run the same command again\n'),
-    (signal.SIGINT, 130, 'interrupted\n'),
-)
+TERM = (signal.SIGTERM, 75, 'asked to stop: run the same command again\n')
+INT = (signal.SIGINT, 130, 'interrupted\n')
 HUP = signal.SIGHUP, *TERM[1:]  # of a terminal that is closed
 
 START = """

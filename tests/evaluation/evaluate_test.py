@@ -118,11 +118,9 @@ def test_questions_without_gold_answers_are_counted_and_left_out():
 
 def leads(entries, start, hops, answers):
     """Whether a path of exactly `hops` entries leads from `start` to an answer."""
-    return (
-        start in answers
-        if not hops
-        else any(leads(entries, b, hops - 1, answers) for a, b in entries if a == start)
-    )
+    if not hops:
+        return start in answers
+    return any(leads(entries, b, hops - 1, answers) for a, b in entries if a == start)
 
 
 @given(

@@ -56,12 +56,10 @@ class Tables(html.parser.HTMLParser):
 
     def __init__(self, page):
         super().__init__()
-        self.rows, self.elements, self.attributes, self._caption = (
-            collections.defaultdict(list),
-            set(),
-            set(),
-            None,
-        )
+        self.rows = collections.defaultdict(list)
+        self.elements = set()
+        self.attributes = set()
+        self._caption = None
         self._inside = None
         self.feed(page)
 

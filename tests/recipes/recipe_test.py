@@ -243,11 +243,9 @@ def chain(data):
 def test_steps_whose_input_is_made_again_are_refused_all_at_once(options, tmp_path, gone):
     """Also where the input is made by the same command: what it read may have changed."""
     (tmp_path / 'data').write_text('old')
-    steps, out, recipe = (
-        chain(tmp_path / 'data'),
-        options.out,
-        Recipe('g/a', '', lambda options: chain(tmp_path / 'data')),
-    )
+    steps = chain(tmp_path / 'data')
+    out = options.out
+    recipe = Recipe('g/a', '', lambda options: chain(tmp_path / 'data'))
     run(steps, options)
     assert tables.publish(recipe, options, tmp_path / 'results').exists()
     (tmp_path / 'data').write_text('new')
