@@ -106,49 +106,41 @@ def data_set(name: str) -> str:
 
 def find_all(name: str) -> list[Recipe]:
     """The recipe of that name, or all recipes of a group; InputError if there is neither."""
-    return [recipe for recipe in RECIPES.values() if recipe.group == name != recipe.name] or [
-        find(name)
-    ]
+    group = [recipe for recipe in RECIPES.values() if recipe.group == name != recipe.name]
+    return group or [find(name)]
 
 
 def find(name: str) -> Recipe:
     """The recipe of that name; InputError, which names the nearest, if there is none."""
     if name not in RECIPES:
         near = difflib.get_close_matches(name, RECIPES, n=3, cutoff=0.3)
-        raise InputError(
-            f'no recipe {name}; {"similar: " + ", ".join(near) + "; " if near else ""}`list` names '
-            'all of them'
-        )
+        similar = f'similar: {", ".join(near)}; ' if near else ''
+        raise InputError(f'no recipe {name}; {similar}`list` names all of them')
     return RECIPES[name]
 
 
 def build(recipe: Recipe, options: Options) -> Sequence[Step | Function]:
-    """The steps of a recipe.
-
-    InputError names all data that it reads and that are missing, where one gets them, and how many
-    recipes can run with those that are there.
-    """
+    """The steps of a recipe; InputError names what data are missing, and where to get them."""
     try:
         return recipe.steps(options)
     except MissingDataError as error:
         missing = [
-            name for name in data_files_of(recipe, options) if not (options.data / name).exists()
+            file for file in data_files_of(recipe, options) if not (options.data / file).exists()
         ]
         # Of a folder and its files the files.
         missing = [
             name for name in missing if not any(file.startswith(f'{name}/') for file in missing)
         ]
-        sets = sorted({data_set(name) for name in missing})
-        there = sum(
-            all((options.data / name).exists() for name in data_files_of(other))
-            for other in RECIPES.values()
+        sources = [f'{name}/ is {SOURCES[name]}' for name in sorted(set(map(data_set, missing)))]
+        has_data = lambda other: all(
+            (options.data / file).exists() for file in data_files_of(other)
         )
         raise InputError(
             f'{options.data} lacks {", ".join(missing)}, which {recipe.name} reads: name the '
-            'folder of the data sets with --data. '
-            f'{"; ".join(f"{name}/ is {SOURCES[name]}" for name in sets)} '
-            f'(docs/how-to/experiments.md tells what the files hold). {there} of {len(RECIPES)} '
-            'recipes can run with the data that are there, such as demo'
+            f'folder of the data sets with --data. {"; ".join(sources)} '
+            '(docs/how-to/experiments.md tells what the files hold). '
+            f'{sum(map(has_data, RECIPES.values()))} of {len(RECIPES)} recipes can run with the '
+            'data that are there, such as demo'
         ) from error
 
 
@@ -161,20 +153,14 @@ def needs(recipe: Recipe, options: Options) -> str:
     """What a recipe takes: its data, whether they are there, where to get them, and machines."""
     lines = []
     for name in data_files_of(recipe, options):
-        there = (
-            'there'
-            if (options.data / name).exists()
-            else f'missing; {data_set(name)}/ is {SOURCES[data_set(name)]}'
-        )
+        missing = f'missing; {data_set(name)}/ is {SOURCES[data_set(name)]}'
+        there = 'there' if (options.data / name).exists() else missing
         lines.append(f'# data {options.data / name}: {there}')
     return '\n'.join([*lines, *filter(None, recipe.needs().split('\n'))])
 
 
 def data_files_of(recipe: Recipe, options: Options | None = None) -> list[str]:
-    """The files and folders that a recipe reads, such as 'metaqa/kb.txt'.
-
-    They lie below the folder of the data sets; `options` have its choices.
-    """
+    """The files and folders of data that a recipe reads, such as 'metaqa/kb.txt'."""
     chosen = {name: getattr(options, name) for name in CHOICES} if options else {}
     recorder = Recorder(pathlib.Path('out'), pathlib.Path('/nowhere'), **chosen)
     # A recipe that reads its data to tell its steps has named them by then.

@@ -6,7 +6,7 @@ Facts are injected into the latter.
 import pathlib
 import shutil
 import tempfile
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 
 from opql_jax.core import files
 from opql_jax.memory.manifest import read_manifest
@@ -126,6 +126,33 @@ def injected(name: str, memory: str, text: str, model: str, **bindings) -> list[
             {'ACTION': 'inject', **parts, **bindings},
             name,
         ),
+    ]
+
+
+def finetuned_and_asked(
+    options: Options,
+    stages: Mapping[str, Stage],
+    start: str,
+    encoder: str,
+    memory: str,
+    injected_memory: str,
+    train_and_asked: Sequence[Output],
+    suffix: str = '',
+) -> list[Step | Function]:
+    """Finetuning on questions; others are asked over the memory, and with their pairs injected.
+
+    `encoder` is that of the memory. EaE has none, and is asked once.
+    """
+    system, (questions, others) = options.system, train_and_asked
+    memories, injection = {'memory': memory}, []
+    if system != 'eae':
+        memories['memory-injected'] = injected_memory
+        best = {'QUESTIONS': (others,), 'PAIRS_PER_ENTITY': 100}
+        injection = injected(injected_memory, memory, 'text', encoder, **best)
+    return [
+        *injection,
+        finetuned(options, stages, system, start, memory, questions, suffix=suffix),
+        *(asked(system, name, of, [others], suffix=suffix) for name, of in memories.items()),
     ]
 
 

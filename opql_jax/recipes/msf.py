@@ -15,7 +15,16 @@ from opql_jax.corpus.questions import RELATION_SEPARATOR
 from opql_jax.datasets.msf import Msf, queries
 from opql_jax.datasets.slot_filling import random_share
 from opql_jax.recipes import metaqa, novelty, slot_filling
-from opql_jax.recipes.recipe import Options, Recipe, Stage, Step, build_memory, prepare, train
+from opql_jax.recipes.recipe import (
+    Choices,
+    Options,
+    Recipe,
+    Stage,
+    Step,
+    build_memory,
+    prepare,
+    train,
+)
 
 
 class Start(NamedTuple):
@@ -47,7 +56,7 @@ _ALIGNED: dict[str, tuple[str, dict[str, Any]]] = {
     'drkit': ('align-mentions', {'objectives.AlignPassages.split': '1-hop/train'}),
     'kv-memory': ('kv-memory-align', {}),
 }
-CHOICES: dict[str, tuple[int | str, ...]] = {
+CHOICES: Choices = {
     'system': ('opql', 'opql-pretrained', 'drkit', 'kv-memory'),
     'protocol': novelty.PROTOCOLS,
     'share': slot_filling.SHARES,

@@ -86,9 +86,8 @@ def cell(seeds: Sequence[Published], name: str) -> str:
     if len(hits) > 1:
         text += f' ± {np.std(hits, ddof=1) / len(hits) ** 0.5:.3f}'
     # Other seeds may ask other questions.
-    coverage = np.mean(
-        [1.0 if (share := scores.get('coverage')) is None else share for scores in found]
-    )
+    shares = [scores.get('coverage') for scores in found]
+    coverage = np.mean([1.0 if share is None else share for share in shares])
     return text if coverage in (0.0, 1.0) else f'{text} ({100 * np.mean(hits) / coverage:.0f}%)'
 
 
@@ -104,17 +103,9 @@ def _scores(group: str, folder: pathlib.Path) -> list[list[str]]:
     rows = read_rows(group, folder)
     runs = [fields for seeds in rows.values() for fields in seeds]
     if all({'accuracy', 'standard_error'} <= fields['metrics'].keys() for fields in runs):
-        return [
-            ['', '5-way 1-shot accuracy', 'commit'],
-            *(
-                [
-                    name,
-                    f'{f["metrics"]["accuracy"]:.3f} ± {f["metrics"]["standard_error"]:.3f}',
-                    f['commit'],
-                ]
-                for name, (f, *_) in rows.items()
-            ),
-        ]
+        accuracy = lambda of: f'{of["accuracy"]:.3f} ± {of["standard_error"]:.3f}'
+        found = [[row, accuracy(f['metrics']), f['commit']] for row, (f, *_) in rows.items()]
+        return [['', '5-way 1-shot accuracy', 'commit'], *found]
     # Of the official questions most are about films without text; their figures are in results/.
     sets = sorted({name for fields in runs for name in fields['metrics'] if 'official' not in name})
     lines = [['', *sets, 'seeds', 'commit']]
@@ -125,10 +116,7 @@ def _scores(group: str, folder: pathlib.Path) -> list[list[str]]:
 
 
 def _rankings(group: str, folder: pathlib.Path) -> list[list[str]]:
-    """The header and lines of a group whose runs rank documents.
-
-    A column for each run, a line for each ranking, the best last.
-    """
+    """The header and lines of a group whose runs rank documents: a column a run, the best last."""
     runs = {row: run for row, (run, *_) in read_rows(group, folder).items()}
     found: dict[str, dict[str, _Metrics]] = {}
     for row, run in runs.items():
@@ -169,22 +157,15 @@ def publish(recipe: Recipe, options: Options, folder: pathlib.Path = RESULTS) ->
     out, seconds, configurations, metrics = options.out.absolute(), 0.0, {}, {}
     steps = catalog.build(recipe, options)
     for step in steps:
-        path = run_json_of(step, out)
+        path, named = run_json_of(step, out), f'{recipe.name}: step {step.name}'
         if not path.exists():
-            raise InputError(
-                f'{recipe.name}: step {step.name} is not done in {out}: run the recipe first'
-            )
+            raise InputError(f'{named} is not done in {out}: run the recipe first')
         last = record.read(path)
         if other := other_command(last, step, out):
-            raise InputError(
-                f'{recipe.name}: step {step.name} was {other}: give publish '
-                'the options that run had'
-            )
+            raise InputError(f'{named} was {other}: give publish the options that run had')
         if names := inputs_made_again(step, steps, out):
-            raise InputError(
-                f'{recipe.name}: step {step.name} was run before step {" and ".join(names)} was '
-                'run again: run it again, too'
-            )
+            again = f'step {" and ".join(names)} was run again: run it again, too'
+            raise InputError(f'{named} was run before {again}')
         seconds += last['seconds']
         if step.name.startswith('results'):
             metrics[step.name.rpartition('/')[2]] = last['metrics']

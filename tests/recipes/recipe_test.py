@@ -394,7 +394,7 @@ def test_unknown_recipes_and_missing_data_are_named(options):
         catalog.find('metaqa/opq')
     with pytest.raises(
         InputError,
-        match=r'metaqa/passages.jsonl does not exist: name the folder of the data sets with --data',
+        match=r'metaqa/passages.jsonl does not exist: name the folder of the data sets: --data',
     ):
         catalog.find('metaqa/opql').steps(options)
     (options.data / 'redocred').mkdir(parents=True)
