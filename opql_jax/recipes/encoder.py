@@ -5,6 +5,7 @@ relations of wiki64, and are scored on these.
 """
 
 import functools
+from typing import Any
 
 from opql_jax.recipes.recipe import Options, Output, Recipe, Step, prepare, stage, train
 
@@ -13,24 +14,12 @@ from opql_jax.recipes.recipe import Options, Output, Recipe, Step, prepare, stag
 SENTENCES = ('wiki64/sentences.jsonl', 'linked_sentences/sentences.jsonl', 'trex/documents.jsonl')
 CORPORA = (*SENTENCES, 'redocred/documents.json')
 # Every fourth of the relations of wiki64 by name, left out wherever they are labelled.
-HELD_OUT = (
-    'after a work by',
-    'composer',
-    'country of origin',
-    'father',
-    'has part',
-    'instance of',
-    'licensed to broadcast to',
-    'location of formation',
-    'mountain range',
-    'notable work',
-    'operator',
-    'participant of',
-    'platform',
-    'religion',
-    'sibling',
-    'taxon rank',
+HELD_OUT = tuple(
+    'after a work by, composer, country of origin, father, has part, instance of, '
+    'licensed to broadcast to, location of formation, mountain range, notable work, operator, '
+    'participant of, platform, religion, sibling, taxon rank'.split(', ')
 )
+SHORT_PASSAGES: dict[str, Any] = {'TOKENIZER': 'minilm', 'prepare.prepare.max_tokens': 48}
 CARD = 'docs/encoder_card.md'
 # Pairs of text: mentions of two entities in different passages state the same.
 _LABELS = {'RELATIONS_PER_BATCH': 16, 'PAIRS_PER_BATCH': 2}
@@ -43,10 +32,8 @@ STAGES = {
 
 def text(options: Options) -> Step:
     """Text whose pairs of entities are trained on: whole articles, in short passages."""
-    tokens = {'TOKENIZER': 'minilm', 'prepare.prepare.max_tokens': 48}
-    return prepare(
-        'text', 'gin/data/wikispeedia.gin', DATA_DIR=options.file('wikispeedia'), **tokens
-    )
+    source = {'DATA_DIR': options.file('wikispeedia'), **SHORT_PASSAGES}
+    return prepare('text', 'gin/data/wikispeedia.gin', **source)
 
 
 def labels(options: Options) -> dict[str, object]:
@@ -91,14 +78,12 @@ def held_out(options: Options, row: str) -> list[Step]:
 
 RECIPES = [
     Recipe('encoder/released', 'the relation encoder that comes with the package', released),
-    Recipe(
-        'encoder/labels',
-        'an encoder of labelled sentences, on relations that it never saw',
-        functools.partial(held_out, row='labels'),
-    ),
-    Recipe(
-        'encoder/text',
-        'an encoder of text alone, on relations that it never saw',
-        functools.partial(held_out, row='text'),
+    *(
+        Recipe(
+            f'encoder/{row}',
+            f'an encoder of {source}, on relations that it never saw',
+            functools.partial(held_out, row=row),
+        )
+        for row, source in (('labels', 'labelled sentences'), ('text', 'text alone'))
     ),
 ]

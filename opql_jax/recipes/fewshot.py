@@ -2,9 +2,8 @@
 
 import functools
 
+from opql_jax.recipes.encoder import SHORT_PASSAGES
 from opql_jax.recipes.recipe import Options, Output, Recipe, Step, prepare, stage, train
-
-TOKENS: dict = {'TOKENIZER': 'minilm', 'prepare.prepare.max_tokens': 48}
 
 
 def scored(options: Options, row: str, model: str | Output, embedding: str) -> Step:
@@ -25,18 +24,11 @@ def minilm(options: Options, row: str, embedding: str) -> list[Step]:
 
 def opql(options: Options, row: str, embedding: str) -> list[Step]:
     """The relation encoder, pretrained from MiniLM on unlabelled text of Wikispeedia and MetaQA."""
-    films = {
-        'DATA_DIR': options.file('metaqa'),
-        'prepare.prepare.extends': 'text-wikispeedia',
-        **TOKENS,
-    }
+    articles = {'DATA_DIR': options.file('wikispeedia'), **SHORT_PASSAGES}
+    films = {'DATA_DIR': options.file('metaqa'), **SHORT_PASSAGES}
+    films['prepare.prepare.extends'] = 'text-wikispeedia'
     return [
-        prepare(
-            'text-wikispeedia',
-            'gin/data/wikispeedia.gin',
-            DATA_DIR=options.file('wikispeedia'),
-            **TOKENS,
-        ),
+        prepare('text-wikispeedia', 'gin/data/wikispeedia.gin', **articles),
         prepare('text', 'gin/data/metaqa.gin', **films),
         train('relations', stage('minilm', 'relations_minilm', 140, 3e-4), options),
         scored(options, row, Output('relations'), embedding),

@@ -46,12 +46,10 @@ def prepared(text: str, corpus: str, **bindings) -> Step:
 def lm_world(options: Options) -> list[Step | Function]:
     """A language model over a generated world, part of which is only in the memory."""
     system = options.system
+    training = Output('world/questions/train.jsonl')
     questions = lambda *names: [Output(f'world/questions/{name}.jsonl') for name in names]
-    world = {
-        'directory': Output('world'),
-        'seed': options.world_seed,
-        'num_documents': options.documents,
-    }
+    world = {'directory': Output('world'), 'seed': options.world_seed}
+    world |= {'num_documents': options.documents}
     steps: list[Step | Function] = [
         Function('world', write_lm_world, world, 'world'),
         prepared('text', 'train', QUESTION_FOLDER=Output('world/linked')),
@@ -62,9 +60,7 @@ def lm_world(options: Options) -> list[Step | Function]:
         train('align', STAGES['align'], options, INIT_FROM='relations'),
         build_memory('memory', 'align'),
         lm.cloze(options, STAGES, system, 'align', 'memory'),
-        lm.finetuned(
-            options, STAGES, system, f'{system}-pretrained', 'memory', questions('train')[0]
-        ),
+        lm.finetuned(options, STAGES, system, f'{system}-pretrained', 'memory', training),
     ]
     if system == 'eae':
         sets = questions('dev_known', 'held_out', 'changed', 'two_hop', 'conjunction')
@@ -72,29 +68,20 @@ def lm_world(options: Options) -> list[Step | Function]:
     for corpus in ('facts', 'changed'):
         steps += [prepared(f'text-{corpus}', corpus, EXTENDS='text')]
         steps += lm.injected(f'memory-{corpus}', 'memory', f'text-{corpus}', 'align')
+    of_facts = questions('dev_known', 'held_out', 'two_hop', 'conjunction')
+    of_changed = questions('dev_known', 'changed')
     return [
         *steps,
-        lm.asked(
-            system,
-            'facts',
-            'memory-facts',
-            questions('dev_known', 'held_out', 'two_hop', 'conjunction'),
-            'text-facts',
-        ),
+        lm.asked(system, 'facts', 'memory-facts', of_facts, 'text-facts'),
         lm.asked(system, 'without', 'memory', questions('dev_known', 'held_out')),
-        lm.asked(
-            system, 'changed', 'memory-changed', questions('dev_known', 'changed'), 'text-changed'
-        ),
+        lm.asked(system, 'changed', 'memory-changed', of_changed, 'text-changed'),
     ]
 
 
 RECIPES = [
     Recipe(
         'lm-world',
-        (
-            'a language model over a generated world: facts are put into its '
-            'memory, taken out and replaced'
-        ),
+        'a language model over a generated world, whose memory gains, loses and changes facts',
         lm_world,
         {'system': (*lm.SYSTEMS, *lm.ABLATIONS)},
     )

@@ -83,11 +83,8 @@ _PRETRAINING: dict[str, dict[str, Any]] = {
 
 def prepared(options: Options) -> Step:
     """The prepared text and questions."""
-    for name in (
-        'passages.jsonl',
-        'entities.txt',
-        *(f'{hops}-hop/{split}.txt' for hops in HOPS for split in ('train', 'dev')),
-    ):
+    questions = [f'{hops}-hop/{split}.txt' for hops in HOPS for split in ('train', 'dev')]
+    for name in ('passages.jsonl', 'entities.txt', *questions):
         options.file(f'metaqa/{name}')
     return prepare('text', 'gin/data/metaqa.gin', DATA_DIR=options.file('metaqa'))
 
@@ -145,20 +142,11 @@ def opql(
 def released(options: Options) -> list[Step]:
     """Text prepared for the released encoder, and an entity table trained beside it."""
     encoder = str(RELEASED_ENCODER)  # by its path, so that its files are part of the record
+    text, name = 'text-released', 'entities-released'
+    source = {'DATA_DIR': options.file('metaqa'), 'TOKENIZER': encoder}
     return [
-        prepare(
-            'text-released',
-            'gin/data/metaqa.gin',
-            DATA_DIR=options.file('metaqa'),
-            TOKENIZER=encoder,
-        ),
-        train(
-            'entities-released',
-            STAGES['entities-released'],
-            options,
-            TEXT='text-released',
-            BERT=encoder,
-        ),
+        prepare(text, 'gin/data/metaqa.gin', **source),
+        train(name, STAGES[name], options, TEXT=text, BERT=encoder),
     ]
 
 
@@ -173,10 +161,7 @@ def opql_released(options: Options) -> list[Step]:
 
 
 def opql_released_aligned(options: Options) -> list[Step]:
-    """OPQL with the released encoder, aligned with 1-hop questions.
-
-    Its follower also learns from other wordings.
-    """
+    """OPQL with the released encoder, aligned; its follower also learns from other wordings."""
     text, model, entries = 'text-released', 'align-released', 'memory-align-released'
     follow = STAGES['follow-released']
     return [
@@ -189,12 +174,8 @@ def opql_released_aligned(options: Options) -> list[Step]:
 
 def opql_kb_pairs(options: Options) -> list[Step | Function]:
     """OPQL over the text's pairs that a triple of the knowledge base joins, by any relation."""
-    parts = {
-        'memory': Output('memory'),
-        'text': Output('text'),
-        'triples': options.file('metaqa/kb.txt'),
-    }
-    name = 'memory-kb-pairs'
+    name, triples = 'memory-kb-pairs', options.file('metaqa/kb.txt')
+    parts = {'memory': Output('memory'), 'text': Output('text'), 'triples': triples}
     return [
         *aligned(options),
         build_memory('memory', 'align'),
@@ -229,29 +210,23 @@ def keep_joined_pairs(folder: str, memory: str, text: str, triples: str) -> dict
 
 def mean_mentions(options: Options) -> list[Step]:
     """OPQL, ablation: an entry is the mean of up to 5 mentions of a pair."""
-    averaged = build_memory(
-        'memory-mean', 'align', **{'build_memory.build_memory.mentions': 'average'}
-    )
+    average = bound('build_memory.build_memory', mentions='average')
     return [
         *aligned(options),
-        averaged,
+        build_memory('memory-mean', 'align', **average),
         *followed(options, 'mean-mentions', 'align', 'memory-mean'),
     ]
 
 
 def one_number_of_hops(options: Options) -> list[Step]:
-    """OPQL, ablation: a follower of so many hops alone, as in the paper (section 3).
-
-    The paper trains one for each.
-    """
-    return opql(
-        options, f'only-{options.hops}-hop', hops=(options.hops,), **splits_of(options.hops)
-    )
+    """OPQL, ablation: a follower of so many hops alone, as the paper trains (section 3)."""
+    hops = options.hops
+    return opql(options, f'only-{hops}-hop', hops=(hops,), **splits_of(hops))
 
 
 def splits_of(hops: int) -> dict[str, Any]:
     """The binding that trains a follower on questions of so many hops alone."""
-    return {'objectives.Follow.splits': (f'{hops}-hop/train',)}
+    return bound('objectives.Follow', splits=(f'{hops}-hop/train',))
 
 
 def opql_pretrained(
@@ -264,53 +239,38 @@ def opql_pretrained(
 
 
 def _over_marked_pairs(options: Options, form: str, ablation: str = '') -> list[Step]:
-    """The steps up to a memory of pairs marked in text, both names masked.
-
-    `align-FORM` and `memory-FORM`.
-    """
-    pretraining = pretrained(options, ablation)
-    alignment = train(
-        f'align-{form}', STAGES['align-marked-pairs'], options, INIT_FROM=pretraining[-1].name
-    )
+    """The steps up to a memory `memory-FORM` of pairs marked in text, both names masked."""
+    pretraining, model = pretrained(options, ablation), f'align-{form}'
+    start = pretraining[-1].name
     return [
         prepared(options),
         *pretraining,
-        alignment,
-        build_memory(f'memory-{form}', alignment.name),
+        train(model, STAGES['align-marked-pairs'], options, INIT_FROM=start),
+        build_memory(f'memory-{form}', model),
     ]
 
 
 def marked_pairs(options: Options) -> list[Step]:
     """OPQL, ablation: the paper's entries, each pair marked with both names masked."""
-    steps = _over_marked_pairs(options, 'marked-pairs')
-    return [
-        *steps,
-        *followed(options, 'marked-pairs', 'align-marked-pairs', 'memory-marked-pairs'),
-    ]
+    steps, row = _over_marked_pairs(options, 'marked-pairs'), 'marked-pairs'
+    return [*steps, *followed(options, row, f'align-{row}', f'memory-{row}')]
 
 
 def paper_form(options: Options) -> list[Step]:
     """OPQL in the paper's form (section 3).
 
-    L_rel over groups, pairs marked with both names masked, and a follower of one number of hops.
-
-    The follower knows its topics by their centroid alone and may return to that of the question.
-    Not the paper's: all pairs are learnt from, the title stands in front of passages that lack it,
-    and the filter acts within the search.
+    L_rel over groups, pairs marked with both names masked, and a follower of one number of hops,
+    which knows its topics by their centroid alone and may return to that of the question. Not the
+    paper's: all pairs are learnt from, the title stands in front of passages that lack it, and the
+    filter acts within the search.
     """
-    hops = options.hops
-    steps = _over_marked_pairs(options, 'paper-form', '_paper_groups')
+    hops, form = options.hops, 'paper-form'
     settings = bound('objectives.Follow', weigh_topics=False, exclude_topic=False)
-    following = followed(
-        options,
-        f'paper-form-{hops}-hop',
-        'align-paper-form',
-        'memory-paper-form',
-        hops=(hops,),
-        **settings,
-        **splits_of(hops),
-    )
-    return [*steps, *following]
+    settings |= {'hops': (hops,), **splits_of(hops)}
+    return [
+        *_over_marked_pairs(options, form, '_paper_groups'),
+        *followed(options, f'{form}-{hops}-hop', f'align-{form}', f'memory-{form}', **settings),
+    ]
 
 
 def kv_memory(options: Options) -> list[Step]:

@@ -51,11 +51,6 @@ class System(NamedTuple):
     follow: Stage = metaqa.STAGES['follow']
     frozen: bool = False
 
-    @property
-    def aligned(self) -> bool:
-        """Whether its encoder is trained on questions at all."""
-        return self.align is not None
-
 
 _RELEASED = System(
     'entities-released',
@@ -85,7 +80,7 @@ def held_out(options: Options) -> list[Step]:
     spec = SYSTEMS[system]
     first = list(RELATIONS.values())[: len(RELATIONS) * percent // 100]
     new_relations = tuple(kind for kinds in first for kind in kinds)
-    new = novelty.Novelty(protocol, percent, new_relations, aligned=spec.aligned)
+    new = novelty.Novelty(protocol, percent, new_relations, aligned=spec.align is not None)
     encoder, memory = spec.encoder + new.encoder_suffix, spec.memory + new.encoder_suffix
     follower = spec.follower + new.follower_suffix
     steps = spec.pretraining(options)
@@ -95,13 +90,12 @@ def held_out(options: Options) -> list[Step]:
         steps.append(train(encoder, metaqa.STAGES[stage], options, **bindings))
     following: dict[str, Any] = {'INIT_FROM': encoder, 'TEXT': spec.text, 'MEMORY': memory}
     following |= {'objectives.Follow.frozen_encoder': True} if spec.frozen else {}
+    asked = [f'{hops}-hop/dev' for hops in metaqa.HOPS]
     return [
         *steps,
         build_memory(memory, encoder, spec.text),
         train(follower, spec.follow, options, **following, **new.follower_bindings),
-        *new.evaluations(
-            system, follower, memory, [f'{hops}-hop/dev' for hops in metaqa.HOPS], spec.text
-        ),
+        *new.evaluations(system, follower, memory, asked, spec.text),
     ]
 
 

@@ -1,6 +1,4 @@
-"""Multi-hop slot filling (MSF).
-
-Followed over the memory of its training paragraphs, asked over that of its test paragraphs.
+"""Multi-hop slot filling (MSF), asked over the memory of its test paragraphs.
 
 As in the paper an entry is a page's title and what a paragraph of it mentions, and the queries of
 two and of three hops have a memory each. With a share of new relations it tells what these cost,
@@ -71,11 +69,8 @@ def prepared(options: Options, text: str, part: str, **bindings) -> Step:
 def _relations(folder: str) -> set[str]:
     """The relations that training queries of one hop ask for."""
     (path,) = [path for name, path in Msf(folder, hops=(1,)).files().items() if 'queries' in name]
-    return {
-        relation
-        for record in queries(path)
-        for relation in record['type'].split(RELATION_SEPARATOR)
-    }
+    types = [record['type'].split(RELATION_SEPARATOR) for record in queries(path)]
+    return {relation for relations in types for relation in relations}
 
 
 def msf(options: Options, start: Start = FROM_SCRATCH) -> list[Step]:
@@ -106,19 +101,13 @@ def msf(options: Options, start: Start = FROM_SCRATCH) -> list[Step]:
         build_memory(memory, model, text),
         train(follow, stages['kv-memory-follow' if kv else 'follow'], options, **following),
     ]
-    for hops in (2, 3):
-        asked = f'{text}-{hops}-hop'
+    row = f'{system}{start.suffix}'
+    for hops in ('2-hop', '3-hop'):
+        asked, entries = f'{text}-{hops}', f'{memory}-{hops}'
         steps += [
-            prepared(options, asked, 'test', HOPS=(hops,), EXTENDS=text),
-            build_memory(f'{memory}-{hops}-hop', model, asked, ONLY_NEW=True),
-            *new.evaluations(
-                f'{system}{start.suffix}',
-                follow,
-                f'{memory}-{hops}-hop',
-                [f'{hops}-hop/test'],
-                asked,
-                f'{hops}-hop',
-            ),
+            prepared(options, asked, 'test', HOPS=(int(hops[0]),), EXTENDS=text),
+            build_memory(entries, model, asked, ONLY_NEW=True),
+            *new.evaluations(row, follow, entries, [f'{hops}/test'], asked, hops),
         ]
     return steps
 

@@ -1,6 +1,4 @@
-"""Slot filling over documents with labelled relations.
-
-Trained over the memory of four fifths of them, asked over that of the rest.
+"""Slot filling over documents with labelled relations; a fifth of them are asked over.
 
 Every answer rests on a sentence at every hop. With a share of new relations it tells what these
 cost, see `novelty`.
@@ -88,19 +86,11 @@ def prepared(options: Options, text: str, part: str, **bindings) -> Step:
 
 def _relations(options: Options) -> list[str]:
     """The relations of one-hop training queries: none of them can be held out by mistake."""
-    reader = SlotFilling(
-        options.file('redocred/documents.json'),
-        options.file('redocred/rel_info.json'),
-        part='train',
-    )
+    files = (options.file(f'redocred/{name}.json') for name in ('documents', 'rel_info'))
+    reader = SlotFilling(*files, part='train')
     vocab, _ = reader.read(os.devnull)
-    return sorted(
-        {
-            name
-            for query in reader.questions(vocab, os.devnull)['1-hop/train']
-            for name in query.relations
-        }
-    )
+    queries = reader.questions(vocab, os.devnull)['1-hop/train']
+    return sorted({name for query in queries for name in query.relations})
 
 
 def _labels(options: Options, model: str, sentences: Sequence[str], new: Sequence[str]) -> Step:
@@ -109,30 +99,23 @@ def _labels(options: Options, model: str, sentences: Sequence[str], new: Sequenc
     known = docred.read_relations(names)
     new_names = {relation_corpora.name_of(relation, known) for relation in new}
     new_names |= {SAME[name] for name in new_names & SAME.keys()}
-    stated = (
-        {sentence.relation for sentence in relation_corpora.read(sentences, names)}
-        if new
-        else set()
-    )
-    held_out = tuple(sorted(new_names & stated))
+    read = relation_corpora.read(sentences, names) if new else ()
+    held_out = tuple(sorted(new_names & {sentence.relation for sentence in read}))
     return train(
         model, STAGES['labels'], options, SENTENCES=sentences, NAMES=names, HELD_OUT=held_out
     )
 
 
 def slot_filling(options: Options) -> list[Step]:
-    """Queries over untrained documents.
-
-    Such as '[Willi Schneider], country of citizenship, capital'.
+    """Queries such as '[Willi Schneider], country of citizenship, capital', over new documents.
 
     With --share those that need a new relation are asked apart. Inverses are two relations, such as
     'follows' and 'followed by': one may be new and the other not.
     """
     system, protocol, percent = options.system, options.protocol, options.share
     # Before any data is read: a recipe is to name all that it lacks.
-    labelled = (
-        tuple(map(options.file, encoder_recipes.SENTENCES)) if system == 'opql-labels' else ()
-    )
+    sources = encoder_recipes.SENTENCES if system == 'opql-labels' else ()
+    labelled = tuple(map(options.file, sources))
     chosen = random_share(_relations(options), percent / 100, options.seed) if percent else ()
     new = novelty.Novelty(protocol, percent, chosen, aligned=SYSTEMS[system])
     encoder = f'align-{system}{new.encoder_suffix}' if new.aligned else 'relations'
@@ -150,22 +133,15 @@ def slot_filling(options: Options) -> list[Step]:
         align = 'align-mentions' if system == 'drkit' else 'align'
         steps += [train(encoder, STAGES[align], options, INIT_FROM=start, **new.encoder_bindings)]
     entries, follower = f'memory-{encoder}', f'follow-{system}{new.follower_suffix}'
+    following = {'INIT_FROM': encoder, 'MEMORY': entries, **new.follower_bindings}
+    dev, asked = f'{entries}-dev', [f'{hops}-hop/dev' for hops in HOPS]
     return [
         *steps,
         build_memory(entries, encoder, PAIRS='sentence'),
-        train(
-            follower,
-            STAGES[follow],
-            options,
-            INIT_FROM=encoder,
-            MEMORY=entries,
-            **new.follower_bindings,
-        ),
+        train(follower, STAGES[follow], options, **following),
         prepared(options, 'text-dev', 'dev', EXTENDS='text'),
-        build_memory(f'{entries}-dev', encoder, 'text-dev', PAIRS='sentence', ONLY_NEW=True),
-        *new.evaluations(
-            system, follower, f'{entries}-dev', [f'{hops}-hop/dev' for hops in HOPS], 'text-dev'
-        ),
+        build_memory(dev, encoder, 'text-dev', PAIRS='sentence', ONLY_NEW=True),
+        *new.evaluations(system, follower, dev, asked, 'text-dev'),
     ]
 
 
