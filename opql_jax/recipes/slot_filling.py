@@ -86,8 +86,8 @@ def prepared(options: Options, text: str, part: str, **bindings) -> Step:
 
 def _relations(options: Options) -> list[str]:
     """The relations of one-hop training queries: none of them can be held out by mistake."""
-    files = (options.file(f'redocred/{name}.json') for name in ('documents', 'rel_info'))
-    reader = SlotFilling(*files, part='train')
+    documents, names = (options.file(f'redocred/{of}.json') for of in ('documents', 'rel_info'))
+    reader = SlotFilling(documents, names, part='train')
     vocab, _ = reader.read(os.devnull)
     queries = reader.questions(vocab, os.devnull)['1-hop/train']
     return sorted({name for query in queries for name in query.relations})

