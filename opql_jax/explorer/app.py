@@ -147,7 +147,7 @@ class Explorer:
         text, kind = request.query_params.get('text', ''), request.query_params.get('kind', '')
         found = views.entities(kb, text, kind, page)
         more = (page + 1) * views.ENTITIES < found.total
-        asked = {'text': text, 'kind': kind, 'kinds': views.kinds(kb)}
+        asked: dict[str, Any] = {'text': text, 'kind': kind, 'kinds': views.kinds(kb)}
         return self._page('entities.html', entities=found, page=page, more=more, **asked)
 
     def document(self, request: Request) -> Response:
@@ -160,8 +160,9 @@ class Explorer:
         found = views.documents(self._kb(), text, page)
         more = (page + 1) * views.DOCUMENTS < found.total
         made = time.gmtime(os.stat(self._folder / MANIFEST).st_mtime)
-        shown = {'text': text, 'changed': time.strftime('%Y-%m-%d %H:%M UTC', made)}
-        return self._page('documents.html', documents=found, page=page, more=more, **shown)
+        changed = time.strftime('%Y-%m-%d %H:%M UTC', made)
+        shown: dict[str, Any] = {'documents': found, 'text': text, 'page': page, 'more': more}
+        return self._page('documents.html', changed=changed, **shown)
 
     def map(self, request: Request) -> Response:
         return self._page('map.html', map=self._once(self._kb(), entity_graph.draw_map))

@@ -217,7 +217,7 @@ def _svg(
         for entity in cluster
     ]
     drawn += [_edge(kb, pair, places, count, middle) for pair, count in edges.items()]
-    drawn += [_node(kb, entity, *place, entity == middle) for entity, place in places.items()]
+    drawn += [_node(kb, entity, x, y, entity == middle) for entity, (x, y) in places.items()]
     return (
         '<svg class="graph" xmlns="http://www.w3.org/2000/svg" role="group" '
         f'aria-label="{xml_text(description)}" viewBox="0 0 {_WIDTH} {_HEIGHT}" width="{_WIDTH}" '
