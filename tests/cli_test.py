@@ -101,6 +101,18 @@ def test_bad_input_is_told_in_a_line_and_ends_with_1(tmp_path):
     assert done.stderr == f'error: {tmp_path}/none: no such file or folder\n'
 
 
+@pytest.mark.parametrize('megabytes', [500, 1000, 1500, 2000])
+def test_too_little_address_space_is_told_in_a_line(megabytes, tmp_path):
+    """Rather than in a dump of a library's threads."""
+    command = (
+        f'ulimit -c 0; ulimit -v {megabytes << 10}; exec "$0" -m opql_jax.cli ask {tmp_path} who'
+    )
+    done = subprocess.run(['bash', '-c', command, sys.executable], capture_output=True, text=True)
+    assert (done.returncode, done.stdout) == (1, ''), done.stderr
+    said = f'error: the address space is limited to {megabytes:,} MiB (ulimit -v): at least '
+    assert done.stderr.startswith(said) and done.stderr.count('\n') == 1
+
+
 def test_an_error_of_the_program_has_a_traceback_under_debug_only(monkeypatch, capsys):
     def fail(kb, **options):
         raise ZeroDivisionError('oh')

@@ -7,6 +7,8 @@ none of it.
 import enum
 import functools
 import logging
+import os
+import resource
 import sys
 import time
 from collections.abc import Mapping
@@ -14,7 +16,7 @@ from typing import Annotated
 
 import typer
 
-from opql_jax.core import address_space, terminal
+from opql_jax.core import terminal
 from opql_jax.core.errors import InputError
 
 # Boxes and colours are for people at a terminal; what is piped has plain lines.
@@ -61,8 +63,25 @@ def options(
     ] = False,
 ) -> None:
     """Checks and sets up what all commands need; `main` reads `debug`."""
-    address_space.check()
+    _check_address_space()
     logging.basicConfig(level=logging.INFO, handlers=[terminal.log_handler()])
+
+
+# With less, threads of XLA and of tokenizers cannot start, and end the process with a dump. Two
+# cores answer with 1.9 GiB; each core has threads in five pools, which take 22 MiB of it (`VmPeak`
+# of `opql ask` with 2 and with 16 threads a pool).
+_LEAST = (2 << 30) + (32 << 20) * (os.cpu_count() or 1)
+
+
+def _check_address_space() -> None:
+    """Raises InputError if JAX, which is not imported yet, cannot start within `ulimit -v`."""
+    limit, _ = resource.getrlimit(resource.RLIMIT_AS)
+    if limit != resource.RLIM_INFINITY and limit < _LEAST:
+        raise InputError(
+            f'the address space is limited to {limit >> 20:,} MiB (ulimit -v): '
+            f'at least {_LEAST >> 20:,} MiB are needed here, and twice as much '
+            'to make or change a knowledge base'
+        )
 
 
 def _share(value: float) -> float:
@@ -333,10 +352,8 @@ def remove(
 ) -> None:
     """Forget documents, sentences, or all that is said of entities."""
     if not (document or entity or sentence):
-        raise InputError(
-            'nothing to remove: name a document, an entity or a sentence '
-            '(--document, --entity, --sentence)'
-        )
+        options = '--document, --entity, --sentence'
+        raise InputError(f'nothing to remove: name a document, an entity or a sentence ({options})')
     from opql_jax.kb.text.change_text import remove_text
 
     started = time.monotonic()
@@ -351,9 +368,10 @@ def compact(kb: KB, as_json: Json = False) -> None:
 
     started = time.monotonic()
     freed = compact(kb)
-    _print_record({'freed_bytes': freed}, started) if as_json else print(
-        f'freed {freed / 1e6:.1f} MB'
-    )
+    if as_json:
+        _print_record({'freed_bytes': freed}, started)
+    else:
+        print(f'freed {freed / 1e6:.1f} MB')
 
 
 @app.command()
@@ -377,22 +395,16 @@ def info(
         try:
             from opql_jax.explorer.report import write_report
         except ImportError as error:
-            raise InputError(
-                "opql info --html needs the extra app: pip install 'opql_jax[app]'"
-            ) from error
+            install = "pip install 'opql_jax[app]'"
+            raise InputError(f'opql info --html needs the extra app: {install}') from error
         write_report(kb, html)
     told = describe(kb)
     if as_json:
         print_json(told)
         return
     for name, value in told.items():
-        shown = (
-            ', '.join(value.values())
-            if isinstance(value, dict)
-            else f'{value:,}'
-            if isinstance(value, int)
-            else value
-        )
+        shown = ', '.join(value.values()) if isinstance(value, dict) else value
+        shown = f'{value:,}' if isinstance(value, int) else shown
         print(f'{name.replace("_", " "):15} {terminal.one_line(str(shown))}')
 
 

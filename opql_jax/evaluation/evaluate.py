@@ -67,24 +67,21 @@ def evaluate_predictions(
     for (question, record), leads in zip(asked, reaching):
         gold = {*question.answers, *question.unknown_answers}
         ranked = [_entity(vocab, answer) for answer in record['answers']]
-        scores.append(
-            metrics.score(ranked, [answer['weight'] for answer in record['answers']], gold)
-        )
+        weights = [answer['weight'] for answer in record['answers']]
+        scores.append(metrics.score(ranked, weights, gold))
         case = {'right': scores[-1].rank == 1, 'rank': scores[-1].rank}
         if leads is not None:
-            covered.append(
-                any(leads[question.hops, entity] for entity in question.entities if entity >= 0)
-            )
-            case['covered'] = covered[-1]
+            linked = [entity for entity in question.entities if entity >= 0]
+            case['covered'] = any(leads[question.hops, entity] for entity in linked)
+            covered.append(case['covered'])
             _add_hop_metrics(values, question, record, leads, vocab, set(ranked), gold)
         names = sorted([*(vocab.names[a] for a in question.answers), *question.unknown_answers])
         cases.append({**case, 'type': question.type, 'gold': names, **record})
     out: dict = metrics.summarise(scores)
     if covered:
         out['coverage'] = float(np.mean(covered))
-        out['coverage_of_linked'] = _mean(
-            c for (q, _), c in zip(asked, covered) if max(q.entities) >= 0
-        )
+        linked = [c for (q, _), c in zip(asked, covered) if max(q.entities) >= 0]
+        out['coverage_of_linked'] = _mean(linked)
         out['hits@1_of_covered'] = _mean(s.rank == 1 for s, c in zip(scores, covered) if c)
     out |= {name: _mean(values[name]) for name in sorted(values)}
     out['questions'], out['unscored'] = len(asked), len(questions) - len(asked)
@@ -101,10 +98,7 @@ def evaluate_predictions(
 
 
 def _reaching(questions, vocab, memory):
-    """Yields from where a question's answers are reached, [hops + 1, n_entities] bool.
-
-    None without a memory.
-    """
+    """Yields from where a question's answers are reached, [hops + 1, n_entities] bool, or None."""
     if memory is None:
         yield from [None] * len(questions)
         return
@@ -121,9 +115,8 @@ def _add_hop_metrics(
     """Adds what the hops of one prediction are worth; see `evaluate_predictions`."""
     traces = record.get('traces', [])
     if any(len(hops) != question.hops for hops in traces):
-        raise PredictionError(
-            f'{question.id}: an answer over {len(traces[0])} hops to a question of {question.hops}'
-        )
+        over = f'an answer over {len(traces[0])} hops to a question of {question.hops}'
+        raise PredictionError(f'{question.id}: {over}')
     if any('null' in hop for hops in traces for hop in hops):
         for hops, topic in zip(traces, question.entities):
             best = [_entity(vocab, {'key': key}) for key in hops[-1]['entities'][:1]]
@@ -161,25 +154,13 @@ def _mean(values: Iterable) -> float:
 
 def format_table(results: dict[str, dict]) -> str:
     """The main metrics of {set: metrics}, a line per set."""
-    columns = [
-        'hits@1',
-        'hits@5',
-        'hits@10',
-        'mrr',
-        'set_f1',
-        'coverage',
-        'hits@1_of_covered',
-        'questions',
-    ]
+    columns = 'hits@1 hits@5 hits@10 mrr set_f1 coverage hits@1_of_covered questions'.split()
     width = max(len(name) for name in results)
-    cell = lambda value: (
-        f'{value:>17.4f}' if isinstance(value, float) else f'{"–" if value is None else value:>17}'
-    )
+    shown = lambda value: f'{value:.4f}' if isinstance(value, float) else value or '–'
+    others = ('recall_hop', 'reach_hop', 'retrieval', 'null', 'hits@1_of_all')
     lines = [' '.join([' ' * width, *(f'{c:>17}' for c in columns)])]
     for name, values in results.items():
-        others = ('recall_hop', 'reach_hop', 'retrieval', 'null', 'hits@1_of_all')
+        cells = [f'{shown(values.get(c)):>17}' for c in columns]
         rest = '  '.join(f'{k} {v:.3f}' for k, v in values.items() if k.startswith(others))
-        lines.append(
-            ' '.join([f'{name:<{width}}', *(cell(values.get(c)) for c in columns)]) + f'   {rest}'
-        )
+        lines.append(' '.join([f'{name:<{width}}', *cells]) + f'   {rest}')
     return '\n'.join(lines)

@@ -20,12 +20,10 @@ class Score:
 
 
 def score(ranked, weights, gold, set_threshold: float = SET_THRESHOLD) -> Score:
-    """Scores a ranking, best first, whose weights fall; ValueError if `gold` is empty.
+    """Scores a ranking, best first, whose weights fall, against the `gold` answers.
 
-    That is the set of correct answers.
-
-    The predicted set holds the answers with at least the share `set_threshold` of the best one's
-    weight.
+    The predicted set has the answers with at least the share `set_threshold` of the best weight.
+    ValueError if `gold` is empty.
     """
     gold = set(gold)
     if not gold:
@@ -35,9 +33,8 @@ def score(ranked, weights, gold, set_threshold: float = SET_THRESHOLD) -> Score:
     correct = len(predicted & gold)
     precision = correct / len(predicted) if predicted else 0.0
     recall = correct / len(gold)
-    return Score(
-        rank, precision, recall, 2 * precision * recall / (precision + recall) if correct else 0.0
-    )
+    f1 = 2 * precision * recall / (precision + recall) if correct else 0.0
+    return Score(rank, precision, recall, f1)
 
 
 def summarise(scores: list[Score]) -> dict[str, float]:

@@ -171,23 +171,15 @@ def read_predictions(path) -> list[dict]:
             try:
                 record = msgspec.json.decode(line)  # unlike json, without NaN and infinite numbers
                 if type(record['id']) not in (str, int):
-                    raise TypeError(
-                        f'id: expected a string or a whole number, found {short_repr(record["id"])}'
-                    )
-                (
-                    record['question'],
-                    [(a['entity'] + '', a['weight'] + 0.0) for a in record['answers']],
-                )
-                [
-                    key + ''
-                    for hops in record.get('traces', [])
-                    for hop in hops
-                    for key in hop['entities']
-                ]
+                    found = short_repr(record['id'])
+                    raise TypeError(f'id: expected a string or a whole number, found {found}')
+                _ = record['question']
+                [(a['entity'] + '', a['weight'] + 0.0) for a in record['answers']]
+                hops = [hop for hops in record.get('traces', []) for hop in hops]
+                [key + '' for hop in hops for key in hop['entities']]
             except (msgspec.DecodeError, KeyError, TypeError) as error:
-                raise PredictionError(
-                    f'{path}, line {number}: not a prediction ({type(error).__name__}: {error})'
-                ) from error
+                said = f'not a prediction ({type(error).__name__}: {error})'
+                raise PredictionError(f'{path}, line {number}: {said}') from error
             records.append(record)
     return records
 
