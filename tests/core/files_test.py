@@ -125,10 +125,8 @@ def test_a_build_in_a_bucket_that_was_killed_goes_on(tmp_path):
 
     with pytest.raises(KeyboardInterrupt):
         make('gs://b/memory', encode=lambda rows: encode(rows, until=3))
-    with pytest.raises(
-        InputError,
-        match='gs://b/memory: the build of this memory is unfinished; run build_memory again',
-    ):
+    message = 'gs://b/memory: the build of this memory is unfinished; run build_memory again'
+    with pytest.raises(InputError, match=message):
         Memory.open('gs://b/memory')
     files.path('gs://b/memory/segment-00000/.x.1.partial').write_bytes(b'what an upload left')
     make('gs://b/memory', encode=lambda rows: encode(rows, until=100))
@@ -155,9 +153,8 @@ def test_a_damaged_file_in_a_bucket_is_named(cache, harm, complaint):
     else:
         data = path.read_bytes()
         path.write_bytes(data[:-1] if harm == 'cut' else data[:-1] + bytes([data[-1] ^ 1]))
-    with pytest.raises(
-        ManifestError, match=f'gs://b/memory/segment-00000/target.npy: .*{complaint}'
-    ):
+    message = f'gs://b/memory/segment-00000/target.npy: .*{complaint}'
+    with pytest.raises(ManifestError, match=message):
         Memory.open('gs://b/memory')
     assert [*cache.iterdir()] == []  # nothing that a later call would take for a copy
 
@@ -203,10 +200,8 @@ def test_what_is_below_a_folder_is_reached_through_plain_folders_only(tmp_path, 
     before = contents(outside)
     for name in ('a/it', 'a/it/x') if 'folder' in kind else ('a/it',):
         for reach in (files.below, files.read_below, files.open_below):
-            with pytest.raises(
-                InputError,
-                match=f'kb/a/it is {said}; nothing below a knowledge base may be one: put a copy',
-            ):
+            message = f'kb/a/it is {said}; nothing below a knowledge base may be one: put a copy'
+            with pytest.raises(InputError, match=message):
                 reach(kb, name)
     for name in ('', 'a'):
         with pytest.raises(InputError, match=f'kb/a/it is {said}'):
@@ -266,10 +261,8 @@ def test_a_name_in_the_manifest_of_a_bucket_writes_nothing_outside_its_copy(cach
     manifest['files'][name] = manifest['files']['segment-00000/ids.npy']
     edit('gs://b/memory', files=manifest['files'])
     for read in (Memory.open, local_copy):
-        with pytest.raises(
-            ManifestError,
-            match=f'gs://b/memory/manifest.json: {re.escape(repr(name))} is not the name of a file',
-        ):
+        message = f'gs://b/memory/manifest.json: {re.escape(repr(name))} is not the name of a file'
+        with pytest.raises(ManifestError, match=message):
             read('gs://b/memory')
     assert outside.read_text() == 'precious'
     assert sorted(path.name for path in tmp_path.iterdir()) == ['cache', 'outside']

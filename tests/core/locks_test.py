@@ -162,10 +162,8 @@ def test_a_lock_that_another_user_left_is_taken_over(of_another_user):
 def test_a_lock_that_another_user_holds_is_refused(of_another_user):
     with open(of_another_user / '.lock') as held:
         fcntl.flock(held, fcntl.LOCK_EX)
-        with pytest.raises(
-            InputError,
-            match=r'process 7 on elsewhere since yesterday \(train\): wait until it ends',
-        ):
+        message = r'process 7 on elsewhere since yesterday \(train\): wait until it ends'
+        with pytest.raises(InputError, match=message):
             with locks.writer(of_another_user):
                 pass
     assert json.loads((of_another_user / '.lock').read_text())['pid'] == 7
@@ -283,10 +281,8 @@ def test_what_is_no_lock_is_neither_written_nor_removed_nor_followed(
     lock = tmp_path / 'kb' / '.lock'
     make(lock)
     before = content_of(lock)
-    with pytest.raises(
-        InputError,
-        match='kb/.lock is in the way, and no lock that this program wrote: move it elsewhere',
-    ):
+    message = 'kb/.lock is in the way, and no lock that this program wrote: move it elsewhere'
+    with pytest.raises(InputError, match=message):
         with locks.writer(tmp_path / 'kb'):
             pass
     assert content_of(lock) == before

@@ -92,10 +92,8 @@ def test_whatever_was_changed_in_a_manifest_is_told(folder):
         with pytest.raises(ManifestError, match=str(path)):
             read_manifest(folder, TOYS)
     path.write_text(json.dumps(json.loads(content)))
-    with pytest.raises(
-        ManifestError,
-        match='its checksum is not that of its content: damaged or edited; restore the folder',
-    ):
+    message = 'its checksum is not that of its content: damaged or edited; restore the folder'
+    with pytest.raises(ManifestError, match=message):
         read_manifest(folder, TOYS)
 
 
@@ -145,9 +143,8 @@ def test_what_is_not_json_is_refused(folder):
 def test_missing_and_truncated_files_are_named(folder):
     manifest = read_manifest(folder, TOYS)
     (folder / 'part' / 'bear').write_bytes(b'123')
-    with pytest.raises(
-        ManifestError, match=r'part/bear: 3 bytes, manifest.json says 5: truncated or overwritten'
-    ):
+    message = r'part/bear: 3 bytes, manifest.json says 5: truncated or overwritten'
+    with pytest.raises(ManifestError, match=message):
         check_files(folder, manifest, TOYS)
     (folder / 'part' / 'bear').unlink()
     with pytest.raises(ManifestError, match=r'part/bear: listed in manifest.json but missing'):
@@ -164,10 +161,8 @@ def test_a_file_is_compared_with_its_digest_before_it_is_read(folder):
         lambda: checked_file(folder, 'ball', manifest, TOYS),
         lambda: verify_files(folder, manifest, TOYS),
     ):
-        with pytest.raises(
-            ManifestError,
-            match='ball: its sha256 is not the one in manifest.json: damaged or overwritten',
-        ):
+        message = 'ball: its sha256 is not the one in manifest.json: damaged or overwritten'
+        with pytest.raises(ManifestError, match=message):
             check()
     with pytest.raises(ManifestError, match='manifest.json: lists no file doll'):
         checked_file(folder, 'doll', manifest, TOYS)
@@ -181,7 +176,6 @@ def test_a_file_that_is_a_link_is_refused(folder, tmp_path_factory):
         lambda: check_files(folder, manifest, TOYS),
         lambda: checked_file(folder, 'ball', manifest, TOYS),
     ):
-        with pytest.raises(
-            InputError, match='ball is a link; .* put a copy of the file or folder there'
-        ):
+        message = 'ball is a link; .* put a copy of the file or folder there'
+        with pytest.raises(InputError, match=message):
             check()

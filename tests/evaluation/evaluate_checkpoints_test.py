@@ -73,9 +73,8 @@ def test_every_checkpoint_is_scored_as_it_is_alone(kb, tmp_path):
 
 def test_one_file_of_predictions_is_not_that_of_several_checkpoints(kb, tmp_path):
     options = dict(output_dir=str(tmp_path), questions='mine.jsonl', predictions='mine.jsonl')
-    with pytest.raises(
-        InputError, match="predictions are of one checkpoint, and step='all' asks for several"
-    ):
+    message = "predictions are of one checkpoint, and step='all' asks for several"
+    with pytest.raises(InputError, match=message):
         evaluate(kb=str(kb), **options, step='all')
 
 

@@ -111,12 +111,8 @@ def test_processes_answer_the_chunks_in_turn(tmp_path, whole, monkeypatch, proce
 def test_chunks_of_other_questions_are_refused(tmp_path, whole):
     path = tmp_path / 'out.jsonl'
     write_parts(path, whole, {0, 2})
-    with pytest.raises(
-        PredictionError,
-        match=(
-            'parts/00000-of-00003.jsonl is of other questions: delete .*out.jsonl.parts to answer'
-        ),
-    ):
+    message = 'parts/00000-of-00003.jsonl is of other questions: delete .*out.jsonl.parts to answer'
+    with pytest.raises(PredictionError, match=message):
         write_answers(ring(), QUESTIONS[:3], path)
     assert len(parts_of(path)) == 2
 
@@ -140,10 +136,8 @@ def test_lines_of_another_model_or_setting_are_refused(tmp_path, whole, name, ch
     put(name, tmp_path / 'out.jsonl', whole)
     before = {path: path.read_bytes() for path in tmp_path.rglob('*.jsonl')}
     options = dict(kb=ring()) | change
-    with pytest.raises(
-        PredictionError,
-        match=FOUND[name].format(1) + ' comes from another model, memory or setting',
-    ):
+    message = FOUND[name].format(1) + ' comes from another model, memory or setting'
+    with pytest.raises(PredictionError, match=message):
         write_answers(questions=QUESTIONS, output=tmp_path / 'out.jsonl', **options)
     assert {path: path.read_bytes() for path in tmp_path.rglob('*.jsonl')} == before
 
@@ -187,10 +181,8 @@ def test_an_answer_that_is_not_finite_is_refused_with_its_question_and_not_writt
                 'answers': [{'entity': 'plain', 'weight': weight if number == 2 else 0.5}],
             }
 
-    with pytest.raises(
-        PredictionError,
-        match=f'question {QUESTIONS[2].id}: its answer has a number that is not finite',
-    ):
+    message = f'question {QUESTIONS[2].id}: its answer has a number that is not finite'
+    with pytest.raises(PredictionError, match=message):
         predictions.write_predictions(tmp_path / 'out.jsonl', QUESTIONS, 'x', answer)
     assert not list(tmp_path.rglob('*.*jsonl'))
 

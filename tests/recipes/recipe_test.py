@@ -68,9 +68,8 @@ def test_a_step_is_done_once_it_has_an_output_and_a_record_of_the_same_command(o
 
 def test_a_step_that_was_run_with_another_command_is_refused_before_anything_runs(options):
     run([step('two', number=1)], options)
-    with pytest.raises(
-        InputError, match=r'step two was run with .*number=1.* now .*number=2.*: give another --out'
-    ):
+    message = r'step two was run with .*number=1.* now .*number=2.*: give another --out'
+    with pytest.raises(InputError, match=message):
         run([step('one'), step('two', number=2)], options)
     assert not (options.out / 'one').exists()
 
@@ -170,9 +169,8 @@ def test_a_dry_run_prints_commands_and_writes_nothing(options, capsys):
 def test_a_damaged_record_is_named(options):
     run([step('one')], options)
     (options.out / 'steps/one/run.json').write_text('{"command": ')
-    with pytest.raises(
-        InputError, match=r'steps/one/run.json is damaged .*: remove it to run the step again'
-    ):
+    message = r'steps/one/run.json is damaged .*: remove it to run the step again'
+    with pytest.raises(InputError, match=message):
         run([step('one')], options)
 
 
@@ -262,9 +260,8 @@ def test_steps_whose_input_is_made_again_are_refused_all_at_once(options, tmp_pa
         with pytest.raises(InputError, match=re.escape(error)):
             run(steps, options)
         run(steps[:1], options)
-    with pytest.raises(
-        InputError, match='step b was run before step a was run again: run it again, too'
-    ):
+    message = 'step b was run before step a was run again: run it again, too'
+    with pytest.raises(InputError, match=message):
         tables.publish(recipe, options, tmp_path / 'results')
     for name in 'bc':
         shutil.rmtree(out / f'steps/{name}')
@@ -284,17 +281,14 @@ def test_an_interrupted_step_does_not_go_on_from_another_input(options, tmp_path
     (tmp_path / 'data').write_text('new')
     shutil.rmtree(out / 'steps/a')
     run(steps[:1], options)
-    with pytest.raises(
-        InputError,
-        match=(
-            f'step b was run before step a changed: give another --out, or remove {out}/steps/b and'
-        ),
-    ):
+    message = (
+        f'step b was run before step a changed: give another --out, or remove {out}/steps/b and'
+    )
+    with pytest.raises(InputError, match=message):
         run(steps, options)
     (out / 'steps/b/inputs.json').write_text('{')
-    with pytest.raises(
-        InputError, match=f'inputs.json is damaged .*: remove {out}/steps/b to run the step again'
-    ):
+    message = f'inputs.json is damaged .*: remove {out}/steps/b to run the step again'
+    with pytest.raises(InputError, match=message):
         run(steps, options)
 
 
@@ -383,19 +377,16 @@ def test_there_are_few_recipes_and_each_says_in_a_line_what_it_shows(capsys):
     ],
 )
 def test_a_number_that_cannot_be_is_told(tmp_path, option, value):
-    with pytest.raises(
-        SystemExit, match=f'^error: {option.replace("-", "_")}={value}.*: give a number of 0 to '
-    ):
+    message = f'^error: {option.replace("-", "_")}={value}.*: give a number of 0 to '
+    with pytest.raises(SystemExit, match=message):
         recipes_main(['run', 'demo', '--dry-run', '--out', str(tmp_path), f'--{option}={value}'])
 
 
 def test_unknown_recipes_and_missing_data_are_named(options):
     with pytest.raises(InputError, match='no recipe metaqa/opq; similar: metaqa/opql'):
         catalog.find('metaqa/opq')
-    with pytest.raises(
-        InputError,
-        match=r'metaqa/passages.jsonl does not exist: name the folder of the data sets: --data',
-    ):
+    message = r'metaqa/passages.jsonl does not exist: name the folder of the data sets: --data'
+    with pytest.raises(InputError, match=message):
         catalog.find('metaqa/opql').steps(options)
     (options.data / 'redocred').mkdir(parents=True)
     (options.data / 'redocred/documents.json').touch()

@@ -135,10 +135,8 @@ def test_a_group_without_runs_and_a_run_without_its_commit_are_named(tmp_path):
     with pytest.raises(InputError, match='g.json does not exist: publish a run of g'):
         tables.table('g', tmp_path)
     (tmp_path / 'g.json').write_text('{"a": {"0": {"command": "c"}}}')
-    with pytest.raises(
-        InputError,
-        match=r'g.json is damaged .*required field `commit`.*: publish the run again',
-    ):
+    message = r'g.json is damaged .*required field `commit`.*: publish the run again'
+    with pytest.raises(InputError, match=message):
         tables.table('g', tmp_path)
 
 
