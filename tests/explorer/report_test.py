@@ -4,6 +4,7 @@ is markup in it.
 
 import collections
 import html.parser
+import itertools
 import json
 import os
 
@@ -90,11 +91,8 @@ def tables(page):
 
 
 def mentions_of(kb):
-    return collections.Counter(
-        mention['entity']
-        for mentions in kb.prepared.passages['mentions'].to_pylist()
-        for mention in mentions
-    )
+    mentions = itertools.chain(*kb.prepared.passages['mentions'].to_pylist())
+    return collections.Counter(mention['entity'] for mention in mentions)
 
 
 def test_the_counts_are_those_of_the_tables(tables, kb):

@@ -13,17 +13,8 @@ import tiny_msf
 
 def test_a_dry_run_without_data_tells_the_commands_the_files_and_the_machines(tmp_path, capsys):
     (tmp_path / 'wikipedia').mkdir()
-    recipes_main.main(
-        [
-            'run',
-            'paper/webqsp',
-            '--dry-run',
-            '--data',
-            str(tmp_path),
-            '--out',
-            str(tmp_path / 'out'),
-        ]
-    )
+    where = ['--data', str(tmp_path), '--out', str(tmp_path / 'out')]
+    recipes_main.main(['run', 'paper/webqsp', '--dry-run', *where])
     said = capsys.readouterr().out
     binaries = re.findall(r'^python -m opql_jax\.(\w+)', said, re.M)
     assert binaries == [

@@ -45,18 +45,8 @@ def data(tmp_path):
 def test_the_recipe_ends_with_scores_and_is_then_done(data, tmp_path, capsys):
     options = Options(tmp_path / 'out', data, percent=20.0)
     row = 'musique-untitled'
-    recipes_main(
-        [
-            'run',
-            f'retrieval/{row}',
-            '--out',
-            str(options.out),
-            '--data',
-            str(data),
-            '--percent',
-            '20',
-        ]
-    )
+    where = ['--out', str(options.out), '--data', str(data)]
+    recipes_main(['run', f'retrieval/{row}', *where, '--percent', '20'])
     steps = catalog.find(f'retrieval/{row}').steps(options)
     metrics = json.loads((options.out / f'results/{row}/metrics.json').read_text())
     (step,) = [step for step in steps if step.name == f'results/{row}']

@@ -49,16 +49,8 @@ if __name__ == '__main__':
 def run(tmp_path, number, moment):
     (tmp_path / 'recipe.py').write_text(RECIPE)
     child = tmp_path / 'child'
-    command = [
-        tmp_path / 'recipe.py',
-        str(int(number)),
-        moment,
-        child,
-        'run',
-        'two',
-        '--out',
-        tmp_path / 'out',
-    ]
+    command = [tmp_path / 'recipe.py', str(int(number)), moment, child]
+    command += ['run', 'two', '--out', tmp_path / 'out']
     environment = os.environ | {'JAX_PLATFORMS': 'cpu', 'PYTHONPATH': str(record.ROOT)}
     done = subprocess.run(
         [sys.executable, *map(str, command)],

@@ -19,14 +19,8 @@ from opql_jax.recipes.recipe import Function, Options, Output, Recipe, Step, run
 def write_run(folder, group, row, seed=0, **fields):
     path = folder / f'{group}.json'
     rows = json.loads(path.read_text()) if path.exists() else {}
-    base = {
-        'command': 'c',
-        'commit': 'abc',
-        'metrics': {},
-        'percent': 100,
-        'seed': seed,
-        'seconds': 60.0,
-    }
+    base = {'command': 'c', 'commit': 'abc', 'metrics': {}, 'percent': 100}
+    base |= {'seed': seed, 'seconds': 60.0}
     rows.setdefault(row, {})[str(seed)] = base | fields
     path.write_text(json.dumps(rows))
 
@@ -63,12 +57,8 @@ def cells(line):
 
 def published(group, row, asked, measure='hits@1'):
     """The mean over the seeds of a published row."""
-    return np.mean(
-        [
-            fields['metrics'][asked][measure]
-            for fields in tables.read_rows(group, tables.RESULTS)[row]
-        ]
-    )
+    runs = tables.read_rows(group, tables.RESULTS)[row]
+    return np.mean([fields['metrics'][asked][measure] for fields in runs])
 
 
 def test_figures_of_ours_that_the_docs_have_beside_those_of_the_paper_are_those_of_published_runs():
@@ -111,12 +101,8 @@ def test_seeds_of_a_row_are_one_line_with_their_spread(tmp_path):
 
 
 def test_rankings_are_lines_and_each_run_is_a_column_of_recall_and_answers(tmp_path):
-    score = lambda value: {
-        'recall@2': value / 2,
-        'recall@5': value,
-        'answer@5': value,
-        'questions': 3,
-    }
+    fives = ('recall@5', 'answer@5')
+    score = lambda value: dict.fromkeys(fives, value) | {'recall@2': value / 2, 'questions': 3}
     for group in ('retrieval', 'retrieval-20-percent'):
         write_run(tmp_path, group, 'a', metrics={'ours': score(0.9), 'BM25': score(0.5)})
         write_run(tmp_path, group, 'b', metrics={'BM25': score(0.6)}, commit='def')
@@ -154,15 +140,13 @@ def test_a_field_of_a_published_run_that_is_of_another_type_is_named(tmp_path, f
         tables.table('g', tmp_path)
 
 
-def make(path, said='made'):
-    with open(path, 'w', encoding='utf-8') as file:
-        file.write(said)
+def make(path):
+    pathlib.Path(path).write_text('made', encoding='utf-8')
 
 
 def test_a_recipe_is_published_once_it_is_done(tmp_path):
-    recipe = Recipe(
-        'g/a', '', lambda options: [Function('one', make, {'path': Output('one')}, 'one')]
-    )
+    one = Function('one', make, {'path': Output('one')}, 'one')
+    recipe = Recipe('g/a', '', lambda options: [one])
     options = Options(tmp_path / 'out', tmp_path, seed=3, percent=10)
     with pytest.raises(InputError, match='step one is not done in .*: run the recipe first'):
         tables.publish(recipe, options, tmp_path / 'results')
@@ -185,13 +169,10 @@ def test_a_published_configuration_names_no_folder_of_this_machine(tmp_path, mon
         f"A = '{options.out}/text'\nB = '{options.data.absolute()}/metaqa'\n"
         f"C = '{GIN_ROOT}/gin/experiments/metaqa/wordings.tsv'\nRATE = 0.1  # data\n"
     )
-    command, metrics = step.command(str(options.out)), {'dev': {'hits@1': 1}}
-    record.write(
-        run_json_of(step, options.out), command=command, seconds=1, gin=gin, metrics=metrics
-    )
-    path = tables.publish(
-        Recipe('g/a', '', lambda options: [step]), options, tmp_path / 'published'
-    )
+    done = {'command': step.command(str(options.out)), 'metrics': {'dev': {'hits@1': 1}}}
+    record.write(run_json_of(step, options.out), seconds=1, gin=gin, **done)
+    recipe = Recipe('g/a', '', lambda options: [step])
+    path = tables.publish(recipe, options, tmp_path / 'published')
     published = json.loads(path.read_text())['a']['0']['gin']['results']
     assert published == (
         "A = 'OUT/text'\nB = 'DATA/metaqa'\nC = 'gin/experiments/metaqa/wordings.tsv'\n"
