@@ -73,9 +73,8 @@ def test_the_newest_versions_need_a_newer_python_and_the_script_says_so(tmp_path
     (tmp_path / 'bin/python3').write_text(f'#!{shutil.which("bash")}\nexit 1\n')
     (tmp_path / 'bin/python3').chmod(0o755)
     command = [shutil.which('bash'), tmp_path / 'launch/test.sh', '--latest', 'tests/models']
-    done = subprocess.run(
-        command, env={'PATH': str(tmp_path / 'bin')}, capture_output=True, text=True
-    )
+    environment = {'PATH': str(tmp_path / 'bin')}
+    done = subprocess.run(command, env=environment, capture_output=True, text=True)
     assert done.returncode == 1
     assert 'error: no Python of at least 3.12 with venv and ensurepip on PATH' in done.stderr
     assert not (tmp_path / '.venv-latest').exists()
@@ -93,20 +92,12 @@ def audit(lock, *arguments):
         '--vulnerability-service=osv'
     ).split()
     command = [sys.executable, '-m', 'pip_audit', *flags, *arguments, '-r', lock]
-    run = subprocess.run(
-        command,
-        capture_output=True,
-        text=True,
-        timeout=600,
-        env=os.environ | {'NO_PROXY': '127.0.0.1'},
-    )
-    if re.search(
-        r'requests\.exceptions\.(ConnectionError|ProxyError|SSLError|ConnectTimeout|ReadTimeout)',
-        run.stderr,
-    ):
-        pytest.skip(
-            f'the service of vulnerabilities cannot be reached: {run.stderr.splitlines()[-1][:200]}'
-        )
+    options = {'timeout': 600, 'env': os.environ | {'NO_PROXY': '127.0.0.1'}}
+    run = subprocess.run(command, capture_output=True, text=True, **options)
+    unreached = r'requests\.exceptions\.(Connection|Proxy|SSL)Error|(Connect|Read)Timeout'
+    if re.search(unreached, run.stderr):
+        last = run.stderr.splitlines()[-1][:200]
+        pytest.skip(f'the service of vulnerabilities cannot be reached: {last}')
     assert run.returncode in (0, 1), run.stderr
     return run.returncode == 0, run.stdout + run.stderr
 
