@@ -30,9 +30,10 @@ app = typer.Typer(
     context_settings={'help_option_names': ['-h', '--help']},
 )
 
-KB = Annotated[
-    str, typer.Argument(metavar='KB', help='The folder of the knowledge base.', show_default=False)
-]
+# Of what has no default, or one that goes without saying.
+Argument = functools.partial(typer.Argument, show_default=False)
+Option = functools.partial(typer.Option, show_default=False)
+KB = Annotated[str, Argument(metavar='KB', help='The folder of the knowledge base.')]
 Json = Annotated[bool, typer.Option('--json', help='Print JSON.')]
 Count = functools.partial(typer.Option, min=1, max=10**6, show_default=True)
 
@@ -90,14 +91,8 @@ def _share(value: float) -> float:
     return value
 
 
-Sources = Annotated[
-    list[str],
-    typer.Argument(
-        metavar='SOURCE',
-        help='Files, folders of files, or patterns in quotes: "**/*.md".',
-        show_default=False,
-    ),
-]
+_FILES = 'Files, folders of files, or patterns in quotes: "**/*.md".'
+Sources = Annotated[list[str], Argument(metavar='SOURCE', help=_FILES)]
 MaxRejectFraction = Annotated[
     float,
     typer.Option(
@@ -115,10 +110,7 @@ MaxRejectFraction = Annotated[
 @app.command()
 def index(
     sources: Sources,
-    out: Annotated[
-        str,
-        typer.Option(metavar='KB', help='The folder of the knowledge base.', show_default=False),
-    ],
+    out: Annotated[str, Option(metavar='KB', help='The folder of the knowledge base.')],
     encoder: Annotated[
         str,
         typer.Option(
@@ -166,26 +158,20 @@ def ask(
     kb: KB,
     question: Annotated[
         str | None,
-        typer.Argument(
+        Argument(
             metavar='QUESTION',
-            help=(
-                'In plain words, where a topic may be put in [square brackets]; or a query: '
-                '"Ingrid Solberg . directed . starring".'
-            ),
-            show_default=False,
+            help='In plain words, where a topic may be put in [square brackets]; or a query: '
+            '"Ingrid Solberg . directed . starring".',
         ),
     ] = None,
     as_json: Json = False,
     top: Annotated[int, Count(metavar='N', help='Answers to print.')] = 5,
     reader: Annotated[
         bool | None,
-        typer.Option(
+        Option(
             '--reader/--no-reader',
-            help=(
-                'Whether passages that are found are read, which takes longer; if not said, where '
-                'nothing was learnt by `train`.'
-            ),
-            show_default=False,
+            help='Whether passages that are found are read, which takes longer; if not said, where '
+            'nothing was learnt by `train`.',
         ),
     ] = None,
     hops: Annotated[
@@ -193,10 +179,9 @@ def ask(
     ] = 1,
     index: Annotated[
         str | None,
-        typer.Option(
+        Option(
             metavar='FOLDER',
             help='An index of the memory, which a trained model then searches whole.',
-            show_default=False,
         ),
     ] = None,
 ) -> None:
@@ -223,21 +208,14 @@ def ask(
 def retrieve(
     kb: KB,
     question: Annotated[
-        str | None,
-        typer.Argument(
-            metavar='QUESTION', help='One question; or give --questions.', show_default=False
-        ),
+        str | None, Argument(metavar='QUESTION', help='One question; or give --questions.')
     ] = None,
     questions: Annotated[
-        str | None,
-        typer.Option(metavar='FILE', help='JSON Lines: {"id", "question"}.', show_default=False),
+        str | None, Option(metavar='FILE', help='JSON Lines: {"id", "question"}.')
     ] = None,
     k: Annotated[int, Count('-k', metavar='K', help='Documents for each question.')] = 5,
     out: Annotated[
-        str | None,
-        typer.Option(
-            metavar='FILE', help='JSON Lines: {"id", "documents": [ids]}.', show_default=False
-        ),
+        str | None, Option(metavar='FILE', help='JSON Lines: {"id", "documents": [ids]}.')
     ] = None,
     as_json: Json = False,
 ) -> None:
@@ -254,14 +232,8 @@ def retrieve(
         raise typer.BadParameter('give a QUESTION, or else --questions FILE and --out FILE')
 
 
-QuestionFile = Annotated[
-    str,
-    typer.Argument(
-        metavar='QUESTIONS',
-        help='JSON Lines: {"id", "question", "answers": [names]}.',
-        show_default=False,
-    ),
-]
+_ANSWERED = 'JSON Lines: {"id", "question", "answers": [names]}.'
+QuestionFile = Annotated[str, Argument(metavar='QUESTIONS', help=_ANSWERED)]
 
 
 @app.command()
@@ -335,12 +307,11 @@ def add(
 def remove(
     kb: KB,
     document: Annotated[
-        list[str] | None,
-        typer.Option(metavar='ID', help='The id of a document; repeat it for several.'),
+        list[str] | None, Option(metavar='ID', help='The id of a document; repeat it for several.')
     ] = None,
     entity: Annotated[
         list[str] | None,
-        typer.Option(metavar='NAME', help='The name of an entity; repeat it for several.'),
+        Option(metavar='NAME', help='The name of an entity; repeat it for several.'),
     ] = None,
     sentence: Annotated[
         list[str] | None,
@@ -379,11 +350,7 @@ def info(
     kb: KB,
     html: Annotated[
         str | None,
-        typer.Option(
-            metavar='FILE',
-            help='Also write it as a page, with what was left out.',
-            show_default=False,
-        ),
+        Option(metavar='FILE', help='Also write it as a page, with what was left out.'),
     ] = None,
     as_json: Json = False,
 ) -> None:
@@ -411,9 +378,7 @@ def info(
 @app.command()
 def export(
     kb: KB,
-    out: Annotated[
-        str, typer.Option(metavar='FILE', help='Ends in .csv, .graphml or .nt.', show_default=False)
-    ],
+    out: Annotated[str, Option(metavar='FILE', help='Ends in .csv, .graphml or .nt.')],
 ) -> None:
     """Write what was read as a table or a graph.
 
@@ -436,19 +401,14 @@ def explore(
     writable: Annotated[
         bool, typer.Option('--writable', help='Pages may add and forget documents.')
     ] = False,
-    token: Annotated[
-        str | None, typer.Option(envvar='OPQL_TOKEN', help='Access token.', show_default=False)
-    ] = None,
+    token: Annotated[str | None, Option(envvar='OPQL_TOKEN', help='Access token.')] = None,
     allow_origin: Annotated[
         list[str] | None,
-        typer.Option(
+        Option(
             '--allow_origin',
             metavar='ORIGIN',
-            help=(
-                'A site whose pages may read /api/, as https://notes.example; '
-                'repeat it for several.'
-            ),
-            show_default=False,
+            help='A site whose pages may read /api/, as https://notes.example; '
+            'repeat it for several.',
         ),
     ] = None,
 ) -> None:

@@ -151,7 +151,7 @@ def released(options: Options) -> list[Step]:
 
 
 def opql_released(options: Options) -> list[Step]:
-    """OPQL-pretrained with the released encoder, which saw neither text nor questions."""
+    """OPQL-pretrained with the released encoder, which read labelled sentences, none of MetaQA."""
     text, model, entries = 'text-released', 'entities-released', 'memory-released'
     return [
         *released(options),
@@ -219,7 +219,7 @@ def mean_mentions(options: Options) -> list[Step]:
 
 
 def one_number_of_hops(options: Options) -> list[Step]:
-    """OPQL, ablation: a follower of so many hops alone, as the paper trains (section 3)."""
+    """OPQL, ablation: a follower of one number of hops alone, as in the paper (section 3)."""
     hops = options.hops
     return opql(options, f'only-{hops}-hop', hops=(hops,), **splits_of(hops))
 
@@ -257,12 +257,12 @@ def marked_pairs(options: Options) -> list[Step]:
 
 
 def paper_form(options: Options) -> list[Step]:
-    """OPQL in the paper's form (section 3).
+    """OPQL in the paper's form (section 3), for one number of hops.
 
-    L_rel over groups, pairs marked with both names masked, and a follower of one number of hops,
-    which knows its topics by their centroid alone and may return to that of the question. Not the
-    paper's: all pairs are learnt from, the title stands in front of passages that lack it, and the
-    filter acts within the search.
+    L_rel over groups, pairs marked with both names masked, and a follower which knows its topics by
+    their centroid alone and may return to that of the question. Not the paper's: all pairs are
+    learnt from, the title stands in front of passages that lack it, and the filter acts within the
+    search.
     """
     hops, form = options.hops, 'paper-form'
     settings = bound('objectives.Follow', weigh_topics=False, exclude_topic=False)
@@ -312,89 +312,50 @@ _opql_and_kb = functools.partial(
 
 
 def _row(
-    name: str, summary: str, build: Callable[[Options], Sequence[Step | Function]], **choices
+    name: str, build: Callable[[Options], Sequence[Step | Function]], summary: str = '', **choices
 ) -> Recipe:
+    """A row, whose summary is the first line of what builds it unless it is given."""
+    summary = summary or str(build.__doc__).splitlines()[0].rstrip('.')
     return Recipe(f'metaqa/{name}', summary, build, choices)
 
 
 def _follower_ablation(name: str, summary: str, **settings) -> Recipe:
     build = functools.partial(opql, row=name, **bound('objectives.Follow', **settings))
-    return _row(name, f'ablation of OPQL: {summary}', build)
+    return _row(name, build, f'ablation of OPQL: {summary}')
 
 
 def _pretraining_ablation(name: str, summary: str) -> Recipe:
     build = functools.partial(opql_pretrained, row=name, ablation=f'_{name.replace("-", "_")}')
-    return _row(name, f'ablation of OPQL-pretrained: {summary}', build)
+    return _row(name, build, f'ablation of OPQL-pretrained: {summary}')
 
 
-_opql_wordings = functools.partial(opql, row='opql-wordings', **IN_OTHER_WORDS)
+_IN_OTHER_WORDS = 'OPQL: its follower also learns from its training questions in other words'
+_DRKIT = 'baseline: a DrKIT-style index of mentions, supervised by the knowledge base'
+_AND_KB = "OPQL: one memory of the text and of half of the knowledge base's triples"
+_CENTROID = 'a hop knows its topics by their centroid alone, as in the paper'
 RECIPES = [
-    _row('opql', 'OPQL: the memory of an encoder aligned with 1-hop questions', opql),
-    _row(
-        'opql-pretrained',
-        'OPQL-pretrained: the memory of an encoder that saw no question',
-        opql_pretrained,
-    ),
-    _row(
-        'marked-pairs',
-        'ablation of OPQL: each pair marked in its text, both names masked, as in the paper',
-        marked_pairs,
-    ),
+    _row('opql', opql),
+    _row('opql-pretrained', opql_pretrained),
+    _row('marked-pairs', marked_pairs),
     _follower_ablation('no-filter', 'a hop searches the whole memory', filter=False),
     _follower_ablation('one-wt', 'one W_t for all hops', shared_hops=True),
-    _follower_ablation(
-        'unweighed-topics',
-        'a hop knows the weights of its topics by their centroid alone, as in the paper',
-        weigh_topics=False,
-    ),
-    _row(
-        'only',
-        'ablation of OPQL: a follower of one number of hops alone, as in the paper',
-        one_number_of_hops,
-        hops=(2, 3),
-    ),
-    _row(
-        'paper-form',
-        "the paper's batches, pairs and follower at once, for one number of hops",
-        paper_form,
-        hops=(2, 3),
-    ),
-    _row(
-        'mean-mentions', 'ablation of OPQL: the mean of up to 5 mentions of a pair', mean_mentions
-    ),
+    _follower_ablation('unweighed-topics', _CENTROID, weigh_topics=False),
+    _row('only', one_number_of_hops, hops=(2, 3)),
+    _row('paper-form', paper_form, hops=(2, 3)),
+    _row('mean-mentions', mean_mentions),
     _pretraining_ablation('no-hard-negatives', 'L_rel without hard negatives'),
     _pretraining_ablation('no-el', 'without L_el'),
     _pretraining_ablation('paper-groups', "the paper's groups of 11 mentions"),
     _row(
         'opql-wordings',
-        'OPQL: its follower also learns from its training questions in other words',
-        _opql_wordings,
+        functools.partial(opql, row='opql-wordings', **IN_OTHER_WORDS),
+        _IN_OTHER_WORDS,
     ),
-    _row(
-        'opql-released',
-        'OPQL-pretrained with the released encoder, which read labelled sentences, none of MetaQA',
-        opql_released,
-    ),
-    _row(
-        'opql-released-aligned',
-        'OPQL-wordings with the released encoder, aligned with 1-hop questions',
-        opql_released_aligned,
-    ),
-    _row(
-        'opql-kb-pairs',
-        'OPQL over the pairs of the text that a triple of the knowledge base joins',
-        opql_kb_pairs,
-    ),
-    _row('kv-memory', 'baseline: a KV-memory of bags of words', kv_memory),
-    _row(
-        'drkit',
-        'baseline: a DrKIT-style index of mentions, supervised by the knowledge base',
-        _drkit,
-    ),
-    _row('fae-kb', "upper bound: a memory of the knowledge base's triples", fae_kb),
-    _row(
-        'opql-and-kb',
-        "OPQL: one memory of the text and of half of the knowledge base's triples",
-        _opql_and_kb,
-    ),
+    _row('opql-released', opql_released),
+    _row('opql-released-aligned', opql_released_aligned),
+    _row('opql-kb-pairs', opql_kb_pairs),
+    _row('kv-memory', kv_memory),
+    _row('drkit', _drkit, _DRKIT),
+    _row('fae-kb', fae_kb),
+    _row('opql-and-kb', _opql_and_kb, _AND_KB),
 ]
