@@ -14,7 +14,6 @@ from opql_jax.core.errors import InputError
 from opql_jax.recipes import (
     demo,
     encoder,
-    fewshot,
     growth,
     little_training,
     lm_world,
@@ -38,7 +37,6 @@ RECIPES = {
         little_training,
         slot_filling,
         msf,
-        fewshot,
         encoder,
         reader,
         lm_world,

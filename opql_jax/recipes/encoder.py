@@ -1,7 +1,8 @@
 """Relation encoders for any text: their training, and how they tell unseen relations apart.
 
-`encoder/released` makes the one that comes with the package. The others leave out a quarter of the
-relations of wiki64, and are scored on these.
+`encoder/released` makes the one that comes with the package. `encoder/labels` and `encoder/text`
+leave out a quarter of the relations of wiki64, and are scored on these; `fewshot/...` are trained
+on text alone or not at all.
 """
 
 import functools
@@ -57,22 +58,42 @@ def released(options: Options) -> list[Step]:
     return [text(options), trained, release('relations', 'encoder', options)]
 
 
+def few_shots(options: Options, row: str, data: str, model: str | Output, **bindings) -> Step:
+    """How well the embeddings of a model tell the relations of labelled sentences apart."""
+    name = f'results/{row}'
+    bindings |= {'SENTENCES': options.file(f'{data}/sentences.jsonl'), 'MODEL_DIR': model}
+    bindings |= {'OUTPUT_DIR': Output(name)}
+    return Step(name, 'fewshot', ('gin/runs/fewshot.gin',), bindings, name)
+
+
 def held_out(options: Options, row: str) -> list[Step]:
     """Scored on relations that were left out."""
     bindings = {**labels(options), 'HELD_OUT': HELD_OUT} if row == 'labels' else {}
     model, encoder = f'relations-{row}', f'encoder-{row}'
-    scored = {
-        'SENTENCES': options.file('wiki64/sentences.jsonl'),
-        'RELATIONS': HELD_OUT,
-        'MODEL_DIR': Output(encoder),
-        'EMBEDDING': 'pair',
-        'OUTPUT_DIR': Output(f'results/{row}'),
-    }
+    scored = {'RELATIONS': HELD_OUT, 'EMBEDDING': 'pair'}
     return [
         text(options),
         train(model, STAGES[row], options, **bindings),
         release(model, encoder, options),
-        Step(f'results/{row}', 'fewshot', ('gin/runs/fewshot.gin',), scored, f'results/{row}'),
+        few_shots(options, row, 'wiki64', Output(encoder), **scored),
+    ]
+
+
+def minilm(options: Options, row: str, embedding: str) -> list[Step]:
+    """Baseline: the mean of MiniLM's last layer, without training."""
+    return [few_shots(options, row, 'linked_sentences', 'minilm', EMBEDDING=embedding)]
+
+
+def pretrained(options: Options, row: str, embedding: str) -> list[Step]:
+    """The relation encoder, pretrained from MiniLM on unlabelled text of Wikispeedia and MetaQA."""
+    articles = {'DATA_DIR': options.file('wikispeedia'), **SHORT_PASSAGES}
+    films = {'DATA_DIR': options.file('metaqa'), **SHORT_PASSAGES}
+    films['prepare.prepare.extends'] = 'text-wikispeedia'
+    return [
+        prepare('text-wikispeedia', 'gin/data/wikispeedia.gin', **articles),
+        prepare('text', 'gin/data/metaqa.gin', **films),
+        train('relations', stage('minilm', 'relations_minilm', 140, 3e-4), options),
+        few_shots(options, row, 'linked_sentences', Output('relations'), EMBEDDING=embedding),
     ]
 
 
@@ -85,5 +106,18 @@ RECIPES = [
             functools.partial(held_out, row=row),
         )
         for row, source in (('labels', 'labelled sentences'), ('text', 'text alone'))
+    ),
+    *(
+        Recipe(f'fewshot/{row}', what, functools.partial(build, row=row, embedding=embedding))
+        for row, what, build, embedding in (
+            ('minilm', "baseline: the mean of MiniLM's last layer", minilm, 'mean'),
+            ('opql', 'relation embeddings, from MiniLM without labels', pretrained, 'relation'),
+            (
+                'opql-masked',
+                'relation embeddings, both names masked',
+                pretrained,
+                'relation masked',
+            ),
+        )
     ),
 ]

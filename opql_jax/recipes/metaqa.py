@@ -284,14 +284,14 @@ def kv_memory(options: Options) -> list[Step]:
     ]
 
 
-def with_kb(options: Options, row: str, data_gin: str, align: str) -> list[Step]:
+def with_kb(options: Options, row: str, data_gin: str, align: str, **bindings) -> list[Step]:
     """A system that reads the knowledge base, with the entities and tokenizer of the text."""
     text, model, entries = f'text-{row}', f'align-{row}', f'memory-{row}'
-    source = {'DATA_DIR': options.file('metaqa'), 'TRIPLES': options.file('metaqa/kb.txt')}
+    bindings |= {'DATA_DIR': options.file('metaqa'), 'TRIPLES': options.file('metaqa/kb.txt')}
     return [
         prepared(options),
         *pretrained(options),
-        prepare(text, data_gin, TOKENIZER=Output('text/tokenizer.json'), **source),
+        prepare(text, data_gin, TOKENIZER=Output('text/tokenizer.json'), **bindings),
         train(model, STAGES[align], options, INIT_FROM='relations', TEXT=text),
         build_memory(entries, model, text),
         *followed(options, row, model, entries, text),
@@ -303,12 +303,20 @@ def fae_kb(options: Options) -> list[Step]:
     return with_kb(options, 'fae-kb', 'gin/data/metaqa_kb.gin', 'align')
 
 
-_drkit = functools.partial(
-    with_kb, row='drkit', data_gin='gin/data/metaqa_with_kb.gin', align='align-mentions'
-)
-_opql_and_kb = functools.partial(
-    with_kb, row='opql-and-kb', data_gin='gin/data/metaqa_and_kb.gin', align='align'
-)
+def drkit(options: Options) -> list[Step]:
+    """Baseline: a DrKIT-style index of mentions, supervised by the knowledge base."""
+    return with_kb(options, 'drkit', 'gin/data/metaqa_with_kb.gin', 'align-mentions')
+
+
+def opql_and_kb(options: Options) -> list[Step]:
+    """OPQL: one memory of the text and of half of the knowledge base's triples."""
+    both: dict[str, Any] = {'BESIDE_TEXT': True, 'SHARE': 0.5}
+    return with_kb(options, 'opql-and-kb', 'gin/data/metaqa_kb.gin', 'align', **both)
+
+
+def opql_wordings(options: Options) -> list[Step]:
+    """OPQL: its follower also learns from its training questions in other words."""
+    return opql(options, 'opql-wordings', **IN_OTHER_WORDS)
 
 
 def _row(
@@ -329,9 +337,6 @@ def _pretraining_ablation(name: str, summary: str) -> Recipe:
     return _row(name, build, f'ablation of OPQL-pretrained: {summary}')
 
 
-_IN_OTHER_WORDS = 'OPQL: its follower also learns from its training questions in other words'
-_DRKIT = 'baseline: a DrKIT-style index of mentions, supervised by the knowledge base'
-_AND_KB = "OPQL: one memory of the text and of half of the knowledge base's triples"
 _CENTROID = 'a hop knows its topics by their centroid alone, as in the paper'
 RECIPES = [
     _row('opql', opql),
@@ -346,16 +351,12 @@ RECIPES = [
     _pretraining_ablation('no-hard-negatives', 'L_rel without hard negatives'),
     _pretraining_ablation('no-el', 'without L_el'),
     _pretraining_ablation('paper-groups', "the paper's groups of 11 mentions"),
-    _row(
-        'opql-wordings',
-        functools.partial(opql, row='opql-wordings', **IN_OTHER_WORDS),
-        _IN_OTHER_WORDS,
-    ),
+    _row('opql-wordings', opql_wordings),
     _row('opql-released', opql_released),
     _row('opql-released-aligned', opql_released_aligned),
     _row('opql-kb-pairs', opql_kb_pairs),
     _row('kv-memory', kv_memory),
-    _row('drkit', _drkit, _DRKIT),
+    _row('drkit', drkit),
     _row('fae-kb', fae_kb),
-    _row('opql-and-kb', _opql_and_kb, _AND_KB),
+    _row('opql-and-kb', opql_and_kb),
 ]
