@@ -41,17 +41,12 @@ def test_piped_help_has_neither_colours_nor_boxes(command, capsys):
 
 
 def test_help_waits_for_no_large_import():
-    script = (
-        "import sys; from opql_jax import cli; cli.main(['--help']); print(*sys.modules, "
-        'file=sys.stderr)'
-    )
-    done = subprocess.run(
-        [sys.executable, '-c', script], capture_output=True, text=True, check=True
-    )
-    imported = {name.partition('.')[0] for name in done.stderr.split()}
-    assert not imported & {
-        *'jax numpy scipy pyarrow spacy tokenizers msgspec etils rich flax'.split()
-    }
+    script = "import sys; from opql_jax import cli; cli.main(['--help']); "
+    script += 'print(*sys.modules, file=sys.stderr)'
+    command = [sys.executable, '-c', script]
+    done = subprocess.run(command, capture_output=True, text=True, check=True)
+    large = 'jax numpy scipy pyarrow spacy tokenizers msgspec etils rich flax'.split()
+    assert not {name.partition('.')[0] for name in done.stderr.split()} & set(large)
 
 
 def test_recipes_are_passed_on(capsys):
@@ -60,43 +55,31 @@ def test_recipes_are_passed_on(capsys):
     assert run(['recipes', 'show', 'gone'], capsys)[0].startswith('error: no recipe gone')
 
 
-@pytest.mark.parametrize(
-    'arguments',
-    [
-        ['gone'],
-        ['ask', 'kb', 'question', '--top', '0'],
-        ['ask', 'kb', 'question', '--hops', '0'],
-        ['index', 'text', '--out', 'kb', '--max_reject_fraction', 'nan'],
-        ['index', 'text', '--out', 'kb', '--engine', 'cloud'],
-        ['retrieve', 'kb'],
-        ['retrieve', 'kb', 'question', '--questions', 'file', '--out', 'file'],
-        ['retrieve', 'kb', '--questions', 'file'],
-        ['train', 'kb', 'questions', '--seed', '-1'],
-        ['explore', 'kb', '--port', '65536'],
-        ['ask', '', 'question'],
-        ['index', '', '--out', 'kb'],
-    ],
-)
-def test_a_wrong_command_line_ends_with_2(arguments, capsys):
-    code, out, errors = run(arguments, capsys)
+WRONG = """gone
+ask kb question --top 0
+ask kb question --hops 0
+index text --out kb --max_reject_fraction nan
+index text --out kb --engine cloud
+retrieve kb
+retrieve kb question --questions file --out file
+retrieve kb --questions file
+train kb questions --seed -1
+explore kb --port 65536
+ask '' question
+index '' --out kb"""
+
+
+@pytest.mark.parametrize('line', WRONG.splitlines())
+def test_a_wrong_command_line_ends_with_2(line, capsys):
+    code, out, errors = run(shlex.split(line), capsys)
     assert (code, out) == (2, '') and 'Error: ' in errors and 'Traceback' not in errors
 
 
 def test_bad_input_is_told_in_a_line_and_ends_with_1(tmp_path):
-    done = subprocess.run(
-        [
-            sys.executable,
-            '-m',
-            'opql_jax.cli',
-            'index',
-            str(tmp_path / 'none'),
-            '--out',
-            str(tmp_path / 'kb'),
-        ],
-        capture_output=True,
-        text=True,
-        env=os.environ | {'COLUMNS': '80'},
-    )
+    command = [sys.executable, '-m', 'opql_jax.cli', 'index', str(tmp_path / 'none')]
+    command += ['--out', str(tmp_path / 'kb')]
+    narrow = os.environ | {'COLUMNS': '80'}
+    done = subprocess.run(command, capture_output=True, text=True, env=narrow)
     assert (done.returncode, done.stdout) == (1, '')
     assert done.stderr == f'error: {tmp_path}/none: no such file or folder\n'
 

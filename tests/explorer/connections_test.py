@@ -36,9 +36,8 @@ async def answers(scope, receive, send):
 def serving(application):
     """The port of a server of an application, in a thread."""
     listening = socket.create_server(('127.0.0.1', 0))
-    server = uvicorn.Server(
-        uvicorn.Config(application, http=Connection, log_level='critical', lifespan='off')
-    )
+    config = uvicorn.Config(application, http=Connection, log_level='critical', lifespan='off')
+    server = uvicorn.Server(config)
     thread = threading.Thread(target=server.run, args=([listening],))
     thread.start()
     try:

@@ -49,9 +49,8 @@ def options_of(protocol, data, folder, seed=0):
 
 
 def steps_of(*chosen):
-    return {
-        step.name: step.bindings for step in catalog.find('slot-filling').steps(options_of(*chosen))
-    }
+    steps = catalog.find('slot-filling').steps(options_of(*chosen))
+    return {step.name: step.bindings for step in steps}
 
 
 @pytest.mark.parametrize('seed', SEEDS)
@@ -79,11 +78,7 @@ def test_where_all_relations_are_trained_on_all_sentences_are(data, tmp_path):
 
 def test_sentences_that_are_missing_are_all_named(data, tmp_path):
     (tmp_path / 'redocred').symlink_to(data / 'redocred')
-    missing = (
-        'lacks wiki64/sentences.jsonl, linked_sentences/sentences.jsonl, trex/documents.jsonl, '
-        'which slot-filling reads'
-    )
-    with pytest.raises(InputError, match=missing):
-        catalog.build(
-            catalog.find('slot-filling'), options_of('novel', tmp_path, tmp_path / 'runs')
-        )
+    missing = 'wiki64/sentences.jsonl, linked_sentences/sentences.jsonl, trex/documents.jsonl'
+    options = options_of('novel', tmp_path, tmp_path / 'runs')
+    with pytest.raises(InputError, match=f'lacks {missing}, which slot-filling reads'):
+        catalog.build(catalog.find('slot-filling'), options)
