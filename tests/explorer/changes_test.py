@@ -304,8 +304,8 @@ def test_changes_that_wait_are_made_in_one_version_and_a_refused_one_leaves_the_
     assert results[3] is None and 'ferry' not in after and 'is not there any more' in results[4]
     assert results[5] is None and 'harbour' in after and 'has another text now' in results[6]
     assert after['harbour'].text == before['harbour'].text.removesuffix(last).strip()
-    made = 'a sentence of The Silent Harbour, Night Ferry was forgotten, Summer Tide was added'
-    for said in (*made.split(', '), 'Winter Tide was added'):
+    last = 'a sentence of The Silent Harbour, Night Ferry was forgotten, Summer Tide was added'
+    for said in (*last.split(', '), 'Winter Tide was added'):
         assert said in str(changes.last)
         changes.undo(changes.last.id)
     assert changes.last is None and list(documents(folder).items()) == list(before.items())
