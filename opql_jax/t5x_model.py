@@ -27,6 +27,7 @@ compiles, and no part of its checkpoints.
 """
 
 import dataclasses
+import itertools
 import json
 import re
 from collections.abc import Callable, Mapping, Sequence
@@ -132,8 +133,8 @@ def _check_config(config, objective):
         value = getattr(config, field.name)
         if field.name in _LOOP and value != field.default:
             theirs = _LOOP[field.name]
-            do = f'set {theirs} instead' if theirs else 'leave it out'
-            raise InputError(f'TrainConfig.{field.name}={value!r} does nothing under t5x: {do}')
+            advice = f'set {theirs} instead' if theirs else 'leave it out'
+            raise InputError(f'TrainConfig.{field.name}={value!r} does nothing under t5x: {advice}')
     trainer.check_start(config, objective)
 
 
@@ -223,22 +224,22 @@ class T5xModel:
         self._microbatches = num_microbatches or 1
         # t5x refuses a task of another vocabulary.
         self.input_vocabulary = self.output_vocabulary = WordPieceVocabulary(prepared_dir)
-        asked = {'batch_size': batch_size, 'questions': questions, 'rows': rows}
-        registered = opql.register(task_name, objective, prepared_dir, **asked)
+        read = {'batch_size': batch_size, 'questions': questions, 'rows': rows}
+        registered = opql.register(task_name, objective, prepared_dir, **read)
         sources = self.task.source, registered.source.open(opql.VALIDATION)
         if optimizer_def is not None and not getattr(sources[1], 'has_answers', True):
             nothing = f'none of {", ".join(questions)} has a question with an answer'
             raise InputError(f'{nothing}, so training could not score it')
-        counts = [getattr(source, 'hop_counts', [0]) for source in sources]
-        self._hops = tuple(sorted({hops for of in counts for hops in of}))
+        hop_counts = [getattr(source, 'hop_counts', [0]) for source in sources]
+        self._hops = tuple(sorted({*itertools.chain.from_iterable(hop_counts)}))
         self._params, origin = None, lineage.read_meta(init_from)
         encoding = trainer.pair_encoding(objective, init_from, config.bert_folder)
         bert_hash = state_lib.weights_hash(config.bert_folder) if config.bert_folder else None
         expected = {'expected_hash': origin['params_hash'] if origin else bert_hash}
         self._start = trainer.start_of(config, encoding) | expected
         fit = self.task.fit if optimizer_def is not None else None
-        of_model = config.bert_folder and model_config.is_model(config.bert_folder)
-        if init_from or memory or fit or of_model:
+        starts_from_model = config.bert_folder and model_config.is_model(config.bert_folder)
+        if init_from or memory or fit or starts_from_model:
             # Read here, as t5x calls `get_initial_variables` under jit.
             params = self._starting_params(config.seed, init_from)
             self.task.check_init(params, origin['lineage'] if origin else {})
@@ -249,12 +250,16 @@ class T5xModel:
             )
             described = {**described, 'batch_size': batch_size}
             run = {'lineage': described, 'text': config.text, 'memory': memory}
-            model = config.model, self._encoder, self._prepared, encoding
-            t5x_checkpoints.state_run(*model, run, training=optimizer_def is not None)
+            training = optimizer_def is not None
+            t5x_checkpoints.state_run(
+                config.model, self._encoder, self._prepared, encoding, run, training=training
+            )
 
     def _starting_params(self, seed, init_from=None):
-        own = self._encoder, self._prepared, init_from
-        return self.task.init(state_lib.starting_params(*own, seed=seed, **self._start))
+        params = state_lib.starting_params(
+            self._encoder, self._prepared, init_from, seed=seed, **self._start
+        )
+        return self.task.init(params)
 
     def get_initial_variables(
         self, rng: jax.Array, input_shapes: Mapping, input_types: Mapping | None = None
@@ -316,8 +321,8 @@ class T5xModel:
         def predict(batch):
             out = self._with_hops(lambda batch: task_predict(params, batch, memory), batch)
             missing = lambda value: jnp.nan if jnp.issubdtype(value.dtype, jnp.floating) else -1
-            known = lambda value: jnp.where(self._is_compiled(batch), value, missing(value))
-            return jax.tree.map(known, out)
+            masked = lambda value: jnp.where(self._is_compiled(batch), value, missing(value))
+            return jax.tree.map(masked, out)
 
         return jax.lax.map(predict, _elements(batch))
 

@@ -72,7 +72,7 @@ def writer(folder: str | os.PathLike, patience: float = 0.0) -> Iterator[None]:
 
 
 def shared(folder: str | os.PathLike, names: Iterable[str]) -> contextlib.ExitStack:
-    """Shared locks on folders below a folder until the result is closed; none on links."""
+    """Shared locks on folders below one until the result is closed; on no link or missing one."""
     with contextlib.ExitStack() as locks:
         for name in names:
             # A missing folder is reported when its files are checked; not every file system has
@@ -210,8 +210,8 @@ def _refusal(folder, signature) -> str:
         holder = f'process {who["pid"]} on {who["host"]} since {who["since"]} ({who["command"]})'
     except (ValueError, KeyError, TypeError):
         holder = 'another process, which has only just begun'
-    do = 'wait until it ends, stop it, or give another folder'
-    return f'{folder} is being written by {holder}: {do}'
+    advice = 'wait until it ends, stop it, or give another folder'
+    return f'{folder} is being written by {holder}: {advice}'
 
 
 @contextlib.contextmanager

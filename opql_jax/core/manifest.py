@@ -153,9 +153,9 @@ def read_manifest(folder: str | os.PathLike, format: FolderFormat[H]) -> H:
     try:
         content = files.read_below(folder, format.file)
     except (FileNotFoundError, NotADirectoryError, IsADirectoryError):
-        unlike = f'{folder} is not {format.noun}, or {format.writer} did not end'
+        problem = f'{folder} is not {format.noun}, or {format.writer} did not end'
         missing = files.path(folder) / format.file
-        raise ManifestError(f'{missing}: no such file; {unlike}') from None
+        raise ManifestError(f'{missing}: no such file; {problem}') from None
     return _verified(content, folder, format)
 
 
@@ -164,14 +164,14 @@ def _verified(content: bytes, folder: str | os.PathLike, format: FolderFormat[H]
     path = files.path(folder) / format.file
     stated = _decode(content, path, format.advice)
     if stated.get('format') != format.name:
-        unlike = f'not the manifest of {format.noun} (no format {format.name!r})'
-        raise ManifestError(f'{path}: {unlike}; name the folder of one')
+        problem = f'not the manifest of {format.noun} (no format {format.name!r})'
+        raise ManifestError(f'{path}: {problem}; name the folder of one')
     if (version := stated.get('version')) != format.version:
-        unread = f'format version {version}, this program reads {format.version}'
+        problem = f'format version {version}, this program reads {format.version}'
         if isinstance(version, int) and version > format.version:
-            unread += f': a newer opql_jax wrote {folder}; update opql_jax'
-            raise ManifestError(f'{path}: {unread}')
-        raise ManifestError(f'{path}: {unread}; {format.advice}')
+            problem += f': a newer opql_jax wrote {folder}; update opql_jax'
+            raise ManifestError(f'{path}: {problem}')
+        raise ManifestError(f'{path}: {problem}; {format.advice}')
     return _checked_manifest(stated, content, format.manifest, path, format.advice)
 
 
@@ -196,8 +196,8 @@ def plan_update(
     noted = set(read_manifest(folder, plan).names) if known else set()
     for name in ({*written} - noted) | (set() if known else {plan.file}):
         if os.path.lexists(folder / name):  # also a link to nothing
-            foreign = f'{folder / name} is in the way, and nothing that {plan.writer} wrote'
-            raise InputError(f'{foreign}: move it elsewhere')
+            problem = f'{folder / name} is in the way, and nothing that {plan.writer} wrote'
+            raise InputError(f'{problem}: move it elsewhere')
     write_manifest(folder, plan, {'names': sorted({*noted, *replaced, *written})})
 
 
@@ -209,13 +209,13 @@ def check_files(folder: pathlib.Path, manifest: Manifest, format: FolderFormat) 
             with files.opened_below(folder, name) as opened:
                 actual = os.fstat(opened.fileno()).st_size
         except (FileNotFoundError, NotADirectoryError, IsADirectoryError):
-            missing = f'listed in {format.file} but missing'
-            raise ManifestError(f'{file}: {missing}; {format.advice}') from None
+            problem = f'listed in {format.file} but missing'
+            raise ManifestError(f'{file}: {problem}; {format.advice}') from None
         except OSError as error:
             raise _unreadable(file, error, format) from error
         if actual != digest.bytes:
-            said = f'{actual} bytes, {format.file} says {digest.bytes}: truncated or overwritten'
-            raise ManifestError(f'{file}: {said}; {format.advice}')
+            problem = f'{actual} bytes, {format.file} says {digest.bytes}: truncated or overwritten'
+            raise ManifestError(f'{file}: {problem}; {format.advice}')
 
 
 def _unreadable(file: pathlib.Path, error: OSError, format: FolderFormat) -> ManifestError:
@@ -244,8 +244,8 @@ def checked_file(
     except OSError as error:
         raise _unreadable(file, error, format) from error
     if actual != digest:
-        said = f'its sha256 is not the one in {format.file}: damaged or overwritten'
-        raise ManifestError(f'{file}: {said}; {format.advice}')
+        problem = f'its sha256 is not the one in {format.file}: damaged or overwritten'
+        raise ManifestError(f'{file}: {problem}; {format.advice}')
     if time.time_ns() - state.st_ctime_ns > _RECENT_NS:
         _checked.add(key)
     return file
@@ -296,8 +296,8 @@ def local_copy(folder: str | os.PathLike) -> pathlib.Path:
                 raise ManifestError(f'{source / name}: listed in {MANIFEST} but missing')
             files.copy(source / name, whole / name)
             if files.digest(whole / name) != digest:
-                damaged = f'not what {MANIFEST} says: truncated or overwritten'
-                raise ManifestError(f'{source / name}: {damaged}')
+                problem = f'not what {MANIFEST} says: truncated or overwritten'
+                raise ManifestError(f'{source / name}: {problem}')
         whole.mkdir(exist_ok=True)
         (whole / MANIFEST).write_bytes(content)
         try:
@@ -315,8 +315,8 @@ def _decode(content: bytes, path, advice: str) -> dict:
     except msgspec.ValidationError as error:
         raise ManifestError(f'{path}: not what this program writes: {error}') from error
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
-        other = f'not valid JSON ({error}): damaged, or of another program'
-        raise ManifestError(f'{path}: {other}; if it is ours, {advice}') from error
+        problem = f'not valid JSON ({error}): damaged, or of another program'
+        raise ManifestError(f'{path}: {problem}; if it is ours, {advice}') from error
 
 
 def _checked_manifest(stated: dict, content: bytes, type: type[H], path, advice: str) -> H:
