@@ -227,7 +227,10 @@ def test_the_longest_passages_that_prepare_allows_can_be_trained_on(world):
     no_hops_in_a_file=(lambda w: w.infer(hops=0), 'mine.jsonl:1: hops: expected a whole number'),
     too_many_hops_in_a_file=(lambda w: w.infer(hops=4), 'hops=. is not in 1..3'),
     a_damaged_line=(lambda w: w.infer('who made [{}]', 'who ma'), 'mine.jsonl:2: not a JSON value'),
-    no_question_file=(lambda w: [*w.infer(), '--gin.QUESTIONS=/none/q'], '/none/q: cannot be read'),
+    no_question_file=(
+        lambda w: [*w.infer(), '--gin.QUESTIONS=/none/q.jsonl'],
+        '/none/q.jsonl: cannot be read',
+    ),
     no_answers_to_score=(
         lambda w: w.score(
             json.dumps({'id': '', 'question': f'who made [{w.topic}]', 'answers': []})
