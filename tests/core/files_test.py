@@ -174,7 +174,10 @@ NOT_PLAIN = {
     'a link to a folder': (lambda path, outside: path.symlink_to(outside), 'a link'),
     'a link to nothing': (lambda path, outside: path.symlink_to(outside / 'nothing'), 'a link'),
     'a pipe': (lambda path, outside: os.mkfifo(path), 'neither a file nor a folder'),
-    'a socket': (lambda path, _: os.mknod(path, stat.S_IFSOCK | 0o600), 'neither a file nor a'),
+    'a socket': (
+        lambda path, outside: os.mknod(path, stat.S_IFSOCK | 0o600),
+        'neither a file nor a folder',
+    ),
 }
 
 
