@@ -1,6 +1,4 @@
-"""Gin at the edge: the binaries' flags, and the configuration of plain library functions.
-
-None of these is decorated.
+"""Gin at the edge: the binaries' flags, and the configuration of plain, undecorated functions.
 
 `--gin_file` names files (looked up as given, then in the package), `--gin.X=value` overrides a
 macro or a parameter, `--dry_run` prints the operative configuration and shapes and runs nothing,
@@ -13,6 +11,7 @@ import contextlib
 import copy
 import dataclasses
 import inspect
+import itertools
 import logging
 import os
 import pathlib
@@ -27,25 +26,17 @@ from absl import logging as absl_logging
 
 import gin
 from opql_jax.core import terminal
-from opql_jax.core.checkout import GIN_ROOT
+from opql_jax.core.checkout import GIN_ROOT, with_includes
 from opql_jax.core.errors import InputError, Preempted, error_message
 
 flags.DEFINE_multi_string('gin_file', [], 'Gin file; looked up as given, then in the package.')
-flags.DEFINE_multi_string(
-    'gin_bindings', [], 'Gin binding; --gin.X=Y is short for --gin_bindings=X=Y.'
-)
-flags.DEFINE_string(
-    'run_json', None, 'Where to record what was run, and what came of it, once it is done.'
-)
+flags.DEFINE_multi_string('gin_bindings', [], '--gin.X=Y is short for --gin_bindings=X=Y.')
+flags.DEFINE_string('run_json', None, 'Where to record what was run and what came of it.')
 flags.DEFINE_bool('dry_run', False, 'Print the configuration and shapes, run nothing.')
 
 
 def rewrite_gin_args(argv: list[str]) -> list[str]:
-    """Turns `--gin.X=Y` into `--gin_bindings=X=Y`; everything else is kept.
-
-    Raises:
-        app.UsageError: a `--gin.X` without a value.
-    """
+    """Turns `--gin.X=Y` into `--gin_bindings=X=Y`; app.UsageError: a `--gin.X` without a value."""
     rewritten = []
     for arg in argv:
         if arg.startswith(('--gin.', '-gin.')):
@@ -90,9 +81,8 @@ def configure(files, bindings, function):
             try:
                 gin.query_parameter(f'{name}/gin.macro.value')
             except ValueError:
-                raise ValueError(
-                    f'--gin.{binding}: no gin file given defines a macro named {name}'
-                ) from None
+                unknown = f'no gin file given defines a macro named {name}'
+                raise ValueError(f'--gin.{binding}: {unknown}') from None
         gin.parse_config(binding)
     try:
         gin.finalize()
@@ -102,19 +92,14 @@ def configure(files, bindings, function):
             raise ValueError(f'no gin file given defines {missing[1]}{where}') from None
         if 'gin.REQUIRED' not in str(error):
             raise
-        name = str(error).split('/')[0]
-        raise ValueError(
-            f'{name} has no value: give --gin.{name}=... (see {", ".join(map(str, files))})'
-        ) from None
+        name, given = str(error).split('/')[0], ', '.join(map(str, files))
+        raise ValueError(f'{name} has no value: give --gin.{name}=... (see {given})') from None
     _check_types(function)
     return gin.get_configurable(function)
 
 
 def _check_types(function) -> None:
-    """Checks bound numbers and strings against the annotations of `function`.
-
-    Also of dataclasses it takes; gin does not.
-    """
+    """Checks bound numbers and strings against annotations, which gin does not."""
     hints = typing.get_type_hints(function)
     for kind in filter(dataclasses.is_dataclass, hints.values()):
         _check_types(kind)
@@ -127,62 +112,36 @@ def _check_types(function) -> None:
         if kinds <= {bool, int, float, str, type(None)}:
             value = copy.deepcopy(value)  # which is how gin evaluates a macro
             if type(value) not in kinds and not (type(value) is int and float in kinds):
-                expected = ' or '.join(
-                    sorted('None' if kind is type(None) else kind.__name__ for kind in kinds)
-                )
-                quote = (
-                    f"""; text that looks like a number is quoted twice: --gin.NAME="'{value}'\""""
-                    if str in kinds
-                    else ''
-                )
-                raise ValueError(
-                    f'{function.__name__}.{name} is {value!r}, expected {expected}{quote}'
-                )
+                names = ['None' if kind is type(None) else kind.__name__ for kind in kinds]
+                said = f'{function.__name__}.{name} is {value!r}, expected '
+                said += ' or '.join(sorted(names))
+                if str in kinds:
+                    twice = f"""--gin.NAME="'{value}'\""""
+                    said += f'; text that looks like a number is quoted twice: {twice}'
+                raise ValueError(said)
 
 
 def usage(function) -> str:
-    """What `--help` prints.
-
-    The binary's purpose and flags, its gin files with their macros, and the function's parameters.
-    """
+    """What `--help` prints: purpose, flags, gin files with their macros, and parameters."""
     lines = [
         (sys.modules['__main__'].__doc__ or '').strip(),
         flags.FLAGS.main_module_help(),
         flags.FLAGS.module_help(__name__),
     ]
-    for path in (
-        path
-        for folder in ('data', 'runs')
-        for path in sorted((GIN_ROOT / 'gin' / folder).glob('*.gin'))
-    ):
+    files = [sorted((GIN_ROOT / 'gin' / folder).glob('*.gin')) for folder in ('data', 'runs')]
+    for path in itertools.chain(*files):
         text = with_includes(path)
         if re.search(rf'^\w+\.{function.__name__}\b', text, re.MULTILINE):
             lines += ['', f'--gin_file={path.relative_to(GIN_ROOT)}  {text.splitlines()[0]}']
             # The last value counts.
             macros = dict(re.findall(r'^([A-Z_]+) = (.*)$', text, re.MULTILINE))
-            lines += [
-                f'  --gin.{name}={value.replace("%gin.REQUIRED", "...")}'
-                for name, value in macros.items()
-            ]
-    module, parameters = (
-        function.__module__.rpartition('.')[2],
-        inspect.signature(function).parameters.values(),
-    )
-    lines += [
-        '',
-        f'--gin.{module}.{function.__name__}.PARAMETER=VALUE',
-        *(f'  {parameter}' for parameter in parameters),
-    ]
-    lines += ['', inspect.getdoc(function) or '']
+            shown = {name: value.replace('%gin.REQUIRED', '...') for name, value in macros.items()}
+            lines += [f'  --gin.{name}={value}' for name, value in shown.items()]
+    module = function.__module__.rpartition('.')[2]
+    parameters = inspect.signature(function).parameters.values()
+    lines += ['', f'--gin.{module}.{function.__name__}.PARAMETER=VALUE']
+    lines += [*(f'  {parameter}' for parameter in parameters), '', inspect.getdoc(function) or '']
     return '\n'.join(lines)
-
-
-def with_includes(path: pathlib.Path) -> str:
-    """The text of a gin file, with included files in place of the lines that include them."""
-    included = lambda match: with_includes(GIN_ROOT / match[1])
-    return re.sub(
-        r"^include '(.+)'$", included, path.read_text(encoding='utf-8'), flags=re.MULTILINE
-    )
 
 
 def run(function, multi_process: bool = False, polls_preemption: bool = False, **arguments) -> None:
@@ -219,29 +178,20 @@ def run(function, multi_process: bool = False, polls_preemption: bool = False, *
             # Before anybody edits them.
             gin_files = _digests_of_gin_files() if flags.FLAGS.run_json else {}
             started = time.monotonic()
-            metrics = configured(
-                dry_run=flags.FLAGS.dry_run, **{name: make() for name, make in arguments.items()}
-            )
+            made = {name: make() for name, make in arguments.items()}
+            metrics = configured(dry_run=flags.FLAGS.dry_run, **made)
             if flags.FLAGS.run_json and not flags.FLAGS.dry_run:
-                _write_record(
-                    time.monotonic() - started,
-                    gin_files,
-                    metrics if isinstance(metrics, dict) else {},
-                    processes,
-                )
+                metrics = metrics if isinstance(metrics, dict) else {}
+                _write_record(time.monotonic() - started, gin_files, metrics, processes)
         except Preempted as preempted:
             with contextlib.suppress(OSError):  # a terminal that is gone
                 print(preempted.message, file=sys.stderr)
             raise
         except Exception as error:
             if isinstance(error, (InputError, OSError, MemoryError)):
-                # gin appends which configured function was called, which says nothing about the
-                # input.
-                print(
-                    'error: '
-                    + error_message(error).split('\n  In call to configurable')[0].rstrip(),
-                    file=sys.stderr,
-                )
+                # gin appends which function was called, which says nothing about the input.
+                message = error_message(error).split('\n  In call to configurable')[0]
+                print(f'error: {message.rstrip()}', file=sys.stderr)
             else:
                 traceback.print_exc()
             # The others may be waiting for this one, which at its exit would wait for them.
@@ -254,10 +204,8 @@ def run(function, multi_process: bool = False, polls_preemption: bool = False, *
 
     stderr = sys.stderr
     with terminal.escaped_output():
-        for handler in (
-            absl_logging.get_absl_handler().python_handler,
-            *logging.getLogger().handlers,
-        ):
+        made_by_absl = absl_logging.get_absl_handler().python_handler
+        for handler in (made_by_absl, *logging.getLogger().handlers):
             # Made by what was imported.
             if isinstance(handler, logging.StreamHandler) and handler.stream is stderr:
                 handler.setStream(sys.stderr)
@@ -297,13 +245,11 @@ def _write_record(seconds: float, gin_files: dict, metrics: dict, processes: int
         return
     module = sys.modules['__main__'].__spec__.name  # type: ignore[union-attr]  # binaries are run with -m
     arguments = [argument for argument in sys.argv[1:] if not argument.startswith('--run_json')]
-    command = ['-m', module, *arguments]
-    configuration = gin.operative_config_str()
     record.write(
         flags.FLAGS.run_json,
-        command=command,
+        command=['-m', module, *arguments],
         seconds=seconds,
-        gin=configuration,
+        gin=gin.operative_config_str(),
         gin_files=gin_files,
         metrics=metrics,
     )

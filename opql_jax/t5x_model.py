@@ -1,6 +1,4 @@
-"""Training objectives as models for t5x's train, eval and infer binaries.
-
-t5x itself is not imported.
+"""Training objectives as models for t5x's train, eval and infer binaries, without importing t5x.
 
     objective, config = objectives.Relations(rows=256), TrainConfig('films.kb',
         '/data/films.kb/t5x-relations', num_steps=20_000)
@@ -29,6 +27,7 @@ compiles, and no part of its checkpoints.
 """
 
 import dataclasses
+import itertools
 import json
 import re
 from collections.abc import Callable, Mapping, Sequence
@@ -76,19 +75,16 @@ _AXES = (
 def write_answers(
     path: str, inferences: tuple, task_ds, mode: str, vocabulary: EntityVocabulary
 ) -> None:
-    """`write_fn` of t5x.infer: predictions as `opql_jax.infer` writes them.
+    """`write_fn` of t5x.infer: predictions as `opql_jax.infer` writes them, but for traces of hops.
 
-    See `evaluation.predictions`.
-
-    They come by hops, few first, and have no traces of hops. Of a task without questions, and in
+    They come by hops, few first, see `evaluation.predictions`. Of a task without questions, and in
     the mode 'score', each element is a line: {score}, or {prediction} and what else the model says
     of each row.
 
     Args:
         path: of the file.
-        inferences: (predictions, what else the model says of them), of each element.
-        task_ds: the elements.
-        mode: of t5x.infer.
+        inferences: (predictions, what else the model says of them), of each element of `task_ds`.
+        task_ds, mode: the elements, and the mode of t5x.infer.
         vocabulary: of the feature 'targets'.
     """
     predictions, aux = inferences
@@ -100,25 +96,19 @@ def write_answers(
             if mode == 'score' or 'id' not in element:
                 yield {'score' if mode == 'score' else 'prediction': found, **others}
                 continue
-            (scores,) = others.values()
-            for name, question, entities, weights in zip(
-                element['id'], element['question'], found, scores
-            ):
+            names, keys, (scores,) = vocabulary.names, vocabulary.keys, others.values()
+            rows = zip(element['id'], element['question'], found, scores)
+            for name, question, entities, weights in rows:
                 if name:
                     answers = [
-                        {
-                            'entity': vocabulary.names[entity],
-                            'key': vocabulary.keys[entity],
-                            'weight': weight,
-                        }
+                        {'entity': names[entity], 'key': keys[entity], 'weight': weight}
                         for entity, weight in zip(entities, weights)
                         if entity >= 0
                     ]
                     yield {'id': name.decode(), 'question': question.decode(), 'answers': answers}
 
-    files.path(path).write_text(
-        ''.join(json.dumps(line, ensure_ascii=False) + '\n' for line in lines()), encoding='utf-8'
-    )
+    text = ''.join(json.dumps(line, ensure_ascii=False) + '\n' for line in lines())
+    files.path(path).write_text(text, encoding='utf-8')
 
 
 # What `TrainConfig` sets of the loop, which is t5x's here, and where t5x sets it.
@@ -127,16 +117,13 @@ _LOOP = {
     'checkpoint_every': 'CHECKPOINT_PERIOD',
     'checkpoint_minutes': 'CHECKPOINT_PERIOD',
     'keep_checkpoints': 'utils.SaveCheckpointConfig.keep',
-    'input_threads': None,
-    'input_prefetch': None,
-    'input_processes': None,
     'data_devices': 'NUM_PARTITIONS',
     'model_devices': 'NUM_PARTITIONS',
     'accumulate_steps': 'NUM_MICROBATCHES',
-    'remat': None,
-    'slices': None,
-    'profile_steps': None,
-    'wandb_project': None,
+    **dict.fromkeys(
+        'input_threads input_prefetch input_processes remat slices profile_steps '
+        'wandb_project'.split()
+    ),
 }
 
 
@@ -146,67 +133,43 @@ def _check_config(config, objective):
         value = getattr(config, field.name)
         if field.name in _LOOP and value != field.default:
             theirs = _LOOP[field.name]
-            raise InputError(
-                f'TrainConfig.{field.name}={value!r} does nothing under t5x: '
-                + (f'set {theirs} instead' if theirs else 'leave it out')
-            )
+            advice = f'set {theirs} instead' if theirs else 'leave it out'
+            raise InputError(f'TrainConfig.{field.name}={value!r} does nothing under t5x: {advice}')
     trainer.check_start(config, objective)
 
 
 def make_schedule(config: trainer.TrainConfig) -> optax.Schedule:
-    """The learning rate of `make_optimizer` as a function of the step, for t5x to log.
-
-    Args:
-        config: the model's.
-    """
+    """The learning rate of `make_optimizer` as a function of the step, for t5x to log."""
     return schedule_of(config.num_steps, config.learning_rate, config.warmup_steps, config.schedule)
 
 
 def make_optimizer(
     objective: Objective, config: trainer.TrainConfig
 ) -> optax.GradientTransformation:
-    """The optimizer of `trainer.train` for the parameters that the objective trains.
-
-    Args:
-        objective: the model's.
-        config: the model's.
-    """
+    """The optimizer of `trainer.train` for the parameters that the model's objective trains."""
     return trained_only(objective, trainer.optimizer_of(config))
 
 
 def trained_only(
     objective: Objective, optimizer: optax.GradientTransformation
 ) -> optax.GradientTransformation:
-    """The optimizer for the parameters that the objective trains; the others do not change.
-
-    Args:
-        objective: says which parameters it trains.
-        optimizer: of these.
-    """
-    label = lambda path, _: (
-        'trained' if objective.trainable(state_lib.param_name(path)) else 'frozen'
-    )
+    """The optimizer for the parameters that the objective trains; the others do not change."""
+    trains = lambda path: objective.trainable(state_lib.param_name(path))
+    label = lambda path, _: 'trained' if trains(path) else 'frozen'
     labels = lambda params: jax.tree.map_with_path(label, params)
     return optax.multi_transform({'trained': optimizer, 'frozen': optax.set_to_zero()}, labels)
 
 
 @flax.struct.dataclass
 class _Average(clu_metrics.Average):
-    """An average that is no number where there was nothing to average.
-
-    Such as no batch of some number of hops.
-    """
+    """An average that is no number where there is nothing, as no batch of some number of hops."""
 
     def compute_value(self):
         return super().compute_value() if np.any(self.count) else clu_values.Text('none')
 
 
 class T5xModel:
-    """An objective over a knowledge base with the interface of t5x's models.
-
-    Attributes:
-        task: what the objective built.
-    """
+    """An objective over a knowledge base as a model of t5x; `task` is what it built."""
 
     FEATURE_CONVERTER_CLS = opql.EvaluatedBatches
 
@@ -249,51 +212,34 @@ class T5xModel:
         _check_config(config, objective)
         folder, memory = KBFolder(config.kb), objective.memory_dir or None
         objective = objective.located(folder)
-        prepared_dir, init_from = (
-            folder.part(config.text),
-            str(folder.part(config.init_from)) if config.init_from else None,
-        )
+        prepared_dir = folder.part(config.text)
+        init_from = str(folder.part(config.init_from)) if config.init_from else None
         self._prepared = Prepared(prepared_dir)
         self._encoder = trainer.make_encoder(encoder, self._prepared)
         self._mesh = make_mesh(slices=1) if mesh is None else mesh
         self.task = objective.build(self._prepared, self._encoder, self._mesh, config.seed)
         self._structure = self.task.source[0]
-        self.optimizer_def, self._config, self._microbatches = (
-            optimizer_def,
-            config,
-            num_microbatches or 1,
-        )
+        self.optimizer_def = optimizer_def
+        self._config = config
+        self._microbatches = num_microbatches or 1
         # t5x refuses a task of another vocabulary.
         self.input_vocabulary = self.output_vocabulary = WordPieceVocabulary(prepared_dir)
-        registered = opql.register(
-            task_name,
-            objective,
-            prepared_dir,
-            batch_size=batch_size,
-            questions=questions,
-            rows=rows,
-        )
+        read = {'batch_size': batch_size, 'questions': questions, 'rows': rows}
+        registered = opql.register(task_name, objective, prepared_dir, **read)
         sources = self.task.source, registered.source.open(opql.VALIDATION)
         if optimizer_def is not None and not getattr(sources[1], 'has_answers', True):
-            raise InputError(
-                f'none of {", ".join(questions)} has a question with an '
-                'answer, so training could not score it'
-            )
-        self._hops = tuple(
-            sorted({hops for source in sources for hops in getattr(source, 'hop_counts', [0])})
-        )
+            nothing = f'none of {", ".join(questions)} has a question with an answer'
+            raise InputError(f'{nothing}, so training could not score it')
+        hop_counts = [getattr(source, 'hop_counts', [0]) for source in sources]
+        self._hops = tuple(sorted({*itertools.chain.from_iterable(hop_counts)}))
         self._params, origin = None, lineage.read_meta(init_from)
         encoding = trainer.pair_encoding(objective, init_from, config.bert_folder)
         bert_hash = state_lib.weights_hash(config.bert_folder) if config.bert_folder else None
         expected = {'expected_hash': origin['params_hash'] if origin else bert_hash}
         self._start = trainer.start_of(config, encoding) | expected
         fit = self.task.fit if optimizer_def is not None else None
-        if (
-            init_from
-            or memory
-            or fit
-            or (config.bert_folder and model_config.is_model(config.bert_folder))
-        ):
+        starts_from_model = config.bert_folder and model_config.is_model(config.bert_folder)
+        if init_from or memory or fit or starts_from_model:
             # Read here, as t5x calls `get_initial_variables` under jit.
             params = self._starting_params(config.seed, init_from)
             self.task.check_init(params, origin['lineage'] if origin else {})
@@ -302,26 +248,18 @@ class T5xModel:
             described = lineage.describe_run(
                 self.task, self._prepared, config.seed, origin, bert_hash, config.fresh_w_r
             )
-            run = {
-                'lineage': {**described, 'batch_size': batch_size},
-                'text': config.text,
-                'memory': memory,
-            }
+            described = {**described, 'batch_size': batch_size}
+            run = {'lineage': described, 'text': config.text, 'memory': memory}
+            training = optimizer_def is not None
             t5x_checkpoints.state_run(
-                config.model,
-                self._encoder,
-                self._prepared,
-                encoding,
-                run,
-                training=optimizer_def is not None,
+                config.model, self._encoder, self._prepared, encoding, run, training=training
             )
 
     def _starting_params(self, seed, init_from=None):
-        return self.task.init(
-            state_lib.starting_params(
-                self._encoder, self._prepared, init_from, seed=seed, **self._start
-            )
+        params = state_lib.starting_params(
+            self._encoder, self._prepared, init_from, seed=seed, **self._start
         )
+        return self.task.init(params)
 
     def get_initial_variables(
         self, rng: jax.Array, input_shapes: Mapping, input_types: Mapping | None = None
@@ -332,18 +270,15 @@ class T5xModel:
         split = self.task.trainable('entity_table')
         if split:
             padding = -len(self._prepared.vocab) % row_devices(self._mesh)
-            params = {
-                **params,
-                'entity_table': jnp.pad(params['entity_table'], ((0, padding), (0, 0))),
-            }
+            table = jnp.pad(params['entity_table'], ((0, padding), (0, 0)))
+            params = {**params, 'entity_table': table}
         flat = traverse_util.flatten_dict(params, sep='/')
         names = {name: self._axes(name, value.shape) for name, value in flat.items()}
         if not split:  # it lies whole on each device, as in `trainer.train`
             names['entity_table'] = (None, None)
         axes = {f'{name}_axes': partitioning.AxisMetadata(named) for name, named in names.items()}
-        return freeze(
-            {'params': params, 'params_axes': traverse_util.unflatten_dict(axes, sep='/')}
-        )
+        tree = traverse_util.unflatten_dict(axes, sep='/')
+        return freeze({'params': params, 'params_axes': tree})
 
     def _axes(self, name: str, shape: tuple[int, ...]) -> tuple:
         """A parameter's axis names; none for axes that the devices along 'model' cannot share."""
@@ -359,10 +294,7 @@ class T5xModel:
         )
 
     def loss_fn(self, params, batch: Mapping, dropout_rng: jax.Array | None):
-        """(the loss over the number of microbatches, its metrics and the loss).
-
-        It is the objective's; without dropout if there is no key.
-        """
+        """(objective's loss over the number of microbatches, metrics); no key, no dropout."""
         trained, frozen = state_lib.split_params(params, self.task.trainable)
         params = state_lib.merge_params(trained, jax.lax.stop_gradient(frozen))
         loss, metrics = self._loss(params, _joined(batch), dropout_rng)
@@ -377,34 +309,25 @@ class T5xModel:
         return self.predict_batch_with_aux(params, batch, rng)[0]
 
     def predict_batch_with_aux(self, params, batch: Mapping, rng: jax.Array | None = None):
-        """What the task predicts for each element: arrays whose first axis is B.
-
-        It depends on no key.
-        """
+        """What the task predicts for each element, whatever the key: arrays with first axis B."""
         del rng
         task_predict = self.task.predict
         if task_predict is None:
-            raise InputError(
-                "this objective predicts nothing: use MODE='score', or one that answers questions "
-                'or encodes pairs'
-            )
+            other = "use MODE='score', or one that answers questions or encodes pairs"
+            raise InputError(f'this objective predicts nothing: {other}')
         params = _plain(params)
         memory = self._memory(params)
 
         def predict(batch):
             out = self._with_hops(lambda batch: task_predict(params, batch, memory), batch)
             missing = lambda value: jnp.nan if jnp.issubdtype(value.dtype, jnp.floating) else -1
-            return jax.tree.map(
-                lambda value: jnp.where(self._is_compiled(batch), value, missing(value)), out
-            )
+            masked = lambda value: jnp.where(self._is_compiled(batch), value, missing(value))
+            return jax.tree.map(masked, out)
 
         return jax.lax.map(predict, _elements(batch))
 
     def score_batch(self, params, batch: Mapping, return_intermediates: bool = False):
-        """The negative loss of each element, [B] float32.
-
-        With it, on request, the empty intermediates of the model.
-        """
+        """The negative loss of each element, [B] float32; on request with empty intermediates."""
         params = _plain(params)
         scores = jax.lax.map(lambda batch: -self._loss(params, batch, None)[0], _elements(batch))
         return (scores, {}) if return_intermediates else scores
@@ -415,9 +338,8 @@ class T5xModel:
 
         def compute(batch):
             loss, metrics = self.task.loss(params, batch, memory, rng)
-            return loss, {
-                name: _Average.from_model_output(value) for name, value in metrics.items()
-            }
+            average = _Average.from_model_output
+            return loss, {name: average(value) for name, value in metrics.items()}
 
         names = {}
         for hops in self._hops:
@@ -433,36 +355,28 @@ class T5xModel:
     def _memory(self, params):
         """The memory, with keys of these parameters if it has keys."""
         refresh = self.task.refresh
-        return (
-            self.task.memory
-            if refresh is None
-            else refresh(self.task.memory, jax.lax.stop_gradient(params))
-        )
+        if refresh is None:
+            return self.task.memory
+        return refresh(self.task.memory, jax.lax.stop_gradient(params))
 
     def _structured(self, batch, hops):
         """A batch as the task's source makes it, with a static number of hops."""
-        return from_named_leaves(
-            self._structure,
-            {name: Hops(hops) if _is_hops(name) else x for name, x in batch.items()},
-        )
+        leaves = {name: Hops(hops) if _is_hops(name) else x for name, x in batch.items()}
+        return from_named_leaves(self._structure, leaves)
 
     def _is_compiled(self, batch):
         """Whether a batch's one number of hops is compiled; True if batches have none."""
-        return jnp.array(
-            [
-                jnp.isin(x, jnp.array(self._hops)).all() & (x == x.ravel()[0]).all()
-                for x in _hops_of(batch)
-            ]
-        ).all()
+        known = lambda x: jnp.isin(x, jnp.array(self._hops)).all()
+        one = lambda x: (x == x.ravel()[0]).all()
+        return jnp.array([known(x) & one(x) for x in _hops_of(batch)]).all()
 
     def _with_hops(self, compute, batch):
         """`compute(batch)` of the structured batch, at its number of hops if it has one."""
         if not (found := _hops_of(batch)):
             return compute(self._structured(batch, 0))
         index = jnp.searchsorted(jnp.array(self._hops), found[0].ravel()[0])
-        branches = [
-            lambda batch, hops=hops: compute(self._structured(batch, hops)) for hops in self._hops
-        ]
+        at = lambda hops: lambda batch: compute(self._structured(batch, hops))
+        branches = [at(hops) for hops in self._hops]
         return jax.lax.switch(index, branches, batch)
 
 

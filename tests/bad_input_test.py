@@ -44,23 +44,13 @@ class World:
             root / n for n in ('text', 'model', 'memory', 'follow')
         )
         self.other_model, self.new = root / 'other_model', root / 'new'
-        self.prepare(self.text)
+        flags = ['--gin_file=gin/data/synthetic.gin', '--gin.DOCUMENTS=60']
+        assert binaries('prepare', *flags, *parts(kb=root, text='text')).returncode == 0
         for seed, model in ((0, self.model), (1, self.other_model)):
             tiny_training.write_untrained(self.text, model, seed=seed)
         assert binaries(*self.build(model=self.model, memory=self.memory)).returncode == 0
         tiny_training.write_untrained(self.text, self.follow, Follow(memory_dir=str(self.memory)))
         self.topic = Prepared(self.text).vocab.names[0]
-
-    def synthetic(self, folder):
-        return [
-            'prepare',
-            '--gin_file=gin/data/synthetic.gin',
-            '--gin.DOCUMENTS=60',
-            *parts(kb=folder.parent, text=folder.name),
-        ]
-
-    def prepare(self, folder):
-        assert self.binaries(*self.synthetic(folder)).returncode == 0
 
     def small(self, max_tokens=128):
         """A prepared folder in which no pair of entities is mentioned twice, with one page of 150
@@ -70,15 +60,9 @@ class World:
         path, folder = self.root / 'small.jsonl', self.root / f'small{max_tokens}'
         lines = [{**first, 'text': first['text'] + ' and' * 150}, *others]
         path.write_text('\n'.join(json.dumps(line) for line in lines))
-        flags = [
-            '--gin_file=gin/data/jsonl.gin',
-            f'--gin.CORPUS={path}',
-            f'--gin.prepare.prepare.max_tokens={max_tokens}',
-        ]
-        assert (
-            self.binaries('prepare', *flags, *parts(kb=folder.parent, text=folder.name)).returncode
-            == 0
-        )
+        flags = ['--gin_file=gin/data/jsonl.gin', f'--gin.prepare.prepare.max_tokens={max_tokens}']
+        flags += parts(kb=self.root, text=folder.name, corpus=path)
+        assert self.binaries('prepare', *flags).returncode == 0
         return folder
 
     def copy(self, folder):
@@ -90,27 +74,18 @@ class World:
         """
         folder = self.copy(folder)
         path, size = folder / name, (folder / name).stat().st_size
-        path.write_bytes(
-            path.read_bytes()[: size // 2] + (bytes(size - size // 2) if zeros else b'')
-        )
+        path.write_bytes(path.read_bytes()[: size // 2] + bytes(size - size // 2) * zeros)
         return folder
 
     def train(self, stage, *flags, text=None, model=None, encoder=ENCODER):
         paths = parts(kb=self.root, text=text or 'text', model=model or 'new', init_from='None')
-        return [
-            'train',
-            *encoder,
-            f'--gin_file=gin/runs/{stage}.gin',
-            '--gin.STEPS=1',
-            *paths,
-            *flags,
-        ]
+        files = [*encoder, f'--gin_file=gin/runs/{stage}.gin']
+        return ['train', *files, '--gin.STEPS=1', *paths, *flags]
 
     def build(self, *flags, text=None, model=None, memory=None):
-        paths = parts(
-            kb=self.root, text=text or 'text', model=model or 'model', memory=memory or 'new'
+        return self.open(
+            'build_memory', *flags, text=text, model=model or 'model', memory=memory or 'new'
         )
-        return ['build_memory', '--gin_file=gin/runs/build_memory.gin', *paths, *flags]
 
     def open(self, binary, *flags, text=None, model=None, memory=None):
         paths = parts(
@@ -160,10 +135,8 @@ def test_building_anew_repairs_a_truncated_memory_as_the_message_advises(world):
     memory = world.truncated(world.memory, part)
     for command in (world.infer(memory=memory), world.build(memory=memory)):
         line = complaint(world.binaries(*command))
-        assert (
-            f'{part}: ' in line
-            and 'restore the folder from a copy, or delete it and run build_memory again' in line
-        )
+        assert f'{part}: ' in line
+        assert 'restore the folder from a copy, or delete it and run build_memory again' in line
     shutil.rmtree(memory)
     assert world.binaries(*world.build(memory=memory)).returncode == 0
     assert (memory / part).read_bytes() == (world.memory / part).read_bytes()
@@ -176,14 +149,8 @@ ROWS = '--gin.objectives.Relations.rows=16'  # as the models were trained
 
 
 @cases(
-    no_prepared_folder=(
-        lambda w: w.infer(text='/none'),
-        '/none/manifest.json: no such file; /none is not a prepared',
-    ),
-    a_mistyped_kb=(
-        lambda w: w.infer(flags=parts(kb='/none')),
-        '/none does not exist: give the folder of a knowledge base',
-    ),
+    no_prepared_folder=(lambda w: w.infer(text='/none'), 'no such file; /none is not a prepared'),
+    a_mistyped_kb=(lambda w: w.infer(flags=parts(kb='/none')), '/none does not exist: give the'),
     a_kb_that_is_a_file=(
         lambda w: w.build(*parts(kb=w.text / 'manifest.json')),
         'text/manifest.json is a file: give the folder of a knowledge base',
@@ -193,62 +160,41 @@ ROWS = '--gin.objectives.Relations.rows=16'  # as the models were trained
         r'world\d+/manifest.json: no such file, so .* or name TEXT, MODEL and MEMORY',
     ),
     no_model=(lambda w: w.infer(model='/none'), '/none/model.json: no such file'),
-    no_memory=(
-        lambda w: w.infer(memory='/none'),
-        '/none/manifest.json: no such file; /none is not a memory',
-    ),
+    no_memory=(lambda w: w.infer(memory='/none'), 'no such file; /none is not a memory'),
     folders_that_are_swapped=(
         lambda w: w.infer(text=w.memory, memory=w.text),
         'memory/manifest.json: not the manifest of',
     ),
-    a_model_that_does_not_follow=(
-        lambda w: w.infer(model=w.model),
-        '/model holds no model that answers questions',
-    ),
+    a_model_that_does_not_follow=(lambda w: w.infer(model=w.model), 'holds no model that answers'),
     a_start_of_another_shape=(
         lambda w: w.train(
             'relations',
             f'--gin.INIT_FROM={w.model}',
             '--gin.encoder.RelationEncoder.relation_dim=16',
         ),
-        (
-            r'checkpoint in .*/model does not fit the model: encoder/w_r/kernel: \(32, 8\), the '
-            r'model has \(32, 16\)'
-        ),
+        r'/model does not fit the model: encoder/w_r/kernel: \(32, 8\), the model has \(32, 16\)',
     ),
     a_workdir_of_another_seed=(
         lambda w: w.train('relations', '--gin.SEED=3', ROWS, model=w.copy(w.model)),
         r'/model cannot be resumed as another run \(seed was 0 and is 3\): use another workdir',
     ),
-    a_BERT_that_is_none=(
-        lambda w: w.train('relations', '--gin.BERT=/none'),
-        '/none/config.json: no such file',
-    ),
+    a_BERT_that_is_none=(lambda w: w.train('relations', '--gin.BERT=/none'), '/none/config.json: '),
     no_such_pairs=(
         lambda w: w.build('--gin.build_memory.build_memory.pairs=x'),
         "pairs='x': 'title', 'sentence', 'near', 'all'",
     ),
-    no_such_split=(
-        lambda w: w.eval("--gin.QUESTIONS=('9-hop/dev',)"),
-        "has no questions '9-hop/dev', but 1-hop/dev, ",
-    ),
+    no_such_split=(lambda w: w.eval("--gin.QUESTIONS=('9-hop/dev',)"), "no questions '9-hop/dev'"),
     nothing_to_evaluate=(lambda w: w.eval(), 'QUESTIONS has no value: give --gin.QUESTIONS='),
     no_pair_twice=(
         lambda w: w.train(
             'relations', '--gin.objectives.Relations.entity_weight=0.0', text=w.small()
         ),
-        (
-            'no two passages mention the same pair of entities, so L_rel has no positives; with '
-            'entity_weight=0 nothing is learnt'
-        ),
+        'no two passages mention the same pair .* with entity_weight=0 nothing is learnt',
     ),
-    no_model_file=(
-        lambda w: w.train('entities', encoder=[]),
-        r'no gin file given defines ENCODER \(those in gin/models do\)',
-    ),
+    no_model_file=(lambda w: w.train('entities', encoder=[]), 'no gin file given defines ENCODER'),
     no_number=(
         lambda w: w.train('entities', '--gin.STEPS=many'),
-        "TrainConfig.num_steps is 'many', expected int",
+        "num_steps is 'many', expected int",
     ),
 )
 def test_what_does_not_fit_together_is_named(world, command, said):
@@ -268,8 +214,6 @@ def test_the_longest_passages_that_prepare_allows_can_be_trained_on(world):
 
 # Questions.
 
-HOPS = 'hops=. is not in 1..3'
-
 
 @cases(
     no_entries=(
@@ -278,17 +222,11 @@ HOPS = 'hops=. is not in 1..3'
     ),
     a_knowledge_base_named_by_a_number=(
         lambda w: w.infer(flags=['--gin.KB=2024']),
-        r"""infer\.kb is 2024, expected str; text that looks like a number is quoted twice: --gin.NAME="'2024'\"""",  # noqa: E501
+        'infer.kb is 2024, expected str; text that looks like a number is quoted twice: --gin',
     ),
-    no_hops_in_a_file=(
-        lambda w: w.infer(hops=0),
-        r'mine\.jsonl:1: hops: expected 1 to 100, found 0',
-    ),
-    too_many_hops_in_a_file=(lambda w: w.infer(hops=4), HOPS),
-    a_damaged_line=(
-        lambda w: w.infer('who made [{}]', 'who ma'),
-        r'mine\.jsonl:2: not a JSON value',
-    ),
+    no_hops_in_a_file=(lambda w: w.infer(hops=0), 'mine.jsonl:1: hops: expected 1 to 100, found 0'),
+    too_many_hops_in_a_file=(lambda w: w.infer(hops=4), 'hops=. is not in 1..3'),
+    a_damaged_line=(lambda w: w.infer('who made [{}]', 'who ma'), 'mine.jsonl:2: not a JSON value'),
     no_question_file=(
         lambda w: [*w.infer(), '--gin.QUESTIONS=/none/q.jsonl'],
         '/none/q.jsonl: cannot be read',

@@ -16,20 +16,18 @@ import films
 from forked_binaries import ENVIRONMENT
 
 BENCHMARKS = pathlib.Path(__file__).parents[1] / 'benchmarks'
-# What it is run with, and a field of its last line.
+# What it is run with, and a field of its last line; of `others` only those run that are installed.
 TINY = {
     'accelerator': (
-        (
-            '--rows 2000 --dim 16 --queries 3 --k 4 --matrix 64 --model tiny --lm_size tiny '
-            '--entities 60 --step_rows 8,8 --lengths 16,16 --calls 1'
-        ),
+        '--rows 2000 --dim 16 --queries 3 --k 4 --matrix 64 --model tiny --lm_size tiny '
+        '--entities 60 --step_rows 8,8 --lengths 16,16 --calls 1',
         'seconds',
     ),
     'ann': ('--rows 20000 --dim 16 --queries 1,3 --k 4', 'exact_over_scann'),
-    'calibration': ('', 'bias'),
-    'calibration_sets': ('--sets articles --questions 12', 'questions'),
-    'comparisons': ('', 'among_five'),
-    'evidence': ('', 'weights'),
+    'calibration': ('{folder}/sets', 'bias'),
+    'calibration_sets': ('{folder} --data {data} --sets articles --questions 12', 'questions'),
+    'comparisons': ('--questions {folder}/made.jsonl --kb {folder}/kb', 'among_five'),
+    'evidence': ('--questions {folder}/asked.jsonl --kb {folder}/kb', 'weights'),
     'follow': ('--rows 2000 --dim 16 --k 4 --batch 1,20', 'whole_over_follow'),
     'index_text': ('--passages 12', 'documents_per_cpu_second'),
     'input_speed': ('--pieces 800 --entities 300 --batches 1', 'rows_per_second'),
@@ -38,10 +36,9 @@ TINY = {
         'on_over_off',
     ),
     'memory_search': ('--rows 2000 --dim 16 --queries 1,3 --k 4', 'over_exact'),
-    # Of the others only those that are installed run.
-    'others': ('--percent 1', 'over_baseline'),
-    'recognition': ('--documents 3', 'words_per_cpu_second'),
-    'retrieval': ('--percent 1', 'recall@5'),
+    'others': ('--percent 1 --data {data}', 'over_baseline'),
+    'recognition': ('--documents 3 --data {data}/redocred', 'words_per_cpu_second'),
+    'retrieval': ('--percent 1 --data {data} --out {folder}', 'recall@5'),
     'saves': (
         '--model tiny --entities 300 --rows 16 --length 16 --steps 1 --saves 1',
         'core_seconds',
@@ -53,15 +50,21 @@ TINY = {
     ),
     'train_step': ('--model tiny --rows 16 --length 16 --calls 1', 'ratio'),
 }
+NEEDS = {
+    'ann': ['scann'],
+    'tpu_compile': ['libtpu'],
+    **dict.fromkeys(['train_step', 'accelerator'], ['torch', 'transformers']),
+    **dict.fromkeys(
+        'calibration calibration_sets comparisons evidence index_text others recognition '
+        'retrieval'.split(),
+        ['spacy'],
+    ),
+}
 
 
 def test_every_benchmark_is_tried():
-    assert {path.stem for path in BENCHMARKS.glob('*.py')} - {
-        'command_line',
-        'hlo',
-        'timing',
-        'train_program',
-    } == set(TINY)
+    helpers = {'command_line', 'hlo', 'timing', 'train_program'}
+    assert {path.stem for path in BENCHMARKS.glob('*.py')} - helpers == TINY.keys()
 
 
 # In CI one of arrays and one of text. `tpu_compile` runs in tests/memory/search_on_tpu_test.py and
@@ -72,68 +75,18 @@ QUICK = {'follow', 'index_text'}
 @pytest.mark.parametrize(
     'name', [pytest.param(name, marks=[pytest.mark.slow] * (name not in QUICK)) for name in TINY]
 )
-def test_a_tiny_run_prints_what_it_measures(name, binaries, request):
-    if name == 'ann' and not importlib.util.find_spec('scann'):
-        pytest.skip('ScaNN is not installed')
-    if name == 'tpu_compile' and not importlib.util.find_spec('libtpu'):
-        pytest.skip("the TPU compiler is not installed: pip install -e '.[tpu-aot]'")
-    if name in ('train_step', 'accelerator'):
-        pytest.importorskip('torch', reason='torch is not installed', exc_type=ImportError)
-        pytest.importorskip(
-            'transformers', reason='transformers is not installed', exc_type=ImportError
-        )
+def test_a_tiny_run_prints_what_it_measures(name, binaries, request, tmp_path):
+    for package in NEEDS.get(name, ()):
+        if not importlib.util.find_spec(package):
+            pytest.skip(f'{package} is not installed')
     options, field = TINY[name]
-    if name == 'index_text':
-        pytest.importorskip('spacy', reason='spaCy is not installed')
-    if name == 'recognition':
-        pytest.importorskip('spacy', reason='spaCy is not installed')
-        options += f' --data {request.getfixturevalue("shared_data") / "redocred"}'
-    if name == 'calibration_sets':
-        pytest.importorskip('spacy', reason='spaCy is not installed')
-        options += (
-            f' {request.getfixturevalue("tmp_path")} --data '
-            f'{request.getfixturevalue("shared_data")}'
-        )
-    if name == 'comparisons':
-        pytest.importorskip('spacy', reason='spaCy is not installed')
-        options += _comparisons(
-            binaries, request.getfixturevalue('shared_data'), request.getfixturevalue('tmp_path')
-        )
-    if name == 'retrieval':
-        pytest.importorskip('spacy', reason='spaCy is not installed')
-        options += (
-            f' --data {request.getfixturevalue("shared_data")} --out '
-            f'{request.getfixturevalue("tmp_path")}'
-        )
-    if name == 'others':
-        pytest.importorskip('spacy', reason='spaCy is not installed')
-        options += f' --data {request.getfixturevalue("shared_data")}'
-    if name == 'evidence':
-        pytest.importorskip('spacy', reason='spaCy is not installed')
-        folder = request.getfixturevalue('tmp_path')
-        index_text([films.write(folder / 'films.jsonl')], folder / 'kb', processes=1)
-        asked = [('Who directed Night Ferry?', ['ferry']), ('Where was Clara Holm born?', ['holm'])]
-        asked += [('Who is the mayor of Lima?', []), ('How tall is Mount Fuji?', [])]
-        records = [
-            {'question': question, 'supporting': supporting} for question, supporting in asked
-        ]
-        (folder / 'asked.jsonl').write_text(
-            ''.join(f'{json.dumps(record)}\n' for record in records), encoding='utf-8'
-        )
-        options += f'--kb {folder / "kb"} --questions {folder / "asked.jsonl"}'
-    if name == 'calibration':
-        pytest.importorskip('spacy', reason='spaCy is not installed')
-        metaqa, folder = (
-            request.getfixturevalue('shared_data') / 'metaqa',
-            request.getfixturevalue('tmp_path'),
-        )
-        few = (metaqa / 'passages.jsonl').read_text(encoding='utf-8').splitlines(keepends=True)[:40]
-        (folder / 'few.jsonl').write_text(''.join(few), encoding='utf-8')
-        kb = folder / 'sets' / 'films' / '0.kb'
-        index_text([folder / 'few.jsonl'], kb, processes=1)
-        _questions_about(few, metaqa, kb.with_suffix('.jsonl'))
-        options += f' {folder / "sets"}'
-    command = [BENCHMARKS / f'{name}.py', *options.split(), '--json']
+    prepare = {'calibration': _films, 'comparisons': _comparisons, 'evidence': _evidence}.get(name)
+    needs_data = '{data}' in options or name in ('calibration', 'comparisons')
+    data = request.getfixturevalue('shared_data') if needs_data else None
+    if prepare:
+        prepare(tmp_path, data, binaries)
+    words = options.format(folder=tmp_path, data=data).split()
+    command = [BENCHMARKS / f'{name}.py', *words, '--json']
     if name == 'train_step':  # one as its user starts it, with nothing imported yet
         cpu = ENVIRONMENT | {'JAX_PLATFORMS': 'cpu'}
         ran = subprocess.run([sys.executable, *command], env=cpu, capture_output=True, text=True)
@@ -144,26 +97,40 @@ def test_a_tiny_run_prints_what_it_measures(name, binaries, request):
     assert field in lines[-1]
 
 
-def _questions_about(passages, metaqa, path):
-    """Writes some questions about the films of passages, and returns the file."""
-    titles = {json.loads(passage)['title'] for passage in passages}
-    rows = [
-        line.split('\t')
-        for line in (metaqa / '1-hop/dev.txt').read_text(encoding='utf-8').splitlines()
-    ]
+def _write(path, records):
+    path.write_text(''.join(f'{json.dumps(record)}\n' for record in records), encoding='utf-8')
+
+
+def _evidence(folder, data, binaries):
+    """Makes a knowledge base of films, and questions about them and others."""
+    index_text([films.write(folder / 'films.jsonl')], folder / 'kb', processes=1)
+    asked = {
+        'Who directed Night Ferry?': ['ferry'],
+        'Where was Clara Holm born?': ['holm'],
+        'Who is the mayor of Lima?': [],
+        'How tall is Mount Fuji?': [],
+    }
+    records = [{'question': text, 'supporting': of} for text, of in asked.items()]
+    _write(folder / 'asked.jsonl', records)
+
+
+def _films(folder, data, binaries):
+    """Makes a knowledge base of some of MetaQA's films, and questions about them."""
+    metaqa, kb = data / 'metaqa', folder / 'sets' / 'films' / '0.kb'
+    few = (metaqa / 'passages.jsonl').read_text(encoding='utf-8').splitlines(keepends=True)[:40]
+    (folder / 'few.jsonl').write_text(''.join(few), encoding='utf-8')
+    index_text([folder / 'few.jsonl'], kb, processes=1)
+    titles = {json.loads(passage)['title'] for passage in few}
+    lines = (metaqa / '1-hop/dev.txt').read_text(encoding='utf-8').splitlines()
+    rows = [line.split('\t') for line in lines]
     about = [row for row in rows if row[0][row[0].index('[') + 1 : row[0].index(']')] in titles]
-    records = [
-        {'question': row[0].replace('[', '').replace(']', ''), 'answers': row[1].split('|')}
-        for row in about[:8]
-    ]
-    path.write_text(''.join(json.dumps(record) + '\n' for record in records), encoding='utf-8')
-    return path
+    plain = lambda question: question.replace('[', '').replace(']', '')
+    records = [{'question': plain(row[0]), 'answers': row[1].split('|')} for row in about[:8]]
+    _write(kb.with_suffix('.jsonl'), records)
 
 
-def _comparisons(binaries, data, folder):
-    """Makes the questions that compare, and a knowledge base for two of them; returns the options
-    that ask these.
-    """
+def _comparisons(folder, data, binaries):
+    """Makes the questions that compare, and a knowledge base for two of them."""
     made, texts = folder / 'made.jsonl', folder / 'texts.jsonl'
     done = binaries.script(
         BENCHMARKS / 'comparisons.py', '--data', data, '--write', made, '--texts', texts
@@ -174,11 +141,9 @@ def _comparisons(binaries, data, folder):
     few = [record for record in records if record['kind'] == 'comparison'][:2]
     needed = {name for record in few for name in record['documents']}
     documents = [json.loads(line) for line in texts.read_text(encoding='utf-8').splitlines()]
-    index_text(
-        [document for document in documents if document['id'] in needed], folder / 'kb', processes=1
-    )
-    made.write_text(''.join(json.dumps(record) + '\n' for record in few), encoding='utf-8')
-    return f' --questions {made} --kb {folder / "kb"}'
+    kept = [document for document in documents if document['id'] in needed]
+    index_text(kept, folder / 'kb', processes=1)
+    _write(made, few)
 
 
 HLO = """HloModule step

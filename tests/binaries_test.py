@@ -39,19 +39,18 @@ def train(stage, kb, *flags):
         'follow': 'objectives.Follow.questions=8',
         'lm_questions': 'objectives.AnswerQuestions.rows=8',
     }[stage]
-    return [
-        *ENCODER,
-        f'--gin_file=gin/runs/{stage}.gin',
-        f'--gin.{size}',
-        kb,
-        '--gin.STEPS=2',
-        *flags,
-    ]
+    files = [*ENCODER, f'--gin_file=gin/runs/{stage}.gin']
+    return [*files, f'--gin.{size}', kb, '--gin.STEPS=2', *flags]
 
 
 def snapshot(folder):
     """Every path below a folder, with size and time of change."""
     return {path: (path.stat().st_size, path.stat().st_mtime_ns) for path in folder.rglob('*')}
+
+
+def records_of(path):
+    """The records of a JSON Lines file."""
+    return list(map(json.loads, path.read_text().splitlines()))
 
 
 def hops_of(printed):
@@ -81,9 +80,8 @@ def chain(binaries, tmp_path_factory):
             done = binaries(binary, *flags)
         else:
             command = [sys.executable, '-m', f'opql_jax.{binary}', *map(str, flags)]
-            done = subprocess.run(
-                command, cwd=ROOT, env=ENVIRONMENT, capture_output=True, text=True, timeout=300
-            )
+            options = {'cwd': ROOT, 'env': ENVIRONMENT, 'timeout': 300}
+            done = subprocess.run(command, capture_output=True, text=True, **options)
         assert done.returncode == 0, done.stderr
         return done.stdout
 
@@ -98,40 +96,26 @@ def chain(binaries, tmp_path_factory):
 
     file = root / 'asked.jsonl'
     world = generate(0, DOCUMENTS)
-    asked = [
-        to_record(question, world.vocab())
-        for question in itertools.islice(questions(world, 'dev', 2), 6)
-    ]
+    first = lambda split, hops, n: itertools.islice(questions(world, split, hops), n)
+    asked = [to_record(question, world.vocab()) for question in first('dev', 2, 6)]
     unknown = 'who starred in the films directed by [Nobody Known]'
     asked.insert(2, question_record('unknown', unknown, 'Nobody Else', hops=2))
     write_questions(file, asked)
     (root / 'mine.txt').write_text(f'{unknown}\tNobody Else\n')
     sentences = [
         {'text': f'{a} {relation} {b} .', 'sub_text': a, 'rel': relation, 'obj_text': b}
-        for relation, a, b in [
-            ('made', 'Ann', 'Emma'),
-            ('made', 'Jo', 'Lucy'),
-            ('near', 'Rome', 'Bonn'),
-            ('near', 'York', 'Ulm'),
-        ]
+        for a, relation, b in map(
+            str.split, ('Ann made Emma', 'Jo made Lucy', 'Rome near Bonn', 'York near Ulm')
+        )
     ]
     (root / 'labelled.jsonl').write_text('\n'.join(map(json.dumps, sentences)))
-    read = {
-        'source': 'a',
-        'question': 'who met Emma',
-        'passages': ['Ann met Emma'],
-        'answers': [[0, 0, 3]],
-        'supports': [1],
-    }
+    read = {'source': 'a', 'question': 'who met Emma', 'passages': ['Ann met Emma']}
+    read |= {'answers': [[0, 0, 3]], 'supports': [1]}
     (root / 'examples.jsonl').write_text(json.dumps(read))
-    known = itertools.islice(questions(world, 'train', 1), 2)
-    write_questions(root / 'open.jsonl', [to_record(question, world.vocab()) for question in known])
-    without = [
-        '--gin.MEMORY=None',
-        '--gin.INIT_FROM=align',
-        f'--gin.QUESTIONS={root / "open.jsonl"}',
-        '--gin.ENTITY_LAYER=0',
-    ]
+    known = [to_record(question, world.vocab()) for question in first('train', 1, 2)]
+    write_questions(root / 'open.jsonl', known)
+    without = ['--gin.MEMORY=None', '--gin.INIT_FROM=align', '--gin.ENTITY_LAYER=0']
+    without += [f'--gin.QUESTIONS={root / "open.jsonl"}']
     run('train', *train('lm_questions', kb, *without))
     text_relations = objectives.TextRelations(
         relations=0, pairs=2, unrelated=0, sentence_weight=0.0
@@ -140,50 +124,28 @@ def chain(binaries, tmp_path_factory):
     stated = [KBFolder(root).read()]
     run('train', *train('follow', kb, "--gin.objectives.Follow.splits=('2-hop/train',)"))
     stated.append(KBFolder(root).read())
-    flags = [f'--gin.QUESTIONS={file}']
-    splits = '--gin.QUESTIONS=2-hop/test'
-    printed = {
-        'eval': run(
-            'eval',
-            '--gin_file=gin/runs/eval.gin',
-            kb,
-            f'--gin.OUTPUT_DIR={root / "results" / "opql"}',
-            splits,
-        )
-    }
+    flags, evaluate = [f'--gin.QUESTIONS={file}'], ['eval', '--gin_file=gin/runs/eval.gin', kb]
+    split = ['--gin.QUESTIONS=2-hop/test', f'--gin.OUTPUT_DIR={root / "results" / "opql"}']
+    printed = {'eval': run(*evaluate, *split)}
     run('infer', '--gin_file=gin/runs/infer.gin', kb, *flags, f'--gin.OUTPUT={root / "mine.jsonl"}')
-    scored = [
-        f'--gin.PREDICTIONS={root / "mine.jsonl"}',
-        f'--gin.OUTPUT_DIR={root / "scored"}',
-        '--gin.SHOW=1',
-    ]
-    printed['score'] = run('eval', '--gin_file=gin/runs/eval.gin', kb, *flags, *scored)
+    scored = [f'--gin.PREDICTIONS={root / "mine.jsonl"}', f'--gin.OUTPUT_DIR={root / "scored"}']
+    printed['score'] = run(*evaluate, *flags, *scored, '--gin.SHOW=1')
     question = bracketed(read_questions(file, Prepared(root / 'text').vocab)[0])
     printed['ask'] = run('cli', 'ask', str(root), question, '--hops', '2')
-    return types.SimpleNamespace(
-        root=root,
-        kb=kb,
-        stated=stated,
-        asked=flags,
-        questions=asked,
-        question=question,
-        printed=printed,
-    )
+    told = {'questions': asked, 'question': question, 'printed': printed}
+    return types.SimpleNamespace(root=root, kb=kb, stated=stated, asked=flags, **told)
 
 
 def test_stages_train_what_they_say_and_start_where_they_are_told(chain):
     models = ('entities', 'relations', 'align', 'follow')
     params = {model: tiny_training.params_of(chain.root / model) for model in models}
     same = lambda a, b, name: np.array_equal(params[a][name], params[b][name])
-    assert not same('entities', 'relations', 'encoder/w_r/kernel') and not same(
-        'entities', 'relations', 'entity_table'
-    )
-    assert not same('relations', 'align', 'encoder/w_r/kernel') and same(
-        'relations', 'align', 'entity_table'
-    )
-    assert not same('align', 'follow', 'encoder/w_r/kernel') and same(
-        'align', 'follow', 'entity_table'
-    )
+    assert not same('entities', 'relations', 'encoder/w_r/kernel')
+    assert not same('entities', 'relations', 'entity_table')
+    assert not same('relations', 'align', 'encoder/w_r/kernel')
+    assert same('relations', 'align', 'entity_table')
+    assert not same('align', 'follow', 'encoder/w_r/kernel')
+    assert same('align', 'follow', 'entity_table')
     # It starts as the identity.
     assert np.abs(params['follow']['follower/w_q'] - np.eye(16)).max() > 0
     assert not any(name.startswith('follower') for name in params['align'])
@@ -203,39 +165,25 @@ def test_what_answers_is_what_was_trained_last(chain):
 def test_eval_answers_a_prepared_split_and_scores_it(chain):
     questions = Prepared(chain.root / 'text').questions('2-hop/test')
     results = chain.root / 'results' / 'opql'
-    metrics = json.loads((results / 'metrics.json').read_text())
-    assert set(metrics) == {'2-hop/test'} and metrics['2-hop/test']['questions'] == len(questions)
-    assert (
-        0
-        <= metrics['2-hop/test']['hits@1']
-        <= metrics['2-hop/test']['hits@10']
-        <= metrics['2-hop/test']['coverage']
-        == 1
-    )
-    predictions = [
-        json.loads(line)
-        for line in (results / '2-hop/test.predictions.jsonl').read_text().splitlines()
-    ]
+    ((name, metrics),) = json.loads((results / 'metrics.json').read_text()).items()
+    assert name == '2-hop/test' and metrics['questions'] == len(questions)
+    assert 0 <= metrics['hits@1'] <= metrics['hits@10'] <= metrics['coverage'] == 1
+    predictions = records_of(results / '2-hop/test.predictions.jsonl')
     assert [p['id'] for p in predictions] == [q.id for q in questions]
-    cases = [
-        json.loads(line) for line in (results / '2-hop/test.cases.jsonl').read_text().splitlines()
-    ]
-    assert np.mean([case['right'] for case in cases]) == pytest.approx(
-        metrics['2-hop/test']['hits@1']
-    )
-    assert f'{metrics["2-hop/test"]["hits@1"]:.4f}' in chain.printed['eval']
+    right = [case['right'] for case in records_of(results / '2-hop/test.cases.jsonl')]
+    assert np.mean(right) == pytest.approx(metrics['hits@1'])
+    assert f'{metrics["hits@1"]:.4f}' in chain.printed['eval']
     for name in ('recall_hop1', 'recall_hop2', 'reach_hop1'):
-        assert 0 <= metrics['2-hop/test'][name] <= 1
-        assert f'{name} {metrics["2-hop/test"][name]:.3f}' in chain.printed['eval']
+        assert 0 <= metrics[name] <= 1
+        assert f'{name} {metrics[name]:.3f}' in chain.printed['eval']
 
 
 def test_infer_writes_a_line_for_each_question_in_order(chain):
-    records = [json.loads(line) for line in (chain.root / 'mine.jsonl').read_text().splitlines()]
-    assert [record['id'] for record in records] == [question['id'] for question in chain.questions]
-    assert all(
-        record['question'].replace('[', '').replace(']', '') == q['question']
-        for record, q in zip(records, chain.questions)
-    )
+    records = records_of(chain.root / 'mine.jsonl')
+    plain = lambda record: re.sub(r'[][]', '', record['question'])
+    assert [(record['id'], plain(record)) for record in records] == [
+        (question['id'], question['question']) for question in chain.questions
+    ]
     records.pop(2)  # of an unknown topic
     vocab = Prepared(chain.root / 'text').vocab
     name_of = dict(zip(vocab.keys, vocab.names))
@@ -248,41 +196,29 @@ def test_infer_writes_a_line_for_each_question_in_order(chain):
             assert len(set(keys)) == len(keys) > 0
             assert topic not in {name_of[key] for key in keys}  # a path never returns to its topic
         first, second = (hop['evidence'] for hop in hops)
-        assert {fact['topic'] for fact in first} == {topic}
-        assert {fact['target'] for fact in first} | {fact['topic'] for fact in second} <= {
-            name_of[key] for key in between
-        }
-        assert {fact['target'] for fact in second} <= {name_of[key] for key in last}
+        ends = lambda facts, end: {fact[end] for fact in facts}
+        on_the_way = {name_of[key] for key in between}
+        assert ends(first, 'topic') == {topic}
+        assert ends(first, 'target') | ends(second, 'topic') <= on_the_way
+        assert ends(second, 'target') <= {name_of[key] for key in last}
 
 
 def test_infer_again_answers_nothing_again(chain, binaries):
     before = snapshot(chain.root)
-    infer = [
-        '--gin_file=gin/runs/infer.gin',
-        chain.kb,
-        *chain.asked,
-        f'--gin.OUTPUT={chain.root / "mine.jsonl"}',
-    ]
-    done = binaries('infer', *infer)
+    infer = ['infer', '--gin_file=gin/runs/infer.gin', chain.kb, *chain.asked]
+    done = binaries(*infer, f'--gin.OUTPUT={chain.root / "mine.jsonl"}')
     assert done.returncode == 0 and 'is already complete' in done.stderr
     assert snapshot(chain.root) == before
 
 
 def test_scoring_the_output_of_infer_equals_answering_the_file(chain, binaries, tmp_path):
-    answered = binaries(
-        'eval',
-        '--gin_file=gin/runs/eval.gin',
-        chain.kb,
-        *chain.asked,
-        f'--gin.OUTPUT_DIR={tmp_path}',
-    )
+    evaluate = ['eval', '--gin_file=gin/runs/eval.gin', chain.kb, *chain.asked]
+    answered = binaries(*evaluate, f'--gin.OUTPUT_DIR={tmp_path}')
     assert answered.returncode == 0, answered.stderr
     metrics = json.loads((tmp_path / 'metrics.json').read_text())
     assert metrics == json.loads((chain.root / 'scored' / 'metrics.json').read_text())
-    assert (
-        metrics['asked']['questions'] == len(chain.questions)
-        and metrics['asked']['unknown_topics'] == 1
-    )
+    assert metrics['asked']['questions'] == len(chain.questions)
+    assert metrics['asked']['unknown_topics'] == 1
     assert not list((chain.root / 'scored').glob('*.predictions.jsonl'))
     # --gin.SHOW=1.
     assert chain.question in chain.printed['score'] and 'hop 2 (answer)' in chain.printed['score']
@@ -299,15 +235,13 @@ def test_ask_prints_the_entities_of_each_hop_with_the_sentences_that_name_them(c
         for _, entity, (start, target, _, sentence) in rows:
             assert entity == target and start in sentence and target in sentence
     assert {start for _, _, (start, *_) in hops[0]} == {topic}
-    record = json.loads((chain.root / 'mine.jsonl').read_text().split('\n')[0])
+    record, *_ = records_of(chain.root / 'mine.jsonl')
     vocab = Prepared(chain.root / 'text').vocab
-    assert {vocab.keys[vocab.id(start)] for _, _, (start, *_) in hops[1]} <= set(
-        record['traces'][0][0]['entities']
-    )
+    between = {vocab.keys[vocab.id(start)] for _, _, (start, *_) in hops[1]}
+    assert between <= set(record['traces'][0][0]['entities'])
     inferred = {answer['entity']: answer['weight'] for answer in record['answers']}
-    assert {entity: weight for weight, entity, _ in hops[1]} == pytest.approx(
-        {e: inferred[e] for _, e, _ in hops[1]}, abs=2e-3
-    )
+    for weight, entity, _ in hops[1]:
+        assert weight == pytest.approx(inferred[entity], abs=2e-3)
 
 
 def test_new_text_is_added_asked_about_and_deleted(chain, binaries, tmp_path):
@@ -319,11 +253,9 @@ def test_new_text_is_added_asked_about_and_deleted(chain, binaries, tmp_path):
     for part in ('text', 'align', 'memory', 'follow'):
         shutil.copytree(chain.root / part, tmp_path / 'kb' / part)
     shutil.copy(chain.root / 'manifest.json', tmp_path / 'kb')
-    kb, memory, corpus = (
-        f'--gin.KB={tmp_path / "kb"}',
-        tmp_path / 'kb/memory',
-        tmp_path / 'new.jsonl',
-    )
+    kb = f'--gin.KB={tmp_path / "kb"}'
+    memory = tmp_path / 'kb/memory'
+    corpus = tmp_path / 'new.jsonl'
     topic = re.search(r'\[(.*)\]', chain.question).group(1)
     text = f'Zorblax was made by {topic} in a week.'
     corpus.write_text(json.dumps({'id': 'new', 'title': 'Zorblax', 'text': text}), encoding='utf-8')
@@ -337,25 +269,19 @@ def test_new_text_is_added_asked_about_and_deleted(chain, binaries, tmp_path):
     again = binaries(*inject)
     # Nothing was left to encode.
     assert again.returncode == 0 and ' mentions  ' not in again.stderr, again.stderr
-    assert KBFolder(tmp_path / 'kb').read() == {
-        'text': 'more',
-        'model': 'follow',
-        'memory': 'memory',
-    }
+    answers = {'text': 'more', 'model': 'follow', 'memory': 'memory'}
+    assert KBFolder(tmp_path / 'kb').read() == answers
     ask = ['cli', 'ask', str(tmp_path / 'kb'), 'by [Zorblax]']
     assert hops_of(succeed(*ask)) == [[(1.0, topic, ('Zorblax', topic, 'Zorblax', text))]]
-    deleted = succeed(
-        *update, '--gin.ACTION=delete', '--document=new', '--pair', f'{topic}|Zorblax'
-    )
+    new = ['--document=new', '--pair', f'{topic}|Zorblax']
+    deleted = succeed(*update, '--gin.ACTION=delete', *new)
     assert deleted == 'deleted 2 entries\n'
     compacted = succeed(*update, '--gin.ACTION=compact')
     assert ' entries in 2 segments, 2 deleted' in compacted
     assert 'nothing: no entry of the memory has these topics' in succeed(*ask)
     refused = binaries(*update, '--gin.ACTION=delete', '--entity=Zorblux')
-    assert (
-        refused.returncode == 1
-        and "unknown entity 'Zorblux'; did you mean 'Zorblax'?" in refused.stderr
-    )
+    assert refused.returncode == 1
+    assert "unknown entity 'Zorblux'; did you mean 'Zorblax'?" in refused.stderr
 
 
 @pytest.mark.parametrize('binary', sorted({binary for binary, *_ in GIN.values()}))
@@ -375,10 +301,8 @@ def test_help_tells_the_flags_gin_files_and_parameters_of_a_binary(binaries, bin
 
 
 def test_every_gin_file_is_run_by_the_test_below():
-    names = {
-        str(path.relative_to(ROOT / 'gin').with_suffix(''))
-        for path in (ROOT / 'gin').rglob('*.gin')
-    }
+    paths = (ROOT / 'gin').rglob('*.gin')
+    names = {str(path.relative_to(ROOT / 'gin').with_suffix('')) for path in paths}
     # included; of t5x's binaries: t5x_model_test; of recipes: recipes/rows_test.
     elsewhere = ('train', 't5x/', 'experiments/')
     assert {name for name in names if not name.startswith(elsewhere)} == set(GIN)

@@ -41,15 +41,11 @@ def test_each_line_of_a_pipe_is_answered_or_told_what_is_wrong(kb):
     done = subprocess.run(command('ask', kb, '--json'), input=lines, capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
     first, unknown, last = map(json.loads, done.stdout.splitlines())
-    assert (
-        first['answers'][0]['entity'] == 'Charles Babbage'
-        and last['answers'][0]['entity'] == 'Missolonghi'
-    )
-    assert (
-        unknown['question'] == 'Who is Zorblax?'
-        and 'Zorblax' in unknown['error']
-        and unknown.keys() == {'question', 'error'}
-    )
+    assert first['answers'][0]['entity'] == 'Charles Babbage'
+    assert last['answers'][0]['entity'] == 'Missolonghi'
+    assert unknown['question'] == 'Who is Zorblax?'
+    assert 'Zorblax' in unknown['error']
+    assert unknown.keys() == {'question', 'error'}
 
 
 class Terminal:
@@ -62,9 +58,8 @@ class Terminal:
     def __init__(self, command, state):
         self._leader, follower = pty.openpty()
         environment = os.environ | {'XDG_STATE_HOME': str(state), 'TERM': 'dumb'}
-        self.shell = subprocess.Popen(
-            command, preexec_fn=functools.partial(os.login_tty, follower), env=environment
-        )
+        log_in = functools.partial(os.login_tty, follower)
+        self.shell = subprocess.Popen(command, preexec_fn=log_in, env=environment)
         os.close(follower)
         self._rest = b''
 
@@ -89,10 +84,8 @@ class Terminal:
 
     def interrupt(self):
         """Sends what Ctrl-C sends; again if nothing comes of it, as Python misses one that comes
-        just before it waits for a key.
-
-        While something is printed, the key itself would have the terminal discard what is not yet
-        read, and put `^C` into its middle.
+        just before it waits for a key. The key itself would have the terminal discard what is not
+        yet read.
         """
         for _ in range(12):
             self.shell.send_signal(signal.SIGINT)
@@ -209,6 +202,10 @@ def test_names_are_completed_from_a_bracket_or_a_capital(kb):
     assert prompt.completions('who designed') == prompt.completions('Zzz') == []
 
 
+def texts_of(kb):
+    return open_kb(kb).prepared.passages['text'].to_pylist()
+
+
 def test_a_sentence_is_forgotten_when_the_user_says_yes_and_the_new_version_answers(
     kb, tmp_path, capsys, monkeypatch
 ):
@@ -230,30 +227,17 @@ def test_a_sentence_is_forgotten_when_the_user_says_yes_and_the_new_version_answ
         prompt.run(':forget 1')
         out = capsys.readouterr().out
         assert read in out and ('1 document cut' in out) == (said == 'y')
-        assert any(
-            read in text for text in open_kb(copy).prepared.passages['text'].to_pylist()
-        ) == (said != 'y')
+        assert any(read in text for text in texts_of(copy)) == (said != 'y')
     # Where a passage shows a part of a sentence only, the rest does not go with it.
-    monkeypatch.setattr(
-        prompt_lib, 'target_sentence', lambda *_: 'an English mathematician and writer'
-    )
+    part = 'an English mathematician and writer'
+    monkeypatch.setattr(prompt_lib, 'target_sentence', lambda *_: part)
     monkeypatch.setattr('builtins.input', lambda _: 'y')
     prompt.run(DESIGNED)
-    texts = open_kb(copy).prepared.passages['text'].to_pylist()
+    texts = texts_of(copy)
     prompt.run(':forget 1')
-    out = capsys.readouterr().out
-    assert "unknown sentence 'an English mathematician and writer'" in out
-    assert open_kb(copy).prepared.passages['text'].to_pylist() == texts
-    add_text(
-        copy,
-        [
-            {
-                'id': 'new',
-                'title': 'Ida Rhodes',
-                'text': 'Ida Rhodes was a mathematician, born in Kamianets.',
-            }
-        ],
-    )
+    assert f'unknown sentence {part!r}' in capsys.readouterr().out and texts_of(copy) == texts
+    text = 'Ida Rhodes was a mathematician, born in Kamianets.'
+    add_text(copy, [{'id': 'new', 'title': 'Ida Rhodes', 'text': text}])
     prompt.run('Where was Ida Rhodes born?')
     out = capsys.readouterr().out
     assert 'the knowledge base has changed' in out and 'Kamianets' in out

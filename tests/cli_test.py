@@ -41,26 +41,12 @@ def test_piped_help_has_neither_colours_nor_boxes(command, capsys):
 
 
 def test_help_waits_for_no_large_import():
-    script = (
-        "import sys; from opql_jax import cli; cli.main(['--help']); print(*sys.modules, "
-        'file=sys.stderr)'
-    )
-    done = subprocess.run(
-        [sys.executable, '-c', script], capture_output=True, text=True, check=True
-    )
-    imported = {name.partition('.')[0] for name in done.stderr.split()}
-    assert not imported & {
-        'jax',
-        'numpy',
-        'scipy',
-        'pyarrow',
-        'spacy',
-        'tokenizers',
-        'msgspec',
-        'etils',
-        'rich',
-        'flax',
-    }
+    script = "import sys; from opql_jax import cli; cli.main(['--help']); "
+    script += 'print(*sys.modules, file=sys.stderr)'
+    command = [sys.executable, '-c', script]
+    done = subprocess.run(command, capture_output=True, text=True, check=True)
+    large = 'jax numpy scipy pyarrow spacy tokenizers msgspec etils rich flax'.split()
+    assert not {name.partition('.')[0] for name in done.stderr.split()} & set(large)
 
 
 def test_recipes_are_passed_on(capsys):
@@ -69,45 +55,45 @@ def test_recipes_are_passed_on(capsys):
     assert run(['recipes', 'show', 'gone'], capsys)[0].startswith('error: no recipe gone')
 
 
-@pytest.mark.parametrize(
-    'arguments',
-    [
-        ['gone'],
-        ['ask', 'kb', 'question', '--top', '0'],
-        ['ask', 'kb', 'question', '--hops', '0'],
-        ['index', 'text', '--out', 'kb', '--max_reject_fraction', 'nan'],
-        ['index', 'text', '--out', 'kb', '--engine', 'cloud'],
-        ['retrieve', 'kb'],
-        ['retrieve', 'kb', 'question', '--questions', 'file', '--out', 'file'],
-        ['retrieve', 'kb', '--questions', 'file'],
-        ['train', 'kb', 'questions', '--seed', '-1'],
-        ['explore', 'kb', '--port', '65536'],
-        ['ask', '', 'question'],
-        ['index', '', '--out', 'kb'],
-    ],
-)
-def test_a_wrong_command_line_ends_with_2(arguments, capsys):
-    code, out, errors = run(arguments, capsys)
+WRONG = """gone
+ask kb question --top 0
+ask kb question --hops 0
+index text --out kb --max_reject_fraction nan
+index text --out kb --engine cloud
+retrieve kb
+retrieve kb question --questions file --out file
+retrieve kb --questions file
+train kb questions --seed -1
+explore kb --port 65536
+ask '' question
+index '' --out kb"""
+
+
+@pytest.mark.parametrize('line', WRONG.splitlines())
+def test_a_wrong_command_line_ends_with_2(line, capsys):
+    code, out, errors = run(shlex.split(line), capsys)
     assert (code, out) == (2, '') and 'Error: ' in errors and 'Traceback' not in errors
 
 
 def test_bad_input_is_told_in_a_line_and_ends_with_1(tmp_path):
-    done = subprocess.run(
-        [
-            sys.executable,
-            '-m',
-            'opql_jax.cli',
-            'index',
-            str(tmp_path / 'none'),
-            '--out',
-            str(tmp_path / 'kb'),
-        ],
-        capture_output=True,
-        text=True,
-        env=os.environ | {'COLUMNS': '80'},
-    )
+    command = [sys.executable, '-m', 'opql_jax.cli', 'index', str(tmp_path / 'none')]
+    command += ['--out', str(tmp_path / 'kb')]
+    narrow = os.environ | {'COLUMNS': '80'}
+    done = subprocess.run(command, capture_output=True, text=True, env=narrow)
     assert (done.returncode, done.stdout) == (1, '')
     assert done.stderr == f'error: {tmp_path}/none: no such file or folder\n'
+
+
+@pytest.mark.parametrize('megabytes', [500, 1000, 1500, 2000])
+def test_too_little_address_space_is_told_in_a_line(megabytes, tmp_path):
+    """Rather than in a dump of a library's threads."""
+    command = (
+        f'ulimit -c 0; ulimit -v {megabytes << 10}; exec "$0" -m opql_jax.cli ask {tmp_path} who'
+    )
+    done = subprocess.run(['bash', '-c', command, sys.executable], capture_output=True, text=True)
+    assert (done.returncode, done.stdout) == (1, ''), done.stderr
+    said = f'error: the address space is limited to {megabytes:,} MiB (ulimit -v): at least '
+    assert done.stderr.startswith(said) and done.stderr.count('\n') == 1
 
 
 def test_an_error_of_the_program_has_a_traceback_under_debug_only(monkeypatch, capsys):
@@ -116,17 +102,13 @@ def test_an_error_of_the_program_has_a_traceback_under_debug_only(monkeypatch, c
 
     monkeypatch.setattr(open_kb, 'open_kb', fail)
     code, _, errors = run(['ask', 'kb', 'who?'], capsys)
-    assert (
-        code == 70
-        and errors == 'internal error: ZeroDivisionError: oh; `opql --debug …` shows where\n'
-    )
+    assert code == 70
+    assert errors == 'internal error: ZeroDivisionError: oh; `opql --debug …` shows where\n'
     code, _, errors = run(['--debug', 'ask', 'kb', 'who?'], capsys)
-    assert (
-        code == 70
-        and errors.startswith('Traceback')
-        and 'in fail' in errors
-        and 'internal error: ZeroDivisionError' in errors
-    )
+    assert code == 70
+    assert errors.startswith('Traceback')
+    assert 'in fail' in errors
+    assert 'internal error: ZeroDivisionError' in errors
 
 
 def test_completion_knows_commands_and_options(monkeypatch, capsys):
@@ -147,7 +129,8 @@ def test_output_that_nobody_reads_is_no_error_of_the_program():
         (f'{command} | exec 0<&-; exit ${{PIPESTATUS[0]}}', 1),
     ):
         done = subprocess.run(['bash', '-c', line], capture_output=True, text=True)
-        assert done.returncode == code and done.stderr in (
+        assert done.returncode == code, done
+        assert done.stderr in (
             '',
             'error: No space left on device\n',
         ), done

@@ -21,9 +21,7 @@ TITLES = ['Ada Lovelace', 'Lord Byron']
 
 def documents(kb):
     table = kb.prepared.passages
-    return list(
-        zip(table['doc_id'].to_pylist(), table['title'].to_pylist(), table['text'].to_pylist())
-    )
+    return list(zip(*(table[name].to_pylist() for name in ('doc_id', 'title', 'text'))))
 
 
 @pytest.fixture(scope='module')
@@ -57,11 +55,7 @@ def test_texts_in_memory_say_what_files_say(texts, tmp_path, of_files):
 def test_ids_are_kept_numbers_take_their_place_and_a_path_is_no_text(tmp_path):
     file = tmp_path / 'ada.txt'
     file.write_text(TEXTS[0])
-    texts = [
-        {'id': 'byron', 'text': TEXTS[1]},
-        file,
-        'Charles Babbage was a friend of Ada Lovelace.',
-    ]
+    texts = [{'id': 'byron', 'text': TEXTS[1]}, file, 'Charles Babbage was a friend of Ada.']
     kb = opql_jax.index(texts, out=tmp_path / 'kb', processes=1)
     assert [row[0] for row in documents(kb)] == ['ada.txt', 'byron', '2']
 

@@ -78,12 +78,8 @@ EXTRAS = [
 def run(*arguments):
     path = os.pathsep.join(map(str, (ROOT, ROOT / 'tests' / 'support')))
     environment = os.environ | {'PYTHONPATH': path, 'JAX_PLATFORMS': 'cpu'}
-    return subprocess.run(
-        [sys.executable, '-c', *map(str, arguments)],
-        capture_output=True,
-        text=True,
-        env=environment,
-    )
+    command = [sys.executable, '-c', *map(str, arguments)]
+    return subprocess.run(command, capture_output=True, text=True, env=environment)
 
 
 def test_no_connection_is_opened_from_text_to_answer(tmp_path):
@@ -92,9 +88,8 @@ def test_no_connection_is_opened_from_text_to_answer(tmp_path):
 
 
 def test_a_connection_would_be_noticed():
-    done = run(
-        WITHOUT_NETWORK + "import urllib.request; urllib.request.urlopen('http://localhost:1')"
-    )
+    use = "import urllib.request; urllib.request.urlopen('http://localhost:1')"
+    done = run(WITHOUT_NETWORK + use)
     assert 'a connection is opened' in done.stderr
 
 
@@ -115,5 +110,5 @@ print('Spec' in type(files.path('gs://bucket/kb')._backend).__name__)
 
 def test_a_package_of_an_extra_that_is_missing_is_told_with_what_to_install():
     done = run(WITHOUT_PACKAGES, EXTRAS)
-    for said, (_, _, words) in zip(done.stdout.splitlines(), EXTRAS, strict=True):
-        assert words in said and 'Error: ' in said, (said, done.stderr)
+    for said, (_, _, package) in zip(done.stdout.splitlines(), EXTRAS, strict=True):
+        assert f'pip install {package}' in said and 'Error: ' in said, (said, done.stderr)

@@ -3,6 +3,7 @@ is, and changes nothing.
 """
 
 import concurrent.futures
+import json
 import os
 import pathlib
 import time
@@ -36,15 +37,12 @@ def world(tmp_path_factory):
 def corpus(folder, name):
     """A file of passages about a person of this name."""
     path = folder / f'{name}.jsonl'
-    path.write_text(
-        ''.join(
-            f'{{"id": "{i}", "title": "{name}", "title_entity": "{name}", "text": "{name} knows '
-            f'Eve since {1900 + i}.", "mentions": [{{"start": 0, "end": {len(name)}, "entity": '
-            f'"{name}"}}, {{"start": {len(name) + 7}, "end": {len(name) + 10}, "entity": '
-            f'"Eve"}}]}}\n'
-            for i in range(8)
-        )
-    )
+    mention = lambda start, entity: {'start': start, 'end': start + len(entity), 'entity': entity}
+    mentions = [mention(0, name), mention(len(name) + 7, 'Eve')]
+    about = {'title': name, 'title_entity': name, 'mentions': mentions}
+    texts = [f'{name} knows Eve since {1900 + i}.' for i in range(8)]
+    records = [{'id': str(i), 'text': text, **about} for i, text in enumerate(texts)]
+    path.write_text('\n'.join(map(json.dumps, records)))
     return path
 
 
@@ -53,10 +51,10 @@ def write_index(folder):
     ann_build.build_index(folder, memory, ann_memories.TABLE)
 
 
-@pytest.mark.parametrize(
-    'command',
-    ['prepare', 'train', 'build_memory', *tiny_updates.UPDATES, 'index', 'infer', 'recipe'],
-)
+COMMANDS = ['prepare', 'train', 'build_memory', 'index', 'infer', 'recipe']
+
+
+@pytest.mark.parametrize('command', [*COMMANDS, *tiny_updates.UPDATES])
 def test_a_folder_that_is_being_written_is_refused_and_left_alone(world, tmp_path, command):
     folder = tmp_path / 'folder'
     if command in tiny_updates.UPDATES:
@@ -92,22 +90,16 @@ def write_one(path):
     pathlib.Path(path).write_text('1')
 
 
-def test_of_two_corpora_prepared_into_one_folder_at_the_same_time_one_is_there_and_the_other_is_told(  # noqa: E501
-    tmp_path,
-):
+def test_of_two_corpora_prepared_into_one_folder_at_once_one_is_there_and_the_other_told(tmp_path):
     corpora = [corpus(tmp_path, name) for name in ('Ann', 'Bob')]
     for number, delay in enumerate((0, 0.01, 0.05, 0.2)):
         folder = tmp_path / str(number)
 
         def run(path, wait, folder=folder):
             time.sleep(wait)
-            return prepare(
-                kb=str(tmp_path),
-                text=folder.name,
-                reader=JsonLines(str(path)),
-                wordpieces=200,
-                drop_above_rate=1.0,
-            )
+            settings = {'wordpieces': 200, 'drop_above_rate': 1.0}
+            reader = JsonLines(str(path))
+            return prepare(kb=str(tmp_path), text=folder.name, reader=reader, **settings)
 
         with concurrent.futures.ThreadPoolExecutor(2) as pool:
             runs = [pool.submit(run, path, wait) for path, wait in zip(corpora, (0, delay))]

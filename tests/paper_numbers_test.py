@@ -1,4 +1,4 @@
-"""The gin files of gin/experiments/paper/ state the paper's numbers, and a whole job's batch that
+"""The recipes at the paper's size state its numbers, and a whole job's batch that
 devices can share.
 """
 
@@ -12,6 +12,8 @@ from opql_jax.data.prepare import prepare
 from opql_jax.data.sampling import NEGATIVES, POSITIVES
 from opql_jax.kb.build_memory import build_memory
 from opql_jax.memory.build import AVERAGED_MENTIONS
+from opql_jax.recipes import catalog
+from opql_jax.recipes.recipe import Options, placed
 from opql_jax.training import trainer
 
 # What the paper says, by its section.
@@ -28,43 +30,35 @@ PAPER = {
     'pairs of the memory (2.4)': 800_000,
     'texts of the language model (4.1)': 85.6e6,
 }
-KB = ["KB='kb'"]
-# What each file needs besides.
-BINDINGS = {
-    'text': ["DUMP='dump'", "WORK_DIR='work'"],
-    'entities': ["BERT='bert'"],
-    'relations': ["INIT_FROM='entities'"],
-    'memory': ["MODEL='relations'"],
-    'lm_cloze': ["INIT_FROM='relations'"],
-    'lm_questions': ["INIT_FROM='lm'", "QUESTIONS='q.jsonl'"],
-    'qa_entities': ["BERT='relations'"],
-}
 OBJECTIVES = {
     'entities': 'Entities',
     'relations': 'Relations',
-    'lm_cloze': 'Cloze',
-    'lm_questions': 'AnswerQuestions',
+    'opql-lm-pretrained': 'Cloze',
+    'opql-lm-webqsp': 'AnswerQuestions',
+    'entities-metaqa': 'Entities',
+    'align-metaqa': 'Align',
+    'align-mentions-msf': 'AlignPassages',
+    'follow-opql-metaqa-2-hop': 'Follow',
 }
-OBJECTIVES |= {
-    'qa_entities': 'Entities',
-    'qa_align': 'Align',
-    'qa_align_mentions': 'AlignPassages',
-    'qa_follow': 'Follow',
-}
+FUNCTIONS = {'prepare': prepare, 'build_memory': build_memory, 'train': trainer.train}
 
 
 @pytest.fixture
-def settings_of(fresh_gin):
-    """A function of a file: a function that gives its settings, 'objectives.Relations.rows' and so
+def settings_of(fresh_gin, tmp_path):
+    """A function of a step: a function that gives its settings, 'objectives.Relations.rows' and so
     on; ValueError if it states none.
     """
+    steps = {}
+    for name, chosen in {'webqsp': {}, 'metaqa': {}, 'msf': {'system': 'drkit'}}.items():
+        options = Options(tmp_path / 'out', tmp_path, **chosen)
+        built = catalog.build_without_data(catalog.find(f'paper/{name}'), options)
+        steps |= {step.name: step for step in built}
 
     def read(name):
         gin.clear_config()
-        function = {'text': prepare, 'memory': build_memory}.get(name, trainer.train)
-        gin_utils.configure(
-            [f'gin/experiments/paper/{name}.gin'], [*KB, *BINDINGS.get(name, [])], function
-        )
+        step = steps[name]
+        bindings = [f'{key}={placed(value, "out")!r}' for key, value in step.bindings.items()]
+        gin_utils.configure(step.gin, bindings, FUNCTIONS[step.binary])
 
         def setting(path):
             value = gin.query_parameter(path)
@@ -96,10 +90,8 @@ def test_the_files_state_the_numbers_of_the_paper(settings_of):
     relations = settings_of('relations')
     # The paper has all other mentions of a piece, of which few have more.
     assert relations('objectives.Relations.max_context') == 16
-    assert (
-        relations('objectives.Relations.sampler') == 'groups'
-        and relations('objectives.Relations.anchors') == 'mentions'
-    )
+    assert relations('objectives.Relations.sampler') == 'groups'
+    assert relations('objectives.Relations.anchors') == 'mentions'
     found['positives of an anchor (2.5)'] = POSITIVES
     found['hard negatives of an anchor (2.5)'] = NEGATIVES
     anchors = relations('objectives.Relations.rows') // (1 + POSITIVES + NEGATIVES)
@@ -108,14 +100,12 @@ def test_the_files_state_the_numbers_of_the_paper(settings_of):
     found['pairs for L_rel (2.5)'] = relations('objectives.Relations.max_pairs')
 
     memory = settings_of('memory')
-    assert (
-        memory('build_memory.build_memory.mentions') == 'average'
-        and memory('build_memory.build_memory.pairs') == 'sentence'
-    )
+    assert memory('build_memory.build_memory.mentions') == 'average'
+    assert memory('build_memory.build_memory.pairs') == 'sentence'
     found['mentions that an entry is the mean of (2.4)'] = AVERAGED_MENTIONS
     found['pairs of the memory (2.4)'] = memory('build_memory.build_memory.max_pairs')
 
-    cloze = settings_of('lm_cloze')
+    cloze = settings_of('opql-lm-pretrained')
     found['texts of the language model (4.1)'] = cloze('objectives.Cloze.rows') * cloze(
         'trainer.TrainConfig.num_steps'
     )
@@ -135,28 +125,17 @@ def test_what_the_paper_leaves_open_is_stated_for_each_stage(settings_of, name):
     settings, objective = settings_of(name), OBJECTIVES[name]
     batch = {'AlignPassages': 'passages', 'Follow': 'questions'}.get(objective, 'rows')
     assert settings(f'objectives.{objective}.{batch}') % 64 == 0  # so many devices share it
-    config = {
-        field: settings(f'trainer.TrainConfig.{field}')
-        for field in (
-            'num_steps',
-            'learning_rate',
-            'warmup_steps',
-            'clip_norm',
-            'log_every',
-            'keep_checkpoints',
-        )
-    }
-    assert (
-        all(value is not None for value in config.values())
-        and config['warmup_steps'] < config['num_steps'] / 5
-    )
+    config = lambda field: settings(f'trainer.TrainConfig.{field}')
+    for field in ('learning_rate', 'clip_norm', 'log_every', 'keep_checkpoints'):
+        assert config(field) is not None
+    assert config('warmup_steps') < config('num_steps') / 5
     assert settings('optimizer.adamw.weight_decay') is not None
-    assert settings('trainer.TrainConfig.checkpoint_every') is None
-    assert 10 <= settings('trainer.TrainConfig.checkpoint_minutes') <= 30
+    assert config('checkpoint_every') is None
+    assert 10 <= config('checkpoint_minutes') <= 30
 
 
 @pytest.mark.parametrize(
-    ('name', 'room'), [('entities', 3), ('relations', MARKUP_ROOM), ('lm_cloze', 4 + 16)]
+    ('name', 'room'), [('entities', 3), ('relations', MARKUP_ROOM), ('opql-lm-pretrained', 4 + 16)]
 )
 def test_the_buckets_hold_every_piece_and_divide_over_the_pods_of_the_page(settings_of, name, room):
     settings, objective = settings_of(name), f'objectives.{OBJECTIVES[name]}'
@@ -171,7 +150,7 @@ def test_the_buckets_hold_every_piece_and_divide_over_the_pods_of_the_page(setti
 
 
 def test_finetuning_bars_no_answer_and_reads_no_passages_as_the_paper(settings_of):
-    settings = settings_of('lm_questions')
+    settings = settings_of('opql-lm-webqsp')
     for name, value in {
         'absent_rate': 0.0,
         'text_rows': 0,

@@ -75,31 +75,11 @@ def make_model(name, world):
     return open_model(make_objective(name, world), world)
 
 
-def open_model(
-    objective,
-    world,
-    *arguments,
-    mesh=None,
-    batch_size=1,
-    num_microbatches=None,
-    questions=(),
-    rows=64,
-    **options,
-):
-    """A model; `options` are those of TrainConfig."""
-    config = trainer.TrainConfig(
-        **{'kb': str(world), 'model': '', 'num_steps': STEPS, 'init_from': 'model'} | options
-    )
-    settings = {
-        'batch_size': batch_size,
-        'num_microbatches': num_microbatches,
-        'questions': questions,
-        'rows': rows,
-    }
-    mesh = mesh or make_mesh(1)
-    return t5x_model.T5xModel(
-        objective, tiny_training.encoder, config, *arguments, mesh=mesh, **settings
-    )
+def open_model(objective, world, init_from='model', **settings):
+    """A model that starts from another."""
+    config = trainer.TrainConfig(kb=str(world), model='', num_steps=STEPS, init_from=init_from)
+    settings |= {'mesh': make_mesh(1)}
+    return t5x_model.T5xModel(objective, tiny_training.encoder, config, **settings)
 
 
 def reference_loss(model, dropout):
@@ -124,11 +104,9 @@ def by_hops(model):
 
 def stacked(*batches):
     """The elements of a task as t5x batches them."""
-    elements = [
-        {name: np.atleast_1d(value) for name, value in named_leaves(batch).items()}
-        for batch in batches
-    ]
-    return {name: np.stack([element[name] for element in elements]) for name in elements[0]}
+    elements = list(map(named_leaves, batches))
+    stack = lambda name: np.stack([np.atleast_1d(element[name]) for element in elements])
+    return {name: stack(name) for name in elements[0]}
 
 
 def plain(tree):
@@ -146,9 +124,15 @@ def test_the_vocabulary_is_that_of_the_tasks(world):
 
 def test_the_converter_takes_what_t5x_gives():
     for arguments in ({'pack': False}, {'pack': False, 'use_custom_packing_ops': False}):
-        assert isinstance(
-            t5x_model.T5xModel.FEATURE_CONVERTER_CLS(**arguments), seqio.FeatureConverter
-        )
+        converter = t5x_model.T5xModel.FEATURE_CONVERTER_CLS(**arguments)
+        assert isinstance(converter, seqio.FeatureConverter)
+
+
+def check_metrics(metrics, loss, scalars):
+    """The metrics that are not empty are the loss and those of the objective."""
+    values = {key: float(metric.compute()) for key, metric in metrics.items() if metric.count}
+    expected = {'loss': float(loss)} | {key: float(value) for key, value in scalars.items()}
+    assert values == pytest.approx(expected, rel=1e-5, abs=1e-6)
 
 
 def check_gradient(model, batches):
@@ -161,22 +145,15 @@ def check_gradient(model, batches):
     for batch in batches:
         (loss, metrics), grads = of_t5x(params, stacked(batch), rng)
         compute = lambda trained: reference(state.merge_params(trained, frozen), batch, rng)
-        (expected, scalars), expected_grads = jax.jit(jax.value_and_grad(compute, has_aux=True))(
-            trained
-        )
+        with_gradient = jax.jit(jax.value_and_grad(compute, has_aux=True))
+        (expected, scalars), expected_grads = with_gradient(trained)
         assert float(loss) == pytest.approx(float(expected), rel=1e-5)
-        values = {key: float(metric.compute()) for key, metric in metrics.items() if metric.count}
-        assert values == pytest.approx(
-            {'loss': float(expected)} | {k: float(v) for k, v in scalars.items()},
-            rel=1e-5,
-            abs=1e-6,
-        )
+        check_metrics(metrics, expected, scalars)
         grads = plain(grads)
         for key, value in expected_grads.items():
             np.testing.assert_allclose(grads[key], value, rtol=1e-4, atol=1e-6, err_msg=key)
-        assert set(grads) == {*expected_grads, *frozen} and not any(
-            np.any(grads[key]) for key in frozen
-        )
+        assert set(grads) == {*expected_grads, *frozen}
+        assert not any(np.any(grads[key]) for key in frozen)
         assert any(np.any(value) for value in expected_grads.values())
 
 
@@ -212,9 +189,8 @@ def test_elements_are_trained_on_as_one_batch(world):
     relations, pairs = jax.jit(model.predict_batch_with_aux)(params, batch)
     for at, shard in enumerate(shards):
         topics = np.concatenate([bucket.topic for bucket in shard[0].pairs])
-        assert relations[at].shape == (len(topics), 8) and sorted(topics) == sorted(
-            pairs['topic'][at].tolist()
-        )
+        assert relations[at].shape == (len(topics), 8)
+        assert sorted(topics) == sorted(pairs['topic'][at].tolist())
     used = pairs['topic'] >= 0
     assert used.any() and np.abs(relations[used]).max() > 0.01
 
@@ -227,19 +203,14 @@ def test_the_hops_of_a_batch_are_found_out_and_a_batch_without_one_number_is_not
 
     def at(*hops):
         first, second = (batches.get(number, batches[2]) for number in hops)
-        return evaluate(
-            params, stacked(first, second) | {'hops': np.array(hops, np.int32)[:, None]}
-        )
+        stated = {'hops': np.array(hops, np.int32)[:, None]}
+        return evaluate(params, stacked(first, second) | stated)
 
     for hops, batch in batches.items():
         expected, scalars = reference(params, batch, jax.random.key(1))
         loss, metrics = at(hops, hops)
         assert float(loss) == pytest.approx(float(expected), rel=1e-5)
-        values = {name: float(metric.compute()) for name, metric in metrics.items() if metric.count}
-        assert values == pytest.approx(
-            {'loss': float(loss)} | {name: float(value) for name, value in scalars.items()},
-            rel=1e-5,
-        )
+        check_metrics(metrics, loss, scalars)
     assert all(np.isnan(at(*hops)[0]) for hops in ((1, 2), (3, 3), (0, 0)))
 
 
@@ -252,18 +223,14 @@ def test_an_evaluator_asks_a_language_model(world):
 
     def predict_fn(batches):
         one = lambda batch: {name: value[None] for name, value in batch.items()}
-        return [
-            (i, np.asarray(predict(params, one(batch))[0]).tolist())
-            for i, batch in batches.as_numpy_iterator()
-        ]
+        answer = lambda batch: np.asarray(predict(params, one(batch))[0]).tolist()
+        return [(i, answer(batch)) for i, batch in batches.as_numpy_iterator()]
 
     evaluator = seqio.Evaluator('opql', model.FEATURE_CONVERTER_CLS(pack=False), 'validation')
     found, _ = evaluator.evaluate(compute_metrics=True, predict_fn=predict_fn)
     scores = found.result()['opql']
-    assert (
-        0 <= scores['hits@1'] <= scores['hits@10'] <= scores['answer_coverage'] < 1
-        and scores['hits@10'] > 0
-    )
+    assert 0 <= scores['hits@1'] <= scores['hits@10'] <= scores['answer_coverage'] < 1
+    assert scores['hits@10'] > 0
 
 
 @pytest.mark.slow
@@ -273,12 +240,10 @@ def test_every_parameter_has_named_axes(name, world):
     variables = jax.eval_shape(lambda rng: model.get_initial_variables(rng, {}), jax.random.key(0))
     names = plain(partitioning.get_axis_names(variables['params_axes']))
     params = plain(variables['params'])
-    assert {key: len(axes) for key, axes in names.items()} == {
-        key: value.ndim for key, value in params.items()
-    }
-    assert tuple(names['entity_table']) == (
-        ('entities', 'embed') if name == 'relations' else (None, None)
-    )
+    dimensions = {key: value.ndim for key, value in params.items()}
+    assert {key: len(axes) for key, axes in names.items()} == dimensions
+    table = ('entities', 'embed') if name == 'relations' else (None, None)
+    assert tuple(names['entity_table']) == table
     assert tuple(names['encoder/layers_0/qkv/kernel']) == ('embed', None, 'heads', 'kv')
     assert tuple(names['encoder/layers_0/mlp_out/kernel']) == ('mlp', 'embed')
 
@@ -301,9 +266,8 @@ def test_gradients_of_microbatches_add_up_to_their_mean(world):
     relations = make_objective('relations', world)
     one, two = (open_model(relations, world, num_microbatches=number) for number in (None, 2))
     params, batch = start(one), stacked(one.task.source[0])
-    gradient = lambda model: jax.jit(
-        jax.grad(lambda params: model.loss_fn(params, batch, None), has_aux=True)
-    )(params)
+    loss_of = lambda model: lambda params: model.loss_fn(params, batch, None)
+    gradient = lambda model: jax.jit(jax.grad(loss_of(model), has_aux=True))(params)
     (whole, metrics), (half, others) = gradient(one), gradient(two)
     for name, value in plain(whole).items():
         np.testing.assert_allclose(2 * plain(half)[name], value, rtol=1e-5, atol=1e-8, err_msg=name)
@@ -319,32 +283,26 @@ def test_answers_are_written_as_predictions_that_are_scored_as_t5x_scores_them(w
     elements = task.get_dataset(split='validation', shuffle=False)
     batches = model.FEATURE_CONVERTER_CLS(pack=False)(elements, None).batch(1).as_numpy_iterator()
     found = [predict(params, batch) for batch in batches]
-    inferences = (
-        [entities[0] for entities, _ in found],
-        {'weights': [aux['weights'][0] for _, aux in found]},
-    )
+    weights = {'weights': [aux['weights'][0] for _, aux in found]}
+    inferences = [entities[0] for entities, _ in found], weights
     vocabulary = task.output_features['targets'].vocabulary
-    t5x_model.write_answers(
-        str(tmp_path / 'out'), inferences, elements, 'predict_with_aux', vocabulary
+    write = lambda name, inferences, mode: t5x_model.write_answers(
+        str(tmp_path / name), inferences, elements, mode, vocabulary
     )
+    write('out', inferences, 'predict_with_aux')
     vocab = Prepared(world / 'text').vocab
     questions = read_questions(asked, vocab)
     assert [q.hops for q in questions] == [2] * 8 + [1] * 8  # the elements have few hops first
     records = predictions.in_order(predictions.read_predictions(tmp_path / 'out'), questions)
     predictions.check_same_questions(records, questions, 'out')
     scored = evaluate_predictions(questions, records, vocab)
-    in_t5x = ranked_entities(
-        [element['targets'] for element in elements.as_numpy_iterator()], inferences[0]
-    )
+    targets = [element['targets'] for element in elements.as_numpy_iterator()]
+    in_t5x = ranked_entities(targets, inferences[0])
     assert in_t5x == {name: scored[name] for name in in_t5x} and in_t5x['hits@10'] > 0
     for record in records:
         weights = [answer['weight'] for answer in record['answers']]
         assert weights == sorted(weights, reverse=True)
-        assert all(
-            vocab.names[vocab.keys.index(answer['key'])] == answer['entity']
-            for answer in record['answers']
-        )
-    t5x_model.write_answers(
-        str(tmp_path / 'scores'), ([-1.5, -2.0, -3.0, -4.0], {}), elements, 'score', vocabulary
-    )
+        for answer in record['answers']:
+            assert vocab.names[vocab.keys.index(answer['key'])] == answer['entity']
+    write('scores', ([-1.5, -2.0, -3.0, -4.0], {}), 'score')
     assert (tmp_path / 'scores').read_text().startswith('{"score": -1.5}\n{"score": -2.0}\n')

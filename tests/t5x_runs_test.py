@@ -37,12 +37,8 @@ LM = {'INIT_FROM': 'start', 'ENTITY_LAYER': 0}
 SETTINGS = {
     'entities': {'objectives.Entities.rows': 16},
     'relations': {'objectives.Relations.rows': 16},
-    'align': {
-        'objectives.Align.rows': 16,
-        'objectives.Align.topics': 4,
-        'INIT_FROM': 'start',
-        'EVAL_QUESTIONS': ASKED,
-    },
+    'align': {'objectives.Align.rows': 16, 'objectives.Align.topics': 4, 'INIT_FROM': 'start'}
+    | {'EVAL_QUESTIONS': ASKED},
     'follow': FOLLOW | {'EVAL_QUESTIONS': ASKED, 'EVAL_ROWS': 4},
     'lm_cloze': LM | {'objectives.Cloze.rows': 8, 'objectives.Cloze.k': 4},
     'lm_questions': LM
@@ -67,10 +63,8 @@ def world(tmp_path_factory):
     tiny_training.write_untrained(root / 'kb' / 'text', root / 'kb' / 'start', spread=8.0)
     tiny_training.write_memory(root / 'kb' / 'text', root / 'kb' / 'start', root / 'kb' / 'memory')
     question_records.write_from_splits(Prepared(root / 'kb' / 'text'), root / 'asked.jsonl')
-    sizes = ''.join(
-        f'  {name} = {value}\n'
-        for name, value in (tiny_training.encoder.keywords | {'dropout_rate': 0.0}).items()
-    )
+    settings = tiny_training.encoder.keywords | {'dropout_rate': 0.0}
+    sizes = ''.join(f'  {name} = {value}\n' for name, value in settings.items())
     (root / 'tiny.gin').write_text(
         'from __gin__ import dynamic_registration\nfrom opql_jax.models import encoder\n'
         f'ENCODER = @encoder.RelationEncoder\nencoder.RelationEncoder:\n{sizes}'
@@ -86,17 +80,10 @@ def quoted(value) -> str:
 
 def run(world, module, files, settings, devices=1) -> str:
     """Runs a binary, which must end well; returns what it logs."""
-    command = [
-        sys.executable,
-        '-m',
-        module,
-        *files,
-        *(f'--gin.{name}={quoted(value)}' for name, value in settings.items()),
-    ]
-    environment = {**os.environ, 'JAX_PLATFORMS': 'cpu'}
-    environment['XLA_FLAGS'] = (
-        os.environ.get('XLA_FLAGS', '') + f' --xla_force_host_platform_device_count={devices}'
-    )
+    bindings = [f'--gin.{name}={quoted(value)}' for name, value in settings.items()]
+    command = [sys.executable, '-m', module, *files, *bindings]
+    flags = f'{os.environ.get("XLA_FLAGS", "")} --xla_force_host_platform_device_count={devices}'
+    environment = {**os.environ, 'JAX_PLATFORMS': 'cpu', 'XLA_FLAGS': flags}
     environment['PYTHONPATH'] = os.pathsep.join([str(ROOT), os.environ.get('PYTHONPATH', '')])
     done = subprocess.run(command, cwd=world, env=environment, capture_output=True, text=True)
     assert done.returncode == 0, done.stderr[-3000:]
@@ -106,12 +93,8 @@ def run(world, module, files, settings, devices=1) -> str:
 def run_t5x(world, binary, kind, devices=1, **settings):
     """Runs a binary of t5x over an objective with its settings."""
     base = {'train': 'pretrain'}.get(binary, binary)
-    files = [
-        'tiny.gin',
-        f'gin/runs/{kind}.gin',
-        f't5x/configs/runs/{base}.gin',
-        f'gin/t5x/{binary}.gin',
-    ]
+    files = ['tiny.gin', f'gin/runs/{kind}.gin']
+    files += [f't5x/configs/runs/{base}.gin', f'gin/t5x/{binary}.gin']
     settings = SETTINGS[kind] | {'KB': 'kb', 'MODEL_DIR': f'run-{kind}'} | settings
     settings['MODEL_DIR'] = str(world / settings['MODEL_DIR'])
     arguments = [f'--gin_search_paths=.,{ROOT}', *(f'--gin_file={file}' for file in files)]
@@ -120,17 +103,8 @@ def run_t5x(world, binary, kind, devices=1, **settings):
 
 def train(world, kind, steps=4, devices=1, **settings):
     """Trains the first steps of a run of 4."""
-    return run_t5x(
-        world,
-        'train',
-        kind,
-        devices,
-        STEPS=4,
-        TRAIN_STEPS=steps,
-        CHECKPOINT_PERIOD=2,
-        EVAL_PERIOD=2,
-        **settings,
-    )
+    periods = {'CHECKPOINT_PERIOD': 2, 'EVAL_PERIOD': 2}
+    return run_t5x(world, 'train', kind, devices, STEPS=4, TRAIN_STEPS=steps, **periods, **settings)
 
 
 def params_of(world, folder):
@@ -156,15 +130,12 @@ class TestBinaries:
         run_t5x(world, 'eval', kind, EVAL_OUTPUT_DIR=f'scores-{kind}')
         (scores,) = (world / f'scores-{kind}').rglob('opql-metrics.jsonl')
         scores = json.loads(scores.read_text())
-        in_training = [
-            json.loads(line)
-            for line in next((world / f'run-{kind}').rglob('opql-metrics.jsonl')).open()
-        ]
+        logged = next((world / f'run-{kind}').rglob('opql-metrics.jsonl'))
+        in_training = list(map(json.loads, logged.open()))
         assert scores == pytest.approx(in_training[-1], rel=1e-5) and scores['step'] == 4
         answers = kind in ('follow', 'lm_questions')
-        assert scores.keys() - {'step'} == (
-            {'hits@1', 'hits@5', 'hits@10', 'answer_coverage'} if answers else {'loss'}
-        )
+        names = {'hits@1', 'hits@5', 'hits@10', 'answer_coverage'} if answers else {'loss'}
+        assert scores.keys() - {'step'} == names
         mode = 'predict_with_aux' if answers else 'score'
         run_t5x(world, 'infer', kind, INFER_OUTPUT_DIR=f'answers-{kind}', MODE=mode)
         (written,) = (world / f'answers-{kind}').glob('*.jsonl-00000-of-00001')
@@ -174,13 +145,10 @@ class TestBinaries:
             asked = read_questions(world / 'asked.jsonl', vocab)
             predictions.check_same_questions(predictions.read_predictions(written), asked, written)
             scored = evaluate_predictions(asked, lines, vocab)
-            assert scores == pytest.approx(
-                {'step': 4} | {name: scored[name] for name in scores.keys() - {'step'}}
-            )
+            assert scores == pytest.approx({'step': 4} | {name: scored[name] for name in names})
         else:
-            assert -np.mean([line['score'] for line in lines]) == pytest.approx(
-                scores['loss'], rel=1e-5
-            )
+            loss = -np.mean([line['score'] for line in lines])
+            assert loss == pytest.approx(scores['loss'], rel=1e-5)
 
     @pytest.mark.parametrize('kind', ['relations', 'follow'])
     def test_a_run_that_was_stopped_ends_as_train_does_and_its_import_is_the_same_model(
@@ -191,24 +159,16 @@ class TestBinaries:
             logged = train(world, kind, steps=steps, MODEL_DIR=f'stopped-{kind}', **options)
             (rate,) = re.findall(r'collection=train .*learning_rate/current=([\d.e-]+)', logged)
             peak = {'relations': 5e-4, 'follow': 3e-4}[kind]
-            assert float(rate) == pytest.approx(
-                float(optimizer.make_schedule(4, peak, 1)(steps - 1)), rel=0.01
-            )
-        t5x_checkpoints.import_checkpoint(
-            kb=str(world / 'kb'), model_dir=str(world / f'stopped-{kind}'), model=f'from-{kind}'
-        )
+            expected = float(optimizer.make_schedule(4, peak, 1)(steps - 1))
+            assert float(rate) == pytest.approx(expected, rel=0.01)
+        folders = {'kb': str(world / 'kb'), 'model_dir': str(world / f'stopped-{kind}')}
+        t5x_checkpoints.import_checkpoint(**folders, model=f'from-{kind}')
         settings = {'KB': 'kb', 'MODEL': f'ours-{kind}', 'STEPS': 4} | SETTINGS[kind] | options
         settings.pop('EVAL_ROWS', None), settings.pop('EVAL_QUESTIONS', None)
-        run(
-            world,
-            'opql_jax.train',
-            ['--gin_file=tiny.gin', f'--gin_file=gin/runs/{kind}.gin'],
-            settings,
-        )
-        check_same(
-            tiny_training.params_of(world / 'kb' / f'from-{kind}'),
-            tiny_training.params_of(world / 'kb' / f'ours-{kind}'),
-        )
+        files = ['--gin_file=tiny.gin', f'--gin_file=gin/runs/{kind}.gin']
+        run(world, 'opql_jax.train', files, settings)
+        models = (world / 'kb' / f'{whose}-{kind}' for whose in ('from', 'ours'))
+        check_same(*map(tiny_training.params_of, models))
         with pytest.raises(AssertionError, match='cannot be resumed as another run'):
             train(world, kind, MODEL_DIR=f'stopped-{kind}', SEED=4, INIT_FROM='start')
 
@@ -238,10 +198,7 @@ def test_what_the_runs_wrote_is_what_is_read(kind, tmp_path):
     (tmp_path / 'answers.jsonl').write_text(''.join(json.dumps(line) + '\n' for line in lines))
     records = predictions.read_predictions(tmp_path / 'answers.jsonl')
     ranked = {record['id']: [answer['key'] for answer in record['answers']] for record in records}
-    hits = {
-        f'hits@{n}': np.mean([bool({*ranked[q['id']][:n]} & {*q['answers']}) for q in asked])
-        for n in (1, 5, 10)
-    }
-    assert scores[-1] == pytest.approx(
-        hits | {'answer_coverage': np.mean([q['answers'] != ['nobody'] for q in asked])}
-    )
+    hit = lambda question, n: bool({*ranked[question['id']][:n]} & {*question['answers']})
+    hits = {f'hits@{n}': np.mean([hit(q, n) for q in asked]) for n in (1, 5, 10)}
+    coverage = np.mean([q['answers'] != ['nobody'] for q in asked])
+    assert scores[-1] == pytest.approx(hits | {'answer_coverage': coverage})

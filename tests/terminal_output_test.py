@@ -32,17 +32,11 @@ ALL = f'{DANGEROUS}{FAKE}'.replace('\0', '')
 
 @pytest.fixture(scope='module')
 def folder(tmp_path_factory):
-    documents = [
-        {
-            'id': f'{name}{FAKE}',
-            'title': f'{name}{FAKE}',
-            'text': (
-                f'{name} founded the Blue Oven in 198{number}. He said {IN_TEXT}{FAKE} of it. '
-                f'{name} married Ann Bo.'
-            ),
-        }
-        for number, name in enumerate(NAMES)
-    ]
+    documents = []
+    for number, name in enumerate(NAMES):
+        text = f'{name} founded the Blue Oven in 198{number}. He said {IN_TEXT}{FAKE} of it. '
+        text += f'{name} married Ann Bo.'
+        documents.append({'id': f'{name}{FAKE}', 'title': f'{name}{FAKE}', 'text': text})
     path = tmp_path_factory.mktemp('terminal') / 'kb'
     # They are not indexed any more, and a knowledge base that was received may hold them.
     with mock.patch.object(plain_text, 'cleaned', lambda text: text):
@@ -110,14 +104,8 @@ def test_questions_and_names_that_are_refused(opql):
 
 
 def test_lines_of_a_pipe_and_of_the_prompt(opql, monkeypatch, tmp_path):
-    lines = [
-        QUESTION,
-        ':why 1',
-        ':forget 1',
-        'n',
-        f'Who is Zorblax{ALL}?'.replace('\n', ' '),
-        f':{IN_TEXT}',
-    ]
+    lines = [QUESTION, ':why 1', ':forget 1', 'n']
+    lines += [f'Who is Zorblax{ALL}?'.replace('\n', ' '), f':{IN_TEXT}']
     monkeypatch.setattr(sys, 'stdin', _Lines(lines))
     assert opql('ask')[0] == 0
     monkeypatch.setattr(sys, 'stdin', _Lines([], is_terminal=True))
@@ -150,12 +138,9 @@ class _Lines:
 
 def test_scores_and_counts(kb, opql, tmp_path):
     file = tmp_path / f'questions{IN_TEXT[:60]}\n.jsonl'
+    answers = [f'{IN_TEXT}{FAKE}', NAMES[0]]
     asked = [
-        {
-            'id': text,
-            'question': f'{text} {IN_TEXT}{FAKE}',
-            'answers': [f'{IN_TEXT}{FAKE}', NAMES[0]],
-        }
+        {'id': text, 'question': f'{text} {IN_TEXT}{FAKE}', 'answers': answers}
         for text in (QUESTION, 'Who is Zorblax?')
     ]
     file.write_text(''.join(json.dumps(record) + '\n' for record in asked))
@@ -169,11 +154,8 @@ def test_scores_and_counts(kb, opql, tmp_path):
 
 def test_files_that_cannot_be_added(opql, tmp_path):
     for part in [IN_TEXT[:60], IN_TEXT[60:110], '\udcff']:  # a name has 255 bytes
-        for suffix, content in (
-            ('.pdf', b'no'),
-            ('.jsonl', f'{{"title": "{part}'.encode(errors='replace')),
-            ('.txt', b'\xff\xfea'),
-        ):
+        cut = f'{{"title": "{part}'.encode(errors='replace')
+        for suffix, content in (('.pdf', b'no'), ('.jsonl', cut), ('.txt', b'\xff\xfea')):
             file = tmp_path / f'{part}\nerror: fake{suffix}'
             file.write_bytes(content)
             code, _, errors = opql('add', file)

@@ -31,17 +31,7 @@ LOADERS = set(
 )
 CALLS = {'eval', 'exec', 'compile', '__import__', 'system', 'popen', 'import_module'}
 # What opens connections.
-NETWORK = {
-    'urllib.request',
-    'http',
-    'requests',
-    'httpx',
-    'aiohttp',
-    'ftplib',
-    'smtplib',
-    'huggingface_hub',
-    'socketserver',
-}
+NETWORK = 'urllib.request http requests httpx aiohttp ftplib smtplib huggingface_hub socketserver'
 
 
 def imports(tree):
@@ -86,13 +76,10 @@ def test_no_source_runs_what_it_reads(source):
 
 
 def test_no_source_opens_a_connection():
-    found = set()
+    found, modules = set(), [*NETWORK.split(), 'socket', 'wandb']
     for source in SOURCES:
         for name in imports(ast.parse(source.read_text(encoding='utf-8'))):
-            if any(
-                name == module or name.startswith(f'{module}.')
-                for module in NETWORK | {'socket', 'wandb'}
-            ):
+            if any(name == module or name.startswith(f'{module}.') for module in modules):
                 found.add((source.relative_to(PACKAGE).as_posix(), name))
     # A lock states the name of its host; Weights & Biases is used only where a project is named.
     # The explorer listens, at loopback unless told otherwise; it connects to nothing.
@@ -113,22 +100,12 @@ def test_only_the_edge_parses_gin():
     assert set(parses) == {'gin_utils.py'}
 
 
-@pytest.mark.parametrize(
-    'text',
-    [
-        'import pickle',
-        'from torch import load',
-        'def f():\n    import joblib',
-        'eval(x)',
-        'os.system(x)',
-        'np.load(x)',
-    ]
-    + [
-        'subprocess.run(x, shell=True)',
-        'np.load(x, allow_pickle=True)',
-        'importlib.import_module(x)',
-    ],
-)
+UNSAFE = ['import pickle', 'from torch import load', 'def f():\n    import joblib', 'eval(x)']
+UNSAFE += ['os.system(x)', 'np.load(x)', 'subprocess.run(x, shell=True)']
+UNSAFE += ['np.load(x, allow_pickle=True)', 'importlib.import_module(x)']
+
+
+@pytest.mark.parametrize('text', UNSAFE)
 def test_unsafe_sources_are_seen(text):
     assert unsafe(ast.parse(text))
 
@@ -171,20 +148,17 @@ def rename_parameter(run, name, *, ocdbt, value_type='jax.Array'):
     (entry,) = metadata['tree_metadata'].values()
     entry['key_metadata'] = [{'key': name, 'key_type': 2}]
     entry['value_metadata']['value_type'] = value_type
-    (params / '_METADATA').write_text(
-        json.dumps({**metadata, 'tree_metadata': {str((name,)): entry}, 'use_ocdbt': ocdbt})
-    )
+    metadata |= {'tree_metadata': {str((name,)): entry}, 'use_ocdbt': ocdbt}
+    (params / '_METADATA').write_text(json.dumps(metadata))
     (sharding,) = json.loads((params / '_sharding').read_text()).values()
-    (params / '_sharding').write_text(
-        json.dumps({base64.b64encode(name.encode()).decode(): sharding})
-    )
+    encoded = base64.b64encode(name.encode()).decode()
+    (params / '_sharding').write_text(json.dumps({encoded: sharding}))
     shutil.rmtree(params / 'array_metadatas')
     digest = hashlib.sha256(np.full((2, 3), 7, np.float32).tobytes()).hexdigest()
     file = run / 'checkpoints' / '1' / 'digests' / '0.json'
     others = [row for row in json.loads(file.read_text()) if row[0] != 'params']
-    file.write_text(
-        json.dumps([*others, ['params', name, 'float32', [2, 3], [0, 0], [2, 3], digest]])
-    )
+    row = ['params', name, 'float32', [2, 3], [0, 0], [2, 3], digest]
+    file.write_text(json.dumps([*others, row]))
 
 
 @pytest.mark.parametrize(
@@ -199,9 +173,8 @@ def rename_parameter(run, name, *, ocdbt, value_type='jax.Array'):
 def test_a_checkpoint_that_names_an_array_elsewhere_is_refused(run, tmp_path, name, ocdbt, reason):
     elsewhere = tmp_path / 'elsewhere'
     spec = {'driver': 'zarr', 'kvstore': {'driver': 'file', 'path': str(elsewhere)}}
-    tensorstore.open(
-        spec, create=True, dtype=tensorstore.float32, shape=[2, 3], fill_value=7
-    ).result()
+    array = {'dtype': tensorstore.float32, 'shape': [2, 3], 'fill_value': 7}
+    tensorstore.open(spec, create=True, **array).result()
     rename_parameter(run, name.format(elsewhere=elsewhere), ocdbt=ocdbt)
     with Checkpoints(run, read_only=True) as checkpoints, pytest.raises(CheckpointError) as caught:
         checkpoints.params(1)
@@ -210,10 +183,8 @@ def test_a_checkpoint_that_names_an_array_elsewhere_is_refused(run, tmp_path, na
 
 def test_a_checkpoint_that_names_a_type_of_python_is_refused(run):
     rename_parameter(run, 'w', ocdbt=True, value_type='os.system')
-    with (
-        Checkpoints(run, read_only=True) as checkpoints,
-        pytest.raises(CheckpointError, match='Unknown type: .*os.system'),
-    ):
+    refused = pytest.raises(CheckpointError, match='Unknown type: .*os.system')
+    with Checkpoints(run, read_only=True) as checkpoints, refused:
         checkpoints.params(1)
 
 
@@ -230,17 +201,11 @@ def test_a_checkpoint_that_names_an_array_much_larger_than_its_files_is_told_bef
 # Tokenizers.
 
 
-@pytest.mark.parametrize(
-    'content',
-    [
-        '',
-        '[]',
-        '{"version": "1.0"}',
-        '{"model": {"type": "__reduce__"}}',
-        '[' * 100_000,
-        '\x80\x04cos\nsystem\n(Vtrue\ntR.',
-    ],
-)
+NO_TOKENIZERS = ['', '[]', '{"version": "1.0"}', '{"model": {"type": "__reduce__"}}']
+NO_TOKENIZERS += ['[' * 100_000, '\x80\x04cos\nsystem\n(Vtrue\ntR.']
+
+
+@pytest.mark.parametrize('content', NO_TOKENIZERS)
 def test_a_tokenizer_file_that_is_none_is_told(tmp_path, content):
     (tmp_path / 'tokenizer.json').write_text(content, encoding='utf-8')
     with pytest.raises(TokenizerError, match='not a tokenizer file'):

@@ -36,25 +36,14 @@ def wheel(root):
     makes first.
     """
     (root / 'source').mkdir()
+    ignore = shutil.ignore_patterns('__pycache__', '*.egg-info')
     for part in PARTS:
         if (ROOT / part).is_dir():
-            shutil.copytree(
-                ROOT / part,
-                root / 'source' / part,
-                ignore=shutil.ignore_patterns('__pycache__', '*.egg-info'),
-            )
+            shutil.copytree(ROOT / part, root / 'source' / part, ignore=ignore)
         else:
             shutil.copy(ROOT / part, root / 'source' / part)
-    build = [
-        sys.executable,
-        '-m',
-        'build',
-        '--no-isolation',
-        '--outdir',
-        root / 'dist',
-        root / 'source',
-    ]
-    subprocess.run(build, check=True, capture_output=True)
+    build = [sys.executable, '-m', 'build', '--no-isolation', '--outdir', root / 'dist']
+    subprocess.run([*build, root / 'source'], check=True, capture_output=True)
     (found,) = (root / 'dist').glob('*.whl')
     return found
 
@@ -65,16 +54,8 @@ def environment(root, wheel):
     lock: the folder of its programs.
     """
     subprocess.run([sys.executable, '-m', 'venv', '--without-pip', root / 'venv'], check=True)
-    pip = [
-        sys.executable,
-        '-m',
-        'pip',
-        '--python',
-        root / 'venv/bin/python',
-        'install',
-        '--quiet',
-        '--no-compile',
-    ]
+    pip = [sys.executable, '-m', 'pip', '--python', root / 'venv/bin/python', 'install']
+    pip += ['--quiet', '--no-compile']
     locked = ['--require-hashes', '--no-build-isolation', '-c', ROOT / 'requirements-lock.txt']
     wanted = [*LISTS['CORE'], *LISTS['EXTRAS']['app'], *LISTS['EXTRAS']['text']]
     # A wheel of our own has no hash in the lock.
@@ -98,13 +79,9 @@ def run(environment, root, home):
     (root / 'work').mkdir()
 
     def run(*command):
-        done = subprocess.run(
-            [environment / command[0], *map(str, command[1:])],
-            cwd=root / 'work',
-            env=variables(home),
-            capture_output=True,
-            text=True,
-        )
+        command = [environment / command[0], *map(str, command[1:])]
+        where = {'cwd': root / 'work', 'env': variables(home)}
+        done = subprocess.run(command, capture_output=True, text=True, **where)
         assert done.returncode == 0, done.stderr
         return done.stdout
 
@@ -132,23 +109,12 @@ def test_the_wheel_has_the_data_of_the_packages_and_nothing_else(wheel):
         for pattern in patterns
         for path in (ROOT / folder).rglob(pattern)
     ]
-    data = (
-        '*.html',
-        '*.css',
-        '*.toml',
-        '*.txt',
-        '*.safetensors',
-        '*.json',
-        'README.md',
-        'py.typed',
-    )
+    data = '*.html *.css *.toml *.txt *.safetensors *.json README.md py.typed'.split()
     assert {f'opql_jax/{name}' for name in files('opql_jax', '*.py', *data)} <= names
     assert {f'opql_jax/gin/{name}' for name in files('gin', '*.gin', '*.tsv')} <= names
     assert {f'opql_jax_tasks/{name}' for name in files('tasks', '*.py', '*.tsv')} <= names
-    assert {name.partition('/')[0] for name in names if '.dist-info/' not in name} == {
-        'opql_jax',
-        'opql_jax_tasks',
-    }
+    packages = {name.partition('/')[0] for name in names if '.dist-info/' not in name}
+    assert packages == {'opql_jax', 'opql_jax_tasks'}
 
 
 def test_questions_are_answered_from_the_text(run, kb):
@@ -161,15 +127,8 @@ def test_recipes_and_their_gin_files_come_along(run, root):
     assert run('opql', 'recipes', 'list').startswith('demo ')
     shown = run('opql', 'recipes', 'show', 'demo', '--percent', '50')
     assert f'out: {root}/work/runs/demo' in shown and '[to do]' in shown
-    planned = run(
-        'python',
-        '-m',
-        'opql_jax.prepare',
-        '--gin_file=gin/data/synthetic.gin',
-        '--gin.KB=world',
-        '--gin.DOCUMENTS=50',
-        '--dry_run',
-    )
+    flags = ['--gin_file=gin/data/synthetic.gin', '--gin.KB=world', '--gin.DOCUMENTS=50']
+    planned = run('python', '-m', 'opql_jax.prepare', *flags, '--dry_run')
     assert 'prepare.kb' in planned
 
 
@@ -182,11 +141,8 @@ def test_the_explorer_serves_its_pages(run, environment, root, home, kb):
         try:
             address = server.stdout.readline().strip()
             assert re.fullmatch(r'http://127\.0\.0\.1:\d+/', address)
-            for path, said in (
-                ('', '<title>'),
-                ('entities', 'Ada Lovelace'),
-                ('static/style.css', '--accent'),
-            ):
+            pages = {'': '<title>', 'entities': 'Ada Lovelace', 'static/style.css': '--accent'}
+            for path, said in pages.items():
                 with contextlib.closing(urllib.request.urlopen(address + path, timeout=60)) as page:
                     assert said in page.read().decode()
         finally:

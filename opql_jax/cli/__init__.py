@@ -22,11 +22,7 @@ USAGE, INTERNAL_ERROR = 2, 70  # EX_SOFTWARE of sysexits.h
 
 
 def main(arguments: list[str] | None = None) -> None:
-    """Runs the command.
-
-    An error ends it with a line on stderr and an exit code; under `--debug` a traceback comes
-    before the line.
-    """
+    """Runs the command; an error is a line on stderr, after a traceback under `--debug`."""
     os.environ.setdefault('JAX_PLATFORMS', 'cpu')
     for name, mode in (('stdin', 'r'), ('stdout', 'w'), ('stderr', 'w')):
         if getattr(sys, name) is None:  # closed by whoever started the process
@@ -72,10 +68,7 @@ def _run(arguments: list[str]) -> None:
 
 
 def _keep_compiled_programs() -> None:
-    """Keeps compiled programs in the user's cache.
-
-    This saves a later `opql ask` a second or two.
-    """
+    """Keeps compiled programs in the user's cache: saves a later `opql ask` a second or two."""
     cache = os.environ.get('OPQL_CACHE') or os.path.expanduser('~/.cache/opql_jax')
     # Homes are shared by machines with other processors.
     folder = os.path.join(cache, f'compiled-{platform.node()}')

@@ -7,6 +7,8 @@ none of it.
 import enum
 import functools
 import logging
+import os
+import resource
 import sys
 import time
 from collections.abc import Mapping
@@ -14,7 +16,7 @@ from typing import Annotated
 
 import typer
 
-from opql_jax.core import address_space, terminal
+from opql_jax.core import terminal
 from opql_jax.core.errors import InputError
 
 # Boxes and colours are for people at a terminal; what is piped has plain lines.
@@ -28,9 +30,10 @@ app = typer.Typer(
     context_settings={'help_option_names': ['-h', '--help']},
 )
 
-KB = Annotated[
-    str, typer.Argument(metavar='KB', help='The folder of the knowledge base.', show_default=False)
-]
+# Of what has no default, or one that goes without saying.
+Argument = functools.partial(typer.Argument, show_default=False)
+Option = functools.partial(typer.Option, show_default=False)
+KB = Annotated[str, Argument(metavar='KB', help='The folder of the knowledge base.')]
 Json = Annotated[bool, typer.Option('--json', help='Print JSON.')]
 Count = functools.partial(typer.Option, min=1, max=10**6, show_default=True)
 
@@ -61,8 +64,25 @@ def options(
     ] = False,
 ) -> None:
     """Checks and sets up what all commands need; `main` reads `debug`."""
-    address_space.check()
+    _check_address_space()
     logging.basicConfig(level=logging.INFO, handlers=[terminal.log_handler()])
+
+
+# With less, threads of XLA and of tokenizers cannot start, and end the process with a dump. Two
+# cores answer with 1.9 GiB; each core has threads in five pools, which take 22 MiB of it (`VmPeak`
+# of `opql ask` with 2 and with 16 threads a pool).
+_LEAST = (2 << 30) + (32 << 20) * (os.cpu_count() or 1)
+
+
+def _check_address_space() -> None:
+    """Raises InputError if JAX, which is not imported yet, cannot start within `ulimit -v`."""
+    limit, _ = resource.getrlimit(resource.RLIMIT_AS)
+    if limit != resource.RLIM_INFINITY and limit < _LEAST:
+        raise InputError(
+            f'the address space is limited to {limit >> 20:,} MiB (ulimit -v): '
+            f'at least {_LEAST >> 20:,} MiB are needed here, and twice as much '
+            'to make or change a knowledge base'
+        )
 
 
 def _share(value: float) -> float:
@@ -71,14 +91,8 @@ def _share(value: float) -> float:
     return value
 
 
-Sources = Annotated[
-    list[str],
-    typer.Argument(
-        metavar='SOURCE',
-        help='Files, folders of files, or patterns in quotes: "**/*.md".',
-        show_default=False,
-    ),
-]
+_FILES = 'Files, folders of files, or patterns in quotes: "**/*.md".'
+Sources = Annotated[list[str], Argument(metavar='SOURCE', help=_FILES)]
 MaxRejectFraction = Annotated[
     float,
     typer.Option(
@@ -96,10 +110,7 @@ MaxRejectFraction = Annotated[
 @app.command()
 def index(
     sources: Sources,
-    out: Annotated[
-        str,
-        typer.Option(metavar='KB', help='The folder of the knowledge base.', show_default=False),
-    ],
+    out: Annotated[str, Option(metavar='KB', help='The folder of the knowledge base.')],
     encoder: Annotated[
         str,
         typer.Option(
@@ -147,26 +158,20 @@ def ask(
     kb: KB,
     question: Annotated[
         str | None,
-        typer.Argument(
+        Argument(
             metavar='QUESTION',
-            help=(
-                'In plain words, where a topic may be put in [square brackets]; or a query: '
-                '"Ingrid Solberg . directed . starring".'
-            ),
-            show_default=False,
+            help='In plain words, where a topic may be put in [square brackets]; or a query: '
+            '"Ingrid Solberg . directed . starring".',
         ),
     ] = None,
     as_json: Json = False,
     top: Annotated[int, Count(metavar='N', help='Answers to print.')] = 5,
     reader: Annotated[
         bool | None,
-        typer.Option(
+        Option(
             '--reader/--no-reader',
-            help=(
-                'Whether passages that are found are read, which takes longer; if not said, where '
-                'nothing was learnt by `train`.'
-            ),
-            show_default=False,
+            help='Whether passages that are found are read, which takes longer; if not said, where '
+            'nothing was learnt by `train`.',
         ),
     ] = None,
     hops: Annotated[
@@ -174,10 +179,9 @@ def ask(
     ] = 1,
     index: Annotated[
         str | None,
-        typer.Option(
+        Option(
             metavar='FOLDER',
             help='An index of the memory, which a trained model then searches whole.',
-            show_default=False,
         ),
     ] = None,
 ) -> None:
@@ -204,21 +208,14 @@ def ask(
 def retrieve(
     kb: KB,
     question: Annotated[
-        str | None,
-        typer.Argument(
-            metavar='QUESTION', help='One question; or give --questions.', show_default=False
-        ),
+        str | None, Argument(metavar='QUESTION', help='One question; or give --questions.')
     ] = None,
     questions: Annotated[
-        str | None,
-        typer.Option(metavar='FILE', help='JSON Lines: {"id", "question"}.', show_default=False),
+        str | None, Option(metavar='FILE', help='JSON Lines: {"id", "question"}.')
     ] = None,
     k: Annotated[int, Count('-k', metavar='K', help='Documents for each question.')] = 5,
     out: Annotated[
-        str | None,
-        typer.Option(
-            metavar='FILE', help='JSON Lines: {"id", "documents": [ids]}.', show_default=False
-        ),
+        str | None, Option(metavar='FILE', help='JSON Lines: {"id", "documents": [ids]}.')
     ] = None,
     as_json: Json = False,
 ) -> None:
@@ -235,14 +232,8 @@ def retrieve(
         raise typer.BadParameter('give a QUESTION, or else --questions FILE and --out FILE')
 
 
-QuestionFile = Annotated[
-    str,
-    typer.Argument(
-        metavar='QUESTIONS',
-        help='JSON Lines: {"id", "question", "answers": [names]}.',
-        show_default=False,
-    ),
-]
+_ANSWERED = 'JSON Lines: {"id", "question", "answers": [names]}.'
+QuestionFile = Annotated[str, Argument(metavar='QUESTIONS', help=_ANSWERED)]
 
 
 @app.command()
@@ -316,12 +307,11 @@ def add(
 def remove(
     kb: KB,
     document: Annotated[
-        list[str] | None,
-        typer.Option(metavar='ID', help='The id of a document; repeat it for several.'),
+        list[str] | None, Option(metavar='ID', help='The id of a document; repeat it for several.')
     ] = None,
     entity: Annotated[
         list[str] | None,
-        typer.Option(metavar='NAME', help='The name of an entity; repeat it for several.'),
+        Option(metavar='NAME', help='The name of an entity; repeat it for several.'),
     ] = None,
     sentence: Annotated[
         list[str] | None,
@@ -333,10 +323,8 @@ def remove(
 ) -> None:
     """Forget documents, sentences, or all that is said of entities."""
     if not (document or entity or sentence):
-        raise InputError(
-            'nothing to remove: name a document, an entity or a sentence '
-            '(--document, --entity, --sentence)'
-        )
+        options = '--document, --entity, --sentence'
+        raise InputError(f'nothing to remove: name a document, an entity or a sentence ({options})')
     from opql_jax.kb.text.change_text import remove_text
 
     started = time.monotonic()
@@ -351,9 +339,10 @@ def compact(kb: KB, as_json: Json = False) -> None:
 
     started = time.monotonic()
     freed = compact(kb)
-    _print_record({'freed_bytes': freed}, started) if as_json else print(
-        f'freed {freed / 1e6:.1f} MB'
-    )
+    if as_json:
+        _print_record({'freed_bytes': freed}, started)
+    else:
+        print(f'freed {freed / 1e6:.1f} MB')
 
 
 @app.command()
@@ -361,11 +350,7 @@ def info(
     kb: KB,
     html: Annotated[
         str | None,
-        typer.Option(
-            metavar='FILE',
-            help='Also write it as a page, with what was left out.',
-            show_default=False,
-        ),
+        Option(metavar='FILE', help='Also write it as a page, with what was left out.'),
     ] = None,
     as_json: Json = False,
 ) -> None:
@@ -377,31 +362,23 @@ def info(
         try:
             from opql_jax.explorer.report import write_report
         except ImportError as error:
-            raise InputError(
-                "opql info --html needs the extra app: pip install 'opql_jax[app]'"
-            ) from error
+            install = "pip install 'opql_jax[app]'"
+            raise InputError(f'opql info --html needs the extra app: {install}') from error
         write_report(kb, html)
     told = describe(kb)
     if as_json:
         print_json(told)
         return
     for name, value in told.items():
-        shown = (
-            ', '.join(value.values())
-            if isinstance(value, dict)
-            else f'{value:,}'
-            if isinstance(value, int)
-            else value
-        )
+        shown = ', '.join(value.values()) if isinstance(value, dict) else value
+        shown = f'{value:,}' if isinstance(value, int) else shown
         print(f'{name.replace("_", " "):15} {terminal.one_line(str(shown))}')
 
 
 @app.command()
 def export(
     kb: KB,
-    out: Annotated[
-        str, typer.Option(metavar='FILE', help='Ends in .csv, .graphml or .nt.', show_default=False)
-    ],
+    out: Annotated[str, Option(metavar='FILE', help='Ends in .csv, .graphml or .nt.')],
 ) -> None:
     """Write what was read as a table or a graph.
 
@@ -424,19 +401,14 @@ def explore(
     writable: Annotated[
         bool, typer.Option('--writable', help='Pages may add and forget documents.')
     ] = False,
-    token: Annotated[
-        str | None, typer.Option(envvar='OPQL_TOKEN', help='Access token.', show_default=False)
-    ] = None,
+    token: Annotated[str | None, Option(envvar='OPQL_TOKEN', help='Access token.')] = None,
     allow_origin: Annotated[
         list[str] | None,
-        typer.Option(
+        Option(
             '--allow_origin',
             metavar='ORIGIN',
-            help=(
-                'A site whose pages may read /api/, as https://notes.example; '
-                'repeat it for several.'
-            ),
-            show_default=False,
+            help='A site whose pages may read /api/, as https://notes.example; '
+            'repeat it for several.',
         ),
     ] = None,
 ) -> None:

@@ -52,16 +52,11 @@ def answer_lines(
 
 
 def run_prompt(folder: str, top: int, hops: int = 1, **options: Any) -> None:
-    """Reads questions and commands from the terminal until its end.
-
-    Ctrl-C clears the line that is typed, or stops the answer.
-    """
+    """Reads questions and commands from the terminal; Ctrl-C clears the line or stops an answer."""
     prompt = Prompt(folder, top, hops, **options)
     keep = _edit_lines(prompt)
-    print(
-        f'{len(prompt.kb.vocab):,} entities, '
-        f'{len(prompt.kb.prepared.passages):,} passages. Ask, or :help'
-    )
+    entities, passages = len(prompt.kb.vocab), len(prompt.kb.prepared.passages)
+    print(f'{entities:,} entities, {passages:,} passages. Ask, or :help')
     preemption.raise_on_interrupt()
     while True:
         try:
@@ -87,10 +82,7 @@ class Prompt:
     """
 
     def __init__(self, folder: str, top: int, hops: int = 1, **options: Any):
-        """Takes a knowledge base's folder, the number of answers printed, and how they are found.
-
-        The latter are hops and options of `open_kb`.
-        """
+        """Takes a folder, the number of answers printed, their hops, and options of `open_kb`."""
         self._current, self._top, self._hops = Current(folder, **options), top, hops
         self.kb = self._current.kb()
         self._answers: WeightedEntities | None = None
@@ -116,10 +108,7 @@ class Prompt:
             print_lines(f'  {error_message(error)}')
 
     def completions(self, line: str) -> list[str]:
-        """The completions of the name that ends this line.
-
-        Without those that a line cannot show.
-        """
+        """The completions of the name that ends this line, but for those that no line can show."""
         if self._folded is None:
             names = (name for name in self.kb.vocab.names if one_line(name) == name)
             self._folded = sorted((name.casefold(), name) for name in names)
@@ -146,11 +135,8 @@ class Prompt:
         """The entity of an answer, by its place from 1."""
         entities = self._answered().entities[: self._top]
         if not re.fullmatch(r'\d{1,6}', number.strip()) or not 1 <= int(number) <= len(entities):
-            raise InputError(
-                f'which answer? give a number from 1 to {len(entities)}'
-                if len(entities)
-                else 'there was no answer'
-            )
+            asked = f'which answer? give a number from 1 to {len(entities)}'
+            raise InputError(asked if len(entities) else 'there was no answer')
         return int(entities[int(number) - 1])
 
     def _forget(self, entity: int) -> None:
@@ -168,17 +154,12 @@ class Prompt:
             said = ''
         if said.strip().lower() in ('y', 'yes'):
             # No more than was shown: a passage may have a part of a very long sentence only.
-            print_lines(
-                '  '
-                f'{self._in_thread(remove_text, self.kb.folder.path, sentences=[sentence], whole=True)}'  # noqa: E501
-            )
+            shown = {'sentences': [sentence], 'whole': True}
+            print_lines(f'  {self._in_thread(remove_text, self.kb.folder.path, **shown)}')
             self._take_newest()
 
     def _in_thread(self, function: Callable[..., T], *arguments, **keywords) -> T:
-        """The result of a call in another thread.
-
-        Ctrl-C ends the wait for it; raised inside of JAX it might leave that broken.
-        """
+        """The result of a call in another thread: Ctrl-C ends the wait alone, as JAX may break."""
         result: concurrent.futures.Future[T] = concurrent.futures.Future()
         ended = threading.Lock()
         ended.acquire()
@@ -202,10 +183,7 @@ class Prompt:
         return result.result()
 
     def leave(self) -> None:
-        """Ends the process if an abandoned call goes on.
-
-        Python cannot end beside a thread of JAX.
-        """
+        """Ends the process if an abandoned call goes on: Python cannot end beside JAX's thread."""
         if self._calls:
             sys.stdout.flush()
             os._exit(0)

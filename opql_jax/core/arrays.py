@@ -57,9 +57,8 @@ class ArraySchema:
     def check_shape(self, array: np.ndarray, sizes: Mapping[str, int]) -> str | None:
         """What is wrong with the type or the shape of an array, if anything."""
         shape = tuple(None if size is None else _number(size, sizes) for size in self.shape)
-        fits = array.ndim == len(shape) and all(
-            size in (None, n) for n, size in zip(array.shape, shape)
-        )
+        sizes_fit = all(size in (None, n) for n, size in zip(array.shape, shape))
+        fits = array.ndim == len(shape) and sizes_fit
         if fits and array.dtype == np.dtype(self.dtype):
             return None
         expected = ', '.join('any' if size is None else str(size) for size in shape)
@@ -73,10 +72,10 @@ class ArraySchema:
                 return f'has numbers from {ids.min()} to {ids.max()}, expected 0 to {below - 1}'
         if self.offsets and (not len(array) or array[0] != 0 or (array[1:] < array[:-1]).any()):
             return 'not offsets that rise from 0'
-        if self.total is not None and (total := int(array.sum(dtype=np.int64))) != _number(
-            self.total, sizes
-        ):
-            return f'adds up to {total}, expected {_number(self.total, sizes)}'
+        if self.total is not None:
+            total, expected = int(array.sum(dtype=np.int64)), _number(self.total, sizes)
+            if total != expected:
+                return f'adds up to {total}, expected {expected}'
         if self.largest is not None and (row := bad_row(array, self.largest)) is not None:
             return f'row {row} has a number that is not finite, or above {self.largest:g}'
         return None
@@ -129,9 +128,8 @@ def bad_row(rows: np.ndarray, largest: float = MAX_MAGNITUDE) -> int | None:
     # Without their signs, floating-point numbers are ordered as their bits are, and NaN comes last:
     # comparing the bits takes no conversion, which is slow for half precision.
     unsigned = np.dtype(f'u{rows.dtype.itemsize}')
-    limit = np.array(min(largest, float(ml_dtypes.finfo(rows.dtype).max)), rows.dtype).view(
-        unsigned
-    )
+    most = min(largest, float(ml_dtypes.finfo(rows.dtype).max))
+    limit = np.array(most, rows.dtype).view(unsigned)
     for start in range(0, len(rows), _BLOCK_ROWS):
         magnitude = rows[start : start + _BLOCK_ROWS].view(unsigned) & (np.iinfo(unsigned).max >> 1)
         if magnitude.max(initial=0) > limit:

@@ -78,9 +78,7 @@ def map_rows_cached(
     folder: pathlib.Path,
     batches: Iterable[pa.RecordBatch],
 ) -> Iterator[pa.RecordBatch]:
-    """`map_cached` row by row.
-
-    Maps only the rows whose results are not in the folder, whatever they stood beside then.
+    """`map_cached` row by row: rows are found whatever they stood beside when they were stored.
 
     The stage makes a row of each row, independently of the others. Results are stored as by
     `map_cached`, with the SHA-256 of the row that each was made of.
@@ -109,9 +107,8 @@ def map_rows_cached(
 
     def stored_rows(keys: list[bytes]) -> pa.RecordBatch:
         found = list(dict.fromkeys(places[key][0] for key in keys))
-        first = dict(
-            zip(found, itertools.accumulate((len(read(name)) for name in found), initial=0))
-        )
+        lengths = [len(read(name)) for name in found]
+        first = dict(zip(found, itertools.accumulate(lengths, initial=0)))
         rows = pa.array([first[name] + row for name, row in (places[key] for key in keys)])
         taken = pa.Table.from_batches([read(name) for name in found]).drop_columns(_KEY).take(rows)
         return taken.combine_chunks().to_batches()[0]
@@ -122,10 +119,8 @@ def map_rows_cached(
         keys, rows = drawn.popleft()
         made = [keys[row] for row in rows]
         name = f'{hashlib.sha256(b"".join(made)).hexdigest()}.arrow'
-        columns = [*result.columns, pa.array(made, pa.binary())]
-        _write(
-            folder, name, pa.RecordBatch.from_arrays(columns, names=[*result.schema.names, _KEY])
-        )
+        columns, names = [*result.columns, pa.array(made, pa.binary())], result.schema.names
+        _write(folder, name, pa.RecordBatch.from_arrays(columns, names=[*names, _KEY]))
         places |= {key: (name, row) for row, key in enumerate(made)}
         yield result if len(rows) == len(keys) else stored_rows(keys)
     while drawn:
@@ -135,9 +130,7 @@ def map_rows_cached(
 def remove(folder: str | os.PathLike, name: str) -> int:
     """Removes results from the folder `name` and those below it; returns the bytes freed.
 
-    It may be missing; it lies in a folder on disk.
-
-    InputError: it is a link, or reached through one.
+    It may be missing; it lies on disk. InputError: it is a link, or reached through one.
     """
     removed = []
     for each in files.names_below(folder, name):
@@ -146,9 +139,8 @@ def remove(folder: str | os.PathLike, name: str) -> int:
             if whole or _content(folder, each) is not None:
                 removed.append(each)
             else:
-                _log.warning(
-                    '%s was left: it is damaged, or of somebody else', os.path.join(folder, each)
-                )
+                path = os.path.join(folder, each)
+                _log.warning('%s was left: it is damaged, or of somebody else', path)
     freed = files.remove_below(folder, removed)
     files.remove_empty(folder, name)
     return freed
@@ -160,11 +152,9 @@ def _content(folder, name) -> memoryview | None:
         stored = memoryview(files.read_below(folder, name))
     except OSError:
         return None
-    return (
-        stored[_DIGEST_BYTES:]
-        if hashlib.sha256(stored[_DIGEST_BYTES:]).digest() == stored[:_DIGEST_BYTES]
-        else None
-    )
+    if hashlib.sha256(stored[_DIGEST_BYTES:]).digest() == stored[:_DIGEST_BYTES]:
+        return stored[_DIGEST_BYTES:]
+    return None
 
 
 def _read(folder: pathlib.Path, name: str, schema: pa.Schema) -> pa.RecordBatch | None:
@@ -180,10 +170,8 @@ def _read(folder: pathlib.Path, name: str, schema: pa.Schema) -> pa.RecordBatch 
 
 
 def _write(folder: pathlib.Path, name: str, batch: pa.RecordBatch) -> None:
-    sink = pa.BufferOutputStream()
-    with pa.ipc.new_file(
-        sink, batch.schema, options=pa.ipc.IpcWriteOptions(compression='zstd')
-    ) as writer:
+    sink, options = pa.BufferOutputStream(), pa.ipc.IpcWriteOptions(compression='zstd')
+    with pa.ipc.new_file(sink, batch.schema, options=options) as writer:
         writer.write_batch(batch)
     stored = sink.getvalue()
     with files.atomic_path(folder / name) as partial, open(partial, 'wb') as out:

@@ -31,25 +31,18 @@ def initialize(environ: Mapping[str, str] = os.environ, handle_preemption: bool 
         try:
             jax.distributed.initialize()
         except ValueError as error:
-            reason = str(error).splitlines()[0]
-            raise InputError(
-                f'OPQL_DISTRIBUTED=1, and JAX does not find what this process belongs to: {reason}'
-            ) from error
+            said = 'OPQL_DISTRIBUTED=1, and JAX does not find what this process belongs to: '
+            raise InputError(said + str(error).splitlines()[0]) from error
         return
     try:
-        cluster = (
-            environ['OPQL_COORDINATOR'],
-            int(environ['OPQL_PROCESSES']),
-            int(environ['OPQL_PROCESS']),
-        )
+        count, index = int(environ['OPQL_PROCESSES']), int(environ['OPQL_PROCESS'])
+        cluster = environ['OPQL_COORDINATOR'], count, index
     except KeyError as error:
-        raise InputError(
-            f'OPQL_PROCESSES is set and {error.args[0]} is not: set all three'
-        ) from None
+        missing = error.args[0]
+        raise InputError(f'OPQL_PROCESSES is set and {missing} is not: set all three') from None
     except ValueError as error:
-        raise InputError(
-            f'OPQL_PROCESSES and OPQL_PROCESS have to be whole numbers: {error}'
-        ) from None
+        numbers = 'OPQL_PROCESSES and OPQL_PROCESS have to be whole numbers'
+        raise InputError(f'{numbers}: {error}') from None
     jax.distributed.initialize(*cluster)
 
 
@@ -95,10 +88,7 @@ def broadcast(number: int) -> int:
 
 @contextlib.contextmanager
 def writer(folder: str | os.PathLike) -> Iterator[None]:
-    """`locks.writer` for all processes of this program.
-
-    The primary one holds the lock, and all raise if another program writes there.
-    """
+    """`locks.writer` of the primary process for all; all raise if another program writes there."""
     refused: Exception | None = None
     # Connects the processes, which would not wait as long as process 0 may for a lease.
     barrier(f'writer of {folder}')
@@ -117,9 +107,8 @@ def writer(folder: str | os.PathLike) -> Iterator[None]:
 
 def put(array, sharding: jax.sharding.Sharding) -> jax.Array:
     """Places an array that every process has whole, or one that lies on their devices already."""
-    if sharding.is_fully_addressable or (
-        isinstance(array, jax.Array) and not array.is_fully_addressable
-    ):
+    lies_there = isinstance(array, jax.Array) and not array.is_fully_addressable
+    if sharding.is_fully_addressable or lies_there:
         return jax.device_put(array, sharding)
     array = np.asarray(array)
     return jax.make_array_from_callback(array.shape, sharding, lambda index: array[index])

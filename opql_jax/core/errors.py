@@ -8,10 +8,7 @@ from opql_jax.core.terminal import printable
 
 
 class InputError(ValueError):
-    """Data, a setting or a file cannot be used.
-
-    The message says what is wrong, where, and what to do.
-    """
+    """Data, a setting or a file cannot be used; the message says what, where, and what to do."""
 
 
 def is_full(error: OSError) -> bool:
@@ -31,28 +28,20 @@ def error_message(error: InputError | OSError | MemoryError) -> str:
 def _told(error: InputError | OSError | MemoryError) -> str:
     if isinstance(error, MemoryError):
         reason = str(error).partition('\n')[0]  # gin adds lines
-        return (
-            f'not enough memory{reason and f" ({reason})"}: close other programs, or raise the '
-            'limit (ulimit -v)'
-        )
+        missing = f'not enough memory{reason and f" ({reason})"}'
+        return f'{missing}: close other programs, or raise the limit (ulimit -v)'
     if not isinstance(error, OSError) or not error.errno:
         return str(error)
     full = is_full(error)
     file = (error.filename2 if full else None) or error.filename  # of a copy, where it goes
     if not file:  # standard output
         return str(error.strerror)
-    problem = (
-        f'{os.strerror(error.errno)}: make room there, and do the same again'
-        if full
-        else error.strerror
-    )
-    return f'{os.fsdecode(file)}: {problem}'
+    make_room = f'{os.strerror(error.errno)}: make room there, and do the same again'
+    return f'{os.fsdecode(file)}: {make_room if full else error.strerror}'
 
 
 class Preempted(SystemExit):
-    """The process was asked to stop, by SIGTERM or a hangup, and has saved its state.
-
-    The same command continues from there.
+    """The process was asked to stop and has saved its state: the same command goes on from there.
 
     Binaries exit with `CODE`, upon which the scripts in launch/ run the command again.
     """

@@ -69,9 +69,7 @@ def absolute(where: str | os.PathLike) -> pathlib.Path | epath.Path:
 def _use_gcsfs() -> None:
     """Makes etils reach buckets through gcsfs; InputError if it is not installed."""
     if importlib.util.find_spec('gcsfs') is None:
-        raise InputError(
-            "folders in buckets need gcsfs: install the extra 'gcs', as in pip install -e '.[gcs]'"
-        )
+        raise InputError("folders in buckets need gcsfs: pip install -e '.[gcs]'")
     # Where TensorFlow is installed, etils would take its code for buckets.
     os.environ['EPATH_USE_TF'] = 'false'
     # gcsfs would answer for ever from the first list of a folder, and what others write would not
@@ -82,10 +80,8 @@ def _use_gcsfs() -> None:
 def require_local(where: str | os.PathLike) -> pathlib.Path:
     """The path of something that can only be done on disk; InputError if it is in a bucket."""
     if is_remote(where):
-        raise InputError(
-            f'{os.fspath(where)}: this is only done on disk: name a local folder, and copy it '
-            '(gcloud storage cp -r)'
-        )
+        there = f'{os.fspath(where)}: this is only done on disk'
+        raise InputError(f'{there}: name a local folder, and copy it (gcloud storage cp -r)')
     return pathlib.Path(where)
 
 
@@ -114,13 +110,10 @@ def sha256(where: str | os.PathLike) -> str:
 
 
 def open_below(folder: str | os.PathLike, name: str) -> int:
-    """The descriptor of a file or folder below a folder on disk, opened for reading.
+    """The descriptor of a file or folder below a folder on disk ('': itself), opened for reading.
 
-    '' is the folder itself. It never blocks.
-
-    Raises:
-        InputError: something on the way is a link, a mount point, or neither a file nor a folder.
-        OSError: it is missing, or cannot be opened.
+    It never blocks. InputError: something on the way is a link, a mount point, or neither a file
+    nor a folder. OSError: it is missing, or cannot be opened.
     """
     handle = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
     where, device = os.fspath(folder), os.fstat(handle).st_dev
@@ -157,10 +150,7 @@ def _refuse(state: os.stat_result, where: str, device: int) -> None:
 
 
 def opened_below(folder: str | os.PathLike, name: str) -> io.BufferedReader:
-    """A file below a folder, on disk or in a bucket, open to be read.
-
-    Errors as of `open_below`, also if it is a folder.
-    """
+    """A file below a folder, on disk or in a bucket, open to be read; errors as of `open_below`."""
     if is_remote(folder):
         return (path(folder) / name).open('rb')
     handle = open_below(folder, name)
@@ -179,10 +169,7 @@ def read_below(folder: str | os.PathLike, name: str) -> bytes:
 
 
 def below(folder: str | os.PathLike, name: str) -> pathlib.Path | epath.Path:
-    """The path of what is, or is to be, below a folder, for whatever takes a path.
-
-    Errors as of `open_below`, for as much as is there.
-    """
+    """The path of what is, or is to be, below a folder; errors as of `open_below`."""
     if not is_remote(folder):
         with contextlib.suppress(FileNotFoundError, NotADirectoryError):
             os.close(open_below(folder, name))
@@ -192,10 +179,8 @@ def below(folder: str | os.PathLike, name: str) -> pathlib.Path | epath.Path:
 def names_below(folder: str | os.PathLike, name: str = '', depth: int | None = None) -> list[str]:
     """The names, with slashes, of all below a folder but folders, on disk or in a bucket.
 
-    Links are named and not followed.
-
-    With `name`, of those in a folder below it, of which there are none if it is missing; `depth` is
-    of folders that are looked into. InputError as of `open_below`, for `name`.
+    Links are named and not followed. With `name`, of those in a folder below it, which may be
+    missing; `depth` is of folders that are looked into. InputError as of `open_below`, for `name`.
     """
     names = []
     with contextlib.suppress(FileNotFoundError, NotADirectoryError):
@@ -253,10 +238,7 @@ def remove_below(folder: str | os.PathLike, names: Iterable[str]) -> int:
 
 
 def remove_empty(folder: str | os.PathLike, name: str) -> None:
-    """Removes empty folders below a folder on disk, and it too if it is empty.
-
-    Follows no link.
-    """
+    """Removes empty folders below a folder on disk, and it too if it is empty. Follows no link."""
     parent, _, last = name.rpartition('/')
     with contextlib.suppress(FileNotFoundError, NotADirectoryError, InputError):
         with _folder_below(folder, name) as handle:
@@ -293,23 +275,17 @@ def _folder_below(folder, name) -> Iterator[int]:
     handle = open_below(folder, name)
     try:
         if not stat.S_ISDIR(os.fstat(handle).st_mode):
-            raise NotADirectoryError(
-                errno.ENOTDIR, os.strerror(errno.ENOTDIR), os.path.join(folder, name)
-            )
+            code, path = errno.ENOTDIR, os.path.join(folder, name)
+            raise NotADirectoryError(code, os.strerror(code), path)
         yield handle
     finally:
         os.close(handle)
 
 
 def refuse_links(folder: str | os.PathLike, name: str = '') -> None:
-    """Checks everything below a folder on disk, for a library that opens files there itself.
-
-    Errors as of `open_below`.
-    """
-    with (
-        contextlib.suppress(FileNotFoundError, NotADirectoryError),
-        _folder_below(folder, name) as handle,
-    ):
+    """Checks all below a folder on disk, for a library that opens it; errors as of `open_below`."""
+    missing = contextlib.suppress(FileNotFoundError, NotADirectoryError)
+    with missing, _folder_below(folder, name) as handle:
         where, device = os.path.join(folder, name), os.fstat(handle).st_dev
         for each in os.listdir(handle):
             state = _lstat(each, handle)
@@ -349,9 +325,7 @@ def _copy_bytes(source, target):
 
 @contextlib.contextmanager
 def atomic_path(where: str | os.PathLike) -> Iterator[pathlib.Path]:
-    """Yields a temporary path on disk.
-
-    A clean exit makes its file `where`, an exception removes it.
+    """Yields a temporary path, whose file a clean exit makes `where` and an exception removes.
 
     The bytes are on disk before the rename, so a reader (or a run after a crash) finds either the
     old file or the whole new one. A file for a bucket is uploaded under another name first.
@@ -368,9 +342,8 @@ def atomic_path(where: str | os.PathLike) -> Iterator[pathlib.Path]:
             partial.replace(target)
         return
     if target.exists() and not target.is_file() and not target.is_symlink():
-        raise InputError(
-            f'{target} is a folder or a device, and would be replaced: give the name of a file'
-        )
+        replaced = f'{target} is a folder or a device, and would be replaced'
+        raise InputError(f'{replaced}: give the name of a file')
     target.parent.mkdir(parents=True, exist_ok=True)
     partial = target.with_name(partial_name)
     if partial.exists() or partial.is_symlink():
@@ -396,14 +369,10 @@ def refuse_link(where: str | os.PathLike) -> None:
 
 
 def remove_partials(folder: str | os.PathLike, *names: str) -> None:
-    """Removes what killed runs left of files written by `atomic_path`.
-
-    `names` in the folder may be patterns.
-    """
+    """Removes what killed runs left of files that `atomic_path` wrote; `names` may be patterns."""
     present = names_below(folder, depth=max(name.count('/') for name in names)) if names else []
-    remove_below(
-        folder, [name for name in present if (whole := whole_name(name)) and matches(whole, names)]
-    )
+    left = [name for name in present if (whole := whole_name(name)) and matches(whole, names)]
+    remove_below(folder, left)
 
 
 def whole_name(name: str) -> str | None:
@@ -415,9 +384,8 @@ def whole_name(name: str) -> str | None:
 
 def matches(name: str, patterns: Iterable[str]) -> bool:
     """Whether a file name matches one of some patterns, whose `*` matches no slash."""
-    return any(
-        name.count('/') == each.count('/') and fnmatch.fnmatchcase(name, each) for each in patterns
-    )
+    same_depth = (each for each in patterns if name.count('/') == each.count('/'))
+    return any(fnmatch.fnmatchcase(name, each) for each in same_depth)
 
 
 def _sync(where: pathlib.Path) -> None:

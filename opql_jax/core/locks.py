@@ -53,17 +53,9 @@ class _Held(InputError):
 def writer(folder: str | os.PathLike, patience: float = 0.0) -> Iterator[None]:
     """Keeps other writers out of a folder, on disk or in a bucket, while the context lasts.
 
-    Makes the folder if it is missing.
-
-    A folder in which this user may not write is not locked, so that what is finished there can be
-    found finished.
-
-    Args:
-        folder: on disk or in a bucket.
-        patience: seconds for which another writer is waited for.
-
-    Raises:
-        InputError: another process writes here, and the message says which; or this is no folder.
+    Makes the folder if it is missing. One in which this user may not write is not locked, so that
+    what is finished there can be found finished. Another writer is waited for, `patience` seconds.
+    InputError: another process writes here, and the message says which; or this is no folder.
     """
     started = time.monotonic()
     with contextlib.ExitStack() as held:
@@ -80,10 +72,7 @@ def writer(folder: str | os.PathLike, patience: float = 0.0) -> Iterator[None]:
 
 
 def shared(folder: str | os.PathLike, names: Iterable[str]) -> contextlib.ExitStack:
-    """Takes shared locks on folders below a folder; closing the result releases them.
-
-    Links and those that are missing are left out.
-    """
+    """Shared locks on folders below one until the result is closed; on no link or missing one."""
     with contextlib.ExitStack() as locks:
         for name in names:
             # A missing folder is reported when its files are checked; not every file system has
@@ -97,10 +86,7 @@ def shared(folder: str | os.PathLike, names: Iterable[str]) -> contextlib.ExitSt
 
 @contextlib.contextmanager
 def try_exclusive(folder: str | os.PathLike, name: str) -> Iterator[bool]:
-    """Yields whether no reader holds a lock on a subfolder on disk, not behind a link.
-
-    If so none can take one while the context lasts.
-    """
+    """Yields whether no reader has locked a subfolder on disk; if so none can meanwhile."""
     handle = files.open_below(folder, name)
     try:
         try:
@@ -166,9 +152,8 @@ def _open_locked(path):
                 os.ftruncate(handle, 0)
                 os.write(handle, _signature().encode())
             except BlockingIOError:
-                raise _Held(
-                    _refusal(path.parent, os.read(handle, 1 << 16).decode(errors='replace'))
-                ) from None
+                signature = os.read(handle, 1 << 16).decode(errors='replace')
+                raise _Held(_refusal(path.parent, signature)) from None
             except OSError as error:
                 error.filename = str(path)
                 raise
@@ -177,10 +162,7 @@ def _open_locked(path):
 
 
 def _remove_of_other_user(path):
-    """Removes the lock file of an ended writer, which this user may not write.
-
-    InputError if it has not ended, or the file stays.
-    """
+    """Removes the lock of another user's ended writer; InputError if it has not, or it stays."""
     try:
         with files.opened_below(path.parent, path.name) as file:
             _require_lock(file.fileno(), path)
@@ -200,10 +182,7 @@ def _remove_of_other_user(path):
 
 
 def _require_lock(handle, path) -> None:
-    """Raises InputError unless an open file is empty or some writer's lock.
-
-    Nor may it have another name, under which it is a user's.
-    """
+    """Raises InputError unless an open file is empty or a lock, and has no other name."""
     state = os.fstat(handle)
     ours = stat.S_ISREG(state.st_mode) and state.st_nlink <= 1
     if not ours or not _SIGNED.startswith(os.pread(handle, len(_SIGNED), 0)):
@@ -220,15 +199,9 @@ def _is_open_as(handle, path):
 def _signature() -> str:
     """Who this process is, as JSON."""
     command = ' '.join([os.path.basename(sys.argv[0]), *sys.argv[1:]])
-    since = time.strftime('%Y-%m-%d %H:%M:%S %z')
-    return json.dumps(
-        {
-            'command': command[:1000],
-            'pid': os.getpid(),
-            'host': socket.gethostname(),
-            'since': since,
-        }
-    )
+    since, host = time.strftime('%Y-%m-%d %H:%M:%S %z'), socket.gethostname()
+    who = {'command': command[:1000], 'pid': os.getpid(), 'host': host, 'since': since}
+    return json.dumps(who)
 
 
 def _refusal(folder, signature) -> str:
@@ -237,10 +210,8 @@ def _refusal(folder, signature) -> str:
         holder = f'process {who["pid"]} on {who["host"]} since {who["since"]} ({who["command"]})'
     except (ValueError, KeyError, TypeError):
         holder = 'another process, which has only just begun'
-    return (
-        f'{folder} is being written by {holder}: wait until it ends, stop it, '
-        'or give another folder'
-    )
+    advice = 'wait until it ends, stop it, or give another folder'
+    return f'{folder} is being written by {holder}: {advice}'
 
 
 @contextlib.contextmanager
@@ -255,11 +226,9 @@ def _lease(where) -> Iterator[None]:
     """
     folder = files.path(where)
     folder.mkdir(parents=True, exist_ok=True)
-    own, numbers, ended = (
-        folder / f'{_LOCK}-{time.time_ns():020}-{uuid.uuid4().hex}',
-        itertools.count(),
-        threading.Event(),
-    )
+    own = folder / f'{_LOCK}-{time.time_ns():020}-{uuid.uuid4().hex}'
+    numbers = itertools.count()
+    ended = threading.Event()
     signature = json.loads(_signature()) | {'writes': False}
     sign = lambda: own.write_text(json.dumps(signature | {'renewals': next(numbers)}))
     sign()
@@ -287,10 +256,7 @@ def _leases(folder) -> dict:
 
 
 def _outlive(folder, own, others) -> None:
-    """Returns when none of the leases `others` is left or renewed any more.
-
-    InputError if one is renewed that goes before `own`.
-    """
+    """Returns when no lease of `others` is renewed; InputError if one goes before `own`."""
     started = time.monotonic()
     while others:
         if time.monotonic() - started > _LEASE_SECONDS:
@@ -323,10 +289,6 @@ def _renew(own, sign, ended) -> None:
             _log.warning('%s cannot be renewed: %s', own, error)
             lost = time.monotonic() - renewed > _LEASE_SECONDS
         if lost:
-            print(
-                f'error: {own} was lost, and another process may be writing: '
-                'run the same command again',
-                file=sys.stderr,
-                flush=True,
-            )
+            lost_to = f'error: {own} was lost, and another process may be writing'
+            print(f'{lost_to}: run the same command again', file=sys.stderr, flush=True)
             os._exit(Preempted.CODE)  # launchers run the command again

@@ -45,10 +45,7 @@ _RECENT_NS = 100_000_000
 
 
 class ManifestError(InputError):
-    """A folder is missing, unfinished, damaged, or not of the expected format.
-
-    The message says which file and what to do.
-    """
+    """A folder is missing, unfinished, damaged, or of another format; says which file and why."""
 
     def __init__(self, message: str):
         # A damaged file may state names of any length and any characters.
@@ -57,10 +54,7 @@ class ManifestError(InputError):
 
 
 class Header(msgspec.Struct, kw_only=True):
-    """What every manifest states: the kind of folder and the version of its format.
-
-    Each kind declares its own fields in a subclass.
-    """
+    """What every manifest states; each kind of folder declares its own fields in a subclass."""
 
     format: str
     version: int
@@ -101,10 +95,8 @@ class FolderFormat(Generic[H]):
     @property
     def advice(self) -> str:
         """What to do about a damaged folder."""
-        return (
-            self.repair
-            or f'restore the folder from a copy, or delete it and run {self.writer} again'
-        )
+        anew = f'restore the folder from a copy, or delete it and run {self.writer} again'
+        return self.repair or anew
 
 
 def write_manifest(
@@ -136,10 +128,8 @@ def sealed(stated: dict) -> bytes:
 def is_folder_of(folder: str | os.PathLike, format: FolderFormat) -> bool:
     """Whether a folder is one of this format, and so may be written.
 
-    Users may have files of the name of its manifest.
-
-    InputError: its manifest states the format and is not what this program wrote, or is a link or
-    no file.
+    Users may have files of the name of its manifest. InputError: it states the format and is not
+    what this program wrote, or is a link or no file.
     """
     try:
         content = files.read_below(folder, format.file)
@@ -163,10 +153,9 @@ def read_manifest(folder: str | os.PathLike, format: FolderFormat[H]) -> H:
     try:
         content = files.read_below(folder, format.file)
     except (FileNotFoundError, NotADirectoryError, IsADirectoryError):
-        path = files.path(folder) / format.file
-        raise ManifestError(
-            f'{path}: no such file; {folder} is not {format.noun}, or {format.writer} did not end'
-        ) from None
+        problem = f'{folder} is not {format.noun}, or {format.writer} did not end'
+        missing = files.path(folder) / format.file
+        raise ManifestError(f'{missing}: no such file; {problem}') from None
     return _verified(content, folder, format)
 
 
@@ -175,27 +164,19 @@ def _verified(content: bytes, folder: str | os.PathLike, format: FolderFormat[H]
     path = files.path(folder) / format.file
     stated = _decode(content, path, format.advice)
     if stated.get('format') != format.name:
-        raise ManifestError(
-            f'{path}: not the manifest of {format.noun} (no format '
-            f'{format.name!r}); name the folder of one'
-        )
-    if stated.get('version') != format.version:
-        if isinstance(version := stated.get('version'), int) and version > format.version:
-            raise ManifestError(
-                f'{path}: format version {version}, this program reads {format.version}: a newer '
-                f'opql_jax wrote {folder}; update opql_jax'
-            )
-        raise ManifestError(
-            f'{path}: format version {stated.get("version")}, this program reads {format.version}; '
-            f'{format.advice}'
-        )
+        problem = f'not the manifest of {format.noun} (no format {format.name!r})'
+        raise ManifestError(f'{path}: {problem}; name the folder of one')
+    if (version := stated.get('version')) != format.version:
+        problem = f'format version {version}, this program reads {format.version}'
+        if isinstance(version, int) and version > format.version:
+            problem += f': a newer opql_jax wrote {folder}; update opql_jax'
+            raise ManifestError(f'{path}: {problem}')
+        raise ManifestError(f'{path}: {problem}; {format.advice}')
     return _checked_manifest(stated, content, format.manifest, path, format.advice)
 
 
 class Plan(Header, forbid_unknown_fields=True, kw_only=True):
-    """What is noted of an update before it writes.
-
-    So all that it leaves is removed, and no file of a user's.
+    """What is noted of an update before it writes, so that all it leaves is removed and no more.
 
     `names` are those of files and folders that it writes or replaces, of which those that the
     manifest does not name may go.
@@ -215,10 +196,8 @@ def plan_update(
     noted = set(read_manifest(folder, plan).names) if known else set()
     for name in ({*written} - noted) | (set() if known else {plan.file}):
         if os.path.lexists(folder / name):  # also a link to nothing
-            raise InputError(
-                f'{folder / name} is in the way, and nothing that '
-                f'{plan.writer} wrote: move it elsewhere'
-            )
+            problem = f'{folder / name} is in the way, and nothing that {plan.writer} wrote'
+            raise InputError(f'{problem}: move it elsewhere')
     write_manifest(folder, plan, {'names': sorted({*noted, *replaced, *written})})
 
 
@@ -230,29 +209,26 @@ def check_files(folder: pathlib.Path, manifest: Manifest, format: FolderFormat) 
             with files.opened_below(folder, name) as opened:
                 actual = os.fstat(opened.fileno()).st_size
         except (FileNotFoundError, NotADirectoryError, IsADirectoryError):
-            raise ManifestError(
-                f'{file}: listed in {format.file} but missing; {format.advice}'
-            ) from None
+            problem = f'listed in {format.file} but missing'
+            raise ManifestError(f'{file}: {problem}; {format.advice}') from None
         except OSError as error:
-            raise ManifestError(
-                f'{file}: cannot be read ({error.strerror}); {format.advice}'
-            ) from error
+            raise _unreadable(file, error, format) from error
         if actual != digest.bytes:
-            raise ManifestError(
-                f'{file}: {actual} bytes, {format.file} says {digest.bytes}: truncated or '
-                f'overwritten; {format.advice}'
-            )
+            problem = f'{actual} bytes, {format.file} says {digest.bytes}: truncated or overwritten'
+            raise ManifestError(f'{file}: {problem}; {format.advice}')
+
+
+def _unreadable(file: pathlib.Path, error: OSError, format: FolderFormat) -> ManifestError:
+    return ManifestError(f'{file}: cannot be read ({error.strerror}); {format.advice}')
 
 
 def checked_file(
     folder: pathlib.Path, name: str, manifest: Manifest, format: FolderFormat
 ) -> pathlib.Path:
-    """The path of a file, to be read now.
+    """The path of a file to read, once its content was compared with its digest.
 
-    Its content is compared with its digest, once for each state of the file.
-
-    ManifestError: the manifest does not list it, or it has another content. InputError: it is a
-    link, or reached through one.
+    That is done once for each state of the file. ManifestError: the manifest does not list it, or
+    it has another content. InputError: it is a link, or reached through one.
     """
     file = folder / name
     if (digest := manifest.files.get(name)) is None:
@@ -260,27 +236,16 @@ def checked_file(
     try:
         with files.opened_below(folder, name) as opened:
             state = os.fstat(opened.fileno())
-            key = (
-                file,
-                digest,
-                state.st_dev,
-                state.st_ino,
-                state.st_size,
-                state.st_mtime_ns,
-                state.st_ctime_ns,
-            )
+            changed = state.st_size, state.st_mtime_ns, state.st_ctime_ns
+            key = (file, digest, state.st_dev, state.st_ino, *changed)
             if key in _checked:
                 return file
             actual = files.digest_of(opened)
     except OSError as error:
-        raise ManifestError(
-            f'{file}: cannot be read ({error.strerror}); {format.advice}'
-        ) from error
+        raise _unreadable(file, error, format) from error
     if actual != digest:
-        raise ManifestError(
-            f'{file}: its sha256 is not the one in {format.file}: damaged or overwritten; '
-            f'{format.advice}'
-        )
+        problem = f'its sha256 is not the one in {format.file}: damaged or overwritten'
+        raise ManifestError(f'{file}: {problem}; {format.advice}')
     if time.time_ns() - state.st_ctime_ns > _RECENT_NS:
         _checked.add(key)
     return file
@@ -293,26 +258,21 @@ def verify_files(folder: pathlib.Path, manifest: Manifest, format: FolderFormat)
 
 
 def manifest_hash(manifest: Manifest | Mapping) -> str:
-    """Hex SHA-256 of what a manifest states.
-
-    It identifies the content of its folder: the digest of every file enters it.
-    """
-    return hashlib.sha256(
-        json.dumps(msgspec.to_builtins(manifest), sort_keys=True).encode()
-    ).hexdigest()
+    """Hex SHA-256 of what a manifest states, which identifies the content of its folder."""
+    stated = json.dumps(msgspec.to_builtins(manifest), sort_keys=True)
+    return hashlib.sha256(stated.encode()).hexdigest()
 
 
 def cache_folder() -> pathlib.Path:
     """Where this machine keeps what it can make again."""
-    return pathlib.Path(
-        os.environ.get(CACHE_VARIABLE) or pathlib.Path.home() / '.cache' / 'opql_jax'
-    )
+    default = pathlib.Path.home() / '.cache' / 'opql_jax'
+    return pathlib.Path(os.environ.get(CACHE_VARIABLE) or default)
 
 
 def local_copy(folder: str | os.PathLike) -> pathlib.Path:
-    """A finished folder on disk; ManifestError if it is damaged.
+    """A finished folder on disk: itself, or a copy of one in a bucket, once for each of its states.
 
-    Itself, or a copy of one in a bucket, made once for each state of its manifest.
+    ManifestError if it is damaged.
     """
     if not files.is_remote(folder):
         return pathlib.Path(folder)
@@ -324,10 +284,8 @@ def local_copy(folder: str | os.PathLike) -> pathlib.Path:
     stated = _decode(content, source / MANIFEST, advice)
     digests = _checked_manifest(stated, content, Manifest, source / MANIFEST, advice).files
     cache = cache_folder()
-    copy = (
-        cache
-        / f'{source.name}-{hashlib.sha256(os.fspath(source).encode() + b" " + content).hexdigest()[:16]}'  # noqa: E501
-    )
+    state = hashlib.sha256(os.fspath(source).encode() + b' ' + content).hexdigest()
+    copy = cache / f'{source.name}-{state[:16]}'
     if copy.exists():
         return copy
     cache.mkdir(parents=True, exist_ok=True)
@@ -338,9 +296,8 @@ def local_copy(folder: str | os.PathLike) -> pathlib.Path:
                 raise ManifestError(f'{source / name}: listed in {MANIFEST} but missing')
             files.copy(source / name, whole / name)
             if files.digest(whole / name) != digest:
-                raise ManifestError(
-                    f'{source / name}: not what {MANIFEST} says: truncated or overwritten'
-                )
+                problem = f'not what {MANIFEST} says: truncated or overwritten'
+                raise ManifestError(f'{source / name}: {problem}')
         whole.mkdir(exist_ok=True)
         (whole / MANIFEST).write_bytes(content)
         try:
@@ -358,10 +315,8 @@ def _decode(content: bytes, path, advice: str) -> dict:
     except msgspec.ValidationError as error:
         raise ManifestError(f'{path}: not what this program writes: {error}') from error
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
-        raise ManifestError(
-            f'{path}: not valid JSON ({error}): damaged, or of another '
-            f'program; if it is ours, {advice}'
-        ) from error
+        problem = f'not valid JSON ({error}): damaged, or of another program'
+        raise ManifestError(f'{path}: {problem}; if it is ours, {advice}') from error
 
 
 def _checked_manifest(stated: dict, content: bytes, type: type[H], path, advice: str) -> H:
@@ -372,16 +327,10 @@ def _checked_manifest(stated: dict, content: bytes, type: type[H], path, advice:
     except msgspec.ValidationError as error:
         raise ManifestError(f'{path}: not what this program writes: {error}') from error
     for name in manifest.files if isinstance(manifest, Manifest) else ():
-        parts = name.split('/')
-        if (
-            {'', '.', '..'} & set(parts)
-            or name == MANIFEST
-            or '\\' in name
-            or not name.isprintable()
-        ):
+        leads_out = {'', '.', '..'} & set(name.split('/'))
+        if leads_out or name == MANIFEST or '\\' in name or not name.isprintable():
             raise ManifestError(f'{path}: {name!r} is not the name of a file inside the folder')
     if sealed(stated) != content:
-        raise ManifestError(
-            f'{path}: its checksum is not that of its content: damaged or edited; {advice}'
-        )
+        edited = 'its checksum is not that of its content: damaged or edited'
+        raise ManifestError(f'{path}: {edited}; {advice}')
     return manifest

@@ -97,9 +97,7 @@ class PreemptionGuard:
 
 
 def exit_on_signals() -> None:
-    """From now on SIGTERM and SIGHUP end this process with status 75, Ctrl-C with 130.
-
-    Whatever it is doing, with a line on stderr.
+    """From now on SIGTERM and SIGHUP end this process with a line and status 75, Ctrl-C with 130.
 
     For binaries only, in their main thread and before their imports. See `PreemptionGuard` and
     `run_binary` for the exceptions.
@@ -122,9 +120,7 @@ def exit_on_signals() -> None:
 
 
 def raise_on_interrupt() -> None:
-    """From now on Ctrl-C raises KeyboardInterrupt in the main thread, which calls this.
-
-    Even if `exit_on_signals` made it end the process.
+    """From now on Ctrl-C raises KeyboardInterrupt in the main thread, also after `exit_on_signals`.
 
     For prompts, which go on afterwards. They leave calls of JAX to other threads, as an exception
     raised inside of it may break it.
@@ -137,10 +133,7 @@ def raise_on_interrupt() -> None:
 
 @contextlib.contextmanager
 def blocked(*signals: signal.Signals) -> Iterator[None]:
-    """Blocks signals for this thread.
-
-    Processes started meanwhile keep them blocked, unless they unblock them.
-    """
+    """Blocks signals for this thread and for processes that are started meanwhile."""
     before = signal.pthread_sigmask(signal.SIG_BLOCK, signals)
     try:
         yield
@@ -170,10 +163,7 @@ def _leave_to_thread(*_) -> None:
 
 
 def _terminate_on_hangup() -> None:
-    """Sends this process a SIGTERM when it gets a SIGHUP.
-
-    For what answers that: a guard, a web server, or `_exit_on_signal`.
-    """
+    """Sends this process a SIGTERM, which a guard or a web server may answer, upon a SIGHUP."""
     while True:
         signal.sigwait([signal.SIGHUP])
         os.kill(os.getpid(), signal.SIGTERM)

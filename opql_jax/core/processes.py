@@ -71,22 +71,18 @@ def map_ordered(
             while waiting:
                 yield waiting.popleft().result()
         except concurrent.futures.process.BrokenProcessPool as error:
-            raise InputError(
-                f'one of {processes} processes was killed, as happens when '
-                'memory runs out: use fewer'
-            ) from error
+            killed = f'one of {processes} processes was killed'
+            raise InputError(f'{killed}, as happens when memory runs out: use fewer') from error
         finally:
             for future in waiting:
                 future.cancel()
 
 
 class LimitedProcess:
-    """Calls functions in a process of its own.
+    """Calls functions in a process of its own: parsers that may use any amount of memory and time.
 
-    For parsers that an input can make use any amount of memory and time.
-
-    The process starts with the first call, and anew after one that it did not survive. Use it as a
-    context manager.
+    It starts with the first call, and anew after one that it did not survive. Use it as a context
+    manager.
     """
 
     def __init__(self, memory: int):
@@ -133,11 +129,9 @@ class LimitedProcess:
             self._process.join()
             code = self._process.exitcode
             self.__exit__()
-            reason = (
-                f'more than {math.ceil(seconds)} s of CPU time'
-                if code == -signal.SIGXCPU
-                else f'its process ended with {code}'
-            )
+            reason = f'its process ended with {code}'
+            if code == -signal.SIGXCPU:
+                reason = f'more than {math.ceil(seconds)} s of CPU time'
             raise InputError(f'cannot be read within limits: {reason}') from error
         if raised:
             raise result
@@ -163,14 +157,8 @@ def _serve(connection: Connection, memory: int) -> None:
         except BrokenPipeError:
             return
         except MemoryError:
-            connection.send(
-                (
-                    True,
-                    InputError(
-                        f'cannot be read within limits: more than {memory >> 20:,} MiB of memory'
-                    ),
-                )
-            )
+            most = f'more than {memory >> 20:,} MiB of memory'
+            connection.send((True, InputError(f'cannot be read within limits: {most}')))
         except Exception as error:  # of any kind, for the caller
             connection.send((True, error))
 
@@ -207,10 +195,7 @@ def _main_hidden() -> Iterator[None]:
 
 
 def _start_tracker() -> None:
-    """Starts Python's tracker of semaphores without its warning about leftovers.
-
-    Those are of a parent that a signal has ended.
-    """
+    """Starts Python's tracker of semaphores without its warning about those of an ended parent."""
     # The tracker gets the options of this process.
     sys.warnoptions.append('ignore:resource_tracker:UserWarning')
     try:
@@ -224,9 +209,8 @@ def _start(function: Callable) -> None:
     global _function
     _function = function
     terminal.escape_output()
-    threading.Thread(
-        target=_exit_with_parent, args=(multiprocessing.parent_process(),), daemon=True
-    ).start()
+    parent = multiprocessing.parent_process()
+    threading.Thread(target=_exit_with_parent, args=(parent,), daemon=True).start()
 
 
 def _exit_with_parent(parent) -> None:

@@ -16,9 +16,7 @@ T = TypeVar('T')
 def logged(
     parts: Iterable[T], total: int, what: str, count: Callable[[Any], int] = len
 ) -> Iterator[T]:
-    """Yields the parts of some work, and logs how many members have come.
-
-    Such as '512/4773 passages encoded 85.2/s ETA 50s'.
+    """Yields the parts of some work, and logs '512/4773 passages encoded  85.2/s  ETA 50s'.
 
     `total` is that of the members of all parts, `what` says members of what and what was done with
     them, `count` gives those of a part. There is a line at the end.

@@ -17,10 +17,7 @@ T = TypeVar('T')
 
 
 class TimeLimit:
-    """When the work of a question has to end: after so many seconds, or once nobody waits.
-
-    `is_cut` says that some of it was left out.
-    """
+    """When a question's work has to end: in time, or once nobody waits. `is_cut`: some was left."""
 
     def __init__(self, seconds: float, stopped: threading.Event | None = None):
         self.seconds, self.is_cut = seconds, False
@@ -38,10 +35,7 @@ _CURRENT: contextvars.ContextVar[TimeLimit | None] = contextvars.ContextVar('lim
 
 @contextlib.contextmanager
 def limited(seconds: float, stopped: threading.Event | None = None) -> Iterator[TimeLimit]:
-    """Limits this thread's work within it, to seconds or until another thread sets `stopped`.
-
-    That says that nobody waits any more.
-    """
+    """Limits this thread's work within it, to seconds or until nobody waits: `stopped` is set."""
     limit = TimeLimit(seconds, stopped)
     token = _CURRENT.set(limit)
     try:

@@ -13,10 +13,7 @@ import numpy as np
 def group_by_relation(
     relations: list[str], texts: list[str], min_texts: int
 ) -> list[list[np.ndarray]]:
-    """For each relation with so many different texts, the sentences of each of its texts.
-
-    Sorted by name; sentences are indices.
-    """
+    """For each relation with so many different texts, by name, the indices of each text."""
     groups = {}
     for i, (relation, text) in enumerate(zip(relations, texts)):
         groups.setdefault(relation, {}).setdefault(text, []).append(i)
@@ -34,18 +31,15 @@ def episode_accuracies(
 
     `vectors` [n, d] are of the sentences that `group_by_relation` grouped; `seed` of the draws.
     """
-    centred = vectors - vectors[np.concatenate([same for texts in groups for same in texts])].mean(
-        axis=0
-    )
-    unit = centred / np.maximum(
-        np.linalg.norm(centred, axis=1, keepdims=True), np.finfo(np.float32).tiny
-    )
+    used = np.concatenate([same for texts in groups for same in texts])
+    centred = vectors - vectors[used].mean(axis=0)
+    lengths = np.linalg.norm(centred, axis=1, keepdims=True)
+    unit = centred / np.maximum(lengths, np.finfo(np.float32).tiny)
     rng = np.random.default_rng(seed)
     accuracies = np.empty(episodes)
     for episode in range(episodes):
-        drawn = np.stack(
-            [draw(groups[r], shots + 1, rng) for r in rng.choice(len(groups), ways, replace=False)]
-        )
+        relations = rng.choice(len(groups), ways, replace=False)
+        drawn = np.stack([draw(groups[relation], shots + 1, rng) for relation in relations])
         queries, support = unit[drawn[:, 0]], unit[drawn[:, 1:]]
         similarity = np.einsum('qd,nkd->qnk', queries, support).mean(axis=2)
         accuracies[episode] = np.mean(similarity.argmax(axis=1) == np.arange(ways))

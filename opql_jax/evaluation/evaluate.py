@@ -91,10 +91,7 @@ def evaluate_predictions(
 
 
 def _reaching(questions, vocab, memory):
-    """Yields from where a question's answers are reached, [hops + 1, n_entities] bool.
-
-    None without a memory.
-    """
+    """Yields from where a question's answers are reached, [hops + 1, n_entities] bool, or None."""
     if memory is None:
         yield from [None] * len(questions)
         return
@@ -111,9 +108,8 @@ def _hop_rows(
     """Yields what the hops of one prediction are worth; see `evaluate_predictions`."""
     traces = record.get('traces', [])
     if any(len(hops) != question.hops for hops in traces):
-        raise PredictionError(
-            f'{question.id}: an answer over {len(traces[0])} hops to a question of {question.hops}'
-        )
+        over = f'an answer over {len(traces[0])} hops to a question of {question.hops}'
+        raise PredictionError(f'{question.id}: {over}')
     if any('null' in hop for hops in traces for hop in hops):
         for hops, topic in zip(traces, question.entities):
             best = [_entity(vocab, {'key': key}) for key in hops[-1]['entities'][:1]]

@@ -36,12 +36,10 @@ def rank_of(ranked: Iterable, gold: Container) -> int:
 
 
 def score(ranked, weights, gold, set_threshold: float = SET_THRESHOLD) -> Score:
-    """Scores a ranking, best first, whose weights fall; ValueError if `gold` is empty.
+    """Scores a ranking, best first, whose weights fall, against the `gold` answers.
 
-    That is the set of correct answers.
-
-    The predicted set holds the answers with at least the share `set_threshold` of the best one's
-    weight.
+    The predicted set has the answers with at least the share `set_threshold` of the best weight.
+    ValueError if `gold` is empty.
     """
     gold = set(gold)
     if not gold:

@@ -171,23 +171,15 @@ def read_predictions(path) -> list[dict]:
             try:
                 record = msgspec.json.decode(line)  # unlike json, without NaN and infinite numbers
                 if type(record['id']) not in (str, int):
-                    raise TypeError(
-                        f'id: expected a string or a whole number, found {short_repr(record["id"])}'
-                    )
-                (
-                    record['question'],
-                    [(a['entity'] + '', a['weight'] + 0.0) for a in record['answers']],
-                )
-                [
-                    key + ''
-                    for hops in record.get('traces', [])
-                    for hop in hops
-                    for key in hop['entities']
-                ]
+                    found = short_repr(record['id'])
+                    raise TypeError(f'id: expected a string or a whole number, found {found}')
+                _ = record['question']
+                [(a['entity'] + '', a['weight'] + 0.0) for a in record['answers']]
+                hops = [hop for hops in record.get('traces', []) for hop in hops]
+                [key + '' for hop in hops for key in hop['entities']]
             except (msgspec.DecodeError, KeyError, TypeError) as error:
-                raise PredictionError(
-                    f'{path}, line {number}: not a prediction ({type(error).__name__}: {error})'
-                ) from error
+                said = f'not a prediction ({type(error).__name__}: {error})'
+                raise PredictionError(f'{path}, line {number}: {said}') from error
             records.append(record)
     return records
 
@@ -196,11 +188,9 @@ def in_order(records: list[dict], questions: list[Question]) -> list[dict]:
     """The predictions in the questions' order; unchanged if the ids are not the questions'."""
     by_id = {str(record['id']): record for record in records}
     ids = [question.id for question in questions]
-    return (
-        [by_id[id] for id in ids]
-        if len(records) == len(ids) and by_id.keys() == {*ids}
-        else records
-    )
+    if len(records) == len(ids) and by_id.keys() == {*ids}:
+        return [by_id[id] for id in ids]
+    return records
 
 
 def check_same_questions(records: list[dict], questions: list[Question], path) -> None:
@@ -210,10 +200,8 @@ def check_same_questions(records: list[dict], questions: list[Question], path) -
             f'{path} holds {len(records)} predictions for {len(questions)} questions'
         )
     for number, (record, question) in enumerate(zip(records, questions), 1):
-        found, expected = (
-            (record['question'], record.get('hops', question.hops)),
-            (bracketed(question), question.hops),
-        )
+        found = (record['question'], record.get('hops', question.hops))
+        expected = (bracketed(question), question.hops)
         if found != expected:
             raise PredictionError(
                 f'{path}, line {number} answers {found[0]!r} over {found[1]} hops, but question '

@@ -8,6 +8,7 @@ import contextlib
 import errno
 import os
 import pathlib
+import re
 import threading
 import time
 import weakref
@@ -70,11 +71,8 @@ class Explorer:
         self._folder = pathlib.Path(os.path.abspath(folder))
         self._title, self._needs_token, self._local = self._folder.name, needs_token, local
         self._templates = make_templates()
-        self._templates.globals |= {
-            'title': self._title,
-            'link': _link,
-            'changes': self._changes,
-        }
+        shared = {'title': self._title, 'link': _link, 'changes': self._changes}
+        self._templates.globals |= shared
 
     def routes(self) -> list[Route | Mount]:
         pages = {
@@ -104,20 +102,13 @@ class Explorer:
         ]
 
     def _kb(self) -> VirtualKB:
-        """The newest version.
-
-        Raises:
-            HTTPException: it cannot be opened, which is no fault of the request.
-        """
+        """The newest version; HTTPException if it cannot be opened, no fault of the request."""
         try:
             return self._current.kb()
         except InputError as error:
-            # Clients elsewhere are not told where it lies.
-            said = (
-                str(error)
-                if self._local
-                else str(error).replace(os.fspath(self._folder), self._title)
-            )
+            said = str(error)
+            if not self._local:  # clients elsewhere are not told where it lies
+                said = said.replace(os.fspath(self._folder), self._title)
             raise HTTPException(503, said) from error
 
     def _once(self, kb: VirtualKB, make: Callable[[VirtualKB], T]) -> T:
@@ -135,62 +126,43 @@ class Explorer:
         kb, text = self._kb(), request.query_params.get('q', '').strip()
         if text:
             return self._page('ask.html', question=text, answered=views.ask(kb, text))
-        suggested = self._once(kb, suggest)
-        return self._page(
-            'ask.html', question='', suggested=suggested, counts=kb.prepared.manifest.counts
-        )
+        suggested, counts = self._once(kb, suggest), kb.prepared.manifest.counts
+        return self._page('ask.html', question='', suggested=suggested, counts=counts)
 
     def snippets(self, request: Request) -> Response:
-        """What was asked, for programs.
-
-        A page of its own, as the query of a question takes longer to find than its answer.
-        """
-        text, address = _text(request, 'q').strip(), f'{request.base_url}api/ask'
-        kb = self._kb()
-        ways = snippets(
-            views.members(kb, text),
-            kb.sets,
-            text,
-            self._folder,
-            address,
-            self._needs_token,
-            self._local,
-        )
+        """What was asked, for programs; the query of a question takes longer than its answer."""
+        kb, text = self._kb(), _text(request, 'q').strip()
+        there = self._folder, f'{request.base_url}api/ask', self._needs_token, self._local
+        ways = snippets(views.members(kb, text), kb.sets, text, *there)
         return self._page('snippets.html', question=text, snippets=ways)
 
     def entity(self, request: Request) -> Response:
         page = _number(request, 'page', 0, 0, 10**6)
         found = views.entity(self._kb(), _text(request, 'name'), page)
-        return self._page(
-            'entity.html', entity=found, page=page, more=(page + 1) * views.FACTS < found.num_facts
-        )
+        more = (page + 1) * views.FACTS < found.num_facts
+        return self._page('entity.html', entity=found, page=page, more=more)
 
     def entities(self, request: Request) -> Response:
         page, kb = _number(request, 'page', 0, 0, 10**6), self._kb()
         text, kind = request.query_params.get('text', ''), request.query_params.get('kind', '')
         found = views.entities(kb, text, kind, page)
         more = (page + 1) * views.ENTITIES < found.total
-        kinds = views.kinds(kb)
-        return self._page(
-            'entities.html', entities=found, text=text, kind=kind, kinds=kinds, page=page, more=more
-        )
+        asked: dict[str, Any] = {'text': text, 'kind': kind, 'kinds': views.kinds(kb)}
+        return self._page('entities.html', entities=found, page=page, more=more, **asked)
 
     def document(self, request: Request) -> Response:
         start, end = (_number(request, name, 0, 0, 10**9) for name in ('start', 'end'))
-        return self._page(
-            'document.html', document=views.document(self._kb(), _text(request, 'id'), (start, end))
-        )
+        found = views.document(self._kb(), _text(request, 'id'), (start, end))
+        return self._page('document.html', document=found)
 
     def documents(self, request: Request) -> Response:
         page, text = _number(request, 'page', 0, 0, 10**6), request.query_params.get('text', '')
         found = views.documents(self._kb(), text, page)
         more = (page + 1) * views.DOCUMENTS < found.total
-        changed = time.strftime(
-            '%Y-%m-%d %H:%M UTC', time.gmtime(os.stat(self._folder / MANIFEST).st_mtime)
-        )
-        return self._page(
-            'documents.html', documents=found, text=text, page=page, more=more, changed=changed
-        )
+        made = time.gmtime(os.stat(self._folder / MANIFEST).st_mtime)
+        changed = time.strftime('%Y-%m-%d %H:%M UTC', made)
+        shown: dict[str, Any] = {'documents': found, 'text': text, 'page': page, 'more': more}
+        return self._page('documents.html', changed=changed, **shown)
 
     def map(self, request: Request) -> Response:
         return self._page('map.html', map=self._once(self._kb(), entity_graph.draw_map))
@@ -198,24 +170,19 @@ class Explorer:
     # ---- Forms ----
 
     async def add(self, request: Request) -> Response:
-        assert self._changes is not None  # else there is no such route
-        form = await self._changes.form(request)
-        document = await self._change(
-            self._changes.add, form.get('title', ''), form.get('text', '')
-        )
+        changes, form = await self._posted(request)
+        document = await self._change(changes.add, form.get('title', ''), form.get('text', ''))
         return RedirectResponse(_link('/document', id=document), 303)
 
     async def forget(self, request: Request) -> Response:
-        assert self._changes is not None
-        form = await self._changes.form(request)
-        await self._change(self._changes.forget, form.get('id', ''), form.get('digest', ''))
+        changes, form = await self._posted(request)
+        await self._change(changes.forget, form.get('id', ''), form.get('digest', ''))
         return RedirectResponse('/documents', 303)
 
     async def forget_sentence(self, request: Request) -> Response:
         """Forgets a sentence, and shows again the question or document of its page."""
-        assert self._changes is not None
-        form = await self._changes.form(request)
-        await self._change(self._changes.forget_sentence, form.get('sentence', ''))
+        changes, form = await self._posted(request)
+        await self._change(changes.forget_sentence, form.get('sentence', ''))
         if 'q' in form:
             return RedirectResponse(_link('/', q=form['q']), 303)
         document = form.get('id', '')
@@ -223,10 +190,14 @@ class Explorer:
         return RedirectResponse(_link('/document', id=document) if left else '/documents', 303)
 
     async def undo(self, request: Request) -> Response:
-        assert self._changes is not None
-        form = await self._changes.form(request)
-        await self._change(self._changes.undo, form.get('change', ''))
+        changes, form = await self._posted(request)
+        await self._change(changes.undo, form.get('change', ''))
         return RedirectResponse('/documents', 303)
+
+    async def _posted(self, request: Request) -> tuple[Changes, dict[str, str]]:
+        """What makes changes, and the fields of a form."""
+        assert self._changes is not None  # else there is no such route
+        return self._changes, await self._changes.form(request)
 
     async def _change(self, function: Callable[..., T], *arguments) -> T:
         """The result of a change, once the new version is open, so that the next page shows it."""
@@ -238,13 +209,8 @@ class Explorer:
         try:
             await anyio.to_thread.run_sync(self._current.newest, limiter=self._changing)
         except (InputError, OSError) as error:
-            raise HTTPException(
-                503,
-                (
-                    'The change was made, but the new version cannot be opened: '
-                    f'{error_message(error)}'
-                ),
-            ) from error
+            said = 'The change was made, but the new version cannot be opened: '
+            raise HTTPException(503, said + error_message(error)) from error
         return result
 
     # ---- For programs ----
@@ -264,13 +230,8 @@ class Explorer:
         return self._page('docs.html', api=OPENAPI)
 
     def health(self, request: Request) -> Response:
-        return JSONResponse(
-            {
-                'status': 'ok',
-                'version': OPENAPI['info']['version'],
-                'passages': len(self._kb().prepared.passages),
-            }
-        )
+        version, passages = OPENAPI['info']['version'], len(self._kb().prepared.passages)
+        return JSONResponse({'status': 'ok', 'version': version, 'passages': passages})
 
     # ---- What goes wrong ----
 
@@ -281,11 +242,8 @@ class Explorer:
     def unable(self, request: Request, error: Exception) -> Response:
         """A file that cannot be read, for one: no fault of the request."""
         assert isinstance(error, OSError)
-        return self._error(
-            request,
-            error_message(error) if self._local else error.strerror or type(error).__name__,
-            503,
-        )
+        elsewhere = error.strerror or type(error).__name__
+        return self._error(request, error_message(error) if self._local else elsewhere, 503)
 
     def failed(self, request: Request, error: Exception) -> Response:
         """A page that is not there, or a method that it does not have."""
@@ -300,30 +258,22 @@ class Explorer:
         if request.url.path.startswith('/api/') or request.url.path == '/health':
             return JSONResponse({'error': message}, status)
         if status == 404:
-            heading, message = (
-                'There is no such page',
-                f'{request.url.path} leads nowhere. The pages are named above.',
-            )
+            heading = 'There is no such page'
+            message = f'{request.url.path} leads nowhere. The pages are named above.'
         elif request.method == 'POST' and status in (400, 507):
             heading = 'Nothing was changed'
         elif request.method == 'POST' and status == 503:
             heading = 'The new version cannot be shown'
         else:
             heading = 'That could not be answered'
-        return self._page(
-            'error.html',
-            status,
-            heading=heading,
-            message=message,
-            question=request.query_params.get('q', ''),
-        )
+        said = {'heading': heading, 'message': message}
+        return self._page('error.html', status, question=request.query_params.get('q', ''), **said)
 
     def _page(self, template: str, status: int = 200, **values) -> Response:
         suggested = self._made[1].get(suggest)
         hint = suggested.query if suggested else ''
-        return HTMLResponse(
-            self._templates.get_template(template).render(hint=hint, **values), status
-        )
+        page = self._templates.get_template(template).render(hint=hint, **values)
+        return HTMLResponse(page, status)
 
 
 def make_app(
@@ -336,10 +286,8 @@ def make_app(
 ) -> Callable:
     """The application (ASGI) of a folder's knowledge base, guarded, see `guard.Guard`.
 
-    `writable` if pages may change it.
-
-    Raises:
-        InputError: no knowledge base of plain text is there, or one of `origins` is none.
+    `writable` if pages may change it. InputError: no knowledge base of plain text is there, or one
+    of `origins` is none.
     """
     local = hosts is not None and set(hosts) <= set(guard.LOOPBACK)
     explorer = Explorer(folder, writable, needs_token=token is not None, local=local)
@@ -368,18 +316,10 @@ def serve(
     writable: bool = False,
     origins: Collection[str] = (),
 ) -> None:
-    """Serves the explorer until it is interrupted.
+    """Serves the explorer until it is interrupted; for the arguments see `make_app`.
 
-    Args:
-        folder: of the knowledge base.
-        host: the address to listen at; any but loopback needs a token.
-        port: 0 takes a free one.
-        token: see `guard.Guard`.
-        writable: whether pages may change the knowledge base.
-        origins: see `guard.Guard`.
-
-    Raises:
-        InputError: no token, no origin, or the port is in use.
+    `host` is the address to listen at, of which any but loopback needs a token; the port 0 takes a
+    free one. InputError: no token, no origin, or the port is in use.
     """
     import socket
 
@@ -389,9 +329,8 @@ def serve(
 
     local = host in guard.LOOPBACK
     if not local and not token:
-        raise InputError(
-            f'{host} can be reached from other machines: give a token, --token or OPQL_TOKEN'
-        )
+        reached = f'{host} can be reached from other machines'
+        raise InputError(f'{reached}: give a token, --token or OPQL_TOKEN')
     # A machine has names that it does not know itself: where all of its addresses are listened at,
     # the token guards it.
     hosts = None if host in _ALL_ADDRESSES else {host, *guard.LOOPBACK}
@@ -407,10 +346,8 @@ def serve(
             'another --port, or 0 for a free one'
         ) from None
     shown = socket.gethostname() if host in _ALL_ADDRESSES else f'[{host}]' if ':' in host else host
-    print(
-        f'http://{shown}:{listening.getsockname()[1]}/{"?" + urlencode({"token": token}) if token else ""}',  # noqa: E501
-        flush=True,
-    )
+    query = f'?{urlencode({"token": token})}' if token else ''
+    print(f'http://{shown}:{listening.getsockname()[1]}/{query}', flush=True)
     config = uvicorn.Config(
         app, http=Connection, ws='none', log_level='warning', timeout_graceful_shutdown=_GRACE
     )
@@ -458,11 +395,6 @@ def _text(request: Request, name: str) -> str:
 
 def _number(request: Request, name: str, default: int, least: int, most: int) -> int:
     value = request.query_params.get(name, str(default))
-    if (
-        not value.isascii()
-        or not value.isdecimal()
-        or len(value) > 9
-        or not least <= int(value) <= most
-    ):
+    if not re.fullmatch('[0-9]{1,9}', value) or not least <= int(value) <= most:
         raise InputError(f'{name}: expected a number from {least} to {most}')
     return int(value)

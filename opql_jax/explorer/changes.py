@@ -1,7 +1,4 @@
-"""What a page may change.
-
-A text is added, a document or a sentence is forgotten, and the last change is taken back.
-"""
+"""What a page may change: adding a text, forgetting a document or a sentence, and undoing that."""
 
 import collections
 import os
@@ -9,14 +6,15 @@ import secrets
 import threading
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future
-from typing import NamedTuple
-from urllib.parse import parse_qs
+from typing import Any, NamedTuple
+from urllib.parse import parse_qsl
 
 from starlette.requests import Request
 
 from opql_jax.core.errors import InputError
 from opql_jax.corpus.documents import Document
 from opql_jax.explorer import views
+from opql_jax.explorer.guard import NO_TEXT
 from opql_jax.kb.text import change_text
 
 # Changes that can be taken back.
@@ -90,15 +88,12 @@ class Changes:
         """Removes a document; `digest` is that of the shown text, see `views.Document`."""
 
         def edit(changed, before):
-            passages, there = (
-                views.passages_of(changed.before, document),
-                changed.documents.get(document),
-            )
+            passages = views.passages_of(changed.before, document)
+            there = changed.documents.get(document)
             if there is None or there != before.get(document) or views.digest(passages) != digest:
                 now = 'has another text now' if there else 'is not there any more'
-                raise InputError(
-                    f'the document {document!r} {now}: nothing was forgotten; {_LOOK_AGAIN}'
-                )
+                now += f': nothing was forgotten; {_LOOK_AGAIN}'
+                raise InputError(f'the document {document!r} {now}')
             changed.remove(document=document)
 
         self._make(edit)
@@ -126,10 +121,8 @@ class Changes:
             with change_text.change(self._folder, processes=1) as changed:
                 for id, (before, after) in done.documents.items():
                     if changed.documents.get(id) != after:
-                        raise InputError(
-                            f'the document {id!r} was changed by another '
-                            'program since: nothing was taken back'
-                        )
+                        other = 'was changed by another program since: nothing was taken back'
+                        raise InputError(f'the document {id!r} {other}')
                     if before is None:
                         del changed.documents[id]
                     elif after is not None:
@@ -157,19 +150,13 @@ class Changes:
         made.result()
 
     def _make_waiting(self) -> None:
-        """Makes all changes that wait.
-
-        What ends this program, too, is told to all of them: nobody may wait for good.
-        """
+        """Makes all changes that wait, and tells them of any error: nobody may wait for good."""
         taken = [self._waiting.popleft() for _ in range(len(self._waiting))]
         try:
             self._make_together(taken)
         except BaseException as error:
-            told = (
-                error
-                if isinstance(error, Exception)
-                else RuntimeError('the server stopped: nothing was changed')
-            )
+            stopped = RuntimeError('the server stopped: nothing was changed')
+            told = error if isinstance(error, Exception) else stopped
             for _, made in taken:
                 if not made.done():
                     made.set_exception(told)
@@ -210,30 +197,18 @@ class Changes:
                 made.set_result(None)
 
     async def form(self, request: Request) -> dict[str, str]:
-        """The fields of a form of ours.
-
-        Raises:
-            InputError: it is too long, no form, or none of ours.
-        """
+        """The fields of a form of ours; InputError: it is too long, no form, or none of ours."""
         body = b''
         async for part in request.stream():
             body += part
             if len(body) > change_text.LONGEST_TEXT:
-                raise InputError(
-                    f'the form has more than {change_text.LONGEST_TEXT:,} '
-                    'bytes: use `opql add` for long texts'
-                )
+                most = f'{change_text.LONGEST_TEXT:,} bytes'
+                raise InputError(f'the form has more than {most}: use `opql add` for long texts')
+        strict: dict[str, Any] = {'strict_parsing': True, 'errors': 'strict', 'max_num_fields': 10}
         try:
-            fields = {
-                name: values[0]
-                for name, values in parse_qs(
-                    body.decode(), strict_parsing=True, errors='strict', max_num_fields=10
-                ).items()
-            }
+            fields = dict(parse_qsl(body.decode(), **strict))
         except UnicodeError:
-            raise InputError(
-                'the form has bytes that are no text in UTF-8, such as half of a surrogate pair'
-            ) from None
+            raise InputError(f'the form has {NO_TEXT}') from None
         except ValueError:
             raise InputError('expected the fields of a form') from None
         if not secrets.compare_digest(fields.pop('secret', '').encode(), self.secret.encode()):
@@ -243,14 +218,7 @@ class Changes:
 
 def _done_by(before: Mapping[str, Document], after: Mapping[str, Document]) -> list[_Done]:
     """The change from some documents, by id, to others; none if they are the same."""
-    documents = {
-        id: (before.get(id), after.get(id))
-        for id in before.keys() | after.keys()
-        if before.get(id) != after.get(id)
-    }
-    removed = [
-        (place, document)
-        for place, document in enumerate(before.values())
-        if document.id not in after
-    ]
+    changed = [id for id in before.keys() | after.keys() if before.get(id) != after.get(id)]
+    documents = {id: (before.get(id), after.get(id)) for id in changed}
+    removed = [(place, one) for place, one in enumerate(before.values()) if one.id not in after]
     return [_Done(secrets.token_hex(8), documents, removed)] if documents else []

@@ -1,7 +1,4 @@
-"""Connections to the explorer: a slow client holds up nobody else.
-
-It is not waited for, whether it sends or takes something.
-"""
+"""Connections to the explorer: a client that is slow to send or to take holds up nobody else."""
 
 import asyncio
 import time
@@ -32,11 +29,8 @@ class Connection(H11Protocol):
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         super().connection_made(transport)
         self._look()
-        others = [
-            other
-            for other in self.connections
-            if isinstance(other, Connection) and not other.transport.is_closing()
-        ]
+        ours = [other for other in self.connections if isinstance(other, Connection)]
+        others = [other for other in ours if not other.transport.is_closing()]
         waiting = [other for other in others if other._waits_for]
         if len(others) > CONNECTIONS and waiting:
             min(waiting, key=lambda other: other.since).transport.abort()

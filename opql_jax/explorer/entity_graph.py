@@ -4,7 +4,6 @@ Drawn here as SVG, whose nodes are links.
 """
 
 import collections
-import itertools
 import math
 from collections.abc import Sequence
 from html import escape
@@ -21,18 +20,7 @@ from opql_jax.kb.virtual_kb import VirtualKB
 NEIGHBOURS, MAPPED = 14, 60
 # Kinds with a colour of their own, which is the same in all corpora; the style sheet has it. Others
 # share one.
-COLOURED = (
-    'person',
-    'place',
-    'organisation',
-    'work',
-    'event',
-    'group',
-    'date',
-    'quantity',
-    'concept',
-    'thing',
-)
+COLOURED = 'person place organisation work event group date quantity concept thing'.split()
 _WIDTH, _HEIGHT = 900, 560
 _LONGEST_NAME = 22
 # Pixels of a character of a label, and of its line.
@@ -63,10 +51,7 @@ class Map(NamedTuple):
 
 
 def neighbours(kb: VirtualKB, entity: int) -> list[Neighbour]:
-    """The entities that facts lead to from one, those with most facts first.
-
-    Of equal ones in the order of the vocabulary.
-    """
+    """The entities that facts lead to from one, those with most facts first."""
     assert kb.memory is not None  # that of plain text
     start, end = map(int, kb.memory.offsets[entity : entity + 2])
     targets, counts = np.unique(kb.memory.target[start:end], return_counts=True)
@@ -75,10 +60,7 @@ def neighbours(kb: VirtualKB, entity: int) -> list[Neighbour]:
 
 
 def draw_neighbours(kb: VirtualKB, entity: int, found: Sequence[Neighbour]) -> str:
-    """An SVG of an entity with its first neighbours around it; '' if it has none.
-
-    Those of a kind are side by side, with the facts between them.
-    """
+    """An SVG of an entity with its first neighbours around it, by kind; '' if it has none."""
     kinds = kb.vocab.kinds
     shown = sorted(found[:NEIGHBOURS], key=lambda one: (_colour(kinds[one.entity]), -one.facts))
     if not shown:
@@ -87,15 +69,12 @@ def draw_neighbours(kb: VirtualKB, entity: int, found: Sequence[Neighbour]) -> s
     places = {entity: middle}
     for number, one in enumerate(shown):
         angle = 2 * math.pi * number / len(shown) - math.pi / 2
-        places[one.entity] = middle + [
-            math.cos(angle) * (_WIDTH / 2 - 110),
-            math.sin(angle) * (_HEIGHT / 2 - 40),
-        ]
+        radius = np.array([_WIDTH / 2 - 110, _HEIGHT / 2 - 40])
+        places[one.entity] = middle + radius * [math.cos(angle), math.sin(angle)]
     among = {pair: count for pair, count in _pairs(kb, list(places)).items() if entity not in pair}
     edges = {(entity, one.entity): one.facts for one in shown} | among
-    return _svg(
-        kb, places, edges, f'{kb.vocab.names[entity]} and {len(shown)} neighbours', middle=entity
-    )
+    described = f'{kb.vocab.names[entity]} and {len(shown)} neighbours'
+    return _svg(kb, places, edges, described, middle=entity)
 
 
 def draw_map(kb: VirtualKB) -> Map:
@@ -109,13 +88,8 @@ def draw_map(kb: VirtualKB) -> Map:
     pairs = _pairs(kb, entities)
     clusters = _clusters(entities, pairs)
     places = _apart(kb, _layout([entity for cluster in clusters for entity in cluster], pairs))
-    picture = _svg(
-        kb,
-        places,
-        pairs,
-        f'A map of {len(entities)} entities in {len(clusters)} clusters',
-        halos=clusters,
-    )
+    described = f'A map of {len(entities)} entities in {len(clusters)} clusters'
+    picture = _svg(kb, places, pairs, described, halos=clusters)
     names = [[kb.linker.unique_name(entity) for entity in cluster] for cluster in clusters]
     return Map(picture, names, colours([kb.vocab.kinds[entity] for entity in entities]))
 
@@ -123,9 +97,8 @@ def draw_map(kb: VirtualKB) -> Map:
 def colours(kinds: Sequence[str]) -> list[tuple[str, str]]:
     """For the legend, the kinds that there are, each with the class of its colour."""
     there = [(kind, _colour(kind)) for kind in COLOURED if kind in kinds]
-    return there + (
-        [('other', 'kind-other')] if any(kind not in COLOURED for kind in kinds) else []
-    )
+    other = [('other', 'kind-other')] if set(kinds) - set(COLOURED) else []
+    return there + other
 
 
 def _colour(kind: str) -> str:
@@ -136,12 +109,8 @@ def _most_read(kb: VirtualKB, most: int) -> list[int]:
     """The entities with most facts, but for dates and quantities."""
     assert kb.memory is not None
     counts, kinds = np.diff(kb.memory.offsets), kb.vocab.kinds
-    rows = (
-        row
-        for row in np.argsort(-counts, kind='stable').tolist()
-        if counts[row] and kinds[row] not in VALUES
-    )
-    return list(itertools.islice(rows, most))
+    rows = np.argsort(-counts, kind='stable').tolist()
+    return [row for row in rows if counts[row] and kinds[row] not in VALUES][:most]
 
 
 def _pairs(kb: VirtualKB, entities: Sequence[int]) -> dict[tuple[int, int], int]:
@@ -199,23 +168,17 @@ def _layout(entities: Sequence[int], pairs: dict[tuple[int, int], int]) -> dict[
         length = np.maximum(np.linalg.norm(move, axis=1, keepdims=True), 1e-9)
         places += move / length * np.minimum(length, 0.1 * (1 - step / _STEPS))
     low, high = places.min(0), places.max(0)
-    scaled = (places - low) / np.maximum(high - low, 1e-9) * [_WIDTH - 200, _HEIGHT - 60] + [
-        100,
-        30,
-    ]
+    unit = (places - low) / np.maximum(high - low, 1e-9)
+    scaled = unit * [_WIDTH - 200, _HEIGHT - 60] + [100, 30]
     return {entity: scaled[number] for number, entity in enumerate(entities)}
 
 
 def _apart(kb: VirtualKB, places: dict[int, np.ndarray]) -> dict[int, np.ndarray]:
-    """The places, with those whose labels overlap moved apart the shorter way.
-
-    That is up or down or sideways.
-    """
+    """The places, with those whose labels overlap moved apart, up or down or sideways."""
     entities = list(places)
     centres = np.stack([places[entity] for entity in entities]) if entities else np.zeros((0, 2))
-    half = np.array(
-        [[_label_width(kb.vocab.names[entity]) / 2 + 4, _LINE / 2 + 3] for entity in entities]
-    ).reshape(-1, 2)
+    widths = [_label_width(kb.vocab.names[entity]) for entity in entities]
+    half = np.array([[width / 2 + 4, _LINE / 2 + 3] for width in widths]).reshape(-1, 2)
     sign = np.where(np.arange(len(entities))[:, None] < np.arange(len(entities))[None], -1.0, 1.0)
     for _ in range(_PARTING):
         between = centres[:, None] - centres[None]
@@ -226,12 +189,8 @@ def _apart(kb: VirtualKB, places: dict[int, np.ndarray]) -> dict[int, np.ndarray
             break
         direction = np.where(between == 0, sign[..., None], np.sign(between))
         sideways = overlap[..., 0] < overlap[..., 1]
-        push = (
-            np.stack([overlap[..., 0] * sideways, overlap[..., 1] * ~sideways], -1)
-            * direction
-            * both[..., None]
-            / 2
-        )
+        push = np.stack([overlap[..., 0] * sideways, overlap[..., 1] * ~sideways], -1)
+        push *= direction * both[..., None] / 2
         centres = np.clip(centres + push.sum(1) * 0.6, half, np.array([_WIDTH, _HEIGHT]) - half)
     return dict(zip(entities, centres))
 
@@ -258,9 +217,7 @@ def _svg(
         for entity in cluster
     ]
     drawn += [_edge(kb, pair, places, count, middle) for pair, count in edges.items()]
-    drawn += [
-        _node(kb, entity, place[0], place[1], entity == middle) for entity, place in places.items()
-    ]
+    drawn += [_node(kb, entity, x, y, entity == middle) for entity, (x, y) in places.items()]
     return (
         '<svg class="graph" xmlns="http://www.w3.org/2000/svg" role="group" '
         f'aria-label="{xml_text(description)}" viewBox="0 0 {_WIDTH} {_HEIGHT}" width="{_WIDTH}" '

@@ -34,6 +34,7 @@ _PREFLIGHT = {
 _COOKIE = 'opql_token'
 _ORIGIN = re.compile(r'https?://(\[[0-9a-f:]+\]|[a-z0-9.-]+)(:\d+)?')
 _LONGEST_PATH = 8_000
+NO_TEXT = 'bytes that are no text in UTF-8, such as half of a surrogate pair'
 # Requests that are answered at a time, most of which wait for a thread.
 REQUESTS = 100
 # Clients whose requests are counted; of more, the ones that were quiet longest are forgotten.
@@ -41,15 +42,13 @@ _MOST_CLIENTS = 10_000
 
 
 class Guard:
-    """Refuses hosts that are not ours, requests without the token, and too many of them.
+    """Refuses hosts that are not ours, requests of other pages or without the token, and too many.
 
-    Also those of other pages; adds headers to what is answered.
-
-    A browser is let in by the address that `opql explore` prints, `/?token=…`, which leaves a
-    cookie; a program sends `Authorization: Bearer …`. What a browser sends on behalf of another
-    page, such as an image of it, is refused on every address. A person may follow a link to the
-    first page, which asks nothing; programs send no headers that tell of a page. Scripts of pages
-    of allowed origins may read `/api/…` (CORS).
+    Adds headers to what is answered. A browser is let in by the address that `opql explore` prints,
+    `/?token=…`, which leaves a cookie; a program sends `Authorization: Bearer …`. What a browser
+    sends on behalf of another page, such as an image of it, is refused on every address. A person
+    may follow a link to the first page, which asks nothing; programs send no headers that tell of a
+    page. Scripts of pages of allowed origins may read `/api/…` (CORS).
     """
 
     def __init__(
@@ -75,10 +74,8 @@ class Guard:
         """
         for origin in origins:
             if not _ORIGIN.fullmatch(origin):
-                raise InputError(
-                    f'{origin!r} is no origin: give one such as https://notes.example or '
-                    'http://localhost:3000'
-                )
+                known = 'https://notes.example or http://localhost:3000'
+                raise InputError(f'{origin!r} is no origin: give one such as {known}')
         self._app, self._token, self._rate, self._origins = app, token, rate, frozenset(origins)
         self._hosts = None if hosts is None else {host.lower() for host in hosts}
         self._allowance: dict[str, tuple[float, float]] = {}
@@ -88,12 +85,9 @@ class Guard:
         if scope['type'] != 'http':
             return await self._app(scope, receive, send)
 
-        is_answered, request = False, Request(scope)
-        allowed = (
-            {'Access-Control-Allow-Origin': request.headers['origin']}
-            if self._is_allowed(request)
-            else {}
-        )
+        is_answered, request, allowed = False, Request(scope), {}
+        if self._is_allowed(request):
+            allowed = {'Access-Control-Allow-Origin': request.headers['origin']}
 
         def answered() -> None:
             nonlocal is_answered
@@ -122,28 +116,19 @@ class Guard:
             return PlainTextResponse('this server is not called that', 421)
         is_allowed = self._is_allowed(request)
         if not is_allowed and _is_of_another_page(request):
-            return PlainTextResponse(
-                'this was sent by a page of another site: open the first page '
-                'of this one and ask there',
-                403,
-            )
+            other = 'this was sent by a page of another site'
+            return PlainTextResponse(f'{other}: open the first page of this one and ask there', 403)
         if len(request.scope['raw_path']) + len(request.scope['query_string']) > _LONGEST_PATH:
             return PlainTextResponse('the address is too long', 414)
         try:
             unquote_to_bytes(request.scope['query_string']).decode()
         except UnicodeDecodeError:
-            return PlainTextResponse(
-                'the address has bytes that are no text in UTF-8, such as half of a surrogate pair',
-                400,
-            )
+            return PlainTextResponse(f'the address has {NO_TEXT}', 400)
+        later, client = {'Retry-After': '1'}, request.client.host if request.client else ''
         if self._answering >= REQUESTS:
-            return PlainTextResponse(
-                'too many requests are being answered', 503, {'Retry-After': '1'}
-            )
-        if self._rate is not None and not self._may_ask(
-            request.client.host if request.client else ''
-        ):
-            return PlainTextResponse('too many requests', 429, {'Retry-After': '1'})
+            return PlainTextResponse('too many requests are being answered', 503, later)
+        if self._rate is not None and not self._may_ask(client):
+            return PlainTextResponse('too many requests', 429, later)
         # Sent by the browser before the request, without the token.
         if is_allowed and request.method == 'OPTIONS':
             return Response(status_code=204, headers=_PREFLIGHT)
@@ -162,21 +147,13 @@ class Guard:
             answer = RedirectResponse('/', 303)
             answer.set_cookie(_COOKIE, str(self._token), httponly=True, samesite='strict')
             return answer
-        scheme, _, bearer = (
-            request.headers.get('authorization', '')
-            .encode('latin-1')
-            .decode(errors='replace')
-            .partition(' ')
-        )
-        if right(request.cookies.get(_COOKIE, '')) or (
-            scheme.lower() == 'bearer' and right(bearer)
-        ):
+        header = request.headers.get('authorization', '').encode('latin-1')
+        scheme, _, bearer = header.decode(errors='replace').partition(' ')
+        is_bearer = scheme.lower() == 'bearer' and right(bearer)
+        if is_bearer or right(request.cookies.get(_COOKIE, '')):
             return None
-        return PlainTextResponse(
-            'this needs the token that was printed when the server started',
-            401,
-            {'WWW-Authenticate': 'Bearer'},
-        )
+        needed = 'this needs the token that was printed when the server started'
+        return PlainTextResponse(needed, 401, {'WWW-Authenticate': 'Bearer'})
 
     def _may_ask(self, client: str) -> bool:
         """Whether a client asked seldom enough: `rate` times a second, and so many at once."""
@@ -191,22 +168,14 @@ class Guard:
 
 
 def _is_of_another_page(request: Request) -> bool:
-    """Whether a browser sends a request for somebody else's page, as its headers say.
-
-    A program sends none of them.
-    """
+    """Whether a browser sends it for somebody else's page; programs send no such headers."""
     headers, host = request.headers, request.headers.get('host', '')
     if (origin := headers.get('origin')) is not None and _address(origin) != host.lower():
         return True
     if headers.get('sec-fetch-site', 'none') in ('same-origin', 'none'):
         return False
-    is_link = request.method == 'GET' and (
-        headers.get('sec-fetch-mode'),
-        headers.get('sec-fetch-dest'),
-    ) == (
-        'navigate',
-        'document',
-    )
+    how = headers.get('sec-fetch-mode'), headers.get('sec-fetch-dest')
+    is_link = request.method == 'GET' and how == ('navigate', 'document')
     return not (is_link and request.url.path == '/' and request.query_params.keys() <= {'token'})
 
 

@@ -8,14 +8,8 @@ from opql_jax.kb.text.retrieve import SCHEMA as DOCUMENTS_SCHEMA
 
 
 def _parameter(name: str, kind: str, description: str, **limits) -> dict:
-    required = 'default' not in limits
-    return {
-        'name': name,
-        'in': 'query',
-        'required': required,
-        'description': description,
-        'schema': {'type': kind, **limits},
-    }
+    described = {'description': description, 'schema': {'type': kind, **limits}}
+    return {'name': name, 'in': 'query', 'required': 'default' not in limits, **described}
 
 
 def _operation(summary: str, parameters: list[dict], answer: dict) -> dict:
@@ -34,24 +28,14 @@ def _operation(summary: str, parameters: list[dict], answer: dict) -> dict:
     }
 
 
-_QUESTION = _parameter(
-    'q',
-    'string',
-    'a question in plain English, of one or several hops',
-    minLength=1,
-    maxLength=2_000,
-)
-
-
-_HEALTH = {
-    'type': 'object',
-    'properties': {
-        'status': {'const': 'ok'},
-        'version': {'type': 'string'},
-        'passages': {'type': 'integer'},
-    },
-    'required': ['status', 'version', 'passages'],
+_ASKED = 'a question in plain English, of one or several hops'
+_QUESTION = _parameter('q', 'string', _ASKED, minLength=1, maxLength=2_000)
+_FIELDS = {
+    'status': {'const': 'ok'},
+    'version': {'type': 'string'},
+    'passages': {'type': 'integer'},
 }
+_HEALTH = {'type': 'object', 'properties': _FIELDS, 'required': list(_FIELDS)}
 
 OPENAPI: dict[str, Any] = {
     'openapi': '3.1.0',

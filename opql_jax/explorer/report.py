@@ -1,20 +1,16 @@
-"""A knowledge base as one page: `opql info KB --html FILE`.
-
-For people who want to know what was read of their text.
+"""A knowledge base as one page, with what was read of a text: `opql info KB --html FILE`.
 
 The page holds its style, has no script and loads nothing. Its figures are counted from the tables
 of the version that answers.
 """
 
 import collections
-import dataclasses
 import importlib.metadata
-import itertools
 import json
 import os
 import pathlib
 from collections.abc import Iterable, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -37,13 +33,8 @@ from opql_jax.retrieval.words import words_of
 _ROWS, _EXAMPLES, _LISTED = 25, 3, 200
 
 
-@dataclasses.dataclass(frozen=True)
-class Kind:
-    """The entities of a kind.
-
-    How many, how often the text mentions them, how many facts lead from them, and those mentioned
-    most.
-    """
+class Kind(NamedTuple):
+    """A kind of entities: their number, mentions and facts, and the names mentioned most."""
 
     kind: str
     entities: int
@@ -52,8 +43,7 @@ class Kind:
     examples: list[str]
 
 
-@dataclasses.dataclass(frozen=True)
-class Relation:
+class Relation(NamedTuple):
     """How often two entities were read together in some way, and an example."""
 
     relation: str
@@ -61,27 +51,19 @@ class Relation:
     example: str
 
 
-@dataclasses.dataclass(frozen=True)
-class Bar:
-    """A range of lengths in words, how many have one, and their share of the most frequent.
-
-    The share is 0 to 1.
-    """
+class Bar(NamedTuple):
+    """A range of lengths, how many have one, and their share, 0 to 1, of the most frequent."""
 
     lengths: str
-    count: int
+    times: int
     share: float
 
 
-@dataclasses.dataclass(frozen=True)
-class Lengths:
-    """How long the things of a kind are.
-
-    Their number, least, median, mean and greatest length, and how often each range occurs.
-    """
+class Lengths(NamedTuple):
+    """How long the things of a kind are: their number, and how often each range occurs."""
 
     what: str
-    count: int
+    number: int
     least: int
     median: float
     mean: float
@@ -89,17 +71,7 @@ class Lengths:
     bars: list[Bar]
 
 
-@dataclasses.dataclass(frozen=True)
-class Rejected:
-    """A document that was left out: its file, its line there or None, and why."""
-
-    file: str
-    line: int | None
-    reason: str
-
-
-@dataclasses.dataclass(frozen=True)
-class Report:
+class Report(NamedTuple):
     """What the page shows.
 
     Attributes:
@@ -131,7 +103,7 @@ class Report:
     near_pairs: int
     lengths: list[Lengths]
     reasons: list[tuple[str, int]]
-    rejected: list[Rejected]
+    rejected: list[dict]
     dropped: list[tuple[str, float]]
     unlinked: int
     lonely: int
@@ -141,16 +113,13 @@ class Report:
 def write_report(kb: str | os.PathLike, output: str | os.PathLike) -> None:
     """Writes the page of a knowledge base of plain text; the file appears whole or not at all.
 
-    Raises:
-        InputError: this is no knowledge base of plain text, or a link is in the place of the file.
+    InputError: this is no knowledge base of plain text, or a link is in the place of the file.
     """
     files.refuse_link(output)
     style = (STATIC / 'style.css').read_text(encoding='utf-8')
-    page = (
-        make_templates()
-        .get_template('report.html')
-        .render(title=pathlib.Path(os.path.abspath(kb)).name, style=style, report=make_report(kb))
-    )
+    title, template = pathlib.Path(os.path.abspath(kb)).name, make_templates()
+    shown = {'title': title, 'style': style, 'report': make_report(kb)}
+    page = template.get_template('report.html').render(**shown)
     with files.atomic_path(output) as partial:
         partial.write_text(page, encoding='utf-8')
 
@@ -167,8 +136,9 @@ def make_report(kb: str | os.PathLike) -> Report:
         mentions = np.bincount(_mentioned(text), minlength=len(names))
         facts = np.diff(memory.offsets)
         often = np.argsort(-mentions, kind='stable')
+        most = often[:_ROWS].tolist()
         rejected = [
-            _rejected(line)
+            json.loads(line)
             for file in rejected_files(folder, text)
             for line in file.read_bytes().splitlines()
         ]
@@ -176,11 +146,7 @@ def make_report(kb: str | os.PathLike) -> Report:
         return Report(
             info=info,
             kinds=_kinds(names, kinds, mentions, facts, often),
-            often=[
-                (names[row], kinds[row], int(mentions[row]))
-                for row in often[:_ROWS].tolist()
-                if mentions[row]
-            ],
+            often=[(names[row], kinds[row], int(mentions[row])) for row in most if mentions[row]],
             wordings=wordings,
             kinds_of_pairs=kinds_of_pairs,
             pairs=pairs,
@@ -188,7 +154,7 @@ def make_report(kb: str | os.PathLike) -> Report:
             mentioned_pairs=manifest.counts.pair_rows // 2,
             near_pairs=memory.manifest.num_mentions // 2,
             lengths=_all_lengths(text, facts),
-            reasons=collections.Counter(one.reason for one in rejected).most_common(_ROWS),
+            reasons=collections.Counter(one['reason'] for one in rejected).most_common(_ROWS),
             rejected=rejected[:_LISTED],
             dropped=sorted(manifest.dropped_entities.items(), key=lambda item: -item[1]),
             unlinked=manifest.counts.documents_without_mentions,
@@ -206,16 +172,10 @@ def _kinds(names, kinds, mentions: np.ndarray, facts: np.ndarray, often: np.ndar
     members: dict[str, list[int]] = collections.defaultdict(list)
     for row in often.tolist():
         members[kinds[row]].append(row)
-    found = [
-        Kind(
-            kind,
-            len(rows),
-            int(mentions[rows].sum()),
-            int(facts[rows].sum()),
-            [names[row] for row in rows[:_EXAMPLES]],
-        )
-        for kind, rows in members.items()
-    ]
+    found = []
+    for kind, rows in members.items():
+        numbers = len(rows), int(mentions[rows].sum()), int(facts[rows].sum())
+        found.append(Kind(kind, *numbers, [names[row] for row in rows[:_EXAMPLES]]))
     return sorted(found, key=lambda kind: -kind.entities)
 
 
@@ -231,20 +191,9 @@ def _relations(
     texts, names = text.passages['text'].to_pylist(), text.vocab.names
     counters: tuple[collections.Counter, ...] = tuple(collections.Counter() for _ in range(3))
     examples: tuple[dict, ...] = ({}, {}, {})
-    for entry, passage, first, end, start, sentence, other in zip(
-        *(
-            columns[name]
-            for name in (
-                'entry',
-                'passage',
-                'topic_start',
-                'topic_end',
-                'target_start',
-                'topic_sentence_start',
-                'target_sentence_start',
-            )
-        )
-    ):
+    read = 'entry passage topic_start topic_end target_start topic_sentence_start'.split()
+    values = zip(*(columns[name] for name in [*read, 'target_sentence_start']))
+    for entry, passage, first, end, start, sentence, other in values:
         if first > start:
             continue
         topic, target = entities[entry]
@@ -255,18 +204,14 @@ def _relations(
             counter[way] += 1
             of_way.setdefault(way, example)
     del counters[0]['']  # mentions that are far apart, or in two sentences
-    told = (
-        (words, times)
-        for words, times in counters[0].most_common()
-        if any(len(word) > 1 for word in words_of(words))
+    says = lambda words: any(len(word) > 1 for word in words_of(words))
+    common = [counter.most_common() for counter in counters]
+    common[0] = [(words, times) for words, times in common[0] if says(words)]
+    wordings, kinds_of_pairs, pairs = (
+        [Relation(way, times, of_way[way]) for way, times in ways[:_ROWS]]
+        for ways, of_way in zip(common, examples)
     )
-    wordings = [
-        Relation(words, times, examples[0][words]) for words, times in itertools.islice(told, _ROWS)
-    ]
-    kinds_of_pairs = [
-        Relation(way, times, examples[1][way]) for way, times in counters[1].most_common(_ROWS)
-    ]
-    pairs = [Relation('', times, examples[2][way]) for way, times in counters[2].most_common(_ROWS)]
+    pairs = [pair._replace(relation='') for pair in pairs]
     return wordings, kinds_of_pairs, pairs, len(counters[2])
 
 
@@ -294,37 +239,18 @@ def _lengths(what: str, numbers: Sequence[int]) -> Lengths:
     bars = []
     for bits, count in enumerate(counts.tolist()):
         first, last = (1 << bits) // 2, (1 << bits) - 1
-        bars.append(
-            Bar(
-                f'{first:,}' if last <= first else f'{first:,} to {last:,}',
-                count,
-                count / counts.max(),
-            )
-        )
+        lengths = f'{first:,}' if last <= first else f'{first:,} to {last:,}'
+        bars.append(Bar(lengths, count, count / counts.max()))
     used = np.flatnonzero(counts)
     bars = bars[used[0] :] if len(used) else []
-    return Lengths(
-        what,
-        len(values),
-        int(values.min()),
-        float(np.median(values)),
-        float(values.mean()),
-        int(values.max()),
-        bars,
-    )
-
-
-def _rejected(line: bytes) -> Rejected:
-    record = json.loads(line)
-    return Rejected(record['file'], record.get('line'), record['reason'])
+    least, median, mean, most = values.min(), np.median(values), values.mean(), values.max()
+    return Lengths(what, len(values), int(least), float(median), float(mean), int(most), bars)
 
 
 def _made(folder: KBFolder, stated, text: Prepared, memory: Memory) -> dict[str, str]:
     """How the parts were made, as far as their manifests say."""
-    encoder, settings = (
-        read_manifest(folder.part(stated['model']), released.FORMAT),
-        text.manifest.settings,
-    )
+    encoder = read_manifest(folder.part(stated['model']), released.FORMAT)
+    settings = text.manifest.settings
     fields, stored = encoder.encoder, memory.manifest
     formats: Iterable = (text.manifest, stored, encoder)
     return {

@@ -35,23 +35,18 @@ def snippets(
         sets: evaluates the queries of the knowledge base.
         text: what was asked.
         kb: the folder of the knowledge base.
-        address: of `/api/ask`.
-        needs_token: whether that is answered with a token only.
-        local: whether only this machine reads the page. Others are not told where the folder is,
-            only its name.
+        address, needs_token: of `/api/ask`, and whether it needs a token.
+        local: whether only this machine reads the page; others are told the folder's name alone.
     """
     if isinstance(members, EntitySet):
         found, same, code = 'found', members, query.to_python(members.query)
     else:
         assert isinstance(members, Answer)
         found, same, code = 'answer', as_query(members, sets), f'kb.ask({text!r})'
-    opened = (
-        f'{str(kb)!r})' if local else f'{kb.name!r})  # on the server, in the folder that holds it'
-    )
-    python = (
-        f'import opql_jax\n\nkb = opql_jax.open({opened}\n{found} = {code}\n'
-        f'print({found}.explain())'
-    )
+    there = f'{kb.name!r})  # on the server, in the folder that holds it'
+    opened = f'{str(kb)!r})' if local else there
+    python = f'import opql_jax\n\nkb = opql_jax.open({opened}\n{found} = {code}\n'
+    python += f'print({found}.explain())'
     token = ' -H "Authorization: Bearer $OPQL_TOKEN"' if needs_token else ''
     curl = f'curl -G {shlex.quote(address)}{token} --data-urlencode {shlex.quote(f"q={text}")}'
     language = [] if same is None else [Snippet('Query', str(same))]

@@ -40,26 +40,17 @@ class Suggestions(NamedTuple):
 
 
 def suggest(kb: VirtualKB) -> Suggestions:
-    """What to ask a knowledge base first.
-
-    Each question was tried, and its answer is sure and the one that the text states.
-    """
+    """What to ask first: questions whose answers are sure and, as was tried, those of the text."""
     assert kb.memory is not None  # that of plain text
     counts, kinds = np.diff(kb.memory.offsets), kb.vocab.kinds
     rows = (row for row in np.argsort(-counts, kind='stable').tolist() if counts[row])
-    read = list(
-        itertools.islice(
-            (row for row in rows if kinds[row] in ('person', 'work', 'organisation', 'place')),
-            _ENTITIES,
-        )
-    )
+    asked = ('person', 'work', 'organisation', 'place')
+    read = itertools.islice((row for row in rows if kinds[row] in asked), _ENTITIES)
     told = {row: paths.facts_about(kb.store, row, 0, _FACTS)[0] for row in read}
     tried = itertools.islice(_distinct(kb, told), _TRIED)
     sure = (question for question, answer in tried if _is_answered(kb, question, answer))
-    return Suggestions(
-        list(itertools.islice(sure, _SUGGESTED)),
-        _query(kb, [fact for facts in told.values() for fact in facts]),
-    )
+    query = _query(kb, [fact for facts in told.values() for fact in facts])
+    return Suggestions(list(itertools.islice(sure, _SUGGESTED)), query)
 
 
 def _distinct(kb: VirtualKB, told: dict[int, list[Fact]]) -> Iterator[tuple[str, str]]:

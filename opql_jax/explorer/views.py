@@ -1,5 +1,6 @@
 """What the pages of the explorer show of a knowledge base, as plain values."""
 
+import functools
 import hashlib
 import itertools
 import json
@@ -76,9 +77,8 @@ def ask(kb: VirtualKB, text: str, top: int = ANSWERS) -> Answered:
         path = next(iter(answer.paths(member.id, 1)), ())
         found.append(Found(member, [_step(kb, fact, numbers) for fact in path]))
     first = max((step.number for one in found[:1] for step in one.path), default=0)
-    picture = path_graph.draw(
-        [tuple(step.fact for step in one.path) for one in found[:_DRAWN] if one.path]
-    )
+    drawn = [tuple(step.fact for step in one.path) for one in found[:_DRAWN] if one.path]
+    picture = path_graph.draw(drawn)
     return Answered(found, list(numbers), first, picture, answer.is_sure, list(answer.notes))
 
 
@@ -88,10 +88,7 @@ def _step(kb: VirtualKB, fact: Fact, numbers: dict[Citation, int]) -> Step:
 
 
 class Wording(NamedTuple):
-    """Facts about an entity that are worded alike.
-
-    The words between the two mentions, and whether the entity stands before them.
-    """
+    """Facts about an entity with the same words between the mentions; whether it comes `first`."""
 
     words: str
     first: bool
@@ -146,17 +143,12 @@ def entity(kb: VirtualKB, name: str, page: int = 0) -> Entity:
     # Wordings that several facts share first, then in the order of the text; last what has none.
     wordings = sorted(groups.items(), key=lambda group: (not group[0][0], -len(group[1])))
     near, names, kinds = entity_graph.neighbours(kb, found), kb.vocab.names, kb.vocab.kinds
-    short = {
-        heading: [
-            (kb.linker.unique_name(one.entity), one.facts)
-            for one in near
-            if kinds[one.entity] == kind
-        ][:_OF_A_KIND]
-        for kind, heading in _KINDS.items()
-    }
-    about = kb.prepared.passages.take(
-        np.flatnonzero(kb.prepared.passages['title_entity'].to_numpy() == found)
-    )
+    short = {}
+    for kind, heading in _KINDS.items():
+        ones = [one for one in near if kinds[one.entity] == kind][:_OF_A_KIND]
+        short[heading] = [(kb.linker.unique_name(one.entity), one.facts) for one in ones]
+    table = kb.prepared.passages
+    about = table.take(np.flatnonzero(table['title_entity'].to_numpy() == found))
     return Entity(
         names[found],
         kinds[found],
@@ -185,18 +177,12 @@ def kinds(kb: VirtualKB) -> list[str]:
 def entities(
     kb: VirtualKB, text: str = '', kind: str = '', page: int = 0
 ) -> Page[tuple[str, str, int]]:
-    """Entities whose names have a text, of a kind or of all, those with most facts first.
-
-    Names, kinds and numbers of facts.
-    """
+    """Names, kinds and numbers of facts of entities with a text in their name, most facts first."""
     assert kb.memory is not None
     counts, wanted = np.diff(kb.memory.offsets), text.casefold()
     names, kinds = kb.vocab.names, kb.vocab.kinds
-    chosen = [
-        row
-        for row in np.argsort(-counts, kind='stable').tolist()
-        if wanted in names[row].casefold() and kind in ('', kinds[row])
-    ]
+    has = lambda row: wanted in names[row].casefold() and kind in ('', kinds[row])
+    chosen = [row for row in np.argsort(-counts, kind='stable').tolist() if has(row)]
     shown = chosen[page * ENTITIES : (page + 1) * ENTITIES]
     return Page([(names[row], kinds[row], int(counts[row])) for row in shown], len(chosen))
 
@@ -230,9 +216,8 @@ def document(kb: VirtualKB, name: str, cited: tuple[int, int] = (0, 0)) -> Docum
     """A document by its id, its recognised entities, and the characters that are cited."""
     rows = np.flatnonzero(np.array(kb.prepared.passages['doc_id'].to_pylist()) == name).tolist()
     if not rows:
-        raise InputError(
-            f'no document has the id {name!r}: if a page led here, the document was removed since'
-        )
+        removed = 'if a page led here, the document was removed since'
+        raise InputError(f'no document has the id {name!r}: {removed}')
     passages = passages_of(kb.prepared, name)
     sentences = [
         sentence
@@ -248,10 +233,7 @@ def document(kb: VirtualKB, name: str, cited: tuple[int, int] = (0, 0)) -> Docum
 
 
 def _in_passage(kb: VirtualKB, row: int, passage: dict, cited: tuple[int, int]) -> tuple[int, int]:
-    """Characters of a document as those of a passage of it.
-
-    None if they are not in it, or documents are not kept.
-    """
+    """Characters of a document as those of a passage of it; (0, 0) if they are not in it."""
     length = len(passage['text'])
     start, end = (kb.prepared.document_offset(row, place) for place in (0, length))
     if start is None or end is None:
@@ -268,16 +250,14 @@ def passages_of(prepared: Prepared, name: str) -> list[dict]:
 
 def digest(passages: list[dict]) -> str:
     """What tells the text of passages from any other."""
-    return hashlib.sha256(
-        json.dumps([(passage['title'], passage['text']) for passage in passages]).encode()
-    ).hexdigest()
+    texts = [(passage['title'], passage['text']) for passage in passages]
+    return hashlib.sha256(json.dumps(texts).encode()).hexdigest()
 
 
 def _pieces(kb: VirtualKB, passage: dict, cited: tuple[int, int]) -> Iterator[Piece]:
     text, mentioned, place = passage['text'], {}, 0
-    for mention in sorted(
-        passage['mentions'], key=lambda mention: (mention['start'], -mention['end'])
-    ):
+    order = lambda mention: (mention['start'], -mention['end'])
+    for mention in sorted(passage['mentions'], key=order):
         if mention['start'] >= place:  # else it is inside of the one before
             mentioned[mention['start'], mention['end']] = kb.vocab.names[mention['entity']]
             place = mention['end']
@@ -294,12 +274,8 @@ def documents(kb: VirtualKB, text: str = '', page: int = 0) -> Page[tuple[str, s
     """The ids and titles of documents that have a text, or all, in their order."""
     table = kb.prepared.passages
     if text:
-        has = [
-            pc.match_substring(table[name], text, ignore_case=True)
-            for name in ('title', 'doc_id', 'text')
-        ]
-        table = table.filter(pc.or_(pc.or_(has[0], has[1]), has[2]))
+        has = lambda name: pc.match_substring(table[name], text, ignore_case=True)
+        table = table.filter(functools.reduce(pc.or_, map(has, ('title', 'doc_id', 'text'))))
     found = dict(zip(table['doc_id'].to_pylist(), table['title'].to_pylist()))
-    return Page(
-        list(itertools.islice(found.items(), page * DOCUMENTS, (page + 1) * DOCUMENTS)), len(found)
-    )
+    shown = itertools.islice(found.items(), page * DOCUMENTS, (page + 1) * DOCUMENTS)
+    return Page(list(shown), len(found))

@@ -1,8 +1,8 @@
 """A knowledge base of plain text as a retriever of LangChain (extra `langchain`).
 
-from opql_jax.integrations.langchain import OPQLRetriever retriever = OPQLRetriever(kb='films.kb',
-k=5) retriever.invoke('who starred in the films directed by Christopher Nolan?', k=2,
-score_threshold=0.5)
+from opql_jax.integrations.langchain import OPQLRetriever
+retriever = OPQLRetriever(kb='films.kb', k=5)
+retriever.invoke('who starred in the films directed by Christopher Nolan?', k=2)
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from langchain_core.runnables import run_in_executor
 from pydantic import BeforeValidator, PlainSerializer
 
 import opql_jax
-from opql_jax.integrations.folder import folder_of
+from opql_jax.integrations import folder_of
 from opql_jax.kb.text.retrieve import Retrieved
 
 
@@ -77,8 +77,5 @@ def _document(found: Retrieved) -> Document:
         'start_index': found.start,
         'evidence': found.sentence,
     }
-    return Document(
-        page_content=found.text,
-        id=found.document,
-        metadata={name: value for name, value in metadata.items() if value is not None},
-    )
+    known = {name: value for name, value in metadata.items() if value is not None}
+    return Document(page_content=found.text, id=found.document, metadata=known)

@@ -14,7 +14,7 @@ from llama_index.core.base.base_retriever import BaseRetriever
 from llama_index.core.schema import NodeWithScore, QueryBundle, TextNode
 
 import opql_jax
-from opql_jax.integrations.folder import folder_of
+from opql_jax.integrations import folder_of
 from opql_jax.kb.text.retrieve import Retrieved
 from opql_jax.kb.virtual_kb import VirtualKB
 
@@ -34,10 +34,7 @@ class OPQLRetriever(BaseRetriever):
     """
 
     def __init__(self, kb: VirtualKB | str | os.PathLike, similarity_top_k: int = 5, **options):
-        """Takes a knowledge base or its folder, the number of documents, and more options.
-
-        The latter are LlamaIndex's.
-        """
+        """Takes a knowledge base or its folder; `options` are LlamaIndex's."""
         super().__init__(**options)
         self._kb = opql_jax.open(kb) if isinstance(kb, str | os.PathLike) else kb
         self.similarity_top_k = similarity_top_k
@@ -46,10 +43,7 @@ class OPQLRetriever(BaseRetriever):
         return OPQLRetriever, (folder_of(self._kb), self.similarity_top_k)
 
     def _retrieve(self, query_bundle: QueryBundle) -> list[NodeWithScore]:
-        return [
-            _node(found)
-            for found in self._kb.retrieve(query_bundle.query_str, self.similarity_top_k)
-        ]
+        return list(map(_node, self._kb.retrieve(query_bundle.query_str, self.similarity_top_k)))
 
     async def _aretrieve(self, query_bundle: QueryBundle) -> list[NodeWithScore]:
         return await asyncio.to_thread(self._retrieve, query_bundle)
@@ -62,11 +56,7 @@ def _node(found: Retrieved) -> NodeWithScore:
         'why': found.why,
         'evidence': found.sentence,
     }
-    node = TextNode(
-        id_=found.document,
-        text=found.text,
-        start_char_idx=found.start,
-        end_char_idx=found.end,
-        metadata={name: value for name, value in metadata.items() if value is not None},
-    )
+    known = {name: value for name, value in metadata.items() if value is not None}
+    place = {'start_char_idx': found.start, 'end_char_idx': found.end}
+    node = TextNode(id_=found.document, text=found.text, metadata=known, **place)
     return NodeWithScore(node=node, score=found.probability)

@@ -42,18 +42,12 @@ _MOST = 50
 
 
 def serve(folder: str | os.PathLike, writable: bool = False) -> None:
-    """Serves a knowledge base's newest version until its client closes standard input.
-
-    `writable` if clients may add text.
-    """
+    """Serves a folder's newest version on standard input; clients may add text if `writable`."""
     make_server(Current(folder), writable).run('stdio')
 
 
 def make_server(current: Current, writable: bool) -> MCPServer:
-    """The server of a knowledge base of plain text, with its tools.
-
-    What is wrong with a request is told to the client in the words of InputError.
-    """
+    """The server of a knowledge base, with its tools; a client is told the words of InputError."""
     name = pathlib.Path(os.path.abspath(current.folder)).name
     version = importlib.metadata.version('opql-jax')
     server = _Server(name, instructions=_INSTRUCTIONS, version=version, log_level='WARNING')
@@ -85,12 +79,8 @@ def make_server(current: Current, writable: bool) -> MCPServer:
         `inverse` turns it round.
         """
         with _Told():
-            return _json(
-                current.kb()
-                .entity(entity)
-                .follow(relation, inverse=inverse)
-                .to_record(_limited(top))
-            )
+            found = current.kb().entity(entity).follow(relation, inverse=inverse)
+            return _json(found.to_record(_limited(top)))
 
     @server.tool(structured_output=False)
     def facts_of(entity: str, most: int = 10) -> str:
@@ -128,20 +118,15 @@ def make_server(current: Current, writable: bool) -> MCPServer:
                 try:
                     current.newest()
                 except (InputError, OSError) as error:
-                    raise InputError(
-                        f'{document["id"]} was added, but the new version cannot be opened: '
-                        f'{error_message(error)}'
-                    ) from None
+                    said = f'{document["id"]} was added, but the new version cannot be opened: '
+                    raise InputError(said + error_message(error)) from None
                 return document['id']
 
     return server
 
 
 class _Server(MCPServer):
-    """An MCPServer that also answers lines of its input that are no messages.
-
-    The library passes over them without a word.
-    """
+    """An MCPServer that answers lines that are no messages, which the library passes over."""
 
     async def run_stdio_async(self) -> None:
         async with stdio_server() as (lines, replies), anyio.create_task_group() as group:

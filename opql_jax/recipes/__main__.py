@@ -15,6 +15,7 @@ import logging
 import pathlib
 import sys
 from collections.abc import Callable
+from typing import Any
 
 from opql_jax.core import preemption, terminal
 from opql_jax.core.errors import InputError, Preempted, error_message
@@ -26,8 +27,12 @@ def _size(text: str) -> int | str:
     return int(text) if text.isdecimal() else text
 
 
-# {option: how it is read, and its help}.
-_CHOICES: dict[str, tuple[Callable[[str], int | str], str]] = {
+# {option: how it is read, and its help}; `Options` has the defaults.
+_OPTIONS: dict[str, tuple[Callable[[str], float | str], str]] = {
+    'seed': (int, 'of the parameters, the order of the batches and what is left out'),
+    'world_seed': (int, 'of a generated world'),
+    'percent': (float, 'of the training steps: less for a quick look'),
+    'documents': (int, 'size of a generated world'),
     'system': (
         str,
         'the model or the baseline, of recipes that have several; `list` names the values',
@@ -41,28 +46,17 @@ _CHOICES: dict[str, tuple[Callable[[str], int | str], str]] = {
 
 def options_of(recipe: Recipe, arguments: argparse.Namespace) -> Options:
     """The options of a recipe from the command line."""
-    out = pathlib.Path(arguments.out) if arguments.out else record.ROOT / 'runs' / recipe.group
-    data = (
-        pathlib.Path(arguments.data) if arguments.data else record.ROOT.parent / 'shared' / 'data'
-    )
-    choices = {name: value for name in _CHOICES if (value := getattr(arguments, name)) is not None}
-    return Options(
-        out,
-        data,
-        arguments.seed,
-        arguments.world_seed,
-        arguments.percent,
-        arguments.documents,
-        **choices,
-    )
+    out = pathlib.Path(arguments.out or record.ROOT / 'runs' / recipe.group)
+    data = pathlib.Path(arguments.data or record.ROOT.parent / 'shared' / 'data')
+    given: dict[str, Any] = {name: getattr(arguments, name) for name in _OPTIONS}
+    return Options(out, data, **{name: it for name, it in given.items() if it is not None})
 
 
 def list_recipes(_) -> None:
     """Prints the names and summaries of all recipes, with their options."""
     for recipe in catalog.RECIPES.values():
-        print(
-            f'{recipe.name:28} {recipe.summary}' + (f' ({recipe.flags})' if recipe.choices else '')
-        )
+        flags = f' ({recipe.flags})' if recipe.choices else ''
+        print(f'{recipe.name:28} {recipe.summary}{flags}')
 
 
 def show(arguments) -> None:
@@ -80,10 +74,9 @@ def show(arguments) -> None:
 def run_recipes(arguments) -> None:
     """Runs recipes, one after the other."""
     chosen = [recipe for name in arguments.names for recipe in catalog.find_all(name)]
-    plans = [(recipe, options_of(recipe, arguments)) for recipe in chosen]
     build = catalog.build_without_data if arguments.dry_run else catalog.build
-    built = [(recipe, options, build(recipe, options)) for recipe, options in plans]
-    for recipe, options, steps in built:
+    plans = [(recipe, options_of(recipe, arguments)) for recipe in chosen]
+    for recipe, options, steps in [(*plan, build(*plan)) for plan in plans]:
         run(steps, options, dry_run=arguments.dry_run)
         if arguments.dry_run:
             print(catalog.needs(recipe, options))
@@ -129,27 +122,8 @@ def parser() -> argparse.ArgumentParser:
             help='folder that receives everything (default: runs/ and the group of the recipe)',
         )
         command.add_argument('--data', help='folder of the data sets (default: ../shared/data)')
-        command.add_argument(
-            '--seed',
-            type=int,
-            default=0,
-            help=(
-                'of the parameters, the order of the batches and what is left out, such as a fifth '
-                'of the questions'
-            ),
-        )
-        command.add_argument('--world-seed', type=int, default=0, help='of a generated world')
-        command.add_argument(
-            '--percent',
-            type=float,
-            default=100,
-            help='of the training steps: less for a quick look',
-        )
-        command.add_argument(
-            '--documents', type=int, default=2000, help='size of a generated world'
-        )
-        for name, (read, told) in _CHOICES.items():  # `list` names the values of each recipe
-            command.add_argument(f'--{name}', type=read, help=told)
+        for name, (read, told) in _OPTIONS.items():
+            command.add_argument(f'--{name.replace("_", "-")}', type=read, help=told)
     return out
 
 

@@ -1,4 +1,8 @@
-"""All recipes, by name, and the data that each reads."""
+"""All recipes, by name, and the data that each reads.
+
+A data set is a folder of that name in the folder of the data sets; docs/how-to/experiments.md tells
+what its files hold.
+"""
 
 import contextlib
 import dataclasses
@@ -10,7 +14,6 @@ from opql_jax.core.errors import InputError
 from opql_jax.recipes import (
     demo,
     encoder,
-    fewshot,
     growth,
     little_training,
     lm_world,
@@ -23,7 +26,6 @@ from opql_jax.recipes import (
     retrieval,
     slot_filling,
 )
-from opql_jax.recipes.data_sets import SOURCES, data_set
 from opql_jax.recipes.recipe import CHOICES, Function, MissingDataError, Options, Recipe, Step
 
 RECIPES = {
@@ -35,7 +37,6 @@ RECIPES = {
         little_training,
         slot_filling,
         msf,
-        fewshot,
         encoder,
         reader,
         lm_world,
@@ -48,81 +49,116 @@ RECIPES = {
 }
 
 
+# {data set: what it is, and where it comes from}.
+SOURCES = {
+    'bert-base-uncased': (
+        'a BERT of Hugging Face (config.json, model.safetensors, a tokenizer): download '
+        'google-bert/bert-base-uncased from its hub'
+    ),
+    'complexwebquestions': (
+        'ComplexWebQuestions (Talmor and Berant, 2018), www.tau-nlp.org/compwebq, with names of '
+        'the ids of Freebase'
+    ),
+    'linked_sentences': (
+        'labelled sentences of KnowledgeNet (Mesquita et al., 2019) and TekGen (Agarwal et al., '
+        '2021), github.com/diffbot/knowledge-net and '
+        'github.com/google-research-datasets/KELM-corpus'
+    ),
+    'metaqa': (
+        'MetaQA (Zhang et al., 2018), github.com/yuyuz/MetaQA, and a passage '
+        'of Wikipedia for each film'
+    ),
+    'msf': (
+        'MSF, which the script create_multihop_wikidata.sh of DrKIT (Dhingra et al., 2020) makes, '
+        'language/labs/drkit/wikidata/scripts of github.com/google-research/language'
+    ),
+    'multihop': (
+        'MuSiQue (Trivedi et al., 2022) and HotpotQA (Yang et al., 2018), '
+        'github.com/StonyBrookNLP/musique and hotpotqa.github.io, each with '
+        'its passages as one pool'
+    ),
+    'openqa': (
+        'questions of WebQuestionsSP (Yih et al., 2016), one on a line, from '
+        'WebQSP.zip of aka.ms/WebQSP'
+    ),
+    'qa': 'QAMR (Michael et al., 2018), github.com/uwnlp/qamr, one question a line',
+    'redocred': (
+        'Re-DocRED (Tan et al., 2022), github.com/tonytan48/Re-DocRED, with rel_info.json of '
+        'github.com/thunlp/DocRED (Yao et al., 2019)'
+    ),
+    'trex': 'T-REx (Elsahar et al., 2018), hadyelsahar.github.io/t-rex',
+    'webqsp': 'WebQuestionsSP (Yih et al., 2016), WebQSP.zip of aka.ms/WebQSP',
+    'wiki64': 'Wiki80 (Han et al., 2019), github.com/thunlp/OpenNRE',
+    'wikipedia': 'a dump of Wikipedia, pages-articles.xml.bz2, from dumps.wikimedia.org',
+    'wikispeedia': (
+        'Wikispeedia (West et al., 2009), snap.stanford.edu/data/wikispeedia.html: articles of the '
+        'Schools Wikipedia of 2007 and the links between them'
+    ),
+}
+
+
+def data_set(name: str) -> str:
+    """The data set of a file, such as 'metaqa' of 'metaqa/kb.txt'."""
+    return name.partition('/')[0]
+
+
 def find_all(name: str) -> list[Recipe]:
     """The recipe of that name, or all recipes of a group; InputError if there is neither."""
-    return [recipe for recipe in RECIPES.values() if recipe.group == name != recipe.name] or [
-        find(name)
-    ]
+    group = [recipe for recipe in RECIPES.values() if recipe.group == name != recipe.name]
+    return group or [find(name)]
 
 
 def find(name: str) -> Recipe:
     """The recipe of that name; InputError, which names the nearest, if there is none."""
     if name not in RECIPES:
         near = difflib.get_close_matches(name, RECIPES, n=3, cutoff=0.3)
-        raise InputError(
-            f'no recipe {name}; {"similar: " + ", ".join(near) + "; " if near else ""}`list` names '
-            'all of them'
-        )
+        similar = f'similar: {", ".join(near)}; ' if near else ''
+        raise InputError(f'no recipe {name}; {similar}`list` names all of them')
     return RECIPES[name]
 
 
 def build(recipe: Recipe, options: Options) -> Sequence[Step | Function]:
-    """The steps of a recipe.
-
-    InputError names all data that it reads and that are missing, where one gets them, and how many
-    recipes can run with those that are there.
-    """
+    """The steps of a recipe; InputError names what data are missing, and where to get them."""
     try:
         return recipe.steps(options)
     except MissingDataError as error:
         missing = [
-            name for name in data_files_of(recipe, options) if not (options.data / name).exists()
+            file for file in data_files_of(recipe, options) if not (options.data / file).exists()
         ]
         # Of a folder and its files the files.
         missing = [
             name for name in missing if not any(file.startswith(f'{name}/') for file in missing)
         ]
-        sets = sorted({data_set(name) for name in missing})
-        there = sum(
-            all((options.data / name).exists() for name in data_files_of(other))
-            for other in RECIPES.values()
+        sources = [f'{name}/ is {SOURCES[name]}' for name in sorted(set(map(data_set, missing)))]
+        has_data = lambda other: all(
+            (options.data / file).exists() for file in data_files_of(other)
         )
         raise InputError(
             f'{options.data} lacks {", ".join(missing)}, which {recipe.name} reads: name the '
-            'folder of the data sets with --data. '
-            f'{"; ".join(f"{name}/ is {SOURCES[name]}" for name in sets)} '
-            f'(docs/how-to/experiments.md tells what the files hold). {there} of {len(RECIPES)} '
-            'recipes can run with the data that are there, such as demo'
+            f'folder of the data sets with --data. {"; ".join(sources)} '
+            '(docs/how-to/experiments.md tells what the files hold). '
+            f'{sum(map(has_data, RECIPES.values()))} of {len(RECIPES)} recipes can run with the '
+            'data that are there, such as demo'
         ) from error
 
 
 def build_without_data(recipe: Recipe, options: Options) -> Sequence[Step | Function]:
     """The steps of a recipe, whether its data are there or not."""
-    return recipe.steps(
-        Recorder(
-            **{field.name: getattr(options, field.name) for field in dataclasses.fields(Options)}
-        )
-    )
+    return recipe.steps(Recorder(**vars(options)))
 
 
 def needs(recipe: Recipe, options: Options) -> str:
     """What a recipe takes: its data, whether they are there, where to get them, and machines."""
     lines = []
     for name in data_files_of(recipe, options):
-        there = (
-            'there'
-            if (options.data / name).exists()
-            else f'missing; {data_set(name)}/ is {SOURCES[data_set(name)]}'
-        )
+        missing = f'missing; {data_set(name)}/ is {SOURCES[data_set(name)]}'
+        there = 'there' if (options.data / name).exists() else missing
         lines.append(f'# data {options.data / name}: {there}')
     return '\n'.join([*lines, *filter(None, recipe.needs().split('\n'))])
 
 
 def data_files_of(recipe: Recipe, options: Options | None = None) -> list[str]:
-    """The files and folders that a recipe reads, such as 'metaqa/kb.txt'.
-
-    They lie below the folder of the data sets; `options` have its choices.
-    """
+    """The files and folders of data that a recipe reads, such as 'metaqa/kb.txt'."""
     chosen = {name: getattr(options, name) for name in CHOICES} if options else {}
     recorder = Recorder(pathlib.Path('out'), pathlib.Path('/nowhere'), **chosen)
     # A recipe that reads its data to tell its steps has named them by then.

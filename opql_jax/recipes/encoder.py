@@ -1,45 +1,40 @@
 """Relation encoders for any text: their training, and how they tell unseen relations apart.
 
-`encoder/released` makes the one that comes with the package. The others leave out a quarter of the
-relations of wiki64, and are scored on these.
+`encoder/released` makes the one that comes with the package. `encoder/labels` and `encoder/text`
+leave out a quarter of the relations of wiki64, and are scored on these; `fewshot/...` are trained
+on text alone or not at all.
 """
 
 import functools
+from typing import Any
 
-from opql_jax.recipes.recipe import Options, Output, Recipe, Step, prepare, train
+from opql_jax.recipes.recipe import Options, Output, Recipe, Step, prepare, stage, train
 
 # Sentences with labels, under the folder of the data sets, and all corpora with the documents of
 # slot filling.
 SENTENCES = ('wiki64/sentences.jsonl', 'linked_sentences/sentences.jsonl', 'trex/documents.jsonl')
 CORPORA = (*SENTENCES, 'redocred/documents.json')
 # Every fourth of the relations of wiki64 by name, left out wherever they are labelled.
-HELD_OUT = (
-    'after a work by',
-    'composer',
-    'country of origin',
-    'father',
-    'has part',
-    'instance of',
-    'licensed to broadcast to',
-    'location of formation',
-    'mountain range',
-    'notable work',
-    'operator',
-    'participant of',
-    'platform',
-    'religion',
-    'sibling',
-    'taxon rank',
+HELD_OUT = tuple(
+    'after a work by, composer, country of origin, father, has part, instance of, '
+    'licensed to broadcast to, location of formation, mountain range, notable work, operator, '
+    'participant of, platform, religion, sibling, taxon rank'.split(', ')
 )
+SHORT_PASSAGES: dict[str, Any] = {'TOKENIZER': 'minilm', 'prepare.prepare.max_tokens': 48}
 CARD = 'docs/encoder_card.md'
+# Pairs of text: mentions of two entities in different passages state the same.
+_LABELS = {'RELATIONS_PER_BATCH': 16, 'PAIRS_PER_BATCH': 2}
+_TEXT_ONLY = {'RELATIONS_PER_BATCH': 0, 'PAIRS_PER_BATCH': 18}
+STAGES = {
+    'labels': stage('minilm', 'text_relations', 1050, 3e-4, _LABELS),
+    'text': stage('minilm', 'text_relations', 600, 3e-4, _TEXT_ONLY),
+}
 
 
 def text(options: Options) -> Step:
     """Text whose pairs of entities are trained on: whole articles, in short passages."""
-    tokens = {'TOKENIZER': 'minilm', 'prepare.prepare.max_tokens': 48}
-    return prepare(
-        'text', 'gin/data/wikispeedia.gin', DATA_DIR=options.file('wikispeedia'), **tokens
-    )
+    source = {'DATA_DIR': options.file('wikispeedia'), **SHORT_PASSAGES}
+    return prepare('text', 'gin/data/wikispeedia.gin', **source)
 
 
 def labels(options: Options) -> dict[str, object]:
@@ -59,42 +54,70 @@ def release(model: str, output: str, options: Options) -> Step:
 
 def released(options: Options) -> list[Step]:
     """All labels, and no score: no relation is new to it."""
-    trained = train(
-        'relations', 'gin/experiments/encoder/relations.gin', options, **labels(options)
-    )
+    trained = train('relations', STAGES['labels'], options, **labels(options))
     return [text(options), trained, release('relations', 'encoder', options)]
+
+
+def few_shots(options: Options, row: str, data: str, model: str | Output, **bindings) -> Step:
+    """How well the embeddings of a model tell the relations of labelled sentences apart."""
+    name = f'results/{row}'
+    bindings |= {'SENTENCES': options.file(f'{data}/sentences.jsonl'), 'MODEL_DIR': model}
+    bindings |= {'OUTPUT_DIR': Output(name)}
+    return Step(name, 'fewshot', ('gin/runs/fewshot.gin',), bindings, name)
 
 
 def held_out(options: Options, row: str) -> list[Step]:
     """Scored on relations that were left out."""
     bindings = {**labels(options), 'HELD_OUT': HELD_OUT} if row == 'labels' else {}
-    gin = f'gin/experiments/encoder/{"relations" if row == "labels" else "text_only"}.gin'
     model, encoder = f'relations-{row}', f'encoder-{row}'
-    scored = {
-        'SENTENCES': options.file('wiki64/sentences.jsonl'),
-        'RELATIONS': HELD_OUT,
-        'MODEL_DIR': Output(encoder),
-        'EMBEDDING': 'pair',
-        'OUTPUT_DIR': Output(f'results/{row}'),
-    }
+    scored = {'RELATIONS': HELD_OUT, 'EMBEDDING': 'pair'}
     return [
         text(options),
-        train(model, gin, options, **bindings),
+        train(model, STAGES[row], options, **bindings),
         release(model, encoder, options),
-        Step(f'results/{row}', 'fewshot', ('gin/runs/fewshot.gin',), scored, f'results/{row}'),
+        few_shots(options, row, 'wiki64', Output(encoder), **scored),
+    ]
+
+
+def minilm(options: Options, row: str, embedding: str) -> list[Step]:
+    """Baseline: the mean of MiniLM's last layer, without training."""
+    return [few_shots(options, row, 'linked_sentences', 'minilm', EMBEDDING=embedding)]
+
+
+def pretrained(options: Options, row: str, embedding: str) -> list[Step]:
+    """The relation encoder, pretrained from MiniLM on unlabelled text of Wikispeedia and MetaQA."""
+    articles = {'DATA_DIR': options.file('wikispeedia'), **SHORT_PASSAGES}
+    films = {'DATA_DIR': options.file('metaqa'), **SHORT_PASSAGES}
+    films['prepare.prepare.extends'] = 'text-wikispeedia'
+    return [
+        prepare('text-wikispeedia', 'gin/data/wikispeedia.gin', **articles),
+        prepare('text', 'gin/data/metaqa.gin', **films),
+        train('relations', stage('minilm', 'relations_minilm', 140, 3e-4), options),
+        few_shots(options, row, 'linked_sentences', Output('relations'), EMBEDDING=embedding),
     ]
 
 
 RECIPES = [
     Recipe('encoder/released', 'the relation encoder that comes with the package', released),
-    Recipe(
-        'encoder/labels',
-        'an encoder of labelled sentences, on relations that it never saw',
-        functools.partial(held_out, row='labels'),
+    *(
+        Recipe(
+            f'encoder/{row}',
+            f'an encoder of {source}, on relations that it never saw',
+            functools.partial(held_out, row=row),
+        )
+        for row, source in (('labels', 'labelled sentences'), ('text', 'text alone'))
     ),
-    Recipe(
-        'encoder/text',
-        'an encoder of text alone, on relations that it never saw',
-        functools.partial(held_out, row='text'),
+    *(
+        Recipe(f'fewshot/{row}', what, functools.partial(build, row=row, embedding=embedding))
+        for row, what, build, embedding in (
+            ('minilm', "baseline: the mean of MiniLM's last layer", minilm, 'mean'),
+            ('opql', 'relation embeddings, from MiniLM without labels', pretrained, 'relation'),
+            (
+                'opql-masked',
+                'relation embeddings, both names masked',
+                pretrained,
+                'relation masked',
+            ),
+        )
     ),
 ]

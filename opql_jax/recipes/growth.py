@@ -5,19 +5,19 @@ but for the pairs of L_rel. For more entries than MetaQA's, run `demo` with `--d
 """
 
 import pathlib
-from typing import Any
 
 import numpy as np
 
 from opql_jax.core import files
 from opql_jax.corpus.json_lines import read_lines
-from opql_jax.recipes.metaqa import HOPS, followed, gin, prepared, pretrained
+from opql_jax.recipes.metaqa import HOPS, STAGES, followed, prepared, pretrained
 from opql_jax.recipes.recipe import (
     Function,
     Options,
     Output,
     Recipe,
     Step,
+    bound,
     build_memory,
     prepare,
     train,
@@ -32,11 +32,8 @@ def fewer_questions(source: str, folder: str, count: int, seed: int) -> None:
         with files.atomic_path(pathlib.Path(folder, name)) as path:
             files.copy(pathlib.Path(source, name), path)
     for hops in HOPS:
-        lines = [
-            line
-            for _, line in read_lines(pathlib.Path(source, f'{hops}-hop/train.txt'))
-            if line.strip()
-        ]
+        read = read_lines(pathlib.Path(source, f'{hops}-hop/train.txt'))
+        lines = [line for _, line in read if line.strip()]
         drawn = np.sort(np.random.default_rng(seed).permutation(len(lines))[:count])
         with files.atomic_path(pathlib.Path(folder, f'{hops}-hop/train.txt')) as path:
             path.write_text(''.join(f'{lines[i]}\n' for i in drawn), encoding='utf-8')
@@ -46,56 +43,42 @@ def questions(options: Options) -> list[Step | Function]:
     """OPQL that learns from so many training questions of each number of hops."""
     row = f'questions-{options.size}'
     folder, text = Output(f'metaqa-{row}'), f'text-{row}'
-    source = {
-        'source': options.file('metaqa'),
-        'folder': folder,
-        'count': options.size,
-        'seed': options.seed,
-    }
+    source = {'source': options.file('metaqa'), 'folder': folder}
+    source |= {'count': options.size, 'seed': options.seed}
+    few = {'DATA_DIR': folder, 'TOKENIZER': Output('text/tokenizer.json')}
     return [
         prepared(options),
         *pretrained(options),
         Function(f'metaqa-{row}', fewer_questions, source, f'metaqa-{row}'),
-        prepare(
-            text, 'gin/data/metaqa.gin', DATA_DIR=folder, TOKENIZER=Output('text/tokenizer.json')
-        ),
-        train(f'align-{row}', gin('align'), options, INIT_FROM='relations', TEXT=text),
+        prepare(text, 'gin/data/metaqa.gin', **few),
+        train(f'align-{row}', STAGES['align'], options, INIT_FROM='relations', TEXT=text),
         build_memory(f'memory-{row}', f'align-{row}', text),
-        *followed(
-            options, row, f'align-{row}', f'memory-{row}', gin('follow'), text, splits=SPLITS
-        ),
+        *followed(options, row, f'align-{row}', f'memory-{row}', text, splits=SPLITS),
     ]
 
 
 def pairs(options: Options) -> list[Step]:
-    """OPQL-pretrained whose L_rel learns from so many pairs, of highest mutual information.
-
-    Or from 'all' of two passages or more.
-    """
+    """OPQL-pretrained whose L_rel learns from the best pairs, or 'all' of two passages or more."""
     # Of pairs that one passage mentions L_rel learns nothing, and these have the highest mutual
     # information.
-    chosen = {'min_count': 2, 'max_pairs': None if options.size == 'all' else options.size}
-    model, memory, row = (
-        f'relations-{options.size}',
-        f'memory-pairs-{options.size}',
-        f'pairs-{options.size}',
-    )
-    bindings: dict[str, Any] = {
-        f'objectives.Relations.{setting}': value for setting, value in chosen.items()
-    }
+    most = None if options.size == 'all' else options.size
+    chosen = bound('objectives.Relations', min_count=2, max_pairs=most)
+    model = f'relations-{options.size}'
+    memory = f'memory-pairs-{options.size}'
+    row = f'pairs-{options.size}'
     return [
         prepared(options),
-        train('entities', gin('entities'), options),
-        train(model, gin('relations'), options, INIT_FROM='entities', **bindings),
+        train('entities', STAGES['entities'], options),
+        train(model, STAGES['relations'], options, INIT_FROM='entities', **chosen),
         build_memory(memory, model),
-        *followed(options, row, model, memory, gin('follow'), splits=SPLITS),
+        *followed(options, row, model, memory, splits=SPLITS),
     ]
 
 
 def layers(options: Options) -> list[Step]:
     """OPQL with an encoder of so many layers, from its first step on."""
     row = f'layers-{options.size}'
-    size: dict[str, Any] = {'encoder.RelationEncoder.num_layers': options.size}
+    size = bound('encoder.RelationEncoder', num_layers=options.size)
     stages = [
         ('entities', {}),
         ('relations', {'INIT_FROM': f'entities-{row}'}),
@@ -103,27 +86,19 @@ def layers(options: Options) -> list[Step]:
     ]
     return [
         prepared(options),
-        *(train(f'{stage}-{row}', gin(stage), options, **start, **size) for stage, start in stages),
-        build_memory(f'memory-{row}', f'align-{row}'),
-        *followed(
-            options, row, f'align-{row}', f'memory-{row}', gin('follow'), splits=SPLITS, **size
+        *(
+            train(f'{stage}-{row}', STAGES[stage], options, **start, **size)
+            for stage, start in stages
         ),
+        build_memory(f'memory-{row}', f'align-{row}'),
+        *followed(options, row, f'align-{row}', f'memory-{row}', splits=SPLITS, **size),
     ]
 
 
+_FEW = 'OPQL with fewer training questions of each number of hops'
+_BEST = 'OPQL-pretrained whose L_rel learns from the best pairs alone'
 RECIPES = [
-    Recipe(f'growth/{build.__name__}', summary, build, {'size': sizes})
-    for build, summary, sizes in (
-        (
-            questions,
-            'OPQL with fewer training questions of each number of hops',
-            (100, 1_000, 10_000),
-        ),
-        (
-            pairs,
-            'OPQL-pretrained whose L_rel learns from the best pairs alone',
-            (1_000, 10_000, 'all'),
-        ),
-        (layers, 'OPQL with another number of layers of the encoder', (1, 4)),
-    )
+    Recipe('growth/questions', _FEW, questions, {'size': (100, 1_000, 10_000)}),
+    Recipe('growth/pairs', _BEST, pairs, {'size': (1_000, 10_000, 'all')}),
+    Recipe('growth/layers', 'OPQL with another number of layers', layers, {'size': (1, 4)}),
 ]

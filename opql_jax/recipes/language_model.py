@@ -3,8 +3,24 @@
 Facts are injected into the latter.
 """
 
-from opql_jax.recipes.memory_copy import copy_memory
-from opql_jax.recipes.recipe import KB, Function, Options, Output, Step, evaluate, train
+import pathlib
+import shutil
+import tempfile
+from collections.abc import Callable, Mapping, Sequence
+
+from opql_jax.core import files
+from opql_jax.memory.manifest import read_manifest
+from opql_jax.recipes.recipe import (
+    KB,
+    Function,
+    Options,
+    Output,
+    Stage,
+    Step,
+    bound,
+    evaluate,
+    train,
+)
 
 # OPQL-LM; EaE, the same model without a memory; and OPQL-follow, where the memory alone answers.
 SYSTEMS = ('opql-lm', 'eae', 'opql-follow')
@@ -28,29 +44,23 @@ def memory_of(system: str, memory: str) -> str | None:
     return None if system == 'eae' else memory
 
 
-def ablation(system: str, objective: str) -> dict:
-    """The bindings that make a system of OPQL-LM."""
-    return {f'{objective}.{name}': value for name, value in _SETTINGS.get(system, {}).items()}
-
-
 def cloze(
-    options: Options, folder: str, system: str, start: str, memory: str, suffix: str = ''
+    options: Options,
+    stages: Mapping[str, Stage],
+    system: str,
+    start: str,
+    memory: str,
+    suffix: str = '',
 ) -> Step:
     """Pretraining on text with a hidden mention; `suffix` as of `finetuned`."""
-    bindings = {'INIT_FROM': start, 'MEMORY': memory_of(system, memory)} | ablation(
-        system, 'objectives.Cloze'
-    )
-    return train(
-        f'{system}-pretrained{suffix}',
-        f'gin/experiments/{folder}/lm_cloze.gin',
-        options,
-        **bindings,
-    )
+    bindings = {'INIT_FROM': start, 'MEMORY': memory_of(system, memory)}
+    bindings |= bound('objectives.Cloze', **_SETTINGS.get(system, {}))
+    return train(f'{system}-pretrained{suffix}', stages['lm_cloze'], options, **bindings)
 
 
 def finetuned(
     options: Options,
-    folder: str,
+    stages: Mapping[str, Stage],
     system: str,
     start: str,
     memory: str,
@@ -61,10 +71,9 @@ def finetuned(
 ) -> Step:
     """Finetuning on questions; `suffix` tells the models of a system apart."""
     bindings |= {'INIT_FROM': start, 'MEMORY': memory_of(system, memory), 'TEXT': text}
-    bindings |= {'QUESTIONS': questions} | ablation(system, 'objectives.AnswerQuestions')
-    return train(
-        f'{system}{suffix}', f'gin/experiments/{folder}/lm_questions.gin', options, **bindings
-    )
+    bindings |= {'QUESTIONS': questions}
+    bindings |= bound('objectives.AnswerQuestions', **_SETTINGS.get(system, {}))
+    return train(f'{system}{suffix}', stages['lm_questions'], options, **bindings)
 
 
 def asked(
@@ -85,6 +94,24 @@ def asked(
     )
 
 
+def copy_memory(
+    source: str, target: str, change: Callable[[pathlib.Path], None] | None = None
+) -> None:
+    """Copies the folder of a memory, whole and once `change` was called with the copy.
+
+    It takes the place of an earlier copy. ManifestError: the target is something else.
+    """
+    place = pathlib.Path(target)
+    with tempfile.TemporaryDirectory(prefix=f'.{place.name}.', dir=place.parent) as temporary:
+        copy = shutil.copytree(source, pathlib.Path(temporary, place.name))
+        if change:
+            change(copy)
+        if place.exists():
+            read_manifest(place)  # or it is not a copy that this made
+            files.rmtree(place)
+        copy.rename(place)
+
+
 def injected(name: str, memory: str, text: str, model: str, **bindings) -> list[Step | Function]:
     """A copy of a memory with pairs of another corpus, or of questions, added."""
     parts = {**KB, 'TEXT': text, 'MODEL': model, 'MEMORY': name}
@@ -99,6 +126,33 @@ def injected(name: str, memory: str, text: str, model: str, **bindings) -> list[
             {'ACTION': 'inject', **parts, **bindings},
             name,
         ),
+    ]
+
+
+def finetuned_and_asked(
+    options: Options,
+    stages: Mapping[str, Stage],
+    start: str,
+    encoder: str,
+    memory: str,
+    injected_memory: str,
+    train_and_asked: Sequence[Output],
+    suffix: str = '',
+) -> list[Step | Function]:
+    """Finetuning on questions; others are asked over the memory, and with their pairs injected.
+
+    `encoder` is that of the memory. EaE has none, and is asked once.
+    """
+    system, (questions, others) = options.system, train_and_asked
+    memories, injection = {'memory': memory}, []
+    if system != 'eae':
+        memories['memory-injected'] = injected_memory
+        best = {'QUESTIONS': (others,), 'PAIRS_PER_ENTITY': 100}
+        injection = injected(injected_memory, memory, 'text', encoder, **best)
+    return [
+        *injection,
+        finetuned(options, stages, system, start, memory, questions, suffix=suffix),
+        *(asked(system, name, of, [others], suffix=suffix) for name, of in memories.items()),
     ]
 
 

@@ -11,14 +11,14 @@ import pathlib
 
 import numpy as np
 
-from opql_jax.corpus.json_lines import read_json_lines, read_lines, write_json, write_json_lines
+from opql_jax.corpus.json_lines import read_lines, write_json, write_json_lines
 from opql_jax.corpus.name_resolution import fold
 from opql_jax.datasets import wikispeedia
 from opql_jax.kb.open_kb import open_kb
 from opql_jax.kb.trained.evaluate_questions import evaluate
 from opql_jax.kb.trained.train_questions import MOST, AnsweredQuestion, learn, read_answered
-from opql_jax.recipes.plain_text import index
 from opql_jax.recipes.recipe import Function, Options, Output, Recipe
+from opql_jax.recipes.retrieval import indexed, records
 
 TRAINED_WITH = (0, 32, 256, 'all')
 HELD_OUT = 1000
@@ -27,44 +27,28 @@ _BEGINNING = 5000
 
 
 def metaqa_questions(source: str, folder: str) -> None:
-    """Writes questions of one and two hops, without brackets around their topics.
-
-    train.jsonl, 1-hop.jsonl and 2-hop.jsonl.
-    """
+    """Writes train.jsonl, 1-hop.jsonl and 2-hop.jsonl, without brackets around topics."""
     train = []
-    for hops in (1, 2):
-        parts = {
-            part: _metaqa(pathlib.Path(source, f'{hops}-hop', f'{part}.txt'), f'{hops}-hop-{part}')
-            for part in ('dev', 'train')
-        }
-        train += parts['train']
-        write_json_lines(pathlib.Path(folder, f'{hops}-hop.jsonl'), parts['dev'])
+    for hops in ('1-hop', '2-hop'):
+        train += _metaqa(source, hops, 'train')
+        write_json_lines(pathlib.Path(folder, f'{hops}.jsonl'), _metaqa(source, hops, 'dev'))
     write_json_lines(pathlib.Path(folder, 'train.jsonl'), train)
 
 
-def _metaqa(path: pathlib.Path, name: str) -> list[dict]:
-    rows = [line.split('\t') for _, line in read_lines(path) if line]
+def _metaqa(source: str, hops: str, part: str) -> list[dict]:
+    lines = read_lines(pathlib.Path(source, hops, f'{part}.txt'))
+    rows = [line.replace('[', '').replace(']', '').split('\t') for _, line in lines if line]
     return [
-        {
-            'id': f'{name}-{i}',
-            'question': row[0].replace('[', '').replace(']', ''),
-            'answers': row[1].split('|'),
-        }
-        for i, row in enumerate(rows)
+        {'id': f'{hops}-{part}-{i}', 'question': question, 'answers': answers.split('|')}
+        for i, (question, answers, *_) in enumerate(rows)
     ]
 
 
 def webqsp_questions(articles: str, questions: str, folder: str) -> None:
     """Writes WebQuestionsSP's text and questions: articles, train and dev.jsonl."""
-    asked = [record for _, record in read_json_lines(questions) if record['answers']]
-    names = [
-        {
-            fold(name)
-            for name in (r['topic'].get('label'), *r['topic'].get('alternatives', ()))
-            if name
-        }
-        for r in asked
-    ]
+    asked = [record for record in records(questions) if record['answers']]
+    named = [(r['topic'].get('label'), *r['topic'].get('alternatives', ())) for r in asked]
+    names = [set(map(fold, filter(None, of))) for of in named]
     wanted, about = set().union(*names), []
     for document in wikispeedia.documents(articles, wikispeedia.entity_vocab(articles)):
         if fold(document.title) in wanted:
@@ -77,11 +61,9 @@ def webqsp_questions(articles: str, questions: str, folder: str) -> None:
         for r, of in zip(asked, names)
         if of & titles
     ]
-    write_json_lines(pathlib.Path(folder, 'articles.jsonl'), about)
-    write_json_lines(
-        pathlib.Path(folder, 'train.jsonl'), [question for i, question in enumerate(kept) if i % 4]
-    )
-    write_json_lines(pathlib.Path(folder, 'dev.jsonl'), kept[::4])
+    train = [question for i, question in enumerate(kept) if i % 4]
+    for name, written in {'articles': about, 'train': train, 'dev': kept[::4]}.items():
+        write_json_lines(pathlib.Path(folder, f'{name}.jsonl'), written)
 
 
 def answer(
@@ -94,13 +76,10 @@ def answer(
     seed: int,
     output: str,
 ) -> dict:
-    """Learns from some training questions, and answers the first held-out questions.
-
-    Their order is the same for all.
+    """Learns from some training questions, and answers the first held-out ones, in a fixed order.
 
     Returns {set: metrics}, also written to metrics.json in `output`: Hits@1 over all held-out
-    questions, the number of these, that of the training questions that were learnt from, and the
-    seconds that took.
+    questions, their number, that of the questions learnt from, and the seconds that took.
     """
     opened, metrics = open_kb(kb), {}
     used, seconds = 0, 0.0
@@ -129,24 +108,14 @@ def _read(folder: str, name: str) -> list[AnsweredQuestion]:
 
 def steps(options: Options, data: str) -> list[Function]:
     """The steps of one point of a curve."""
-    trained_with = options.size
-    folder, kb = Output(f'{data}-questions'), Output(f'{data}.kb')
+    folder, kb, trained_with = Output(f'{data}-questions'), Output(f'{data}.kb'), options.size
     if data == 'metaqa':
         text, sets = options.file('metaqa/passages.jsonl'), ('1-hop', '2-hop')
-        questions = Function(
-            'metaqa-questions',
-            metaqa_questions,
-            {'source': options.file('metaqa'), 'folder': folder},
-            'metaqa-questions',
-        )
+        write, sources = metaqa_questions, {'source': options.file('metaqa')}
     else:
         text, sets = Output(f'{folder.path}/articles.jsonl'), ('dev',)
-        sources = {
-            'articles': options.file('wikispeedia'),
-            'questions': options.file('openqa/webqsp_train.jsonl'),
-            'folder': folder,
-        }
-        questions = Function('webqsp-questions', webqsp_questions, sources, 'webqsp-questions')
+        write, sources = webqsp_questions, {'articles': options.file('wikispeedia')}
+        sources['questions'] = options.file('openqa/webqsp_train.jsonl')
     scaled = lambda count: max(round(count * options.percent / 100), 4)
     name = f'results/{data}-{trained_with}'
     arguments = {
@@ -155,16 +124,14 @@ def steps(options: Options, data: str) -> list[Function]:
         'sets': sets,
         'trained_with': trained_with,
         'output': Output(name),
-    }
-    numbers = {
         'held_out': scaled(HELD_OUT),
         'most': scaled(MOST) if trained_with == 'all' else MOST,
         'seed': options.seed,
     }
     return [
-        questions,
-        Function(f'{data}.kb', index, {'source': text, 'kb': kb}, f'{data}.kb/manifest.json'),
-        Function(name, answer, arguments | numbers, name),
+        Function(folder.path, write, {**sources, 'folder': folder}, folder.path),
+        indexed(text, kb.path),
+        Function(name, answer, arguments, name),
     ]
 
 

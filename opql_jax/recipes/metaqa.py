@@ -5,7 +5,9 @@ OPQL-pretrained from one that saw no question. The rows share a folder, and in i
 they have in common.
 """
 
+import contextlib
 import functools
+import pathlib
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -16,17 +18,21 @@ from opql_jax.core.errors import InputError
 from opql_jax.data.pair_selection import pair_keys
 from opql_jax.data.prepared import Prepared
 from opql_jax.datasets.triples import read_triples
+from opql_jax.memory import update
 from opql_jax.memory.format import Memory
-from opql_jax.recipes.memory_copy import copy_entries
+from opql_jax.recipes.language_model import copy_memory
 from opql_jax.recipes.recipe import (
     Function,
     Options,
     Output,
     Recipe,
+    Stage,
     Step,
+    bound,
     build_memory,
     evaluate,
     prepare,
+    stage,
     train,
 )
 
@@ -34,7 +40,37 @@ HOPS = (1, 2, 3)
 SPLITS = ('dev', 'test', 'dev_official')
 # Some 78 for each type of question.
 WORDINGS = str(GIN_ROOT / 'gin/experiments/metaqa/wordings.tsv')
-gin = 'gin/experiments/metaqa/{}.gin'.format
+_ALIGNED = {
+    'encoder.RelationEncoder.dropout_rate': 0.0,
+    'objectives.AlignPassages.facts_weight': 2.0,
+}
+# With 64 entries a hop, 8 % of 3-hop questions have no path to an answer; with 128, 4 %.
+_FOLLOWED = bound('objectives.Follow', k=128)
+STAGES = {
+    'entities': stage(
+        'tiny', 'entities', 300, 1e-3, bound('trainer.TrainConfig', orthogonal_w_r=True)
+    ),
+    'relations': stage('tiny', 'relations', 1600, 1e-3),
+    'align': stage('tiny', 'align_passages', 2400, 1.5e-3, _ALIGNED),
+    'align-mentions': stage('tiny', 'align_mentions', 2400, 1.5e-3, _ALIGNED),
+    # The paper's form of an entry: each pair marked in its text, with both names masked.
+    'align-marked-pairs': stage('tiny', 'align', 4000, 1e-3),
+    'follow': stage('tiny', 'follow', 6000, 1e-3, _FOLLOWED),
+    # Entities beside the released encoder, which stays as it is.
+    'entities-released': stage(
+        'released',
+        'entities',
+        150,
+        3e-3,
+        bound('objectives.Entities', rows=128, frozen_encoder=True),
+        bound('trainer.TrainConfig', warmup_steps=10, log_every=10),
+    ),
+    'align-released': stage('released', 'align_passages', 2400, 2e-4, _ALIGNED),
+    'follow-released': stage('released', 'follow', 6000, 3e-4, _FOLLOWED),
+    'kv-memory-entities': stage('bag_of_words', 'entities', 300, 1e-3),
+    'kv-memory-align': stage('bag_of_words', 'align', 4000, 1e-3),
+    'kv-memory-follow': stage('bag_of_words', 'follow', 6000, 1e-3, _FOLLOWED),
+}
 IN_OTHER_WORDS: dict[str, Any] = {'objectives.Follow.wordings': WORDINGS}
 # {what the name of the pretrained encoder ends with: how its training differs}.
 _PRETRAINING: dict[str, dict[str, Any]] = {
@@ -47,11 +83,8 @@ _PRETRAINING: dict[str, dict[str, Any]] = {
 
 def prepared(options: Options) -> Step:
     """The prepared text and questions."""
-    for name in (
-        'passages.jsonl',
-        'entities.txt',
-        *(f'{hops}-hop/{split}.txt' for hops in HOPS for split in ('train', 'dev')),
-    ):
+    questions = [f'{hops}-hop/{split}.txt' for hops in HOPS for split in ('train', 'dev')]
+    for name in ('passages.jsonl', 'entities.txt', *questions):
         options.file(f'metaqa/{name}')
     return prepare('text', 'gin/data/metaqa.gin', DATA_DIR=options.file('metaqa'))
 
@@ -60,8 +93,8 @@ def pretrained(options: Options, ablation: str = '') -> list[Step]:
     """Pretraining of the entity table and of the relation encoder."""
     name = f'relations{ablation}'
     return [
-        train('entities', gin('entities'), options),
-        train(name, gin('relations'), options, INIT_FROM='entities', **_PRETRAINING[ablation]),
+        train('entities', STAGES['entities'], options),
+        train(name, STAGES['relations'], options, INIT_FROM='entities', **_PRETRAINING[ablation]),
     ]
 
 
@@ -70,8 +103,8 @@ def followed(
     row: str,
     model: str,
     memory: str,
-    gin_file: str,
     text: str = 'text',
+    stage: Stage = STAGES['follow'],
     splits: Sequence[str] = SPLITS,
     hops: Sequence[int] = HOPS,
     **bindings,
@@ -81,7 +114,7 @@ def followed(
     there = [name for name in names if (options.data / f'metaqa/{name}.txt').exists()]
     follower = f'follow-{row}'
     return [
-        train(follower, gin_file, options, INIT_FROM=model, TEXT=text, MEMORY=memory, **bindings),
+        train(follower, stage, options, INIT_FROM=model, TEXT=text, MEMORY=memory, **bindings),
         evaluate(f'results/{row}', follower, memory, there, text),
     ]
 
@@ -91,7 +124,7 @@ def aligned(options: Options) -> list[Step]:
     return [
         prepared(options),
         *pretrained(options),
-        train('align', gin('align'), options, INIT_FROM='relations'),
+        train('align', STAGES['align'], options, INIT_FROM='relations'),
     ]
 
 
@@ -102,68 +135,52 @@ def opql(
     return [
         *aligned(options),
         build_memory('memory', 'align'),
-        *followed(options, row, 'align', 'memory', gin('follow'), splits=splits, **bindings),
+        *followed(options, row, 'align', 'memory', splits=splits, **bindings),
     ]
 
 
 def released(options: Options) -> list[Step]:
     """Text prepared for the released encoder, and an entity table trained beside it."""
     encoder = str(RELEASED_ENCODER)  # by its path, so that its files are part of the record
+    text, name = 'text-released', 'entities-released'
+    source = {'DATA_DIR': options.file('metaqa'), 'TOKENIZER': encoder}
     return [
-        prepare(
-            'text-released',
-            'gin/data/metaqa.gin',
-            DATA_DIR=options.file('metaqa'),
-            TOKENIZER=encoder,
-        ),
-        train(
-            'entities-released',
-            gin('entities_released'),
-            options,
-            TEXT='text-released',
-            BERT=encoder,
-        ),
+        prepare(text, 'gin/data/metaqa.gin', **source),
+        train(name, STAGES[name], options, TEXT=text, BERT=encoder),
     ]
 
 
 def opql_released(options: Options) -> list[Step]:
-    """OPQL-pretrained with the released encoder, which saw neither text nor questions."""
+    """OPQL-pretrained with the released encoder, which read labelled sentences, none of MetaQA."""
     text, model, entries = 'text-released', 'entities-released', 'memory-released'
     return [
         *released(options),
         build_memory(entries, model, text),
-        *followed(options, 'opql-released', model, entries, gin('follow_released'), text),
+        *followed(options, 'opql-released', model, entries, text, STAGES['follow-released']),
     ]
 
 
 def opql_released_aligned(options: Options) -> list[Step]:
-    """OPQL with the released encoder, aligned with 1-hop questions.
-
-    Its follower also learns from other wordings.
-    """
+    """OPQL with the released encoder, aligned; its follower also learns from other wordings."""
     text, model, entries = 'text-released', 'align-released', 'memory-align-released'
-    follow = gin('follow_released')
+    follow = STAGES['follow-released']
     return [
         *released(options),
-        train(model, gin('align_released'), options, INIT_FROM='entities-released', TEXT=text),
+        train(model, STAGES['align-released'], options, INIT_FROM='entities-released', TEXT=text),
         build_memory(entries, model, text),
-        *followed(options, 'opql-released-aligned', model, entries, follow, text, **IN_OTHER_WORDS),
+        *followed(options, 'opql-released-aligned', model, entries, text, follow, **IN_OTHER_WORDS),
     ]
 
 
 def opql_kb_pairs(options: Options) -> list[Step | Function]:
     """OPQL over the text's pairs that a triple of the knowledge base joins, by any relation."""
-    parts = {
-        'memory': Output('memory'),
-        'text': Output('text'),
-        'triples': options.file('metaqa/kb.txt'),
-    }
-    name = 'memory-kb-pairs'
+    name, triples = 'memory-kb-pairs', options.file('metaqa/kb.txt')
+    parts = {'memory': Output('memory'), 'text': Output('text'), 'triples': triples}
     return [
         *aligned(options),
         build_memory('memory', 'align'),
         Function(name, keep_joined_pairs, {'folder': Output(name), **parts}, name),
-        *followed(options, 'opql-kb-pairs', 'align', name, gin('follow')),
+        *followed(options, 'opql-kb-pairs', 'align', name),
     ]
 
 
@@ -172,44 +189,44 @@ def keep_joined_pairs(folder: str, memory: str, text: str, triples: str) -> dict
 
     Returns how many entries there are and were; InputError if there would be none.
     """
-    vocab = Prepared(text).vocab
+    vocab, counts = Prepared(text).vocab, {}
     n = len(vocab)
     joined = [min(t.head, t.tail) * n + max(t.head, t.tail) for t in read_triples(triples, vocab)]
 
-    def chosen(before: Memory) -> np.ndarray:
-        ids = before.ids[np.isin(pair_keys(before.topic, before.target, n), joined)]
-        if not len(ids):
+    def drop_others(copy: pathlib.Path) -> None:
+        with contextlib.closing(Memory.open(copy)) as before:
+            is_joined = np.isin(pair_keys(before.topic, before.target, n), joined)
+            others = before.ids[~is_joined]
+        if not is_joined.any():
             raise InputError(f'{triples} joins no pair of {memory}')
-        return ids
+        counts.update(entries=int(is_joined.sum()), entries_before=len(is_joined))
+        if len(others):
+            update.delete(copy, entries=others)
+            update.compact(copy).close()
 
-    return copy_entries(memory, folder, chosen)
+    copy_memory(memory, folder, drop_others)
+    return counts
 
 
 def mean_mentions(options: Options) -> list[Step]:
     """OPQL, ablation: an entry is the mean of up to 5 mentions of a pair."""
-    averaged = build_memory(
-        'memory-mean', 'align', **{'build_memory.build_memory.mentions': 'average'}
-    )
+    average = bound('build_memory.build_memory', mentions='average')
     return [
         *aligned(options),
-        averaged,
-        *followed(options, 'mean-mentions', 'align', 'memory-mean', gin('follow')),
+        build_memory('memory-mean', 'align', **average),
+        *followed(options, 'mean-mentions', 'align', 'memory-mean'),
     ]
 
 
 def one_number_of_hops(options: Options) -> list[Step]:
-    """OPQL, ablation: a follower of so many hops alone, as in the paper (section 3).
-
-    The paper trains one for each.
-    """
-    return opql(
-        options, f'only-{options.hops}-hop', hops=(options.hops,), **splits_of(options.hops)
-    )
+    """OPQL, ablation: a follower of one number of hops alone, as in the paper (section 3)."""
+    hops = options.hops
+    return opql(options, f'only-{hops}-hop', hops=(hops,), **splits_of(hops))
 
 
 def splits_of(hops: int) -> dict[str, Any]:
     """The binding that trains a follower on questions of so many hops alone."""
-    return {'objectives.Follow.splits': (f'{hops}-hop/train',)}
+    return bound('objectives.Follow', splits=(f'{hops}-hop/train',))
 
 
 def opql_pretrained(
@@ -218,83 +235,66 @@ def opql_pretrained(
     """OPQL-pretrained: the memory of an encoder that saw no question."""
     model, entries = f'relations{ablation}', f'memory-pretrained{ablation}'
     steps = [prepared(options), *pretrained(options, ablation), build_memory(entries, model)]
-    return [*steps, *followed(options, row, model, entries, gin('follow'))]
+    return [*steps, *followed(options, row, model, entries)]
 
 
 def _over_marked_pairs(options: Options, form: str, ablation: str = '') -> list[Step]:
-    """The steps up to a memory of pairs marked in text, both names masked.
-
-    `align-FORM` and `memory-FORM`.
-    """
-    pretraining = pretrained(options, ablation)
-    alignment = train(
-        f'align-{form}', gin('align_marked_pairs'), options, INIT_FROM=pretraining[-1].name
-    )
+    """The steps up to a memory `memory-FORM` of pairs marked in text, both names masked."""
+    pretraining, model = pretrained(options, ablation), f'align-{form}'
+    start = pretraining[-1].name
     return [
         prepared(options),
         *pretraining,
-        alignment,
-        build_memory(f'memory-{form}', alignment.name),
+        train(model, STAGES['align-marked-pairs'], options, INIT_FROM=start),
+        build_memory(f'memory-{form}', model),
     ]
 
 
 def marked_pairs(options: Options) -> list[Step]:
     """OPQL, ablation: the paper's entries, each pair marked with both names masked."""
-    steps = _over_marked_pairs(options, 'marked-pairs')
-    return [
-        *steps,
-        *followed(
-            options, 'marked-pairs', 'align-marked-pairs', 'memory-marked-pairs', gin('follow')
-        ),
-    ]
+    steps, row = _over_marked_pairs(options, 'marked-pairs'), 'marked-pairs'
+    return [*steps, *followed(options, row, f'align-{row}', f'memory-{row}')]
 
 
 def paper_form(options: Options) -> list[Step]:
-    """OPQL in the paper's form (section 3).
+    """OPQL in the paper's form (section 3), for one number of hops.
 
-    L_rel over groups, pairs marked with both names masked, and a follower of one number of hops.
-
-    The follower knows its topics by their centroid alone and may return to that of the question.
-    Not the paper's: all pairs are learnt from, the title stands in front of passages that lack it,
-    and the filter acts within the search.
+    L_rel over groups, pairs marked with both names masked, and a follower which knows its topics by
+    their centroid alone and may return to that of the question. Not the paper's: all pairs are
+    learnt from, the title stands in front of passages that lack it, and the filter acts within the
+    search.
     """
-    hops = options.hops
-    steps = _over_marked_pairs(options, 'paper-form', '_paper_groups')
-    row, follow = f'paper-form-{hops}-hop', 'gin/experiments/paper/follow.gin'
-    following = followed(
-        options,
-        row,
-        'align-paper-form',
-        'memory-paper-form',
-        follow,
-        hops=(hops,),
-        **splits_of(hops),
-    )
-    return [*steps, *following]
+    hops, form = options.hops, 'paper-form'
+    settings = bound('objectives.Follow', weigh_topics=False, exclude_topic=False)
+    settings |= {'hops': (hops,), **splits_of(hops)}
+    return [
+        *_over_marked_pairs(options, form, '_paper_groups'),
+        *followed(options, f'{form}-{hops}-hop', f'align-{form}', f'memory-{form}', **settings),
+    ]
 
 
 def kv_memory(options: Options) -> list[Step]:
     """Baseline: a KV-memory of bags of words."""
     return [
         prepared(options),
-        train('kv-entities', gin('kv_memory_entities'), options),
-        train('kv-align', gin('kv_memory_align'), options, INIT_FROM='kv-entities'),
+        train('kv-entities', STAGES['kv-memory-entities'], options),
+        train('kv-align', STAGES['kv-memory-align'], options, INIT_FROM='kv-entities'),
         build_memory('memory-kv', 'kv-align'),
-        *followed(options, 'kv-memory', 'kv-align', 'memory-kv', gin('kv_memory_follow')),
+        *followed(options, 'kv-memory', 'kv-align', 'memory-kv', stage=STAGES['kv-memory-follow']),
     ]
 
 
-def with_kb(options: Options, row: str, data_gin: str, align: str) -> list[Step]:
+def with_kb(options: Options, row: str, data_gin: str, align: str, **bindings) -> list[Step]:
     """A system that reads the knowledge base, with the entities and tokenizer of the text."""
     text, model, entries = f'text-{row}', f'align-{row}', f'memory-{row}'
-    source = {'DATA_DIR': options.file('metaqa'), 'TRIPLES': options.file('metaqa/kb.txt')}
+    bindings |= {'DATA_DIR': options.file('metaqa'), 'TRIPLES': options.file('metaqa/kb.txt')}
     return [
         prepared(options),
         *pretrained(options),
-        prepare(text, data_gin, TOKENIZER=Output('text/tokenizer.json'), **source),
-        train(model, gin(align), options, INIT_FROM='relations', TEXT=text),
+        prepare(text, data_gin, TOKENIZER=Output('text/tokenizer.json'), **bindings),
+        train(model, STAGES[align], options, INIT_FROM='relations', TEXT=text),
         build_memory(entries, model, text),
-        *followed(options, row, model, entries, gin('follow'), text),
+        *followed(options, row, model, entries, text),
     ]
 
 
@@ -303,98 +303,60 @@ def fae_kb(options: Options) -> list[Step]:
     return with_kb(options, 'fae-kb', 'gin/data/metaqa_kb.gin', 'align')
 
 
-_drkit = functools.partial(
-    with_kb, row='drkit', data_gin='gin/data/metaqa_with_kb.gin', align='align_mentions'
-)
-_opql_and_kb = functools.partial(
-    with_kb, row='opql-and-kb', data_gin='gin/data/metaqa_and_kb.gin', align='align'
-)
+def drkit(options: Options) -> list[Step]:
+    """Baseline: a DrKIT-style index of mentions, supervised by the knowledge base."""
+    return with_kb(options, 'drkit', 'gin/data/metaqa_with_kb.gin', 'align-mentions')
+
+
+def opql_and_kb(options: Options) -> list[Step]:
+    """OPQL: one memory of the text and of half of the knowledge base's triples."""
+    both: dict[str, Any] = {'BESIDE_TEXT': True, 'SHARE': 0.5}
+    return with_kb(options, 'opql-and-kb', 'gin/data/metaqa_kb.gin', 'align', **both)
+
+
+def opql_wordings(options: Options) -> list[Step]:
+    """OPQL: its follower also learns from its training questions in other words."""
+    return opql(options, 'opql-wordings', **IN_OTHER_WORDS)
 
 
 def _row(
-    name: str, summary: str, build: Callable[[Options], Sequence[Step | Function]], **choices
+    name: str, build: Callable[[Options], Sequence[Step | Function]], summary: str = '', **choices
 ) -> Recipe:
+    """A row, whose summary is the first line of what builds it unless it is given."""
+    summary = summary or str(build.__doc__).splitlines()[0].rstrip('.')
     return Recipe(f'metaqa/{name}', summary, build, choices)
 
 
 def _follower_ablation(name: str, summary: str, **settings) -> Recipe:
-    bindings = {f'objectives.Follow.{setting}': value for setting, value in settings.items()}
-    return _row(name, f'ablation of OPQL: {summary}', functools.partial(opql, row=name, **bindings))
+    build = functools.partial(opql, row=name, **bound('objectives.Follow', **settings))
+    return _row(name, build, f'ablation of OPQL: {summary}')
 
 
 def _pretraining_ablation(name: str, summary: str) -> Recipe:
     build = functools.partial(opql_pretrained, row=name, ablation=f'_{name.replace("-", "_")}')
-    return _row(name, f'ablation of OPQL-pretrained: {summary}', build)
+    return _row(name, build, f'ablation of OPQL-pretrained: {summary}')
 
 
-_opql_wordings = functools.partial(opql, row='opql-wordings', **IN_OTHER_WORDS)
+_CENTROID = 'a hop knows its topics by their centroid alone, as in the paper'
 RECIPES = [
-    _row('opql', 'OPQL: the memory of an encoder aligned with 1-hop questions', opql),
-    _row(
-        'opql-pretrained',
-        'OPQL-pretrained: the memory of an encoder that saw no question',
-        opql_pretrained,
-    ),
-    _row(
-        'marked-pairs',
-        'ablation of OPQL: each pair marked in its text, both names masked, as in the paper',
-        marked_pairs,
-    ),
+    _row('opql', opql),
+    _row('opql-pretrained', opql_pretrained),
+    _row('marked-pairs', marked_pairs),
     _follower_ablation('no-filter', 'a hop searches the whole memory', filter=False),
     _follower_ablation('one-wt', 'one W_t for all hops', shared_hops=True),
-    _follower_ablation(
-        'unweighed-topics',
-        'a hop knows the weights of its topics by their centroid alone, as in the paper',
-        weigh_topics=False,
-    ),
-    _row(
-        'only',
-        'ablation of OPQL: a follower of one number of hops alone, as in the paper',
-        one_number_of_hops,
-        hops=(2, 3),
-    ),
-    _row(
-        'paper-form',
-        "the paper's batches, pairs and follower at once, for one number of hops",
-        paper_form,
-        hops=(2, 3),
-    ),
-    _row(
-        'mean-mentions', 'ablation of OPQL: the mean of up to 5 mentions of a pair', mean_mentions
-    ),
+    _follower_ablation('unweighed-topics', _CENTROID, weigh_topics=False),
+    _row('only', one_number_of_hops, hops=(2, 3)),
+    _row('paper-form', paper_form, hops=(2, 3)),
+    _row('mean-mentions', mean_mentions),
     _pretraining_ablation('no-hard-negatives', 'L_rel without hard negatives'),
     _pretraining_ablation('no-el', 'without L_el'),
     _pretraining_ablation('paper-groups', "the paper's groups of 11 mentions"),
-    _row(
-        'opql-wordings',
-        'OPQL: its follower also learns from its training questions in other words',
-        _opql_wordings,
-    ),
-    _row(
-        'opql-released',
-        'OPQL-pretrained with the released encoder, which read labelled sentences, none of MetaQA',
-        opql_released,
-    ),
-    _row(
-        'opql-released-aligned',
-        'OPQL-wordings with the released encoder, aligned with 1-hop questions',
-        opql_released_aligned,
-    ),
-    _row(
-        'opql-kb-pairs',
-        'OPQL over the pairs of the text that a triple of the knowledge base joins',
-        opql_kb_pairs,
-    ),
-    _row('kv-memory', 'baseline: a KV-memory of bags of words', kv_memory),
-    _row(
-        'drkit',
-        'baseline: a DrKIT-style index of mentions, supervised by the knowledge base',
-        _drkit,
-    ),
-    _row('fae-kb', "upper bound: a memory of the knowledge base's triples", fae_kb),
-    _row(
-        'opql-and-kb',
-        "OPQL: one memory of the text and of half of the knowledge base's triples",
-        _opql_and_kb,
-    ),
+    _row('opql-wordings', opql_wordings),
+    _row('opql-released', opql_released),
+    _row('opql-released-aligned', opql_released_aligned),
+    _row('opql-kb-pairs', opql_kb_pairs),
+    _row('kv-memory', kv_memory),
+    _row('drkit', drkit),
+    _row('fae-kb', fae_kb),
+    _row('opql-and-kb', opql_and_kb),
 ]

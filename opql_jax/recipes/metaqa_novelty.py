@@ -9,7 +9,7 @@ from collections.abc import Callable
 from typing import Any, NamedTuple
 
 from opql_jax.recipes import metaqa, novelty
-from opql_jax.recipes.recipe import Options, Recipe, Step, build_memory, train
+from opql_jax.recipes.recipe import Options, Recipe, Stage, Step, build_memory, train
 
 # The relations that may be held out, of which a run takes the first --share percent, and the types
 # of 1-hop questions that ask for them, in either direction: a director's films tell who directed
@@ -32,12 +32,12 @@ def from_scratch(options: Options) -> list[Step]:
 
 
 class System(NamedTuple):
-    """A system: its gin files, and the names of its steps where nothing is held out.
+    """A system: its stages of training, and the names of its steps where nothing is held out.
 
     Attributes:
         text: the prepared text.
         pretraining: the steps before any question.
-        align: the gin file that trains the encoder on questions, and its bindings; None if nothing
+        align: the stage that trains the encoder on questions, and its bindings; None if none
             does.
         frozen: whether the follower leaves the encoder as it is.
     """
@@ -48,13 +48,8 @@ class System(NamedTuple):
     text: str = 'text'
     pretraining: Callable[[Options], list[Step]] = from_scratch
     align: tuple[str, dict] | None = None
-    follow: str = metaqa.gin('follow')
+    follow: Stage = metaqa.STAGES['follow']
     frozen: bool = False
-
-    @property
-    def aligned(self) -> bool:
-        """Whether its encoder is trained on questions at all."""
-        return self.align is not None
 
 
 _RELEASED = System(
@@ -63,10 +58,10 @@ _RELEASED = System(
     'follow-opql-released',
     'text-released',
     metaqa.released,
-    follow=metaqa.gin('follow_released'),
+    follow=metaqa.STAGES['follow-released'],
 )
 SYSTEMS = {
-    'opql': System('align', 'memory', 'follow-opql', align=(metaqa.gin('align'), {})),
+    'opql': System('align', 'memory', 'follow-opql', align=('align', {})),
     'opql-pretrained': System('relations', 'memory-pretrained', 'follow-opql-pretrained'),
     'opql-released': _RELEASED,
     'opql-released-frozen': _RELEASED._replace(follower='follow-opql-released-frozen', frozen=True),
@@ -74,7 +69,7 @@ SYSTEMS = {
         'align-mentions',
         'memory-mentions',
         'follow-mentions',
-        align=(metaqa.gin('align_mentions'), {'objectives.AlignPassages.split': '1-hop/train'}),
+        align=('align-mentions', {'objectives.AlignPassages.split': '1-hop/train'}),
     ),
 }
 
@@ -85,26 +80,22 @@ def held_out(options: Options) -> list[Step]:
     spec = SYSTEMS[system]
     first = list(RELATIONS.values())[: len(RELATIONS) * percent // 100]
     new_relations = tuple(kind for kinds in first for kind in kinds)
-    new = novelty.Novelty(protocol, percent, new_relations, aligned=spec.aligned)
+    new = novelty.Novelty(protocol, percent, new_relations, aligned=spec.align is not None)
     encoder, memory = spec.encoder + new.encoder_suffix, spec.memory + new.encoder_suffix
     follower = spec.follower + new.follower_suffix
     steps = spec.pretraining(options)
     if spec.align:
-        gin, questions = spec.align
-        steps.append(
-            train(
-                encoder, gin, options, INIT_FROM=steps[-1].name, **questions, **new.encoder_bindings
-            )
-        )
+        stage, questions = spec.align
+        bindings = {'INIT_FROM': steps[-1].name, **questions, **new.encoder_bindings}
+        steps.append(train(encoder, metaqa.STAGES[stage], options, **bindings))
     following: dict[str, Any] = {'INIT_FROM': encoder, 'TEXT': spec.text, 'MEMORY': memory}
     following |= {'objectives.Follow.frozen_encoder': True} if spec.frozen else {}
+    asked = [f'{hops}-hop/dev' for hops in metaqa.HOPS]
     return [
         *steps,
         build_memory(memory, encoder, spec.text),
         train(follower, spec.follow, options, **following, **new.follower_bindings),
-        *new.evaluations(
-            system, follower, memory, [f'{hops}-hop/dev' for hops in metaqa.HOPS], spec.text
-        ),
+        *new.evaluations(system, follower, memory, asked, spec.text),
     ]
 
 

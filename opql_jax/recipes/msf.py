@@ -1,6 +1,4 @@
-"""Multi-hop slot filling (MSF).
-
-Followed over the memory of its training paragraphs, asked over that of its test paragraphs.
+"""Multi-hop slot filling (MSF), asked over the memory of its test paragraphs.
 
 As in the paper an entry is a page's title and what a paragraph of it mentions, and the queries of
 two and of three hops have a memory each. With a share of new relations it tells what these cost,
@@ -8,28 +6,37 @@ see `novelty`. The settings are those of MetaQA: nothing was tuned on this data,
 hand.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
 
 from opql_jax.corpus.questions import RELATION_SEPARATOR
 from opql_jax.datasets.msf import Msf, queries
 from opql_jax.datasets.slot_filling import random_share
 from opql_jax.recipes import metaqa, novelty, slot_filling
-from opql_jax.recipes.recipe import Options, Recipe, Step, build_memory, prepare, train
+from opql_jax.recipes.recipe import (
+    Choices,
+    Options,
+    Recipe,
+    Stage,
+    Step,
+    build_memory,
+    prepare,
+    train,
+)
 
 
 class Start(NamedTuple):
     """What the systems of this data set begin with.
 
     Attributes:
-        gin: the gin file of a stage, such as 'align'.
+        stages: such as 'align'.
         pretraining: the steps of a relation encoder over the text of that name, which end with its
             model.
         suffix: what the names of steps end with, where others share the folder.
         text: bindings of the text.
     """
 
-    gin: Callable[[str], str]
+    stages: Mapping[str, Stage]
     pretraining: Callable[[Options, str], list[Step]]
     suffix: str = ''
     text: dict[str, Any] = {}
@@ -39,15 +46,15 @@ def _from_scratch(options: Options, text: str) -> list[Step]:
     return metaqa.pretrained(options)
 
 
-FROM_SCRATCH = Start(metaqa.gin, _from_scratch)
+FROM_SCRATCH = Start(metaqa.STAGES, _from_scratch)
 # {system: the stage that trains its encoder on questions, and its bindings}. The index of mentions
 # (DrKIT) learns from the queries of one hop, as there is no knowledge base.
 _ALIGNED: dict[str, tuple[str, dict[str, Any]]] = {
     'opql': ('align', {}),
-    'drkit': ('align_mentions', {'objectives.AlignPassages.split': '1-hop/train'}),
-    'kv-memory': ('kv_memory_align', {}),
+    'drkit': ('align-mentions', {'objectives.AlignPassages.split': '1-hop/train'}),
+    'kv-memory': ('kv-memory-align', {}),
 }
-CHOICES: dict[str, tuple[int | str, ...]] = {
+CHOICES: Choices = {
     'system': ('opql', 'opql-pretrained', 'drkit', 'kv-memory'),
     'protocol': novelty.PROTOCOLS,
     'share': slot_filling.SHARES,
@@ -62,11 +69,8 @@ def prepared(options: Options, text: str, part: str, **bindings) -> Step:
 def _relations(folder: str) -> set[str]:
     """The relations that training queries of one hop ask for."""
     (path,) = [path for name, path in Msf(folder, hops=(1,)).files().items() if 'queries' in name]
-    return {
-        relation
-        for record in queries(path)
-        for relation in record['type'].split(RELATION_SEPARATOR)
-    }
+    types = [record['type'].split(RELATION_SEPARATOR) for record in queries(path)]
+    return {relation for relations in types for relation in relations}
 
 
 def msf(options: Options, start: Start = FROM_SCRATCH) -> list[Step]:
@@ -78,52 +82,32 @@ def msf(options: Options, start: Start = FROM_SCRATCH) -> list[Step]:
     )
     text = f'text{start.suffix}'
     steps = [prepared(options, text, 'train', **start.text)]
-    if system == 'kv-memory':
-        steps += [
-            train(
-                f'kv-entities{start.suffix}', metaqa.gin('kv_memory_entities'), options, TEXT=text
-            )
-        ]
+    kv = system == 'kv-memory'
+    stages = metaqa.STAGES if kv else start.stages
+    if kv:
+        stage = metaqa.STAGES['kv-memory-entities']
+        steps += [train(f'kv-entities{start.suffix}', stage, options, TEXT=text)]
     else:
         steps += start.pretraining(options, text)
-    model, kv = steps[-1].name, system == 'kv-memory'
+    model = steps[-1].name
     if new.aligned:
-        stage, bindings = _ALIGNED[system]
-        gin = (metaqa.gin if kv else start.gin)(stage)
-        name = f'{stage.replace("_", "-")}{start.suffix}{new.encoder_suffix}'
-        steps += [
-            train(
-                name, gin, options, TEXT=text, INIT_FROM=model, **bindings, **new.encoder_bindings
-            )
-        ]
-        model = name
+        name, bindings = _ALIGNED[system]
+        bindings = {'TEXT': text, 'INIT_FROM': model, **bindings, **new.encoder_bindings}
+        model = f'{name}{start.suffix}{new.encoder_suffix}'
+        steps += [train(model, stages[name], options, **bindings)]
     memory, follow = f'memory-{model}', f'follow-{system}{start.suffix}{new.follower_suffix}'
-    following = metaqa.gin('kv_memory_follow') if kv else start.gin('follow')
+    following = {'TEXT': text, 'INIT_FROM': model, 'MEMORY': memory, **new.follower_bindings}
     steps += [
         build_memory(memory, model, text),
-        train(
-            follow,
-            following,
-            options,
-            TEXT=text,
-            INIT_FROM=model,
-            MEMORY=memory,
-            **new.follower_bindings,
-        ),
+        train(follow, stages['kv-memory-follow' if kv else 'follow'], options, **following),
     ]
-    for hops in (2, 3):
-        asked = f'{text}-{hops}-hop'
+    row = f'{system}{start.suffix}'
+    for hops in ('2-hop', '3-hop'):
+        asked, entries = f'{text}-{hops}', f'{memory}-{hops}'
         steps += [
-            prepared(options, asked, 'test', HOPS=(hops,), EXTENDS=text),
-            build_memory(f'{memory}-{hops}-hop', model, asked, ONLY_NEW=True),
-            *new.evaluations(
-                f'{system}{start.suffix}',
-                follow,
-                f'{memory}-{hops}-hop',
-                [f'{hops}-hop/test'],
-                asked,
-                f'{hops}-hop',
-            ),
+            prepared(options, asked, 'test', HOPS=(int(hops[0]),), EXTENDS=text),
+            build_memory(entries, model, asked, ONLY_NEW=True),
+            *new.evaluations(row, follow, entries, [f'{hops}/test'], asked, hops),
         ]
     return steps
 

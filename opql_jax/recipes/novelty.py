@@ -63,11 +63,9 @@ class Novelty:
     @property
     def follower_suffix(self) -> str:
         """What the name of the follower ends with."""
-        return (
-            f'-{self.protocol}-{self.percent}'
-            if self.new_to_encoder or self.new_to_follower
-            else ''
-        )
+        if self.new_to_encoder or self.new_to_follower:
+            return f'-{self.protocol}-{self.percent}'
+        return ''
 
     def evaluations(
         self,

@@ -12,15 +12,73 @@ from opql_jax.core.errors import InputError
 from opql_jax.recipes import language_model as lm
 from opql_jax.recipes import metaqa
 from opql_jax.recipes.recipe import (
+    Choices,
     Function,
     Options,
     Output,
     Recipe,
     Step,
+    bound,
     build_memory,
     prepare,
+    stage,
     train,
 )
+
+_NO_DROPOUT = bound('encoder.RelationEncoder', dropout_rate=0.0)
+METAQA_STAGES = {
+    # What of W_q meets E begins anew: the search is over the whole memory.
+    'lm_names': stage(
+        'tiny', 'lm_names', 4000, 1e-3, _NO_DROPOUT, bound('objectives.LinkNames', topic_scale=30.0)
+    ),
+    # At 1e-3 names and relations, which are learnt before, are lost within 150 steps. Names stay
+    # beside the questions, as most entities are in few questions or none. No passages: most of
+    # their pairs are in no other one, which would make null right for whatever a first hop asks.
+    'lm_questions': stage(
+        'tiny',
+        'lm_questions',
+        3000,
+        1e-4,
+        _NO_DROPOUT,
+        bound(
+            'objectives.AnswerQuestions',
+            name_rows=128,
+            text_rows=0,
+            filter=True,
+            exclude_topic=True,
+        ),
+    ),
+}
+# Over Wikispeedia, from the released encoder, which knows English: a few hundred questions teach
+# none. How many steps each stage of this size takes was not tuned.
+_LAYER = {'ENTITY_LAYER': 2}  # of 6, as the paper's 4 of 12
+STAGES = {
+    'align': stage('released', 'align_passages', 200, 2e-4, _NO_DROPOUT),
+    'lm_names': stage(
+        'released',
+        'lm_names',
+        200,
+        2e-4,
+        _LAYER,
+        _NO_DROPOUT,
+        bound('objectives.LinkNames', rows=128, topic_scale=30.0),
+        bound('trainer.TrainConfig', warmup_steps=10),
+    ),
+    'lm_cloze': stage('released', 'lm_cloze', 400, 2e-4, _LAYER),
+    # A quarter of the default number of passages, in which most of the time of a step goes.
+    'lm_questions': stage(
+        'released',
+        'lm_questions',
+        400,
+        1e-4,
+        _LAYER,
+        bound('objectives.AnswerQuestions', name_rows=64, text_rows=16),
+    ),
+}
+# An entry for each pair that two passages mention, as in the paper: a fifth of an entry for each
+# mention. A pair is barred in the passages it was read in, so that 35 % of the topics of clozes
+# have an entry of their pair, not 73 %.
+MEMORY = {'MIN_COUNT': 2, **bound('build_memory.build_memory', mentions='average')}
 
 
 def metaqa_questions(options: Options) -> list[Step | Function]:
@@ -31,28 +89,28 @@ def metaqa_questions(options: Options) -> list[Step | Function]:
     system, hops = options.system, options.hops
     kb, of_hops = '-fae-kb' if system == 'fae' else '', f'-{hops}-hop'
     row, text, memory = 'fae-kb' if kb else 'opql', f'text{kb}', f'memory{kb}'
-    files_of = {
-        part: (f'{hops}-hop-{part}{kb}', options.file(f'metaqa/{hops}-hop/{part}.txt'))
+    converted = [
+        lm.converted(
+            f'{hops}-hop-{part}{kb}',
+            'metaqa',
+            options.file(f'metaqa/{hops}-hop/{part}.txt'),
+            text,
+            HOPS=hops,
+        )
         for part in ('train', 'dev')
-    }
-    train_file, dev_file = (Output(f'questions/{name}.jsonl') for name, _ in files_of.values())
-    start = {'TEXT': text, 'INIT_FROM': f'follow-{row}', 'MEMORY': memory, 'QUESTIONS': train_file}
-    # As many as a hop of metaqa/opql finds, in place of 32: gin/experiments/metaqa/follow.gin says
-    # what fewer cost at 3 hops.
-    bindings: dict[str, Any] = {} if hops == 2 else {'objectives.AnswerQuestions.k': 128}
-    names = f'names{kb}{of_hops}'
+    ]
+    trained, asked = (Output(step.output) for step in converted)
+    start = {'TEXT': text, 'INIT_FROM': f'follow-{row}', 'MEMORY': memory, 'QUESTIONS': trained}
+    # As many as a hop of metaqa/opql finds, in place of 32.
+    bindings = {} if hops == 2 else bound('objectives.AnswerQuestions', k=128)
+    names, stages = f'names{kb}{of_hops}', METAQA_STAGES
     return [
         # Without its own evaluation.
         *(metaqa.fae_kb(options) if kb else metaqa.opql(options))[:-1],
-        *(
-            lm.converted(name, 'metaqa', source, text, HOPS=hops)
-            for name, source in files_of.values()
-        ),
-        train(names, 'gin/experiments/metaqa/lm_names.gin', options, **start),
-        lm.finetuned(
-            options, 'metaqa', system, names, memory, train_file, text, of_hops, **bindings
-        ),
-        lm.asked(system, 'all', memory, [dev_file], text, of_hops),
+        *converted,
+        train(names, stages['lm_names'], options, **start),
+        lm.finetuned(options, stages, system, names, memory, trained, text, of_hops, **bindings),
+        lm.asked(system, 'all', memory, [asked], text, of_hops),
     ]
 
 
@@ -67,9 +125,7 @@ def split_fifths(source: str, folder: str, seed: int) -> None:
         'train': [line for i, line in enumerate(lines, 1) if (i - seed) % 5],
         'dev': lines[(seed - 1) % 5 :: 5],
     }
-    contents = {
-        pathlib.Path(folder, f'{name}.jsonl'): b''.join(kept) for name, kept in parts.items()
-    }
+    contents = {pathlib.Path(folder, f'{n}.jsonl'): b''.join(kept) for n, kept in parts.items()}
     for path, content in contents.items():
         if path.exists() and path.read_bytes() != content:
             raise InputError(f'{path} is in the way, and no part of {source}: move it elsewhere')
@@ -80,27 +136,18 @@ def split_fifths(source: str, folder: str, seed: int) -> None:
 
 
 def webqsp(options: Options, max_pairs: int | None = None) -> list[Step | Function]:
-    """WebQuestionsSP over Wikispeedia, before and after an injection.
-
-    Trained on four fifths of its training questions, asked the rest.
-    """
-    source = {
-        'source': options.file('openqa/webqsp_train.jsonl'),
-        'folder': Output('parts'),
-        'seed': options.seed,
-    }
+    """WebQuestionsSP over Wikispeedia: four fifths of its training questions, asked the rest."""
+    source = options.file('openqa/webqsp_train.jsonl')
+    arguments = {'source': source, 'folder': Output('parts'), 'seed': options.seed}
     parts = {part: Output(f'parts/{part}.jsonl') for part in ('train', 'dev')}
-    split = Function('parts', split_fifths, source, 'parts')
+    split = Function('parts', split_fifths, arguments, 'parts')
     return over_wikispeedia(options, 'webqsp_lines', parts, [split], max_pairs)
 
 
 def webqsp_official(options: Options) -> list[Step | Function]:
     """WebQuestionsSP's official split over Wikispeedia, from the user's files in webqsp/."""
-    parts = {
-        'train': options.file('webqsp/WebQSP.train.json'),
-        'dev': options.file('webqsp/WebQSP.test.json'),
-    }
-    return over_wikispeedia(options, 'webqsp', parts)
+    train, test = (options.file(f'webqsp/WebQSP.{part}.json') for part in ('train', 'test'))
+    return over_wikispeedia(options, 'webqsp', {'train': train, 'dev': test})
 
 
 def complexwebquestions(options: Options) -> list[Step | Function]:
@@ -110,18 +157,11 @@ def complexwebquestions(options: Options) -> list[Step | Function]:
 
 
 def complexwebquestions_files(options: Options) -> tuple[dict[str, str], dict[str, str]]:
-    """{part: questions}, and {macro: file} of what names their topics, ids of Freebase.
-
-    These are the arguments of `EntityResolver`.
-    """
-    parts = {
-        part: options.file(f'complexwebquestions/ComplexWebQuestions_{part}.json')
-        for part in ('train', 'dev')
-    }
+    """{part: questions}, and {macro: file} of what names their topics, ids of Freebase."""
+    file = lambda name: options.file(f'complexwebquestions/{name}')
+    parts = {part: file(f'ComplexWebQuestions_{part}.json') for part in ('train', 'dev')}
     names = {'MID_TO_QID': 'mid_to_qid.tsv', 'QID_LABELS': 'qid_labels.json'}
-    return parts, {
-        macro: options.file(f'complexwebquestions/{name}') for macro, name in names.items()
-    }
+    return parts, {macro: file(name) for macro, name in names.items()}
 
 
 def over_wikispeedia(
@@ -134,8 +174,6 @@ def over_wikispeedia(
 ) -> list[Step | Function]:
     """A language model over Wikispeedia, pretrained, finetuned and evaluated.
 
-    Also over a memory that pairs are injected into.
-
     Training begins with the encoder that comes with the package, which knows English.
 
     Args:
@@ -145,51 +183,29 @@ def over_wikispeedia(
         max_pairs: how many pairs the memory has before the injection; all if None.
         tables: {macro: file} of those that name the topics of the questions, if these do not.
     """
-    system, gin = options.system, 'gin/experiments/webqsp/{}.gin'.format
-    questions = {part: Output(f'questions/{part}.jsonl') for part in parts}
-    injection = {'QUESTIONS': (questions['dev'],), 'PAIRS_PER_ENTITY': 100}
+    system = options.system
+    converted = [lm.converted(part, question_format, of, **tables) for part, of in parts.items()]
+    questions = [Output(step.output) for step in converted]
     suffix = '-best' if max_pairs else ''
-    memory, names = f'memory{suffix}', f'names{suffix}'
-    # Results have the same names in all groups, so that their tables have the same columns.
-    asked = (
-        {'memory': memory}
-        if system == 'eae'
-        else {'memory': memory, 'memory-injected': f'{memory}-injected'}
-    )
-    linked = {'INIT_FROM': 'align', 'MEMORY': memory, 'QUESTIONS': questions['train']}
-    split = {'objectives.AlignPassages.split': questions['train']}
+    memory, names, start = f'memory{suffix}', f'names{suffix}', f'{system}-pretrained{suffix}'
+    linked = {'INIT_FROM': 'align', 'MEMORY': memory, 'QUESTIONS': questions[0]}
+    split = bound('objectives.AlignPassages', split=questions[0])
     limit: dict[str, Any] = {'MAX_PAIRS': max_pairs} if max_pairs else {}
     encoder = str(RELEASED_ENCODER)  # by its path, so that its files are part of the record
+    text = {'DATA_DIR': options.file('wikispeedia'), 'TOKENIZER': encoder}
+    memories = memory, f'{memory}-injected'
     return [
-        prepare(
-            'text',
-            'gin/data/wikispeedia.gin',
-            DATA_DIR=options.file('wikispeedia'),
-            TOKENIZER=encoder,
-        ),
+        prepare('text', 'gin/data/wikispeedia.gin', **text),
         *steps,
-        *(lm.converted(part, question_format, source, **tables) for part, source in parts.items()),
-        train('entities', metaqa.gin('entities_released'), options, BERT=encoder),
-        train('align', gin('align'), options, INIT_FROM='entities', **split),
-        build_memory(memory, 'align', gin='gin/experiments/webqsp/memory.gin', **limit),
-        *lm.injected(f'{memory}-injected', memory, 'text', 'align', **injection),
+        *converted,
+        train('entities', metaqa.STAGES['entities-released'], options, BERT=encoder),
+        train('align', STAGES['align'], options, INIT_FROM='entities', **split),
+        build_memory(memory, 'align', **MEMORY, **limit),
         # Names first, as over MetaQA; passages, which mention each of these entities often, keep
         # them.
-        train(names, gin('lm_names'), options, **linked),
-        lm.cloze(options, 'webqsp', system, names, memory, suffix),
-        lm.finetuned(
-            options,
-            'webqsp',
-            system,
-            f'{system}-pretrained{suffix}',
-            memory,
-            questions['train'],
-            suffix=suffix,
-        ),
-        *(
-            lm.asked(system, name, folder, [questions['dev']], suffix=suffix)
-            for name, folder in asked.items()
-        ),
+        train(names, STAGES['lm_names'], options, **linked),
+        lm.cloze(options, STAGES, system, names, memory, suffix),
+        *lm.finetuned_and_asked(options, STAGES, start, 'align', *memories, questions, suffix),
     ]
 
 
@@ -197,7 +213,8 @@ def over_wikispeedia(
 # the memory lacks answers which the text has, as the paper's (section 4) does.
 BEST_PAIRS = 20_000
 
-_ALL: dict[str, tuple[int | str, ...]] = {'system': lm.SYSTEMS}
+_ALL: Choices = {'system': lm.SYSTEMS}
+_OWN_FILES = 'over Wikispeedia; needs your own files'
 RECIPES = [
     # With --out of the row metaqa/opql it shares its steps. FaE has a memory of the knowledge
     # base's triples.
@@ -220,16 +237,6 @@ RECIPES = [
         functools.partial(webqsp, max_pairs=BEST_PAIRS),
         {'system': ('opql-lm', 'opql-follow')},
     ),
-    Recipe(
-        'webqsp-official',
-        'the official split of WebQSP over Wikispeedia; needs your own files',
-        webqsp_official,
-        _ALL,
-    ),
-    Recipe(
-        'complexwebquestions',
-        'ComplexWebQuestions over Wikispeedia; needs your own files',
-        complexwebquestions,
-        _ALL,
-    ),
+    Recipe('webqsp-official', f'the official split of WebQSP {_OWN_FILES}', webqsp_official, _ALL),
+    Recipe('complexwebquestions', f'ComplexWebQuestions {_OWN_FILES}', complexwebquestions, _ALL),
 ]

@@ -14,11 +14,14 @@ from opql_jax.recipes import language_model as lm
 from opql_jax.recipes import metaqa as small_metaqa
 from opql_jax.recipes import msf, open_questions
 from opql_jax.recipes.recipe import (
+    Choices,
     Function,
     Options,
     Output,
     Recipe,
+    Stage,
     Step,
+    bound,
     build_memory,
     evaluate,
     macro,
@@ -26,7 +29,38 @@ from opql_jax.recipes.recipe import (
     train,
 )
 
-gin = 'gin/experiments/paper/{}.gin'.format
+_gin = 'gin/experiments/paper/{}.gin'.format
+# Stages over Wikipedia have a file each, of one's own runs on a TPU (docs/how-to/paper_on_tpu.md).
+STAGES = {
+    name: Stage((_gin(name),)) for name in ('entities', 'relations', 'lm_cloze', 'lm_questions')
+}
+
+
+def _short_stage(run: str, steps: int, learning_rate: float, **bindings) -> Stage:
+    """A stage over the questions of MetaQA or MSF, of the size that all stages share."""
+    schedule = bound('trainer.TrainConfig', warmup_steps=100, log_every=50)
+    settings = {'STEPS': steps, 'LEARNING_RATE': learning_rate, **schedule, **bindings}
+    return Stage((_gin('training'), f'gin/runs/{run}.gin'), settings)
+
+
+# {stage of `metaqa.STAGES`: how the encoder that Wikipedia taught is trained}. While entities are
+# learnt, it stays as it is.
+QUESTION_STAGES = {
+    'entities': _short_stage(
+        'entities', 2000, 1e-3, **bound('objectives.Entities', rows=512, frozen_encoder=True)
+    ),
+    'align': _short_stage('align', 4000, 3e-5, **bound('objectives.Align', rows=256)),
+    'align-mentions': _short_stage(
+        'align_mentions', 4000, 3e-5, **bound('objectives.AlignPassages', passages=128)
+    ),
+    # The paper's follower (section 3).
+    'follow': _short_stage(
+        'follow',
+        6000,
+        3e-5,
+        **bound('objectives.Follow', questions=64, k=128, weigh_topics=False, exclude_topic=False),
+    ),
+}
 
 
 def relations(options: Options) -> list[Step]:
@@ -35,20 +69,21 @@ def relations(options: Options) -> list[Step]:
     return [
         prepare(
             'text',
-            gin('text'),
+            'gin/data/wikipedia.gin',
             DUMP=options.file('wikipedia'),
             WORK_DIR=Output('articles'),
             TOKENIZER=bert,
+            **bound('prepare.prepare', title_prefix=False),
         ),
-        train('entities', gin('entities'), options, BERT=bert),
-        train('relations', gin('relations'), options, INIT_FROM='entities'),
+        train('entities', STAGES['entities'], options, BERT=bert),
+        train('relations', STAGES['relations'], options, INIT_FROM='entities'),
     ]
 
 
 def pretrained(options: Options, system: str = 'opql-lm') -> list[Step]:
     """A language model, pretrained on Wikipedia: all that needs no question."""
-    memory = build_memory('memory', 'relations', gin=gin('memory'))
-    return [*relations(options), memory, lm.cloze(options, 'paper', system, 'relations', 'memory')]
+    memory = build_memory('memory', 'relations', gin=_gin('memory'))
+    return [*relations(options), memory, lm.cloze(options, STAGES, system, 'relations', 'memory')]
 
 
 def questions(
@@ -60,38 +95,19 @@ def questions(
 ) -> list[Step | Function]:
     """A language model, finetuned on questions and asked others (§4).
 
-    Also over a memory with the best pairs of their topics.
-
     `parts` are {'train' and that which is asked: file of questions}; for the format and the tables
     see `open_questions.over_wikispeedia`.
     """
-    system, suffix = options.system, f'-{name}'
-    read = {part: Output(f'questions/{name}-{part}.jsonl') for part in parts}
-    *_, asked = read.values()
-    memories = (
-        {'memory': 'memory'}
-        if system == 'eae'
-        else {'memory': 'memory', 'memory-injected': f'memory-injected{suffix}'}
-    )
-    injection = {'QUESTIONS': (asked,), 'PAIRS_PER_ENTITY': 100}
+    converted = [
+        lm.converted(f'{name}-{part}', question_format, source, **tables)
+        for part, source in parts.items()
+    ]
+    start, read = f'{options.system}-pretrained', [Output(step.output) for step in converted]
+    memories = 'memory', f'memory-injected-{name}'
     return [
-        *pretrained(options, system),
-        *(
-            lm.converted(f'{name}-{part}', question_format, source, **tables)
-            for part, source in parts.items()
-        ),
-        lm.finetuned(
-            options, 'paper', system, f'{system}-pretrained', 'memory', read['train'], suffix=suffix
-        ),
-        *(
-            lm.injected(memories['memory-injected'], 'memory', 'text', 'relations', **injection)
-            if len(memories) > 1
-            else ()
-        ),
-        *(
-            lm.asked(system, where, memory, [asked], suffix=suffix)
-            for where, memory in memories.items()
-        ),
+        *pretrained(options, options.system),
+        *converted,
+        *lm.finetuned_and_asked(options, STAGES, start, 'relations', *memories, read, f'-{name}'),
     ]
 
 
@@ -103,18 +119,15 @@ def webqsp(options: Options) -> list[Step | Function]:
 
 def complexwebquestions(options: Options) -> list[Step | Function]:
     """ComplexWebQuestions, asked its development set."""
-    return questions(
-        options,
-        'complexwebquestions',
-        'complexwebq',
-        *open_questions.complexwebquestions_files(options),
-    )
+    files = open_questions.complexwebquestions_files(options)
+    return questions(options, 'complexwebquestions', 'complexwebq', *files)
 
 
 def entities_of(name: str, options: Options, text: str) -> list[Step]:
     """The encoder of Wikipedia with the entities of another text."""
     bindings: dict[str, Any] = {'TEXT': text, 'BERT': Output('relations')}
-    return [*relations(options), train(f'entities-{name}', gin('qa_entities'), options, **bindings)]
+    stage = QUESTION_STAGES['entities']
+    return [*relations(options), train(f'entities-{name}', stage, options, **bindings)]
 
 
 def metaqa(options: Options) -> list[Step]:
@@ -123,25 +136,25 @@ def metaqa(options: Options) -> list[Step]:
     data = {'DATA_DIR': options.file('metaqa'), 'TOKENIZER': options.file('bert-base-uncased')}
     steps = [prepare(text, 'gin/data/metaqa.gin', **data), *entities_of('metaqa', options, text)]
     if system == 'opql':
-        steps += [train('align-metaqa', gin('qa_align'), options, TEXT=text, INIT_FROM=model)]
+        bindings = {'TEXT': text, 'INIT_FROM': model}
         model = 'align-metaqa'
-    memory, follower = f'memory-{model}', f'follow-{system}-metaqa-{hops}-hop'
+        steps += [train(model, QUESTION_STAGES['align'], options, **bindings)]
+    memory, row = f'memory-{model}', f'{system}-metaqa'
+    follower, results = f'follow-{row}-{hops}-hop', f'results/{row}/{hops}-hop'
     following = {'TEXT': text, 'INIT_FROM': model, 'MEMORY': memory, **small_metaqa.splits_of(hops)}
     return [
         *steps,
         build_memory(memory, model, text),
-        train(follower, gin('qa_follow'), options, **following),
-        evaluate(
-            f'results/{system}-metaqa/{hops}-hop', follower, memory, [f'{hops}-hop/dev'], text
-        ),
+        train(follower, QUESTION_STAGES['follow'], options, **following),
+        evaluate(results, follower, memory, [f'{hops}-hop/dev'], text),
     ]
 
 
-def multi_hop_slot_filling(options: Options) -> list[Step]:
+def slot_filling(options: Options) -> list[Step]:
     """MSF (§3) over the memory of the encoder of Wikipedia."""
     text = {'TOKENIZER': options.file('bert-base-uncased')}
-    stage = lambda name: gin(f'qa_{name}')
-    return msf.msf(options, msf.Start(stage, functools.partial(entities_of, 'msf'), '-msf', text))
+    pretraining = functools.partial(entities_of, 'msf')
+    return msf.msf(options, msf.Start(QUESTION_STAGES, pretraining, '-msf', text))
 
 
 # Estimated milliseconds of a step, and chips, by the compiler (docs/how-to/paper_on_tpu.md).
@@ -162,41 +175,28 @@ def needs(stages: Collection[str] = ('entities', 'relations', 'lm_cloze')) -> st
     lines = [_SIZES]
     for devices, (chips, milliseconds) in ESTIMATES.items():
         hours = {
-            stage: macro(gin(stage), 'STEPS') * ms / 3.6e6
+            stage: macro(_gin(stage), 'STEPS') * ms / 3.6e6
             for stage, ms in milliseconds.items()
             if stage in stages
         }
         each = ', '.join(f'{stage} {time:.1f}' for stage, time in hours.items())
         cost = sum(hours.values()) * chips * _PRICES[devices]
-        lines.append(
-            f'# hours on {devices}, estimated: {each}; {cost:,.0f} dollars at '
-            f'{_PRICES[devices]:.2f} a chip-hour'
-        )
+        paid = f'{cost:,.0f} dollars at {_PRICES[devices]:.2f} a chip-hour'
+        lines.append(f'# hours on {devices}, estimated: {each}; {paid}')
     return '\n'.join(lines)
 
 
 # The last has one null entry for all topics.
-_SYSTEMS: dict[str, tuple[int | str, ...]] = {'system': (*lm.SYSTEMS, 'null-of-no-entity')}
-_FOLLOWED: dict[str, tuple[int | str, ...]] = {
-    'system': ('opql', 'opql-pretrained'),
-    'hops': (2, 3),
-}
-_needs_of_relations = functools.partial(needs, ('entities', 'relations'))
+_SYSTEMS: Choices = {'system': (*lm.SYSTEMS, 'null-of-no-entity')}
+_FOLLOWED: Choices = {'system': ('opql', 'opql-pretrained'), 'hops': (2, 3)}
+_relations = functools.partial(needs, ('entities', 'relations'))
 RECIPES = [
-    Recipe(
-        f'paper/{name}', f'the paper at its size, for Cloud TPU: {summary}', build, choices, told
-    )
-    for name, summary, build, choices, told in (
+    Recipe(f'paper/{name}', f'the paper at its size, for Cloud TPU: {what}', build, choices, told)
+    for name, what, build, choices, told in (
         ('opql-lm-pretrained', 'OPQL-LM without questions', pretrained, {}, needs),
         ('webqsp', 'the official test questions of WebQuestionsSP', webqsp, _SYSTEMS, needs),
         ('complexwebquestions', 'ComplexWebQuestions', complexwebquestions, _SYSTEMS, needs),
-        ('metaqa', 'MetaQA', metaqa, _FOLLOWED, _needs_of_relations),
-        (
-            'msf',
-            'multi-hop slot filling (MSF)',
-            multi_hop_slot_filling,
-            msf.CHOICES,
-            _needs_of_relations,
-        ),
+        ('metaqa', 'MetaQA', metaqa, _FOLLOWED, _relations),
+        ('msf', 'multi-hop slot filling (MSF)', slot_filling, msf.CHOICES, _relations),
     )
 ]

@@ -1,6 +1,4 @@
-"""The reader: its examples, training in three stages, and the released folder.
-
-Examples come from public questions and labelled sentences.
+"""The reader, trained in three stages on public questions and labelled sentences, and its release.
 
 The first stage reads single sentences and short passages, the second what `opql retrieve` finds for
 questions of several hops, the third all kinds, with whole documents that do not state what they are
@@ -9,10 +7,11 @@ weights of `kb.calibration` are fitted to them, and figures are of them.
 """
 
 import functools
-import json
 import pathlib
 import tempfile
 import zlib
+from collections.abc import Iterator
+from typing import Any
 
 import numpy as np
 
@@ -24,8 +23,17 @@ from opql_jax.kb.open_kb import open_kb
 from opql_jax.kb.text.evidence_finder import PASSAGES
 from opql_jax.recipes import retrieval
 from opql_jax.recipes.encoder import CORPORA
-from opql_jax.recipes.plain_text import index
-from opql_jax.recipes.recipe import KB, Function, Options, Output, Recipe, Step, prepare, train
+from opql_jax.recipes.recipe import (
+    KB,
+    Function,
+    Options,
+    Output,
+    Recipe,
+    Step,
+    prepare,
+    stage,
+    train,
+)
 
 # Examples of the first stage, of each kind, and those of them that the second stage and the third
 # read again.
@@ -64,6 +72,11 @@ def _count(percent: float, number: int) -> int:
     return max(_FEWEST, round(number * percent / 100))
 
 
+def _write(path: str, examples: list[reading_examples.ReadingExample]) -> dict[str, int]:
+    write_json_lines(path, (example._asdict() for example in examples))
+    return {'examples': len(examples)}
+
+
 def first_examples(
     sentences: str, labelled: tuple[str, ...], names: str, output: str, percent: float, seed: int
 ) -> dict[str, int]:
@@ -71,16 +84,14 @@ def first_examples(
     rng = np.random.default_rng(seed)
     count = functools.partial(_count, percent)
     stated = relation_corpora.read(labelled, names)
-    people, works = (
-        reading_examples.names_of(stated, relations) for relations in (_OF_PEOPLE, _OF_WORKS)
-    )
+    people = reading_examples.names_of(stated, _OF_PEOPLE)
+    works = reading_examples.names_of(stated, _OF_WORKS)
     examples = [
         *reading_examples.from_sentence_questions(sentences, rng, count(SENTENCES)),
         *reading_examples.from_labelled(stated, rng, count(LABELLED)),
         *reading_examples.made(people, works, rng, count(MADE)),
     ]
-    write_json_lines(output, (example._asdict() for example in examples))
-    return {'examples': len(examples)}
+    return _write(output, examples)
 
 
 def second_examples(
@@ -99,35 +110,23 @@ def second_examples(
     examples = [before[i] for i in rng.permutation(len(before))[: _count(percent, AGAIN)]]
     for name in sets:
         text = pathlib.Path(out, f'text-{name}')
-        records = lambda file: [
-            json.loads(line) for line in (text / file).read_bytes().splitlines()
-        ]
-        documents = {
-            record['id']: (record['title'], record['text']) for record in records('documents.jsonl')
-        }
-        questions = [
-            record for record in records('questions.jsonl') if not is_left_out(record['id'])
-        ]
+        records = retrieval.records(text / 'documents.jsonl')
+        documents = {record['id']: (record['title'], record['text']) for record in records}
+        asked = retrieval.records(text / 'questions.jsonl')
+        asked = [question for question in asked if not is_left_out(question['id'])]
         with open_kb(pathlib.Path(out, f'kb-{name}')) as kb:
-            found = kb.retrieve([question['question'] for question in questions], _RETRIEVED)
-        retrieved = {
-            question['id']: [each.document for each in of] for question, of in zip(questions, found)
-        }
-        examples += reading_examples.from_passage_questions(
-            name, questions, documents, retrieved, rng
-        )
-    write_json_lines(output, (example._asdict() for example in examples))
-    return {'examples': len(examples)}
+            found = kb.retrieve([question['question'] for question in asked], _RETRIEVED)
+        retrieved = {q['id']: [each.document for each in of] for q, of in zip(asked, found)}
+        examples += reading_examples.from_passage_questions(name, asked, documents, retrieved, rng)
+    return _write(output, examples)
 
 
 def film_documents(source: str, output: str, percent: float) -> None:
     """Writes the first percent of the films as documents `{id, title, text}`."""
-    films = [json.loads(line) for line in pathlib.Path(source).read_bytes().splitlines()]
+    films = retrieval.records(source)
     kept = films[: _count(percent, len(films))]
-    write_json_lines(
-        output,
-        ({'id': str(film['id']), 'title': film['title'], 'text': film['text']} for film in kept),
-    )
+    document = lambda film: {'id': str(film['id']), 'title': film['title'], 'text': film['text']}
+    write_json_lines(output, map(document, kept))
 
 
 def in_plain_words(bracketed: str) -> tuple[str, str]:
@@ -160,104 +159,81 @@ def third_examples(
     count = functools.partial(_count, percent)
     known = docred.read_relations(names)
     with tempfile.TemporaryDirectory() as folder:
-        labelled = docred.read_documents(
-            documents, known, rejected_path=pathlib.Path(folder, 'rejected.jsonl')
-        )
+        rejected = pathlib.Path(folder, 'rejected.jsonl')
+        labelled = docred.read_documents(documents, known, rejected_path=rejected)
     examples = list(reading_examples.from_documents(labelled, known, rng, count(DOCUMENTS)))
     with open_kb(films) as kb:
         for hops in FILM_HOPS:
-            lines = (
-                pathlib.Path(questions, f'{hops}-hop', 'train.txt')
-                .read_text(encoding='utf-8')
-                .splitlines()
-            )
-            drawn = [
-                lines[i].split('\t') for i in rng.permutation(len(lines))[: count(FILMS)].tolist()
-            ]
-            asked = [
-                (*in_plain_words(question), answers.split('|')) for question, answers, *_ in drawn
-            ]
+            file = pathlib.Path(questions, f'{hops}-hop', 'train.txt')
+            lines = file.read_text(encoding='utf-8').splitlines()
+            order = rng.permutation(len(lines))[: count(FILMS)].tolist()
+            drawn = [lines[i].split('\t') for i in order]
+            asked = [(*in_plain_words(text), answers.split('|')) for text, answers, *_ in drawn]
             found = kb.retrieve([question for question, *_ in asked], PASSAGES)
             passages = [[(each.title, each.text) for each in of] for of in found]
             examples += reading_examples.from_known_answers('films', asked, passages, rng)
     before = list(reading_examples.read_examples(first))
     examples += [before[i] for i in rng.permutation(len(before))[: count(AGAIN_LATER)]]
-    examples += [
-        example
-        for example in reading_examples.read_examples(second)
-        if example.source in retrieval.SETS
-    ]
-    write_json_lines(output, (example._asdict() for example in examples))
-    return {'examples': len(examples)}
+    of_several_hops = reading_examples.read_examples(second)
+    examples += [example for example in of_several_hops if example.source in retrieval.SETS]
+    return _write(output, examples)
 
 
-def trained(name: str, examples: str, options: Options, **bindings) -> Step:
-    """A stage of training."""
-    gin = f'gin/experiments/encoder/{name.replace("-", "_")}.gin'
-    return train(name, gin, options, TEXT='read-text', EXAMPLES=Output(examples), **bindings)
+# {model: how it is trained, and on what}; it begins with the one before. ROWS are as often as
+# examples are so long.
+STAGES = {
+    'reader-1': ((640, 2e-4, {48: 8, 96: 12, 192: 11, 288: 1}), 'first.jsonl'),
+    'reader-2': ((600, 1.5e-4, {96: 5, 192: 3, 448: 4}), 'second.jsonl'),
+    'reader-3': ((1000, 2e-4, {96: 4, 192: 2, 320: 5, 448: 4}), 'third.jsonl'),
+}
+
+
+def stages(options: Options) -> Iterator[Step]:
+    """The stages of training."""
+    before: dict[str, Any] = {}
+    for name, ((count, rate, rows), examples) in STAGES.items():
+        trained = stage('released', 'reading', count, rate, {'ROWS': rows})
+        data: dict[str, Any] = {'TEXT': 'read-text', 'EXAMPLES': Output(examples)}
+        yield train(name, trained, options, **data, **before)
+        before = {'BERT': None, 'INIT_FROM': name}
 
 
 def steps(options: Options) -> list[Step | Function]:
     """From the data sets to the folder of the reader."""
     drawn = {'percent': options.percent, 'seed': options.seed}
+    names, metaqa = options.file('redocred/rel_info.json'), options.file('metaqa')
+    file = lambda name: Output(f'{name}.jsonl')
+    write = lambda name, function, **arguments: Function(
+        f'{name}.jsonl', function, {**arguments, 'output': file(name), **drawn}, f'{name}.jsonl'
+    )
     first = {
         'sentences': options.file('qa/qamr.jsonl'),
         'labelled': tuple(map(options.file, CORPORA)),
-        'names': options.file('redocred/rel_info.json'),
-        'output': Output('first.jsonl'),
-        **drawn,
-    }
-    second = {
-        'first': Output('first.jsonl'),
-        'sets': retrieval.SETS,
-        'out': Output(),
-        'output': Output('second.jsonl'),
-        **drawn,
-    }
-    films = {
-        'source': options.file('metaqa/passages.jsonl'),
-        'output': Output('films.jsonl'),
-        'percent': options.percent,
+        'names': names,
     }
     third = {
-        'first': Output('first.jsonl'),
-        'second': Output('second.jsonl'),
+        'first': file('first'),
+        'second': file('second'),
         'documents': options.file('redocred/documents.json'),
-        'names': options.file('redocred/rel_info.json'),
+        'names': names,
         'films': Output('kb-films'),
-        'questions': options.file('metaqa'),
-        'output': Output('third.jsonl'),
-        **drawn,
+        'questions': metaqa,
     }
-    indexed = [step for name in retrieval.SETS for step in retrieval.steps_of(options, name)[:2]]
+    text = {'SOURCES': (Output('text-musique/documents.jsonl'),), 'TOKENIZER': 'default'}
+    films = {'source': options.file('metaqa/passages.jsonl'), 'output': file('films')}
+    release = {**KB, 'MODEL': 'reader-3', 'OUTPUT': Output('reader'), 'CARD': CARD}
     return [
-        Function('first.jsonl', first_examples, first, 'first.jsonl'),
-        *indexed,
-        Function('second.jsonl', second_examples, second, 'second.jsonl'),
-        Function('films.jsonl', film_documents, films, 'films.jsonl'),
+        write('first', first_examples, **first),
+        *(step for name in retrieval.SETS for step in retrieval.steps_of(options, name)[:2]),
+        write('second', second_examples, first=file('first'), sets=retrieval.SETS, out=Output()),
         Function(
-            'kb-films',
-            index,
-            {'source': Output('films.jsonl'), 'kb': Output('kb-films')},
-            'kb-films',
+            'films.jsonl', film_documents, films | {'percent': options.percent}, 'films.jsonl'
         ),
-        Function('third.jsonl', third_examples, third, 'third.jsonl'),
-        prepare(
-            'read-text',
-            'gin/data/text.gin',
-            SOURCES=(Output('text-musique/documents.jsonl'),),
-            TOKENIZER='default',
-        ),
-        trained('reader-1', 'first.jsonl', options),
-        trained('reader-2', 'second.jsonl', options, INIT_FROM='reader-1'),
-        trained('reader-3', 'third.jsonl', options, INIT_FROM='reader-2'),
-        Step(
-            'reader',
-            'release',
-            ('gin/runs/release.gin',),
-            {**KB, 'MODEL': 'reader-3', 'OUTPUT': Output('reader'), 'CARD': CARD},
-            'reader',
-        ),
+        retrieval.indexed(file('films'), 'kb-films'),
+        write('third', third_examples, **third),
+        prepare('read-text', 'gin/data/text.gin', **text),
+        *stages(options),
+        Step('reader', 'release', ('gin/runs/release.gin',), release, 'reader'),
     ]
 
 

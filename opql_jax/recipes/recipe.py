@@ -27,7 +27,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from opql_jax.core import locks, preemption
-from opql_jax.core.checkout import GIN_ROOT
+from opql_jax.core.checkout import GIN_ROOT, with_includes
 from opql_jax.core.errors import InputError, Preempted
 from opql_jax.core.files import sha256
 from opql_jax.data.sources.base import MAX_SEED
@@ -41,6 +41,8 @@ MIN_TRAINING_STEPS = 2
 PARTS = ('TEXT', 'MODEL', 'MEMORY', 'INIT_FROM', 'EXTENDS', 'prepare.prepare.extends')
 # Options that some recipes have: which values they may take, and the default, is up to each.
 CHOICES = ('system', 'protocol', 'share', 'hops', 'size')
+# {option: its values, the default first}.
+Choices = Mapping[str, tuple[int | str, ...]]
 
 
 @dataclasses.dataclass(frozen=True)
@@ -51,10 +53,6 @@ class Output:
     """
 
     path: str = ''
-
-    def place(self, out: str) -> str:
-        """The path, given the output folder."""
-        return f'{out}/{self.path}' if self.path else out
 
 
 # The folder of a recipe is a knowledge base.
@@ -103,7 +101,7 @@ class Options:
         path = self.data / name
         if not path.exists():
             raise MissingDataError(
-                f'{path} does not exist: name the folder of the data sets with --data'
+                f'{path} does not exist: name the folder of the data sets: --data'
             )
         return str(path.absolute())
 
@@ -129,28 +127,21 @@ class Step:
 
     def command(self, out: str) -> list[str]:
         """The command line, after the interpreter."""
-        flags = [
-            f'--gin.{name}={gin_value(placed(value, out))}' for name, value in self.bindings.items()
-        ]
-        return [
-            '-m',
-            f'opql_jax.{self.binary}',
-            *(f'--gin_file={file}' for file in self.gin),
-            *flags,
-        ]
+        values = {name: placed(value, out) for name, value in self.bindings.items()}
+        files = [f'--gin_file={file}' for file in self.gin]
+        flags = [f'--gin.{name}={gin_value(value)}' for name, value in values.items()]
+        return ['-m', f'opql_jax.{self.binary}', *files, *flags]
 
     def run(self, out: pathlib.Path, run_json: pathlib.Path) -> None:
         """Runs the command, which writes its own record.
 
         Preempted if it was asked to stop, SystemExit after Ctrl-C, InputError if it failed.
         """
-        code = preemption.run_binary(
-            [*self.command(str(out)), f'--run_json={run_json}'], cwd=record.ROOT
-        )
+        command = [*self.command(str(out)), f'--run_json={run_json}']
+        code = preemption.run_binary(command, cwd=record.ROOT)
         if code in (Preempted.CODE, -signal.SIGTERM):
-            raise Preempted(
-                f'step {self.name} was asked to stop: the same command goes on from there'
-            )
+            stopped = f'step {self.name} was asked to stop: the same command goes on from there'
+            raise Preempted(stopped)
         if code in (preemption.INTERRUPTED, -signal.SIGINT):
             raise SystemExit(preemption.INTERRUPTED)
         if code:
@@ -171,35 +162,27 @@ class Function:
     output: str
 
     def command(self, out: str) -> list[str]:
-        arguments = ', '.join(
-            f'{name}={placed(value, out)!r}' for name, value in self.bindings.items()
-        )
-        return [
-            '-c',
-            (
-                f'from {self.function.__module__} import {self.function.__name__}; '
-                f'{self.function.__name__}({arguments})'
-            ),
-        ]
+        arguments = ', '.join(f'{name}={value!r}' for name, value in self._arguments(out).items())
+        module, name = self.function.__module__, self.function.__name__
+        return ['-c', f'from {module} import {name}; {name}({arguments})']
 
     def run(self, out: pathlib.Path, run_json: pathlib.Path) -> None:
         started = time.monotonic()
-        metrics = self.function(
-            **{name: placed(value, str(out)) for name, value in self.bindings.items()}
-        )
-        record.write(
-            run_json,
-            command=self.command(str(out)),
-            seconds=time.monotonic() - started,
-            metrics=metrics,
-        )
+        metrics = self.function(**self._arguments(str(out)))
+        seconds = time.monotonic() - started
+        record.write(run_json, command=self.command(str(out)), seconds=seconds, metrics=metrics)
+
+    def _arguments(self, out: str) -> dict[str, Any]:
+        return {name: placed(value, out) for name, value in self.bindings.items()}
 
 
 def placed(value, out: str):
     """A value of a binding with its paths below the output folder `out`."""
     if isinstance(value, tuple):
         return tuple(placed(one, out) for one in value)
-    return value.place(out) if isinstance(value, Output) else value
+    if isinstance(value, Output):
+        return f'{out}/{value.path}' if value.path else out
+    return value
 
 
 def reads_of(step: Step | Function) -> set[pathlib.PurePath]:
@@ -223,25 +206,41 @@ def values_of(step: Step | Function) -> list:
 def inputs_of(step: Step | Function, steps: Sequence[Step | Function]) -> list[str]:
     """The names of the steps before it whose outputs a step reads."""
     reads, before = reads_of(step), steps[: [other.name for other in steps].index(step.name)]
-    # A folder may be known by its manifest.
-    output = lambda other: other.output.removesuffix('/manifest.json')
     return [
-        other.name for other in before if any(path.is_relative_to(output(other)) for path in reads)
+        other.name for other in before if any(path.is_relative_to(other.output) for path in reads)
     ]
 
 
-def train(name: str, gin: str, options: Options, **bindings) -> Step:
-    """A training run of the model `name`; `options.percent` scales the gin file's steps."""
+@dataclasses.dataclass(frozen=True)
+class Stage:
+    """A kind of training: gin files, and the bindings that come after them."""
+
+    gin: tuple[str, ...]
+    bindings: Mapping[str, object] = dataclasses.field(default_factory=dict)
+
+
+def stage(
+    model: str, run: str, steps: int, learning_rate: float, *bindings: Mapping[str, object]
+) -> Stage:
+    """A size of gin/models with a file of gin/runs."""
+    files = (f'gin/models/{model}.gin', f'gin/runs/{run}.gin')
+    merged = {name: value for some in bindings for name, value in some.items()}
+    return Stage(files, {'STEPS': steps, 'LEARNING_RATE': learning_rate, **merged})
+
+
+def bound(target: str, **settings) -> dict[str, Any]:
+    """Bindings of parameters of one target, such as 'objectives.Follow'."""
+    return {f'{target}.{name}': value for name, value in settings.items()}
+
+
+def train(name: str, stage: Stage, options: Options, **bindings) -> Step:
+    """A training run of the model `name`; `options.percent` scales its steps."""
+    own = {**KB, 'TEXT': 'text', 'MODEL': name, 'SEED': options.seed}
+    everything: dict[str, Any] = {**stage.bindings, **own, **bindings}
     if options.percent != 100:
-        steps = int(macro(gin, 'STEPS') * options.percent / 100)
-        bindings['STEPS'] = max(steps, MIN_TRAINING_STEPS)
-    return Step(
-        name,
-        'train',
-        (gin,),
-        {**KB, 'TEXT': 'text', 'MODEL': name, 'SEED': options.seed, **bindings},
-        name,
-    )
+        steps = everything.get('STEPS') or macro(stage.gin[-1], 'STEPS')
+        everything['STEPS'] = max(int(steps * options.percent / 100), MIN_TRAINING_STEPS)
+    return Step(name, 'train', stage.gin, everything, name)
 
 
 def prepare(text: str, gin: str, **bindings) -> Step:
@@ -253,13 +252,8 @@ def build_memory(
     name: str, model: str, text: str = 'text', gin: str = 'gin/runs/build_memory.gin', **bindings
 ) -> Step:
     """The memory `name` of a text, by the encoder of a model."""
-    return Step(
-        name,
-        'build_memory',
-        (gin,),
-        {**KB, 'TEXT': text, 'MODEL': model, 'MEMORY': name, **bindings},
-        name,
-    )
+    own = {**KB, 'TEXT': text, 'MODEL': model, 'MEMORY': name}
+    return Step(name, 'build_memory', (gin,), own | bindings, name)
 
 
 def evaluate(
@@ -277,16 +271,8 @@ def evaluate(
 
 
 def macro(gin: str, name: str) -> int:
-    """The number that a gin file, or the last of its includes that has it, gives a macro."""
-    text = (GIN_ROOT / gin).read_text(encoding='utf-8')
-    if match := re.search(rf'^{name} = (\d+)', text, re.M):
-        return int(match[1])
-    for included in reversed(re.findall(r"^include '(.+)'", text, re.M)):
-        try:
-            return macro(included, name)
-        except KeyError:
-            continue
-    raise KeyError(f'{gin} gives no number {name}')
+    """The number that a gin file, with what it includes, gives a macro: the last."""
+    return int(re.findall(rf'^{name} = (\d+)', with_includes(GIN_ROOT / gin), re.M)[-1])
 
 
 def gin_value(value) -> str:
@@ -301,16 +287,12 @@ def gin_value(value) -> str:
 
 
 def states_of(steps: Sequence[Step | Function], out: pathlib.Path) -> dict[str, str]:
-    """{step: `state_of` it}.
-
-    A step that is done although one of its inputs is not yet was run before that one.
-    """
+    """{step: `state_of` it}; a step that is done before one of its inputs was run before that."""
     states: dict[str, str] = {}
     for step in steps:
         states[step.name] = state_of(step, steps, out)
-        if states[step.name] == 'done' and (
-            not_yet := [name for name in inputs_of(step, steps) if states[name] != 'done']
-        ):
+        not_yet = [name for name in inputs_of(step, steps) if states[name] != 'done']
+        if states[step.name] == 'done' and not_yet:
             states[step.name] = _run_before(_steps(not_yet))
     return states
 
@@ -324,18 +306,12 @@ def _run_before(changed: Sequence[str]) -> str:
 
 
 def state_of(step, steps: Sequence[Step | Function], out: pathlib.Path) -> str:
-    """'done', 'to do' or, where a step was run with other inputs, what differs.
-
-    These are its command, gin files, data or inputs.
-    """
+    """'done', 'to do', or how its command, gin files, data or inputs differ from those it had."""
     run_json, data = run_json_of(step, out), data_of(step)
     data_json = run_json.with_name('data.json')
     again = _steps(inputs_made_again(step, steps, out))
-    if (
-        not run_json.exists()
-        or not (out / step.output).exists()
-        or (data and not data_json.exists())
-    ):
+    records = [run_json, data_json] if data else [run_json]
+    if not all(path.exists() for path in [*records, out / step.output]):
         # What was interrupted would go on from the input that it began with.
         return _run_before(again) if again and (out / step.output).exists() else 'to do'
     fields = record.read(run_json)
@@ -355,10 +331,9 @@ def other_command(fields: Mapping, step, out: pathlib.Path) -> str:
     before, now = fields['command'], step.command(str(out))
     if before == now:
         return ''
-    differs = [argument for argument in before if argument not in now] + [
-        f'now {a}' for a in now if a not in before
-    ]
-    return f'run with {", ".join(differs)}'
+    gone = [argument for argument in before if argument not in now]
+    new = [f'now {argument}' for argument in now if argument not in before]
+    return f'run with {", ".join(gone + new)}'
 
 
 def run_json_of(step, out: pathlib.Path) -> pathlib.Path:
@@ -386,12 +361,8 @@ def _runs_of_inputs(step, steps: Sequence[Step | Function], out: pathlib.Path) -
 def _run_of(step, out: pathlib.Path) -> str:
     """The hashes of the record of a step, and of what it read; '' where it has no record."""
     run_json = run_json_of(step, out)
-    found = [
-        path
-        for path in (run_json, run_json.with_name('data.json'), run_json.with_name('inputs.json'))
-        if path.exists()
-    ]
-    return ' '.join(map(sha256, found)) if run_json in found else ''
+    records = [run_json, run_json.with_name('data.json'), run_json.with_name('inputs.json')]
+    return ' '.join(map(sha256, filter(os.path.exists, records))) if run_json.exists() else ''
 
 
 def _differing(before: Mapping[str, str], now: Mapping[str, str]) -> list[str]:
@@ -406,8 +377,7 @@ def data_of(step) -> list[str]:
 def run(steps: Sequence[Step | Function], options: Options, dry_run: bool = False) -> None:
     """Runs what is not done, in order; Preempted if it was asked to stop.
 
-    InputError: a step failed, was run before with another command, other gin files or data, or is
-    being run by another process.
+    InputError: a step failed, was run with something else before, or is run by another process.
     """
     out = options.out.absolute()
     states = states_of(steps, out)
@@ -427,10 +397,8 @@ def run(steps: Sequence[Step | Function], options: Options, dry_run: bool = Fals
     for number, step in enumerate(steps, 1):
         title = f'step {number} of {len(steps)}, {step.name}'
         if dry_run:
-            print(
-                f'# {step.name}: {states[step.name]}\n'
-                f'{shlex.join(["python", *step.command(str(out))])}'
-            )
+            command = shlex.join(['python', *step.command(str(out))])
+            print(f'# {step.name}: {states[step.name]}\n{command}')
         elif states[step.name] == 'done':
             _log.info('%s: done before', title)
         else:
@@ -468,7 +436,7 @@ class Recipe:
     name: str
     summary: str
     build: Callable[[Options], Sequence[Step | Function]]
-    choices: Mapping[str, tuple[int | str, ...]] = dataclasses.field(default_factory=dict)
+    choices: Choices = dataclasses.field(default_factory=dict)
     needs: Callable[[], str] = str
 
     @property
@@ -478,9 +446,8 @@ class Recipe:
     @property
     def flags(self) -> str:
         """The options that it has, with their values."""
-        return '; '.join(
-            f'--{name} {", ".join(map(str, values))}' for name, values in self.choices.items()
-        )
+        listed = {name: ', '.join(map(str, values)) for name, values in self.choices.items()}
+        return '; '.join(f'--{name} {values}' for name, values in listed.items())
 
     def complete(self, options: Options) -> Options:
         """Options with the defaults of what was not chosen.
@@ -497,10 +464,8 @@ class Recipe:
             if values and not is_given:
                 defaults[name] = values[0]
             elif values and chosen not in values:
-                raise InputError(
-                    f'{self.name} has no --{name} {chosen}: give one of '
-                    f'{", ".join(map(str, values))}'
-                )
+                known = ', '.join(map(str, values))
+                raise InputError(f'{self.name} has no --{name} {chosen}: give one of {known}')
         return dataclasses.replace(options, **defaults)
 
     def steps(self, options: Options) -> Sequence[Step | Function]:

@@ -7,6 +7,7 @@ import json
 import pathlib
 import platform
 import re
+import shutil
 import subprocess
 import tokenize
 from collections.abc import Iterable
@@ -98,11 +99,10 @@ def data_digests(paths: Iterable[str]) -> dict[str, str]:
 
 
 def gin_digests(files: Iterable[str], folder: pathlib.Path) -> dict[str, str]:
-    """{file: hex SHA-256} of gin files and of those they include.
-
-    Comments and blank lines do not count. InputError names the unreadable.
+    """{file: hex SHA-256} of gin files and those they include, but for comments and blank lines.
 
     `folder` is the working directory of the command; what is not there ships with the package.
+    InputError names a file that cannot be read.
     """
     digests = {}
     for name in files:
@@ -122,19 +122,13 @@ def gin_digests(files: Iterable[str], folder: pathlib.Path) -> dict[str, str]:
 
 
 def commit() -> str:
-    """The checkout's commit, with '+' if files other than published results differ.
-
-    'unknown' outside of a checkout.
-    """
-    if not IN_CHECKOUT:
-        return 'unknown'
+    """The commit, with '+' if files but published results differ; 'unknown' without a checkout."""
     git = lambda *arguments: subprocess.run(
         ['git', '-C', str(ROOT), *arguments], capture_output=True, text=True
     )
-    try:
-        head = git('rev-parse', '--short=10', 'HEAD')
-    except FileNotFoundError:
+    if not IN_CHECKOUT or not shutil.which('git'):
         return 'unknown'
+    head = git('rev-parse', '--short=10', 'HEAD')
     if head.returncode:
         return 'unknown'
     changed = git('status', '--porcelain', '--untracked-files=no', '--', '.', ':!results').stdout

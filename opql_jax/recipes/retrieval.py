@@ -1,27 +1,41 @@
 """Multi-hop retrieval over unseen text, without training: `opql index`, `opql retrieve`."""
 
-import json
+import functools
+import os
 import pathlib
 
-from opql_jax.corpus.json_lines import write_json_lines
+from opql_jax.corpus.json_lines import read_json_lines, write_json_lines
+from opql_jax.kb.text.index_text import index_text
 from opql_jax.kb.trained.evaluate_retrieval import evaluate_retrieval
-from opql_jax.recipes.plain_text import index
 from opql_jax.recipes.recipe import Function, Options, Output, Recipe
 
 # Development questions; the text is that of all passages which come with any of them.
 SETS = ('musique', 'hotpotqa')
 
 
+def records(path: str | os.PathLike) -> list[dict]:
+    """The lines of a JSON Lines file."""
+    return [record for _, record in read_json_lines(path)]
+
+
+def index(source: str, kb: str) -> None:
+    """`opql index`, of one file of documents."""
+    index_text([source], kb)
+
+
+def indexed(documents: Output | str, kb: str) -> Function:
+    """The step that makes a knowledge base of a file of documents."""
+    return Function(kb, index, {'source': documents, 'kb': Output(kb)}, kb)
+
+
 def select(corpus: str, questions: str, folder: str, percent: float) -> None:
-    """Writes the first percent of questions, at least two, and their text into a folder.
+    """Writes `questions.jsonl`, the first percent and at least two, and `documents.jsonl`.
 
-    These are `questions.jsonl` and `documents.jsonl`.
-
-    The text is the documents that support these questions, and the first percent of the others.
+    The documents are those that support these questions, and the first percent of the others.
     """
-    lines = [json.loads(line) for line in pathlib.Path(questions).read_bytes().splitlines()]
+    lines = records(questions)
     asked = lines[: max(2, round(len(lines) * percent / 100))]
-    documents = [json.loads(line) for line in pathlib.Path(corpus).read_bytes().splitlines()]
+    documents = records(corpus)
     needed = {name for question in asked for name in question['supporting']}
     last = round(len(documents) * percent / 100)
     kept = [
@@ -35,10 +49,10 @@ def select(corpus: str, questions: str, folder: str, percent: float) -> None:
 
 def without_titles(source: str, folder: str) -> None:
     """Writes `documents.jsonl` into a folder: those of a file, without their titles."""
-    documents = [json.loads(line) for line in pathlib.Path(source).read_bytes().splitlines()]
-    untitled = (
-        {key: value for key, value in document.items() if key != 'title'} for document in documents
-    )
+    untitled = [
+        {key: value for key, value in document.items() if key != 'title'}
+        for document in records(source)
+    ]
     write_json_lines(pathlib.Path(folder, 'documents.jsonl'), untitled)
 
 
@@ -52,33 +66,25 @@ def steps_of(options: Options, name: str, titled: bool = True) -> list[Function]
         'percent': options.percent,
     }
     remove = {'source': Output(f'text-{name}/documents.jsonl'), 'folder': Output(f'text-{text}')}
-    kb = Output(f'kb-{text}')
     scored = {
-        'kb': kb,
+        'kb': Output(f'kb-{text}'),
         'questions': Output(f'text-{name}/questions.jsonl'),
         'output': Output(f'results/{text}'),
     }
     return [
         Function(f'text-{name}', select, source, f'text-{name}'),
         *([] if titled else [Function(f'text-{text}', without_titles, remove, f'text-{text}')]),
-        Function(
-            f'kb-{text}',
-            index,
-            {'source': Output(f'text-{text}/documents.jsonl'), 'kb': kb},
-            f'kb-{text}',
-        ),
+        indexed(Output(f'text-{text}/documents.jsonl'), f'kb-{text}'),
         Function(f'results/{text}', evaluate_retrieval, scored, f'results/{text}'),
     ]
 
 
-def recipe(name: str, titled: bool) -> Recipe:
-    """The recipe of a set of questions."""
-    without = '' if titled else ', which have no titles'
-    return Recipe(
-        f'retrieval/{name}{"" if titled else "-untitled"}',
-        f'passages for questions of several hops, without training: {name}{without}',
-        lambda options: steps_of(options, name, titled),
+RECIPES = [
+    Recipe(
+        f'retrieval/{name}{suffix}',
+        f'passages for questions of several hops, without training: {name}{remark}',
+        functools.partial(steps_of, name=name, titled=not suffix),
     )
-
-
-RECIPES = [recipe(name, titled) for name in SETS for titled in (True, False)]
+    for name in SETS
+    for suffix, remark in (('', ''), ('-untitled', ', which have no titles'))
+]

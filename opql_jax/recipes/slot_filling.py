@@ -1,6 +1,4 @@
-"""Slot filling over documents with labelled relations.
-
-Trained over the memory of four fifths of them, asked over that of the rest.
+"""Slot filling over documents with labelled relations; a fifth of them are asked over.
 
 Every answer rests on a sentence at every hop. With a share of new relations it tells what these
 cost, see `novelty`.
@@ -13,9 +11,47 @@ from opql_jax.datasets import docred, relation_corpora
 from opql_jax.datasets.slot_filling import SlotFilling, random_share
 from opql_jax.recipes import encoder as encoder_recipes
 from opql_jax.recipes import novelty
-from opql_jax.recipes.recipe import Options, Recipe, Step, build_memory, prepare, train
+from opql_jax.recipes.recipe import (
+    Options,
+    Recipe,
+    Step,
+    bound,
+    build_memory,
+    prepare,
+    stage,
+    train,
+)
 
-gin = 'gin/experiments/slot_filling/{}.gin'.format
+_OFTEN = bound('trainer.TrainConfig', log_every=10, checkpoint_every=20)
+# Facts are those of a sentence, and so are the entries of the memory.
+_SENTENCES = {'PAIRS': 'sentence'}
+_BATCH = bound(
+    'objectives.AlignPassages',
+    split='1-hop/train',
+    passages=32,
+    topics=12,
+    questions=96,
+    pairs_per_passage=64,
+)
+_ALIGNED = _SENTENCES | _OFTEN | bound('trainer.TrainConfig', warmup_steps=20) | _BATCH
+STAGES = {
+    # A few hundred documents teach little English, which MiniLM knows.
+    'relations': stage('minilm', 'relations_minilm', 100, 3e-4, _OFTEN),
+    # The size of the model that the alignment loads.
+    'labels': stage(
+        'minilm',
+        'text_relations',
+        750,
+        3e-4,
+        {'PAIRS_PER_BATCH': 2},
+        bound('encoder.RelationEncoder', relation_dim=768, entity_dim=128),
+    ),
+    'align': stage('minilm', 'align_passages', 250, 2e-4, _ALIGNED),
+    'align-mentions': stage('minilm', 'align_mentions', 250, 2e-4, _ALIGNED),
+    'follow': stage('minilm', 'follow', 300, 1e-4, _OFTEN),
+    'kv-memory-align': stage('bag_of_words', 'align', 2000, 1e-3, _SENTENCES),
+    'kv-memory-follow': stage('bag_of_words', 'follow', 1200, 5e-4),
+}
 # {system: whether the encoder of its memory is trained on questions at all}. The encoder of
 # `opql-labels` begins with labelled sentences of other documents, of relations that are not new, in
 # place of text alone.
@@ -50,19 +86,11 @@ def prepared(options: Options, text: str, part: str, **bindings) -> Step:
 
 def _relations(options: Options) -> list[str]:
     """The relations of one-hop training queries: none of them can be held out by mistake."""
-    reader = SlotFilling(
-        options.file('redocred/documents.json'),
-        options.file('redocred/rel_info.json'),
-        part='train',
-    )
+    documents, names = (options.file(f'redocred/{of}.json') for of in ('documents', 'rel_info'))
+    reader = SlotFilling(documents, names, part='train')
     vocab, _ = reader.read(os.devnull)
-    return sorted(
-        {
-            name
-            for query in reader.questions(vocab, os.devnull)['1-hop/train']
-            for name in query.relations
-        }
-    )
+    queries = reader.questions(vocab, os.devnull)['1-hop/train']
+    return sorted({name for query in queries for name in query.relations})
 
 
 def _labels(options: Options, model: str, sentences: Sequence[str], new: Sequence[str]) -> Step:
@@ -71,61 +99,49 @@ def _labels(options: Options, model: str, sentences: Sequence[str], new: Sequenc
     known = docred.read_relations(names)
     new_names = {relation_corpora.name_of(relation, known) for relation in new}
     new_names |= {SAME[name] for name in new_names & SAME.keys()}
-    stated = (
-        {sentence.relation for sentence in relation_corpora.read(sentences, names)}
-        if new
-        else set()
+    read = relation_corpora.read(sentences, names) if new else ()
+    held_out = tuple(sorted(new_names & {sentence.relation for sentence in read}))
+    return train(
+        model, STAGES['labels'], options, SENTENCES=sentences, NAMES=names, HELD_OUT=held_out
     )
-    held_out = tuple(sorted(new_names & stated))
-    return train(model, gin('labels'), options, SENTENCES=sentences, NAMES=names, HELD_OUT=held_out)
 
 
 def slot_filling(options: Options) -> list[Step]:
-    """Queries over untrained documents.
-
-    Such as '[Willi Schneider], country of citizenship, capital'.
+    """Queries such as '[Willi Schneider], country of citizenship, capital', over new documents.
 
     With --share those that need a new relation are asked apart. Inverses are two relations, such as
     'follows' and 'followed by': one may be new and the other not.
     """
     system, protocol, percent = options.system, options.protocol, options.share
     # Before any data is read: a recipe is to name all that it lacks.
-    labelled = (
-        tuple(map(options.file, encoder_recipes.SENTENCES)) if system == 'opql-labels' else ()
-    )
+    sources = encoder_recipes.SENTENCES if system == 'opql-labels' else ()
+    labelled = tuple(map(options.file, sources))
     chosen = random_share(_relations(options), percent / 100, options.seed) if percent else ()
     new = novelty.Novelty(protocol, percent, chosen, aligned=SYSTEMS[system])
     encoder = f'align-{system}{new.encoder_suffix}' if new.aligned else 'relations'
     steps = [prepared(options, 'text', 'train', TOKENIZER='minilm')]
     start, follow = 'relations', 'follow'
     if system == 'kv-memory':
-        follow = 'kv_memory_follow'
-        steps += [train(encoder, gin('kv_memory_align'), options, INIT_FROM=None)]
+        follow = 'kv-memory-follow'
+        steps += [train(encoder, STAGES['kv-memory-align'], options, INIT_FROM=None)]
     elif system == 'opql-labels':
         start = f'labels{new.encoder_suffix}'
         steps += [_labels(options, start, labelled, chosen if new.new_to_encoder else ())]
     else:
-        steps += [train(start, gin('relations'), options)]
+        steps += [train(start, STAGES['relations'], options)]
     if system in ('opql', 'opql-labels', 'drkit'):
-        align = 'align_mentions' if system == 'drkit' else 'align'
-        steps += [train(encoder, gin(align), options, INIT_FROM=start, **new.encoder_bindings)]
+        align = 'align-mentions' if system == 'drkit' else 'align'
+        steps += [train(encoder, STAGES[align], options, INIT_FROM=start, **new.encoder_bindings)]
     entries, follower = f'memory-{encoder}', f'follow-{system}{new.follower_suffix}'
+    following = {'INIT_FROM': encoder, 'MEMORY': entries, **new.follower_bindings}
+    dev, asked = f'{entries}-dev', [f'{hops}-hop/dev' for hops in HOPS]
     return [
         *steps,
         build_memory(entries, encoder, PAIRS='sentence'),
-        train(
-            follower,
-            gin(follow),
-            options,
-            INIT_FROM=encoder,
-            MEMORY=entries,
-            **new.follower_bindings,
-        ),
+        train(follower, STAGES[follow], options, **following),
         prepared(options, 'text-dev', 'dev', EXTENDS='text'),
-        build_memory(f'{entries}-dev', encoder, 'text-dev', PAIRS='sentence', ONLY_NEW=True),
-        *new.evaluations(
-            system, follower, f'{entries}-dev', [f'{hops}-hop/dev' for hops in HOPS], 'text-dev'
-        ),
+        build_memory(dev, encoder, 'text-dev', PAIRS='sentence', ONLY_NEW=True),
+        *new.evaluations(system, follower, dev, asked, 'text-dev'),
     ]
 
 

@@ -1,10 +1,9 @@
 """The tables of README.md, RESULTS.md and the experiments' notes, from results/.
 
-They are written from the `run.json` files, so that no figure is typed by hand.
+No figure is typed by hand.
 
-    results/<group>/<row>/run.json    the published runs of a row by seed: command, commit, percent,
-                                      device, seconds, metrics, and the operative gin configuration
-                                      of each step
+`results/<group>.json` has the published runs of a group by row and seed: command, commit, percent,
+device, seconds, metrics, and the operative gin configuration of each step.
 
 A table stands between two comments, `<!-- table: GROUP -->` and `<!-- end of table -->`.
 """
@@ -12,7 +11,7 @@ A table stands between two comments, `<!-- table: GROUP -->` and `<!-- end of ta
 import pathlib
 import re
 from collections.abc import Sequence
-from typing import Literal, NotRequired, TypedDict, TypeVar
+from typing import TypedDict
 
 import numpy as np
 
@@ -37,55 +36,44 @@ FILES = ('README.md', 'RESULTS.md', *(f'docs/experiments/{name}.md' for name in 
 _BLOCK = re.compile(r'(<!-- table: (.+?) -->\n).*?(<!-- end of table -->)', re.S)
 
 
-# Of a question set; there are others, which no table shows.
-_Scores = TypedDict('_Scores', {'hits@1': float, 'coverage': NotRequired[float | None]})
-
-
-# Of a ranking of documents.
-_Ranking = TypedDict('_Ranking', {'recall@2': float, 'recall@5': float, 'answer@5': float})
-_MEASURES: tuple[Literal['recall@2', 'recall@5', 'answer@5'], ...] = (
-    'recall@2',
-    'recall@5',
-    'answer@5',
+# Of a question set, or of a ranking of documents; there are others, which no table shows.
+_Metrics = TypedDict(
+    '_Metrics',
+    {
+        'hits@1': float,
+        'coverage': float | None,
+        'recall@2': float,
+        'recall@5': float,
+        'answer@5': float,
+    },
+    total=False,
 )
 # The group whose runs rank documents.
 _RANKINGS = re.compile(r'retrieval(-[\d.]+-percent)?')
-T = TypeVar('T')
 
 
-class _Run(TypedDict):
-    """What a table needs of any published run; `seconds` are all steps' wall time, if known."""
+class Published(TypedDict):
+    """A published run.
+
+    `seconds` are all steps' wall time, if known. Metrics are by question set or by ranking, such as
+    'BM25'; or they are the accuracy and its standard error.
+    """
 
     command: str
     commit: str
     percent: float
     seed: int
     seconds: float | None
+    metrics: dict[str, _Metrics | float]
 
 
-class Published(_Run):
-    """A published run; its metrics are by question set, or the accuracy and its standard error."""
-
-    metrics: dict[str, _Scores | float]
-
-
-class _PublishedRankings(_Run):
-    """A published run that ranks documents; its metrics are by ranking, such as 'BM25'."""
-
-    metrics: dict[str, _Ranking]
-
-
-def read_rows(group: str, folder: pathlib.Path, by_seed: type[dict[str, T]]) -> dict[str, list[T]]:
-    """The published runs of a group: {row: the records of its seeds}.
-
-    InputError if there are none, or one is damaged.
-    """
-    paths = sorted((folder / group).glob('*/run.json'))
-    read = lambda path: list(record.read_json(path, by_seed, 'publish the run again').values())
-    rows = {path.parent.name: read(path) for path in paths}
-    if not rows:
-        raise InputError(f'{folder / group} holds no published run')
-    return rows
+def read_rows(group: str, folder: pathlib.Path) -> dict[str, list[Published]]:
+    """The published runs of a group, {row: those of its seeds}; InputError if it has none."""
+    path = folder / f'{group}.json'
+    if not path.exists():
+        raise InputError(f'{path} does not exist: publish a run of {group}')
+    rows = record.read_json(path, dict[str, dict[str, Published]], 'publish the run again')
+    return {row: list(by_seed.values()) for row, by_seed in rows.items()}
 
 
 def cell(seeds: Sequence[Published], name: str) -> str:
@@ -98,9 +86,8 @@ def cell(seeds: Sequence[Published], name: str) -> str:
     if len(hits) > 1:
         text += f' ± {np.std(hits, ddof=1) / len(hits) ** 0.5:.3f}'
     # Other seeds may ask other questions.
-    coverage = np.mean(
-        [1.0 if (share := scores.get('coverage')) is None else share for scores in found]
-    )
+    shares = [scores.get('coverage') for scores in found]
+    coverage = np.mean([1.0 if share is None else share for share in shares])
     return text if coverage in (0.0, 1.0) else f'{text} ({100 * np.mean(hits) / coverage:.0f}%)'
 
 
@@ -113,21 +100,13 @@ def table(group: str, folder: pathlib.Path = RESULTS) -> str:
 
 def _scores(group: str, folder: pathlib.Path) -> list[list[str]]:
     """The header and the lines of a group whose runs answer questions or tell relations apart."""
-    rows = read_rows(group, folder, dict[str, Published])
+    rows = read_rows(group, folder)
     runs = [fields for seeds in rows.values() for fields in seeds]
     if all({'accuracy', 'standard_error'} <= fields['metrics'].keys() for fields in runs):
-        return [
-            ['', '5-way 1-shot accuracy', 'commit'],
-            *(
-                [
-                    name,
-                    f'{f["metrics"]["accuracy"]:.3f} ± {f["metrics"]["standard_error"]:.3f}',
-                    f['commit'],
-                ]
-                for name, (f, *_) in rows.items()
-            ),
-        ]
-    # Of the official questions most are about films without text; their figures are in run.json.
+        accuracy = lambda of: f'{of["accuracy"]:.3f} ± {of["standard_error"]:.3f}'
+        found = [[row, accuracy(f['metrics']), f['commit']] for row, (f, *_) in rows.items()]
+        return [['', '5-way 1-shot accuracy', 'commit'], *found]
+    # Of the official questions most are about films without text; their figures are in results/.
     sets = sorted({name for fields in runs for name in fields['metrics'] if 'official' not in name})
     lines = [['', *sets, 'seeds', 'commit']]
     for name, seeds in rows.items():
@@ -137,27 +116,24 @@ def _scores(group: str, folder: pathlib.Path) -> list[list[str]]:
 
 
 def _rankings(group: str, folder: pathlib.Path) -> list[list[str]]:
-    """The header and lines of a group whose runs rank documents.
-
-    A column for each run, a line for each ranking, the best last.
-    """
-    runs = {
-        row: seeds[0]
-        for row, seeds in read_rows(group, folder, dict[str, _PublishedRankings]).items()
-    }
-    found: dict[str, dict[str, _Ranking]] = {}
-    for row, fields in runs.items():
-        for ranking, scores in fields['metrics'].items():
-            found.setdefault(ranking, {})[row] = scores
+    """The header and lines of a group whose runs rank documents: a column a run, the best last."""
+    runs = {row: run for row, (run, *_) in read_rows(group, folder).items()}
+    found: dict[str, dict[str, _Metrics]] = {}
+    for row, run in runs.items():
+        for ranking, scores in run['metrics'].items():
+            if isinstance(scores, dict):
+                found.setdefault(ranking, {})[row] = scores
     shown = lambda scores: (
-        ' / '.join(f'{scores[measure]:.3f}' for measure in _MEASURES) if scores else '–'
+        f'{scores["recall@2"]:.3f} / {scores["recall@5"]:.3f} / {scores["answer@5"]:.3f}'
+        if scores
+        else '–'
     )
     recall = lambda ranking: np.mean([scores['recall@5'] for scores in found[ranking].values()])
     lines = [
         [ranking, *(shown(found[ranking].get(row)) for row in runs)]
         for ranking in sorted(found, key=recall)
     ]
-    return [['', *runs], *lines, ['commit', *(fields['commit'] for fields in runs.values())]]
+    return [['', *runs], *lines, ['commit', *(run['commit'] for run in runs.values())]]
 
 
 def with_tables(text: str, folder: pathlib.Path = RESULTS) -> str:
@@ -181,22 +157,15 @@ def publish(recipe: Recipe, options: Options, folder: pathlib.Path = RESULTS) ->
     out, seconds, configurations, metrics = options.out.absolute(), 0.0, {}, {}
     steps = catalog.build(recipe, options)
     for step in steps:
-        path = run_json_of(step, out)
+        path, named = run_json_of(step, out), f'{recipe.name}: step {step.name}'
         if not path.exists():
-            raise InputError(
-                f'{recipe.name}: step {step.name} is not done in {out}: run the recipe first'
-            )
+            raise InputError(f'{named} is not done in {out}: run the recipe first')
         last = record.read(path)
         if other := other_command(last, step, out):
-            raise InputError(
-                f'{recipe.name}: step {step.name} was {other}: give publish '
-                'the options that run had'
-            )
+            raise InputError(f'{named} was {other}: give publish the options that run had')
         if names := inputs_made_again(step, steps, out):
-            raise InputError(
-                f'{recipe.name}: step {step.name} was run before step {" and ".join(names)} was '
-                'run again: run it again, too'
-            )
+            again = f'step {" and ".join(names)} was run again: run it again, too'
+            raise InputError(f'{named} was run before {again}')
         seconds += last['seconds']
         if step.name.startswith('results'):
             metrics[step.name.rpartition('/')[2]] = last['metrics']
@@ -234,9 +203,10 @@ def publish(recipe: Recipe, options: Options, folder: pathlib.Path = RESULTS) ->
         'metrics': metrics,
         **{name: last[name] for name in ('commit', 'versions', 'device')},
     }
-    target = folder / group / row / 'run.json'
-    others = record.read_json(target, dict[str, dict], 'remove it') if target.exists() else {}
-    record.write_json(target, others | {str(options.seed): fields})
+    target = folder / f'{group}.json'
+    rows = record.read_json(target, dict[str, dict], 'remove it') if target.exists() else {}
+    rows.setdefault(row, {})[str(options.seed)] = fields
+    record.write_json(target, rows)
     return target
 
 

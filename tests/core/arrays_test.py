@@ -34,6 +34,8 @@ IDS = ArraySchema('int32', ('rows',), ids=('entities',))
 PAIRS = ArraySchema('int32', (None, 2), ids=('entities', 'rows'))
 OFFSETS = ArraySchema('int64', ('rows + 1',), offsets=True)
 COUNTS = ArraySchema('int32', ('rows',), ids=('entities + 1',), total='entities')
+MOST = np.iinfo(np.int64).max
+BAD = 'has a number that is not finite, or above 1'
 VECTORS = ArraySchema('float16', ('rows', 2), largest=1)
 
 
@@ -74,22 +76,10 @@ def test_an_array_that_is_what_its_schema_says_is_read(tmp_path, schema, values,
         (PAIRS, np.zeros((3, 3), np.int32), r'int32\[3, 3\], expected int32\[any, 2\]'),
         (OFFSETS, np.array([1, 1, 2, 3]), 'not offsets that rise from 0'),
         (OFFSETS, np.array([0, 2, 1, 3]), 'not offsets that rise from 0'),
-        (
-            OFFSETS,
-            np.array([0, np.iinfo(np.int64).max, np.iinfo(np.int64).min, 3]),
-            'not offsets that rise from 0',
-        ),
+        (OFFSETS, np.array([0, MOST, -MOST - 1, 3]), 'not offsets that rise from 0'),
         (COUNTS, np.array([5, 1, 0], np.int32), 'adds up to 6, expected 5'),
-        (
-            VECTORS,
-            np.array([[0, 0], [0, np.nan], [0, 0]], np.float16),
-            'row 1 has a number that is not finite, or above 1',
-        ),
-        (
-            VECTORS,
-            np.array([[0, 0], [0, 0], [-2, 0]], np.float16),
-            'row 2 has a number that is not finite, or above 1',
-        ),
+        (VECTORS, np.array([[0, 0], [0, np.nan], [0, 0]], np.float16), f'row 1 {BAD}'),
+        (VECTORS, np.array([[0, 0], [0, 0], [-2, 0]], np.float16), f'row 2 {BAD}'),
     ],
 )
 def test_an_array_that_is_something_else_is_told(tmp_path, schema, array, problem):

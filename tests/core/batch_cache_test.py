@@ -18,9 +18,8 @@ BATCHES = [
 
 
 def doubled(batch):
-    return pa.RecordBatch.from_pydict(
-        {'text': [2 * text for text in batch['text'].to_pylist()]}, schema=SCHEMA
-    )
+    texts = [2 * text for text in batch['text'].to_pylist()]
+    return pa.RecordBatch.from_pydict({'text': texts}, schema=SCHEMA)
 
 
 RIGHT = [doubled(batch).to_pylist() for batch in BATCHES]
@@ -49,18 +48,16 @@ def arrow(batch):
     return sink.getvalue().to_pybytes()
 
 
+NUMBERS = pa.RecordBatch.from_pydict({'text': [1, 2], 'key': [1, 2]})
+NO_TEXT = arrow(doubled(BATCHES[0])).replace(b'abab', b'\xff' * 4)
 FORGED = {
     'nothing': lambda content: b'',
     'cut short': lambda content: content[:-9],
     'no Arrow file, with a digest that fits': lambda content: signed(b'of somebody else'),
     'nothing, with a digest that fits': lambda content: signed(b''),
     'cut short, with a digest that fits': lambda content: signed(content[32:-40]),
-    'another schema, with a digest that fits': lambda content: signed(
-        arrow(pa.RecordBatch.from_pydict({'text': [1, 2], 'key': [1, 2]}))
-    ),
-    'text that is none, with a digest that fits': lambda content: signed(
-        arrow(doubled(BATCHES[0])).replace(b'abab', b'\xff' * 4)
-    ),
+    'another schema, with a digest that fits': lambda content: signed(arrow(NUMBERS)),
+    'text that is none, with a digest that fits': lambda content: signed(NO_TEXT),
 }
 
 
@@ -105,9 +102,8 @@ def test_only_results_are_removed(tmp_path, caplog):
     others = [f'{"1" * 64}.arrow', f'{"1" * 63}.arrow', 'notes.txt', '.notes.txt.17.partial']
     (tmp_path / 'cache' / 'mine').mkdir()
     for name in others:
-        (tmp_path / 'cache' / 'mine' / name).write_bytes(
-            signed(b'precious') if len(name) < 70 else b'precious'
-        )
+        content = signed(b'precious') if len(name) < 70 else b'precious'
+        (tmp_path / 'cache' / 'mine' / name).write_bytes(content)
     assert batch_cache.remove(tmp_path, 'cache') == size
     assert sorted(path.name for path in tmp_path.rglob('*')) == sorted([*others, 'mine', 'cache'])
     assert f'{"1" * 64}.arrow was left' in caplog.text

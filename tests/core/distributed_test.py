@@ -13,15 +13,11 @@ def test_all_processes_are_told_that_another_program_writes_the_folder(tmp_path,
     monkeypatch.setattr(distributed, 'process_count', lambda: 2)
     monkeypatch.setattr(distributed, 'broadcast', lambda number: told.append(number) or told[0])
     with locks.writer(tmp_path):
-        for index, message in (
-            (0, 'is being written by process'),
-            (1, 'is not locked: the log of process 0 says why'),
-        ):
+        messages = 'is being written by process', 'is not locked: the log of process 0 says why'
+        for index, message in enumerate(messages):
             monkeypatch.setattr(distributed, 'process_index', lambda index=index: index)
-            with (
-                pytest.raises(InputError, match=f'{tmp_path} {message}'),
-                distributed.writer(tmp_path),
-            ):
+            refused = pytest.raises(InputError, match=f'{tmp_path} {message}')
+            with refused, distributed.writer(tmp_path):
                 pass
     assert told == [True, False]
 

@@ -37,6 +37,11 @@ with locks.writer(sys.argv[1]):
 """
 
 
+def no_locks(*_):
+    """`flock` of a file system that has none."""
+    raise OSError(errno.ENOLCK, 'No locks available')
+
+
 @pytest.fixture(params=['disk', 'disk without locks', 'bucket'])
 def folder(request, tmp_path, monkeypatch):
     """A folder of each kind, with leases that are short."""
@@ -46,11 +51,7 @@ def folder(request, tmp_path, monkeypatch):
         use_bucket(monkeypatch)
         return 'gs://b/folder'
     if request.param == 'disk without locks':
-
-        def flock(*_):
-            raise OSError(errno.ENOLCK, 'No locks available')
-
-        monkeypatch.setattr(fcntl, 'flock', flock)
+        monkeypatch.setattr(fcntl, 'flock', no_locks)
     return str(tmp_path / 'new' / 'folder')
 
 
@@ -63,10 +64,8 @@ def test_a_second_writer_is_told_who_the_first_one_is(folder):
         with locks.writer(folder):
             assert len(lock_files(folder)) == 1
             for _ in range(2):
-                with (
-                    pytest.raises(InputError, match=f'{re.escape(folder)} {REFUSED}'),
-                    locks.writer(folder),
-                ):
+                refused = pytest.raises(InputError, match=f'{re.escape(folder)} {REFUSED}')
+                with refused, locks.writer(folder):
                     pass
             assert len(lock_files(folder)) == 1
         assert lock_files(folder) == []
@@ -114,17 +113,12 @@ def test_a_writer_that_removes_its_folder_leaves_the_lock_of_the_next_one_alone(
 
 def test_a_killed_writer_holds_nothing(tmp_path):
     command = [sys.executable, '-c', HOLD, str(tmp_path)]
-    with subprocess.Popen(
-        command,
-        stdout=subprocess.PIPE,
-        text=True,
-        env=os.environ | {'PYTHONPATH': ':'.join(sys.path)},
-    ) as other:
+    environment = os.environ | {'PYTHONPATH': ':'.join(sys.path)}
+    options = {'stdout': subprocess.PIPE, 'text': True, 'env': environment}
+    with subprocess.Popen(command, **options) as other:
         assert other.stdout.readline() == 'held\n'
-        with (
-            pytest.raises(InputError, match=rf'process {other.pid} on .* \(-c {tmp_path}\)'),
-            locks.writer(tmp_path),
-        ):
+        who = rf'process {other.pid} on .* \(-c {tmp_path}\)'
+        with pytest.raises(InputError, match=who), locks.writer(tmp_path):
             pass
         other.send_signal(signal.SIGKILL)
     assert len(lock_files(tmp_path)) == 1
@@ -141,10 +135,8 @@ def of_another_user():
     with tempfile.TemporaryDirectory() as name:
         folder = pathlib.Path(name)
         folder.chmod(0o777)
-        lock = folder / '.lock'
-        lock.write_text(
-            json.dumps({'command': 'train', 'pid': 7, 'host': 'elsewhere', 'since': 'yesterday'})
-        )
+        lock, who = folder / '.lock', {'command': 'train', 'pid': 7, 'host': 'elsewhere'}
+        lock.write_text(json.dumps(who | {'since': 'yesterday'}))
         lock.chmod(0o644 if os.geteuid() == 0 else 0o444)
         before = os.geteuid()
         if before == 0:
@@ -162,10 +154,8 @@ def test_a_lock_that_another_user_left_is_taken_over(of_another_user):
 def test_a_lock_that_another_user_holds_is_refused(of_another_user):
     with open(of_another_user / '.lock') as held:
         fcntl.flock(held, fcntl.LOCK_EX)
-        with pytest.raises(
-            InputError,
-            match=r'process 7 on elsewhere since yesterday \(train\): wait until it ends',
-        ):
+        message = r'process 7 on elsewhere since yesterday \(train\): wait until it ends'
+        with pytest.raises(InputError, match=message):
             with locks.writer(of_another_user):
                 pass
     assert json.loads((of_another_user / '.lock').read_text())['pid'] == 7
@@ -241,18 +231,15 @@ def test_a_writer_that_loses_its_lease_ends(monkeypatch, capsys, tmp_path, end):
 
 
 def test_where_no_folder_can_be_locked_none_counts_as_unread(monkeypatch, tmp_path):
-    def flock(*_):
-        raise OSError(errno.ENOLCK, 'No locks available')
-
-    monkeypatch.setattr(fcntl, 'flock', flock)
+    monkeypatch.setattr(fcntl, 'flock', no_locks)
     with locks.try_exclusive(tmp_path, '') as locked:
         assert not locked
 
 
 def content_of(path):
-    return (
-        path.readlink() if path.is_symlink() else path.read_bytes() if path.is_file() else 'no file'
-    )
+    if path.is_symlink():
+        return path.readlink()
+    return path.read_bytes() if path.is_file() else 'no file'
 
 
 FOREIGN = {
@@ -273,26 +260,19 @@ def test_what_is_no_lock_is_neither_written_nor_removed_nor_followed(
     tmp_path, monkeypatch, make, has_locks
 ):
     if not has_locks:
-
-        def flock(*_):
-            raise OSError(errno.ENOLCK, 'No locks available')
-
-        monkeypatch.setattr(fcntl, 'flock', flock)
+        monkeypatch.setattr(fcntl, 'flock', no_locks)
     (tmp_path / 'precious').write_text('precious')
     (tmp_path / 'kb').mkdir()
     lock = tmp_path / 'kb' / '.lock'
     make(lock)
     before = content_of(lock)
-    with pytest.raises(
-        InputError,
-        match='kb/.lock is in the way, and no lock that this program wrote: move it elsewhere',
-    ):
+    message = 'kb/.lock is in the way, and no lock that this program wrote: move it elsewhere'
+    with pytest.raises(InputError, match=message):
         with locks.writer(tmp_path / 'kb'):
             pass
     assert content_of(lock) == before
-    assert {path.name for path in tmp_path.iterdir()} == {'precious', 'kb'} and list(
-        (tmp_path / 'kb').iterdir()
-    ) == [lock]
+    assert {path.name for path in tmp_path.iterdir()} == {'precious', 'kb'}
+    assert list((tmp_path / 'kb').iterdir()) == [lock]
     assert (tmp_path / 'precious').read_text() == 'precious'
 
 

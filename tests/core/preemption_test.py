@@ -15,10 +15,10 @@ import pytest
 from opql_jax.core.preemption import GRACE
 
 ROOT = pathlib.Path(__file__).parents[2]
-TERM, INT = (
-    (signal.SIGTERM, 75, 'asked to stop: run the same command again\n'),
-    (signal.SIGINT, 130, 'interrupted\n'),
-)
+ENVIRONMENT = os.environ | {'JAX_PLATFORMS': 'cpu', 'PYTHONPATH': str(ROOT)}
+START_IN = {'cwd': ROOT, 'env': ENVIRONMENT}
+TERM = (signal.SIGTERM, 75, 'asked to stop: run the same command again\n')
+INT = (signal.SIGINT, 130, 'interrupted\n')
 HUP = signal.SIGHUP, *TERM[1:]  # of a terminal that is closed
 
 START = """
@@ -68,9 +68,7 @@ if __name__ == '__main__':
 
 @pytest.fixture(autouse=True)
 def hangups():
-    """Children begin with hangups as a terminal has them,
-    though these tests may run under nohup.
-    """
+    """Children begin with hangups as a terminal has them, though tests may run under nohup."""
     before = signal.signal(signal.SIGHUP, signal.SIG_DFL)
     yield
     signal.signal(signal.SIGHUP, before)
@@ -80,15 +78,9 @@ class Running:
     """A Python process in a group of its own, which is ended with the context."""
 
     def __init__(self, *arguments):
-        self._process = subprocess.Popen(
-            [sys.executable, *arguments],
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            text=True,
-            cwd=ROOT,
-            start_new_session=True,
-            env=os.environ | {'JAX_PLATFORMS': 'cpu', 'PYTHONPATH': str(ROOT)},
-        )
+        pipes = {'stdout': subprocess.PIPE, 'stderr': subprocess.PIPE, 'text': True}
+        command = [sys.executable, *arguments]
+        self._process = subprocess.Popen(command, **pipes, **START_IN, start_new_session=True)
 
     def __enter__(self):
         return self
@@ -109,9 +101,8 @@ class Running:
         deadline = time.monotonic() + 30
         while time.monotonic() < deadline:
             lines = pathlib.Path(f'/proc/{self._process.pid}/status').read_text().splitlines()
-            mask = lambda name: next(
-                int(line.split()[1], 16) for line in lines if line.startswith(name)
-            )
+            fields = dict(line.split(':', 1) for line in lines)
+            mask = lambda name: int(fields[name], 16)
             if mask('SigCgt') & handled == handled and mask('SigBlk') & blocked:
                 return
         raise AssertionError('the process handles no signals')
@@ -161,12 +152,8 @@ def test_a_guarded_loop_that_does_not_poll_is_ended_after_a_while():
 @pytest.mark.parametrize('name', ['SIGINT', 'SIGHUP'])
 def test_a_signal_that_was_ignored_at_the_start_stays_so(name):
     # As a shell without job control starts a job in the background, and nohup any.
-    with Running(
-        '-c',
-        f'import signal\nsignal.signal(signal.{name}, signal.SIG_IGN)\n' + GUARDED,
-        'polls',
-        str(GRACE),
-    ) as process:
+    ignore = f'import signal\nsignal.signal(signal.{name}, signal.SIG_IGN)\n'
+    with Running('-c', ignore + GUARDED, 'polls', str(GRACE)) as process:
         process.wait_until_ready()
         os.killpg(process._process.pid, getattr(signal, name))
         time.sleep(0.3)
@@ -183,12 +170,9 @@ def test_the_processes_of_a_pool_say_nothing_of_ctrl_c(tmp_path):
 
 def test_a_process_whose_terminal_is_gone_ends_though_its_line_cannot_be_written():
     leader, follower = pty.openpty()
-    with subprocess.Popen(
-        [sys.executable, '-c', IN_XLA],
-        preexec_fn=functools.partial(os.login_tty, os.dup(follower)),
-        cwd=ROOT,
-        env=os.environ | {'JAX_PLATFORMS': 'cpu', 'PYTHONPATH': str(ROOT)},
-    ) as process:
+    log_in = functools.partial(os.login_tty, os.dup(follower))
+    command = [sys.executable, '-c', IN_XLA]
+    with subprocess.Popen(command, preexec_fn=log_in, **START_IN) as process:
         try:
             shown = b''
             while not shown.endswith(b'\n') and select.select([leader], [], [], 60)[0]:

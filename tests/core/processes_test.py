@@ -40,9 +40,8 @@ def first_waits_for_last(folder, number):
 
 
 def test_a_long_item_keeps_back_none_of_those_that_may_go_ahead(tmp_path):
-    assert next(
-        map_ordered(functools.partial(first_waits_for_last, tmp_path), range(20), 2, ahead=20)
-    )
+    wait = functools.partial(first_waits_for_last, tmp_path)
+    assert next(map_ordered(wait, range(20), 2, ahead=20))
 
 
 def test_an_error_of_an_item_comes_in_its_place():
@@ -66,14 +65,8 @@ def test_a_program_that_does_all_at_its_top_level_is_run_once(of_file, tmp_path)
     (tmp_path / 'script.py').write_text(program)
     command = [sys.executable, tmp_path / 'script.py'] if of_file else [sys.executable, '-']
     environment = os.environ | {'PYTHONPATH': str(pathlib.Path(__file__).parents[2])}
-    ran = subprocess.run(
-        command,
-        input=None if of_file else program,
-        capture_output=True,
-        text=True,
-        timeout=120,
-        env=environment,
-    )
+    options = {'input': None if of_file else program, 'timeout': 120, 'env': environment}
+    ran = subprocess.run(command, capture_output=True, text=True, **options)
     assert (ran.stdout, ran.stderr, ran.returncode) == ('begins\n[1, 2, 3]\n', '', 0)
 
 

@@ -37,14 +37,12 @@ def test_a_limit_is_of_one_thread():
 
 def test_what_is_done_in_parts_ends_between_two_of_them_and_without_a_limit_is_done_at_once():
     items = [3, 1, 1, 9, 2, 2]
-    assert [*time_limit.parts(items, items, 4)] == [items] and [*time_limit.parts([], [], 4)] == [
-        []
-    ]
+    assert [*time_limit.parts(items, items, 4)] == [items]
+    assert [*time_limit.parts([], [], 4)] == [[]]
     stopped = threading.Event()
     with time_limit.limited(1000, stopped):
-        assert [*time_limit.parts(items, items, 4)] == [[3, 1], [1], [9], [2, 2]] and [
-            *time_limit.parts([], [], 4)
-        ] == []
+        assert [*time_limit.parts(items, items, 4)] == [[3, 1], [1], [9], [2, 2]]
+        assert [*time_limit.parts([], [], 4)] == []
         done = time_limit.parts(items, items, 4)
         assert next(done) == [3, 1]
         stopped.set()

@@ -8,10 +8,8 @@ from opql_jax.evaluation.episodes import episode_accuracies, group_by_relation
 
 
 def test_sentences_are_grouped_by_relation_and_text():
-    relations, texts = (
-        ['near', 'made', 'near', 'made', 'near', 'alone'],
-        ['a', 'b', 'a', 'c', 'd', 'e'],
-    )
+    relations = ['near', 'made', 'near', 'made', 'near', 'alone']
+    texts = ['a', 'b', 'a', 'c', 'd', 'e']
     groups = group_by_relation(relations, texts, 2)
     assert [[same.tolist() for same in texts] for texts in groups] == [[[1], [3]], [[0, 2], [4]]]
 

@@ -34,48 +34,31 @@ def kb(tmp_path_factory):
     params, meta = store.params(), store.meta()
     store.close()
     for step in (20, 300):
-        w_t = (
-            np.random.default_rng(step)
-            .normal(size=params['follower']['w_t'].shape)
-            .astype(np.float32)
-        )
-        save(
-            kb / 'follow',
-            step,
-            params={**params, 'follower': {**params['follower'], 'w_t': w_t}},
-            meta=meta,
-        )
+        shape = params['follower']['w_t'].shape
+        w_t = np.random.default_rng(step).normal(size=shape).astype(np.float32)
+        follower = {**params['follower'], 'w_t': w_t}
+        save(kb / 'follow', step, params={**params, 'follower': follower}, meta=meta)
     return kb
 
 
 def test_every_checkpoint_is_scored_as_it_is_alone(kb, tmp_path):
-    found = evaluate(kb=str(kb), output_dir=str(tmp_path / 'all'), questions=SPLITS, step='all')
-    alone = {
-        n: evaluate(kb=str(kb), output_dir=str(tmp_path / str(n)), questions=SPLITS, step=n)
-        for n in (1, 20, 300)
-    }
+    score = lambda folder, step=None: evaluate(
+        kb=str(kb), output_dir=str(tmp_path / folder), questions=SPLITS, step=step
+    )
+    found, alone = score('all', 'all'), {n: score(str(n), n) for n in (1, 20, 300)}
     assert len({values['1-hop/dev']['mrr'] for values in alone.values()}) == 3
     for number in alone:
-        for name in ('metrics.json', '1-hop/dev.predictions.jsonl'):
-            assert (tmp_path / 'all' / str(number) / name).read_bytes() == (
-                tmp_path / str(number) / name
-            ).read_bytes()
-    assert (
-        found
-        == alone[300]
-        == evaluate(kb=str(kb), output_dir=str(tmp_path / 'newest'), questions=SPLITS)
-    )
+        for name in (f'{number}/metrics.json', f'{number}/1-hop/dev.predictions.jsonl'):
+            assert (tmp_path / 'all' / name).read_bytes() == (tmp_path / name).read_bytes()
+    assert found == alone[300] == score('newest')
     shown = scalars(tmp_path / 'all')['1-hop/dev/mrr']
-    assert shown == {
-        number: pytest.approx(values['1-hop/dev']['mrr']) for number, values in alone.items()
-    }
+    assert shown == pytest.approx({n: values['1-hop/dev']['mrr'] for n, values in alone.items()})
 
 
 def test_one_file_of_predictions_is_not_that_of_several_checkpoints(kb, tmp_path):
     options = dict(output_dir=str(tmp_path), questions='mine.jsonl', predictions='mine.jsonl')
-    with pytest.raises(
-        InputError, match="predictions are of one checkpoint, and step='all' asks for several"
-    ):
+    message = "predictions are of one checkpoint, and step='all' asks for several"
+    with pytest.raises(InputError, match=message):
         evaluate(kb=str(kb), **options, step='all')
 
 

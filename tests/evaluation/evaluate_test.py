@@ -50,17 +50,13 @@ CASES = [
     ask(FILMS, 'Film 3', ['Film 1'], 5, 'by actor'),
     ask(FILMS, 'director', ['director'], 6, 'by director'),
 ]
+WAY = ['director', 'country']
 PREDICTIONS = [
     prediction(CASES[0], ['Film 2', 'Film 3'], [['director', 'actor']]),
     prediction(CASES[1], ['Film 2', 'Film 3'], [['actor']]),
     prediction(CASES[2], [], [[]]),
     prediction(CASES[3], ['Film 1'], [['director']]),
-    prediction(
-        CASES[4],
-        ['Film 2', 'x', 'y', 'actor', 'country', 'Film 1'],
-        [['director', 'country']],
-        made='elsewhere',
-    ),
+    prediction(CASES[4], 'Film 2,x,y,actor,country,Film 1'.split(','), [WAY], made='elsewhere'),
     prediction(CASES[5], ['DIRECTOR'], [['Film 1']]),  # another spelling of the answer
 ]
 F1 = [2 / 3, 1 / 2, 0, 0, 0, 1]
@@ -118,47 +114,39 @@ def test_questions_without_gold_answers_are_counted_and_left_out():
 
 def leads(entries, start, hops, answers):
     """Whether a path of exactly `hops` entries leads from `start` to an answer."""
-    return (
-        start in answers
-        if not hops
-        else any(leads(entries, b, hops - 1, answers) for a, b in entries if a == start)
-    )
+    if not hops:
+        return start in answers
+    return any(leads(entries, b, hops - 1, answers) for a, b in entries if a == start)
+
+
+ENTITY = st.integers(0, 5)
+ASKED = st.tuples(ENTITY, st.sets(ENTITY, min_size=1, max_size=2))
 
 
 @given(
-    st.lists(st.tuples(st.integers(0, 5), st.integers(0, 5)), max_size=12),
-    st.lists(
-        st.tuples(st.integers(0, 5), st.sets(st.integers(0, 5), min_size=1, max_size=2)),
-        min_size=1,
-        max_size=5,
-    ),
+    st.lists(st.tuples(ENTITY, ENTITY), max_size=12),
+    st.lists(ASKED, min_size=1, max_size=5),
     st.integers(1, 3),
     st.data(),
 )
 def test_coverage_and_reach_are_what_a_search_of_all_paths_finds(entries, asked, hops, data):
-    named = [
-        ask(FILMS, FILMS.names[topic], [FILMS.names[a] for a in answers])
-        for topic, answers in asked
-    ]
+    name = FILMS.names.__getitem__
+    named = [ask(FILMS, name(topic), list(map(name, answers))) for topic, answers in asked]
     questions = [dataclasses.replace(question, hops=hops) for question in named]
-    way = [
-        [data.draw(st.sets(st.integers(0, 5), max_size=3)) for _ in range(hops - 1)] for _ in asked
-    ]
-    predictions = [
-        prediction(q, [], [[FILMS.keys[e] for e in ids] for ids in sets])
-        for q, sets in zip(questions, way)
-    ]
+    draw = lambda: data.draw(st.sets(ENTITY, max_size=3))
+    way = [[draw() for _ in range(hops - 1)] for _ in asked]
+    keys = [[[FILMS.keys[entity] for entity in ids] for ids in sets] for sets in way]
+    predictions = [prediction(question, [], of) for question, of in zip(questions, keys)]
     found = evaluate(GraphKB(FILMS, entries), questions, predictions)
-    assert found['coverage'] == pytest.approx(
-        np.mean([leads(entries, topic, hops, answers) for topic, answers in asked])
-    )
-    for hop in range(hops - 1):
-        left = hops - 1 - hop
+    covered = [leads(entries, topic, hops, answers) for topic, answers in asked]
+    assert found['coverage'] == pytest.approx(np.mean(covered))
+    for hop in range(1, hops):
+        leads_on = lambda entity, answers: leads(entries, entity, hops - hop, answers)
         wanted = [
-            any(leads(entries, e, left, answers) for e in sets[hop])
+            any(leads_on(entity, answers) for entity in sets[hop - 1])
             for (_, answers), sets in zip(asked, way)
         ]
-        assert found[f'reach_hop{hop + 1}'] == pytest.approx(np.mean(wanted))
+        assert found[f'reach_hop{hop}'] == pytest.approx(np.mean(wanted))
 
 
 # Language models.
@@ -172,41 +160,35 @@ def test_answers_of_language_models_tell_retrieval_and_null_apart():
         Question('b', 'x', ((0, 1),), (1,), (3,), ('Nobody',)),
         Question('c', 'x', ((0, 1),), (-1,), (), ('Nobody',)),
     ]
+    answer = lambda place, e: {'key': vocab.keys[e], 'weight': 1 / (1 + place)}
     records = [
         {
-            'answers': [
-                {'key': vocab.keys[e], 'weight': 1 / (1 + place)} for place, e in enumerate(ranked)
-            ],
+            'answers': [answer(place, entity) for place, entity in enumerate(ranked)],
             'traces': [[{'null': null, 'entities': [vocab.keys[target]]}]],
         }
-        for ranked, null, target in [
+        for ranked, null, target in (
             ([2, 0, 1, 3, 4], 0.1, 2),
             ([2, 3, 0, 1, 4], 0.9, 2),
             ([0, 1, 2, 3, 4], 0.5, 4),
-        ]
+        )
     ]
     found = evaluate(kb, questions, records)
     assert found['hits@1'] == pytest.approx(1 / 3) and found['hits@5'] == pytest.approx(2 / 3)
     assert (found['questions'], found['unknown_topics'], found['unknown_answers']) == (3, 1, 2)
-    assert found['answer_coverage'] == pytest.approx(2 / 3) and found['coverage'] == pytest.approx(
-        1 / 3
-    )
+    assert found['answer_coverage'] == pytest.approx(2 / 3)
+    assert found['coverage'] == pytest.approx(1 / 3)
     assert found['coverage_of_linked'] == pytest.approx(1 / 2)
-    assert found['retrieval_accuracy'] == 1 and found['retrieval_accuracy_of_all'] == pytest.approx(
-        1 / 3
-    )
-    assert found['null_present'] == pytest.approx(0.1) and found['null_absent'] == pytest.approx(
-        0.9
-    )
+    assert found['retrieval_accuracy'] == 1
+    assert found['retrieval_accuracy_of_all'] == pytest.approx(1 / 3)
+    assert found['null_present'] == pytest.approx(0.1)
+    assert found['null_absent'] == pytest.approx(0.9)
     assert not any(name.startswith(('recall', 'reach_')) for name in found)
 
 
 def test_a_model_without_a_memory_is_scored_by_its_answers_alone():
     found = evaluate_predictions(CASES, PREDICTIONS, FILMS)
-    assert (
-        found['hits@1'] == 2 / 6
-        and not {'coverage', 'recall_hop2', 'retrieval_accuracy'} & found.keys()
-    )
+    assert found['hits@1'] == 2 / 6
+    assert not {'coverage', 'recall_hop2', 'retrieval_accuracy'} & found.keys()
 
 
 # The table.
@@ -214,19 +196,14 @@ def test_a_model_without_a_memory_is_scored_by_its_answers_alone():
 
 def test_the_table_has_a_line_for_each_set_with_its_metrics_under_their_names():
     names = ['hits@1', 'hits@5', 'hits@10', 'mrr', 'set_f1', 'coverage', 'hits@1_of_covered']
-    metrics = {name: place / 16 for place, name in enumerate(names)} | {
-        'questions': 12345,
-        'recall_hop1': 0.5,
-        'recall_hop2': 1,
-    }
-    head, first, second = format_table(
-        {'1-hop/unseen_wording': metrics, 'b': metrics | {'mrr': 1.0}}
-    ).split('\n')
+    metrics = {name: place / 16 for place, name in enumerate(names)}
+    metrics |= {'questions': 12345, 'recall_hop1': 0.5, 'recall_hop2': 1}
+    sets = {'1-hop/unseen_wording': metrics, 'b': metrics | {'mrr': 1.0}}
+    head, first, second = format_table(sets).split('\n')
     assert first.startswith('1-hop/unseen_wording ') and second.startswith('b ')
     assert first.endswith('recall_hop1 0.500  recall_hop2 1.000')
     for name in [*names, 'questions']:
         end = head.index(f' {name}') + 1 + len(name)  # columns end below their names
-        assert first[end] == ' ' and float(first[:end].split()[-1]) == pytest.approx(
-            metrics[name], abs=1e-4
-        ), name
+        assert first[end] == ' ', name
+        assert float(first[:end].split()[-1]) == pytest.approx(metrics[name], abs=1e-4), name
     assert '1.0000' in second and second.split()[1:4] == first.split()[1:4]

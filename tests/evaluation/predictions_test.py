@@ -30,9 +30,8 @@ def write_parts(path, whole, numbers):
     lines, folder = whole.splitlines(keepends=True), path.with_name(path.name + '.parts')
     for number in numbers:
         folder.mkdir(exist_ok=True)
-        (folder / f'{number:05d}-of-00003.jsonl').write_bytes(
-            b''.join(lines[4 * number : 4 * number + 4])
-        )
+        chunk = b''.join(lines[4 * number : 4 * number + 4])
+        (folder / f'{number:05d}-of-00003.jsonl').write_bytes(chunk)
 
 
 @pytest.fixture(scope='module')
@@ -51,9 +50,8 @@ def test_every_question_gets_a_line_in_order(tmp_path, whole):
     assert path.read_bytes() == whole and [p.name for p in path.parent.iterdir()] == ['out.jsonl']
     records = lines_of(path)
     assert [r['id'] for r in records] == [q.id for q in QUESTIONS]
-    assert [r['question'] for r in records] == [
-        f'who met [{name}] again, and why' for name in [*NAMES, 'unknown ⟂']
-    ]
+    asked = [f'who met [{name}] again, and why' for name in [*NAMES, 'unknown ⟂']]
+    assert [r['question'] for r in records] == asked
     first = records[0]  # 0 -> 1, 3 -> 2, 4 and 4, 6
     assert first['hops'] == 2 and [len(hops) for hops in first['traces']] == [2]
     hop, last = first['traces'][0]
@@ -82,12 +80,8 @@ def test_whatever_chunks_are_there_the_rest_is_answered_to_the_same_bytes_and_on
     if hidden:  # what a killed run was writing
         (tmp_path / 'out.jsonl.parts').mkdir(exist_ok=True)
         (tmp_path / 'out.jsonl.parts' / '.00001-of-00003.jsonl.17.partial').write_bytes(whole[:50])
-    kb = ring()
-    assert (
-        write_answers(kb, QUESTIONS, path)
-        == kb.answered
-        == sum(len(CHUNKS[i]) for i in {0, 1, 2} - kept)
-    )
+    kb, missing = ring(), sum(len(CHUNKS[i]) for i in {0, 1, 2} - kept)
+    assert write_answers(kb, QUESTIONS, path) == kb.answered == missing
     assert write_answers(kb, QUESTIONS, path) == 0
     assert path.read_bytes() == whole and [p.name for p in tmp_path.iterdir()] == ['out.jsonl']
 
@@ -102,21 +96,16 @@ def test_processes_answer_the_chunks_in_turn(tmp_path, whole, monkeypatch, proce
         monkeypatch.setattr(distributed, 'process_index', lambda: process)
         assert not path.exists()
         answered.append(write_answers(ring(), QUESTIONS, path))
-    assert answered[::-1] == [
-        sum(len(chunk) for chunk in CHUNKS[process::processes]) for process in range(processes)
-    ]
+    shares = [CHUNKS[process::processes] for process in range(processes)]
+    assert answered[::-1] == [sum(map(len, share)) for share in shares]
     assert path.read_bytes() == whole and [p.name for p in tmp_path.iterdir()] == ['out.jsonl']
 
 
 def test_chunks_of_other_questions_are_refused(tmp_path, whole):
     path = tmp_path / 'out.jsonl'
     write_parts(path, whole, {0, 2})
-    with pytest.raises(
-        PredictionError,
-        match=(
-            'parts/00000-of-00003.jsonl is of other questions: delete .*out.jsonl.parts to answer'
-        ),
-    ):
+    message = 'parts/00000-of-00003.jsonl is of other questions: delete .*out.jsonl.parts to answer'
+    with pytest.raises(PredictionError, match=message):
         write_answers(ring(), QUESTIONS[:3], path)
     assert len(parts_of(path)) == 2
 
@@ -140,10 +129,8 @@ def test_lines_of_another_model_or_setting_are_refused(tmp_path, whole, name, ch
     put(name, tmp_path / 'out.jsonl', whole)
     before = {path: path.read_bytes() for path in tmp_path.rglob('*.jsonl')}
     options = dict(kb=ring()) | change
-    with pytest.raises(
-        PredictionError,
-        match=FOUND[name].format(1) + ' comes from another model, memory or setting',
-    ):
+    message = FOUND[name].format(1) + ' comes from another model, memory or setting'
+    with pytest.raises(PredictionError, match=message):
         write_answers(questions=QUESTIONS, output=tmp_path / 'out.jsonl', **options)
     assert {path: path.read_bytes() for path in tmp_path.rglob('*.jsonl')} == before
 
@@ -182,15 +169,11 @@ def test_an_answer_that_is_not_finite_is_refused_with_its_question_and_not_writt
 ):
     def answer(chunk):
         for number, question in enumerate(chunk):
-            yield {
-                'id': question.id,
-                'answers': [{'entity': 'plain', 'weight': weight if number == 2 else 0.5}],
-            }
+            answer = {'entity': 'plain', 'weight': weight if number == 2 else 0.5}
+            yield {'id': question.id, 'answers': [answer]}
 
-    with pytest.raises(
-        PredictionError,
-        match=f'question {QUESTIONS[2].id}: its answer has a number that is not finite',
-    ):
+    message = f'question {QUESTIONS[2].id}: its answer has a number that is not finite'
+    with pytest.raises(PredictionError, match=message):
         predictions.write_predictions(tmp_path / 'out.jsonl', QUESTIONS, 'x', answer)
     assert not list(tmp_path.rglob('*.*jsonl'))
 

@@ -56,11 +56,8 @@ PAGES = {
 @pytest.fixture(scope='module')
 def folder(tmp_path_factory):
     root = tmp_path_factory.mktemp('films')
-    long = {
-        'id': 'long',
-        'title': LONG_NAME,
-        'text': f'{LONG_NAME} is a film. It was directed by Ingrid Solberg.',
-    }
+    text = f'{LONG_NAME} is a film. It was directed by Ingrid Solberg.'
+    long = {'id': 'long', 'title': LONG_NAME, 'text': text}
     index_text([films.write(root / 'films.jsonl', long)], root / 'films.kb', processes=1)
     return root / 'films.kb'
 
@@ -71,9 +68,8 @@ def served(folder):
     with socket.socket() as listening:
         listening.bind(('127.0.0.1', 0))
         listening.listen()
-        server = uvicorn.Server(
-            uvicorn.Config(app.make_app(folder, writable=True), log_level='warning')
-        )
+        config = uvicorn.Config(app.make_app(folder, writable=True), log_level='warning')
+        server = uvicorn.Server(config)
         thread = threading.Thread(target=server.run, kwargs={'sockets': [listening]})
         thread.start()
         yield f'http://127.0.0.1:{listening.getsockname()[1]}'
@@ -90,13 +86,10 @@ def address(folder):
 @pytest.fixture(scope='module')
 def browser():
     # What a browser does on its own account is no request of a page.
-    quiet = [
-        '--disable-gpu',
-        '--disable-quic',
-        '--disable-background-networking',
-        '--disable-component-update',
-        '--disable-sync',
-    ]
+    quiet = (
+        '--disable-gpu --disable-quic --disable-background-networking '
+        '--disable-component-update --disable-sync'
+    ).split()
     with sync_api.sync_playwright() as playwright:
         browser = playwright.chromium.launch(executable_path=CHROMIUM, args=quiet)
         yield browser
@@ -115,12 +108,8 @@ def window(browser):
         context.set_default_timeout(60_000)
         page = context.new_page()
         # The status of a page itself, which tests check, is in the console, too.
-        page.on(
-            'console',
-            lambda message: (
-                complaints.append(message.text) if message.location['url'] != page.url else None
-            ),
-        )
+        noted = lambda said: said.location['url'] != page.url and complaints.append(said.text)
+        page.on('console', noted)
         page.on('pageerror', lambda error: complaints.append(str(error)))
         page.on('request', lambda request: requests.append((request.url, address)))
         opened.append(context)
@@ -129,9 +118,8 @@ def window(browser):
     yield open_page
     for context in opened:
         context.close()
-    assert (
-        requests and [url for url, address in requests if not url.startswith(f'{address}/')] == []
-    )
+    assert requests
+    assert [url for url, address in requests if not url.startswith(f'{address}/')] == []
     assert complaints == []
 
 
@@ -139,10 +127,8 @@ def tab_to(page, name):
     """Presses the tabulator until what has that name, a link or a field, has the focus."""
     for _ in range(60):
         page.keyboard.press('Tab')
-        if page.locator(':focus').count() and name in (
-            page.locator(':focus').inner_text(),
-            page.locator(':focus').get_attribute('name'),
-        ):
+        focus = page.locator(':focus')
+        if focus.count() and name in (focus.inner_text(), focus.get_attribute('name')):
             return
     raise AssertionError(f'{name} is not reached by the keyboard')
 
@@ -185,10 +171,8 @@ def test_a_document_is_forgotten_the_answer_changes_and_comes_back(window, folde
         page.goto('/documents')
         page.get_by_role('link', name=LONG_NAME).click()
         page.get_by_role('button', name='Forget this document').click()
-        assert (
-            f'{LONG_NAME} was forgotten' in page.locator('.note').inner_text()
-            and findings(page) == []
-        )
+        assert f'{LONG_NAME} was forgotten' in page.locator('.note').inner_text()
+        assert findings(page) == []
         assert LONG_NAME not in answers()
         page.goto('/documents')
         page.get_by_role('button', name='Undo').click()
@@ -197,9 +181,8 @@ def test_a_document_is_forgotten_the_answer_changes_and_comes_back(window, folde
 
         page.goto('/documents')
         page.get_by_label('What it is about').fill('Winter Tide')
-        page.get_by_label('The text').fill(
-            'Winter Tide is a drama film of 1975. It was directed by Ingrid Solberg.'
-        )
+        text = 'Winter Tide is a drama film of 1975. It was directed by Ingrid Solberg.'
+        page.get_by_label('The text').fill(text)
         page.get_by_role('button', name='Add').click()
         expect(page.locator('h1')).to_have_text('Winter Tide')
         assert 'Winter Tide' in answers()

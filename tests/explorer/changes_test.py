@@ -55,11 +55,8 @@ def client(folder):
 
 def words(page):
     """What a page says, without its markup."""
-    return html.unescape(
-        ' '.join(
-            re.sub(r'<[^>]*>', '', re.sub(r'<svg.*?</svg>', '', page.text, flags=re.S)).split()
-        )
-    )
+    plain = re.sub(r'<[^>]*>', '', re.sub(r'<svg.*?</svg>', '', page.text, flags=re.S))
+    return html.unescape(' '.join(plain.split()))
 
 
 def forms(page, action):
@@ -79,6 +76,12 @@ def documents(folder):
     return {document.id: document for document in read_documents(text / 'documents.parquet')}
 
 
+def digests(folder):
+    """Those of the documents of the newest version, by id, as forms have them."""
+    prepared, views = Current(folder).kb().prepared, app.views
+    return {name: views.digest(views.passages_of(prepared, name)) for name in documents(folder)}
+
+
 def test_a_text_is_added_its_facts_appear_and_it_is_forgotten_and_comes_back(client):
     assert 'Winter Tide' not in names(client)
     (ours,) = forms(client.get('/documents'), '/add')
@@ -86,11 +89,9 @@ def test_a_text_is_added_its_facts_appear_and_it_is_forgotten_and_comes_back(cli
     assert added.status_code == 200 and TEXT in words(added) and 'Winter Tide' in names(client)
     (fields,) = forms(added, '/forget')
     forgotten = client.post('/forget', data=fields)
-    assert (
-        forgotten.status_code == 200
-        and 'Winter Tide was forgotten' in words(forgotten)
-        and 'Winter Tide' not in names(client)
-    )
+    assert forgotten.status_code == 200
+    assert 'Winter Tide was forgotten' in words(forgotten)
+    assert 'Winter Tide' not in names(client)
     undone = client.post('/undo', data=forms(forgotten, '/undo')[0])
     assert 'Winter Tide' in names(client)
     last = client.post('/undo', data=forms(undone, '/undo')[0])
@@ -99,13 +100,12 @@ def test_a_text_is_added_its_facts_appear_and_it_is_forgotten_and_comes_back(cli
     refused = {'title': 'Winter Tide', 'text': TEXT}
     for fields in (refused, refused | {'secret': 'wrong'}):  # as another site would send them
         assert client.post('/add', data=fields).status_code == 400
-    assert 'title: missing' in words(client.post('/add', data=ours | {'title': ' ', 'text': TEXT}))
-    assert 'more than 300 characters' in words(
-        client.post('/add', data=ours | {'title': 'Mary ' * 60 + 'x', 'text': TEXT})
-    )
-    assert 'use `opql add`' in words(
-        client.post('/add', data=ours | {'title': 'x', 'text': 'x' * (1 << 20)})
-    )
+    for title, text, said in (
+        (' ', TEXT, 'title: missing'),
+        ('Mary ' * 60 + 'x', TEXT, 'more than 300 characters'),
+        ('x', 'x' * (1 << 20), 'use `opql add`'),
+    ):
+        assert said in words(client.post('/add', data=ours | {'title': title, 'text': text}))
     assert client.post('/undo', data=ours).status_code == 400 and 'Winter Tide' not in names(client)
 
 
@@ -119,22 +119,16 @@ def no_garbage_collection():
 
 def test_what_was_forgotten_is_soon_on_no_disk(client, folder, no_garbage_collection):
     (ours,) = forms(client.get('/documents'), '/add')
-    kept = lambda: [
-        path
-        for path in folder.rglob('documents.parquet')
-        if 'Farewell' in str(pq.read_table(path)['text'].to_pylist())
-    ]
-    added = client.post(
-        '/add', data=ours | {'title': 'Winter Tide', 'text': f'{TEXT} Farewell, it ends.'}
-    )
+    says_so = lambda path: 'Farewell' in str(pq.read_table(path)['text'].to_pylist())
+    kept = lambda: list(filter(says_so, folder.rglob('documents.parquet')))
+    add = lambda title, text: client.post('/add', data=ours | {'title': title, 'text': text})
+    added = add('Winter Tide', f'{TEXT} Farewell, it ends.')
     assert kept() and names(client)
     client.get('/map')
     forgotten = client.post('/forget', data=forms(added, '/forget')[0])
     for title in ('Autumn', 'Spring'):
         names(client)
-        forgotten = client.post(
-            '/add', data=ours | {'title': title, 'text': TEXT.replace('Winter Tide', title)}
-        )
+        forgotten = add(title, TEXT.replace('Winter Tide', title))
     assert forgotten.status_code == 200 and kept() == []
 
 
@@ -149,9 +143,8 @@ def test_a_sentence_is_forgotten_where_an_answer_rests_on_it_the_answer_changes_
     assert {'Night Ferry', 'Clara Holm'} <= set(answers) and sentence in said
     changed = client.post('/forget-sentence', data=said[sentence])
     assert str(changed.url).endswith('/?q=Ingrid+Solberg+.+directed')
-    assert 'a sentence of Night Ferry was forgotten' in words(changed) and sentence not in words(
-        changed
-    )
+    assert 'a sentence of Night Ferry was forgotten' in words(changed)
+    assert sentence not in words(changed)
     # All else that is found is said elsewhere; those two are found by this sentence alone, and what
     # is left of its document stays.
     assert names(client) == [name for name in answers if name not in ('Night Ferry', 'Clara Holm')]
@@ -170,13 +163,10 @@ def test_a_sentence_is_forgotten_where_an_answer_rests_on_it_the_answer_changes_
 
 def test_documents_come_back_where_they_stood(client, folder):
     before, answers = documents(folder), names(client)
-    page = client.post(
-        '/forget', data=forms(client.get('/document', params={'id': 'ferry'}), '/forget')[0]
-    )
-    assert (
-        list(documents(folder)) == [id for id in before if id != 'ferry']
-        and list(before)[-1] != 'ferry'
-    )
+    (shown,) = forms(client.get('/document', params={'id': 'ferry'}), '/forget')
+    page = client.post('/forget', data=shown)
+    assert list(documents(folder)) == [id for id in before if id != 'ferry']
+    assert list(before)[-1] != 'ferry'
     client.post('/undo', data=forms(page, '/undo')[0])
     assert list(documents(folder).items()) == list(before.items()) and names(client) == answers
 
@@ -204,25 +194,17 @@ def test_a_page_that_was_left_open_over_an_update_changes_nothing_else(client, f
     text = documents(folder)['ferry'].text.replace('Erik Lind.', 'Erik Lind in Oslo.')
     add_text(folder, [{'id': 'ferry', 'title': 'Night Ferry', 'text': text}], replace=True)
     there = documents(folder)
+    (gone,) = forms(weiss, '/forget')
+    unknown = "unknown sentence 'Its music was composed by Erik Lind.'; did you mean"
     for page, fields, says in (
         ('/forget', document, "the document 'ferry' has another text now: nothing was forgotten"),
-        (
-            '/forget',
-            forms(weiss, '/forget')[0],
-            "the document 'weiss' is not there any more: nothing was forgotten",
-        ),
-        (
-            '/forget-sentence',
-            sentences[-1],
-            "unknown sentence 'Its music was composed by Erik Lind.'; did you mean",
-        ),
+        ('/forget', gone, "the document 'weiss' is not there any more: nothing was forgotten"),
+        ('/forget-sentence', sentences[-1], unknown),
     ):
         told = client.post(page, data=fields)
-        assert (
-            told.status_code == 400
-            and says in words(told)
-            and 'this page is of an earlier version: load it again' in words(told)
-        )
+        assert told.status_code == 400
+        assert says in words(told)
+        assert 'this page is of an earlier version: load it again' in words(told)
     assert documents(folder) == there
 
     (now,) = forms(client.get('/document', params={'id': 'ferry'}), '/forget')
@@ -231,15 +213,12 @@ def test_a_page_that_was_left_open_over_an_update_changes_nothing_else(client, f
     newer = client.post('/forget', data=holm)
     told = client.post('/undo', data=forms(older, '/undo')[0])
     assert told.status_code == 400 and 'another change was made since' in words(told)
-    add_text(
-        folder, [{'id': 'holm', 'title': 'Clara Holm', 'text': 'Clara Holm is somebody else.'}]
-    )
+    other = {'id': 'holm', 'title': 'Clara Holm', 'text': 'Clara Holm is somebody else.'}
+    add_text(folder, [other])
     there = documents(folder)
     told = client.post('/undo', data=forms(newer, '/undo')[0])
-    assert (
-        told.status_code == 400
-        and "'holm' was changed by another program since: nothing was taken back" in words(told)
-    )
+    assert told.status_code == 400
+    assert "'holm' was changed by another program since: nothing was taken back" in words(told)
     assert documents(folder) == there
 
 
@@ -262,18 +241,13 @@ def test_pages_are_shown_while_more_changes_wait_than_pages_are_made_at_a_time(f
 
     async def run():
         transport = httpx.ASGITransport(explorer)
-        async with (
-            app.limited_pages(None),
-            httpx.AsyncClient(transport=transport, base_url='http://localhost') as client,
-        ):
-            fields = forms(await client.get('/documents'), '/add')[0]
-            changes = [
-                asyncio.create_task(client.post('/add', data=fields | {'title': 'A', 'text': 'B'}))
-                for _ in range(5)
-            ]
-            pages = await asyncio.wait_for(
-                asyncio.gather(*(client.get('/documents') for _ in range(12))), 30
-            )
+        connected = httpx.AsyncClient(transport=transport, base_url='http://localhost')
+        async with app.limited_pages(None), connected as client:
+            fields = forms(await client.get('/documents'), '/add')[0] | {'title': 'A', 'text': 'B'}
+            add = lambda: asyncio.create_task(client.post('/add', data=fields))
+            changes = [add() for _ in range(5)]
+            asked = asyncio.gather(*(client.get('/documents') for _ in range(12)))
+            pages = await asyncio.wait_for(asked, 30)
             assert not any(change.done() for change in changes)
             go_on.set()
             return pages + await asyncio.gather(*changes)
@@ -294,11 +268,7 @@ def test_changes_that_wait_are_made_in_one_version_and_a_refused_one_leaves_the_
         return make_parts(*arguments)
 
     monkeypatch.setattr(change_text, 'make_parts', held_up)
-    kb = Current(folder).kb()
-    digest = {
-        name: app.views.digest(app.views.passages_of(kb.prepared, name))
-        for name in ('ferry', 'harbour')
-    }
+    digest = digests(folder)
     last = re.findall(r'\S.*?\.(?= |$)', before['harbour'].text)[-1]
     asked = [
         lambda: changes.add('Winter Tide', TEXT),
@@ -334,12 +304,8 @@ def test_changes_that_wait_are_made_in_one_version_and_a_refused_one_leaves_the_
     assert results[3] is None and 'ferry' not in after and 'is not there any more' in results[4]
     assert results[5] is None and 'harbour' in after and 'has another text now' in results[6]
     assert after['harbour'].text == before['harbour'].text.removesuffix(last).strip()
-    for said in (
-        'a sentence of The Silent Harbour',
-        'Night Ferry was forgotten',
-        'Summer Tide was added',
-        'Winter Tide was added',
-    ):
+    last = 'a sentence of The Silent Harbour, Night Ferry was forgotten, Summer Tide was added'
+    for said in (*last.split(', '), 'Winter Tide was added'):
         assert said in str(changes.last)
         changes.undo(changes.last.id)
     assert changes.last is None and list(documents(folder).items()) == list(before.items())
@@ -355,9 +321,8 @@ def together(changes, *asked):
         except BaseException as error:
             results[number] = error
 
-    threads = [
-        threading.Thread(target=run, args=(number,), daemon=True) for number in range(len(asked))
-    ]
+    start = lambda number: threading.Thread(target=run, args=(number,), daemon=True)
+    threads = list(map(start, range(len(asked))))
     with changes._lock:
         for number, thread in enumerate(threads):
             thread.start()
@@ -386,11 +351,8 @@ def test_what_ends_the_making_of_a_version_is_told_to_all_of_its_changes(
         # Nor is the text there already, as two of them would be told if the first had come.
         assert {type(told) for told in together(changes, *asked)} <= {type(error), RuntimeError}
     assert documents(folder) == before and changes.last is None
-    assert [type(told) for told in together(changes, *asked)] == [
-        type(None),
-        InputError,
-        InputError,
-    ]
+    again = [type(told) for told in together(changes, *asked)]
+    assert again == [type(None), InputError, InputError]
 
 
 def test_a_change_without_which_the_others_can_be_made_is_refused_alone(folder, monkeypatch):
@@ -403,24 +365,17 @@ def test_a_change_without_which_the_others_can_be_made_is_refused_alone(folder, 
 
     monkeypatch.setattr(change_text, 'make_parts', without_winter)
     changes = Changes(folder)
-    told = together(
-        changes,
-        lambda: changes.add('Summer Tide', TEXT.replace('Winter', 'Summer')),
-        lambda: changes.add('Winter Tide', TEXT),
-        lambda: changes.add('Spring Tide', TEXT.replace('Winter', 'Spring')),
-    )
+    add = lambda when: lambda: changes.add(f'{when} Tide', TEXT.replace('Winter', when))
+    told = together(changes, *map(add, ('Summer', 'Winter', 'Spring')))
     assert [error and str(error) for error in told] == [None, 'no name was recognised', None]
     titles = {document.title for document in documents(folder).values()}
     assert {'Summer Tide', 'Spring Tide'} <= titles and 'Winter Tide' not in titles
 
 
 def test_what_would_leave_no_document_is_refused_alone(folder):
-    changes, kb = Changes(folder), Current(folder).kb()
-    names = list(documents(folder))
-    digests = {name: app.views.digest(app.views.passages_of(kb.prepared, name)) for name in names}
-    told = together(
-        changes, *(functools.partial(changes.forget, name, digests[name]) for name in names)
-    )
+    changes, names = Changes(folder), list(documents(folder))
+    forget = [functools.partial(changes.forget, *of) for of in digests(folder).items()]
+    told = together(changes, *forget)
     assert list(documents(folder)) == names[-1:] and told[:-1] == [None] * (len(names) - 1)
     assert 'no document would be left' in str(told[-1])
 
@@ -434,10 +389,8 @@ def test_a_full_disk_is_told_changes_nothing_and_the_same_form_works_when_there_
     for size in (10, 10_000, 100_000):
         with limit_of_files(size):
             page = client.post('/add', data=form)
-        assert (
-            page.status_code == 507
-            and 'Nothing was changed' in words(page)
-            and str(folder) in words(page)
-        )
+        assert page.status_code == 507
+        assert 'Nothing was changed' in words(page)
+        assert str(folder) in words(page)
         assert documents(folder) == before and 'Winter Tide' not in names(client)
     assert client.post('/add', data=form).status_code == 200 and 'Winter Tide' in names(client)

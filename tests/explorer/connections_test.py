@@ -36,9 +36,8 @@ async def answers(scope, receive, send):
 def serving(application):
     """The port of a server of an application, in a thread."""
     listening = socket.create_server(('127.0.0.1', 0))
-    server = uvicorn.Server(
-        uvicorn.Config(application, http=Connection, log_level='critical', lifespan='off')
-    )
+    config = uvicorn.Config(application, http=Connection, log_level='critical', lifespan='off')
+    server = uvicorn.Server(config)
     thread = threading.Thread(target=server.run, args=([listening],))
     thread.start()
     try:
@@ -82,9 +81,8 @@ def test_unfinished_heads_hold_up_nobody_and_are_closed_in_time(seconds):
         began = time.monotonic()
         assert ask(port) == 200
         # Nobody waited for a head: the oldest made room.
-        assert time.monotonic() - began < 4 and all(
-            is_closed(client, 30) for client in clients[:20]
-        )
+        assert time.monotonic() - began < 4
+        assert all(is_closed(client, 30) for client in clients[:20])
         for client in clients[-20:]:
             with contextlib.suppress(ConnectionError):
                 client.sendall(b'drip')  # which gains no time

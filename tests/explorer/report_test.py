@@ -4,6 +4,7 @@ is markup in it.
 
 import collections
 import html.parser
+import itertools
 import json
 import os
 
@@ -56,12 +57,10 @@ class Tables(html.parser.HTMLParser):
 
     def __init__(self, page):
         super().__init__()
-        self.rows, self.elements, self.attributes, self._caption = (
-            collections.defaultdict(list),
-            set(),
-            set(),
-            None,
-        )
+        self.rows = collections.defaultdict(list)
+        self.elements = set()
+        self.attributes = set()
+        self._caption = None
         self._inside = None
         self.feed(page)
 
@@ -92,11 +91,8 @@ def tables(page):
 
 
 def mentions_of(kb):
-    return collections.Counter(
-        mention['entity']
-        for mentions in kb.prepared.passages['mentions'].to_pylist()
-        for mention in mentions
-    )
+    mentions = itertools.chain(*kb.prepared.passages['mentions'].to_pylist())
+    return collections.Counter(mention['entity'] for mention in mentions)
 
 
 def test_the_counts_are_those_of_the_tables(tables, kb):
@@ -133,11 +129,9 @@ def test_entities_are_counted_by_kind_with_their_mentions_and_facts(tables, kb):
 def test_a_document_that_was_left_out_is_listed_with_the_reason(tables):
     _, (reason, count) = tables['Why documents were left out']
     _, (file, line, same) = tables['Documents that were left out']
-    assert (
-        (file, line, count) == (f'articles/{BAD_FILE}', '', '1')
-        and reason == same
-        and 'not blank' in reason
-    )
+    assert (file, line, count) == (f'articles/{BAD_FILE}', '', '1')
+    assert reason == same
+    assert 'not blank' in reason
 
 
 def test_what_the_text_says_is_no_markup_and_nothing_is_loaded(page):

@@ -52,27 +52,21 @@ def test_langchain_gets_the_documents_that_retrieve_finds(kb):
 
     retriever, want = OPQLRetriever(kb=kb, k=3), kb.retrieve(QUESTION, 3)
     found = retriever.invoke(QUESTION)
-    assert [(document.id, document.page_content) for document in found] == [
-        (one.document, one.text) for one in want
-    ]
-    for document, one in zip(found, want):
+    for document, one in zip(found, want, strict=True):
+        assert (document.id, document.page_content) == (one.document, one.text)
         told = document.metadata
         assert (told['source'], told['title'], told['why']) == (one.document, one.title, one.why)
         assert told['score'] == one.probability
         text = kb.prepared.document_text(told['source'])
         assert text[told['start_index'] :].startswith(document.page_content)
         start, end = told['evidence']
-        assert document.page_content[start:end].endswith('.') and (
-            start == 0 or document.page_content[start - 2] == '.'
-        )
-    assert retriever.invoke(QUESTION, k=1) == found[:1] and retriever.batch([QUESTION], k=2) == [
-        found[:2]
-    ]
+        assert document.page_content[start:end].endswith('.')
+        assert start == 0 or document.page_content[start - 2] == '.'
+    assert retriever.invoke(QUESTION, k=1) == found[:1]
+    assert retriever.batch([QUESTION], k=2) == [found[:2]]
     assert asyncio.run(retriever.ainvoke(QUESTION, k=2)) == found[:2]
-    scores = [document.metadata['score'] for document in found]
-    assert retriever.invoke(QUESTION, score_threshold=max(scores)) == [
-        found[scores.index(max(scores))]
-    ]
+    best = max(found, key=lambda document: document.metadata['score'])
+    assert retriever.invoke(QUESTION, score_threshold=best.metadata['score']) == [best]
     assert OPQLRetriever(kb=kb, score_threshold=1.0).invoke(QUESTION) == []
 
 
@@ -84,9 +78,8 @@ def test_a_langchain_retriever_is_written_by_the_folder_of_its_knowledge_base(kb
     found = retriever.invoke(QUESTION)
     assert json.loads(retriever.model_dump_json())['kb'] == str(folder)
     for again in (OPQLRetriever.model_validate_json(retriever.model_dump_json()), sent(retriever)):
-        assert (again.k, again.score_threshold, again.tags) == (2, 0.1, ['films']) and again.invoke(
-            QUESTION
-        ) == found
+        assert (again.k, again.score_threshold, again.tags) == (2, 0.1, ['films'])
+        assert again.invoke(QUESTION) == found
 
 
 def test_llama_index_gets_the_documents_that_retrieve_finds(kb):
@@ -97,10 +90,9 @@ def test_llama_index_gets_the_documents_that_retrieve_finds(kb):
 
     retriever, want = OPQLRetriever(kb, similarity_top_k=3), kb.retrieve(QUESTION, 3)
     found = retriever.retrieve(QUESTION)
-    assert [(one.node.node_id, one.node.text, one.score) for one in found] == [
-        (one.document, one.text, one.probability) for one in want
-    ]
-    for one in found:
+    for one, of in zip(found, want, strict=True):
+        same = one.node.node_id, one.node.text, one.score
+        assert same == (of.document, of.text, of.probability)
         assert one.node.metadata['source'] == one.node.node_id and one.node.metadata['why']
         text = kb.prepared.document_text(one.node.metadata['source'])
         assert text[one.node.start_char_idx : one.node.end_char_idx] == one.node.text
@@ -119,9 +111,7 @@ def test_all_interfaces_give_the_same_record_of_an_answer(folder, kb, asked, cap
     the text.
     """
     jsonschema = pytest.importorskip('jsonschema', reason='jsonschema is not installed')
-    testclient = pytest.importorskip(
-        'starlette.testclient', reason='the extra app is not installed'
-    )
+    testclient = pytest.importorskip('starlette.testclient', reason='app is not installed')
     pytest.importorskip('mcp', reason='mcp is not installed')
     import anyio
 
@@ -132,9 +122,8 @@ def test_all_interfaces_give_the_same_record_of_an_answer(folder, kb, asked, cap
     jsonschema.validate(record, SCHEMA)
     assert 1 <= len(record['answers']) <= 2
     for answer in record['answers']:
-        assert answer['path'][-1]['target'] == answer['entity'] and ('probability' in answer) == (
-            asked in (QUESTION, UNSURE)
-        )
+        assert answer['path'][-1]['target'] == answer['entity']
+        assert ('probability' in answer) == (asked in (QUESTION, UNSURE))
         for fact in answer['path']:
             text = kb.prepared.document_text(fact['document'])
             assert text[fact['start'] : fact['end']] == fact['sentence'] != ''
@@ -145,10 +134,9 @@ def test_all_interfaces_give_the_same_record_of_an_answer(folder, kb, asked, cap
     assert json.loads(capsys.readouterr().out) == record
     client = testclient.TestClient(app.make_app(folder), base_url='http://localhost')
     assert client.get('/api/ask', params={'q': asked, 'top': 2}).json() == record
-    schema = client.get('/openapi.json').json()['paths']['/api/ask']['get']['responses']['200'][
-        'content'
-    ]
-    assert schema['application/json']['schema'] == json.loads(json.dumps(SCHEMA))
+    described = client.get('/openapi.json').json()['paths']['/api/ask']['get']
+    schema = described['responses']['200']['content']['application/json']['schema']
+    assert schema == json.loads(json.dumps(SCHEMA))
     if asked != QUERY:
         server = make_server(Current(folder), writable=False)
         (content,) = anyio.run(server.call_tool, 'ask', {'question': asked, 'top': 2}).content
@@ -157,9 +145,7 @@ def test_all_interfaces_give_the_same_record_of_an_answer(folder, kb, asked, cap
 
 def test_all_interfaces_give_the_same_record_of_documents(folder, kb, capsys):
     jsonschema = pytest.importorskip('jsonschema', reason='jsonschema is not installed')
-    testclient = pytest.importorskip(
-        'starlette.testclient', reason='the extra app is not installed'
-    )
+    testclient = pytest.importorskip('starlette.testclient', reason='app is not installed')
     from opql_jax.explorer import app
 
     record = json.loads(json.dumps(kb.retrieve(QUESTION, 2).to_record()))
@@ -182,18 +168,14 @@ def talk(options, calls):
     from mcp.client.stdio import stdio_client
 
     root = pathlib.Path(opql_jax.__file__).parents[1]
-    program = StdioServerParameters(
-        command=sys.executable,
-        args=['-m', 'opql_jax.cli', 'mcp', *map(str, options)],
-        env={'PYTHONPATH': str(root), 'JAX_PLATFORMS': 'cpu'},
-    )
+    arguments = ['-m', 'opql_jax.cli', 'mcp', *map(str, options)]
+    environment = {'PYTHONPATH': str(root), 'JAX_PLATFORMS': 'cpu'}
+    program = StdioServerParameters(command=sys.executable, args=arguments, env=environment)
     tools, told = [], []
 
     async def converse():
-        async with (
-            stdio_client(program, errlog=sys.__stderr__) as streams,
-            ClientSession(*streams) as session,
-        ):
+        connected = stdio_client(program, errlog=sys.__stderr__)
+        async with connected as streams, ClientSession(*streams) as session:
             await session.initialize()
             tools.extend(tool.name for tool in (await session.list_tools()).tools)
             for name, arguments in calls:
@@ -206,11 +188,7 @@ def talk(options, calls):
 
 def test_an_mcp_client_adds_a_text_only_if_it_may(folder, tmp_path):
     copy = shutil.copytree(folder, tmp_path / 'films.kb')
-    text = {
-        'title': 'Winter Tide',
-        'text': 'Winter Tide is a drama film of 1975. It was directed by Ingrid Solberg.',
-    }
-    facts = 'facts_of', {'entity': 'Winter Tide'}
+    text, facts = tide(1), ('facts_of', {'entity': 'Winter Tide 1'})
     tools, told = talk([copy, '--writable'], [facts, ('add_text', text), facts, ('add_text', text)])
     assert tools[-1] == 'add_text' and [failed for failed, _ in told] == [True, False, False, True]
     assert 'Ingrid Solberg' in [fact['target'] for fact in json.loads(told[2][1][0])['facts']]
@@ -248,10 +226,9 @@ def titles(folder):
 
 
 def tide(number):
-    return {
-        'title': f'Winter Tide {number}',
-        'text': f'Winter Tide {number} is a film. It was directed by Ingrid Solberg.',
-    }
+    """A text that is added."""
+    title = f'Winter Tide {number}'
+    return {'title': title, 'text': f'{title} is a film. It was directed by Ingrid Solberg.'}
 
 
 def test_texts_that_an_mcp_client_adds_at_once_are_all_added(adds):
@@ -302,11 +279,8 @@ def test_an_mcp_client_is_answered_whatever_line_it_sends(folder):
         f'{{"jsonrpc": "2.0", "id": {number}, "method": "tools/call", "params": {{"name": "ask", '
         f'"arguments": {{"question": "{question}"}}}}}}'
     )
-    client = {
-        'protocolVersion': '2024-11-05',
-        'capabilities': {},
-        'clientInfo': {'name': 'test', 'version': '1'},
-    }
+    client = {'clientInfo': {'name': 'test', 'version': '1'}, 'capabilities': {}}
+    client |= {'protocolVersion': '2024-11-05'}
     lines = [
         json.dumps({'jsonrpc': '2.0', 'id': 1, 'method': 'initialize', 'params': client}),
         json.dumps({'jsonrpc': '2.0', 'method': 'notifications/initialized'}),
@@ -320,13 +294,10 @@ def test_an_mcp_client_is_answered_whatever_line_it_sends(folder):
         ask(6, QUESTION),
     ]
     root = pathlib.Path(opql_jax.__file__).parents[1]
-    with subprocess.Popen(
-        [sys.executable, '-m', 'opql_jax.cli', 'mcp', str(folder)],
-        stdin=subprocess.PIPE,
-        stdout=subprocess.PIPE,
-        text=True,
-        env=os.environ | {'PYTHONPATH': str(root), 'JAX_PLATFORMS': 'cpu'},
-    ) as server:
+    command = [sys.executable, '-m', 'opql_jax.cli', 'mcp', str(folder)]
+    pipes = {'stdin': subprocess.PIPE, 'stdout': subprocess.PIPE, 'text': True}
+    environment = os.environ | {'PYTHONPATH': str(root), 'JAX_PLATFORMS': 'cpu'}
+    with subprocess.Popen(command, **pipes, env=environment) as server:
         server.stdin.write(''.join(f'{line}\n' for line in lines))
         server.stdin.flush()
         replies = []
@@ -334,13 +305,10 @@ def test_an_mcp_client_is_answered_whatever_line_it_sends(folder):
             replies.append(json.loads(server.stdout.readline()))
         server.stdin.close()
         assert server.wait(60) == 0
-    codes = {
-        reply['id']: reply['error']['code']
-        for reply in replies
-        if 'error' in reply and reply['id'] is not None
-    }
-    assert codes == {2: -32700, 3: -32700, 'four': -32700, 5: -32600}
-    assert [reply['error']['code'] for reply in replies if reply['id'] is None] == [-32700] * 3
+    codes = [(reply['id'], reply['error']['code']) for reply in replies if 'error' in reply]
+    told = {2: -32700, 3: -32700, 'four': -32700, 5: -32600}
+    assert dict(code for code in codes if code[0] is not None) == told
+    assert [code for code in codes if code[0] is None] == [(None, -32700)] * 3
     (answer,) = (reply['result'] for reply in replies if reply['id'] == 6)
     assert not answer.get('isError') and json.loads(answer['content'][0]['text'])['answers']
     (server,) = (reply['result']['serverInfo'] for reply in replies if reply['id'] == 1)

@@ -40,9 +40,8 @@ def test_a_real_binary_runs(host, tmp_path):
 
 def test_code_75_starts_the_same_command_again(host):
     code, output = host('run_gpu.sh', 'train', *FLAGS, CODES='75 75 0')
-    assert (
-        code == 0 and [binary for binary, *_ in host.started()] == [['opql_jax.train', *FLAGS]] * 3
-    )
+    assert code == 0
+    assert [binary for binary, *_ in host.started()] == [['opql_jax.train', *FLAGS]] * 3
     assert '[opql_jax] train was preempted: running it again (2 of at most 100)' in output
 
 
@@ -68,25 +67,18 @@ def wait_for(condition):
 
 
 def test_what_is_asked_wrongly_is_named(host):
+    second = {'NODES': '2', 'NODE_RANK': '1'}
     for arguments, variables, complaint in (
         ((), {}, 'name a binary; usage: launch/run_gpu.sh'),
         (('--processes=2', 'train'), {}, 'name a binary, not --processes=2'),
         (('train',), {'MAX_RESTARTS': 'x'}, 'MAX_RESTARTS=x is not a whole number'),
         (('train',), {'NODES': '2'}, 'NODE_RANK is not set; for example: NODE_RANK=0'),
-        (
-            ('train',),
-            {'NODES': '2', 'NODE_RANK': '1'},
-            'COORDINATOR is not set; for example: COORDINATOR=node',
-        ),
+        (('train',), second, 'COORDINATOR is not set; for example: COORDINATOR=node'),
+        (('train',), second | {'COORDINATOR': 'h'}, 'COORDINATOR=h is not HOST:PORT'),
         (
             ('train',),
             {'NODES': '2', 'NODE_RANK': '2', 'COORDINATOR': 'h:1'},
             'NODE_RANK=2 is not a number from 0 to 1',
-        ),
-        (
-            ('train',),
-            {'NODES': '2', 'NODE_RANK': '1', 'COORDINATOR': 'h'},
-            'COORDINATOR=h is not HOST:PORT',
         ),
     ):
         code, output = host('run_gpu.sh', *arguments, **variables)
@@ -94,11 +86,9 @@ def test_what_is_asked_wrongly_is_named(host):
     assert not list(host.fake.iterdir())
     host.stand_in(host.bin / 'nvidia-smi', '#!/bin/sh\nexit 6\n')
     code, output = host('run_gpu.sh', 'train')
-    assert (
-        code == 1
-        and 'nvidia-smi finds no GPU; on a CPU run the binary itself: python -m opql_jax.train'
-        in output
-    )
+    assert code == 1
+    no_gpu = 'nvidia-smi finds no GPU; on a CPU run the binary itself: python -m opql_jax.train'
+    assert no_gpu in output
 
 
 def test_there_is_one_process_for_each_machine(host):
@@ -110,15 +100,11 @@ def test_there_is_one_process_for_each_machine(host):
     nodes = {'NODES': '4', 'NODE_RANK': '3', 'COORDINATOR': 'node-0:1234'}
     meeting = {'OPQL_COORDINATOR': 'node-0:1234', 'OPQL_PROCESSES': '4', 'OPQL_PROCESS': '3'}
     variables = [f'{name}={value}' for name, value in (GPU | meeting).items()]
-    assert host.commands('run_gpu.sh', '--dry_run', 'train', **nodes)[1] == [
-        'env',
-        *variables,
-        *command[:3],
-    ]
+    _, started = host.commands('run_gpu.sh', '--dry_run', 'train', **nodes)
+    assert started == ['env', *variables, *command[:3]]
     assert host('run_gpu.sh', 'train', *FLAGS, CODES_3='75 0', **nodes)[0] == 0
-    assert [(binary, given) for binary, given, _ in host.started(3)] == [
-        (['opql_jax.train', *FLAGS], GPU | meeting)
-    ] * 2
+    runs = [(binary, given) for binary, given, _ in host.started(3)]
+    assert runs == [(['opql_jax.train', *FLAGS], GPU | meeting)] * 2
 
 
 SRUN = """#!/usr/bin/env bash
@@ -139,12 +125,8 @@ if [ "$1" = show ]; then printf 'n7\\nn8\\n'; else printf '%s\\n' "$*" >>"$FAKE/
 def test_under_slurm_nodes_meet_at_the_first_and_a_preempted_job_is_queued_again(host, tmp_path):
     for name, text in {'srun': SRUN, 'scontrol': SCONTROL}.items():
         host.stand_in(host.bin / name, text)
-    job = {
-        'SLURM_SUBMIT_DIR': str(host.root),
-        'SLURM_JOB_NODELIST': 'n[7-8]',
-        'SLURM_JOB_NUM_NODES': '2',
-        'SLURM_JOB_ID': '41',
-    }
+    job = {'SLURM_SUBMIT_DIR': str(host.root), 'SLURM_JOB_NODELIST': 'n[7-8]'}
+    job |= {'SLURM_JOB_NUM_NODES': '2', 'SLURM_JOB_ID': '41'}
     copy = shutil.copy(host.root / 'launch' / 'slurm.sbatch', tmp_path / 'slurm_script')
     assert host(copy, 'train', *FLAGS, **job)[0] == 0
     for rank in (0, 1):
@@ -154,10 +136,8 @@ def test_under_slurm_nodes_meet_at_the_first_and_a_preempted_job_is_queued_again
         assert given == GPU | meeting
     assert host(copy, 'train', CODES='0 75', **job)[0] == 75
     assert (host.fake / 'requeued').read_text() == 'requeue 41\n' and len(host.started()) == 2
-    assert (
-        host(copy, 'train', CODES='0 0 75', MAX_RESTARTS='2', SLURM_RESTART_COUNT='2', **job)[0]
-        == 75
-    )
+    most = {'MAX_RESTARTS': '2', 'SLURM_RESTART_COUNT': '2'}
+    assert host(copy, 'train', CODES='0 0 75', **most, **job)[0] == 75
     assert host(copy, 'train', CODES='0 0 0 3', **job)[0] == 3
     assert (host.fake / 'requeued').read_text() == 'requeue 41\n'
     code, output = host(copy, **job)
@@ -166,15 +146,6 @@ def test_under_slurm_nodes_meet_at_the_first_and_a_preempted_job_is_queued_again
 
 def test_shellcheck_has_no_complaint():
     shellcheck = pathlib.Path(sys.executable).parent / 'shellcheck'
-    scripts = sorted(
-        map(
-            str,
-            [
-                *(ROOT / 'launch').glob('*.sh'),
-                ROOT / 'launch' / 'slurm.sbatch',
-                ROOT / '.ci' / 'run',
-            ],
-        )
-    )
+    scripts = [*(ROOT / 'launch').glob('*.sh'), ROOT / 'launch' / 'slurm.sbatch', ROOT / '.ci/run']
     done = subprocess.run([shellcheck, '-x', *scripts], cwd=ROOT, capture_output=True, text=True)
     assert done.returncode == 0, done.stdout

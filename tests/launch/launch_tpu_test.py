@@ -36,14 +36,8 @@ LOOK = [
 
 def on(worker, command):
     where = [f'--worker={worker}', '--quiet', '--ssh-flag=-oServerAliveInterval=30']
-    return [
-        *VM,
-        'ssh',
-        'my-tpu',
-        *PLACE,
-        *where,
-        f'--command=source opql_jax/launch/tpu.sh && {command}',
-    ]
+    command = f'--command=source opql_jax/launch/tpu.sh && {command}'
+    return [*VM, 'ssh', 'my-tpu', *PLACE, *where, command]
 
 
 @pytest.fixture
@@ -78,9 +72,8 @@ def test_what_is_asked_wrongly_is_named(host):
         assert code == 1 and complaint in output, (script, arguments, output)
     for script in (('setup_tpu.sh',), ('run_tpu.sh', 'train')):
         for name in ('TPU_NAME', 'PROJECT', 'ZONE', 'TPU_TYPE', 'RUNTIME_VERSION'):
-            code, output = host(
-                *script, **{key: value for key, value in TPU.items() if key != name}
-            )
+            others = {key: value for key, value in TPU.items() if key != name}
+            code, output = host(*script, **others)
             assert code == 1 and f'{name} is not set; for example: {name}=' in output
     assert not list(host.fake.iterdir())
 
@@ -89,54 +82,29 @@ def test_a_dry_run_prints_how_a_tpu_is_made(tpu_host):
     archive, commit = str(tpu_host.root / 'runs' / 'my-tpu.tar.gz'), tpu_host.commit
     made = tpu_host.commands('setup_tpu.sh', '--dry_run', **TPU)
     unpack = made.pop(9)
-    create = [
-        *VM,
-        'create',
-        'my-tpu',
-        *PLACE,
-        '--accelerator-type=v5litepod-16',
-        '--version=v2-alpha-tpuv5-lite',
-        '--quiet',
-    ]
+    kind = ['--accelerator-type=v5litepod-16', '--version=v2-alpha-tpuv5-lite']
+    git = ['git', '-C', str(tpu_host.root), 'archive', '--format=tar.gz']
     assert made == [
         *LOOK,
-        create,
+        [*VM, 'create', 'my-tpu', *PLACE, *kind, '--quiet'],
         *LOOK,
         ['mkdir', '-p', str(tpu_host.root / 'runs')],
-        [
-            'git',
-            '-C',
-            str(tpu_host.root),
-            'archive',
-            '--format=tar.gz',
-            f'--output={archive}',
-            commit,
-        ],
+        [*git, f'--output={archive}', commit],
         [*VM, 'scp', archive, 'my-tpu:opql_jax.tar.gz', *PLACE, '--worker=all', '--quiet'],
         ['rm', '-f', archive],
         on('all', f'worker_install {commit}'),
     ]
-    assert (
-        unpack[:-1] == [*VM, 'ssh', 'my-tpu', *PLACE, '--worker=all', '--quiet']
-        and 'tar -xzf' in unpack[-1]
-    )
+    assert unpack[:-1] == [*VM, 'ssh', 'my-tpu', *PLACE, '--worker=all', '--quiet']
+    assert 'tar -xzf' in unpack[-1]
 
-    options = {
-        'SPOT': '1',
-        'NETWORK': 'net',
-        'SUBNETWORK': 'sub',
-        'WORKER_SETUP': 'mount /mnt/runs',
-    }
+    options = {'SPOT': '1', 'NETWORK': 'net', 'SUBNETWORK': 'sub'}
+    options |= {'WORKER_SETUP': 'mount /mnt/runs'}
     options['CREATE_FLAGS'] = '--internal-ips  --labels=team=kb'
     made = tpu_host.commands('setup_tpu.sh', '--queued', '--dry_run', **TPU, **options)
-    given = [
-        '--accelerator-type=v5litepod-16',
-        '--spot',
-        '--network=net',
-        '--subnetwork=sub',
-        '--internal-ips',
-        '--labels=team=kb',
-    ]
+    given = (
+        '--accelerator-type=v5litepod-16 --spot --network=net --subnetwork=sub '
+        '--internal-ips --labels=team=kb'
+    ).split()
     runtime = ['--runtime-version=v2-alpha-tpuv5-lite', '--quiet']
     assert made[2] == [*QUEUE, 'create', 'my-tpu', '--node-id=my-tpu', *PLACE, *given, *runtime]
     assert made[-1] == [*unpack[:-1], '--command=mount /mnt/runs']
@@ -148,27 +116,22 @@ def test_a_tpu_is_made_once_and_gets_what_is_committed(tpu_host):
     homes = [tpu_host.fake / 'workers' / f'w-{i}' for i in (0, 1)]
     for home in homes:
         assert (home / 'opql_jax' / '.commit').read_text() == tpu_host.commit + '\n'
-        assert (home / 'opql_jax' / 'launch' / 'tpu.sh').exists() and (
-            home / 'opql_jax' / '.venv' / '.installed-tpu,gcs'
-        ).exists()
+        assert (home / 'opql_jax' / 'launch' / 'tpu.sh').exists()
+        assert (home / 'opql_jax' / '.venv' / '.installed-tpu,gcs').exists()
         assert (home / 'mounted').read_text() == f'{home}\n'
         (home / 'opql_jax' / 'left_over.py').touch()
         (home / 'opql_jax' / 'runs').mkdir()
     code, output = tpu_host.tpu('setup_tpu.sh')
     assert code == 0 and 'environment' in output and len(tpu_host.calls('create')) == 1
     for home in homes:
-        assert (
-            not (home / 'opql_jax' / 'left_over.py').exists()
-            and (home / 'opql_jax' / 'runs').exists()
-        )
+        assert not (home / 'opql_jax' / 'left_over.py').exists()
+        assert (home / 'opql_jax' / 'runs').exists()
 
     (tpu_host.root / 'new.py').touch()
     code, output = tpu_host.tpu('setup_tpu.sh')
     assert code == 1 and 'there are uncommitted changes' in output
-    assert (
-        tpu_host.tpu('setup_tpu.sh', COMMIT='HEAD')[0] == 0
-        and not (homes[0] / 'opql_jax' / 'new.py').exists()
-    )
+    assert tpu_host.tpu('setup_tpu.sh', COMMIT='HEAD')[0] == 0
+    assert not (homes[0] / 'opql_jax' / 'new.py').exists()
     code, output = tpu_host.tpu('setup_tpu.sh', COMMIT='nowhere')
     assert code == 1 and 'no commit nowhere' in output
 
@@ -181,9 +144,8 @@ def test_a_binary_runs_on_all_workers_and_its_output_is_shown_and_kept(tpu_host)
     assert code == 0 and {'w-0: attempt 0', 'w-1: attempt 0'} <= set(output.splitlines()), output
     for i in (0, 1):
         home = tpu_host.fake / 'workers' / f'w-{i}'
-        assert tpu_host.started(i) == [
-            [['opql_jax.eval', *FLAGS], {'OPQL_DISTRIBUTED': '1'}, str(home / 'opql_jax')]
-        ]
+        command, given = ['opql_jax.eval', *FLAGS], {'OPQL_DISTRIBUTED': '1'}
+        assert tpu_host.started(i) == [[command, given, str(home / 'opql_jax')]]
         (log,) = (home / 'opql_jax_jobs').glob('*.log')
         assert log.read_text() == 'attempt 0\n'
     shutil.rmtree(tpu_host.fake / 'workers')
@@ -197,16 +159,12 @@ def test_code_75_of_any_worker_starts_all_again_and_any_other_code_is_passed_on(
     assert code == 0 and 'train: it was interrupted; starting it again (1 of at most 100)' in output
     assert [len(tpu_host.started(i)) for i in (0, 1)] == [2, 2]
     # A worker that fails leaves the other waiting for it.
-    code, output = tpu_host.tpu(
-        'run_tpu.sh', 'train', CODES_0='0 0 waits', CODES_1='0 0 3', POLL='0'
-    )
+    codes = {'CODES_0': '0 0 waits', 'CODES_1': '0 0 3'}
+    code, output = tpu_host.tpu('run_tpu.sh', 'train', **codes, POLL='0')
     assert code == 3 and 'train ended with code 3' in output
     logs = sorted((tpu_host.fake / 'workers' / 'w-0' / 'opql_jax_jobs').glob('*.log'))
-    assert [log.read_text() for log in logs] == [
-        'attempt 0\nsaved\n',
-        'attempt 1\n',
-        'attempt 2\nsaved\n',
-    ]
+    texts = ['attempt 0\nsaved\n', 'attempt 1\n', 'attempt 2\nsaved\n']
+    assert [log.read_text() for log in logs] == texts
     assert tpu_host.tpu('run_tpu.sh', 'train', CODES='0 0 0 75 75 0', MAX_RESTARTS='1')[0] == 75
     assert len(tpu_host.started()) == 5
 
@@ -215,24 +173,19 @@ def test_code_75_of_any_worker_starts_all_again_and_any_other_code_is_passed_on(
 def test_a_preempted_tpu_is_made_again_and_runs_the_same_command_with_the_same_commit(
     tpu_host, kind
 ):
-    assert (
-        tpu_host.tpu('setup_tpu.sh', *(['--queued'] if kind == 'queued-resources' else []))[0] == 0
-    )
+    queued = ['--queued'] if kind == 'queued-resources' else []
+    assert tpu_host.tpu('setup_tpu.sh', *queued)[0] == 0
     (tpu_host.fake / 'preempt').touch()
     (tpu_host.root / 'edited_meanwhile.py').touch()
     code, output = tpu_host.tpu('run_tpu.sh', 'train', *FLAGS, CODES='waits 0')
     assert code == 0, output
     assert 'train: the TPU was preempted; starting it again (1 of at most 100)' in output
-    assert [(call[2], call[3]) for call in tpu_host.calls('create', 'delete')] == [
-        (kind, 'create'),
-        (kind, 'delete'),
-        (kind, 'create'),
-    ]
+    calls = [(call[2], call[3]) for call in tpu_host.calls('create', 'delete')]
+    assert calls == [(kind, 'create'), (kind, 'delete'), (kind, 'create')]
     for i in (0, 1):
         assert [binary for binary, *_ in tpu_host.started(i)] == [['opql_jax.train', *FLAGS]] * 2
-    assert (
-        tpu_host.fake / 'workers' / 'w-0' / 'opql_jax' / '.commit'
-    ).read_text() == tpu_host.commit + '\n'
+    commit = tpu_host.fake / 'workers' / 'w-0' / 'opql_jax' / '.commit'
+    assert commit.read_text() == tpu_host.commit + '\n'
 
 
 def test_a_detached_job_can_be_shown_and_stopped_and_is_alone(tpu_host):
@@ -247,10 +200,8 @@ def test_a_detached_job_can_be_shown_and_stopped_and_is_alone(tpu_host):
     assert shown.stdout.readline() == 'attempt 0\n'
     assert tpu_host.tpu('run_tpu.sh', '--stop')[0] == 0
     output, _ = shown.communicate(timeout=30)
-    assert shown.returncode == 1 and output.splitlines() == [
-        'saved',
-        '[opql_jax] error: the job was stopped with --stop',
-    ]
+    assert shown.returncode == 1
+    assert output.splitlines() == ['saved', '[opql_jax] error: the job was stopped with --stop']
 
     tpu_host.git('commit', '-q', '--allow-empty', '-m', 'second')
     code, output = tpu_host.tpu('run_tpu.sh', 'train')

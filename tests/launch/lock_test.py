@@ -32,9 +32,8 @@ def locked(text):
             pins[name][1].append(digest[1])
         elif not line.startswith('#'):
             requirement = Requirement(line.removesuffix(' \\'))
-            assert re.fullmatch(r'==[^*,]+', str(requirement.specifier)) and not requirement.url, (
-                line
-            )
+            assert re.fullmatch(r'==[^*,]+', str(requirement.specifier)), line
+            assert not requirement.url, line
             name = canonicalize_name(requirement.name)
             pins.setdefault(name, ([], []))[0].append(requirement)
     return pins
@@ -59,9 +58,8 @@ def test_an_environment_is_installed_by_hashes_and_the_project_without_dependenc
     host = Host(tmp_path)
     assert host('test.sh')[0] == 0
     *locked_installs, project = host.installs()
-    assert len(locked_installs) == 3 and all(
-        '--require-hashes' in install for install in locked_installs
-    )
+    assert len(locked_installs) == 3
+    assert all('--require-hashes' in install for install in locked_installs)
     assert all('--no-build-isolation' in install for install in locked_installs[1:])
     assert project[-4:] == ['--no-deps', '--no-build-isolation', '-e', '.']
 
@@ -75,13 +73,10 @@ def test_the_newest_versions_need_a_newer_python_and_the_script_says_so(tmp_path
     (tmp_path / 'bin/python3').write_text(f'#!{shutil.which("bash")}\nexit 1\n')
     (tmp_path / 'bin/python3').chmod(0o755)
     command = [shutil.which('bash'), tmp_path / 'launch/test.sh', '--latest', 'tests/models']
-    done = subprocess.run(
-        command, env={'PATH': str(tmp_path / 'bin')}, capture_output=True, text=True
-    )
-    assert (
-        done.returncode == 1
-        and 'error: no Python of at least 3.12 with venv and ensurepip on PATH' in done.stderr
-    )
+    environment = {'PATH': str(tmp_path / 'bin')}
+    done = subprocess.run(command, env=environment, capture_output=True, text=True)
+    assert done.returncode == 1
+    assert 'error: no Python of at least 3.12 with venv and ensurepip on PATH' in done.stderr
     assert not (tmp_path / '.venv-latest').exists()
 
 
@@ -92,28 +87,17 @@ def audit(lock, *arguments):
     """What pip-audit finds in a lock: (whether it is clean, its report); skips the test where its
     service cannot be reached.
     """
-    flags = [
-        '--require-hashes',
-        '--disable-pip',
-        '--progress-spinner=off',
-        '--timeout=20',
-        '--vulnerability-service=osv',
-    ]
+    flags = (
+        '--require-hashes --disable-pip --progress-spinner=off --timeout=20 '
+        '--vulnerability-service=osv'
+    ).split()
     command = [sys.executable, '-m', 'pip_audit', *flags, *arguments, '-r', lock]
-    run = subprocess.run(
-        command,
-        capture_output=True,
-        text=True,
-        timeout=600,
-        env=os.environ | {'NO_PROXY': '127.0.0.1'},
-    )
-    if re.search(
-        r'requests\.exceptions\.(ConnectionError|ProxyError|SSLError|ConnectTimeout|ReadTimeout)',
-        run.stderr,
-    ):
-        pytest.skip(
-            f'the service of vulnerabilities cannot be reached: {run.stderr.splitlines()[-1][:200]}'
-        )
+    options = {'timeout': 600, 'env': os.environ | {'NO_PROXY': '127.0.0.1'}}
+    run = subprocess.run(command, capture_output=True, text=True, **options)
+    unreached = r'requests\.exceptions\.(Connection|Proxy|SSL)Error|(Connect|Read)Timeout'
+    if re.search(unreached, run.stderr):
+        last = run.stderr.splitlines()[-1][:200]
+        pytest.skip(f'the service of vulnerabilities cannot be reached: {last}')
     assert run.returncode in (0, 1), run.stderr
     return run.returncode == 0, run.stdout + run.stderr
 

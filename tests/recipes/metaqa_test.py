@@ -5,8 +5,6 @@ import dataclasses
 import numpy as np
 import pytest
 
-import gin
-from opql_jax import gin_utils
 from opql_jax.data.prepared import Prepared
 from opql_jax.data.sources.follow import read_wordings
 from opql_jax.datasets.metaqa import MetaQA
@@ -15,7 +13,6 @@ from opql_jax.recipes import catalog
 from opql_jax.recipes.growth import fewer_questions
 from opql_jax.recipes.metaqa import WORDINGS, keep_joined_pairs
 from opql_jax.recipes.recipe import Options
-from opql_jax.training import trainer
 
 import memory_tables
 import tiny_metaqa
@@ -24,30 +21,24 @@ import tiny_prepared
 
 @pytest.mark.parametrize('hops', [2, 3])
 def test_groups_marked_pairs_and_a_follower_of_one_number_of_hops_build_on_one_another(
-    hops, tmp_path, fresh_gin
+    hops, tmp_path
 ):
     tiny_metaqa.write(tmp_path / 'metaqa')
-    chosen = catalog.find('metaqa/paper-form').steps(
-        Options(tmp_path / 'runs', tmp_path, hops=hops)
-    )
-    steps = {step.name: step for step in chosen}
+    options = Options(tmp_path / 'runs', tmp_path, hops=hops)
+    steps = {step.name: step for step in catalog.find('metaqa/paper-form').steps(options)}
     evaluation = steps[f'results/paper-form-{hops}-hop'].bindings
     follower = steps[evaluation['MODEL']]
     alignment = steps[follower.bindings['INIT_FROM']]
     pretraining = steps[alignment.bindings['INIT_FROM']]
     assert pretraining.bindings['objectives.Relations.sampler'] == 'groups'
-    assert alignment.gin == ('gin/experiments/metaqa/align_marked_pairs.gin',)
+    assert alignment.gin[1] == 'gin/runs/align.gin'
     assert evaluation['MEMORY'] == follower.bindings['MEMORY']
     assert steps[evaluation['MEMORY']].bindings['MODEL'] == alignment.name
     assert {name.partition('/')[0] for name in evaluation['QUESTIONS']} == {f'{hops}-hop'}
     assert follower.bindings['objectives.Follow.splits'] == (f'{hops}-hop/train',)
 
-    gin_utils.configure(follower.gin, ["KB='kb'", "MODEL='follower'"], trainer.train)
-    settings = {
-        name: gin.query_parameter(f'objectives.Follow.{name}')
-        for name in ('weigh_topics', 'exclude_topic')
-    }
-    assert settings == {'weigh_topics': False, 'exclude_topic': False}
+    for name in ('weigh_topics', 'exclude_topic'):
+        assert follower.bindings[f'objectives.Follow.{name}'] is False
 
 
 @pytest.fixture
@@ -55,9 +46,8 @@ def source(tmp_path):
     """Folders of a text and of a memory of its entities, both as strings."""
     text = tiny_prepared.write(tmp_path / 'text')
     table, rng = memory_tables.make_table(300), np.random.default_rng(3)
-    table = dataclasses.replace(
-        table, topic=rng.integers(0, 10, 300), target=rng.integers(0, 10, 300)
-    )
+    pairs = {name: rng.integers(0, 10, 300) for name in ('topic', 'target')}
+    table = dataclasses.replace(table, **pairs)
     memory_tables.make(tmp_path / 'memory', table, num_entities=len(Prepared(text).vocab))
     return {'memory': str(tmp_path / 'memory'), 'text': str(text)}
 
@@ -65,37 +55,27 @@ def source(tmp_path):
 def entries(folder):
     memory = Memory.open(folder)
     rows = np.arange(len(memory))
-    values = zip(
-        memory.topic.tolist(),
-        memory.target.tolist(),
-        memory.relations(rows).tolist(),
-        memory.ids.tolist(),
-    )
-    return [(topic, target, tuple(relation), id) for topic, target, relation, id in values]
+    columns = memory.topic, memory.target, memory.ids
+    relations = map(tuple, memory.relations(rows).tolist())
+    return list(zip(*(column.tolist() for column in columns), relations))
 
 
 def test_it_has_the_entries_whose_entities_a_triple_joins_in_either_direction(source, tmp_path):
     names = Prepared(source['text']).vocab.names
     joined = {(0, 3), (3, 0), (7, 2), (5, 9), (4, 20)}
     triples = tmp_path / 'kb.txt'
-    triples.write_text(
-        ''.join(f'{names[a]}|relation_{a}|{names[b]}\n' for a, b in sorted(joined)),
-        encoding='utf-8',
-    )
+    lines = [f'{names[a]}|relation_{a}|{names[b]}\n' for a, b in sorted(joined)]
+    triples.write_text(''.join(lines), encoding='utf-8')
     before = memory_tables.digest_of_tree(tmp_path / 'memory')
     counts = keep_joined_pairs(str(tmp_path / 'kept'), triples=str(triples), **source)
     every, kept = entries(source['memory']), entries(tmp_path / 'kept')
-    assert kept == [entry for entry in every if {entry[:2], entry[1::-1]} & joined] and 0 < len(
-        kept
-    ) < len(every)
+    assert kept == [entry for entry in every if {entry[:2], entry[1::-1]} & joined]
+    assert 0 < len(kept) < len(every)
     assert counts == {'entries': len(kept), 'entries_before': len(every)}
     assert memory_tables.digest_of_tree(tmp_path / 'memory') == before
     Memory.open(tmp_path / 'kept').verify()
-    files = {
-        path.relative_to(tmp_path / 'kept').as_posix()
-        for path in (tmp_path / 'kept').rglob('*')
-        if path.is_file()
-    }
+    kept_files = [path for path in (tmp_path / 'kept').rglob('*') if path.is_file()]
+    files = {path.relative_to(tmp_path / 'kept').as_posix() for path in kept_files}
     assert files == {'manifest.json', *Memory.open(tmp_path / 'kept').manifest.files}
     # Of a run that was killed before it left its record.
     assert keep_joined_pairs(str(tmp_path / 'kept'), triples=str(triples), **source) == counts
@@ -109,16 +89,14 @@ def test_some_training_questions_are_drawn_and_the_rest_is_the_same(count, tmp_p
     folder, again, other = (tmp_path / name for name in ('folder', 'again', 'other'))
     for written, seed in ((folder, 0), (again, 0), (other, 1)):
         fewer_questions(str(source), str(written), count, seed)
-    lines = lambda where, hops: (
-        (where / f'{hops}-hop/train.txt').read_text(encoding='utf-8').splitlines()
-    )
+    file = lambda where, hops: where / f'{hops}-hop/train.txt'
+    lines = lambda where, hops: file(where, hops).read_text(encoding='utf-8').splitlines()
     for hops in tiny_metaqa.HOPS:
         every, drawn = lines(source, hops), lines(folder, hops)
         assert len(drawn) == min(count, len(every)) and drawn == lines(again, hops)
         assert drawn == [line for line in every if line in drawn]
-    assert any(lines(folder, hops) != lines(other, hops) for hops in tiny_metaqa.HOPS) == (
-        count == 7
-    )
+    differs = any(lines(folder, hops) != lines(other, hops) for hops in tiny_metaqa.HOPS)
+    assert differs == (count == 7)
     for path in ('passages.jsonl', 'entities.txt', '1-hop/dev.txt', '3-hop/dev.txt'):
         assert (folder / path).read_bytes() == (source / path).read_bytes()
     assert not list(folder.rglob('*.partial'))

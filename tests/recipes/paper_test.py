@@ -13,32 +13,17 @@ import tiny_msf
 
 def test_a_dry_run_without_data_tells_the_commands_the_files_and_the_machines(tmp_path, capsys):
     (tmp_path / 'wikipedia').mkdir()
-    recipes_main.main(
-        [
-            'run',
-            'paper/webqsp',
-            '--dry-run',
-            '--data',
-            str(tmp_path),
-            '--out',
-            str(tmp_path / 'out'),
-        ]
-    )
+    where = ['--data', str(tmp_path), '--out', str(tmp_path / 'out')]
+    recipes_main.main(['run', 'paper/webqsp', '--dry-run', *where])
     said = capsys.readouterr().out
     binaries = re.findall(r'^python -m opql_jax\.(\w+)', said, re.M)
-    assert binaries == [
-        *[
-            'prepare',
-            'train',
-            'train',
-            'build_memory',
-            'train',
-            'convert_questions',
-            'convert_questions',
-            'train',
-        ],
-        *['update_memory', 'eval', 'eval'],
-    ]
+    assert (
+        binaries
+        == (
+            'prepare train train build_memory train convert_questions convert_questions '
+            'update_memory train eval eval'
+        ).split()
+    )
     for name, where in {
         'webqsp/WebQSP.train.json': 'WebQSP.zip of aka.ms/WebQSP',
         'webqsp/WebQSP.test.json': 'WebQSP.zip of aka.ms/WebQSP',
@@ -47,11 +32,9 @@ def test_a_dry_run_without_data_tells_the_commands_the_files_and_the_machines(tm
         assert re.search(rf'# data {tmp_path}/{name}: missing; .*{where}', said), name
     assert f'# data {tmp_path}/wikipedia: there\n' in said
     assert re.findall(r'--gin\.FORMAT=(\w+)', said) == ['webqsp', 'webqsp']  # the official form
-    assert (
-        'main memory on each host' in said
-        and 'hours on 8 chips of v5e' in said
-        and 'dollars' in said
-    )
+    assert 'main memory on each host' in said
+    assert 'hours on 8 chips of v5e' in said
+    assert 'dollars' in said
     assert list(tmp_path.iterdir()) == [tmp_path / 'wikipedia']
 
 
@@ -59,30 +42,22 @@ def test_new_relations_of_msf_are_held_out_and_asked_apart_also_over_the_encoder
     tmp_path,
 ):
     tiny_msf.write(tmp_path / 'msf')
+    pretrained = 'opql-pretrained'
     for name, suffix in (('msf', ''), ('paper/msf', '-msf')):
-        for system, protocol in (
-            ('opql', 'novel'),
-            ('drkit', 'without'),
-            ('opql-pretrained', 'without'),
-        ):
-            options = Options(
-                tmp_path / 'out', tmp_path, system=system, protocol=protocol, share=50
-            )
-            bound = {
-                step.name: step.bindings
-                for step in catalog.build_without_data(catalog.find(name), options)
-            }
+        for system, protocol in (('opql', 'novel'), ('drkit', 'without'), (pretrained, 'without')):
+            chosen = {'system': system, 'protocol': protocol, 'share': 50}
+            options = Options(tmp_path / 'out', tmp_path, **chosen)
+            steps = catalog.build_without_data(catalog.find(name), options)
+            bound = {step.name: step.bindings for step in steps}
             row = bound[f'results/{system}{suffix}-{protocol}-50/3-hop/novel']
             follower = bound[row['MODEL']]
             encoder = bound[follower['INIT_FROM']]
             assert row['NEEDS'] and row['QUESTIONS'] == ('3-hop/test',)
-            assert encoder.get('HELD_OUT', ()) == (
-                row['NEEDS'] if system != 'opql-pretrained' else ()
-            )
-            assert follower.get('HELD_OUT', ()) == (row['NEEDS'] if protocol == 'without' else ())
-            assert bound[f'entities{suffix}'].get('BERT') == (
-                Output('relations') if suffix else None
-            )
+            needs = {True: row['NEEDS'], False: ()}
+            assert encoder.get('HELD_OUT', ()) == needs[system != pretrained]
+            assert follower.get('HELD_OUT', ()) == needs[protocol == 'without']
+            bert = Output('relations') if suffix else None
+            assert bound[f'entities{suffix}'].get('BERT') == bert
 
 
 @pytest.mark.parametrize('name', catalog.RECIPES)

@@ -3,22 +3,26 @@ changed is refused.
 """
 
 import dataclasses
+import os
 import pathlib
 import re
 import shutil
 import signal
+import subprocess
+import sys
 
 import pytest
 
 from opql_jax.core import preemption
 from opql_jax.core.errors import InputError, Preempted
-from opql_jax.recipes import catalog, data_sets, record, tables
+from opql_jax.recipes import catalog, record, tables
 from opql_jax.recipes.__main__ import main as recipes_main
 from opql_jax.recipes.recipe import (
     Function,
     Options,
     Output,
     Recipe,
+    Stage,
     Step,
     gin_value,
     inputs_of,
@@ -26,11 +30,10 @@ from opql_jax.recipes.recipe import (
     reads_of,
     run,
     run_json_of,
+    stage,
     state_of,
     train,
 )
-
-GIN = record.ROOT / 'gin'
 
 
 def write_number(path, number=0):
@@ -68,9 +71,8 @@ def test_a_step_is_done_once_it_has_an_output_and_a_record_of_the_same_command(o
 
 def test_a_step_that_was_run_with_another_command_is_refused_before_anything_runs(options):
     run([step('two', number=1)], options)
-    with pytest.raises(
-        InputError, match=r'step two was run with .*number=1.* now .*number=2.*: give another --out'
-    ):
+    message = r'step two was run with .*number=1.* now .*number=2.*: give another --out'
+    with pytest.raises(InputError, match=message):
         run([step('one'), step('two', number=2)], options)
     assert not (options.out / 'one').exists()
 
@@ -125,12 +127,8 @@ def copy_step(options, tmp_path, request):
     (data / 'more').mkdir(parents=True)
     (data / 'a.txt').write_text('a')
     (data / 'more/b.txt').write_text('b')
-    copied = Function(
-        'copied',
-        copy,
-        {'source': options.file(f'set/{request.param}'), 'target': Output('copied')},
-        'copied',
-    )
+    arguments = {'source': options.file(f'set/{request.param}'), 'target': Output('copied')}
+    copied = Function('copied', copy, arguments, 'copied')
     run([copied], options)
     return copied
 
@@ -154,25 +152,18 @@ def test_a_step_whose_data_have_changed_since_is_refused_before_anything_runs(
 
 
 def test_a_dry_run_prints_commands_and_writes_nothing(options, capsys):
-    run(
-        [step('one'), Step('e', 'train', ('a.gin',), {'KB': Output(), 'HELD_OUT': ('P1',)}, 'e')],
-        options,
-        dry_run=True,
-    )
+    binary = Step('e', 'train', ('a.gin',), {'KB': Output(), 'HELD_OUT': ('P1',)}, 'e')
+    run([step('one'), binary], options, dry_run=True)
     assert not options.out.exists()
-    out = options.out
-    assert (
-        f'python -m opql_jax.train --gin_file=a.gin --gin.KB={out} '
-        "'--gin.HELD_OUT=('\"'\"'P1'\"'\"',)'"
-    ) in capsys.readouterr().out
+    command = f'python -m opql_jax.train --gin_file=a.gin --gin.KB={options.out} '
+    assert command + "'--gin.HELD_OUT=('\"'\"'P1'\"'\"',)'" in capsys.readouterr().out
 
 
 def test_a_damaged_record_is_named(options):
     run([step('one')], options)
     (options.out / 'steps/one/run.json').write_text('{"command": ')
-    with pytest.raises(
-        InputError, match=r'steps/one/run.json is damaged .*: remove it to run the step again'
-    ):
+    message = r'steps/one/run.json is damaged .*: remove it to run the step again'
+    with pytest.raises(InputError, match=message):
         run([step('one')], options)
 
 
@@ -206,27 +197,17 @@ def test_a_folder_that_cannot_be_written_is_told_in_one_line(options, capsys, mo
 
 def test_inputs_are_the_outputs_that_bindings_name():
     steps = [step('text'), step('text-kb'), step('follow'), step('questions/a.jsonl')]
-    asked = (Output('questions/a.jsonl'),)
     # A word that happens to be the name of a step is no input.
-    bindings = {
-        'KB': Output(),
-        'TEXT': 'text-kb',
-        'MODEL': 'follow',
-        'QUESTIONS': asked,
-        'EMBEDDING': 'text',
-    }
+    bindings = {'KB': Output(), 'TEXT': 'text-kb', 'MODEL': 'follow', 'EMBEDDING': 'text'}
+    bindings |= {'QUESTIONS': (Output('questions/a.jsonl'),)}
     last = Step('last', 'eval', (), bindings, 'last')
     assert inputs_of(last, [*steps, last]) == ['text-kb', 'follow', 'questions/a.jsonl']
-    built = Function('kb', fail, {}, 'films.kb/manifest.json')
-    asked = Function('asked', fail, {'kb': Output('films.kb')}, 'asked')
-    assert inputs_of(asked, [built, asked]) == ['kb']
     # Of two steps with one output the second reads what the first wrote.
     copied, changed = (
         Step(name, 'a', (), {'MEMORY': 'memory'}, 'memory') for name in ('copied', 'changed')
     )
-    assert inputs_of(copied, [copied, changed]) == [] and inputs_of(changed, [copied, changed]) == [
-        'copied'
-    ]
+    assert inputs_of(copied, [copied, changed]) == []
+    assert inputs_of(changed, [copied, changed]) == ['copied']
 
 
 def make_of(path, reads):
@@ -247,11 +228,9 @@ def chain(data):
 def test_steps_whose_input_is_made_again_are_refused_all_at_once(options, tmp_path, gone):
     """Also where the input is made by the same command: what it read may have changed."""
     (tmp_path / 'data').write_text('old')
-    steps, out, recipe = (
-        chain(tmp_path / 'data'),
-        options.out,
-        Recipe('g/a', '', lambda options: chain(tmp_path / 'data')),
-    )
+    steps = chain(tmp_path / 'data')
+    out = options.out
+    recipe = Recipe('g/a', '', lambda options: chain(tmp_path / 'data'))
     run(steps, options)
     assert tables.publish(recipe, options, tmp_path / 'results').exists()
     (tmp_path / 'data').write_text('new')
@@ -268,17 +247,15 @@ def test_steps_whose_input_is_made_again_are_refused_all_at_once(options, tmp_pa
         with pytest.raises(InputError, match=re.escape(error)):
             run(steps, options)
         run(steps[:1], options)
-    with pytest.raises(
-        InputError, match='step b was run before step a was run again: run it again, too'
-    ):
+    message = 'step b was run before step a was run again: run it again, too'
+    with pytest.raises(InputError, match=message):
         tables.publish(recipe, options, tmp_path / 'results')
     for name in 'bc':
         shutil.rmtree(out / f'steps/{name}')
         (out / name).unlink()
     run(steps, options)
-    assert (out / 'c').read_text() == 'of of of new' and tables.publish(
-        recipe, options, tmp_path / 'results'
-    ).exists()
+    assert (out / 'c').read_text() == 'of of of new'
+    assert tables.publish(recipe, options, tmp_path / 'results').exists()
 
 
 def test_an_interrupted_step_does_not_go_on_from_another_input(options, tmp_path):
@@ -291,17 +268,14 @@ def test_an_interrupted_step_does_not_go_on_from_another_input(options, tmp_path
     (tmp_path / 'data').write_text('new')
     shutil.rmtree(out / 'steps/a')
     run(steps[:1], options)
-    with pytest.raises(
-        InputError,
-        match=(
-            f'step b was run before step a changed: give another --out, or remove {out}/steps/b and'
-        ),
-    ):
+    message = (
+        f'step b was run before step a changed: give another --out, or remove {out}/steps/b and'
+    )
+    with pytest.raises(InputError, match=message):
         run(steps, options)
     (out / 'steps/b/inputs.json').write_text('{')
-    with pytest.raises(
-        InputError, match=f'inputs.json is damaged .*: remove {out}/steps/b to run the step again'
-    ):
+    message = f'inputs.json is damaged .*: remove {out}/steps/b to run the step again'
+    with pytest.raises(InputError, match=message):
         run(steps, options)
 
 
@@ -312,56 +286,36 @@ def test_what_a_step_names_below_the_output_is_an_output():
             continue
         steps = recipe.steps(options)
         # Which only prepare reads.
-        outputs = {step.output.removesuffix('/manifest.json') for step in steps} | {'articles'}
-        named = {str(path) for step in steps for path in reads_of(step)} - {'.'}
-        assert {
-            path
-            for path in named
-            if not any(f'{path}/'.startswith(f'{output}/') for output in outputs)
-        } == set()
+        outputs = [*(step.output for step in steps), 'articles']
+        for path in (path for step in steps for path in reads_of(step) if str(path) != '.'):
+            assert any(path.is_relative_to(output) for output in outputs), path
 
 
-@pytest.mark.parametrize(
-    ('value', 'text'),
-    [
-        (3, '3'),
-        (None, 'None'),
-        ('runs/x', 'runs/x'),
-        ('2024', "'2024'"),
-        ('', "''"),
-        (('a', 1), "('a', 1)"),
-        (False, 'False'),
-    ],
-)
-def test_values_are_written_so_that_gin_reads_them_back(value, text):
-    assert gin_value(value) == text
+def test_values_are_written_so_that_gin_reads_them_back():
+    for value, text in ((3, '3'), (None, 'None'), ('runs/x', 'runs/x'), ('2024', "'2024'")):
+        assert gin_value(value) == text
+    for value in ('', ('a', 1), False, {48: 8}):
+        assert gin_value(value) == repr(value)
 
 
 def test_percent_scales_the_steps_of_the_gin_file_but_leaves_enough_to_learn_something(options):
-    file = 'gin/experiments/demo/align.gin'
-    assert macro(file, 'STEPS') == 700
-    for percent, bound in ((100, None), (50, 350), (0, 2)):
-        scaled = train('align', file, Options(options.out, options.data, percent=percent))
-        assert scaled.bindings.get('STEPS') == bound
+    own, default = stage('tiny', 'align', 700, 1e-3), Stage(('gin/runs/align.gin',))
+    for percent, steps, by_default in ((100, 700, None), (50, 350, 1000), (0, 2, 2)):
+        chosen = Options(options.out, options.data, percent=percent)
+        assert train('align', own, chosen).bindings['STEPS'] == steps
+        assert train('align', default, chosen).bindings.get('STEPS') == by_default
 
 
 def test_a_gin_file_takes_numbers_from_its_includes(tmp_path):
-    (tmp_path / 'own.gin').write_text("include 'gin/experiments/metaqa/follow_released.gin'\n")
-    assert macro(str(tmp_path / 'own.gin'), 'STEPS') == 6000
-    with pytest.raises(KeyError, match='NOTHING'):
-        macro('gin/experiments/demo/align.gin', 'NOTHING')
+    (tmp_path / 'own.gin').write_text("include 'gin/experiments/paper/lm_cloze.gin'\n")
+    assert macro(str(tmp_path / 'own.gin'), 'STEPS') == 170_000
 
 
 def test_a_recipe_takes_the_options_that_it_has_with_the_values_that_they_may_have(options):
-    grid = Recipe(
-        'g',
-        '',
-        lambda chosen: [step(f'{chosen.system}-{chosen.share}')],
-        {'system': ('a', 'b'), 'share': (0, 50)},
-    )
-    names = lambda **chosen: [
-        one.name for one in grid.steps(dataclasses.replace(options, **chosen))
-    ]
+    build = lambda chosen: [step(f'{chosen.system}-{chosen.share}')]
+    grid = Recipe('g', '', build, {'system': ('a', 'b'), 'share': (0, 50)})
+    steps = lambda **chosen: grid.steps(dataclasses.replace(options, **chosen))
+    names = lambda **chosen: [one.name for one in steps(**chosen)]
     assert names() == ['a-0'] and names(system='b', share=50) == ['b-50']
     for chosen, error in (
         ({'system': 'c'}, r'g has no --system c: give one of a, b'),
@@ -392,19 +346,16 @@ def test_there_are_few_recipes_and_each_says_in_a_line_what_it_shows(capsys):
     ],
 )
 def test_a_number_that_cannot_be_is_told(tmp_path, option, value):
-    with pytest.raises(
-        SystemExit, match=f'^error: {option.replace("-", "_")}={value}.*: give a number of 0 to '
-    ):
+    message = f'^error: {option.replace("-", "_")}={value}.*: give a number of 0 to '
+    with pytest.raises(SystemExit, match=message):
         recipes_main(['run', 'demo', '--dry-run', '--out', str(tmp_path), f'--{option}={value}'])
 
 
 def test_unknown_recipes_and_missing_data_are_named(options):
     with pytest.raises(InputError, match='no recipe metaqa/opq; similar: metaqa/opql'):
         catalog.find('metaqa/opq')
-    with pytest.raises(
-        InputError,
-        match=r'metaqa/passages.jsonl does not exist: name the folder of the data sets with --data',
-    ):
+    message = r'metaqa/passages.jsonl does not exist: name the folder of the data sets: --data'
+    with pytest.raises(InputError, match=message):
         catalog.find('metaqa/opql').steps(options)
     (options.data / 'redocred').mkdir(parents=True)
     (options.data / 'redocred/documents.json').touch()
@@ -415,17 +366,92 @@ def test_unknown_recipes_and_missing_data_are_named(options):
 def test_docs_tell_of_each_data_set():
     docs = (record.ROOT / 'docs/how-to/experiments.md').read_text(encoding='utf-8')
     read = {
-        data_sets.data_set(file)
+        catalog.data_set(file)
         for recipe in catalog.RECIPES.values()
         for file in catalog.data_files_of(recipe)
     }
     read |= {'wiki64', 'trex'}  # opql-labels reads these, too
-    assert read == data_sets.SOURCES.keys() and all(f'`{name}' in docs for name in read)
+    assert read == catalog.SOURCES.keys() and all(f'`{name}' in docs for name in read)
 
 
-def test_each_experiment_file_says_how_it_is_run_and_each_gin_file_of_a_step_exists():
-    for path in (GIN / 'experiments').rglob('*.gin'):
-        relative = path.relative_to(record.ROOT)
-        assert re.search(
-            rf'^# python -m opql_jax\.\w+ --gin_file={relative} ', path.read_text(), re.M
-        ), relative
+# A signal is passed on to the step.
+
+# A recipe of a binary and a function. At `sys.argv[2]` it gets the signal `sys.argv[1]`; in the
+# file `sys.argv[3]` it keeps the number of the process of its step.
+SIGNALLED = """
+import os, pathlib, subprocess, sys, types
+from opql_jax.core import preemption
+if __name__ == '__main__':
+    preemption.exit_on_signals()
+    from opql_jax.recipes import __main__, catalog
+    from opql_jax.recipes.recipe import Function, Output, Recipe, prepare
+    (number, moment, child), sys.argv[1:] = sys.argv[1:4], sys.argv[4:]
+    kill = lambda: os.kill(os.getpid(), int(number))
+
+    class Popen(subprocess.Popen):
+        def __init__(self, *arguments, **options):
+            super().__init__(*arguments, **options)
+            pathlib.Path(child).write_text(str(self.pid))
+            if moment == 'started':
+                kill()
+
+        def wait(self, *arguments):
+            status = super().wait(*arguments)
+            if moment == 'ended':
+                kill()
+                while preemption._status_of_passed == 0:
+                    pass
+            return status
+
+    preemption.subprocess = types.SimpleNamespace(Popen=Popen)
+    last = Function('last', pathlib.Path.touch, {'self': Output('last')}, 'last')
+    settings = {'DOCUMENTS': 60, 'prepare.prepare.wordpieces': 300}
+    catalog.RECIPES['two'] = Recipe('two', '', lambda options: [prepare('text', 'gin/data/synthetic.gin', **settings), last])
+    __main__.main()
+"""  # noqa: E501
+
+
+def signalled(tmp_path, number, moment):
+    (tmp_path / 'recipe.py').write_text(SIGNALLED)
+    child = tmp_path / 'child'
+    command = [tmp_path / 'recipe.py', str(int(number)), moment, child]
+    command += ['run', 'two', '--out', tmp_path / 'out']
+    environment = os.environ | {'JAX_PLATFORMS': 'cpu', 'PYTHONPATH': str(record.ROOT)}
+    done = subprocess.run(
+        [sys.executable, *map(str, command)],
+        capture_output=True,
+        text=True,
+        timeout=120,
+        env=environment,
+        cwd=tmp_path,
+    )
+    return done, int(child.read_text()) if child.exists() else None
+
+
+def is_running(process):
+    try:
+        os.kill(process, 0)
+    except ProcessLookupError:
+        return False
+    return True
+
+
+@pytest.mark.parametrize(
+    ('number', 'moment', 'status', 'words'),
+    [
+        (signal.SIGTERM, 'started', 75, 'asked to stop: run the same command again'),
+        (signal.SIGINT, 'ended', 130, 'interrupted'),
+    ],
+    ids=['SIGTERM', 'SIGINT'],
+)
+def test_a_signal_to_the_recipe_alone_ends_its_step_and_then_the_recipe(
+    tmp_path, number, moment, status, words
+):
+    done, child = signalled(tmp_path, number, moment)
+    assert done.returncode == status and 'Traceback' not in done.stderr, done.stderr
+    assert words in done.stderr or moment == 'ended'
+    assert not is_running(child) and not (tmp_path / 'out' / 'last').exists()
+    assert (tmp_path / 'out' / 'text' / 'manifest.json').exists() == (moment == 'ended')
+    again, _ = signalled(tmp_path, number, 'never')
+    assert again.returncode == 0 and (tmp_path / 'out' / 'last').exists(), again.stderr
+    assert ('text: done before' in again.stderr) == (moment == 'ended')

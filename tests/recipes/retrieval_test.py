@@ -45,18 +45,8 @@ def data(tmp_path):
 def test_the_recipe_ends_with_scores_and_is_then_done(data, tmp_path, capsys):
     options = Options(tmp_path / 'out', data, percent=20.0)
     row = 'musique-untitled'
-    recipes_main(
-        [
-            'run',
-            f'retrieval/{row}',
-            '--out',
-            str(options.out),
-            '--data',
-            str(data),
-            '--percent',
-            '20',
-        ]
-    )
+    where = ['--out', str(options.out), '--data', str(data)]
+    recipes_main(['run', f'retrieval/{row}', *where, '--percent', '20'])
     steps = catalog.find(f'retrieval/{row}').steps(options)
     metrics = json.loads((options.out / f'results/{row}/metrics.json').read_text())
     (step,) = [step for step in steps if step.name == f'results/{row}']
@@ -91,6 +81,5 @@ def test_a_part_of_the_questions_has_its_documents_and_a_part_of_the_others(tmp_
         for name in ('questions.jsonl', 'documents.jsonl')
     )
     assert [one['supporting'] for one in asked] == [['8'], ['9']]
-    assert [document['id'] for document in documents] == ['0', '1', '8', '9'] and documents[2][
-        'title'
-    ] == 'T8'
+    assert [document['id'] for document in documents] == ['0', '1', '8', '9']
+    assert documents[2]['title'] == 'T8'

@@ -17,23 +17,17 @@ from opql_jax.recipes.recipe import Function, Options, Output, Recipe, Step, run
 
 
 def write_run(folder, group, row, seed=0, **fields):
-    path = folder / group / row / 'run.json'
-    path.parent.mkdir(parents=True, exist_ok=True)
-    runs = json.loads(path.read_text()) if path.exists() else {}
-    base = {
-        'command': 'c',
-        'commit': 'abc',
-        'metrics': {},
-        'percent': 100,
-        'seed': seed,
-        'seconds': 60.0,
-    }
-    path.write_text(json.dumps(runs | {str(seed): base | fields}))
+    path = folder / f'{group}.json'
+    rows = json.loads(path.read_text()) if path.exists() else {}
+    base = {'command': 'c', 'commit': 'abc', 'metrics': {}, 'percent': 100}
+    base |= {'seed': seed, 'seconds': 60.0}
+    rows.setdefault(row, {})[str(seed)] = base | fields
+    path.write_text(json.dumps(rows))
 
 
 def test_each_published_run_is_shown_by_a_page():
     pages = ''.join((record.ROOT / name).read_text(encoding='utf-8') for name in tables.FILES)
-    groups = {path.parent.parent.name for path in (record.ROOT / 'results').glob('*/*/run.json')}
+    groups = {path.stem for path in (record.ROOT / 'results').glob('*.json')}
     # That of the injection, one run, is told in words.
     assert {group for group in groups if f'<!-- table: {group} -->' not in pages} == {
         'webqsp-injection-30-percent'
@@ -63,12 +57,8 @@ def cells(line):
 
 def published(group, row, asked, measure='hits@1'):
     """The mean over the seeds of a published row."""
-    return np.mean(
-        [
-            fields['metrics'][asked][measure]
-            for fields in tables.read_rows(group, tables.RESULTS, dict[str, tables.Published])[row]
-        ]
-    )
+    runs = tables.read_rows(group, tables.RESULTS)[row]
+    return np.mean([fields['metrics'][asked][measure] for fields in runs])
 
 
 def test_figures_of_ours_that_the_docs_have_beside_those_of_the_paper_are_those_of_published_runs():
@@ -111,12 +101,8 @@ def test_seeds_of_a_row_are_one_line_with_their_spread(tmp_path):
 
 
 def test_rankings_are_lines_and_each_run_is_a_column_of_recall_and_answers(tmp_path):
-    score = lambda value: {
-        'recall@2': value / 2,
-        'recall@5': value,
-        'answer@5': value,
-        'questions': 3,
-    }
+    fives = ('recall@5', 'answer@5')
+    score = lambda value: dict.fromkeys(fives, value) | {'recall@2': value / 2, 'questions': 3}
     for group in ('retrieval', 'retrieval-20-percent'):
         write_run(tmp_path, group, 'a', metrics={'ours': score(0.9), 'BM25': score(0.5)})
         write_run(tmp_path, group, 'b', metrics={'BM25': score(0.6)}, commit='def')
@@ -132,15 +118,11 @@ def test_rankings_are_lines_and_each_run_is_a_column_of_recall_and_answers(tmp_p
 
 
 def test_a_group_without_runs_and_a_run_without_its_commit_are_named(tmp_path):
-    with pytest.raises(InputError, match='g holds no published run'):
+    with pytest.raises(InputError, match='g.json does not exist: publish a run of g'):
         tables.table('g', tmp_path)
-    path = tmp_path / 'g/a/run.json'
-    path.parent.mkdir(parents=True)
-    path.write_text('{"0": {"command": "c"}}')
-    with pytest.raises(
-        InputError,
-        match=r'g/a/run.json is damaged .*required field `commit`.*: publish the run again',
-    ):
+    (tmp_path / 'g.json').write_text('{"a": {"0": {"command": "c"}}}')
+    message = r'g.json is damaged .*required field `commit`.*: publish the run again'
+    with pytest.raises(InputError, match=message):
         tables.table('g', tmp_path)
 
 
@@ -154,33 +136,27 @@ BAD = [
 @pytest.mark.parametrize(('fields', 'named'), BAD)
 def test_a_field_of_a_published_run_that_is_of_another_type_is_named(tmp_path, fields, named):
     write_run(tmp_path, 'g', 'a', **fields)
-    with pytest.raises(
-        InputError, match=rf'g/a/run.json is damaged .*{named}.*: publish the run again'
-    ):
+    with pytest.raises(InputError, match=rf'g.json is damaged .*{named}.*: publish the run again'):
         tables.table('g', tmp_path)
 
 
-def make(path, said='made'):
-    with open(path, 'w', encoding='utf-8') as file:
-        file.write(said)
+def make(path):
+    pathlib.Path(path).write_text('made', encoding='utf-8')
 
 
 def test_a_recipe_is_published_once_it_is_done(tmp_path):
-    recipe = Recipe(
-        'g/a', '', lambda options: [Function('one', make, {'path': Output('one')}, 'one')]
-    )
+    one = Function('one', make, {'path': Output('one')}, 'one')
+    recipe = Recipe('g/a', '', lambda options: [one])
     options = Options(tmp_path / 'out', tmp_path, seed=3, percent=10)
     with pytest.raises(InputError, match='step one is not done in .*: run the recipe first'):
         tables.publish(recipe, options, tmp_path / 'results')
     run(recipe.build(options), options)
     path = tables.publish(recipe, options, tmp_path / 'results')
-    assert path == tmp_path / 'results/g-10-percent/a/run.json'
-    published = json.loads(path.read_text())['3']
-    assert (
-        published['seed'] == 3
-        and published['commit'] == record.commit()
-        and published['device'] == describe_devices()
-    )
+    assert path == tmp_path / 'results/g-10-percent.json'
+    published = json.loads(path.read_text())['a']['3']
+    assert published['seed'] == 3
+    assert published['commit'] == record.commit()
+    assert published['device'] == describe_devices()
     assert published['command'] == 'python -m opql_jax.recipes run g/a --seed 3 --percent 10'
 
 
@@ -193,14 +169,11 @@ def test_a_published_configuration_names_no_folder_of_this_machine(tmp_path, mon
         f"A = '{options.out}/text'\nB = '{options.data.absolute()}/metaqa'\n"
         f"C = '{GIN_ROOT}/gin/experiments/metaqa/wordings.tsv'\nRATE = 0.1  # data\n"
     )
-    command, metrics = step.command(str(options.out)), {'dev': {'hits@1': 1}}
-    record.write(
-        run_json_of(step, options.out), command=command, seconds=1, gin=gin, metrics=metrics
-    )
-    path = tables.publish(
-        Recipe('g/a', '', lambda options: [step]), options, tmp_path / 'published'
-    )
-    published = json.loads(path.read_text())['0']['gin']['results']
+    done = {'command': step.command(str(options.out)), 'metrics': {'dev': {'hits@1': 1}}}
+    record.write(run_json_of(step, options.out), seconds=1, gin=gin, **done)
+    recipe = Recipe('g/a', '', lambda options: [step])
+    path = tables.publish(recipe, options, tmp_path / 'published')
+    published = json.loads(path.read_text())['a']['0']['gin']['results']
     assert published == (
         "A = 'OUT/text'\nB = 'DATA/metaqa'\nC = 'gin/experiments/metaqa/wordings.tsv'\n"
         'RATE = 0.1  # data\n'

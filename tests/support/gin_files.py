@@ -46,22 +46,10 @@ GIN = {
     ),
     'data/metaqa_kb': (
         'prepare',
-        f'{TEXT} --gin.DATA_DIR=films --gin.TRIPLES=facts',
+        f'{TEXT} --gin.DATA_DIR=films --gin.TRIPLES=facts --gin.SHARE=0.5',
         [
-            (
-                "Triples(text=MetaQA(folder='films'), path='facts', about_text=True, "
-                'beside_text=False, share=1.0)'
-            )
-        ],
-    ),
-    'data/metaqa_and_kb': (
-        'prepare',
-        f'{TEXT} --gin.DATA_DIR=films --gin.TRIPLES=facts',
-        [
-            (
-                "Triples(text=MetaQA(folder='films'), path='facts', about_text=True, "
-                'beside_text=True, share=0.5)'
-            )
+            "Triples(text=MetaQA(folder='films'), path='facts', about_text=True, "
+            'beside_text=False, share=0.5)'
         ],
     ),
     'data/wikispeedia': ('prepare', f'{TEXT} --gin.DATA_DIR=wiki', ["Wikispeedia(folder='wiki')"]),
