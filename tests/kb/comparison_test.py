@@ -15,18 +15,19 @@ from opql_jax.kb.text.index_text import index_text
 from opql_jax.kb.text.marked_questions import Name, names_of
 from opql_jax.kb.weighted_entities import UNKNOWN_KIND
 
+from examples import examples
 from trios import write
 
 
 def parsed(question):
     """What a question is read as, where its names stand in brackets and may say their kind:
-    '[Ann|person]'.
+    '[Ann/person]'.
     """
     text, names = '', []
     for piece in question.split('['):
         name, closed, after = piece.rpartition(']')
         if closed:
-            name, _, kind = name.partition('|')
+            name, _, kind = name.partition('/')
             names.append(Name(len(text), len(text) + len(name), len(names), kind))
         text += name + after
     return parse(text, names_of(text, names))
@@ -41,114 +42,60 @@ def asks(question):
 
 @pytest.mark.parametrize(
     'question, how, plain',
-    [
-        ('Which film is older, [Night Ferry] or [Dawn Ferry]?', 'least', 'When was {} released?'),
-        (
-            'Which is the newer film, [Night Ferry] or [Dawn Ferry]?',
-            'most',
-            'When was {} released?',
-        ),
-        ('Who is older, [Ann] or [Bob]?', 'least', 'When was {} born?'),
-        ('Is [Ann|person] or [Bob|person] older?', 'least', 'When was {} born?'),
-        ('Which of the two is younger, [Ann|person] or [Bob|person]?', 'most', 'When was {} born?'),
-        (
-            'Which is older, [Acme|organisation] or [Emca|organisation]?',
-            'least',
-            'When was {} founded?',
-        ),
-        ('Who was born first, [Ann] or [Bob]?', 'least', 'When was {} born?'),
-        (
-            'Which professional tennis player was born first, [Ann] or [Bob]?',
-            'least',
-            'When was {} born?',
-        ),
-        ('Between two chemists [Ann] and [Bob], who is older?', 'least', 'When was {} born?'),
-        (
-            'Which canal began operating first, [the Harl] or [the Corve]?',
-            'least',
-            'When did {} begin operating?',
-        ),
-        ('Was [Ann] or [Bob] born later?', 'most', 'When was {} born?'),
-        ('Did [Ann] or [Bob] die first?', 'least', 'When did {} die?'),
-        ('Did “[Up]” or “[Down]” come out first?', 'least', 'When was {} released?'),
-        ('Which bridge opened first, [the Harl] or [the Corve]?', 'least', 'When was {} opened?'),
-        ('Of [Ann] and [Bob], who died last?', 'most', 'When did {} die?'),
-        ('Which of [Orbis] and [Lumen] was launched earlier?', 'least', 'When was {} launched?'),
-        ('Which film was released more recently, [Up] or [Down]?', 'most', 'When was {} released?'),
-        ('Which river is longer, [Orla] or [Tam]?', 'most', 'How long is {}?'),
-        ('Who is shorter, [Ann] or [Bob]?', 'least', 'How tall is {}?'),
-        (
-            'Which city has more inhabitants, [Aker] or [Bakke]?',
-            'most',
-            'How many people live in {}?',
-        ),
-        (
-            'Which town has the larger population, [Aker] or [Bakke]?',
-            'most',
-            'What is the population of {}?',
-        ),
-        (
-            'Which has fewer seats, [Aker Hall] or [Bakke Hall]?',
-            'least',
-            'How many seats does {} have?',
-        ),
-    ],
+    examples("""
+        Which film is older, [Night Ferry] or [Dawn Ferry]? | least | When was {} released?
+        Which is the newer film, [Night Ferry] or [Dawn Ferry]? | most | When was {} released?
+        Who is older, [Ann] or [Bob]? | least | When was {} born?
+        Is [Ann/person] or [Bob/person] older? | least | When was {} born?
+        Which of the two is younger, [Ann/person] or [Bob/person]? | most | When was {} born?
+        Which is older, [Acme/organisation] or [Emca/organisation]? | least | When was {} founded?
+        Who was born first, [Ann] or [Bob]? | least | When was {} born?
+        Which professional tennis player was born first, [Ann] or [Bob]? | least | When was {} born?
+        Between two chemists [Ann] and [Bob], who is older? | least | When was {} born?
+        Which canal began operating first, [the Harl] or [the Corve]? | least \
+            | When did {} begin operating?
+        Was [Ann] or [Bob] born later? | most | When was {} born?
+        Did [Ann] or [Bob] die first? | least | When did {} die?
+        Did “[Up]” or “[Down]” come out first? | least | When was {} released?
+        Which bridge opened first, [the Harl] or [the Corve]? | least | When was {} opened?
+        Of [Ann] and [Bob], who died last? | most | When did {} die?
+        Which of [Orbis] and [Lumen] was launched earlier? | least | When was {} launched?
+        Which film was released more recently, [Up] or [Down]? | most | When was {} released?
+        Which river is longer, [Orla] or [Tam]? | most | How long is {}?
+        Who is shorter, [Ann] or [Bob]? | least | How tall is {}?
+        Which city has more inhabitants, [Aker] or [Bakke]? | most | How many people live in {}?
+        Which town has the larger population, [Aker] or [Bakke]? | most \
+            | What is the population of {}?
+        Which has fewer seats, [Aker Hall] or [Bakke Hall]? | least | How many seats does {} have?
+    """),
 )
 def test_one_of_two_is_chosen_by_what_is_asked_about_each(question, how, plain):
-    names = [piece.split(']')[0].split('|')[0] for piece in question.split('[')[1:]]
+    names = [piece.split(']')[0].split('/')[0] for piece in question.split('[')[1:]]
     found = asks(question)
     assert found[0] == how and found[2] == [plain.format(name) for name in names]
 
 
 @pytest.mark.parametrize(
     'question, how, plain',
-    [
-        (
-            'Which film has the director who was born earlier, [Up] or [Down]?',
-            'least',
-            'When was the director of {} born?',
-        ),
-        (
-            'Which film has the older director, [Up] or [Down]?',
-            'least',
-            'When was the director of {} born?',
-        ),
-        (
-            'Which film has the director died later, [Up] or [Down]?',
-            'most',
-            'When did the director of {} die?',
-        ),
-        (
-            "Whose director was born first, [Up]'s or [Down]'s?",
-            'least',
-            'When was the director of {} born?',
-        ),
-        (
-            "Which film's director is younger, [Up] or [Down]?",
-            'most',
-            'When was the director of {} born?',
-        ),
-        (
-            'Do both films [Up] and [Down] have directors from the same country?',
-            'same',
-            'What country is the director of {} from?',
-        ),
-        (
-            'Are the directors of both films [Up] and [Down] from the same country?',
-            'same',
-            'What country is the director of {} from?',
-        ),
-        (
-            'Are director of film [Up] and director of film [Down] both from the same country?',
-            'same',
-            'What country is the director of {} from?',
-        ),
-        (
-            "Do [Up]'s author and [Down]'s author have the same father?",
-            'same',
-            'Who is the father of the author of {}?',
-        ),
-    ],
+    examples("""
+        Which film has the director who was born earlier, [Up] or [Down]? | least \
+            | When was the director of {} born?
+        Which film has the older director, [Up] or [Down]? | least \
+            | When was the director of {} born?
+        Which film has the director died later, [Up] or [Down]? | most \
+            | When did the director of {} die?
+        Whose director was born first, [Up]'s or [Down]'s? | least \
+            | When was the director of {} born?
+        Which film's director is younger, [Up] or [Down]? | most | When was the director of {} born?
+        Do both films [Up] and [Down] have directors from the same country? | same \
+            | What country is the director of {} from?
+        Are the directors of both films [Up] and [Down] from the same country? | same \
+            | What country is the director of {} from?
+        Are director of film [Up] and director of film [Down] both from the same country? | same \
+            | What country is the director of {} from?
+        Do [Up]'s author and [Down]'s author have the same father? | same \
+            | Who is the father of the author of {}?
+    """),
 )
 def test_what_has_a_role_in_each_is_compared(question, how, plain):
     found = asks(question)
@@ -157,28 +104,21 @@ def test_what_has_a_role_in_each_is_compared(question, how, plain):
 
 @pytest.mark.parametrize(
     'question, how, plain',
-    [
-        ('Are [Ann] and [Bob] from the same country?', 'same', 'What country is {} from?'),
-        (
-            'Do [Ann] and [Bob] have different nationalities?',
-            'different',
-            'What country is {} from?',
-        ),
-        ('Do [Ann] and [Bob] have the same director?', 'same', 'Who is the director of {}?'),
-        ('Do [Ann] and [Bob] share the same profession?', 'same', 'What is the profession of {}?'),
-        ('Were [Ann] and [Bob] born in the same town?', 'same', 'In which town was {} born?'),
-        ('Did [Ann] and [Bob] die in the same year?', 'same', 'When did {} die?'),
-        ('Were [Ann] and [Bob] written by the same person?', 'same', 'Who wrote {}?'),
-        (
-            'Are both villages, [Ann] and [Bob], located in the same country?',
-            'same',
-            'In which country is {} located?',
-        ),
-        ('Was [Ann] born before [Bob]?', 'less', 'When was {} born?'),
-        ('Did [Ann] open after [Bob]?', 'more', 'When did {} open?'),
-        ('Is [Ann|person] older than [Bob|person]?', 'less', 'When was {} born?'),
-        ('Is [Ann] heavier than [Bob]?', 'more', 'How heavy is {}?'),
-    ],
+    examples("""
+        Are [Ann] and [Bob] from the same country? | same | What country is {} from?
+        Do [Ann] and [Bob] have different nationalities? | different | What country is {} from?
+        Do [Ann] and [Bob] have the same director? | same | Who is the director of {}?
+        Do [Ann] and [Bob] share the same profession? | same | What is the profession of {}?
+        Were [Ann] and [Bob] born in the same town? | same | In which town was {} born?
+        Did [Ann] and [Bob] die in the same year? | same | When did {} die?
+        Were [Ann] and [Bob] written by the same person? | same | Who wrote {}?
+        Are both villages, [Ann] and [Bob], located in the same country? | same \
+            | In which country is {} located?
+        Was [Ann] born before [Bob]? | less | When was {} born?
+        Did [Ann] open after [Bob]? | more | When did {} open?
+        Is [Ann/person] older than [Bob/person]? | less | When was {} born?
+        Is [Ann] heavier than [Bob]? | more | How heavy is {}?
+    """),
 )
 def test_two_are_compared_with_each_other(question, how, plain):
     found = asks(question)
@@ -187,28 +127,25 @@ def test_two_are_compared_with_each_other(question, how, plain):
 
 @pytest.mark.parametrize(
     'question, plain, asked',
-    [
-        ('Was [Up] directed by [Ann]?', 'Who directed Up?', 'Ann'),
-        ('Did [Ann] direct [Up]?', 'Who directed Up?', 'Ann'),
-        ('Did [Ann] write [Up]?', 'Who wrote Up?', 'Ann'),
-        ('Is [Ann] the director of [Up]?', 'Who is the director of Up?', 'Ann'),
-        ("Is [Up]'s director [Ann]?", 'Who is the director of Up?', 'Ann'),
-        ('Was [Ann] born in [Bergen|place]?', 'Where was Ann born?', 'Bergen'),
-        ('Was [Ann] born in 1963?', 'When was Ann born?', '1963'),
-        ('Did [Ann] die on 9 June 2011?', 'When did Ann die?', '9 June 2011'),
-        ('Was [Ann] born before 1970?', 'When was Ann born?', '1970'),
-        ('Is the [Harl] located in [Bergen|place]?', 'Where is the Harl located?', 'Bergen'),
-        ('Is [Ann] from [Norway|place]?', 'Where is Ann from?', 'Norway'),
-        ('Is [Ann] Norwegian?', 'What country is Ann from?', 'norwegian'),
-        ('Was [Ann] an architect?', 'What is the profession of Ann?', 'architect'),
-        ('Was [Ann] married to [Bob]?', 'Who was Ann married to?', 'Bob'),
-        (
-            'Was the director of [Up] born in [Bergen|place]?',
-            'Where was the director of Up born?',
-            'Bergen',
-        ),
-        ('Does [Up] star [Ann]?', 'Who stars in Up?', 'Ann'),
-    ],
+    examples("""
+        Was [Up] directed by [Ann]? | Who directed Up? | Ann
+        Did [Ann] direct [Up]? | Who directed Up? | Ann
+        Did [Ann] write [Up]? | Who wrote Up? | Ann
+        Is [Ann] the director of [Up]? | Who is the director of Up? | Ann
+        Is [Up]'s director [Ann]? | Who is the director of Up? | Ann
+        Was [Ann] born in [Bergen/place]? | Where was Ann born? | Bergen
+        Was [Ann] born in 1963? | When was Ann born? | 1963
+        Did [Ann] die on 9 June 2011? | When did Ann die? | 9 June 2011
+        Was [Ann] born before 1970? | When was Ann born? | 1970
+        Is the [Harl] located in [Bergen/place]? | Where is the Harl located? | Bergen
+        Is [Ann] from [Norway/place]? | Where is Ann from? | Norway
+        Is [Ann] Norwegian? | What country is Ann from? | norwegian
+        Was [Ann] an architect? | What is the profession of Ann? | architect
+        Was [Ann] married to [Bob]? | Who was Ann married to? | Bob
+        Was the director of [Up] born in [Bergen/place]? | Where was the director of Up born? \
+            | Bergen
+        Does [Up] star [Ann]? | Who stars in Up? | Ann
+    """),
 )
 def test_a_fact_is_asked_for_with_a_question_word_in_place_of_one_name(question, plain, asked):
     found = parsed(question)
@@ -234,7 +171,7 @@ def test_a_fact_about_both_is_asked_about_each():
         'Was [Ann] not born in [Bergen]?',
         'How many films did [Ann] direct?',
         'Why did [Ann] leave [Bergen]?',
-        'Is [Ann|person] in [Up|work]?',
+        'Is [Ann/person] in [Up/work]?',
     ],
 )
 def test_other_questions_compare_nothing(question):
@@ -283,32 +220,27 @@ def kb(tmp_path_factory):
 
 @pytest.mark.parametrize(
     'question, right',
-    [
-        ('Which bridge opened first, the Harl Bridge or the Corve Bridge?', 'Harl Bridge'),
-        ('Did the Harl Bridge or the Corve Bridge open last?', 'Corve Bridge'),
-        ('Which bridge is longer, the Harl Bridge or the Corve Bridge?', 'Corve Bridge'),
-        ('Who was born first, Joel Stern or Amara Finch?', 'Amara Finch'),
-        ('Which winery is older, Casa Roja or Casa Verde?', 'Casa Verde'),
-        (
-            (
-                'Which bridge has the designer who was born earlier, the Corve '
-                'Bridge or the Harl Bridge?'
-            ),
-            'Harl Bridge',
-        ),
-        ('Is Joel Stern older than Amara Finch?', 'no'),
-        ('Did Amara Finch die before 1960?', 'yes'),
-        ('Are Amara Finch and Joel Stern from the same country?', 'no'),
-        ('Are Casa Verde and Monte Alto in the same country?', 'yes'),
-        ('Do the Harl Bridge and the Corve Bridge have the same designer?', 'no'),
-        ('Was the Harl Bridge designed by Amara Finch?', 'yes'),
-        ('Was the Harl Bridge designed by Joel Stern?', 'no'),
-        ('Did Pilar Ortega found Casa Verde?', 'yes'),
-        ('Did Luis Vidal found Casa Verde?', 'no'),
-        ('Did the Corve Bridge open in 1954?', 'yes'),
-        ('Was Joel Stern an engineer?', 'yes'),
-        ('Is Casa Verde in Portugal?', 'no'),
-    ],
+    examples("""
+        Which bridge opened first, the Harl Bridge or the Corve Bridge? | Harl Bridge
+        Did the Harl Bridge or the Corve Bridge open last? | Corve Bridge
+        Which bridge is longer, the Harl Bridge or the Corve Bridge? | Corve Bridge
+        Who was born first, Joel Stern or Amara Finch? | Amara Finch
+        Which winery is older, Casa Roja or Casa Verde? | Casa Verde
+        Which bridge has the designer who was born earlier, the Corve Bridge or the Harl Bridge? \
+            | Harl Bridge
+        Is Joel Stern older than Amara Finch? | no
+        Did Amara Finch die before 1960? | yes
+        Are Amara Finch and Joel Stern from the same country? | no
+        Are Casa Verde and Monte Alto in the same country? | yes
+        Do the Harl Bridge and the Corve Bridge have the same designer? | no
+        Was the Harl Bridge designed by Amara Finch? | yes
+        Was the Harl Bridge designed by Joel Stern? | no
+        Did Pilar Ortega found Casa Verde? | yes
+        Did Luis Vidal found Casa Verde? | no
+        Did the Corve Bridge open in 1954? | yes
+        Was Joel Stern an engineer? | yes
+        Is Casa Verde in Portugal? | no
+    """),
 )
 def test_what_two_facts_say_together_is_the_answer(kb, question, right):
     assert kb.ask(question).names == [right]
@@ -396,14 +328,14 @@ def test_yes_is_a_phrase_with_the_fact_that_states_it(kb):
 
 @pytest.mark.parametrize(
     'question, why',
-    [
-        ('How many bridges did Joel Stern design?', 'counts'),
-        ('Why did the Harl Bridge open?', 'why'),
-        ('How did Joel Stern die?', 'how'),
-        ('What is the longest bridge of Joel Stern?', 'longest'),
-        ('Has Joel Stern seen the Harl Bridge?', 'yes or no'),
-        ('Who won more prizes, Joel Stern or Amara Finch?', 'compares'),
-    ],
+    examples("""
+        How many bridges did Joel Stern design? | counts
+        Why did the Harl Bridge open? | why
+        How did Joel Stern die? | how
+        What is the longest bridge of Joel Stern? | longest
+        Has Joel Stern seen the Harl Bridge? | yes or no
+        Who won more prizes, Joel Stern or Amara Finch? | compares
+    """),
 )
 def test_what_is_out_of_reach_has_no_probability_and_says_so(kb, question, why):
     record, shown = kb.ask(question).to_record(3), views.ask(kb, question)

@@ -9,6 +9,8 @@ from opql_jax.kb.paths import Fact
 from opql_jax.kb.text.index_text import index_text
 from opql_jax.kb.text.polarity import denies_answer
 
+from examples import examples
+
 
 def fact(sentence, topic, target):
     spans = [(sentence.index(name), sentence.index(name) + len(name)) for name in (topic, target)]
@@ -16,28 +18,28 @@ def fact(sentence, topic, target):
 
 
 @pytest.mark.parametrize(
-    'question, sentence, topic, target, denied',
-    [
-        ('Who wrote Up?', 'Up was not written by Ann.', 'Up', 'Ann', True),
-        ('Who wrote Up?', 'Up was not written by Ann, but by Bob.', 'Up', 'Ann', True),
-        ('Who wrote Up?', 'Up was not written by Ann, but by Bob.', 'Up', 'Bob', False),
-        ('Who wrote Up?', 'Not only Up was written by Ann.', 'Up', 'Ann', False),
-        ('Who wrote Up?', "Ann hasn't read it. Up was written by Bob.", 'Up', 'Bob', False),
-        ('Who wrote Up?', 'Ann, who never married, wrote Up.', 'Up', 'Ann', False),
-        ('Who did not like Up?', 'Ann did not like Up.', 'Up', 'Ann', False),
-        ('Who filmed Up?', 'Bob denied that he had filmed Up.', 'Up', 'Bob', True),
-        ('Where does Ann work?', 'Ann used to work in Oslo.', 'Ann', 'Oslo', True),
-        ('Where did Ann work?', 'Ann used to work in Oslo.', 'Ann', 'Oslo', False),
-        ('Where does Ann live now?', 'In 2019 Ann lived in Oslo.', 'Ann', 'Oslo', True),
-        ('Where does Ann live now?', 'In 2019 Ann moved to Oslo.', 'Ann', 'Oslo', False),
-        ('Who is the mayor of Ely?', 'Ely no longer has Ann for its mayor.', 'Ely', 'Ann', True),
-        ('Who was the mayor of Ely?', 'Ely no longer has Ann for its mayor.', 'Ely', 'Ann', False),
-    ],
+    'question, sentence, topic, target, stance',
+    examples("""
+        Who wrote Up? | Up was not written by Ann. | Up | Ann | denied
+        Who wrote Up? | Up was not written by Ann, but by Bob. | Up | Ann | denied
+        Who wrote Up? | Up was not written by Ann, but by Bob. | Up | Bob | stated
+        Who wrote Up? | Not only Up was written by Ann. | Up | Ann | stated
+        Who wrote Up? | Ann hasn't read it. Up was written by Bob. | Up | Bob | stated
+        Who wrote Up? | Ann, who never married, wrote Up. | Up | Ann | stated
+        Who did not like Up? | Ann did not like Up. | Up | Ann | stated
+        Who filmed Up? | Bob denied that he had filmed Up. | Up | Bob | denied
+        Where does Ann work? | Ann used to work in Oslo. | Ann | Oslo | denied
+        Where did Ann work? | Ann used to work in Oslo. | Ann | Oslo | stated
+        Where does Ann live now? | In 2019 Ann lived in Oslo. | Ann | Oslo | denied
+        Where does Ann live now? | In 2019 Ann moved to Oslo. | Ann | Oslo | stated
+        Who is the mayor of Ely? | Ely no longer has Ann for its mayor. | Ely | Ann | denied
+        Who was the mayor of Ely? | Ely no longer has Ann for its mayor. | Ely | Ann | stated
+    """),
 )
 def test_a_sentence_denies_what_it_says_is_not_so_or_is_over(
-    question, sentence, topic, target, denied
+    question, sentence, topic, target, stance
 ):
-    assert denies_answer(fact(sentence, topic, target), question) == denied
+    assert denies_answer(fact(sentence, topic, target), question) == (stance == 'denied')
 
 
 def test_a_denied_answer_is_not_sure_and_comes_after_one_that_is_stated(tmp_path):
