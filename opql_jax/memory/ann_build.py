@@ -245,9 +245,7 @@ def _write(directory, folder, searcher, ids):
 def _folders(directory):
     """The folder of the present index, '' for none, and a new name for the next build.
 
-    No reader can have that open.
-
-    What a killed build left is removed.
+    No reader can have that open. What a killed build left is removed.
     """
     before = ''
     if (directory / MANIFEST).exists():

@@ -79,9 +79,7 @@ class EntryTable:
 
     @classmethod
     def from_pairs(cls, pairs: Mapping[str, np.ndarray], passages: pa.Table) -> 'EntryTable':
-        """The table of mined pairs (columns of pairs.parquet), in their order.
-
-        They count the mentions of a passage.
+        """The table of mined pairs (columns of pairs.parquet, which count mentions by passage).
 
         Raises:
             InputError: a pair that names a passage or a mention that does not exist.
@@ -449,10 +447,7 @@ def _checked_halves(encode: Halves, plan):
 
 
 def _stored(rows, dtype, name_of):
-    """Rows [n, d] in the stored dtype.
-
-    InputError, with the name of the row, if one has numbers that this cannot hold.
-    """
+    """Rows [n, d] in the stored dtype; InputError names one with numbers that it cannot hold."""
     with np.errstate(over='ignore'):  # an overflow of the cast is reported below
         stored = rows.astype(format.DTYPES[dtype])
     if (bad := bad_row(stored)) is not None:

@@ -253,10 +253,7 @@ class Memory:
         return np.concatenate([[0], np.cumsum(rows_of_topic)]).astype(np.int64)
 
     def close(self) -> None:
-        """Lets `compact` remove this state's files, as dropping the object does.
-
-        Then `provenance` may find them gone.
-        """
+        """Lets `compact` remove this state's files, as dropping the object does."""
         self._release()
 
     def __len__(self) -> int:
@@ -305,10 +302,7 @@ class Memory:
         )
 
     def relations(self, rows=None) -> np.ndarray:
-        """Relations [n, d_r] of some rows, of all if None, in the stored dtype.
-
-        In float32 and of unit length where halves are stored.
-        """
+        """Relations [n, d_r] of rows (all if None), as stored; of halves float32, unit length."""
         if rows is None:
             shards = self.relation_shards
             if self._place is None and self._pairs is None:
@@ -363,9 +357,7 @@ class Memory:
         return np.argsort(self.ids, kind='stable')
 
     def provenance(self, entry_ids) -> list[dict]:
-        """Where entries were read: for each id in turn one dict per mention pair.
-
-        Several if mentions were averaged.
+        """Where entries were read: for each id a dict per mention pair, several if averaged.
 
         It has `entry` and `passage` ids, and the character spans (start, end) `topic`, `target`,
         `topic_sentence` and `target_sentence`; offsets are code points of the passage text.

@@ -35,9 +35,7 @@ _FILES = (
 
 @dataclasses.dataclass(frozen=True)
 class Segment:
-    """What a segment will hold besides relations and provenance; rows rise by topic.
-
-    Those two are made shard by shard.
+    """What a segment will hold, rows rising by topic; the rest is made shard by shard.
 
     Attributes:
         name: the name of its folder in the memory.
@@ -127,9 +125,7 @@ def _own_shards(
 
 
 def names_of(directory: pathlib.Path, segment: str) -> list[str]:
-    """The names, in a memory's folder, of a segment's files, finished or not.
-
-    Others in its folder are left out.
+    """The names of a segment's files in a memory's folder, finished or not, and no others.
 
     Raises:
         InputError: the folder of the segment is a link.
@@ -143,10 +139,7 @@ def names_of(directory: pathlib.Path, segment: str) -> list[str]:
 
 
 def remove(directory: pathlib.Path, segment: str) -> None:
-    """Removes a segment's folder, finished or not.
-
-    Files in it that are none of a segment stay, and so does the folder.
-    """
+    """Removes a segment's files, finished or not, and its folder if no others are in it."""
     files.remove_below(directory, names_of(directory, segment))
     files.remove_empty(directory, segment)
 

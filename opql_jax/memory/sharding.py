@@ -53,9 +53,7 @@ class Factors:
 @jax.tree_util.register_dataclass
 @dataclasses.dataclass(frozen=True)
 class ShardedMemory:
-    """A memory placed on the devices of a mesh by `shard_memory`; a pytree.
-
-    Entries are named by their rows.
+    """A memory placed on a mesh by `shard_memory`, a pytree; entries are named by their rows.
 
     Attributes:
         mesh: the mesh (static).
@@ -162,9 +160,7 @@ def _stored(relations, platform):
 
 
 def _leading_directions(relations):
-    """The main directions of relations [N, d_r], see `Factors`: [d_r, d_p] float32.
-
-    They are orthogonal, and hold most of the squares.
+    """Orthogonal directions with most of the squares of relations [N, d_r]: [d_r, d_p] (`Factors`).
 
     Not of their differences from the mean, as scores are products with all of a relation.
     """

@@ -1,6 +1,4 @@
-"""Changes a memory without retraining: `inject`, `delete` and `compact`.
-
-These add entries, take some away, and merge what is stored.
+"""Changes a memory without retraining: `inject` adds, `delete` takes away, `compact` merges.
 
 An update writes new files, and then the manifest that names them, in one rename: whoever opens the
 memory finds the state before or the state after it, and so does whoever comes after a kill at any
@@ -76,9 +74,7 @@ def inject(
     injection: Injection,
     on_progress: ProgressCallback | None = None,
 ) -> Memory:
-    """Adds entries for new mention pairs as one more segment.
-
-    dtype, averaging, seed and shard size are those of the build.
+    """Adds entries for new mention pairs as one more segment, with the options of the build.
 
     Averaging is over `entries` alone: a pair that the memory has already gets a second entry. An
     injection that is run again, when nothing else was done to the memory since, goes on where it
@@ -197,9 +193,7 @@ def delete(
     entries: Iterable[int] = (),
     dry_run: bool = False,
 ) -> Deleted:
-    """Deletes every entry that meets one of the conditions.
-
-    Deleting what is gone already changes nothing.
+    """Deletes every entry that meets one of the conditions; those gone already change nothing.
 
     An entry that averages mentions goes as a whole as soon as one of them is from a deleted
     passage, for that mention cannot be taken out of the mean: nothing that was read there remains,

@@ -292,13 +292,11 @@ def with_marker_words(loaded, tokenizer):
 
 
 def merge_pretrained(params, loaded):
-    """Fresh `RelationEncoder` parameters, replaced by loaded ones but for W_r and W_e.
+    """Fresh `RelationEncoder` parameters, all but W_r and W_e replaced by those of `load_bert`.
 
-    See `load_bert`; W_r is made orthogonal.
-
-    An orthogonal W_r keeps the angles between the states [h_R1 ; h_R2], exactly where relation_dim
-    is 2 hidden_size, so that relations begin with what BERT knows: 5-way 1-shot accuracy with
-    MiniLM is 0.03 higher than with a random matrix.
+    W_r is made orthogonal, which keeps the angles between the states [h_R1 ; h_R2], exactly where
+    relation_dim is 2 hidden_size, so that relations begin with what BERT knows: 5-way 1-shot
+    accuracy with MiniLM is 0.03 higher than with a random matrix.
 
     Raises:
         InputError: the two trees differ in a tensor or a shape; lists all differences.
@@ -324,9 +322,7 @@ def merge_pretrained(params, loaded):
 
 
 def orthogonal(fresh):
-    """The matrix nearest in direction to a fresh W_r that keeps angles.
-
-    W_r is [2 hidden_size, relation_dim].
+    """The matrix nearest in direction to a fresh W_r [2 hidden_size, d_r] that keeps angles.
 
     Its columns, or its rows where these are fewer, are orthogonal and have the length 0.02 sqrt(2
     hidden_size).
@@ -388,10 +384,7 @@ def _read_config(file) -> _Config | _ModernConfig:
 
 
 def _tensor_reader(file, tensors, config):
-    """`read(name, *shape)`: a tensor as float32, by its present-day name in BERT.
-
-    Without 'bert.'; a shape's None stands for any size.
-    """
+    """`read(name, *shape)`: a tensor as float32, by its name in BERT; None stands for any size."""
     stored_names = {}
     for stored in tensors.keys():
         name = stored.removeprefix(config.prefix)

@@ -139,9 +139,7 @@ def _marked(encoder, params, *batch):
 
 
 class MarkedPairEncoder:
-    """The relations of rows of a pair table, each marked in its passage.
-
-    `encode(row_ids [n]) -> [n, d_r] float32`.
+    """`encode(row_ids [n]) -> [n, d_r] float32`: relations of pairs, each marked in its passage.
 
     A row shares nothing with the others of a call but the length it is padded to, which changes
     rounding only.
@@ -167,9 +165,7 @@ class MarkedPairEncoder:
         self.batched = BatchedEncoder(_marked, encoder, params, options)
 
     def __call__(self, rows) -> np.ndarray:
-        """Encodes the pairs `rows` [n] of `source.pairs`, in any order: [n, d_r] float32.
-
-        With or without repetition.
+        """Encodes the pairs `rows` [n] of `source.pairs`, in any order, also repeated: [n, d_r].
 
         Raises:
             InputError: a row is longer than the longest of `Batching.lengths`, or than the encoder
@@ -228,10 +224,7 @@ class SpanPairEncoder:
         options: Batching = DEFAULT_BATCHING,
         pair_encoding: str = 'span_pair',
     ):
-        """Places the parameters on all devices; `pair_encoding` is 'span_pair' or 'mention'.
-
-        See `MarkedPairEncoder`.
-        """
+        """See `MarkedPairEncoder`; `pair_encoding` is 'span_pair' or 'mention'."""
         self._source, self._relation_dim = source, encoder.relation_dim
         both_ends = pair_encoding == 'mention'
         self.batched = BatchedEncoder(
@@ -311,10 +304,7 @@ def pair_encoder(
     source,
     options: Batching = DEFAULT_BATCHING,
 ) -> MarkedPairEncoder | SpanPairEncoder:
-    """The encoder of pairs for a `pair_encoding`, one of PAIR_ENCODINGS.
-
-    The other arguments are `MarkedPairEncoder`'s.
-    """
+    """The encoder of pairs for a `pair_encoding`; other arguments as of `MarkedPairEncoder`."""
     check_pair_encoding(pair_encoding)
     if pair_encoding == 'marked_pair':
         return MarkedPairEncoder(encoder, params, source, options)
@@ -326,9 +316,7 @@ def _mention(encoder, params, tokens, position):
 
 
 def encode_mentions(encoder: RelationEncoder, params, source, passage, mention) -> np.ndarray:
-    """m = W_e^T h_start of mentions that [ENT] masks, [n, d_e] float32.
-
-    The vectors that E is trained to be retrieved by (paper §2.1).
+    """m = W_e^T h_start [n, d_e] float32 of mentions that [ENT] masks, to retrieve E (paper §2.1).
 
     `passage` [n] are ids of passages, `mention` [n] indices of the mentions there; `source` as of
     `MarkedPairEncoder`.

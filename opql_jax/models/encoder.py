@@ -40,17 +40,12 @@ REMAT_POLICIES = {
 
 
 def gelu(x):
-    """Exact gelu, of any shape.
-
-    Written with erf, because erfc, which jax.nn.gelu uses, is 3x slower on CPU.
-    """
+    """Exact gelu by erf: erfc, which jax.nn.gelu uses, is 3x slower on CPU."""
     return 0.5 * x * (1 + jax.lax.erf(x * np.sqrt(0.5).astype(x.dtype)))
 
 
 def _dot_general(inputs, kernel, dimension_numbers, precision):
-    """`lax.dot_general` of inputs [..., contracted] and a kernel, as one matrix product.
-
-    The kernel is [contracted, ...].
+    """`lax.dot_general` of inputs [..., contracted] and a kernel [contracted, ...], as one product.
 
     Otherwise XLA transposes the operands of the kernel's gradient on CPU, which doubles the time of
     that product.
@@ -64,9 +59,7 @@ def _dot_general(inputs, kernel, dimension_numbers, precision):
 
 
 def _rows_joined(rows: int, length: int) -> int:
-    """How many rows of a batch attention takes as one.
-
-    A power of 2 that divides the rows of the batch.
+    """How many rows of a batch attention takes as one: a power of 2 that divides them.
 
     A TPU works on 128 numbers of the last axis of an array at a time, which rows of 64 tokens would
     half fill. Packing them, masked from each other, leaves the cost of attention scores unchanged
@@ -93,14 +86,12 @@ def attention(q, k, v, bias):
 
 
 class QueriesKeysValues(nn.Module):
-    """The queries [n, heads, C, head] of states, and keys and values [n, heads, L, head] of h.
+    """Queries [n, heads, C, head] of states [n, C, hidden]; keys, values of h [n, L, hidden].
 
-    States are [n, C, hidden], h is [n, L, hidden]; three products.
-
-    Each writes its result as attention reads it. One product of all three takes a tenth longer on a
-    TPU, by the compiler's estimate for a layer with its gradient: its parts are copied, and so are
-    theirs in the gradient. `num_heads` divides the hidden size; parameters are float32, `dtype` is
-    that of the computation.
+    Three products, each of which writes its result as attention reads it. One of all three takes a
+    tenth longer on a TPU, by the compiler's estimate for a layer with its gradient: its parts are
+    copied, and so are theirs in the gradient. `num_heads` divides the hidden size; parameters are
+    float32, `dtype` is that of the computation.
     """
 
     num_heads: int
@@ -260,9 +251,7 @@ class RelationEncoder(nn.Module):
         return self.encode(tokens, r1, r2, r1[:, None], deterministic)[0]
 
     def encode(self, tokens, r1, r2, context, deterministic=True):
-        """Embeds each row's marked pair, and the mentions around it, float32.
-
-        r [n, relation_dim], m [n, C, entity_dim].
+        """Embeds marked pairs and the mentions around: r [n, d_r], m [n, C, d_e], float32.
 
         `context` [n, C] int32 are the first tokens of the mentions; unused slots may hold any
         position of the row.
@@ -313,11 +302,9 @@ class RelationEncoder(nn.Module):
         return jnp.where(swap, jnp.roll(code, self.relation_dim // 2, axis=-1), code)
 
     def halves(self, mentions):
-        """What mentions add to the codes of 'span_pair', as the first of a pair and as the second.
+        """What mentions [n, hidden_size] (means of their ends) add to codes: [n, 2, d_r] float32.
 
-        Their sum is W_r^T [first ; second].
-
-        Of mentions [n, hidden_size], the means of their ends, [n, 2, relation_dim] float32.
+        As the first of a 'span_pair' and as the second, whose sum is W_r^T [first ; second].
         """
         kernel = self.w_r.variables['params']['kernel'].reshape(
             2, self.hidden_size, self.relation_dim
@@ -325,9 +312,7 @@ class RelationEncoder(nn.Module):
         return jnp.einsum('nh,khr->nkr', mentions, kernel)
 
     def hidden(self, tokens, deterministic=True, positions=None):
-        """The transformer's last layer over tokens [n, L] int32, in `dtype`.
-
-        [n, L, hidden_size], or [n, C, hidden_size] at `positions`.
+        """The last layer, in `dtype`, of tokens [n, L]: [n, L, hidden_size], or of `positions`.
 
         To compute it at `positions` [n, C] int32 only saves most of it. InputError if L is more
         than max_length.
@@ -395,9 +380,7 @@ class RelationEncoder(nn.Module):
             )
 
     def _attention_bias(self, tokens, positions=None):
-        """[n, 1, 1, L], or by relative positions [n, heads, L or C, L]: padding and distances.
-
-        Hides padding, and says how far tokens are apart.
+        """Hides padding, tells distances: [n, 1, 1, L], or, if relative, [n, heads, L or C, L].
 
         Not -inf, because a row that is all padding, which fills up a batch, must stay finite.
         """
@@ -410,9 +393,7 @@ class RelationEncoder(nn.Module):
         return hidden + jnp.moveaxis(bias, -1, 1).astype(jnp.float32)
 
     def _in_parts(self, run, deterministic, *rows):
-        """`run(self, *rows)` of arrays [n, ...] or None, row by row.
-
-        In training (not `deterministic`) of one part of the rows after the other.
+        """`run(self, *rows)` of arrays [n, ...] or None, in training part after part.
 
         The backward pass runs each part again, so that the activations of one are held at a time,
         and adds up the gradients of the parameters.
@@ -521,10 +502,7 @@ def _distance_buckets(length: int, buckets: int, furthest: int = 128) -> np.ndar
 
 
 def init_params(encoder: RelationEncoder, num_entities: int, seed: int | jax.Array):
-    """Fresh parameters `{encoder, entity_table}`; E has variance 1 / d_e, so nearly orthogonal.
-
-    `seed` may be a key.
-    """
+    """Fresh `{encoder, entity_table}` by a seed or key; rows of E are nearly orthogonal."""
     return _fresh_params(
         encoder, num_entities, seed if isinstance(seed, jax.Array) else jax.random.key(seed)
     )

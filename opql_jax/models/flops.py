@@ -35,9 +35,7 @@ TRAINING_OVER_FORWARD = 3
 def encoder_flops(
     encoder: RelationEncoder, tokens_shape: Sequence[int], positions: int | None = 3
 ) -> float:
-    """FLOPs of the forward pass over all rows of tokens [n, L].
-
-    A multiplication and its addition are two.
+    """FLOPs of the forward pass over tokens [n, L]; a multiplication and its addition are two.
 
     Counts the products with weights and the two of attention, 2 n L (4 h^2 + 2 h m) + 4 n L^2 h per
     layer of hidden size h and feed-forward width m. Leaves out softmax, layer norms and the like;

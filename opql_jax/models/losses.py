@@ -61,9 +61,7 @@ def relation_loss(relations, topic, target, anchor):
 
 
 def alignment_loss(questions, question_topic, answers, relations, topic, target, fact_weight=0.0):
-    """Distant supervision by one-hop questions.
-
-    Of the mentions of a question's topic, those whose target is an answer score best.
+    """Distant supervision: of the mentions of a question's topic those with an answer score best.
 
     Only mentions of the question's own topic are candidates: a mention of another topic may state
     the same relation, and would be a false negative. The probability mass of all positives counts
@@ -158,9 +156,7 @@ def entity_loss(mentions, entities, entity_table, layout, num_sampled=0, rng=Non
 
 
 def retrieval_loss(log_probs, targets, answers, used, absent, k):
-    """L_re: the mass goes to entries that lead to an answer, or to null (eq. 8).
-
-    To null where the memory is known to have none.
+    """L_re: the mass goes to entries that lead to an answer, or to null if there is none (eq. 8).
 
     Args:
         log_probs: [n T, 1 + k] float32, of null and of the retrieved entries.

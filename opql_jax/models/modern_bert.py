@@ -23,10 +23,7 @@ from opql_jax.models.encoder import (
 
 
 def rotate(x, positions, theta: float):
-    """Queries or keys [n, heads, C, head] turned by positions [n or 1, C], in their type.
-
-    See RoPE, Su et al. 2021.
-    """
+    """Queries or keys [n, heads, C, head] turned by positions [n or 1, C] (RoPE, Su et al.)."""
     half = x.shape[-1] // 2
     angle = positions[:, None, :, None] * np.float32(theta) ** (
         -np.arange(half, dtype=np.float32) / half
@@ -39,10 +36,7 @@ def rotate(x, positions, theta: float):
 
 
 class ModernLayer(nn.Module):
-    """One layer of ModernBERT; the `first` gets normed states already.
-
-    `theta` is of the rotary positions.
-    """
+    """A layer of ModernBERT; the `first` gets normed states; `theta` is of the rotary positions."""
 
     num_heads: int
     mlp_size: int
@@ -150,10 +144,7 @@ class ModernEncoder(RelationEncoder):
         return h
 
     def _bias_of(self, layer, tokens, positions=None):
-        """What is added to a layer's attention logits: [n, 1, 1, L], or [n, 1, L or C, L].
-
-        The latter where it sees the tokens nearby alone.
-        """
+        """Added to a layer's attention logits: [n, 1, 1, L], or if local [n, 1, L or C, L]."""
         bias = jnp.where(tokens == PAD_ID, jnp.float32(-1e9), 0)[:, None, None, :]
         if layer % self.global_every == 0:
             return bias

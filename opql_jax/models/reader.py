@@ -1,6 +1,4 @@
-"""The reader: a cross-encoder that reads a question together with passages.
-
-It says where in them the answer stands, if it does.
+"""The reader: a cross-encoder that says where in passages the answer to a question stands, if so.
 
 It is the transformer of the relation encoder with one projection of its last layer to six numbers a
 token:
@@ -59,10 +57,7 @@ class Reading(NamedTuple):
 
 
 def read_logits(encoder: RelationEncoder, params, tokens, **options):
-    """The six logits of each token, [n, L, 6] float32, of tokens [n, L] int32.
-
-    `options` as of `RelationEncoder.hidden`.
-    """
+    """Logits [n, L, 6] float32 of tokens [n, L] int32; `options` as of `RelationEncoder.hidden`."""
     apply: Any = encoder.apply
     hidden = apply({'params': params['encoder']}, tokens, method=encoder.hidden, **options).astype(
         jnp.float32
@@ -87,9 +82,7 @@ class Reader:
 
     @classmethod
     def load(cls, folder: str | os.PathLike = 'default') -> Reader:
-        """Opens a released reader, 'default' for the one that comes with this package.
-
-        ManifestError if there is none, or it is not whole.
+        """Opens a released reader, 'default' for this package's; ManifestError if there is none.
 
         One that is open in this program is given again, with all that it has compiled.
         """

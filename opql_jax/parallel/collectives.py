@@ -1,7 +1,4 @@
-"""What a slice's devices exchange: queries, sums and candidates.
-
-Rows are split over them; queries go out, the others come back.
-"""
+"""What the devices of a slice exchange, over which rows are split: queries, sums, candidates."""
 
 from typing import NamedTuple
 
@@ -14,9 +11,7 @@ from opql_jax.parallel.mesh import ROW_AXES, ROWS, SLICE, slice_spec
 
 
 def owned(ids, rows):
-    """Which ids belong to this device when a slice's devices share rows equally.
-
-    For use inside `jax.shard_map`.
+    """Which ids are of this device where a slice's share rows equally; inside `jax.shard_map`.
 
     Returns:
         Of ids [...] int32, -1 for none, the local row numbers [...] int32, 0 for rows of other
@@ -66,10 +61,7 @@ class QueryLayout(NamedTuple):
         return lax.psum_scatter(x, ROW_AXES, tiled=True) if self.shared else lax.psum(x, ROW_AXES)
 
     def exchange(self, x):
-        """Candidates [B, k] of a slice's devices -> those for this one's queries, [B', D k].
-
-        In the order of devices.
-        """
+        """Candidates [B, k] of a slice's devices -> [B', D k] for this one's queries, by device."""
         if self.shared:
             devices = lax.axis_size(ROW_AXES)
             x = lax.all_to_all(x.reshape(devices, -1, x.shape[1]), ROW_AXES, 0, 0)

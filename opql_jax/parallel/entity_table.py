@@ -1,6 +1,4 @@
-"""The entity table E over a mesh, softmax cross-entropy over its rows, and attention.
-
-Paper §2, L_el.
+"""The entity table E over a mesh, softmax cross-entropy over it (paper §2, L_el), and attention.
 
 Rows are split over all devices of a slice, padded with zero rows to a multiple of their number.
 Each device scores its own rows chunk by chunk forward and again backward, so that no array
@@ -59,10 +57,7 @@ def padded_rows(layout: Layout) -> int:
 
 
 def place(table, layout: Layout):
-    """Pads [num_entities, ...] to a multiple of a slice's devices and splits its rows over them.
-
-    It may be longer, padded already.
-    """
+    """Splits rows [num_entities or more, ...], padded to a multiple, over a slice's devices."""
     rows = padded_rows(layout)
     if table.shape[0] < rows:
         table = np.pad(
@@ -93,9 +88,7 @@ def pad_rows(table, mesh: Mesh):
 
 
 def weighted_sum(table, ids, weights, mesh: Mesh):
-    """sum_i weights_i E[ids_i] of each query: [B, d_e] float32.
-
-    With gradient to the weights and the table.
+    """sum_i weights_i E[ids_i]: [B, d_e] float32, with gradient to the weights and the table.
 
     ids [B, k] int32, -1 in unused slots, and weights [B, k] float32; rows of the table [n, d_e] are
     split over all devices of a slice.
@@ -107,9 +100,7 @@ def weighted_sum(table, ids, weights, mesh: Mesh):
 
 
 def row_scores(vectors, ids, table, mesh: Mesh):
-    """vectors . E[ids]: [B, k] float32, 0 in unused slots.
-
-    With gradient to the vectors and the table.
+    """vectors . E[ids]: [B, k] float32, 0 in unused slots, with gradient to vectors and table.
 
     vectors [B, d_e], ids [B, k] int32, -1 in unused slots; rows of the table [n, d_e] are split
     over all devices of a slice.
@@ -125,10 +116,7 @@ def row_scores(vectors, ids, table, mesh: Mesh):
 
 
 def _sum_over_owners(compute, table, ids, values, mesh: Mesh):
-    """The sum over devices of `compute` of the rows of ids [B, k] that each owns.
-
-    `compute(rows [B, k, d_e], own [B, k], values [B, ...])`.
-    """
+    """The sum over devices of `compute(rows [B, k, d_e], own [B, k], values)` of rows of ids."""
     layout = QueryLayout.of(len(ids), mesh)
 
     def of_device(table, ids, values):
@@ -168,10 +156,7 @@ def _forward_shard(vectors, labels, table, *, layout, chunk):
 
 
 def _backward_shard(vectors, labels, lse, weights, table, *, layout, chunk, split):
-    """Gradients of sum(weights * loss) to a slice's vectors [M, d_e] and this device's rows.
-
-    The former are summed over its devices.
-    """
+    """Gradients of sum(weights * loss): to vectors, summed over devices, and to this one's rows."""
     weighted = weights[:, None] * vectors
 
     def step(carry, start, ids, scores, rows):
@@ -248,9 +233,7 @@ def softmax_cross_entropy(vectors, labels, table, layout: Layout, chunk: int | N
 
 
 def sampled_softmax_cross_entropy(vectors, labels, table, layout: Layout, num_sampled: int, rng):
-    """Estimates `softmax_cross_entropy` from the label and `num_sampled` shared entities.
-
-    `num_sampled` is static.
+    """Estimates `softmax_cross_entropy` from the label and `num_sampled` (static) shared entities.
 
     One entity is drawn from each of `num_sampled` runs of ids of equal length: uniform, without
     repetition, and with all entities sampled it is the full softmax. (Ids are not sorted by
@@ -326,10 +309,7 @@ def _attend_shard(vectors, table, *, layout, chunk):
 def _attend_backward_shard(
     vectors, lse, found, change, change_of_lse, table, *, layout, chunk, split
 ):
-    """Gradients of sum(change * softmax(E m)^T E) + sum(change_of_lse * lse).
-
-    To the vectors of a slice and to this device's rows.
-    """
+    """Gradients of sum(change * found) + sum(change_of_lse * lse): to vectors, and to own rows."""
     common = (change * found).sum(axis=1, keepdims=True) - change_of_lse[:, None]
 
     def step(carry, start, ids, scores, rows):
@@ -398,10 +378,8 @@ def attend(vectors, table, layout: Layout, chunk: int | None = None) -> Attended
 def attended_cross_entropy(attended: Attended, labels, table, layout: Layout):
     """`softmax_cross_entropy` of vectors [M, d_e] that `attend` has been applied to.
 
-    Only the scores of the labels are computed anew.
-
-    These are exact, whereas an accelerator may round the factors of the others: a loss near 0 may
-    then be a little below it.
+    Only the scores of the labels are computed anew, exactly, whereas an accelerator may round the
+    factors of the others: a loss near 0 may then be a little below it.
     """
     score = (attended.vectors * lookup(table, labels, layout)).sum(axis=1)
     return jnp.where(labels >= 0, attended.lse - score, 0.0), attended.best == labels
@@ -431,12 +409,11 @@ def _best_shard(vectors, table, *, layout, k, chunk):
 
 
 def best(vectors, table, layout: Layout, k: int, chunk: int = DEFAULT_CHUNK):
-    """The k most probable entities of vectors m: log softmax(E m) [M, k] and ids [M, k].
+    """The k most probable entities of vectors m, best first: log softmax(E m) and ids, [M, k].
 
-    float32 and int32, best first.
-
-    Without gradient. Among equal scores the lowest id is best. k is at most num_entities; k and
-    `chunk`, the rows that a device scores at once, are static. Call it inside `jax.jit`.
+    float32 and int32, without gradient. Among equal scores the lowest id is best. k is at most
+    num_entities; k and `chunk`, the rows that a device scores at once, are static. Call it inside
+    `jax.jit`.
     """
     split = slice_spec(len(vectors), layout.mesh)
     shard = functools.partial(_best_shard, layout=layout, k=k, chunk=chunk)

@@ -107,10 +107,7 @@ def batch_spec(mesh: Mesh) -> PartitionSpec:
 
 
 def slice_spec(count: int, mesh: Mesh) -> PartitionSpec:
-    """How `count` rows are split that every device of a slice works on.
-
-    Over slices, or not at all where they cannot share them equally.
-    """
+    """How `count` rows that each device of a slice works on are split: over slices, if evenly."""
     return (
         PartitionSpec(SLICE)
         if SLICE in mesh.shape and count % mesh.shape[SLICE] == 0
@@ -131,10 +128,8 @@ def replicate(tree, mesh: Mesh):
 def shard_batch(batch, mesh: Mesh):
     """Splits the first dimension of a batch's arrays, which every process has whole.
 
-    Arrays that do not divide evenly are replicated.
-
-    Replication changes the place of the work, never the result. Training refuses such batches
-    before it compiles.
+    Others than divide evenly are replicated, which changes the place of the work, never the result.
+    Training refuses such batches before it compiles.
     """
     whole, split, parts = (
         NamedSharding(mesh, PartitionSpec()),

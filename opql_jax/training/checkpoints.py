@@ -1,6 +1,4 @@
-"""Orbax checkpoints, restorable on any number of devices and processes.
-
-They are `{params, opt_state, meta, digests}` per step.
+"""Orbax checkpoints `{params, opt_state, meta, digests}` by step, for any devices and processes.
 
 They are written in the background, each part of an array by a process that holds it. `meta` holds
 what a reader needs besides arrays: the data position (the next step), the model's shape, the hash
@@ -177,10 +175,7 @@ class Checkpoints:
         )
 
     def meta(self, step: int | None = None) -> dict:
-        """A step's meta data (the newest if None), with `params_hash` and `opt_state_hash`.
-
-        These identify its arrays.
-        """
+        """A step's meta data (the newest if None), with `params_hash` and `opt_state_hash`."""
         step = self._require_step(step)
         return self._checked(
             step,
@@ -212,9 +207,7 @@ class Checkpoints:
         return out['params'], meta
 
     def restore(self, params, opt_state, step: int | None = None):
-        """Restores `(params, opt_state, meta)` in main memory, shaped as the arguments.
-
-        These are `jax.ShapeDtypeStruct`.
+        """`(params, opt_state, meta)` in main memory, for trees of `jax.ShapeDtypeStruct`.
 
         Raises:
             CheckpointError: none is there, its parameters have other names or shapes, of which it
@@ -250,10 +243,7 @@ class Checkpoints:
         return out['params'], out['opt_state'], meta
 
     def _checked(self, step: int, restored: dict) -> dict:
-        """The meta data, once it and what else was restored agree with the digests.
-
-        Orbax keeps no checksums. Cuts off padding.
-        """
+        """The meta data; cuts off padding, and compares digests, as Orbax keeps no checksums."""
         meta, digests = dict(restored['meta'] or {}), restored['digests']
         if meta.pop('meta_hash', None) != _meta_hash(meta):
             raise self._unreadable(
@@ -383,10 +373,7 @@ def _later_steps(workdir, done: int) -> list[int]:
 
 
 def check_shapes(expected, found, where: str) -> None:
-    """Raises CheckpointError naming parameters of `found` that differ from `expected`.
-
-    They are missing, unknown, or of another shape.
-    """
+    """Raises CheckpointError naming parameters that are missing, unknown or of another shape."""
     if differences := shape_differences(expected, found):
         raise CheckpointError(
             f'{where} does not fit the model: {differences}. Use the gin files it was trained '
@@ -395,10 +382,7 @@ def check_shapes(expected, found, where: str) -> None:
 
 
 def shape_differences(expected, found) -> str:
-    """The first parameters of `found` that are missing, unknown, or misshapen; '' if none.
-
-    Their shapes are compared with `expected`.
-    """
+    """The first parameters of `found` that are missing, unknown, or misshapen; '' if none."""
     expected = {
         '/'.join(k): tuple(v.shape) for k, v in traverse_util.flatten_dict(expected).items()
     }

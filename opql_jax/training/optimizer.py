@@ -1,7 +1,4 @@
-"""How gradients change parameters: AdamW with warm-up and cosine decay, or one of optax.
-
-That takes a learning rate and needs gradients alone.
-"""
+"""The optimizer: AdamW with warm-up and cosine decay, or any of optax that needs gradients only."""
 
 from collections.abc import Callable
 
@@ -97,9 +94,7 @@ def check_update(
 ) -> None:
     """Raises TrainingError if an optimizer needs more than gradients, such as the loss.
 
-    Nothing is computed.
-
-    It was made by `factory`, as of `make_optimizer`; `trained` and `opt_state` are shapes.
+    Nothing is computed: `trained` and `opt_state` are shapes. `factory` made the optimizer.
     """
     try:
         jax.eval_shape(optimizer.update, trained, opt_state, trained)

@@ -34,9 +34,7 @@ class TrainingError(InputError):
 
 
 class Progress:
-    """Collects metrics, checks them for NaN, and reports their means.
-
-    To the log, TensorBoard, and Weights & Biases if configured.
+    """Collects metrics, checks them for NaN, and reports means: log, TensorBoard, Weights & Biases.
 
     Each report covers the steps since the last one, its window; between reports that are long in
     coming, lines in the log alone say how far the run is. Beside the means of the metrics a report
@@ -147,9 +145,7 @@ class Progress:
             self._stop_trace(self._trace)
 
     def report(self, done: int) -> dict:
-        """Waits for the steps since the last report, checks them, and reports metrics.
-
-        These must be finite; it reports their means.
+        """Waits for the steps since the last report, and reports the means of their metrics.
 
         Raises:
             TrainingError: a loss or gradient is not finite.

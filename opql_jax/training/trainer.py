@@ -318,10 +318,7 @@ def train(
 
 
 def check_start(config: TrainConfig, objective: Objective) -> None:
-    """Raises TrainingError if a count cannot be, or it is unclear where parameters start.
-
-    That is said twice, or not at all for an encoder that is not trained.
-    """
+    """Raises TrainingError if a count cannot be, or parameters start from nothing or from two."""
     if config.checkpoint_minutes is not None and not config.checkpoint_minutes > 0:
         raise TrainingError(
             f'checkpoint_minutes={config.checkpoint_minutes}: give more than 0, or None'
@@ -384,9 +381,7 @@ def make_train_step(
     mesh: Mesh | None = None,
     dtype: str = 'float32',
 ):
-    """Builds `step(state, batch, memory) -> (state, metrics)`, jitted.
-
-    Loss, gradients of the trained part, update.
+    """Builds `step(state, batch, memory) -> (state, metrics)`, jitted: loss, gradients, update.
 
     The buffers of the old state are reused. It is compiled for each structure of batches, so for
     each number of hops. The key of a step's dropout is a function of (seed, step), so a resumed run
@@ -421,10 +416,7 @@ def optimizer_of(config: TrainConfig) -> optax.GradientTransformation:
 def pair_encoding(
     objective: Objective, init_from: str | None, bert_folder: str | None = None
 ) -> str:
-    """How memories will encode pairs with the model, see `Objective.pair_encoding`.
-
-    A released encoder reads them off spans.
-    """
+    """How memories will encode pairs with the model; a released encoder reads them off spans."""
     if objective.pair_encoding:
         return objective.pair_encoding
     run = bert_folder if bert_folder and model_config.is_model(bert_folder) else init_from
@@ -461,10 +453,7 @@ def sparing_memory(encoder: RelationEncoder, config: TrainConfig) -> RelationEnc
 
 
 def check_batch(batch, mesh: Mesh, accumulate_steps: int = 1) -> None:
-    """Raises TrainingError, naming usable sizes, if a mesh cannot share a batch evenly.
-
-    Of a batch in several parts, each is shared.
-    """
+    """Raises TrainingError, naming usable sizes, if a mesh cannot share a batch's parts evenly."""
     devices = mesh_lib.batch_devices(mesh) * accumulate_steps
     rows = {}  # by the part of the batch, such as 'pairs/0'
     for name, array in named_leaves(batch).items():

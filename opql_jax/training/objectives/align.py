@@ -1,7 +1,4 @@
-"""Finetunes the encoder on distantly aligned 1-hop questions (paper §3).
-
-It is OPQL's finetuned memory, not OPQL-pretrained.
-"""
+"""Finetunes the encoder on distantly aligned 1-hop questions: the finetuned memory (paper §3)."""
 
 import abc
 import dataclasses
@@ -83,10 +80,7 @@ class _Alignment(Objective):
 
 @dataclasses.dataclass(frozen=True)
 class Align(AlignSettings, _Alignment):
-    """The pairs are mentions of the topics, each marked in its passage.
-
-    All settings are those of `AlignSettings`.
-    """
+    """The pairs are mentions of the topics, each marked in its passage (`AlignSettings`)."""
 
     pair_encoding: ClassVar[str] = 'marked_pair'
     source_class: ClassVar[type] = AlignSource

@@ -1,7 +1,4 @@
-"""Links mentions by entities' names, before the language model is pretrained.
-
-A stage of ours, which the paper does not have.
-"""
+"""Links mentions by entities' names, before the language model is pretrained; a stage of ours."""
 
 import dataclasses
 import functools
@@ -198,9 +195,6 @@ class LinkNames(LanguageModelObjective):
 
 
 def relative_change(relations, before, used):
-    """||relations - before||^2 / ||before||^2, a float32 scalar, over the rows `used` [n].
-
-    Relations are [n, d_r].
-    """
+    """||relations - before||^2 / ||before||^2 over the rows `used` [n]; both are [n, d_r]."""
     squares = lambda x: jnp.square(jnp.where(used[:, None], x, 0.0)).sum()
     return squares(relations - before) / jnp.maximum(squares(before), 1e-12)

@@ -1,7 +1,4 @@
-"""Finetunes the language model on questions: L_mel + L_re of the last hop (paper §4).
-
-Topics are marked but not linked.
-"""
+"""Finetunes the language model on questions with marked topics: L_mel + L_re (paper §4)."""
 
 import dataclasses
 from typing import ClassVar

@@ -1,7 +1,4 @@
-"""Pretrains the relation encoder (paper §2).
-
-L_rel over pairs of mentions, and L_el over the mentions around them.
-"""
+"""Pretrains the relation encoder: L_rel over pairs, L_el over mentions around them (paper §2)."""
 
 import dataclasses
 import functools
