@@ -123,10 +123,8 @@ def test_a_tiny_run_prints_what_it_measures(name, binaries, request):
         options += f'--kb {folder / "kb"} --questions {folder / "asked.jsonl"}'
     if name == 'calibration':
         pytest.importorskip('spacy', reason='spaCy is not installed')
-        metaqa, folder = (
-            request.getfixturevalue('shared_data') / 'metaqa',
-            request.getfixturevalue('tmp_path'),
-        )
+        metaqa = request.getfixturevalue('shared_data') / 'metaqa'
+        folder = request.getfixturevalue('tmp_path')
         few = (metaqa / 'passages.jsonl').read_text(encoding='utf-8').splitlines(keepends=True)[:40]
         (folder / 'few.jsonl').write_text(''.join(few), encoding='utf-8')
         kb = folder / 'sets' / 'films' / '0.kb'

@@ -175,15 +175,12 @@ def test_stages_train_what_they_say_and_start_where_they_are_told(chain):
     models = ('entities', 'relations', 'align', 'follow')
     params = {model: tiny_training.params_of(chain.root / model) for model in models}
     same = lambda a, b, name: np.array_equal(params[a][name], params[b][name])
-    assert not same('entities', 'relations', 'encoder/w_r/kernel') and not same(
-        'entities', 'relations', 'entity_table'
-    )
-    assert not same('relations', 'align', 'encoder/w_r/kernel') and same(
-        'relations', 'align', 'entity_table'
-    )
-    assert not same('align', 'follow', 'encoder/w_r/kernel') and same(
-        'align', 'follow', 'entity_table'
-    )
+    assert not same('entities', 'relations', 'encoder/w_r/kernel')
+    assert not same('entities', 'relations', 'entity_table')
+    assert not same('relations', 'align', 'encoder/w_r/kernel')
+    assert same('relations', 'align', 'entity_table')
+    assert not same('align', 'follow', 'encoder/w_r/kernel')
+    assert same('align', 'follow', 'entity_table')
     # It starts as the identity.
     assert np.abs(params['follow']['follower/w_q'] - np.eye(16)).max() > 0
     assert not any(name.startswith('follower') for name in params['align'])
@@ -279,10 +276,8 @@ def test_scoring_the_output_of_infer_equals_answering_the_file(chain, binaries, 
     assert answered.returncode == 0, answered.stderr
     metrics = json.loads((tmp_path / 'metrics.json').read_text())
     assert metrics == json.loads((chain.root / 'scored' / 'metrics.json').read_text())
-    assert (
-        metrics['asked']['questions'] == len(chain.questions)
-        and metrics['asked']['unknown_topics'] == 1
-    )
+    assert metrics['asked']['questions'] == len(chain.questions)
+    assert metrics['asked']['unknown_topics'] == 1
     assert not list((chain.root / 'scored').glob('*.predictions.jsonl'))
     # --gin.SHOW=1.
     assert chain.question in chain.printed['score'] and 'hop 2 (answer)' in chain.printed['score']
@@ -352,10 +347,8 @@ def test_new_text_is_added_asked_about_and_deleted(chain, binaries, tmp_path):
     assert ' entries in 2 segments, 2 deleted' in compacted
     assert 'nothing: no entry of the memory has these topics' in succeed(*ask)
     refused = binaries(*update, '--gin.ACTION=delete', '--entity=Zorblux')
-    assert (
-        refused.returncode == 1
-        and "unknown entity 'Zorblux'; did you mean 'Zorblax'?" in refused.stderr
-    )
+    assert refused.returncode == 1
+    assert "unknown entity 'Zorblux'; did you mean 'Zorblax'?" in refused.stderr
 
 
 @pytest.mark.parametrize('binary', sorted({binary for binary, *_ in GIN.values()}))

@@ -41,15 +41,11 @@ def test_each_line_of_a_pipe_is_answered_or_told_what_is_wrong(kb):
     done = subprocess.run(command('ask', kb, '--json'), input=lines, capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
     first, unknown, last = map(json.loads, done.stdout.splitlines())
-    assert (
-        first['answers'][0]['entity'] == 'Charles Babbage'
-        and last['answers'][0]['entity'] == 'Missolonghi'
-    )
-    assert (
-        unknown['question'] == 'Who is Zorblax?'
-        and 'Zorblax' in unknown['error']
-        and unknown.keys() == {'question', 'error'}
-    )
+    assert first['answers'][0]['entity'] == 'Charles Babbage'
+    assert last['answers'][0]['entity'] == 'Missolonghi'
+    assert unknown['question'] == 'Who is Zorblax?'
+    assert 'Zorblax' in unknown['error']
+    assert unknown.keys() == {'question', 'error'}
 
 
 class Terminal:

@@ -116,17 +116,13 @@ def test_an_error_of_the_program_has_a_traceback_under_debug_only(monkeypatch, c
 
     monkeypatch.setattr(open_kb, 'open_kb', fail)
     code, _, errors = run(['ask', 'kb', 'who?'], capsys)
-    assert (
-        code == 70
-        and errors == 'internal error: ZeroDivisionError: oh; `opql --debug …` shows where\n'
-    )
+    assert code == 70
+    assert errors == 'internal error: ZeroDivisionError: oh; `opql --debug …` shows where\n'
     code, _, errors = run(['--debug', 'ask', 'kb', 'who?'], capsys)
-    assert (
-        code == 70
-        and errors.startswith('Traceback')
-        and 'in fail' in errors
-        and 'internal error: ZeroDivisionError' in errors
-    )
+    assert code == 70
+    assert errors.startswith('Traceback')
+    assert 'in fail' in errors
+    assert 'internal error: ZeroDivisionError' in errors
 
 
 def test_completion_knows_commands_and_options(monkeypatch, capsys):

@@ -91,10 +91,8 @@ def test_the_code_of_the_tutorial_runs_in_small(tmp_path, monkeypatch, capsys, b
     output = capsys.readouterr().out
     # With one fact, its film has one answer.
     told = output.split('who directed [The Last Tutorial]')[1].splitlines()
-    assert (
-        told[1].startswith('  1.00  ')
-        and 'hop 1: The Last Tutorial -> ' + told[1].split('  ')[-1] in told[2]
-    )
+    assert told[1].startswith('  1.00  ')
+    assert 'hop 1: The Last Tutorial -> ' + told[1].split('  ')[-1] in told[2]
     assert 'was directed by' in told[2]
     losses = [float(loss) for loss in re.findall(r'^step \d+: loss (.*)', output, re.M)]
     assert losses[-1] < losses[0] / 4

@@ -151,11 +151,9 @@ def import_error(module: str, imported: str, inside: bool) -> str | None:
         return 'the tasks are installed as opql_jax_tasks'
     if target is not None:
         if room is None:
-            return (
-                None
-                if inside
-                else f'the package itself imports no room, lest every import load {target}'
-            )
+            if inside:
+                return None
+            return f'the package itself imports no room, lest every import load {target}'
         if room == 'tasks' and target not in TASKS_MAY_IMPORT:
             return f'tasks import {", ".join(sorted(TASKS_MAY_IMPORT))} only, not {target}'
         if room != target and HEIGHT[room] <= HEIGHT[target]:

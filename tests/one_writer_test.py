@@ -113,9 +113,8 @@ def test_of_two_corpora_prepared_into_one_folder_at_the_same_time_one_is_there_a
             runs = [pool.submit(run, path, wait) for path, wait in zip(corpora, (0, delay))]
         errors = [run.exception() for run in runs]
         (error,) = filter(None, errors)
-        assert isinstance(error, InputError) and (
-            'is being written by' in str(error) or 'was prepared with another' in str(error)
-        )
+        assert isinstance(error, InputError)
+        assert 'is being written by' in str(error) or 'was prepared with another' in str(error)
         prepared = Prepared(folder)
         prepared_name = ('Ann', 'Bob')[errors.index(None)]
         assert set(prepared.vocab.names) == {prepared_name, 'Eve'}

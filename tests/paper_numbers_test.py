@@ -96,10 +96,8 @@ def test_the_files_state_the_numbers_of_the_paper(settings_of):
     relations = settings_of('relations')
     # The paper has all other mentions of a piece, of which few have more.
     assert relations('objectives.Relations.max_context') == 16
-    assert (
-        relations('objectives.Relations.sampler') == 'groups'
-        and relations('objectives.Relations.anchors') == 'mentions'
-    )
+    assert relations('objectives.Relations.sampler') == 'groups'
+    assert relations('objectives.Relations.anchors') == 'mentions'
     found['positives of an anchor (2.5)'] = POSITIVES
     found['hard negatives of an anchor (2.5)'] = NEGATIVES
     anchors = relations('objectives.Relations.rows') // (1 + POSITIVES + NEGATIVES)
@@ -108,10 +106,8 @@ def test_the_files_state_the_numbers_of_the_paper(settings_of):
     found['pairs for L_rel (2.5)'] = relations('objectives.Relations.max_pairs')
 
     memory = settings_of('memory')
-    assert (
-        memory('build_memory.build_memory.mentions') == 'average'
-        and memory('build_memory.build_memory.pairs') == 'sentence'
-    )
+    assert memory('build_memory.build_memory.mentions') == 'average'
+    assert memory('build_memory.build_memory.pairs') == 'sentence'
     found['mentions that an entry is the mean of (2.4)'] = AVERAGED_MENTIONS
     found['pairs of the memory (2.4)'] = memory('build_memory.build_memory.max_pairs')
 
@@ -146,10 +142,8 @@ def test_what_the_paper_leaves_open_is_stated_for_each_stage(settings_of, name):
             'keep_checkpoints',
         )
     }
-    assert (
-        all(value is not None for value in config.values())
-        and config['warmup_steps'] < config['num_steps'] / 5
-    )
+    assert all(value is not None for value in config.values())
+    assert config['warmup_steps'] < config['num_steps'] / 5
     assert settings('optimizer.adamw.weight_decay') is not None
     assert settings('trainer.TrainConfig.checkpoint_every') is None
     assert 10 <= settings('trainer.TrainConfig.checkpoint_minutes') <= 30

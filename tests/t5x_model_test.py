@@ -174,9 +174,8 @@ def check_gradient(model, batches):
         grads = plain(grads)
         for key, value in expected_grads.items():
             np.testing.assert_allclose(grads[key], value, rtol=1e-4, atol=1e-6, err_msg=key)
-        assert set(grads) == {*expected_grads, *frozen} and not any(
-            np.any(grads[key]) for key in frozen
-        )
+        assert set(grads) == {*expected_grads, *frozen}
+        assert not any(np.any(grads[key]) for key in frozen)
         assert any(np.any(value) for value in expected_grads.values())
 
 
@@ -212,9 +211,8 @@ def test_elements_are_trained_on_as_one_batch(world):
     relations, pairs = jax.jit(model.predict_batch_with_aux)(params, batch)
     for at, shard in enumerate(shards):
         topics = np.concatenate([bucket.topic for bucket in shard[0].pairs])
-        assert relations[at].shape == (len(topics), 8) and sorted(topics) == sorted(
-            pairs['topic'][at].tolist()
-        )
+        assert relations[at].shape == (len(topics), 8)
+        assert sorted(topics) == sorted(pairs['topic'][at].tolist())
     used = pairs['topic'] >= 0
     assert used.any() and np.abs(relations[used]).max() > 0.01
 
@@ -260,10 +258,8 @@ def test_an_evaluator_asks_a_language_model(world):
     evaluator = seqio.Evaluator('opql', model.FEATURE_CONVERTER_CLS(pack=False), 'validation')
     found, _ = evaluator.evaluate(compute_metrics=True, predict_fn=predict_fn)
     scores = found.result()['opql']
-    assert (
-        0 <= scores['hits@1'] <= scores['hits@10'] <= scores['answer_coverage'] < 1
-        and scores['hits@10'] > 0
-    )
+    assert 0 <= scores['hits@1'] <= scores['hits@10'] <= scores['answer_coverage'] < 1
+    assert scores['hits@10'] > 0
 
 
 @pytest.mark.slow

@@ -189,10 +189,8 @@ class ScannIndex:
         short = (rows >= 0).sum(axis=1) < min(k, len(memory))
         if short.any():
             every = np.arange(len(memory), dtype=np.int32)
-            rows[short, :k], rows[short, k:] = (
-                _nearest(query_e[short], query_r[short], every, k, memory, table),
-                -1,
-            )
+            rows[short, :k] = _nearest(query_e[short], query_r[short], every, k, memory, table)
+            rows[short, k:] = -1
         scores = _scores(query_e, query_r, rows, memory, table)
         order = np.lexsort((rows, -scores), axis=1)[:, :k]
         return np.take_along_axis(scores, order, axis=1), np.take_along_axis(rows, order, axis=1)
@@ -337,10 +335,8 @@ def searched_by(memory: ShardedMemory, index: ScannIndex | ExactIndex) -> Sharde
 
 def _nearest(query_e, query_r, rows, k, memory, table):
     """The best k of `rows` [n], rising: [B, k] int32, -1 in unused slots; without JAX, by NumPy."""
-    best, scores = (
-        np.full((len(query_e), k), -1, np.int32),
-        np.full((len(query_e), k), -np.inf, np.float32),
-    )
+    best = np.full((len(query_e), k), -1, np.int32)
+    scores = np.full((len(query_e), k), -np.inf, np.float32)
     for start in range(0, len(rows), _BLOCK_ROWS):
         part = rows[start : start + _BLOCK_ROWS]
         relations = memory.relations(part).astype(np.float32, copy=False)

@@ -157,10 +157,8 @@ def _tune(index, tuning, measuring, recall) -> dict:
         for leaves in ladder
     }
     total = tuning[2].size
-    most, aim = (
-        max(np.isfinite(depth).sum() for depth in depths.values()),
-        math.ceil(recall * total),
-    )
+    most = max(np.isfinite(depth).sum() for depth in depths.values())
+    aim = math.ceil(recall * total)
     while aim <= most:
         settings = []
         for leaves, depth in depths.items():

@@ -165,12 +165,10 @@ class Memory:
             if not ((np.diff(dead) > 0).all() and np.isin(dead, ids).all()):
                 raise self._damaged(deleted.file, 'not the ids of stored entries in rising order')
             place, self.deleted = place[~np.isin(ids[place], dead)], dead
-        self._place, self.topic, self.target, self.ids = (
-            place,
-            topic[place],
-            target[place],
-            ids[place],
-        )
+        self._place = place
+        self.topic = topic[place]
+        self.target = target[place]
+        self.ids = ids[place]
 
     def _check_order(self, segment: SegmentInfo, topic, ids, after: int):
         """Raises ManifestError unless a segment is in order; `after` is the last id before it."""
@@ -188,10 +186,8 @@ class Memory:
 
     def _check_counts(self):
         """Raises ManifestError unless the counts of the manifest are those of the arrays."""
-        manifest, known = (
-            self.manifest,
-            [segment.num_entities for segment in self.manifest.segments],
-        )
+        manifest = self.manifest
+        known = [segment.num_entities for segment in self.manifest.segments]
         if len(self.topic) != manifest.num_entries:
             raise self._damaged(
                 MANIFEST,
@@ -309,11 +305,9 @@ class Memory:
                 return np.concatenate(shards)
             rows = np.arange(len(self))
         places = self._places(rows)
-        return (
-            self._relations.take(places)
-            if self._pairs is None
-            else sums(self._pairs[places], self._relations.take)
-        )
+        if self._pairs is None:
+            return self._relations.take(places)
+        return sums(self._pairs[places], self._relations.take)
 
     def halves(self) -> Halves | None:
         """What the relations of all rows are sums of, as stored; None if relations are stored."""

@@ -83,10 +83,8 @@ def write(
         num_mentions = len(mentions)
         columns['mentions'] = (np.cumsum(is_used, dtype=np.int32) - 1)[segment.halves.mentions]
         for number, start, stop in _own_shards(num_mentions, segment.shard_rows, part):
-            name, record = (
-                format.halves_file(segment.name, number),
-                f'{segment.name}/halves-{number:05d}.json',
-            )
+            name = format.halves_file(segment.name, number)
+            record = f'{segment.name}/halves-{number:05d}.json'
             shard = _finished_shard(directory, record, {name})
             if shard is None:
                 shard = write_array(directory, name, segment.halves.of(mentions[start:stop]))

@@ -109,11 +109,9 @@ def shard_memory(
         InputError: an unknown mode, arrays that differ in length, no row, or too many for
             int32 ids.
     """
-    topic, target, relations = (
-        np.asarray(topic, np.int32),
-        np.asarray(target, np.int32),
-        np.asarray(relations),
-    )
+    topic = np.asarray(topic, np.int32)
+    target = np.asarray(target, np.int32)
+    relations = np.asarray(relations)
     if mode not in MODES:
         raise InputError(f'mode must be one of {", ".join(MODES)}, not {mode!r}')
     lengths = [len(column) for column in (topic, target, relations, passages) if column is not None]
@@ -126,11 +124,9 @@ def shard_memory(
     padding = -len(topic) % (row_devices(mesh) * BUCKET)
 
     def pad(array, fill=0):
-        return (
-            np.concatenate([array, np.full((padding, *array.shape[1:]), fill, array.dtype)])
-            if padding
-            else array
-        )
+        if padding:
+            return np.concatenate([array, np.full((padding, *array.shape[1:]), fill, array.dtype)])
+        return array
 
     columns = {
         'topic': pad(topic, -1),

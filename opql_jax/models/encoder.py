@@ -337,10 +337,8 @@ class RelationEncoder(nn.Module):
     def _lower(self, tokens, num_layers, deterministic):
         self._check_length(tokens)
         h = self.token_embedding(tokens) + self.position_embedding(jnp.arange(tokens.shape[-1]))
-        h, bias = (
-            self.dropout(self.embedding_norm(h), deterministic=deterministic),
-            self._attention_bias(tokens),
-        )
+        h = self.dropout(self.embedding_norm(h), deterministic=deterministic)
+        bias = self._attention_bias(tokens)
         for layer in self.layers[:num_layers]:
             h = self._run_layer(layer, h, bias, deterministic)
         return h

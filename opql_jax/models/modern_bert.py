@@ -70,10 +70,8 @@ class ModernLayer(nn.Module):
         q, k, v = QueriesKeysValues(self.num_heads, self.dtype, use_bias=False, name='qkv')(
             queried, normed
         )
-        q, k = (
-            rotate(q, places if positions is None else positions, self.theta),
-            rotate(k, places, self.theta),
-        )
+        q = rotate(q, places if positions is None else positions, self.theta)
+        k = rotate(k, places, self.theta)
         h = h + drop(
             dense(h.shape[-1], 'attention_out', axis=(1, 3))(attention(q, k, v, bias)).reshape(
                 h.shape

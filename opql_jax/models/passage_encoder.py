@@ -98,12 +98,10 @@ class PassageEncoder:
                 f'{prepared.directory} was prepared with another tokenizer than that of the '
                 'encoder: prepare it again'
             )
-        self._encoder, self._prepared, self._parts, self._map_batches = (
-            encoder,
-            prepared,
-            parts,
-            map_batches,
-        )
+        self._encoder = encoder
+        self._prepared = prepared
+        self._parts = parts
+        self._map_batches = map_batches
         passages = prepared.passages
         count = lambda column: np.array([len(row) for row in passages[column]], np.int64)
         self._first_mention, self.first_vector = (
@@ -146,11 +144,9 @@ class PassageEncoder:
     def kinds(self) -> list[str]:
         """The kind of each entity, by the recogniser and, if the encoder has kinds, mentions."""
         recognised = self._prepared.vocab.kinds
-        return (
-            self._encoder.kinds.of_entities(*self.mentions(), recognised)
-            if self._encoder.kinds
-            else recognised
-        )
+        if self._encoder.kinds:
+            return self._encoder.kinds.of_entities(*self.mentions(), recognised)
+        return recognised
 
     @functools.cached_property
     def _encoded(self) -> tuple[np.ndarray, np.ndarray]:

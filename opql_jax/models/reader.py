@@ -73,11 +73,9 @@ class Reader:
 
     def __init__(self, encoder: RelationEncoder, params, tokenizer: Tokenizer):
         """Takes the module, its parameters `{'encoder', 'reader'}`, and their tokenizer."""
-        self.params, self._tokenizer, self._special = (
-            params,
-            tokenizer,
-            tokenizer_lib.special_ids(tokenizer),
-        )
+        self.params = params
+        self._tokenizer = tokenizer
+        self._special = tokenizer_lib.special_ids(tokenizer)
         self._logits = functools.partial(_jitted_logits, encoder)
 
     @classmethod

@@ -37,12 +37,10 @@ from opql_jax.models import bert
 from opql_jax.models.encoder import RelationEncoder, check_computes
 from opql_jax.models.mention_kinds import MentionKinds
 
-WEIGHTS, TOKENIZER, CARD, KINDS = (
-    'model.safetensors',
-    'tokenizer.json',
-    'README.md',
-    'kinds.safetensors',
-)
+WEIGHTS = 'model.safetensors'
+TOKENIZER = 'tokenizer.json'
+CARD = 'README.md'
+KINDS = 'kinds.safetensors'
 _SCALE = '.int8_scale'
 
 _Size = Annotated[int, msgspec.Meta(ge=1, lt=2**31)]

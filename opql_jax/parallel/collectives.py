@@ -50,11 +50,9 @@ class QueryLayout(NamedTuple):
 
     def gather(self, tree):
         """Arrays [B', ...] of this device's queries -> [B, ...] of all of its slice."""
-        return (
-            jax.tree.map(lambda x: lax.all_gather(x, ROW_AXES, tiled=True), tree)
-            if self.shared
-            else tree
-        )
+        if self.shared:
+            return jax.tree.map(lambda x: lax.all_gather(x, ROW_AXES, tiled=True), tree)
+        return tree
 
     def sum(self, x):
         """Sums [B, ...] over the devices of a slice; each device gets its share of the queries."""

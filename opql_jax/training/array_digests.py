@@ -136,11 +136,9 @@ def without_padding(tree, arrays: Mapping[str, ArrayDigest]):
 
     def cut(path, leaf):
         known = arrays.get(_name(path))
-        return (
-            leaf
-            if known is None or leaf.shape == known.shape
-            else leaf[tuple(map(slice, known.shape))]
-        )
+        if known is None or leaf.shape == known.shape:
+            return leaf
+        return leaf[tuple(map(slice, known.shape))]
 
     return jax.tree.map_with_path(cut, tree)
 

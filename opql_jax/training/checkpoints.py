@@ -365,11 +365,9 @@ def each_step(workdir, which: str, patience: float) -> Iterator[int]:
 
 def _later_steps(workdir, done: int) -> list[int]:
     folder = files.path(workdir) / 'checkpoints'
-    return (
-        [step for step in ocp.utils.checkpoint_steps(folder) if step > done]
-        if folder.is_dir()
-        else []
-    )
+    if folder.is_dir():
+        return [step for step in ocp.utils.checkpoint_steps(folder) if step > done]
+    return []
 
 
 def check_shapes(expected, found, where: str) -> None:

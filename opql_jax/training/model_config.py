@@ -54,10 +54,8 @@ def _fields(kind) -> list[dataclasses.Field]:
 
 def _check_fields(kind, fields: dict) -> None:
     """Raises msgspec.ValidationError unless `fields` are an encoder's, of their types."""
-    size, layers = (
-        Annotated[int, msgspec.Meta(ge=1, lt=2**31)],
-        Annotated[int, msgspec.Meta(ge=1, le=MAX_LAYERS)],
-    )
+    size = Annotated[int, msgspec.Meta(ge=1, lt=2**31)]
+    layers = Annotated[int, msgspec.Meta(ge=1, le=MAX_LAYERS)]
     types = {field.name: size if field.type is int else field.type for field in _fields(kind)}
     limits = {
         'num_layers': layers,

@@ -476,10 +476,8 @@ def check_batch(batch, mesh: Mesh, accumulate_steps: int = 1) -> None:
     ]
     sharing, else_ = f'{mesh_lib.batch_devices(mesh)} devices', ''
     if accumulate_steps > 1:
-        sharing, else_ = (
-            f'{sharing} with accumulate_steps={accumulate_steps}',
-            ', or another accumulate_steps',
-        )
+        sharing = f'{sharing} with accumulate_steps={accumulate_steps}'
+        else_ = ', or another accumulate_steps'
     fitting = (
         f'take {", ".join(divisors)} devices (data_devices)'
         if divisors

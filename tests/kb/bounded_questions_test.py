@@ -113,11 +113,9 @@ def test_an_answer_that_ends_early_is_a_part_of_the_whole_and_says_so(kb):
             break
         assert CUT in '; '.join(answer.bounds)
         found.append(len(answer))
-    assert (
-        not answer.is_cut
-        and answer.names == whole.names
-        and answer.weights.tolist() == pytest.approx(whole.weights.tolist())
-    )
+    assert not answer.is_cut
+    assert answer.names == whole.names
+    assert answer.weights.tolist() == pytest.approx(whole.weights.tolist())
     assert found[0] == 0 and any(found) and found == sorted(found) and found[-1] <= len(whole)
 
 

@@ -99,7 +99,8 @@ def test_what_is_there_already_changes_nothing(folder, grown):
     before = KBFolder(grown).manifest.read_bytes()
     assert add_text(grown, [folder / 'a', folder / 'b'], processes=1).skipped == 6
     index_text([folder / 'a'], grown, processes=1)
-    assert KBFolder(grown).manifest.read_bytes() == before and parts(grown) == [
+    assert KBFolder(grown).manifest.read_bytes() == before
+    assert parts(grown) == [
         'memory-2',
         'retrieval-2',
         'text-2',
@@ -143,7 +144,8 @@ def test_bad_changes_are_told_and_none_is_made(folder, half, tmp_path):
     with pytest.raises(ZeroDivisionError), change(half) as changed:
         changed.add(folder / 'b')
         raise ZeroDivisionError
-    assert KBFolder(half).manifest.read_bytes() == before and parts(half) == [
+    assert KBFolder(half).manifest.read_bytes() == before
+    assert parts(half) == [
         'memory',
         'retrieval',
         'text',
@@ -189,10 +191,8 @@ def test_one_change_may_add_replace_and_remove_and_readers_keep_what_they_opened
 
 def test_an_entity_is_forgotten_as_the_change_has_left_it(tmp_path):
     """A document that is added may give a name another meaning, or be the first to have it."""
-    kb, said = (
-        tmp_path / 'kb',
-        'Athens is the capital of Greece. Mary Stone wrote a poem in Athens.',
-    )
+    kb = tmp_path / 'kb'
+    said = 'Athens is the capital of Greece. Mary Stone wrote a poem in Athens.'
     athens = {'id': 'a', 'title': 'Athens', 'text': f'{said} John Miller visited Athens in 1809.'}
     index_text([athens], kb, processes=1)
     with change(kb, processes=1) as changed:
@@ -214,9 +214,8 @@ def test_an_entity_is_forgotten_with_the_sentences_that_mention_it(half):
     # Its own document, and a sentence about Ada Lovelace.
     assert (changed.removed, changed.cut) == (1, 1)
     kb = opql_jax.open(half)
-    assert kb.vocab.get('Charles Babbage') is None and not any(
-        'Babbage' in text for text in documents(half).values()
-    )
+    assert kb.vocab.get('Charles Babbage') is None
+    assert not any('Babbage' in text for text in documents(half).values())
     assert 'born in London' in documents(half)['a/ada lovelace.txt']
     with pytest.raises(InputError, match='unknown entity'):
         remove_text(half, entities=['Charles Babbage'])
@@ -264,9 +263,8 @@ def test_a_sentence_is_forgotten_with_the_facts_that_rest_on_it_and_stays_forgot
 
     def check():
         kb = opql_jax.open(half)
-        assert (
-            said not in documents(half)['a/lord byron.txt'] and kb.vocab.get('Missolonghi') is None
-        )
+        assert said not in documents(half)['a/lord byron.txt']
+        assert kb.vocab.get('Missolonghi') is None
         assert {
             (f['topic'], f['target'], f['sentence']) for f in kb.evidence(kb.memory.ids)
         } == others

@@ -157,7 +157,8 @@ def test_a_fact_about_both_is_asked_about_each():
     assert [side.questions[0] for side in found.sides] == [
         'Who directed Up?',
         'Who directed Down?',
-    ] and found.asked == 'Ann'
+    ]
+    assert found.asked == 'Ann'
 
 
 @pytest.mark.parametrize(
@@ -287,13 +288,10 @@ def test_both_facts_are_shown_by_each_interface(kb):
     )
     cited = ' '.join(citation.sentence for citation in views.ask(kb, question).citations)
     for shown in (text, answer.explain(), str(first['path']), cited):
-        assert (
-            'opened in 1931' in shown.replace('[', '').replace(']', '') and '9 June 1954' in shown
-        )
-    assert (
-        answer.passages()[0].title == 'Bridges of the Orla'
-        and answer.to_pandas()['entity'][0] == 'Harl Bridge'
-    )
+        assert 'opened in 1931' in shown.replace('[', '').replace(']', '')
+        assert '9 June 1954' in shown
+    assert answer.passages()[0].title == 'Bridges of the Orla'
+    assert answer.to_pandas()['entity'][0] == 'Harl Bridge'
 
 
 def test_a_place_that_another_fact_names_is_not_confirmed(tmp_path):
@@ -315,15 +313,14 @@ def test_yes_is_a_phrase_with_the_fact_that_states_it(kb):
         'yes',
         -1,
         UNKNOWN_KIND,
-    ) and answer.phrases == ('yes',)
+    )
+    assert answer.phrases == ('yes',)
     (path,) = answer.paths('yes')
     assert path[-1].ends == ('Harl Bridge', 'Amara Finch')
     (record,) = answer.to_record(3)['answers']
-    assert (
-        record['entity'] == 'yes'
-        and 'key' not in record
-        and 'Amara Finch' in record['path'][-1]['sentence']
-    )
+    assert record['entity'] == 'yes'
+    assert 'key' not in record
+    assert 'Amara Finch' in record['path'][-1]['sentence']
 
 
 @pytest.mark.parametrize(

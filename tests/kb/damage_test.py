@@ -34,11 +34,9 @@ def content(value):
     """Anything as what can be compared."""
     if isinstance(value, dict):
         return {name: content(item) for name, item in value.items()}
-    return (
-        [content(item) for item in value]
-        if isinstance(value, (list, tuple))
-        else np.asarray(value).tolist()
-    )
+    if isinstance(value, (list, tuple)):
+        return [content(item) for item in value]
+    return np.asarray(value).tolist()
 
 
 def prepared_content(folder):

@@ -292,9 +292,8 @@ def test_a_set_as_a_function_has_the_weights_of_the_set(kb, directed, make):
 
 def test_a_query_is_trained_by_its_gradient(kb, directed):
     function, params, entities = directed.differentiable()
-    assert set(params) == {'directed'} and params['directed'].shape == (
-        kb.memory.manifest.relation_dim,
-    )
+    assert set(params) == {'directed'}
+    assert params['directed'].shape == (kb.memory.manifest.relation_dim,)
     wanted = entities.tolist().index(kb.vocab.id('Night Ferry'))
 
     def loss(params):

@@ -58,7 +58,8 @@ def test_a_first_answer_waits_for_no_import_that_it_does_not_need(folder):
         [sys.executable, '-c', script, folder, QUESTION], capture_output=True, text=True, check=True
     )
     imported = set(asked.stdout.split())
-    assert 'opql_jax.models.reader' in imported and not imported & {
+    assert 'opql_jax.models.reader' in imported
+    assert not imported & {
         'pandas',
         'scipy.optimize',
         'spacy',
@@ -98,19 +99,15 @@ def test_what_only_following_found_is_read_too(kb):
     rests_on = dataclasses.replace(followed.answer, store=kb.store, question=other)
     rests_on = rests_on.paths(int(rests_on.entities[0]), 1)[0][-1].passage
     assert rests_on in found and rests_on not in alone.passages and rests_on in evidence.passages
-    assert (
-        len(set(evidence.passages)) == len(evidence.passages) == len(alone.passages)
-        and evidence.passages[0] == alone.passages[0]
-    )
+    assert len(set(evidence.passages)) == len(evidence.passages) == len(alone.passages)
+    assert evidence.passages[0] == alone.passages[0]
 
 
 def test_the_last_of_several_steps_is_read_as_a_question_of_its_own(kb):
     question = kb.question('Where was the designer of the Analytical Engine born?')
     (followed,) = kb.text_answerer.follow([question])
-    assert (
-        followed.last.question.text == 'Where was Charles Babbage born?'
-        and 0 < followed.last.share <= 1
-    )
+    assert followed.last.question.text == 'Where was Charles Babbage born?'
+    assert 0 < followed.last.share <= 1
     (evidence,) = kb.text_answerer.read([question], [followed], kb.read)
     titles = [kb.prepared.passages['title'][number].as_py() for number in evidence.passages]
     assert 'Charles Babbage' in titles and evidence.step is not None
@@ -122,9 +119,7 @@ def test_without_the_reader_no_passage_is_read(kb, folder):
     with opql_jax.open(folder, reader=False) as opened:
         answer = opened.ask(QUESTION)
         assert opened.identity != kb.identity
-    assert (
-        answer.evidence is None
-        and not answer.read
-        and not answer.phrases
-        and (answer.entities >= 0).all()
-    )
+    assert answer.evidence is None
+    assert not answer.read
+    assert not answer.phrases
+    assert (answer.entities >= 0).all()

@@ -72,9 +72,8 @@ def test_a_table_has_a_line_for_each_entry_with_its_sentence(folder, kb, expecte
     assert {row['topic']: row['topic_kind'] for row in rows}.items() <= dict(
         zip(kb.vocab.names, kb.vocab.kinds)
     ).items()
-    assert all(row['sentence'] in TEXT for row in rows) and {row['document'] for row in rows} == {
-        'note.txt'
-    }
+    assert all(row['sentence'] in TEXT for row in rows)
+    assert {row['document'] for row in rows} == {'note.txt'}
     check_told(kb, rows)
 
 

@@ -119,11 +119,9 @@ def test_predictions_tell_what_was_read_and_metrics_follow_from_them(world, tmp_
         for hop in trace:
             # A filter gives another order than the search.
             weights = [fact['weight'] for fact in hop['evidence']]
-            assert (
-                weights == sorted(weights, reverse=True)
-                and 0 <= hop['null']
-                and hop['null'] + sum(weights) <= 1 + 1e-5
-            )
+            assert weights == sorted(weights, reverse=True)
+            assert 0 <= hop['null']
+            assert hop['null'] + sum(weights) <= 1 + 1e-5
             assert names[hop['entities'][0]] == hop['evidence'][0]['target']
             assert {(fact['topic'], fact['target']) for fact in hop['evidence']} <= pairs
 
@@ -194,10 +192,8 @@ def test_a_model_without_a_memory_answers_by_itself(world, tmp_path):
     found = evaluate(world, 'eae', None, tmp_path)
     assert 'retrieval_accuracy' not in found and found['questions'] == 16
     row = json.loads((tmp_path / 'asked.predictions.jsonl').read_text().splitlines()[0])
-    assert (
-        row['traces'] == []
-        and [answer['entity'] for answer in row['answers']] == row['without_memory']
-    )
+    assert row['traces'] == []
+    assert [answer['entity'] for answer in row['answers']] == row['without_memory']
 
 
 def test_models_and_memories_that_do_not_belong_together_are_refused(world, tmp_path):
@@ -356,9 +352,8 @@ def test_where_embeddings_are_mixed_each_topic_of_a_question_learns_to_retrieve(
     told, task = first_loss(world, asking)
     assert told['L_re_1hop'] > 0.1 and told['reachable_1hop'] > 0
     trained = [name for name in ('lm/w_v', 'lm/e_null', 'lm/r_null') if task.trainable(name)]
-    assert trained == ['lm/w_v', 'lm/r_null'] and not dataclasses.replace(
-        asking, mixing='distributions'
-    ).trainable('lm/w_v')
+    assert trained == ['lm/w_v', 'lm/r_null']
+    assert not dataclasses.replace(asking, mixing='distributions').trainable('lm/w_v')
     assert dataclasses.replace(asking, null_entity=False).trainable('lm/e_null')
     with pytest.raises(
         CheckpointError, match="has mixing='distributions', not 'embeddings': give the same"

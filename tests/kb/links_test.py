@@ -317,10 +317,8 @@ def unfinished_index(part, outside):
 def test_an_old_part_of_a_received_knowledge_base_leads_to_no_file_outside(
     versions, tmp_path, forged
 ):
-    kb, outside = (
-        pathlib.Path(shutil.copytree(versions, tmp_path / 'films.kb')),
-        bait(tmp_path / 'outside'),
-    )
+    kb = pathlib.Path(shutil.copytree(versions, tmp_path / 'films.kb'))
+    outside = bait(tmp_path / 'outside')
     FORGED[forged](kb, outside)
     before = state(outside)
     run('compact', kb)

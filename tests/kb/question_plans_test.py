@@ -100,9 +100,8 @@ def test_every_plan_begins_with_the_topic_and_goes_on_from_what_was_found(before
     start = len(' '.join([*before, '']))
     found = plans(text, (start, start + len(topic)))
     assert 1 <= len(found) <= 10 and len(set(found)) == len(found)
-    assert [len(plan) for plan in found] == sorted(len(plan) for plan in found) and len(
-        found[0]
-    ) == 1
+    assert [len(plan) for plan in found] == sorted(len(plan) for plan in found)
+    assert len(found[0]) == 1
     for first, *rest in found:
         assert first.text[slice(*first.topic)] == topic and first.text in text
         assert all(step.text[slice(*step.topic)] == 'it' for step in rest)

@@ -166,11 +166,8 @@ def test_probabilities_are_fitted_to_left_out_questions_where_there_are_enough(
     original, trained, tmp_path, monkeypatch
 ):
     kb, few = trained
-    assert (
-        few.left_out == 0
-        and 'stay untrained, and may be too low: to fit them takes 30 left-out questions'
-        in str(few)
-    )
+    assert few.left_out == 0
+    assert 'stay untrained, and may be too low: to fit them takes 30 left-out questions' in str(few)
     assert opql_jax.open(kb).text_answerer.map.log_odds == 0
     others = [
         {'id': f'o{i}', 'question': f'the zorp of {name}', 'answers': ['Atlantis']}
@@ -180,9 +177,8 @@ def test_probabilities_are_fitted_to_left_out_questions_where_there_are_enough(
     questions = write(tmp_path / 'q.jsonl', rows() + others)
     monkeypatch.setattr('opql_jax.kb.trained.train_questions._ENOUGH', 2 * len(NAMES))
     report = train_questions(shutil.copytree(original, tmp_path / 'kb'), questions)
-    assert report.left_out == 2 * len(NAMES) and 'are fitted to 14 left-out questions' in str(
-        report
-    )
+    assert report.left_out == 2 * len(NAMES)
+    assert 'are fitted to 14 left-out questions' in str(report)
     opened = opql_jax.open(tmp_path / 'kb')
     answerer = opened.text_answerer
     added, answers = answerer.map.log_odds, [opened.ask(row['question']) for row in rows()]

@@ -141,9 +141,8 @@ def test_new_text_is_found_until_it_is_deleted_and_old_questions_are_answered_as
         if merged:
             compact(str(memory))
         kb = open_kb(world, memory)
-        assert facts(kb, 'Zorblax') == {
-            'Quonk': 'Quonk came after Zorblax.'
-        } and 'Zorblax' not in facts(kb, person)
+        assert facts(kb, 'Zorblax') == {'Quonk': 'Quonk came after Zorblax.'}
+        assert 'Zorblax' not in facts(kb, person)
         assert_same(answers(kb), before)
     assert len(kb.memory.manifest.segments) == 1
 
@@ -186,10 +185,8 @@ def test_new_entities_get_embeddings_that_stand_to_the_others_as_their_mentions_
         means[entity] = np.mean(vectors, axis=0)
     old = [entity for entity in means if entity < count]
     assert max(map(len, places.values())) > new_entities.MENTIONS_PER_ENTITY
-    v, e = (
-        np.array([means[entity] for entity in old]),
-        np.asarray(params['entity_table'], np.float64)[old],
-    )
+    v = np.array([means[entity] for entity in old])
+    e = np.asarray(params['entity_table'], np.float64)[old]
     # The factor that brings the differences from the mean nearest to those of E.
     factor = np.linalg.lstsq(
         (v - v.mean(0)).reshape(-1, 1), (e - e.mean(0)).reshape(-1), rcond=None
@@ -319,17 +316,14 @@ def test_names_are_deleted_and_what_averages_lose_is_said(world, tmp_path, capsy
     gone(passages=(passage,), dry_run=True)
     gone(documents=(prepared.passages['doc_id'][passage].as_py(),))
     printed = capsys.readouterr().out
-    assert (
-        printed.startswith('would delete ')
-        and f'{several}' in printed
-        and 'means that mentions in other passages are part of' in printed
-    )
+    assert printed.startswith('would delete ')
+    assert f'{several}' in printed
+    assert 'means that mentions in other passages are part of' in printed
     opened = Memory.open(memory)
     topic, target = int(opened.topic[0]), int(opened.target[0])
     gone(pairs=(f'{prepared.vocab.names[topic]}|{prepared.vocab.keys[target]}',))
-    assert (topic, target) not in held(Memory.open(memory)) and (target, topic) in held(
-        Memory.open(memory)
-    )
+    assert (topic, target) not in held(Memory.open(memory))
+    assert (target, topic) in held(Memory.open(memory))
     gone(entities=(prepared.vocab.names[target],))
     assert not any(target in pair for pair in held(Memory.open(memory)))
 

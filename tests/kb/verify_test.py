@@ -60,8 +60,6 @@ def test_the_command_prints_what_it_read_and_exits_1_if_something_is_wrong(kb):
     ), done.stderr
     flip(prepared / 'pairs.parquet')
     done = subprocess.run(command, capture_output=True, text=True)
-    assert (
-        done.returncode == 1
-        and f'error: {prepared}/pairs.parquet: its sha256' in done.stderr
-        and '1 wrong' in done.stdout
-    )
+    assert done.returncode == 1
+    assert f'error: {prepared}/pairs.parquet: its sha256' in done.stderr
+    assert '1 wrong' in done.stdout

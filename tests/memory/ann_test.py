@@ -72,15 +72,14 @@ def check(found, dense, k):
     scores, rows = found
     batch, size = dense.shape
     used = min(k, size)
-    assert scores.shape == rows.shape == (batch, k) and (scores.dtype, rows.dtype) == (
+    assert scores.shape == rows.shape == (batch, k)
+    assert (scores.dtype, rows.dtype) == (
         np.float32,
         np.int32,
     )
-    assert (
-        (rows[:, used:] == -1).all()
-        and (scores[:, used:] == -np.inf).all()
-        and (rows[:, :used] >= 0).all()
-    )
+    assert (rows[:, used:] == -1).all()
+    assert (scores[:, used:] == -np.inf).all()
+    assert (rows[:, :used] >= 0).all()
     rows, scores = rows[:, :used], scores[:, :used]
     assert all(len(set(row)) == used for row in rows.tolist())
     np.testing.assert_allclose(scores, np.take_along_axis(dense, rows, axis=1), atol=2e-5)
@@ -226,10 +225,8 @@ def test_deleted_entries_are_never_returned_and_injected_ones_are(folder, memory
     delete(changing, entries=memory.ids[rows[0]], entities=memory.topic[rows[1:4, 0]])
     key = [5.0 * part[5] / np.linalg.norm(part[5]) for part in queries]
     new = table_of([ENTITIES, ENTITIES, 0], [1, 2, 3])
-    encode, embed = (
-        lambda rows: np.stack([key[1], key[1], -key[1]])[rows],
-        lambda entities: key[0][None],
-    )
+    encode = lambda rows: np.stack([key[1], key[1], -key[1]])[rows]
+    embed = lambda entities: key[0][None]
     inject(changing, new, encode, Injection(VOCAB, HASHES['encoder'], embed))
     changed = Memory.open(changing)
     table = np.concatenate([TABLE, changed.entity_rows])
@@ -250,10 +247,8 @@ def test_deleted_entries_are_never_returned_and_injected_ones_are(folder, memory
 @with_scann
 @pytest.mark.parametrize('barred', [False, True])
 def test_a_program_finds_by_the_index_what_an_exact_search_finds(memory, index, barred):
-    queries, placed = (
-        Queries(*queries_near(memory, 40)),
-        shard_memory(memory.topic, memory.target, memory.relations(), make_mesh(1)),
-    )
+    queries = Queries(*queries_near(memory, 40))
+    placed = shard_memory(memory.topic, memory.target, memory.relations(), make_mesh(1))
     best = memory.target[index.search(*queries, K)[1]]
     filter = SearchFilter(excluded_targets=jnp.asarray(best[:, :2])) if barred else SearchFilter()
     run = jax.jit(lambda memory: retrieve(memory, TABLE, queries, K, filter))

@@ -345,11 +345,9 @@ def test_what_is_not_finite_is_never_found(rows, mode, bad):
         query_r=np.where(np.arange(len(case.query_r))[:, None] == 3, np.float32(bad), case.query_r)
     )
     scores, ids = run(bad_query, 6, mode)
-    assert (
-        (scores[3] == -np.inf).all()
-        and (ids[3] == -1).all()
-        and np.isfinite(np.delete(scores, 3, axis=0)).all()
-    )
+    assert (scores[3] == -np.inf).all()
+    assert (ids[3] == -1).all()
+    assert np.isfinite(np.delete(scores, 3, axis=0)).all()
 
 
 @pytest.mark.parametrize('huge', [1e6, 1e30])
@@ -378,11 +376,9 @@ def test_a_filter_that_allows_nothing_gives_nothing_and_no_nan():
 
     (value, found), gradient = jax.value_and_grad(loss, has_aux=True)(case.query_e)
     assert value == 0 and (gradient == 0).all()
-    assert (
-        (found.followed.entry_rows == -1).all()
-        and (found.followed.entities == -1).all()
-        and (found.targets == -1).all()
-    )
+    assert (found.followed.entry_rows == -1).all()
+    assert (found.followed.entities == -1).all()
+    assert (found.targets == -1).all()
 
 
 def test_bad_arguments_are_named():

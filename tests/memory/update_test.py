@@ -209,10 +209,8 @@ def test_an_injected_entry_is_found_at_once_and_a_deleted_one_is_not(tmp_path):
             mine, key=lambda row: -(table[memory.topic[row]].sum() + relations[row] @ query_r[0])
         )
         found = memory.ids[np.asarray(rows[0])[: len(mine)]]
-        assert (
-            found.tolist() == memory.ids[best].tolist()
-            and (np.asarray(rows[0])[len(mine) :] == -1).all()
-        )
+        assert found.tolist() == memory.ids[best].tolist()
+        assert (np.asarray(rows[0])[len(mine) :] == -1).all()
         assert (found % 3 > 0).all() and (found >= 40).any() and (found < 40).any()
 
 

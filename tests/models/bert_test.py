@@ -164,10 +164,8 @@ def test_modern_bert_computes_the_last_layer_at_a_few_positions_and_in_parts_ali
     encoder = ModernEncoder(
         40, 8, 2, 2, 12, 60, relation_dim=4, entity_dim=3, local_window=5, dropout_rate=0.0
     )
-    tokens, positions = (
-        jnp.asarray(random_rows(40, [50] * 4)),
-        jnp.array([[3, 40], [49, 0], [1, 2], [7, 7]]),
-    )
+    tokens = jnp.asarray(random_rows(40, [50] * 4))
+    positions = jnp.array([[3, 40], [49, 0], [1, 2], [7, 7]])
     params = jax.jit(encoder.init)(jax.random.key(0), tokens, positions[:, 0], positions[:, 1])[
         'params'
     ]
@@ -292,13 +290,12 @@ def test_markers_that_a_bert_lends_start_as_words(tmp_path):
     ]
     (tmp_path / 'vocab.txt').write_text('\n'.join(names))
     tokenizer = load_tokenizer(tmp_path)
-    old, new = (
-        loaded['token_embedding']['embedding'],
-        with_marker_words(loaded, tokenizer)['token_embedding']['embedding'],
-    )
+    old = loaded['token_embedding']['embedding']
+    new = with_marker_words(loaded, tokenizer)['token_embedding']['embedding']
     np.testing.assert_array_equal(new[1:4], old[[9, 10, 8]])
     special = special_ids(tokenizer)
-    assert (special.ent, special.r1, special.r2) == (1, 2, 3) and list(MARKER_WORDS.values()) == [
+    assert (special.ent, special.r1, special.r2) == (1, 2, 3)
+    assert list(MARKER_WORDS.values()) == [
         'entity',
         'x',
         'y',

@@ -63,17 +63,14 @@ def test_transformers_gives_the_same_states_tokens_and_relations(tmp_path, kind)
     model, said = transformers.AutoModel.from_pretrained(
         tmp_path / 'bert', output_loading_info=True, attn_implementation='eager'
     )
-    assert not said['unexpected_keys'] and all(
-        name.startswith('pooler.') for name in said['missing_keys']
-    )
+    assert not said['unexpected_keys']
+    assert all(name.startswith('pooler.') for name in said['missing_keys'])
 
     texts = ['the [ENT] [R1] met the [ENT] [R2] in the old town', 'the robot']
     batch = their_tokenizer(texts, padding=True, return_tensors='pt')
-    theirs, special, pad = (
-        batch['input_ids'].numpy(),
-        special_ids(tokenizer),
-        model.config.pad_token_id,
-    )
+    theirs = batch['input_ids'].numpy()
+    special = special_ids(tokenizer)
+    pad = model.config.pad_token_id
     tokens = np.select([theirs == 0, theirs == pad], [pad, 0], theirs)
     words = lambda text: tokenizer.encode(text, add_special_tokens=False).ids
     marked = [
@@ -114,9 +111,8 @@ def test_what_is_written_is_read_here_as_it_was(tmp_path, kind):
         {name: params[name] for name in params.keys() - {'w_r', 'w_e'}},
     )
     again = load_tokenizer(tmp_path / 'bert')
-    assert again.get_vocab() == tokenizer.get_vocab() and special_ids(again) == special_ids(
-        tokenizer
-    )
+    assert again.get_vocab() == tokenizer.get_vocab()
+    assert special_ids(again) == special_ids(tokenizer)
     assert (
         again.encode(TEXTS[0], add_special_tokens=False).ids
         == tokenizer.encode(TEXTS[0], add_special_tokens=False).ids

@@ -145,9 +145,8 @@ def test_kinds_are_those_of_the_mentions_of_each_entity(prepared, tmp_path):
     encoded = PassageEncoder(encoder, prepared, tmp_path / 'parts')
     vectors, entities = encoded.mentions()
     mentions = [mention for row in prepared.passages['mentions'].to_pylist() for mention in row]
-    assert entities.tolist() == [mention['entity'] for mention in mentions] and len(vectors) == len(
-        mentions
-    )
+    assert entities.tolist() == [mention['entity'] for mention in mentions]
+    assert len(vectors) == len(mentions)
     assert encoded.kinds() == prepared.vocab.kinds  # this encoder tells none
     rng = np.random.default_rng(0)
     encoder.kinds = MentionKinds(

@@ -73,10 +73,8 @@ def assert_is_the_reference(found, case):
 def test_loss_accuracy_and_gradients_are_the_reference_on_any_number_of_devices(
     on_devices, way, name, devices
 ):
-    found, row_devices = (
-        [on_devices[0][f'{way}-{name}-{devices}-{part}'] for part in PARTS],
-        eight_devices.row_devices(devices),
-    )
+    found = [on_devices[0][f'{way}-{name}-{devices}-{part}'] for part in PARTS]
+    row_devices = eight_devices.row_devices(devices)
     assert len(found[3]) == math.ceil(cases.NUM_ENTITIES[name] / row_devices) * row_devices
     assert_is_the_reference(found, cases.make(name))
 
@@ -151,11 +149,9 @@ def test_no_array_of_the_train_step_holds_all_entities(on_devices):
     optimizer included.
     """
     shapes = on_devices[1]['8']
-    assert (
-        (cases.M, cases.DIM) in shapes
-        and (13, cases.DIM) in shapes
-        and (cases.M, cases.CHUNK) in shapes
-    )
+    assert (cases.M, cases.DIM) in shapes
+    assert (13, cases.DIM) in shapes
+    assert (cases.M, cases.CHUNK) in shapes
     assert max(map(math.prod, shapes)) == cases.M * cases.DIM, shapes
     assert cases.M * cases.DIM < min(cases.M * 13, 101 * cases.DIM, cases.M * 101)
 

@@ -60,9 +60,8 @@ def test_what_slices_cannot_share_equally_is_whole_in_each():
     assert slice_spec(6, mesh) == PartitionSpec('slice') and slice_spec(7, mesh) == PartitionSpec()
     whole, shared = QueryLayout.of(6, mesh), QueryLayout.of(16, mesh)
     assert whole.spec == whole.spec_of_slice == PartitionSpec() and not whole.shared
-    assert shared.spec == PartitionSpec(
-        ('slice', 'data', 'model')
-    ) and shared.spec_of_slice == PartitionSpec('slice')
+    assert shared.spec == PartitionSpec(('slice', 'data', 'model'))
+    assert shared.spec_of_slice == PartitionSpec('slice')
 
 
 @pytest.mark.parametrize(

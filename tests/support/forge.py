@@ -391,10 +391,8 @@ def outcome_in_fork(folder: pathlib.Path, read: Callable[[], object], whole) -> 
 @contextlib.contextmanager
 def limited_memory(headroom: int = HEADROOM) -> Iterator[None]:
     """Lets this process take only so much more than it has by now."""
-    pages, before = (
-        int(pathlib.Path('/proc/self/statm').read_text().split()[0]),
-        resource.getrlimit(resource.RLIMIT_AS),
-    )
+    pages = int(pathlib.Path('/proc/self/statm').read_text().split()[0])
+    before = resource.getrlimit(resource.RLIMIT_AS)
     resource.setrlimit(resource.RLIMIT_AS, (pages * resource.getpagesize() + headroom, before[1]))
     try:
         yield

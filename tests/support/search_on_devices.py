@@ -33,10 +33,8 @@ def main(output):
             data = search_cases.make(case)
             memory = shard_memory(*data.columns, mesh, mode, data.passages)
             scores, ids = top_k(memory, data.table, data.queries, search_cases.K[case], data.filter)
-            found[f'{case}-{mode}-{devices}-scores'], found[f'{case}-{mode}-{devices}-ids'] = (
-                scores,
-                ids,
-            )
+            found[f'{case}-{mode}-{devices}-scores'] = scores
+            found[f'{case}-{mode}-{devices}-ids'] = ids
         data = search_cases.recall_case(rank=search_cases.RANK)
         memory = shard_memory(*data.columns, mesh, 'approx')
         found[f'recall-{devices}'] = top_k(memory, data.table, data.queries, search_cases.RECALL_K)[

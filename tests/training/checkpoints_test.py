@@ -142,10 +142,8 @@ def test_parameters_that_are_not_finite_are_refused_by_name(world, tmp_path, num
 
 def test_a_run_does_not_go_on_with_a_model_of_another_shape(world, tmp_path):
     workdir = copied(world / 'model', tmp_path)
-    before, shapes = (
-        content(workdir),
-        r'encoder/embedding_norm/bias: \(16,\), the model has \(32,\); .*; and 12 more',
-    )
+    before = content(workdir)
+    shapes = r'encoder/embedding_norm/bias: \(16,\), the model has \(32,\); .*; and 12 more'
     with pytest.raises(
         CheckpointError, match=f'{workdir}/checkpoints/1 does not fit the model: {shapes}'
     ):

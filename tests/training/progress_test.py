@@ -147,9 +147,8 @@ def test_the_time_of_a_window_is_told_apart(tmp_path, clock):
     progress.close()
     told = scalars(tmp_path)
     assert told['step_seconds'] == {4: 2.0, 6: 1.0} and told['data_seconds'] == {4: 0.25, 6: 0.5}
-    assert told['checkpoint_seconds'] == {4: 0.0, 6: 3.0} and told[
-        'steps_per_second'
-    ] == pytest.approx({4: 0.5, 6: 0.4})
+    assert told['checkpoint_seconds'] == {4: 0.0, 6: 3.0}
+    assert told['steps_per_second'] == pytest.approx({4: 0.5, 6: 0.4})
     assert told['sequences_per_second'] == pytest.approx({4: 4.0, 6: 3.2})
     rates = {4: COUNTED * 4 / 8, 6: COUNTED * 2 / 5}
     assert told['tflops_per_device'] == pytest.approx(
@@ -172,9 +171,8 @@ def test_a_device_that_tells_its_peak_and_its_memory_is_measured_against_them(
     progress.report(1)
     progress.close()
     told = scalars(tmp_path)
-    assert told['mfu'][1] == pytest.approx(COUNTED / 0.5 / DEVICES / 275e12) and told[
-        'device_memory_gib'
-    ] == {1: 3.0}
+    assert told['mfu'][1] == pytest.approx(COUNTED / 0.5 / DEVICES / 275e12)
+    assert told['device_memory_gib'] == {1: 3.0}
 
 
 def test_chosen_steps_are_traced(tmp_path):
@@ -213,7 +211,8 @@ def test_weights_and_biases_gets_what_tensorboard_gets(tmp_path, monkeypatch):
         take(progress, 0, loss=2, grad_norm=1)
         progress.report(1)
         progress.close()
-    assert started[0] == started[1] and (
+    assert started[0] == started[1]
+    assert (
         started[0]['project'],
         started[0]['name'],
         started[0]['resume'],
@@ -223,9 +222,8 @@ def test_weights_and_biases_gets_what_tensorboard_gets(tmp_path, monkeypatch):
         'allow',
     )
     (step, values), finished = told[:2]
-    assert (step, finished, values['loss']) == (1, 'finished', 2.0) and values.keys() == scalars(
-        tmp_path / 'mine'
-    ).keys()
+    assert (step, finished, values['loss']) == (1, 'finished', 2.0)
+    assert values.keys() == scalars(tmp_path / 'mine').keys()
     json.dumps(values)
 
 

@@ -148,9 +148,9 @@ def test_a_few_examples_are_learnt_by_heart_and_read_back(text, file, tmp_path):
         )[0]
         for r in readings
     ]
-    assert (
-        best[0] == (1, 0, 4) and best[1:4] == ['', 'yes', 'no'] and best[4] in EXAMPLES[4].answers
-    )
+    assert best[0] == (1, 0, 4)
+    assert best[1:4] == ['', 'yes', 'no']
+    assert best[4] in EXAMPLES[4].answers
 
 
 def test_what_is_no_example_or_no_length_is_refused(text, tmp_path):

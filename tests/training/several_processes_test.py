@@ -189,7 +189,8 @@ def test_processes_answer_and_score_as_one_does(one_and_two):
 def test_processes_ask_a_language_model_as_one_does(one_and_two):
     content = lambda folder: {path.name: path.read_bytes() for path in folder.iterdir()}
     one, two = (content(folder / 'eval open') for folder in one_and_two)
-    assert one == two and one.keys() == {
+    assert one == two
+    assert one.keys() == {
         'asked.predictions.jsonl',
         'asked.cases.jsonl',
         'metrics.json',

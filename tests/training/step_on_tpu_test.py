@@ -64,9 +64,8 @@ def test_chips_hold_parts_of_the_parameters_with_their_moments_and_exchange_no_t
     parts = 12 * (SPLIT + ENTITIES * ENTITY_DIM) / CHIPS
     assert parts < compiled['argument_bytes'] < 1.4 * parts  # W_r, W_e, biases and norms are whole
     words = 30_000 * 128
-    assert (
-        compiled['fits'] and compiled['largest_collective'] < 1.01 * words < ENTITIES * ENTITY_DIM
-    )
+    assert compiled['fits']
+    assert compiled['largest_collective'] < 1.01 * words < ENTITIES * ENTITY_DIM
 
 
 def test_a_step_takes_the_cycles_that_it_took_when_it_was_last_changed(compiled):

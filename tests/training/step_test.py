@@ -92,10 +92,8 @@ def on_devices(binaries, trained, tmp_path_factory):
 )
 def test_the_number_of_devices_changes_neither_loss_nor_parameters(on_devices, trained, stage):
     metrics = json.loads((on_devices / 'metrics.json').read_text())
-    one, before = (
-        tiny_training.params_of(on_devices / f'{stage}-1'),
-        tiny_training.params_of(trained[1]),
-    )
+    one = tiny_training.params_of(on_devices / f'{stage}-1')
+    before = tiny_training.params_of(trained[1])
     # It was trained at all.
     assert max(np.abs(one[name] - before[name]).max() for name in before) > 1e-3
     others = [run for run in metrics if run.startswith(f'{stage}-') and run != f'{stage}-1']
@@ -184,10 +182,8 @@ def test_a_run_resumes_on_another_number_of_devices(on_devices):
 def test_a_batch_that_devices_cannot_share_is_refused_with_the_sizes_that_can_be(
     trained, options, shape, message
 ):
-    steps, settings = (
-        options.get('accumulate_steps', 1),
-        {k: v for k, v in options.items() if k != 'accumulate_steps'},
-    )
+    steps = options.get('accumulate_steps', 1)
+    settings = {k: v for k, v in options.items() if k != 'accumulate_steps'}
     source = objectives.Relations(**settings).source(Prepared(trained[0]))
     mesh = AbstractMesh((*shape, 1), (mesh_lib.SLICE, *mesh_lib.ROW_AXES)[2 - len(shape) :])
     with (

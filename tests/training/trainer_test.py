@@ -78,10 +78,8 @@ def steps_of(workdir):
 
 def assert_same_end(workdir, metrics, uninterrupted):
     assert metrics == uninterrupted.metrics
-    state, wanted = (
-        tiny_training.state_of(workdir, STEPS),
-        tiny_training.state_of(uninterrupted.workdir, STEPS),
-    )
+    state = tiny_training.state_of(workdir, STEPS)
+    wanted = tiny_training.state_of(uninterrupted.workdir, STEPS)
     assert state.keys() == wanted.keys() and len(wanted) > 40
     for name in wanted:
         np.testing.assert_array_equal(state[name], wanted[name], err_msg=name)
@@ -205,10 +203,8 @@ def test_a_run_asked_to_stop_saves_the_step_it_is_in_and_goes_on_from_it(
 def test_a_run_starts_from_the_parameters_it_was_given_and_keeps_the_frozen_ones(
     inputs, uninterrupted
 ):
-    given, ended = (
-        tiny_training.params_of(inputs[1]),
-        tiny_training.params_of(uninterrupted['follow'].workdir),
-    )
+    given = tiny_training.params_of(inputs[1])
+    ended = tiny_training.params_of(uninterrupted['follow'].workdir)
     np.testing.assert_array_equal(ended['entity_table'], given['entity_table'])
     # Six steps move a parameter by at most six learning rates, while another seed's parameters are
     # anywhere.
@@ -223,19 +219,16 @@ def test_a_checkpoint_says_where_it_comes_from(inputs, uninterrupted, objective)
     for step in (4, 6):
         meta = store.meta(step)
         lineage = meta.pop('lineage')
-        assert meta.pop('seconds') > 0 and re.fullmatch(
-            r'1 x \w+(, \d+ cores)?', meta.pop('hardware')
-        )
+        assert meta.pop('seconds') > 0
+        assert re.fullmatch(r'1 x \w+(, \d+ cores)?', meta.pop('hardware'))
         assert len(meta.pop('opt_state_hash')) == len(meta.pop('params_hash')) == 64
         assert meta == {'step': step, 'seed': 0, 'gin': 'a.b = 1'}
         assert lineage['objective'] == {'relations': 'Relations', 'follow': 'Follow'}[objective]
         assert lineage['init_hash'] == Checkpoints(inputs[1], read_only=True).meta()['params_hash']
         assert lineage['prepared_hash'] == Prepared(inputs[0]).hash() and lineage['seed'] == 0
         if objective == 'follow':
-            assert (
-                lineage['memory_hash'] == Memory.open(inputs[2]).hash()
-                and lineage['memory_dir'] is None
-            )
+            assert lineage['memory_hash'] == Memory.open(inputs[2]).hash()
+            assert lineage['memory_dir'] is None
     store.close()
 
 
@@ -269,10 +262,8 @@ def test_a_dry_run_says_what_checkpoints_cost(inputs, tmp_path, capsys):
         f'# checkpoints of {size / 1e9:.3g} GB: every 300 steps and at the end\n'
         f'4 of them, {4 * size / 1e9:.3g} GB written\n'
     ) in said
-    assert (
-        f'2 ({2 * size / 1e9:.3g} GB) kept' in said
-        and f'each host copies {size / 1e9:.3g} GB' in said
-    )
+    assert f'2 ({2 * size / 1e9:.3g} GB) kept' in said
+    assert f'each host copies {size / 1e9:.3g} GB' in said
     tiny_training.run(
         inputs[0], tmp_path / 'run', checkpoint_every=None, checkpoint_minutes=20.0, dry_run=True
     )
@@ -324,9 +315,8 @@ def test_a_dry_run_prints_shapes_and_writes_nothing(inputs, objective, tmp_path,
         } <= set(batch)
     else:
         rows = [int(re.search(r'\((\d+),', line)[1]) for line in batch if '/tokens  ' in line]
-        assert sum(rows) == 16 and all(
-            re.fullmatch(r'[\w/]+  \([\d, ]*\)  (int32|bool)', line) for line in batch
-        )
+        assert sum(rows) == 16
+        assert all(re.fullmatch(r'[\w/]+  \([\d, ]*\)  (int32|bool)', line) for line in batch)
 
 
 # What answers.

@@ -164,11 +164,9 @@ class LinkNames(LanguageModelObjective):
 
     def located(self, folder):
         objective: Any = super().located(folder)
-        return (
-            dataclasses.replace(objective, relations_of=str(folder.part(self.relations_of)))
-            if self.relations_of
-            else objective
-        )
+        if self.relations_of:
+            return dataclasses.replace(objective, relations_of=str(folder.part(self.relations_of)))
+        return objective
 
     def trainable(self, name):
         if name.startswith('encoder/w_r'):
