@@ -25,10 +25,9 @@ TRIAL = (
     'for by the Larkin Fund.'
 )
 HANDBOOK = (
-    'Requests for leave are entered in Perch. '
-    'This page was last revised on 12 March 2024. '
-    'The review talk takes place in the Kiln Room in spring. '
-    'Laptops are given out by the Systems Group, whose head is Yusuf Amrani.'
+    'Requests for leave are entered in Perch. This page was last revised on 12 March 2024. The '
+    'review talk takes place in the Kiln Room in spring. Laptops are given out by the Systems '
+    'Group, whose head is Yusuf Amrani.'
 )
 
 

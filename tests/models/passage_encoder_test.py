@@ -133,8 +133,7 @@ def test_text_of_another_tokenizer_is_refused(prepared, tmp_path):
     with pytest.raises(
         InputError,
         match=(
-            r'text was prepared with another tokenizer than that of the '
-            r'encoder: prepare it again'
+            r'text was prepared with another tokenizer than that of the encoder: prepare it again'
         ),
     ):
         PassageEncoder(other, prepared, tmp_path)

@@ -95,8 +95,7 @@ def test_a_bad_document_is_told_and_relations_do_not_matter(tmp_path):
     with pytest.raises(
         InputError,
         match=(
-            r'documents.json: document 2: vertexSet\[2\]\[0\].sent_id: '
-            r'expected one of 2 sentences'
+            r'documents.json: document 2: vertexSet\[2\]\[0\].sent_id: expected one of 2 sentences'
         ),
     ):
         read_typed(tmp_path / 'documents.json')

@@ -166,8 +166,7 @@ def test_a_run_resumes_on_another_number_of_devices(on_devices):
             {'rows': 32, 'buckets': ((32, 8), (48, 24))},
             (16,),
             r'16 devices cannot share the rows of a batch evenly: pairs/0 has 8 .*, pairs/1 has 24 '
-            r'\(16 or 32 can be\).*'
-            r' multiples of 16; or take 1, 2, 4, 8 devices \(data_devices\)$',
+            r'\(16 or 32 can be\).* multiples of 16; or take 1, 2, 4, 8 devices \(data_devices\)$',
         ),
         ({'rows': 32}, (4, 16), r'64 devices .* pairs/0 has 32 \(64 can be\)'),
         (
