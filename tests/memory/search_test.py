@@ -30,7 +30,7 @@ COLLECTIVES = 'all-gather|all-reduce|reduce-scatter|all-to-all|collective-permut
 def on_devices(binaries, tmp_path_factory):
     """(what each mesh found, the compiled text of the gradient by number of queries and mesh)."""
     output = tmp_path_factory.mktemp('search') / 'found.npz'
-    eight_devices.run(binaries, 'search_on_devices.py', output)
+    eight_devices.run(binaries, 'search_cases.py', output)
     text_of = lambda *name: pathlib.Path('.'.join(map(str, (output, *name, 'hlo')))).read_text()
     return np.load(output), {
         (n, mesh): text_of(n, mesh) for n in QUERIES for mesh in eight_devices.MESHES

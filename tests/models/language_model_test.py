@@ -181,7 +181,7 @@ def test_in_training_the_passage_is_barred_and_gold_entries_are_scored():
 @pytest.fixture(scope='module')
 def on_devices(binaries, tmp_path_factory):
     path = tmp_path_factory.mktemp('lm') / 'found.npz'
-    eight_devices.run(binaries, 'language_model_on_devices.py', path)
+    eight_devices.run(binaries, 'language_model_cases.py', path)
     with np.load(path) as found:
         return dict(found)
 

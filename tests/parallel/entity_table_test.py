@@ -17,14 +17,12 @@ from opql_jax.parallel.mesh import make_mesh
 import eight_devices
 import entity_table_cases as cases
 
-PARTS = ('loss', 'correct', 'vectors', 'table')
-
 
 @pytest.fixture(scope='module')
 def on_devices(binaries, tmp_path_factory):
     """(what each mesh computed, the shapes of all arrays of the train step by mesh)."""
     output = tmp_path_factory.mktemp('entity_table') / 'found.npz'
-    eight_devices.run(binaries, 'entity_table_on_devices.py', output)
+    eight_devices.run(binaries, 'entity_table_cases.py', output)
     compiled = {
         mesh: pathlib.Path(f'{output}.{mesh}.hlo').read_text() for mesh in eight_devices.MESHES
     }
@@ -73,7 +71,7 @@ def assert_is_the_reference(found, case):
 def test_loss_accuracy_and_gradients_are_the_reference_on_any_number_of_devices(
     on_devices, way, name, devices
 ):
-    found = [on_devices[0][f'{way}-{name}-{devices}-{part}'] for part in PARTS]
+    found = [on_devices[0][f'{way}-{name}-{devices}-{part}'] for part in cases.PARTS]
     row_devices = eight_devices.row_devices(devices)
     assert len(found[3]) == math.ceil(cases.NUM_ENTITIES[name] / row_devices) * row_devices
     assert_is_the_reference(found, cases.make(name))
@@ -87,7 +85,7 @@ def test_scores_far_from_the_reference_of_some_slices_are_summed_again(on_device
     assert (best - few)[: cases.M // 4].max() > 100 > 60 > (best - few)[cases.M // 2 :].max()
     size = np.abs(case.vectors).max()
     # Scores of some hundreds are rounded at the fifth decimal.
-    for part, want in zip(PARTS, reference(case)):
+    for part, want in zip(cases.PARTS, reference(case)):
         found = on_devices[0][f'far-{devices}-{part}'][: len(want)]
         np.testing.assert_allclose(
             found, want, rtol=1e-4, atol=1e-4 * (size if part == 'table' else 1), err_msg=part
@@ -211,7 +209,7 @@ def test_the_estimated_sum_of_the_softmax_has_the_right_mean():
 @pytest.mark.parametrize('devices', [mesh for mesh in eight_devices.MESHES if mesh != '1'])
 def test_the_draws_do_not_depend_on_the_number_of_devices(on_devices, devices):
     one, many = (
-        {part: on_devices[0][f'sampled-{d}-{part}'] for part in PARTS} for d in (1, devices)
+        {part: on_devices[0][f'sampled-{d}-{part}'] for part in cases.PARTS} for d in (1, devices)
     )
     n = cases.NUM_ENTITIES['uneven']
     assert 0 < (np.abs(one['table'][:n]).sum(axis=1) == 0).sum() < n  # not all rows were drawn
