@@ -170,8 +170,6 @@ def test_building_anew_repairs_a_truncated_memory_as_the_message_advises(world):
 # What does not fit together; more of it is refused in tests/training/checkpoints_test.py and
 # tests/kb/virtual_kb_test.py, in this process.
 
-ROWS = '--gin.objectives.Relations.rows=16'  # as the models were trained
-
 
 @cases(
     no_prepared_folder=(
@@ -199,10 +197,6 @@ ROWS = '--gin.objectives.Relations.rows=16'  # as the models were trained
         lambda w: w.infer(text=w.memory, memory=w.text),
         'memory/manifest.json: not the manifest of',
     ),
-    a_model_that_does_not_follow=(
-        lambda w: w.infer(model=w.model),
-        '/model holds no model that answers questions',
-    ),
     a_start_of_another_shape=(
         lambda w: w.train(
             'relations',
@@ -213,14 +207,6 @@ ROWS = '--gin.objectives.Relations.rows=16'  # as the models were trained
             r'checkpoint in .*/model does not fit the model: encoder/w_r/kernel: \(32, 8\), the '
             r'model has \(32, 16\)'
         ),
-    ),
-    a_workdir_of_another_seed=(
-        lambda w: w.train('relations', '--gin.SEED=3', ROWS, model=w.copy(w.model)),
-        r'/model cannot be resumed as another run \(seed was 0 and is 3\): use another workdir',
-    ),
-    a_BERT_that_is_none=(
-        lambda w: w.train('relations', '--gin.BERT=/none'),
-        '/none/config.json: no such file',
     ),
     no_such_pairs=(
         lambda w: w.build('--gin.build_memory.build_memory.pairs=x'),

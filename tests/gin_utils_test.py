@@ -123,9 +123,12 @@ def test_an_unknown_macro_is_an_error(config):
         ('trainer.train.steps', 'trainer'),
     ],
 )
-def test_an_unknown_binding_is_an_error(config, name, message):
+def test_an_unknown_binding_in_a_flag_or_a_file_is_an_error(config, tmp_path, name, message):
     with pytest.raises(ValueError, match=message):
         gin_utils.configure([config], bindings('--gin.OUT=x', f'--gin.{name}=5'), prepare)
+    (tmp_path / 'b.gin').write_text(f'{name} = 5\n')
+    with pytest.raises(ValueError, match=message):
+        gin_utils.configure([config, str(tmp_path / 'b.gin')], bindings('--gin.OUT=x'), prepare)
 
 
 def test_files_of_the_repository_are_found_from_anywhere(tmp_path, monkeypatch, capsys):
@@ -164,9 +167,3 @@ def test_a_binary_of_one_process_refuses_to_be_one_of_several_before_anything_is
 def test_a_process_that_is_not_told_where_to_meet_says_so(given, said):
     with pytest.raises(InputError, match=said):
         distributed.initialize({'OPQL_PROCESSES': '2', **given})
-
-
-def test_an_unknown_binding_in_a_file_is_an_error(config, tmp_path):
-    (tmp_path / 'b.gin').write_text('prepare.prepare.word_pieces = 5\n')
-    with pytest.raises(ValueError, match='word_pieces'):
-        gin_utils.configure([config, str(tmp_path / 'b.gin')], bindings('--gin.OUT=x'), prepare)

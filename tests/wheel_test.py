@@ -45,16 +45,8 @@ def wheel(root):
             )
         else:
             shutil.copy(ROOT / part, root / 'source' / part)
-    build = [
-        sys.executable,
-        '-m',
-        'build',
-        '--no-isolation',
-        '--outdir',
-        root / 'dist',
-        root / 'source',
-    ]
-    subprocess.run(build, check=True, capture_output=True)
+    build = [sys.executable, '-m', 'build', '--no-isolation', '--outdir', 'dist', 'source']
+    subprocess.run(build, check=True, capture_output=True, cwd=root)
     (found,) = (root / 'dist').glob('*.whl')
     return found
 
@@ -65,16 +57,8 @@ def environment(root, wheel):
     lock: the folder of its programs.
     """
     subprocess.run([sys.executable, '-m', 'venv', '--without-pip', root / 'venv'], check=True)
-    pip = [
-        sys.executable,
-        '-m',
-        'pip',
-        '--python',
-        root / 'venv/bin/python',
-        'install',
-        '--quiet',
-        '--no-compile',
-    ]
+    pip = [sys.executable, '-m', 'pip', '--python', root / 'venv/bin/python']
+    pip += ['install', '--quiet', '--no-compile']
     locked = ['--require-hashes', '--no-build-isolation', '-c', ROOT / 'requirements-lock.txt']
     wanted = [*LISTS['CORE'], *LISTS['EXTRAS']['app'], *LISTS['EXTRAS']['text']]
     # A wheel of our own has no hash in the lock.

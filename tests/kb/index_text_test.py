@@ -49,11 +49,6 @@ def check(kb, asked):
     assert asked.said in said
 
 
-@pytest.mark.parametrize('asked', ENGINE.asked, ids=lambda asked: asked.question)
-def test_three_documents_answer_in_one_hop_and_in_two(kb, asked):
-    check(kb, asked)
-
-
 def test_ten_trios_answer_from_one_knowledge_base(tmp_path):
     for name, trio in TRIOS.items():
         write(tmp_path / 'articles' / name, trio.documents)

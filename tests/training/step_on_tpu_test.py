@@ -30,18 +30,10 @@ pytestmark = [
 
 
 def compile_step(topology):
-    command = [
-        sys.executable,
-        PROGRAM,
-        '--topologies',
-        topology,
-        '--programs',
-        'relations',
-        '--model',
-        'tiny',
-        '--json',
-    ]
-    command += ['--entities', str(ENTITIES)]
+    options = (
+        f'--topologies {topology} --programs relations --model tiny --entities {ENTITIES} --json'
+    )
+    command = [sys.executable, PROGRAM, *options.split()]
     environment = os.environ | {'PYTHONPATH': str(PROGRAM.parents[1]), 'JAX_PLATFORMS': 'cpu'}
     ran = subprocess.run(command, env=environment, capture_output=True, text=True)
     assert ran.returncode == 0, ran.stderr[-3000:]

@@ -3,7 +3,6 @@ learn.
 """
 
 import contextlib
-import functools
 import json
 
 import jax
@@ -16,7 +15,7 @@ from jax.sharding import AbstractMesh
 from opql_jax.data.prepared import Prepared
 from opql_jax.parallel import mesh as mesh_lib
 from opql_jax.training import objectives, state, trainer
-from opql_jax.training.optimizer import adamw, make_optimizer
+from opql_jax.training.optimizer import make_optimizer
 from opql_jax.training.state import init_params
 
 import eight_devices
@@ -147,17 +146,6 @@ def test_each_part_has_dropout_of_its_own(trained):
     assert len(np.unique(np.asarray(states[:, 0, 0]).round(5))) == len(rows.tokens)
 
 
-def test_a_run_resumes_on_another_number_of_devices(on_devices):
-    """Two slices of four, then three, whose table is padded, then one; that the result is the same
-    is said above.
-    """
-    run = 'relations-2x4 then 3 then 1'
-    assert run in json.loads((on_devices / 'metrics.json').read_text())
-    assert {
-        tiny_training.params_of(on_devices / run, step)['entity_table'].shape for step in (2, 3)
-    } == {(40, 8)}
-
-
 @pytest.mark.parametrize(
     ('options', 'shape', 'message'),
     [
@@ -249,18 +237,3 @@ def test_only_a_follower_whose_encoder_is_trained_reads_questions_with_dropout(t
             for key in keys
         ]
         assert (losses[0] == losses[1]) == frozen
-
-
-def test_a_stage_learns_ten_examples_by_heart(trained):
-    optimizer = make_optimizer(
-        300, 0.01, warmup_steps=5, optimizer=functools.partial(adamw, weight_decay=0.0)
-    )
-    run = Run(trained, make_objective('align', None), optimizer, dropout=0.0)
-    batch = run.task.source[0]
-    topic = batch.questions.topic.copy()
-    topic[np.flatnonzero(topic >= 0)[10:]] = -1
-    batch = batch._replace(questions=batch.questions._replace(topic=topic))
-    first = float(run.step(batch)['loss'])
-    for _ in range(250):
-        last = run.step(batch)['loss']
-    assert first > 0.5 and float(last) < 0.02, (first, float(last))
