@@ -19,10 +19,9 @@ from opql_jax.memory import ann_build
 from opql_jax.recipes import recipe
 
 import ann_memories
-import memory_tables
 import prepare_by_parts
+import tiny_memories
 import tiny_training
-import tiny_updates
 from graph_kb import QUESTIONS, ring
 
 REFUSED = rf'is being written by process {os.getpid()} on '
@@ -55,19 +54,19 @@ def write_index(folder):
 
 @pytest.mark.parametrize(
     'command',
-    ['prepare', 'train', 'build_memory', *tiny_updates.UPDATES, 'index', 'infer', 'recipe'],
+    ['prepare', 'train', 'build_memory', *tiny_memories.UPDATES, 'index', 'infer', 'recipe'],
 )
 def test_a_folder_that_is_being_written_is_refused_and_left_alone(world, tmp_path, command):
     folder = tmp_path / 'folder'
-    if command in tiny_updates.UPDATES:
-        tiny_updates.make(folder).close()
+    if command in tiny_memories.UPDATES:
+        tiny_memories.make(folder).close()
     calls = {
         'prepare': lambda: prepare_by_parts.run(folder, corpus(tmp_path, 'Ann')),
         'train': lambda: tiny_training.run(world / 'text', folder),
-        'build_memory': lambda: memory_tables.make(folder),
+        'build_memory': lambda: tiny_memories.make(folder),
         **{
             name: lambda update=update: update(folder)
-            for name, update in tiny_updates.UPDATES.items()
+            for name, update in tiny_memories.UPDATES.items()
         },
         'index': lambda: write_index(folder),
         'infer': lambda: write_answers(ring(), QUESTIONS, folder.with_name('a.jsonl')),
@@ -80,10 +79,10 @@ def test_a_folder_that_is_being_written_is_refused_and_left_alone(world, tmp_pat
         command, folder
     )
     with locks.writer(held):
-        before = memory_tables.digest_of_tree(folder)
+        before = tiny_memories.digest_of_tree(folder)
         with pytest.raises(InputError, match=f'{held} {REFUSED}'):
             calls[command]()
-        assert memory_tables.digest_of_tree(folder) == before
+        assert tiny_memories.digest_of_tree(folder) == before
     calls[command]()
     assert not [path for path in tmp_path.rglob('*') if locks.is_lock(path)]
 

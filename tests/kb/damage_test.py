@@ -20,11 +20,10 @@ from opql_jax.memory.format import Memory
 from opql_jax.memory.update import delete
 
 import ann_memories
+import tiny_memories
 import tiny_prepared
 import tiny_training
-import tiny_updates
 from ann_memories import with_scann
-from memory_tables import make_table
 
 # The longest that a folder of some kilobytes may take.
 SECONDS = 30
@@ -76,8 +75,8 @@ def prepared(tmp_path_factory):
 def memory(tmp_path_factory):
     """One with two segments, deleted entries and injected entities."""
     folder = tmp_path_factory.mktemp('damage') / 'memory'
-    tiny_updates.make(folder).close()
-    tiny_updates.add(folder, make_table(12, seed=1), count=7).close()
+    tiny_memories.make(folder).close()
+    tiny_memories.add(folder, tiny_memories.make_table(12, seed=1), count=7).close()
     delete(folder, entries=[3, 5])
     return folder
 

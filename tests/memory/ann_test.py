@@ -39,10 +39,9 @@ from ann_memories import (
     make_memory,
     memory_of,
     queries_near,
-    table_of,
     with_scann,
 )
-from memory_tables import digest_of_tree
+from tiny_memories import digest_of_tree, table_of
 
 
 def scores_of(queries, memory, table=TABLE):

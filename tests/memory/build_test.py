@@ -9,7 +9,7 @@ import pytest
 from opql_jax.core.errors import InputError
 from opql_jax.memory.build import AVERAGED_MENTIONS, EntryTable
 
-from memory_tables import HASHES, NUM_ENTITIES, digest_of_tree, make, make_table, relations_of
+from tiny_memories import ENTITIES, HASHES, digest_of_tree, make, make_table, relations_of
 
 
 def all_relations(memory):
@@ -32,7 +32,7 @@ def test_every_mention_pair_is_an_entry_sorted_by_topic_target_and_place(tmp_pat
     np.testing.assert_array_equal(memory.topic, table.topic[rows])
     np.testing.assert_array_equal(memory.target, table.target[rows])
     np.testing.assert_array_equal(all_relations(memory), relations_of(rows))
-    for entity in range(NUM_ENTITIES):
+    for entity in range(ENTITIES):
         of_topic = memory.topic[memory.offsets[entity] : memory.offsets[entity + 1]]
         assert (of_topic == entity).all() and len(of_topic) == (table.topic == entity).sum()
 

@@ -16,7 +16,7 @@ from opql_jax.core.manifest import ManifestError
 from opql_jax.memory.format import Memory
 from opql_jax.memory.update import delete
 
-from memory_tables import HASHES, make, relations_of
+from tiny_memories import HASHES, make, relations_of
 
 
 @pytest.fixture

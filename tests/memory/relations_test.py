@@ -12,8 +12,15 @@ from opql_jax.memory.format import Memory
 from opql_jax.memory.relations import Halves, sums
 from opql_jax.memory.update import compact, delete, inject
 
-import tiny_updates
-from memory_tables import digest_of_tree, halves_of, make, make_table, relations_of, sums_of
+from tiny_memories import (
+    digest_of_tree,
+    halves_of,
+    injection,
+    make,
+    make_table,
+    relations_of,
+    sums_of,
+)
 
 DIM = 4
 HALVES, MORE = halves_of(), halves_of(12, 9, seed=1)
@@ -143,14 +150,10 @@ def updated(tmp_path):
     """A memory of two segments with deleted entries,
     and the relations of its living entries by id.
     """
-    build(
-        tmp_path,
-        num_entities=tiny_updates.ENTITIES,
-        hashes=tiny_updates.HASHES | {'vocabulary': tiny_updates.VOCAB.hash(6)},
-    )
+    build(tmp_path)
     first, second = make_table(), make_table(12, seed=1)
     known = dict(zip(range(40), sums_of(HALVES, rows_of(Memory.open(tmp_path), first))))
-    inject(tmp_path, second, MORE, tiny_updates.injection(7)).close()
+    inject(tmp_path, second, MORE, injection(7)).close()
     order = np.lexsort(
         (second.target_start, second.topic_start, second.passage, second.target, second.topic)
     )
@@ -182,14 +185,12 @@ def test_updates_keep_the_relations_and_merging_forgets_the_mentions_of_what_was
 
 
 def test_what_is_injected_has_the_form_of_the_memory(tmp_path):
-    build(
-        tmp_path / 'halves', hashes=tiny_updates.HASHES | {'vocabulary': tiny_updates.VOCAB.hash(6)}
-    )
-    tiny_updates.make(tmp_path / 'rows')
+    build(tmp_path / 'halves')
+    make(tmp_path / 'rows')
     for name, encode in (('halves', relations_of), ('rows', MORE)):
         before = digest_of_tree(tmp_path / name)
         with pytest.raises(InputError, match=f'stores relations as {name}'):
-            inject(tmp_path / name, make_table(12, seed=1), encode, tiny_updates.injection(7))
+            inject(tmp_path / name, make_table(12, seed=1), encode, injection(7))
         assert digest_of_tree(tmp_path / name) == before
 
 

@@ -16,8 +16,19 @@ from opql_jax.memory import format, leftovers
 from opql_jax.memory.format import Memory
 from opql_jax.memory.update import compact, delete, inject
 
-from memory_tables import digest_of_tree, make_table, relations_of
-from tiny_updates import MOST, UPDATES, VOCAB, add, entries_of, injection, make, vocab_of
+from tiny_memories import (
+    MOST,
+    UPDATES,
+    VOCAB,
+    add,
+    digest_of_tree,
+    entries_of,
+    injection,
+    make,
+    make_table,
+    relations_of,
+    vocab_of,
+)
 
 
 @pytest.mark.parametrize('next_update', ['inject', 'delete', 'compact'])

@@ -19,18 +19,21 @@ from opql_jax.memory.format import SPANS, Memory
 from opql_jax.memory.manifest import Covers
 from opql_jax.memory.update import compact, delete, inject
 
-from memory_tables import DIM, HASHES, digest_of_tree, make_table, relations_of
-from tiny_updates import (
+from tiny_memories import (
+    DIM,
     ENTITIES,
+    HASHES,
     MOST,
     UPDATES,
-    VOCAB,
     add,
+    digest_of_tree,
     embed,
     encoder,
     entries_of,
     injection,
     make,
+    make_table,
+    relations_of,
     table_of,
 )
 
@@ -136,9 +139,7 @@ def test_any_sequence_of_updates_leaves_what_a_dictionary_holds(operations, shar
             directory,
             table,
             encoder(0),
-            BuildOptions(
-                ENTITIES, DIM, HASHES | {'vocabulary': VOCAB.hash(ENTITIES)}, shard_rows=shard_rows
-            ),
+            BuildOptions(ENTITIES, DIM, HASHES, shard_rows=shard_rows),
         ).close()
         model, held, last = Model(), [], None
         model.add(table, 0, ENTITIES)

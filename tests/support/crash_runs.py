@@ -22,12 +22,11 @@ from opql_jax.kb.trained.question_sets import write_answers
 from opql_jax.memory.format import Memory
 from opql_jax.training.checkpoints import Checkpoints
 
-import memory_tables
 import prepare_by_parts
+import tiny_memories
 import tiny_training
-import tiny_updates
 from graph_kb import QUESTIONS, ring
-from memory_tables import digest_of_tree, make_table
+from tiny_memories import digest_of_tree
 from trios import TRIOS
 
 NOTHING = None
@@ -131,25 +130,25 @@ def _memory_state(folder):
         _file_digests(folder, memory.manifest)
         return [
             memory.hash(),
-            hashlib.sha256(repr(tiny_updates.entries_of(memory)).encode()).hexdigest(),
+            hashlib.sha256(repr(tiny_memories.entries_of(memory)).encode()).hexdigest(),
         ]
 
 
 def _memory(before):
-    tiny_updates.make(before).close()
-    tiny_updates.add(before, make_table(10, seed=1)).close()
-    tiny_updates.delete(before, entities=[0])
+    tiny_memories.make(before).close()
+    tiny_memories.add(before, tiny_memories.make_table(10, seed=1)).close()
+    tiny_memories.delete(before, entities=[0])
 
 
 build = types.SimpleNamespace(
     before=_nothing,
-    run=lambda folder: memory_tables.make(folder),
+    run=lambda folder: tiny_memories.make(folder),
     state=_memory_state,
     content=digest_of_tree,
 )
 inject, delete, compact = (
     types.SimpleNamespace(
-        before=_memory, run=tiny_updates.UPDATES[name], state=_memory_state, content=digest_of_tree
+        before=_memory, run=tiny_memories.UPDATES[name], state=_memory_state, content=digest_of_tree
     )
     for name in ('inject', 'delete', 'compact')
 )

@@ -42,9 +42,8 @@ import films
 import tiny_prepared
 import tiny_text_encoder
 import tiny_training
-import tiny_updates
-from memory_tables import halves_of, make, make_table
 from own_process import own_process
+from tiny_memories import VOCAB, add, halves_of, make, make_table
 
 # What reads a folder.
 Read = Callable[[], object]
@@ -79,13 +78,13 @@ def prepared(root: pathlib.Path) -> tuple[pathlib.Path, Read]:
 def memory(root: pathlib.Path) -> tuple[pathlib.Path, Read]:
     """A memory of two segments, with injected entities and deleted entries."""
     folder = root / 'memory'
-    tiny_updates.make(folder).close()
-    tiny_updates.add(folder, make_table(12, seed=1), count=7).close()
+    make(folder).close()
+    add(folder, make_table(12, seed=1), count=7).close()
     delete(folder, entries=[3, 5])
 
     def read():
         memory = Memory.open(folder)
-        memory.check_vocabulary(tiny_updates.VOCAB)
+        memory.check_vocabulary(VOCAB)
         relations = memory.relations()
         assert bad_row(relations) is None and bad_row(memory.entity_rows) is None
         columns = (

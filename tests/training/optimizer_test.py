@@ -153,32 +153,24 @@ def test_an_optimizer_that_needs_more_than_gradients_is_told_in_the_dry_run(prep
 
 
 @pytest.mark.usefixtures('fresh_gin')
-class TestGinFiles:
-    """What they make of `OPTIMIZER` and the schedule."""
-
-    def config(self, *files):
-        there = [f'gin/{name}.gin' for name in ('models/tiny', 'runs/entities')]
-        gin_utils.configure(
-            [*there, *files], ["KB='kb'", 'STEPS=900', 'LEARNING_RATE=0.5'], trainer.train
+def test_the_example_of_the_page_works_as_it_says(tmp_path):
+    page = pathlib.Path(__file__).parents[2] / 'docs/how-to/training.md'
+    example = re.search(r'```\n(from __gin__.*?)```', page.read_text(encoding='utf-8'), re.S)[1]
+    (tmp_path / 'mine.gin').write_text(example)
+    files = ['gin/models/tiny.gin', 'gin/runs/entities.gin', str(tmp_path / 'mine.gin')]
+    gin_utils.configure(files, ["KB='kb'", 'STEPS=900', 'LEARNING_RATE=0.5'], trainer.train)
+    config = gin.get_configurable(trainer.TrainConfig)()
+    schedule = [float(config.schedule(step)) for step in (0, 250, 900)]
+    assert schedule == pytest.approx([0, 0.5e-4, 1e-4])
+    params = {'a/kernel': jnp.ones((2, 2)), 'b': jnp.ones(2)}
+    gradients = [jax.tree.map(lambda x: 0.1 * i * x, params) for i in (1, -2, 3)]
+    lion = functools.partial(optax.lion, weight_decay=0.1)
+    found, expected = (
+        updates(
+            trainer.optimizer_of(dataclasses.replace(config, optimizer=optimizer)),
+            gradients,
+            params,
         )
-        return gin.get_configurable(trainer.TrainConfig)()
-
-    def updates_of(self, config):
-        params = {'a/kernel': jnp.ones((2, 2)), 'b': jnp.ones(2)}
-        gradients = [jax.tree.map(lambda x: 0.1 * i * x, params) for i in (1, -2, 3)]
-        return updates(trainer.optimizer_of(config), gradients, params)
-
-    def assert_updates(self, config, factory):
-        given = dataclasses.replace(config, optimizer=factory)
-        jax.tree.map(np.testing.assert_array_equal, self.updates_of(config), self.updates_of(given))
-
-    def test_the_example_of_the_page_works_as_it_says(self, tmp_path):
-        page = (pathlib.Path(__file__).parents[2] / 'docs/how-to/training.md').read_text(
-            encoding='utf-8'
-        )
-        (tmp_path / 'mine.gin').write_text(re.search(r'```\n(from __gin__.*?)```', page, re.S)[1])
-        config = self.config(str(tmp_path / 'mine.gin'))
-        assert [float(config.schedule(step)) for step in (0, 250, 900)] == pytest.approx(
-            [0, 0.5e-4, 1e-4]
-        )
-        self.assert_updates(config, functools.partial(optax.lion, weight_decay=0.1))
+        for optimizer in (config.optimizer, lion)
+    )
+    jax.tree.map(np.testing.assert_array_equal, found, expected)
