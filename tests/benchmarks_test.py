@@ -5,6 +5,7 @@ measured by.
 import importlib.util
 import json
 import pathlib
+import re
 import subprocess
 import sys
 
@@ -56,12 +57,8 @@ TINY = {
 
 
 def test_every_benchmark_is_tried():
-    assert {path.stem for path in BENCHMARKS.glob('*.py')} - {
-        'command_line',
-        'hlo',
-        'timing',
-        'train_program',
-    } == set(TINY)
+    others = {'command_line', 'hlo', 'timing', 'train_program'}
+    assert {path.stem for path in BENCHMARKS.glob('*.py')} - others == set(TINY)
 
 
 # In CI one of arrays and one of text. `tpu_compile` runs in tests/memory/search_on_tpu_test.py and
@@ -72,65 +69,21 @@ QUICK = {'follow', 'index_text'}
 @pytest.mark.parametrize(
     'name', [pytest.param(name, marks=[pytest.mark.slow] * (name not in QUICK)) for name in TINY]
 )
-def test_a_tiny_run_prints_what_it_measures(name, binaries, request):
+def test_a_tiny_run_prints_what_it_measures(name, binaries, request, tmp_path):
     if name == 'ann' and not importlib.util.find_spec('scann'):
         pytest.skip('ScaNN is not installed')
     if name == 'tpu_compile' and not importlib.util.find_spec('libtpu'):
         pytest.skip("the TPU compiler is not installed: pip install -e '.[tpu-aot]'")
     if name in ('train_step', 'accelerator'):
-        pytest.importorskip('torch', reason='torch is not installed', exc_type=ImportError)
-        pytest.importorskip(
-            'transformers', reason='transformers is not installed', exc_type=ImportError
-        )
+        request.getfixturevalue('transformers')
+    if name in OF_TEXT:
+        pytest.importorskip('spacy', reason='spaCy is not installed')
     options, field = TINY[name]
-    if name == 'index_text':
-        pytest.importorskip('spacy', reason='spaCy is not installed')
-    if name == 'recognition':
-        pytest.importorskip('spacy', reason='spaCy is not installed')
-        options += f' --data {request.getfixturevalue("shared_data") / "redocred"}'
-    if name == 'calibration_sets':
-        pytest.importorskip('spacy', reason='spaCy is not installed')
-        options += (
-            f' {request.getfixturevalue("tmp_path")} --data '
-            f'{request.getfixturevalue("shared_data")}'
-        )
-    if name == 'comparisons':
-        pytest.importorskip('spacy', reason='spaCy is not installed')
-        options += _comparisons(
-            binaries, request.getfixturevalue('shared_data'), request.getfixturevalue('tmp_path')
-        )
-    if name == 'retrieval':
-        pytest.importorskip('spacy', reason='spaCy is not installed')
-        options += (
-            f' --data {request.getfixturevalue("shared_data")} --out '
-            f'{request.getfixturevalue("tmp_path")}'
-        )
-    if name == 'others':
-        pytest.importorskip('spacy', reason='spaCy is not installed')
-        options += f' --data {request.getfixturevalue("shared_data")}'
-    if name == 'evidence':
-        pytest.importorskip('spacy', reason='spaCy is not installed')
-        folder = request.getfixturevalue('tmp_path')
-        index_text([films.write(folder / 'films.jsonl')], folder / 'kb', processes=1)
-        asked = [('Who directed Night Ferry?', ['ferry']), ('Where was Clara Holm born?', ['holm'])]
-        asked += [('Who is the mayor of Lima?', []), ('How tall is Mount Fuji?', [])]
-        records = [
-            {'question': question, 'supporting': supporting} for question, supporting in asked
-        ]
-        (folder / 'asked.jsonl').write_text(
-            ''.join(f'{json.dumps(record)}\n' for record in records), encoding='utf-8'
-        )
-        options += f'--kb {folder / "kb"} --questions {folder / "asked.jsonl"}'
-    if name == 'calibration':
-        pytest.importorskip('spacy', reason='spaCy is not installed')
-        metaqa = request.getfixturevalue('shared_data') / 'metaqa'
-        folder = request.getfixturevalue('tmp_path')
-        few = (metaqa / 'passages.jsonl').read_text(encoding='utf-8').splitlines(keepends=True)[:40]
-        (folder / 'few.jsonl').write_text(''.join(few), encoding='utf-8')
-        kb = folder / 'sets' / 'films' / '0.kb'
-        index_text([folder / 'few.jsonl'], kb, processes=1)
-        _questions_about(few, metaqa, kb.with_suffix('.jsonl'))
-        options += f' {folder / "sets"}'
+    if name in OF_SETS:
+        data = request.getfixturevalue('shared_data')
+        options += OF_SETS[name](binaries, data, tmp_path)
+    elif name == 'evidence':
+        options += _asked_of_films(tmp_path)
     command = [BENCHMARKS / f'{name}.py', *options.split(), '--json']
     if name == 'train_step':  # one as its user starts it, with nothing imported yet
         cpu = ENVIRONMENT | {'JAX_PLATFORMS': 'cpu'}
@@ -142,20 +95,35 @@ def test_a_tiny_run_prints_what_it_measures(name, binaries, request):
     assert field in lines[-1]
 
 
-def _questions_about(passages, metaqa, path):
-    """Writes some questions about the films of passages, and returns the file."""
-    titles = {json.loads(passage)['title'] for passage in passages}
-    rows = [
-        line.split('\t')
-        for line in (metaqa / '1-hop/dev.txt').read_text(encoding='utf-8').splitlines()
-    ]
-    about = [row for row in rows if row[0][row[0].index('[') + 1 : row[0].index(']')] in titles]
-    records = [
-        {'question': row[0].replace('[', '').replace(']', ''), 'answers': row[1].split('|')}
-        for row in about[:8]
-    ]
+def _write_lines(path, records):
     path.write_text(''.join(json.dumps(record) + '\n' for record in records), encoding='utf-8')
     return path
+
+
+def _asked_of_films(folder):
+    """Makes a knowledge base, and questions of which it answers two; returns the options."""
+    index_text([films.write(folder / 'films.jsonl')], folder / 'kb', processes=1)
+    asked = [('Who directed Night Ferry?', ['ferry']), ('Where was Clara Holm born?', ['holm'])]
+    asked += [('Who is the mayor of Lima?', []), ('How tall is Mount Fuji?', [])]
+    records = [{'question': question, 'supporting': supporting} for question, supporting in asked]
+    return f'--kb {folder}/kb --questions {_write_lines(folder / "asked.jsonl", records)}'
+
+
+def _calibration(binaries, data, folder):
+    """Makes a knowledge base of a few films and questions about them; returns the options."""
+    few = (data / 'metaqa/passages.jsonl').read_text(encoding='utf-8').splitlines()[:40]
+    passages = [json.loads(passage) for passage in few]
+    index_text(
+        [_write_lines(folder / 'few.jsonl', passages)], folder / 'sets/films/0.kb', processes=1
+    )
+    titles, about = {passage['title'] for passage in passages}, []
+    for line in (data / 'metaqa/1-hop/dev.txt').read_text(encoding='utf-8').splitlines():
+        question, answers = line.split('\t')
+        before, topic, after = re.split(r'[\[\]]', question)
+        if topic in titles:
+            about.append({'question': before + topic + after, 'answers': answers.split('|')})
+    _write_lines(folder / 'sets/films/0.jsonl', about[:8])
+    return f' {folder / "sets"}'
 
 
 def _comparisons(binaries, data, folder):
@@ -172,11 +140,21 @@ def _comparisons(binaries, data, folder):
     few = [record for record in records if record['kind'] == 'comparison'][:2]
     needed = {name for record in few for name in record['documents']}
     documents = [json.loads(line) for line in texts.read_text(encoding='utf-8').splitlines()]
-    index_text(
-        [document for document in documents if document['id'] in needed], folder / 'kb', processes=1
-    )
-    made.write_text(''.join(json.dumps(record) + '\n' for record in few), encoding='utf-8')
-    return f' --questions {made} --kb {folder / "kb"}'
+    documents = [document for document in documents if document['id'] in needed]
+    index_text(documents, folder / 'kb', processes=1)
+    return f' --questions {_write_lines(made, few)} --kb {folder / "kb"}'
+
+
+# Those of text need spaCy; those of public sets are made of `shared_data` in a folder.
+OF_SETS = {
+    'recognition': lambda binaries, data, folder: f' --data {data / "redocred"}',
+    'calibration_sets': lambda binaries, data, folder: f' {folder} --data {data}',
+    'comparisons': _comparisons,
+    'retrieval': lambda binaries, data, folder: f' --data {data} --out {folder}',
+    'others': lambda binaries, data, folder: f' --data {data}',
+    'calibration': _calibration,
+}
+OF_TEXT = {'index_text', 'evidence', *OF_SETS}
 
 
 HLO = """HloModule step

@@ -41,13 +41,9 @@ def test_piped_help_has_neither_colours_nor_boxes(command, capsys):
 
 
 def test_help_waits_for_no_large_import():
-    script = (
-        "import sys; from opql_jax import cli; cli.main(['--help']); print(*sys.modules, "
-        'file=sys.stderr)'
-    )
-    done = subprocess.run(
-        [sys.executable, '-c', script], capture_output=True, text=True, check=True
-    )
+    use = "import sys; from opql_jax import cli; cli.main(['--help'])"
+    command = [sys.executable, '-c', f'{use}; print(*sys.modules, file=sys.stderr)']
+    done = subprocess.run(command, capture_output=True, text=True, check=True)
     imported = {name.partition('.')[0] for name in done.stderr.split()}
     large = 'jax numpy scipy pyarrow spacy tokenizers msgspec etils rich flax'
     assert not imported & {*large.split()}
@@ -60,24 +56,24 @@ def test_recipes_are_passed_on(capsys):
 
 
 @pytest.mark.parametrize(
-    'arguments',
+    'line',
     [
-        ['gone'],
-        ['ask', 'kb', 'question', '--top', '0'],
-        ['ask', 'kb', 'question', '--hops', '0'],
-        ['index', 'text', '--out', 'kb', '--max_reject_fraction', 'nan'],
-        ['index', 'text', '--out', 'kb', '--engine', 'cloud'],
-        ['retrieve', 'kb'],
-        ['retrieve', 'kb', 'question', '--questions', 'file', '--out', 'file'],
-        ['retrieve', 'kb', '--questions', 'file'],
-        ['train', 'kb', 'questions', '--seed', '-1'],
-        ['explore', 'kb', '--port', '65536'],
-        ['ask', '', 'question'],
-        ['index', '', '--out', 'kb'],
+        'gone',
+        'ask kb question --top 0',
+        'ask kb question --hops 0',
+        'index text --out kb --max_reject_fraction nan',
+        'index text --out kb --engine cloud',
+        'retrieve kb',
+        'retrieve kb question --questions file --out file',
+        'retrieve kb --questions file',
+        'train kb questions --seed -1',
+        'explore kb --port 65536',
+        "ask '' question",
+        "index '' --out kb",
     ],
 )
-def test_a_wrong_command_line_ends_with_2(arguments, capsys):
-    code, out, errors = run(arguments, capsys)
+def test_a_wrong_command_line_ends_with_2(line, capsys):
+    code, out, errors = run(shlex.split(line), capsys)
     assert (code, out) == (2, '') and 'Error: ' in errors and 'Traceback' not in errors
 
 
@@ -122,7 +118,5 @@ def test_output_that_nobody_reads_is_no_error_of_the_program():
         (f'{command} | exec 0<&-; exit ${{PIPESTATUS[0]}}', 1),
     ):
         done = subprocess.run(['bash', '-c', line], capture_output=True, text=True)
-        assert done.returncode == code and done.stderr in (
-            '',
-            'error: No space left on device\n',
-        ), done
+        full = 'error: No space left on device\n'
+        assert done.returncode == code and done.stderr in ('', full), done

@@ -12,17 +12,7 @@ import pytest
 import system_calls
 from system_calls import BROKEN, FULL, KILL, KILLED, TEAR
 
-WORKS = [
-    'prepare',
-    'build',
-    'inject',
-    'delete',
-    'compact',
-    'compact_kb',
-    'checkpoint',
-    'predictions',
-    'kb_manifest',
-]
+WORKS = 'prepare build inject delete compact compact_kb checkpoint predictions kb_manifest'.split()
 # How many calls CI tries of each work; of some, of which each other writes its files as one does,
 # only with a kill or a full disk.
 SAMPLE = {KILL: 3, FULL: 2, TEAR: 2, BROKEN: 2}
@@ -37,13 +27,8 @@ CASES = [
 @pytest.fixture(scope='module')
 def sample(tmp_path_factory):
     requests = [(work, how, SAMPLE[how]) for work, how in CASES]
-    return dict(
-        zip(
-            CASES,
-            system_calls.tried(tmp_path_factory.mktemp('sample'), 'crash_runs', requests),
-            strict=True,
-        )
-    )
+    tried = system_calls.tried(tmp_path_factory.mktemp('sample'), 'crash_runs', requests)
+    return dict(zip(CASES, tried, strict=True))
 
 
 def check(tried, how, least):

@@ -14,9 +14,8 @@ import pytest
 from forked_binaries import ENCODER
 
 ROOT = pathlib.Path(__file__).resolve().parents[1]
-SPHINX = re.search(
-    r'-m (sphinx .*-b html)', (ROOT / 'launch' / 'docs.sh').read_text(encoding='utf-8')
-)
+SCRIPT = (ROOT / 'launch' / 'docs.sh').read_text(encoding='utf-8')
+SPHINX = re.search(r'-m (sphinx .*-b html)', SCRIPT)
 
 pytest.importorskip('myst_nb', reason='the extra docs is not installed')
 
@@ -24,9 +23,8 @@ pytest.importorskip('myst_nb', reason='the extra docs is not installed')
 def build(output, *options, **variables):
     command = [sys.executable, '-m', *SPHINX[1].split(), *options, 'docs', output]
     environment = {**os.environ, 'PYTHONPATH': str(ROOT), **variables}
-    return subprocess.run(
-        command, cwd=ROOT, env=environment, capture_output=True, text=True, timeout=1800
-    )
+    options = dict(cwd=ROOT, env=environment, capture_output=True, text=True, timeout=1800)
+    return subprocess.run(command, **options)
 
 
 def test_pages_and_docstrings_have_no_warning(tmp_path):
@@ -57,9 +55,8 @@ def test_pages_show_what_docstrings_say(tmp_path):
 
 def cells(page):
     """The code of a notebook in MyST's text form."""
-    return re.findall(
-        r'^```\{code-cell\}\n(.*?)^```', page.read_text(encoding='utf-8'), re.M | re.S
-    )
+    text = page.read_text(encoding='utf-8')
+    return re.findall(r'^```\{code-cell\}\n(.*?)^```', text, re.M | re.S)
 
 
 @pytest.mark.slow
@@ -84,9 +81,8 @@ def test_the_code_of_the_tutorial_runs_in_small(tmp_path, monkeypatch, capsys, b
     monkeypatch.chdir(ROOT)
     monkeypatch.setenv('PYTHONPATH', str(ROOT))
     assert code.count('tempfile.mkdtemp()') == 1
-    code = code.replace(sizes, 'DOCUMENTS, STEPS = 60, 2').replace(
-        'tempfile.mkdtemp()', repr(str(tmp_path))
-    )
+    code = code.replace(sizes, 'DOCUMENTS, STEPS = 60, 2')
+    code = code.replace('tempfile.mkdtemp()', repr(str(tmp_path)))
     exec(compile(code, 'docs/tutorial.md', 'exec'), {})
     output = capsys.readouterr().out
     # With one fact, its film has one answer.

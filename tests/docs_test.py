@@ -45,9 +45,8 @@ def blocks(text: str) -> list[str]:
     code within a line is one word.
     """
     text = _CODE.sub('Code', _GENERATED.sub('', _FENCE.sub('', text)))
-    return _BLOCK.split(
-        '\n'.join(line for line in text.splitlines() if not line.startswith('    '))
-    )
+    lines = (line for line in text.splitlines() if not line.startswith('    '))
+    return _BLOCK.split('\n'.join(lines))
 
 
 def cells(text: str) -> list[str]:
@@ -56,9 +55,7 @@ def cells(text: str) -> list[str]:
 
 def sentences(text: str) -> list[str]:
     prose = [block for block in blocks(text) if not block.startswith('|')]
-    return [
-        sentence for block in (*prose, *cells(text)) for sentence in _END_OF_SENTENCE.split(block)
-    ]
+    return sum(map(_END_OF_SENTENCE.split, (*prose, *cells(text))), [])
 
 
 def most_words(texts: list[str]) -> str:
@@ -92,19 +89,14 @@ def unknown_names(text: str, root: pathlib.Path = REPO) -> list[str]:
     """
     files = [name for name in _FILE.findall(text) if not _exists(name, root)]
     modules = [root / module.replace('.', '/') for module in _MODULE.findall(text)]
-    missing = [
-        path
-        for path in modules
-        if not path.with_suffix('.py').exists() and not (path / '__main__.py').exists()
-    ]
-    return files + [path.name for path in missing]
+    there = lambda path: path.with_suffix('.py').exists() or (path / '__main__.py').exists()
+    return files + [path.name for path in modules if not there(path)]
 
 
 def _exists(name: str, root: pathlib.Path) -> bool:
     """Whether a file is named from the root, or from the package."""
-    return any(
-        (root / folder / name).exists() for folder in ('', 'opql_jax', 'opql_jax/training')
-    ) or name.startswith('t5x/')
+    folders = ('', 'opql_jax', 'opql_jax/training')
+    return name.startswith('t5x/') or any((root / f / name).exists() for f in folders)
 
 
 @pytest.mark.parametrize('name', NAMES)
@@ -119,50 +111,34 @@ def test_files_and_modules_that_a_page_names_exist(name):
 
 @pytest.mark.parametrize('name', [name for name in NAMES if name not in HISTORY])
 def test_macros_that_a_page_sets_stand_in_its_gin_files(name):
-    gin_files = {
-        path.relative_to(REPO).as_posix(): with_includes(path)
-        for path in (REPO / 'gin').rglob('*.gin')
-    }
+    paths = (REPO / 'gin').rglob('*.gin')
+    gin_files = {path.relative_to(REPO).as_posix(): with_includes(path) for path in paths}
     for line in (REPO / name).read_text(encoding='utf-8').replace('\\\n', ' ').splitlines():
         named = re.findall(r'--gin_file=(gin/[\w/]+\.gin)', line)
         if not named or 'python -m opql_jax' not in line:
             continue
-        macros = {
-            macro
-            for path in named
-            for macro in re.findall(r'^([A-Z]\w*) = ', gin_files[path], re.M)
-        }
+        text = '\n'.join(gin_files[path] for path in named)
+        macros = set(re.findall(r'^([A-Z]\w*) = ', text, re.M))
         assert set(re.findall(r'--gin\.([A-Z][A-Z_]*)=', line)) <= macros, line
 
 
 @pytest.mark.parametrize('name', NAMES)
 def test_parameters_that_a_page_sets_are_those_of_the_code(name):
-    source = '\n'.join(
-        path.read_text(encoding='utf-8') for path in (REPO / 'opql_jax').rglob('*.py')
-    )
-    for module, configurable, parameter in _OBJECTIVE.findall(
-        (REPO / name).read_text(encoding='utf-8')
-    ):
-        assert re.search(rf'^(?:class|def) {configurable}\b', source, re.M), (
-            f'{module}.{configurable}'
-        )
-        assert re.search(rf'^    {parameter}: ', source, re.M), (
-            f'{module}.{configurable}.{parameter}'
-        )
+    paths = (REPO / 'opql_jax').rglob('*.py')
+    source = '\n'.join(path.read_text(encoding='utf-8') for path in paths)
+    for named in _OBJECTIVE.findall((REPO / name).read_text(encoding='utf-8')):
+        _, configurable, parameter = named
+        assert re.search(rf'^(?:class|def) {configurable}\b', source, re.M), named
+        assert re.search(rf'^    {parameter}: ', source, re.M), named
 
 
 @pytest.mark.parametrize('name', [name for name in NAMES if name not in HISTORY])
 def test_recipes_that_a_page_names_exist(name):
-    commands = re.findall(
-        r'python -m opql_jax\.recipes (?:show|run|publish) ([^`#\n]*)',
-        (REPO / name).read_text(encoding='utf-8'),
-    )
-    recipes = {
-        word
-        for command in commands
-        for word in re.findall(r'(?<![-\w])[a-z][\w-]*/[\w-]+|\bdemo\b', command.split(' --')[0])
-    }
-    assert recipes <= catalog.RECIPES.keys()
+    text = (REPO / name).read_text(encoding='utf-8')
+    command = r'python -m opql_jax\.recipes (?:show|run|publish) ([^`#\n]*)'
+    given = ' '.join(found.split(' --')[0] for found in re.findall(command, text))
+    recipes = re.findall(r'(?<![-\w])[a-z][\w-]*/[\w-]+|\bdemo\b', given)
+    assert set(recipes) <= catalog.RECIPES.keys()
 
 
 @pytest.mark.parametrize('name', MAX_LINES)
@@ -189,15 +165,8 @@ def test_long_sentences_and_cells_are_seen():
         '| a | b c d. E |\n|---|---|\n\n    not this one'
     )
     assert most_words(cells(text)).split() == ['b', 'c', 'd.', 'E']
-    assert [len(sentence.split()) for sentence in sentences(text) if sentence.strip(' -\n')] == [
-        3,
-        2,
-        4,
-        4,
-        1,
-        3,
-        1,
-    ]
+    found = [len(sentence.split()) for sentence in sentences(text) if sentence.strip(' -\n')]
+    assert found == [3, 2, 4, 4, 1, 3, 1]
 
 
 def test_lines_of_the_readme_fit_a_screen():
@@ -222,18 +191,12 @@ def test_pages_name_no_file_outside_the_project(name):
     assert not re.search(r'\.\./shared', text)
     for link in _LINK.findall(prose(text)):
         if not re.match(r'[a-z]+:', link):
-            assert ((REPO / name).parent / link.partition('#')[0]).resolve().is_relative_to(REPO), (
-                link
-            )
+            target = (REPO / name).parent / link.partition('#')[0]
+            assert target.resolve().is_relative_to(REPO), link
 
 
 def test_every_page_of_the_docs_is_reached_from_the_index():
-    linked = set()
-    for page in (REPO / 'docs/index.md',):
-        linked |= {
-            (page.parent / link.partition('#')[0]).resolve()
-            for link in _LINK.findall(prose(page.read_text()))
-        }
-    assert {page for page in PAGES if page.is_relative_to(REPO / 'docs')} - linked == {
-        REPO / 'docs/index.md'
-    }
+    index = REPO / 'docs/index.md'
+    links = _LINK.findall(prose(index.read_text()))
+    linked = {(index.parent / link.partition('#')[0]).resolve() for link in links}
+    assert {page for page in PAGES if page.is_relative_to(index.parent)} - linked == {index}

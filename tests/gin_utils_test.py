@@ -44,9 +44,8 @@ def config(tmp_path):
 
 def bindings(*flags):
     """What `--gin.X=Y` flags become, as the values of --gin_bindings."""
-    return [
-        flag.removeprefix('--gin_bindings=') for flag in gin_utils.rewrite_gin_args(list(flags))
-    ]
+    rewritten = gin_utils.rewrite_gin_args(list(flags))
+    return [flag.removeprefix('--gin_bindings=') for flag in rewritten]
 
 
 def dry_run(config, *flags, capsys):
@@ -81,13 +80,8 @@ def test_a_flag_without_a_value_is_an_error():
 
 
 def test_macros_and_parameters_are_overridden_by_flags(config, capsys):
-    shown = dry_run(
-        config,
-        '--gin.OUT=there',
-        '--gin.WORDS=7',
-        '--gin.prepare.prepare.max_tokens=9',
-        capsys=capsys,
-    )
+    flags = '--gin.OUT=there --gin.WORDS=7 --gin.prepare.prepare.max_tokens=9'
+    shown = dry_run(config, *flags.split(), capsys=capsys)
     assert 'wordpieces = 7' in shown and 'max_tokens = 9' in shown
     assert "path='x.jsonl'" in shown  # the reader is made with its own bindings
 
@@ -138,21 +132,14 @@ def test_files_of_the_repository_are_found_from_anywhere(tmp_path, monkeypatch, 
 
 
 def test_a_binary_of_one_process_refuses_to_be_one_of_several_before_anything_is_written(tmp_path):
-    command = [
-        sys.executable,
-        '-m',
-        'opql_jax.prepare',
-        '--gin_file=gin/data/synthetic.gin',
-        f'--gin.KB={tmp_path / "new"}',
-    ]
-    refused = {
-        'OPQL_PROCESSES': 'prepare works in one process',
-        'OPQL_DISTRIBUTED': 'OPQL_DISTRIBUTED=1, and JAX does not find',
-    }
-    for (variable, said), value in zip(refused.items(), '21'):
-        done = subprocess.run(
-            command, capture_output=True, text=True, cwd=ROOT, env=os.environ | {variable: value}
-        )
+    command = [sys.executable, '-m', 'opql_jax.prepare', '--gin_file=gin/data/synthetic.gin']
+    command += [f'--gin.KB={tmp_path / "new"}']
+    for variable, value, said in (
+        ('OPQL_PROCESSES', '2', 'prepare works in one process'),
+        ('OPQL_DISTRIBUTED', '1', 'OPQL_DISTRIBUTED=1, and JAX does not find'),
+    ):
+        env = os.environ | {variable: value}
+        done = subprocess.run(command, capture_output=True, text=True, cwd=ROOT, env=env)
         assert done.returncode == 1 and f'error: {said}' in done.stderr
         assert not (tmp_path / 'new').exists()
 

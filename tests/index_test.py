@@ -17,13 +17,12 @@ TEXTS = [
     'Lord Byron was an English poet. He died in Missolonghi in 1824.',
 ]
 TITLES = ['Ada Lovelace', 'Lord Byron']
+ADA = {'id': np.int64(1), 'title': TITLES[0], 'text': TEXTS[0], 'mentions': 3}
 
 
 def documents(kb):
-    table = kb.prepared.passages
-    return list(
-        zip(table['doc_id'].to_pylist(), table['title'].to_pylist(), table['text'].to_pylist())
-    )
+    columns = (kb.prepared.passages[name].to_pylist() for name in ('doc_id', 'title', 'text'))
+    return list(zip(*columns))
 
 
 @pytest.fixture(scope='module')
@@ -38,10 +37,7 @@ def of_files(tmp_path_factory):
 @pytest.mark.parametrize(
     'texts',
     [
-        [
-            {'id': np.int64(1), 'title': TITLES[0], 'text': TEXTS[0], 'mentions': 3},
-            {'title': pd.NA, 'text': TEXTS[1]},
-        ],
+        [ADA, {'title': pd.NA, 'text': TEXTS[1]}],
         pd.DataFrame({'text': TEXTS, 'year': [1815, 1824]}),
         pd.DataFrame({'text': TEXTS, 'title': [TITLES[0], None], 'id': [7, None]}),
     ],
@@ -57,11 +53,8 @@ def test_texts_in_memory_say_what_files_say(texts, tmp_path, of_files):
 def test_ids_are_kept_numbers_take_their_place_and_a_path_is_no_text(tmp_path):
     file = tmp_path / 'ada.txt'
     file.write_text(TEXTS[0])
-    texts = [
-        {'id': 'byron', 'text': TEXTS[1]},
-        file,
-        'Charles Babbage was a friend of Ada Lovelace.',
-    ]
+    last = 'Charles Babbage was a friend of Ada Lovelace.'
+    texts = [{'id': 'byron', 'text': TEXTS[1]}, file, last]
     kb = opql_jax.index(texts, out=tmp_path / 'kb', processes=1)
     assert [row[0] for row in documents(kb)] == ['ada.txt', 'byron', '2']
 
@@ -78,10 +71,7 @@ def test_ids_are_kept_numbers_take_their_place_and_a_path_is_no_text(tmp_path):
         ([{'id': ['a'], 'text': TEXTS[0]}], 'text 0: id: expected a string'),
         ([{'id': '', 'text': TEXTS[0]}], '^texts: text 0: id: expected a string'),
         ([TEXTS[0], 3], '^texts: text 1: expected a string'),
-        (
-            [TEXTS[0], TEXTS[1], ' '],
-            r'^texts: 1 of 3 texts are bad.*: text 2: text: expected a string that is not blank',
-        ),
+        ([*TEXTS, ' '], '^texts: 1 of 3 texts are bad.*: text 2: text: expected .* not blank'),
         ([{'id': object(), 'text': TEXTS[0]}], '^texts: text 0: id: expected a string'),
         ([{'title': 'Ada'}], 'text'),
         (pd.DataFrame({'body': TEXTS}), 'no column "text", but body'),

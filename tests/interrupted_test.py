@@ -14,12 +14,10 @@ from forked_binaries import ENCODER
 
 # Few WordPieces, so that the tokenizer is smaller than some of the tables, and a disk can be full
 # at either.
-WORLD = [
-    'prepare',
-    '--gin_file=gin/data/synthetic.gin',
-    '--gin.DOCUMENTS=60',
-    '--gin.prepare.prepare.wordpieces=300',
-]
+WORLD = (
+    'prepare --gin_file=gin/data/synthetic.gin --gin.DOCUMENTS=60 '
+    '--gin.prepare.prepare.wordpieces=300'
+).split()
 
 
 def prepare(folder, *flags):
@@ -47,28 +45,15 @@ def world(tmp_path_factory, binaries):
 def build(world, memory, shard_rows=200):
     parts = {'KB': world, 'TEXT': 'prepared', 'MODEL': 'model', 'MEMORY': memory}
     flags = [f'--gin.{name}={value}' for name, value in parts.items()]
-    return [
-        'build_memory',
-        '--gin_file=gin/runs/build_memory.gin',
-        f'--gin.build_memory.build_memory.shard_rows={shard_rows}',
-        *flags,
-    ]
+    flags += [f'--gin.build_memory.build_memory.shard_rows={shard_rows}']
+    return ['build_memory', '--gin_file=gin/runs/build_memory.gin', *flags]
 
 
 def training(world, workdir):
-    flags = [
-        '--gin.STEPS=2',
-        '--gin.objectives.Relations.rows=16',
-        f'--gin.KB={world}',
-        '--gin.TEXT=prepared',
-    ]
-    return [
-        'train',
-        *ENCODER,
-        '--gin_file=gin/runs/relations.gin',
-        *flags,
-        f'--gin.MODEL={workdir}',
-    ]
+    parts = {'STEPS': 2, 'KB': world, 'TEXT': 'prepared', 'MODEL': workdir}
+    flags = [f'--gin.{name}={value}' for name, value in parts.items()]
+    flags += ['--gin_file=gin/runs/relations.gin', '--gin.objectives.Relations.rows=16']
+    return ['train', *ENCODER, *flags]
 
 
 # A full disk: no file may be larger than so many bytes.
@@ -83,9 +68,8 @@ def test_a_full_disk_is_reported_in_one_line_that_names_the_file(
 ):
     command = prepare(tmp_path) if binary == 'prepare' else build(world, tmp_path)
     said = complaint(binaries(*command, file_limit=limit))
-    assert re.search(rf'{tmp_path}/.*{name}', said) and (
-        'File too large' in said or 'cannot be written' in said
-    ), said
+    assert re.search(rf'{tmp_path}/.*{name}', said), said
+    assert 'File too large' in said or 'cannot be written' in said, said
 
 
 # A folder in which nothing may be written.

@@ -18,6 +18,8 @@ import textwrap
 
 import pytest
 
+from examples import examples
+
 REPO = pathlib.Path(__file__).resolve().parent.parent
 
 # Height of a room: a package, or a module at the top of one. It imports itself and lower rooms;
@@ -204,9 +206,8 @@ def circle(root: pathlib.Path) -> list[str]:
     """Modules of which each imports the next, from one back to itself, also inside of functions or
     for types only; none is [].
     """
-    sources = {
-        module_name(path.relative_to(root)): path for path in source_files(root / 'opql_jax')
-    }
+    files = source_files(root / 'opql_jax')
+    sources = {module_name(path.relative_to(root)): path for path in files}
     graph: dict[str, set[str]] = {}
     for module, path in sources.items():
         tree = ast.parse(path.read_text(encoding='utf-8'))
@@ -252,11 +253,8 @@ def core_modules(root: pathlib.Path) -> list[str]:
     """
     names = [module_name(path.relative_to(root)) for path in source_files(root / 'opql_jax')]
     extra = ('opql_jax.cli', 'opql_jax.explorer', 'opql_jax.integrations', 'opql_jax.t5x_model')
-    return [
-        name
-        for name in names
-        if name.removeprefix('opql_jax.') not in EDGE and not is_below(name, extra)
-    ]
+    is_core = lambda name: name.removeprefix('opql_jax.') not in EDGE and not is_below(name, extra)
+    return [name for name in names if is_core(name)]
 
 
 def unimportable(root: pathlib.Path, modules: list[str]) -> list[str]:
@@ -299,20 +297,10 @@ def test_setup_lists_every_package():
         for node in setup.body
         if isinstance(node, ast.Assign) and node.targets[0].id == 'PACKAGES'
     )
-    packages = {
-        module_name(path.parent.relative_to(REPO))
-        for room in ('opql_jax', 'tasks')
-        for path in source_files(REPO / room)
-    }
-    without_init = [
-        package
-        for package in packages
-        if not (
-            REPO / package.replace('opql_jax_tasks', 'tasks').replace('.', '/') / '__init__.py'
-        ).exists()
-    ]
-    assert set(listed) == packages
-    assert without_init == [], 'an __init__.py is missing'
+    sources = [path for room in ('opql_jax', 'tasks') for path in source_files(REPO / room)]
+    folders = {path.parent for path in sources}
+    assert set(listed) == {module_name(folder.relative_to(REPO)) for folder in folders}
+    assert all((folder / '__init__.py').exists() for folder in folders)
 
 
 # The checker itself, on trees made for the purpose.
@@ -331,21 +319,18 @@ def make_tree(root: pathlib.Path, files: dict[str, str]) -> pathlib.Path:
 
 @pytest.mark.parametrize(
     ('path', 'source'),
-    [
-        ('opql_jax/models/encoder.py', 'from opql_jax.memory import follow'),
-        ('opql_jax/models/encoder.py', 'from opql_jax.models import bert'),
-        ('opql_jax/models/encoder.py', 'from ..memory.follow import follow'),
-        ('opql_jax/train.py', 'import gin\nfrom opql_jax import gin_utils\nimport opql_jax_tasks'),
-        ('opql_jax/gin_utils.py', 'from gin import config'),
-        ('opql_jax/memory/ann.py', 'def search():\n    import scann'),
-        ('opql_jax/data/records.py', 'import numpy as np\nnp.load("x", allow_pickle=False)'),
-        (
-            'tasks/metaqa.py',
-            'import seqio\nimport tensorflow as tf\nfrom opql_jax.data import sources',
-        ),
-        ('tests/bert_test.py', 'import torch\nimport gin\nfrom opql_jax.models import bert'),
-        ('.venv/lib/x.py', 'import pickle'),
-    ],
+    examples("""
+    opql_jax/models/encoder.py | from opql_jax.memory import follow
+    opql_jax/models/encoder.py | from opql_jax.models import bert
+    opql_jax/models/encoder.py | from ..memory.follow import follow
+    opql_jax/train.py | import gin; from opql_jax import gin_utils; import opql_jax_tasks
+    opql_jax/gin_utils.py | from gin import config
+    opql_jax/memory/ann.py | def search(): import scann
+    opql_jax/data/records.py | import numpy as np; np.load("x", allow_pickle=False)
+    tasks/metaqa.py | import seqio; import tensorflow as tf; from opql_jax.data import sources
+    tests/bert_test.py | import torch; import gin; from opql_jax.models import bert
+    .venv/lib/x.py | import pickle
+    """),
 )
 def test_what_is_allowed(tmp_path, path, source):
     assert violations(make_tree(tmp_path, {path: source})) == []
@@ -353,53 +338,29 @@ def test_what_is_allowed(tmp_path, path, source):
 
 @pytest.mark.parametrize(
     ('path', 'source', 'reason'),
-    [
-        (
-            'opql_jax/memory/build.py',
-            'from opql_jax.models import encoder',
-            'imports point downward',
-        ),
-        ('opql_jax/memory/build.py', 'from opql_jax import models', 'imports point downward'),
-        ('opql_jax/memory/build.py', 'from .. import models', 'imports point downward'),
-        (
-            'opql_jax/memory/build.py',
-            'def f():\n    from opql_jax.models import encoder',
-            'imports point downward',
-        ),
-        ('opql_jax/memory/build.py', 'import_module("opql_jax.models")', 'imports point downward'),
-        (
-            'opql_jax/training/loop.py',
-            'from opql_jax.evaluation import metrics',
-            'imports point downward',
-        ),
-        (
-            'opql_jax/__init__.py',
-            'from opql_jax.memory import store',
-            'the package itself imports no room',
-        ),
-        ('opql_jax/train.py', 'import tasks.metaqa', 'installed as opql_jax_tasks'),
-        ('opql_jax/t5x_model.py', 'from t5x import models', 'not a dependency'),
-        (
-            'opql_jax/training/run.py',
-            'from tensorboardX import SummaryWriter',
-            'only training/tensorboard.py',
-        ),
-        ('opql_jax/t5x_model.py', 'import seqio', 'only tasks import'),
-        ('opql_jax/models/encoder.py', 'def f():\n    import gin.config', 'only the binaries'),
-        ('opql_jax/train.py', 'def f():\n    import tensorflow as tf', 'only tasks import'),
-        ('opql_jax/evaluation/metrics.py', 'from clu import metric_writers', 'this part of clu'),
-        ('opql_jax/models/bert.py', 'import torch.nn', 'not a dependency'),
-        (
-            'tasks/metaqa.py',
-            'from opql_jax.memory import store',
-            'tasks import core, corpus, data, datasets, tasks only',
-        ),
-        ('opql_jax/memory/store.py', 'def f():\n    import scann', 'inside a function'),
-        ('opql_jax/corpus/spark.py', 'from pyspark import sql', 'inside a function'),
-        ('opql_jax/corpus/tables.py', 'import pickle', 'no pickles'),
-        ('benchmarks/x.py', 'np.load("x", allow_pickle=True)', 'allow_pickle must be False'),
-        ('gin/__init__.py', '', 'shadows the gin library'),
-    ],
+    examples("""
+    opql_jax/memory/build.py | from opql_jax.models import encoder | imports point downward
+    opql_jax/memory/build.py | from opql_jax import models | imports point downward
+    opql_jax/memory/build.py | from .. import models | imports point downward
+    opql_jax/memory/build.py | def f(): from opql_jax.models import encoder | imports point downward
+    opql_jax/memory/build.py | import_module("opql_jax.models") | imports point downward
+    opql_jax/training/loop.py | from opql_jax.evaluation import metrics | imports point downward
+    opql_jax/__init__.py | from opql_jax.memory import store | the package itself imports no room
+    opql_jax/train.py | import tasks.metaqa | installed as opql_jax_tasks
+    opql_jax/t5x_model.py | from t5x import models | not a dependency
+    opql_jax/training/run.py | from tensorboardX import SummaryWriter | only training/tensorboard.py
+    opql_jax/t5x_model.py | import seqio | only tasks import
+    opql_jax/models/encoder.py | def f(): import gin.config | only the binaries
+    opql_jax/train.py | def f(): import tensorflow as tf | only tasks import
+    opql_jax/evaluation/metrics.py | from clu import metric_writers | this part of clu
+    opql_jax/models/bert.py | import torch.nn | not a dependency
+    tasks/metaqa.py | from opql_jax.memory import store | tasks import core, corpus, data, da
+    opql_jax/memory/store.py | def f(): import scann | inside a function
+    opql_jax/corpus/spark.py | from pyspark import sql | inside a function
+    opql_jax/corpus/tables.py | import pickle | no pickles
+    benchmarks/x.py | np.load("x", allow_pickle=True) | allow_pickle must be False
+    gin/__init__.py |  | shadows the gin library
+    """),
 )
 def test_what_is_forbidden(tmp_path, path, source, reason):
     (found,) = violations(make_tree(tmp_path, {path: source}))
@@ -420,11 +381,13 @@ def test_what_is_forbidden(tmp_path, path, source, reason):
     ],
 )
 def test_a_circle_is_found_wherever_in_a_file_it_is_imported(tmp_path, source):
-    answerer = {'opql_jax/kb/text/answerer.py': 'from opql_jax.kb.paths import Path'}
-    others = {'opql_jax/kb/paths.py': 'from opql_jax.kb import door', 'opql_jax/core/files.py': ''}
-    make_tree(
-        tmp_path, {**answerer, **others, 'opql_jax/kb/door.py': 'from opql_jax.core import files'}
-    )
+    sources = {
+        'opql_jax/kb/text/answerer.py': 'from opql_jax.kb.paths import Path',
+        'opql_jax/kb/paths.py': 'from opql_jax.kb import door',
+        'opql_jax/core/files.py': '',
+        'opql_jax/kb/door.py': 'from opql_jax.core import files',
+    }
+    make_tree(tmp_path, sources)
     assert circle(tmp_path) == []
     make_tree(tmp_path, {'opql_jax/kb/door.py': source})
     found = circle(tmp_path)

@@ -63,12 +63,8 @@ EXTRAS = examples("""
 def run(*arguments):
     path = os.pathsep.join(map(str, (ROOT, ROOT / 'tests' / 'support')))
     environment = os.environ | {'PYTHONPATH': path, 'JAX_PLATFORMS': 'cpu'}
-    return subprocess.run(
-        [sys.executable, '-c', *map(str, arguments)],
-        capture_output=True,
-        text=True,
-        env=environment,
-    )
+    command = [sys.executable, '-c', *map(str, arguments)]
+    return subprocess.run(command, capture_output=True, text=True, env=environment)
 
 
 def test_no_connection_is_opened_from_text_to_answer(tmp_path):
@@ -77,9 +73,8 @@ def test_no_connection_is_opened_from_text_to_answer(tmp_path):
 
 
 def test_a_connection_would_be_noticed():
-    done = run(
-        WITHOUT_NETWORK + "import urllib.request; urllib.request.urlopen('http://localhost:1')"
-    )
+    use = "import urllib.request; urllib.request.urlopen('http://localhost:1')"
+    done = run(WITHOUT_NETWORK + use)
     assert 'a connection is opened' in done.stderr
 
 

@@ -3,6 +3,7 @@ is, and changes nothing.
 """
 
 import concurrent.futures
+import json
 import os
 import pathlib
 import time
@@ -34,16 +35,15 @@ def world(tmp_path_factory):
 
 def corpus(folder, name):
     """A file of passages about a person of this name."""
-    path = folder / f'{name}.jsonl'
-    path.write_text(
-        ''.join(
-            f'{{"id": "{i}", "title": "{name}", "title_entity": "{name}", "text": "{name} knows '
-            f'Eve since {1900 + i}.", "mentions": [{{"start": 0, "end": {len(name)}, "entity": '
-            f'"{name}"}}, {{"start": {len(name) + 7}, "end": {len(name) + 10}, "entity": '
-            f'"Eve"}}]}}\n'
-            for i in range(8)
+    path, end = folder / f'{name}.jsonl', len(name)
+    mentions = [{'start': 0, 'end': end, 'entity': name}]
+    mentions += [{'start': end + 7, 'end': end + 10, 'entity': 'Eve'}]
+    about, lines = {'title': name, 'title_entity': name, 'mentions': mentions}, []
+    for i in range(8):
+        lines.append(
+            json.dumps({'id': str(i), 'text': f'{name} knows Eve since {1900 + i}.'} | about)
         )
-    )
+    path.write_text('\n'.join(lines))
     return path
 
 
@@ -60,30 +60,26 @@ def test_a_folder_that_is_being_written_is_refused_and_left_alone(world, tmp_pat
     folder = tmp_path / 'folder'
     if command in tiny_memories.UPDATES:
         tiny_memories.make(folder).close()
-    calls = {
-        'prepare': lambda: prepare_by_parts.run(folder, corpus(tmp_path, 'Ann')),
-        'train': lambda: tiny_training.run(world / 'text', folder),
-        'build_memory': lambda: tiny_memories.make(folder),
-        **{
-            name: lambda update=update: update(folder)
-            for name, update in tiny_memories.UPDATES.items()
-        },
-        'index': lambda: write_index(folder),
-        'infer': lambda: write_answers(ring(), QUESTIONS, folder.with_name('a.jsonl')),
-        'recipe': lambda: recipe.run(
-            [recipe.Function('s', write_one, {'path': recipe.Output('s')}, 's')],
-            recipe.Options(folder, tmp_path),
-        ),
-    }
-    held = {'infer': folder.with_name('a.jsonl.parts'), 'recipe': folder / 'steps' / 's'}.get(
-        command, folder
-    )
+    step = recipe.Function('s', write_one, {'path': recipe.Output('s')}, 's')
+    run = (
+        tiny_memories.UPDATES
+        | {
+            'prepare': lambda folder: prepare_by_parts.run(folder, corpus(tmp_path, 'Ann')),
+            'train': lambda folder: tiny_training.run(world / 'text', folder),
+            'build_memory': tiny_memories.make,
+            'index': write_index,
+            'infer': lambda folder: write_answers(ring(), QUESTIONS, folder.with_name('a.jsonl')),
+            'recipe': lambda folder: recipe.run([step], recipe.Options(folder, tmp_path)),
+        }
+    )[command]
+    inside = {'infer': folder.with_name('a.jsonl.parts'), 'recipe': folder / 'steps' / 's'}
+    held = inside.get(command, folder)
     with locks.writer(held):
         before = tiny_memories.digest_of_tree(folder)
         with pytest.raises(InputError, match=f'{held} {REFUSED}'):
-            calls[command]()
+            run(folder)
         assert tiny_memories.digest_of_tree(folder) == before
-    calls[command]()
+    run(folder)
     assert not [path for path in tmp_path.rglob('*') if locks.is_lock(path)]
 
 
@@ -100,13 +96,9 @@ def test_of_two_corpora_prepared_into_one_folder_at_the_same_time_one_is_there_a
 
         def run(path, wait, folder=folder):
             time.sleep(wait)
-            return prepare(
-                kb=str(tmp_path),
-                text=folder.name,
-                reader=JsonLines(str(path)),
-                wordpieces=200,
-                drop_above_rate=1.0,
-            )
+            options = dict(wordpieces=200, drop_above_rate=1.0)
+            reader = JsonLines(str(path))
+            return prepare(kb=str(tmp_path), text=folder.name, reader=reader, **options)
 
         with concurrent.futures.ThreadPoolExecutor(2) as pool:
             runs = [pool.submit(run, path, wait) for path, wait in zip(corpora, (0, delay))]

@@ -131,17 +131,8 @@ def test_what_the_paper_leaves_open_is_stated_for_each_stage(settings_of, name):
     settings, objective = settings_of(name), OBJECTIVES[name]
     batch = {'AlignPassages': 'passages', 'Follow': 'questions'}.get(objective, 'rows')
     assert settings(f'objectives.{objective}.{batch}') % 64 == 0  # so many devices share it
-    config = {
-        field: settings(f'trainer.TrainConfig.{field}')
-        for field in (
-            'num_steps',
-            'learning_rate',
-            'warmup_steps',
-            'clip_norm',
-            'log_every',
-            'keep_checkpoints',
-        )
-    }
+    fields = 'num_steps learning_rate warmup_steps clip_norm log_every keep_checkpoints'
+    config = {field: settings(f'trainer.TrainConfig.{field}') for field in fields.split()}
     assert all(value is not None for value in config.values())
     assert config['warmup_steps'] < config['num_steps'] / 5
     assert settings('optimizer.adamw.weight_decay') is not None
@@ -155,22 +146,13 @@ def test_what_the_paper_leaves_open_is_stated_for_each_stage(settings_of, name):
 def test_the_buckets_hold_every_piece_and_divide_over_the_pods_of_the_page(settings_of, name, room):
     settings, objective = settings_of(name), f'objectives.{OBJECTIVES[name]}'
     piece = PAPER['tokens of a piece (2.5)'] - MARKUP_ROOM
-    capacities = capacities_for(
-        [piece + room],
-        [piece + room],
-        settings(f'{objective}.rows'),
-        settings(f'{objective}.buckets'),
-    )
+    rows, buckets = (settings(f'{objective}.{name}') for name in ('rows', 'buckets'))
+    capacities = capacities_for([piece + room], [piece + room], rows, buckets)
     assert all(rows % devices == 0 for rows in capacities.values() for devices in (8, 16, 64))
 
 
 def test_finetuning_bars_no_answer_and_reads_no_passages_as_the_paper(settings_of):
     settings = settings_of('lm_questions')
-    for name, value in {
-        'absent_rate': 0.0,
-        'text_rows': 0,
-        'score_gold': False,
-        'mixing': 'embeddings',
-        'topics': 16,
-    }.items():
+    expected = dict(absent_rate=0.0, text_rows=0, score_gold=False, mixing='embeddings', topics=16)
+    for name, value in expected.items():
         assert settings(f'objectives.AnswerQuestions.{name}') == value

@@ -74,25 +74,13 @@ def test_the_learning_rate_that_t5x_logs_is_the_one_that_acts(call, settings, pe
 )
 def test_what_cannot_act_is_refused(call, binary, settings, complaint):
     with pytest.raises(InputError, match=complaint):
-        call(
-            t5x_interface.configured,
-            str(ROOT),
-            binary,
-            files(binary),
-            [*REQUIRED, *settings],
-            'MODEL',
-        )
+        bindings = [*REQUIRED, *settings]
+        call(t5x_interface.configured, str(ROOT), binary, files(binary), bindings, 'MODEL')
 
 
 @pytest.mark.parametrize('file', sorted(path.name for path in (ROOT / 'gin/t5x').glob('*.gin')))
 def test_each_file_sets_only_what_there_is(call, file):
     binary = {'infer.gin': 'infer'}.get(file, 'train')
     runs = [] if file == 'import.gin' else ['gin/models/tiny.gin', 'gin/runs/relations.gin']
-    call(
-        t5x_interface.configured,
-        str(ROOT),
-        binary,
-        [*runs, f'gin/t5x/{file}'],
-        [*REQUIRED[:2]],
-        'MODEL_DIR',
-    )
+    files = [*runs, f'gin/t5x/{file}']
+    call(t5x_interface.configured, str(ROOT), binary, files, [*REQUIRED[:2]], 'MODEL_DIR')

@@ -75,40 +75,17 @@ def make_model(name, world):
     return open_model(make_objective(name, world), world)
 
 
-def open_model(
-    objective,
-    world,
-    *arguments,
-    mesh=None,
-    batch_size=1,
-    num_microbatches=None,
-    questions=(),
-    rows=64,
-    **options,
-):
-    """A model; `options` are those of TrainConfig."""
-    config = trainer.TrainConfig(
-        **{'kb': str(world), 'model': '', 'num_steps': STEPS, 'init_from': 'model'} | options
-    )
-    settings = {
-        'batch_size': batch_size,
-        'num_microbatches': num_microbatches,
-        'questions': questions,
-        'rows': rows,
-    }
-    mesh = mesh or make_mesh(1)
-    return t5x_model.T5xModel(
-        objective, tiny_training.encoder, config, *arguments, mesh=mesh, **settings
-    )
+def open_model(objective, world, init_from='model', **settings):
+    """A model; `settings` are those of T5xModel."""
+    config = trainer.TrainConfig(str(world), '', STEPS, init_from=init_from)
+    settings = dict(mesh=make_mesh(1), batch_size=1) | settings
+    return t5x_model.T5xModel(objective, tiny_training.encoder, config, **settings)
 
 
 def reference_loss(model, dropout):
     """`loss(params, batch, rng)` of the model's task on batches of sources."""
-    return jax.jit(
-        lambda params, batch, rng: model.task.loss(
-            params, batch, model.task.memory, rng if dropout else None
-        )
-    )
+    task, key = model.task, lambda rng: rng if dropout else None
+    return jax.jit(lambda params, batch, rng: task.loss(params, batch, task.memory, key(rng)))
 
 
 def start(model):
@@ -166,11 +143,8 @@ def check_gradient(model, batches):
         )
         assert float(loss) == pytest.approx(float(expected), rel=1e-5)
         values = {key: float(metric.compute()) for key, metric in metrics.items() if metric.count}
-        assert values == pytest.approx(
-            {'loss': float(expected)} | {k: float(v) for k, v in scalars.items()},
-            rel=1e-5,
-            abs=1e-6,
-        )
+        expected = jax.tree.map(float, {'loss': expected} | scalars)
+        assert values == pytest.approx(expected, rel=1e-5, abs=1e-6)
         grads = plain(grads)
         for key, value in expected_grads.items():
             np.testing.assert_allclose(grads[key], value, rtol=1e-4, atol=1e-6, err_msg=key)
@@ -234,10 +208,7 @@ def test_the_hops_of_a_batch_are_found_out_and_a_batch_without_one_number_is_not
         loss, metrics = at(hops, hops)
         assert float(loss) == pytest.approx(float(expected), rel=1e-5)
         values = {name: float(metric.compute()) for name, metric in metrics.items() if metric.count}
-        assert values == pytest.approx(
-            {'loss': float(loss)} | {name: float(value) for name, value in scalars.items()},
-            rel=1e-5,
-        )
+        assert values == pytest.approx(jax.tree.map(float, {'loss': loss} | scalars), rel=1e-5)
     assert all(np.isnan(at(*hops)[0]) for hops in ((1, 2), (3, 3), (0, 0)))
 
 
@@ -269,12 +240,9 @@ def test_every_parameter_has_named_axes(name, world):
     variables = jax.eval_shape(lambda rng: model.get_initial_variables(rng, {}), jax.random.key(0))
     names = plain(partitioning.get_axis_names(variables['params_axes']))
     params = plain(variables['params'])
-    assert {key: len(axes) for key, axes in names.items()} == {
-        key: value.ndim for key, value in params.items()
-    }
-    assert tuple(names['entity_table']) == (
-        ('entities', 'embed') if name == 'relations' else (None, None)
-    )
+    assert {key: len(names[key]) for key in names} == {key: params[key].ndim for key in params}
+    axes = ('entities', 'embed') if name == 'relations' else (None, None)
+    assert tuple(names['entity_table']) == axes
     assert tuple(names['encoder/layers_0/qkv/kernel']) == ('embed', None, 'heads', 'kv')
     assert tuple(names['encoder/layers_0/mlp_out/kernel']) == ('mlp', 'embed')
 
@@ -285,9 +253,8 @@ def test_parameters_start_where_the_run_ended(world):
     for name, value in tiny_training.params_of(world / 'model').items():
         np.testing.assert_array_equal(params[name], value)
     fresh = open_model(make_objective('relations', world), world, init_from=None)
-    first, second = (
-        fresh.get_initial_variables(jax.random.key(key), {})['params'] for key in (0, 1)
-    )
+    variables = lambda seed: fresh.get_initial_variables(jax.random.key(seed), {})
+    first, second = (variables(seed)['params'] for seed in (0, 1))
     assert np.abs(first['entity_table'] - second['entity_table']).max() > 0.1
 
 
@@ -297,9 +264,8 @@ def test_gradients_of_microbatches_add_up_to_their_mean(world):
     relations = make_objective('relations', world)
     one, two = (open_model(relations, world, num_microbatches=number) for number in (None, 2))
     params, batch = start(one), stacked(one.task.source[0])
-    gradient = lambda model: jax.jit(
-        jax.grad(lambda params: model.loss_fn(params, batch, None), has_aux=True)
-    )(params)
+    loss_of = lambda model: lambda params: model.loss_fn(params, batch, None)
+    gradient = lambda model: jax.jit(jax.grad(loss_of(model), has_aux=True))(params)
     (whole, metrics), (half, others) = gradient(one), gradient(two)
     for name, value in plain(whole).items():
         np.testing.assert_allclose(2 * plain(half)[name], value, rtol=1e-5, atol=1e-8, err_msg=name)
@@ -315,32 +281,24 @@ def test_answers_are_written_as_predictions_that_are_scored_as_t5x_scores_them(w
     elements = task.get_dataset(split='validation', shuffle=False)
     batches = model.FEATURE_CONVERTER_CLS(pack=False)(elements, None).batch(1).as_numpy_iterator()
     found = [predict(params, batch) for batch in batches]
-    inferences = (
-        [entities[0] for entities, _ in found],
-        {'weights': [aux['weights'][0] for _, aux in found]},
-    )
-    vocabulary = task.output_features['targets'].vocabulary
-    t5x_model.write_answers(
-        str(tmp_path / 'out'), inferences, elements, 'predict_with_aux', vocabulary
-    )
+    weights = {'weights': [aux['weights'][0] for _, aux in found]}
+    inferences = [entities[0] for entities, _ in found], weights
+    rest = elements, 'predict_with_aux', task.output_features['targets'].vocabulary
+    t5x_model.write_answers(str(tmp_path / 'out'), inferences, *rest)
     vocab = Prepared(world / 'text').vocab
     questions = read_questions(asked, vocab)
     assert [q.hops for q in questions] == [2] * 8 + [1] * 8  # the elements have few hops first
     records = predictions.in_order(predictions.read_predictions(tmp_path / 'out'), questions)
     predictions.check_same_questions(records, questions, 'out')
     scored = evaluate_predictions(questions, records, vocab)
-    in_t5x = ranked_entities(
-        [element['targets'] for element in elements.as_numpy_iterator()], inferences[0]
-    )
+    targets = [element['targets'] for element in elements.as_numpy_iterator()]
+    in_t5x = ranked_entities(targets, inferences[0])
     assert in_t5x == {name: scored[name] for name in in_t5x} and in_t5x['hits@10'] > 0
     for record in records:
         weights = [answer['weight'] for answer in record['answers']]
         assert weights == sorted(weights, reverse=True)
-        assert all(
-            vocab.names[vocab.keys.index(answer['key'])] == answer['entity']
-            for answer in record['answers']
-        )
-    t5x_model.write_answers(
-        str(tmp_path / 'scores'), ([-1.5, -2.0, -3.0, -4.0], {}), elements, 'score', vocabulary
-    )
+        for answer in record['answers']:
+            assert vocab.names[vocab.keys.index(answer['key'])] == answer['entity']
+    scores = [-1.5, -2.0, -3.0, -4.0], {}
+    t5x_model.write_answers(str(tmp_path / 'scores'), scores, elements, 'score', rest[-1])
     assert (tmp_path / 'scores').read_text().startswith('{"score": -1.5}\n{"score": -2.0}\n')

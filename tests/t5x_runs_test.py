@@ -37,12 +37,8 @@ LM = {'INIT_FROM': 'start', 'ENTITY_LAYER': 0}
 SETTINGS = {
     'entities': {'objectives.Entities.rows': 16},
     'relations': {'objectives.Relations.rows': 16},
-    'align': {
-        'objectives.Align.rows': 16,
-        'objectives.Align.topics': 4,
-        'INIT_FROM': 'start',
-        'EVAL_QUESTIONS': ASKED,
-    },
+    'align': {'objectives.Align.rows': 16, 'objectives.Align.topics': 4}
+    | {'INIT_FROM': 'start', 'EVAL_QUESTIONS': ASKED},
     'follow': FOLLOW | {'EVAL_QUESTIONS': ASKED, 'EVAL_ROWS': 4},
     'lm_cloze': LM | {'objectives.Cloze.rows': 8, 'objectives.Cloze.k': 4},
     'lm_questions': LM
@@ -67,10 +63,8 @@ def world(tmp_path_factory):
     tiny_training.write_untrained(root / 'kb' / 'text', root / 'kb' / 'start', spread=8.0)
     tiny_training.write_memory(root / 'kb' / 'text', root / 'kb' / 'start', root / 'kb' / 'memory')
     question_records.write_from_splits(Prepared(root / 'kb' / 'text'), root / 'asked.jsonl')
-    sizes = ''.join(
-        f'  {name} = {value}\n'
-        for name, value in (tiny_training.encoder.keywords | {'dropout_rate': 0.0}).items()
-    )
+    fields = tiny_training.encoder.keywords | {'dropout_rate': 0.0}
+    sizes = ''.join(f'  {name} = {value}\n' for name, value in fields.items())
     (root / 'tiny.gin').write_text(
         'from __gin__ import dynamic_registration\nfrom opql_jax.models import encoder\n'
         f'ENCODER = @encoder.RelationEncoder\nencoder.RelationEncoder:\n{sizes}'
@@ -79,24 +73,17 @@ def world(tmp_path_factory):
 
 
 def quoted(value) -> str:
-    return (
-        f'"{value}"' if isinstance(value, str) and not value.startswith(('(', '@')) else str(value)
-    )
+    is_text = isinstance(value, str) and not value.startswith(('(', '@'))
+    return f'"{value}"' if is_text else str(value)
 
 
 def run(world, module, files, settings, devices=1) -> str:
     """Runs a binary, which must end well; returns what it logs."""
-    command = [
-        sys.executable,
-        '-m',
-        module,
-        *files,
-        *(f'--gin.{name}={quoted(value)}' for name, value in settings.items()),
-    ]
+    given = [f'--gin.{name}={quoted(value)}' for name, value in settings.items()]
+    command = [sys.executable, '-m', module, *files, *given]
     environment = {**os.environ, 'JAX_PLATFORMS': 'cpu'}
-    environment['XLA_FLAGS'] = (
-        os.environ.get('XLA_FLAGS', '') + f' --xla_force_host_platform_device_count={devices}'
-    )
+    more = f' --xla_force_host_platform_device_count={devices}'
+    environment['XLA_FLAGS'] = os.environ.get('XLA_FLAGS', '') + more
     environment['PYTHONPATH'] = os.pathsep.join([str(ROOT), os.environ.get('PYTHONPATH', '')])
     done = subprocess.run(command, cwd=world, env=environment, capture_output=True, text=True)
     assert done.returncode == 0, done.stderr[-3000:]
@@ -106,12 +93,8 @@ def run(world, module, files, settings, devices=1) -> str:
 def run_t5x(world, binary, kind, devices=1, **settings):
     """Runs a binary of t5x over an objective with its settings."""
     base = {'train': 'pretrain'}.get(binary, binary)
-    files = [
-        'tiny.gin',
-        f'gin/runs/{kind}.gin',
-        f't5x/configs/runs/{base}.gin',
-        f'gin/t5x/{binary}.gin',
-    ]
+    files = ['tiny.gin', f'gin/runs/{kind}.gin']
+    files += [f't5x/configs/runs/{base}.gin', f'gin/t5x/{binary}.gin']
     settings = SETTINGS[kind] | {'KB': 'kb', 'MODEL_DIR': f'run-{kind}'} | settings
     settings['MODEL_DIR'] = str(world / settings['MODEL_DIR'])
     arguments = [f'--gin_search_paths=.,{ROOT}', *(f'--gin_file={file}' for file in files)]
@@ -120,17 +103,8 @@ def run_t5x(world, binary, kind, devices=1, **settings):
 
 def train(world, kind, steps=4, devices=1, **settings):
     """Trains the first steps of a run of 4."""
-    return run_t5x(
-        world,
-        'train',
-        kind,
-        devices,
-        STEPS=4,
-        TRAIN_STEPS=steps,
-        CHECKPOINT_PERIOD=2,
-        EVAL_PERIOD=2,
-        **settings,
-    )
+    settings |= dict(STEPS=4, TRAIN_STEPS=steps, CHECKPOINT_PERIOD=2, EVAL_PERIOD=2)
+    return run_t5x(world, 'train', kind, devices, **settings)
 
 
 def params_of(world, folder):
@@ -156,15 +130,12 @@ class TestBinaries:
         run_t5x(world, 'eval', kind, EVAL_OUTPUT_DIR=f'scores-{kind}')
         (scores,) = (world / f'scores-{kind}').rglob('opql-metrics.jsonl')
         scores = json.loads(scores.read_text())
-        in_training = [
-            json.loads(line)
-            for line in next((world / f'run-{kind}').rglob('opql-metrics.jsonl')).open()
-        ]
-        assert scores == pytest.approx(in_training[-1], rel=1e-5) and scores['step'] == 4
+        in_training = next((world / f'run-{kind}').rglob('opql-metrics.jsonl')).open()
+        [*_, last] = map(json.loads, in_training)
+        assert scores == pytest.approx(last, rel=1e-5) and scores['step'] == 4
         answers = kind in ('follow', 'lm_questions')
-        assert scores.keys() - {'step'} == (
-            {'hits@1', 'hits@5', 'hits@10', 'answer_coverage'} if answers else {'loss'}
-        )
+        ranked = {'hits@1', 'hits@5', 'hits@10', 'answer_coverage'}
+        assert scores.keys() - {'step'} == (ranked if answers else {'loss'})
         mode = 'predict_with_aux' if answers else 'score'
         run_t5x(world, 'infer', kind, INFER_OUTPUT_DIR=f'answers-{kind}', MODE=mode)
         (written,) = (world / f'answers-{kind}').glob('*.jsonl-00000-of-00001')
@@ -174,13 +145,11 @@ class TestBinaries:
             asked = read_questions(world / 'asked.jsonl', vocab)
             predictions.check_same_questions(predictions.read_predictions(written), asked, written)
             scored = evaluate_predictions(asked, lines, vocab)
-            assert scores == pytest.approx(
-                {'step': 4} | {name: scored[name] for name in scores.keys() - {'step'}}
-            )
+            expected = {name: scored[name] for name in scores.keys() - {'step'}}
+            assert scores == pytest.approx({'step': 4} | expected)
         else:
-            assert -np.mean([line['score'] for line in lines]) == pytest.approx(
-                scores['loss'], rel=1e-5
-            )
+            loss = -np.mean([line['score'] for line in lines])
+            assert loss == pytest.approx(scores['loss'], rel=1e-5)
 
     @pytest.mark.parametrize('kind', ['relations', 'follow'])
     def test_a_run_that_was_stopped_ends_as_train_does_and_its_import_is_the_same_model(
@@ -191,24 +160,17 @@ class TestBinaries:
             logged = train(world, kind, steps=steps, MODEL_DIR=f'stopped-{kind}', **options)
             (rate,) = re.findall(r'collection=train .*learning_rate/current=([\d.e-]+)', logged)
             peak = {'relations': 5e-4, 'follow': 3e-4}[kind]
-            assert float(rate) == pytest.approx(
-                float(optimizer.make_schedule(4, peak, 1)(steps - 1)), rel=0.01
-            )
+            expected = float(optimizer.make_schedule(4, peak, 1)(steps - 1))
+            assert float(rate) == pytest.approx(expected, rel=0.01)
         t5x_checkpoints.import_checkpoint(
             kb=str(world / 'kb'), model_dir=str(world / f'stopped-{kind}'), model=f'from-{kind}'
         )
         settings = {'KB': 'kb', 'MODEL': f'ours-{kind}', 'STEPS': 4} | SETTINGS[kind] | options
         settings.pop('EVAL_ROWS', None), settings.pop('EVAL_QUESTIONS', None)
-        run(
-            world,
-            'opql_jax.train',
-            ['--gin_file=tiny.gin', f'--gin_file=gin/runs/{kind}.gin'],
-            settings,
-        )
-        check_same(
-            tiny_training.params_of(world / 'kb' / f'from-{kind}'),
-            tiny_training.params_of(world / 'kb' / f'ours-{kind}'),
-        )
+        files = ['--gin_file=tiny.gin', f'--gin_file=gin/runs/{kind}.gin']
+        run(world, 'opql_jax.train', files, settings)
+        names = (f'from-{kind}', f'ours-{kind}')
+        check_same(*(tiny_training.params_of(world / 'kb' / name) for name in names))
         with pytest.raises(AssertionError, match='cannot be resumed as another run'):
             train(world, kind, MODEL_DIR=f'stopped-{kind}', SEED=4, INIT_FROM='start')
 
@@ -242,6 +204,5 @@ def test_what_the_runs_wrote_is_what_is_read(kind, tmp_path):
         f'hits@{n}': np.mean([bool({*ranked[q['id']][:n]} & {*q['answers']}) for q in asked])
         for n in (1, 5, 10)
     }
-    assert scores[-1] == pytest.approx(
-        hits | {'answer_coverage': np.mean([q['answers'] != ['nobody'] for q in asked])}
-    )
+    coverage = np.mean([q['answers'] != ['nobody'] for q in asked])
+    assert scores[-1] == pytest.approx(hits | {'answer_coverage': coverage})

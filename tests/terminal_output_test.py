@@ -32,17 +32,11 @@ ALL = f'{DANGEROUS}{FAKE}'.replace('\0', '')
 
 @pytest.fixture(scope='module')
 def folder(tmp_path_factory):
-    documents = [
-        {
-            'id': f'{name}{FAKE}',
-            'title': f'{name}{FAKE}',
-            'text': (
-                f'{name} founded the Blue Oven in 198{number}. He said {IN_TEXT}{FAKE} of it. '
-                f'{name} married Ann Bo.'
-            ),
-        }
-        for number, name in enumerate(NAMES)
-    ]
+    documents = []
+    for number, name in enumerate(NAMES):
+        founded = f'{name} founded the Blue Oven in 198{number}.'
+        text = f'{founded} He said {IN_TEXT}{FAKE} of it. {name} married Ann Bo.'
+        documents.append({'id': f'{name}{FAKE}', 'title': f'{name}{FAKE}', 'text': text})
     path = tmp_path_factory.mktemp('terminal') / 'kb'
     # They are not indexed any more, and a knowledge base that was received may hold them.
     with mock.patch.object(plain_text, 'cleaned', lambda text: text):
@@ -110,14 +104,8 @@ def test_questions_and_names_that_are_refused(opql):
 
 
 def test_lines_of_a_pipe_and_of_the_prompt(opql, monkeypatch, tmp_path):
-    lines = [
-        QUESTION,
-        ':why 1',
-        ':forget 1',
-        'n',
-        f'Who is Zorblax{ALL}?'.replace('\n', ' '),
-        f':{IN_TEXT}',
-    ]
+    who = f'Who is Zorblax{ALL}?'.replace('\n', ' ')
+    lines = [QUESTION, ':why 1', ':forget 1', 'n', who, f':{IN_TEXT}']
     monkeypatch.setattr(sys, 'stdin', _Lines(lines))
     assert opql('ask')[0] == 0
     monkeypatch.setattr(sys, 'stdin', _Lines([], is_terminal=True))
@@ -150,15 +138,11 @@ class _Lines:
 
 def test_scores_and_counts(kb, opql, tmp_path):
     file = tmp_path / f'questions{IN_TEXT[:60]}\n.jsonl'
-    asked = [
-        {
-            'id': text,
-            'question': f'{text} {IN_TEXT}{FAKE}',
-            'answers': [f'{IN_TEXT}{FAKE}', NAMES[0]],
-        }
-        for text in (QUESTION, 'Who is Zorblax?')
-    ]
-    file.write_text(''.join(json.dumps(record) + '\n' for record in asked))
+    bad, lines = f'{IN_TEXT}{FAKE}', []
+    for text in (QUESTION, 'Who is Zorblax?'):
+        record = {'id': text, 'question': f'{text} {bad}', 'answers': [bad, NAMES[0]]}
+        lines.append(json.dumps(record) + '\n')
+    file.write_text(''.join(lines))
     assert opql('evaluate', file, '--show', 9)[0] == 0
     code, out, _ = opql('evaluate', file, '--json')
     assert code == 0 and dangerous_in(json.dumps(json.loads(out), ensure_ascii=False))
@@ -193,15 +177,10 @@ def test_a_table_holds_none_and_is_read_back_by_its_rule(kb, opql, tmp_path):
 
 @pytest.mark.parametrize(
     'command',
-    [
-        ['verify', '{}'],
-        ['infer', '--gin_file={}'],
-        ['infer', '--gin_file=gin/runs/infer.gin', '{}'],
-        ['infer', '--{}'],
-    ],
+    ['verify {}', 'infer --gin_file={}', 'infer --gin_file=gin/runs/infer.gin {}', 'infer --{}'],
 )
 def test_binaries_escape_what_they_are_given(binaries, command):
     for text in (IN_TEXT[:100], IN_TEXT[100:], FAKE):
-        done = binaries(*(part.format(f'gone{text}') for part in command))
+        done = binaries(*(part.format(f'gone{text}') for part in command.split()))
         assert done.returncode and 'gone' in done.stderr
         assert dangerous_in(done.stdout + done.stderr) == set()

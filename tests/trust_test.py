@@ -31,17 +31,10 @@ LOADERS = set(
 )
 CALLS = {'eval', 'exec', 'compile', '__import__', 'system', 'popen', 'import_module'}
 # What opens connections.
-NETWORK = {
-    'urllib.request',
-    'http',
-    'requests',
-    'httpx',
-    'aiohttp',
-    'ftplib',
-    'smtplib',
-    'huggingface_hub',
-    'socketserver',
-}
+NETWORK = (
+    'urllib.request http requests httpx aiohttp ftplib smtplib huggingface_hub socketserver socket '
+    'wandb'
+).split()
 
 
 def imports(tree):
@@ -62,9 +55,8 @@ def calls(tree):
             function = node.func
             if isinstance(function, ast.Name):
                 yield function.id, node.keywords
-            elif (
-                isinstance(function, ast.Attribute) and function.attr != 'compile'
-            ):  # of regular expressions and jitted functions
+            # `compile` is of regular expressions and jitted functions.
+            elif isinstance(function, ast.Attribute) and function.attr != 'compile':
                 whole = ast.unparse(function)
                 yield whole if whole in ('np.load', 'numpy.load') else function.attr, node.keywords
 
@@ -86,13 +78,10 @@ def test_no_source_runs_what_it_reads(source):
 
 
 def test_no_source_opens_a_connection():
-    found = set()
+    found, opens = set(), tuple(f'{module}.' for module in NETWORK)
     for source in SOURCES:
         for name in imports(ast.parse(source.read_text(encoding='utf-8'))):
-            if any(
-                name == module or name.startswith(f'{module}.')
-                for module in NETWORK | {'socket', 'wandb'}
-            ):
+            if f'{name}.'.startswith(opens):
                 found.add((source.relative_to(PACKAGE).as_posix(), name))
     # A lock states the name of its host; Weights & Biases is used only where a project is named.
     # The explorer listens, at loopback unless told otherwise; it connects to nothing.
@@ -115,19 +104,11 @@ def test_only_the_edge_parses_gin():
 
 @pytest.mark.parametrize(
     'text',
-    [
-        'import pickle',
-        'from torch import load',
-        'def f():\n    import joblib',
-        'eval(x)',
-        'os.system(x)',
-        'np.load(x)',
-    ]
-    + [
-        'subprocess.run(x, shell=True)',
-        'np.load(x, allow_pickle=True)',
-        'importlib.import_module(x)',
-    ],
+    (
+        'import pickle/from torch import load/def f(): import joblib/eval(x)/os.system(x)/'
+        'np.load(x)/subprocess.run(x, shell=True)/np.load(x, allow_pickle=True)/'
+        'importlib.import_module(x)'
+    ).split('/'),
 )
 def test_unsafe_sources_are_seen(text):
     assert unsafe(ast.parse(text))
@@ -138,15 +119,16 @@ def test_a_gin_file_is_a_program(tmp_path):
     # say so.
     marker = tmp_path / 'ran'
     file = tmp_path / 'a.gin'
-    lines = [
-        'from __gin__ import dynamic_registration',
-        'import os',
-        'PATH = @os.mkdir()',
-        f"os.mkdir.path = '{marker}'",
-    ]
-    lines += ['from opql_jax.kb.trained import question_sets', 'question_sets.infer.kb = %PATH']
-    others = [f"question_sets.infer.{name} = 'x'" for name in ('questions', 'output')]
-    file.write_text('\n'.join([*lines, *others, '']))
+    file.write_text(f"""
+from __gin__ import dynamic_registration
+import os
+PATH = @os.mkdir()
+os.mkdir.path = '{marker}'
+from opql_jax.kb.trained import question_sets
+question_sets.infer.kb = %PATH
+question_sets.infer.questions = 'x'
+question_sets.infer.output = 'x'
+""")
     command = [sys.executable, '-m', 'opql_jax.infer', f'--gin_file={file}']
     run = subprocess.run(command, cwd=PACKAGE.parent, capture_output=True, text=True, timeout=120)
     assert marker.is_dir() and run.returncode
@@ -171,20 +153,17 @@ def rename_parameter(run, name, *, ocdbt, value_type='jax.Array'):
     (entry,) = metadata['tree_metadata'].values()
     entry['key_metadata'] = [{'key': name, 'key_type': 2}]
     entry['value_metadata']['value_type'] = value_type
-    (params / '_METADATA').write_text(
-        json.dumps({**metadata, 'tree_metadata': {str((name,)): entry}, 'use_ocdbt': ocdbt})
-    )
+    metadata |= {'tree_metadata': {str((name,)): entry}, 'use_ocdbt': ocdbt}
+    (params / '_METADATA').write_text(json.dumps(metadata))
     (sharding,) = json.loads((params / '_sharding').read_text()).values()
-    (params / '_sharding').write_text(
-        json.dumps({base64.b64encode(name.encode()).decode(): sharding})
-    )
+    encoded = base64.b64encode(name.encode()).decode()
+    (params / '_sharding').write_text(json.dumps({encoded: sharding}))
     shutil.rmtree(params / 'array_metadatas')
     digest = hashlib.sha256(np.full((2, 3), 7, np.float32).tobytes()).hexdigest()
     file = run / 'checkpoints' / '1' / 'digests' / '0.json'
-    others = [row for row in json.loads(file.read_text()) if row[0] != 'params']
-    file.write_text(
-        json.dumps([*others, ['params', name, 'float32', [2, 3], [0, 0], [2, 3], digest]])
-    )
+    rows = [row for row in json.loads(file.read_text()) if row[0] != 'params']
+    rows.append(['params', name, 'float32', [2, 3], [0, 0], [2, 3], digest])
+    file.write_text(json.dumps(rows))
 
 
 @pytest.mark.parametrize(
@@ -229,17 +208,12 @@ def test_a_checkpoint_that_names_an_array_much_larger_than_its_files_is_told_bef
 
 # Tokenizers.
 
+PICKLE = '\x80\x04cos\nsystem\n(Vtrue\ntR.'
+
 
 @pytest.mark.parametrize(
     'content',
-    [
-        '',
-        '[]',
-        '{"version": "1.0"}',
-        '{"model": {"type": "__reduce__"}}',
-        '[' * 100_000,
-        '\x80\x04cos\nsystem\n(Vtrue\ntR.',
-    ],
+    ['', '[]', '{"version": "1.0"}', '{"model": {"type": "__reduce__"}}', '[' * 100_000, PICKLE],
 )
 def test_a_tokenizer_file_that_is_none_is_told(tmp_path, content):
     (tmp_path / 'tokenizer.json').write_text(content, encoding='utf-8')

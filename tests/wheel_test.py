@@ -38,11 +38,8 @@ def wheel(root):
     (root / 'source').mkdir()
     for part in PARTS:
         if (ROOT / part).is_dir():
-            shutil.copytree(
-                ROOT / part,
-                root / 'source' / part,
-                ignore=shutil.ignore_patterns('__pycache__', '*.egg-info'),
-            )
+            ignore = shutil.ignore_patterns('__pycache__', '*.egg-info')
+            shutil.copytree(ROOT / part, root / 'source' / part, ignore=ignore)
         else:
             shutil.copy(ROOT / part, root / 'source' / part)
     build = [sys.executable, '-m', 'build', '--no-isolation', '--outdir', 'dist', 'source']
@@ -82,13 +79,9 @@ def run(environment, root, home):
     (root / 'work').mkdir()
 
     def run(*command):
-        done = subprocess.run(
-            [environment / command[0], *map(str, command[1:])],
-            cwd=root / 'work',
-            env=variables(home),
-            capture_output=True,
-            text=True,
-        )
+        command = [environment / command[0], *map(str, command[1:])]
+        options = dict(cwd=root / 'work', env=variables(home), capture_output=True, text=True)
+        done = subprocess.run(command, **options)
         assert done.returncode == 0, done.stderr
         return done.stdout
 
@@ -116,23 +109,12 @@ def test_the_wheel_has_the_data_of_the_packages_and_nothing_else(wheel):
         for pattern in patterns
         for path in (ROOT / folder).rglob(pattern)
     ]
-    data = (
-        '*.html',
-        '*.css',
-        '*.toml',
-        '*.txt',
-        '*.safetensors',
-        '*.json',
-        'README.md',
-        'py.typed',
-    )
+    data = '*.html *.css *.toml *.txt *.safetensors *.json README.md py.typed'.split()
     assert {f'opql_jax/{name}' for name in files('opql_jax', '*.py', *data)} <= names
     assert {f'opql_jax/gin/{name}' for name in files('gin', '*.gin', '*.tsv')} <= names
     assert {f'opql_jax_tasks/{name}' for name in files('tasks', '*.py', '*.tsv')} <= names
-    assert {name.partition('/')[0] for name in names if '.dist-info/' not in name} == {
-        'opql_jax',
-        'opql_jax_tasks',
-    }
+    folders = {name.partition('/')[0] for name in names if '.dist-info/' not in name}
+    assert folders == {'opql_jax', 'opql_jax_tasks'}
 
 
 def test_questions_are_answered_from_the_text(run, kb):
@@ -145,16 +127,8 @@ def test_recipes_and_their_gin_files_come_along(run, root):
     assert run('opql', 'recipes', 'list').startswith('demo ')
     shown = run('opql', 'recipes', 'show', 'demo', '--percent', '50')
     assert f'out: {root}/work/runs/demo' in shown and '[to do]' in shown
-    planned = run(
-        'python',
-        '-m',
-        'opql_jax.prepare',
-        '--gin_file=gin/data/synthetic.gin',
-        '--gin.KB=world',
-        '--gin.DOCUMENTS=50',
-        '--dry_run',
-    )
-    assert 'prepare.kb' in planned
+    flags = '--gin_file=gin/data/synthetic.gin --gin.KB=world --gin.DOCUMENTS=50 --dry_run'
+    assert 'prepare.kb' in run('python', '-m', 'opql_jax.prepare', *flags.split())
 
 
 def test_the_explorer_serves_its_pages(run, environment, root, home, kb):

@@ -16,15 +16,10 @@ def rows(rng, count):
 def test_it_is_a_logistic_function_of_the_features_by_their_names():
     features = rows(np.random.default_rng(0), 20)
     weights = {'bias': -0.5, 'kind': 2.0, 'length': -1.0}
-    odds = (
-        -0.5
-        + 2 * features[:, FEATURES.index('kind')]
-        - features[:, FEATURES.index('length')]
-        + 0.25
-    )
-    np.testing.assert_allclose(
-        calibration.probabilities(features, weights, added=0.25), 1 / (1 + np.exp(-odds))
-    )
+    kind, length = (features[:, FEATURES.index(name)] for name in ('kind', 'length'))
+    expected = 1 / (1 + np.exp(-(-0.5 + 2 * kind - length + 0.25)))
+    found = calibration.probabilities(features, weights, added=0.25)
+    np.testing.assert_allclose(found, expected)
 
 
 @pytest.mark.parametrize('weights', [calibration.READ, calibration.FOLLOWED])
@@ -56,12 +51,8 @@ def test_what_is_compared_is_as_probable_as_its_values_and_that_passages_answer(
     assert of(0.5, None, True) < of(0.5, None, False)
     assert of(0.0, 0.0, False) == of(1e-3, 1e-3, False)  # nothing is certain
     weights = calibration.COMPARED_READ
-    odds = (
-        weights['bias']
-        + weights['single']
-        + weights['values'] * np.log(0.8 / 0.2)
-        + weights['answered'] * np.log(0.6 / 0.4)
-    )
+    odds = weights['bias'] + weights['single']
+    odds += weights['values'] * np.log(0.8 / 0.2) + weights['answered'] * np.log(0.6 / 0.4)
     assert of(0.8, 0.6, True) == pytest.approx(1 / (1 + np.exp(-odds)))
 
 
@@ -89,9 +80,8 @@ def test_weights_that_are_given_stay():
 def test_each_group_counts_alike_in_a_fit_however_large_it_is():
     features = np.zeros((1_000, len(FEATURES)))
     right, groups = np.arange(1_000) < 900, (np.arange(1_000) < 900).astype(int)
-    chance = calibration.probabilities(
-        features[:1], calibration.fit(features, right, groups=groups)
-    )
+    found = calibration.fit(features, right, groups=groups)
+    chance = calibration.probabilities(features[:1], found)
     assert chance[0] == pytest.approx(0.5, abs=0.01)
 
 

@@ -131,23 +131,14 @@ def test_without_a_reader_the_share_and_the_best_path_are_all_there_is():
     assert column(rows, 'fit') == [0.7, 0.7, 0.7]
     assert column(rows, 'share') == pytest.approx([np.log(4), -np.log(4), calibration.CERTAIN])
     assert column(rows, 'kind') == [1, -1, 0] and column(rows, 'other') == [0, 1, 0]
-    assert {FEATURES[place] for place in np.flatnonzero(rows.any(0))} == {
-        'share',
-        'fit',
-        'sentences',
-        'linked',
-        'kind',
-        'other',
-    }
+    used = {FEATURES[place] for place in np.flatnonzero(rows.any(0))}
+    assert used == set('share fit sentences linked kind other'.split())
 
 
 def test_nothing_found_has_no_features():
     nothing = evidence([])
     assert read_candidates(nothing) == []
-    assert features([], nothing, PathFeatures()).shape == (
-        0,
-        len(FEATURES),
-    )
+    assert features([], nothing, PathFeatures()).shape == (0, len(FEATURES))
 
 
 def test_the_last_step_is_read_about_what_the_step_before_found():

@@ -154,10 +154,7 @@ def test_a_fact_is_asked_for_with_a_question_word_in_place_of_one_name(question,
 
 def test_a_fact_about_both_is_asked_about_each():
     found = parsed('Were both [Up] and [Down] directed by [Ann]?')
-    assert [side.questions[0] for side in found.sides] == [
-        'Who directed Up?',
-        'Who directed Down?',
-    ]
+    assert [side.questions[0] for side in found.sides] == ['Who directed Up?', 'Who directed Down?']
     assert found.asked == 'Ann'
 
 
@@ -309,11 +306,7 @@ def test_a_place_that_another_fact_names_is_not_confirmed(tmp_path):
 def test_yes_is_a_phrase_with_the_fact_that_states_it(kb):
     answer = kb.ask('Was the Harl Bridge designed by Amara Finch?')
     (member,) = answer
-    assert (member.name, member.id, member.kind) == (
-        'yes',
-        -1,
-        UNKNOWN_KIND,
-    )
+    assert (member.name, member.id, member.kind) == ('yes', -1, UNKNOWN_KIND)
     assert answer.phrases == ('yes',)
     (path,) = answer.paths('yes')
     assert path[-1].ends == ('Harl Bridge', 'Amara Finch')

@@ -44,28 +44,18 @@ def test_the_passages_that_are_found_are_read(kb):
     for span, text in zip(evidence.reading.spans, evidence.texts):
         if span.end > 0:
             assert text in kb.prepared.passages['text'][evidence.passages[span.passage]].as_py()
-    assert (
-        sum(span.probability for span in evidence.reading.spans) + evidence.reading.unanswered
-        <= 1 + 1e-4
-    )
+    found = sum(span.probability for span in evidence.reading.spans)
+    assert found + evidence.reading.unanswered <= 1 + 1e-4
 
 
 def test_a_first_answer_waits_for_no_import_that_it_does_not_need(folder):
     script = (
         'import sys, opql_jax; opql_jax.open(sys.argv[1]).ask(sys.argv[2]); print(*sys.modules)'
     )
-    asked = subprocess.run(
-        [sys.executable, '-c', script, folder, QUESTION], capture_output=True, text=True, check=True
-    )
-    imported = set(asked.stdout.split())
+    command = [sys.executable, '-c', script, folder, QUESTION]
+    imported = set(subprocess.check_output(command, text=True).split())
     assert 'opql_jax.models.reader' in imported
-    assert not imported & {
-        'pandas',
-        'scipy.optimize',
-        'spacy',
-        'starlette',
-        'gin',
-    }
+    assert not imported & {'pandas', 'scipy.optimize', 'spacy', 'starlette', 'gin'}
 
 
 def test_an_answer_that_was_read_is_shown_with_its_sentence(kb):
@@ -75,19 +65,12 @@ def test_an_answer_that_was_read_is_shown_with_its_sentence(kb):
     read = [entity for entity in answer.entities.tolist() if entity in answer.read]
     assert read and format_answer(answer).count('\n  read\n') == 1
     for entity in read:
-        facts = [path[-1] for path in answer.paths(entity)]
-        assert any(
-            fact.sentence in kb.prepared.passages['text'][fact.passage].as_py() for fact in facts
-        )
-    record = prediction_record(answer, 1)
-    assert (
-        [one['entity'] for one in record['answers']]
-        == [member.name for member in answer]
-        == answer.names
-    )
-    assert [('key' in one) for one in record['answers']] == [
-        entity >= 0 for entity in answer.entities.tolist()
-    ]
+        facts, texts = [path[-1] for path in answer.paths(entity)], kb.prepared.passages['text']
+        assert any(fact.sentence in texts[fact.passage].as_py() for fact in facts)
+    answers = prediction_record(answer, 1)['answers']
+    names = [one['entity'] for one in answers]
+    assert names == [member.name for member in answer] == answer.names
+    assert [('key' in one) for one in answers] == (answer.entities >= 0).tolist()
 
 
 def test_what_only_following_found_is_read_too(kb):

@@ -21,7 +21,6 @@ DIRECTED = Fact(
 )
 HARBOUR = Fact('Solberg', 'The Silent Harbour', 0.5, 'directed')
 STARRING = Fact('Night Ferry', 'Lind', 0.25, 'starring')
-PLAYED_IN = Fact('Lind', 'Night Ferry', 0.25, 'played in', inverse=True)
 
 
 def texts(svg):

@@ -117,24 +117,19 @@ def test_a_mention_is_stored_once_and_only_if_an_entry_is_of_it(tmp_path):
 def test_a_killed_build_resumes_to_the_same_bytes(tmp_path):
     asked: list[int] = []
 
-    def killed(mentions):
-        if len(asked) == 2:
-            raise KeyboardInterrupt
-        asked.append(len(mentions))
-        return HALVES.of(mentions)
-
     def counted(mentions):
         asked.append(len(mentions))
         return HALVES.of(mentions)
 
+    def killed(mentions):
+        if len(asked) == 2:
+            raise KeyboardInterrupt
+        return counted(mentions)
+
     with pytest.raises(KeyboardInterrupt):
         build(tmp_path / 'resumed', Halves(HALVES.mentions, killed))
-    halves = (
-        build(tmp_path / 'resumed', Halves(HALVES.mentions, counted))
-        .manifest.segments[0]
-        .num_mentions
-    )
-    assert sum(asked) == halves  # each once
+    memory = build(tmp_path / 'resumed', Halves(HALVES.mentions, counted))
+    assert sum(asked) == memory.manifest.segments[0].num_mentions  # each once
     build(tmp_path / 'undisturbed')
     assert digest_of_tree(tmp_path / 'resumed') == digest_of_tree(tmp_path / 'undisturbed')
 
@@ -204,11 +199,7 @@ def test_what_is_injected_has_the_form_of_the_memory(tmp_path):
             {},
             'half relation of mention 2 is not finite',
         ),
-        (
-            lambda m: HALVES.of(m) * 1e6,
-            {'dtype': 'float16'},
-            'half relation of mention 1 is not finite in float16',
-        ),
+        (lambda m: HALVES.of(m) * 1e6, {'dtype': 'float16'}, 'mention 1 is not finite in float16'),
     ],
 )
 def test_bad_halves_are_named(tmp_path, of, options, message):
@@ -236,14 +227,15 @@ def put(place, value):
     return change
 
 
+def stating(**fields):
+    """States something else in the manifest."""
+    return lambda directory: edit(directory, **fields)
+
+
 def segment(**fields):
-    stated = {
-        'name': 'segment-00000',
-        'num_entries': 40,
-        'num_entities': 6,
-        'num_mentions': len(np.unique(HALVES.mentions)),
-    }
-    return lambda directory: edit(directory, segments=[stated | fields])
+    stated = {'name': 'segment-00000', 'num_entries': 40, 'num_entities': 6}
+    stated |= {'num_mentions': len(np.unique(HALVES.mentions))}
+    return stating(segments=[stated | fields])
 
 
 SIGNED = {
@@ -261,18 +253,9 @@ SIGNED = {
         segment(num_mentions=0),
         'manifest.json: segment-00000 has halves of 0 mentions, and relations as halves',
     ),
-    'rows': (
-        lambda directory: edit(directory, relations='rows'),
-        'manifest.json: .* mentions, and relations as rows',
-    ),
-    'averages': (
-        lambda directory: edit(directory, mentions='average'),
-        "manifest.json: .*mentions='average': .* no sum of halves",
-    ),
-    'something else': (
-        lambda directory: edit(directory, relations='thirds'),
-        "manifest.json: .*Invalid enum value 'thirds'",
-    ),
+    'rows': (stating(relations='rows'), 'manifest.json: .* mentions, and relations as rows'),
+    'averages': (stating(mentions='average'), "manifest.json: .*'average': .* no sum of halves"),
+    'something else': (stating(relations='thirds'), "manifest.json: .*Invalid enum value 'thirds'"),
 }
 
 

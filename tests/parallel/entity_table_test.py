@@ -110,9 +110,8 @@ def test_bfloat16_rows_are_scored_in_float32_and_get_gradients_of_their_type():
     case = cases.make('uneven')
     table = jax.numpy.asarray(case.table, jax.numpy.bfloat16)
     layout = layout_of(case)
-    loss_of = lambda table: entity_table.softmax_cross_entropy(
-        case.vectors, case.labels, table, layout
-    )[0]
+    given = case.vectors, case.labels
+    loss_of = lambda table: entity_table.softmax_cross_entropy(*given, table, layout)[0]
     rounded = case._replace(table=np.asarray(table, np.float32))
     np.testing.assert_allclose(jax.jit(loss_of)(table), reference(rounded)[0], rtol=1e-5, atol=1e-6)
     assert jax.eval_shape(jax.grad(lambda table: loss_of(table).sum()), table).dtype == table.dtype
@@ -126,13 +125,11 @@ def test_the_best_entities_and_their_probabilities_are_those_of_the_softmax(
     case = cases.make(name)
     scores = case.vectors.astype(np.float64) @ case.table.T.astype(np.float64)
     ids = np.argsort(-scores, axis=1, kind='stable')[:, :5]
-    log_probs = np.take_along_axis(scores, ids, axis=1) - np.logaddexp.reduce(
-        scores, axis=1, keepdims=True
-    )
-    np.testing.assert_array_equal(on_devices[0][f'best-{name}-{devices}-ids'], ids)
-    np.testing.assert_allclose(
-        on_devices[0][f'best-{name}-{devices}-log_probs'], log_probs, rtol=1e-5, atol=1e-5
-    )
+    sums = np.logaddexp.reduce(scores, axis=1, keepdims=True)
+    log_probs = np.take_along_axis(scores, ids, axis=1) - sums
+    found = {part: on_devices[0][f'best-{name}-{devices}-{part}'] for part in ('ids', 'log_probs')}
+    np.testing.assert_array_equal(found['ids'], ids)
+    np.testing.assert_allclose(found['log_probs'], log_probs, rtol=1e-5, atol=1e-5)
 
 
 @pytest.mark.parametrize('devices', eight_devices.MESHES)
@@ -155,12 +152,8 @@ def test_no_array_of_the_train_step_holds_all_entities(on_devices):
 
 
 def test_each_slice_has_its_share_of_the_mentions(on_devices):
-    scored = {
-        shape[0]
-        for shape in on_devices[1]['2x4']
-        if shape[1:] == (cases.CHUNK,) and shape[0] > cases.DIM
-    }
-    assert scored == {cases.M // 2}
+    scored = [rows for rows, *others in on_devices[1]['2x4'] if others == [cases.CHUNK]]
+    assert {rows for rows in scored if rows > cases.DIM} == {cases.M // 2}
 
 
 def test_training_with_a_sharded_table_gives_the_same_parameters_and_moments(on_devices):
@@ -171,12 +164,9 @@ def test_training_with_a_sharded_table_gives_the_same_parameters_and_moments(on_
     assert np.abs(trained[f'trained-1-{table}'] - cases.make('uneven').table).max() > 1e-2
     for devices in eight_devices.MESHES:
         for name in names:
-            np.testing.assert_allclose(
-                trained[f'trained-{devices}-{name}'],
-                trained[f'trained-1-{name}'],
-                atol=1e-5,
-                err_msg=f'{name} on {devices}',
-            )
+            found, expected = (trained[f'trained-{number}-{name}'] for number in (devices, 1))
+            said = f'{name} on {devices}'
+            np.testing.assert_allclose(found, expected, atol=1e-5, err_msg=said)
 
 
 # Sampled softmax.
@@ -192,13 +182,10 @@ def test_the_estimated_sum_of_the_softmax_has_the_right_mean():
     case = cases.make('uneven')
     case = case._replace(vectors=case.vectors / 2)
     layout, table = layout_of(case), jax.numpy.asarray(case.table)
-    loss_of = lambda key: entity_table.sampled_softmax_cross_entropy(
-        case.vectors, case.labels, table, layout, 30, key
-    )[0]
-    losses = np.asarray(
-        jax.jit(lambda keys: jax.lax.map(loss_of, keys))(jax.random.split(jax.random.key(0), 2000)),
-        np.float64,
-    )
+    given = case.vectors, case.labels, table, layout, 30
+    loss_of = lambda key: entity_table.sampled_softmax_cross_entropy(*given, key)[0]
+    keys = jax.random.split(jax.random.key(0), 2000)
+    losses = np.asarray(jax.jit(lambda keys: jax.lax.map(loss_of, keys))(keys), np.float64)
     linked = case.labels >= 0
     # In units of the label's exponential.
     sums, want = np.exp(losses)[:, linked], np.exp(reference(case)[0])[linked]

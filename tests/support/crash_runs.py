@@ -48,11 +48,11 @@ def _file_digests(folder, manifest):
 
 def _corpus(before):
     names = ['Ann', 'Bob', 'Eve', 'Zoë']
-    texts = [
-        (names[i % 4], f'{names[i % 4]} knows {names[(i + 1 + i // 4) % 4]} since {1900 + i}.')
-        for i in range(8)
-    ]
-    lines = [{'id': str(i), 'title': title, 'text': text} for i, (title, text) in enumerate(texts)]
+    lines = []
+    for i in range(8):
+        title, other = names[i % 4], names[(i + 1 + i // 4) % 4]
+        text = f'{title} knows {other} since {1900 + i}.'
+        lines.append({'id': str(i), 'title': title, 'text': text})
     (before.parent / 'corpus.jsonl').write_text('\n'.join(map(json.dumps, lines)), encoding='utf-8')
 
 
@@ -107,11 +107,8 @@ def _answering_state(folder):
     """The digests of the files that answer, but for the encoder's folder,
     in which a lock may be.
     """
-    return [
-        digest_of_tree(folder / part)
-        for kind, part in KBFolder(folder).read().items()
-        if kind != 'model'
-    ]
+    parts = KBFolder(folder).read()
+    return [digest_of_tree(folder / parts[kind]) for kind in parts if kind != 'model']
 
 
 compact_kb = types.SimpleNamespace(
@@ -128,10 +125,8 @@ def _memory_state(folder):
         return NOTHING
     with contextlib.closing(memory):
         _file_digests(folder, memory.manifest)
-        return [
-            memory.hash(),
-            hashlib.sha256(repr(tiny_memories.entries_of(memory)).encode()).hexdigest(),
-        ]
+        entries = repr(tiny_memories.entries_of(memory))
+        return [memory.hash(), hashlib.sha256(entries.encode()).hexdigest()]
 
 
 def _memory(before):
@@ -157,10 +152,8 @@ inject, delete, compact = (
 
 
 def _params(step):
-    return {
-        'encoder': {'kernel': np.arange(12.0, dtype=np.float32).reshape(3, 4) * step},
-        'bias': np.full(5, step, np.float32),
-    }
+    kernel = np.arange(12.0, dtype=np.float32).reshape(3, 4) * step
+    return {'encoder': {'kernel': kernel}, 'bias': np.full(5, step, np.float32)}
 
 
 def _save(folder, step):
@@ -181,10 +174,8 @@ def _checkpoint_state(folder):
 def _checkpoint_content(folder):
     # Files of a checkpoint hold times and random names. The step before may stay if it was about to
     # be removed.
-    return [
-        _checkpoint_state(folder),
-        [path.name for path in (folder / 'checkpoints').iterdir() if not path.name.isdigit()],
-    ]
+    names = [path.name for path in (folder / 'checkpoints').iterdir()]
+    return [_checkpoint_state(folder), [name for name in names if not name.isdigit()]]
 
 
 checkpoint = types.SimpleNamespace(
@@ -198,14 +189,8 @@ checkpoint = types.SimpleNamespace(
 
 
 def _train(folder, **options):
-    tiny_training.run(
-        folder.parent / 'text',
-        folder,
-        num_steps=2,
-        checkpoint_every=1,
-        keep_checkpoints=1,
-        **options,
-    )
+    options |= dict(num_steps=2, checkpoint_every=1, keep_checkpoints=1)
+    tiny_training.run(folder.parent / 'text', folder, **options)
 
 
 def _one_step(before):
@@ -221,9 +206,8 @@ def _trained_state(folder):
     with Checkpoints(folder, read_only=True) as checkpoints:
         for step in checkpoints.steps():
             checkpoints.params(step)
-    arrays = sorted(
-        (name, array.tobytes()) for name, array in tiny_training.state_of(folder, step).items()
-    )
+    state = tiny_training.state_of(folder, step)
+    arrays = sorted((name, array.tobytes()) for name, array in state.items())
     return [step, hashlib.sha256(repr(arrays).encode()).hexdigest()]
 
 

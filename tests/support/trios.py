@@ -46,6 +46,12 @@ def read(trios: str) -> dict[str, Trio]:
     return found
 
 
+# A document that may be added to those of `engine`.
+SCHEUTZ = {
+    'id': 'new',
+    'title': 'Per Georg Scheutz',
+    'text': 'Per Georg Scheutz was a printer, born in Jönköping.',
+}
 TRIOS = read("""
 # engine
 Ada Lovelace: Ada Lovelace was an English mathematician and writer, born in London in 1815. She

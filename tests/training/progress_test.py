@@ -125,10 +125,7 @@ def test_what_a_run_reports_again_is_not_there_twice(tmp_path, start):
                 take(progress, step, loss=end, grad_norm=1)
                 progress.report(step + 1)
         time.sleep(1)  # files are named after the second
-    assert scalars(tmp_path)['loss'] == {
-        **{step: 4.0 for step in range(1, start + 1)},
-        **{step: 3.0 for step in range(start + 1, 4)},
-    }
+    assert scalars(tmp_path)['loss'] == {step: 4.0 if step <= start else 3.0 for step in (1, 2, 3)}
 
 
 def test_the_time_of_a_window_is_told_apart(tmp_path, clock):
@@ -151,9 +148,8 @@ def test_the_time_of_a_window_is_told_apart(tmp_path, clock):
     assert told['steps_per_second'] == pytest.approx({4: 0.5, 6: 0.4})
     assert told['sequences_per_second'] == pytest.approx({4: 4.0, 6: 3.2})
     rates = {4: COUNTED * 4 / 8, 6: COUNTED * 2 / 5}
-    assert told['tflops_per_device'] == pytest.approx(
-        {step: rate / 1e12 / DEVICES for step, rate in rates.items()}
-    )
+    expected = {step: rate / 1e12 / DEVICES for step, rate in rates.items()}
+    assert told['tflops_per_device'] == pytest.approx(expected)
     assert 'mfu' not in told and 'device_memory_gib' not in told
 
 
@@ -188,39 +184,26 @@ def test_chosen_steps_are_traced(tmp_path):
 
 @pytest.mark.parametrize('steps', [(0, 6), (7, 6), (5, 11)])
 def test_steps_that_are_not_made_cannot_be_traced(tmp_path, steps):
-    with pytest.raises(
-        TrainingError,
-        match=re.escape(f'profile_steps={steps}: give (first, last) of the steps 1 to 10'),
-    ):
+    said = f'profile_steps={steps}: give (first, last) of the steps 1 to 10'
+    with pytest.raises(TrainingError, match=re.escape(said)):
         make_progress(tmp_path, 4, 10, profile_steps=steps)
 
 
 def test_weights_and_biases_gets_what_tensorboard_gets(tmp_path, monkeypatch):
-    told = []
+    told, started = [], []
     run = types.SimpleNamespace(
         log=lambda values, step: told.append((step, values)), finish=lambda: told.append('finished')
     )
-    started = []
-    monkeypatch.setitem(
-        sys.modules,
-        'wandb',
-        types.SimpleNamespace(init=lambda **given: started.append(given) or run),
-    )
+    wandb = types.SimpleNamespace(init=lambda **given: started.append(given) or run)
+    monkeypatch.setitem(sys.modules, 'wandb', wandb)
     for _ in range(2):
         progress = make_progress(tmp_path / 'mine', 0, 3, wandb_project='vkb')
         take(progress, 0, loss=2, grad_norm=1)
         progress.report(1)
         progress.close()
     assert started[0] == started[1]
-    assert (
-        started[0]['project'],
-        started[0]['name'],
-        started[0]['resume'],
-    ) == (
-        'vkb',
-        'mine',
-        'allow',
-    )
+    given = {'project': 'vkb', 'name': 'mine', 'resume': 'allow'}
+    assert started[0] == started[0] | given
     (step, values), finished = told[:2]
     assert (step, finished, values['loss']) == (1, 'finished', 2.0)
     assert values.keys() == scalars(tmp_path / 'mine').keys()
@@ -229,10 +212,8 @@ def test_weights_and_biases_gets_what_tensorboard_gets(tmp_path, monkeypatch):
 
 def test_weights_and_biases_that_is_not_installed_is_named(tmp_path, monkeypatch):
     monkeypatch.setitem(sys.modules, 'wandb', None)
-    with pytest.raises(
-        TrainingError,
-        match="wandb_project='vkb' needs the package of Weights & Biases: pip install wandb",
-    ):
+    said = "wandb_project='vkb' needs the package of Weights & Biases: pip install wandb"
+    with pytest.raises(TrainingError, match=said):
         make_progress(tmp_path, 0, 3, wandb_project='vkb')
 
 
@@ -257,11 +238,6 @@ def test_nothing_waits_for_torch():
         'opql_jax.kb.trained.question_sets; print("torch" in sys.modules)'
     )
     later = 'import torch; print(torch.ones(2).sum().item())'  # whoever wants it gets it
-    done = subprocess.run(
-        [sys.executable, '-c', f'{loaded}; {later}'],
-        capture_output=True,
-        text=True,
-        check=True,
-        timeout=120,
-    )
-    assert done.stdout.split() == ['False', '2.0']
+    command = [sys.executable, '-c', f'{loaded}; {later}']
+    done = subprocess.check_output(command, text=True, timeout=120)
+    assert done.split() == ['False', '2.0']

@@ -28,11 +28,8 @@ def trained(tmp_path_factory):
     root = tmp_path_factory.mktemp('trained')
     prepared = tiny_training.write_prepared(root / 'prepared')
     tiny_training.run(prepared, root / 'model', objectives.Relations(rows=16), num_steps=2)
-    return (
-        prepared,
-        root / 'model',
-        tiny_training.write_memory(prepared, root / 'model', root / 'memory'),
-    )
+    memory = tiny_training.write_memory(prepared, root / 'model', root / 'memory')
+    return prepared, root / 'model', memory
 
 
 def make_objective(name, memory, **options):
@@ -54,15 +51,13 @@ class Run:
 
     def __init__(self, trained, objective, optimizer=None, dropout=0.1, **fields):
         prepared = Prepared(trained[0])
-        encoder = tiny_training.encoder(
-            vocab_size=prepared.tokenizer.get_vocab_size(), dropout_rate=dropout, **fields
-        )
+        fields |= dict(vocab_size=prepared.tokenizer.get_vocab_size(), dropout_rate=dropout)
+        encoder = tiny_training.encoder(**fields)
         self.task = objective.build(prepared, encoder, mesh_lib.make_mesh(1))
         self.params = self.task.init(init_params(encoder, len(prepared.vocab), seed=1))
         optimizer = optimizer or make_optimizer(4, warmup_steps=1)
-        self.state = state.init_state(
-            jax.tree.map(jnp.copy, self.params), self.task.trainable, optimizer
-        )
+        params = jax.tree.map(jnp.copy, self.params)
+        self.state = state.init_state(params, self.task.trainable, optimizer)
         self.train_step = trainer.make_train_step(self.task, optimizer, seed=0)
 
     def step(self, batch):
@@ -102,9 +97,8 @@ def test_the_number_of_devices_changes_neither_loss_nor_parameters(on_devices, t
         many = tiny_training.params_of(on_devices / run)
         assert many.keys() == one.keys()
         for name in one:
-            np.testing.assert_allclose(
-                many[name], one[name], atol=1e-5, rtol=0, err_msg=f'{name} of {run}'
-            )
+            said = f'{name} of {run}'
+            np.testing.assert_allclose(many[name], one[name], atol=1e-5, rtol=0, err_msg=said)
 
 
 @pytest.mark.parametrize('name', ['align passages', 'follow'])
@@ -118,10 +112,7 @@ def test_a_batch_that_the_encoder_takes_in_parts_gives_the_step_of_the_whole_one
         for fields in ({}, {'accumulate_steps': 4, 'remat': 'dots'})
     )
     batch = whole.task.source[0]
-    metrics = [
-        {metric: float(value) for metric, value in run.step(batch).items()}
-        for run in (whole, parts)
-    ]
+    metrics = [jax.tree.map(float, run.step(batch)) for run in (whole, parts)]
     assert metrics[0] == pytest.approx(metrics[1], abs=1e-5)
     found, expected, before = (
         named(params) for params in (parts.state.params, whole.state.params, whole.params)
@@ -173,9 +164,8 @@ def test_a_batch_that_devices_cannot_share_is_refused_with_the_sizes_that_can_be
     settings = {k: v for k, v in options.items() if k != 'accumulate_steps'}
     source = objectives.Relations(**settings).source(Prepared(trained[0]))
     mesh = AbstractMesh((*shape, 1), (mesh_lib.SLICE, *mesh_lib.ROW_AXES)[2 - len(shape) :])
-    with (
-        pytest.raises(trainer.TrainingError, match=message) if message else contextlib.nullcontext()
-    ):
+    refused = pytest.raises(trainer.TrainingError, match=message)
+    with refused if message else contextlib.nullcontext():
         trainer.check_batch(source[0], mesh, steps)
 
 
@@ -185,9 +175,8 @@ def test_it_is_refused_before_anything_is_compiled_or_written(
 ):
     monkeypatch.setattr(trainer.mesh_lib, 'batch_devices', lambda mesh: 3)
     with pytest.raises(trainer.TrainingError, match='3 devices cannot share'):
-        tiny_training.run(
-            trained[0], tmp_path / 'run', objectives.Relations(rows=16), dry_run=dry_run
-        )
+        stage = objectives.Relations(rows=16)
+        tiny_training.run(trained[0], tmp_path / 'run', stage, dry_run=dry_run)
     assert not (tmp_path / 'run').exists()
 
 
@@ -202,27 +191,23 @@ TRAINED = {
 }
 # What no loss reaches, and weight decay alone would shrink: W_e, by which a language model begins
 # to link, or a pretrained W_r.
-UNREACHED = dict.fromkeys(
-    ('align', 'follow', 'relations without L_el'), 'encoder/w_e/'
-) | dict.fromkeys(('entities', 'eae'), 'encoder/w_r/')
+UNREACHED = dict.fromkeys(('align', 'follow', 'relations without L_el'), 'encoder/w_e/')
+UNREACHED |= dict.fromkeys(('entities', 'eae'), 'encoder/w_r/')
 
 
 @pytest.mark.parametrize('name', TRAINED)
 def test_a_stage_changes_exactly_the_parameters_it_trains(trained, name):
     options = {'frozen_encoder': True} if name == 'follow with a frozen encoder' else {}
-    run = Run(
-        trained, make_objective(name.removesuffix(' with a frozen encoder'), trained[2], **options)
-    )
+    objective = make_objective(name.partition(' with a')[0], trained[2], **options)
+    run = Run(trained, objective)
     # The warm-up starts at a learning rate of 0.
     for batch in (run.task.source[0], run.task.source[1]):
         run.step(batch)
     before, after = named(run.params), named(run.state.params)
     changed = {key for key in before if not np.array_equal(before[key], after[key])}
-    assert changed == {
-        key
-        for key in before
-        if key.startswith(TRAINED[name]) and not key.startswith(UNREACHED.get(name, ()))
-    }
+    is_trained = lambda key: key.startswith(TRAINED[name])
+    reached = lambda key: not key.startswith(UNREACHED.get(name, ()))
+    assert changed == {key for key in before if is_trained(key) and reached(key)}
     moments = named(run.state.opt_state)
     frozen = before.keys() - changed
     assert not any(moment.endswith(key) for moment in moments for key in frozen)
@@ -231,9 +216,5 @@ def test_a_stage_changes_exactly_the_parameters_it_trains(trained, name):
 def test_only_a_follower_whose_encoder_is_trained_reads_questions_with_dropout(trained):
     for frozen in (False, True):
         run = Run(trained, make_objective('follow', trained[2], frozen_encoder=frozen), dropout=0.5)
-        keys = (None, jax.random.key(0))
-        losses = [
-            float(run.task.loss(run.params, run.task.source[0], run.task.memory, key)[0])
-            for key in keys
-        ]
-        assert (losses[0] == losses[1]) == frozen
+        loss = lambda key: run.task.loss(run.params, run.task.source[0], run.task.memory, key)[0]
+        assert (float(loss(None)) == float(loss(jax.random.key(0)))) == frozen

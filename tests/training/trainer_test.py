@@ -60,19 +60,14 @@ def go_on(inputs, objective, workdir):
 @pytest.fixture(scope='module')
 def uninterrupted(inputs, tmp_path_factory):
     """A whole run of each objective."""
-    workdirs = {
-        objective: tmp_path_factory.mktemp('uninterrupted') / objective for objective in OBJECTIVES
-    }
-    return {
-        objective: Finished(workdir, go_on(inputs, objective, workdir))
-        for objective, workdir in workdirs.items()
-    }
+    root = tmp_path_factory.mktemp('uninterrupted')
+    run = lambda objective: go_on(inputs, objective, root / objective)
+    return {objective: Finished(root / objective, run(objective)) for objective in OBJECTIVES}
 
 
 def steps_of(workdir):
-    return sorted(
-        int(path.name) for path in (workdir / 'checkpoints').iterdir() if path.name.isdigit()
-    )
+    names = (path.name for path in (workdir / 'checkpoints').iterdir())
+    return sorted(int(name) for name in names if name.isdigit())
 
 
 def assert_same_end(workdir, metrics, uninterrupted):
@@ -91,15 +86,11 @@ def assert_same_end(workdir, metrics, uninterrupted):
 def test_a_resumed_run_ends_exactly_as_an_uninterrupted_one(
     inputs, uninterrupted, objective, tmp_path, caplog
 ):
-    workdir = tmp_path / 'work'
-    shutil.copytree(
-        uninterrupted[objective].workdir / 'checkpoints' / '4', workdir / 'checkpoints' / '4'
-    )
+    workdir, whole = tmp_path / 'work', uninterrupted[objective].workdir
+    shutil.copytree(whole / 'checkpoints' / '4', workdir / 'checkpoints' / '4')
     for name in ('model.json', 'tokenizer.json'):
-        shutil.copy(uninterrupted[objective].workdir / name, workdir / name)
-    before, after = (
-        tiny_training.state_of(uninterrupted[objective].workdir, step) for step in (4, STEPS)
-    )
+        shutil.copy(whole / name, workdir / name)
+    before, after = (tiny_training.state_of(whole, step) for step in (4, STEPS))
     # There was something left to do.
     assert any(not np.array_equal(before[name], after[name]) for name in before)
     with caplog.at_level(logging.INFO, 'opql_jax'):
@@ -127,9 +118,8 @@ def test_keys_of_a_run_that_goes_on_from_a_checkpoint_are_those_of_one_that_was_
 ):
     settings = dict(num_steps=8, checkpoint_every=3, keep_checkpoints=None)
     tiny_training.run(inputs[0], tmp_path / 'whole', WithKeys(rows=16), **settings)
-    shutil.copytree(
-        tmp_path / 'whole', tmp_path / 'again', ignore=shutil.ignore_patterns('6', '8', 'events*')
-    )
+    later = shutil.ignore_patterns('6', '8', 'events*')
+    shutil.copytree(tmp_path / 'whole', tmp_path / 'again', ignore=later)
     tiny_training.run(inputs[0], tmp_path / 'again', WithKeys(rows=16), **settings)
     whole, again = (scalars(tmp_path / name)['keys'] for name in ('whole', 'again'))
     assert again == {step: whole[step] for step in range(4, 9)}
@@ -139,14 +129,8 @@ def test_keys_of_a_run_that_goes_on_from_a_checkpoint_are_those_of_one_that_was_
 
 
 def run_and_kill(moment, objective, inputs, workdir, code=-signal.SIGKILL):
-    command = [
-        sys.executable,
-        str(TESTS / 'support' / 'train_until_killed.py'),
-        moment,
-        objective,
-        *map(str, inputs),
-        str(workdir),
-    ]
+    script = TESTS / 'support' / 'train_until_killed.py'
+    command = [sys.executable, *map(str, [script, moment, objective, *inputs, workdir])]
     environment = {**os.environ, 'PYTHONPATH': str(TESTS.parent)}
     done = subprocess.run(command, env=environment, capture_output=True, text=True)
     assert done.returncode == code, done.stderr[-3000:]
@@ -259,36 +243,28 @@ def test_a_dry_run_prints_shapes_and_writes_nothing(inputs, objective, tmp_path,
     stamps = lambda: {path: path.stat().st_mtime_ns for root in inputs for path in root.rglob('*')}
     before = stamps()
     module = train_until_killed.make_objective(objective, memory)
-    assert (
-        tiny_training.run(prepared, tmp_path / 'work', module, init_from=str(model), dry_run=True)
-        == {}
-    )
+    start = dict(init_from=str(model), dry_run=True)
+    assert tiny_training.run(prepared, tmp_path / 'work', module, **start) == {}
     assert not any(tmp_path.iterdir()) and stamps() == before
 
     text = capsys.readouterr().out
     trained, num_trained = printed_parameters(text, 'trained')
     frozen, num_frozen = printed_parameters(text, 'frozen')
     saved = tiny_training.params_of(model)
-    follower = (
-        {'follower/w_q': (16, 16), 'follower/w_k': (16, 16), 'follower/w_t': (3, 8, 8)}
-        if objective == 'follow'
-        else {}
-    )
-    wanted = {name: value.shape for name, value in saved.items()} | follower
+    wanted, kept = {name: value.shape for name, value in saved.items()}, set()
+    if objective == 'follow':
+        wanted |= dict.fromkeys(('follower/w_q', 'follower/w_k'), (16, 16))
+        wanted |= {'follower/w_t': (3, 8, 8)}
+        kept = {'entity_table', 'encoder/w_e/kernel', 'follower/w_k'}
     assert trained | frozen == {name: str(shape) for name, shape in wanted.items()}
-    assert frozen.keys() == (
-        {'entity_table', 'encoder/w_e/kernel', 'follower/w_k'} if objective == 'follow' else set()
-    )
+    assert frozen.keys() == kept
     for shapes, count in ((trained, num_trained), (frozen, num_frozen)):
         assert count == sum(np.prod(wanted[name]) for name in shapes)
 
     batch = text.split('# first batch\n')[1].split('# checkpoints')[0].splitlines()
     if objective == 'follow':
-        assert {
-            'hops  ()  int32',
-            'questions/topic  (16,)  int32',
-            'questions/answers  (16, 8)  int32',
-        } <= set(batch)
+        some = ('hops  ()', 'questions/topic  (16,)', 'questions/answers  (16, 8)')
+        assert {f'{each}  int32' for each in some} <= set(batch)
     else:
         rows = [int(re.search(r'\((\d+),', line)[1]) for line in batch if '/tokens  ' in line]
         assert sum(rows) == 16
@@ -298,16 +274,9 @@ def test_a_dry_run_prints_shapes_and_writes_nothing(inputs, objective, tmp_path,
 # What answers.
 
 
-def follow_in(kb, name, **options):
-    objective = train_until_killed.make_objective('follow', options.pop('memory', 'memory'))
-    return tiny_training.run(
-        options.pop('text', 'prepared'),
-        kb / name,
-        objective,
-        init_from='model',
-        num_steps=1,
-        **options,
-    )
+def follow_in(kb, name, text='prepared', memory='memory', **options):
+    objective = train_until_killed.make_objective('follow', memory)
+    tiny_training.run(text, kb / name, objective, init_from='model', num_steps=1, **options)
 
 
 def test_the_model_trained_last_is_the_one_that_answers(inputs, tmp_path):
@@ -345,11 +314,8 @@ def test_a_folder_with_files_of_somebody_else_is_not_trained_into(inputs, tmp_pa
     file = tmp_path / 'mine' / name
     file.parent.mkdir(parents=True)
     file.write_text('{"name": "precious"}')
-    said = (
-        'not the manifest of a model'
-        if name == 'model.json'
-        else 'holds other files .* and no model: give a new or empty'
-    )
+    other = 'holds other files .* and no model: give a new or empty'
+    said = {'model.json': 'not the manifest of a model'}.get(name, other)
     with pytest.raises(InputError, match=said):
         tiny_training.run(inputs[0], tmp_path / 'mine')
     assert [path for path in (tmp_path / 'mine').rglob('*') if path.is_file()] == [file]
@@ -371,14 +337,8 @@ def test_other_models_and_those_of_other_folders_do_not_answer(inputs, tmp_path)
         ({'num_steps': 0}, 'num_steps=0: give at least 1'),
         ({'checkpoint_minutes': 0.0}, 'checkpoint_minutes=0.0: give more than 0'),
         ({'init_from': 'model', 'bert_folder': 'minilm'}, 'both say where to start: leave out one'),
-        (
-            {'init_from': 'model', 'orthogonal_w_r': True},
-            'brings its W_r: leave out orthogonal_w_r',
-        ),
-        (
-            {'bert_folder': 'default', 'orthogonal_w_r': True},
-            'brings its W_r: leave out orthogonal_w_r',
-        ),
+        ({'init_from': 'model', 'orthogonal_w_r': True}, 'leave out orthogonal_w_r'),
+        ({'bert_folder': 'default', 'orthogonal_w_r': True}, 'brings its W_r: leave out orth'),
         ({'init_from': 'model', 'fresh_w_r': True}, 'bert_folder names none: leave out fresh_w_r'),
     ],
 )
