@@ -147,11 +147,8 @@ def inject(
 def _add_segment(directory, manifest, origin, entries, encode, on_progress):
     name = leftovers.new_name('segment', manifest)
     if distributed.is_primary():
-        segments.write_json(
-            directory,
-            f'{name}/{manifest_lib.PLAN}',
-            leftovers.segment_plan(manifest.history[-1], origin),
-        )
+        plan = leftovers.segment_plan(manifest.history[-1], origin)
+        segments.write_json(directory, f'{name}/{manifest_lib.PLAN}', plan)
     distributed.barrier('the segment has been begun')
     start = name, manifest.next_entry
     segment, digests, num_mentions = write_entries(
@@ -231,11 +228,8 @@ def delete(
         gone = np.isin(
             memory.topic.astype(np.int64) * n + memory.target, pairs[:, 0] * n + pairs[:, 1]
         )
-        gone |= (
-            np.isin(memory.topic, entities)
-            | np.isin(memory.target, entities)
-            | np.isin(memory.ids, entries)
-        )
+        gone |= np.isin(memory.topic, entities) | np.isin(memory.target, entities)
+        gone |= np.isin(memory.ids, entries)
         partly = np.zeros(0, np.int64)
         if len(passages):
             read = memory.read_from(passages)
@@ -320,11 +314,8 @@ def _writing(directory, injecting=None):
             yield None
             return
         manifest = manifest_lib.read_manifest(directory)
-        leftovers.clean(
-            directory,
-            manifest,
-            injecting and leftovers.segment_plan(manifest_hash(manifest), injecting),
-        )
+        plan = injecting and leftovers.segment_plan(manifest_hash(manifest), injecting)
+        leftovers.clean(directory, manifest, plan)
         try:
             yield _successor(manifest)
         except InputError:

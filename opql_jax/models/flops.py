@@ -55,11 +55,10 @@ def encoder_flops(
     read, computed, attention = 4 * hidden**2, 4 * hidden**2 + mlp, 4 * hidden * length
     layers = (encoder.num_layers - 1) * length * (read + computed + attention)
     layers += length * read + outputs * (computed + attention)
-    projected = (
-        0
-        if positions is None
-        else 2 * hidden * (2 * encoder.relation_dim + (positions - 2) * encoder.entity_dim)
-    )
+    projected = 0
+    if positions is not None:
+        outputs = 2 * encoder.relation_dim + (positions - 2) * encoder.entity_dim
+        projected = 2 * hidden * outputs
     return float(n * (layers + projected))
 
 

@@ -175,11 +175,8 @@ def retrieval_loss(log_probs, targets, answers, used, absent, k):
     """
     slots = used.shape[1]
     answers, used, absent = jnp.repeat(answers, slots, axis=0), used.reshape(-1), absent.reshape(-1)
-    right = (
-        (targets[:, :, None] == answers[:, None, :]).any(axis=-1)
-        & (targets >= 0)
-        & ~absent[:, None]
-    )
+    right = (targets[:, :, None] == answers[:, None, :]).any(axis=-1)
+    right &= (targets >= 0) & ~absent[:, None]
     right = jnp.concatenate([absent[:, None], right], axis=1)
     counted = used & right.any(axis=1)
     log_right = jax.nn.logsumexp(jnp.where(right, log_probs, MASKED), axis=1)

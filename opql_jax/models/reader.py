@@ -140,15 +140,10 @@ def _reading(read: ReadingInput, logits: np.ndarray) -> Reading:
     verdicts = log(start[:3]) + log(end[:3])
     shares = _softmax(np.concatenate([verdicts, scores]))
     best = np.argsort(-scores, kind='stable')[:_SPANS]
-    spans = [
-        Span(
-            int(read.passage[a[i]]),
-            int(read.start[a[i]]),
-            int(read.end[b[i]]),
-            float(shares[3 + i]),
-        )
-        for i in best.tolist()
-    ]
+    spans = []
+    for i in best.tolist():
+        passage, start, end = int(read.passage[a[i]]), int(read.start[a[i]]), int(read.end[b[i]])
+        spans.append(Span(passage, start, end, float(shares[3 + i])))
     supports = 1 / (1 + np.exp(-logits[read.first, SUPPORTS]))
     unanswered, yes, no = shares[:3].tolist()
     return Reading(spans, unanswered, yes, no, supports.astype(np.float32))

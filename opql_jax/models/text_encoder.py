@@ -124,12 +124,8 @@ class TextEncoder:
             InputError: a span is empty, outside of its text or overlaps the other; names the text
                 by its number.
         """
-        rows = [
-            self._place(number, *row)
-            for number, row in enumerate(
-                _rows(texts, topic_spans=topic_spans, target_spans=target_spans)
-            )
-        ]
+        given = _rows(texts, topic_spans=topic_spans, target_spans=target_spans)
+        rows = [self._place(number, *row) for number, row in enumerate(given)]
 
         def make_batch(chosen, size, length):
             tokens = batching.pad_tokens([rows[i][0] for i in chosen], size, length, self.special)

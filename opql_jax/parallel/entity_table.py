@@ -60,9 +60,8 @@ def place(table, layout: Layout):
     """Splits rows [num_entities or more, ...], padded to a multiple, over a slice's devices."""
     rows = padded_rows(layout)
     if table.shape[0] < rows:
-        table = np.pad(
-            np.asarray(table), ((0, rows - table.shape[0]), *[(0, 0)] * (table.ndim - 1))
-        )
+        more = (0, rows - table.shape[0])
+        table = np.pad(np.asarray(table), (more, *[(0, 0)] * (table.ndim - 1)))
     return distributed.put(table, NamedSharding(layout.mesh, ROWS))
 
 
@@ -77,9 +76,8 @@ def lookup(table, ids, layout: Layout):
         row, own = owned(ids, table.shape[0])
         return lax.psum(jnp.where(own[:, None], table[row].astype(jnp.float32), 0.0), ROW_AXES)
 
-    return jax.shard_map(rows_of, mesh=layout.mesh, in_specs=(split, ROWS), out_specs=split)(
-        ids, table
-    )
+    run = jax.shard_map(rows_of, mesh=layout.mesh, in_specs=(split, ROWS), out_specs=split)
+    return run(ids, table)
 
 
 def pad_rows(table, mesh: Mesh):
@@ -164,15 +162,13 @@ def _backward_shard(vectors, labels, lse, weights, table, *, layout, chunk, spli
         # Masked scores have probability 0.
         probs = jnp.exp(scores - lse[:, None])
         change = jnp.where(ids == labels[:, None], probs - 1, probs)
-        return to_vectors + change @ rows, lax.dynamic_update_slice_in_dim(
-            to_table, change.T @ weighted, start, 0
-        )
+        to_table = lax.dynamic_update_slice_in_dim(to_table, change.T @ weighted, start, 0)
+        return to_vectors + change @ rows, to_table
 
     start = jnp.zeros_like(vectors), lax.empty(table.shape, jnp.float32)
     to_vectors, to_table = scan_rows(step, start, vectors, table, layout, chunk)
-    return lax.psum(weights[:, None] * to_vectors, ROW_AXES), sum_over_slices(
-        to_table, split
-    ).astype(table.dtype)
+    to_vectors = lax.psum(weights[:, None] * to_vectors, ROW_AXES)
+    return to_vectors, sum_over_slices(to_table, split).astype(table.dtype)
 
 
 @functools.partial(jax.custom_vjp, nondiff_argnums=(3, 4))
@@ -227,9 +223,8 @@ def softmax_cross_entropy(vectors, labels, table, layout: Layout, chunk: int | N
         InputError: chunk below 1.
     """
     # A TPU writes no scores but the rounded probabilities of a chunk.
-    return _cross_entropy(
-        vectors.astype(jnp.float32), labels, table, layout, chunk_rows(chunk, layout, on_tpu=16384)
-    )
+    chunk = chunk_rows(chunk, layout, on_tpu=16384)
+    return _cross_entropy(vectors.astype(jnp.float32), labels, table, layout, chunk)
 
 
 def sampled_softmax_cross_entropy(vectors, labels, table, layout: Layout, num_sampled: int, rng):
@@ -253,9 +248,8 @@ def sampled_softmax_cross_entropy(vectors, labels, table, layout: Layout, num_sa
         raise InputError(f'{num_sampled} entities cannot be sampled from {layout.num_entities}')
     vectors = vectors.astype(jnp.float32)
     borders = np.arange(num_sampled + 1, dtype=np.int64) * layout.num_entities // num_sampled
-    sampled = jax.random.randint(
-        rng, (num_sampled,), borders[:-1].astype(np.int32), borders[1:].astype(np.int32)
-    )
+    starts, ends = (part.astype(np.int32) for part in (borders[:-1], borders[1:]))
+    sampled = jax.random.randint(rng, (num_sampled,), starts, ends)
     label_score = (vectors * lookup(table, labels, layout)).sum(axis=1)
     scores = vectors @ lookup(table, sampled, layout).T
     other = sampled != labels[:, None]
@@ -291,18 +285,14 @@ def _attend_shard(vectors, table, *, layout, chunk):
 
     def find(best, start, ids, scores, rows):
         # Places are float32, as a TPU then finds the lowest while it multiplies.
-        place = (
-            jnp.where(scores >= enough, jnp.arange(len(ids), dtype=jnp.float32), len(ids))
-            .min(axis=1)
-            .astype(jnp.int32)
-        )
+        places = jnp.arange(len(ids), dtype=jnp.float32)
+        place = jnp.where(scores >= enough, places, len(ids)).min(axis=1).astype(jnp.int32)
         return jnp.minimum(best, jnp.where(place < len(ids), ids[0] + place, _NO_ID))
 
     # To multiply once more is faster on a TPU than to read the scores again, and without use of it
     # left out.
-    best = lax.pmin(
-        scan_rows(find, jnp.full(count, _NO_ID, jnp.int32), vectors, table, layout, chunk), ROW_AXES
-    )
+    none = jnp.full(count, _NO_ID, jnp.int32)
+    best = lax.pmin(scan_rows(find, none, vectors, table, layout, chunk), ROW_AXES)
     return lax.psum(summed, ROW_AXES) / total[:, None], reference + jnp.log(total), best
 
 
@@ -317,9 +307,8 @@ def _attend_backward_shard(
         probs = jnp.exp(scores - lse[:, None])
         to_scores = probs * (change @ rows.T - common)
         to_rows = probs.T @ change + to_scores.T @ vectors
-        return to_vectors + to_scores @ rows, lax.dynamic_update_slice_in_dim(
-            to_table, to_rows, start, 0
-        )
+        to_table = lax.dynamic_update_slice_in_dim(to_table, to_rows, start, 0)
+        return to_vectors + to_scores @ rows, to_table
 
     start = jnp.zeros_like(vectors), lax.empty(table.shape, jnp.float32)
     to_vectors, to_table = scan_rows(step, start, vectors, table, layout, chunk)

@@ -81,14 +81,8 @@ def scan_with_reference(step, carry, vectors, table, layout, chunk):
 
     def scan(state):
         reference, *_ = state
-        done = scan_rows(
-            lambda done, start, *scored: step(done, reference, *scored),
-            carry,
-            vectors,
-            table,
-            layout,
-            chunk,
-        )
+        with_reference = lambda done, start, *scored: step(done, reference, *scored)
+        done = scan_rows(with_reference, carry, vectors, table, layout, chunk)
         best = lax.pmax(done[0], ROW_AXES)
         far = jnp.abs(best - reference) > _FAR
         return jnp.where(far, best, reference), far.any(), done

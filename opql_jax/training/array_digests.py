@@ -164,11 +164,8 @@ class Handler(ocp.AsyncCheckpointHandler):
 
     async def async_save(self, directory, args: 'SaveDigests'):
         # Orbax makes the folder, and calls it whole once this is done.
-        return [
-            future.CommitFutureAwaitingContractedSignals(
-                _write(directory, args.parts), name='array_digests'
-            )
-        ]
+        written = _write(directory, args.parts)
+        return [future.CommitFutureAwaitingContractedSignals(written, name='array_digests')]
 
     def save(self, directory, args: 'SaveDigests'):
         asyncio.run(_write(directory, args.parts))

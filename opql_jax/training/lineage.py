@@ -50,11 +50,9 @@ def describe_run(
 
 def check_same_run(before: dict, now: dict, workdir) -> None:
     """Raises TrainingError, naming the difference, if a run would go on in another's folder."""
-    names = (
-        ['objective']
-        if before['objective'] != now['objective']
-        else sorted(before.keys() | now.keys())
-    )
+    names = sorted(before.keys() | now.keys())
+    if before['objective'] != now['objective']:
+        names = ['objective']
     differs = [
         f'{name} was {before.get(name)!r} and is {now.get(name)!r}'
         for name in names

@@ -140,15 +140,9 @@ def one_map(encoder: RelationEncoder, params, prepared: Prepared) -> jax.Array:
         for passage in prepared.records.read(np.arange(min(_PASSAGES, len(prepared.records))))
     ]
     longest = min(max(map(len, rows)) + 2, encoder.max_length)
-    tokens = batching.pad_tokens(
-        [
-            np.concatenate([[prepared.special.cls], row[: longest - 2], [prepared.special.sep]])
-            for row in rows
-        ],
-        len(rows),
-        longest,
-        prepared.special,
-    )
+    special = prepared.special
+    rows = [np.concatenate([[special.cls], row[: longest - 2], [special.sep]]) for row in rows]
+    tokens = batching.pad_tokens(rows, len(rows), longest, special)
     apply: Any = encoder.apply
     states = apply({'params': params}, tokens, method=encoder.hidden).astype(jnp.float32)[
         tokens != PAD_ID
@@ -216,11 +210,9 @@ def check_memory(state: TrainState, layout: entity_table.Layout, trainable) -> N
     share, whole = needed[True] // mesh_lib.row_devices(layout.mesh), needed[False]
     if share + whole > limit:
         devices, of_slice = layout.mesh.size, mesh_lib.row_devices(layout.mesh)
-        larger = (
-            'more devices'
-            if devices == of_slice
-            else f'more than {of_slice} devices a slice (or slices=1, for {devices})'
-        )
+        larger = 'more devices'
+        if devices != of_slice:
+            larger = f'more than {of_slice} devices a slice (or slices=1, for {devices})'
         raise TrainingError(
             f'{(share + whole) / 1e9:.1f} GB are needed on each of {devices} devices, which have '
             f'{limit / 1e9:.1f} GB: {share / 1e9:.1f} GB for a share of {layout.num_entities} rows '

@@ -21,18 +21,9 @@ from opql_jax.training.objectives.language_model import LanguageModelObjective, 
 
 # Settings of querying, which this objective does not do; None in its lineage.
 _QUERYING = (
-    'k',
-    'mode',
-    'own_prediction',
-    'mixing',
-    'null_entity',
-    'retrieval_weight',
-    'entity_weight',
-    'own_text',
-    'topics',
-    'buckets',
-    'score_gold',
-)
+    'k mode own_prediction mixing null_entity retrieval_weight entity_weight own_text topics '
+    'buckets score_gold'
+).split()
 
 # How often the name of each entity is read for the row of E that it begins with, in a question
 # drawn at random each time.
@@ -135,15 +126,8 @@ class LinkNames(LanguageModelObjective):
     def fit_to_names(self, encoder, source: NameSource, params):
         """Parameters with E, W_e and W_f made of what the encoder reads in names, and W_b of 0."""
         tokens, start, entity = source.readings(_READINGS)
-        inside, top = read_names(
-            encoder,
-            params['encoder'],
-            tokens,
-            start,
-            self.entity_layer,
-            source.length,
-            source.special,
-        )
+        how = self.entity_layer, source.length, source.special
+        inside, top = read_names(encoder, params['encoder'], tokens, start, *how)
         if not (np.isfinite(inside).all() and np.isfinite(top).all()):
             raise InputError(
                 'what the encoder reads in names is not finite: start from another one'
@@ -183,11 +167,8 @@ class LinkNames(LanguageModelObjective):
             relations = [
                 teacher.apply({'params': teacher_params}, t.tokens, t.r1[:, 0], t.r2) for t in texts
             ]
-            change = relative_change(
-                encoded.r[:, 0],
-                jnp.concatenate(relations),
-                concatenate(batch.texts, 'topic')[:, 0] >= 0,
-            )
+            used = concatenate(batch.texts, 'topic')[:, 0] >= 0
+            change = relative_change(encoded.r[:, 0], jnp.concatenate(relations), used)
             loss, metrics = loss + _RELATION_WEIGHT * change, {**metrics, 'relation_change': change}
         return loss, metrics
 
