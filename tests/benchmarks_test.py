@@ -118,7 +118,7 @@ def _calibration(binaries, data, folder):
     )
     titles, about = {passage['title'] for passage in passages}, []
     for line in (data / 'metaqa/1-hop/dev.txt').read_text(encoding='utf-8').splitlines():
-        question, answers = line.split('\t')
+        question, answers, *_ = line.split('\t')
         before, topic, after = re.split(r'[\[\]]', question)
         if topic in titles:
             about.append({'question': before + topic + after, 'answers': answers.split('|')})

@@ -46,9 +46,9 @@ def make_optimizer(
 
     Args:
         num_steps: updates in all.
-        learning_rate: its peak, which it rises to linearly in `warmup_steps` (half of `num_steps`
-            at most), and falls from to 2 % by a cosine.
-        warmup_steps: none of the three matters with a `schedule`.
+        learning_rate: its peak, between a linear rise and a cosine's fall to 2 % of it; it does not
+            matter with a `schedule`.
+        warmup_steps: updates in which it rises; half of `num_steps` at most.
         clip_norm: the largest norm that the gradients may have together.
         optimizer: makes the optimizer of a `learning_rate`, such as `optax.lion`.
         schedule: the learning rate as a function of the step, such as `optax.cosine_decay_schedule`
