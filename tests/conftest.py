@@ -81,6 +81,14 @@ def binaries():
         yield binaries
 
 
+@pytest.fixture(scope='session')
+def transformers():
+    """The package, over torch; the test is skipped where either is absent."""
+    for name in ('torch', 'transformers'):
+        found = pytest.importorskip(name, reason=f'{name} is not installed', exc_type=ImportError)
+    return found
+
+
 @pytest.fixture
 def fresh_gin():
     """Nothing is bound before the test, nor after it."""

@@ -13,11 +13,6 @@ ROOT = pathlib.Path(__file__).resolve().parents[1]
 
 @pytest.mark.parametrize('command', ['ruff check', 'ruff format --check', 'mypy'])
 def test_nothing_is_found_by(command):
-    run = subprocess.run(
-        [sys.executable, '-m', *command.split()],
-        cwd=ROOT,
-        capture_output=True,
-        text=True,
-        timeout=300,
-    )
+    arguments = [sys.executable, '-m', *command.split()]
+    run = subprocess.run(arguments, cwd=ROOT, capture_output=True, text=True, timeout=300)
     assert run.returncode == 0, run.stdout + run.stderr

@@ -8,7 +8,9 @@ import os
 import pathlib
 import time
 
+import memory_tables
 import pytest
+import tiny_updates
 
 from opql_jax.core import locks
 from opql_jax.core.errors import InputError
@@ -20,10 +22,8 @@ from opql_jax.memory import ann_build
 from opql_jax.recipes import recipe
 
 import ann_memories
-import memory_tables
 import prepare_by_parts
 import tiny_training
-import tiny_updates
 from graph_kb import QUESTIONS, ring
 
 REFUSED = rf'is being written by process {os.getpid()} on '

@@ -1,6 +1,4 @@
-"""An approximate index of a memory's keys by ScaNN: a tree and asymmetric hashing.
-
-What it proposes is reordered from the memory itself.
+"""An approximate index of a memory's keys by ScaNN; what it proposes is scored from the memory.
 
     manifest.json          what is indexed, settings, measured recall, ScaNN's version, bytes and
                            sha256 of every file
@@ -106,10 +104,7 @@ FORMAT = FolderFormat('opql-index', 1, 'an index', 'ann_build.build_index', Inde
 
 
 class ExactIndex:
-    """Exact search of a memory with an index's interface, where there is no ScaNN.
-
-    `entity_table` is E, [n, d_e].
-    """
+    """Exact search of a memory by E [n, d_e], with an index's interface, for want of ScaNN."""
 
     recall = 1.0
 
@@ -194,10 +189,8 @@ class ScannIndex:
         short = (rows >= 0).sum(axis=1) < min(k, len(memory))
         if short.any():
             every = np.arange(len(memory), dtype=np.int32)
-            rows[short, :k], rows[short, k:] = (
-                _nearest(query_e[short], query_r[short], every, k, memory, table),
-                -1,
-            )
+            rows[short, :k] = _nearest(query_e[short], query_r[short], every, k, memory, table)
+            rows[short, k:] = -1
         scores = _scores(query_e, query_r, rows, memory, table)
         order = np.lexsort((rows, -scores), axis=1)[:, :k]
         return np.take_along_axis(scores, order, axis=1), np.take_along_axis(rows, order, axis=1)
@@ -218,11 +211,8 @@ class ScannIndex:
 def open_index(directory, memory: Memory, entity_table) -> ScannIndex | ExactIndex:
     """Opens the index in `directory` over a memory, or over a state that updates turned it into.
 
-    Where ScaNN is not installed, or the index was built for exact search, searches exactly, and
-    logs why, once.
-
-    The memory may have been updated since the index was built of it, and the table have gained rows
-    for new entities.
+    The table may have gained rows for new entities. Where ScaNN is not installed, or the index was
+    built for exact search, searches exactly, and logs why, once.
 
     Raises:
         InputError: no index, another format version or ScaNN, an index of another memory or entity
@@ -344,14 +334,9 @@ def searched_by(memory: ShardedMemory, index: ScannIndex | ExactIndex) -> Sharde
 
 
 def _nearest(query_e, query_r, rows, k, memory, table):
-    """The best k of `rows` [n], rising: [B, k] int32, best first, -1 in unused slots.
-
-    Without JAX, as `searched_by` calls it in a program.
-    """
-    best, scores = (
-        np.full((len(query_e), k), -1, np.int32),
-        np.full((len(query_e), k), -np.inf, np.float32),
-    )
+    """The best k of `rows` [n], rising: [B, k] int32, -1 in unused slots; without JAX, by NumPy."""
+    best = np.full((len(query_e), k), -1, np.int32)
+    scores = np.full((len(query_e), k), -np.inf, np.float32)
     for start in range(0, len(rows), _BLOCK_ROWS):
         part = rows[start : start + _BLOCK_ROWS]
         relations = memory.relations(part).astype(np.float32, copy=False)

@@ -119,15 +119,9 @@ def build_index(
             )
             del exact  # which holds a copy of the relations
             searcher = _train(scann, _keys(memory, table, np.arange(len(memory))), k, num_leaves)
-            stated = {
-                'format': ann.FORMAT.name,
-                'version': ann.FORMAT.version,
-                'files': {},
-                **manifest,
-            }
-            index = ScannIndex(
-                memory, table, searcher, np.asarray(memory.ids), ann.IndexManifest(**stated)
-            )
+            header = {'format': ann.FORMAT.name, 'version': ann.FORMAT.version, 'files': {}}
+            stated = ann.IndexManifest(**(header | manifest))
+            index = ScannIndex(memory, table, searcher, np.asarray(memory.ids), stated)
             manifest |= _tune(index, tuning, measuring, recall)
             plan_update(directory, _PLAN, {before} - {''}, [folder])
             digests = _write(directory, folder, searcher, np.asarray(memory.ids))
@@ -148,49 +142,33 @@ def _train(scann, keys, k, num_leaves):
 def _tune(index, tuning, measuring, recall) -> dict:
     """Sets the index's leaves and depth; returns them and what the manifest states of them."""
     k, size, num_leaves = index.manifest.k, index.manifest.num_entries, index.manifest.num_leaves
-    ladder = sorted(
-        {min(base << i, num_leaves) for base in (2, 3) for i in range(num_leaves.bit_length())}
-        | {1}
-    )
-    depths = {
-        leaves: _depths(index.propose(*tuning[:2], _MAX_DEPTH * k, leaves), tuning[2])
-        for leaves in ladder
-    }
+    doubled = (base << i for base in (2, 3) for i in range(num_leaves.bit_length()))
+    depths = {}
+    for leaves in sorted({1, *(min(number, num_leaves) for number in doubled)}):
+        proposed = index.propose(*tuning[:2], _MAX_DEPTH * k, leaves)
+        depths[leaves] = _depths(proposed, tuning[2])
     total = tuning[2].size
-    most, aim = (
-        max(np.isfinite(depth).sum() for depth in depths.values()),
-        math.ceil(recall * total),
-    )
+    most = max(np.isfinite(depth).sum() for depth in depths.values())
+    aim = math.ceil(recall * total)
     while aim <= most:
         settings = []
         for leaves, depth in depths.items():
             least = max(k, depth[aim - 1])
             # Each entry is in two leaves.
-            settings.append(
-                (2 * size * leaves / num_leaves + _CODES_PER_KEY * least, leaves, least)
-            )
+            work = 2 * size * leaves / num_leaves + _CODES_PER_KEY * least
+            settings.append((work, leaves, least))
         _, index.leaves, depth = min(settings)
         index.depth = int(depth)
         query_e, query_r, true_rows = measuring
         _, rows = index.search(query_e, query_r, k)
-        share = np.array(
-            [np.isin(true, proposed).mean() for true, proposed in zip(true_rows, rows)]
-        )
+        found = [np.isin(true, proposed).mean() for true, proposed in zip(true_rows, rows)]
+        share = np.array(found)
         mean, error = float(share.mean()), float(share.std(ddof=1) / len(share) ** 0.5)
-        _log.info(
-            'leaves %d, depth %d: recall@%d %.4f, standard error %.4f',
-            index.leaves,
-            index.depth,
-            k,
-            mean,
-            error,
-        )
+        told = 'leaves %d, depth %d: recall@%d %.4f, standard error %.4f'
+        _log.info(told, index.leaves, index.depth, k, mean, error)
         if mean - 2 * error >= recall:
-            measured = {
-                'recall': mean,
-                'recall_standard_error': error,
-                'recall_queries': len(share),
-            }
+            measured = {'recall': mean, 'recall_standard_error': error}
+            measured |= {'recall_queries': len(share)}
             return {'leaves': index.leaves, 'depth': index.depth} | measured
         aim += max((total - aim) // 10, 1)
     raise InputError(
@@ -245,9 +223,7 @@ def _write(directory, folder, searcher, ids):
 def _folders(directory):
     """The folder of the present index, '' for none, and a new name for the next build.
 
-    No reader can have that open.
-
-    What a killed build left is removed.
+    No reader can have that open. What a killed build left is removed.
     """
     before = ''
     if (directory / MANIFEST).exists():

@@ -79,9 +79,7 @@ class EntryTable:
 
     @classmethod
     def from_pairs(cls, pairs: Mapping[str, np.ndarray], passages: pa.Table) -> 'EntryTable':
-        """The table of mined pairs (columns of pairs.parquet), in their order.
-
-        They count the mentions of a passage.
+        """The table of mined pairs (columns of pairs.parquet, which count mentions by passage).
 
         Raises:
             InputError: a pair that names a passage or a mention that does not exist.
@@ -240,18 +238,9 @@ def _build(directory, entries, encode, plan, embed, on_progress):
     )
     if not distributed.is_primary():
         return
-    fields = {
-        'num_entries': segment.num_entries,
-        'num_mentions': num_mentions,
-        'next_entry': segment.num_entries,
-    }
-    fields |= {
-        'segments': [segment],
-        'tombstones': None,
-        'entity_rows': None,
-        'history': [],
-        'injected': None,
-    }
+    fields = {'num_entries': segment.num_entries, 'num_mentions': num_mentions}
+    fields |= {'next_entry': segment.num_entries, 'segments': [segment], 'history': []}
+    fields |= dict.fromkeys(('tombstones', 'entity_rows', 'injected'))
     if embed is not None:
         rows = np.asarray(embed(), np.float32)
         if rows.ndim != 2 or bad_row(rows) is not None:
@@ -281,33 +270,25 @@ def write_entries(
     (name, first_entry), processes = segment_start, distributed.process_count()
     rows, first = _grouped(entries, plan.mentions, plan.seed)
     columns = entries.columns()
-    halves = (
-        Halves(encode.mentions[rows], _checked_halves(encode, plan))
-        if isinstance(encode, Halves)
-        else None
-    )
+    halves = None
+    if isinstance(encode, Halves):
+        halves = Halves(encode.mentions[rows], _checked_halves(encode, plan))
     start_time, encoded = time.monotonic(), 0
 
     def make_shard(start, stop):
         shard_rows, begins = rows[first[start] : first[stop]], first[start:stop] - first[start]
         relations = None if halves else _encode(encode, shard_rows, begins, plan)
-        entry = (
-            first_entry
-            + start
-            + np.repeat(np.arange(stop - start), np.diff(np.append(begins, len(shard_rows))))
-        )
-        return relations, {key: column[shard_rows] for key, column in columns.items()} | {
-            'entry': entry
-        }
+        counts = np.diff(np.append(begins, len(shard_rows)))
+        entry = np.repeat(np.arange(first_entry + start, first_entry + stop), counts)
+        of_rows = {key: column[shard_rows] for key, column in columns.items()}
+        return relations, of_rows | {'entry': entry}
 
     def on_written(start, stop):
         nonlocal encoded
         encoded += int(first[stop] - first[start])
         if on_progress is not None:
-            rate = encoded / max(time.monotonic() - start_time, 1e-9)
-            on_progress(
-                int(first[stop]), len(rows), rate, (len(rows) - int(first[stop])) / rate / processes
-            )
+            done, rate = int(first[stop]), encoded / max(time.monotonic() - start_time, 1e-9)
+            on_progress(done, len(rows), rate, (len(rows) - done) / rate / processes)
 
     segment = segments.Segment(
         name=name,
@@ -319,9 +300,8 @@ def write_entries(
         halves=halves,
     )
     if processes > 1:
-        segments.write(
-            directory, segment, make_shard, (distributed.process_index(), processes), on_written
-        )
+        share = distributed.process_index(), processes
+        segments.write(directory, segment, make_shard, share, on_written)
         distributed.barrier('all shards are there')
         if not distributed.is_primary():
             return None, {}, len(rows)
@@ -354,11 +334,9 @@ def _begin(directory, plan) -> bool:
     """Whether the memory is finished; starts a build, or checks the plan of an earlier one."""
     if not (directory / MANIFEST).exists() and not (directory / manifest_lib.PLAN).exists():
         # In a bucket an empty folder is none.
-        present = directory.iterdir() if directory.exists() else ()
-        if any(
-            not (path.name.startswith(f'.{manifest_lib.PLAN}.') or locks.is_lock(path))
-            for path in present
-        ):
+        partial = f'.{manifest_lib.PLAN}.'
+        is_content = lambda path: not (path.name.startswith(partial) or locks.is_lock(path))
+        if directory.exists() and any(map(is_content, directory.iterdir())):
             raise InputError(
                 f'{directory} holds other files and no memory; give a new or empty directory'
             )
@@ -438,21 +416,15 @@ def _checked_halves(encode: Halves, plan):
                 f'encode gave shape {halves.shape} for {len(mentions)} mentions of relation_dim '
                 f'{plan.relation_dim}'
             )
-        stored = _stored(
-            halves.reshape(len(mentions), -1),
-            plan.dtype,
-            lambda bad: f'half relation of mention {mentions[bad]}',
-        )
+        name_of = lambda bad: f'half relation of mention {mentions[bad]}'
+        stored = _stored(halves.reshape(len(mentions), -1), plan.dtype, name_of)
         return stored.reshape(halves.shape)
 
     return of
 
 
 def _stored(rows, dtype, name_of):
-    """Rows [n, d] in the stored dtype.
-
-    InputError, with the name of the row, if one has numbers that this cannot hold.
-    """
+    """Rows [n, d] in the stored dtype; InputError names one with numbers that it cannot hold."""
     with np.errstate(over='ignore'):  # an overflow of the cast is reported below
         stored = rows.astype(format.DTYPES[dtype])
     if (bad := bad_row(stored)) is not None:

@@ -105,13 +105,8 @@ class Memory:
             self._check_order(segment, topic[-1], ids[-1], after=ids[-2].max(initial=-1))
             least, most = (1, 2 * segment.num_entries) if manifest.relations == 'halves' else (0, 0)
             if not least <= segment.num_mentions <= most:
-                raise self._damaged(
-                    MANIFEST,
-                    (
-                        f'{segment.name} has halves of {segment.num_mentions} mentions, and '
-                        f'relations as {manifest.relations}'
-                    ),
-                )
+                halves = f'{segment.name} has halves of {segment.num_mentions} mentions'
+                raise self._damaged(MANIFEST, f'{halves}, and relations as {manifest.relations}')
             for number, start, stop in shards_of(segment.num_entries, manifest.shard_rows):
                 relations, provenance = shard_files(segment.name, number)
                 shards.append(_Shard(provenance, ids[-1][start:stop]))
@@ -158,19 +153,15 @@ class Memory:
         # leaves them in order.
         place = np.argsort(topic, kind='stable')
         if deleted := self.manifest.tombstones:
-            dead = self._load(
-                deleted.file,
-                ArraySchema('int64', (deleted.num_entries,), ids=(self.manifest.next_entry,)),
-            )
+            ids_of = ArraySchema('int64', (deleted.num_entries,), ids=(self.manifest.next_entry,))
+            dead = self._load(deleted.file, ids_of)
             if not ((np.diff(dead) > 0).all() and np.isin(dead, ids).all()):
                 raise self._damaged(deleted.file, 'not the ids of stored entries in rising order')
             place, self.deleted = place[~np.isin(ids[place], dead)], dead
-        self._place, self.topic, self.target, self.ids = (
-            place,
-            topic[place],
-            target[place],
-            ids[place],
-        )
+        self._place = place
+        self.topic = topic[place]
+        self.target = target[place]
+        self.ids = ids[place]
 
     def _check_order(self, segment: SegmentInfo, topic, ids, after: int):
         """Raises ManifestError unless a segment is in order; `after` is the last id before it."""
@@ -181,33 +172,19 @@ class Memory:
             (step[topic[1:] == topic[:-1]] > 0).all() and (np.diff(np.sort(ids)) > 0).all()
         )
         if not unique or ids.min() <= after:
-            raise self._damaged(
-                f'{segment.name}/ids.npy',
-                f'not ids from {after + 1} on, each once, rising with each topic',
-            )
+            wrong = f'not ids from {after + 1} on, each once, rising with each topic'
+            raise self._damaged(f'{segment.name}/ids.npy', wrong)
 
     def _check_counts(self):
         """Raises ManifestError unless the counts of the manifest are those of the arrays."""
-        manifest, known = (
-            self.manifest,
-            [segment.num_entities for segment in self.manifest.segments],
-        )
+        manifest = self.manifest
+        known = [segment.num_entities for segment in self.manifest.segments]
         if len(self.topic) != manifest.num_entries:
-            raise self._damaged(
-                MANIFEST,
-                (
-                    f'num_entries is {manifest.num_entries}, there are '
-                    f'{len(self.topic)} living entries'
-                ),
-            )
+            living = f'there are {len(self.topic)} living entries'
+            raise self._damaged(MANIFEST, f'num_entries is {manifest.num_entries}, {living}')
         if known and not max(known) <= manifest.num_entities <= max(known) + len(self.entity_rows):
-            raise self._damaged(
-                MANIFEST,
-                (
-                    f'num_entities is {manifest.num_entities}, of {max(known)} and '
-                    f'{len(self.entity_rows)} injected ones'
-                ),
-            )
+            there = f'{max(known)} and {len(self.entity_rows)} injected ones'
+            raise self._damaged(MANIFEST, f'num_entities is {manifest.num_entities}, of {there}')
 
     @classmethod
     def open(
@@ -253,10 +230,7 @@ class Memory:
         return np.concatenate([[0], np.cumsum(rows_of_topic)]).astype(np.int64)
 
     def close(self) -> None:
-        """Lets `compact` remove this state's files, as dropping the object does.
-
-        Then `provenance` may find them gone.
-        """
+        """Lets `compact` remove this state's files, as dropping the object does."""
         self._release()
 
     def __len__(self) -> int:
@@ -305,33 +279,25 @@ class Memory:
         )
 
     def relations(self, rows=None) -> np.ndarray:
-        """Relations [n, d_r] of some rows, of all if None, in the stored dtype.
-
-        In float32 and of unit length where halves are stored.
-        """
+        """Relations [n, d_r] of rows (all if None), as stored; of halves float32, unit length."""
         if rows is None:
             shards = self.relation_shards
             if self._place is None and self._pairs is None:
                 return np.concatenate(shards)
             rows = np.arange(len(self))
         places = self._places(rows)
-        return (
-            self._relations.take(places)
-            if self._pairs is None
-            else sums(self._pairs[places], self._relations.take)
-        )
+        if self._pairs is None:
+            return self._relations.take(places)
+        return sums(self._pairs[places], self._relations.take)
 
     def halves(self) -> Halves | None:
         """What the relations of all rows are sums of, as stored; None if relations are stored."""
         if self._pairs is None:
             return None
         take = self._relations.take
-        return Halves(
-            self._pairs[self._places(np.arange(len(self)))],
-            lambda mentions: take(np.ravel(2 * mentions[:, None] + [0, 1])).reshape(
-                len(mentions), 2, -1
-            ),
-        )
+        both = lambda mentions: take(np.ravel(2 * mentions[:, None] + [0, 1]))
+        of = lambda mentions: both(mentions).reshape(len(mentions), 2, -1)
+        return Halves(self._pairs[self._places(np.arange(len(self)))], of)
 
     def _places(self, rows) -> np.ndarray:
         """Where the entries of rows [n] are stored, among all that are."""
@@ -363,9 +329,7 @@ class Memory:
         return np.argsort(self.ids, kind='stable')
 
     def provenance(self, entry_ids) -> list[dict]:
-        """Where entries were read: for each id in turn one dict per mention pair.
-
-        Several if mentions were averaged.
+        """Where entries were read: for each id a dict per mention pair, several if averaged.
 
         It has `entry` and `passage` ids, and the character spans (start, end) `topic`, `target`,
         `topic_sentence` and `target_sentence`; offsets are code points of the passage text.
@@ -484,11 +448,8 @@ def _read_relations(directory, manifest: MemoryManifest, name: str, rows: int) -
     stored = 'uint16' if dtype == 'bfloat16' else dtype
     shape = (rows, dim) if manifest.relations == 'rows' else (rows // 2, 2, dim)
     # As a plain array, of which some rows are taken faster.
-    relations = (
-        _load(directory, manifest, name, ArraySchema(stored, shape))
-        .view(DTYPES[dtype], np.ndarray)
-        .reshape(rows, dim)
-    )
+    relations = _load(directory, manifest, name, ArraySchema(stored, shape))
+    relations = relations.view(DTYPES[dtype], np.ndarray).reshape(rows, dim)
     if (row := bad_row(relations)) is not None:
         raise _damaged(
             directory,

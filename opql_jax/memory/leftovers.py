@@ -1,6 +1,4 @@
-"""What updates of a memory leave behind, and who removes it.
-
-Names are noted in `update.json` before anything is written.
+"""What updates of a memory leave behind, noted in `update.json` beforehand, and who removes it.
 
 Users may keep files of any name in the folder of a memory, so that no file is removed for its name
 alone.
@@ -35,10 +33,7 @@ PLAN = FolderFormat(
 
 
 def note(directory, manifest):
-    """Notes what an update of the state before `manifest` replaces and may write.
-
-    `manifest` is still to be changed.
-    """
+    """Notes what an update replaces and may write; `manifest` is still to be changed."""
     written = (
         new_name('segment', manifest),
         f'{new_name("tombstones", manifest)}.npy',

@@ -1,7 +1,4 @@
-"""What a memory's manifest states, and the plan of one that is being built.
-
-See `memory/format.py` for the files.
-"""
+"""A memory's manifest, and the plan of one that is being built; files: `memory/format.py`."""
 
 from typing import Annotated, Literal
 
@@ -29,10 +26,7 @@ class Covers(msgspec.Struct, forbid_unknown_fields=True, omit_defaults=True):
 
 
 class BuildPlan(Manifest, forbid_unknown_fields=True, kw_only=True, omit_defaults=True):
-    """The options of a build, the hash of its pairs, and how relations are stored.
-
-    See `build.BuildOptions` and `relations`.
-    """
+    """`build.BuildOptions`, the hash of the pairs, and how relations are stored (`relations`)."""
 
     num_entities: Size
     relation_dim: Size
@@ -53,10 +47,7 @@ class BuildPlan(Manifest, forbid_unknown_fields=True, kw_only=True, omit_default
 
 
 class SegmentInfo(msgspec.Struct, forbid_unknown_fields=True, omit_defaults=True):
-    """A segment: its folder, entries, the entities when it was written, and its halves.
-
-    The latter are of the mentions that it holds.
-    """
+    """A segment: its folder, entries, entities when it was written, mentions with halves."""
 
     name: FileName
     num_entries: Size

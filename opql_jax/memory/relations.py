@@ -40,15 +40,11 @@ def sums(mentions: np.ndarray, take: Callable[[np.ndarray], np.ndarray]) -> np.n
     target.
     """
     count, dim = len(mentions), take(np.zeros(0, np.int64)).shape[1]
-    relations, both = (
-        np.empty((count, dim), np.float32),
-        np.empty((2 * min(count, _BLOCK), dim), np.float32),
-    )
+    relations = np.empty((count, dim), np.float32)
+    both = np.empty((2 * min(count, _BLOCK), dim), np.float32)
     for start in range(0, count, _BLOCK):
-        some, found = (
-            mentions[start : start + _BLOCK].astype(np.int64),
-            relations[start : start + _BLOCK],
-        )
+        some = mentions[start : start + _BLOCK].astype(np.int64)
+        found = relations[start : start + _BLOCK]
         first, second = np.sort(some, axis=1).T
         halves = both[: 2 * len(some)]
         _copy(take(np.concatenate([2 * first, 2 * second + 1])), halves)

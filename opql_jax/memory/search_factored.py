@@ -31,10 +31,7 @@ _GATHERED = 1 << 20
 
 
 class _Choice(NamedTuple):
-    """How rows are chosen for exact scores: buckets kept, rows of one, rows scored at a time.
-
-    The last is a multiple of the second.
-    """
+    """How rows are chosen: buckets kept, rows of one, rows scored at a time (its multiple)."""
 
     keep: int
     size: int
@@ -76,10 +73,7 @@ def _products(query, keys):
 
 
 def _entity_scores(query_e, table, topics, allowed):
-    """query_e . E[x] for the T topics: [T + 1].
-
-    -inf for those that are not among `allowed` [X], and for rows without one.
-    """
+    """query_e . E[x]: [T + 1] of the topics and of none; -inf of none and others than `allowed`."""
     if 2 * len(topics) < len(table):
         scores = _products(query_e, table[topics])
     else:  # reading all of E costs less than copying half of it
@@ -98,10 +92,7 @@ def _sum_of(relation_scores, entity_scores):
 
 
 def _filtered(scores, filter, memory, rows_of):
-    """Scores that can be ranked, -inf where the filter forbids an entry.
-
-    `rows_of` takes the entries' part of an array.
-    """
+    """Scores to rank, -inf where the filter forbids an entry; `rows_of` takes part of a column."""
     if any(part is not None for part in filter):
         passages = None if memory.passages is None else rows_of(memory.passages)
         scores = jnp.where(

@@ -35,9 +35,7 @@ _FILES = (
 
 @dataclasses.dataclass(frozen=True)
 class Segment:
-    """What a segment will hold besides relations and provenance; rows rise by topic.
-
-    Those two are made shard by shard.
+    """What a segment will hold, rows rising by topic; the rest is made shard by shard.
 
     Attributes:
         name: the name of its folder in the memory.
@@ -85,10 +83,8 @@ def write(
         num_mentions = len(mentions)
         columns['mentions'] = (np.cumsum(is_used, dtype=np.int32) - 1)[segment.halves.mentions]
         for number, start, stop in _own_shards(num_mentions, segment.shard_rows, part):
-            name, record = (
-                format.halves_file(segment.name, number),
-                f'{segment.name}/halves-{number:05d}.json',
-            )
+            name = format.halves_file(segment.name, number)
+            record = f'{segment.name}/halves-{number:05d}.json'
             shard = _finished_shard(directory, record, {name})
             if shard is None:
                 shard = write_array(directory, name, segment.halves.of(mentions[start:stop]))
@@ -127,9 +123,7 @@ def _own_shards(
 
 
 def names_of(directory: pathlib.Path, segment: str) -> list[str]:
-    """The names, in a memory's folder, of a segment's files, finished or not.
-
-    Others in its folder are left out.
+    """The names of a segment's files in a memory's folder, finished or not, and no others.
 
     Raises:
         InputError: the folder of the segment is a link.
@@ -143,10 +137,7 @@ def names_of(directory: pathlib.Path, segment: str) -> list[str]:
 
 
 def remove(directory: pathlib.Path, segment: str) -> None:
-    """Removes a segment's folder, finished or not.
-
-    Files in it that are none of a segment stay, and so does the folder.
-    """
+    """Removes a segment's files, finished or not, and its folder if no others are in it."""
     files.remove_below(directory, names_of(directory, segment))
     files.remove_empty(directory, segment)
 

@@ -25,11 +25,9 @@ EVERYTHING = SearchFilter()
 
 
 def permitted(filter: SearchFilter, topic, target, passages):
-    """Whether one query may find entries [C] with these topics, targets and passages [C, P].
+    """Whether one query may find entries [C] with these topics, targets, passages [C, P]: [C] bool.
 
-    Its filter has no dimension of queries.
-
-    None of them are those of padding, whose target is -1: [C] bool.
+    Its filter has no dimension of queries. Padding, whose target is -1, is never found.
     """
     allowed = target >= 0
     if filter.topics is not None:

@@ -53,9 +53,7 @@ class Factors:
 @jax.tree_util.register_dataclass
 @dataclasses.dataclass(frozen=True)
 class ShardedMemory:
-    """A memory placed on the devices of a mesh by `shard_memory`; a pytree.
-
-    Entries are named by their rows.
+    """A memory placed on a mesh by `shard_memory`, a pytree; entries are named by their rows.
 
     Attributes:
         mesh: the mesh (static).
@@ -111,11 +109,9 @@ def shard_memory(
         InputError: an unknown mode, arrays that differ in length, no row, or too many for
             int32 ids.
     """
-    topic, target, relations = (
-        np.asarray(topic, np.int32),
-        np.asarray(target, np.int32),
-        np.asarray(relations),
-    )
+    topic = np.asarray(topic, np.int32)
+    target = np.asarray(target, np.int32)
+    relations = np.asarray(relations)
     if mode not in MODES:
         raise InputError(f'mode must be one of {", ".join(MODES)}, not {mode!r}')
     lengths = [len(column) for column in (topic, target, relations, passages) if column is not None]
@@ -128,11 +124,9 @@ def shard_memory(
     padding = -len(topic) % (row_devices(mesh) * BUCKET)
 
     def pad(array, fill=0):
-        return (
-            np.concatenate([array, np.full((padding, *array.shape[1:]), fill, array.dtype)])
-            if padding
-            else array
-        )
+        if padding:
+            return np.concatenate([array, np.full((padding, *array.shape[1:]), fill, array.dtype)])
+        return array
 
     columns = {
         'topic': pad(topic, -1),
@@ -162,9 +156,7 @@ def _stored(relations, platform):
 
 
 def _leading_directions(relations):
-    """The main directions of relations [N, d_r], see `Factors`: [d_r, d_p] float32.
-
-    They are orthogonal, and hold most of the squares.
+    """Orthogonal directions with most of the squares of relations [N, d_r]: [d_r, d_p] (`Factors`).
 
     Not of their differences from the mean, as scores are products with all of a relation.
     """

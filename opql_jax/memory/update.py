@@ -1,6 +1,4 @@
-"""Changes a memory without retraining: `inject`, `delete` and `compact`.
-
-These add entries, take some away, and merge what is stored.
+"""Changes a memory without retraining: `inject` adds, `delete` takes away, `compact` merges.
 
 An update writes new files, and then the manifest that names them, in one rename: whoever opens the
 memory finds the state before or the state after it, and so does whoever comes after a kill at any
@@ -76,9 +74,7 @@ def inject(
     injection: Injection,
     on_progress: ProgressCallback | None = None,
 ) -> Memory:
-    """Adds entries for new mention pairs as one more segment.
-
-    dtype, averaging, seed and shard size are those of the build.
+    """Adds entries for new mention pairs as one more segment, with the options of the build.
 
     Averaging is over `entries` alone: a pair that the memory has already gets a second entry. An
     injection that is run again, when nothing else was done to the memory since, goes on where it
@@ -151,11 +147,8 @@ def inject(
 def _add_segment(directory, manifest, origin, entries, encode, on_progress):
     name = leftovers.new_name('segment', manifest)
     if distributed.is_primary():
-        segments.write_json(
-            directory,
-            f'{name}/{manifest_lib.PLAN}',
-            leftovers.segment_plan(manifest.history[-1], origin),
-        )
+        plan = leftovers.segment_plan(manifest.history[-1], origin)
+        segments.write_json(directory, f'{name}/{manifest_lib.PLAN}', plan)
     distributed.barrier('the segment has been begun')
     start = name, manifest.next_entry
     segment, digests, num_mentions = write_entries(
@@ -197,9 +190,7 @@ def delete(
     entries: Iterable[int] = (),
     dry_run: bool = False,
 ) -> Deleted:
-    """Deletes every entry that meets one of the conditions.
-
-    Deleting what is gone already changes nothing.
+    """Deletes every entry that meets one of the conditions; those gone already change nothing.
 
     An entry that averages mentions goes as a whole as soon as one of them is from a deleted
     passage, for that mention cannot be taken out of the mean: nothing that was read there remains,
@@ -237,11 +228,8 @@ def delete(
         gone = np.isin(
             memory.topic.astype(np.int64) * n + memory.target, pairs[:, 0] * n + pairs[:, 1]
         )
-        gone |= (
-            np.isin(memory.topic, entities)
-            | np.isin(memory.target, entities)
-            | np.isin(memory.ids, entries)
-        )
+        gone |= np.isin(memory.topic, entities) | np.isin(memory.target, entities)
+        gone |= np.isin(memory.ids, entries)
         partly = np.zeros(0, np.int64)
         if len(passages):
             read = memory.read_from(passages)
@@ -326,11 +314,8 @@ def _writing(directory, injecting=None):
             yield None
             return
         manifest = manifest_lib.read_manifest(directory)
-        leftovers.clean(
-            directory,
-            manifest,
-            injecting and leftovers.segment_plan(manifest_hash(manifest), injecting),
-        )
+        plan = injecting and leftovers.segment_plan(manifest_hash(manifest), injecting)
+        leftovers.clean(directory, manifest, plan)
         try:
             yield _successor(manifest)
         except InputError:

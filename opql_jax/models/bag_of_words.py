@@ -1,7 +1,4 @@
-"""The encoder of the KV-memory baseline (Miller et al., 2016), without a transformer.
-
-The mean of the words around the mentions.
-"""
+"""The encoder of the KV-memory baseline (Miller et al., 2016): means of words, no transformer."""
 
 import flax.linen as nn
 import jax.numpy as jnp
@@ -14,9 +11,7 @@ _embedding_init = nn.initializers.normal(1.0)
 
 
 class BagOfWords(nn.Module):
-    """A drop-in for `RelationEncoder`: r = W_r^T b of the words around the two mentions.
-
-    b is their mean vector.
+    """A drop-in for `RelationEncoder`: r = W_r^T b, b the mean of the words around both mentions.
 
     As in the windows of Miller et al., words near the entities count and their order does not. A
     question shorter than the window is in its bag as a whole. Both mentions are masked and both
@@ -64,10 +59,7 @@ class BagOfWords(nn.Module):
         return self.w_r(bags[:, 0]), self.w_e(bags[:, 1:])
 
     def mentions(self, tokens, positions, deterministic=True):
-        """m = W_e^T b of the words around positions [n, C] of tokens [n, L]: float32.
-
-        [n, C, entity_dim].
-        """
+        """m = W_e^T b [n, C, d_e] float32 of the words around positions [n, C] of tokens [n, L]."""
         return self.w_e(self._bags(tokens, self._near(tokens, positions), deterministic))
 
     def _near(self, tokens, *positions):

@@ -260,17 +260,11 @@ def _files_of(folder):
     config = _read_config(folder / 'config.json')
     file = folder / 'model.safetensors'
     if not file.exists():
-        pickled = [
-            name for name in ('pytorch_model.bin', 'tf_model.h5') if (folder / name).exists()
-        ]
-        hint = (
-            (
-                f' Only {pickled[0]} is there: save the model once with '
-                'save_pretrained of transformers.'
-            )
-            if pickled
-            else ''
-        )
+        hint = ''
+        for name in ('pytorch_model.bin', 'tf_model.h5'):
+            if (folder / name).exists():
+                once = 'save the model once with save_pretrained of transformers'
+                hint = f' Only {name} is there: {once}.'
         raise InputError(f'{file}: no such file.{hint}')
     return config, file
 
@@ -292,13 +286,11 @@ def with_marker_words(loaded, tokenizer):
 
 
 def merge_pretrained(params, loaded):
-    """Fresh `RelationEncoder` parameters, replaced by loaded ones but for W_r and W_e.
+    """Fresh `RelationEncoder` parameters, all but W_r and W_e replaced by those of `load_bert`.
 
-    See `load_bert`; W_r is made orthogonal.
-
-    An orthogonal W_r keeps the angles between the states [h_R1 ; h_R2], exactly where relation_dim
-    is 2 hidden_size, so that relations begin with what BERT knows: 5-way 1-shot accuracy with
-    MiniLM is 0.03 higher than with a random matrix.
+    W_r is made orthogonal, which keeps the angles between the states [h_R1 ; h_R2], exactly where
+    relation_dim is 2 hidden_size, so that relations begin with what BERT knows: 5-way 1-shot
+    accuracy with MiniLM is 0.03 higher than with a random matrix.
 
     Raises:
         InputError: the two trees differ in a tensor or a shape; lists all differences.
@@ -324,9 +316,7 @@ def merge_pretrained(params, loaded):
 
 
 def orthogonal(fresh):
-    """The matrix nearest in direction to a fresh W_r that keeps angles.
-
-    W_r is [2 hidden_size, relation_dim].
+    """The matrix nearest in direction to a fresh W_r [2 hidden_size, d_r] that keeps angles.
 
     Its columns, or its rows where these are fewer, are orthogonal and have the length 0.02 sqrt(2
     hidden_size).
@@ -347,10 +337,8 @@ def _read_config(file) -> _Config | _ModernConfig:
         family = stated.get('model_type', 'bert')
         if family not in (*_FAMILIES, _MODERN):
             known = ', '.join(sorted([*_FAMILIES, _MODERN]))
-            raise InputError(
-                f'{file}: model_type is {family!r}; only encoders of the types '
-                f'{known} can be loaded.'
-            )
+            only = f'only encoders of the types {known} can be loaded'
+            raise InputError(f'{file}: model_type is {family!r}; {only}.')
         modern = family == _MODERN
         only = _MODERN_SUPPORTED if modern else _SUPPORTED | _FAMILIES[family].supported
         for key, supported in only.items():
@@ -388,17 +376,11 @@ def _read_config(file) -> _Config | _ModernConfig:
 
 
 def _tensor_reader(file, tensors, config):
-    """`read(name, *shape)`: a tensor as float32, by its present-day name in BERT.
-
-    Without 'bert.'; a shape's None stands for any size.
-    """
+    """`read(name, *shape)`: a tensor as float32, by its name in BERT; None stands for any size."""
     stored_names = {}
     for stored in tensors.keys():
-        name = stored.removeprefix(config.prefix)
-        name = name.replace('LayerNorm.gamma', 'LayerNorm.weight').replace(
-            'LayerNorm.beta', 'LayerNorm.bias'
-        )
-        stored_names[name] = stored
+        name = stored.removeprefix(config.prefix).replace('LayerNorm.gamma', 'LayerNorm.weight')
+        stored_names[name.replace('LayerNorm.beta', 'LayerNorm.bias')] = stored
 
     def read(name, *shape):
         for of_bert, here in config.renamed.items():
@@ -414,10 +396,8 @@ def _tensor_reader(file, tensors, config):
             )
         value = np.array(value, np.float32)
         if not np.isfinite(value).all():
-            raise InputError(
-                f'{file}: {name!r} has numbers that are not finite; copy the '
-                'file again from where it came.'
-            )
+            again = 'copy the file again from where it came'
+            raise InputError(f'{file}: {name!r} has numbers that are not finite; {again}.')
         return value
 
     return read
@@ -437,22 +417,15 @@ def _encoder_params(tensor, config):
         }
 
     def layer(prefix):
-        parts = [
-            dense(f'{prefix}.attention.self.{part}', hidden, hidden)
-            for part in ('query', 'key', 'value')
-        ]
-        qkv = {
-            name: np.stack([part[name] for part in parts], axis=-2) for name in ('kernel', 'bias')
-        }
+        names = (f'{prefix}.attention.self.{part}' for part in ('query', 'key', 'value'))
+        parts, qkv = [dense(name, hidden, hidden) for name in names], {}
+        for name in ('kernel', 'bias'):
+            stacked = np.stack([part[name] for part in parts], axis=-2)
+            qkv[name] = stacked.reshape(*stacked.shape[:-1], heads, -1)
         out = dense(f'{prefix}.attention.output.dense', hidden, hidden)
         return {
-            'qkv': {
-                name: value.reshape(*value.shape[:-1], heads, -1) for name, value in qkv.items()
-            },
-            'attention_out': {
-                'kernel': out['kernel'].reshape(heads, -1, hidden),
-                'bias': out['bias'],
-            },
+            'qkv': qkv,
+            'attention_out': out | {'kernel': out['kernel'].reshape(heads, -1, hidden)},
             'attention_norm': norm(f'{prefix}.attention.output.LayerNorm'),
             'mlp_in': dense(f'{prefix}.intermediate.dense', hidden, mlp),
             'mlp_out': dense(f'{prefix}.output.dense', mlp, hidden),

@@ -120,9 +120,8 @@ def _run(apply, encoder, mesh, params, batch):
     whole, split = PartitionSpec(), batch_spec(mesh)
     of_device = lambda params, batch: apply(encoder, params, *batch)
     # Not left to the partitioner, which would not run the program of a single device.
-    return jax.shard_map(of_device, mesh=mesh, in_specs=(whole, split), out_specs=split)(
-        params, batch
-    )
+    run = jax.shard_map(of_device, mesh=mesh, in_specs=(whole, split), out_specs=split)
+    return run(params, batch)
 
 
 def rows_of_batch(batch: tuple[np.ndarray, np.ndarray]) -> int:
@@ -139,9 +138,7 @@ def _marked(encoder, params, *batch):
 
 
 class MarkedPairEncoder:
-    """The relations of rows of a pair table, each marked in its passage.
-
-    `encode(row_ids [n]) -> [n, d_r] float32`.
+    """`encode(row_ids [n]) -> [n, d_r] float32`: relations of pairs, each marked in its passage.
 
     A row shares nothing with the others of a call but the length it is padded to, which changes
     rounding only.
@@ -167,9 +164,7 @@ class MarkedPairEncoder:
         self.batched = BatchedEncoder(_marked, encoder, params, options)
 
     def __call__(self, rows) -> np.ndarray:
-        """Encodes the pairs `rows` [n] of `source.pairs`, in any order: [n, d_r] float32.
-
-        With or without repetition.
+        """Encodes the pairs `rows` [n] of `source.pairs`, in any order, also repeated: [n, d_r].
 
         Raises:
             InputError: a row is longer than the longest of `Batching.lengths`, or than the encoder
@@ -179,9 +174,8 @@ class MarkedPairEncoder:
         passages, passage = np.unique(pairs['passage'][rows], return_inverse=True)
         topic, target = pairs['topic_mention'][rows], pairs['target_mention'][rows]
         texts = self._source.records.read(passages)
-        marked = markup.MarkedPairs(
-            texts, passage, topic, target, self._source.special, self._masked
-        )
+        how = self._source.special, self._masked
+        marked = markup.MarkedPairs(texts, passage, topic, target, *how)
         relations = np.empty((len(rows), self._relation_dim), np.float32)
         batches = self.batched(marked.lengths, marked.batch)
         for batch_rows, found in logged(batches, len(rows), 'pairs encoded', rows_of_batch):
@@ -202,15 +196,8 @@ def relate_spans(
     encoder: RelationEncoder, pair_encoding: str, params, topic, target, topic_is_second
 ):
     """`RelationEncoder.relate_spans` of an encoder with these parameters."""
-    apply: Any = encoder.apply
-    return apply(
-        {'params': params},
-        topic,
-        target,
-        topic_is_second,
-        pair_encoding,
-        method=encoder.relate_spans,
-    )
+    apply: Any = functools.partial(encoder.apply, method=encoder.relate_spans)
+    return apply({'params': params}, topic, target, topic_is_second, pair_encoding)
 
 
 class SpanPairEncoder:
@@ -228,15 +215,11 @@ class SpanPairEncoder:
         options: Batching = DEFAULT_BATCHING,
         pair_encoding: str = 'span_pair',
     ):
-        """Places the parameters on all devices; `pair_encoding` is 'span_pair' or 'mention'.
-
-        See `MarkedPairEncoder`.
-        """
+        """See `MarkedPairEncoder`; `pair_encoding` is 'span_pair' or 'mention'."""
         self._source, self._relation_dim = source, encoder.relation_dim
         both_ends = pair_encoding == 'mention'
-        self.batched = BatchedEncoder(
-            _ends_of_spans if both_ends else _means_of_spans, encoder, params, options
-        )
+        of_spans = _ends_of_spans if both_ends else _means_of_spans
+        self.batched = BatchedEncoder(of_spans, encoder, params, options)
         self._relate = functools.partial(relate_spans, encoder, pair_encoding, params)
         _, num_mentions = source.records.sizes()
         # Of each passage, among those of all.
@@ -244,9 +227,8 @@ class SpanPairEncoder:
         self._max_mentions = int(num_mentions.max(initial=1))
         self._is_encoded = np.zeros(len(num_mentions), bool)
         # Pages that were never written take no memory.
-        self._spans = np.zeros(
-            (self._first_mention[-1], 2 if both_ends else 1, encoder.hidden_size), np.float32
-        )
+        shape = self._first_mention[-1], 2 if both_ends else 1, encoder.hidden_size
+        self._spans = np.zeros(shape, np.float32)
 
     def __call__(self, rows) -> np.ndarray:
         """See `MarkedPairEncoder.__call__`."""
@@ -262,19 +244,13 @@ class SpanPairEncoder:
         for start in range(0, len(rows), PAIRS_PER_BATCH):
             part = (column[start : start + PAIRS_PER_BATCH] for column in columns)
             # Of one shape, so that one program is compiled.
-            relations.append(
-                np.asarray(
-                    self._relate(*(np.resize(x, (PAIRS_PER_BATCH, *x.shape[1:])) for x in part))
-                )
-            )
+            padded = [np.resize(x, (PAIRS_PER_BATCH, *x.shape[1:])) for x in part]
+            relations.append(np.asarray(self._relate(*padded)))
         return np.concatenate(relations)[: len(rows)]
 
     def _encode_passages(self, passages) -> None:
-        special = self._source.special
-        texts = [
-            markup.place_mentions(passage, special)
-            for passage in self._source.records.read(passages)
-        ]
+        special, records = self._source.special, self._source.records.read(passages)
+        texts = [markup.place_mentions(passage, special) for passage in records]
 
         def make_batch(chosen, size, length):
             tokens = batching.pad_tokens([texts[i].tokens for i in chosen], size, length, special)
@@ -311,10 +287,7 @@ def pair_encoder(
     source,
     options: Batching = DEFAULT_BATCHING,
 ) -> MarkedPairEncoder | SpanPairEncoder:
-    """The encoder of pairs for a `pair_encoding`, one of PAIR_ENCODINGS.
-
-    The other arguments are `MarkedPairEncoder`'s.
-    """
+    """The encoder of pairs for a `pair_encoding`; other arguments as of `MarkedPairEncoder`."""
     check_pair_encoding(pair_encoding)
     if pair_encoding == 'marked_pair':
         return MarkedPairEncoder(encoder, params, source, options)
@@ -326,9 +299,7 @@ def _mention(encoder, params, tokens, position):
 
 
 def encode_mentions(encoder: RelationEncoder, params, source, passage, mention) -> np.ndarray:
-    """m = W_e^T h_start of mentions that [ENT] masks, [n, d_e] float32.
-
-    The vectors that E is trained to be retrieved by (paper §2.1).
+    """m = W_e^T h_start [n, d_e] float32 of mentions that [ENT] masks, to retrieve E (paper §2.1).
 
     `passage` [n] are ids of passages, `mention` [n] indices of the mentions there; `source` as of
     `MarkedPairEncoder`.

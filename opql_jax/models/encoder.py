@@ -40,33 +40,25 @@ REMAT_POLICIES = {
 
 
 def gelu(x):
-    """Exact gelu, of any shape.
-
-    Written with erf, because erfc, which jax.nn.gelu uses, is 3x slower on CPU.
-    """
+    """Exact gelu by erf: erfc, which jax.nn.gelu uses, is 3x slower on CPU."""
     return 0.5 * x * (1 + jax.lax.erf(x * np.sqrt(0.5).astype(x.dtype)))
 
 
 def _dot_general(inputs, kernel, dimension_numbers, precision):
-    """`lax.dot_general` of inputs [..., contracted] and a kernel, as one matrix product.
-
-    The kernel is [contracted, ...].
+    """`lax.dot_general` of inputs [..., contracted] and a kernel [contracted, ...], as one product.
 
     Otherwise XLA transposes the operands of the kernel's gradient on CPU, which doubles the time of
     that product.
     """
     (axes, _), _ = dimension_numbers
-    left, right = inputs.shape[: axes[0]], kernel.shape[len(axes) :]
+    shape = inputs.shape[: axes[0]] + kernel.shape[len(axes) :]
     width = math.prod(kernel.shape[: len(axes)])
-    return jnp.dot(
-        inputs.reshape(-1, width), kernel.reshape(width, -1), precision=precision
-    ).reshape(left + right)
+    left, right = inputs.reshape(-1, width), kernel.reshape(width, -1)
+    return jnp.dot(left, right, precision=precision).reshape(shape)
 
 
 def _rows_joined(rows: int, length: int) -> int:
-    """How many rows of a batch attention takes as one.
-
-    A power of 2 that divides the rows of the batch.
+    """How many rows of a batch attention takes as one: a power of 2 that divides them.
 
     A TPU works on 128 numbers of the last axis of an array at a time, which rows of 64 tokens would
     half fill. Packing them, masked from each other, leaves the cost of attention scores unchanged
@@ -93,14 +85,12 @@ def attention(q, k, v, bias):
 
 
 class QueriesKeysValues(nn.Module):
-    """The queries [n, heads, C, head] of states, and keys and values [n, heads, L, head] of h.
+    """Queries [n, heads, C, head] of states [n, C, hidden]; keys, values of h [n, L, hidden].
 
-    States are [n, C, hidden], h is [n, L, hidden]; three products.
-
-    Each writes its result as attention reads it. One product of all three takes a tenth longer on a
-    TPU, by the compiler's estimate for a layer with its gradient: its parts are copied, and so are
-    theirs in the gradient. `num_heads` divides the hidden size; parameters are float32, `dtype` is
-    that of the computation.
+    Three products, each of which writes its result as attention reads it. One of all three takes a
+    tenth longer on a TPU, by the compiler's estimate for a layer with its gradient: its parts are
+    copied, and so are theirs in the gradient. `num_heads` divides the hidden size; parameters are
+    float32, `dtype` is that of the computation.
     """
 
     num_heads: int
@@ -112,14 +102,12 @@ class QueriesKeysValues(nn.Module):
         hidden, head = h.shape[-1], h.shape[-1] // self.num_heads
         init = lambda key, shape: normal_init(key, (hidden, 3 * hidden)).reshape(shape)
         kernel = self.param('kernel', init, (hidden, 3, self.num_heads, head)).astype(self.dtype)
-        parts = [
-            jnp.einsum('nlh,hkd->nkld', x, kernel[:, i]) for i, x in enumerate((queried, h, h))
-        ]
+        inputs = enumerate((queried, h, h))
+        parts = [jnp.einsum('nlh,hkd->nkld', x, kernel[:, i]) for i, x in inputs]
         if not self.use_bias:
             return parts
-        bias = self.param('bias', nn.initializers.zeros, (3, self.num_heads, head)).astype(
-            self.dtype
-        )
+        bias = self.param('bias', nn.initializers.zeros, (3, self.num_heads, head))
+        bias = bias.astype(self.dtype)
         return [part + bias[i, :, None] for i, part in enumerate(parts)]
 
 
@@ -158,9 +146,8 @@ class TransformerLayer(nn.Module):
         if joined > 1:
             same_row = np.kron(np.eye(joined), np.ones((h.shape[1], length))) > 0
             # A row of nothing but padding attends to that rather than to others.
-            bias = bias.reshape(n // joined, 1, 1, -1) + np.where(same_row, 0, -1e10).astype(
-                np.float32
-            )
+            others = np.float32(np.where(same_row, 0, -1e10))
+            bias = bias.reshape(n // joined, 1, 1, -1) + others
 
         # With heads before positions both products are plain batched matmuls: on CPU 1.7x faster,
         # gradient included, than jax.nn.dot_product_attention or an einsum.
@@ -260,17 +247,13 @@ class RelationEncoder(nn.Module):
         return self.encode(tokens, r1, r2, r1[:, None], deterministic)[0]
 
     def encode(self, tokens, r1, r2, context, deterministic=True):
-        """Embeds each row's marked pair, and the mentions around it, float32.
-
-        r [n, relation_dim], m [n, C, entity_dim].
+        """Embeds marked pairs and the mentions around: r [n, d_r], m [n, C, d_e], float32.
 
         `context` [n, C] int32 are the first tokens of the mentions; unused slots may hold any
         position of the row.
         """
-        h = self.hidden(
-            tokens, deterministic, jnp.concatenate([r1[:, None], r2[:, None], context], axis=1)
-        )
-        h = h.astype(jnp.float32)
+        positions = jnp.concatenate([r1[:, None], r2[:, None], context], axis=1)
+        h = self.hidden(tokens, deterministic, positions).astype(jnp.float32)
         return self.w_r(h[:, :2].reshape(h.shape[0], -1)), self.w_e(h[:, 2:])
 
     def mentions(self, tokens, positions, deterministic=True):
@@ -313,21 +296,16 @@ class RelationEncoder(nn.Module):
         return jnp.where(swap, jnp.roll(code, self.relation_dim // 2, axis=-1), code)
 
     def halves(self, mentions):
-        """What mentions add to the codes of 'span_pair', as the first of a pair and as the second.
+        """What mentions [n, hidden_size] (means of their ends) add to codes: [n, 2, d_r] float32.
 
-        Their sum is W_r^T [first ; second].
-
-        Of mentions [n, hidden_size], the means of their ends, [n, 2, relation_dim] float32.
+        As the first of a 'span_pair' and as the second, whose sum is W_r^T [first ; second].
         """
-        kernel = self.w_r.variables['params']['kernel'].reshape(
-            2, self.hidden_size, self.relation_dim
-        )
+        kernel = self.w_r.variables['params']['kernel']
+        kernel = kernel.reshape(2, self.hidden_size, self.relation_dim)
         return jnp.einsum('nh,khr->nkr', mentions, kernel)
 
     def hidden(self, tokens, deterministic=True, positions=None):
-        """The transformer's last layer over tokens [n, L] int32, in `dtype`.
-
-        [n, L, hidden_size], or [n, C, hidden_size] at `positions`.
+        """The last layer, in `dtype`, of tokens [n, L]: [n, L, hidden_size], or of `positions`.
 
         To compute it at `positions` [n, C] int32 only saves most of it. InputError if L is more
         than max_length.
@@ -352,10 +330,8 @@ class RelationEncoder(nn.Module):
     def _lower(self, tokens, num_layers, deterministic):
         self._check_length(tokens)
         h = self.token_embedding(tokens) + self.position_embedding(jnp.arange(tokens.shape[-1]))
-        h, bias = (
-            self.dropout(self.embedding_norm(h), deterministic=deterministic),
-            self._attention_bias(tokens),
-        )
+        h = self.dropout(self.embedding_norm(h), deterministic=deterministic)
+        bias = self._attention_bias(tokens)
         for layer in self.layers[:num_layers]:
             h = self._run_layer(layer, h, bias, deterministic)
         return h
@@ -368,7 +344,7 @@ class RelationEncoder(nn.Module):
             self.layers[-1], h, self._attention_bias(tokens, positions), deterministic, positions
         )
 
-    def _layer_fields(self) -> tuple:
+    def _layer_fields(self) -> tuple[int, int, float, str, float]:
         return self.num_heads, self.mlp_size, self.dropout_rate, self.dtype, self.layer_norm_epsilon
 
     def _run_layer(self, layer, h, bias, deterministic, positions=None):
@@ -378,13 +354,8 @@ class RelationEncoder(nn.Module):
         """
         if not deterministic or self.remat or self.is_initializing():
             return layer(h, bias, deterministic, positions)
-        return _apply_layer(
-            TransformerLayer(*self._layer_fields(), parent=None),
-            layer.variables,
-            h,
-            bias,
-            positions,
-        )
+        alone = TransformerLayer(*self._layer_fields(), parent=None)
+        return _apply_layer(alone, layer.variables, h, bias, positions)
 
     def _check_length(self, tokens):
         if (length := tokens.shape[-1]) > self.max_length:
@@ -395,9 +366,7 @@ class RelationEncoder(nn.Module):
             )
 
     def _attention_bias(self, tokens, positions=None):
-        """[n, 1, 1, L], or by relative positions [n, heads, L or C, L]: padding and distances.
-
-        Hides padding, and says how far tokens are apart.
+        """Hides padding, tells distances: [n, 1, 1, L], or, if relative, [n, heads, L or C, L].
 
         Not -inf, because a row that is all padding, which fills up a batch, must stay finite.
         """
@@ -410,9 +379,7 @@ class RelationEncoder(nn.Module):
         return hidden + jnp.moveaxis(bias, -1, 1).astype(jnp.float32)
 
     def _in_parts(self, run, deterministic, *rows):
-        """`run(self, *rows)` of arrays [n, ...] or None, row by row.
-
-        In training (not `deterministic`) of one part of the rows after the other.
+        """`run(self, *rows)` of arrays [n, ...] or None, in training part after part.
 
         The backward pass runs each part again, so that the activations of one are held at a time,
         and adds up the gradients of the parameters.
@@ -462,22 +429,10 @@ def check_fields(encoder: RelationEncoder) -> None:
 
 # Fields of an encoder that shapes of parameters show, that bound its rows, or that are of its
 # training or its precision.
-_NO_OTHER_NUMBERS = {
-    'vocab_size',
-    'hidden_size',
-    'num_layers',
-    'num_heads',
-    'mlp_size',
-    'max_length',
-    'relation_dim',
-    'entity_dim',
-    'dropout_rate',
-    'dtype',
-    'accumulate_steps',
-    'remat',
-    'parent',
-    'name',
-}
+_NO_OTHER_NUMBERS = set(
+    'vocab_size hidden_size num_layers num_heads mlp_size max_length relation_dim entity_dim '
+    'dropout_rate dtype accumulate_steps remat parent name'.split()
+)
 
 
 def check_computes(encoder, kind: type, fields: Mapping[str, Any], start) -> None:
@@ -521,13 +476,9 @@ def _distance_buckets(length: int, buckets: int, furthest: int = 128) -> np.ndar
 
 
 def init_params(encoder: RelationEncoder, num_entities: int, seed: int | jax.Array):
-    """Fresh parameters `{encoder, entity_table}`; E has variance 1 / d_e, so nearly orthogonal.
-
-    `seed` may be a key.
-    """
-    return _fresh_params(
-        encoder, num_entities, seed if isinstance(seed, jax.Array) else jax.random.key(seed)
-    )
+    """Fresh `{encoder, entity_table}` by a seed or key; rows of E are nearly orthogonal."""
+    key = seed if isinstance(seed, jax.Array) else jax.random.key(seed)
+    return _fresh_params(encoder, num_entities, key)
 
 
 # In one program: compiling each operation by itself took longer.
@@ -537,7 +488,5 @@ def _fresh_params(encoder, num_entities, key):
     tokens = jnp.zeros((1, 8), jnp.int32)
     position = jnp.zeros((1,), jnp.int32)
     params = encoder.init(encoder_key, tokens, position, position)['params']
-    table = jax.random.normal(table_key, (num_entities, encoder.entity_dim)) / math.sqrt(
-        encoder.entity_dim
-    )
-    return {'encoder': params, 'entity_table': table}
+    table = jax.random.normal(table_key, (num_entities, encoder.entity_dim))
+    return {'encoder': params, 'entity_table': table / math.sqrt(encoder.entity_dim)}

@@ -1,6 +1,4 @@
-"""Where linking begins: rows of E made of how the encoder reads the names of entities.
-
-Also the maps that lead from what it reads to them.
+"""Where linking begins: rows of E made of names as the encoder reads them, and maps to them.
 
 To be recognised, an entity with a row of its own has to be seen again and again. An encoder that
 was pretrained tells names apart before that: its states at a name, whitened and projected to d_e
@@ -38,9 +36,7 @@ def read_names(
     length: int,
     special: SpecialIds,
 ) -> tuple[np.ndarray, np.ndarray]:
-    """The states at one position of each text, after `num_lower` layers and after all.
-
-    [n, hidden_size] float32 each.
+    """States at one position of each text, after `num_lower` layers and all: [n, hidden_size].
 
     `tokens` are those of n texts, padded to `length`, and `start` [n] the positions; `num_lower` is
     fewer than all layers.
@@ -70,9 +66,7 @@ def read_names(
 def rows_of_states(
     states: np.ndarray, entity: np.ndarray, num_entities: int, dim: int
 ) -> np.ndarray:
-    """A row of length 1 for each entity: its mean state, whitened and projected at random.
-
-    [num_entities, dim] float32.
+    """Rows of E [num_entities, dim] of length 1: mean states, whitened and projected at random.
 
     Whitened by the symmetric root of the covariance, which, unlike its principal directions, has no
     choice of signs or order that two machines could make in different ways. Of `states` [n,
@@ -95,9 +89,7 @@ def rows_of_states(
 
 
 def linear_reader(states: np.ndarray, rows: np.ndarray) -> np.ndarray:
-    """The map from states to rows of E, by least squares: [hidden_size, d_e] float32.
-
-    States are [n, hidden_size], rows [n, d_e].
+    """The map [hidden_size, d_e] from states [n, hidden_size] to rows [n, d_e], by least squares.
 
     What it gives is `SHARPNESS` long where it is right.
     """

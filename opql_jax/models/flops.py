@@ -35,9 +35,7 @@ TRAINING_OVER_FORWARD = 3
 def encoder_flops(
     encoder: RelationEncoder, tokens_shape: Sequence[int], positions: int | None = 3
 ) -> float:
-    """FLOPs of the forward pass over all rows of tokens [n, L].
-
-    A multiplication and its addition are two.
+    """FLOPs of the forward pass over tokens [n, L]; a multiplication and its addition are two.
 
     Counts the products with weights and the two of attention, 2 n L (4 h^2 + 2 h m) + 4 n L^2 h per
     layer of hidden size h and feed-forward width m. Leaves out softmax, layer norms and the like;
@@ -57,11 +55,10 @@ def encoder_flops(
     read, computed, attention = 4 * hidden**2, 4 * hidden**2 + mlp, 4 * hidden * length
     layers = (encoder.num_layers - 1) * length * (read + computed + attention)
     layers += length * read + outputs * (computed + attention)
-    projected = (
-        0
-        if positions is None
-        else 2 * hidden * (2 * encoder.relation_dim + (positions - 2) * encoder.entity_dim)
-    )
+    projected = 0
+    if positions is not None:
+        outputs = 2 * encoder.relation_dim + (positions - 2) * encoder.entity_dim
+        projected = 2 * hidden * outputs
     return float(n * (layers + projected))
 
 

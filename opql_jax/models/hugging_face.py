@@ -1,6 +1,6 @@
-"""Writes an encoder as a BERT, an MPNet or a ModernBERT of `transformers`.
+"""Writes an encoder as a BERT, MPNet or ModernBERT of `transformers` that computes the same.
 
-It computes the same numbers.
+The folder:
 
     config.json              of that model
     model.safetensors        the transformer, float32, by the names of the model; it has no pooler
@@ -61,10 +61,7 @@ def write(
 
 
 def as_checkpoint(encoder: RelationEncoder, params) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
-    """The config.json and tensors of the `transformers` model that computes as an encoder.
-
-    InputError if none does.
-    """
+    """config.json and tensors of the `transformers` model that computes alike, or InputError."""
     if type(encoder) not in (RelationEncoder, ModernEncoder):
         raise InputError(
             f'an encoder of the class {type(encoder).__name__} is no '

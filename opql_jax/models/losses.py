@@ -61,9 +61,7 @@ def relation_loss(relations, topic, target, anchor):
 
 
 def alignment_loss(questions, question_topic, answers, relations, topic, target, fact_weight=0.0):
-    """Distant supervision by one-hop questions.
-
-    Of the mentions of a question's topic, those whose target is an answer score best.
+    """Distant supervision: of the mentions of a question's topic those with an answer score best.
 
     Only mentions of the question's own topic are candidates: a mention of another topic may state
     the same relation, and would be a false negative. The probability mass of all positives counts
@@ -158,9 +156,7 @@ def entity_loss(mentions, entities, entity_table, layout, num_sampled=0, rng=Non
 
 
 def retrieval_loss(log_probs, targets, answers, used, absent, k):
-    """L_re: the mass goes to entries that lead to an answer, or to null (eq. 8).
-
-    To null where the memory is known to have none.
+    """L_re: the mass goes to entries that lead to an answer, or to null if there is none (eq. 8).
 
     Args:
         log_probs: [n T, 1 + k] float32, of null and of the retrieved entries.
@@ -179,11 +175,8 @@ def retrieval_loss(log_probs, targets, answers, used, absent, k):
     """
     slots = used.shape[1]
     answers, used, absent = jnp.repeat(answers, slots, axis=0), used.reshape(-1), absent.reshape(-1)
-    right = (
-        (targets[:, :, None] == answers[:, None, :]).any(axis=-1)
-        & (targets >= 0)
-        & ~absent[:, None]
-    )
+    right = (targets[:, :, None] == answers[:, None, :]).any(axis=-1)
+    right &= (targets >= 0) & ~absent[:, None]
     right = jnp.concatenate([absent[:, None], right], axis=1)
     counted = used & right.any(axis=1)
     log_right = jax.nn.logsumexp(jnp.where(right, log_probs, MASKED), axis=1)

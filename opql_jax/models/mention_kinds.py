@@ -1,6 +1,4 @@
-"""The kind of a mention, read off an encoder's vector.
-
-A person, an organisation, a place, or a thing that is none of these.
+"""The kind of a mention by an encoder's vector: person, organisation, place, or another thing.
 
 A recogniser that knows a name by its letters takes Brenwick for a person; how a text speaks of it
 says that it is a place.

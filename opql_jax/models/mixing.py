@@ -1,6 +1,4 @@
-"""Mixes what topics retrieved with the model's own prediction (paper §4).
-
-That distributions are mixed is ours.
+"""Mixes what topics retrieved with the model's own prediction (paper §4); distributions: ours.
 
 The paper adds the embeddings that several topics retrieved, each with its own weight (appendix on
 conjunction questions). Here their distributions are multiplied, so that an answer to "films by
@@ -102,9 +100,7 @@ def _mixed(prediction: Prediction, entities, log_probs):
 
 
 def prediction_loss(prediction: Prediction, labels, answers, table, layout: Layout):
-    """L_mel, the mean over texts of -log P(all answers together).
-
-    Of a prediction without retrieved entries, -log P(label).
+    """L_mel: the mean of -log P(all answers together); of -log P(label) if nothing was retrieved.
 
     A text none of whose answers has any mass is left out.
 
@@ -137,12 +133,10 @@ def prediction_loss(prediction: Prediction, labels, answers, table, layout: Layo
 
 
 def best_entities(prediction: Prediction, table, layout: Layout, k: int = NUM_ANSWERS):
-    """The most probable entities, int32, and probabilities, float32: [n, min(k, n_entities)].
+    """The most probable entities and probabilities, best first: [n, min(k, n_entities)].
 
-    Best first, without gradient.
-
-    Of equally probable entities the vector's own best come first, then others in the order in which
-    they were retrieved.
+    int32 and float32, without gradient. Of equally probable entities the vector's own best come
+    first, then others in the order in which they were retrieved.
     """
     prediction, table = jax.lax.stop_gradient((prediction, table))
     vector, targets = prediction.vector, prediction.targets

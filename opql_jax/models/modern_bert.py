@@ -23,26 +23,18 @@ from opql_jax.models.encoder import (
 
 
 def rotate(x, positions, theta: float):
-    """Queries or keys [n, heads, C, head] turned by positions [n or 1, C], in their type.
-
-    See RoPE, Su et al. 2021.
-    """
+    """Queries or keys [n, heads, C, head] turned by positions [n or 1, C] (RoPE, Su et al.)."""
     half = x.shape[-1] // 2
-    angle = positions[:, None, :, None] * np.float32(theta) ** (
-        -np.arange(half, dtype=np.float32) / half
-    )
+    frequencies = np.float32(theta) ** (-np.arange(half, dtype=np.float32) / half)
+    angle = positions[:, None, :, None] * frequencies
     first, second = x[..., :half].astype(jnp.float32), x[..., half:].astype(jnp.float32)
     cos, sin = jnp.cos(angle), jnp.sin(angle)
-    return jnp.concatenate(
-        [first * cos - second * sin, second * cos + first * sin], axis=-1
-    ).astype(x.dtype)
+    turned = [first * cos - second * sin, second * cos + first * sin]
+    return jnp.concatenate(turned, axis=-1).astype(x.dtype)
 
 
 class ModernLayer(nn.Module):
-    """One layer of ModernBERT; the `first` gets normed states already.
-
-    `theta` is of the rotary positions.
-    """
+    """A layer of ModernBERT; the `first` gets normed states; `theta` is of the rotary positions."""
 
     num_heads: int
     mlp_size: int
@@ -76,15 +68,10 @@ class ModernLayer(nn.Module):
         q, k, v = QueriesKeysValues(self.num_heads, self.dtype, use_bias=False, name='qkv')(
             queried, normed
         )
-        q, k = (
-            rotate(q, places if positions is None else positions, self.theta),
-            rotate(k, places, self.theta),
-        )
-        h = h + drop(
-            dense(h.shape[-1], 'attention_out', axis=(1, 3))(attention(q, k, v, bias)).reshape(
-                h.shape
-            )
-        )
+        q = rotate(q, places if positions is None else positions, self.theta)
+        k = rotate(k, places, self.theta)
+        out = dense(h.shape[-1], 'attention_out', axis=(1, 3))(attention(q, k, v, bias))
+        h = h + drop(out.reshape(h.shape))
 
         inner, gate = jnp.split(dense(2 * self.mlp_size, 'mlp_in')(norm('mlp_norm')(h)), 2, axis=-1)
         return h + drop(dense(h.shape[-1], 'mlp_out')(gelu(inner) * gate))
@@ -117,25 +104,15 @@ class ModernEncoder(RelationEncoder):
         layer = ModernLayer
         if self.remat:
             layer = nn.remat(layer, static_argnums=(3,), policy=REMAT_POLICIES[self.remat])
-        fields = (
-            self.num_heads,
-            self.mlp_size,
-            self.dropout_rate,
-            self.dtype,
-            self.layer_norm_epsilon,
-        )
-        thetas = [
-            self.local_theta if i % self.global_every else self.global_theta
-            for i in range(self.num_layers)
-        ]
-        self.layers = [layer(*fields, i == 0, theta) for i, theta in enumerate(thetas)]
+        fields, both = self._layer_fields(), (self.global_theta, self.local_theta)
+        theta = lambda i: both[i % self.global_every > 0]
+        self.layers = [layer(*fields, i == 0, theta(i)) for i in range(self.num_layers)]
         self.w_r, self.w_e = project(self.relation_dim), project(self.entity_dim)
 
     def _lower(self, tokens, num_layers, deterministic):
         self._check_length(tokens)
-        h = self.dropout(
-            self.embedding_norm(self.token_embedding(tokens)), deterministic=deterministic
-        )
+        h = self.embedding_norm(self.token_embedding(tokens))
+        h = self.dropout(h, deterministic=deterministic)
         return self._run(h, tokens, range(num_layers), deterministic)
 
     def _upper(self, h, tokens, positions, num_lower, deterministic):
@@ -150,10 +127,7 @@ class ModernEncoder(RelationEncoder):
         return h
 
     def _bias_of(self, layer, tokens, positions=None):
-        """What is added to a layer's attention logits: [n, 1, 1, L], or [n, 1, L or C, L].
-
-        The latter where it sees the tokens nearby alone.
-        """
+        """Added to a layer's attention logits: [n, 1, 1, L], or if local [n, 1, L or C, L]."""
         bias = jnp.where(tokens == PAD_ID, jnp.float32(-1e9), 0)[:, None, None, :]
         if layer % self.global_every == 0:
             return bias

@@ -34,10 +34,7 @@ ENCODED = pa.schema([('mentions', pa.binary()), ('vectors', pa.binary())])
 
 
 def encode_batch(batch: pa.RecordBatch, encoder: TextEncoder) -> pa.RecordBatch:
-    """The vectors (`ENCODED`) of a batch of `tables.PASSAGES`.
-
-    Of these it reads `text`, `sentence_starts` and the spans of `mentions`.
-    """
+    """Vectors (`ENCODED`) of the `text`, `sentence_starts` and `mentions` of `tables.PASSAGES`."""
     placed = [_place(row, encoder) for row in batch.to_pylist()]
     encoded: list[Any] = [None] * len(placed)
     for i, states in encoder.token_states([spans.tokens for spans, _ in placed]):
@@ -101,12 +98,10 @@ class PassageEncoder:
                 f'{prepared.directory} was prepared with another tokenizer than that of the '
                 'encoder: prepare it again'
             )
-        self._encoder, self._prepared, self._parts, self._map_batches = (
-            encoder,
-            prepared,
-            parts,
-            map_batches,
-        )
+        self._encoder = encoder
+        self._prepared = prepared
+        self._parts = parts
+        self._map_batches = map_batches
         passages = prepared.passages
         count = lambda column: np.array([len(row) for row in passages[column]], np.int64)
         self._first_mention, self.first_vector = (
@@ -115,10 +110,7 @@ class PassageEncoder:
         )
 
     def pairs(self, rows: np.ndarray) -> np.ndarray:
-        """The mentions of topic and target of rows of `Prepared.pairs` [n]: [n, 2] int32.
-
-        They are numbered over all passages.
-        """
+        """Numbers, over all passages, of the mentions of rows [n] of `Prepared.pairs`: [n, 2]."""
         passage, topic, target = (
             self._prepared.pairs[name][rows]
             for name in ('passage', 'topic_mention', 'target_mention')
@@ -127,10 +119,7 @@ class PassageEncoder:
         return np.stack([first + topic, first + target], axis=1)
 
     def halves(self, mentions: np.ndarray) -> np.ndarray:
-        """What mentions [n] add to their pairs' relations: [n, 2, d_r] float32.
-
-        They are given by number; see `RelationEncoder.halves`.
-        """
+        """What mentions [n] add to relations, [n, 2, d_r] float32: `RelationEncoder.halves`."""
         found = [np.empty((0, 2, self._encoder.dim), np.float32)]
         for start in range(0, len(mentions), MENTIONS_PER_BATCH):
             # Of one shape, so that one program is compiled.
@@ -148,21 +137,16 @@ class PassageEncoder:
         return self._encoded[1]
 
     def mentions(self) -> tuple[np.ndarray, np.ndarray]:
-        """The vectors of all mentions [n, hidden_size] float16, and their entities [n] int64.
-
-        Passage by passage.
-        """
+        """Vectors of all mentions [n, hidden_size] float16, by passage, and their entities [n]."""
         entities = self._prepared.passages['mentions'].combine_chunks().flatten().field('entity')
         return self._encoded[0], entities.to_numpy().astype(np.int64)
 
     def kinds(self) -> list[str]:
         """The kind of each entity, by the recogniser and, if the encoder has kinds, mentions."""
         recognised = self._prepared.vocab.kinds
-        return (
-            self._encoder.kinds.of_entities(*self.mentions(), recognised)
-            if self._encoder.kinds
-            else recognised
-        )
+        if self._encoder.kinds:
+            return self._encoder.kinds.of_entities(*self.mentions(), recognised)
+        return recognised
 
     @functools.cached_property
     def _encoded(self) -> tuple[np.ndarray, np.ndarray]:

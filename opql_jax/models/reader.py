@@ -1,6 +1,4 @@
-"""The reader: a cross-encoder that reads a question together with passages.
-
-It says where in them the answer stands, if it does.
+"""The reader: a cross-encoder that says where in passages the answer to a question stands, if so.
 
 It is the transformer of the relation encoder with one projection of its last layer to six numbers a
 token:
@@ -59,10 +57,7 @@ class Reading(NamedTuple):
 
 
 def read_logits(encoder: RelationEncoder, params, tokens, **options):
-    """The six logits of each token, [n, L, 6] float32, of tokens [n, L] int32.
-
-    `options` as of `RelationEncoder.hidden`.
-    """
+    """Logits [n, L, 6] float32 of tokens [n, L] int32; `options` as of `RelationEncoder.hidden`."""
     apply: Any = encoder.apply
     hidden = apply({'params': params['encoder']}, tokens, method=encoder.hidden, **options).astype(
         jnp.float32
@@ -78,18 +73,14 @@ class Reader:
 
     def __init__(self, encoder: RelationEncoder, params, tokenizer: Tokenizer):
         """Takes the module, its parameters `{'encoder', 'reader'}`, and their tokenizer."""
-        self.params, self._tokenizer, self._special = (
-            params,
-            tokenizer,
-            tokenizer_lib.special_ids(tokenizer),
-        )
+        self.params = params
+        self._tokenizer = tokenizer
+        self._special = tokenizer_lib.special_ids(tokenizer)
         self._logits = functools.partial(_jitted_logits, encoder)
 
     @classmethod
     def load(cls, folder: str | os.PathLike = 'default') -> Reader:
-        """Opens a released reader, 'default' for the one that comes with this package.
-
-        ManifestError if there is none, or it is not whole.
+        """Opens a released reader, 'default' for this package's; ManifestError if there is none.
 
         One that is open in this program is given again, with all that it has compiled.
         """
@@ -149,15 +140,10 @@ def _reading(read: ReadingInput, logits: np.ndarray) -> Reading:
     verdicts = log(start[:3]) + log(end[:3])
     shares = _softmax(np.concatenate([verdicts, scores]))
     best = np.argsort(-scores, kind='stable')[:_SPANS]
-    spans = [
-        Span(
-            int(read.passage[a[i]]),
-            int(read.start[a[i]]),
-            int(read.end[b[i]]),
-            float(shares[3 + i]),
-        )
-        for i in best.tolist()
-    ]
+    spans = []
+    for i in best.tolist():
+        passage, start, end = int(read.passage[a[i]]), int(read.start[a[i]]), int(read.end[b[i]])
+        spans.append(Span(passage, start, end, float(shares[3 + i])))
     supports = 1 / (1 + np.exp(-logits[read.first, SUPPORTS]))
     unanswered, yes, no = shares[:3].tolist()
     return Reading(spans, unanswered, yes, no, supports.astype(np.float32))

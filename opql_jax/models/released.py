@@ -37,12 +37,10 @@ from opql_jax.models import bert
 from opql_jax.models.encoder import RelationEncoder, check_computes
 from opql_jax.models.mention_kinds import MentionKinds
 
-WEIGHTS, TOKENIZER, CARD, KINDS = (
-    'model.safetensors',
-    'tokenizer.json',
-    'README.md',
-    'kinds.safetensors',
-)
+WEIGHTS = 'model.safetensors'
+TOKENIZER = 'tokenizer.json'
+CARD = 'README.md'
+KINDS = 'kinds.safetensors'
 _SCALE = '.int8_scale'
 
 _Size = Annotated[int, msgspec.Meta(ge=1, lt=2**31)]
@@ -137,10 +135,7 @@ def write(
 
 
 def add_kinds(folder: str | os.PathLike, kinds: MentionKinds) -> None:
-    """Adds or replaces what tells the kinds of a released encoder's mentions.
-
-    ManifestError if there is no such encoder.
-    """
+    """Adds or replaces what tells kinds of mentions; ManifestError if there is no such encoder."""
     folder = files.require_local(folder)
     with locks.writer(folder):
         config = manifest_lib.read_manifest(folder, FORMAT)
@@ -222,10 +217,7 @@ def state(folder: str | os.PathLike) -> tuple:
 
 
 def read_kinds(folder: str | os.PathLike) -> MentionKinds | None:
-    """What tells the kinds of a released encoder's mentions; None if it has none.
-
-    ManifestError as of `read`.
-    """
+    """What tells the kinds of mentions, None if it has none; ManifestError as of `read`."""
     folder = files.require_local(folder)
     config = manifest_lib.read_manifest(folder, FORMAT)
     if KINDS not in config.files:
@@ -292,10 +284,7 @@ def read(
 
 @functools.lru_cache(maxsize=8)  # the encoder and the reader that come with the package are alike
 def _shapes(encoder: RelationEncoder) -> dict[str, tuple[int, ...]]:
-    """The shapes of an encoder's parameters by name.
-
-    Of its layers, which are alike, one is traced.
-    """
+    """The shapes of an encoder's parameters by name; of its layers, all alike, one is traced."""
 
     def init():
         position = jnp.zeros(1, jnp.int32)
@@ -316,10 +305,7 @@ def _shapes(encoder: RelationEncoder) -> dict[str, tuple[int, ...]]:
 
 
 def _rounded(name: str, value: np.ndarray) -> dict[str, np.ndarray]:
-    """A parameter as it is stored: a matrix in 8 bits with scales.
-
-    One for each row of a table, and for each output of a layer.
-    """
+    """A parameter as stored: a matrix in 8 bits, a scale for each row of a table or output."""
     if bad_row(value.reshape(1, -1)) is not None:
         raise InputError(
             f'{name} has a number that is not finite, or is huge: release an earlier checkpoint'

@@ -1,6 +1,4 @@
-"""A relation encoder for any English text.
-
-`load_encoder('default').encode_pairs(texts, topics, targets)`.
+"""A relation encoder for any English text: `load_encoder('default').encode_pairs(texts, ...)`.
 
 A passage is encoded once, with its names. The relation of two of its mentions is read off their
 spans (`RelationEncoder.relate_spans`), and that of a question off its topic and its unknown answer,
@@ -66,9 +64,7 @@ class TextEncoder:
 
     @classmethod
     def load(cls, folder: str | os.PathLike = 'default') -> 'TextEncoder':
-        """Opens a released encoder, 'default' for the one that comes with this package.
-
-        InputError if there is none, or it is not whole.
+        """Opens a released encoder, 'default' for this package's; InputError if there is none.
 
         One that is open in this program is given again, with all that it has compiled: do not
         change it.
@@ -128,12 +124,8 @@ class TextEncoder:
             InputError: a span is empty, outside of its text or overlaps the other; names the text
                 by its number.
         """
-        rows = [
-            self._place(number, *row)
-            for number, row in enumerate(
-                _rows(texts, topic_spans=topic_spans, target_spans=target_spans)
-            )
-        ]
+        given = _rows(texts, topic_spans=topic_spans, target_spans=target_spans)
+        rows = [self._place(number, *row) for number, row in enumerate(given)]
 
         def make_batch(chosen, size, length):
             tokens = batching.pad_tokens([rows[i][0] for i in chosen], size, length, self.special)
@@ -152,9 +144,7 @@ class TextEncoder:
     def encode_questions(
         self, texts: Sequence[str], topic_spans: Sequence[CharacterSpan]
     ) -> np.ndarray:
-        """What questions such as 'who directed Inception?' ask about their topics.
-
-        Comparable with `encode_pairs`.
+        """What questions ask about their topics, comparable with `encode_pairs`.
 
         `topic_spans` are the characters `(start, end)` of the topic in each, half-open. Returns [n,
         d_r] float32, of unit length.
@@ -166,18 +156,13 @@ class TextEncoder:
         return self._encode(self._questions(texts, topic_spans))[1]
 
     def encode_texts(self, texts: Sequence[str]) -> np.ndarray:
-        """What texts are about: means of the last layer, [n, hidden_size] float32 of unit length.
-
-        Over their first tokens.
-        """
+        """Unit means [n, hidden_size] float32 of the last layer over the first tokens of texts."""
         return self._encode(self._texts(texts))[0]
 
     def encode_texts_and_topics(
         self, texts: Sequence[str], topic_spans: Sequence[Sequence[CharacterSpan]]
     ) -> tuple[np.ndarray, list[np.ndarray]]:
-        """Encodes questions and their topics in one pass.
-
-        The vectors of `encode_texts`, and of each the relations of `encode_questions`.
+        """The vectors of `encode_texts`, and of each the relations of `encode_questions`, at once.
 
         `topic_spans` has for each question the characters `(start, end)` of its topics. Returns [n,
         hidden_size], and for each question [topics, d_r]; raises as `encode_questions` does.

@@ -1,7 +1,4 @@
-"""What a slice's devices exchange: queries, sums and candidates.
-
-Rows are split over them; queries go out, the others come back.
-"""
+"""What the devices of a slice exchange, over which rows are split: queries, sums, candidates."""
 
 from typing import NamedTuple
 
@@ -14,9 +11,7 @@ from opql_jax.parallel.mesh import ROW_AXES, ROWS, SLICE, slice_spec
 
 
 def owned(ids, rows):
-    """Which ids belong to this device when a slice's devices share rows equally.
-
-    For use inside `jax.shard_map`.
+    """Which ids are of this device where a slice's share rows equally; inside `jax.shard_map`.
 
     Returns:
         Of ids [...] int32, -1 for none, the local row numbers [...] int32, 0 for rows of other
@@ -55,21 +50,16 @@ class QueryLayout(NamedTuple):
 
     def gather(self, tree):
         """Arrays [B', ...] of this device's queries -> [B, ...] of all of its slice."""
-        return (
-            jax.tree.map(lambda x: lax.all_gather(x, ROW_AXES, tiled=True), tree)
-            if self.shared
-            else tree
-        )
+        if self.shared:
+            return jax.tree.map(lambda x: lax.all_gather(x, ROW_AXES, tiled=True), tree)
+        return tree
 
     def sum(self, x):
         """Sums [B, ...] over the devices of a slice; each device gets its share of the queries."""
         return lax.psum_scatter(x, ROW_AXES, tiled=True) if self.shared else lax.psum(x, ROW_AXES)
 
     def exchange(self, x):
-        """Candidates [B, k] of a slice's devices -> those for this one's queries, [B', D k].
-
-        In the order of devices.
-        """
+        """Candidates [B, k] of a slice's devices -> [B', D k] for this one's queries, by device."""
         if self.shared:
             devices = lax.axis_size(ROW_AXES)
             x = lax.all_to_all(x.reshape(devices, -1, x.shape[1]), ROW_AXES, 0, 0)

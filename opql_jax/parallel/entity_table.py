@@ -1,6 +1,4 @@
-"""The entity table E over a mesh, softmax cross-entropy over its rows, and attention.
-
-Paper §2, L_el.
+"""The entity table E over a mesh, softmax cross-entropy over it (paper §2, L_el), and attention.
 
 Rows are split over all devices of a slice, padded with zero rows to a multiple of their number.
 Each device scores its own rows chunk by chunk forward and again backward, so that no array
@@ -59,15 +57,11 @@ def padded_rows(layout: Layout) -> int:
 
 
 def place(table, layout: Layout):
-    """Pads [num_entities, ...] to a multiple of a slice's devices and splits its rows over them.
-
-    It may be longer, padded already.
-    """
+    """Splits rows [num_entities or more, ...], padded to a multiple, over a slice's devices."""
     rows = padded_rows(layout)
     if table.shape[0] < rows:
-        table = np.pad(
-            np.asarray(table), ((0, rows - table.shape[0]), *[(0, 0)] * (table.ndim - 1))
-        )
+        more = (0, rows - table.shape[0])
+        table = np.pad(np.asarray(table), (more, *[(0, 0)] * (table.ndim - 1)))
     return distributed.put(table, NamedSharding(layout.mesh, ROWS))
 
 
@@ -82,9 +76,8 @@ def lookup(table, ids, layout: Layout):
         row, own = owned(ids, table.shape[0])
         return lax.psum(jnp.where(own[:, None], table[row].astype(jnp.float32), 0.0), ROW_AXES)
 
-    return jax.shard_map(rows_of, mesh=layout.mesh, in_specs=(split, ROWS), out_specs=split)(
-        ids, table
-    )
+    run = jax.shard_map(rows_of, mesh=layout.mesh, in_specs=(split, ROWS), out_specs=split)
+    return run(ids, table)
 
 
 def pad_rows(table, mesh: Mesh):
@@ -93,9 +86,7 @@ def pad_rows(table, mesh: Mesh):
 
 
 def weighted_sum(table, ids, weights, mesh: Mesh):
-    """sum_i weights_i E[ids_i] of each query: [B, d_e] float32.
-
-    With gradient to the weights and the table.
+    """sum_i weights_i E[ids_i]: [B, d_e] float32, with gradient to the weights and the table.
 
     ids [B, k] int32, -1 in unused slots, and weights [B, k] float32; rows of the table [n, d_e] are
     split over all devices of a slice.
@@ -107,9 +98,7 @@ def weighted_sum(table, ids, weights, mesh: Mesh):
 
 
 def row_scores(vectors, ids, table, mesh: Mesh):
-    """vectors . E[ids]: [B, k] float32, 0 in unused slots.
-
-    With gradient to the vectors and the table.
+    """vectors . E[ids]: [B, k] float32, 0 in unused slots, with gradient to vectors and table.
 
     vectors [B, d_e], ids [B, k] int32, -1 in unused slots; rows of the table [n, d_e] are split
     over all devices of a slice.
@@ -125,10 +114,7 @@ def row_scores(vectors, ids, table, mesh: Mesh):
 
 
 def _sum_over_owners(compute, table, ids, values, mesh: Mesh):
-    """The sum over devices of `compute` of the rows of ids [B, k] that each owns.
-
-    `compute(rows [B, k, d_e], own [B, k], values [B, ...])`.
-    """
+    """The sum over devices of `compute(rows [B, k, d_e], own [B, k], values)` of rows of ids."""
     layout = QueryLayout.of(len(ids), mesh)
 
     def of_device(table, ids, values):
@@ -168,10 +154,7 @@ def _forward_shard(vectors, labels, table, *, layout, chunk):
 
 
 def _backward_shard(vectors, labels, lse, weights, table, *, layout, chunk, split):
-    """Gradients of sum(weights * loss) to a slice's vectors [M, d_e] and this device's rows.
-
-    The former are summed over its devices.
-    """
+    """Gradients of sum(weights * loss): to vectors, summed over devices, and to this one's rows."""
     weighted = weights[:, None] * vectors
 
     def step(carry, start, ids, scores, rows):
@@ -179,15 +162,13 @@ def _backward_shard(vectors, labels, lse, weights, table, *, layout, chunk, spli
         # Masked scores have probability 0.
         probs = jnp.exp(scores - lse[:, None])
         change = jnp.where(ids == labels[:, None], probs - 1, probs)
-        return to_vectors + change @ rows, lax.dynamic_update_slice_in_dim(
-            to_table, change.T @ weighted, start, 0
-        )
+        to_table = lax.dynamic_update_slice_in_dim(to_table, change.T @ weighted, start, 0)
+        return to_vectors + change @ rows, to_table
 
     start = jnp.zeros_like(vectors), lax.empty(table.shape, jnp.float32)
     to_vectors, to_table = scan_rows(step, start, vectors, table, layout, chunk)
-    return lax.psum(weights[:, None] * to_vectors, ROW_AXES), sum_over_slices(
-        to_table, split
-    ).astype(table.dtype)
+    to_vectors = lax.psum(weights[:, None] * to_vectors, ROW_AXES)
+    return to_vectors, sum_over_slices(to_table, split).astype(table.dtype)
 
 
 @functools.partial(jax.custom_vjp, nondiff_argnums=(3, 4))
@@ -242,15 +223,12 @@ def softmax_cross_entropy(vectors, labels, table, layout: Layout, chunk: int | N
         InputError: chunk below 1.
     """
     # A TPU writes no scores but the rounded probabilities of a chunk.
-    return _cross_entropy(
-        vectors.astype(jnp.float32), labels, table, layout, chunk_rows(chunk, layout, on_tpu=16384)
-    )
+    chunk = chunk_rows(chunk, layout, on_tpu=16384)
+    return _cross_entropy(vectors.astype(jnp.float32), labels, table, layout, chunk)
 
 
 def sampled_softmax_cross_entropy(vectors, labels, table, layout: Layout, num_sampled: int, rng):
-    """Estimates `softmax_cross_entropy` from the label and `num_sampled` shared entities.
-
-    `num_sampled` is static.
+    """Estimates `softmax_cross_entropy` from the label and `num_sampled` (static) shared entities.
 
     One entity is drawn from each of `num_sampled` runs of ids of equal length: uniform, without
     repetition, and with all entities sampled it is the full softmax. (Ids are not sorted by
@@ -270,9 +248,8 @@ def sampled_softmax_cross_entropy(vectors, labels, table, layout: Layout, num_sa
         raise InputError(f'{num_sampled} entities cannot be sampled from {layout.num_entities}')
     vectors = vectors.astype(jnp.float32)
     borders = np.arange(num_sampled + 1, dtype=np.int64) * layout.num_entities // num_sampled
-    sampled = jax.random.randint(
-        rng, (num_sampled,), borders[:-1].astype(np.int32), borders[1:].astype(np.int32)
-    )
+    starts, ends = (part.astype(np.int32) for part in (borders[:-1], borders[1:]))
+    sampled = jax.random.randint(rng, (num_sampled,), starts, ends)
     label_score = (vectors * lookup(table, labels, layout)).sum(axis=1)
     scores = vectors @ lookup(table, sampled, layout).T
     other = sampled != labels[:, None]
@@ -308,28 +285,21 @@ def _attend_shard(vectors, table, *, layout, chunk):
 
     def find(best, start, ids, scores, rows):
         # Places are float32, as a TPU then finds the lowest while it multiplies.
-        place = (
-            jnp.where(scores >= enough, jnp.arange(len(ids), dtype=jnp.float32), len(ids))
-            .min(axis=1)
-            .astype(jnp.int32)
-        )
+        places = jnp.arange(len(ids), dtype=jnp.float32)
+        place = jnp.where(scores >= enough, places, len(ids)).min(axis=1).astype(jnp.int32)
         return jnp.minimum(best, jnp.where(place < len(ids), ids[0] + place, _NO_ID))
 
     # To multiply once more is faster on a TPU than to read the scores again, and without use of it
     # left out.
-    best = lax.pmin(
-        scan_rows(find, jnp.full(count, _NO_ID, jnp.int32), vectors, table, layout, chunk), ROW_AXES
-    )
+    none = jnp.full(count, _NO_ID, jnp.int32)
+    best = lax.pmin(scan_rows(find, none, vectors, table, layout, chunk), ROW_AXES)
     return lax.psum(summed, ROW_AXES) / total[:, None], reference + jnp.log(total), best
 
 
 def _attend_backward_shard(
     vectors, lse, found, change, change_of_lse, table, *, layout, chunk, split
 ):
-    """Gradients of sum(change * softmax(E m)^T E) + sum(change_of_lse * lse).
-
-    To the vectors of a slice and to this device's rows.
-    """
+    """Gradients of sum(change * found) + sum(change_of_lse * lse): to vectors, and to own rows."""
     common = (change * found).sum(axis=1, keepdims=True) - change_of_lse[:, None]
 
     def step(carry, start, ids, scores, rows):
@@ -337,9 +307,8 @@ def _attend_backward_shard(
         probs = jnp.exp(scores - lse[:, None])
         to_scores = probs * (change @ rows.T - common)
         to_rows = probs.T @ change + to_scores.T @ vectors
-        return to_vectors + to_scores @ rows, lax.dynamic_update_slice_in_dim(
-            to_table, to_rows, start, 0
-        )
+        to_table = lax.dynamic_update_slice_in_dim(to_table, to_rows, start, 0)
+        return to_vectors + to_scores @ rows, to_table
 
     start = jnp.zeros_like(vectors), lax.empty(table.shape, jnp.float32)
     to_vectors, to_table = scan_rows(step, start, vectors, table, layout, chunk)
@@ -398,10 +367,8 @@ def attend(vectors, table, layout: Layout, chunk: int | None = None) -> Attended
 def attended_cross_entropy(attended: Attended, labels, table, layout: Layout):
     """`softmax_cross_entropy` of vectors [M, d_e] that `attend` has been applied to.
 
-    Only the scores of the labels are computed anew.
-
-    These are exact, whereas an accelerator may round the factors of the others: a loss near 0 may
-    then be a little below it.
+    Only the scores of the labels are computed anew, exactly, whereas an accelerator may round the
+    factors of the others: a loss near 0 may then be a little below it.
     """
     score = (attended.vectors * lookup(table, labels, layout)).sum(axis=1)
     return jnp.where(labels >= 0, attended.lse - score, 0.0), attended.best == labels
@@ -431,12 +398,11 @@ def _best_shard(vectors, table, *, layout, k, chunk):
 
 
 def best(vectors, table, layout: Layout, k: int, chunk: int = DEFAULT_CHUNK):
-    """The k most probable entities of vectors m: log softmax(E m) [M, k] and ids [M, k].
+    """The k most probable entities of vectors m, best first: log softmax(E m) and ids, [M, k].
 
-    float32 and int32, best first.
-
-    Without gradient. Among equal scores the lowest id is best. k is at most num_entities; k and
-    `chunk`, the rows that a device scores at once, are static. Call it inside `jax.jit`.
+    float32 and int32, without gradient. Among equal scores the lowest id is best. k is at most
+    num_entities; k and `chunk`, the rows that a device scores at once, are static. Call it inside
+    `jax.jit`.
     """
     split = slice_spec(len(vectors), layout.mesh)
     shard = functools.partial(_best_shard, layout=layout, k=k, chunk=chunk)

@@ -1,6 +1,4 @@
-"""The encoder's matrices, split over a slice between steps (FSDP, ZeRO-3).
-
-With their optimizer's moments.
+"""The encoder's matrices and their moments, split over a slice between steps (FSDP, ZeRO-3).
 
 A step begins by gathering them in the type that the encoder computes in. Their gradients, in that
 type too, are summed by the device that holds the part, which updates it. So a device exchanges as
@@ -23,10 +21,7 @@ _WHOLE = PartitionSpec()
 
 
 def spec(name: str, shape: tuple[int, ...], mesh: Mesh) -> PartitionSpec:
-    """How a trained parameter or its moment is split: by its first axis that divides evenly.
-
-    A moment's name ends with the parameter's.
-    """
+    """How a parameter, or its moment, is split: by its first axis that divides evenly."""
     axis = next((axis for axis, size in enumerate(shape) if size % row_devices(mesh) == 0), None)
     if axis is None or not _SPLIT.search(name):
         return _WHOLE

@@ -107,15 +107,10 @@ def batch_spec(mesh: Mesh) -> PartitionSpec:
 
 
 def slice_spec(count: int, mesh: Mesh) -> PartitionSpec:
-    """How `count` rows are split that every device of a slice works on.
-
-    Over slices, or not at all where they cannot share them equally.
-    """
-    return (
-        PartitionSpec(SLICE)
-        if SLICE in mesh.shape and count % mesh.shape[SLICE] == 0
-        else PartitionSpec()
-    )
+    """How `count` rows that each device of a slice works on are split: over slices, if evenly."""
+    if SLICE in mesh.shape and count % mesh.shape[SLICE] == 0:
+        return PartitionSpec(SLICE)
+    return PartitionSpec()
 
 
 def sum_over_slices(x, split: PartitionSpec):
@@ -131,16 +126,12 @@ def replicate(tree, mesh: Mesh):
 def shard_batch(batch, mesh: Mesh):
     """Splits the first dimension of a batch's arrays, which every process has whole.
 
-    Arrays that do not divide evenly are replicated.
-
-    Replication changes the place of the work, never the result. Training refuses such batches
-    before it compiles.
+    Others than divide evenly are replicated, which changes the place of the work, never the result.
+    Training refuses such batches before it compiles.
     """
-    whole, split, parts = (
-        NamedSharding(mesh, PartitionSpec()),
-        NamedSharding(mesh, batch_spec(mesh)),
-        batch_devices(mesh),
-    )
+    whole = NamedSharding(mesh, PartitionSpec())
+    split = NamedSharding(mesh, batch_spec(mesh))
+    parts = batch_devices(mesh)
     divides = lambda array: array.ndim and array.shape[0] % parts == 0
     place = lambda array: distributed.put(array, split if divides(array) else whole)
     return jax.tree.map(lambda array: place(np.asarray(array)), batch)

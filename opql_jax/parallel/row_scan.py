@@ -1,8 +1,6 @@
 """Scores of vectors with all rows of a table split over devices, chunk by chunk.
 
-For use inside `jax.shard_map`.
-
-No array [vectors, rows] exists.
+For use inside `jax.shard_map`; no array [vectors, rows] exists.
 """
 
 import jax.numpy as jnp
@@ -27,9 +25,7 @@ _FEW, _FAR = 128, 60.0
 def chunk_rows(chunk: int | None, layout, on_tpu: int) -> int:
     """Rows a device scores at once: `chunk`, or what suits a CPU, or `on_tpu` elsewhere.
 
-    InputError for less than 1.
-
-    To a TPU each operation of a chunk costs a microsecond.
+    To a TPU each operation of a chunk costs a microsecond. InputError below 1.
     """
     if chunk is None:
         return DEFAULT_CHUNK if platform_of(layout.mesh) == 'cpu' else on_tpu
@@ -67,9 +63,9 @@ def scan_rows(step, carry, vectors, table, layout, chunk):
 
 
 def scan_with_reference(step, carry, vectors, table, layout, chunk):
-    """`scan_rows` for sums of exp(score - reference); carry[0] is the best score [M].
+    """`scan_rows` of `step(carry, reference, ids, scores, rows)`: sums exp(score - reference).
 
-    `carry = step(carry, reference, ids, scores, rows)`.
+    carry[0] is the best score [M].
 
     With a reference that is known before the scores a TPU sums while it multiplies, and never
     writes the scores. With the running maximum as reference it has to read them again, which takes
@@ -85,14 +81,8 @@ def scan_with_reference(step, carry, vectors, table, layout, chunk):
 
     def scan(state):
         reference, *_ = state
-        done = scan_rows(
-            lambda done, start, *scored: step(done, reference, *scored),
-            carry,
-            vectors,
-            table,
-            layout,
-            chunk,
-        )
+        with_reference = lambda done, start, *scored: step(done, reference, *scored)
+        done = scan_rows(with_reference, carry, vectors, table, layout, chunk)
         best = lax.pmax(done[0], ROW_AXES)
         far = jnp.abs(best - reference) > _FAR
         return jnp.where(far, best, reference), far.any(), done

@@ -1,10 +1,8 @@
-"""Digests of the parts of arrays that devices hold.
+"""Digests of the parts of arrays that devices hold, by which a checkpoint is checked.
 
-By them a checkpoint is known to be what was written, whoever reads it.
-
-Each process hashes the parts that it holds, in the background, and writes them to a file of
-its own. A part is a rectangle of its array, and all parts together are the array, so a reader that
-has it whole can check it however many devices and processes wrote it.
+Each process hashes the parts that it holds, in the background, into a file of its own. A part is a
+rectangle of its array, and all parts together are the array, so that a reader can check it however
+many devices and processes wrote it.
 """
 
 import asyncio
@@ -120,10 +118,7 @@ def shapes_of(tree, arrays: Mapping[str, ArrayDigest]):
 
 
 def first_difference(tree, arrays: Mapping[str, ArrayDigest]) -> str:
-    """The first array that `tree` or a checkpoint lacks or that differs; '' if none.
-
-    It is given by name, and differs in type or shape.
-    """
+    """The name of the first array that `tree` lacks, or has of another type or shape; or ''."""
     expected = {
         _name(path): f'{leaf.dtype} {list(leaf.shape)}'
         for path, leaf in jax.tree.leaves_with_path(tree)
@@ -141,11 +136,9 @@ def without_padding(tree, arrays: Mapping[str, ArrayDigest]):
 
     def cut(path, leaf):
         known = arrays.get(_name(path))
-        return (
-            leaf
-            if known is None or leaf.shape == known.shape
-            else leaf[tuple(map(slice, known.shape))]
-        )
+        if known is None or leaf.shape == known.shape:
+            return leaf
+        return leaf[tuple(map(slice, known.shape))]
 
     return jax.tree.map_with_path(cut, tree)
 
@@ -171,11 +164,8 @@ class Handler(ocp.AsyncCheckpointHandler):
 
     async def async_save(self, directory, args: 'SaveDigests'):
         # Orbax makes the folder, and calls it whole once this is done.
-        return [
-            future.CommitFutureAwaitingContractedSignals(
-                _write(directory, args.parts), name='array_digests'
-            )
-        ]
+        written = _write(directory, args.parts)
+        return [future.CommitFutureAwaitingContractedSignals(written, name='array_digests')]
 
     def save(self, directory, args: 'SaveDigests'):
         asyncio.run(_write(directory, args.parts))

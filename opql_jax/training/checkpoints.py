@@ -1,6 +1,4 @@
-"""Orbax checkpoints, restorable on any number of devices and processes.
-
-They are `{params, opt_state, meta, digests}` per step.
+"""Orbax checkpoints `{params, opt_state, meta, digests}` by step, for any devices and processes.
 
 They are written in the background, each part of an array by a process that holds it. `meta` holds
 what a reader needs besides arrays: the data position (the next step), the model's shape, the hash
@@ -108,9 +106,8 @@ class Checkpoints:
         """
         self.wait()
         arrays = {'params': params, 'opt_state': opt_state}
-        parts = array_digests.parts_of(
-            arrays, arrays if shapes is None else dict(zip(arrays, shapes))
-        )
+        whole = arrays if shapes is None else dict(zip(arrays, shapes))
+        parts = array_digests.parts_of(arrays, whole)
         items = ocp.args.Composite(
             params=ocp.args.StandardSave(params),
             opt_state=ocp.args.StandardSave(opt_state),
@@ -156,6 +153,8 @@ class Checkpoints:
         return step
 
     def _restore(self, step: int, **items):
+        """Items of a step, with its meta data and its digests."""
+        items |= dict(meta=ocp.args.JsonRestore(), digests=array_digests.RestoreDigests())
         try:
             return dict(self._manager.restore(step, args=ocp.args.Composite(**items)).items())
         except Exception as error:
@@ -171,23 +170,14 @@ class Checkpoints:
         reason = str(error).split('\n')[0][:200]
         return CheckpointError(
             f'checkpoint {self.directory / str(step)} cannot be read ({type(error).__name__}: '
-            f'{reason}). It is damaged or was written'
-            " by another version: delete that step's folder to fall back to an "
-            'older one, or train again.'
+            f"{reason}). It is damaged or was written by another version: delete that step's "
+            'folder to fall back to an older one, or train again.'
         )
 
     def meta(self, step: int | None = None) -> dict:
-        """A step's meta data (the newest if None), with `params_hash` and `opt_state_hash`.
-
-        These identify its arrays.
-        """
+        """A step's meta data (the newest if None), with `params_hash` and `opt_state_hash`."""
         step = self._require_step(step)
-        return self._checked(
-            step,
-            self._restore(
-                step, meta=ocp.args.JsonRestore(), digests=array_digests.RestoreDigests()
-            ),
-        )
+        return self._checked(step, self._restore(step))
 
     def params(self, step: int | None = None):
         """The parameters of a step (the newest if None), on a device of this process."""
@@ -202,34 +192,26 @@ class Checkpoints:
         target = jax.tree.map(
             lambda leaf: jax.ShapeDtypeStruct(leaf.shape, leaf.dtype, sharding=sharding), saved
         )
-        out = self._restore(
-            step,
-            params=ocp.args.StandardRestore(target),
-            meta=ocp.args.JsonRestore(),
-            digests=array_digests.RestoreDigests(),
-        )
+        out = self._restore(step, params=ocp.args.StandardRestore(target))
         meta = self._checked(step, out)
         return out['params'], meta
 
     def restore(self, params, opt_state, step: int | None = None):
-        """Restores `(params, opt_state, meta)` in main memory, shaped as the arguments.
-
-        These are `jax.ShapeDtypeStruct`.
+        """`(params, opt_state, meta)` in main memory, for trees of `jax.ShapeDtypeStruct`.
 
         Raises:
             CheckpointError: none is there, its parameters have other names or shapes, of which it
                 names the first, or it was trained by another optimizer.
         """
         step = self._require_step(step)
-        digests = self._restore(step, digests=array_digests.RestoreDigests())['digests']
+        digests = self._restore(step)['digests']
         shapes = array_digests.shapes_of(self._saved_shapes(step), digests.get('params', {}))
         check_shapes(params, shapes, f'checkpoint {self.directory / str(step)}')
         known = digests.get('opt_state', {})
         written = array_digests.shapes_of(self._saved_shapes(step, 'opt_state'), known)
         if difference := array_digests.first_difference(written, known):
-            raise self._unreadable(
-                step, ValueError(f'its digests are of another opt_state: {difference}')
-            )
+            error = ValueError(f'its digests are of another opt_state: {difference}')
+            raise self._unreadable(step, error)
         if difference := array_digests.first_difference(opt_state, known):
             raise CheckpointError(
                 f'checkpoint {self.directory / str(step)} was trained by another optimizer '
@@ -243,40 +225,31 @@ class Checkpoints:
             step,
             params=ocp.args.StandardRestore(plain(params)),
             opt_state=ocp.args.StandardRestore(plain(opt_state)),
-            meta=ocp.args.JsonRestore(),
-            digests=array_digests.RestoreDigests(),
         )
         meta = self._checked(step, out)
         return out['params'], out['opt_state'], meta
 
     def _checked(self, step: int, restored: dict) -> dict:
-        """The meta data, once it and what else was restored agree with the digests.
-
-        Orbax keeps no checksums. Cuts off padding.
-        """
+        """The meta data; cuts off padding, and compares digests, as Orbax keeps no checksums."""
         meta, digests = dict(restored['meta'] or {}), restored['digests']
         if meta.pop('meta_hash', None) != _meta_hash(meta):
-            raise self._unreadable(
-                step, ValueError('its meta data are not those that were written')
-            )
+            error = ValueError('its meta data are not those that were written')
+            raise self._unreadable(step, error)
         for item in ('params', 'opt_state'):
             arrays = digests.get(item, {})
             if item in restored:
                 restored[item] = array_digests.without_padding(restored[item], arrays)
                 if array_digests.differs(restored[item], arrays):
-                    raise self._unreadable(
-                        step, ValueError(f'its {item} are not those that were written')
-                    )
+                    error = ValueError(f'its {item} are not those that were written')
+                    raise self._unreadable(step, error)
             meta[f'{item}_hash'] = array_digests.identity(arrays)
-        for name, array in traverse_util.flatten_dict(
-            restored.get('params') or {}, sep='/'
-        ).items():
+        params = traverse_util.flatten_dict(restored.get('params') or {}, sep='/')
+        for name, array in params.items():
             if not np.isfinite(array).all():
                 raise CheckpointError(
                     f'checkpoint {self.directory / str(step)}: {name} has numbers that are not '
-                    'finite, so nothing can be scored'
-                    " with it: use an earlier step, or delete that step's folder and train on with "
-                    'a lower learning rate'
+                    'finite, so nothing can be scored with it: use an earlier step, or delete that '
+                    "step's folder and train on with a lower learning rate"
                 )
         return meta
 
@@ -288,9 +261,8 @@ class Checkpoints:
         if saved is None:
             raise self._unreadable(step, ValueError(f'no {item} in it'))
         tree = getattr(saved, 'tree', saved)
-        if not all(
-            hasattr(leaf, 'shape') and hasattr(leaf, 'dtype') for leaf in jax.tree.leaves(tree)
-        ):
+        is_array = lambda leaf: hasattr(leaf, 'shape') and hasattr(leaf, 'dtype')
+        if not all(map(is_array, jax.tree.leaves(tree))):
             raise self._unreadable(step, ValueError('its metadata are not those of arrays'))
         # Orbax joins names to the path of the checkpoint, so that /other/array would be read in its
         # place.
@@ -306,9 +278,8 @@ class Checkpoints:
         length = sum(file.stat().st_size for file in folder.rglob('*') if file.is_file())
         size = sum(math.prod(leaf.shape) * leaf.dtype.itemsize for leaf in jax.tree.leaves(saved))
         if size > most_bytes(length):
-            raise self._unreadable(
-                step, ValueError(f'it names parameters of {size} bytes, and has files of {length}')
-            )
+            error = ValueError(f'it names parameters of {size} bytes, and has files of {length}')
+            raise self._unreadable(step, error)
 
     def close(self) -> None:
         """Waits for what was saved, see `wait`."""
@@ -375,18 +346,13 @@ def each_step(workdir, which: str, patience: float) -> Iterator[int]:
 
 def _later_steps(workdir, done: int) -> list[int]:
     folder = files.path(workdir) / 'checkpoints'
-    return (
-        [step for step in ocp.utils.checkpoint_steps(folder) if step > done]
-        if folder.is_dir()
-        else []
-    )
+    if folder.is_dir():
+        return [step for step in ocp.utils.checkpoint_steps(folder) if step > done]
+    return []
 
 
 def check_shapes(expected, found, where: str) -> None:
-    """Raises CheckpointError naming parameters of `found` that differ from `expected`.
-
-    They are missing, unknown, or of another shape.
-    """
+    """Raises CheckpointError naming parameters that are missing, unknown or of another shape."""
     if differences := shape_differences(expected, found):
         raise CheckpointError(
             f'{where} does not fit the model: {differences}. Use the gin files it was trained '
@@ -395,14 +361,10 @@ def check_shapes(expected, found, where: str) -> None:
 
 
 def shape_differences(expected, found) -> str:
-    """The first parameters of `found` that are missing, unknown, or misshapen; '' if none.
-
-    Their shapes are compared with `expected`.
-    """
-    expected = {
-        '/'.join(k): tuple(v.shape) for k, v in traverse_util.flatten_dict(expected).items()
-    }
-    found = {'/'.join(k): tuple(v.shape) for k, v in traverse_util.flatten_dict(found).items()}
+    """The first parameters of `found` that are missing, unknown, or misshapen; '' if none."""
+    flat = lambda tree: traverse_util.flatten_dict(tree).items()
+    shapes = lambda tree: {'/'.join(name): tuple(leaf.shape) for name, leaf in flat(tree)}
+    expected, found = shapes(expected), shapes(found)
     problems = [
         f'{name}: missing, the model has {expected[name]}'
         for name in sorted(expected.keys() - found.keys())
@@ -413,6 +375,5 @@ def shape_differences(expected, found) -> str:
         for name in sorted(expected.keys() & found.keys())
         if expected[name] != found[name]
     ]
-    return '; '.join(problems[:5]) + (
-        f'; and {len(problems) - 5} more' if len(problems) > 5 else ''
-    )
+    more = f'; and {len(problems) - 5} more' if len(problems) > 5 else ''
+    return '; '.join(problems[:5]) + more

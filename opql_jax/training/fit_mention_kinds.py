@@ -26,9 +26,7 @@ _MAX_TOKENS, _BATCH_PASSAGES = 128, 256
 
 
 def read_typed(path: str | os.PathLike) -> list[Document]:
-    """Documents of a file of DocRED's form with their mentions; see `datasets.docred`.
-
-    Their entities begin with their type.
+    """Documents of DocRED's form (`datasets.docred`) with mentions; entities begin with their type.
 
     InputError, which says which, if a document is bad.
     """
@@ -42,9 +40,7 @@ def read_typed(path: str | os.PathLike) -> list[Document]:
 
 
 def fit_mention_kinds(encoder: TextEncoder, documents: Sequence[Document]) -> MentionKinds:
-    """Reads an encoder's vectors of the mentions of typed documents, and learns their kinds.
-
-    See `read_typed`.
+    """Learns the kinds of mentions from typed documents, see `read_typed`.
 
     InputError if they mention no person, organisation, place or thing.
     """

@@ -61,10 +61,7 @@ class Candidates:
 
 @dataclasses.dataclass(frozen=True)
 class Score:
-    """How well questions are answered whose answer is among their candidates.
-
-    Hits@1, and the mean log weight of the answers.
-    """
+    """Hits@1 and mean log weight of the answers, of questions whose answer is a candidate."""
 
     hits: float
     log_weight: float

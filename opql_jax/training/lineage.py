@@ -1,7 +1,4 @@
-"""What a run's parameters come from.
-
-A run is resumed only as the same run, and memories and models are matched by it.
-"""
+"""What a run's parameters come from: by it runs are resumed, and models and memories matched."""
 
 import json
 
@@ -29,13 +26,10 @@ def describe_run(
     bert_hash: str | None = None,
     fresh_w_r: bool = False,
 ) -> dict:
-    """A run's lineage, as JSON: the objective, the data, the seed, and its checkpoint.
+    """A run's lineage as JSON: the objective, the data, the seed, and what it starts from.
 
-    This is the one that it starts from.
-
-    Of that, `origin` are the meta data, see `read_meta`; or else `bert_hash` is the
-    `state.weights_hash` of what the encoder starts from, and `fresh_w_r` that of
-    `state.starting_params`.
+    That is a run of the meta data `origin` (`read_meta`); or else `bert_hash` is the
+    `state.weights_hash` of what the encoder starts from. `fresh_w_r` as of `state.starting_params`.
     """
     origin = origin or {'params_hash': None, 'lineage': {}}
     lineage = {
@@ -56,11 +50,9 @@ def describe_run(
 
 def check_same_run(before: dict, now: dict, workdir) -> None:
     """Raises TrainingError, naming the difference, if a run would go on in another's folder."""
-    names = (
-        ['objective']
-        if before['objective'] != now['objective']
-        else sorted(before.keys() | now.keys())
-    )
+    names = sorted(before.keys() | now.keys())
+    if before['objective'] != now['objective']:
+        names = ['objective']
     differs = [
         f'{name} was {before.get(name)!r} and is {now.get(name)!r}'
         for name in names

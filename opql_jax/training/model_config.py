@@ -1,7 +1,4 @@
-"""`model.json` and `tokenizer.json` of a training run.
-
-With a checkpoint, all that is needed to use the model elsewhere.
-"""
+"""`model.json` and `tokenizer.json` of a run: all that its checkpoints need to be used."""
 
 import dataclasses
 from typing import Annotated, Any, Literal
@@ -50,20 +47,15 @@ FORMAT = FolderFormat('opql-model', 1, 'a model', 'train', ModelConfig, 'model.j
 
 
 def _fields(kind) -> list[dataclasses.Field]:
-    """The fields of an encoder's class that say what it computes.
-
-    Not those of flax, or of how it is trained.
-    """
+    """The fields of an encoder's class that say what it computes, not how it is trained."""
     others = ('parent', 'name', 'accumulate_steps', 'remat')
     return [field for field in dataclasses.fields(kind) if field.name not in others]
 
 
 def _check_fields(kind, fields: dict) -> None:
     """Raises msgspec.ValidationError unless `fields` are an encoder's, of their types."""
-    size, layers = (
-        Annotated[int, msgspec.Meta(ge=1, lt=2**31)],
-        Annotated[int, msgspec.Meta(ge=1, le=MAX_LAYERS)],
-    )
+    size = Annotated[int, msgspec.Meta(ge=1, lt=2**31)]
+    layers = Annotated[int, msgspec.Meta(ge=1, le=MAX_LAYERS)]
     types = {field.name: size if field.type is int else field.type for field in _fields(kind)}
     limits = {
         'num_layers': layers,
@@ -131,9 +123,7 @@ def read(model_dir) -> ModelConfig:
 
 
 def load(model_dir, step: int | None = None):
-    """Opens a training run's folder: module, parameters, `ModelConfig`, and meta data.
-
-    The latter are the checkpoint's.
+    """Opens a run's folder: module, parameters, `ModelConfig`, and the checkpoint's meta data.
 
     Raises:
         ManifestError: see `read`.
@@ -167,9 +157,7 @@ def is_model(folder) -> bool:
 def check_start(
     config: ModelConfig, encoder, prepared: Prepared, model_dir, other_entities: bool = False
 ) -> None:
-    """Raises InputError unless a model fits a prepared folder and an encoder.
-
-    It has its tokenizer and entities, and an encoder that computes as this one.
+    """Raises InputError unless a model has this text's tokenizer and entities, and computes alike.
 
     With `other_entities` the entities may be others: only the encoder is taken.
     """

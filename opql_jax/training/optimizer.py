@@ -1,7 +1,4 @@
-"""How gradients change parameters: AdamW with warm-up and cosine decay, or one of optax.
-
-That takes a learning rate and needs gradients alone.
-"""
+"""The optimizer: AdamW with warm-up and cosine decay, or any of optax that needs gradients only."""
 
 from collections.abc import Callable
 
@@ -10,21 +7,6 @@ import optax
 
 from opql_jax.training import state as state_lib
 from opql_jax.training.progress import TrainingError
-
-
-def warmup_cosine(
-    num_steps: int, learning_rate: float = 1e-3, warmup_steps: int = 100
-) -> optax.Schedule:
-    """The learning rate as a function of the step: a linear warm-up, then cosine decay to 2 %.
-
-    Args:
-        num_steps: updates in all, over which the learning rate decays.
-        learning_rate: its peak.
-        warmup_steps: updates in which it rises; half of `num_steps` at most.
-    """
-    warmup = min(warmup_steps, max(num_steps // 2, 1))
-    end = max(num_steps, warmup + 1)
-    return optax.warmup_cosine_decay_schedule(0.0, learning_rate, warmup, end, learning_rate * 0.02)
 
 
 def adamw(
@@ -64,9 +46,9 @@ def make_optimizer(
 
     Args:
         num_steps: updates in all.
-        learning_rate: the peak of the learning rate, which `warmup_steps` and `num_steps` shape,
-            see `warmup_cosine`; none of the three matters with a `schedule`.
-        warmup_steps: updates in which the learning rate rises; half of `num_steps` at most.
+        learning_rate: its peak, between a linear rise and a cosine's fall to 2 % of it; it does not
+            matter with a `schedule`.
+        warmup_steps: updates in which it rises; half of `num_steps` at most.
         clip_norm: the largest norm that the gradients may have together.
         optimizer: makes the optimizer of a `learning_rate`, such as `optax.lion`.
         schedule: the learning rate as a function of the step, such as `optax.cosine_decay_schedule`
@@ -97,9 +79,7 @@ def check_update(
 ) -> None:
     """Raises TrainingError if an optimizer needs more than gradients, such as the loss.
 
-    Nothing is computed.
-
-    It was made by `factory`, as of `make_optimizer`; `trained` and `opt_state` are shapes.
+    Nothing is computed: `trained` and `opt_state` are shapes. `factory` made the optimizer.
     """
     try:
         jax.eval_shape(optimizer.update, trained, opt_state, trained)
@@ -119,7 +99,9 @@ def make_schedule(
 ) -> optax.Schedule:
     """The learning rate of `make_optimizer`, of the same arguments, as a function of the step."""
     if schedule is None:
-        return warmup_cosine(num_steps, learning_rate, warmup_steps)
+        warmup = min(warmup_steps, max(num_steps // 2, 1))
+        peak, end = learning_rate, max(num_steps, warmup + 1)
+        return optax.warmup_cosine_decay_schedule(0.0, peak, warmup, end, peak * 0.02)
     try:
         float(schedule(0))
     except TypeError as error:

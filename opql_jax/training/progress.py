@@ -34,9 +34,7 @@ class TrainingError(InputError):
 
 
 class Progress:
-    """Collects metrics, checks them for NaN, and reports their means.
-
-    To the log, TensorBoard, and Weights & Biases if configured.
+    """Collects metrics, checks them for NaN, and reports means: log, TensorBoard, Weights & Biases.
 
     Each report covers the steps since the last one, its window; between reports that are long in
     coming, lines in the log alone say how far the run is. Beside the means of the metrics a report
@@ -70,11 +68,9 @@ class Progress:
         # What a killed run logged after its newest checkpoint comes again.
         is_primary = distributed.is_primary()
         self._writer = ScalarWriter(str(workdir), purge_step=start + 1) if is_primary else None
-        self._wandb = (
-            _start_wandb(config.wandb_project, workdir)
-            if config.wandb_project and is_primary
-            else None
-        )
+        self._wandb = None
+        if config.wandb_project and is_primary:
+            self._wandb = _start_wandb(config.wandb_project, workdir)
         self._encoder, self._num_devices = encoder, num_devices
         self._metrics = []  # (step, metrics) since the last report
         self._since, self._time = start, time.monotonic()
@@ -116,17 +112,10 @@ class Progress:
             metrics = {
                 name: float(value) for name, value in jax.device_get(self._metrics[-1][1]).items()
             }
-            self._say(
-                step,
-                (step - self._since)
-                / (time.monotonic() - self._time - self._seconds['checkpoint']),
-                metrics,
-            )
-        shapes = [
-            np.shape(array)
-            for name, array in named_leaves(batch).items()
-            if name.endswith('tokens')
-        ]
+            seconds = time.monotonic() - self._time - self._seconds['checkpoint']
+            self._say(step, (step - self._since) / seconds, metrics)
+        leaves = named_leaves(batch)
+        shapes = [np.shape(leaves[name]) for name in leaves if name.endswith('tokens')]
         self._sequences += sum(n for n, _ in shapes)
         self._flops += flops.TRAINING_OVER_FORWARD * sum(
             flops.encoder_flops(self._encoder, shape) for shape in shapes
@@ -147,9 +136,7 @@ class Progress:
             self._stop_trace(self._trace)
 
     def report(self, done: int) -> dict:
-        """Waits for the steps since the last report, checks them, and reports metrics.
-
-        These must be finite; it reports their means.
+        """Waits for the steps since the last report, and reports the means of their metrics.
 
         Raises:
             TrainingError: a loss or gradient is not finite.
@@ -185,14 +172,8 @@ class Progress:
             shown += (
                 f'  checkpoints {self._saving / (time.monotonic() - self._began):.2%} of the time'
             )
-        _log.info(
-            'step %d/%d  %.2f steps/s  ETA %ds  %s',
-            done,
-            self._num_steps,
-            rate,
-            (self._num_steps - done) / rate,
-            shown,
-        )
+        told = 'step %d/%d  %.2f steps/s  ETA %ds  %s'
+        _log.info(told, done, self._num_steps, rate, (self._num_steps - done) / rate, shown)
         self._said = time.monotonic()
 
     def write(self, step: int, metrics: Mapping[str, float]) -> None:

@@ -28,9 +28,7 @@ def release(
     form: str = 'opql',
     dry_run: bool = False,
 ) -> None:
-    """Writes a released encoder (`models.released`), or one for `transformers`.
-
-    See `models.hugging_face`.
+    """Writes a released encoder (`models.released`), or one for `transformers` (`hugging_face`).
 
     Args:
         kb: the knowledge base that it was trained in.

@@ -128,9 +128,7 @@ def weights_hash(bert_folder: str) -> str:
 
 
 def one_map(encoder: RelationEncoder, params, prepared: Prepared) -> jax.Array:
-    """W_r [2 hidden_size, relation_dim] that maps both mentions of a span pair alike.
-
-    Onto the leading directions of the last layer.
+    """W_r [2 hidden_size, d_r]: both mentions of a span pair onto the leading directions of states.
 
     By any other W_r what a pair states depends, until training has undone it, on which mention
     comes first in the text. Without training, 5-way 1-shot accuracy with MiniLM and 256 dimensions
@@ -142,15 +140,9 @@ def one_map(encoder: RelationEncoder, params, prepared: Prepared) -> jax.Array:
         for passage in prepared.records.read(np.arange(min(_PASSAGES, len(prepared.records))))
     ]
     longest = min(max(map(len, rows)) + 2, encoder.max_length)
-    tokens = batching.pad_tokens(
-        [
-            np.concatenate([[prepared.special.cls], row[: longest - 2], [prepared.special.sep]])
-            for row in rows
-        ],
-        len(rows),
-        longest,
-        prepared.special,
-    )
+    special = prepared.special
+    rows = [np.concatenate([[special.cls], row[: longest - 2], [special.sep]]) for row in rows]
+    tokens = batching.pad_tokens(rows, len(rows), longest, special)
     apply: Any = encoder.apply
     states = apply({'params': params}, tokens, method=encoder.hidden).astype(jnp.float32)[
         tokens != PAD_ID
@@ -190,10 +182,7 @@ def merge_params(trained: dict, frozen: dict):
 
 
 def _has_entity_rows(path, shape: tuple[int, ...], layout: entity_table.Layout) -> bool:
-    """Whether a leaf is the entity table, or a moment with a row for each of its rows.
-
-    It is one of parameters or optimizer state.
-    """
+    """Whether a leaf of parameters or optimizer state is E, or a moment that has its rows."""
     named = any(getattr(key, 'key', None) == 'entity_table' for key in path)
     return (
         named
@@ -203,9 +192,7 @@ def _has_entity_rows(path, shape: tuple[int, ...], layout: entity_table.Layout) 
 
 
 def check_memory(state: TrainState, layout: entity_table.Layout, trainable) -> None:
-    """Raises TrainingError if a device cannot hold the least that a step needs.
-
-    That is a state of these shapes, and the gradients.
+    """Raises TrainingError if a device cannot hold a state of these shapes and the gradients.
 
     What is kept for the backward pass comes on top. Nothing is told on CPUs.
     """
@@ -223,11 +210,9 @@ def check_memory(state: TrainState, layout: entity_table.Layout, trainable) -> N
     share, whole = needed[True] // mesh_lib.row_devices(layout.mesh), needed[False]
     if share + whole > limit:
         devices, of_slice = layout.mesh.size, mesh_lib.row_devices(layout.mesh)
-        larger = (
-            'more devices'
-            if devices == of_slice
-            else f'more than {of_slice} devices a slice (or slices=1, for {devices})'
-        )
+        larger = 'more devices'
+        if devices != of_slice:
+            larger = f'more than {of_slice} devices a slice (or slices=1, for {devices})'
         raise TrainingError(
             f'{(share + whole) / 1e9:.1f} GB are needed on each of {devices} devices, which have '
             f'{limit / 1e9:.1f} GB: {share / 1e9:.1f} GB for a share of {layout.num_entities} rows '
@@ -240,10 +225,7 @@ def check_memory(state: TrainState, layout: entity_table.Layout, trainable) -> N
 def sharding_spec(
     path, shape: tuple[int, ...], layout: entity_table.Layout, trainable
 ) -> PartitionSpec:
-    """How a leaf of parameters or optimizer state is split over devices, if it is trained.
-
-    A frozen one is whole on each.
-    """
+    """How a leaf of parameters or optimizer state is split over devices: whole if it is frozen."""
     if _has_entity_rows(path, shape, layout):
         return mesh_lib.ROWS if trainable('entity_table') else PartitionSpec()
     name = param_name(path)

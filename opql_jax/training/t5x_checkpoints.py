@@ -1,6 +1,4 @@
-"""Checkpoints of t5x as models.
-
-What a run of `t5x.train` states beside them, and their import into a knowledge base.
+"""Checkpoints of t5x as models: what a run states beside them, and their import.
 
 t5x writes `<MODEL_DIR>/checkpoint_<step>`, whose parameters are those of our own checkpoints, with
 the padding of E. `state_run` puts the rest beside them: `model.json`, `tokenizer.json` and, in
@@ -112,10 +110,7 @@ def newest_checkpoint(model_dir: str, step: int | None = None) -> str:
 
 
 def _checkpoints(folder) -> dict[int, Any]:
-    """The complete checkpoints by step.
-
-    An interrupted save leaves a temporary folder, whose name goes on after the step.
-    """
+    """The complete checkpoints by step; the name of an interrupted one goes on after the step."""
     return {
         int(path.name.removeprefix(_PREFIX)): path
         for path in folder.glob(f'{_PREFIX}*')

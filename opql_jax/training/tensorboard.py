@@ -30,10 +30,7 @@ class ScalarWriter:
     """
 
     def __init__(self, folder: str, purge_step: int | None = None):
-        """Makes the file, and its folder if need be.
-
-        What files of before have from `purge_step` on is not shown.
-        """
+        """Makes the file and its folder; hides earlier files' steps from `purge_step` on."""
         self._folder = folder
         with self._named():
             directory_check(folder)

@@ -177,23 +177,16 @@ def train(
     bert_hash = state_lib.weights_hash(config.bert_folder) if config.bert_folder else None
 
     def starting_params():
-        start = start_of(config, encoding) | {
-            'expected_hash': origin['params_hash'] if origin else bert_hash
-        }
-        params = task.init(
-            state_lib.starting_params(encoder, prepared, init_from, seed=config.seed, **start)
-        )
+        start = start_of(config, encoding) | {'seed': config.seed}
+        start['expected_hash'] = origin['params_hash'] if origin else bert_hash
+        params = task.init(state_lib.starting_params(encoder, prepared, init_from, **start))
         task.check_init(params, origin['lineage'] if origin else {})
         return params
 
     fresh = lambda: task.init(state_lib.init_params(encoder, len(prepared.vocab), config.seed))
     shapes = jax.eval_shape(lambda: state_lib.init_state(fresh(), task.trainable, optimizer))
-    check_update(
-        config.optimizer,
-        optimizer,
-        state_lib.split_params(shapes.params, task.trainable)[0],
-        shapes.opt_state,
-    )
+    trained, _ = state_lib.split_params(shapes.params, task.trainable)
+    check_update(config.optimizer, optimizer, trained, shapes.opt_state)
     state_lib.check_memory(shapes, layout, task.trainable)
     check_batch(task.source[0], mesh, config.accumulate_steps)
 
@@ -223,9 +216,8 @@ def train(
                 f'{config.num_steps}: raise it, or use another workdir'
             )
         if start:
-            model_config.check_start(
-                model_config.read(config.workdir), encoder, prepared, config.workdir
-            )
+            written = model_config.read(config.workdir)
+            model_config.check_start(written, encoder, prepared, config.workdir)
             meta = checkpoints.meta(start)
             lineage_lib.check_same_run(meta['lineage'], lineage, config.workdir)
             seconds_before = meta['seconds']
@@ -251,9 +243,8 @@ def train(
                 'lineage': lineage,
                 'gin': gin_config(),
             }
-            checkpoints.save(
-                done, state.params, state.opt_state, meta, (shapes.params, shapes.opt_state)
-            )
+            whole = shapes.params, shapes.opt_state
+            checkpoints.save(done, state.params, state.opt_state, meta, whole)
 
         batches = pipeline.batches(
             task.source,
@@ -263,9 +254,8 @@ def train(
             prefetch=config.input_prefetch,
             worker_processes=config.input_processes,
         )
-        step_fn = make_train_step(
-            task, optimizer, config.seed, mesh, getattr(encoder, 'dtype', 'float32')
-        )
+        dtype = getattr(encoder, 'dtype', 'float32')
+        step_fn = make_train_step(task, optimizer, config.seed, mesh, dtype)
         refresh = None if task.refresh is None else jax.jit(task.refresh)
         searched, last = task.memory, {}
         saved, saved_at = True, time.monotonic()
@@ -286,11 +276,8 @@ def train(
 
                 done = step + 1
                 stop = preemption.should_stop(done)
-                saved = (
-                    stop
-                    or done == config.num_steps
-                    or checkpoint_is_due(done, time.monotonic() - saved_at, config)
-                )
+                saved = stop or done == config.num_steps
+                saved = saved or checkpoint_is_due(done, time.monotonic() - saved_at, config)
                 if saved:
                     last = progress.report(done) or last
                     with progress.timed('checkpoint'), preemption.saving():
@@ -318,23 +305,12 @@ def train(
 
 
 def check_start(config: TrainConfig, objective: Objective) -> None:
-    """Raises TrainingError if a count cannot be, or it is unclear where parameters start.
-
-    That is said twice, or not at all for an encoder that is not trained.
-    """
+    """Raises TrainingError if a count cannot be, or parameters start from nothing or from two."""
     if config.checkpoint_minutes is not None and not config.checkpoint_minutes > 0:
-        raise TrainingError(
-            f'checkpoint_minutes={config.checkpoint_minutes}: give more than 0, or None'
-        )
-    counts = (
-        'num_steps',
-        'log_every',
-        'checkpoint_every',
-        'keep_checkpoints',
-        'model_devices',
-        'accumulate_steps',
-    )
-    for name in counts:
+        minutes = config.checkpoint_minutes
+        raise TrainingError(f'checkpoint_minutes={minutes}: give more than 0, or None')
+    counts = 'num_steps log_every checkpoint_every keep_checkpoints model_devices accumulate_steps'
+    for name in counts.split():
         if (value := getattr(config, name)) is not None and value < 1:
             raise TrainingError(f'{name}={value}: give at least 1')
     if not (config.init_from or config.bert_folder or objective.trainable('encoder/')):
@@ -384,9 +360,7 @@ def make_train_step(
     mesh: Mesh | None = None,
     dtype: str = 'float32',
 ):
-    """Builds `step(state, batch, memory) -> (state, metrics)`, jitted.
-
-    Loss, gradients of the trained part, update.
+    """Builds `step(state, batch, memory) -> (state, metrics)`, jitted: loss, gradients, update.
 
     The buffers of the old state are reused. It is compiled for each structure of batches, so for
     each number of hops. The key of a step's dropout is a function of (seed, step), so a resumed run
@@ -421,10 +395,7 @@ def optimizer_of(config: TrainConfig) -> optax.GradientTransformation:
 def pair_encoding(
     objective: Objective, init_from: str | None, bert_folder: str | None = None
 ) -> str:
-    """How memories will encode pairs with the model, see `Objective.pair_encoding`.
-
-    A released encoder reads them off spans.
-    """
+    """How memories will encode pairs with the model; a released encoder reads them off spans."""
     if objective.pair_encoding:
         return objective.pair_encoding
     run = bert_folder if bert_folder and model_config.is_model(bert_folder) else init_from
@@ -461,10 +432,7 @@ def sparing_memory(encoder: RelationEncoder, config: TrainConfig) -> RelationEnc
 
 
 def check_batch(batch, mesh: Mesh, accumulate_steps: int = 1) -> None:
-    """Raises TrainingError, naming usable sizes, if a mesh cannot share a batch evenly.
-
-    Of a batch in several parts, each is shared.
-    """
+    """Raises TrainingError, naming usable sizes, if a mesh cannot share a batch's parts evenly."""
     devices = mesh_lib.batch_devices(mesh) * accumulate_steps
     rows = {}  # by the part of the batch, such as 'pairs/0'
     for name, array in named_leaves(batch).items():
@@ -487,15 +455,9 @@ def check_batch(batch, mesh: Mesh, accumulate_steps: int = 1) -> None:
     ]
     sharing, else_ = f'{mesh_lib.batch_devices(mesh)} devices', ''
     if accumulate_steps > 1:
-        sharing, else_ = (
-            f'{sharing} with accumulate_steps={accumulate_steps}',
-            ', or another accumulate_steps',
-        )
-    fitting = (
-        f'take {", ".join(divisors)} devices (data_devices)'
-        if divisors
-        else 'take fewer devices (data_devices)'
-    )
+        sharing = f'{sharing} with accumulate_steps={accumulate_steps}'
+        else_ = ', or another accumulate_steps'
+    fitting = f'take {", ".join(divisors) or "fewer"} devices (data_devices)'
     raise TrainingError(
         f'{sharing} cannot share the rows of a batch evenly: '
         f'{", ".join(nearest[:_NAMED])}{others}. Counts of an objective are those of the whole '
@@ -527,10 +489,8 @@ def print_shapes(params, task: Task) -> None:
 
 def print_checkpoints(shapes: TrainState, config: TrainConfig) -> None:
     """Prints how large checkpoints are, how many a run writes, and what they keep on disk."""
-    size = sum(
-        math.prod(leaf.shape) * leaf.dtype.itemsize
-        for leaf in jax.tree.leaves((shapes.params, shapes.opt_state))
-    )
+    leaves = jax.tree.leaves((shapes.params, shapes.opt_state))
+    size = sum(math.prod(leaf.shape) * leaf.dtype.itemsize for leaf in leaves)
     times = [f'every {config.checkpoint_every:,} steps'] if config.checkpoint_every else []
     times += [f'every {config.checkpoint_minutes:g} minutes'] if config.checkpoint_minutes else []
     print(f'# checkpoints of {size / 1e9:.3g} GB: {" and ".join(times + ["at the end"])}')
@@ -538,10 +498,8 @@ def print_checkpoints(shapes: TrainState, config: TrainConfig) -> None:
         count = -(-config.num_steps // config.checkpoint_every)
         print(f'{count:,} of them, {count * size / 1e9:,.3g} GB written')
     keep, share = config.keep_checkpoints, size / distributed.process_count() / 1e9
-    print(
-        f'{"all" if keep is None else f"{keep} ({keep * size / 1e9:.3g} GB)"} kept, and one more '
-        'while it is written'
-    )
+    kept = 'all' if keep is None else f'{keep} ({keep * size / 1e9:.3g} GB)'
+    print(f'{kept} kept, and one more while it is written')
     print(
         f'a step waits while each host copies {share:.3g} GB from its devices; it is hashed and '
         'written in the background'

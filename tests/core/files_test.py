@@ -26,7 +26,7 @@ from opql_jax.memory.format import Memory
 
 from bucket import Bucket, use_bucket
 from graph_kb import QUESTIONS, VOCAB, ring
-from memory_tables import make, make_table, relations_of
+from tiny_memories import make, make_table, relations_of
 
 
 @pytest.fixture(autouse=True)

@@ -16,15 +16,10 @@ def rows(rng, count):
 def test_it_is_a_logistic_function_of_the_features_by_their_names():
     features = rows(np.random.default_rng(0), 20)
     weights = {'bias': -0.5, 'kind': 2.0, 'length': -1.0}
-    odds = (
-        -0.5
-        + 2 * features[:, FEATURES.index('kind')]
-        - features[:, FEATURES.index('length')]
-        + 0.25
-    )
-    np.testing.assert_allclose(
-        calibration.probabilities(features, weights, added=0.25), 1 / (1 + np.exp(-odds))
-    )
+    kind, length = (features[:, FEATURES.index(name)] for name in ('kind', 'length'))
+    expected = 1 / (1 + np.exp(-(-0.5 + 2 * kind - length + 0.25)))
+    found = calibration.probabilities(features, weights, added=0.25)
+    np.testing.assert_allclose(found, expected)
 
 
 @pytest.mark.parametrize('weights', [calibration.READ, calibration.FOLLOWED])
@@ -39,10 +34,8 @@ def test_what_was_read_is_at_most_as_probable_as_that_the_passages_answer():
     column = lambda name: features[:, FEATURES.index(name)]
     column('linked')[:], column('sentences')[:] = 1, 0
     made = {'bias': 2.0, 'read': 1.0}
-    free, found = (
-        calibration.probabilities(features, made),
-        calibration.read_probabilities(features, made),
-    )
+    free = calibration.probabilities(features, made)
+    found = calibration.read_probabilities(features, made)
     answered = 1 / (1 + np.exp(column('unanswered')))
     np.testing.assert_allclose(found, np.minimum(free, answered))
     for name, value in (('linked', 0), ('sentences', 1)):
@@ -54,17 +47,12 @@ def test_what_was_read_is_at_most_as_probable_as_that_the_passages_answer():
 def test_what_is_compared_is_as_probable_as_its_values_and_that_passages_answer():
     of = calibration.compared_probability
     assert of(0.9, 0.9, False) > of(0.5, 0.9, False) > of(0.5, 0.5, False) > of(0.1, 0.1, False)
-    assert of(0.9, None, False) > of(0.5, None, False) and of(0.5, None, True) < of(
-        0.5, None, False
-    )
+    assert of(0.9, None, False) > of(0.5, None, False)
+    assert of(0.5, None, True) < of(0.5, None, False)
     assert of(0.0, 0.0, False) == of(1e-3, 1e-3, False)  # nothing is certain
     weights = calibration.COMPARED_READ
-    odds = (
-        weights['bias']
-        + weights['single']
-        + weights['values'] * np.log(0.8 / 0.2)
-        + weights['answered'] * np.log(0.6 / 0.4)
-    )
+    odds = weights['bias'] + weights['single']
+    odds += weights['values'] * np.log(0.8 / 0.2) + weights['answered'] * np.log(0.6 / 0.4)
     assert of(0.8, 0.6, True) == pytest.approx(1 / (1 + np.exp(-odds)))
 
 
@@ -85,17 +73,15 @@ def test_weights_that_are_given_stay():
     right = rng.random(len(features)) < calibration.probabilities(features, made)
     found = calibration.fit(features, right, ['fit'], fixed={'share': 0.5})
     assert found.keys() == made.keys() and found['share'] == 0.5
-    assert found['fit'] == pytest.approx(1.5, abs=0.1) and found['bias'] == pytest.approx(
-        -1, abs=0.1
-    )
+    assert found['fit'] == pytest.approx(1.5, abs=0.1)
+    assert found['bias'] == pytest.approx(-1, abs=0.1)
 
 
 def test_each_group_counts_alike_in_a_fit_however_large_it_is():
     features = np.zeros((1_000, len(FEATURES)))
     right, groups = np.arange(1_000) < 900, (np.arange(1_000) < 900).astype(int)
-    chance = calibration.probabilities(
-        features[:1], calibration.fit(features, right, groups=groups)
-    )
+    found = calibration.fit(features, right, groups=groups)
+    chance = calibration.probabilities(features[:1], found)
     assert chance[0] == pytest.approx(0.5, abs=0.01)
 
 

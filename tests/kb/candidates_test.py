@@ -131,22 +131,14 @@ def test_without_a_reader_the_share_and_the_best_path_are_all_there_is():
     assert column(rows, 'fit') == [0.7, 0.7, 0.7]
     assert column(rows, 'share') == pytest.approx([np.log(4), -np.log(4), calibration.CERTAIN])
     assert column(rows, 'kind') == [1, -1, 0] and column(rows, 'other') == [0, 1, 0]
-    assert {FEATURES[place] for place in np.flatnonzero(rows.any(0))} == {
-        'share',
-        'fit',
-        'sentences',
-        'linked',
-        'kind',
-        'other',
-    }
+    used = {FEATURES[place] for place in np.flatnonzero(rows.any(0))}
+    assert used == set('share fit sentences linked kind other'.split())
 
 
 def test_nothing_found_has_no_features():
     nothing = evidence([])
-    assert read_candidates(nothing) == [] and features([], nothing, PathFeatures()).shape == (
-        0,
-        len(FEATURES),
-    )
+    assert read_candidates(nothing) == []
+    assert features([], nothing, PathFeatures()).shape == (0, len(FEATURES))
 
 
 def test_the_last_step_is_read_about_what_the_step_before_found():
@@ -171,8 +163,6 @@ def test_the_last_step_is_read_about_what_the_step_before_found():
 
 
 def test_a_step_that_reaches_where_it_came_from_does_not_lead_there():
-    seen, step = (
-        evidence([]),
-        evidence([])._replace(passages=[9], before=np.array([-1]), named=[np.array([ANN])]),
-    )
+    seen = evidence([])
+    step = evidence([])._replace(passages=[9], before=np.array([-1]), named=[np.array([ANN])])
     assert with_step(seen, step, share=1.0, before=9).before.tolist() == [-1, 3, -1]

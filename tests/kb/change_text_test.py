@@ -21,18 +21,17 @@ from opql_jax.kb.text.change_text import add_text, change, remove_text
 from opql_jax.kb.text.index_text import index_text
 from opql_jax.kb.verify import verify
 
-from trios import TRIOS, write
+from trios import SCHEUTZ, TRIOS, write
 
 ENGINE, RIVER = TRIOS['engine'], TRIOS['river']
 REPO = pathlib.Path(__file__).resolve().parents[2]
+BYRON = {'id': 'a/lord byron.txt', 'title': 'Lord Byron', 'text': ENGINE.documents['Lord Byron']}
 
 
 def documents(kb):
     folder = KBFolder(kb)
-    return {
-        d.id: d.text
-        for d in read_documents(folder.part(folder.read()['text']) / 'documents.parquet')
-    }
+    found = read_documents(folder.part(folder.read()['text']) / 'documents.parquet')
+    return {document.id: document.text for document in found}
 
 
 def parts(kb):
@@ -99,76 +98,50 @@ def test_what_is_there_already_changes_nothing(folder, grown):
     before = KBFolder(grown).manifest.read_bytes()
     assert add_text(grown, [folder / 'a', folder / 'b'], processes=1).skipped == 6
     index_text([folder / 'a'], grown, processes=1)
-    assert KBFolder(grown).manifest.read_bytes() == before and parts(grown) == [
-        'memory-2',
-        'retrieval-2',
-        'text-2',
-    ]
+    assert KBFolder(grown).manifest.read_bytes() == before
+    assert parts(grown) == ['memory-2', 'retrieval-2', 'text-2']
 
 
 def test_bad_changes_are_told_and_none_is_made(folder, half, tmp_path):
     before = KBFolder(half).manifest.read_bytes()
-    write(tmp_path / 'a', {'Charles Babbage': 'Charles Babbage was born in Walworth in London.'})
-    for wrong, said in (
-        (
-            lambda: add_text(half, [tmp_path / 'a']),
-            "'a/charles babbage.txt' already exists with different text.*--replace",
-        ),
-        (lambda: add_text(half, [tmp_path / 'nothing']), 'no such file'),
-        (lambda: add_text(half, [{'id': 'x', 'title': 'X'}]), '^texts: text 0: text: missing$'),
-        (
-            lambda: add_text(
-                half,
-                [
-                    folder / 'b',
-                    {'id': 'x', 'text': ENGINE.documents['Ada Lovelace']},
-                    {'text': 'y'},
-                ],
-            ),
-            'text 2: id: missing',
-        ),
-        (
-            lambda: remove_text(half, ['a/charles babage.txt']),
-            "unknown document.*did you mean 'a/charles babbage.txt'",
-        ),
-        (
-            lambda: remove_text(half, entities=['Charles Babage']),
-            "unknown entity.*did you mean 'Charles Babbage'",
-        ),
-        (lambda: remove_text(half, list(documents(half))), 'no document would be left'),
-        (lambda: add_text(tmp_path / 'other', [folder / 'b']), 'does not exist'),
+    other = write(tmp_path / 'a', {'Charles Babbage': 'Charles Babbage was born in Walworth.'})
+    ada = {'id': 'x', 'text': ENGINE.documents['Ada Lovelace']}
+    for texts, said in (
+        ([other], "'a/charles babbage.txt' already exists with different text.*--replace"),
+        ([tmp_path / 'nothing'], 'no such file'),
+        ([{'id': 'x', 'title': 'X'}], '^texts: text 0: text: missing$'),
+        ([folder / 'b', ada, {'text': 'y'}], 'text 2: id: missing'),
     ):
         with pytest.raises(InputError, match=said):
-            wrong()
+            add_text(half, texts)
+    # A sentence is named by words that only it has.
+    year = "unknown sentence .*did you mean 'He died in Missolonghi in 1824.'"
+    for kind, name, said in (
+        ('documents', 'a/charles babage.txt', "unknown .*did you mean 'a/charles babbage.txt'"),
+        ('entities', 'Charles Babage', "unknown entity.*did you mean 'Charles Babbage'"),
+        ('sentences', 'He died in Missolonghi in 1825.', year),
+        ('sentences', 'Analytical Engine', 'sentences have the words'),
+        ('sentences', ' ', 'there is no word in it'),
+    ):
+        with pytest.raises(InputError, match=said):
+            remove_text(half, **{kind: [name]})
+    with pytest.raises(InputError, match='no document would be left'):
+        remove_text(half, list(documents(half)))
+    with pytest.raises(InputError, match='does not exist'):
+        add_text(tmp_path / 'other', [folder / 'b'])
     with pytest.raises(ZeroDivisionError), change(half) as changed:
         changed.add(folder / 'b')
         raise ZeroDivisionError
-    assert KBFolder(half).manifest.read_bytes() == before and parts(half) == [
-        'memory',
-        'retrieval',
-        'text',
-    ]
+    assert KBFolder(half).manifest.read_bytes() == before
+    assert parts(half) == ['memory', 'retrieval', 'text']
 
 
 def test_one_change_may_add_replace_and_remove_and_readers_keep_what_they_opened(folder, half):
     opened = opql_jax.open(half)
     (half / 'text' / 'notes.txt').write_text('of a user')
     with opened.update() as changed:
-        changed.add(
-            {
-                'id': 'new',
-                'title': 'Per Georg Scheutz',
-                'text': 'Per Georg Scheutz was a printer, born in Jönköping.',
-            }
-        )
-        changed.add(
-            {
-                'id': 'a/lord byron.txt',
-                'title': 'Lord Byron',
-                'text': 'Lord Byron lived in Venice.',
-            },
-            replace=True,
-        )
+        changed.add(SCHEUTZ)
+        changed.add(BYRON | {'text': 'Lord Byron lived in Venice.'}, replace=True)
         changed.remove(document='a/charles babbage.txt')
     assert str(changed) == '1 document added, 1 document replaced, 1 document removed'
     assert list(documents(half)) == ['a/ada lovelace.txt', 'a/lord byron.txt', 'new']
@@ -189,22 +162,15 @@ def test_one_change_may_add_replace_and_remove_and_readers_keep_what_they_opened
 
 def test_an_entity_is_forgotten_as_the_change_has_left_it(tmp_path):
     """A document that is added may give a name another meaning, or be the first to have it."""
-    kb, said = (
-        tmp_path / 'kb',
-        'Athens is the capital of Greece. Mary Stone wrote a poem in Athens.',
-    )
+    kb = tmp_path / 'kb'
+    said = 'Athens is the capital of Greece. Mary Stone wrote a poem in Athens.'
     athens = {'id': 'a', 'title': 'Athens', 'text': f'{said} John Miller visited Athens in 1809.'}
     index_text([athens], kb, processes=1)
     with change(kb, processes=1) as changed:
         text = 'John Miller (painter) was born in London in 1788. John Miller married Ann Milbanke.'
         changed.add({'id': 'b', 'title': 'John Miller (painter)', 'text': text})
-        changed.add(
-            {
-                'id': 'c',
-                'title': 'Oslo',
-                'text': 'Oslo lies in Norway. Peter Novak was born in Oslo in 1950.',
-            }
-        )
+        text = 'Oslo lies in Norway. Peter Novak was born in Oslo in 1950.'
+        changed.add({'id': 'c', 'title': 'Oslo', 'text': text})
         changed.remove(entity=['John Miller', 'Peter Novak'])
     assert documents(kb) == {'a': said, 'c': 'Oslo lies in Norway.'}
 
@@ -214,38 +180,29 @@ def test_an_entity_is_forgotten_with_the_sentences_that_mention_it(half):
     # Its own document, and a sentence about Ada Lovelace.
     assert (changed.removed, changed.cut) == (1, 1)
     kb = opql_jax.open(half)
-    assert kb.vocab.get('Charles Babbage') is None and not any(
-        'Babbage' in text for text in documents(half).values()
-    )
+    assert kb.vocab.get('Charles Babbage') is None
+    assert not any('Babbage' in text for text in documents(half).values())
     assert 'born in London' in documents(half)['a/ada lovelace.txt']
     with pytest.raises(InputError, match='unknown entity'):
         remove_text(half, entities=['Charles Babbage'])
 
 
 def test_an_entity_is_not_forgotten_by_a_name_that_several_have(tmp_path):
-    texts = {
-        'John Mercer (painter)': (
-            'John Mercer was an English painter who was born in Derby in 1790.'
-        ),
-        'John Mercer (chemist)': (
-            'John Mercer was an English chemist who was born in Great Harwood in 1791.'
-        ),
-    }
-    index_text(
-        [{'id': title, 'title': title, 'text': text} for title, text in texts.items()],
-        tmp_path / 'kb',
-        processes=1,
-    )
+    texts = []
+    for trade, born in (('painter', 'Derby in 1790'), ('chemist', 'Great Harwood in 1791')):
+        text = f'John Mercer was an English {trade} who was born in {born}.'
+        title = f'John Mercer ({trade})'
+        texts.append({'id': title, 'title': title, 'text': text})
+    index_text(texts, tmp_path / 'kb', processes=1)
     said = (
         r"'John Mercer' may be 2 entities; write one of\n.*\(painter\).*born in Derby in 1790\.\n.*"
         r'\(chemist\).*1791\.$'
     )
     with pytest.raises(InputError, match=said):
         remove_text(tmp_path / 'kb', entities=['John Mercer'])
-    assert list(documents(tmp_path / 'kb')) == list(texts)
-    assert (
-        remove_text(tmp_path / 'kb', entities=['john mercer (chemist)'], processes=1).removed == 1
-    )
+    assert list(documents(tmp_path / 'kb')) == [text['id'] for text in texts]
+    changed = remove_text(tmp_path / 'kb', entities=['john mercer (chemist)'], processes=1)
+    assert changed.removed == 1
     assert list(documents(tmp_path / 'kb')) == ['John Mercer (painter)']
 
 
@@ -253,23 +210,16 @@ def test_a_sentence_is_forgotten_with_the_facts_that_rest_on_it_and_stays_forgot
     asked = ENGINE.asked[0]
     said, before = 'He died in Missolonghi in 1824.', opql_jax.open(half)
     assert before.ask(asked.question).names[0] == 'Missolonghi'
-    others = {
-        (f['topic'], f['target'], f['sentence'])
-        for f in before.evidence(before.memory.ids)
-        if said not in f['sentence']
-    }
+    others = [fact for fact in facts(before)[0] if said not in fact[2]]
     # Words that no other sentence has.
     changed = remove_text(half, sentences=['died  in Missolonghi'], processes=1)
     assert (changed.removed, changed.cut) == (0, 1)
 
     def check():
         kb = opql_jax.open(half)
-        assert (
-            said not in documents(half)['a/lord byron.txt'] and kb.vocab.get('Missolonghi') is None
-        )
-        assert {
-            (f['topic'], f['target'], f['sentence']) for f in kb.evidence(kb.memory.ids)
-        } == others
+        assert said not in documents(half)['a/lord byron.txt']
+        assert kb.vocab.get('Missolonghi') is None
+        assert sorted(facts(kb)[0]) == sorted(others)
         assert 'Missolonghi' not in kb.ask(asked.question).names
         assert not any('Missolonghi' in found.text for found in kb.retrieve(asked.question))
 
@@ -278,32 +228,7 @@ def test_a_sentence_is_forgotten_with_the_facts_that_rest_on_it_and_stays_forgot
     check()
     # It comes back on request only, with --replace.
     with pytest.raises(InputError, match='already exists with different text'):
-        add_text(
-            half,
-            [
-                {
-                    'id': 'a/lord byron.txt',
-                    'title': 'Lord Byron',
-                    'text': ENGINE.documents['Lord Byron'],
-                }
-            ],
-            processes=1,
-        )
-
-
-def test_a_sentence_is_named_by_words_that_only_it_has(half):
-    before = KBFolder(half).manifest.read_bytes()
-    for words, said in (
-        (
-            'He died in Missolonghi in 1825.',
-            "unknown sentence .*did you mean 'He died in Missolonghi in 1824.'",
-        ),
-        ('Analytical Engine', 'sentences have the words'),
-        (' ', 'there is no word in it'),
-    ):
-        with pytest.raises(InputError, match=said):
-            remove_text(half, sentences=[words], processes=1)
-    assert KBFolder(half).manifest.read_bytes() == before
+        add_text(half, [BYRON], processes=1)
 
 
 def test_only_what_is_new_is_recognised_and_encoded(folder, half):
@@ -383,13 +308,7 @@ def test_a_folder_that_is_moved_while_it_is_changed_answers_as_before_in_its_new
     before, opened, moved = documents(half), opql_jax.open(half), tmp_path / 'moved'
     answer = opened.ask(ENGINE.asked[0].question).names
     with pytest.raises(InputError, match='kb does not exist'), change(half) as changed:
-        changed.add(
-            {
-                'id': 'new',
-                'title': 'Per Georg Scheutz',
-                'text': 'Per Georg Scheutz was a printer, born in Jönköping.',
-            }
-        )
+        changed.add(SCHEUTZ)
         half.rename(moved)
     assert opened.ask(ENGINE.asked[0].question).names == answer  # of one that was open
     opened.close()

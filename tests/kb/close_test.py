@@ -38,11 +38,8 @@ def open_under(folder: pathlib.Path) -> set[str]:
     """Files and folders at or under a folder that this process has a descriptor of, or has mapped
     into memory.
     """
-    held = {
-        line.split(maxsplit=5)[5].strip()
-        for line in open('/proc/self/maps')
-        if len(line.split(maxsplit=5)) > 5
-    }
+    mapped = (line.split(maxsplit=5)[5:] for line in open('/proc/self/maps'))
+    held = {path.strip() for paths in mapped for path in paths}
     for descriptor in pathlib.Path('/proc/self/fd').iterdir():
         try:
             held.add(os.readlink(descriptor))

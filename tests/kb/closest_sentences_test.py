@@ -25,10 +25,9 @@ TRIAL = (
     'for by the Larkin Fund.'
 )
 HANDBOOK = (
-    'Requests for leave are entered in Perch. '
-    'This page was last revised on 12 March 2024. '
-    'The review talk takes place in the Kiln Room in spring. '
-    'Laptops are given out by the Systems Group, whose head is Yusuf Amrani.'
+    'Requests for leave are entered in Perch. This page was last revised on 12 March 2024. The '
+    'review talk takes place in the Kiln Room in spring. Laptops are given out by the Systems '
+    'Group, whose head is Yusuf Amrani.'
 )
 
 
@@ -57,11 +56,9 @@ def test_a_question_that_names_nothing_is_answered_by_the_sentence_that_is_like_
     (path, *_) = answer.paths(right)
     assert right in path[-1].sentence
     record = prediction_record(answer, evidence=1)
-    assert (
-        record['by_sentences']
-        and 'error' not in record
-        and right in record['traces'][0][0]['evidence'][0]['sentence']
-    )
+    assert record['by_sentences']
+    assert 'error' not in record
+    assert right in record['traces'][0][0]['evidence'][0]['sentence']
     assert 'sentences like the question' in (told := format_answer(answer)) and right in told
 
 
@@ -82,28 +79,21 @@ def test_names_that_the_text_lacks_and_other_languages_are_told(kb, question):
 def test_entries_are_those_of_the_sentences_with_the_highest_cosines(kb, monkeypatch):
     monkeypatch.setattr('opql_jax.kb.text.closest_sentences.SENTENCES', 2)
     question, answerer = 'Where does the review talk take place?', kb.text_answerer
-    rows, cosines = ClosestSentences(
-        kb.prepared, answerer._encoder, kb.memory, answerer._index
-    ).entries(question)
+    encoder, index = answerer._encoder, answerer._index
+    found = ClosestSentences(kb.prepared, encoder, kb.memory, index)
+    rows, cosines = found.entries(question)
     sentences = [
         row['text'][start:end]
         for row in kb.prepared.passages.to_pylist()
         for start, end in itertools.pairwise([*row['sentence_starts'], len(row['text'])])
     ]
-    vectors = answerer._index.load().vectors[len(kb.prepared.passages) :]
-    expected = dict(
-        zip(
-            sentences,
-            vectors.astype(np.float64) @ answerer._encoder.encode_texts([question])[0],
-            strict=True,
-        )
-    )
+    vectors = index.load().vectors[len(kb.prepared.passages) :].astype(np.float64)
+    scores = vectors @ encoder.encode_texts([question])[0]
+    expected = dict(zip(sentences, scores, strict=True))
     best = sorted(expected, key=expected.get)[-2:]
     mentions, texts = kb.memory.mentions(rows), kb.prepared.passages['text'].to_pylist()
-    columns = (
-        mentions[name].tolist()
-        for name in ('passage', 'target_sentence_start', 'target_sentence_end')
-    )
+    names = ('passage', 'target_sentence_start', 'target_sentence_end')
+    columns = (mentions[name].tolist() for name in names)
     said = [texts[passage][start:end] for passage, start, end in zip(*columns)]
     assert said and set(said) <= set(best)
     np.testing.assert_allclose(cosines, [expected[text] for text in said], atol=1e-5)

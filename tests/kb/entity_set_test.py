@@ -136,21 +136,22 @@ def test_a_query_and_methods_make_the_same_set(kb, directed):
     assert list(kb.query(str(cast))) == list(cast)
 
 
-def test_a_name_that_is_not_known_is_told_with_its_column(kb):
+@pytest.mark.parametrize(
+    'query, said',
+    [
+        (
+            'Clara Holm . in & Nigt Ferry',
+            "column 19: unknown .*'Nigt Ferry'; did you mean 'Night Ferry'",
+        ),
+        ('Oslo . born [entity= Lind]', "column 22: 'Lind' may be 2 entities"),
+        ('Oslo [kind=persn]', "column 12: unknown kind 'persn': there are concept, date, event, "),
+        (' ', 'expected a string that is not blank'),
+    ],
+)
+def test_a_name_that_is_not_known_is_told_with_its_column(kb, query, said):
     pytest.importorskip('lark')
-    with pytest.raises(
-        InputError,
-        match="query, column 19: unknown entity 'Nigt Ferry'; did you mean 'Night Ferry'",
-    ):
-        kb.query('Clara Holm . in & Nigt Ferry')
-    with pytest.raises(InputError, match="query, column 22: 'Lind' may be 2 entities"):
-        kb.query('Oslo . born [entity= Lind]')
-    with pytest.raises(
-        InputError, match="query, column 12: unknown kind 'persn': there are concept, date, event, "
-    ):
-        kb.query('Oslo [kind=persn]')
-    with pytest.raises(InputError, match='query: expected a string that is not blank'):
-        kb.query(' ')
+    with pytest.raises(InputError, match=f'query(, |: ){said}'):
+        kb.query(query)
 
 
 def test_the_command_answers_queries(kb, capsys):
@@ -174,12 +175,10 @@ def test_the_command_answers_queries(kb, capsys):
 
 
 def test_an_unknown_name_is_told_with_the_nearest(kb):
-    with pytest.raises(
-        InputError, match="unknown entity 'Ingrid Solbreg'; did you mean 'Ingrid Solberg'"
-    ):
-        kb.entity('Ingrid Solbreg')
-    with pytest.raises(InputError, match="unknown entity 'Ingrid'; did you mean 'Ingrid Solberg'"):
-        kb.entity('Ingrid')
+    for name in ('Ingrid Solbreg', 'Ingrid'):
+        said = f"unknown entity '{name}'; did you mean 'Ingrid Solberg'"
+        with pytest.raises(InputError, match=said):
+            kb.entity(name)
     with pytest.raises(InputError, match='unknown entity'):
         kb.entity('Oslo').where(entity='Atlantis')
 
@@ -228,15 +227,11 @@ def test_a_member_says_its_path_with_sentences(kb, directed):
     assert first.ends == ('Ingrid Solberg', 'Night Ferry') and first.relation == 'directed'
     assert second.ends == ('Night Ferry', 'Clara Holm') and second.relation == 'starring'
     assert (second.title, second.document) == ('Night Ferry', 'ferry')
-    assert [(text, role) for text, role in second.pieces() if role] == [
-        ('Night Ferry', 'topic'),
-        ('Clara Holm', 'target'),
-    ]
-    assert (
-        ''.join(text for text, _ in second.pieces())
-        == second.sentence
-        in films.DOCUMENTS['Night Ferry']
-    )
+    pieces = list(second.pieces())
+    assert [text for text, role in pieces if role == 'topic'] == ['Night Ferry']
+    assert [text for text, role in pieces if role == 'target'] == ['Clara Holm']
+    assert ''.join(text for text, _ in pieces) == second.sentence
+    assert second.sentence in films.DOCUMENTS['Night Ferry']
     assert 0 < second.weight <= 1
 
 
@@ -256,14 +251,13 @@ def test_paths_of_operators_are_those_of_what_they_combine(kb, directed):
 
 def test_a_set_is_explained_in_words(directed):
     told = directed.explain('Night Ferry')
+    fact = '- Ingrid Solberg –directed→'
     assert told.startswith(
-        '- Ingrid Solberg –directed→ Night Ferry, in “Night Ferry”: [Night '
-        'Ferry] is a thriller film'
+        f'{fact} Night Ferry, in “Night Ferry”: [Night Ferry] is a thriller film'
     )
     assert 'directed by [Ingrid Solberg]' in told
-    assert directed.explain().startswith(
-        '1.000 The Silent Harbour\n- Ingrid Solberg –directed→ The Silent Harbour'
-    )
+    harbour = 'The Silent Harbour'
+    assert directed.explain().startswith(f'1.000 {harbour}\n{fact} {harbour}')
     assert directed.explain('Graz') == 'no fact leads there'
 
 
@@ -297,9 +291,8 @@ def test_a_set_as_a_function_has_the_weights_of_the_set(kb, directed, make):
 
 def test_a_query_is_trained_by_its_gradient(kb, directed):
     function, params, entities = directed.differentiable()
-    assert set(params) == {'directed'} and params['directed'].shape == (
-        kb.memory.manifest.relation_dim,
-    )
+    assert set(params) == {'directed'}
+    assert params['directed'].shape == (kb.memory.manifest.relation_dim,)
     wanted = entities.tolist().index(kb.vocab.id('Night Ferry'))
 
     def loss(params):

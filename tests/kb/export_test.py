@@ -38,9 +38,7 @@ def kb(folder):
 def expected(kb):
     """Names of topic and target of each entry, sorted."""
     names, memory = kb.vocab.names, kb.memory
-    return sorted(
-        (names[topic], names[target]) for topic, target in zip(memory.topic, memory.target)
-    )
+    return sorted((names[a], names[b]) for a, b in zip(memory.topic, memory.target))
 
 
 def check_told(kb, rows):
@@ -51,16 +49,13 @@ def check_told(kb, rows):
     for row in rows:
         ends = [row['topic'], row['target']]
         left, right = ends[::-1] if row['inverse'] == 'true' else ends
-        assert not row['relation'] or words(f'{left} {row["relation"]} {right}') in words(
-            row['sentence']
-        )
-    assert {('met', 'false'), ('met', 'true')} <= {
-        (row['relation'], row['inverse']) for row in rows
-    }
+        told = words(f'{left} {row["relation"]} {right}')
+        assert not row['relation'] or told in words(row['sentence'])
+    relations = {(row['relation'], row['inverse']) for row in rows}
+    assert {('met', 'false'), ('met', 'true')} <= relations
     for name in {row['topic'] for row in rows}:
-        assert sum(float(row['weight']) for row in rows if row['topic'] == name) == pytest.approx(
-            1, abs=1e-4
-        )
+        weights = [float(row['weight']) for row in rows if row['topic'] == name]
+        assert sum(weights) == pytest.approx(1, abs=1e-4)
 
 
 def test_a_table_has_a_line_for_each_entry_with_its_sentence(folder, kb, expected, capsys):
@@ -69,12 +64,10 @@ def test_a_table_has_a_line_for_each_entry_with_its_sentence(folder, kb, expecte
     with open(folder / 'facts.csv', encoding='utf-8', newline='') as file:
         rows = list(csv.DictReader(file))
     assert sorted((row['topic'], row['target']) for row in rows) == expected
-    assert {row['topic']: row['topic_kind'] for row in rows}.items() <= dict(
-        zip(kb.vocab.names, kb.vocab.kinds)
-    ).items()
-    assert all(row['sentence'] in TEXT for row in rows) and {row['document'] for row in rows} == {
-        'note.txt'
-    }
+    kinds = dict(zip(kb.vocab.names, kb.vocab.kinds))
+    assert all(row['topic_kind'] == kinds[row['topic']] for row in rows)
+    assert all(row['sentence'] in TEXT for row in rows)
+    assert {row['document'] for row in rows} == {'note.txt'}
     check_told(kb, rows)
 
 
@@ -84,54 +77,40 @@ def test_a_graph_has_entities_as_nodes_and_entries_as_edges(folder, kb, expected
     data = lambda element: {item.get('key'): item.text for item in element}
     names = {node.get('id'): data(node)['name'] for node in graph.iter(f'{GRAPHML}node')}
     assert sorted(names.values()) == sorted(kb.vocab.names)
-    edges = list(graph.iter(f'{GRAPHML}edge'))
-    assert (
-        sorted((names[edge.get('source')], names[edge.get('target')]) for edge in edges) == expected
-    )
-    assert all(data(edge)['sentence'] in TEXT for edge in edges)
-    check_told(
-        kb,
-        [
-            data(e) | {'topic': names[e.get('source')], 'target': names[e.get('target')]}
-            for e in edges
-        ],
-    )
+    edges = []
+    for edge in graph.iter(f'{GRAPHML}edge'):
+        ends = {'topic': names[edge.get('source')], 'target': names[edge.get('target')]}
+        edges.append(data(edge) | ends)
+    assert sorted((edge['topic'], edge['target']) for edge in edges) == expected
+    assert all(edge['sentence'] in TEXT for edge in edges)
+    check_told(kb, edges)
     networkx = pytest.importorskip('networkx', reason='networkx is not installed')
     read = networkx.read_graphml(folder / 'facts.graphml', force_multigraph=True)
-    assert all(
-        sum(edge['weight'] for *_, edge in read.out_edges(node, data=True))
-        == pytest.approx(1, abs=1e-4)
-        for node, degree in read.out_degree()
-        if degree
-    )
+    for node, degree in read.out_degree():
+        weights = [edge['weight'] for *_, edge in read.out_edges(node, data=True)]
+        assert not degree or sum(weights) == pytest.approx(1, abs=1e-4)
 
 
 def test_triples_follow_the_grammar_and_tell_the_same(folder, kb, expected):
     export(kb, folder / 'facts.nt')
     iri, literal = r'<[^\x00-\x20<>"{}|^`\\]*>', r'"(?:[^"\\\n\r]|\\[tbnrf"\'\\])*"'
     triple = re.compile(rf'({iri}|_:\w+) ({iri}) ({iri}|_:\w+|{literal}(?:\^\^{iri})?) \.')
-    parsed = [
-        triple.fullmatch(line)
-        for line in (folder / 'facts.nt').read_text(encoding='utf-8').splitlines()
-    ]
+    lines = (folder / 'facts.nt').read_text(encoding='utf-8').splitlines()
+    parsed = [triple.fullmatch(line) for line in lines]
     assert parsed and all(parsed)
     values = {found.group(1, 2): found[3] for found in parsed}
     text = json.loads  # whose escapes are the same
     label = lambda entity: text(values[entity, '<http://www.w3.org/2000/01/rdf-schema#label>'])
     entries = [subject for subject, predicate in values if predicate == '<urn:opql:topic>']
-    told = sorted(
-        (label(values[e, '<urn:opql:topic>']), label(values[e, '<urn:opql:target>']))
-        for e in entries
-    )
-    assert told == expected
     assert all(text(values[e, '<urn:opql:sentence>']) in TEXT for e in entries)
     value = lambda e, name: text(values[e, f'<urn:opql:{name}>'].partition('^^')[0])
     columns = ('relation', 'inverse', 'weight', 'sentence')
     ends = lambda e: {name: label(values[e, f'<urn:opql:{name}>']) for name in ('topic', 'target')}
-    check_told(kb, [{name: value(e, name) for name in columns} | ends(e) for e in entries])
-    assert values[entries[0], '<urn:opql:weight>'].endswith(
-        '^^<http://www.w3.org/2001/XMLSchema#double>'
-    )
+    rows = [{name: value(e, name) for name in columns} | ends(e) for e in entries]
+    assert sorted((row['topic'], row['target']) for row in rows) == expected
+    check_told(kb, rows)
+    double = '^^<http://www.w3.org/2001/XMLSchema#double>'
+    assert values[entries[0], '<urn:opql:weight>'].endswith(double)
 
 
 def read_cell(cell):
@@ -157,9 +136,7 @@ def test_no_cell_is_a_formula_and_each_is_read_back_as_it_was():
     for text in (start + end for start in STARTS for end in ENDS):
         cell = csv_cell(text)
         assert dangerous_in(cell) <= {'\r'} and read_cell(cell) == text, text
-        is_number = re.fullmatch(r'[+-]?\d+(\.\d+)?(e\d+)?', text)
-        assert (
-            cell == text
-            if is_number or text.isalnum()
-            else cell[:1] not in tuple('=+-@\t\r\n＝＋－＠')
-        ), text
+        if re.fullmatch(r'[+-]?\d+(\.\d+)?(e\d+)?', text) or text.isalnum():
+            assert cell == text
+        else:
+            assert cell[:1] not in tuple('=+-@\t\r\n＝＋－＠'), text

@@ -34,6 +34,9 @@ SENTENCES = {
 }
 
 
+LEFT_OUT = {'the mentions overlap': 1, 'of a relation with fewer than 2 texts': 1}
+
+
 @pytest.fixture(scope='module')
 def folders(tmp_path_factory):
     """(workdir, file): the second sentence of 'near' is there twice and one of 'born' has
@@ -58,25 +61,18 @@ def _item(tokens, head, tail):
 
 def run(folders, output, **options):
     model, file = folders
-    settings = dict(
-        sentences=str(file), model_dir=str(model), output_dir=str(output), ways=3, episodes=50
-    )
-    return evaluate_fewshot(**(settings | options))
+    folders = dict(sentences=str(file), model_dir=str(model), output_dir=str(output))
+    return evaluate_fewshot(**folders | dict(ways=3, episodes=50) | options)
 
 
 def test_what_was_left_out_is_counted(folders, tmp_path, capsys):
     out = run(folders, tmp_path)
     assert (out['relations'], out['sentences']) == (3, 9)
-    assert out['left_out'] == {
-        'the mentions overlap': 1,
-        'of a relation with fewer than 2 texts': 1,
-    }
+    assert out['left_out'] == LEFT_OUT
     assert json.loads((tmp_path / 'metrics.json').read_text()) == out
     said = capsys.readouterr().out
-    assert said.startswith(
-        f'3-way 1-shot accuracy {out["accuracy"]:.4f} +- '
-        f'{out["standard_error"]:.4f} (50 episodes, 3 relations'
-    )
+    found = f'{out["accuracy"]:.4f} +- {out["standard_error"]:.4f}'
+    assert said.startswith(f'3-way 1-shot accuracy {found} (50 episodes, 3 relations')
     assert 'left out: 1 sentences, the mentions overlap' in said
 
 
@@ -94,9 +90,8 @@ def test_sentences_are_marked_as_pairs_are(folders, masked):
     ]
     tokens = batching.pad_tokens([m.tokens for m in marked], len(marked), 32, special)
     r1, r2 = (np.array([getattr(m, name) for m in marked], np.int32) for name in ('r1', 'r2'))
-    np.testing.assert_allclose(
-        found, jax.jit(encoder.apply)({'params': params}, tokens, r1, r2), rtol=1e-4, atol=1e-5
-    )
+    expected = jax.jit(encoder.apply)({'params': params}, tokens, r1, r2)
+    np.testing.assert_allclose(found, expected, rtol=1e-4, atol=1e-5)
 
 
 @pytest.mark.parametrize('masked', [False, True])
@@ -108,12 +103,8 @@ def test_baselines_are_means_over_the_tokens(folders, masked):
     rows = fewshot._token_rows(passages, special, masked)
     found = fewshot.mean_embeddings(encoder, params, rows, special)
     tokens = batching.pad_tokens(rows, len(rows), 32, special)
-    hidden = np.asarray(
-        jax.jit(functools.partial(encoder.apply, method=encoder.hidden))(
-            {'params': params}, tokens
-        ),
-        np.float64,
-    )
+    hidden = jax.jit(functools.partial(encoder.apply, method=encoder.hidden))
+    hidden = np.asarray(hidden({'params': params}, tokens), np.float64)
     for row, states, vector in zip(rows, hidden, found, strict=True):
         assert (special.ent in row) == masked
         np.testing.assert_allclose(vector, states[: len(row)].mean(0), rtol=1e-4, atol=1e-5)
@@ -125,20 +116,11 @@ def test_baselines_are_means_over_the_tokens(folders, masked):
         (dict(ways=4), 'there are 3'),
         (dict(shots=2, ways=3), 'with 3 different texts as ways; there are 2'),
         (dict(shots=0), '0 shots'),
-        (
-            dict(embedding='sum'),
-            "embedding='sum': it is one of 'pair', 'relation', 'relation masked', 'mean'",
-        ),
+        (dict(embedding='sum'), "it is one of 'pair', 'relation', 'relation masked', 'mean'"),
         (dict(model_dir='nowhere'), 'nowhere/model.json: no such file'),
         (dict(model_dir='nowhere', embedding='mean'), 'nowhere/config.json: no such file'),
-        (
-            dict(model_dir='nowhere', embedding='pair'),
-            'nowhere/config.json: no such file; nowhere is not a released encoder',
-        ),
-        (
-            dict(relations=('near', 'far', 'under')),
-            'relations: .*val.json has no sentence of far, under',
-        ),
+        (dict(model_dir='nowhere', embedding='pair'), 'nowhere is not a released encoder'),
+        (dict(relations=('near', 'far', 'under')), 'relations: .*has no sentence of far, under'),
     ],
 )
 def test_what_cannot_be_scored_is_refused(folders, tmp_path, options, said):
@@ -149,22 +131,16 @@ def test_what_cannot_be_scored_is_refused(folders, tmp_path, options, said):
 
 def test_pairs_are_encoded_by_a_released_encoder(folders, tmp_path):
     encoder = tiny_text_encoder.make()
-    released.write(
-        tmp_path / 'encoder', encoder.module, encoder.params, encoder.tokenizer.to_str(), '# Tiny\n'
-    )
+    parts = encoder.module, encoder.params, encoder.tokenizer.to_str()
+    released.write(tmp_path / 'encoder', *parts, '# Tiny\n')
     file = tmp_path / 'long.json'
     items = json.loads(folders[1].read_text())
-    items['born'] += [
-        _item(f'{first} {"saw " * 200}{last}'.split(), [0], [201])
-        for first, last in (('ann', 'jo'), ('jo', 'max'))
-    ]
+    for first, last in (('ann', 'jo'), ('jo', 'max')):
+        items['born'].append(_item([first, *['saw'] * 200, last], [0], [201]))
     file.write_text(json.dumps(items))
     out = run((tmp_path / 'encoder', file), tmp_path / 'out', embedding='pair')
     # Of a long sentence what is around the pair is read.
-    assert out['left_out'] == {
-        'the mentions overlap': 1,
-        'of a relation with fewer than 2 texts': 1,
-    }
+    assert out['left_out'] == LEFT_OUT
     assert (out['embedding'], out['sentences']) == ('pair', 11) and 0 <= out['accuracy'] <= 1
     found = read_labelled(file)[0]
     model = fewshot._model(str(tmp_path / 'encoder'), None, 'pair')

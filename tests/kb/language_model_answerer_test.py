@@ -16,7 +16,7 @@ from damage import edit
 from flax import traverse_util
 
 from opql_jax.core.errors import InputError
-from opql_jax.corpus.questions import read_questions, write_questions
+from opql_jax.corpus.questions import read_questions
 from opql_jax.data.kb_folder import KBFolder
 from opql_jax.data.prepared import Prepared
 from opql_jax.kb.open_kb import open_kb
@@ -30,6 +30,7 @@ from opql_jax.parallel.mesh import make_mesh
 from opql_jax.training import model_config, objectives
 from opql_jax.training.checkpoints import CheckpointError
 
+import question_records
 import tiny_training
 from ann_memories import with_scann
 
@@ -49,19 +50,7 @@ def world(tmp_path_factory):
     start = tiny_training.run(folder, root / 'entities', encoder=encoder, num_steps=2)
     assert start
     memory = tiny_training.write_memory(folder, root / 'entities', root / 'memory')
-    asked = [q for hops in (1, 2) for q in prepared.questions(f'{hops}-hop/train')[:8]]
-    records = [
-        {
-            'id': q.id,
-            'question': q.text,
-            'topics': [list(q.topic)],
-            'entities': [prepared.vocab.keys[q.topic_entity]],
-            'answers': [prepared.vocab.keys[a] for a in q.answers] or ['Nobody'],
-            'hops': q.hops,
-        }
-        for q in asked
-    ]
-    write_questions(root / 'asked.jsonl', records)
+    question_records.write_from_splits(prepared, root / 'asked.jsonl')
     run = functools.partial(tiny_training.run, folder, encoder=encoder)
     cloze = objectives.Cloze(memory_dir=str(memory), **OPTIONS)
     run(root / 'cloze', cloze, init_from=str(root / 'entities'))
@@ -95,22 +84,19 @@ def evaluate(world, model, memory, output, **options):
 def test_predictions_tell_what_was_read_and_metrics_follow_from_them(world, tmp_path):
     found = evaluate(world, 'lm', 'memory', tmp_path)
     assert json.loads((tmp_path / 'metrics.json').read_text())['asked'] == found
-    rows = [
-        json.loads(line) for line in (tmp_path / 'asked.predictions.jsonl').read_text().splitlines()
-    ]
+    rows, cases = (
+        [json.loads(line) for line in (tmp_path / f'asked.{name}.jsonl').read_text().splitlines()]
+        for name in ('predictions', 'cases')
+    )
     assert len(rows) == found['questions'] == 16
-    cases = [json.loads(line) for line in (tmp_path / 'asked.cases.jsonl').read_text().splitlines()]
     right = [case['answers'][0]['entity'] in case['gold'] for case in cases]
     assert right == [case['right'] for case in cases] == sorted(right)
     assert found['hits@1'] == pytest.approx(np.mean(right))
-    assert {case['id']: case['answers'] for case in cases} == {
-        row['id']: row['answers'] for row in rows
-    }
-    pairs = {
-        (world.prepared.vocab.names[int(a)], world.prepared.vocab.names[int(b)])
-        for a, b in pairs_of(world.memory)
-    }
-    names = dict(zip(world.prepared.vocab.keys, world.prepared.vocab.names))
+    by_id = lambda records: {record['id']: record['answers'] for record in records}
+    assert by_id(cases) == by_id(rows)
+    memory, vocab = Memory.open(world.memory), world.prepared.vocab
+    pairs = {(vocab.names[a], vocab.names[b]) for a, b in zip(memory.topic, memory.target)}
+    names = dict(zip(vocab.keys, vocab.names))
     for row, hops in zip(rows, [1] * 8 + [2] * 8):
         (trace,) = row['traces']
         assert row['hops'] == len(trace) == hops
@@ -119,11 +105,9 @@ def test_predictions_tell_what_was_read_and_metrics_follow_from_them(world, tmp_
         for hop in trace:
             # A filter gives another order than the search.
             weights = [fact['weight'] for fact in hop['evidence']]
-            assert (
-                weights == sorted(weights, reverse=True)
-                and 0 <= hop['null']
-                and hop['null'] + sum(weights) <= 1 + 1e-5
-            )
+            assert weights == sorted(weights, reverse=True)
+            assert 0 <= hop['null']
+            assert hop['null'] + sum(weights) <= 1 + 1e-5
             assert names[hop['entities'][0]] == hop['evidence'][0]['target']
             assert {(fact['topic'], fact['target']) for fact in hop['evidence']} <= pairs
 
@@ -146,11 +130,6 @@ def test_an_index_finds_what_a_search_of_the_memory_finds(world, tmp_path, monke
     assert kb.identity != by_index.identity
 
 
-def pairs_of(directory):
-    memory = Memory.open(directory)
-    return zip(memory.topic, memory.target)
-
-
 def test_entities_are_told_apart_by_direction_not_by_length(world):
     """With lengths of E that differ a hundredfold answers and losses are the same, and a sure
     retrieval is the answer.
@@ -158,10 +137,8 @@ def test_entities_are_told_apart_by_direction_not_by_length(world):
     model = open_kb(world.root, **TEXT, model='lm', memory='memory')
     asked = read_questions(world.root / 'asked.jsonl', model.vocab)[:5]
     encoder, params, _, meta = model_config.load(world.root / 'lm')
-    lengths = np.exp(np.random.default_rng(0).uniform(-2.3, 2.3, (len(model.vocab), 1))).astype(
-        np.float32
-    )
-    longer = params | {'entity_table': params['entity_table'] * lengths}
+    lengths = np.exp(np.random.default_rng(0).uniform(-2.3, 2.3, (len(model.vocab), 1)))
+    longer = params | {'entity_table': params['entity_table'] * np.float32(lengths)}
     stage = objectives.AnswerQuestions.from_lineage(meta['lineage'])
     changed = TrainedKB(model.folder, world.prepared, encoder, longer, model.memory, stage)
     for one, other in zip(model.answer(asked), changed.answer(asked)):
@@ -194,45 +171,38 @@ def test_a_model_without_a_memory_answers_by_itself(world, tmp_path):
     found = evaluate(world, 'eae', None, tmp_path)
     assert 'retrieval_accuracy' not in found and found['questions'] == 16
     row = json.loads((tmp_path / 'asked.predictions.jsonl').read_text().splitlines()[0])
-    assert (
-        row['traces'] == []
-        and [answer['entity'] for answer in row['answers']] == row['without_memory']
-    )
+    assert row['traces'] == []
+    assert [answer['entity'] for answer in row['answers']] == row['without_memory']
 
 
 def test_models_and_memories_that_do_not_belong_together_are_refused(world, tmp_path):
-    with pytest.raises(CheckpointError, match='was trained without a memory: name none'):
-        open_kb(world.root, **TEXT, model='eae', memory='memory')
-    with pytest.raises(CheckpointError, match='was trained with a memory: name one'):
-        open_kb(world.root, **TEXT, model='lm')
-    with pytest.raises(CheckpointError, match='holds no model that answers questions'):
-        open_kb(world.root, **TEXT, model='entities', memory='memory')
     other = tiny_training.write_memory(world.folder, world.root / 'cloze', tmp_path / 'other')
-    with pytest.raises(CheckpointError, match='built with another encoder'):
-        open_kb(world.root, **TEXT, model='lm', memory=other)
-    with pytest.raises(
-        CheckpointError, match='was not built by the encoder that training starts from'
-    ):
-        stage = objectives.Cloze(memory_dir=str(other), **OPTIONS)
-        world.run(tmp_path / 'new', stage, init_from=str(world.root / 'eae'))
-    with pytest.raises(
-        CheckpointError, match='starts from has entity_layer=1, not 0: give the same'
-    ):
-        stage = objectives.Cloze(memory_dir=str(world.memory), **{**OPTIONS, 'entity_layer': 0})
-        world.run(tmp_path / 'new', stage, init_from=str(world.root / 'cloze'))
-    with pytest.raises(InputError, match='has 2 hops, max_hops is 1'):
-        asked = str(world.root / 'asked.jsonl')
-        world.run(
-            tmp_path / 'new',
-            objectives.AnswerQuestions(questions=asked, max_hops=1),
-            init_from=str(world.root / 'entities'),
-        )
-    with pytest.raises(InputError, match='own_prediction=False takes every answer from a memory'):
-        world.run(
-            tmp_path / 'new',
-            objectives.Cloze(own_prediction=False),
-            init_from=str(world.root / 'entities'),
-        )
+    opened = functools.partial(open_kb, world.root, **TEXT)
+
+    def cloze(start, memory_dir=None, **options):
+        stage = objectives.Cloze(memory_dir=memory_dir and str(memory_dir), **OPTIONS | options)
+        world.run(tmp_path / 'new', stage, init_from=str(world.root / start))
+
+    def one_hop():
+        stage = objectives.AnswerQuestions(questions=str(world.root / 'asked.jsonl'), max_hops=1)
+        world.run(tmp_path / 'new', stage, init_from=str(world.root / 'entities'))
+
+    for said, use in {
+        'was trained without a memory: name none': lambda: opened(model='eae', memory='memory'),
+        'was trained with a memory: name one': lambda: opened(model='lm'),
+        'holds no model that answers': lambda: opened(model='entities', memory='memory'),
+        'built with another encoder': lambda: opened(model='lm', memory=other),
+        'was not built by the encoder that training starts from': lambda: cloze('eae', other),
+        'starts from has entity_layer=1, not 0: give the same': lambda: cloze(
+            'cloze', world.memory, entity_layer=0
+        ),
+        'has 2 hops, max_hops is 1': one_hop,
+        'own_prediction=False takes every answer from a memory': lambda: cloze(
+            'entities', own_prediction=False
+        ),
+    }.items():
+        with pytest.raises(InputError, match=said):
+            use()
 
 
 def test_relations_stay_those_of_a_model_while_names_are_learnt(world, tmp_path):
@@ -253,10 +223,8 @@ def test_relations_stay_those_of_a_model_while_names_are_learnt(world, tmp_path)
         relations = encoder.apply(
             {'params': before['encoder']}, text.tokens, text.r1[:, 0], text.r2
         )
-        difference = np.asarray(read - relations, np.float64)[text.used[:, 0]]
-        return (difference**2).sum() / (
-            np.asarray(relations, np.float64)[text.used[:, 0]] ** 2
-        ).sum(), told
+        squares = lambda x: (np.asarray(x, np.float64)[text.used[:, 0]] ** 2).sum()
+        return squares(read - relations) / squares(relations), told
 
     kept, told = changed('kept', start)
     free, told_nothing = changed('free', None)
@@ -271,12 +239,8 @@ def test_relations_stay_those_of_a_model_while_names_are_learnt(world, tmp_path)
     with pytest.raises(InputError, match='has relations of 8 numbers, the model of 4'):
         stage = dataclasses.replace(names, relations_of=start)
         stage.build(world.prepared, model_config.load(start)[0].clone(relation_dim=4), make_mesh(1))
-    assert (
-        dataclasses.replace(names, relations_of='entities')
-        .located(KBFolder(world.root))
-        .relations_of
-        == start
-    )
+    stage = dataclasses.replace(names, relations_of='entities').located(KBFolder(world.root))
+    assert stage.relations_of == start
 
 
 def test_names_are_learnt_first(world, tmp_path, monkeypatch):
@@ -288,41 +252,17 @@ def test_names_are_learnt_first(world, tmp_path, monkeypatch):
     encoder, params, _, _ = model_config.load(world.root / 'entities')
     given = names.init(encoder, params)
     assert (given['follower']['w_q'] == np.eye(16)).all()
-    trained = jax.tree.map(jnp.ones_like, given['lm']['w_b'])
-    started = names.fit_to_names(
-        encoder, names.source(world.prepared), {**given, 'lm': {**given['lm'], 'w_b': trained}}
-    )
+    trained = given['lm'] | {'w_b': jax.tree.map(jnp.ones_like, given['lm']['w_b'])}
+    started = names.fit_to_names(encoder, names.source(world.prepared), given | {'lm': trained})
     flat = functools.partial(traverse_util.flatten_dict, sep='/')
-    assert {
-        name
-        for name, value in flat(started).items()
-        if not np.array_equal(value, flat(given)[name])
-    } == {
-        'entity_table',
-        'encoder/w_e/kernel',
-        'lm/w_f/kernel',
-    }
-
-    def linked(params):
-        """How many names of a batch are linked, by L_el's mentions and inside."""
-        batch = dataclasses.replace(names, rows=len(world.prepared.vocab)).source(
-            world.prepared, seed=1
-        )[0]
-        _, metrics = names.names_loss(
-            encoder,
-            Layout(make_mesh(1), len(world.prepared.vocab)),
-            None,
-            params,
-            batch,
-            None,
-            None,
-        )
-        return metrics['L_el_accuracy'], metrics['L_el_inside_accuracy']
+    same = lambda name: np.array_equal(flat(started)[name], flat(given)[name])
+    linking = {'entity_table', 'encoder/w_e/kernel', 'lm/w_f/kernel'}
+    assert {name for name in flat(started) if not same(name)} == linking
 
     told = world.run(tmp_path / 'names', names, init_from=str(world.root / 'entities'))
     assert told['loss'] == pytest.approx(told['L_el'] + told['L_el_inside'], rel=1e-5)
     after = tiny_training.params_of(tmp_path / 'names')
-    for name in ('entity_table', 'encoder/w_e/kernel', 'lm/w_f/kernel'):
+    for name in linking:
         # A few steps from where linking begins, and not anywhere else.
         np.testing.assert_allclose(after[name], flat(started)[name], atol=0.1)
         assert (after[name] != flat(started)[name]).any()
@@ -356,9 +296,8 @@ def test_where_embeddings_are_mixed_each_topic_of_a_question_learns_to_retrieve(
     told, task = first_loss(world, asking)
     assert told['L_re_1hop'] > 0.1 and told['reachable_1hop'] > 0
     trained = [name for name in ('lm/w_v', 'lm/e_null', 'lm/r_null') if task.trainable(name)]
-    assert trained == ['lm/w_v', 'lm/r_null'] and not dataclasses.replace(
-        asking, mixing='distributions'
-    ).trainable('lm/w_v')
+    assert trained == ['lm/w_v', 'lm/r_null']
+    assert not dataclasses.replace(asking, mixing='distributions').trainable('lm/w_v')
     assert dataclasses.replace(asking, null_entity=False).trainable('lm/e_null')
     with pytest.raises(
         CheckpointError, match="has mixing='distributions', not 'embeddings': give the same"

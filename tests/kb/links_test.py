@@ -24,17 +24,10 @@ from opql_jax.kb.text.change_text import add_text, compact, remove_text
 from opql_jax.kb.text.index_text import index_text
 from opql_jax.retrieval import index as retrieval_index
 
-from trios import TRIOS
+from trios import SCHEUTZ, TRIOS
 
 ENGINE = TRIOS['engine']
-DOCUMENTS = [
-    {'id': title, 'title': title, 'text': text} for title, text in ENGINE.documents.items()
-]
-NEW = {
-    'id': 'new',
-    'title': 'Per Georg Scheutz',
-    'text': 'Per Georg Scheutz was a printer, born in Jönköping.',
-}
+DOCUMENTS = [{'id': name, 'title': name, 'text': text} for name, text in ENGINE.documents.items()]
 # The longest that a command may take with what is not a plain file in its way.
 SECONDS = 60
 
@@ -72,16 +65,15 @@ def versions(tmp_path_factory):
 
 def answers(kb):
     with opql_jax.open(kb) as opened:
-        asked = [opened.ask(each.question) for each in ENGINE.asked[:2]]
-        return [answer.names[:1] for answer in asked], [
-            p.document for p in opened.retrieve(ENGINE.asked[0].question)
-        ]
+        questions = [each.question for each in ENGINE.asked[:2]]
+        found = [passage.document for passage in opened.retrieve(questions[0])]
+        return [opened.ask(question).names[:1] for question in questions], found
 
 
 COMMANDS = {
     'ask': answers,
     'compact': compact,
-    'add': lambda kb: str(add_text(kb, [NEW], processes=1)),
+    'add': lambda kb: str(add_text(kb, [SCHEUTZ], processes=1)),
     'remove': lambda kb: str(remove_text(kb, ['Ada Lovelace'], processes=1)),
 }
 
@@ -89,14 +81,8 @@ COMMANDS = {
 def state(path):
     """Everything in a file or folder, with what changes if it is written."""
     paths = [path, *sorted(path.rglob('*'))] if path.is_dir() else [path]
-    return [
-        (
-            each.name,
-            each.lstat().st_mtime_ns,
-            hashlib.sha256(each.read_bytes()).hexdigest() if each.is_file() else '',
-        )
-        for each in paths
-    ]
+    content = lambda path: hashlib.sha256(path.read_bytes()).hexdigest() if path.is_file() else ''
+    return [(each.name, each.lstat().st_mtime_ns, content(each)) for each in paths]
 
 
 @contextlib.contextmanager
@@ -234,21 +220,11 @@ def bait(folder):
     """A folder of a user's with files of every name that is written in a knowledge base, down to
     any depth.
     """
-    names = [
-        'topic.npy',
-        'documents.parquet',
-        'shard-00000.json',
-        'manifest.json',
-        'halves-00000.npy',
-        'holiday.jpg',
-        '.lock',
-    ]
-    names += [
-        f'{"0" * 64}.arrow',
-        f'.{"0" * 64}.arrow.17.partial',
-        '.topic.npy.17.partial',
-        'train.jsonl',
-    ]
+    names = (
+        'topic.npy documents.parquet shard-00000.json manifest.json halves-00000.npy holiday.jpg '
+        '.lock .topic.npy.17.partial train.jsonl'
+    ).split()
+    names += [f'{"0" * 64}.arrow', f'.{"0" * 64}.arrow.17.partial']
     for inner in ('', 'segment-00000', '2-hop', 'a/b', 'index'):
         (folder / inner).mkdir(parents=True, exist_ok=True)
         for name in names:
@@ -317,10 +293,8 @@ def unfinished_index(part, outside):
 def test_an_old_part_of_a_received_knowledge_base_leads_to_no_file_outside(
     versions, tmp_path, forged
 ):
-    kb, outside = (
-        pathlib.Path(shutil.copytree(versions, tmp_path / 'films.kb')),
-        bait(tmp_path / 'outside'),
-    )
+    kb = pathlib.Path(shutil.copytree(versions, tmp_path / 'films.kb'))
+    outside = bait(tmp_path / 'outside')
     FORGED[forged](kb, outside)
     before = state(outside)
     run('compact', kb)

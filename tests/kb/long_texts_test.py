@@ -22,10 +22,7 @@ PIECES = [*' aA1."()[^_\n’é', '  ', ' . ', ' .', '\\', '\\"', "'s ", ' & ', '
 WORDS = [
     f'{word} '
     for word in 'the The of which what who and top first or year it is in Ada how'.split()
-] + [
-    'top 1 ',
-    'Ada and ',
-]
+] + ['top 1 ', 'Ada and ']
 UNITS = [
     *PIECES,
     *WORDS,

@@ -6,6 +6,8 @@ from hypothesis import strategies as st
 
 from opql_jax.kb.text.question_plans import out_of_reach, plans, wanted
 
+from examples import examples
+
 
 def plans_of(question):
     """The plans of 'who is the father of [Ada Lovelace]':
@@ -98,9 +100,8 @@ def test_every_plan_begins_with_the_topic_and_goes_on_from_what_was_found(before
     start = len(' '.join([*before, '']))
     found = plans(text, (start, start + len(topic)))
     assert 1 <= len(found) <= 10 and len(set(found)) == len(found)
-    assert [len(plan) for plan in found] == sorted(len(plan) for plan in found) and len(
-        found[0]
-    ) == 1
+    assert [len(plan) for plan in found] == sorted(len(plan) for plan in found)
+    assert len(found[0]) == 1
     for first, *rest in found:
         assert first.text[slice(*first.topic)] == topic and first.text in text
         assert all(step.text[slice(*step.topic)] == 'it' for step in rest)
@@ -109,24 +110,24 @@ def test_every_plan_begins_with_the_topic_and_goes_on_from_what_was_found(before
 
 @pytest.mark.parametrize(
     'question, kinds',
-    [
-        ('when was it built', 'date'),
-        ('in which year did it open', 'date'),
-        ('the father of it', 'person'),
-        ('how many people live there', 'quantity'),
-        ('where did she die', 'place'),
-        ('what language do they speak', 'language'),
-        ('Who wrote it', 'person'),
-        ('Who paid for it when it began', 'person'),
-        ('which actor stars in it', 'person'),
-        ('what company made it', 'organisation'),
-        ('the novels written by it', 'work'),
-        ('what nationality is she', 'group'),
-        ('what genre is it', 'concept'),
-        ('what type of film is it', 'concept'),
-        ('how heavy was it', 'quantity'),
-        ('how long did it last', 'quantity'),
-    ],
+    examples("""
+        when was it built | date
+        in which year did it open | date
+        the father of it | person
+        how many people live there | quantity
+        where did she die | place
+        what language do they speak | language
+        Who wrote it | person
+        Who paid for it when it began | person
+        which actor stars in it | person
+        what company made it | organisation
+        the novels written by it | work
+        what nationality is she | group
+        what genre is it | concept
+        what type of film is it | concept
+        how heavy was it | quantity
+        how long did it last | quantity
+    """),
 )
 def test_question_words_say_which_kind_is_asked_for(question, kinds):
     assert wanted(question).kinds[0] == kinds
@@ -148,11 +149,11 @@ def test_other_questions_ask_for_any_kind(question):
 
 @pytest.mark.parametrize(
     'question, noun',
-    [
-        ('which bridge did it build', 'bridg'),
-        ('what is the river it joins', 'riv'),
-        ('the bridges designed by it', 'bridg'),
-    ],
+    examples("""
+        which bridge did it build | bridg
+        what is the river it joins | riv
+        the bridges designed by it | bridg
+    """),
 )
 def test_the_noun_that_is_asked_for_is_read(question, noun):
     assert noun in wanted(question).nouns
@@ -193,11 +194,11 @@ def test_other_questions_are_in_reach(question):
 
 @pytest.mark.parametrize(
     'question, stated',
-    [
-        ('what is the largest city of Norway', 'Oslo is the largest city of Norway.'),
-        ('how many films did Ann direct', 'Ann directed twelve long films.'),
-        ('how many novels has Ann written', 'She wrote 14 novels.'),
-    ],
+    examples("""
+        what is the largest city of Norway | Oslo is the largest city of Norway.
+        how many films did Ann direct | Ann directed twelve long films.
+        how many novels has Ann written | She wrote 14 novels.
+    """),
 )
 def test_a_count_or_superlative_that_a_sentence_states_is_in_reach(question, stated):
     assert out_of_reach(question) and out_of_reach(question, stated) is None

@@ -159,9 +159,8 @@ def test_every_split_is_scored_and_its_files_are_left(scored, kb):
     results, output = scored
     names = [f'{split}.{kind}.jsonl' for split in SPLITS for kind in ('cases', 'predictions')]
     assert files_below(output) == sorted([*names, 'metrics.json'])
-    assert json.loads((output / 'metrics.json').read_text()) == results and list(results) == list(
-        SPLITS
-    )
+    assert json.loads((output / 'metrics.json').read_text()) == results
+    assert list(results) == list(SPLITS)
     for split in SPLITS:
         questions = kb.prepared.questions(split)
         records = read_predictions(output / f'{split}.predictions.jsonl')

@@ -16,23 +16,12 @@ TEXTS = [
     {'id': 'harriet', 'title': 'Harriet Lincoln',
         'text': 'Harriet Lincoln is a curator. Harriet Lincoln moved to Lincoln in 2004.'},
 ]  # fmt: skip
-PLAYED = {
-    'Amber Gate': 'Oslo',
-    'Cold Meadow': 'Bern',
-    'Tall Orchard': 'Riga',
-    'Quiet Wheel': 'Turin',
-}
+PLAYED = {'Amber Gate': 'Oslo', 'Cold Meadow': 'Bern', 'Tall Orchard': 'Riga'}
+PLAYED |= {'Quiet Wheel': 'Turin'}
 TEXTS += [{'id': 'bio', 'title': 'Edda Marsh', 'text': 'The pianist Edda Marsh was born in Ghent.'}]
-TEXTS += [
-    {
-        'id': piece,
-        'title': piece,
-        'text': (
-            f'{piece} is a sonata by Edda Marsh. The concert of Edda Marsh in {city} began with it.'
-        ),
-    }
-    for piece, city in PLAYED.items()
-]
+for piece, city in PLAYED.items():
+    text = f'{piece} is a sonata by Edda Marsh. The concert of Edda Marsh in {city} began with it.'
+    TEXTS.append({'id': piece, 'title': piece, 'text': text})
 
 
 @pytest.fixture(scope='module')

@@ -72,9 +72,8 @@ def trained(original, tmp_path_factory):
 def hits(kb):
     opened = opql_jax.open(kb)
     answers = [opened.ask(row['question']) for row in rows()]
-    return np.mean(
-        [opened.vocab.names[a.entities[0]] == row['answers'][0] for a, row in zip(answers, rows())]
-    )
+    first = [opened.vocab.names[answer.entities[0]] for answer in answers]
+    return np.mean([name == row['answers'][0] for name, row in zip(first, rows())])
 
 
 def test_what_was_learnt_is_what_answers(original, trained):
@@ -91,37 +90,28 @@ def test_training_scores_paths_as_the_answerer_does(trained):
     kb, _ = trained
     opened = opql_jax.open(kb)
     learnt = opened.text_answerer.map
-    linked = [
-        (opened.question(row['question']), {opened.vocab.id(row['answers'][0])}) for row in rows()
-    ]
+    right = lambda row: {opened.vocab.id(row['answers'][0])}
+    linked = [(opened.question(row['question']), right(row)) for row in rows()]
     found, reached = candidates(opened.text_answerer, linked)
     assert reached == list(range(len(linked)))
     scores = per_question(learnt, found, np.arange(len(linked)))
     for (question, (right,)), (_, log_weight) in zip(linked, scores):
         (answer,) = opened.answer([question])
-        np.testing.assert_allclose(
-            answer.weights[answer.entities == right], np.exp(log_weight), rtol=1e-2
-        )
+        weight = answer.weights[answer.entities == right]
+        np.testing.assert_allclose(weight, np.exp(log_weight), rtol=1e-2)
 
 
 def test_questions_that_teach_nothing_are_counted(kb, tmp_path):
+    most = 'when were most of these persons born'
     others = [
         {'id': 'topic', 'question': 'who knows', 'answers': ['Vienna']},
-        {
-            'id': 'nothing',
-            'question': 'when were most of these persons born',
-            'answers': ['Vienna'],
-        },
+        {'id': 'nothing', 'question': most, 'answers': ['Vienna']},
         {'id': 'answer', 'question': 'the zorp of Anna Berg', 'answers': ['Atlantis']},
         {'id': 'far', 'question': 'the zorp of Anna Berg', 'answers': ['Ida Jung']},
     ]
     report = train_questions(kb, write(tmp_path / 'q.jsonl', [*rows(), *others]))
-    assert (report.no_topic, report.no_answer, report.not_reached, report.used) == (
-        2,
-        1,
-        1,
-        len(NAMES),
-    )
+    assert (report.no_topic, report.no_answer, report.not_reached) == (2, 1, 1)
+    assert report.used == len(NAMES)
     for words in ('2 mention no name', '1 have no answer', '1 have an answer that is not found'):
         assert words in str(report)
     none = train_questions(kb, write(tmp_path / 'none.jsonl', others))
@@ -166,11 +156,8 @@ def test_probabilities_are_fitted_to_left_out_questions_where_there_are_enough(
     original, trained, tmp_path, monkeypatch
 ):
     kb, few = trained
-    assert (
-        few.left_out == 0
-        and 'stay untrained, and may be too low: to fit them takes 30 left-out questions'
-        in str(few)
-    )
+    assert few.left_out == 0
+    assert 'stay untrained, and may be too low: to fit them takes 30 left-out questions' in str(few)
     assert opql_jax.open(kb).text_answerer.map.log_odds == 0
     others = [
         {'id': f'o{i}', 'question': f'the zorp of {name}', 'answers': ['Atlantis']}
@@ -180,9 +167,8 @@ def test_probabilities_are_fitted_to_left_out_questions_where_there_are_enough(
     questions = write(tmp_path / 'q.jsonl', rows() + others)
     monkeypatch.setattr('opql_jax.kb.trained.train_questions._ENOUGH', 2 * len(NAMES))
     report = train_questions(shutil.copytree(original, tmp_path / 'kb'), questions)
-    assert report.left_out == 2 * len(NAMES) and 'are fitted to 14 left-out questions' in str(
-        report
-    )
+    assert report.left_out == 2 * len(NAMES)
+    assert 'are fitted to 14 left-out questions' in str(report)
     opened = opql_jax.open(tmp_path / 'kb')
     answerer = opened.text_answerer
     added, answers = answerer.map.log_odds, [opened.ask(row['question']) for row in rows()]

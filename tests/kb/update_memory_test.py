@@ -51,33 +51,25 @@ def world(tmp_path_factory):
     return tiny_training.write_world(tmp_path_factory.mktemp('update_world'))
 
 
-def write_new_text(folder, person):
-    """Documents about two new films and the person who made one of them, as a reader."""
-    records = [
-        {
-            'id': 'new1',
-            'title': 'Zorblax',
-            'text': f'Zorblax was directed by {person}. It was shown twice.',
-        },
-        {'id': 'new2', 'title': 'Quonk', 'text': 'Quonk came after Zorblax.'},
-        {'id': 'new3', 'title': 'Silent', 'text': 'Nobody says more.'},
-    ]
-    (folder / 'new.jsonl').write_text('\n'.join(map(json.dumps, records)))
-    return JsonLines(str(folder / 'new.jsonl'))
+def write_lines(path, records):
+    path.write_text('\n'.join(map(json.dumps, records)))
+    return str(path)
 
 
 @pytest.fixture(scope='module')
 def extended(world):
-    """The prepared folder with new text, and an old entity that the text is about."""
+    """The prepared folder with new text about two films, and the person who made one of them."""
     old = Prepared(world / 'text')
     degree = np.diff(Memory.open(world / 'memory').offsets)
     person = old.vocab.names[np.flatnonzero(degree == degree[degree > 0].min())[0]]
-    prepare(
-        kb=str(world),
-        text='extended',
-        reader=write_new_text(world, person),
-        extends=str(old.directory),
-    )
+    shown = f'Zorblax was directed by {person}. It was shown twice.'
+    new = [
+        {'id': 'new1', 'title': 'Zorblax', 'text': shown},
+        {'id': 'new2', 'title': 'Quonk', 'text': 'Quonk came after Zorblax.'},
+        {'id': 'new3', 'title': 'Silent', 'text': 'Nobody says more.'},
+    ]
+    reader = JsonLines(write_lines(world / 'new.jsonl', new))
+    prepare(kb=str(world), text='extended', reader=reader, extends=str(old.directory))
     return Prepared(world / 'extended'), person
 
 
@@ -120,30 +112,21 @@ def test_new_text_is_found_until_it_is_deleted_and_old_questions_are_answered_as
     # Paths that leave the person from now on have one more entry to choose from; all others are as
     # they were.
     after, known = answers(kb), prepared.vocab.id(person)
-    same = [
-        q.id
-        for q in prepared.questions('2-hop/dev')
-        if known not in (q.topic_entity, *before[q.id][0][0])
-    ]
+    topics = {q.id: q.topic_entity for q in prepared.questions('2-hop/dev')}
+    same = [q for q, topic in topics.items() if known not in (topic, *before[q][0][0])]
     assert len(same) > 10
-    assert_same(
-        {question: after[question] for question in same},
-        {question: before[question] for question in same},
-    )
+    assert_same({q: after[q] for q in same}, {q: before[q] for q in same})
 
     provenance = kb.memory.provenance([entry for entry in kb.memory.ids if entry >= len(built)])
-    assert {row['passage'] for row in provenance} == {
-        len(prepared.passages) - 3,
-        len(prepared.passages) - 2,
-    }
+    last = len(prepared.passages) - 1
+    assert {row['passage'] for row in provenance} == {last - 2, last - 1}
     delete(str(prepared.directory), str(memory), Selection(documents=('new1',)))
     for merged in (False, True):
         if merged:
             compact(str(memory))
         kb = open_kb(world, memory)
-        assert facts(kb, 'Zorblax') == {
-            'Quonk': 'Quonk came after Zorblax.'
-        } and 'Zorblax' not in facts(kb, person)
+        assert facts(kb, 'Zorblax') == {'Quonk': 'Quonk came after Zorblax.'}
+        assert 'Zorblax' not in facts(kb, person)
         assert_same(answers(kb), before)
     assert len(kb.memory.manifest.segments) == 1
 
@@ -164,11 +147,8 @@ def test_new_entities_get_embeddings_that_stand_to_the_others_as_their_mentions_
     for passage in passages:
         for i, entity in enumerate(passage.entities.tolist()):
             places[entity].append((passage, i))
-    embed = jax.jit(
-        lambda params, tokens, at: encoder.apply(
-            {'params': params}, tokens, at, method=encoder.mentions
-        )
-    )
+    embed = jax.jit(functools.partial(encoder.apply, method=encoder.mentions))
+    of_encoder = {'params': params['encoder']}
     means = {}
     for entity, mentions in sorted(places.items()):
         vectors = []
@@ -178,18 +158,12 @@ def test_new_entities_get_embeddings_that_stand_to_the_others_as_their_mentions_
             passage, i = mentions[math.ceil((k + 1) * step) - 1]
             m = one_marked.mask_mention(passage, i, prepared.special)
             tokens = np.pad(m.tokens, (0, 64 - len(m.tokens)))
-            vectors.append(
-                np.asarray(
-                    embed(params['encoder'], tokens[None], np.array([[m.position]])), np.float64
-                )[0, 0]
-            )
-        means[entity] = np.mean(vectors, axis=0)
+            vectors.append(embed(of_encoder, tokens[None], np.array([[m.position]]))[0, 0])
+        means[entity] = np.mean(np.asarray(vectors, np.float64), axis=0)
     old = [entity for entity in means if entity < count]
     assert max(map(len, places.values())) > new_entities.MENTIONS_PER_ENTITY
-    v, e = (
-        np.array([means[entity] for entity in old]),
-        np.asarray(params['entity_table'], np.float64)[old],
-    )
+    v = np.array([means[entity] for entity in old])
+    e = np.asarray(params['entity_table'], np.float64)[old]
     # The factor that brings the differences from the mean nearest to those of E.
     factor = np.linalg.lstsq(
         (v - v.mean(0)).reshape(-1, 1), (e - e.mean(0)).reshape(-1), rcond=None
@@ -253,7 +227,7 @@ def test_the_best_pairs_of_question_topics_are_added_to_a_memory_of_the_best_pai
         assert len(changed.manifest.segments) == 2
 
 
-def test_folders_that_do_not_belong_together_are_refused(world, extended, memory, tmp_path):
+def test_folders_that_do_not_belong_together_are_refused(world, extended, memory, extend, tmp_path):
     with pytest.raises(
         CheckpointError, match=r'embeddings of 0 more, but .* has \d+: inject its text'
     ):
@@ -266,28 +240,18 @@ def test_folders_that_do_not_belong_together_are_refused(world, extended, memory
     with pytest.raises(InputError, match='was built with the vocabulary'):
         open_kb(world, memory, 'text')
     # The same entities, but other text.
-    (tmp_path / 'no.jsonl').write_text(
-        json.dumps({'id': 'x', 'title': 'Zorblax', 'text': 'Zorblax saw Quonk and Silent.'})
-    )
-    (tmp_path / 'names.jsonl').write_text(
-        '\n'.join(json.dumps({'id': name}) for name in ('Zorblax', 'Quonk', 'Silent'))
-    )
-    reader = JsonLines(str(tmp_path / 'no.jsonl'), entities=str(tmp_path / 'names.jsonl'))
-    prepare(kb=str(tmp_path), text='other', reader=reader, extends=str(world / 'text'))
-    assert Prepared(tmp_path / 'other').vocab.hash() == extended[0].vocab.hash()
-    for use in (
-        lambda: open_kb(world, memory, tmp_path / 'other'),
-        lambda: add(world, memory, tmp_path / 'other'),
-    ):
+    names, text = ('Zorblax', 'Quonk', 'Silent'), 'Zorblax saw Quonk and Silent.'
+    other = extend('other', world / 'text', 'x', 'Zorblax', text, names)
+    assert Prepared(other).vocab.hash() == extended[0].vocab.hash()
+    for use in (open_kb, add):
         with pytest.raises(InputError, match='is a memory of other text than'):
-            use()
+            use(world, memory, other)
 
 
 def other_model(world, tmp_path):
     model = tiny_training.write_untrained(world / 'text', tmp_path / 'other_model', seed=1)
-    assert params_hash(model_config.load(model)[1]) != params_hash(
-        model_config.load(world / 'align')[1]
-    )
+    mine, other = (params_hash(model_config.load(each)[1]) for each in (world / 'align', model))
+    assert mine != other
     return model
 
 
@@ -319,17 +283,14 @@ def test_names_are_deleted_and_what_averages_lose_is_said(world, tmp_path, capsy
     gone(passages=(passage,), dry_run=True)
     gone(documents=(prepared.passages['doc_id'][passage].as_py(),))
     printed = capsys.readouterr().out
-    assert (
-        printed.startswith('would delete ')
-        and f'{several}' in printed
-        and 'means that mentions in other passages are part of' in printed
-    )
+    assert printed.startswith('would delete ')
+    assert f'{several}' in printed
+    assert 'means that mentions in other passages are part of' in printed
     opened = Memory.open(memory)
     topic, target = int(opened.topic[0]), int(opened.target[0])
     gone(pairs=(f'{prepared.vocab.names[topic]}|{prepared.vocab.keys[target]}',))
-    assert (topic, target) not in held(Memory.open(memory)) and (target, topic) in held(
-        Memory.open(memory)
-    )
+    assert (topic, target) not in held(Memory.open(memory))
+    assert (target, topic) in held(Memory.open(memory))
     gone(entities=(prepared.vocab.names[target],))
     assert not any(target in pair for pair in held(Memory.open(memory)))
 
@@ -341,14 +302,10 @@ def extend(tmp_path):
     """
 
     def extend(name, base, identifier, title, text, entities=()):
-        (tmp_path / f'{name}.jsonl').write_text(
-            json.dumps({'id': identifier, 'title': title, 'text': text})
-        )
-        (tmp_path / f'{name}.names').write_text(
-            '\n'.join(json.dumps({'id': entity}) for entity in entities)
-        )
-        names = str(tmp_path / f'{name}.names') if entities else None
-        reader = JsonLines(str(tmp_path / f'{name}.jsonl'), entities=names)
+        document = {'id': identifier, 'title': title, 'text': text}
+        texts = write_lines(tmp_path / f'{name}.jsonl', [document])
+        names = write_lines(tmp_path / f'{name}.names', [{'id': entity} for entity in entities])
+        reader = JsonLines(texts, entities=names if entities else None)
         prepare(kb=str(tmp_path), text=name, reader=reader, extends=str(base))
         return tmp_path / name
 

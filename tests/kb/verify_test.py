@@ -24,12 +24,8 @@ def kb(whole, tmp_path):
     return shutil.copytree(whole, tmp_path / 'kb')
 
 
-PARTS = {
-    'align': 'a model',
-    'follow': 'a model',
-    'memory': 'a memory of',
-    'text': 'a prepared folder of',
-}
+PARTS = {'align': 'a model', 'follow': 'a model', 'memory': 'a memory of'}
+PARTS |= {'text': 'a prepared folder of'}
 
 
 def test_whole_folders_are_read_and_listed(kb):
@@ -53,15 +49,10 @@ def test_the_command_prints_what_it_read_and_exits_1_if_something_is_wrong(kb):
     prepared = kb / 'text'
     command = [sys.executable, '-m', 'opql_jax.verify', str(prepared)]
     done = subprocess.run(command, capture_output=True, text=True)
-    assert (
-        done.returncode == 0
-        and f'{prepared}: a prepared folder' in done.stdout
-        and 'all is as' in done.stdout
-    ), done.stderr
+    assert done.returncode == 0, done.stderr
+    assert f'{prepared}: a prepared folder' in done.stdout and 'all is as' in done.stdout
     flip(prepared / 'pairs.parquet')
     done = subprocess.run(command, capture_output=True, text=True)
-    assert (
-        done.returncode == 1
-        and f'error: {prepared}/pairs.parquet: its sha256' in done.stderr
-        and '1 wrong' in done.stdout
-    )
+    assert done.returncode == 1
+    assert f'error: {prepared}/pairs.parquet: its sha256' in done.stderr
+    assert '1 wrong' in done.stdout

@@ -39,10 +39,9 @@ from ann_memories import (
     make_memory,
     memory_of,
     queries_near,
-    table_of,
     with_scann,
 )
-from memory_tables import digest_of_tree
+from tiny_memories import digest_of_tree, table_of
 
 
 def scores_of(queries, memory, table=TABLE):
@@ -60,9 +59,8 @@ def recall_of(index, memory, queries):
     """
     scores = scores_of(queries, memory)
     worst = -np.sort(-scores, axis=1)[:, K - 1 : K]
-    return (np.take_along_axis(scores, index.search(*queries, K)[1], axis=1) >= worst - 1e-9).mean(
-        axis=1
-    )
+    found = np.take_along_axis(scores, index.search(*queries, K)[1], axis=1)
+    return (found >= worst - 1e-9).mean(axis=1)
 
 
 def check(found, dense, k):
@@ -72,15 +70,11 @@ def check(found, dense, k):
     scores, rows = found
     batch, size = dense.shape
     used = min(k, size)
-    assert scores.shape == rows.shape == (batch, k) and (scores.dtype, rows.dtype) == (
-        np.float32,
-        np.int32,
-    )
-    assert (
-        (rows[:, used:] == -1).all()
-        and (scores[:, used:] == -np.inf).all()
-        and (rows[:, :used] >= 0).all()
-    )
+    assert scores.shape == rows.shape == (batch, k)
+    assert (scores.dtype, rows.dtype) == (np.float32, np.int32)
+    assert (rows[:, used:] == -1).all()
+    assert (scores[:, used:] == -np.inf).all()
+    assert (rows[:, :used] >= 0).all()
     rows, scores = rows[:, :used], scores[:, :used]
     assert all(len(set(row)) == used for row in rows.tolist())
     np.testing.assert_allclose(scores, np.take_along_axis(dense, rows, axis=1), atol=2e-5)
@@ -162,9 +156,8 @@ def test_many_entries_of_one_topic_and_nearly_one_wording_are_found(tmp_path, me
 @with_scann
 def test_a_recall_that_no_setting_reaches_is_an_error_and_leaves_no_index(tmp_path, small):
     queries = tuple(np.random.default_rng(3).standard_normal((60, d)) for d in (D_E, D_R))
-    with pytest.raises(
-        InputError, match=r'no setting reaches recall@1 1\.0.*is the most.*ExactIndex'
-    ):
+    said = r'no setting reaches recall@1 1\.0.*is the most.*ExactIndex'
+    with pytest.raises(InputError, match=said):
         build_index(tmp_path / 'index', small, TABLE, k=1, recall=1.0, queries=queries)
     with pytest.raises(InputError, match='is not an index'):
         open_index(tmp_path / 'index', small, TABLE)
@@ -183,9 +176,8 @@ def test_an_index_of_another_memory_or_entity_table_is_refused(folder, index, me
         open_index(folder, small, TABLE)
     other = TABLE.copy()
     other[-1, -1] += 1e-6
-    with pytest.raises(
-        InputError, match='entity table.*another: use that one, or build the index again'
-    ):
+    said = 'entity table.*another: use that one, or build the index again'
+    with pytest.raises(InputError, match=said):
         open_index(folder, memory, other)
 
 
@@ -201,15 +193,12 @@ def test_a_killed_build_leaves_the_index_that_was_there(tmp_path, small, monkeyp
         patch.setattr(ann_build, 'write_manifest', killed)
         build_index(tmp_path / 'index', small, TABLE, recall=0.9)
     assert before.items() < digest_of_tree(tmp_path / 'index').items()
-    np.testing.assert_array_equal(
-        open_index(tmp_path / 'index', small, TABLE).search(*queries, 4), built.search(*queries, 4)
-    )
+    opened = open_index(tmp_path / 'index', small, TABLE)
+    np.testing.assert_array_equal(opened.search(*queries, 4), built.search(*queries, 4))
     again = build_index(tmp_path / 'index', small, TABLE, recall=0.9)
     assert again.manifest.recall_target == 0.9
-    assert [path.name for path in sorted((tmp_path / 'index').iterdir())] == [
-        'index-00001',
-        'manifest.json',
-    ]
+    names = {path.name for path in (tmp_path / 'index').iterdir()}
+    assert names == {'index-00001', 'manifest.json'}
 
 
 @pytest.fixture
@@ -226,10 +215,8 @@ def test_deleted_entries_are_never_returned_and_injected_ones_are(folder, memory
     delete(changing, entries=memory.ids[rows[0]], entities=memory.topic[rows[1:4, 0]])
     key = [5.0 * part[5] / np.linalg.norm(part[5]) for part in queries]
     new = table_of([ENTITIES, ENTITIES, 0], [1, 2, 3])
-    encode, embed = (
-        lambda rows: np.stack([key[1], key[1], -key[1]])[rows],
-        lambda entities: key[0][None],
-    )
+    encode = lambda rows: np.stack([key[1], key[1], -key[1]])[rows]
+    embed = lambda entities: key[0][None]
     inject(changing, new, encode, Injection(VOCAB, HASHES['encoder'], embed))
     changed = Memory.open(changing)
     table = np.concatenate([TABLE, changed.entity_rows])
@@ -250,10 +237,8 @@ def test_deleted_entries_are_never_returned_and_injected_ones_are(folder, memory
 @with_scann
 @pytest.mark.parametrize('barred', [False, True])
 def test_a_program_finds_by_the_index_what_an_exact_search_finds(memory, index, barred):
-    queries, placed = (
-        Queries(*queries_near(memory, 40)),
-        shard_memory(memory.topic, memory.target, memory.relations(), make_mesh(1)),
-    )
+    queries = Queries(*queries_near(memory, 40))
+    placed = shard_memory(memory.topic, memory.target, memory.relations(), make_mesh(1))
     best = memory.target[index.search(*queries, K)[1]]
     filter = SearchFilter(excluded_targets=jnp.asarray(best[:, :2])) if barred else SearchFilter()
     run = jax.jit(lambda memory: retrieve(memory, TABLE, queries, K, filter))
@@ -273,9 +258,8 @@ def test_a_program_finds_by_the_index_what_an_exact_search_finds(memory, index, 
 def test_where_a_filter_bars_what_is_proposed_the_search_is_exact(memory, index):
     queries = Queries(*queries_near(memory, 40))
     placed = shard_memory(memory.topic, memory.target, memory.relations(), make_mesh(1))
-    filter = SearchFilter(
-        topics=jnp.asarray(memory.topic[np.random.default_rng(0).integers(0, len(memory), (40, 2))])
-    )
+    rows = np.random.default_rng(0).integers(0, len(memory), (40, 2))
+    filter = SearchFilter(topics=jnp.asarray(memory.topic[rows]))
     run = jax.jit(lambda memory: top_k(memory, TABLE, queries, K, filter))
     for found, exact in zip(run(ann.searched_by(placed, index)), run(placed)):
         np.testing.assert_array_equal(found, exact)
@@ -296,9 +280,8 @@ def test_where_deletion_took_all_that_is_proposed_the_query_is_searched_exactly(
 @with_scann
 def test_an_index_of_a_memory_that_changed_much_is_refused(folder, index, memory, changing):
     delete(changing, entries=memory.ids[: len(memory) // 10 + 1])
-    with pytest.raises(
-        InputError, match='2001 entries were added or deleted .*build the index again'
-    ):
+    said = '2001 entries were added or deleted .*build the index again'
+    with pytest.raises(InputError, match=said):
         open_index(folder, Memory.open(changing), TABLE)
 
 
@@ -308,10 +291,8 @@ def check_exact(found, memory):
     for k in (1, K, len(memory) + 2):
         scores, rows = found.search(*queries, k)
         check((scores, rows), dense, k)
-        best = best_of(dense, k)
-        np.testing.assert_allclose(
-            scores[:, : best.shape[1]], np.take_along_axis(dense, best, axis=1), atol=2e-5
-        )
+        best = np.take_along_axis(dense, best_of(dense, k), axis=1)
+        np.testing.assert_allclose(scores[:, : best.shape[1]], best, atol=2e-5)
 
 
 def test_without_scann_the_search_is_exact_and_says_so_once(
@@ -320,17 +301,13 @@ def test_without_scann_the_search_is_exact_and_says_so_once(
     monkeypatch.setattr(ann_build, 'MIN_ENTRIES', 100)
     memory = make_memory(tmp_path / 'memory', 300)
     with caplog.at_level(logging.WARNING):
-        for found in (
-            build_index(tmp_path / 'index', memory, TABLE),
-            open_index(tmp_path / 'index', memory, TABLE),
-        ):
+        for get in (build_index, open_index):
+            found = get(tmp_path / 'index', memory, TABLE)
             assert isinstance(found, ExactIndex)
             check_exact(found, memory)
     (record,) = [record for record in caplog.records if record.name == ann.__name__]
-    assert (
-        'ScaNN was not installed when it was built, so the memory is searched exactly'
-        in record.getMessage()
-    )
+    said = 'ScaNN was not installed when it was built, so the memory is searched exactly'
+    assert said in record.getMessage()
 
 
 @pytest.mark.parametrize('rows', [5, 300])
@@ -375,9 +352,8 @@ def test_files_of_others_are_left_alone(tmp_path, name):
     file = tmp_path / 'index' / name
     file.parent.mkdir(parents=True)
     file.write_text('precious')
-    with pytest.raises(
-        InputError, match=f'{name.partition("/")[0]}: not of an index.*directory of its own'
-    ):
+    said = f'{name.partition("/")[0]}: not of an index.*directory of its own'
+    with pytest.raises(InputError, match=said):
         build_index(tmp_path / 'index', memory, TABLE)
     # Nor does a build remove what was put beside an index.
     file.rename(tmp_path / 'kept')

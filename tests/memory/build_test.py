@@ -9,7 +9,7 @@ import pytest
 from opql_jax.core.errors import InputError
 from opql_jax.memory.build import AVERAGED_MENTIONS, EntryTable
 
-from memory_tables import HASHES, NUM_ENTITIES, digest_of_tree, make, make_table, relations_of
+from tiny_memories import ENTITIES, HASHES, digest_of_tree, make, make_table, relations_of
 
 
 def all_relations(memory):
@@ -19,20 +19,13 @@ def all_relations(memory):
 def test_every_mention_pair_is_an_entry_sorted_by_topic_target_and_place(tmp_path):
     table = make_table()
     memory = make(tmp_path, table)
-    rows = sorted(
-        range(len(table)),
-        key=lambda i: (
-            table.topic[i],
-            table.target[i],
-            table.passage[i],
-            table.topic_start[i],
-            table.target_start[i],
-        ),
+    rows = np.lexsort(
+        (table.target_start, table.topic_start, table.passage, table.target, table.topic)
     )
     np.testing.assert_array_equal(memory.topic, table.topic[rows])
     np.testing.assert_array_equal(memory.target, table.target[rows])
     np.testing.assert_array_equal(all_relations(memory), relations_of(rows))
-    for entity in range(NUM_ENTITIES):
+    for entity in range(ENTITIES):
         of_topic = memory.topic[memory.offsets[entity] : memory.offsets[entity + 1]]
         assert (of_topic == entity).all() and len(of_topic) == (table.topic == entity).sum()
 
@@ -42,9 +35,8 @@ def test_provenance_of_an_entry_is_the_row_it_was_encoded_from(tmp_path):
     memory = make(tmp_path, table)
     ids = [39, 0, 7, 6, 7]  # any order, repeated, on both sides of a shard boundary
     for entry, found in zip(ids, memory.provenance(ids), strict=True):
-        (row,) = np.flatnonzero(
-            (relations_of(range(len(table))) == all_relations(memory)[entry]).all(1)
-        )
+        of_rows = relations_of(range(len(table)))
+        (row,) = np.flatnonzero((of_rows == all_relations(memory)[entry]).all(1))
         assert found == {
             'entry': entry,
             'passage': table.passage[row],
@@ -117,9 +109,8 @@ def test_a_rerun_with_other_inputs_is_refused_naming_them(tmp_path, change, fini
     make(tmp_path) if finished else interrupted(tmp_path)
     before = digest_of_tree(tmp_path)
     name = 'pairs_sha256' if 'entries' in change else next(iter(change))
-    with pytest.raises(
-        InputError, match=f'{"finished" if finished else "unfinished"}.*{name} is .*start over'
-    ):
+    state = 'finished' if finished else 'unfinished'
+    with pytest.raises(InputError, match=f'{state}.*{name} is .*start over'):
         make(tmp_path, **change)
     assert digest_of_tree(tmp_path) == before
 
@@ -128,20 +119,13 @@ def test_a_rerun_with_other_inputs_is_refused_naming_them(tmp_path, change, fini
 def test_files_of_somebody_else_beside_a_memory_outlast_another_build(tmp_path, finished):
     """Also where they are named as the build names its own."""
     make(tmp_path) if finished else interrupted(tmp_path)
-    names = [
-        '.film.partial',
-        'mine/.film.partial',
-        'mine/shard-00000.json',
-        'segment-mine/.x.1.partial',
-    ]
-    names += ['plan.json'] if finished else []
+    names = ['.film.partial', 'mine/.film.partial', 'mine/shard-00000.json']
+    names += ['segment-mine/.x.1.partial', *['plan.json'] * finished]
     for path in (tmp_path / name for name in names):
         path.parent.mkdir(exist_ok=True)
         path.write_text('precious')
     make(tmp_path)
-    assert {name: (tmp_path / name).read_text() for name in names} == dict.fromkeys(
-        names, 'precious'
-    )
+    assert {(tmp_path / name).read_text() for name in names} == {'precious'}
 
 
 @pytest.mark.parametrize(
@@ -155,7 +139,7 @@ def test_files_of_somebody_else_beside_a_memory_outlast_another_build(tmp_path, 
         ({'entries': make_table(0)}, 'no pairs'),
         (
             {'encode': lambda rows: np.zeros((len(rows), 2))},
-            r'shape \(7, 2\) for 7 rows of relation_dim 3',
+            r'\(7, 2\) for 7 rows of relation_dim',
         ),
         ({'encode': lambda rows: np.full((len(rows), 3), np.nan)}, 'not finite in float32'),
         (
@@ -169,38 +153,27 @@ def test_bad_input_is_named(tmp_path, options, message):
         make(tmp_path, **options)
 
 
+def mention(start, end, entity):
+    return {'start': start, 'end': end, 'entity': entity}
+
+
 PASSAGES = pa.table(
     {
         'text': ['Éa met Bo. They left.  Then Cy came.', 'Dee saw Bo.', 'No mention.'],
         'sentence_starts': [[0, 11, 23], [0], [0]],
         'mentions': [
-            [
-                {'start': 0, 'end': 2, 'entity': 0},
-                {'start': 7, 'end': 9, 'entity': 1},
-                {'start': 28, 'end': 30, 'entity': 2},
-            ],
-            [{'start': 0, 'end': 3, 'entity': 3}, {'start': 8, 'end': 10, 'entity': 1}],
+            [mention(0, 2, 0), mention(7, 9, 1), mention(28, 30, 2)],
+            [mention(0, 3, 3), mention(8, 10, 1)],
             [],
         ],
     }
 )
 
 
-def pairs(**columns):
-    return {name: np.array(column) for name, column in columns.items()}
-
-
 def test_mined_pairs_get_the_spans_of_their_mentions_and_sentences():
-    table = EntryTable.from_pairs(
-        pairs(
-            topic=[0, 1, 3],
-            target=[2, 0, 1],
-            passage=[0, 0, 1],
-            topic_mention=[0, 1, 0],
-            target_mention=[2, 0, 1],
-        ),
-        PASSAGES,
-    )
+    columns = ('topic', 'target', 'passage', 'topic_mention', 'target_mention')
+    rows = np.array([(0, 2, 0, 0, 2), (1, 0, 0, 1, 0), (3, 1, 1, 0, 1)])
+    table = EntryTable.from_pairs(dict(zip(columns, rows.T)), PASSAGES)
     texts = [PASSAGES['text'][i].as_py() for i in table.passage]
     cut = lambda span: [
         text[a:b]

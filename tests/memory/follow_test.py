@@ -203,10 +203,8 @@ def test_half_precision_relations_score_as_their_float32_values(dtype):
 def test_no_copy_of_all_relations_is_made(dtype):
     rows = 100_000
     stored = jax.ShapeDtypeStruct((rows, DIM_R), follow_lib.relation_bits(np.zeros(1, dtype)).dtype)
-    ids, offsets = (
-        jax.ShapeDtypeStruct((rows,), np.int32),
-        jax.ShapeDtypeStruct((NUM_ENTITIES + 1,), np.int32),
-    )
+    ids = jax.ShapeDtypeStruct((rows,), np.int32)
+    offsets = jax.ShapeDtypeStruct((NUM_ENTITIES + 1,), np.int32)
     table = jax.ShapeDtypeStruct((NUM_ENTITIES, DIM_E), np.float32)
     queries = make_queries(np.random.default_rng(0))
     compiled = jit_topk.lower(*queries, MemoryArrays(ids, ids, stored, offsets), table).compile()

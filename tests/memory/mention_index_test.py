@@ -29,13 +29,8 @@ def world(tmp_path_factory):
     shards.
     """
     root = tmp_path_factory.mktemp('mentions')
-    prepare(
-        kb=str(root),
-        text='prepared',
-        reader=Synthetic(num_documents=30, num_train=20),
-        wordpieces=500,
-        max_tokens=48,
-    )
+    reader = Synthetic(num_documents=30, num_train=20)
+    prepare(kb=str(root), text='prepared', reader=reader, wordpieces=500, max_tokens=48)
     tiny_training.write_untrained(root / 'prepared', root / 'model', MENTIONS, spread=8.0)
     tiny_training.write_memory(root / 'prepared', root / 'model', root / 'memory', shard_rows=50)
     return root
@@ -51,12 +46,8 @@ def encode_alone(world):
         spans = prepared.passages.slice(passage, 1).to_pylist()[0]['mentions']
         place = [span['start'] for span in spans].index(start)
         plain = prepared.records[passage]
-        tokens = np.zeros((1, 64), np.int32)
-        tokens[0, : len(plain.tokens) + 2] = (
-            prepared.special.cls,
-            *plain.tokens,
-            prepared.special.sep,
-        )
+        tokens, special = np.zeros((1, 64), np.int32), prepared.special
+        tokens[0, : len(plain.tokens) + 2] = special.cls, *plain.tokens, special.sep
         return np.asarray(apply(tokens, plain.starts[[place]] + 1, plain.ends[[place]]))
 
     return encode
@@ -72,9 +63,8 @@ def test_an_entry_is_its_targets_mention_in_the_plain_passage(world, encode_alon
     prepared, memory = Prepared(world / 'prepared'), Memory.open(world / 'memory')
     relations = memory.relations(range(len(memory)))
     for row, passage, start in list(mentions_of(memory))[::60]:
-        np.testing.assert_allclose(
-            relations[row], encode_alone(prepared, passage, start), atol=1e-5
-        )
+        alone = encode_alone(prepared, passage, start)
+        np.testing.assert_allclose(relations[row], alone, atol=1e-5)
 
 
 def test_an_entry_knows_its_topic_by_the_passage_only(world):
@@ -85,9 +75,8 @@ def test_an_entry_knows_its_topic_by_the_passage_only(world):
     shared = [rows for rows in of.values() if len(set(memory.topic[rows])) > 1]
     assert len(shared) > 20
     for rows in shared:
-        np.testing.assert_allclose(
-            relations[rows], relations[rows[:1]].repeat(len(rows), 0), atol=1e-5
-        )
+        same = relations[rows[:1]].repeat(len(rows), 0)
+        np.testing.assert_allclose(relations[rows], same, atol=1e-5)
     different = [rows[0] for rows in of.values()]
     assert len(np.unique(relations[different].round(4), axis=0)) > 0.9 * len(different)
 
@@ -95,20 +84,12 @@ def test_an_entry_knows_its_topic_by_the_passage_only(world):
 def test_injected_text_is_encoded_as_what_is_there(world, encode_alone, tmp_path):
     tiny_training.write_memory(world / 'prepared', world / 'model', tmp_path / 'memory')
     before, vocab = len(Memory.open(tmp_path / 'memory')), Prepared(world / 'prepared').vocab
-    document = {
-        'id': 'new',
-        'title': vocab.names[0],
-        'text': f'{vocab.names[0]} met {vocab.names[1]} and {vocab.names[2]}.',
-    }
+    first, second, third, *_ = vocab.names
+    document = {'id': 'new', 'title': first, 'text': f'{first} met {second} and {third}.'}
     (tmp_path / 'new.jsonl').write_text(json.dumps(document))
     reader = JsonLines(str(tmp_path / 'new.jsonl'))
-    prepare(
-        kb=str(tmp_path),
-        text='prepared',
-        reader=reader,
-        extends=str(world / 'prepared'),
-        drop_above_rate=1.0,
-    )
+    options = dict(extends=str(world / 'prepared'), drop_above_rate=1.0)
+    prepare(kb=str(tmp_path), text='prepared', reader=reader, **options)
     inject(str(tmp_path / 'prepared'), str(world / 'model'), str(tmp_path / 'memory'))
     prepared, memory = Prepared(tmp_path / 'prepared'), Memory.open(tmp_path / 'memory')
     # `provenance` takes ids, which an injection makes differ from rows.
@@ -130,8 +111,6 @@ def test_the_pair_encoding_goes_with_the_model(world, tmp_path):
     card = model_config.read(tmp_path / 'follow')
     assert model_config.read(model).pair_encoding == card.pair_encoding == 'mention'
     edit(tmp_path / 'follow', 'model.json', encoder_class='Rnn')
-    with pytest.raises(
-        ValueError,
-        match="encoder_class 'Rnn' is not one of RelationEncoder, ModernEncoder, BagOfWords",
-    ):
+    said = "encoder_class 'Rnn' is not one of RelationEncoder, ModernEncoder, BagOfWords"
+    with pytest.raises(ValueError, match=said):
         model_config.read(tmp_path / 'follow')

@@ -12,8 +12,15 @@ from opql_jax.memory.format import Memory
 from opql_jax.memory.relations import Halves, sums
 from opql_jax.memory.update import compact, delete, inject
 
-import tiny_updates
-from memory_tables import digest_of_tree, halves_of, make, make_table, relations_of, sums_of
+from tiny_memories import (
+    digest_of_tree,
+    halves_of,
+    injection,
+    make,
+    make_table,
+    relations_of,
+    sums_of,
+)
 
 DIM = 4
 HALVES, MORE = halves_of(), halves_of(12, 9, seed=1)
@@ -110,24 +117,19 @@ def test_a_mention_is_stored_once_and_only_if_an_entry_is_of_it(tmp_path):
 def test_a_killed_build_resumes_to_the_same_bytes(tmp_path):
     asked: list[int] = []
 
-    def killed(mentions):
-        if len(asked) == 2:
-            raise KeyboardInterrupt
-        asked.append(len(mentions))
-        return HALVES.of(mentions)
-
     def counted(mentions):
         asked.append(len(mentions))
         return HALVES.of(mentions)
 
+    def killed(mentions):
+        if len(asked) == 2:
+            raise KeyboardInterrupt
+        return counted(mentions)
+
     with pytest.raises(KeyboardInterrupt):
         build(tmp_path / 'resumed', Halves(HALVES.mentions, killed))
-    halves = (
-        build(tmp_path / 'resumed', Halves(HALVES.mentions, counted))
-        .manifest.segments[0]
-        .num_mentions
-    )
-    assert sum(asked) == halves  # each once
+    memory = build(tmp_path / 'resumed', Halves(HALVES.mentions, counted))
+    assert sum(asked) == memory.manifest.segments[0].num_mentions  # each once
     build(tmp_path / 'undisturbed')
     assert digest_of_tree(tmp_path / 'resumed') == digest_of_tree(tmp_path / 'undisturbed')
 
@@ -143,14 +145,10 @@ def updated(tmp_path):
     """A memory of two segments with deleted entries,
     and the relations of its living entries by id.
     """
-    build(
-        tmp_path,
-        num_entities=tiny_updates.ENTITIES,
-        hashes=tiny_updates.HASHES | {'vocabulary': tiny_updates.VOCAB.hash(6)},
-    )
+    build(tmp_path)
     first, second = make_table(), make_table(12, seed=1)
     known = dict(zip(range(40), sums_of(HALVES, rows_of(Memory.open(tmp_path), first))))
-    inject(tmp_path, second, MORE, tiny_updates.injection(7)).close()
+    inject(tmp_path, second, MORE, injection(7)).close()
     order = np.lexsort(
         (second.target_start, second.topic_start, second.passage, second.target, second.topic)
     )
@@ -182,14 +180,12 @@ def test_updates_keep_the_relations_and_merging_forgets_the_mentions_of_what_was
 
 
 def test_what_is_injected_has_the_form_of_the_memory(tmp_path):
-    build(
-        tmp_path / 'halves', hashes=tiny_updates.HASHES | {'vocabulary': tiny_updates.VOCAB.hash(6)}
-    )
-    tiny_updates.make(tmp_path / 'rows')
+    build(tmp_path / 'halves')
+    make(tmp_path / 'rows')
     for name, encode in (('halves', relations_of), ('rows', MORE)):
         before = digest_of_tree(tmp_path / name)
         with pytest.raises(InputError, match=f'stores relations as {name}'):
-            inject(tmp_path / name, make_table(12, seed=1), encode, tiny_updates.injection(7))
+            inject(tmp_path / name, make_table(12, seed=1), encode, injection(7))
         assert digest_of_tree(tmp_path / name) == before
 
 
@@ -203,11 +199,7 @@ def test_what_is_injected_has_the_form_of_the_memory(tmp_path):
             {},
             'half relation of mention 2 is not finite',
         ),
-        (
-            lambda m: HALVES.of(m) * 1e6,
-            {'dtype': 'float16'},
-            'half relation of mention 1 is not finite in float16',
-        ),
+        (lambda m: HALVES.of(m) * 1e6, {'dtype': 'float16'}, 'mention 1 is not finite in float16'),
     ],
 )
 def test_bad_halves_are_named(tmp_path, of, options, message):
@@ -235,14 +227,15 @@ def put(place, value):
     return change
 
 
+def stating(**fields):
+    """States something else in the manifest."""
+    return lambda directory: edit(directory, **fields)
+
+
 def segment(**fields):
-    stated = {
-        'name': 'segment-00000',
-        'num_entries': 40,
-        'num_entities': 6,
-        'num_mentions': len(np.unique(HALVES.mentions)),
-    }
-    return lambda directory: edit(directory, segments=[stated | fields])
+    stated = {'name': 'segment-00000', 'num_entries': 40, 'num_entities': 6}
+    stated |= {'num_mentions': len(np.unique(HALVES.mentions))}
+    return stating(segments=[stated | fields])
 
 
 SIGNED = {
@@ -260,18 +253,9 @@ SIGNED = {
         segment(num_mentions=0),
         'manifest.json: segment-00000 has halves of 0 mentions, and relations as halves',
     ),
-    'rows': (
-        lambda directory: edit(directory, relations='rows'),
-        'manifest.json: .* mentions, and relations as rows',
-    ),
-    'averages': (
-        lambda directory: edit(directory, mentions='average'),
-        "manifest.json: .*mentions='average': .* no sum of halves",
-    ),
-    'something else': (
-        lambda directory: edit(directory, relations='thirds'),
-        "manifest.json: .*Invalid enum value 'thirds'",
-    ),
+    'rows': (stating(relations='rows'), 'manifest.json: .* mentions, and relations as rows'),
+    'averages': (stating(mentions='average'), "manifest.json: .*'average': .* no sum of halves"),
+    'something else': (stating(relations='thirds'), "manifest.json: .*Invalid enum value 'thirds'"),
 }
 
 

@@ -30,7 +30,7 @@ COLLECTIVES = 'all-gather|all-reduce|reduce-scatter|all-to-all|collective-permut
 def on_devices(binaries, tmp_path_factory):
     """(what each mesh found, the compiled text of the gradient by number of queries and mesh)."""
     output = tmp_path_factory.mktemp('search') / 'found.npz'
-    eight_devices.run(binaries, 'search_on_devices.py', output)
+    eight_devices.run(binaries, 'search_cases.py', output)
     text_of = lambda *name: pathlib.Path('.'.join(map(str, (output, *name, 'hlo')))).read_text()
     return np.load(output), {
         (n, mesh): text_of(n, mesh) for n in QUERIES for mesh in eight_devices.MESHES
@@ -121,9 +121,8 @@ def test_chunks_do_not_change_the_result(patched, name, chunk):
 @pytest.mark.parametrize('queries', QUERIES)
 def test_gradients_equal_those_of_the_dense_computation(on_devices, queries, devices):
     case = search_cases.gradient_case(queries)
-    projected = case._replace(
-        **dict(zip(('query_e', 'query_r'), search_cases.projected(search_cases.w_k(), *case[:2])))
-    )
+    query_e, query_r = search_cases.projected(search_cases.w_k(), *case[:2])
+    projected = case._replace(query_e=query_e, query_r=query_r)
     _, ids, _ = search_cases.reference(jax.tree.map(np.asarray, projected), search_cases.GRADIENT_K)
     kept = np.zeros((queries, search_cases.ROWS), bool)
     np.put_along_axis(kept, ids, True, axis=1)
@@ -137,9 +136,8 @@ def test_gradients_equal_those_of_the_dense_computation(on_devices, queries, dev
 
     arguments = search_cases.w_k(), case.query_e, case.query_r, case.relations, case.table
     with jax.enable_x64(True):
-        wanted = jax.grad(dense, argnums=tuple(range(5)))(
-            *(np.asarray(x, np.float64) for x in arguments)
-        )
+        exact = [np.asarray(x, np.float64) for x in arguments]
+        wanted = jax.grad(dense, argnums=tuple(range(5)))(*exact)
     for name, want in zip(search_cases.GRADIENTS, wanted):
         assert np.abs(want).max() > 1e-3
         # Without padding.
@@ -152,21 +150,12 @@ def test_devices_exchange_queries_and_scores_but_no_row_of_e_and_no_key(on_devic
     found = re.findall(rf'= (.*?) ({COLLECTIVES})(?:-start)?\(', on_devices[1][queries, '8'])
     assert found
     kept = queries * search_cases.GRADIENT_K
-    padded = {-(-rows // 8) for rows in (search_cases.NUM_ENTITIES, search_cases.ROWS)}
+    counts = {search_cases.NUM_ENTITIES, search_cases.ROWS}
+    whole = counts | {-(-rows // 8) for rows in counts} | {8 * 2, 8 * 64, 64}
     for shapes, kind in found:
         for dims in re.findall(r'\w+\[([\d,]+)\]', shapes):
             shape = [int(n) for n in dims.split(',')]
-            assert not {
-                search_cases.NUM_ENTITIES,
-                8 * 2,
-                search_cases.ROWS,
-                8 * 64,
-                *padded,
-                64,
-            } & set(shape) - {queries, 2}, (
-                kind,
-                dims,
-            )
+            assert not whole & set(shape) - {queries, 2}, (kind, dims)
             # The result of a reduce-scatter is one of 8 shares of what it carries; keys of all kept
             # entries are at least so many numbers.
             carried = math.prod(shape) * (8 if kind == 'reduce-scatter' else 1)
@@ -178,10 +167,8 @@ def test_slices_search_by_themselves_and_exchange_sums_of_gradients(on_devices):
     for line in on_devices[1][search_cases.MANY, '2x4'].splitlines():
         if found := re.search(rf' ({COLLECTIVES})(?:-start)?\(', line):
             groups = re.search(r'replica_groups=\{(\{[\d,{}]+\})\}', line)
-            if not groups or any(
-                len({int(i) // 4 for i in group.split(',')}) > 1
-                for group in groups[1][1:-1].split('},{')
-            ):
+            slices = lambda group: {int(i) // 4 for i in group.split(',')}
+            if not groups or any(len(slices(g)) > 1 for g in groups[1][1:-1].split('},{')):
                 crossing.append((found[1], 'transpose' in line))
     assert crossing and set(crossing) == {('all-reduce', True)}
 
@@ -202,12 +189,8 @@ def clustered(rows, topics, clusters, dim=16, queries=16):
 
 @pytest.mark.parametrize(
     ('platform', 'clusters', 'rows', 'k'),
-    [
-        ('gpu', None, 40_000, 32),
-        ('tpu', 50, 40_000, 32),
-        ('gpu', 50, 2_100, 32),
-        ('tpu', 50, 6_500, 100),
-    ],
+    [('gpu', None, 40_000, 32), ('tpu', 50, 40_000, 32), ('gpu', 50, 2_100, 32)]
+    + [('tpu', 50, 6_500, 100)],
 )
 def test_recall_of_approx_on_accelerators(on_platform, platform, clusters, rows, k):
     on_platform(platform)
@@ -218,9 +201,8 @@ def test_recall_of_approx_on_accelerators(on_platform, platform, clusters, rows,
 
 @pytest.mark.parametrize('devices', eight_devices.MESHES)
 def test_recall_of_approx_on_several_devices(on_devices, devices):
-    _, expected, _ = search_cases.reference(
-        search_cases.recall_case(rank=search_cases.RANK), search_cases.RECALL_K
-    )
+    case = search_cases.recall_case(rank=search_cases.RANK)
+    _, expected, _ = search_cases.reference(case, search_cases.RECALL_K)
     assert recall(on_devices[0][f'recall-{devices}'], expected) >= 0.98
 
 
@@ -255,21 +237,13 @@ def test_blocks_hold_what_fits_and_find_what_one_block_finds(
     whole = jax.tree.map(np.asarray, run(case, k, mode))
     memory = shard_memory(*case.columns, make_mesh(1), mode)
     choice = search_factored._choice(memory, k, len(case.query_e))
-    alive = (
-        3 * (len(memory.topic) // choice.size)
-        + choice.chunk
-        + 1
-        + search_cases.NUM_ENTITIES
-        + len(memory.factors.topics)
-    )
+    alive = 3 * (len(memory.topic) // choice.size) + choice.chunk + 1
+    alive += search_cases.NUM_ENTITIES + len(memory.factors.topics)
     patched(MAX_SCORE_BYTES=int(fits * 4 * alive))
-    maps = []
+    maps, of_jax = [], jax.lax.map
     first = lambda tree: jax.tree.leaves(tree)[0]
-    monkeypatch.setattr(
-        search_factored.lax,
-        'map',
-        lambda f, xs, map=jax.lax.map: maps.append(first(xs).shape[:2]) or map(f, xs),
-    )
+    noted = lambda f, xs: maps.append(first(xs).shape[:2]) or of_jax(f, xs)
+    monkeypatch.setattr(search_factored.lax, 'map', noted)
     found = run(case, k, mode)
     # One query at least; of two the last of 3 stands beside padding.
     assert maps == [(len(case.query_e), 1) if fits < 2 else (-(-len(case.query_e) // 2), 2)]
@@ -300,11 +274,8 @@ def test_what_is_alive_at_a_time_is_bounded(on_platform, queries, dtype, mode, p
     if platform == 'cpu':
         factors = Factors(topics=shape((entities,), np.int32), slot=column)
         if mode == 'approx':
-            codes = {
-                'codes': shape((rows, 96), np.float32),
-                'directions': shape((dim, 96), np.float32),
-            }
-            factors = dataclasses.replace(factors, **codes)
+            codes, directions = shape((rows, 96), np.float32), shape((dim, 96), np.float32)
+            factors = dataclasses.replace(factors, codes=codes, directions=directions)
         memory = dataclasses.replace(memory, factors=factors)
     else:
         keys = shape((rows, 2 * dim), jnp.bfloat16 if mode == 'approx' else np.float32)
@@ -318,12 +289,9 @@ def test_what_is_alive_at_a_time_is_bounded(on_platform, queries, dtype, mode, p
 
 def test_bfloat16_relations_score_as_their_float32_values():
     case = search_cases.make('ties')
-    exact = run(
-        case._replace(relations=np.asarray(case.relations, jnp.bfloat16).astype(np.float32)), 6
-    )
-    for found, want in zip(
-        run(case._replace(relations=np.asarray(case.relations, jnp.bfloat16)), 6), exact
-    ):
+    rounded = np.asarray(case.relations, jnp.bfloat16)
+    of = lambda relations: run(case._replace(relations=relations), 6)
+    for found, want in zip(of(rounded), of(rounded.astype(np.float32))):
         np.testing.assert_array_equal(found, want)
 
 
@@ -333,23 +301,18 @@ def test_bfloat16_relations_score_as_their_float32_values():
 @pytest.mark.parametrize('bad', [np.nan, -np.nan, np.inf])
 def test_what_is_not_finite_is_never_found(rows, mode, bad):
     case = search_cases.recall_case(rows)
-    bad_row = case._replace(
-        relations=np.where(np.arange(rows)[:, None] == 50, np.float32(bad), case.relations)
+    put = lambda place, array: np.where(
+        np.arange(len(array))[:, None] == place, np.float32(bad), array
     )
-    scores, ids = run(bad_row, 6, mode)
+    scores, ids = run(case._replace(relations=put(50, case.relations)), 6, mode)
     assert (ids >= 0).all() and (ids != 50).all() and np.isfinite(scores).all()
     if mode == 'exact':
         _, expected, _ = search_cases.reference(case, 7)
         np.testing.assert_array_equal(ids, [row[row != 50][:6] for row in expected])
-    bad_query = case._replace(
-        query_r=np.where(np.arange(len(case.query_r))[:, None] == 3, np.float32(bad), case.query_r)
-    )
-    scores, ids = run(bad_query, 6, mode)
-    assert (
-        (scores[3] == -np.inf).all()
-        and (ids[3] == -1).all()
-        and np.isfinite(np.delete(scores, 3, axis=0)).all()
-    )
+    scores, ids = run(case._replace(query_r=put(3, case.query_r)), 6, mode)
+    assert (scores[3] == -np.inf).all()
+    assert (ids[3] == -1).all()
+    assert np.isfinite(np.delete(scores, 3, axis=0)).all()
 
 
 @pytest.mark.parametrize('huge', [1e6, 1e30])
@@ -393,10 +356,5 @@ def test_bad_arguments_are_named():
     with pytest.raises(InputError, match='not 0'):
         search.top_k(memory, case.table, case.queries, 0)
     with pytest.raises(InputError, match='passages='):
-        search.top_k(
-            memory,
-            case.table,
-            case.queries,
-            4,
-            SearchFilter(excluded_passage=np.zeros(len(case.query_e), np.int32)),
-        )
+        barred = SearchFilter(excluded_passage=np.zeros(len(case.query_e), np.int32))
+        search.top_k(memory, case.table, case.queries, 4, barred)

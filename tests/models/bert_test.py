@@ -46,34 +46,24 @@ def load(folder):
     return encoder, merge_pretrained(fresh, loaded)
 
 
-def assert_like_torch(folder, rows, pad=0):
+def assert_like_torch(transformers, folder, rows, pad=0):
     """Hidden states of the rows, padded to one length and each alone, are those of transformers,
     where `pad` is padding and not 0.
     """
-    torch = pytest.importorskip('torch', reason='torch is not installed', exc_type=ImportError)
-    transformers = pytest.importorskip(
-        'transformers', reason='transformers is not installed', exc_type=ImportError
-    )
+    import torch
+
     reference = transformers.AutoModel.from_pretrained(folder, attn_implementation='eager').eval()
     encoder, params = load(folder)
-    hidden = jax.jit(
-        lambda params, tokens: encoder.apply({'params': params}, tokens, method='hidden')
-    )
+    hidden = jax.jit(functools.partial(encoder.apply, method='hidden'))
     longest = max(map(len, rows))
     padded = np.stack([np.pad(row, (0, longest - len(row))) for row in rows])
     for tokens in (padded, rows[0][None]):
         with torch.no_grad():
             mask = torch.tensor((tokens != 0).astype(np.int64))
             theirs = np.select([tokens == 0, tokens == pad], [pad, 0], tokens)
-            expected = reference(
-                torch.tensor(theirs), attention_mask=mask
-            ).last_hidden_state.numpy()
-        np.testing.assert_allclose(
-            np.asarray(hidden(params, tokens))[tokens != 0],
-            expected[tokens != 0],
-            atol=1e-4,
-            rtol=0,
-        )
+            expected = reference(torch.tensor(theirs), attention_mask=mask).last_hidden_state
+        found, there = np.asarray(hidden({'params': params}, tokens)), tokens != 0
+        np.testing.assert_allclose(found[there], expected.numpy()[there], atol=1e-4, rtol=0)
 
 
 def random_rows(vocab_size, lengths):
@@ -81,100 +71,70 @@ def random_rows(vocab_size, lengths):
     return [rng.integers(1, vocab_size, length) for length in lengths]
 
 
-def test_minilm_matches_torch():
+def test_minilm_matches_torch(transformers):
     try:
         folder = find_minilm()
     except TokenizerError as e:
         pytest.skip(str(e))
     assert (folder / 'tokenizer.json').exists()
-    assert_like_torch(folder, random_rows(30522, [40, 2, 130, 512]))
+    assert_like_torch(transformers, folder, random_rows(30522, [40, 2, 130, 512]))
 
 
 # What the sizes of `tiny_bert` are called alike in; the lengths reach the last bucket of distances.
+SIZES = {name: value for name, value in CONFIG.items() if name != 'model_type'}
+MPNET = dict(pad_token_id=1, layer_norm_eps=1e-5, max_position_embeddings=202)
+ROBERTA = MPNET | dict(type_vocab_size=1)
 RELATIVES = {
     'bert': dict(max_position_embeddings=200),
-    'roberta': dict(
-        type_vocab_size=1, pad_token_id=1, layer_norm_eps=1e-5, max_position_embeddings=202
-    ),
-    'roberta padded with 5': dict(
-        type_vocab_size=1, pad_token_id=5, layer_norm_eps=1e-5, max_position_embeddings=206
-    ),
-    'mpnet': dict(pad_token_id=1, layer_norm_eps=1e-5, max_position_embeddings=202),
+    'roberta': ROBERTA,
+    'roberta padded with 5': ROBERTA | dict(pad_token_id=5, max_position_embeddings=206),
+    'mpnet': MPNET,
 }
 
 
 @pytest.mark.parametrize(
     ('kind', 'head'), zip(RELATIVES, ['Model', 'Model', 'ForMaskedLM', 'ForMaskedLM'])
 )
-def test_what_transformers_saves_matches_torch(tmp_path, kind, head):
-    transformers = pytest.importorskip(
-        'transformers', reason='transformers is not installed', exc_type=ImportError
-    )
-    pytest.importorskip('torch', reason='torch is not installed', exc_type=ImportError)
+def test_what_transformers_saves_matches_torch(transformers, tmp_path, kind, head):
     family = {'bert': 'Bert', 'roberta': 'Roberta', 'mpnet': 'MPNet'}[kind.split()[0]]
-    config = (
-        {k: v for k, v in CONFIG.items() if k != 'model_type'}
-        | RELATIVES[kind]
-        | {'initializer_range': 0.5}
+    config = SIZES | RELATIVES[kind] | {'initializer_range': 0.5}
+    config_class = getattr(transformers, f'{family}Config')
+    getattr(transformers, family + head)(config_class(**config)).save_pretrained(tmp_path)
+    assert_like_torch(
+        transformers, tmp_path, random_rows(40, [200, 1, 11, 5]), pad=config.get('pad_token_id', 0)
     )
-    model = getattr(transformers, family + head)(getattr(transformers, f'{family}Config')(**config))
-    model.save_pretrained(tmp_path)
-    assert_like_torch(tmp_path, random_rows(40, [200, 1, 11, 5]), pad=config.get('pad_token_id', 0))
 
 
 # What the configuration of ModernBERT calls otherwise, with windows shorter than the rows.
-MODERN = dict(
-    norm_eps=1e-5,
-    pad_token_id=39,
-    local_attention=16,
-    max_position_embeddings=300,
-    global_attn_every_n_layers=2,
-)
-MODERN |= dict(global_rope_theta=500.0, local_rope_theta=30.0)
+MODERN = dict(norm_eps=1e-5, pad_token_id=39, local_attention=16, max_position_embeddings=300)
+MODERN |= dict(global_attn_every_n_layers=2, global_rope_theta=500.0, local_rope_theta=30.0)
 
 
-def test_modern_bert_matches_torch(tmp_path):
-    transformers = pytest.importorskip(
-        'transformers', reason='transformers is not installed', exc_type=ImportError
-    )
-    pytest.importorskip('torch', reason='torch is not installed', exc_type=ImportError)
+def test_modern_bert_matches_torch(transformers, tmp_path):
     if not hasattr(transformers, 'ModernBertModel'):
         pytest.skip('this transformers has no ModernBERT')
-    sizes = dict(
-        vocab_size=40,
-        hidden_size=8,
-        num_hidden_layers=4,
-        num_attention_heads=2,
-        intermediate_size=12,
-    )
-    config = transformers.ModernBertConfig(
-        **sizes, **MODERN, initializer_range=0.5, cls_token_id=1, sep_token_id=2
-    )
+    sizes = dict(vocab_size=40, hidden_size=8, num_hidden_layers=4, num_attention_heads=2)
+    sizes |= dict(intermediate_size=12, initializer_range=0.5, cls_token_id=1, sep_token_id=2)
+    config = transformers.ModernBertConfig(**sizes, **MODERN)
     transformers.ModernBertForMaskedLM(config).save_pretrained(tmp_path)
     fields, _ = load_bert(tmp_path)
-    read = [
-        fields[name] for name in ('global_every', 'local_window', 'global_theta', 'local_theta')
-    ]
-    assert read == [2, 8, 500, 30]
+    names = ('global_every', 'local_window', 'global_theta', 'local_theta')
+    assert [fields[name] for name in names] == [2, 8, 500, 30]
     rows = [np.where(row == 39, 38, row) for row in random_rows(40, [200, 1, 11, 5])]
-    assert_like_torch(tmp_path, rows, pad=39)
+    assert_like_torch(transformers, tmp_path, rows, pad=39)
+
+
+def modern(**fields):
+    return ModernEncoder(40, 8, 2, 2, 12, 60, relation_dim=4, entity_dim=3, **fields)
 
 
 def test_modern_bert_computes_the_last_layer_at_a_few_positions_and_in_parts_alike():
-    encoder = ModernEncoder(
-        40, 8, 2, 2, 12, 60, relation_dim=4, entity_dim=3, local_window=5, dropout_rate=0.0
-    )
-    tokens, positions = (
-        jnp.asarray(random_rows(40, [50] * 4)),
-        jnp.array([[3, 40], [49, 0], [1, 2], [7, 7]]),
-    )
-    params = jax.jit(encoder.init)(jax.random.key(0), tokens, positions[:, 0], positions[:, 1])[
-        'params'
-    ]
+    encoder = modern(local_window=5, dropout_rate=0.0)
+    tokens = jnp.asarray(random_rows(40, [50] * 4))
+    positions = jnp.array([[3, 40], [49, 0], [1, 2], [7, 7]])
+    params = jax.jit(encoder.init)(jax.random.key(0), tokens, *positions.T)
     params = jax.tree.map(lambda x: 10 * x, params)
-    hidden = lambda encoder, *at: encoder.apply(
-        {'params': params}, tokens, not at, *at, method=encoder.hidden
-    )
+    hidden = lambda encoder, *at: encoder.apply(params, tokens, not at, *at, method='hidden')
     whole = jnp.take_along_axis(hidden(encoder), positions[:, :, None], axis=1)
     for each in (encoder, encoder.clone(accumulate_steps=2, remat='layers')):
         np.testing.assert_allclose(hidden(each, positions), whole, atol=1e-3, rtol=1e-4)
@@ -182,12 +142,7 @@ def test_modern_bert_computes_the_last_layer_at_a_few_positions_and_in_parts_ali
 
 def test_a_modern_bert_of_other_layers_is_refused(tmp_path):
     def refused(message, **changed):
-        config = {
-            'model_type': 'modernbert',
-            **{k: v for k, v in CONFIG.items() if k != 'model_type'},
-            **MODERN,
-            **changed,
-        }
+        config = SIZES | MODERN | {'model_type': 'modernbert'} | changed
         (tmp_path / 'config.json').write_text(json.dumps(config))
         with pytest.raises(InputError, match=message):
             load_bert(tmp_path)
@@ -195,57 +150,42 @@ def test_a_modern_bert_of_other_layers_is_refused(tmp_path):
     refused('norm_bias is True; only False can be loaded', norm_bias=True)
     layers = ['full_attention', 'full_attention', 'sliding_attention', 'full_attention']
     refused('layer_types is no pattern that repeats', layer_types=layers, num_hidden_layers=4)
-    refused(
-        'rope_parameters has another rope_type',
-        rope_parameters={'full_attention': {'rope_type': 'yarn'}},
-    )
-    refused(
-        'Expected `float | null`, got `str`',
-        rope_parameters={'full_attention': {'rope_theta': '1'}},
-    )
+    rope = lambda **fields: {'rope_parameters': {'full_attention': fields}}
+    refused('rope_parameters has another rope_type', **rope(rope_type='yarn'))
+    refused('Expected `float | null`, got `str`', **rope(rope_theta='1'))
 
 
 def test_an_encoder_that_computes_otherwise_than_what_it_starts_from_is_refused():
-    make = functools.partial(ModernEncoder, 40, 8, 2, 2, 12, 60, relation_dim=4, entity_dim=3)
     # A file from before that field.
-    fields = {name: value for name, value in vars(make()).items() if name != 'local_theta'}
-    check_computes(
-        make(dropout_rate=0.5, dtype='bfloat16', remat='dots'), ModernEncoder, fields, 'start'
-    )
+    fields = {name: value for name, value in vars(modern()).items() if name != 'local_theta'}
+    same = modern(dropout_rate=0.5, dtype='bfloat16', remat='dots')
+    check_computes(same, ModernEncoder, fields, 'start')
     others = dict(
         layer_norm_epsilon=1e-7, local_window=8, global_every=2, global_theta=1e4, local_theta=1e5
     )
     for name, value in others.items():
         said = (
-            f'start has {name}={getattr(make(), name):g}, and the encoder that is trained '
+            f'start has {name}={getattr(modern(), name):g}, and the encoder that is trained '
             f'{value:g}: set ModernEncoder.{name}'
         )
         with pytest.raises(InputError, match=f'^{re.escape(said)}$'):
-            check_computes(make(**{name: value}), ModernEncoder, fields, 'start')
-    with pytest.raises(
-        InputError,
-        match='is of the class RelationEncoder, and the encoder that is trained ModernEncoder: use',
-    ):
-        check_computes(make(), RelationEncoder, fields, 'start')
+            check_computes(modern(**{name: value}), ModernEncoder, fields, 'start')
+    said = 'is of the class RelationEncoder, and the encoder that is trained ModernEncoder: use'
+    with pytest.raises(InputError, match=said):
+        check_computes(modern(), RelationEncoder, fields, 'start')
 
 
 def test_a_tokenizer_that_is_not_that_of_the_weights_is_refused(tmp_path):
     tokenizer, other = (train_wordpiece(texts, 40) for texts in (['ab ac ad'], ['xy xz']))
     folder = write(tmp_path / 'model', fake_tensors(), pad_token_id=3)
     tokenizer.save(str(folder / 'tokenizer.json'))
-    with pytest.raises(
-        InputError,
-        match=(
-            'tokenizer.json pads with the id 0, and config.json says 3: set pad_token_id to 0 there'
-        ),
-    ):
+    said = 'pads with the id 0, and config.json says 3: set pad_token_id to 0 there'
+    with pytest.raises(InputError, match=f'tokenizer.json {said}'):
         load_bert(folder)
     write(folder, fake_tensors())
     load_bert(folder, tokenizer)
-    with pytest.raises(
-        InputError,
-        match='tokenizer.json is not the tokenizer of the text: prepare .* it, TOKENIZER=.*model$',
-    ):
+    said = 'tokenizer.json is not the tokenizer of the text: prepare .* it, TOKENIZER=.*model$'
+    with pytest.raises(InputError, match=said):
         load_bert(folder, other)
 
 
@@ -276,33 +216,15 @@ def test_merging_makes_w_r_orthogonal_so_that_relations_keep_the_angles_of_state
 
 def test_markers_that_a_bert_lends_start_as_words(tmp_path):
     _, loaded = load_bert(write(tmp_path, fake_tensors()))
-    names = [
-        '[PAD]',
-        '[unused1]',
-        '[unused2]',
-        '[unused3]',
-        '[UNK]',
-        '[CLS]',
-        '[SEP]',
-        '[MASK]',
-        'y',
-        'entity',
-        'x',
-        'other',
-    ]
-    (tmp_path / 'vocab.txt').write_text('\n'.join(names))
+    names = '[PAD] [unused1] [unused2] [unused3] [UNK] [CLS] [SEP] [MASK] y entity x other'
+    (tmp_path / 'vocab.txt').write_text(names.replace(' ', '\n'))
     tokenizer = load_tokenizer(tmp_path)
-    old, new = (
-        loaded['token_embedding']['embedding'],
-        with_marker_words(loaded, tokenizer)['token_embedding']['embedding'],
-    )
+    old = loaded['token_embedding']['embedding']
+    new = with_marker_words(loaded, tokenizer)['token_embedding']['embedding']
     np.testing.assert_array_equal(new[1:4], old[[9, 10, 8]])
     special = special_ids(tokenizer)
-    assert (special.ent, special.r1, special.r2) == (1, 2, 3) and list(MARKER_WORDS.values()) == [
-        'entity',
-        'x',
-        'y',
-    ]
+    assert (special.ent, special.r1, special.r2) == (1, 2, 3)
+    assert list(MARKER_WORDS.values()) == ['entity', 'x', 'y']
     np.testing.assert_array_equal(np.delete(new, [1, 2, 3], 0), np.delete(old, [1, 2, 3], 0))
 
 
@@ -325,9 +247,8 @@ def test_missing_or_broken_files_are_named(tmp_path):
     with pytest.raises(InputError, match='model.safetensors: not a readable safetensors file'):
         load_bert(tmp_path)
     shutil.move(tmp_path / 'model.safetensors', tmp_path / 'pytorch_model.bin')
-    with pytest.raises(
-        InputError, match='model.safetensors: no such file. Only pytorch_model.bin is there'
-    ):
+    said = 'model.safetensors: no such file. Only pytorch_model.bin is there'
+    with pytest.raises(InputError, match=said):
         load_bert(tmp_path)
     (tmp_path / 'config.json').write_text('{')
     with pytest.raises(InputError, match='config.json: not valid JSON'):
@@ -345,33 +266,20 @@ def test_missing_or_broken_files_are_named(tmp_path):
 )
 def test_a_field_of_a_configuration_that_is_missing_or_ill_typed_is_named(tmp_path, config, said):
     (tmp_path / 'config.json').write_text(json.dumps(config))
-    with pytest.raises(
-        InputError, match=f'config.json: not the configuration of a BERT: .*{re.escape(said)}'
-    ):
+    said = f'config.json: not the configuration of a BERT: .*{re.escape(said)}'
+    with pytest.raises(InputError, match=said):
         load_bert(tmp_path)
 
 
 @pytest.mark.parametrize(
     ('change', 'said'),
     [
-        (
-            {'model_type': 't5'},
-            (
-                "model_type is 't5'; only encoders of the types bert, "
-                'modernbert, mpnet, roberta can be loaded.$'
-            ),
-        ),
+        ({'model_type': 't5'}, 'encoders of the types bert, modernbert, mpnet, roberta can be lo'),
         ({'hidden_act': 'relu'}, "config.json: hidden_act is 'relu'"),
         ({'pad_token_id': 40}, 'pad_token_id is 40, which leaves no tokens'),
         ({'num_attention_heads': 3}, 'hidden_size 8 is not a multiple of num_attention_heads 3'),
         ({'vocab_size': 41}, r"weight' is \[40, 8\], but config.json makes it \[41, 8\]"),
-        (
-            np.nan,
-            (
-                "model.safetensors: 'encoder.layer.1.output.dense.bias' has "
-                'numbers that are not finite'
-            ),
-        ),
+        (np.nan, "model.safetensors: 'encoder.layer.1.output.dense.bias' has numbers that are not"),
         (None, "model.safetensors: has no tensor 'encoder.layer.1.output.dense.bias'"),
     ],
 )

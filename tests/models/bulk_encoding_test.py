@@ -144,7 +144,7 @@ def test_an_unknown_pair_encoding_is_refused():
 @pytest.fixture(scope='module')
 def on_devices(binaries, folder, tmp_path_factory):
     path = tmp_path_factory.mktemp('devices') / 'found.npz'
-    eight_devices.run(binaries, 'encode_on_devices.py', folder, path)
+    eight_devices.run(binaries, 'bulk_encoding_cases.py', folder, path)
     return np.load(path)
 
 

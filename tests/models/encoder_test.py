@@ -150,10 +150,8 @@ def test_layers_without_dropout_are_traced_once(monkeypatch, deterministic, trac
     run = lambda params, key: encoder.apply(
         params, tokens, deterministic, method='hidden', rngs={'dropout': key}
     )
-    assert (
-        jax.eval_shape(run, initial, jax.random.key(0)).shape == (3, 7, 16)
-        and len(traced) == traces
-    )
+    assert jax.eval_shape(run, initial, jax.random.key(0)).shape == (3, 7, 16)
+    assert len(traced) == traces
 
 
 def test_dropout_is_off_when_deterministic_and_a_function_of_its_key_otherwise(params):

@@ -23,10 +23,8 @@ ENCODER = RelationEncoder(
 
 def counted(encoder, shape, mentions, method):
     """FLOPs of the forward pass by XLA's own count, before it optimises anything."""
-    tokens, position = (
-        jax.ShapeDtypeStruct(shape, 'int32'),
-        jax.ShapeDtypeStruct(shape[:1], 'int32'),
-    )
+    tokens = jax.ShapeDtypeStruct(shape, 'int32')
+    position = jax.ShapeDtypeStruct(shape[:1], 'int32')
     params = jax.eval_shape(encoder.init, jax.random.key(0), tokens, position, position)
     context = (
         (position, position, jax.ShapeDtypeStruct((shape[0], mentions), 'int32'))

@@ -22,25 +22,14 @@ TEXTS = ['the robot met the engineer in the old town'] * 3
 def an_encoder(kind=RelationEncoder, **fields):
     """(encoder, random parameters, tokenizer)."""
     tokenizer = train_wordpiece(TEXTS, 80)
-    sizes = dict(
-        hidden_size=8,
-        num_layers=2,
-        num_heads=2,
-        mlp_size=12,
-        max_length=20,
-        relation_dim=6,
-        entity_dim=3,
-    )
+    sizes = dict(hidden_size=8, num_layers=2, num_heads=2, mlp_size=12, max_length=20)
+    sizes |= dict(relation_dim=6, entity_dim=3)
     encoder = kind(vocab_size=tokenizer.get_vocab_size(), **sizes | fields)
     one = jnp.ones((1, 2), jnp.int32)
     params = jax.jit(encoder.init)(jax.random.key(0), one, one[:, 0], one[:, 0])['params']
-    leaves, tree = jax.tree.flatten(params)
     rng = np.random.default_rng(0)
-    return (
-        encoder,
-        tree.unflatten([rng.normal(size=x.shape).astype(np.float32) for x in leaves]),
-        tokenizer,
-    )
+    params = jax.tree.map(lambda x: rng.normal(size=x.shape).astype(np.float32), params)
+    return encoder, params, tokenizer
 
 
 KINDS = [
@@ -52,39 +41,27 @@ KINDS = [
 
 
 @pytest.mark.parametrize('kind', KINDS)
-def test_transformers_gives_the_same_states_tokens_and_relations(tmp_path, kind):
-    torch = pytest.importorskip('torch', reason='torch is not installed', exc_type=ImportError)
-    transformers = pytest.importorskip(
-        'transformers', reason='transformers is not installed', exc_type=ImportError
-    )
+def test_transformers_gives_the_same_states_tokens_and_relations(transformers, tmp_path, kind):
+    import torch
+
     encoder, params, tokenizer = an_encoder(**kind)
     hugging_face.write(tmp_path / 'bert', encoder, params, tokenizer, '# A card\n')
     their_tokenizer = transformers.AutoTokenizer.from_pretrained(tmp_path / 'bert')
     model, said = transformers.AutoModel.from_pretrained(
         tmp_path / 'bert', output_loading_info=True, attn_implementation='eager'
     )
-    assert not said['unexpected_keys'] and all(
-        name.startswith('pooler.') for name in said['missing_keys']
-    )
+    assert not said['unexpected_keys']
+    assert all(name.startswith('pooler.') for name in said['missing_keys'])
 
     texts = ['the [ENT] [R1] met the [ENT] [R2] in the old town', 'the robot']
     batch = their_tokenizer(texts, padding=True, return_tensors='pt')
-    theirs, special, pad = (
-        batch['input_ids'].numpy(),
-        special_ids(tokenizer),
-        model.config.pad_token_id,
-    )
+    theirs = batch['input_ids'].numpy()
+    special = special_ids(tokenizer)
+    pad = model.config.pad_token_id
     tokens = np.select([theirs == 0, theirs == pad], [pad, 0], theirs)
     words = lambda text: tokenizer.encode(text, add_special_tokens=False).ids
-    marked = [
-        *words('the'),
-        special.ent,
-        special.r1,
-        *words('met the'),
-        special.ent,
-        special.r2,
-        *words('in the old town'),
-    ]
+    marked = [*words('the'), special.ent, special.r1, *words('met the'), special.ent, special.r2]
+    marked += words('in the old town')
     assert tokens[0].tolist() == [special.cls, *marked, special.sep]
     plain = [special.cls, *words('the robot'), special.sep]
     assert tokens[1].tolist() == plain + [special.pad] * (len(tokens[0]) - len(plain))
@@ -94,9 +71,7 @@ def test_transformers_gives_the_same_states_tokens_and_relations(tmp_path, kind)
     np.testing.assert_allclose(states[tokens != 0], np.asarray(ours)[tokens != 0], atol=1e-5)
 
     w_r = safetensors.numpy.load_file(tmp_path / 'bert/projections.safetensors')['w_r']
-    places = np.array(
-        [tokens[0].tolist().index(marker) for marker in (special.r1, special.r2)], np.int32
-    )
+    places = np.array([tokens[0].tolist().index(x) for x in (special.r1, special.r2)], np.int32)
     relation = encoder.apply({'params': params}, tokens[:1], *places[:, None])
     np.testing.assert_allclose(states[0, places].reshape(-1) @ w_r, relation[0], atol=1e-4)
 
@@ -108,19 +83,13 @@ def test_what_is_written_is_read_here_as_it_was(tmp_path, kind):
     fields, loaded = load_bert(tmp_path / 'bert', tokenizer)
     assert encoder_class(fields) is type(encoder)
     assert all(getattr(encoder, name) == value for name, value in fields.items())
-    jax.tree.map(
-        np.testing.assert_array_equal,
-        loaded,
-        {name: params[name] for name in params.keys() - {'w_r', 'w_e'}},
-    )
+    kept = {name: params[name] for name in params.keys() - {'w_r', 'w_e'}}
+    jax.tree.map(np.testing.assert_array_equal, loaded, kept)
     again = load_tokenizer(tmp_path / 'bert')
-    assert again.get_vocab() == tokenizer.get_vocab() and special_ids(again) == special_ids(
-        tokenizer
-    )
-    assert (
-        again.encode(TEXTS[0], add_special_tokens=False).ids
-        == tokenizer.encode(TEXTS[0], add_special_tokens=False).ids
-    )
+    assert again.get_vocab() == tokenizer.get_vocab()
+    assert special_ids(again) == special_ids(tokenizer)
+    ids = lambda tokenizer: tokenizer.encode(TEXTS[0], add_special_tokens=False).ids
+    assert ids(again) == ids(tokenizer)
     assert (tmp_path / 'bert/README.md').read_text() == '# A card\n'
 
 

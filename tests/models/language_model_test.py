@@ -181,7 +181,7 @@ def test_in_training_the_passage_is_barred_and_gold_entries_are_scored():
 @pytest.fixture(scope='module')
 def on_devices(binaries, tmp_path_factory):
     path = tmp_path_factory.mktemp('lm') / 'found.npz'
-    eight_devices.run(binaries, 'language_model_on_devices.py', path)
+    eight_devices.run(binaries, 'language_model_cases.py', path)
     with np.load(path) as found:
         return dict(found)
 
@@ -232,9 +232,8 @@ def test_retrieval_loss_prefers_answers_and_null_where_there_is_none():
     assert loss == pytest.approx(-(np.log(0.3) + np.log(0.7) + np.log(0.4)) / 3, rel=1e-5)
     assert metrics['reachable'] == pytest.approx(3 / 4)
     assert metrics['retrieval_accuracy'] == pytest.approx(2 / 3)
-    assert metrics['null_absent'] == pytest.approx(0.7) and metrics[
-        'null_present'
-    ] == pytest.approx((0.1 + 0.3) / 2)
+    assert metrics['null_absent'] == pytest.approx(0.7)
+    assert metrics['null_present'] == pytest.approx((0.1 + 0.3) / 2)
     gradient = jax.grad(lambda x: losses.retrieval_loss(x, targets, answers, used, absent, 2)[0])(
         log_probs
     )
@@ -247,10 +246,8 @@ def test_retrieval_loss_prefers_answers_and_null_where_there_is_none():
 
 def test_combined_topics_are_what_each_of_them_may_have_drawn():
     rng = np.random.default_rng(0)
-    logits, targets = (
-        3 * rng.normal(size=(20, 3, 5)),
-        rng.integers(0, 5, (20, 3, 4)).astype(np.int32),
-    )
+    logits = 3 * rng.normal(size=(20, 3, 5))
+    targets = rng.integers(0, 5, (20, 3, 4)).astype(np.int32)
     missing = rng.random((20, 3, 4)) < 0.2
     targets[missing] = -1
     logits[:, :, 1:][missing] = -1e30
@@ -281,13 +278,10 @@ def test_combined_topics_are_what_each_of_them_may_have_drawn():
     )
     np.testing.assert_array_equal(flat[1, ::3], targets[1, 0])
     # What a topic that is not there would have found is no entry of anything.
-    assert (np.asarray(flat).reshape(20, 4, 3).transpose(0, 2, 1)[~used] == -1).all() and (
-        flat[1, 1::3] == -1
-    ).all()
-    assert (
-        np.isfinite(found[:, 1:])[flat >= 0].all()
-        and (np.asarray(found)[:, 1:][flat >= 0] > -1e29).all()
-    )
+    assert (np.asarray(flat).reshape(20, 4, 3).transpose(0, 2, 1)[~used] == -1).all()
+    assert (flat[1, 1::3] == -1).all()
+    assert np.isfinite(found[:, 1:])[flat >= 0].all()
+    assert (np.asarray(found)[:, 1:][flat >= 0] > -1e29).all()
 
 
 def test_gradients_of_the_mixed_prediction_are_those_of_its_written_out_distribution():
@@ -295,10 +289,8 @@ def test_gradients_of_the_mixed_prediction_are_those_of_its_written_out_distribu
     beta, and to E.
     """
     rng = np.random.default_rng(0)
-    layout, used = (
-        Layout(make_mesh(1), cases.ENTITIES),
-        np.array([[True, True], [True, False], [False, False]]),
-    )
+    layout = Layout(make_mesh(1), cases.ENTITIES)
+    used = np.array([[True, True], [True, False], [False, False]])
     vector, table, logits = (
         rng.normal(size=shape).astype(np.float32)
         for shape in ((3, 8), (cases.ENTITIES, 8), (3, 2, 5))
@@ -327,10 +319,8 @@ def test_gradients_of_the_mixed_prediction_are_those_of_its_written_out_distribu
         for f in (mixed, dense)
     )
     jax.tree.map(functools.partial(np.testing.assert_allclose, rtol=1e-4, atol=1e-6), got, wanted)
-    assert (
-        all(np.abs(gradient).max() > 1e-3 for gradient in got[1])
-        and np.abs(got[1][1][:, :, 0]).max() > 1e-3
-    )
+    assert all(np.abs(gradient).max() > 1e-3 for gradient in got[1])
+    assert np.abs(got[1][1][:, :, 0]).max() > 1e-3
 
 
 def test_combining_topics_that_all_but_exclude_each_other_has_a_gradient():

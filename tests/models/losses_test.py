@@ -62,12 +62,10 @@ def slow_alignment_loss(questions, question_topic, answers, relations, topic, ta
 
 def slow_label_loss(questions, question_label, relations, label):
     """(loss, accuracy): each question looks for a pair of its label among all pairs."""
-    questions, relations, losses, right = (
-        np.asarray(questions, np.float64),
-        np.asarray(relations, np.float64),
-        [],
-        [],
-    )
+    questions = np.asarray(questions, np.float64)
+    relations = np.asarray(relations, np.float64)
+    losses = []
+    right = []
     for question, wanted in zip(questions, question_label):
         positive = (label == wanted) & (wanted >= 0)
         if positive.any():
@@ -131,10 +129,8 @@ def test_label_loss_is_the_reference(seed):
 @pytest.mark.parametrize('seed', range(5))
 def test_entity_loss_is_the_reference(seed):
     rng = np.random.default_rng(seed)
-    mentions, table = (
-        rng.normal(size=(7, 4, 5)).astype(np.float32),
-        rng.normal(size=(9, 5)).astype(np.float32),
-    )
+    mentions = rng.normal(size=(7, 4, 5)).astype(np.float32)
+    table = rng.normal(size=(9, 5)).astype(np.float32)
     entities = rng.integers(-1, 9, (7, 4)).astype(np.int32)
     expected = slow_entity_loss(mentions, entities, table)
     np.testing.assert_allclose(entity_loss(mentions, entities, table), expected, rtol=1e-5)
@@ -155,10 +151,8 @@ def test_padding_rows_change_no_loss():
         relation_loss(*padded), relation_loss(relations, topic, target, anchor), rtol=1e-6
     )
 
-    questions, question_topic = (
-        rng.normal(size=(6, 6)).astype(np.float32),
-        np.arange(6, dtype=np.int32) % 3,
-    )
+    questions = rng.normal(size=(6, 6)).astype(np.float32)
+    question_topic = np.arange(6, dtype=np.int32) % 3
     answers = np.array([[1, -1]] * 6, np.int32)
     want = alignment_loss(questions, question_topic, answers, relations, topic, target)
     got = alignment_loss(

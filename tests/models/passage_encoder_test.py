@@ -133,8 +133,7 @@ def test_text_of_another_tokenizer_is_refused(prepared, tmp_path):
     with pytest.raises(
         InputError,
         match=(
-            r'text was prepared with another tokenizer than that of the '
-            r'encoder: prepare it again'
+            r'text was prepared with another tokenizer than that of the encoder: prepare it again'
         ),
     ):
         PassageEncoder(other, prepared, tmp_path)
@@ -145,9 +144,8 @@ def test_kinds_are_those_of_the_mentions_of_each_entity(prepared, tmp_path):
     encoded = PassageEncoder(encoder, prepared, tmp_path / 'parts')
     vectors, entities = encoded.mentions()
     mentions = [mention for row in prepared.passages['mentions'].to_pylist() for mention in row]
-    assert entities.tolist() == [mention['entity'] for mention in mentions] and len(vectors) == len(
-        mentions
-    )
+    assert entities.tolist() == [mention['entity'] for mention in mentions]
+    assert len(vectors) == len(mentions)
     assert encoded.kinds() == prepared.vocab.kinds  # this encoder tells none
     rng = np.random.default_rng(0)
     encoder.kinds = MentionKinds(

@@ -64,11 +64,9 @@ def test_what_is_read_back_is_float32_and_differs_by_half_a_step_at_most(folder)
 
 def test_relations_and_questions_are_nearly_those_of_the_whole_weights(folder):
     rounded = TextEncoder.load(folder)
-    texts, topics, targets = (
-        ['Ann met José near the old city', 'a song of 1979, by Low'],
-        [(0, 3), (19, 22)],
-        [(8, 12), (2, 6)],
-    )
+    texts = ['Ann met José near the old city', 'a song of 1979, by Low']
+    topics = [(0, 3), (19, 22)]
+    targets = [(8, 12), (2, 6)]
     for one, other in (
         (
             ENCODER.encode_pairs(texts, topics, targets),

@@ -17,14 +17,12 @@ from opql_jax.parallel.mesh import make_mesh
 import eight_devices
 import entity_table_cases as cases
 
-PARTS = ('loss', 'correct', 'vectors', 'table')
-
 
 @pytest.fixture(scope='module')
 def on_devices(binaries, tmp_path_factory):
     """(what each mesh computed, the shapes of all arrays of the train step by mesh)."""
     output = tmp_path_factory.mktemp('entity_table') / 'found.npz'
-    eight_devices.run(binaries, 'entity_table_on_devices.py', output)
+    eight_devices.run(binaries, 'entity_table_cases.py', output)
     compiled = {
         mesh: pathlib.Path(f'{output}.{mesh}.hlo').read_text() for mesh in eight_devices.MESHES
     }
@@ -73,10 +71,8 @@ def assert_is_the_reference(found, case):
 def test_loss_accuracy_and_gradients_are_the_reference_on_any_number_of_devices(
     on_devices, way, name, devices
 ):
-    found, row_devices = (
-        [on_devices[0][f'{way}-{name}-{devices}-{part}'] for part in PARTS],
-        eight_devices.row_devices(devices),
-    )
+    found = [on_devices[0][f'{way}-{name}-{devices}-{part}'] for part in cases.PARTS]
+    row_devices = eight_devices.row_devices(devices)
     assert len(found[3]) == math.ceil(cases.NUM_ENTITIES[name] / row_devices) * row_devices
     assert_is_the_reference(found, cases.make(name))
 
@@ -89,7 +85,7 @@ def test_scores_far_from_the_reference_of_some_slices_are_summed_again(on_device
     assert (best - few)[: cases.M // 4].max() > 100 > 60 > (best - few)[cases.M // 2 :].max()
     size = np.abs(case.vectors).max()
     # Scores of some hundreds are rounded at the fifth decimal.
-    for part, want in zip(PARTS, reference(case)):
+    for part, want in zip(cases.PARTS, reference(case)):
         found = on_devices[0][f'far-{devices}-{part}'][: len(want)]
         np.testing.assert_allclose(
             found, want, rtol=1e-4, atol=1e-4 * (size if part == 'table' else 1), err_msg=part
@@ -114,9 +110,8 @@ def test_bfloat16_rows_are_scored_in_float32_and_get_gradients_of_their_type():
     case = cases.make('uneven')
     table = jax.numpy.asarray(case.table, jax.numpy.bfloat16)
     layout = layout_of(case)
-    loss_of = lambda table: entity_table.softmax_cross_entropy(
-        case.vectors, case.labels, table, layout
-    )[0]
+    given = case.vectors, case.labels
+    loss_of = lambda table: entity_table.softmax_cross_entropy(*given, table, layout)[0]
     rounded = case._replace(table=np.asarray(table, np.float32))
     np.testing.assert_allclose(jax.jit(loss_of)(table), reference(rounded)[0], rtol=1e-5, atol=1e-6)
     assert jax.eval_shape(jax.grad(lambda table: loss_of(table).sum()), table).dtype == table.dtype
@@ -130,13 +125,11 @@ def test_the_best_entities_and_their_probabilities_are_those_of_the_softmax(
     case = cases.make(name)
     scores = case.vectors.astype(np.float64) @ case.table.T.astype(np.float64)
     ids = np.argsort(-scores, axis=1, kind='stable')[:, :5]
-    log_probs = np.take_along_axis(scores, ids, axis=1) - np.logaddexp.reduce(
-        scores, axis=1, keepdims=True
-    )
-    np.testing.assert_array_equal(on_devices[0][f'best-{name}-{devices}-ids'], ids)
-    np.testing.assert_allclose(
-        on_devices[0][f'best-{name}-{devices}-log_probs'], log_probs, rtol=1e-5, atol=1e-5
-    )
+    sums = np.logaddexp.reduce(scores, axis=1, keepdims=True)
+    log_probs = np.take_along_axis(scores, ids, axis=1) - sums
+    found = {part: on_devices[0][f'best-{name}-{devices}-{part}'] for part in ('ids', 'log_probs')}
+    np.testing.assert_array_equal(found['ids'], ids)
+    np.testing.assert_allclose(found['log_probs'], log_probs, rtol=1e-5, atol=1e-5)
 
 
 @pytest.mark.parametrize('devices', eight_devices.MESHES)
@@ -151,22 +144,16 @@ def test_no_array_of_the_train_step_holds_all_entities(on_devices):
     optimizer included.
     """
     shapes = on_devices[1]['8']
-    assert (
-        (cases.M, cases.DIM) in shapes
-        and (13, cases.DIM) in shapes
-        and (cases.M, cases.CHUNK) in shapes
-    )
+    assert (cases.M, cases.DIM) in shapes
+    assert (13, cases.DIM) in shapes
+    assert (cases.M, cases.CHUNK) in shapes
     assert max(map(math.prod, shapes)) == cases.M * cases.DIM, shapes
     assert cases.M * cases.DIM < min(cases.M * 13, 101 * cases.DIM, cases.M * 101)
 
 
 def test_each_slice_has_its_share_of_the_mentions(on_devices):
-    scored = {
-        shape[0]
-        for shape in on_devices[1]['2x4']
-        if shape[1:] == (cases.CHUNK,) and shape[0] > cases.DIM
-    }
-    assert scored == {cases.M // 2}
+    scored = [rows for rows, *others in on_devices[1]['2x4'] if others == [cases.CHUNK]]
+    assert {rows for rows in scored if rows > cases.DIM} == {cases.M // 2}
 
 
 def test_training_with_a_sharded_table_gives_the_same_parameters_and_moments(on_devices):
@@ -177,12 +164,9 @@ def test_training_with_a_sharded_table_gives_the_same_parameters_and_moments(on_
     assert np.abs(trained[f'trained-1-{table}'] - cases.make('uneven').table).max() > 1e-2
     for devices in eight_devices.MESHES:
         for name in names:
-            np.testing.assert_allclose(
-                trained[f'trained-{devices}-{name}'],
-                trained[f'trained-1-{name}'],
-                atol=1e-5,
-                err_msg=f'{name} on {devices}',
-            )
+            found, expected = (trained[f'trained-{number}-{name}'] for number in (devices, 1))
+            said = f'{name} on {devices}'
+            np.testing.assert_allclose(found, expected, atol=1e-5, err_msg=said)
 
 
 # Sampled softmax.
@@ -198,13 +182,10 @@ def test_the_estimated_sum_of_the_softmax_has_the_right_mean():
     case = cases.make('uneven')
     case = case._replace(vectors=case.vectors / 2)
     layout, table = layout_of(case), jax.numpy.asarray(case.table)
-    loss_of = lambda key: entity_table.sampled_softmax_cross_entropy(
-        case.vectors, case.labels, table, layout, 30, key
-    )[0]
-    losses = np.asarray(
-        jax.jit(lambda keys: jax.lax.map(loss_of, keys))(jax.random.split(jax.random.key(0), 2000)),
-        np.float64,
-    )
+    given = case.vectors, case.labels, table, layout, 30
+    loss_of = lambda key: entity_table.sampled_softmax_cross_entropy(*given, key)[0]
+    keys = jax.random.split(jax.random.key(0), 2000)
+    losses = np.asarray(jax.jit(lambda keys: jax.lax.map(loss_of, keys))(keys), np.float64)
     linked = case.labels >= 0
     # In units of the label's exponential.
     sums, want = np.exp(losses)[:, linked], np.exp(reference(case)[0])[linked]
@@ -215,7 +196,7 @@ def test_the_estimated_sum_of_the_softmax_has_the_right_mean():
 @pytest.mark.parametrize('devices', [mesh for mesh in eight_devices.MESHES if mesh != '1'])
 def test_the_draws_do_not_depend_on_the_number_of_devices(on_devices, devices):
     one, many = (
-        {part: on_devices[0][f'sampled-{d}-{part}'] for part in PARTS} for d in (1, devices)
+        {part: on_devices[0][f'sampled-{d}-{part}'] for part in cases.PARTS} for d in (1, devices)
     )
     n = cases.NUM_ENTITIES['uneven']
     assert 0 < (np.abs(one['table'][:n]).sum(axis=1) == 0).sum() < n  # not all rows were drawn

@@ -60,9 +60,8 @@ def test_what_slices_cannot_share_equally_is_whole_in_each():
     assert slice_spec(6, mesh) == PartitionSpec('slice') and slice_spec(7, mesh) == PartitionSpec()
     whole, shared = QueryLayout.of(6, mesh), QueryLayout.of(16, mesh)
     assert whole.spec == whole.spec_of_slice == PartitionSpec() and not whole.shared
-    assert shared.spec == PartitionSpec(
-        ('slice', 'data', 'model')
-    ) and shared.spec_of_slice == PartitionSpec('slice')
+    assert shared.spec == PartitionSpec(('slice', 'data', 'model'))
+    assert shared.spec_of_slice == PartitionSpec('slice')
 
 
 @pytest.mark.parametrize(
@@ -70,11 +69,7 @@ def test_what_slices_cannot_share_equally_is_whole_in_each():
     [
         (ONE, {'data': 9}, 'a mesh of 9 x 1 devices was asked for, but JAX sees 8'),
         (ONE, {'data': 0}, 'a mesh of 0 x 1 devices was asked for, but JAX sees 8'),
-        (
-            TWO_SLICES,
-            {'data': 5},
-            'a mesh of 2 slices of 5 x 1 devices was asked for, but a slice has 4',
-        ),
+        (TWO_SLICES, {'data': 5}, '2 slices of 5 x 1 devices was asked for, but a slice has 4'),
         (ONE, {'model': 16}, 'a mesh of 1 x 16 devices was asked for, but JAX sees 8'),
         (ONE, {'model': 0}, 'a mesh of 8 x 0 devices was asked for, but JAX sees 8'),
         (ONE, {'slices': 3}, '8 devices cannot be taken as 3 slices of equal size'),
@@ -82,10 +77,7 @@ def test_what_slices_cannot_share_equally_is_whole_in_each():
         (
             TWO_SLICES[:3],
             {},
-            (
-                r'slices have \[2, 1\] devices: say how many of each make the mesh, at most 1, or '
-                r'slices=1'
-            ),
+            r'slices have \[2, 1\] devices: say how many .*, at most 1, or slices=1',
         ),
     ],
 )

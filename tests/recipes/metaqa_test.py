@@ -14,7 +14,7 @@ from opql_jax.recipes.growth import fewer_questions
 from opql_jax.recipes.metaqa import WORDINGS, keep_joined_pairs
 from opql_jax.recipes.recipe import Options
 
-import memory_tables
+import tiny_memories
 import tiny_metaqa
 import tiny_prepared
 
@@ -72,7 +72,7 @@ def test_it_has_the_entries_whose_entities_a_triple_joins_in_either_direction(so
     assert kept == [entry for entry in every if {entry[:2], entry[1::-1]} & joined]
     assert 0 < len(kept) < len(every)
     assert counts == {'entries': len(kept), 'entries_before': len(every)}
-    assert memory_tables.digest_of_tree(tmp_path / 'memory') == before
+    assert tiny_memories.digest_of_tree(tmp_path / 'memory') == before
     Memory.open(tmp_path / 'kept').verify()
     kept_files = [path for path in (tmp_path / 'kept').rglob('*') if path.is_file()]
     files = {path.relative_to(tmp_path / 'kept').as_posix() for path in kept_files}

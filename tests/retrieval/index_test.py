@@ -27,11 +27,9 @@ def test_what_was_built_is_read_again(tmp_path):
     for index in (built, opened):
         assert index.ids == ['ada', 'babbage'] and index.titles == ['Ada', 'Babbage']
         assert index.texts == ['Ada met Babbage. He built Engines.', 'A man.']
-        assert (
-            index.sentence(0) == (0, 17)
-            and index.sentence(1) == (17, 34)
-            and index.sentence(2) == (0, 6)
-        )
+        assert index.sentence(0) == (0, 17)
+        assert index.sentence(1) == (17, 34)
+        assert index.sentence(2) == (0, 6)
         # Entities: Ada 0, Babbage 1, Engine 2.
         assert index.entities_of_sentence.toarray().tolist() == [[0, 1, 0], [0, 0, 1], [0, 0, 0]]
         assert index.passages_of_entity.toarray().tolist() == [[1, 1, 1], [0, 1, 0]]
@@ -87,11 +85,9 @@ def test_a_folder_with_something_in_it_is_left_alone(tmp_path):
 @pytest.mark.parametrize('written', range(12))
 def test_a_build_that_fails_is_completed_by_the_next(tmp_path, monkeypatch, written):
     content = lambda folder: {path.name: path.read_bytes() for path in folder.iterdir()}
-    corpus, write, count = (
-        corpus_of({'Ada': 'Met [Babbage].'}),
-        pathlib.Path.write_bytes,
-        itertools.count(),
-    )
+    corpus = corpus_of({'Ada': 'Met [Babbage].'})
+    write = pathlib.Path.write_bytes
+    count = itertools.count()
     build(tmp_path / 'whole', corpus)
 
     def full(path, data):

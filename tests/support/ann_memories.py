@@ -1,13 +1,14 @@
 """Memories and queries for indexes."""
 
-import dataclasses
 import importlib.util
 
 import numpy as np
 import pytest
 
 from opql_jax.corpus.entities import EntityVocab
-from opql_jax.memory.build import BuildOptions, EntryTable, build
+from opql_jax.memory.build import BuildOptions, build
+
+from tiny_memories import table_of
 
 D_E, D_R, ENTITIES, K = 12, 20, 600, 32
 VOCAB = EntityVocab.from_names([f'entity {i}' for i in range(ENTITIES + 1)])
@@ -16,13 +17,6 @@ HASHES = {'encoder': 'e' * 64, 'entity_table': 't' * 64, 'vocabulary': OLD.hash(
 with_scann = pytest.mark.skipif(
     importlib.util.find_spec('scann') is None, reason='ScaNN is not installed'
 )
-
-
-def table_of(topics, targets):
-    columns = {
-        field.name: np.zeros(len(topics), np.int64) for field in dataclasses.fields(EntryTable)
-    }
-    return EntryTable(**columns | {'topic': np.asarray(topics), 'target': np.asarray(targets)})
 
 
 def make_memory(directory, rows, seed=0):

@@ -1,13 +1,24 @@
-"""Encoders of pairs over a prepared folder, by what a pair is encoded from."""
+"""Encoders of pairs over a prepared folder, and what several devices make of them.
+
+    python tests/support/bulk_encoding_cases.py PREPARED OUTPUT
+
+Run in a process with 8 virtual devices; leaves in OUTPUT (.npz) the relations by each encoder and
+mesh, and on how many devices the batches lay.
+"""
+
+import itertools
+import sys
 
 import jax
 import numpy as np
 
 from opql_jax.data.prepared import Prepared
-from opql_jax.models.bulk_encoding import Batching, pair_encoder
+from opql_jax.models.bulk_encoding import PAIR_ENCODINGS, Batching, pair_encoder
+from opql_jax.parallel.mesh import make_mesh
 from opql_jax.training.state import init_params
 
 import tiny_training
+from eight_devices import slices_and_devices
 
 SAMPLE = 331  # rows; a prime, so that no batch size divides it
 
@@ -28,3 +39,28 @@ def model(prepared):
     params = init_params(module, 1, seed=0)['encoder']
     # So large that attention, and with it the padding mask, matters.
     return module, jax.tree.map(lambda x: x * 5 if x.ndim > 1 else x, params)
+
+
+def main(prepared, output):
+    assert jax.device_count() == 8, jax.devices()
+    found = {}
+    for pair_encoding, devices in itertools.product(PAIR_ENCODINGS, ('1', '4', '2x4')):
+        slices, data = slices_and_devices(devices)
+        mesh = make_mesh(data, slices=slices)
+        encode, rows = make(prepared, pair_encoding, lengths=(72, 136), mesh=mesh)
+        batched, lay_on = encode.batched, set()
+        apply = batched._apply
+
+        def spied(*arguments):
+            relations = apply(*arguments)
+            lay_on.add(len({shard.index[0].start for shard in relations.addressable_shards}))
+            return relations
+
+        batched._apply = spied
+        found[f'{pair_encoding}-relations-{devices}'] = encode(rows)
+        found[f'{pair_encoding}-devices-{devices}'] = sorted(lay_on)
+    np.savez(output, **found)
+
+
+if __name__ == '__main__':
+    main(*sys.argv[1:])

@@ -22,12 +22,11 @@ from opql_jax.kb.trained.question_sets import write_answers
 from opql_jax.memory.format import Memory
 from opql_jax.training.checkpoints import Checkpoints
 
-import memory_tables
 import prepare_by_parts
+import tiny_memories
 import tiny_training
-import tiny_updates
 from graph_kb import QUESTIONS, ring
-from memory_tables import digest_of_tree, make_table
+from tiny_memories import digest_of_tree
 from trios import TRIOS
 
 NOTHING = None
@@ -49,11 +48,11 @@ def _file_digests(folder, manifest):
 
 def _corpus(before):
     names = ['Ann', 'Bob', 'Eve', 'Zoë']
-    texts = [
-        (names[i % 4], f'{names[i % 4]} knows {names[(i + 1 + i // 4) % 4]} since {1900 + i}.')
-        for i in range(8)
-    ]
-    lines = [{'id': str(i), 'title': title, 'text': text} for i, (title, text) in enumerate(texts)]
+    lines = []
+    for i in range(8):
+        title, other = names[i % 4], names[(i + 1 + i // 4) % 4]
+        text = f'{title} knows {other} since {1900 + i}.'
+        lines.append({'id': str(i), 'title': title, 'text': text})
     (before.parent / 'corpus.jsonl').write_text('\n'.join(map(json.dumps, lines)), encoding='utf-8')
 
 
@@ -108,11 +107,8 @@ def _answering_state(folder):
     """The digests of the files that answer, but for the encoder's folder,
     in which a lock may be.
     """
-    return [
-        digest_of_tree(folder / part)
-        for kind, part in KBFolder(folder).read().items()
-        if kind != 'model'
-    ]
+    parts = KBFolder(folder).read()
+    return [digest_of_tree(folder / parts[kind]) for kind in parts if kind != 'model']
 
 
 compact_kb = types.SimpleNamespace(
@@ -129,27 +125,25 @@ def _memory_state(folder):
         return NOTHING
     with contextlib.closing(memory):
         _file_digests(folder, memory.manifest)
-        return [
-            memory.hash(),
-            hashlib.sha256(repr(tiny_updates.entries_of(memory)).encode()).hexdigest(),
-        ]
+        entries = repr(tiny_memories.entries_of(memory))
+        return [memory.hash(), hashlib.sha256(entries.encode()).hexdigest()]
 
 
 def _memory(before):
-    tiny_updates.make(before).close()
-    tiny_updates.add(before, make_table(10, seed=1)).close()
-    tiny_updates.delete(before, entities=[0])
+    tiny_memories.make(before).close()
+    tiny_memories.add(before, tiny_memories.make_table(10, seed=1)).close()
+    tiny_memories.delete(before, entities=[0])
 
 
 build = types.SimpleNamespace(
     before=_nothing,
-    run=lambda folder: memory_tables.make(folder),
+    run=lambda folder: tiny_memories.make(folder),
     state=_memory_state,
     content=digest_of_tree,
 )
 inject, delete, compact = (
     types.SimpleNamespace(
-        before=_memory, run=tiny_updates.UPDATES[name], state=_memory_state, content=digest_of_tree
+        before=_memory, run=tiny_memories.UPDATES[name], state=_memory_state, content=digest_of_tree
     )
     for name in ('inject', 'delete', 'compact')
 )
@@ -158,10 +152,8 @@ inject, delete, compact = (
 
 
 def _params(step):
-    return {
-        'encoder': {'kernel': np.arange(12.0, dtype=np.float32).reshape(3, 4) * step},
-        'bias': np.full(5, step, np.float32),
-    }
+    kernel = np.arange(12.0, dtype=np.float32).reshape(3, 4) * step
+    return {'encoder': {'kernel': kernel}, 'bias': np.full(5, step, np.float32)}
 
 
 def _save(folder, step):
@@ -182,10 +174,8 @@ def _checkpoint_state(folder):
 def _checkpoint_content(folder):
     # Files of a checkpoint hold times and random names. The step before may stay if it was about to
     # be removed.
-    return [
-        _checkpoint_state(folder),
-        [path.name for path in (folder / 'checkpoints').iterdir() if not path.name.isdigit()],
-    ]
+    names = [path.name for path in (folder / 'checkpoints').iterdir()]
+    return [_checkpoint_state(folder), [name for name in names if not name.isdigit()]]
 
 
 checkpoint = types.SimpleNamespace(
@@ -199,14 +189,8 @@ checkpoint = types.SimpleNamespace(
 
 
 def _train(folder, **options):
-    tiny_training.run(
-        folder.parent / 'text',
-        folder,
-        num_steps=2,
-        checkpoint_every=1,
-        keep_checkpoints=1,
-        **options,
-    )
+    options |= dict(num_steps=2, checkpoint_every=1, keep_checkpoints=1)
+    tiny_training.run(folder.parent / 'text', folder, **options)
 
 
 def _one_step(before):
@@ -222,9 +206,8 @@ def _trained_state(folder):
     with Checkpoints(folder, read_only=True) as checkpoints:
         for step in checkpoints.steps():
             checkpoints.params(step)
-    arrays = sorted(
-        (name, array.tobytes()) for name, array in tiny_training.state_of(folder, step).items()
-    )
+    state = tiny_training.state_of(folder, step)
+    arrays = sorted((name, array.tobytes()) for name, array in state.items())
     return [step, hashlib.sha256(repr(arrays).encode()).hexdigest()]
 
 

@@ -1,7 +1,13 @@
-"""Mentions and tables for entity_table_test.py and the process that it starts
-on several devices.
+"""Mentions and tables for entity_table_test.py, and what several devices make of them.
+
+    python tests/support/entity_table_cases.py OUTPUT
+
+Run in a process with 8 virtual devices; leaves in OUTPUT (.npz) what each mesh computed, and in
+OUTPUT.MESH.hlo the compiled train step.
 """
 
+import pathlib
+import sys
 from typing import NamedTuple
 
 import jax
@@ -9,10 +15,12 @@ import jax.numpy as jnp
 import numpy as np
 
 from opql_jax.parallel import entity_table
-from opql_jax.parallel.mesh import row_devices
+from opql_jax.parallel.mesh import make_mesh, row_devices, shard_batch
 from opql_jax.training import state, trainer
 from opql_jax.training.objectives import Task
 from opql_jax.training.optimizer import make_optimizer
+
+import eight_devices
 
 # On 8 devices 13 rows each: M * DIM is then the most that anything may have, less than M * 13 or
 # any array with all rows.
@@ -21,6 +29,8 @@ M, DIM, CHUNK, SAMPLED = 32, 7, 5, 20
 # scores in whole numbers. The mentions of 'odd' cannot be shared by slices.
 NUM_ENTITIES = {'uneven': 101, 'few': 9, 'ties': 101, 'odd': 101}
 CASES = tuple(NUM_ENTITIES)
+PARTS = ('loss', 'correct', 'vectors', 'table')
+STEPS = 3
 # What is computed of which on several devices; 'far' is made of 'uneven', which trains and is
 # sampled and looked up, too.
 COMPUTED = {'full': ('few', 'ties', 'odd'), 'attended': ('few', 'odd'), 'best': ('few', 'ties')}
@@ -137,3 +147,52 @@ class Training:
         self.state = state.place(state.init_state(params, trainable, optimizer), layout, trainable)
         task = Task(source=None, loss=loss, trainable=trainable, lineage={})
         self.step = trainer.make_train_step(task, optimizer, seed=0)
+
+
+def main(output):
+    assert jax.device_count() == 8, jax.devices()
+    found = {}
+    for devices, shape in eight_devices.MESHES.items():
+        mesh = make_mesh(**shape)
+        ways = {
+            'full': (full, PARTS),
+            'attended': (attended, PARTS),
+            'best': (best, ('log_probs', 'ids')),
+        }
+        for way, (of, parts) in ways.items():
+            for name in COMPUTED[way]:
+                case = make(name)
+                for part, value in zip(parts, of(case, entity_table.Layout(mesh, len(case.table)))):
+                    found[f'{way}-{name}-{devices}-{part}'] = value
+        case = make('uneven')
+        layout = entity_table.Layout(mesh, len(case.table))
+        for part, value in zip(PARTS, sampled(case, layout)):
+            found[f'sampled-{devices}-{part}'] = value
+        for part, value in zip(PARTS, full(far(), layout)):
+            found[f'far-{devices}-{part}'] = value
+        found[f'lookup-{devices}'] = jax.jit(lambda t: entity_table.lookup(t, case.labels, layout))(
+            placed(case, layout)
+        )
+
+        training = Training(layout)
+        state, batch = training.state, shard_batch(training.batch, mesh)
+        compiled = training.step.lower(state, batch, None).compile()
+        for _ in range(STEPS):
+            state, _ = compiled(state, batch, None)
+        for path, leaf in jax.tree.leaves_with_path(state):
+            of_table = 'entity_table' in jax.tree_util.keystr(path)
+            rows = {shard.data.shape[0] for shard in leaf.addressable_shards} if of_table else None
+            assert (
+                rows == {len(leaf) // eight_devices.row_devices(devices)}
+                if of_table
+                else leaf.is_fully_replicated
+            ), (path, leaf.sharding)
+            found[f'trained-{devices}-{jax.tree_util.keystr(path)}'] = (
+                leaf[: layout.num_entities] if of_table else leaf
+            )
+        pathlib.Path(f'{output}.{devices}.hlo').write_text(compiled.as_text())
+    np.savez(output, **found)
+
+
+if __name__ == '__main__':
+    main(sys.argv[1])

@@ -63,12 +63,8 @@ def of_array(content: bytes) -> Iterator[Forgery]:
 def _of_array(array: np.ndarray) -> Iterator[tuple[str, np.ndarray]]:
     values: dict[str, float] = {'0': 0, '-1': -1, 'n': len(array), 'n + 1': len(array) + 1}
     if array.dtype.kind == 'f':
-        values |= {
-            'NaN': np.nan,
-            'Inf': np.inf,
-            '-Inf': -np.inf,
-            'max': float(np.finfo(array.dtype).max),
-        }
+        values |= {'NaN': np.nan, 'Inf': np.inf, '-Inf': -np.inf}
+        values['max'] = float(np.finfo(array.dtype).max)
     else:
         values |= {'max': int(np.iinfo(array.dtype).max), 'min': int(np.iinfo(array.dtype).min)}
     for name, value in values.items():
@@ -99,23 +95,16 @@ def of_tensors(content: bytes) -> Iterator[Forgery]:
     tensors = safetensors.numpy.load(content)
     for name, tensor in tensors.items():
         rows = np.atleast_1d(tensor)
-        forged = [
-            (change, value)
-            for change, value in _of_array(rows)
-            if value.dtype.kind in 'fiu' and value.dtype.isnative
-        ]
-        for change, value in forged:
+        for change, value in _of_array(rows):
+            if value.dtype.kind not in 'fiu' or not value.dtype.isnative:
+                continue
             if not (change.endswith('at 0') and rows.size > 1):
-                value = (
-                    value.reshape(())
-                    if tensor.ndim == 0 and value.size == 1
-                    else np.ascontiguousarray(value)
-                )
+                value = np.ascontiguousarray(value)
+                if tensor.ndim == 0 and value.size == 1:
+                    value = value.reshape(())
                 yield f'{name}: {change}', safetensors.numpy.save(tensors | {name: value})
-        yield (
-            f'{name}: away',
-            safetensors.numpy.save({n: t for n, t in tensors.items() if n != name}),
-        )
+        others = {n: t for n, t in tensors.items() if n != name}
+        yield f'{name}: away', safetensors.numpy.save(others)
     yield 'more', safetensors.numpy.save(tensors | {'more': np.zeros(3, np.float32)})
     yield 'long header', (1 << 62).to_bytes(8, 'little') + content[8:]
     yield 'nothing', b''
@@ -131,47 +120,32 @@ def of_table(content: bytes) -> Iterator[Forgery]:
         return out.getvalue()
 
     rows = table.to_pylist()
+    count = len(rows)
     for field in table.schema:
-        for place in sorted({0, len(rows) - 1}):
-            for name, value in _of_cell(rows[place][field.name], field.type, len(rows)):
+        columns = {
+            'all null': pa.nulls(count, field.type),
+            'another type': pa.array([b'\xff'] * count),
+            'numbers': pa.array([2.5] * count),
+            'the first everywhere': pa.array([rows[0][field.name]] * count, field.type),
+        }
+        for place in sorted({0, count - 1}):
+            for name, value in _of_cell(rows[place][field.name], field.type, count):
                 cells = [row[field.name] for row in rows]
                 cells[place] = value
-                column = pa.array(cells, field.type)
-                yield f'{field.name}: {name} at {place}', written(_with(table, field.name, column))
-        yield (
-            f'{field.name}: all null',
-            written(_with(table, field.name, pa.nulls(len(rows), field.type))),
-        )
-        yield (
-            f'{field.name}: another type',
-            written(_with(table, field.name, pa.array([b'\xff'] * len(rows)))),
-        )
-        yield (
-            f'{field.name}: numbers',
-            written(_with(table, field.name, pa.array([2.5] * len(rows)))),
-        )
+                columns[f'{name} at {place}'] = pa.array(cells, field.type)
         if pa.types.is_string(field.type):
-            places, bytes_ = np.arange(len(rows) + 1, dtype=np.int32), b'\xff' * len(rows)
-            no_text = pa.StringArray.from_buffers(
-                len(rows), pa.py_buffer(places), pa.py_buffer(bytes_)
-            )
-            yield f'{field.name}: no UTF-8', written(_with(table, field.name, no_text))
-        yield f'{field.name}: away', written(table.drop_columns([field.name]))
-        yield (
-            f'{field.name}: the first everywhere',
-            written(
-                _with(table, field.name, pa.array([rows[0][field.name]] * len(rows), field.type))
-            ),
-        )
-        if pa.types.is_string(field.type):
+            places, bytes_ = np.arange(count + 1, dtype=np.int32), b'\xff' * count
+            buffers = pa.py_buffer(places), pa.py_buffer(bytes_)
+            columns['no UTF-8'] = pa.StringArray.from_buffers(count, *buffers)
             # A megabyte a row, which takes little room on the disk: of a small table some
             # gigabytes.
-            many = pa.concat_tables([table] * -(-4000 // len(table)))
+            many = pa.concat_tables([table] * -(-4000 // count))
             long = pa.DictionaryArray.from_arrays(np.zeros(len(many), np.int32), [_LONG])
-            yield (
-                f'{field.name}: long everywhere',
-                written(_with(many, field.name, long), compression='zstd'),
-            )
+            content = written(_with(many, field.name, long), compression='zstd')
+            yield f'{field.name}: long everywhere', content
+        for name, column in columns.items():
+            yield f'{field.name}: {name}', written(_with(table, field.name, column))
+        yield f'{field.name}: away', written(table.drop_columns([field.name]))
     yield 'reversed', written(table.take(np.arange(len(rows))[::-1]))
     yield 'one row less', written(table.slice(1))
     yield 'one row more', written(pa.concat_tables([table, table.slice(0, 1)]))
@@ -222,12 +196,11 @@ def of_json(content: bytes, seal: Callable[[dict], bytes] = sealed) -> Iterator[
     def written(forged) -> bytes:
         if not isinstance(forged, dict):
             return json.dumps(forged).encode()
-        return seal(
-            {name: value for name, value in forged.items() if name not in ('checksum', 'meta_hash')}
-        )
+        return seal({name: forged[name] for name in forged if name not in signs})
 
+    signs = ('checksum', 'meta_hash')
     for path in _paths(stated):
-        if path[0] not in ('checksum', 'meta_hash', 'files'):
+        if path[0] not in (*signs, 'files'):
             for name, value in _ODD.items():
                 yield f'{".".join(map(str, path))}: {name}', written(_replaced(stated, path, value))
     yield 'deep', b'[' * 100_000
@@ -261,14 +234,9 @@ _ODD = {
 def _paths(value, path=()) -> Iterator[tuple]:
     if path:
         yield path
-    items = (
-        value.items()
-        if isinstance(value, dict)
-        else enumerate(value)
-        if isinstance(value, list)
-        else ()
-    )
-    for key, inner in items:
+    if isinstance(value, list):
+        value = dict(enumerate(value))
+    for key, inner in value.items() if isinstance(value, dict) else ():
         yield from _paths(inner, (*path, key))
 
 
@@ -328,12 +296,8 @@ def survey(
         {what was forged: 'same', 'other', 'told', or what went wrong}.
     """
     whole, before = None if judge else read(), file.read_bytes()
-    manifests = [
-        parent / name
-        for parent in file.parents
-        if parent.is_relative_to(folder)
-        for name in _MANIFESTS
-    ]
+    parents = [parent for parent in file.parents if parent.is_relative_to(folder)]
+    manifests = (parent / name for parent in parents for name in _MANIFESTS)
     manifest = next((path for path in manifests if path.exists()), file)
     stated = manifest.read_bytes()
     found = {}
@@ -367,11 +331,9 @@ def outcome(folder: pathlib.Path, read: Callable[[], object], whole) -> str:
         return 'told'
     except BaseException as error:
         where = traceback.extract_tb(error.__traceback__)
-        ours = [frame for frame in where if 'opql_jax' in frame.filename] or where
-        return (
-            f'{type(error).__name__} in {pathlib.Path(ours[-1].filename).name}:{ours[-1].lineno}: '
-            f'{str(error)[:200]}'
-        )
+        [*_, last] = [frame for frame in where if 'opql_jax' in frame.filename] or where
+        place = f'{pathlib.Path(last.filename).name}:{last.lineno}'
+        return f'{type(error).__name__} in {place}: {str(error)[:200]}'
 
 
 def outcome_in_fork(folder: pathlib.Path, read: Callable[[], object], whole) -> str:
@@ -391,10 +353,8 @@ def outcome_in_fork(folder: pathlib.Path, read: Callable[[], object], whole) -> 
 @contextlib.contextmanager
 def limited_memory(headroom: int = HEADROOM) -> Iterator[None]:
     """Lets this process take only so much more than it has by now."""
-    pages, before = (
-        int(pathlib.Path('/proc/self/statm').read_text().split()[0]),
-        resource.getrlimit(resource.RLIMIT_AS),
-    )
+    pages = int(pathlib.Path('/proc/self/statm').read_text().split()[0])
+    before = resource.getrlimit(resource.RLIMIT_AS)
     resource.setrlimit(resource.RLIMIT_AS, (pages * resource.getpagesize() + headroom, before[1]))
     try:
         yield
@@ -404,9 +364,8 @@ def limited_memory(headroom: int = HEADROOM) -> Iterator[None]:
 
 def summary(found: dict[str, str]) -> collections.Counter:
     """How often each outcome was."""
-    return collections.Counter(
-        kind if kind in ('same', 'other', 'told') else 'broken' for kind in found.values()
-    )
+    wrong = broken(found)
+    return collections.Counter('broken' if name in wrong else found[name] for name in found)
 
 
 def broken(found: dict[str, str]) -> dict[str, str]:

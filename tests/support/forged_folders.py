@@ -42,9 +42,8 @@ import films
 import tiny_prepared
 import tiny_text_encoder
 import tiny_training
-import tiny_updates
-from memory_tables import halves_of, make, make_table
 from own_process import own_process
+from tiny_memories import VOCAB, add, halves_of, make, make_table
 
 # What reads a folder.
 Read = Callable[[], object]
@@ -56,22 +55,12 @@ def prepared(root: pathlib.Path) -> tuple[pathlib.Path, Read]:
 
     def read():
         prepared = Prepared(folder)
-        names = (
-            prepared.vocab.keys,
-            prepared.vocab.names,
-            prepared.vocab.aliases,
-            prepared.vocab.kinds,
-        )
+        vocab = prepared.vocab
+        names = vocab.keys, vocab.names, vocab.aliases, vocab.kinds
         pairs = [column.tolist() for column in prepared.pairs.values()]
         rows = [prepared.pair_rows(kind).tolist() for kind in ('title', 'sentence', 'all')]
-        return (
-            names,
-            prepared.passages.to_pylist(),
-            pairs,
-            rows,
-            len(prepared.records),
-            prepared.tokenizer.to_str(),
-        )
+        texts = prepared.passages.to_pylist(), prepared.tokenizer.to_str()
+        return names, texts, pairs, rows, len(prepared.records)
 
     return folder, read
 
@@ -79,28 +68,19 @@ def prepared(root: pathlib.Path) -> tuple[pathlib.Path, Read]:
 def memory(root: pathlib.Path) -> tuple[pathlib.Path, Read]:
     """A memory of two segments, with injected entities and deleted entries."""
     folder = root / 'memory'
-    tiny_updates.make(folder).close()
-    tiny_updates.add(folder, make_table(12, seed=1), count=7).close()
+    make(folder).close()
+    add(folder, make_table(12, seed=1), count=7).close()
     delete(folder, entries=[3, 5])
 
     def read():
         memory = Memory.open(folder)
-        memory.check_vocabulary(tiny_updates.VOCAB)
+        memory.check_vocabulary(VOCAB)
         relations = memory.relations()
         assert bad_row(relations) is None and bad_row(memory.entity_rows) is None
-        columns = (
-            memory.topic,
-            memory.target,
-            memory.ids,
-            memory.offsets,
-            memory.entity_rows,
-            relations,
-        )
-        return (
-            [column.tolist() for column in columns],
-            memory.provenance(memory.ids),
-            memory.read_from([3, 4]).tolist(),
-        )
+        names = ('topic', 'target', 'ids', 'offsets', 'entity_rows')
+        columns = [getattr(memory, name).tolist() for name in names]
+        facts = memory.provenance(memory.ids), memory.read_from([3, 4]).tolist()
+        return columns, relations.tolist(), facts
 
     return folder, read
 
@@ -114,12 +94,8 @@ def memory_of_halves(root: pathlib.Path) -> tuple[pathlib.Path, Read]:
         memory = Memory.open(folder)
         relations = memory.relations()
         assert bad_row(relations) is None
-        return (
-            memory.topic.tolist(),
-            memory.target.tolist(),
-            relations.tolist(),
-            memory.provenance(memory.ids),
-        )
+        columns = (memory.topic, memory.target, relations)
+        return [column.tolist() for column in columns], memory.provenance(memory.ids)
 
     return folder, read
 
@@ -148,12 +124,9 @@ def retrieval(root: pathlib.Path) -> tuple[pathlib.Path, Read]:
             found.append([(p.passage, p.score, p.reason, index.texts[p.passage]) for p in ranked])
         assert all(math.isfinite(score) for each in found for _, score, *_ in each)
         assert all(len(each) == len(index.ids) for each in found)
-        rarity = [
-            math.log1p((len(index.ids) - n) / (n + 1)) for n in opened.passages_with_word.values()
-        ]
-        sentences = [
-            index.texts[0][slice(*index.sentence(row))] for row in range(len(index.sentence_starts))
-        ]
+        counts, rows = opened.passages_with_word.values(), range(len(index.sentence_starts))
+        rarity = [math.log1p((len(index.ids) - n) / (n + 1)) for n in counts]
+        sentences = [index.texts[0][slice(*index.sentence(row))] for row in rows]
         return found, opened.kinds, rarity, sentences, index.titles
 
     return folder, read
@@ -163,12 +136,9 @@ def encoder(root: pathlib.Path) -> tuple[pathlib.Path, Read]:
     """A released encoder with what tells the kinds of its mentions."""
     tiny, folder = tiny_text_encoder.make(), root / 'encoder'
     released.write(folder, tiny.module, tiny.params, tiny.tokenizer.to_str(), '# Tiny\n')
-    size = tiny.module.hidden_size
-    rng = np.random.default_rng(0)
-    kernel = rng.normal(size=(size, len(mention_kinds.KINDS))).astype(np.float32)
-    released.add_kinds(
-        folder, mention_kinds.MentionKinds(kernel, np.zeros(len(mention_kinds.KINDS), np.float32))
-    )
+    size, kinds = tiny.module.hidden_size, len(mention_kinds.KINDS)
+    kernel = np.random.default_rng(0).normal(size=(size, kinds)).astype(np.float32)
+    released.add_kinds(folder, mention_kinds.MentionKinds(kernel, np.zeros(kinds, np.float32)))
 
     def read():
         opened = TextEncoder(*released.read(folder))
@@ -202,22 +172,17 @@ def question_map(root: pathlib.Path) -> tuple[pathlib.Path, Read]:
 def checkpoint(root: pathlib.Path) -> tuple[pathlib.Path, Read]:
     """A checkpoint of a few parameters."""
     folder = root / 'run'
-    params = {
-        'layer': {'w': np.arange(6, dtype=np.float32).reshape(2, 3)},
-        'bias': np.ones(3, np.float32),
-    }
+    weights = np.arange(6, dtype=np.float32).reshape(2, 3)
+    params = {'layer': {'w': weights}, 'bias': np.ones(3, np.float32)}
     with Checkpoints(folder) as checkpoints:
         checkpoints.save(1, params, {'m': np.zeros(3, np.float32)}, {'step': 1})
 
     def read():
         with Checkpoints(folder, read_only=True) as checkpoints:
             params, meta = checkpoints.params(1), checkpoints.meta(1)
-        found = {
-            name: np.asarray(leaf)
-            for name, leaf in traverse_util.flatten_dict(params, sep='.').items()
-        }
+        found = traverse_util.flatten_dict(params, sep='.')
         assert all(np.isfinite(leaf).all() for leaf in found.values())
-        return {name: leaf.tolist() for name, leaf in found.items()}, meta
+        return {name: np.asarray(leaf).tolist() for name, leaf in found.items()}, meta
 
     return folder, read
 
@@ -278,9 +243,8 @@ def model(root: pathlib.Path) -> tuple[pathlib.Path, Read]:
     """What a model says of itself; a kind of its own, as its checkpoints are one."""
     prepared, folder = Prepared(tiny_prepared.write(root / 'prepared', longest=12)), root / 'model'
     folder.mkdir()
-    model_config.write(
-        folder, tiny_training.encoder(vocab_size=prepared.tokenizer.get_vocab_size()), prepared
-    )
+    encoder = tiny_training.encoder(vocab_size=prepared.tokenizer.get_vocab_size())
+    model_config.write(folder, encoder, prepared)
     return folder, lambda: repr(model_config.read(folder))
 
 
@@ -291,10 +255,8 @@ def kb(root: pathlib.Path) -> tuple[pathlib.Path, Read]:
 
     def read():
         names = KBFolder(folder).read()
-        assert all(
-            (folder / name).resolve().parent == folder.resolve()
-            for name in filter(None, names.values())
-        )
+        for name in filter(None, names.values()):
+            assert (folder / name).resolve().parent == folder.resolve()
         return names
 
     return folder, read
@@ -303,43 +265,18 @@ def kb(root: pathlib.Path) -> tuple[pathlib.Path, Read]:
 def run(root: pathlib.Path) -> tuple[pathlib.Path, Read]:
     """The record of a step of a recipe."""
     step, folder = recipe.Step('step', 'train', (), {}, 'output'), root / 'run'
-    command = step.command(str(folder))
-    record.write(
-        recipe.run_json_of(step, folder),
-        command=command,
-        seconds=1.5,
-        gin='x = 1',
-        metrics={'dev': {'hits@1': 1.0}},
-    )
+    stated = dict(command=step.command(str(folder)), seconds=1.5, gin='x = 1')
+    stated |= dict(metrics={'dev': {'hits@1': 1.0}})
+    record.write(recipe.run_json_of(step, folder), **stated)
     (folder / 'output').touch()
     return folder, lambda: recipe.state_of(step, [step], folder)
 
 
-_ALL = (
-    prepared,
-    memory,
-    memory_of_halves,
-    retrieval,
-    encoder,
-    question_map,
-    checkpoint,
-    scann,
-    plain_text,
-    model,
-    kb,
-    run,
-)
-KINDS = {kind.__name__: kind for kind in _ALL}
+_ALL = [prepared, memory, memory_of_halves, retrieval, encoder, question_map, checkpoint, scann]
+KINDS = {kind.__name__: kind for kind in [*_ALL, plain_text, model, kb, run]}
 # Files that are forged as another kind of folder, or are text for people.
 _ELSEWHERE = (
-    '*tokenizer.json',
-    'README.md',
-    'rejected.jsonl',
-    'questions/*',
-    'encoder/*',
-    'cache/*',
-    '.lock*',
-    '*.lock',
+    '*tokenizer.json README.md rejected.jsonl questions/* encoder/* cache/* .lock* *.lock'.split()
 )
 
 
@@ -375,14 +312,9 @@ def survey(kind: str, root: pathlib.Path, every: int) -> dict[str, str]:
         for file in sorted(path for path in folder.rglob('*') if path.is_file()):
             name = file.relative_to(folder).as_posix()
             if not any(fnmatch.fnmatch(name, pattern) for pattern in _ELSEWHERE):
-                start = zlib.crc32(name.encode()) % every
+                sample = dict(every=every, start=zlib.crc32(name.encode()) % every)
+                forgeries = _forgeries(file)
                 found |= forge.survey(
-                    folder,
-                    file,
-                    read,
-                    forgeries=_forgeries(file),
-                    judge=judge,
-                    every=every,
-                    start=start,
+                    folder, file, read, forgeries=forgeries, judge=judge, **sample
                 )
     return found

@@ -48,16 +48,14 @@ def check_that_parts_are_the_whole(mesh, rng):
         parts = jax.jit(lambda gradients: fsdp.scatter(gradients, mesh))(gathered)
         for name, array in arrays.items():
             split = any(size % row_devices(mesh) == 0 for size in array.shape)
-            assert gathered[name].is_fully_replicated and gathered[name].dtype == (
-                dtype if split else 'float32'
-            )
+            assert gathered[name].is_fully_replicated
+            assert gathered[name].dtype == (dtype if split else 'float32')
             np.testing.assert_array_equal(gathered[name], array.astype(gathered[name].dtype))
             np.testing.assert_array_equal(parts[name], gathered[name].astype(jnp.float32))
             for value in (placed[name], parts[name]):
                 share = array.size // row_devices(mesh) if split else array.size
-                assert {shard.data.size for shard in value.addressable_shards} == {
-                    share
-                } and value.dtype == 'float32'
+                assert {shard.data.size for shard in value.addressable_shards} == {share}
+                assert value.dtype == 'float32'
     for name, array in arrays.items():
         np.testing.assert_array_equal(placed[name][: len(array)], array)
 

@@ -30,13 +30,11 @@ class GraphKB:
     """
 
     def __init__(self, vocab, entries, identity='one model', k=64):
-        self.vocab, self.identity, self.k, self.fails_at, self.answered = (
-            vocab,
-            identity,
-            k,
-            None,
-            0,
-        )
+        self.vocab = vocab
+        self.identity = identity
+        self.k = k
+        self.fails_at = None
+        self.answered = 0
         topic, target = np.array(sorted(entries), np.int32).reshape(-1, 2).T
         self.memory = types.SimpleNamespace(
             topic=topic, target=target, rows=lambda entries: entries

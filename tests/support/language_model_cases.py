@@ -1,11 +1,15 @@
-"""A small language model over a random memory, for language_model_test.py and the process that it
-starts on several devices.
+"""A small language model over a random memory, for language_model_test.py.
+
+    python tests/support/language_model_cases.py OUTPUT
+
+Run in a process with 8 virtual devices; leaves in OUTPUT (.npz) what several meshes compute.
 """
 
 import collections
 import functools
 import itertools
 import math
+import sys
 from typing import NamedTuple
 
 import jax
@@ -18,6 +22,9 @@ from opql_jax.models.encoder import RelationEncoder
 from opql_jax.models.language_model import LanguageModel
 from opql_jax.models.mixing import best_entities, prediction_loss
 from opql_jax.parallel import entity_table
+from opql_jax.parallel.mesh import make_mesh
+
+import eight_devices
 
 # Of `eight_devices`; each of its axes is one of '8' and '2x4'.
 MESHES = ('8', '2x4')
@@ -175,3 +182,29 @@ def run(setting: Setting, mesh, hops, train=False, memory=True, gradient=False) 
         gradients['entity_table'] = gradients['entity_table'][: layout.num_entities]
         found['gradients'] = jax.device_get(gradients)
     return found
+
+
+def main(output):
+    assert jax.device_count() == 8, jax.devices()
+    kept = {}
+    for devices in ('1', *MESHES):
+        for mixing in ('distributions', 'embeddings'):
+            setting = make(entity_layer=1, filter=True, exclude_topic=True, mixing=mixing)
+            found = run(
+                setting,
+                make_mesh(**eight_devices.MESHES[devices]),
+                hops=2,
+                train=True,
+                gradient=True,
+            )
+            kept[f'{devices}/{mixing}/prediction'] = found['prediction']
+            kept[f'{devices}/{mixing}/entries'] = np.concatenate(found['entries'], axis=1)
+            for path, leaf in jax.tree.leaves_with_path(found['gradients']):
+                kept[
+                    f'{devices}/{mixing}/gradient/{jax.tree_util.keystr(path, simple=True, separator="/")}'  # noqa: E501
+                ] = leaf
+    np.savez(output, **kept)
+
+
+if __name__ == '__main__':
+    main(sys.argv[1])

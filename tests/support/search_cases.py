@@ -1,18 +1,30 @@
-"""Memories and queries for search_test.py and the process that it starts on several devices."""
+"""Memories and queries for search_test.py, and what several devices find in them.
+
+    python tests/support/search_cases.py OUTPUT
+
+Run in a process with 8 virtual devices; leaves in OUTPUT (.npz) what each mesh found, and in
+OUTPUT.QUERIES.MESH.hlo the compiled gradient.
+"""
 
 import dataclasses
+import pathlib
+import sys
 from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 
+from opql_jax.memory import search, search_factored, search_keys
 from opql_jax.memory.follow import Queries
 from opql_jax.memory.search import retrieve
 from opql_jax.memory.search_keys import with_keys
 from opql_jax.memory.selection import SearchFilter
 from opql_jax.memory.sharding import shard_memory
 from opql_jax.parallel import entity_table
+from opql_jax.parallel.mesh import make_mesh
+
+from eight_devices import MESHES
 
 # Sizes that no other dimension has, so that a shape in compiled text tells what it is of.
 D_E, D_R, NUM_ENTITIES, ROWS = 17, 19, 11, 301
@@ -172,3 +184,34 @@ def gradient():
         return loss_of(jnp.einsum('bk,bkn->bn', found.weights, onehot), embedding)
 
     return jax.jit(jax.grad(loss, argnums=tuple(range(len(GRADIENTS)))))
+
+
+def main(output):
+    assert jax.device_count() == 8, jax.devices()
+    search_factored._chunk_rows = search_keys._chunk_rows = lambda *_: (
+        5
+    )  # many chunks, the last of which overlaps the one before
+    top_k = jax.jit(search.top_k, static_argnames='k')
+    found = {}
+    for devices, shape in MESHES.items():
+        mesh = make_mesh(**shape)
+        for case, mode in ON_DEVICES:
+            data = make(case)
+            memory = shard_memory(*data.columns, mesh, mode, data.passages)
+            scores, ids = top_k(memory, data.table, data.queries, K[case], data.filter)
+            found[f'{case}-{mode}-{devices}-scores'] = scores
+            found[f'{case}-{mode}-{devices}-ids'] = ids
+        data = recall_case(rank=RANK)
+        memory = shard_memory(*data.columns, mesh, 'approx')
+        found[f'recall-{devices}'] = top_k(memory, data.table, data.queries, RECALL_K)[1]
+        for queries in (FEW, MANY):
+            arguments = gradient_arguments(mesh, queries)
+            compiled = gradient().lower(*arguments).compile()
+            for name, value in zip(GRADIENTS, compiled(*arguments)):
+                found[f'gradient-{queries}-{devices}-{name}'] = np.asarray(value)
+            pathlib.Path(f'{output}.{queries}.{devices}.hlo').write_text(compiled.as_text())
+    np.savez(output, **found)
+
+
+if __name__ == '__main__':
+    main(sys.argv[1])

@@ -164,11 +164,9 @@ def _try(root, work, how, most):
 
     status, said, calls = run(root / 'whole', _COUNT, 0, 0)
     assert status == 0, said
-    old, new, content = (
-        look(work.state, before),
-        look(work.state, root / 'whole'),
-        look(work.content, root / 'whole'),
-    )
+    old = look(work.state, before)
+    new = look(work.state, root / 'whole')
+    content = look(work.content, root / 'whole')
     outcomes = []
     for point in _chosen(calls, how, most):
         folder = root / str(point)

@@ -108,11 +108,9 @@ def write_untrained(
             same weight.
         init_from: the run that it says it started from.
     """
-    prepared, workdir, objective = (
-        Prepared(prepared),
-        pathlib.Path(workdir),
-        objective or objectives.Relations(rows=16),
-    )
+    prepared = Prepared(prepared)
+    workdir = pathlib.Path(workdir)
+    objective = objective or objectives.Relations(rows=16)
     module = encoder(vocab_size=prepared.tokenizer.get_vocab_size())
     task = objective.build(prepared, module, make_mesh(1), seed)
     params = init_params(module, len(prepared.vocab), seed)

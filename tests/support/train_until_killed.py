@@ -1,10 +1,9 @@
-"""Trains an objective and waits, or dies, at a chosen moment; run by training_run_test.py.
+"""Trains an objective and dies, or is asked to stop, at a chosen moment; run by trainer_test.py.
 
     python tests/support/train_until_killed.py MOMENT OBJECTIVE PREPARED MODEL MEMORY WORKDIR
 
-MOMENT is `step` (prints `ready` after five of six steps and waits to be killed), `hash` (SIGKILL
-while the arrays of the second checkpoint are hashed, in the background) or `stop` (SIGTERM in the
-third step).
+MOMENT is `hash` (SIGKILL while the second checkpoint is hashed in the background) or `stop`
+(SIGTERM in the third step).
 """
 
 import itertools
@@ -45,17 +44,6 @@ def before_each_step(action):
     trainer.make_train_step = make
 
 
-def wait_in_step(number):
-    """Makes the step with this number wait for ever."""
-
-    def wait(step):
-        if step == number:
-            print('ready', flush=True)
-            time.sleep(600)
-
-    before_each_step(wait)
-
-
 def be_asked_to_stop(number, pause=0.0):
     """Sends the process a SIGTERM before the step with this number; each step takes at least
     `pause` seconds.
@@ -83,9 +71,7 @@ def die_in_background(number):
 
 
 def main(moment, name, prepared, model, memory, workdir):
-    if moment == 'step':
-        wait_in_step(5)
-    elif moment == 'stop':
+    if moment == 'stop':
         be_asked_to_stop(2)
     else:
         die_in_background(1)

@@ -3,6 +3,7 @@ trained on.
 """
 
 import pathlib
+import re
 from typing import NamedTuple
 
 from opql_jax.corpus.name_resolution import fold
@@ -20,7 +21,7 @@ class Trio(NamedTuple):
     """Documents by title, and questions about them."""
 
     documents: dict[str, str]
-    asked: tuple[Asked, ...]
+    asked: list[Asked]
 
 
 def write(folder: pathlib.Path, documents: dict[str, str]) -> pathlib.Path:
@@ -31,210 +32,121 @@ def write(folder: pathlib.Path, documents: dict[str, str]) -> pathlib.Path:
     return folder
 
 
-TRIOS = {
-    'engine': Trio(
-        {
-            'Ada Lovelace': 'Ada Lovelace was an English mathematician and writer, born in London '
-            'in 1815. She was the only legitimate child of the poet Lord Byron and '
-            'his wife Anne Isabella Milbanke. Lovelace wrote the first published '
-            'algorithm for the Analytical Engine, a machine that Charles Babbage '
-            'proposed.',
-            'Charles Babbage': 'Charles Babbage was an English polymath. Babbage designed the '
-            'Difference Engine and, later, the Analytical Engine. He died in '
-            'Marylebone in 1871.',
-            'Lord Byron': 'George Gordon Byron, known as Lord Byron, was an English poet. Byron '
-            'travelled to Greece to fight in the Greek War of Independence. He died '
-            'in Missolonghi in 1824. He was the father of Ada Lovelace.',
-        },
-        (
-            Asked(
-                'Where did the father of Ada Lovelace die?', 'Missolonghi', 'died in Missolonghi'
-            ),
-            Asked('Who designed the Analytical Engine?', 'Charles Babbage', 'Babbage designed'),
-        ),
-    ),
-    'radium': Trio(
-        {
-            'Marie Curie': 'Marie Curie was a physicist and chemist who was '
-            'born in Warsaw in 1867. She married Pierre Curie '
-            'in 1895. Together they discovered radium.',
-            'Pierre Curie': (
-                'Pierre Curie was a French physicist. He studied at the University of Paris, and '
-                'died in Paris in 1906.'
-            ),
-            'Irène Joliot-Curie': 'Irène Joliot-Curie was a French chemist, the daughter of Marie '
-            'Curie. She won the Nobel Prize in Chemistry in 1935.',
-        },
-        (
-            Asked('Where was Marie Curie born?', 'Warsaw', 'born in Warsaw'),
-            Asked('Where was the mother of Irène Joliot-Curie born?', 'Warsaw', 'born in Warsaw'),
-        ),
-    ),
-    'bridge': Trio(
-        {
-            'Golden Gate Bridge': 'The Golden Gate Bridge is a suspension bridge in San Francisco. '
-            'It was designed by Joseph Strauss and opened in 1937.',
-            'Joseph Strauss': (
-                'Joseph Strauss was an American engineer who was born in Cincinnati. He died in '
-                'Los Angeles in 1938.'
-            ),
-            'San Francisco': (
-                'San Francisco is a city in California. Its mayor in 1937 was Angelo Rossi.'
-            ),
-        },
-        (
-            Asked(
-                'Who designed the Golden Gate Bridge?',
-                'Joseph Strauss',
-                'designed by Joseph Strauss',
-            ),
-            Asked(
-                'Where was the designer of the Golden Gate Bridge born?',
-                'Cincinnati',
-                'born in Cincinnati',
-            ),
-        ),
-    ),
-    'novel': Trio(
-        {
-            'Frankenstein': (
-                'Frankenstein is a novel that was written by Mary Shelley. It '
-                'was published in London in 1818.'
-            ),
-            'Mary Shelley': 'Mary Shelley was an English novelist. She was married to the poet '
-            'Percy Bysshe Shelley, and her mother was Mary Wollstonecraft.',
-            'Mary Wollstonecraft': (
-                'Mary Wollstonecraft was an English philosopher. She was born '
-                'in Spitalfields in 1759.'
-            ),
-        },
-        (
-            Asked('Who wrote Frankenstein?', 'Mary Shelley', 'written by Mary Shelley'),
-            Asked(
-                'Who is the husband of the author of Frankenstein?',
-                'Percy Bysshe Shelley',
-                'married to the poet',
-            ),
-        ),
-    ),
-    'company': Trio(
-        {
-            'Norvale Systems': 'Norvale Systems is a software company that was founded by Helena '
-            'Brandt in 2009. Its headquarters are in Rotterdam.',
-            'Helena Brandt': (
-                'Helena Brandt is a Dutch engineer. She studied at Delft University of Technology '
-                'and lives in Utrecht.'
-            ),
-            'Quillfish': (
-                'Quillfish is a text editor that was developed by Norvale '
-                'Systems. It was released in 2014.'
-            ),
-        },
-        (
-            Asked('Who founded Norvale Systems?', 'Helena Brandt', 'founded by Helena Brandt'),
-            Asked(
-                'Where are the headquarters of the company that developed Quillfish?',
-                'Rotterdam',
-                'headquarters are in Rotterdam',
-            ),
-        ),
-    ),
-    'river': Trio(
-        {
-            'Isar': 'The Isar is a river in Bavaria. It flows into the Danube near Deggendorf.',
-            'Danube': (
-                'The Danube is a river in Europe. It rises in the Black Forest '
-                'and flows into the Black Sea.'
-            ),
-            'Deggendorf': 'Deggendorf is a town in Bavaria. Its mayor is Christian Moser.',
-        },
-        (
-            Asked('What does the Isar flow into?', 'Danube', 'flows into the Danube'),
-            Asked('Who is the mayor of Deggendorf?', 'Christian Moser', 'mayor is Christian Moser'),
-        ),
-    ),
-    'film': Trio(
-        {
-            'The Silent Harbour': 'The Silent Harbour is a drama film of 1962. It was directed by '
-            'Ingrid Solberg, and starred Tomas Lind and Anna Weiss.',
-            'Ingrid Solberg': (
-                'Ingrid Solberg was a Norwegian film director. She was born in Bergen in 1921 and '
-                'died in Oslo in 1999.'
-            ),
-            'Tomas Lind': 'Tomas Lind was a Swedish actor. He was married to Anna Weiss.',
-        },
-        (
-            Asked(
-                'Who directed The Silent Harbour?', 'Ingrid Solberg', 'directed by Ingrid Solberg'
-            ),
-            Asked(
-                'When did the director of The Silent Harbour die?', '1999', 'died in Oslo in 1999'
-            ),
-        ),
-    ),
-    'band': Trio(
-        {
-            'Paper Lanterns': (
-                'Paper Lanterns is an album by the band Northern Lights. It was released by '
-                'Harvest Records in 1994.'
-            ),
-            'Northern Lights': (
-                'Northern Lights was a rock band that was formed in Leeds. Its '
-                'singer was Colin Marsh.'
-            ),
-            'Harvest Records': (
-                'Harvest Records was a record label in London. It was founded by Peter Gray.'
-            ),
-        },
-        (
-            Asked(
-                'Which label released Paper Lanterns?',
-                'Harvest Records',
-                'released by Harvest Records',
-            ),
-            Asked(
-                'Who founded the label that released Paper Lanterns?',
-                'Peter Gray',
-                'founded by Peter Gray',
-            ),
-        ),
-    ),
-    'king': Trio(
-        {
-            'Olaf II': (
-                'Olaf II was a king of Norway. His father was Harald Grenske, and his mother was '
-                'Åsta Gudbrandsdatter.'
-            ),
-            'Harald Grenske': (
-                'Harald Grenske was a king in Vestfold. He was killed in Sweden in 995.'
-            ),
-            'Vestfold': 'Vestfold was a county in Norway. Its largest city was Tønsberg.',
-        },
-        (
-            Asked('Who was the father of Olaf II?', 'Harald Grenske', 'father was Harald Grenske'),
-            Asked('What was the largest city of Vestfold?', 'Tønsberg', 'largest city was'),
-        ),
-    ),
-    'club': Trio(
-        {
-            'Riverside United': 'Riverside United is a football club in Portsworth. The team plays '
-            'at Millbrook Stadium, and its coach is Marco Ferretti.',
-            'Marco Ferretti': (
-                'Marco Ferretti is an Italian football coach. He was born in '
-                'Turin and played for Lazio.'
-            ),
-            'Millbrook Stadium': (
-                'Millbrook Stadium is a stadium in Portsworth. It was designed '
-                'by the architect Susan Keller.'
-            ),
-        },
-        (
-            Asked(
-                'Where does Riverside United play?',
-                'Millbrook Stadium',
-                'plays at Millbrook Stadium',
-            ),
-            Asked('Where was the coach of Riverside United born?', 'Turin', 'born in Turin'),
-        ),
-    ),
+def read(trios: str) -> dict[str, Trio]:
+    """Trios by name, of lines `# name`, `title: text` and `? question | answer | words`."""
+    found = {}
+    for line in re.sub(r'\n +', ' ', trios).split('\n'):
+        if line.startswith('# '):
+            trio = found[line[2:]] = Trio({}, [])
+        elif line.startswith('? '):
+            trio.asked.append(Asked(*line[2:].split(' | ')))
+        elif line:
+            title, text = line.split(': ', 1)
+            trio.documents[title] = text
+    return found
+
+
+# A document that may be added to those of `engine`.
+SCHEUTZ = {
+    'id': 'new',
+    'title': 'Per Georg Scheutz',
+    'text': 'Per Georg Scheutz was a printer, born in Jönköping.',
 }
+TRIOS = read("""
+# engine
+Ada Lovelace: Ada Lovelace was an English mathematician and writer, born in London in 1815. She
+  was the only legitimate child of the poet Lord Byron and his wife Anne Isabella Milbanke.
+  Lovelace wrote the first published algorithm for the Analytical Engine, a machine that Charles
+  Babbage proposed.
+Charles Babbage: Charles Babbage was an English polymath. Babbage designed the Difference Engine
+  and, later, the Analytical Engine. He died in Marylebone in 1871.
+Lord Byron: George Gordon Byron, known as Lord Byron, was an English poet. Byron travelled to
+  Greece to fight in the Greek War of Independence. He died in Missolonghi in 1824. He was the
+  father of Ada Lovelace.
+? Where did the father of Ada Lovelace die? | Missolonghi | died in Missolonghi
+? Who designed the Analytical Engine? | Charles Babbage | Babbage designed
+
+# radium
+Marie Curie: Marie Curie was a physicist and chemist who was born in Warsaw in 1867. She married
+  Pierre Curie in 1895. Together they discovered radium.
+Pierre Curie: Pierre Curie was a French physicist. He studied at the University of Paris, and died
+  in Paris in 1906.
+Irène Joliot-Curie: Irène Joliot-Curie was a French chemist, the daughter of Marie Curie. She won
+  the Nobel Prize in Chemistry in 1935.
+? Where was Marie Curie born? | Warsaw | born in Warsaw
+? Where was the mother of Irène Joliot-Curie born? | Warsaw | born in Warsaw
+
+# bridge
+Golden Gate Bridge: The Golden Gate Bridge is a suspension bridge in San Francisco. It was
+  designed by Joseph Strauss and opened in 1937.
+Joseph Strauss: Joseph Strauss was an American engineer who was born in Cincinnati. He died in Los
+  Angeles in 1938.
+San Francisco: San Francisco is a city in California. Its mayor in 1937 was Angelo Rossi.
+? Who designed the Golden Gate Bridge? | Joseph Strauss | designed by Joseph Strauss
+? Where was the designer of the Golden Gate Bridge born? | Cincinnati | born in Cincinnati
+
+# novel
+Frankenstein: Frankenstein is a novel that was written by Mary Shelley. It was published in London
+  in 1818.
+Mary Shelley: Mary Shelley was an English novelist. She was married to the poet Percy Bysshe
+  Shelley, and her mother was Mary Wollstonecraft.
+Mary Wollstonecraft: Mary Wollstonecraft was an English philosopher. She was born in Spitalfields
+  in 1759.
+? Who wrote Frankenstein? | Mary Shelley | written by Mary Shelley
+? Who is the husband of the author of Frankenstein? | Percy Bysshe Shelley | married to the poet
+
+# company
+Norvale Systems: Norvale Systems is a software company that was founded by Helena Brandt in 2009.
+  Its headquarters are in Rotterdam.
+Helena Brandt: Helena Brandt is a Dutch engineer. She studied at Delft University of Technology
+  and lives in Utrecht.
+Quillfish: Quillfish is a text editor that was developed by Norvale Systems. It was released in
+  2014.
+? Who founded Norvale Systems? | Helena Brandt | founded by Helena Brandt
+? Where are the headquarters of the company that developed Quillfish? | Rotterdam | headquarters
+  are in Rotterdam
+
+# river
+Isar: The Isar is a river in Bavaria. It flows into the Danube near Deggendorf.
+Danube: The Danube is a river in Europe. It rises in the Black Forest and flows into the Black
+  Sea.
+Deggendorf: Deggendorf is a town in Bavaria. Its mayor is Christian Moser.
+? What does the Isar flow into? | Danube | flows into the Danube
+? Who is the mayor of Deggendorf? | Christian Moser | mayor is Christian Moser
+
+# film
+The Silent Harbour: The Silent Harbour is a drama film of 1962. It was directed by Ingrid Solberg,
+  and starred Tomas Lind and Anna Weiss.
+Ingrid Solberg: Ingrid Solberg was a Norwegian film director. She was born in Bergen in 1921 and
+  died in Oslo in 1999.
+Tomas Lind: Tomas Lind was a Swedish actor. He was married to Anna Weiss.
+? Who directed The Silent Harbour? | Ingrid Solberg | directed by Ingrid Solberg
+? When did the director of The Silent Harbour die? | 1999 | died in Oslo in 1999
+
+# band
+Paper Lanterns: Paper Lanterns is an album by the band Northern Lights. It was released by Harvest
+  Records in 1994.
+Northern Lights: Northern Lights was a rock band that was formed in Leeds. Its singer was Colin
+  Marsh.
+Harvest Records: Harvest Records was a record label in London. It was founded by Peter Gray.
+? Which label released Paper Lanterns? | Harvest Records | released by Harvest Records
+? Who founded the label that released Paper Lanterns? | Peter Gray | founded by Peter Gray
+
+# king
+Olaf II: Olaf II was a king of Norway. His father was Harald Grenske, and his mother was Åsta
+  Gudbrandsdatter.
+Harald Grenske: Harald Grenske was a king in Vestfold. He was killed in Sweden in 995.
+Vestfold: Vestfold was a county in Norway. Its largest city was Tønsberg.
+? Who was the father of Olaf II? | Harald Grenske | father was Harald Grenske
+? What was the largest city of Vestfold? | Tønsberg | largest city was
+
+# club
+Riverside United: Riverside United is a football club in Portsworth. The team plays at Millbrook
+  Stadium, and its coach is Marco Ferretti.
+Marco Ferretti: Marco Ferretti is an Italian football coach. He was born in Turin and played for
+  Lazio.
+Millbrook Stadium: Millbrook Stadium is a stadium in Portsworth. It was designed by the architect
+  Susan Keller.
+? Where does Riverside United play? | Millbrook Stadium | plays at Millbrook Stadium
+? Where was the coach of Riverside United born? | Turin | born in Turin
+""")

@@ -14,7 +14,7 @@ from opql_jax.corpus import tables
 from opql_jax.data.kb_folder import KBFolder
 from opql_jax.retrieval import index as retrieval_index
 
-import memory_tables
+import tiny_memories
 import tiny_prepared
 
 PASSAGES = {
@@ -29,7 +29,7 @@ def write(kb: pathlib.Path) -> pathlib.Path:
     cache; returns the folder.
     """
     tiny_prepared.write(kb / 'text', longest=12)
-    memory_tables.make(kb / 'memory').close()
+    tiny_memories.make(kb / 'memory').close()
     retrieval_index.build(kb / 'retrieval', corpus_of(PASSAGES))
     for part in ('text', 'memory', 'retrieval'):
         shutil.copytree(kb / part, kb / f'{part}-2')
@@ -67,7 +67,7 @@ def plan_of_memory(memory: pathlib.Path) -> None:
 
     shutil.rmtree(memory)
     try:
-        memory_tables.make(memory, on_progress=stop)
+        tiny_memories.make(memory, on_progress=stop)
     except KeyboardInterrupt:
         pass
 

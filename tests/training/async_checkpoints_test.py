@@ -39,11 +39,8 @@ def slow_hashes(monkeypatch):
     """An event until which nothing is hashed; its `begun` says that something is to be."""
     released, hash_of = threading.Event(), array_digests._sha256
     released.begun = threading.Event()
-    monkeypatch.setattr(
-        array_digests,
-        '_sha256',
-        lambda array: released.begun.set() or (released.wait(60) and hash_of(array)),
-    )
+    slow = lambda array: released.begun.set() or (released.wait(60) and hash_of(array))
+    monkeypatch.setattr(array_digests, '_sha256', slow)
     return released
 
 
@@ -112,12 +109,8 @@ def test_a_run_with_moments_in_bfloat16_goes_on_from_them(tmp_path):
     half = functools.partial(adamw, moment_dtype='bfloat16')
     settings = dict(optimizer=half, num_steps=4, checkpoint_every=2)
     whole = tiny_training.run(prepared, tmp_path / 'whole', **settings)
-    moments = {
-        name: value.dtype
-        for name, value in tiny_training.state_of(tmp_path / 'whole', 2).items()
-        if 'mu' in name
-    }
-    assert moments and set(map(str, moments.values())) == {'bfloat16'}
+    saved = tiny_training.state_of(tmp_path / 'whole', 2)
+    assert {str(saved[name].dtype) for name in saved if 'mu' in name} == {'bfloat16'}
     shutil.copytree(tmp_path / 'whole', tmp_path / 'again', ignore=shutil.ignore_patterns('4'))
     assert tiny_training.run(prepared, tmp_path / 'again', **settings) == whole
 

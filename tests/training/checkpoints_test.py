@@ -21,6 +21,8 @@ import tiny_prepared
 import tiny_training
 from own_process import own_process
 
+TYPES = ('P1 > P2', 'P2 > P1')
+
 
 @pytest.fixture(scope='module')
 def world(tmp_path_factory):
@@ -28,7 +30,8 @@ def world(tmp_path_factory):
     run over it at step 1.
     """
     root = tmp_path_factory.mktemp('world')
-    tiny_training.write_prepared(root / 'prepared')
+    prepared = tiny_training.write_prepared(root / 'prepared')
+    tiny_prepared.set_types(prepared, '2-hop/train', TYPES)
     tiny_training.write_untrained(root / 'prepared', root / 'model')
     tiny_training.write_memory(root / 'prepared', root / 'model', root / 'memory')
     tiny_training.write_untrained(root / 'prepared', root / 'follower', follow(root / 'memory'))
@@ -142,10 +145,8 @@ def test_parameters_that_are_not_finite_are_refused_by_name(world, tmp_path, num
 
 def test_a_run_does_not_go_on_with_a_model_of_another_shape(world, tmp_path):
     workdir = copied(world / 'model', tmp_path)
-    before, shapes = (
-        content(workdir),
-        r'encoder/embedding_norm/bias: \(16,\), the model has \(32,\); .*; and 12 more',
-    )
+    before = content(workdir)
+    shapes = r'encoder/embedding_norm/bias: \(16,\), the model has \(32,\); .*; and 12 more'
     with pytest.raises(
         CheckpointError, match=f'{workdir}/checkpoints/1 does not fit the model: {shapes}'
     ):
@@ -212,6 +213,25 @@ def test_a_workdir_is_not_resumed_over_other_text(world, tmp_path):
     tiny_prepared.write_manifest(prepared)
     with pytest.raises(trainer.TrainingError, match='another run .prepared_hash was'):
         tiny_training.run(prepared, copy, objectives.Relations(rows=16))
+
+
+def test_other_wordings_are_told_by_what_is_in_their_file_and_not_by_where_it_lies(world, tmp_path):
+    def train(name, text, num_steps):
+        lines = ''.join(f'{kind}\t{text}\n' for kind in TYPES)
+        (tmp_path / name).write_text(lines, encoding='utf-8')
+        stage = follow(world / 'memory', wordings=str(tmp_path / name) if text else '')
+        start = dict(num_steps=num_steps, init_from=str(world / 'model'))
+        tiny_training.run(world / 'prepared', tmp_path / 'run', stage, **start)
+
+    train('a.tsv', 'never [X] again', 2)
+    train('b.tsv', 'never [X] again', 3)
+    for other in ('ever [X]', ''):
+        with pytest.raises(trainer.TrainingError, match='as another run .*wordings_hash was '):
+            train('c.tsv', other, 4)
+    with Checkpoints(tmp_path / 'run', read_only=True) as checkpoints:
+        lineage = checkpoints.meta()['lineage']
+    assert str(tmp_path) not in repr(lineage)
+    assert objectives.ANSWERING['Follow'].from_lineage(lineage).wordings == ''
 
 
 # Starting points, lineage and steps.

@@ -12,13 +12,8 @@ from opql_jax.training.fit_mention_kinds import fit_mention_kinds, read_typed, t
 import tiny_text_encoder
 
 ENCODER = tiny_text_encoder.make()
-TYPES = {
-    'PER': ['Emma', 'Lucy', 'Ann'],
-    'LOC': ['York', 'river'],
-    'ORG': ['city'],
-    'MISC': ['song'],
-    'TIME': ['1979'],
-}
+TYPES = {'PER': ['Emma', 'Lucy', 'Ann'], 'LOC': ['York', 'river'], 'ORG': ['city']}
+TYPES |= {'MISC': ['song'], 'TIME': ['1979']}
 
 
 def write(path, count=30):
@@ -29,20 +24,12 @@ def write(path, count=30):
         for sentence in range(2):
             tokens = []
             for kind in rng.permutation(list(TYPES)):
-                clusters.append(
-                    [
-                        {
-                            'type': str(kind),
-                            'sent_id': sentence,
-                            'pos': [len(tokens), len(tokens) + 1],
-                        }
-                    ]
-                )
+                place = {'sent_id': sentence, 'pos': [len(tokens), len(tokens) + 1]}
+                clusters.append([{'type': str(kind), **place}])
                 tokens += [str(rng.choice(TYPES[kind])), str(rng.choice(['met', 'saw', 'built']))]
             sentences.append([*tokens, '.'])
-        documents.append(
-            {'title': f'Document {number}', 'sents': sentences, 'vertexSet': clusters, 'labels': []}
-        )
+        document = {'title': f'Document {number}', 'sents': sentences}
+        documents.append(document | {'vertexSet': clusters, 'labels': []})
     path.write_text(json.dumps(documents))
     return read_typed(path)
 
@@ -52,9 +39,9 @@ def test_batches_have_the_kind_of_each_mention_in_order_and_no_times(tmp_path):
     told = {'PER': 'person', 'LOC': 'place', 'ORG': 'organisation', 'MISC': 'thing'}
     count = 0
     for batch, kinds in typed_mentions(ENCODER, write(tmp_path / 'documents.json')):
-        names = [
-            row['text'][m['start'] : m['end']] for row in batch.to_pylist() for m in row['mentions']
-        ]
+        names = []
+        for row in batch.to_pylist():
+            names += [row['text'][m['start'] : m['end']] for m in row['mentions']]
         assert kinds == [told[kind_of[name]] for name in names]
         count += len(names)
     assert count == 30 * 2 * 4
@@ -92,11 +79,6 @@ def test_a_bad_document_is_told_and_relations_do_not_matter(tmp_path):
     assert len(read_typed(tmp_path / 'documents.json')) == 3
     documents[1]['vertexSet'][2][0]['sent_id'] = 9
     (tmp_path / 'documents.json').write_text(json.dumps(documents))
-    with pytest.raises(
-        InputError,
-        match=(
-            r'documents.json: document 2: vertexSet\[2\]\[0\].sent_id: '
-            r'expected one of 2 sentences'
-        ),
-    ):
+    said = r'document 2: vertexSet\[2\]\[0\].sent_id: expected one of 2 sentences'
+    with pytest.raises(InputError, match=f'documents.json: {said}'):
         read_typed(tmp_path / 'documents.json')

@@ -30,19 +30,10 @@ print(int(re.search(r'VmRSS:\\s+(\\d+) kB', open('/proc/self/status').read())[1]
 
 def kept(**environment):
     """What `keep` says, and how many megabytes a process has after it freed an array."""
-    inherited = {
-        name: value
-        for name, value in os.environ.items()
-        if not name.startswith(('MALLOC_', 'GLIBC_'))
-    }
-    out = subprocess.run(
-        [sys.executable, '-c', USED],
-        env=inherited | environment,
-        capture_output=True,
-        text=True,
-        check=True,
-    )
-    says, megabytes = out.stdout.split()
+    names = [name for name in os.environ if not name.startswith(('MALLOC_', 'GLIBC_'))]
+    env = {name: os.environ[name] for name in names} | environment
+    out = subprocess.check_output([sys.executable, '-c', USED], env=env, text=True)
+    says, megabytes = out.split()
     return says == 'True', int(megabytes)
 
 
@@ -64,25 +55,15 @@ def test_what_is_freed_is_given_back_on_accelerators_and_where_the_user_chose_ot
 
 
 def test_training_sets_it_before_anything_that_starts_threads_is_imported():
-    *imports, main = ast.parse(
-        (pathlib.Path(malloc.__file__).parents[1] / 'train.py').read_text()
-    ).body[1:]
-    assert ast.unparse(main).splitlines()[:2] == [
-        "if __name__ == '__main__':",
-        '    malloc.keep_freed_memory()',
-    ]
+    source = (pathlib.Path(malloc.__file__).parents[1] / 'train.py').read_text()
+    _, *imports, main = ast.parse(source).body
+    first = "if __name__ == '__main__':\n    malloc.keep_freed_memory()\n"
+    assert ast.unparse(main).startswith(first)
     code = (
         f'import sys; before = set(sys.modules); {"; ".join(map(ast.unparse, imports))}; '
         'print(*set(sys.modules) - before)'
     )
-    out = subprocess.run(
-        [sys.executable, '-c', code], capture_output=True, text=True, check=True
-    ).stdout
+    out = subprocess.check_output([sys.executable, '-c', code], text=True)
     others = {name for name in out.split() if name.partition('.')[0] not in sys.stdlib_module_names}
-    core = {
-        'opql_jax.core',
-        'opql_jax.core.errors',
-        'opql_jax.core.preemption',
-        'opql_jax.core.terminal',
-    }
-    assert others == core | {'opql_jax', 'opql_jax.training', 'opql_jax.training.malloc'}
+    few = 'core core.errors core.preemption core.terminal training training.malloc'.split()
+    assert others == {'opql_jax', *(f'opql_jax.{name}' for name in few)}

@@ -54,13 +54,10 @@ def test_gradients_are_clipped_before_adam_sees_them():
 
 
 def test_only_matrices_decay():
-    params = {
-        name: jnp.ones(2)
-        for name in ('a/kernel', 'a/bias', 'norm/scale', 'token/embedding', 'entity_table', 'w_q')
-    }
-    optimizer = make_optimizer(
-        10, 1.0, warmup_steps=1, optimizer=functools.partial(adamw, weight_decay=0.1)
-    )
+    names = 'a/kernel a/bias norm/scale token/embedding entity_table w_q'
+    params = {name: jnp.ones(2) for name in names.split()}
+    decaying = functools.partial(adamw, weight_decay=0.1)
+    optimizer = make_optimizer(10, 1.0, warmup_steps=1, optimizer=decaying)
     *_, last = updates(optimizer, [jax.tree.map(jnp.zeros_like, params)] * 2, params)
     assert {name for name in params if last[name].any()} == {'a/kernel', 'token/embedding', 'w_q'}
 
@@ -77,21 +74,15 @@ def test_another_optimizer_and_schedule_are_those_of_optax_over_clipped_gradient
     factory, schedule
 ):
     rng, params = np.random.default_rng(0), {'a/kernel': jnp.ones((3, 2)), 'b': jnp.ones(4)}
-    gradients = [
-        jax.tree.map(lambda x: jnp.asarray(9 * rng.normal(size=x.shape), jnp.float32), params)
-        for _ in range(3)
-    ]
-    ours = make_optimizer(
-        20, 0.2, warmup_steps=2, clip_norm=1.5, optimizer=factory, schedule=schedule
-    )
+    draw = lambda x: jnp.asarray(9 * rng.normal(size=x.shape), jnp.float32)
+    gradients = [jax.tree.map(draw, params) for _ in range(3)]
+    given = dict(optimizer=factory, schedule=schedule)
+    ours = make_optimizer(20, 0.2, warmup_steps=2, clip_norm=1.5, **given)
     clipped = [jax.tree.map(lambda x: x * min(1, 1.5 / optax.tree.norm(g)), g) for g in gradients]
     rate = schedule or optax.warmup_cosine_decay_schedule(0, 0.2, 2, 20, 0.004)
-    for found, wanted in zip(
-        updates(ours, gradients, params), updates(factory(rate), clipped, params)
-    ):
-        jax.tree.map(
-            functools.partial(np.testing.assert_allclose, rtol=1e-4, atol=1e-7), found, wanted
-        )
+    found, wanted = updates(ours, gradients, params), updates(factory(rate), clipped, params)
+    close = functools.partial(np.testing.assert_allclose, rtol=1e-4, atol=1e-7)
+    jax.tree.map(close, found, wanted)
     assert make_schedule(20, 0.2, 2, schedule)(5) == rate(5)
 
 
@@ -133,10 +124,8 @@ def test_a_run_goes_on_with_its_optimizer_and_with_no_other(prepared, tmp_path, 
     compiled = []
     monkeypatch.setattr('opql_jax.training.trainer.make_train_step', lambda *_: compiled.append(_))
     for other in (adamw, optax.sgd, functools.partial(optax.lion, mu_dtype='bfloat16')):
-        with pytest.raises(
-            CheckpointError,
-            match=r'run/checkpoints/2 was trained by another optimizer \(.* was .* and is ',
-        ):
+        said = r'run/checkpoints/2 was trained by another optimizer \(.* was .* and is '
+        with pytest.raises(CheckpointError, match=said):
             tiny_training.run(prepared, tmp_path / 'run', num_steps=4, optimizer=other)
     assert not compiled
     monkeypatch.undo()
@@ -153,32 +142,20 @@ def test_an_optimizer_that_needs_more_than_gradients_is_told_in_the_dry_run(prep
 
 
 @pytest.mark.usefixtures('fresh_gin')
-class TestGinFiles:
-    """What they make of `OPTIMIZER` and the schedule."""
-
-    def config(self, *files):
-        there = [f'gin/{name}.gin' for name in ('models/tiny', 'runs/entities')]
-        gin_utils.configure(
-            [*there, *files], ["KB='kb'", 'STEPS=900', 'LEARNING_RATE=0.5'], trainer.train
-        )
-        return gin.get_configurable(trainer.TrainConfig)()
-
-    def updates_of(self, config):
-        params = {'a/kernel': jnp.ones((2, 2)), 'b': jnp.ones(2)}
-        gradients = [jax.tree.map(lambda x: 0.1 * i * x, params) for i in (1, -2, 3)]
-        return updates(trainer.optimizer_of(config), gradients, params)
-
-    def assert_updates(self, config, factory):
-        given = dataclasses.replace(config, optimizer=factory)
-        jax.tree.map(np.testing.assert_array_equal, self.updates_of(config), self.updates_of(given))
-
-    def test_the_example_of_the_page_works_as_it_says(self, tmp_path):
-        page = (pathlib.Path(__file__).parents[2] / 'docs/how-to/training.md').read_text(
-            encoding='utf-8'
-        )
-        (tmp_path / 'mine.gin').write_text(re.search(r'```\n(from __gin__.*?)```', page, re.S)[1])
-        config = self.config(str(tmp_path / 'mine.gin'))
-        assert [float(config.schedule(step)) for step in (0, 250, 900)] == pytest.approx(
-            [0, 0.5e-4, 1e-4]
-        )
-        self.assert_updates(config, functools.partial(optax.lion, weight_decay=0.1))
+def test_the_example_of_the_page_works_as_it_says(tmp_path):
+    page = pathlib.Path(__file__).parents[2] / 'docs/how-to/training.md'
+    example = re.search(r'```\n(from __gin__.*?)```', page.read_text(encoding='utf-8'), re.S)[1]
+    (tmp_path / 'mine.gin').write_text(example)
+    files = ['gin/models/tiny.gin', 'gin/runs/entities.gin', str(tmp_path / 'mine.gin')]
+    gin_utils.configure(files, ["KB='kb'", 'STEPS=900', 'LEARNING_RATE=0.5'], trainer.train)
+    config = gin.get_configurable(trainer.TrainConfig)()
+    schedule = [float(config.schedule(step)) for step in (0, 250, 900)]
+    assert schedule == pytest.approx([0, 0.5e-4, 1e-4])
+    params = {'a/kernel': jnp.ones((2, 2)), 'b': jnp.ones(2)}
+    gradients = [jax.tree.map(lambda x: 0.1 * i * x, params) for i in (1, -2, 3)]
+    lion = functools.partial(optax.lion, weight_decay=0.1)
+    given = dataclasses.replace(config, optimizer=lion)
+    found, expected = (
+        updates(trainer.optimizer_of(each), gradients, params) for each in (config, given)
+    )
+    jax.tree.map(np.testing.assert_array_equal, found, expected)

@@ -21,18 +21,13 @@ import tiny_text_encoder
 import tiny_training
 
 ROWS = {24: 6, 48: 2}
+THREE = ('Emma saw Lucy again', 'Emma met York', 'song ' * 12)
 EXAMPLES = [
     ReadingExample('a', 'who met York', ('Emma: saw Lucy', 'Lucy met York'), ((1, 0, 4),), (0, 1)),
     ReadingExample('a', 'who wrote York', ('Emma saw Lucy',), (), (0,)),
     ReadingExample('a', 'was York built', ('York built',), (), (1,), 'yes'),
     ReadingExample('a', 'was York built', ('York never built',), (), (1,), 'no'),
-    ReadingExample(
-        'a',
-        'who saw Lucy',
-        ('Emma saw Lucy again', 'Emma met York', 'song ' * 12),
-        ((0, 0, 4), (1, 0, 4)),
-        (1, 1, -1),
-    ),
+    ReadingExample('a', 'who saw Lucy', THREE, ((0, 0, 4), (1, 0, 4)), (1, 1, -1)),
 ]
 
 
@@ -44,30 +39,24 @@ def text(tmp_path_factory):
 @pytest.fixture(scope='module')
 def file(tmp_path_factory):
     path = tmp_path_factory.mktemp('examples') / 'examples.jsonl'
-    path.write_text(
-        '\n'.join(json.dumps(example._asdict()) for example in EXAMPLES), encoding='utf-8'
-    )
+    lines = [json.dumps(example._asdict()) for example in EXAMPLES]
+    path.write_text('\n'.join(lines), encoding='utf-8')
     return str(path)
 
 
 @pytest.fixture(scope='module')
 def task_and_params(text, file):
     prepared = Prepared(text)
-    encoder = tiny_training.encoder(
-        vocab_size=prepared.tokenizer.get_vocab_size(), dropout_rate=0.0
-    )
+    vocab_size = prepared.tokenizer.get_vocab_size()
+    encoder = tiny_training.encoder(vocab_size=vocab_size, dropout_rate=0.0)
     task = objectives.Reading(examples=file, rows=ROWS).build(prepared, encoder, make_mesh(1))
     return task, task.init(init_params(encoder, len(prepared.vocab), seed=1)), encoder
 
 
 def test_every_example_comes_once_an_epoch_in_the_shortest_bucket(text, file):
     source = ReadingSource(Prepared(text), objectives.Reading(examples=file, rows={24: 2, 48: 1}))
-    verdicts = [
-        verdict
-        for step in range(2)
-        for bucket in source[step].inputs
-        for verdict in bucket.verdict.tolist()
-    ]
+    buckets = [bucket for step in range(2) for bucket in source[step].inputs]
+    verdicts = [verdict for bucket in buckets for verdict in bucket.verdict.tolist()]
     assert sorted(verdicts[:2] + verdicts[3:5]) == [UNANSWERED, SAYS_YES, SAYS_NO, BY_SPANS]
     assert verdicts[2] == verdicts[5] == BY_SPANS  # the long one, again
 
@@ -96,14 +85,11 @@ def test_the_loss_is_that_of_its_rows(task_and_params):
             if bucket.verdict[row] < 0:
                 continue
             for way, marks in enumerate((bucket.start[row], bucket.end[row])):
-                weights = np.exp(
-                    np.concatenate([logits[row, 0, 2:5], logits[row, bucket.is_text[row], way]])
-                )
-                right = (
-                    [int(bucket.verdict[row])]
-                    if bucket.verdict[row] < BY_SPANS
-                    else 3 + np.flatnonzero(marks[bucket.is_text[row]])
-                )
+                places = logits[row, bucket.is_text[row], way]
+                weights = np.exp(np.concatenate([logits[row, 0, 2:5], places]))
+                right = [int(bucket.verdict[row])]
+                if bucket.verdict[row] == BY_SPANS:
+                    right = 3 + np.flatnonzero(marks[bucket.is_text[row]])
                 spans.append(-np.log(weights[right].sum() / weights.sum()))
             for first, helps in zip(bucket.first[row], bucket.supports[row]):
                 if helps >= 0:
@@ -124,33 +110,19 @@ def test_gradients_reach_what_is_trained_and_nothing_else(task_and_params):
 
 
 def test_a_few_examples_are_learnt_by_heart_and_read_back(text, file, tmp_path):
-    objective = objectives.Reading(examples=file, rows=ROWS)
-    tiny_training.run(
-        text,
-        tmp_path / 'kb' / 'reader',
-        objective,
-        num_steps=400,
-        learning_rate=5e-3,
-        encoder=tiny_training.encoder,
-    )
-    encoder, params, _, _ = model_config.load(tmp_path / 'kb' / 'reader')
+    objective, model = objectives.Reading(examples=file, rows=ROWS), tmp_path / 'kb' / 'reader'
+    options = dict(num_steps=400, learning_rate=5e-3, encoder=tiny_training.encoder)
+    tiny_training.run(text, model, objective, **options)
+    encoder, params, _, _ = model_config.load(model)
     reader = Reader(encoder, params, Prepared(text).tokenizer)
     readings = reader.read([e.question for e in EXAMPLES], [e.passages for e in EXAMPLES])
-    best = [
-        max(
-            [
-                ('', r.unanswered),
-                ('yes', r.yes),
-                ('no', r.no),
-                (r.spans[0][:3], r.spans[0].probability),
-            ],
-            key=lambda p: p[1],
-        )[0]
-        for r in readings
-    ]
-    assert (
-        best[0] == (1, 0, 4) and best[1:4] == ['', 'yes', 'no'] and best[4] in EXAMPLES[4].answers
-    )
+    best = []
+    for r in readings:
+        read = {'': r.unanswered, 'yes': r.yes, 'no': r.no, r.spans[0][:3]: r.spans[0].probability}
+        best.append(max(read, key=read.get))
+    assert best[0] == (1, 0, 4)
+    assert best[1:4] == ['', 'yes', 'no']
+    assert best[4] in EXAMPLES[4].answers
 
 
 def test_what_is_no_example_or_no_length_is_refused(text, tmp_path):

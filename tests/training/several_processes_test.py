@@ -12,14 +12,15 @@ import numpy as np
 import pytest
 
 from opql_jax.core.errors import Preempted
-from opql_jax.corpus.questions import write_questions
 from opql_jax.data.prepared import Prepared
 from opql_jax.training import objectives
 
+import question_records
 import tiny_training
 from train_in_processes import PLAIN
 
 TESTS = pathlib.Path(__file__).parents[1]
+SCRIPT = TESTS / 'support' / 'train_in_processes.py'
 # What CI tries in two processes, and what `-m slow` tries besides: a process compiles for itself.
 STAGES = ('memory', 'inject', 'eval', 'eval open', 'relations', 'follow')
 SLOW_STAGES = {2: ('passages', 'whole memory'), 4: ('relations', 'slices')}
@@ -34,26 +35,11 @@ def inputs(tmp_path_factory):
     prepared = tiny_training.write_prepared(root / 'prepared')
     tiny_training.write_untrained(prepared, root / 'model')
     memory = tiny_training.write_memory(prepared, root / 'model', root / 'memory')
-    tiny_training.write_untrained(
-        prepared, root / 'follower', objectives.Follow(memory_dir=str(memory))
-    )
-    tiny_training.write_untrained(
-        prepared,
-        root / 'lm',
-        objectives.Cloze(memory_dir=str(memory), entity_layer=0, k=4, max_hops=2),
-    )
-    asked = [q for hops in (1, 2) for q in Prepared(prepared).questions(f'{hops}-hop/train')[:9]]
-    fields = [
-        {
-            'id': q.id,
-            'question': q.text,
-            'topics': [list(q.topic)],
-            'answers': ['Nobody'],
-            'hops': q.hops,
-        }
-        for q in asked
-    ]
-    write_questions(root / 'asked.jsonl', fields)
+    following = objectives.Follow(memory_dir=str(memory))
+    tiny_training.write_untrained(prepared, root / 'follower', following)
+    cloze = objectives.Cloze(memory_dir=str(memory), entity_layer=0, k=4, max_hops=2)
+    tiny_training.write_untrained(prepared, root / 'lm', cloze)
+    question_records.write_from_splits(Prepared(prepared), root / 'asked.jsonl', count=9)
     return prepared, root / 'model', memory
 
 
@@ -63,23 +49,15 @@ def start(processes, devices, *command):
         free.bind(('127.0.0.1', 0))
         port = free.getsockname()[1]
     flags = f'{os.environ.get("XLA_FLAGS", "")} --xla_force_host_platform_device_count={devices}'
-    given = {
-        **os.environ,
-        'XLA_FLAGS': flags,
-        'JAX_PLATFORMS': 'cpu',
-        'PYTHONPATH': str(TESTS.parent),
-    }
+    given = os.environ | {'XLA_FLAGS': flags, 'JAX_PLATFORMS': 'cpu'}
+    given |= {'PYTHONPATH': str(TESTS.parent)}
     if processes > 1:
         given |= {'OPQL_COORDINATOR': f'127.0.0.1:{port}', 'OPQL_PROCESSES': str(processes)}
-    return [
-        subprocess.Popen(
-            [sys.executable, *map(str, command)],
-            env={**given, 'OPQL_PROCESS': str(i)} if processes > 1 else given,
-            stderr=subprocess.PIPE,
-            text=True,
-        )
-        for i in range(processes)
-    ]
+    command, running = [sys.executable, *map(str, command)], []
+    for i in range(processes):
+        env = given | ({'OPQL_PROCESS': str(i)} if processes > 1 else {})
+        running.append(subprocess.Popen(command, env=env, stderr=subprocess.PIPE, text=True))
+    return running
 
 
 def finish(running):
@@ -99,10 +77,8 @@ class Trained(dict):
     def __missing__(self, key):
         processes, stages = key
         folder = self._tmp_path_factory.mktemp(f'of-{processes}')
-        script = TESTS / 'support' / 'train_in_processes.py'
-        codes, said = finish(
-            start(processes, 4 // processes, script, *self._inputs, folder, *stages)
-        )
+        command = (SCRIPT, *self._inputs, folder, *stages)
+        codes, said = finish(start(processes, 4 // processes, *command))
         assert not any(codes), said[0][-3000:]
         self[key] = folder
         return folder
@@ -117,6 +93,11 @@ def trained(inputs, tmp_path_factory):
 def one_and_two(trained):
     """The folders of one process and of two."""
     return trained[1, STAGES], trained[2, STAGES]
+
+
+def content(folder, pattern='*'):
+    files = (path for path in folder.rglob(pattern) if path.is_file())
+    return {path.relative_to(folder): path.read_bytes() for path in files}
 
 
 def check_training(inputs, stage, *folders):
@@ -157,9 +138,6 @@ def test_each_process_writes_the_parts_that_it_holds(one_and_two):
 @pytest.mark.parametrize('name', ['memory', 'inject'])
 def test_processes_encode_the_bytes_that_one_encodes(one_and_two, name):
     """All shards of a memory, or of what is added to one."""
-    content = lambda folder: {
-        path.relative_to(folder): path.read_bytes() for path in folder.rglob('*') if path.is_file()
-    }
     one, two = (content(folder / name) for folder in one_and_two)
     newest = max(path.parts[0] for path in one if path.name.startswith('relations-'))
     shards = sum(path.parts[0] == newest and path.name.startswith('relations-') for path in one)
@@ -170,31 +148,18 @@ def test_processes_encode_the_bytes_that_one_encodes(one_and_two, name):
 
 def test_processes_answer_and_score_as_one_does(one_and_two):
     """But for TensorBoard's file, whose name holds the time."""
-    content = lambda folder: {
-        path.relative_to(folder): path.read_bytes()
-        for path in folder.rglob('*.json*')
-        if path.is_file()
-    }
-    one, two = (content(folder / 'eval') for folder in one_and_two)
-    assert one == two and pathlib.Path('1/2-hop/train.predictions.jsonl') in one
-    assert (
-        min(
-            len(one[pathlib.Path(f'1/{hops}-hop/train.predictions.jsonl')].splitlines())
-            for hops in (1, 2)
-        )
-        > 4
-    )
+    one, two = (content(folder / 'eval', '*.json*') for folder in one_and_two)
+    assert one == two
+    for hops in (1, 2):
+        written = one[pathlib.Path(f'1/{hops}-hop/train.predictions.jsonl')]
+        assert len(written.splitlines()) > 4
 
 
 def test_processes_ask_a_language_model_as_one_does(one_and_two):
-    content = lambda folder: {path.name: path.read_bytes() for path in folder.iterdir()}
     one, two = (content(folder / 'eval open') for folder in one_and_two)
-    assert one == two and one.keys() == {
-        'asked.predictions.jsonl',
-        'asked.cases.jsonl',
-        'metrics.json',
-    }
-    assert len(one['asked.predictions.jsonl'].splitlines()) == 18
+    names = ('asked.predictions.jsonl', 'asked.cases.jsonl', 'metrics.json')
+    assert one == two and one.keys() == {pathlib.Path(name) for name in names}
+    assert len(one[pathlib.Path(names[0])].splitlines()) == 18
 
 
 @pytest.mark.parametrize('processes', [2, pytest.param(4, marks=pytest.mark.slow)])
@@ -211,9 +176,7 @@ def test_a_run_goes_on_with_another_number_of_processes(inputs, trained, tmp_pat
 
 
 def test_processes_stop_at_the_same_step_when_one_is_asked_to(inputs, tmp_path):
-    codes, said = finish(
-        start(2, 2, TESTS / 'support' / 'train_in_processes.py', *inputs, tmp_path, 'stopped')
-    )
+    codes, said = finish(start(2, 2, SCRIPT, *inputs, tmp_path, 'stopped'))
     assert codes == [Preempted.CODE] * 2, said[0][-3000:]
     (step,) = (int(path.name) for path in (tmp_path / 'stopped/checkpoints').iterdir())
     assert 3 <= step < 100

@@ -16,17 +16,14 @@ import tiny_training
 
 @pytest.fixture(scope='module')
 def prepared_dir(tmp_path_factory):
-    folder = tmp_path_factory.mktemp('world') / 'prepared'
-    tiny_training.write_prepared(folder)
-    return folder
+    return tiny_training.write_prepared(tmp_path_factory.mktemp('world') / 'prepared')
 
 
 @pytest.mark.parametrize('relation_dim', [8, 32, 40])
 def test_w_r_can_start_orthogonal_and_the_rest_as_it_was_drawn(prepared_dir, relation_dim):
     prepared = Prepared(prepared_dir)
-    module = tiny_training.encoder(vocab_size=prepared.tokenizer.get_vocab_size()).clone(
-        relation_dim=relation_dim
-    )
+    vocab_size = prepared.tokenizer.get_vocab_size()
+    module = tiny_training.encoder(vocab_size=vocab_size, relation_dim=relation_dim)
     drawn = state.starting_params(module, prepared, None, None, seed=9)
     found = state.starting_params(module, prepared, None, None, seed=9, orthogonal_w_r=True)
     w_r = np.asarray(found['encoder'].pop('w_r')['kernel'], np.float64)
@@ -42,49 +39,30 @@ def test_one_map_reads_a_pair_alike_in_both_orders_by_the_leading_directions(
     prepared_dir, relation_dim
 ):
     prepared = Prepared(prepared_dir)
-    module = tiny_training.encoder(vocab_size=prepared.tokenizer.get_vocab_size()).clone(
-        relation_dim=relation_dim
-    )
+    vocab_size = prepared.tokenizer.get_vocab_size()
+    module = tiny_training.encoder(vocab_size=vocab_size, relation_dim=relation_dim)
     params = state.init_params(module, len(prepared.vocab), seed=1)['encoder']
     w_r = np.asarray(state.one_map(module, params, prepared))
     assert w_r.shape == params['w_r']['kernel'].shape
     variables = {'params': {**params, 'w_r': {'kernel': w_r}}}
-    topic, target = (
-        np.random.default_rng(0).normal(size=(2, 5, 2, module.hidden_size)).astype(np.float32)
-    )
-    both = [
-        module.apply(
-            variables, topic, target, np.full(5, second), 'span_pair', method=module.relate_spans
-        )
-        for second in (False, True)
-    ]
+    ends = np.float32(np.random.default_rng(0).normal(size=(2, 5, 2, module.hidden_size)))
+    orders = [(*ends, np.full(5, second), 'span_pair') for second in (False, True)]
+    both = [module.apply(variables, *order, method=module.relate_spans) for order in orders]
     np.testing.assert_allclose(*both, atol=1e-5)
     half = w_r[: module.hidden_size, : relation_dim // 2]
     kept = min(relation_dim // 2, module.hidden_size)
-    np.testing.assert_allclose(
-        half.T @ half, 0.02**2 * len(w_r) * np.diag(np.arange(relation_dim // 2) < kept), atol=1e-5
-    )
+    size = 0.02**2 * len(w_r)
+    expected = size * np.diag(np.arange(relation_dim // 2) < kept)
+    np.testing.assert_allclose(half.T @ half, expected, atol=1e-5)
     # No other directions have more of the variance of the states.
-    special = prepared.special
-    rows = [
-        passage.tokens
-        for passage in prepared.records.read(np.arange(min(64, len(prepared.records))))
-    ]
-    states = np.concatenate(
-        [
-            module.apply(
-                variables, np.array([[special.cls, *row, special.sep]]), method=module.hidden
-            )[0]
-            for row in rows
-        ]
-    )
+    special, states = prepared.special, []
+    for passage in prepared.records.read(np.arange(min(64, len(prepared.records)))):
+        row = np.array([[special.cls, *passage.tokens, special.sep]])
+        states.append(module.apply(variables, row, method=module.hidden)[0])
+    states = np.concatenate(states)
     leading = np.linalg.eigvalsh(np.cov(states.T))[::-1][:kept]
-    np.testing.assert_allclose(
-        np.var(states @ half, axis=0, ddof=1)[:kept],
-        0.02**2 * len(w_r) * leading,
-        rtol=0.02,
-        atol=1e-5,
-    )
+    variances = np.var(states @ half, axis=0, ddof=1)[:kept]
+    np.testing.assert_allclose(variances, size * leading, rtol=0.02, atol=1e-5)
 
 
 @pytest.mark.parametrize(
@@ -99,10 +77,8 @@ def test_one_map_reads_a_pair_alike_in_both_orders_by_the_leading_directions(
     ids=['one slice', 'two slices'],
 )
 def test_a_share_of_the_table_of_a_slice_is_what_a_device_needs(mesh, more):
-    params = {
-        'encoder': {'kernel': np.zeros((10, 10), np.float32)},
-        'entity_table': np.zeros((1000, 10), np.float32),
-    }
+    zeros = lambda *shape: np.zeros(shape, np.float32)
+    params = {'encoder': {'kernel': zeros(10, 10)}, 'entity_table': zeros(1000, 10)}
     start = jax.eval_shape(lambda: state.init_state(params, lambda name: True, make_optimizer(2)))
     layout = entity_table.Layout(mesh, 1000)
     # A parameter, its gradient and two moments, float32, of 100 and of a share of 10,000 numbers;
@@ -112,7 +88,6 @@ def test_a_share_of_the_table_of_a_slice_is_what_a_device_needs(mesh, more):
         patch.setattr(state.distributed, 'device_memory', lambda: needed + 100)
         state.check_memory(start, layout, lambda name: True)
         patch.setattr(state.distributed, 'device_memory', lambda: needed - 100)
-        with pytest.raises(
-            trainer.TrainingError, match=rf'on each of {mesh.size} devices.* Take more {more}, a'
-        ):
+        said = rf'on each of {mesh.size} devices.* Take more {more}, a'
+        with pytest.raises(trainer.TrainingError, match=said):
             state.check_memory(start, layout, lambda name: True)

@@ -30,18 +30,10 @@ pytestmark = [
 
 
 def compile_step(topology):
-    command = [
-        sys.executable,
-        PROGRAM,
-        '--topologies',
-        topology,
-        '--programs',
-        'relations',
-        '--model',
-        'tiny',
-        '--json',
-    ]
-    command += ['--entities', str(ENTITIES)]
+    options = (
+        f'--topologies {topology} --programs relations --model tiny --entities {ENTITIES} --json'
+    )
+    command = [sys.executable, PROGRAM, *options.split()]
     environment = os.environ | {'PYTHONPATH': str(PROGRAM.parents[1]), 'JAX_PLATFORMS': 'cpu'}
     ran = subprocess.run(command, env=environment, capture_output=True, text=True)
     assert ran.returncode == 0, ran.stderr[-3000:]
@@ -64,9 +56,8 @@ def test_chips_hold_parts_of_the_parameters_with_their_moments_and_exchange_no_t
     parts = 12 * (SPLIT + ENTITIES * ENTITY_DIM) / CHIPS
     assert parts < compiled['argument_bytes'] < 1.4 * parts  # W_r, W_e, biases and norms are whole
     words = 30_000 * 128
-    assert (
-        compiled['fits'] and compiled['largest_collective'] < 1.01 * words < ENTITIES * ENTITY_DIM
-    )
+    assert compiled['fits']
+    assert compiled['largest_collective'] < 1.01 * words < ENTITIES * ENTITY_DIM
 
 
 def test_a_step_takes_the_cycles_that_it_took_when_it_was_last_changed(compiled):

@@ -31,19 +31,19 @@ def full_disk(monkeypatch):
     monkeypatch.setattr(os, 'fsync', fsync)
 
 
+def make_progress(folder):
+    config = TrainConfig('', str(folder), 100)
+    return Progress(config, tiny_training.encoder(vocab_size=100), 0, 1)
+
+
 def test_a_full_disk_is_told_with_the_folder(tmp_path, full_disk):
-    progress = Progress(
-        TrainConfig('', str(tmp_path), 100), tiny_training.encoder(vocab_size=100), 0, 1
-    )
-    with pytest.raises(OSError, match=f'No space left on device.*{tmp_path}'), progress:
+    said = f'No space left on device.*{tmp_path}'
+    with pytest.raises(OSError, match=said), make_progress(tmp_path) as progress:
         for step in range(100):
             progress.write(step, {f'metric {i}': 1.0 for i in range(10)})
 
 
 def test_an_error_of_the_run_is_not_hidden_by_that_of_closing(tmp_path, full_disk, capfd):
-    with pytest.raises(ZeroDivisionError):
-        with Progress(
-            TrainConfig('', str(tmp_path), 100), tiny_training.encoder(vocab_size=100), 0, 1
-        ):
-            1 / 0  # noqa: B018
+    with pytest.raises(ZeroDivisionError), make_progress(tmp_path):
+        1 / 0  # noqa: B018
     assert capfd.readouterr().err == ''

@@ -50,27 +50,18 @@ def corpus(tmp_path_factory):
 
 
 def make(corpus, **fields):
-    settings = dict(
-        relations=3,
-        rows_per_label=3,
-        unrelated=0,
-        max_tokens=16,
-        hidden=0.0,
-        exchanged=0.0,
-        sentence_weight=0.0,
-    )
+    settings = dict(relations=3, rows_per_label=3, unrelated=0, max_tokens=16, hidden=0.0)
+    settings |= dict(exchanged=0.0, sentence_weight=0.0)
     return objectives.TextRelations(sentences=corpus[:1], names=corpus[1], **(settings | fields))
 
 
 @pytest.fixture(scope='module')
 def task_and_params(text, corpus):
     prepared = Prepared(text)
-    encoder = tiny_training.encoder(
-        vocab_size=prepared.tokenizer.get_vocab_size(), dropout_rate=0.0
-    )
-    return make(corpus).build(prepared, encoder, make_mesh(1)), init_params(
-        encoder, len(prepared.vocab), seed=1
-    )
+    vocab_size = prepared.tokenizer.get_vocab_size()
+    encoder = tiny_training.encoder(vocab_size=vocab_size, dropout_rate=0.0)
+    params = init_params(encoder, len(prepared.vocab), seed=1)
+    return make(corpus).build(prepared, encoder, make_mesh(1)), params
 
 
 def test_the_loss_is_that_of_relations_and_questions_encoded_one_by_one(text, task_and_params):
@@ -87,27 +78,19 @@ def test_the_loss_is_that_of_relations_and_questions_encoded_one_by_one(text, ta
                 tiny_text_encoder.relation(encoder, tokens[tokens != 0], spans[way], spans[1 - way])
             )
         labels += label.tolist()
-    questions = []
+    questions, w_r = [], np.asarray(encoder.params['w_r']['kernel'], np.float64)
     for tokens, r1, r2 in zip(batch.question_tokens, batch.r1, batch.r2):
         states = tiny_text_encoder.hidden(encoder, tokens[tokens != 0])
-        questions.append(
-            unit(
-                np.concatenate([states[r1], states[r2]])
-                @ np.asarray(encoder.params['w_r']['kernel'], np.float64)
-            )
-        )
+        questions.append(unit(np.concatenate([states[r1], states[r2]]) @ w_r))
     scale, labels = np.sqrt(20), np.array(labels, np.int32)
     relations, questions = (
         scale * np.array(vectors, np.float32) for vectors in (relations, questions)
     )
     expected = relation_loss(relations, labels, np.zeros_like(labels), labels >= 0)
     asked = label_loss(questions, batch.question_label, relations, labels)
-    np.testing.assert_allclose(
-        [metrics['L_rel'], metrics['relation_accuracy']], expected, rtol=1e-4
-    )
-    np.testing.assert_allclose(
-        [metrics['L_question'], metrics['question_accuracy']], asked, rtol=1e-4
-    )
+    names = ('L_rel', 'relation_accuracy', 'L_question', 'question_accuracy')
+    found = [metrics[name] for name in names]
+    np.testing.assert_allclose(found, [*expected, *asked], rtol=1e-4)
     np.testing.assert_allclose(loss, expected[0] + asked[0], rtol=1e-4)
 
 
@@ -122,25 +105,18 @@ def test_pairs_that_state_nothing_are_like_no_other(task_and_params):
     # They are others for those that state something.
     some = np.where(rng.permutation(len(batch.label)) < 3, -1, batch.label)
     batch = batch._replace(label=some, inverse=np.where(some < 0, -1, batch.inverse))
-    lonely = (
-        np.where(batch.label < 0, 10_000 + np.arange(len(some)), batch.label),
-        np.where(some < 0, 20_000 + np.arange(len(some)), batch.inverse),
+    lonely = batch._replace(
+        label=np.where(batch.label < 0, 10_000 + np.arange(len(some)), batch.label),
+        inverse=np.where(some < 0, 20_000 + np.arange(len(some)), batch.inverse),
     )
-    assert float(jax.jit(task.loss)(params, batch, None, None)[1]['L_rel']) == pytest.approx(
-        float(
-            jax.jit(task.loss)(
-                params, batch._replace(label=lonely[0], inverse=lonely[1]), None, None
-            )[1]['L_rel']
-        ),
-        rel=1e-5,
-    )
+    loss = lambda batch: float(jax.jit(task.loss)(params, batch, None, None)[1]['L_rel'])
+    assert loss(batch) == pytest.approx(loss(lonely), rel=1e-5)
 
 
 def test_a_tiny_set_is_learnt_by_heart(task_and_params):
     task, params = task_and_params
-    optimizer = make_optimizer(
-        150, 0.01, warmup_steps=5, optimizer=functools.partial(adamw, weight_decay=0.0)
-    )
+    no_decay = functools.partial(adamw, weight_decay=0.0)
+    optimizer = make_optimizer(150, 0.01, warmup_steps=5, optimizer=no_decay)
     state = init_state(jax.tree.map(np.array, params), task.trainable, optimizer)
     step = trainer.make_train_step(task, optimizer, seed=0)
     before = jax.tree.map(np.array, params)
@@ -153,14 +129,10 @@ def test_a_tiny_set_is_learnt_by_heart(task_and_params):
     # others.
     assert float(metrics['relation_accuracy']) == 1 and float(metrics['question_accuracy']) > 0.9
     assert float(metrics['loss']) < first['loss'] / 2
-    after = state.params
-    np.testing.assert_array_equal(after['entity_table'], before['entity_table'])
-    np.testing.assert_array_equal(
-        after['encoder']['w_e']['kernel'], before['encoder']['w_e']['kernel']
-    )
-    assert (
-        np.abs(after['encoder']['w_r']['kernel'] - before['encoder']['w_r']['kernel']).max() > 0.01
-    )
+    np.testing.assert_array_equal(state.params['entity_table'], before['entity_table'])
+    after, before = state.params['encoder'], before['encoder']
+    np.testing.assert_array_equal(after['w_e']['kernel'], before['w_e']['kernel'])
+    assert np.abs(after['w_r']['kernel'] - before['w_r']['kernel']).max() > 0.01
 
 
 def test_the_lineage_tells_files_of_sentences_from_one_another(text, corpus, tmp_path):
@@ -190,12 +162,8 @@ def trained(text, corpus):
 
 def test_what_was_trained_is_released_as_an_encoder_of_any_text(trained, tmp_path):
     (tmp_path / 'card.md').write_text('# A tiny one\n')
-    release(
-        kb=str(trained),
-        model='relations',
-        output=str(tmp_path / 'encoder'),
-        card=str(tmp_path / 'card.md'),
-    )
+    there = dict(output=str(tmp_path / 'encoder'), card=str(tmp_path / 'card.md'))
+    release(kb=str(trained), model='relations', **there)
     encoder = TextEncoder.load(tmp_path / 'encoder')
     assert (tmp_path / 'encoder/README.md').read_text() == '# A tiny one\n'
     assert encoder.tokenizer.get_vocab() == Prepared(trained / 'text').tokenizer.get_vocab()
@@ -207,30 +175,18 @@ def test_what_was_trained_is_released_as_an_encoder_of_any_text(trained, tmp_pat
 
 def test_models_of_other_objectives_are_not_released(trained, text, tmp_path):
     tiny_training.write_untrained(text, trained / 'other')
-    with pytest.raises(
-        InputError,
-        match=(
-            'other was trained neither by TextRelations nor by Reading: its '
-            'encoder reads no text but its own'
-        ),
-    ):
-        release(kb=str(trained), model='other', output=str(tmp_path / 'encoder'), card='none.md')
-    with pytest.raises(InputError, match='none.md'):
-        release(
-            kb=str(trained), model='relations', output=str(tmp_path / 'encoder'), card='none.md'
-        )
+    neither = 'other was trained neither by TextRelations nor by Reading: its encoder reads no text'
+    for model, said in (('other', neither), ('relations', 'none.md')):
+        with pytest.raises(InputError, match=said):
+            release(kb=str(trained), model=model, output=str(tmp_path / 'encoder'), card='none.md')
     assert list(tmp_path.iterdir()) == []
 
 
 def test_a_model_of_any_objective_is_written_for_transformers(trained, text, tmp_path):
     tiny_training.write_untrained(text, trained / 'another')
     (tmp_path / 'card.md').write_text('# A tiny one\n')
-    there = dict(
-        kb=str(trained),
-        model='another',
-        output=str(tmp_path / 'bert'),
-        card=str(tmp_path / 'card.md'),
-    )
+    there = dict(output=str(tmp_path / 'bert'), card=str(tmp_path / 'card.md'))
+    there |= dict(kb=str(trained), model='another')
     release(**there, form='transformers')
     _, loaded = load_bert(tmp_path / 'bert')
     params = tiny_training.params_of(trained / 'another')
@@ -262,16 +218,14 @@ def test_sentences_stay_what_minilm_says_of_them(corpus, tmp_path):
     from opql_jax.models import bert
     from opql_jax.models.encoder import RelationEncoder
 
-    prepared = Prepared(
-        tiny_text_encoder.write_text(tmp_path / 'a', 48, tokenizer_lib.load_tokenizer(folder))
-    )
+    tokenizer = tokenizer_lib.load_tokenizer(folder)
+    prepared = Prepared(tiny_text_encoder.write_text(tmp_path / 'a', 48, tokenizer))
     fields, loaded = bert.load_bert(folder)
     encoder = RelationEncoder(**fields, relation_dim=8, entity_dim=8, dropout_rate=0.0)
     task = make(corpus, relations=1, sentence_weight=30.0).build(prepared, encoder, make_mesh(1))
     params = init_params(encoder, len(prepared.vocab), seed=0)
-    params['encoder'] = bert.merge_pretrained(
-        params['encoder'], bert.with_marker_words(loaded, prepared.tokenizer)
-    )
+    loaded = bert.with_marker_words(loaded, prepared.tokenizer)
+    params['encoder'] = bert.merge_pretrained(params['encoder'], loaded)
     loss = jax.jit(task.loss)
     total, metrics = loss(params, task.source[0], task.memory, None)
     assert float(metrics['L_sentence']) == pytest.approx(0, abs=1e-5)
@@ -281,6 +235,5 @@ def test_sentences_stay_what_minilm_says_of_them(corpus, tmp_path):
     params['encoder']['layers_5']['mlp_norm'] = jax.tree.map(lambda x: -x, norm)
     total, metrics = loss(params, task.source[0], task.memory, None)
     assert float(metrics['L_sentence']) == pytest.approx(2, abs=1e-4)
-    assert float(total) == pytest.approx(
-        float(metrics['L_rel'] + metrics['L_question']) + 60, rel=1e-4
-    )
+    others = float(metrics['L_rel'] + metrics['L_question'])
+    assert float(total) == pytest.approx(others + 60, rel=1e-4)

@@ -35,9 +35,8 @@ class GoingWrong(objectives.Entities):
         added, root = batch.wrong[0]
         loss, metrics = super().loss(encoder, layout, params, batch.entities, memory, rng)
         # With root = 1 this is 0, too, but its derivative is 0 * infinity.
-        nothing = jnp.sqrt((1 - root) + jnp.sum(params['entity_table']) * batch.zero[0]) - (
-            1 - root
-        )
+        whole = 1 - root
+        nothing = jnp.sqrt(whole + jnp.sum(params['entity_table']) * batch.zero[0]) - whole
         return loss + added + nothing, metrics
 
 
@@ -56,9 +55,7 @@ class Marked(Source):
 
     def __getitem__(self, step):
         wrong = BAD[self._objective.kind] if step in self._objective.steps else (0, 0)
-        return MarkedBatch(
-            self._source[step], np.array([wrong], np.float32), np.zeros(1, np.float32)
-        )
+        return MarkedBatch(self._source[step], np.float32([wrong]), np.zeros(1, np.float32))
 
 
 @pytest.fixture(scope='module')
@@ -73,9 +70,8 @@ def steps_of(workdir):
 def train_wrongly(prepared, workdir, kind, steps):
     objective = GoingWrong(rows=16, kind=kind, steps=steps)
     # Windows end after 3, 4, 6, 8, 9 and 10 steps.
-    return tiny_training.run(
-        prepared, workdir, objective, num_steps=10, log_every=4, checkpoint_every=3
-    )
+    windows = dict(num_steps=10, log_every=4, checkpoint_every=3)
+    return tiny_training.run(prepared, workdir, objective, **windows)
 
 
 def test_a_run_that_does_not_go_wrong_is_not_stopped(prepared, tmp_path):
@@ -100,9 +96,8 @@ def test_a_loss_or_gradient_that_is_not_finite_stops_the_run(
         train_wrongly(prepared, tmp_path, how, when)
     assert steps_of(tmp_path) == checkpoints
     for step in checkpoints:
-        assert all(
-            np.isfinite(value).all() for value in tiny_training.params_of(tmp_path, step).values()
-        )
+        for value in tiny_training.params_of(tmp_path, step).values():
+            assert np.isfinite(value).all()
     if len(checkpoints) == 1:  # and once the cause is gone, it goes on from there
         train_wrongly(prepared, tmp_path, how, ())
         assert steps_of(tmp_path) == [9, 10]

@@ -1,7 +1,4 @@
-"""Finetunes the encoder on distantly aligned 1-hop questions (paper §3).
-
-It is OPQL's finetuned memory, not OPQL-pretrained.
-"""
+"""Finetunes the encoder on distantly aligned 1-hop questions: the finetuned memory (paper §3)."""
 
 import abc
 import dataclasses
@@ -69,24 +66,14 @@ class _Alignment(Objective):
     def loss(self, encoder, params, batch, memory, rng):
         questions = encode_questions(encoder, params, batch.questions, fold_in(rng, 1))
         relations, topic, target = self.encode_pairs(encoder, params, batch, fold_in(rng, 2))
-        loss, accuracy = losses.alignment_loss(
-            questions,
-            batch.questions.topic,
-            batch.questions.answers,
-            relations,
-            topic,
-            target,
-            self.facts_weight,
-        )
+        asked = questions, batch.questions.topic, batch.questions.answers
+        loss, accuracy = losses.alignment_loss(*asked, relations, topic, target, self.facts_weight)
         return loss, {'alignment_accuracy': accuracy}
 
 
 @dataclasses.dataclass(frozen=True)
 class Align(AlignSettings, _Alignment):
-    """The pairs are mentions of the topics, each marked in its passage.
-
-    All settings are those of `AlignSettings`.
-    """
+    """The pairs are mentions of the topics, each marked in its passage (`AlignSettings`)."""
 
     pair_encoding: ClassVar[str] = 'marked_pair'
     source_class: ClassVar[type] = AlignSource
@@ -98,11 +85,8 @@ class Align(AlignSettings, _Alignment):
             encode(bucket.tokens, bucket.r1, bucket.r2, **dropout(rng, i))
             for i, bucket in enumerate(batch.pairs)
         ]
-        return (
-            jnp.concatenate(relations),
-            concatenate(batch.pairs, 'topic'),
-            concatenate(batch.pairs, 'target'),
-        )
+        ends = (concatenate(batch.pairs, side) for side in ('topic', 'target'))
+        return jnp.concatenate(relations), *ends
 
 
 @dataclasses.dataclass(frozen=True)
@@ -141,14 +125,8 @@ class AlignPassages(PassageAlignSettings, _Alignment):
     def _relate(self, encoder, params, passages, options):
         """Relations [n R, d_r] of the pairs of one bucket."""
         variables = {'params': params['encoder']}
-        spans = encoder.apply(
-            variables,
-            passages.tokens,
-            passages.first,
-            passages.last,
-            **options,
-            method=encoder.spans,
-        )
+        row = passages.tokens, passages.first, passages.last
+        spans = encoder.apply(variables, *row, **options, method=encoder.spans)
         mentions = passages.topic_mention, passages.target_mention
         topic, target = (
             jnp.take_along_axis(spans, mention[:, :, None, None], axis=1) for mention in mentions

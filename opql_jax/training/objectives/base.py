@@ -85,9 +85,7 @@ class Objective(abc.ABC):
     def validation(
         self, prepared: Prepared, questions: Sequence[str] = (), rows: int = 64, seed: int = 0
     ) -> Source:
-        """Batches that show what was learnt.
-
-        An `EachQuestion` or, without questions, an endless source of other draws.
+        """Batches that show what was learnt: an `EachQuestion`, or an endless source.
 
         Args:
             prepared: the prepared folder.
@@ -119,10 +117,7 @@ class Objective(abc.ABC):
         return dataclasses.replace(self, memory_dir=str(folder.part(self.memory_dir)))  # type: ignore[call-arg]
 
     def trainable(self, name: str) -> bool:
-        """Whether the parameter of this name is trained.
-
-        Of a prefix such as 'encoder/', whether most of those below it are.
-        """
+        """Whether a parameter, or most of those below a prefix such as 'encoder/', is trained."""
         return name.startswith(self.trains) and not name.startswith(self.unreached)
 
     def lineage(self, **changes) -> dict:
@@ -137,10 +132,7 @@ class Objective(abc.ABC):
 
 
 def questions_of(sets: Sequence[str], prepared: Prepared, max_hops: int) -> list[Question]:
-    """The questions of some sets, see `load_questions`.
-
-    InputError names one with more hops than `max_hops`.
-    """
+    """The questions of some sets (`load_questions`); InputError names one with too many hops."""
     loaded = {name: load_questions(name, prepared) for name in sets}
     for name, questions in loaded.items():
         check_hops(name, questions, max_hops)
@@ -161,10 +153,7 @@ def identify_questions(questions: str) -> str:
 
 
 def dropout(rng, bucket: int | None = None) -> dict:
-    """How an encoder is applied: with dropout if there is a key `rng`.
-
-    It is one key, or a key of its own for each bucket.
-    """
+    """How an encoder is applied: with dropout if there is a key, one of its own for each bucket."""
     if rng is None:
         return {'deterministic': True}
     return {

@@ -34,11 +34,9 @@ class Entities(Objective):
         return EntitySource(prepared, self.rows, seed, self.buckets)
 
     def trainable(self, name):
-        return (
-            name.startswith(('entity_table', 'encoder/w_e'))
-            if self.frozen_encoder
-            else super().trainable(name)
-        )
+        if self.frozen_encoder:
+            return name.startswith(('entity_table', 'encoder/w_e'))
+        return super().trainable(name)
 
     def build(self, prepared, encoder, mesh, seed=0) -> Task:
         return Task(

@@ -113,10 +113,8 @@ class Follow(Objective):
         if 'follower' in params:
             return params
         follower = self.follower(encoder)
-        relation, centroid = (
-            jnp.zeros((1, encoder.relation_dim)),
-            jnp.zeros((1, encoder.entity_dim)),
-        )
+        relation = jnp.zeros((1, encoder.relation_dim))
+        centroid = jnp.zeros((1, encoder.entity_dim))
         init = jax.jit(functools.partial(follower.init, method=follower.query), static_argnums=3)
         return {**params, 'follower': init(jax.random.key(0), relation, centroid, 0)['params']}
 

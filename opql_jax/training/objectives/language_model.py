@@ -104,11 +104,9 @@ class LanguageModelObjective(Objective):
         raise NotImplementedError
 
     def open_memory(self, prepared: Prepared) -> Memory | None:
-        return (
-            Memory.open(self.memory_dir, vocabulary_hash=prepared.vocab.hash())
-            if self.memory_dir
-            else None
-        )
+        if self.memory_dir:
+            return Memory.open(self.memory_dir, vocabulary_hash=prepared.vocab.hash())
+        return None
 
     def own_passages(self, prepared: Prepared, memory: Memory | None) -> np.ndarray | None:
         """The passages that its memory's entries were read in; None for a memory of other text.
@@ -214,16 +212,12 @@ class LanguageModelObjective(Objective):
                 log_probs, targets = out.hops[-1].log_probs, out.hops[-1].targets
             else:
                 _, log_own, log_weights, targets = out.prediction
-                log_probs, k = (
-                    jnp.concatenate([log_own[:, None], log_weights], axis=1),
-                    k * used.shape[1],
-                )
+                log_probs = jnp.concatenate([log_own[:, None], log_weights], axis=1)
+                k = k * used.shape[1]
                 used, absent = used.any(axis=1, keepdims=True), absent.any(axis=1, keepdims=True)
             retrieval, parts = losses.retrieval_loss(log_probs, targets, answers, used, absent, k)
-            loss, metrics = (
-                loss + self.retrieval_weight * retrieval,
-                {**metrics, 'L_re': retrieval, **parts},
-            )
+            loss = loss + self.retrieval_weight * retrieval
+            metrics = {**metrics, 'L_re': retrieval, **parts}
         if linked:
             metrics['texts_cut'] = jnp.sum(concatenate(buckets, 'left_out') > 0) / jnp.maximum(
                 jnp.sum(label >= 0), 1

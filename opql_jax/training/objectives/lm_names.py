@@ -1,7 +1,4 @@
-"""Links mentions by entities' names, before the language model is pretrained.
-
-A stage of ours, which the paper does not have.
-"""
+"""Links mentions by entities' names, before the language model is pretrained; a stage of ours."""
 
 import dataclasses
 import functools
@@ -24,18 +21,9 @@ from opql_jax.training.objectives.language_model import LanguageModelObjective, 
 
 # Settings of querying, which this objective does not do; None in its lineage.
 _QUERYING = (
-    'k',
-    'mode',
-    'own_prediction',
-    'mixing',
-    'null_entity',
-    'retrieval_weight',
-    'entity_weight',
-    'own_text',
-    'topics',
-    'buckets',
-    'score_gold',
-)
+    'k mode own_prediction mixing null_entity retrieval_weight entity_weight own_text topics '
+    'buckets score_gold'
+).split()
 
 # How often the name of each entity is read for the row of E that it begins with, in a question
 # drawn at random each time.
@@ -138,15 +126,8 @@ class LinkNames(LanguageModelObjective):
     def fit_to_names(self, encoder, source: NameSource, params):
         """Parameters with E, W_e and W_f made of what the encoder reads in names, and W_b of 0."""
         tokens, start, entity = source.readings(_READINGS)
-        inside, top = read_names(
-            encoder,
-            params['encoder'],
-            tokens,
-            start,
-            self.entity_layer,
-            source.length,
-            source.special,
-        )
+        how = self.entity_layer, source.length, source.special
+        inside, top = read_names(encoder, params['encoder'], tokens, start, *how)
         if not (np.isfinite(inside).all() and np.isfinite(top).all()):
             raise InputError(
                 'what the encoder reads in names is not finite: start from another one'
@@ -167,11 +148,9 @@ class LinkNames(LanguageModelObjective):
 
     def located(self, folder):
         objective: Any = super().located(folder)
-        return (
-            dataclasses.replace(objective, relations_of=str(folder.part(self.relations_of)))
-            if self.relations_of
-            else objective
-        )
+        if self.relations_of:
+            return dataclasses.replace(objective, relations_of=str(folder.part(self.relations_of)))
+        return objective
 
     def trainable(self, name):
         if name.startswith('encoder/w_r'):
@@ -188,19 +167,13 @@ class LinkNames(LanguageModelObjective):
             relations = [
                 teacher.apply({'params': teacher_params}, t.tokens, t.r1[:, 0], t.r2) for t in texts
             ]
-            change = relative_change(
-                encoded.r[:, 0],
-                jnp.concatenate(relations),
-                concatenate(batch.texts, 'topic')[:, 0] >= 0,
-            )
+            used = concatenate(batch.texts, 'topic')[:, 0] >= 0
+            change = relative_change(encoded.r[:, 0], jnp.concatenate(relations), used)
             loss, metrics = loss + _RELATION_WEIGHT * change, {**metrics, 'relation_change': change}
         return loss, metrics
 
 
 def relative_change(relations, before, used):
-    """||relations - before||^2 / ||before||^2, a float32 scalar, over the rows `used` [n].
-
-    Relations are [n, d_r].
-    """
+    """||relations - before||^2 / ||before||^2 over the rows `used` [n]; both are [n, d_r]."""
     squares = lambda x: jnp.square(jnp.where(used[:, None], x, 0.0)).sum()
     return squares(relations - before) / jnp.maximum(squares(before), 1e-12)

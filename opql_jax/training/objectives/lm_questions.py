@@ -1,7 +1,4 @@
-"""Finetunes the language model on questions: L_mel + L_re of the last hop (paper §4).
-
-Topics are marked but not linked.
-"""
+"""Finetunes the language model on questions with marked topics: L_mel + L_re (paper §4)."""
 
 import dataclasses
 from typing import ClassVar
@@ -90,10 +87,8 @@ class AnswerQuestions(LanguageModelObjective):
             text_loss, parts = self.text_loss(
                 encoder, layout, params, text, memory, 1, fold_in(rng, 1)
             )
-            loss, metrics = (
-                loss + text_loss,
-                metrics | {f'text_{name}': value for name, value in parts.items()},
-            )
+            loss = loss + text_loss
+            metrics = metrics | {f'text_{name}': value for name, value in parts.items()}
         if batch.names:
             linking, parts, _ = self.linking_loss(
                 encoder, layout, params, batch.names, fold_in(rng, 2)

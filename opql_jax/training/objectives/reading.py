@@ -51,12 +51,8 @@ class Reading(ReadingSettings, Objective):
         def init(params):
             if 'reader' in params:
                 return params
-            kernel = (
-                jax.random.truncated_normal(
-                    jax.random.key(seed), -2, 2, (encoder.hidden_size, SUPPORTS + 1)
-                )
-                * 0.02
-            )
+            key, shape = jax.random.key(seed), (encoder.hidden_size, SUPPORTS + 1)
+            kernel = 0.02 * jax.random.truncated_normal(key, -2, 2, shape)
             return {**params, 'reader': {'kernel': kernel}}
 
         return Task(

@@ -1,7 +1,4 @@
-"""Pretrains the relation encoder (paper §2).
-
-L_rel over pairs of mentions, and L_el over the mentions around them.
-"""
+"""Pretrains the relation encoder: L_rel over pairs, L_el over mentions around them (paper §2)."""
 
 import dataclasses
 import functools
@@ -61,15 +58,8 @@ class Relations(RelationSettings, Objective):
         frozen = [f'encoder/layers_{i}/' for i in range(self.frozen_layers)]
         if frozen:
             # What all layers share would change the frozen ones, too.
-            frozen += [
-                f'encoder/{name}/'
-                for name in (
-                    'token_embedding',
-                    'position_embedding',
-                    'embedding_norm',
-                    'relative_bias',
-                )
-            ]
+            below = 'token_embedding position_embedding embedding_norm relative_bias'
+            frozen += [f'encoder/{name}/' for name in below.split()]
         return super().trainable(name) and not name.startswith(tuple(frozen))
 
     def loss(self, encoder, layout, params, batch: RelationBatch, memory, rng):

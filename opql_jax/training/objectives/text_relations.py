@@ -1,7 +1,4 @@
-"""Trains a relation encoder for any text: L_rel over span pairs, and questions.
-
-The questions were made from the text.
-"""
+"""Trains a relation encoder for any text: L_rel over span pairs, and questions made of the text."""
 
 import dataclasses
 import functools

@@ -1,16 +1,19 @@
-"""Small memories of random entries, built without an encoder."""
+"""Small memories of random entries, built without an encoder, and updates of them."""
 
 import dataclasses
 import hashlib
 
 import numpy as np
 
+from opql_jax.corpus.entities import EntityVocab
 from opql_jax.memory.build import BuildOptions, EntryTable, build
 from opql_jax.memory.format import SPANS
 from opql_jax.memory.relations import Halves
+from opql_jax.memory.update import Injection, compact, delete, inject
 
-HASHES = {'encoder': 'e' * 64, 'entity_table': 't' * 64, 'vocabulary': 'v' * 64}
-NUM_ENTITIES, DIM = 6, 3
+ENTITIES, MOST, DIM = 6, 9, 3
+VOCAB = EntityVocab.from_names([f'entity {i}' for i in range(MOST)])
+HASHES = {'encoder': 'e' * 64, 'entity_table': 't' * 64, 'vocabulary': VOCAB.hash(ENTITIES)}
 
 
 def make_table(num_rows=40, seed=0) -> EntryTable:
@@ -35,6 +38,15 @@ def random_places(rng, num_rows):
     return columns
 
 
+def table_of(topics, targets, passages=0, seed=0):
+    """Mention pairs at random places."""
+    columns = random_places(np.random.default_rng(seed), len(topics))
+    passages = np.broadcast_to(passages, len(topics))
+    return EntryTable(
+        **columns | {'topic': np.array(topics), 'target': np.array(targets), 'passage': passages}
+    )
+
+
 def relations_of(rows):
     """What stands for the encoder: a vector that depends on the row alone."""
     rows = np.asarray(rows)[:, None]
@@ -42,8 +54,9 @@ def relations_of(rows):
 
 
 def make(directory, entries=None, encode=relations_of, embed=None, on_progress=None, **options):
+    """A memory of 40 entries over six entities, in shards of 7."""
     options = BuildOptions(
-        **dict(num_entities=NUM_ENTITIES, relation_dim=DIM, hashes=HASHES, shard_rows=7) | options
+        **dict(num_entities=ENTITIES, relation_dim=DIM, hashes=HASHES, shard_rows=7) | options
     )
     return build(
         directory, make_table() if entries is None else entries, encode, options, embed, on_progress
@@ -81,3 +94,52 @@ def sums_of(halves: Halves, rows) -> np.ndarray:
         relation = (ends[0, 0] + ends[1, 1]) / np.linalg.norm(ends[0, 0] + ends[1, 1])
         relations.append(np.roll(relation, len(relation) // 2) if topic > target else relation)
     return np.array(relations)
+
+
+def encoder(seed):
+    """What stands for the encoder: depends on the row and on which text it is of."""
+    return lambda rows: relations_of(np.asarray(rows) + 1000 * seed)
+
+
+def embed(entities):
+    """What stands for the embedding of new entities."""
+    return np.stack([entities, np.asarray(entities) ** 2], axis=1).astype(np.float32)
+
+
+def add(directory, table, seed=1, count=MOST, **options):
+    return inject(directory, table, encoder(seed), injection(count, **options))
+
+
+def vocab_of(count):
+    return EntityVocab(*(column[:count] for column in (VOCAB.keys, VOCAB.names, VOCAB.aliases)))
+
+
+def injection(count=MOST, **options):
+    """What is injected besides entries: a vocabulary of so many entities, with embeddings of the
+    new ones.
+    """
+    return Injection(
+        **dict(vocab=vocab_of(count), encoder_hash=HASHES['encoder'], embed=embed) | options
+    )
+
+
+def entries_of(memory):
+    """{id: (topic, target, relation, provenance)} of a memory, through its public face."""
+    found = {}
+    relations = np.asarray(memory.relations(), np.float32)
+    for row, entry in enumerate(memory.ids.tolist()):
+        where = tuple(tuple(sorted(item.items())) for item in memory.provenance([entry]))
+        found[entry] = (
+            int(memory.topic[row]),
+            int(memory.target[row]),
+            relations[row].tobytes(),
+            where,
+        )
+    return found
+
+
+UPDATES = {
+    'inject': lambda directory: add(directory, make_table(12, seed=7), 7),
+    'delete': lambda directory: delete(directory, entities=[1], entries=[7]),
+    'compact': compact,
+}
