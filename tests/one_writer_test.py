@@ -8,7 +8,6 @@ import os
 import pathlib
 import time
 
-import memory_tables
 import pytest
 import tiny_updates
 
@@ -23,6 +22,7 @@ from opql_jax.recipes import recipe
 
 import ann_memories
 import prepare_by_parts
+import tiny_memories
 import tiny_training
 from graph_kb import QUESTIONS, ring
 
@@ -62,7 +62,7 @@ def test_a_folder_that_is_being_written_is_refused_and_left_alone(world, tmp_pat
     calls = {
         'prepare': lambda: prepare_by_parts.run(folder, corpus(tmp_path, 'Ann')),
         'train': lambda: tiny_training.run(world / 'text', folder),
-        'build_memory': lambda: memory_tables.make(folder),
+        'build_memory': lambda: tiny_memories.make(folder),
         **{
             name: lambda update=update: update(folder)
             for name, update in tiny_updates.UPDATES.items()
@@ -78,10 +78,10 @@ def test_a_folder_that_is_being_written_is_refused_and_left_alone(world, tmp_pat
         command, folder
     )
     with locks.writer(held):
-        before = memory_tables.digest_of_tree(folder)
+        before = tiny_memories.digest_of_tree(folder)
         with pytest.raises(InputError, match=f'{held} {REFUSED}'):
             calls[command]()
-        assert memory_tables.digest_of_tree(folder) == before
+        assert tiny_memories.digest_of_tree(folder) == before
     calls[command]()
     assert not [path for path in tmp_path.rglob('*') if locks.is_lock(path)]
 

@@ -45,10 +45,10 @@ def test_groups_marked_pairs_and_a_follower_of_one_number_of_hops_build_on_one_a
 def source(tmp_path):
     """Folders of a text and of a memory of its entities, both as strings."""
     text = tiny_prepared.write(tmp_path / 'text')
-    table, rng = memory_tables.make_table(300), np.random.default_rng(3)
+    table, rng = tiny_memories.make_table(300), np.random.default_rng(3)
     pairs = {name: rng.integers(0, 10, 300) for name in ('topic', 'target')}
     table = dataclasses.replace(table, **pairs)
-    memory_tables.make(tmp_path / 'memory', table, num_entities=len(Prepared(text).vocab))
+    tiny_memories.make(tmp_path / 'memory', table, num_entities=len(Prepared(text).vocab))
     return {'memory': str(tmp_path / 'memory'), 'text': str(text)}
 
 
@@ -66,7 +66,7 @@ def test_it_has_the_entries_whose_entities_a_triple_joins_in_either_direction(so
     triples = tmp_path / 'kb.txt'
     lines = [f'{names[a]}|relation_{a}|{names[b]}\n' for a, b in sorted(joined)]
     triples.write_text(''.join(lines), encoding='utf-8')
-    before = memory_tables.digest_of_tree(tmp_path / 'memory')
+    before = tiny_memories.digest_of_tree(tmp_path / 'memory')
     counts = keep_joined_pairs(str(tmp_path / 'kept'), triples=str(triples), **source)
     every, kept = entries(source['memory']), entries(tmp_path / 'kept')
     assert kept == [entry for entry in every if {entry[:2], entry[1::-1]} & joined]
