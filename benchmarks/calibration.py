@@ -158,9 +158,7 @@ def asked_together(
         rows = answerer.followed_features(question, followed)
         asked = {False: Asked(rows, is_right(right, entities), bool(right))}
         if read is not None:
-            candidates = answerer.candidates(
-                followed.answer, question_plans.wanted(question.text), read
-            )
+            candidates = answerer.candidates(question, followed.answer, read)
             names = [
                 [one.text] + ([kb.vocab.names[one.entity]] if one.entity >= 0 else [])
                 for one in candidates

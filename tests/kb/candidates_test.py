@@ -11,10 +11,12 @@ from opql_jax.kb.text.candidates import (
     Evidence,
     PathFeatures,
     add_followed,
+    as_years,
     features,
     followed_features,
     read_candidates,
     with_step,
+    without_parts,
 )
 from opql_jax.models.reader import Reading, Span
 
@@ -96,6 +98,48 @@ def test_a_list_of_names_counts_for_each_of_them():
         )
         found = [(one.entity, pytest.approx(one.read)) for one in read_candidates(turned)]
         assert found == [(ANN, 0.8), (YORK, 0.5), (LEEDS, 0.45)]
+
+
+def test_a_question_that_asks_for_a_year_is_answered_by_that_of_a_date():
+    seen = evidence(
+        [
+            (0, 0, 15, 0.4, '17 January 1949', 7),
+            (0, 11, 15, 0.1, '1949', -1),
+            (1, 0, 4, 0.2, '1950', 8),
+            (1, 9, 30, 0.1, '1951 and 3 April 1952', -1),
+            (1, 40, 60, 0.1, 'the storming of 1953', -1),
+            (1, 70, 80, 0.05, 'March 1954', -1),
+        ]
+    )
+    found = read_candidates(seen)
+    add_followed(found, seen, [7, 9], ['17 January 1949', 'May 1955'], [0.75, 0.25])
+    assert [(one.text, pytest.approx(one.read), one.followed) for one in as_years(found)] == [
+        ('1949', 0.5, 0.75),
+        ('1950', 0.2, 0),
+        ('1951 and 3 April 1952', 0.1, 0),
+        ('the storming of 1953', 0.1, 0),
+        ('1954', 0.05, 0),
+        ('May 1955', 0, 0.25),
+    ]
+
+
+def test_a_number_counts_for_the_likelier_place_that_it_stands_in():
+    seen = evidence(
+        [
+            (0, 0, 9, 0.6, 'over half', -1),
+            (0, 5, 9, 0.1, 'half', 7),
+            (1, 0, 9, 0.2, '27 to 30%', -1),
+            (1, 40, 42, 0.3, '12', 8),
+        ]
+    )
+    found = read_candidates(seen)
+    add_followed(found, seen, [7, 8, 9], ['half', '12', '30'], [0.5, 0.3, 0.2])
+    left = without_parts(found, lambda one: one.entity >= 7)
+    assert [(one.text, pytest.approx(one.read), one.followed) for one in left] == [
+        ('over half', 0.7, 0.5),
+        ('12', 0.3, 0.3),
+        ('27 to 30%', 0.2, 0.2),
+    ]
 
 
 def test_what_was_followed_to_joins_what_was_read_of_the_same_entity():

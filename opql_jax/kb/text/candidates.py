@@ -24,6 +24,13 @@ from opql_jax.models.reader import Reading, Span
 _OVERLAP = 0.5
 # What may join names, and what alone stands between those of a list.
 _LISTS = re.compile(r', | & |\band\b|\bor\b')
+_YEAR = re.compile(r'\b\d{4}\b')
+# A date, and what may stand beside it.
+_DATE = re.compile(
+    r'(?:\d{1,4}(?:st|nd|rd|th)?|January|February|March|April|May|June|July|August|September|October'
+    r'|November|December|[Ss]pring|[Ss]ummer|[Aa]utumn|[Ww]inter|early|late|mid|about|around|in|on'
+    r'|the|of|[\s,.-])+'
+)
 _JOINS = re.compile(r'(?:[\s,;&]|\b(?:and|or|the)\b)+')
 
 
@@ -209,6 +216,63 @@ def add_followed(
             one = Candidate(name, entity, is_seen=any(entity in named for named in evidence.named))
             found.append(one)
         one.followed = share
+
+
+def as_years(found: list[Candidate]) -> list[Candidate]:
+    """The candidates of a question that asks for a year: of a date that was read its year."""
+    of_year: dict[str, Candidate] = {
+        one.text: one for one in found if one.spans and _YEAR.fullmatch(one.text)
+    }
+    left = []
+    for one in found:
+        years = _YEAR.findall(one.text)
+        if not one.spans or len(years) != 1 or not _DATE.fullmatch(one.text):
+            left.append(one)
+        elif (same := of_year.setdefault(years[0], one)) is one:
+            if one.text != years[0]:
+                one.text, one.entity = years[0], -1
+            left.append(one)
+        else:
+            _join(same, one)
+    return left
+
+
+def without_parts(found: list[Candidate], is_value: Callable[[Candidate], bool]) -> list[Candidate]:
+    """The candidates but for values within likelier places: 'half' counts for 'over half'."""
+    left = []
+    for one in found:
+        longer = (
+            max(
+                (
+                    other
+                    for other in found
+                    if other.entity < 0
+                    and other.read > one.read
+                    and (_has(other, one) if one.spans else is_within(one.text, other.text))
+                ),
+                key=lambda other: other.read,
+                default=None,
+            )
+            if is_value(one)
+            else None
+        )
+        if longer is None:
+            left.append(one)
+        else:
+            _join(longer, one)
+    return left
+
+
+def is_within(words: str, text: str) -> bool:
+    """Whether a text has some words."""
+    return re.search(rf'(?<!\w){re.escape(words)}(?!\w)', text) is not None
+
+
+def _join(one: Candidate, other: Candidate) -> None:
+    """Adds to a candidate what speaks for another."""
+    one.spans += other.spans
+    one.read += other.read
+    one.followed += other.followed
 
 
 def features(candidates: Sequence[Candidate], evidence: Evidence, path: PathFeatures) -> np.ndarray:

@@ -26,6 +26,12 @@ PASSAGES, _FOLLOWED, _ANSWERS = 5, 2, 3
 _MARKS = ' \t\n.,;:!?"“”\'‘’()[]{}«»'
 # Nor does it begin with: 'in the mid-18th century' is the mid-18th century.
 _PREPOSITION = re.compile(r'(?:at|by|during|from|in|on|since)\s+(?=\d|the\b|[A-Z])')
+# What an answer is no part of: a word, a number with its marks. Nor does it leave out what a hyphen
+# joins to its beginning, as in 'folk-rock'; what one joins to its end is often something else, as
+# in 'Dutch-born'.
+_WORD = re.compile(r'((?:[a-z]+-)*)(\d+(?:[.,]\d+)*(?:\s?[%°]\w*|\w*)|\w+)')
+# Characters around a place in which the words at its ends are looked for.
+_AROUND = 50
 # What a place and a mention share, of the longer one, that are the same.
 _SAME = 0.8
 
@@ -112,6 +118,7 @@ class EvidenceFinder:
             start += 1
         while start < end and whole[end - 1] in _MARKS:
             end -= 1
+        start, end = whole_words(whole, start, end)
         if preposition := _PREPOSITION.match(whole, start, end):
             start = preposition.end()
         if (
@@ -127,6 +134,16 @@ class EvidenceFinder:
             return None
         entity = _entity(row, start - cut, end - cut, self._kinds)
         return span._replace(start=start - cut, end=end - cut), whole[start:end], entity
+
+
+def whole_words(text: str, start: int, end: int) -> tuple[int, int]:
+    """A span of a text with the rest of the words and numbers that it begins and ends in."""
+    for word in _WORD.finditer(text, max(0, start - _AROUND), end + _AROUND):
+        if word.start() < start < word.end():
+            start = word.start()
+        if word.start(2) < end < word.end():
+            end = word.end()
+    return start, end
 
 
 def _entity(row: dict, start: int, end: int, kinds: Sequence[str]) -> int:

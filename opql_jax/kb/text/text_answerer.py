@@ -40,13 +40,16 @@ from opql_jax.kb.text.candidates import (
     Evidence,
     PathFeatures,
     add_followed,
+    as_years,
     features,
     followed_features,
     read_candidates,
     with_step,
+    without_parts,
 )
 from opql_jax.kb.text.closest_sentences import SENTENCES, ClosestSentences
 from opql_jax.kb.text.comparison import linked_names
+from opql_jax.kb.text.marked_questions import Side
 from opql_jax.memory.format import Memory
 from opql_jax.models.mention_kinds import THING
 from opql_jax.models.question_map import QuestionMap
@@ -233,7 +236,7 @@ class TextAnswerer:
                     followed.answer, probabilities=chances.astype(np.float32)
                 )
             else:
-                answer = self.score(followed, question_plans.wanted(question.text), seen)
+                answer = self.score(question, followed, seen)
             answers.append(dataclasses.replace(answer, is_cut=time_limit.is_cut()))
         return answers
 
@@ -270,7 +273,7 @@ class TextAnswerer:
     def _last_step(self, question: Question, found: list[list[Path]]) -> LastStep | None:
         """The last step of the best path of several hops; a choice between two names takes none."""
         paths = [path for of_topic in found for path in of_topic if len(path.plan) > 1]
-        if not paths or choices.alternatives(question.text, linked_names(question, self._kinds)):
+        if not paths or self.offered(question):
             return None
         path = max(paths, key=lambda path: path.worth)
         step, hop = path.plan[-1], path.hops[-2]
@@ -287,11 +290,18 @@ class TextAnswerer:
             asked, float(hop.weights[0]), int(self._memory.mentions(stated)['passage'][0])
         )
 
-    def candidates(
-        self, answer: Answer, wanted: question_plans.Wanted, evidence: Evidence
-    ) -> list[Candidate]:
+    def offered(self, question: Question) -> tuple[Side, Side] | None:
+        """The two names that a question offers to choose from, see `choices`."""
+        return choices.alternatives(question.text, linked_names(question, self._kinds))
+
+    def candidates(self, question: Question, answer: Answer, evidence: Evidence) -> list[Candidate]:
         """What following found and what was read: the best of both."""
-        found = read_candidates(evidence)[:_CANDIDATES]
+        wanted = question_plans.wanted(question.text)
+        found = read_candidates(evidence)
+        if not self.offered(question):
+            repeats = _repeats(question)
+            found = [one for one in found if not repeats(one.text)]
+        found = found[:_CANDIDATES]
         entities = answer.entities[:_CANDIDATES].tolist()
         add_followed(
             found,
@@ -300,17 +310,23 @@ class TextAnswerer:
             [self._names[entity] for entity in entities],
             answer.weights.tolist(),
         )
+        if wanted.is_year:
+            found = as_years(found)
+        found = without_parts(
+            found, lambda one: one.entity >= 0 and self._kinds[one.entity] == 'quantity'
+        )
         named = [one for one in found if one.entity >= 0]
         fits = self._fits(wanted, np.array([one.entity for one in named], np.int64))
         for one, value in zip(named, fits.tolist()):
             one.fits = value
+        for one in found:
+            if wanted.is_year and _YEAR.fullmatch(one.text):
+                one.fits = 1.0
         return found
 
-    def score(
-        self, followed: Followed, wanted: question_plans.Wanted, evidence: Evidence
-    ) -> Answer:
+    def score(self, question: Question, followed: Followed, evidence: Evidence) -> Answer:
         """What following found, with what was read, by falling probability."""
-        found = self.candidates(followed.answer, wanted, evidence)
+        found = self.candidates(question, followed.answer, evidence)
         rows = features(found, evidence, followed.path)
         scores = calibration.read_probabilities(rows, added=self.map.log_odds)
         ranked = [found[place] for place in np.argsort(-scores, kind='stable')]
@@ -415,12 +431,8 @@ class TextAnswerer:
             passed |= {int(hop.entities[0]) for hop in best.hops[:-1]}
             traces.append(best.hops)
             plans.append(best.plan)
-        said, named = frozenset(words_of(question.text)), _words_of_topics(question)
-        left = [
-            target
-            for target in totals.keys() - passed
-            if not _repeats(words_of(self._names[target]), said, named)
-        ]
+        repeats = _repeats(question)
+        left = [target for target in totals.keys() - passed if not repeats(self._names[target])]
         ranked = sorted(left, key=lambda target: (-totals[target], target))
         weights = np.array([totals[target] for target in ranked], np.float64)
         shares = weights / max(weights.sum(), 1e-30)
@@ -649,19 +661,19 @@ def _words_of_topics(question: Question) -> list[frozenset[str]]:
     return [frozenset(words_of(question.text[slice(*topic)])) for topic in question.topics]
 
 
-def _repeats(name: Sequence[str], said: frozenset[str], named: Sequence[frozenset[str]]) -> bool:
-    """Whether a name is made of words of the question, which asks for something else.
+def _repeats(question: Question) -> Callable[[str], bool]:
+    """Says of a name whether it is made of words of the question, which asks for something else.
 
-    Of 'Tunnels & Trolls' not 'Tunnels and Trolls'.
-
-    A part of a longer name may be another: Harriet Lincoln may live in Lincoln.
-
-    Args:
-        name: its words.
-        said, named: those of the question, and of each name in it.
+    Of 'Tunnels & Trolls' not 'Tunnels and Trolls'. A part of a longer name may be another: Harriet
+    Lincoln may live in Lincoln.
     """
-    words = frozenset(name)
-    return bool(words) and words <= said and not any(words < longer for longer in named)
+    said, named = frozenset(words_of(question.text)), _words_of_topics(question)
+
+    def repeats(name: str) -> bool:
+        words = frozenset(words_of(name))
+        return bool(words) and words <= said and not any(words < longer for longer in named)
+
+    return repeats
 
 
 def _length(question: Question) -> int:

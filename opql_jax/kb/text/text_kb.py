@@ -139,15 +139,7 @@ class TextKB(VirtualKB):
         for question, found in zip(questions, self._answerer.answer(questions, read)):
             found = self._of(found, question)
             why = question_plans.out_of_reach(question.text)
-            if (
-                read
-                and not why
-                and (
-                    sides := choices.alternatives(
-                        question.text, comparison.linked_names(question, self.vocab.kinds)
-                    )
-                )
-            ):
+            if read and not why and (sides := self._answerer.offered(question)):
                 answers.append(choices.chosen(_without_denied(found), sides))
                 continue
             if why:
