@@ -19,7 +19,10 @@ import numpy as np
 from opql_jax.corpus.name_resolution import fold
 from opql_jax.kb.calibration import CERTAIN, FEATURES, LEAST, log_odds
 from opql_jax.models.reader import Reading, Span
+from opql_jax.retrieval.words import words_of
 
+# Words of an answer that few have more of.
+_MANY_WORDS = 6
 # What two places share that are one answer, see `_overlap`.
 _OVERLAP = 0.5
 # What may join names, and what alone stands between those of a list.
@@ -287,6 +290,7 @@ def features(candidates: Sequence[Candidate], evidence: Evidence, path: PathFeat
         values = {
             'read': np.log(max(one.read, LEAST)),
             'read_share': one.read / max(total, LEAST),
+            'long': len(words_of(one.text)) > _MANY_WORDS,
             'unanswered': log_odds(evidence.unanswered if one.is_seen else 0.0),
         }
         for name, value in values.items():

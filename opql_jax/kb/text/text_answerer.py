@@ -75,6 +75,8 @@ _CANDIDATES = 10
 _ENCODED = 8_000
 # Words of a question that say no more than what it asks for, and further ones that count.
 _SHORT, _LONG = 3, 6
+# A question may offer what answers it: "Which is older, Linz or Graz?"
+_MAY_OFFER = re.compile(r'\b(?:or|between|among)\b', re.IGNORECASE)
 # "Mercury (planet)"
 _REMARK = re.compile(r'\s*\([^()]*\)$')
 
@@ -269,7 +271,7 @@ class TextAnswerer:
         """What following found and what was read: the best of both."""
         wanted = question_plans.wanted(question.text)
         found = read_candidates(evidence)
-        if not self.offered(question):
+        if not _MAY_OFFER.search(question.text):
             repeats = _repeats(question)
             found = [one for one in found if not repeats(one.text)]
         found = found[:_CANDIDATES]
@@ -539,16 +541,17 @@ def _words_of_topics(question: Question) -> list[frozenset[str]]:
 
 
 def _repeats(question: Question) -> Callable[[str], bool]:
-    """Says of a name whether it is made of words of the question, which asks for something else.
+    """Says of a name whether the question has its words side by side, as it asks for another.
 
     Of 'Tunnels & Trolls' not 'Tunnels and Trolls'. A part of a longer name may be another: Harriet
     Lincoln may live in Lincoln.
     """
-    said, named = frozenset(words_of(question.text)), _words_of_topics(question)
+    said, named = f' {" ".join(words_of(question.text))} ', _words_of_topics(question)
 
     def repeats(name: str) -> bool:
-        words = frozenset(words_of(name))
-        return bool(words) and words <= said and not any(words < longer for longer in named)
+        words = words_of(name)
+        is_part = any(frozenset(words) < longer for longer in named)
+        return bool(words) and f' {" ".join(words)} ' in said and not is_part
 
     return repeats
 
