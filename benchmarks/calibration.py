@@ -158,7 +158,7 @@ def asked_together(
         rows = answerer.followed_features(question, followed)
         asked = {False: Asked(rows, is_right(right, entities), bool(right))}
         if read is not None:
-            candidates = answerer.candidates(question, followed.answer, read)
+            candidates = answerer.candidates(question, followed, read)
             names = [
                 [one.text] + ([kb.vocab.names[one.entity]] if one.entity >= 0 else [])
                 for one in candidates

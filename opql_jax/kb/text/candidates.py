@@ -11,7 +11,7 @@ from __future__ import annotations
 import dataclasses
 import itertools
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -34,6 +34,13 @@ _DATE = re.compile(
     r'|November|December|[Ss]pring|[Ss]ummer|[Aa]utumn|[Ww]inter|early|late|mid|about|around|in|on'
     r'|the|of|[\s,.-])+'
 )
+# What stands before a name, and how a text goes on after one, that alone is likely to answer.
+_SMALL = r"(?!(?:of|in|at|by|with|from|for|to|and|or|than|not)\b)[a-z'’-]+ "
+_CALLED = re.compile(
+    rf'(?:{_SMALL}){{0,4}}?(?:{_SMALL}|(?:city|county|district|hamlet|island|parish|port|province'
+    r'|region|state|suburb|town|village) of )?'
+)
+_GOES_ON = re.compile(r'$|,|\s(?:and|who|whose|which|where|that|is|was)\b')
 _JOINS = re.compile(r'(?:[\s,;&]|\b(?:and|or|the)\b)+')
 
 
@@ -159,6 +166,8 @@ def read_candidates(evidence: Evidence) -> list[Candidate]:
             if same is None:
                 same = Candidate(text, entity, is_seen=True)
                 found.append(same)
+            elif entity >= 0 > same.entity and text[0].isupper():
+                same.text, same.entity = text, entity
             of_key.setdefault(key, same)
             same.spans.append(span)
             same.read += weight * span.probability
@@ -169,19 +178,31 @@ def read_candidates(evidence: Evidence) -> list[Candidate]:
 
 
 def _without_lists(found: Sequence[Candidate]) -> list[Candidate]:
-    """The candidates; a list of names, 'Ann Low and York', counts for each of its names."""
+    """The candidates; a list of names, 'Ann Low and York', counts for each of its names.
+
+    What tells more of a name, 'the smith Ann Low, who came from York', counts for that.
+    """
     left = []
     for one in found:
         listed = [] if one.entity >= 0 else [other for other in found if _has(one, other)]
+        told_of = next((other for other in listed if _tells_of(one.text, other.text)), None)
         rest = one.text
         for other in listed:
             rest = rest.replace(other.text, '', 1)
         if len(listed) > 1 and _JOINS.fullmatch(rest):
             for other in listed:
                 other.read += one.read
+        elif told_of is not None:
+            told_of.read += one.read
         else:
             left.append(one)
     return left
+
+
+def _tells_of(text: str, name: str) -> bool:
+    """Whether a text is a name, what it is called before it, and what goes on after it."""
+    called, found, rest = text.partition(name)
+    return bool(found and found[0].isupper() and _CALLED.fullmatch(called) and _GOES_ON.match(rest))
 
 
 def _has(one: Candidate, other: Candidate) -> bool:
@@ -206,15 +227,11 @@ def _overlap(a: Span, b: Span, which: Callable[[int, int], int]) -> bool:
 
 
 def add_followed(
-    found: list[Candidate],
-    evidence: Evidence,
-    entities: Sequence[int],
-    names: Sequence[str],
-    shares: Sequence[float],
+    found: list[Candidate], evidence: Evidence, followed: Iterable[tuple[int, str, float]]
 ) -> None:
     """Adds entities that following found, with names and shares of weight, to candidates."""
     of_entity = {one.entity: one for one in found if one.entity >= 0}
-    for entity, name, share in zip(entities, names, shares):
+    for entity, name, share in followed:
         if (one := of_entity.get(entity)) is None:
             one = Candidate(name, entity, is_seen=any(entity in named for named in evidence.named))
             found.append(one)

@@ -267,22 +267,23 @@ class TextAnswerer:
         """The two names that a question offers to choose from, see `choices`."""
         return choices.alternatives(question.text, linked_names(question, self._kinds))
 
-    def candidates(self, question: Question, answer: Answer, evidence: Evidence) -> list[Candidate]:
+    def candidates(
+        self, question: Question, followed: Followed, evidence: Evidence
+    ) -> list[Candidate]:
         """What following found and what was read: the best of both."""
-        wanted = question_plans.wanted(question.text)
-        found = read_candidates(evidence)
+        wanted, answer = question_plans.wanted(question.text), followed.answer
+        described = self._described(question, followed.last)
+        found = [one for one in read_candidates(evidence) if one.entity not in described]
         if not _MAY_OFFER.search(question.text):
             repeats = _repeats(question)
             found = [one for one in found if not repeats(one.text)]
         found = found[:_CANDIDATES]
-        entities = answer.entities[:_CANDIDATES].tolist()
-        add_followed(
-            found,
-            evidence,
-            entities,
-            [self._names[entity] for entity in entities],
-            answer.weights.tolist(),
-        )
+        followed_to = [
+            (entity, self._names[entity], weight)
+            for entity, weight in zip(answer.entities.tolist(), answer.weights.tolist())
+            if entity not in described
+        ]
+        add_followed(found, evidence, followed_to[:_CANDIDATES])
         if wanted.is_year:
             found = as_years(found)
         found = without_parts(
@@ -297,9 +298,18 @@ class TextAnswerer:
                 one.fits = 1.0
         return found
 
+    def _described(self, question: Question, last: LastStep | None) -> frozenset[int]:
+        """What a question where something is calls by what it does: it is not where it is.
+
+        Of 'Where is the yard that built the Gull?' the yard.
+        """
+        is_where = 'place' in question_plans.wanted(question.text).kinds[:1]
+        entities = last.question.entities if last is not None and is_where else ()
+        return frozenset(entity for entity in entities if self._kinds[entity] != 'place')
+
     def score(self, question: Question, followed: Followed, evidence: Evidence) -> Answer:
         """What following found, with what was read, by falling probability."""
-        found = self.candidates(question, followed.answer, evidence)
+        found = self.candidates(question, followed, evidence)
         rows = features(found, evidence, followed.path)
         scores = calibration.read_probabilities(rows, added=self.map.log_odds)
         ranked = [found[place] for place in np.argsort(-scores, kind='stable')]
