@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 import re
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 
 import numpy as np
 
@@ -16,7 +16,7 @@ from opql_jax.data.reading import TITLE_END, titled
 from opql_jax.kb.answers import Answer
 from opql_jax.kb.text.candidates import Evidence
 from opql_jax.kb.text.retrieve import Retriever
-from opql_jax.models.reader import Reader, Reading, Span
+from opql_jax.models.reader import Reader, Reading, Span, mean
 from opql_jax.retrieval.rank import Ranked
 
 # Passages of a question that are read. Of these so many are what following rests on, if retrieval
@@ -50,10 +50,21 @@ class EvidenceFinder:
             reader,
         )
 
-    def find(self, questions: Sequence[Question], followed: Sequence[Answer]) -> list[Evidence]:
+    def find(
+        self,
+        questions: Sequence[Question],
+        followed: Sequence[Answer],
+        of_one: Collection[int] = (),
+    ) -> list[Evidence]:
         """The best passages of each question, and what is read in them.
 
-        `followed` is what following relations found.
+        What one passage answers is read best without the others, what takes several only with them.
+
+        Args:
+            questions: what is asked.
+            followed: what following relations found for each.
+            of_one: the places of questions of one relation: the first passage of each is read
+                alone, too, and the mean of both readings counts.
         """
         asked, index = [question.text for question in questions], self._retriever.index
         found = [
@@ -62,7 +73,13 @@ class EvidenceFinder:
         texts = [
             [titled(index.titles[number], index.texts[number]) for number in of] for of in found
         ]
-        return [self._evidence(*each) for each in zip(found, self._reader.read(asked, texts))]
+        alone = [i for i in of_one if len(texts[i]) > 1]
+        readings = self._reader.read(
+            [*asked, *(asked[i] for i in alone)], [*texts, *(texts[i][:1] for i in alone)]
+        )
+        for i, of_first in zip(alone, readings[len(asked) :]):
+            readings[i] = mean(readings[i], of_first)
+        return [self._evidence(*each) for each in zip(found, readings)]
 
     def _chosen(self, ranked: Sequence[Ranked], followed: Answer) -> dict[int, int]:
         """The passages that retrieval ranks, the last replaced by what only following found.

@@ -16,7 +16,7 @@ like it are scored in the same way, by the cosine of their vectors in place of t
 import collections
 import dataclasses
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -80,8 +80,9 @@ _MAY_OFFER = re.compile(r'\b(?:or|between|among)\b', re.IGNORECASE)
 # "Mercury (planet)"
 _REMARK = re.compile(r'\s*\([^()]*\)$')
 
-# Finds and reads passages for questions, of which is known what following found.
-Read = Callable[[Sequence[Question], Sequence[Answer]], list[Evidence]]
+# Finds and reads passages for questions, of which is known what following found, and which take one
+# relation alone: see `EvidenceFinder.find`.
+Read = Callable[[Sequence[Question], Sequence[Answer], Collection[int]], list[Evidence]]
 
 
 class Entries(NamedTuple):
@@ -219,7 +220,11 @@ class TextAnswerer:
         """What is read for each question and its last step; `found` is what following found."""
         last = {place: followed.last for place, followed in enumerate(found) if followed.last}
         asked = [*questions, *(step.question for step in last.values())]
-        evidence = read(asked, [found[place].answer for place in (*range(len(found)), *last)])
+        evidence = read(
+            asked,
+            [found[place].answer for place in (*range(len(found)), *last)],
+            [place for place in range(len(asked)) if place not in last],
+        )
         for (place, step), of_step in zip(last.items(), evidence[len(found) :]):
             evidence[place] = with_step(evidence[place], of_step, step.share, step.passage)
         return evidence[: len(found)]

@@ -3,7 +3,7 @@
 import dataclasses
 import functools
 import hashlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -181,10 +181,15 @@ class TextKB(VirtualKB):
     def retriever(self) -> Retriever:
         return Retriever(self._index.load(), self.store, self._encoder)
 
-    def read(self, questions: Sequence[Question], followed: Sequence[Answer]) -> list[Evidence]:
-        """The passages that answers rest on, read; `followed` is what following found."""
+    def read(
+        self,
+        questions: Sequence[Question],
+        followed: Sequence[Answer],
+        of_one: Collection[int] = (),
+    ) -> list[Evidence]:
+        """The passages that answers rest on, read; see `EvidenceFinder.find`."""
         return self._evidence_finder.find(
-            questions, [self._of(*each) for each in zip(followed, questions)]
+            questions, [self._of(*each) for each in zip(followed, questions)], of_one
         )
 
     @functools.cached_property
