@@ -3,7 +3,7 @@
 import dataclasses
 import functools
 import hashlib
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -26,6 +26,7 @@ from opql_jax.kb.text.evidence_finder import EvidenceFinder
 from opql_jax.kb.text.polarity import denies_answer
 from opql_jax.kb.text.question_plans import is_question
 from opql_jax.kb.text.retrieve import Retriever
+from opql_jax.kb.text.stated import states
 from opql_jax.kb.text.text_answerer import Read, TextAnswerer
 from opql_jax.kb.virtual_kb import VirtualKB
 from opql_jax.memory.coverage import covered
@@ -37,9 +38,11 @@ from opql_jax.models.text_encoder import TextEncoder
 from opql_jax.retrieval.index import IndexFolder
 from opql_jax.retrieval.words import words_of
 
-# Answers of which it is looked at whether their sentence denies them, and what it leaves of their
-# probability.
-_LOOKED_AT, _DENIED = 3, 0.3
+# Answers of which it is looked at whether their sentence denies them, or does not state them, and
+# what it leaves of their probability: neither is sure.
+_LOOKED_AT, _DENIED, _UNSTATED = 3, 0.3, 0.6
+# Facts that each of them rests on that are looked at.
+_FACTS = 3
 # Words of a question that names nothing, function words aside: 'who wrote it?' cannot be answered.
 _FEWEST_WORDS = 2
 
@@ -102,11 +105,8 @@ class TextKB(VirtualKB):
             comparison.answer(question, self.vocab.kinds, self._answer_plain, answered)
             for question in questions
         ]
-        others = iter(
-            self._answer_each(
-                [one for one, found in zip(questions, compared) if found is None], read
-            )
-        )
+        plain = [one for one, found in zip(questions, compared) if found is None]
+        others = map(_without_unstated, self._answer_each(plain, read))
         found = [next(others) if answer is None else answer for answer in compared]
         return [self._of(answer, question) for answer, question in zip(found, questions)]
 
@@ -199,24 +199,36 @@ class TextKB(VirtualKB):
 
 def _without_denied(answer: Answer) -> Answer:
     """An answer in which what its sentence denies is unlikely, and comes last."""
+
+    def factor(entity: int) -> float:
+        path = next(iter(answer.paths(entity, 1)), ())
+        return _DENIED if path and denies_answer(path[-1], answer.question.text) else 1
+
+    return _weighed(answer, factor, 'the text denies the first answer, or says that it was so once')
+
+
+def _without_unstated(answer: Answer) -> Answer:
+    """An answer in which what no sentence states in words for it is less likely."""
+    return _weighed(answer, lambda entity: 1 if states(answer, entity, _FACTS) else _UNSTATED)
+
+
+def _weighed(answer: Answer, factor: Callable[[int], float], note: str = '') -> Answer:
+    """An answer whose first entities are weighed; with the note if that lowers the best."""
     if answer.probabilities is None or not len(answer):
         return answer
     factors = np.ones(len(answer), np.float32)
-    for place, entity in enumerate(answer.entities[:_LOOKED_AT].tolist()):
-        path = next(iter(answer.paths(entity, 1)), ())
-        if path and denies_answer(path[-1], answer.question.text):
-            factors[place] = _DENIED
+    factors[:_LOOKED_AT] = [factor(entity) for entity in answer.entities[:_LOOKED_AT].tolist()]
     if (factors == 1).all():
         return answer
     probabilities = answer.probabilities * factors
     order = np.argsort(-probabilities, kind='stable')
     best = {name: getattr(answer, name)[order] for name in ('entities', 'weights')}
-    note = answer.note or (
-        'the text denies the first answer, or says that it was so once'
-        if factors[order[0]] < 1
-        else ''
+    return dataclasses.replace(
+        answer,
+        **best,
+        probabilities=probabilities[order],
+        note=answer.note or (note if factors[order[0]] < 1 else ''),
     )
-    return dataclasses.replace(answer, **best, probabilities=probabilities[order], note=note)
 
 
 def _linked_question(text: str, names: Sequence[Named]) -> Question:

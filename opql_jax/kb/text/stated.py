@@ -1,0 +1,126 @@
+"""Whether the sentence that an answer rests on states what is asked, as far as its words tell.
+
+The reader takes whoever a short text names for who founded a thing, and when somebody was elected
+for when he was born. What a sentence says in none of the words for it, or of another thing, may
+be right, and is not sure.
+"""
+
+from __future__ import annotations
+
+import re
+
+from opql_jax.corpus.question_linking import written_as_names
+from opql_jax.kb.answers import Answer
+from opql_jax.kb.paths import Fact
+from opql_jax.retrieval.words import words_of
+
+# What asks for a relation, and what states it in a sentence.
+_RELATIONS = tuple(
+    (re.compile(rf'\b(?:{asks})\b', re.IGNORECASE), re.compile(states, re.IGNORECASE))
+    for asks, states in (
+        (
+            r'born|birth(?:place|day| date)?',
+            r'\bborn|birth|\bn[ée]e\b|\bnatives?\b|\bb\.|bapti[sz]|\bhails?\b|\bfrom\b|\boriginally\b'
+            r'|\([^)]*\d{3,4}',
+        ),
+        (
+            r'die[sd]?|death|killed|buried',
+            r'\bdie[sd]?\b|dying|death|\bdead\b|deceased|kill|murder|assassinat|execut|drown|perish'
+            r'|buri|grave|tomb|cemetery|suicide|hanged|\bshot\b|\bfell\b|\blost\b|passed away'
+            r'|surviv|last (?:days|years)|posthumous|funeral|\bd\.|[–-]\s?(?:\w+ ){0,2}\d{3,4}\s?\)',
+        ),
+        (
+            r'found(?:s|ed|er|ers)?|establish(?:ed)?|set up|open(?:s|ed)?',
+            r'found|establish|start|set up|sets up|creat|form|launch|beg[iau]n|open|incorporat'
+            r'|institut|invent|develop|buil[dt]|origin|\bsince\b|\bdat(?:es|ed|ing)\b|charter'
+            r'|inaugurat|introduc|first|constitut|organi[sz]|\bwas made\b|complet|design',
+        ),
+        (
+            r'buil[dt]|builder|construct(?:s|ed)?|erect(?:s|ed)?|design(?:s|ed|er|ers)?|architect',
+            r'buil[dt]|construct|erect|complet|\bmad[e]\b|\bmakes?r?\b|design|architect|launch|yard'
+            r'|\brais|commission|found|\blaid\b|creat|open|\bplans?\b|planned|\bdr[ae]w|engineer'
+            r'|develop|cast|\bwork of\b|invent|manufactur|produc|style',
+        ),
+        (
+            r'wr(?:ote|ites?|itten|iter|iters)|authors?(?:ed)?',
+            r'writ|wrote|author|novel|book|poem|\bplay|screenplay|script|\bpen(?:ned|s)?\b|compos'
+            r'|lyric|memoir|stor(?:y|ies)|essay|article|publish|\bby\b',
+        ),
+        (r'direct(?:s|ed|or|ors)', r'direct|film-?maker|helm|film by|movie by|\bfilms? of\b'),
+        (
+            r'marr(?:y|ies|ied)|wife|husband|spouse|wed(?:ded)?',
+            r'marr|wife|wives|husband|spouse|\bwed|widow|partner|bride|consort|engaged|divorc|\bMrs\b'
+            r'|their (?:son|daughter|child)',
+        ),
+        (
+            r'mother|father|parents?|sons?|daughters?|child(?:ren)?|brothers?|sisters?|siblings?'
+            r'|uncles?|aunts?|grand(?:mother|father|son|daughter|parents)',
+            r'mother|father|parent|\bsons?\b|daughter|child|kids?\b|\bborn\b|heir|sibling|brother'
+            r'|sister|famil|uncle|aunt|nephew|niece|cousin|twin|\bgrand|\bmum\b|\bdad\b|\bmom\b'
+            r'|descen|succeed|widow|house of',
+        ),
+        (
+            r'stud(?:y|ied|ies)|educated|(?:go|went) to (?:school|university|college)|graduated?'
+            r'|alma mater',
+            r'stud|educat|school|universit|colleg|academ|graduat|degree|train|attend|alum|pupil'
+            r'|enrol|doctora|ph\.?d|bachelor|master|diploma|conservato|institut|taught|learn|tutor',
+        ),
+        (
+            r'invent(?:s|ed|or)?|discover(?:s|ed|er)?',
+            r'invent|discover|develop|creat|devis|pioneer|first|found|identif|patent|isolat|observ'
+            r'|introduc|describ|propos|design|conceiv|ma[dk]e',
+        ),
+    )
+)
+
+
+def states(answer: Answer, entity: int, facts: int) -> bool:
+    """Whether one of the facts that an answer rests on is about what is asked, and says it.
+
+    Args:
+        answer: the answer to a question.
+        entity: one of its entities.
+        facts: that are looked at, the best first.
+    """
+    asked = answer.question.text
+    relations = [said for asks, said in _RELATIONS if asks.search(asked)]
+    paths = answer.paths(entity, facts)
+    return not paths or any(
+        _is_about(answer, path[0])
+        and (not relations or any(said.search(path[-1].sentence or '') for said in relations))
+        for path in paths
+    )
+
+
+def _is_about(answer: Answer, fact: Fact) -> bool:
+    """Whether a fact's sentence or document names what a question names, or what led there."""
+    store, question = answer.store, answer.question
+    if fact.passage is None or fact.sentence is None:
+        return True
+    entities = {entity for entity in question.entities if entity >= 0}
+    if fact.topic in {store.vocab.names[entity] for entity in entities}:
+        return True
+    spans = (*question.topics, *written_as_names(question.text))
+    names = [words for start, end in spans if (words := _words(question.text[start:end]))]
+    said = [_words(fact.title or ''), *_names_in(fact.sentence)]
+    in_sentence = _words(fact.sentence)
+    if not names or any(
+        name <= in_sentence or any(of and (name <= of or of <= name) for of in said)
+        for name in names
+    ):
+        return True
+    entities |= {int(hop.entities[0]) for hops in answer.traces for hop in hops[:-1]}
+    (passage,) = store.prepared.passages.slice(fact.passage, 1).to_pylist()
+    start = passage['text'].find(fact.sentence)
+    return passage['title_entity'] in entities or any(
+        mention['entity'] in entities and start <= mention['start'] < start + len(fact.sentence)
+        for mention in passage['mentions']
+    )
+
+
+def _names_in(text: str) -> list[frozenset[str]]:
+    return [_words(text[start:end]) for start, end in written_as_names(text)]
+
+
+def _words(text: str) -> frozenset[str]:
+    return frozenset(words_of(text))
