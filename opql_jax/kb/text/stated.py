@@ -8,10 +8,11 @@ be right, and is not sure.
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
 
 from opql_jax.corpus.question_linking import written_as_names
 from opql_jax.kb.answers import Answer
-from opql_jax.kb.paths import Fact
+from opql_jax.kb.paths import Fact, target_sentence
 from opql_jax.retrieval.words import words_of
 
 # What asks for a relation, and what states it in a sentence.
@@ -27,7 +28,8 @@ _RELATIONS = tuple(
             r'die[sd]?|death|killed|buried',
             r'\bdie[sd]?\b|dying|death|\bdead\b|deceased|kill|murder|assassinat|execut|drown|perish'
             r'|buri|grave|tomb|cemetery|suicide|hanged|\bshot\b|\bfell\b|\blost\b|passed away'
-            r'|surviv|last (?:days|years)|posthumous|funeral|\bd\.|[–-]\s?(?:\w+ ){0,2}\d{3,4}\s?\)',
+            r'|surviv|last (?:days|years)|posthumous|funeral'
+            r'|\bd\.|[–-]\s?(?:\w+ ){0,2}\d{3,4}\s?\)',
         ),
         (
             r'found(?:s|ed|er|ers)?|establish(?:ed)?|set up|open(?:s|ed)?',
@@ -44,7 +46,7 @@ _RELATIONS = tuple(
         (
             r'wr(?:ote|ites?|itten|iter|iters)|authors?(?:ed)?',
             r'writ|wrote|author|novel|book|poem|\bplay|screenplay|script|\bpen(?:ned|s)?\b|compos'
-            r'|lyric|memoir|stor(?:y|ies)|essay|article|publish|\bby\b',
+            r'|lyric|memoir|biograph|stor(?:y|ies)|essay|article|publish',
         ),
         (r'direct(?:s|ed|or|ors)', r'direct|film-?maker|helm|film by|movie by|\bfilms? of\b'),
         (
@@ -74,6 +76,34 @@ _RELATIONS = tuple(
 )
 
 
+# What somebody does whom a text names after 'by', or after the last of these.
+_ROLES = tuple(
+    re.compile(rf'\b(?:co-?)?(?:{words})', re.IGNORECASE)
+    for words in (
+        'direct',
+        'writ|wrote|author|screenplay|penn',
+        'produc',
+        'star|act(?:s|ed|ors?|ing)?\\b|play',
+        'compos|scor',
+        'edit',
+        'design',
+        'buil[dt]|construct',
+        'found(?:s|ed|er)',
+        'publish',
+        'illustrat',
+        'own(?:s|ed|er)',
+        'translat',
+    )
+)
+# 'written, directed by and starring ', and what then begins another thing that somebody does.
+_DOES = re.compile(
+    r'\b(?:(?:(?:co-)?[a-z]+(?:ed|en|wn|lt)|by|starring|featuring)(?:,? and |,? or |, | ))+',
+    re.IGNORECASE,
+)
+_BY = re.compile(r'\b(?:by|starring|featuring)\b', re.IGNORECASE)
+_ENDS = re.compile(r'[.;:] | (?:by|from) ')
+
+
 def states(answer: Answer, entity: int, facts: int) -> bool:
     """Whether one of the facts that an answer rests on is about what is asked, and says it.
 
@@ -82,14 +112,49 @@ def states(answer: Answer, entity: int, facts: int) -> bool:
         entity: one of its entities.
         facts: that are looked at, the best first.
     """
-    asked = answer.question.text
-    relations = [said for asks, said in _RELATIONS if asks.search(asked)]
     paths = answer.paths(entity, facts)
+    asked = answer.question.text
+    last = max(answer.plans, key=len, default=())
+    relation = last[-1].text if len(last) > 1 else asked
+    names = [asked[start:end] for start, end in answer.question.topics]
     return not paths or any(
         _is_about(answer, path[0])
-        and (not relations or any(said.search(path[-1].sentence or '') for said in relations))
+        and says(relation, path[-1].sentence or '')
+        and all(
+            has_role(asked, name, path[-1].sentence or '') for name in (*names, path[-1].target)
+        )
         for path in paths
     )
+
+
+def says(question: str, sentence: str) -> bool:
+    """Whether a sentence has a word for each relation that a question of one step asks for."""
+    return all(said.search(sentence) for asks, said in _RELATIONS if asks.search(question))
+
+
+def has_role(question: str, name: str, sentence: str) -> bool:
+    """Whether a sentence, if it says what somebody does, says something that a question asks for.
+
+    'Who wrote it?' is not answered by Ann in 'directed by Ann and written by Bob'.
+    """
+    asked = [role for role in _ROLES if role.search(question)]
+    known = (
+        [_roles(sentence[: place.start()]) for place in _places(name, sentence)] if asked else []
+    )
+    return not known or any(not roles or any(role in asked for role in roles) for roles in known)
+
+
+def _places(name: str, sentence: str) -> Iterator[re.Match]:
+    """Where a sentence has a name, or the last of its words."""
+    return re.finditer(rf'{re.escape(name)}|\b{re.escape(name.split(" ")[-1])}\b', sentence)
+
+
+def _roles(before: str) -> list[re.Pattern]:
+    """What somebody does of whom a sentence says so much before the name; none if unknown."""
+    said = [match for match in _DOES.finditer(before) if _BY.search(match[0])]
+    if not said or _ENDS.search(before, said[-1].end()):
+        return []
+    return [role for role in _ROLES if role.search(said[-1][0])]
 
 
 def _is_about(answer: Answer, fact: Fact) -> bool:
@@ -102,8 +167,9 @@ def _is_about(answer: Answer, fact: Fact) -> bool:
         return True
     spans = (*question.topics, *written_as_names(question.text))
     names = [words for start, end in spans if (words := _words(question.text[start:end]))]
-    said = [_words(fact.title or ''), *_names_in(fact.sentence)]
-    in_sentence = _words(fact.sentence)
+    sentence = target_sentence(store, fact)
+    said = [_words(fact.title or ''), *_names_in(sentence)]
+    in_sentence = _words(sentence)
     if not names or any(
         name <= in_sentence or any(of and (name <= of or of <= name) for of in said)
         for name in names
@@ -111,9 +177,9 @@ def _is_about(answer: Answer, fact: Fact) -> bool:
         return True
     entities |= {int(hop.entities[0]) for hops in answer.traces for hop in hops[:-1]}
     (passage,) = store.prepared.passages.slice(fact.passage, 1).to_pylist()
-    start = passage['text'].find(fact.sentence)
+    start = passage['text'].find(sentence)
     return passage['title_entity'] in entities or any(
-        mention['entity'] in entities and start <= mention['start'] < start + len(fact.sentence)
+        mention['entity'] in entities and start <= mention['start'] < start + len(sentence)
         for mention in passage['mentions']
     )
 
