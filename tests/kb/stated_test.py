@@ -6,7 +6,7 @@ pytest.importorskip('spacy', reason='spaCy is not installed')
 
 import opql_jax
 from opql_jax.kb.text.index_text import index_text
-from opql_jax.kb.text.stated import has_role, says, states
+from opql_jax.kb.text.stated import has_role, left, says
 
 
 @pytest.mark.parametrize(
@@ -97,5 +97,5 @@ def kb(tmp_path_factory):
 def test_what_is_not_stated_is_not_sure(kb, question, answer, stated):
     found = kb.ask(question)
     entity = next(entity for entity in found.entities.tolist() if found.name_of(entity) == answer)
-    assert states(found, entity, 3) is stated
+    assert (left(found, entity) == 1) is stated
     assert stated or not found.is_sure

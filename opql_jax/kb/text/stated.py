@@ -15,6 +15,9 @@ from opql_jax.kb.answers import Answer
 from opql_jax.kb.paths import Fact, target_sentence
 from opql_jax.retrieval.words import words_of
 
+# Facts of an answer that are looked at, and what is left of the probability of one that none
+# states: it is not sure.
+_FACTS, _UNSTATED = 3, 0.6
 # What asks for a relation, and what states it in a sentence.
 _RELATIONS = tuple(
     (re.compile(rf'\b(?:{asks})\b', re.IGNORECASE), re.compile(states, re.IGNORECASE))
@@ -104,20 +107,16 @@ _BY = re.compile(r'\b(?:by|starring|featuring)\b', re.IGNORECASE)
 _ENDS = re.compile(r'[.;:] | (?:by|from) ')
 
 
-def states(answer: Answer, entity: int, facts: int) -> bool:
-    """Whether one of the facts that an answer rests on is about what is asked, and says it.
+def left(answer: Answer, entity: int) -> float:
+    """What is left of the probability of one of an answer's entities: 1 if a sentence states it.
 
-    Args:
-        answer: the answer to a question.
-        entity: one of its entities.
-        facts: that are looked at, the best first.
+    Which is so if one of the best facts that it rests on is about what is asked, and says it.
     """
-    paths = answer.paths(entity, facts)
-    asked = answer.question.text
+    asked, paths = answer.question.text, answer.paths(entity, _FACTS)
     last = max(answer.plans, key=len, default=())
     relation = last[-1].text if len(last) > 1 else asked
     names = [asked[start:end] for start, end in answer.question.topics]
-    return not paths or any(
+    is_stated = not paths or any(
         _is_about(answer, path[0])
         and says(relation, path[-1].sentence or '')
         and all(
@@ -125,6 +124,7 @@ def states(answer: Answer, entity: int, facts: int) -> bool:
         )
         for path in paths
     )
+    return 1.0 if is_stated else _UNSTATED
 
 
 def says(question: str, sentence: str) -> bool:

@@ -20,13 +20,12 @@ from opql_jax.data.prepared import Prepared
 from opql_jax.kb.answers import Answer
 from opql_jax.kb.fact_store import FactStore
 from opql_jax.kb.sets.set_evaluation import SetEvaluator
-from opql_jax.kb.text import choices, comparison, question_plans
+from opql_jax.kb.text import choices, comparison, question_plans, stated
 from opql_jax.kb.text.candidates import Evidence
 from opql_jax.kb.text.evidence_finder import EvidenceFinder
 from opql_jax.kb.text.polarity import denies_answer
 from opql_jax.kb.text.question_plans import is_question
 from opql_jax.kb.text.retrieve import Retriever
-from opql_jax.kb.text.stated import states
 from opql_jax.kb.text.text_answerer import Read, TextAnswerer
 from opql_jax.kb.virtual_kb import VirtualKB
 from opql_jax.memory.coverage import covered
@@ -39,10 +38,8 @@ from opql_jax.retrieval.index import IndexFolder
 from opql_jax.retrieval.words import words_of
 
 # Answers of which it is looked at whether their sentence denies them, or does not state them, and
-# what it leaves of their probability: neither is sure.
-_LOOKED_AT, _DENIED, _UNSTATED = 3, 0.3, 0.6
-# Facts that each of them rests on that are looked at.
-_FACTS = 3
+# what is left of the probability of one that is denied.
+_LOOKED_AT, _DENIED = 3, 0.3
 # Words of a question that names nothing, function words aside: 'who wrote it?' cannot be answered.
 _FEWEST_WORDS = 2
 
@@ -209,7 +206,7 @@ def _without_denied(answer: Answer) -> Answer:
 
 def _without_unstated(answer: Answer) -> Answer:
     """An answer in which what no sentence states in words for it is less likely."""
-    return _weighed(answer, lambda entity: 1 if states(answer, entity, _FACTS) else _UNSTATED)
+    return _weighed(answer, lambda entity: stated.left(answer, entity))
 
 
 def _weighed(answer: Answer, factor: Callable[[int], float], note: str = '') -> Answer:
