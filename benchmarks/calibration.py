@@ -19,6 +19,7 @@ each set with the weights that are in use. `reader` says whether the reader's pa
 which takes several times as long and is left out without `--reader`.
 """
 
+import dataclasses
 import json
 import pathlib
 from collections.abc import Iterator, Mapping, Sequence
@@ -30,11 +31,14 @@ from command_line import make_parser, show
 import opql_jax
 from opql_jax.core.errors import InputError
 from opql_jax.corpus.name_resolution import fold
+from opql_jax.corpus.questions import Question
 from opql_jax.kb import calibration
+from opql_jax.kb.answers import Answer
 from opql_jax.kb.text import comparison, question_plans
 from opql_jax.kb.text.candidates import features
+from opql_jax.kb.text.stated import left
 
-BINS, TOGETHER = 10, 8
+BINS, TOGETHER, LOOKED_AT = 10, 8, 5
 # Sets that have text of another.
 KIN = {'articles': 'squad', 'pools': 'hotpotqa'}
 UNANSWERED = (
@@ -54,12 +58,14 @@ UNANSWERED = (
 class Asked(NamedTuple):
     """The candidates of a question: features [n, features], and which are right.
 
-    Also whether the question has an answer.
+    Also whether the question has an answer, and [n] what is left of the candidates' probabilities
+    where no sentence states them, see `kb.text.stated`.
     """
 
     features: np.ndarray
     right: np.ndarray
     answerable: bool
+    left: np.ndarray
 
 
 Sets = Mapping[str, Sequence[Asked]]
@@ -89,9 +95,9 @@ def main() -> None:
                 if KIN.get(other, other) != KIN.get(name, name)
             }
             weights = fit_to(others or sets, has_reader)
-            measured = scores(asked, [chances(one.features, weights) for one in asked])
+            measured = scores(asked, [one.left * chances(one.features, weights) for one in asked])
             show({'measure': 'set', 'set': name, 'reader': has_reader} | measured, options.json)
-            measured = scores(asked, [chances(one.features, used) for one in asked])
+            measured = scores(asked, [one.left * chances(one.features, used) for one in asked])
             show({'measure': 'used', 'set': name, 'reader': has_reader} | measured, options.json)
         weights = {
             feature: round(weight, 3) for feature, weight in fit_to(sets, has_reader).items()
@@ -138,7 +144,7 @@ def asked_together(
             question = kb.question(text)
         except InputError:  # it names nothing of the text
             nothing = Asked(
-                np.zeros((0, len(calibration.FEATURES))), np.zeros(0, bool), bool(right)
+                np.zeros((0, len(calibration.FEATURES))), np.zeros(0, bool), bool(right), np.ones(0)
             )
             yield {False: nothing, True: nothing}
         else:
@@ -156,19 +162,33 @@ def asked_together(
     for (question, right), followed, read in zip(block, found, evidence):
         entities = [[kb.vocab.names[entity]] for entity in followed.answer.entities.tolist()]
         rows = answerer.followed_features(question, followed)
-        asked = {False: Asked(rows, is_right(right, entities), bool(right))}
+        left = left_of(kb, question, followed.answer, followed.answer.entities.tolist())
+        asked = {False: Asked(rows, is_right(right, entities), bool(right), left)}
         if read is not None:
-            candidates = answerer.candidates(
-                followed.answer, question_plans.wanted(question.text), read
-            )
+            candidates = answerer.candidates(question, followed, read)
             names = [
                 [one.text] + ([kb.vocab.names[one.entity]] if one.entity >= 0 else [])
                 for one in candidates
             ]
+            answer = answerer.score(question, followed, read)
+            ids = [
+                one.entity if one.entity >= 0 else -1 - answer.phrases.index(one.text)
+                for one in candidates
+            ]
             asked[True] = Asked(
-                features(candidates, read, followed.path), is_right(right, names), bool(right)
+                features(candidates, read, followed.path),
+                is_right(right, names),
+                bool(right),
+                left_of(kb, question, answer, ids),
             )
         yield asked
+
+
+def left_of(kb, question: Question, answer: Answer, ids: Sequence[int]) -> np.ndarray:
+    """What is left of the probabilities of an answer's entities, of which some are looked at."""
+    answer = dataclasses.replace(answer, store=kb.store, question=question)
+    best = answer.entities[:LOOKED_AT].tolist()
+    return np.array([left(answer, one) if one in best else 1.0 for one in ids])
 
 
 def fit_to(sets: Sets, has_reader: bool) -> dict[str, float]:

@@ -19,6 +19,7 @@ FEATURES = (
     # last step's if it takes several.
     'read',
     'read_share',  # its share of what the reader gives to places in the text
+    'long',  # whether it has many words, and is often more than the answer
     # log-odds that the passages do not answer, by the reader; as low as can be if the candidate
     # stands in none of them.
     'unanswered',

@@ -10,6 +10,7 @@ token:
 
 from __future__ import annotations
 
+import collections
 import functools
 import os
 from collections.abc import Sequence
@@ -99,17 +100,33 @@ class Reader:
             for question, texts in zip(questions, passages)
         ]
         found: list[Reading | None] = [None] * len(inputs)
-        order = sorted(range(len(inputs)), key=lambda i: len(inputs[i].tokens))
-        for begin in range(0, len(order), _ROWS):
-            chosen = order[begin : begin + _ROWS]
-            length = batching.bucket_of(max(len(inputs[i].tokens) for i in chosen), LENGTHS)
-            rows = batching.bucket_of(len(chosen), (1, 2, _ROWS))
-            tokens = batching.pad_tokens(
-                [inputs[i].tokens for i in chosen], rows, length, self._special
-            )
-            for i, logits in zip(chosen, np.asarray(self._logits(self.params, tokens))):
-                found[i] = _reading(inputs[i], logits)
+        of_length: dict[int, list[int]] = collections.defaultdict(list)
+        for i, each in enumerate(inputs):
+            of_length[batching.bucket_of(len(each.tokens), LENGTHS)].append(i)
+        for length, order in of_length.items():
+            for begin in range(0, len(order), _ROWS):
+                chosen = order[begin : begin + _ROWS]
+                rows = batching.bucket_of(len(chosen), (1, 2, _ROWS))
+                tokens = batching.pad_tokens(
+                    [inputs[i].tokens for i in chosen], rows, length, self._special
+                )
+                for i, logits in zip(chosen, np.asarray(self._logits(self.params, tokens))):
+                    found[i] = _reading(inputs[i], logits)
         return found  # type: ignore[return-value]
+
+
+def mean(reading: Reading, first: Reading) -> Reading:
+    """The mean of what was read in several passages, and of that in the first of them alone."""
+    probabilities: dict[tuple[int, int, int], float] = collections.defaultdict(float)
+    for span in (*reading.spans, *first.spans):
+        probabilities[span[:3]] += span.probability / 2
+    spans = [Span(*place, probability) for place, probability in probabilities.items()]
+    return reading._replace(
+        spans=sorted(spans, key=lambda span: -span.probability),
+        unanswered=(reading.unanswered + first.unanswered) / 2,
+        yes=(reading.yes + first.yes) / 2,
+        no=(reading.no + first.no) / 2,
+    )
 
 
 @functools.cache

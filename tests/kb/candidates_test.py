@@ -11,10 +11,12 @@ from opql_jax.kb.text.candidates import (
     Evidence,
     PathFeatures,
     add_followed,
+    as_years,
     features,
     followed_features,
     read_candidates,
     with_step,
+    without_parts,
 )
 from opql_jax.models.reader import Reading, Span
 
@@ -60,13 +62,13 @@ def test_places_that_overlap_or_have_one_name_are_one_candidate():
 
 
 def test_names_within_a_longer_place_are_candidates_of_their_own():
-    text = 'Ann Low, and her mother was York'
+    text = 'a letter to Ann Low, sent at York'
     seen = evidence(
         [
-            (0, 0, 32, 0.4, text, -1),
-            (0, 0, 7, 0.3, 'Ann Low', ANN),
-            (0, 28, 32, 0.2, 'York', YORK),
-            (0, 4, 7, 0.1, 'Low', -1),
+            (0, 0, 33, 0.4, text, -1),
+            (0, 12, 19, 0.3, 'Ann Low', ANN),
+            (0, 29, 33, 0.2, 'York', YORK),
+            (0, 16, 19, 0.1, 'Low', -1),
         ]
     )
     found = read_candidates(seen)
@@ -75,6 +77,19 @@ def test_names_within_a_longer_place_are_candidates_of_their_own():
         ('Ann Low', ANN, 0.3),
         ('York', YORK, 0.2),
     ]
+
+
+def test_a_name_that_is_read_later_names_the_place_that_was_read_with_it():
+    seen = evidence(
+        [
+            (0, 0, 17, 0.4, 'the smith Ann Low', -1),
+            (0, 10, 17, 0.3, 'Ann Low', ANN),
+            (1, 0, 33, 0.2, 'York, which lies on a great river', -1),
+            (1, 0, 4, 0.1, 'York', YORK),
+        ]
+    )
+    found = [(one.text, one.entity, pytest.approx(one.read)) for one in read_candidates(seen)]
+    assert found == [('Ann Low', ANN, 0.7), ('York', YORK, 0.3)]
 
 
 def test_a_list_of_names_counts_for_each_of_them():
@@ -98,10 +113,52 @@ def test_a_list_of_names_counts_for_each_of_them():
         assert found == [(ANN, 0.8), (YORK, 0.5), (LEEDS, 0.45)]
 
 
+def test_a_question_that_asks_for_a_year_is_answered_by_that_of_a_date():
+    seen = evidence(
+        [
+            (0, 0, 15, 0.4, '17 January 1949', 7),
+            (0, 11, 15, 0.1, '1949', -1),
+            (1, 0, 4, 0.2, '1950', 8),
+            (1, 9, 30, 0.1, '1951 and 3 April 1952', -1),
+            (1, 40, 60, 0.1, 'the storming of 1953', -1),
+            (1, 70, 80, 0.05, 'March 1954', -1),
+        ]
+    )
+    found = read_candidates(seen)
+    add_followed(found, seen, zip([7, 9], ['17 January 1949', 'May 1955'], [0.75, 0.25]))
+    assert [(one.text, pytest.approx(one.read), one.followed) for one in as_years(found)] == [
+        ('1949', 0.5, 0.75),
+        ('1950', 0.2, 0),
+        ('1951 and 3 April 1952', 0.1, 0),
+        ('the storming of 1953', 0.1, 0),
+        ('1954', 0.05, 0),
+        ('May 1955', 0, 0.25),
+    ]
+
+
+def test_a_number_counts_for_the_likelier_place_that_it_stands_in():
+    seen = evidence(
+        [
+            (0, 0, 9, 0.6, 'over half', -1),
+            (0, 5, 9, 0.1, 'half', 7),
+            (1, 0, 9, 0.2, '27 to 30%', -1),
+            (1, 40, 42, 0.3, '12', 8),
+        ]
+    )
+    found = read_candidates(seen)
+    add_followed(found, seen, zip([7, 8, 9], ['half', '12', '30'], [0.5, 0.3, 0.2]))
+    left = without_parts(found, lambda one: one.entity >= 7)
+    assert [(one.text, pytest.approx(one.read), one.followed) for one in left] == [
+        ('over half', 0.7, 0.5),
+        ('12', 0.3, 0.3),
+        ('27 to 30%', 0.2, 0.2),
+    ]
+
+
 def test_what_was_followed_to_joins_what_was_read_of_the_same_entity():
     seen = evidence([(0, 0, 8, 0.4, 'Ann Low', ANN)])
     found = read_candidates(seen)
-    add_followed(found, seen, [ANN, YORK, LEEDS], ['Ann', 'York', 'Leeds'], [0.6, 0.3, 0.1])
+    add_followed(found, seen, zip([ANN, YORK, LEEDS], ['Ann', 'York', 'Leeds'], [0.6, 0.3, 0.1]))
     assert [(one.text, one.read, one.followed, one.is_seen) for one in found] == [
         ('Ann Low', 0.4, 0.6, True),
         ('York', 0.0, 0.3, True),
@@ -112,7 +169,7 @@ def test_what_was_followed_to_joins_what_was_read_of_the_same_entity():
 def test_what_stands_in_no_passage_that_was_read_has_no_features_of_one():
     seen = evidence([(1, 0, 4, 0.5, 'a word', -1)], unanswered=0.25)
     found = read_candidates(seen)
-    add_followed(found, seen, [YORK, LEEDS], ['York', 'Leeds'], [0.75, 0.25])
+    add_followed(found, seen, zip([YORK, LEEDS], ['York', 'Leeds'], [0.75, 0.25]))
     rows = features(found, seen, PathFeatures(0.9, 1))
     assert column(rows, 'fit') == [0, 0.9, 0.9]
     assert column(rows, 'sentences') == [0, 1, 1]

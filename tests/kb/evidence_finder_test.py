@@ -13,6 +13,7 @@ pytest.importorskip('spacy', reason='spaCy is not installed')
 import opql_jax
 from opql_jax.kb.answers import format_answer
 from opql_jax.kb.prediction_record import prediction_record
+from opql_jax.kb.text.evidence_finder import whole_words
 from opql_jax.kb.text.index_text import index_text
 
 from trios import TRIOS, write
@@ -102,7 +103,30 @@ def test_without_the_reader_no_passage_is_read(kb, folder):
     with opql_jax.open(folder, reader=False) as opened:
         answer = opened.ask(QUESTION)
         assert opened.identity != kb.identity
-    assert answer.evidence is None
-    assert not answer.read
-    assert not answer.phrases
-    assert (answer.entities >= 0).all()
+    assert (
+        answer.evidence is None
+        and not answer.read
+        and not answer.phrases
+        and (answer.entities >= 0).all()
+    )
+
+
+@pytest.mark.parametrize(
+    ('text', 'read', 'whole'),
+    [
+        ('It has 1,345,596 inhabitants.', '345', '1,345,596'),
+        ('some 0.3 °C per decade', '0', '0.3 °C'),
+        ('up to 30% of them', '30', '30%'),
+        ('a single-step, 5-cylinder engine', '5', '5'),
+        ('aged 9–18.', '9', '9'),
+        ('A folk-rock group', 'rock', 'folk-rock'),
+        ('the Dutch-born painter', 'Dutch', 'Dutch'),
+        ('CEO Satya Nadella, founder', 'ya Nadella', 'Satya Nadella'),
+        ('In 1912, 30 people came.', '1912', '1912'),
+        ('of the early 19th century', '19', '19th'),
+    ],
+)
+def test_an_answer_neither_begins_nor_ends_within_a_word(text, read, whole):
+    start = text.index(read)
+    start, end = whole_words(text, start, start + len(read))
+    assert text[start:end] == whole

@@ -11,7 +11,7 @@ from __future__ import annotations
 import dataclasses
 import itertools
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -19,11 +19,28 @@ import numpy as np
 from opql_jax.corpus.name_resolution import fold
 from opql_jax.kb.calibration import CERTAIN, FEATURES, LEAST, log_odds
 from opql_jax.models.reader import Reading, Span
+from opql_jax.retrieval.words import words_of
 
+# Words of an answer that few have more of.
+_MANY_WORDS = 6
 # What two places share that are one answer, see `_overlap`.
 _OVERLAP = 0.5
 # What may join names, and what alone stands between those of a list.
 _LISTS = re.compile(r', | & |\band\b|\bor\b')
+_YEAR = re.compile(r'\b\d{4}\b')
+# A date, and what may stand beside it.
+_DATE = re.compile(
+    r'(?:\d{1,4}(?:st|nd|rd|th)?|January|February|March|April|May|June|July|August|September|October'
+    r'|November|December|[Ss]pring|[Ss]ummer|[Aa]utumn|[Ww]inter|early|late|mid|about|around|in|on'
+    r'|the|of|[\s,.-])+'
+)
+# What stands before a name, and how a text goes on after one, that alone is likely to answer.
+_SMALL = r"(?!(?:of|in|at|by|with|from|for|to|and|or|than|not)\b)[a-z'’-]+ "
+_CALLED = re.compile(
+    rf'(?:{_SMALL}){{0,4}}?(?:{_SMALL}|(?:city|county|district|hamlet|island|parish|port|province'
+    r'|region|state|suburb|town|village) of )?'
+)
+_GOES_ON = re.compile(r'$|,|\s(?:and|who|whose|which|where|that|is|was)\b')
 _JOINS = re.compile(r'(?:[\s,;&]|\b(?:and|or|the)\b)+')
 
 
@@ -149,6 +166,8 @@ def read_candidates(evidence: Evidence) -> list[Candidate]:
             if same is None:
                 same = Candidate(text, entity, is_seen=True)
                 found.append(same)
+            elif entity >= 0 > same.entity and text[0].isupper():
+                same.text, same.entity = text, entity
             of_key.setdefault(key, same)
             same.spans.append(span)
             same.read += weight * span.probability
@@ -159,19 +178,31 @@ def read_candidates(evidence: Evidence) -> list[Candidate]:
 
 
 def _without_lists(found: Sequence[Candidate]) -> list[Candidate]:
-    """The candidates; a list of names, 'Ann Low and York', counts for each of its names."""
+    """The candidates; a list of names, 'Ann Low and York', counts for each of its names.
+
+    What tells more of a name, 'the smith Ann Low, who came from York', counts for that.
+    """
     left = []
     for one in found:
         listed = [] if one.entity >= 0 else [other for other in found if _has(one, other)]
+        told_of = next((other for other in listed if _tells_of(one.text, other.text)), None)
         rest = one.text
         for other in listed:
             rest = rest.replace(other.text, '', 1)
         if len(listed) > 1 and _JOINS.fullmatch(rest):
             for other in listed:
                 other.read += one.read
+        elif told_of is not None:
+            told_of.read += one.read
         else:
             left.append(one)
     return left
+
+
+def _tells_of(text: str, name: str) -> bool:
+    """Whether a text is a name, what it is called before it, and what goes on after it."""
+    called, found, rest = text.partition(name)
+    return bool(found and found[0].isupper() and _CALLED.fullmatch(called) and _GOES_ON.match(rest))
 
 
 def _has(one: Candidate, other: Candidate) -> bool:
@@ -196,19 +227,72 @@ def _overlap(a: Span, b: Span, which: Callable[[int, int], int]) -> bool:
 
 
 def add_followed(
-    found: list[Candidate],
-    evidence: Evidence,
-    entities: Sequence[int],
-    names: Sequence[str],
-    shares: Sequence[float],
+    found: list[Candidate], evidence: Evidence, followed: Iterable[tuple[int, str, float]]
 ) -> None:
     """Adds entities that following found, with names and shares of weight, to candidates."""
     of_entity = {one.entity: one for one in found if one.entity >= 0}
-    for entity, name, share in zip(entities, names, shares):
+    for entity, name, share in followed:
         if (one := of_entity.get(entity)) is None:
             one = Candidate(name, entity, is_seen=any(entity in named for named in evidence.named))
             found.append(one)
         one.followed = share
+
+
+def as_years(found: list[Candidate]) -> list[Candidate]:
+    """The candidates of a question that asks for a year: of a date that was read its year."""
+    of_year: dict[str, Candidate] = {
+        one.text: one for one in found if one.spans and _YEAR.fullmatch(one.text)
+    }
+    left = []
+    for one in found:
+        years = _YEAR.findall(one.text)
+        if not one.spans or len(years) != 1 or not _DATE.fullmatch(one.text):
+            left.append(one)
+        elif (same := of_year.setdefault(years[0], one)) is one:
+            if one.text != years[0]:
+                one.text, one.entity = years[0], -1
+            left.append(one)
+        else:
+            _join(same, one)
+    return left
+
+
+def without_parts(found: list[Candidate], is_value: Callable[[Candidate], bool]) -> list[Candidate]:
+    """The candidates but for values within likelier places: 'half' counts for 'over half'."""
+    left = []
+    for one in found:
+        longer = (
+            max(
+                (
+                    other
+                    for other in found
+                    if other.entity < 0
+                    and other.read > one.read
+                    and (_has(other, one) if one.spans else is_within(one.text, other.text))
+                ),
+                key=lambda other: other.read,
+                default=None,
+            )
+            if is_value(one)
+            else None
+        )
+        if longer is None:
+            left.append(one)
+        else:
+            _join(longer, one)
+    return left
+
+
+def is_within(words: str, text: str) -> bool:
+    """Whether a text has some words."""
+    return re.search(rf'(?<!\w){re.escape(words)}(?!\w)', text) is not None
+
+
+def _join(one: Candidate, other: Candidate) -> None:
+    """Adds to a candidate what speaks for another."""
+    one.spans += other.spans
+    one.read += other.read
+    one.followed += other.followed
 
 
 def features(candidates: Sequence[Candidate], evidence: Evidence, path: PathFeatures) -> np.ndarray:
@@ -223,6 +307,7 @@ def features(candidates: Sequence[Candidate], evidence: Evidence, path: PathFeat
         values = {
             'read': np.log(max(one.read, LEAST)),
             'read_share': one.read / max(total, LEAST),
+            'long': len(words_of(one.text)) > _MANY_WORDS,
             'unanswered': log_odds(evidence.unanswered if one.is_seen else 0.0),
         }
         for name, value in values.items():

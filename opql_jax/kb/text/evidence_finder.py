@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 import re
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 
 import numpy as np
 
@@ -16,7 +16,7 @@ from opql_jax.data.reading import TITLE_END, titled
 from opql_jax.kb.answers import Answer
 from opql_jax.kb.text.candidates import Evidence
 from opql_jax.kb.text.retrieve import Retriever
-from opql_jax.models.reader import Reader, Reading, Span
+from opql_jax.models.reader import Reader, Reading, Span, mean
 from opql_jax.retrieval.rank import Ranked
 
 # Passages of a question that are read. Of these so many are what following rests on, if retrieval
@@ -26,6 +26,12 @@ PASSAGES, _FOLLOWED, _ANSWERS = 5, 2, 3
 _MARKS = ' \t\n.,;:!?"“”\'‘’()[]{}«»'
 # Nor does it begin with: 'in the mid-18th century' is the mid-18th century.
 _PREPOSITION = re.compile(r'(?:at|by|during|from|in|on|since)\s+(?=\d|the\b|[A-Z])')
+# What an answer is no part of: a word, a number with its marks. Nor does it leave out what a hyphen
+# joins to its beginning, as in 'folk-rock'; what one joins to its end is often something else, as
+# in 'Dutch-born'.
+_WORD = re.compile(r'((?:[a-z]+-)*)(\d+(?:[.,]\d+)*(?:\s?[%°]\w*|\w*)|\w+)')
+# Characters around a place in which the words at its ends are looked for.
+_AROUND = 50
 # What a place and a mention share, of the longer one, that are the same.
 _SAME = 0.8
 
@@ -44,10 +50,21 @@ class EvidenceFinder:
             reader,
         )
 
-    def find(self, questions: Sequence[Question], followed: Sequence[Answer]) -> list[Evidence]:
+    def find(
+        self,
+        questions: Sequence[Question],
+        followed: Sequence[Answer],
+        of_one: Collection[int] = (),
+    ) -> list[Evidence]:
         """The best passages of each question, and what is read in them.
 
-        `followed` is what following relations found.
+        What one passage answers is read best without the others, what takes several only with them.
+
+        Args:
+            questions: what is asked.
+            followed: what following relations found for each.
+            of_one: the places of questions of one relation: the first passage of each is read
+                alone, too, and the mean of both readings counts.
         """
         asked, index = [question.text for question in questions], self._retriever.index
         found = [
@@ -56,7 +73,13 @@ class EvidenceFinder:
         texts = [
             [titled(index.titles[number], index.texts[number]) for number in of] for of in found
         ]
-        return [self._evidence(*each) for each in zip(found, self._reader.read(asked, texts))]
+        alone = [i for i in of_one if len(texts[i]) > 1]
+        readings = self._reader.read(
+            [*asked, *(asked[i] for i in alone)], [*texts, *(texts[i][:1] for i in alone)]
+        )
+        for i, of_first in zip(alone, readings[len(asked) :]):
+            readings[i] = mean(readings[i], of_first)
+        return [self._evidence(*each) for each in zip(found, readings)]
 
     def _chosen(self, ranked: Sequence[Ranked], followed: Answer) -> dict[int, int]:
         """The passages that retrieval ranks, the last replaced by what only following found.
@@ -112,6 +135,7 @@ class EvidenceFinder:
             start += 1
         while start < end and whole[end - 1] in _MARKS:
             end -= 1
+        start, end = whole_words(whole, start, end)
         if preposition := _PREPOSITION.match(whole, start, end):
             start = preposition.end()
         if (
@@ -127,6 +151,16 @@ class EvidenceFinder:
             return None
         entity = _entity(row, start - cut, end - cut, self._kinds)
         return span._replace(start=start - cut, end=end - cut), whole[start:end], entity
+
+
+def whole_words(text: str, start: int, end: int) -> tuple[int, int]:
+    """A span of a text with the rest of the words and numbers that it begins and ends in."""
+    for word in _WORD.finditer(text, max(0, start - _AROUND), end + _AROUND):
+        if word.start() < start < word.end():
+            start = word.start()
+        if word.start(2) < end < word.end():
+            end = word.end()
+    return start, end
 
 
 def _entity(row: dict, start: int, end: int, kinds: Sequence[str]) -> int:

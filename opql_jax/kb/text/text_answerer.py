@@ -14,20 +14,14 @@ like it are scored in the same way, by the cosine of their vectors in place of t
 """
 
 import dataclasses
-import functools
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from typing import NamedTuple
 
 import numpy as np
-import pyarrow as pa
 
 from opql_jax.core import time_limit
 from opql_jax.core.ranges import ranges
-from opql_jax.corpus import tables
-from opql_jax.corpus.concepts import CONCEPT
-from opql_jax.corpus.definitions import definition
-from opql_jax.corpus.entities import TITLE_KIND, UNKNOWN_KIND
 from opql_jax.corpus.name_resolution import fold
 from opql_jax.corpus.questions import Question
 from opql_jax.corpus.spans import VALUES
@@ -35,21 +29,25 @@ from opql_jax.data.prepared import Prepared
 from opql_jax.kb import calibration
 from opql_jax.kb.answers import Answer, Hop
 from opql_jax.kb.text import choices, question_plans
+from opql_jax.kb.text.asked_for import AskedFor, is_year
 from opql_jax.kb.text.candidates import (
     Candidate,
     Evidence,
     PathFeatures,
     add_followed,
+    as_years,
     features,
     followed_features,
     read_candidates,
     with_step,
+    without_parts,
 )
 from opql_jax.kb.text.closest_sentences import SENTENCES, ClosestSentences
 from opql_jax.kb.text.comparison import linked_names
+from opql_jax.kb.text.marked_questions import Side
+from opql_jax.kb.text.sentence_words import SentenceWords
 from opql_jax.memory.format import Memory
 from opql_jax.memory.hop import by_target, log_weights, masked_softmax
-from opql_jax.models.mention_kinds import THING
 from opql_jax.models.question_map import COMMIT, LONGER, SCALE, TOPICS, QuestionMap
 from opql_jax.models.text_encoder import TextEncoder
 from opql_jax.retrieval.index import IndexFolder
@@ -57,40 +55,29 @@ from opql_jax.retrieval.words import words_of
 
 # Caps: entries scored per topic of a hop, entries kept.
 ENTRIES, KEPT = 20_000, 64
-# The words of so many sentences are kept, some 10 MB.
-_CACHED = 1 << 13
 # What is added to the cosine of an entry whose target is what is asked for, as far as one can tell,
 # and taken from that of the others.
 _KIND = 0.2
-# What is added if a rare word of the step stands at the side of the target; a third of that more if
-# the sentences have it anywhere.
-_WORDS, _ANYWHERE = 0.3, 0.3
+# What is added if a rare word of the step stands at the side of the target.
+_WORDS = 0.3
 # What is taken from an entry for the names of its step, the topic aside, that its passage does not
 # have: all of them count.
 _NAMES = 0.2
-# A word weighs this at least: 'directed' is in all texts about films, and still tells the director
-# from the cast.
-_COMMON = 0.3
-# What a word after the target counts of one before it: English says 'directed by Solberg, written
-# by Lind'.
-_AFTER = 0.5
 # Answers of following and of reading that are scored.
 _CANDIDATES = 10
 # Characters of the steps that are encoded together under a time limit, a fraction of a second's
 # work.
 _ENCODED = 8_000
-# Kinds returned only when asked for.
-_UNASKED = (*sorted(VALUES), 'group', CONCEPT, TITLE_KIND)
-# Kinds that a thing may be of.
-_THINGS = frozenset({'work', 'language'})
-_YEAR = re.compile(r'\d{4}')
 # Words of a question that say no more than what it asks for, and further ones that count.
 _SHORT, _LONG = 3, 6
+# A question may offer what answers it: "Which is older, Linz or Graz?"
+_MAY_OFFER = re.compile(r'\b(?:or|between|among)\b', re.IGNORECASE)
 # "Mercury (planet)"
 _REMARK = re.compile(r'\s*\([^()]*\)$')
 
-# Finds and reads passages for questions, of which is known what following found.
-Read = Callable[[Sequence[Question], Sequence[Answer]], list[Evidence]]
+# Finds and reads passages for questions, of which is known what following found, and which take one
+# relation alone: see `EvidenceFinder.find`.
+Read = Callable[[Sequence[Question], Sequence[Answer], Collection[int]], list[Evidence]]
 
 
 class Entries(NamedTuple):
@@ -192,30 +179,20 @@ class TextAnswerer:
     ):
         """Puts them together; the map is that of a knowledge base trained with questions."""
         self.map = question_map or QuestionMap.untrained(encoder.dim)
-        self._encoder, self._memory, self._index = encoder, memory, index
+        self._encoder, self._memory = encoder, memory
         self._closest = ClosestSentences(prepared, encoder, memory, index)
-        titles = tables.numbers(prepared.passages['title_entity'])
-        about, first = np.unique(titles, return_index=True)
-        self._about = {int(e): int(p) for e, p in zip(about, first) if e >= 0}
-        self._definitions: dict[int, frozenset[str]] = {}
-        # The plans of a question, and the questions of a conversation, meet the same sentences
-        # again and again.
         texts = prepared.passages['text'].combine_chunks()
-        self._stems = functools.lru_cache(_CACHED)(functools.partial(_stems_of, texts))
-        self._nearness = functools.lru_cache(_CACHED)(functools.partial(_nearness_in, texts))
-        self._stems_of_passage = functools.lru_cache(_CACHED >> 3)(
-            lambda passage: frozenset(words_of(texts[passage].as_py()))
-        )
+        self._words = SentenceWords(texts, memory, index)
+        self._kinds = np.array(index.kinds or prepared.vocab.kinds)
+        self._asked_for = AskedFor(prepared, self._kinds, texts)
         self._names = prepared.vocab.names
         self.encoder_hash = memory.manifest.hashes['encoder']
-        self._kinds = np.array(index.kinds or prepared.vocab.kinds)
-        self._texts = texts
 
     @property
     def settings(self) -> str:
         """What answers depend on besides parameters, memory and tokenizer."""
         return (
-            f'{TOPICS} {KEPT} {SCALE} {_KIND} {_WORDS} {_NAMES} {_ANYWHERE} {_COMMON} {_AFTER} '
+            f'{TOPICS} {KEPT} {SCALE} {_KIND} {_WORDS} {_NAMES} {self._words.settings} '
             f'{LONGER} {COMMIT} {SENTENCES} {self.map.hash()}'
         )
 
@@ -242,7 +219,7 @@ class TextAnswerer:
                     followed.answer, probabilities=chances.astype(np.float32)
                 )
             else:
-                answer = self.score(followed, question_plans.wanted(question.text), seen)
+                answer = self.score(question, followed, seen)
             answers.append(dataclasses.replace(answer, is_cut=time_limit.is_cut()))
         return answers
 
@@ -252,14 +229,18 @@ class TextAnswerer:
         """What is read for each question and its last step; `found` is what following found."""
         last = {place: followed.last for place, followed in enumerate(found) if followed.last}
         asked = [*questions, *(step.question for step in last.values())]
-        evidence = read(asked, [found[place].answer for place in (*range(len(found)), *last)])
+        evidence = read(
+            asked,
+            [found[place].answer for place in (*range(len(found)), *last)],
+            [place for place in range(len(asked)) if place not in last],
+        )
         for (place, step), of_step in zip(last.items(), evidence[len(found) :]):
             evidence[place] = with_step(evidence[place], of_step, step.share, step.passage)
         return evidence[: len(found)]
 
     def followed_features(self, question: Question, followed: Followed) -> np.ndarray:
         """The features of what following found, see `candidates.followed_features`."""
-        fits = self._fits(question_plans.wanted(question.text), followed.answer.entities)
+        fits = self._asked_for.fits(question_plans.wanted(question.text), followed.answer.entities)
         return followed_features(followed.answer.weights, fits, followed.path)
 
     def follow(self, questions: Sequence[Question]) -> list[Followed]:
@@ -267,7 +248,7 @@ class TextAnswerer:
         answers = []
         for question, found in zip(questions, self.paths(questions)):
             answer, wanted = self.combine(question, found), question_plans.wanted(question.text)
-            if not self._may_answer(wanted, answer.entities[:1]).any():
+            if not self._asked_for.may_be(wanted, answer.entities[:1]).any():
                 path = None if time_limit.passed() else self._search(question, wanted)
                 found = [*found, [path]] if path else found
                 answer = self.combine(question, found) if path else answer
@@ -279,7 +260,7 @@ class TextAnswerer:
     def _last_step(self, question: Question, found: list[list[Path]]) -> LastStep | None:
         """The last step of the best path of several hops; a choice between two names takes none."""
         paths = [path for of_topic in found for path in of_topic if len(path.plan) > 1]
-        if not paths or choices.alternatives(question.text, linked_names(question, self._kinds)):
+        if not paths or self.offered(question):
             return None
         path = max(paths, key=lambda path: path.worth)
         step, hop = path.plan[-1], path.hops[-2]
@@ -296,30 +277,53 @@ class TextAnswerer:
             asked, float(hop.weights[0]), int(self._memory.mentions(stated)['passage'][0])
         )
 
+    def offered(self, question: Question) -> tuple[Side, Side] | None:
+        """The two names that a question offers to choose from, see `choices`."""
+        return choices.alternatives(question.text, linked_names(question, self._kinds))
+
     def candidates(
-        self, answer: Answer, wanted: question_plans.Wanted, evidence: Evidence
+        self, question: Question, followed: Followed, evidence: Evidence
     ) -> list[Candidate]:
         """What following found and what was read: the best of both."""
-        found = read_candidates(evidence)[:_CANDIDATES]
-        entities = answer.entities[:_CANDIDATES].tolist()
-        add_followed(
-            found,
-            evidence,
-            entities,
-            [self._names[entity] for entity in entities],
-            answer.weights.tolist(),
+        wanted, answer = question_plans.wanted(question.text), followed.answer
+        described = self._described(question, followed.last)
+        found = [one for one in read_candidates(evidence) if one.entity not in described]
+        if not _MAY_OFFER.search(question.text):
+            repeats = _repeats(question)
+            found = [one for one in found if not repeats(one.text)]
+        found = found[:_CANDIDATES]
+        followed_to = [
+            (entity, self._names[entity], weight)
+            for entity, weight in zip(answer.entities.tolist(), answer.weights.tolist())
+            if entity not in described
+        ]
+        add_followed(found, evidence, followed_to[:_CANDIDATES])
+        if wanted.is_year:
+            found = as_years(found)
+        found = without_parts(
+            found, lambda one: one.entity >= 0 and self._kinds[one.entity] == 'quantity'
         )
         named = [one for one in found if one.entity >= 0]
-        fits = self._fits(wanted, np.array([one.entity for one in named], np.int64))
+        fits = self._asked_for.fits(wanted, np.array([one.entity for one in named], np.int64))
         for one, value in zip(named, fits.tolist()):
             one.fits = value
+        for one in found:
+            if wanted.is_year and is_year(one.text):
+                one.fits = 1.0
         return found
 
-    def score(
-        self, followed: Followed, wanted: question_plans.Wanted, evidence: Evidence
-    ) -> Answer:
+    def _described(self, question: Question, last: LastStep | None) -> frozenset[int]:
+        """What a question where something is calls by what it does: it is not where it is.
+
+        Of 'Where is the yard that built the Gull?' the yard.
+        """
+        is_where = 'place' in question_plans.wanted(question.text).kinds[:1]
+        entities = last.question.entities if last is not None and is_where else ()
+        return frozenset(entity for entity in entities if self._kinds[entity] != 'place')
+
+    def score(self, question: Question, followed: Followed, evidence: Evidence) -> Answer:
         """What following found, with what was read, by falling probability."""
-        found = self.candidates(followed.answer, wanted, evidence)
+        found = self.candidates(question, followed, evidence)
         rows = features(found, evidence, followed.path)
         scores = calibration.read_probabilities(rows, added=self.map.log_odds)
         ranked = [found[place] for place in np.argsort(-scores, kind='stable')]
@@ -392,8 +396,8 @@ class TextAnswerer:
             kept: how many are chosen, at most; the words near others are not looked at.
         """
         entries = self._best(entries, kept)
-        words = _WORDS * self._shares_of_words(step, entries.rows)
-        missing = _NAMES * self._shares_of_names_missing(step, names, entries.rows)
+        words = _WORDS * self._words.shares(step, entries.rows)
+        missing = _NAMES * self._words.names_missing(step, names, entries.rows)
         return self._best(entries._replace(added=entries.added + words - missing), kept)
 
     def _best(self, entries: Entries, kept: int) -> Entries:
@@ -410,7 +414,7 @@ class TextAnswerer:
             passed |= {int(hop.entities[0]) for hop in best.hops[:-1]}
             traces.append(best.hops)
             plans.append(best.plan)
-        said, named = frozenset(words_of(question.text)), _words_of_topics(question)
+        repeats = _repeats(question)
         paths = [path for paths in found for path in paths]
         most = max((path.worth for path in paths), default=0.0)
         targets, masses = [], []
@@ -420,7 +424,7 @@ class TextAnswerer:
             masses += (share * path.hops[-1].weights).tolist()
         entities, weights = by_target(np.array(targets, np.int64), np.array(masses))
         left = [
-            entity not in passed and not _repeats(words_of(self._names[entity]), said, named)
+            entity not in passed and not repeats(self._names[entity])
             for entity in entities.tolist()
         ]
         entities, weights = entities[left], weights[left]
@@ -482,12 +486,14 @@ class TextAnswerer:
         step = question_plans.Step(question.text, (0, 0))
         rows, cosines = self._closest.entries(question.text)
         target = self._memory.target[rows]
-        keep = ~np.isin(target, question.entities) & self._may_answer(wanted, target)
+        keep = ~np.isin(target, question.entities) & self._asked_for.may_be(wanted, target)
         rows, cosines, target = rows[keep], cosines[keep], target[keep]
         if not len(rows):
             return None
         zeros = np.zeros(len(rows))
-        found = Entries(rows, zeros, target, cosines, _KIND * self._fits(wanted, target), zeros)
+        found = Entries(
+            rows, zeros, target, cosines, _KIND * self._asked_for.fits(wanted, target), zeros
+        )
         entries = self.best_entries(step, found, kept=len(rows))
         hop, worth = self._hop(entries)
         return Path((step,), (entries,), (hop,), worth)
@@ -506,7 +512,7 @@ class TextAnswerer:
         if not len(rows):
             return None
         cosines = self.entry_relations(rows) @ relation
-        added = _KIND * self._fits(question_plans.wanted(step.text), target)
+        added = _KIND * self._asked_for.fits(question_plans.wanted(step.text), target)
         prior = COMMIT * log_weights(weights)[topic]
         return self.best_entries(step, Entries(rows, topic, target, cosines, added, prior), names)
 
@@ -517,78 +523,6 @@ class TextAnswerer:
         hop = Hop(*by_target(entries.ends, beta), ids, beta.astype(np.float32))
         return hop, float(self.map.score(entries.cosines, entries.added).max())
 
-    def _fits(self, wanted: question_plans.Wanted, targets) -> np.ndarray:
-        """Whether entities are what is asked for: [n] float32, 1 if so, -1 if not, 0 if unknown."""
-        kinds = self._kinds[targets]
-        if not wanted.kinds:
-            fits = np.where(np.isin(kinds, _UNASKED), -1, 0)
-        else:
-            # Values and concepts are always recognised as such.
-            unknown = () if wanted.kinds[0] in (*VALUES, CONCEPT) else (UNKNOWN_KIND,)
-            fits = np.where(np.isin(kinds, (*wanted.kinds, *unknown)), 1, -1)
-            if wanted.kinds[0] in _THINGS:
-                fits[kinds == THING] = 0
-        if wanted.is_year:
-            years = [bool(_YEAR.fullmatch(self._names[target])) for target in targets.tolist()]
-            fits = np.where((kinds == 'date') & years, 1, np.minimum(fits, 0))
-        elif wanted.nouns:
-            fits[[bool(wanted.nouns & self._defined_as(target)) for target in targets.tolist()]] = 1
-        return fits.astype(np.float32)
-
-    def _may_answer(self, wanted: question_plans.Wanted, targets) -> np.ndarray:
-        """Whether entities are not of a kind always recognised, and not asked for: [n] bool."""
-        kinds, unasked = (
-            self._kinds[targets],
-            [kind for kind in _UNASKED if kind not in wanted.kinds],
-        )
-        may = ~np.isin(kinds, unasked)
-        return (
-            may & np.isin(kinds, wanted.kinds)
-            if wanted.kinds and wanted.kinds[0] in (*VALUES, CONCEPT)
-            else may
-        )
-
-    def _defined_as(self, entity: int) -> frozenset[str]:
-        """The words by which the document about an entity says what it is."""
-        if (words := self._definitions.get(entity)) is None:
-            passage = self._about.get(entity)
-            text = '' if passage is None else self._texts[passage].as_py()
-            words = frozenset(
-                word for start, end in definition(text) for word in words_of(text[start:end])
-            )
-            self._definitions[entity] = words
-        return words
-
-    def _shares_of_words(self, step: question_plans.Step, rows) -> np.ndarray:
-        """How many of a step's words, not the topic, entries' sentences have: [n] in 0 .. 1.
-
-        A word weighs its inverse document frequency, `_COMMON` at least, and more the closer it
-        stands to the target, see `_nearness`.
-        """
-        asked = {word: max(self._rarity(word), _COMMON) for word in _words_beside_topic(step)}
-        if not asked:
-            return np.zeros(len(rows))
-        mentions = self._memory.mentions(rows)
-        names = 'topic', 'target', 'topic_sentence', 'target_sentence'
-        columns = ('passage', *(f'{name}_{side}' for name in names for side in ('start', 'end')))
-        said, near = [], []
-        for passage, *spans in zip(*(mentions[name].tolist() for name in columns)):
-            _, target, *sentences = zip(spans[::2], spans[1::2])
-            said.append(
-                frozenset().union(*(self._stems(passage, sentence) for sentence in sentences))
-            )
-            near.append(self._nearness(passage, target, sentences[1]))
-        stems = set().union(*said, *near)
-        shares = np.zeros(len(rows))
-        for word, weight in asked.items():
-            alike = _alike(word, stems)
-            anywhere = np.array([not alike.isdisjoint(words) for words in said])
-            beside = np.array(
-                [max((at[stem] for stem in alike & at.keys()), default=0) for at in near]
-            )
-            shares += weight * (_ANYWHERE * anywhere + beside)
-        return np.minimum(shares, 1)
-
     def _names_of(self, question: Question) -> list[frozenset[str]]:
         """The words of each name in a question that the text knows, dates and numbers aside."""
         known = [entity >= 0 and self._kinds[entity] not in VALUES for entity in question.entities]
@@ -598,101 +532,29 @@ class TextAnswerer:
             if words and is_known
         ]
 
-    def _shares_of_names_missing(
-        self, step: question_plans.Step, names: Sequence[frozenset[str]], rows
-    ) -> np.ndarray:
-        """The share of a step's names, not the topic, that passages lack: [n] in 0 .. 1.
-
-        The passages are those of memory entries.
-        """
-        said = frozenset(_words_beside_topic(step))
-        others = [name for name in names if name <= said]
-        if not others:
-            return np.zeros(len(rows))
-        passages, place = np.unique(self._memory.mentions(rows)['passage'], return_inverse=True)
-        stems = [self._stems_of_passage(passage) for passage in passages.tolist()]
-        return np.array([np.mean([not name <= of for name in others]) for of in stems])[place]
-
-    def _rarity(self, word: str) -> float:
-        count, having = self._index.manifest.passages, self._index.passages_with_word.get(word, 0)
-        return float(np.log1p((count - having) / (having + 1)) / np.log1p(count))
-
-
-def _words_beside_topic(step: question_plans.Step) -> list[str]:
-    """The words of a step, its topic aside."""
-    return words_of(step.text[: step.topic[0]] + ' ' + step.text[step.topic[1] :])
-
 
 def _words_of_topics(question: Question) -> list[frozenset[str]]:
     """The words of each name in a question."""
     return [frozenset(words_of(question.text[slice(*topic)])) for topic in question.topics]
 
 
-def _repeats(name: Sequence[str], said: frozenset[str], named: Sequence[frozenset[str]]) -> bool:
-    """Whether a name is made of words of the question, which asks for something else.
+def _repeats(question: Question) -> Callable[[str], bool]:
+    """Says of a name whether the question has its words side by side, as it asks for another.
 
-    Of 'Tunnels & Trolls' not 'Tunnels and Trolls'.
-
-    A part of a longer name may be another: Harriet Lincoln may live in Lincoln.
-
-    Args:
-        name: its words.
-        said, named: those of the question, and of each name in it.
+    Of 'Tunnels & Trolls' not 'Tunnels and Trolls'. A part of a longer name may be another: Harriet
+    Lincoln may live in Lincoln.
     """
-    words = frozenset(name)
-    return bool(words) and words <= said and not any(words < longer for longer in named)
+    said, named = f' {" ".join(words_of(question.text))} ', _words_of_topics(question)
+
+    def repeats(name: str) -> bool:
+        words = words_of(name)
+        is_part = any(frozenset(words) < longer for longer in named)
+        return bool(words) and f' {" ".join(words)} ' in said and not is_part
+
+    return repeats
 
 
 def _length(question: Question) -> int:
     """The words of a question beyond `_SHORT`, without those of its names; `_LONG` at most."""
     named = frozenset().union(*_words_of_topics(question))
     return min(max(len(set(words_of(question.text)) - named) - _SHORT, 0), _LONG)
-
-
-def _stems_of(texts: pa.StringArray, passage: int, sentence: tuple[int, int]) -> frozenset[str]:
-    return frozenset(words_of(texts[passage].as_py()[slice(*sentence)]))
-
-
-def _nearness_in(
-    texts: pa.StringArray, passage: int, target: tuple[int, int], sentence: tuple[int, int]
-) -> dict[str, float]:
-    return _nearness(texts[passage].as_py(), target, sentence)
-
-
-_SAID = re.compile(r"\w[\w'’-]*|,")
-_JOINS = frozenset((',', 'and', 'or'))
-
-
-def _nearness(text: str, target: tuple[int, int], sentence: tuple[int, int]) -> dict[str, float]:
-    """How close a sentence's words are to a mention: by stem, 1, 1/2, 1/3, ...
-
-    1 at its side, 1/2 with a word in between, 1/3 with two, ...
-
-    Function words do not count, and before it neither do names and what joins them: in 'starring A,
-    B and C' all three are at the side of 'starring'. What stands after it counts `_AFTER` as much.
-    """
-    before = [
-        word
-        for word in _SAID.findall(text[sentence[0] : target[0]])
-        if word not in _JOINS and not word[0].isupper()
-    ]
-    near: dict[str, float] = {}
-    for words, factor in (
-        (before[::-1], 1.0),
-        (_SAID.findall(text[target[1] : sentence[1]]), _AFTER),
-    ):
-        for between, stems in enumerate(
-            stems for word in words if (stems := words_of(word)) or word == ','
-        ):
-            for stem in stems:
-                near[stem] = max(near.get(stem, 0), factor / (1 + between))
-    return near
-
-
-def _alike(word: str, stems: set[str]) -> set[str]:
-    """Those of some stems that are of the same word as one, as far as their beginnings tell."""
-    if len(word) < 3:
-        return set()
-    return stems & {word[:end] for end in range(3, len(word) + 1)} | {
-        stem for stem in stems if stem.startswith(word)
-    }

@@ -3,7 +3,7 @@
 import dataclasses
 import functools
 import hashlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -20,7 +20,7 @@ from opql_jax.data.prepared import Prepared
 from opql_jax.kb.answers import Answer
 from opql_jax.kb.fact_store import FactStore
 from opql_jax.kb.sets.set_evaluation import SetEvaluator
-from opql_jax.kb.text import choices, comparison, question_plans
+from opql_jax.kb.text import choices, comparison, question_plans, stated
 from opql_jax.kb.text.candidates import Evidence
 from opql_jax.kb.text.evidence_finder import EvidenceFinder
 from opql_jax.kb.text.polarity import denies_answer
@@ -37,8 +37,8 @@ from opql_jax.models.text_encoder import TextEncoder
 from opql_jax.retrieval.index import IndexFolder
 from opql_jax.retrieval.words import words_of
 
-# Answers of which it is looked at whether their sentence denies them, and what it leaves of their
-# probability.
+# Answers of which it is looked at whether their sentence denies them, or does not state them, and
+# what is left of the probability of one that is denied.
 _LOOKED_AT, _DENIED = 3, 0.3
 # Words of a question that names nothing, function words aside: 'who wrote it?' cannot be answered.
 _FEWEST_WORDS = 2
@@ -102,11 +102,8 @@ class TextKB(VirtualKB):
             comparison.answer(question, self.vocab.kinds, self._answer_plain, answered)
             for question in questions
         ]
-        others = iter(
-            self._answer_each(
-                [one for one, found in zip(questions, compared) if found is None], read
-            )
-        )
+        plain = [one for one, found in zip(questions, compared) if found is None]
+        others = map(_without_unstated, self._answer_each(plain, read))
         found = [next(others) if answer is None else answer for answer in compared]
         return [self._of(answer, question) for answer, question in zip(found, questions)]
 
@@ -139,15 +136,7 @@ class TextKB(VirtualKB):
         for question, found in zip(questions, self._answerer.answer(questions, read)):
             found = self._of(found, question)
             why = question_plans.out_of_reach(question.text)
-            if (
-                read
-                and not why
-                and (
-                    sides := choices.alternatives(
-                        question.text, comparison.linked_names(question, self.vocab.kinds)
-                    )
-                )
-            ):
+            if read and not why and (sides := self._answerer.offered(question)):
                 answers.append(choices.chosen(_without_denied(found), sides))
                 continue
             if why:
@@ -189,10 +178,15 @@ class TextKB(VirtualKB):
     def retriever(self) -> Retriever:
         return Retriever(self._index.load(), self.store, self._encoder)
 
-    def read(self, questions: Sequence[Question], followed: Sequence[Answer]) -> list[Evidence]:
-        """The passages that answers rest on, read; `followed` is what following found."""
+    def read(
+        self,
+        questions: Sequence[Question],
+        followed: Sequence[Answer],
+        of_one: Collection[int] = (),
+    ) -> list[Evidence]:
+        """The passages that answers rest on, read; see `EvidenceFinder.find`."""
         return self._evidence_finder.find(
-            questions, [self._of(*each) for each in zip(followed, questions)]
+            questions, [self._of(*each) for each in zip(followed, questions)], of_one
         )
 
     @functools.cached_property
@@ -202,24 +196,36 @@ class TextKB(VirtualKB):
 
 def _without_denied(answer: Answer) -> Answer:
     """An answer in which what its sentence denies is unlikely, and comes last."""
+
+    def factor(entity: int) -> float:
+        path = next(iter(answer.paths(entity, 1)), ())
+        return _DENIED if path and denies_answer(path[-1], answer.question.text) else 1
+
+    return _weighed(answer, factor, 'the text denies the first answer, or says that it was so once')
+
+
+def _without_unstated(answer: Answer) -> Answer:
+    """An answer in which what no sentence states in words for it is less likely."""
+    return _weighed(answer, lambda entity: stated.left(answer, entity))
+
+
+def _weighed(answer: Answer, factor: Callable[[int], float], note: str = '') -> Answer:
+    """An answer whose first entities are weighed; with the note if that lowers the best."""
     if answer.probabilities is None or not len(answer):
         return answer
     factors = np.ones(len(answer), np.float32)
-    for place, entity in enumerate(answer.entities[:_LOOKED_AT].tolist()):
-        path = next(iter(answer.paths(entity, 1)), ())
-        if path and denies_answer(path[-1], answer.question.text):
-            factors[place] = _DENIED
+    factors[:_LOOKED_AT] = [factor(entity) for entity in answer.entities[:_LOOKED_AT].tolist()]
     if (factors == 1).all():
         return answer
     probabilities = answer.probabilities * factors
     order = np.argsort(-probabilities, kind='stable')
     best = {name: getattr(answer, name)[order] for name in ('entities', 'weights')}
-    note = answer.note or (
-        'the text denies the first answer, or says that it was so once'
-        if factors[order[0]] < 1
-        else ''
+    return dataclasses.replace(
+        answer,
+        **best,
+        probabilities=probabilities[order],
+        note=answer.note or (note if factors[order[0]] < 1 else ''),
     )
-    return dataclasses.replace(answer, **best, probabilities=probabilities[order], note=note)
 
 
 def _linked_question(text: str, names: Sequence[Named]) -> Question:

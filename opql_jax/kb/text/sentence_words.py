@@ -1,0 +1,147 @@
+"""How the words of a question's step stand in the sentences of memory entries."""
+
+import functools
+import re
+from collections.abc import Sequence
+
+import numpy as np
+import pyarrow as pa
+
+from opql_jax.kb.text.question_plans import Step
+from opql_jax.memory.format import Memory
+from opql_jax.retrieval.index import IndexFolder
+from opql_jax.retrieval.words import words_of
+
+# The words of so many sentences are kept, some 10 MB.
+_CACHED = 1 << 13
+# What a rare word of the step counts if the sentences have it anywhere, of one at the side of the
+# target.
+_ANYWHERE = 0.3
+# A word weighs this at least: 'directed' is in all texts about films, and still tells the director
+# from the cast.
+_COMMON = 0.3
+# What a word after the target counts of one before it: English says 'directed by Solberg, written
+# by Lind'.
+_AFTER = 0.5
+
+
+class SentenceWords:
+    """Sentences of a text, and how rare its words are.
+
+    Attributes:
+        settings: the constants on which its numbers depend.
+    """
+
+    settings = f'{_ANYWHERE} {_COMMON} {_AFTER}'
+
+    def __init__(self, texts: pa.StringArray, memory: Memory, index: IndexFolder):
+        """Takes the passages' texts, the memory, and the index that counts words."""
+        self._memory, self._index = memory, index
+        # The plans of a question, and the questions of a conversation, meet the same sentences
+        # again and again.
+        self._stems = functools.lru_cache(_CACHED)(functools.partial(_stems_of, texts))
+        self._nearness = functools.lru_cache(_CACHED)(functools.partial(_nearness_in, texts))
+        self._stems_of_passage = functools.lru_cache(_CACHED >> 3)(
+            lambda passage: frozenset(words_of(texts[passage].as_py()))
+        )
+
+    def shares(self, step: Step, rows) -> np.ndarray:
+        """How many of a step's words, not the topic, entries' sentences have: [n] in 0 .. 1.
+
+        A word weighs its inverse document frequency, `_COMMON` at least, and more the closer it
+        stands to the target, see `_nearness`.
+        """
+        asked = {word: max(self._rarity(word), _COMMON) for word in _words_beside_topic(step)}
+        if not asked:
+            return np.zeros(len(rows))
+        mentions = self._memory.mentions(rows)
+        names = 'topic', 'target', 'topic_sentence', 'target_sentence'
+        columns = ('passage', *(f'{name}_{side}' for name in names for side in ('start', 'end')))
+        said, near = [], []
+        for passage, *spans in zip(*(mentions[name].tolist() for name in columns)):
+            _, target, *sentences = zip(spans[::2], spans[1::2])
+            said.append(
+                frozenset().union(*(self._stems(passage, sentence) for sentence in sentences))
+            )
+            near.append(self._nearness(passage, target, sentences[1]))
+        stems = set().union(*said, *near)
+        shares = np.zeros(len(rows))
+        for word, weight in asked.items():
+            alike = _alike(word, stems)
+            anywhere = np.array([not alike.isdisjoint(words) for words in said])
+            beside = np.array(
+                [max((at[stem] for stem in alike & at.keys()), default=0) for at in near]
+            )
+            shares += weight * (_ANYWHERE * anywhere + beside)
+        return np.minimum(shares, 1)
+
+    def names_missing(self, step: Step, names: Sequence[frozenset[str]], rows) -> np.ndarray:
+        """The share of a step's names, not the topic, that passages lack: [n] in 0 .. 1.
+
+        The passages are those of memory entries.
+        """
+        said = frozenset(_words_beside_topic(step))
+        others = [name for name in names if name <= said]
+        if not others:
+            return np.zeros(len(rows))
+        passages, place = np.unique(self._memory.mentions(rows)['passage'], return_inverse=True)
+        stems = [self._stems_of_passage(passage) for passage in passages.tolist()]
+        return np.array([np.mean([not name <= of for name in others]) for of in stems])[place]
+
+    def _rarity(self, word: str) -> float:
+        count, having = self._index.manifest.passages, self._index.passages_with_word.get(word, 0)
+        return float(np.log1p((count - having) / (having + 1)) / np.log1p(count))
+
+
+def _words_beside_topic(step: Step) -> list[str]:
+    """The words of a step, its topic aside."""
+    return words_of(step.text[: step.topic[0]] + ' ' + step.text[step.topic[1] :])
+
+
+def _stems_of(texts: pa.StringArray, passage: int, sentence: tuple[int, int]) -> frozenset[str]:
+    return frozenset(words_of(texts[passage].as_py()[slice(*sentence)]))
+
+
+def _nearness_in(
+    texts: pa.StringArray, passage: int, target: tuple[int, int], sentence: tuple[int, int]
+) -> dict[str, float]:
+    return _nearness(texts[passage].as_py(), target, sentence)
+
+
+_SAID = re.compile(r"\w[\w'’-]*|,")
+_JOINS = frozenset((',', 'and', 'or'))
+
+
+def _nearness(text: str, target: tuple[int, int], sentence: tuple[int, int]) -> dict[str, float]:
+    """How close a sentence's words are to a mention: by stem, 1, 1/2, 1/3, ...
+
+    1 at its side, 1/2 with a word in between, 1/3 with two, ...
+
+    Function words do not count, and before it neither do names and what joins them: in 'starring A,
+    B and C' all three are at the side of 'starring'. What stands after it counts `_AFTER` as much.
+    """
+    before = [
+        word
+        for word in _SAID.findall(text[sentence[0] : target[0]])
+        if word not in _JOINS and not word[0].isupper()
+    ]
+    near: dict[str, float] = {}
+    for words, factor in (
+        (before[::-1], 1.0),
+        (_SAID.findall(text[target[1] : sentence[1]]), _AFTER),
+    ):
+        for between, stems in enumerate(
+            stems for word in words if (stems := words_of(word)) or word == ','
+        ):
+            for stem in stems:
+                near[stem] = max(near.get(stem, 0), factor / (1 + between))
+    return near
+
+
+def _alike(word: str, stems: set[str]) -> set[str]:
+    """Those of some stems that are of the same word as one, as far as their beginnings tell."""
+    if len(word) < 3:
+        return set()
+    return stems & {word[:end] for end in range(3, len(word) + 1)} | {
+        stem for stem in stems if stem.startswith(word)
+    }

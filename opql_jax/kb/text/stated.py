@@ -1,0 +1,192 @@
+"""Whether the sentence that an answer rests on states what is asked, as far as its words tell.
+
+The reader takes whoever a short text names for who founded a thing, and when somebody was elected
+for when he was born. What a sentence says in none of the words for it, or of another thing, may
+be right, and is not sure.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+
+from opql_jax.corpus.question_linking import written_as_names
+from opql_jax.kb.answers import Answer
+from opql_jax.kb.paths import Fact, target_sentence
+from opql_jax.retrieval.words import words_of
+
+# Facts of an answer that are looked at, and what is left of the probability of one that none
+# states: it is not sure.
+_FACTS, _UNSTATED = 3, 0.6
+# What asks for a relation, and what states it in a sentence.
+_RELATIONS = tuple(
+    (re.compile(rf'\b(?:{asks})\b', re.IGNORECASE), re.compile(states, re.IGNORECASE))
+    for asks, states in (
+        (
+            r'born|birth(?:place|day| date)?',
+            r'\bborn|birth|\bn[ée]e\b|\bnatives?\b|\bb\.|bapti[sz]|\bhails?\b|\bfrom\b|\boriginally\b'
+            r'|\([^)]*\d{3,4}',
+        ),
+        (
+            r'die[sd]?|death|killed|buried',
+            r'\bdie[sd]?\b|dying|death|\bdead\b|deceased|kill|murder|assassinat|execut|drown|perish'
+            r'|buri|grave|tomb|cemetery|suicide|hanged|\bshot\b|\bfell\b|\blost\b|passed away'
+            r'|surviv|last (?:days|years)|posthumous|funeral'
+            r'|\bd\.|[–-]\s?(?:\w+ ){0,2}\d{3,4}\s?\)',
+        ),
+        (
+            r'found(?:s|ed|er|ers)?|establish(?:ed)?|set up|open(?:s|ed)?',
+            r'found|establish|start|set up|sets up|creat|form|launch|beg[iau]n|open|incorporat'
+            r'|institut|invent|develop|buil[dt]|origin|\bsince\b|\bdat(?:es|ed|ing)\b|charter'
+            r'|inaugurat|introduc|first|constitut|organi[sz]|\bwas made\b|complet|design',
+        ),
+        (
+            r'buil[dt]|builder|construct(?:s|ed)?|erect(?:s|ed)?|design(?:s|ed|er|ers)?|architect',
+            r'buil[dt]|construct|erect|complet|\bmad[e]\b|\bmakes?r?\b|design|architect|launch|yard'
+            r'|\brais|commission|found|\blaid\b|creat|open|\bplans?\b|planned|\bdr[ae]w|engineer'
+            r'|develop|cast|\bwork of\b|invent|manufactur|produc|style',
+        ),
+        (
+            r'wr(?:ote|ites?|itten|iter|iters)|authors?(?:ed)?',
+            r'writ|wrote|author|novel|book|poem|\bplay|screenplay|script|\bpen(?:ned|s)?\b|compos'
+            r'|lyric|memoir|biograph|stor(?:y|ies)|essay|article|publish',
+        ),
+        (r'direct(?:s|ed|or|ors)', r'direct|film-?maker|helm|film by|movie by|\bfilms? of\b'),
+        (
+            r'marr(?:y|ies|ied)|wife|husband|spouse|wed(?:ded)?',
+            r'marr|wife|wives|husband|spouse|\bwed|widow|partner|bride|consort|engaged|divorc|\bMrs\b'
+            r'|their (?:son|daughter|child)',
+        ),
+        (
+            r'mother|father|parents?|sons?|daughters?|child(?:ren)?|brothers?|sisters?|siblings?'
+            r'|uncles?|aunts?|grand(?:mother|father|son|daughter|parents)',
+            r'mother|father|parent|\bsons?\b|daughter|child|kids?\b|\bborn\b|heir|sibling|brother'
+            r'|sister|famil|uncle|aunt|nephew|niece|cousin|twin|\bgrand|\bmum\b|\bdad\b|\bmom\b'
+            r'|descen|succeed|widow|house of',
+        ),
+        (
+            r'stud(?:y|ied|ies)|educated|(?:go|went) to (?:school|university|college)|graduated?'
+            r'|alma mater',
+            r'stud|educat|school|universit|colleg|academ|graduat|degree|train|attend|alum|pupil'
+            r'|enrol|doctora|ph\.?d|bachelor|master|diploma|conservato|institut|taught|learn|tutor',
+        ),
+        (
+            r'invent(?:s|ed|or)?|discover(?:s|ed|er)?',
+            r'invent|discover|develop|creat|devis|pioneer|first|found|identif|patent|isolat|observ'
+            r'|introduc|describ|propos|design|conceiv|ma[dk]e',
+        ),
+    )
+)
+
+
+# What somebody does whom a text names after 'by', or after the last of these.
+_ROLES = tuple(
+    re.compile(rf'\b(?:co-?)?(?:{words})', re.IGNORECASE)
+    for words in (
+        'direct',
+        'writ|wrote|author|screenplay|penn',
+        'produc',
+        'star|act(?:s|ed|ors?|ing)?\\b|play',
+        'compos|scor',
+        'edit',
+        'design',
+        'buil[dt]|construct',
+        'found(?:s|ed|er)',
+        'publish',
+        'illustrat',
+        'own(?:s|ed|er)',
+        'translat',
+    )
+)
+# 'written, directed by and starring ', and what then begins another thing that somebody does.
+_DOES = re.compile(
+    r'\b(?:(?:(?:co-)?[a-z]+(?:ed|en|wn|lt)|by|starring|featuring)(?:,? and |,? or |, | ))+',
+    re.IGNORECASE,
+)
+_BY = re.compile(r'\b(?:by|starring|featuring)\b', re.IGNORECASE)
+_ENDS = re.compile(r'[.;:] | (?:by|from) ')
+
+
+def left(answer: Answer, entity: int) -> float:
+    """What is left of the probability of one of an answer's entities: 1 if a sentence states it.
+
+    Which is so if one of the best facts that it rests on is about what is asked, and says it.
+    """
+    asked, paths = answer.question.text, answer.paths(entity, _FACTS)
+    last = max(answer.plans, key=len, default=())
+    relation = last[-1].text if len(last) > 1 else asked
+    names = [asked[start:end] for start, end in answer.question.topics]
+    is_stated = not paths or any(
+        _is_about(answer, path[0])
+        and says(relation, path[-1].sentence or '')
+        and all(
+            has_role(asked, name, path[-1].sentence or '') for name in (*names, path[-1].target)
+        )
+        for path in paths
+    )
+    return 1.0 if is_stated else _UNSTATED
+
+
+def says(question: str, sentence: str) -> bool:
+    """Whether a sentence has a word for each relation that a question of one step asks for."""
+    return all(said.search(sentence) for asks, said in _RELATIONS if asks.search(question))
+
+
+def has_role(question: str, name: str, sentence: str) -> bool:
+    """Whether a sentence, if it says what somebody does, says something that a question asks for.
+
+    'Who wrote it?' is not answered by Ann in 'directed by Ann and written by Bob'.
+    """
+    asked = [role for role in _ROLES if role.search(question)]
+    known = (
+        [_roles(sentence[: place.start()]) for place in _places(name, sentence)] if asked else []
+    )
+    return not known or any(not roles or any(role in asked for role in roles) for roles in known)
+
+
+def _places(name: str, sentence: str) -> Iterator[re.Match]:
+    """Where a sentence has a name, or the last of its words."""
+    return re.finditer(rf'{re.escape(name)}|\b{re.escape(name.split(" ")[-1])}\b', sentence)
+
+
+def _roles(before: str) -> list[re.Pattern]:
+    """What somebody does of whom a sentence says so much before the name; none if unknown."""
+    said = [match for match in _DOES.finditer(before) if _BY.search(match[0])]
+    if not said or _ENDS.search(before, said[-1].end()):
+        return []
+    return [role for role in _ROLES if role.search(said[-1][0])]
+
+
+def _is_about(answer: Answer, fact: Fact) -> bool:
+    """Whether a fact's sentence or document names what a question names, or what led there."""
+    store, question = answer.store, answer.question
+    if fact.passage is None or fact.sentence is None:
+        return True
+    entities = {entity for entity in question.entities if entity >= 0}
+    if fact.topic in {store.vocab.names[entity] for entity in entities}:
+        return True
+    spans = (*question.topics, *written_as_names(question.text))
+    names = [words for start, end in spans if (words := _words(question.text[start:end]))]
+    sentence = target_sentence(store, fact)
+    said = [_words(fact.title or ''), *_names_in(sentence)]
+    in_sentence = _words(sentence)
+    if not names or any(
+        name <= in_sentence or any(of and (name <= of or of <= name) for of in said)
+        for name in names
+    ):
+        return True
+    entities |= {int(hop.entities[0]) for hops in answer.traces for hop in hops[:-1]}
+    (passage,) = store.prepared.passages.slice(fact.passage, 1).to_pylist()
+    start = passage['text'].find(sentence)
+    return passage['title_entity'] in entities or any(
+        mention['entity'] in entities and start <= mention['start'] < start + len(sentence)
+        for mention in passage['mentions']
+    )
+
+
+def _names_in(text: str) -> list[frozenset[str]]:
+    return [_words(text[start:end]) for start, end in written_as_names(text)]
+
+
+def _words(text: str) -> frozenset[str]:
+    return frozenset(words_of(text))

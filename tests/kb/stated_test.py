@@ -1,0 +1,101 @@
+"""Whether a sentence states what is asked: in words for it, and of what the question names."""
+
+import pytest
+
+pytest.importorskip('spacy', reason='spaCy is not installed')
+
+import opql_jax
+from opql_jax.kb.text.index_text import index_text
+from opql_jax.kb.text.stated import has_role, left, says
+
+
+@pytest.mark.parametrize(
+    ('question', 'sentence', 'stated'),
+    [
+        ('Where was Ina Krog born?', 'Ina Krog is a native of Molde.', True),
+        ('When was Ina Krog born?', 'Ina Krog (1902–1971) was a chemist.', True),
+        ('When was Ina Krog born?', 'Ina Krog joined the council in 1930.', False),
+        ('When did Ina Krog die?', 'She drowned in 1971.', True),
+        ('When did Ina Krog die?', 'She retired in 1971.', False),
+        ('Who founded the Molde Press?', 'Ina Krog set up the Molde Press.', True),
+        ('Who founded the Molde Press?', 'Its chairman is Ina Krog.', False),
+        ('Who is the mother of Ina Krog?', 'Ina Krog is the daughter of Liv Krog.', True),
+        ('Who is the mother of Ina Krog?', 'Ina Krog works for Liv Krog.', False),
+        ('Where did Ina Krog study?', 'She took her degree in Bergen.', True),
+        ('Where did Ina Krog study?', 'She bought a house in Bergen.', False),
+        ('Who painted the ceiling?', 'Its ceiling is by Liv Krog.', True),
+    ],
+)
+def test_a_relation_is_stated_in_one_of_its_words(question, sentence, stated):
+    assert says(question, sentence) is stated
+
+
+@pytest.mark.parametrize(
+    ('question', 'name', 'sentence', 'has'),
+    [
+        ('Who wrote Low Tide?', 'Ann Bell', 'Low Tide was directed by Ann Bell.', False),
+        ('Who wrote Low Tide?', 'Ann Bell', 'It was written and directed by Ann Bell.', True),
+        (
+            'Who wrote Low Tide?',
+            'Ann Bell',
+            'It was written, directed, and edited by Ann Bell.',
+            True,
+        ),
+        ('Who wrote Low Tide?', 'Ann Bell', 'written, directed by, and starring Ann Bell.', True),
+        (
+            'Who wrote Low Tide?',
+            'Ann Bell',
+            'directed by Joe Orr from a script of Ann Bell.',
+            True,
+        ),
+        ('Who wrote Low Tide?', 'Ann Bell', 'directed by Joe Orr. The author is Ann Bell.', True),
+        ('Who wrote Low Tide?', 'Ann Bell', 'directed by Joe Orr, from a book by Ann Bell.', True),
+        (
+            'Which films star Ann Bell?',
+            'Ann Bell',
+            'It was produced by Joe Orr and Ann Bell.',
+            False,
+        ),
+        ('Where was Ann Bell born?', 'Ann Bell', 'It was produced by Ann Bell.', True),
+        (
+            'Which films did Ann Bell write?',
+            'Ann Bell',
+            'starring Ann Bell and written by Bell',
+            True,
+        ),
+    ],
+)
+def test_who_does_one_thing_has_not_done_another(question, name, sentence, has):
+    assert has_role(question, name, sentence) is has
+
+
+@pytest.fixture(scope='module')
+def kb(tmp_path_factory):
+    root = tmp_path_factory.mktemp('stated')
+    (root / 'notes').mkdir()
+    texts = {
+        'clinic': 'Birch Clinic is a small hospital in Harsk. Its director is Per Falk. '
+        'Falk was appointed in 2009.',
+        'market': 'Rowan Farm sold ten calves on Friday. The vet of Heather Farm is Tilda Vane.',
+    }
+    for name, text in texts.items():
+        (root / 'notes' / f'{name}.txt').write_text(text)
+    index_text([root / 'notes'], root / 'kb', processes=1)
+    with opql_jax.open(root / 'kb') as opened:
+        yield opened
+
+
+@pytest.mark.parametrize(
+    ('question', 'answer', 'stated'),
+    [
+        ('Where is Birch Clinic?', 'Harsk', True),
+        ('Who founded Birch Clinic?', 'Per Falk', False),
+        ('Who is the vet of Heather Farm?', 'Tilda Vane', True),
+        ('Who is the vet of Rowan Farm?', 'Tilda Vane', False),
+    ],
+)
+def test_what_is_not_stated_is_not_sure(kb, question, answer, stated):
+    found = kb.ask(question)
+    entity = next(entity for entity in found.entities.tolist() if found.name_of(entity) == answer)
+    assert (left(found, entity) == 1) is stated
+    assert stated or not found.is_sure
