@@ -32,7 +32,7 @@ _RELATIONS = tuple(
             r'\bdie[sd]?\b|dying|death|\bdead\b|deceased|kill|murder|assassinat|execut|drown|perish'
             r'|buri|grave|tomb|cemetery|suicide|hanged|\bshot\b|\bfell\b|\blost\b|passed away'
             r'|surviv|last (?:days|years)|posthumous|funeral'
-            r'|\bd\.|[–-]\s?(?:\w+ ){0,2}\d{3,4}\s?\)',
+            r'|\bd\.|[–—-]\s?(?:[\w,]+ ){0,4}\d{3,4}\s?\)',
         ),
         (
             r'found(?:s|ed|er|ers)?|establish(?:ed)?|set up|open(?:s|ed)?',
