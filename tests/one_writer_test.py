@@ -9,7 +9,6 @@ import pathlib
 import time
 
 import pytest
-import tiny_updates
 
 from opql_jax.core import locks
 from opql_jax.core.errors import InputError
@@ -54,18 +53,18 @@ def write_index(folder):
 COMMANDS = ['prepare', 'train', 'build_memory', 'index', 'infer', 'recipe']
 
 
-@pytest.mark.parametrize('command', [*COMMANDS, *tiny_updates.UPDATES])
+@pytest.mark.parametrize('command', [*COMMANDS, *tiny_memories.UPDATES])
 def test_a_folder_that_is_being_written_is_refused_and_left_alone(world, tmp_path, command):
     folder = tmp_path / 'folder'
-    if command in tiny_updates.UPDATES:
-        tiny_updates.make(folder).close()
+    if command in tiny_memories.UPDATES:
+        tiny_memories.make(folder).close()
     calls = {
         'prepare': lambda: prepare_by_parts.run(folder, corpus(tmp_path, 'Ann')),
         'train': lambda: tiny_training.run(world / 'text', folder),
         'build_memory': lambda: tiny_memories.make(folder),
         **{
             name: lambda update=update: update(folder)
-            for name, update in tiny_updates.UPDATES.items()
+            for name, update in tiny_memories.UPDATES.items()
         },
         'index': lambda: write_index(folder),
         'infer': lambda: write_answers(ring(), QUESTIONS, folder.with_name('a.jsonl')),
