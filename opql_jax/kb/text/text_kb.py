@@ -125,6 +125,7 @@ class TextKB(VirtualKB):
         if not asked or len(means := self.linker.meanings(asked[1])) != 1:
             return None
         memory = self.store.memory
+        assert memory is not None  # that of plain text
         ids = memory.ids[np.flatnonzero(memory.target[:] == means[0])[:_DEFINING]]
         one = np.ones(1, np.float32)
         for place, fact in enumerate(facts(self.store, ids, np.ones(len(ids)))):
