@@ -106,11 +106,10 @@ class TextKB(VirtualKB):
             InputError: a question is longer than the encoder reads.
         """
         read, answered = (self.read, self._answered) if self._has_reader else (None, None)
-        compared = [
-            comparison.answer(question, self.vocab.kinds, self._answer_plain, answered)
-            or self._defined(question)
-            for question in questions
-        ]
+        compared = []
+        for question in questions:
+            answer = comparison.answer(question, self.vocab.kinds, self._answer_plain, answered)
+            compared.append(self._defined(question) if answer is None else answer)
         others = iter(
             self._answer_each(
                 [one for one, found in zip(questions, compared) if found is None], read
