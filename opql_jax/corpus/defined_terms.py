@@ -64,6 +64,12 @@ def defined_terms(text: str, spans: Sequence[Span]) -> list[Defined]:
     return found
 
 
+def defines(text: str, term: str) -> bool:
+    """Whether a text defines a term in quotes, whatever for; its case does not matter."""
+    defined = (match['quoted'] or match['named'] or '' for match in _DEFINED.finditer(text))
+    return term.casefold() in map(str.casefold, defined)
+
+
 def _abbreviated(text: str, letters: str, end: int) -> int | None:
     """Where the words begin that end at `end` and have the initials `letters`; None if none do."""
     wanted = [letter for letter in letters.removesuffix('s') if letter.isupper()]

@@ -4,7 +4,7 @@ import re
 
 import pytest
 
-from opql_jax.corpus.defined_terms import defined_terms, uses
+from opql_jax.corpus.defined_terms import defined_terms, defines, uses
 from opql_jax.corpus.documents import Document
 from opql_jax.corpus.name_resolution import resolve
 from opql_jax.corpus.spans import Span
@@ -44,6 +44,19 @@ def test_a_term_stands_for_the_name_before_it(defined, expected):
     assert {
         found.term: text[found.start : found.end] for found in defined_terms(text, spans)
     } == expected
+
+
+@pytest.mark.parametrize(
+    'text, is_defined',
+    [
+        ('Norgate Lines AS (“the Owner”) sails.', True),
+        ('Bo Lee, hereinafter the "Owner", pays.', True),
+        ('Bo Lee (the "Tenant") pays the Owner.', False),
+        ('Bo Lee (NRA) pays the Owner.', False),
+    ],
+)
+def test_a_text_defines_a_term_that_it_sets_in_quotes_behind_a_name(text, is_defined):
+    assert defines(text, 'owner') == is_defined
 
 
 def test_all_uses_of_a_term_mean_what_it_stands_for():

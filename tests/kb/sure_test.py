@@ -19,6 +19,11 @@ TEXTS = [
 PLAYED = {'Amber Gate': 'Oslo', 'Cold Meadow': 'Bern', 'Tall Orchard': 'Riga'}
 PLAYED |= {'Quiet Wheel': 'Turin'}
 TEXTS += [{'id': 'bio', 'title': 'Edda Marsh', 'text': 'The pianist Edda Marsh was born in Ghent.'}]
+LEASE = (
+    'Orla Bing (the "Owner") lets the Sedge Mill to Tam Reed (the "Hirer"). The Hirer pays the '
+    'agent of the Owner, Ned Foss.'
+)
+TEXTS += [{'id': 'lease', 'title': 'Contract of hire', 'text': LEASE}]
 for piece, city in PLAYED.items():
     text = f'{piece} is a sonata by Edda Marsh. The concert of Edda Marsh in {city} began with it.'
     TEXTS.append({'id': piece, 'title': piece, 'text': text})
@@ -43,6 +48,19 @@ def kb(tmp_path_factory):
 def test_no_answer_is_what_the_question_says(kb, text, name):
     answer = kb.ask(text)
     assert len(answer) and name not in answer.names
+
+
+@pytest.mark.parametrize(
+    'term, name', [('the Hirer', 'Tam Reed'), ('the Owner', 'Orla Bing'), ('“Hirer”', 'Tam Reed')]
+)
+def test_a_defined_term_stands_for_the_name_before_it(kb, term, name):
+    answer = kb.ask(f'Who is {term}?')
+    assert answer.names == [name] and answer.is_sure
+    assert f'{name} (the "' in answer.paths(name)[0][-1].sentence
+
+
+def test_a_question_of_more_than_a_defined_term_is_not_for_it(kb):
+    assert kb.ask('Who is the agent of the Owner?').names[0] == 'Ned Foss'
 
 
 def test_a_part_of_a_name_in_the_question_may_be_another_name(kb):

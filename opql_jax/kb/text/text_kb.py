@@ -3,6 +3,7 @@
 import dataclasses
 import functools
 import hashlib
+import re
 from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any
 
@@ -12,13 +13,15 @@ from opql_jax.core.checkout import RELEASED_READER
 from opql_jax.core.errors import InputError
 from opql_jax.core.hashing import params_hash
 from opql_jax.core.manifest import ManifestError
+from opql_jax.corpus.defined_terms import defines
 from opql_jax.corpus.json_lines import short_repr
 from opql_jax.corpus.question_linking import Named, followed, near_spellings, written_as_names
 from opql_jax.corpus.questions import Question, parse_bracketed
 from opql_jax.data.kb_folder import KBFolder
 from opql_jax.data.prepared import Prepared
-from opql_jax.kb.answers import Answer
+from opql_jax.kb.answers import Answer, Hop
 from opql_jax.kb.fact_store import FactStore
+from opql_jax.kb.paths import facts
 from opql_jax.kb.sets.set_evaluation import SetEvaluator
 from opql_jax.kb.text import choices, comparison, question_plans, stated
 from opql_jax.kb.text.candidates import Evidence
@@ -40,6 +43,10 @@ from opql_jax.retrieval.words import words_of
 # Answers of which it is looked at whether their sentence denies them, or does not state them, and
 # what is left of the probability of one that is denied.
 _LOOKED_AT, _DENIED = 3, 0.3
+# Questions for what a defined term stands for, how many facts of that are looked at for the
+# definition, and how probable it is that the name before this is the one that is meant.
+_WHO_IS = re.compile(r'(?:who|what) (?:is|are|was|were) (?:the )?["“]?(.+?)["”]?\s*\??', re.I)
+_DEFINING, _DEFINED = 64, 0.8
 # Words of a question that names nothing, function words aside: 'who wrote it?' cannot be answered.
 _FEWEST_WORDS = 2
 
@@ -91,6 +98,7 @@ class TextKB(VirtualKB):
 
         It takes as many hops as a question seems to need; where they lead to nothing that is asked
         for, or the question has none, it looks at the sentences most like the question.
+        'Who is the Tenant?' is answered by the name for which the text defines that term.
         Comparisons, and questions of yes or no, are answered by plain questions about what they
         name, see `comparison`, from facts that are followed.
 
@@ -98,14 +106,29 @@ class TextKB(VirtualKB):
             InputError: a question is longer than the encoder reads.
         """
         read, answered = (self.read, self._answered) if self._has_reader else (None, None)
-        compared = [
-            comparison.answer(question, self.vocab.kinds, self._answer_plain, answered)
-            for question in questions
-        ]
+        compared = []
+        for question in questions:
+            answer = comparison.answer(question, self.vocab.kinds, self._answer_plain, answered)
+            compared.append(self._defined(question) if answer is None else answer)
         plain = [one for one, found in zip(questions, compared) if found is None]
         others = map(_without_unstated, self._answer_each(plain, read))
         found = [next(others) if answer is None else answer for answer in compared]
         return [self._of(answer, question) for answer, question in zip(found, questions)]
+
+    def _defined(self, question: Question) -> Answer | None:
+        """The name for which the text defines the term that a question asks for; else None."""
+        asked = _WHO_IS.fullmatch(question.text)
+        if not asked or len(means := self.linker.meanings(asked[1])) != 1:
+            return None
+        memory = self.store.memory
+        assert memory is not None  # that of plain text
+        ids = memory.ids[np.flatnonzero(memory.target[:] == means[0])[:_DEFINING]]
+        one = np.ones(1, np.float32)
+        for place, fact in enumerate(facts(self.store, ids, np.ones(len(ids)))):
+            if defines(fact.sentence or '', asked[1]):
+                hop = Hop(np.array(means), one, ids[place : place + 1], one)
+                return Answer(np.array(means), one, ((hop,),), _DEFINED * one)
+        return None
 
     def _of(self, answer: Answer, question: Question) -> Answer:
         return dataclasses.replace(answer, store=self.store, question=question)
