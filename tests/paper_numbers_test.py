@@ -51,6 +51,8 @@ OBJECTIVES |= {
     'qa_align_mentions': 'AlignPassages',
     'qa_follow': 'Follow',
 }
+# The count of a batch, where it is not of rows.
+BATCHES = {'qa_align_mentions': 'passages', 'qa_follow': 'questions'}
 
 
 @pytest.fixture
@@ -133,7 +135,7 @@ def test_what_the_paper_leaves_open_is_stated_for_each_stage(settings_of, name):
     trains.
     """
     settings, objective = settings_of(name), OBJECTIVES[name]
-    batch = {'AlignPassages': 'passages', 'Follow': 'questions'}.get(objective, 'rows')
+    batch = BATCHES.get(name, 'rows')
     assert settings(f'objectives.{objective}.{batch}') % 64 == 0  # so many devices share it
     config = {
         field: settings(f'trainer.TrainConfig.{field}')
@@ -156,7 +158,15 @@ def test_what_the_paper_leaves_open_is_stated_for_each_stage(settings_of, name):
 
 
 @pytest.mark.parametrize(
-    ('name', 'room'), [('entities', 3), ('relations', MARKUP_ROOM), ('lm_cloze', 4 + 16)]
+    ('name', 'room'),
+    [
+        ('entities', 3),
+        ('relations', MARKUP_ROOM),
+        ('lm_cloze', 4 + 16),
+        ('qa_entities', 3),
+        ('qa_align', MARKUP_ROOM),
+        ('qa_align_mentions', 3),
+    ],
 )
 def test_the_buckets_hold_every_piece_and_divide_over_the_pods_of_the_page(settings_of, name, room):
     settings, objective = settings_of(name), f'objectives.{OBJECTIVES[name]}'
@@ -164,10 +174,12 @@ def test_the_buckets_hold_every_piece_and_divide_over_the_pods_of_the_page(setti
     capacities = capacities_for(
         [piece + room],
         [piece + room],
-        settings(f'{objective}.rows'),
+        settings(f'{objective}.{BATCHES.get(name, "rows")}'),
         settings(f'{objective}.buckets'),
     )
-    assert all(rows % devices == 0 for rows in capacities.values() for devices in (8, 16, 64))
+    assert settings(f'{objective}.buckets') and all(
+        rows % devices == 0 for rows in capacities.values() for devices in (8, 16, 64)
+    )
 
 
 def test_finetuning_bars_no_answer_and_reads_no_passages_as_the_paper(settings_of):

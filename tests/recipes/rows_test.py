@@ -98,9 +98,10 @@ TINY = {
     'gin/experiments/paper/relations.gin': TINY_PAPER | {'MIN_COUNT': 1},
     'gin/experiments/paper/memory.gin': {'MIN_COUNT': 1},
     'gin/experiments/paper/lm_cloze.gin': TINY_PAPER,
+    'gin/experiments/paper/qa_follow.gin': SMALL_BERT,
     **{
-        f'gin/experiments/paper/qa_{name}.gin': SMALL_BERT
-        for name in ('entities', 'align', 'align_mentions', 'follow')
+        f'gin/experiments/paper/qa_{name}.gin': SMALL_BERT | {'BUCKETS': ()}
+        for name in ('entities', 'align', 'align_mentions')
     },
     'gin/experiments/paper/lm_questions.gin': SMALL_BERT | {'ROWS': 16},
     'gin/experiments/encoder/relations.gin': {'RELATIONS_PER_BATCH': 4},
