@@ -74,8 +74,11 @@ on_workers() {
   for node in "${nodes[@]}"; do
     # A connection to a machine that is gone is to break, and not to wait.
     command=(on_node "$node" "$1" --ssh-flag=-oServerAliveInterval=30 --command="source opql_jax/launch/tpu.sh && $(quoted "${@:2}")")
-    # What a dry run prints stays in order.
-    if [ -n "$DRY_RUN" ]; then "${command[@]}"; continue; fi
+    # What a dry run prints stays in order, and Ctrl-C reaches what runs in the foreground.
+    if [ -n "$DRY_RUN" ] || [ ${#nodes[@]} -eq 1 ]; then
+      "${command[@]}" || code=$?
+      continue
+    fi
     "${command[@]}" &
     processes+=("$!")
   done
