@@ -1,9 +1,10 @@
 #!/usr/bin/env bash
 # Runs a binary on all workers of a Cloud TPU that launch/setup_tpu.sh has made, and runs it again where it was preempted.
-#   launch/run_tpu.sh [--all_logs] [--detach] [--dry_run] BINARY [FLAG...]
+#   launch/run_tpu.sh [--all_logs] [--detach] [--dry_run] [NAME=VALUE...] BINARY [FLAG...]
 #   launch/run_tpu.sh [--dry_run] --logs [--all_logs] | --stop | --delete
 #   BINARY      train, build_memory, eval, ...: python -m opql_jax.BINARY FLAG..., in ~/opql_jax on each worker. What it writes
 #               has to be on storage that all workers see and that outlives them
+#   NAME=VALUE  an environment variable of the binary, such as LIBTPU_INIT_ARGS=... or WANDB_API_KEY=...
 #   --all_logs  shows the output of all workers, each line with its host, and not only that of worker 0
 #   --detach    starts it and returns: nothing restarts it then
 #   --logs      shows the output of the job and waits for its end; interrupting this script always leaves the job running
@@ -21,13 +22,14 @@
 # shellcheck source=launch/tpu.sh
 source "$(dirname -- "${BASH_SOURCE[0]}")/tpu.sh"
 
-USAGE='usage: launch/run_tpu.sh [--all_logs] [--detach] [--dry_run] BINARY [FLAG...], or one of --logs, --stop, --delete'
+USAGE='usage: launch/run_tpu.sh [--all_logs] [--detach] [--dry_run] [NAME=VALUE...] BINARY [FLAG...], or one of --logs, --stop, --delete'
 MAX_RESTARTS=${MAX_RESTARTS:-100}
 [[ $MAX_RESTARTS =~ ^[0-9]+$ ]] || fail "MAX_RESTARTS=$MAX_RESTARTS has to be a whole number"
 # Looks in a row at which the workers may not answer, or some of them have ended and others have not.
 PATIENCE=10
 action=
 detach=
+variables=()
 follow=(0 worker_follow)
 while [ $# -gt 0 ]; do
   case $1 in
@@ -39,12 +41,13 @@ while [ $# -gt 0 ]; do
       action=$1
       ;;
     -*) fail "unknown argument $1; $USAGE" ;;
+    *=*) variables+=("$1") ;;
     *) break ;;
   esac
   shift
 done
 [ -n "$action" ] || [ $# -gt 0 ] || fail "name a binary; $USAGE"
-[ -z "$action" ] || [ $# -eq 0 ] || fail "$action takes no binary; $USAGE"
+[ -z "$action" ] || [ $(($# + ${#variables[@]})) -eq 0 ] || fail "$action takes no binary; $USAGE"
 place
 
 # STATUSES becomes what each worker says of the job, or nothing where one does not answer; ENDED what that comes to: preempted
@@ -142,7 +145,7 @@ for ((restarts = 0; restarts <= MAX_RESTARTS; restarts++)); do
   fi
   job=JOB
   [ -n "$DRY_RUN" ] || job=$(date -u +%Y%m%d-%H%M%S)-$$-$restarts
-  if on_workers all worker_start "$job" "$COMMIT" "$@"; then
+  if on_workers all worker_start "$job" "$COMMIT" ${variables[@]+"${variables[@]}"} "$@"; then
     if [ -n "$detach" ]; then
       [ -n "$DRY_RUN" ] || say "$1 runs as job $job: launch/run_tpu.sh --logs shows it, --stop ends it"
       exit

@@ -12,6 +12,8 @@
 #   SPOT=1           a spot VM: cheaper, and can be preempted at any time
 #   NETWORK, SUBNETWORK  where they are not the default ones
 #   CREATE_FLAGS     further flags of gcloud's create, such as '--internal-ips --reserved --service-account=NAME --labels=team=kb'
+#   CONNECT_FLAGS    further flags of gcloud's ssh and scp, such as --internal-ip or --tunnel-through-iap
+#   SLICES           how many TPUs of that type, joined by the network: a queued resource, whose slices are TPU_NAME-0, ... (default: 1)
 #   COMMIT           the commit to install (default: HEAD, and then nothing may be uncommitted, as it would be left out)
 #   WORKER_SETUP     a command to run on each worker afterwards, such as one that mounts the storage where runs are kept: the
 #                    disks of a TPU that was preempted are gone
@@ -30,11 +32,14 @@ for argument in "$@"; do
 done
 place
 machine
+[ "$SLICES" -eq 1 ] || queued=1
 [ -z "$CHANGES" ] || fail "there are uncommitted changes, which would be left out: commit them, or choose a commit: COMMIT=HEAD"
 
 create_tpu() {
   local kind=(tpu-vm create "$TPU_NAME") version=--version options=("${PLACE[@]}" --accelerator-type="$TPU_TYPE")
-  [ -z "$queued" ] || { kind=(queued-resources create "$TPU_NAME" --node-id="$TPU_NAME"); version=--runtime-version; }
+  local nodes=(--node-id="$TPU_NAME")
+  [ "$SLICES" -eq 1 ] || nodes=(--node-count="$SLICES" --node-prefix="$TPU_NAME")
+  [ -z "$queued" ] || { kind=(queued-resources create "$TPU_NAME" "${nodes[@]}"); version=--runtime-version; }
   [ "${SPOT:-0}" != 1 ] || options+=(--spot)
   [ -z "${NETWORK-}" ] || options+=(--network="$NETWORK")
   [ -z "${SUBNETWORK-}" ] || options+=(--subnetwork="$SUBNETWORK")
@@ -64,17 +69,19 @@ done
 archive=$ROOT/runs/$TPU_NAME.tar.gz
 run mkdir -p "$ROOT/runs"
 run git -C "$ROOT" archive --format=tar.gz --output="$archive" "$COMMIT"
-run gcloud compute tpus tpu-vm scp "$archive" "$TPU_NAME:opql_jax.tar.gz" "${PLACE[@]}" --worker=all --quiet
-run rm -f "$archive"
-ssh=(gcloud compute tpus tpu-vm ssh "$TPU_NAME" "${PLACE[@]}" --worker=all --quiet)
 # The environment and the runs stay.
 # shellcheck disable=SC2016
-run "${ssh[@]}" --command='if [ "$(source opql_jax/launch/tpu.sh 2>/dev/null && worker_status)" = running ]; then
+unpack='if [ "$(source opql_jax/launch/tpu.sh 2>/dev/null && worker_status)" = running ]; then
   echo "a job is running: launch/run_tpu.sh --stop ends it" >&2
   exit 1
 fi
 mkdir -p opql_jax && find opql_jax -mindepth 1 -maxdepth 1 ! -name .venv ! -name runs -exec rm -rf {} + &&
   tar -xzf opql_jax.tar.gz -C opql_jax'
+for node in "${NODES[@]}"; do
+  run gcloud compute tpus tpu-vm scp "$archive" "$node:opql_jax.tar.gz" "${PLACE[@]}" ${CONNECT[@]+"${CONNECT[@]}"} --worker=all --quiet
+  on_node "$node" all --command="$unpack"
+done
+run rm -f "$archive"
 on_workers all worker_install "$COMMIT"
-[ -z "${WORKER_SETUP-}" ] || run "${ssh[@]}" --command="$WORKER_SETUP"
+for node in ${WORKER_SETUP:+"${NODES[@]}"}; do on_node "$node" all --command="$WORKER_SETUP"; done
 [ -n "$DRY_RUN" ] || say "$TPU_NAME is ready: launch/run_tpu.sh BINARY [FLAG...]"

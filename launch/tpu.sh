@@ -9,16 +9,22 @@ source "$(dirname -- "${BASH_SOURCE[0]}")/common.sh"
 DRY_RUN=
 POLL=${POLL:-30}
 GRACE=${GRACE:-60}
+SLICES=${SLICES:-1}
 JOBS=${ROOT%/*}/opql_jax_jobs
 
 [[ $GRACE =~ ^[0-9]+$ && $POLL =~ ^[0-9]+$ ]] || fail "GRACE=$GRACE and POLL=$POLL have to be whole numbers"
 
-# Checks the variables that name the TPU.
+# Checks the variables that name the TPU. NODES become the names of its slices.
 place() {
+  local slice
   need TPU_NAME my-tpu
   need PROJECT my-project
   need ZONE us-west4-a
+  [[ $SLICES =~ ^[1-9][0-9]*$ ]] || fail "SLICES=$SLICES has to be a whole number of at least 1"
   PLACE=(--project="$PROJECT" --zone="$ZONE")
+  read -ra CONNECT <<<"${CONNECT_FLAGS-}"
+  NODES=("$TPU_NAME")
+  for ((slice = 0; SLICES > 1 && slice < SLICES; slice++)); do NODES[slice]=$TPU_NAME-$slice; done
   [ -n "$DRY_RUN" ] || command -v gcloud >/dev/null ||
     fail 'no gcloud on PATH: install the Google Cloud CLI, and sign in with gcloud auth login'
 }
@@ -36,28 +42,48 @@ machine() {
 # run COMMAND...: runs it, or prints it in a dry run.
 run() { if [ -n "$DRY_RUN" ]; then quoted "$@"; else "$@"; fi; }
 
-# look STATE: sets STATE to that of the VM, or without one to that of the queued resource of the same name, or to ABSENT; and
-# QUEUED to --queued where there is a queued resource. A dry run takes the given STATE for granted.
+# look STATE: sets STATE to READY if all slices are, else to that of another one, or where none is there to that of the queued
+# resource of the same name, or to ABSENT; and QUEUED to --queued where there is a queued resource. A dry run takes the given
+# STATE for granted.
 # shellcheck disable=SC2034
 look() {
-  local vm queue list=(list "${PLACE[@]}" --filter="name~/$TPU_NAME\$")
+  local vm queue list=(list "${PLACE[@]}") slice=
+  [ "$SLICES" -eq 1 ] || slice='-[0-9]+'
   # Listed, as describing one that is absent is an error like any other.
-  vm=$(run gcloud compute tpus tpu-vm "${list[@]}" --format='value(state)') || return
-  queue=$(run gcloud compute tpus queued-resources "${list[@]}" --format='value(state.state)') || return
+  vm=$(run gcloud compute tpus tpu-vm "${list[@]}" --filter="name~/$TPU_NAME$slice\$" --format='value(state)') || return
+  queue=$(run gcloud compute tpus queued-resources "${list[@]}" --filter="name~/$TPU_NAME\$" --format='value(state.state)') || return
   if [ -n "$DRY_RUN" ]; then
     printf '%s\n' "$vm" "$queue"
     STATE=$1
   else
-    STATE=${vm:-${queue:-ABSENT}}
+    STATE=$(grep -vxm 1 READY <<<"$vm") || [ "$(wc -l <<<"$vm")" -ne "$SLICES" ] || STATE=READY
+    STATE=${STATE:-${queue:-ABSENT}}
     QUEUED=${queue:+--queued}
   fi
 }
 
-# on_workers WORKER COMMAND...: runs a command on one worker (0, 1, ...) or on all.
+# on_node NODE WORKER FLAG...: runs the command that a flag says on workers of a slice.
+on_node() {
+  run gcloud compute tpus tpu-vm ssh "$1" "${PLACE[@]}" ${CONNECT[@]+"${CONNECT[@]}"} --worker="$2" --quiet "${@:3}"
+}
+
+# on_workers WORKER COMMAND...: runs a command on one worker (0, 1, ...) of the first slice, or on all of all slices at once.
 on_workers() {
-  # A connection to a machine that is gone is to break, and not to wait.
-  run gcloud compute tpus tpu-vm ssh "$TPU_NAME" "${PLACE[@]}" --worker="$1" --quiet --ssh-flag=-oServerAliveInterval=30 \
-    --command="source opql_jax/launch/tpu.sh && $(quoted "${@:2}")"
+  local node command process processes=() code=0 nodes=("${NODES[@]}")
+  [ "$1" = all ] || nodes=("${NODES[0]}")
+  for node in "${nodes[@]}"; do
+    # A connection to a machine that is gone is to break, and not to wait.
+    command=(on_node "$node" "$1" --ssh-flag=-oServerAliveInterval=30 --command="source opql_jax/launch/tpu.sh && $(quoted "${@:2}")")
+    # What a dry run prints stays in order, and Ctrl-C reaches what runs in the foreground.
+    if [ -n "$DRY_RUN" ] || [ ${#nodes[@]} -eq 1 ]; then
+      "${command[@]}" || code=$?
+      continue
+    fi
+    "${command[@]}" &
+    processes+=("$!")
+  done
+  for process in ${processes[@]+"${processes[@]}"}; do wait "$process" || code=$?; done
+  return "$code"
 }
 
 delete_tpu() {
@@ -90,9 +116,11 @@ worker_status() {
   else cat -- "$JOBS/${ID-}.code" 2>/dev/null || echo lost; fi
 }
 
-# worker_start JOB COMMIT BINARY [FLAG...]: starts the binary in the background.
+# worker_start JOB COMMIT [NAME=VALUE...] BINARY [FLAG...]: starts the binary in the background, with these environment variables.
 worker_start() {
-  local job=$1 commit=$2 here
+  local job=$1 commit=$2 variables=() here
+  shift 2
+  while [[ $1 == *=* ]]; do variables+=("$1"); shift; done
   # gcloud repeats a command whose connection broke, which is not to start a second job.
   [ ! -f "$JOBS/$job.log" ] || return 0
   here=$(cat "$ROOT/.commit" 2>/dev/null || echo none)
@@ -106,7 +134,7 @@ worker_start() {
     code=0
     "${@:2}" || code=$?
     printf "%s\n" "$code" >"$1.partial" && mv -- "$1.partial" "$1"' job "$JOBS/$job.code" \
-    "$PYTHON" -m "opql_jax.$3" "${@:4}" >"$JOBS/$job.log" 2>&1 </dev/null &
+    env ${variables[@]+"${variables[@]}"} "$PYTHON" -m "opql_jax.$1" "${@:2}" >"$JOBS/$job.log" 2>&1 </dev/null &
   printf '%s %s\n' "$job" "$!" >"$JOBS/current"
 }
 

@@ -41,6 +41,8 @@ OBJECTIVES = {
     'follow-opql-metaqa-2-hop': 'Follow',
 }
 FUNCTIONS = {'prepare': prepare, 'build_memory': build_memory, 'train': trainer.train}
+# The count of a batch, where it is not of rows.
+BATCHES = {'align-mentions-msf': 'passages', 'follow-opql-metaqa-2-hop': 'questions'}
 
 
 @pytest.fixture
@@ -123,7 +125,7 @@ def test_what_the_paper_leaves_open_is_stated_for_each_stage(settings_of, name):
     trains.
     """
     settings, objective = settings_of(name), OBJECTIVES[name]
-    batch = {'AlignPassages': 'passages', 'Follow': 'questions'}.get(objective, 'rows')
+    batch = BATCHES.get(name, 'rows')
     assert settings(f'objectives.{objective}.{batch}') % 64 == 0  # so many devices share it
     config = lambda field: settings(f'trainer.TrainConfig.{field}')
     for field in ('learning_rate', 'clip_norm', 'log_every', 'keep_checkpoints'):
@@ -135,7 +137,15 @@ def test_what_the_paper_leaves_open_is_stated_for_each_stage(settings_of, name):
 
 
 @pytest.mark.parametrize(
-    ('name', 'room'), [('entities', 3), ('relations', MARKUP_ROOM), ('opql-lm-pretrained', 4 + 16)]
+    ('name', 'room'),
+    [
+        ('entities', 3),
+        ('relations', MARKUP_ROOM),
+        ('opql-lm-pretrained', 4 + 16),
+        ('entities-metaqa', 3),
+        ('align-metaqa', MARKUP_ROOM),
+        ('align-mentions-msf', 3),
+    ],
 )
 def test_the_buckets_hold_every_piece_and_divide_over_the_pods_of_the_page(settings_of, name, room):
     settings, objective = settings_of(name), f'objectives.{OBJECTIVES[name]}'
@@ -143,10 +153,12 @@ def test_the_buckets_hold_every_piece_and_divide_over_the_pods_of_the_page(setti
     capacities = capacities_for(
         [piece + room],
         [piece + room],
-        settings(f'{objective}.rows'),
+        settings(f'{objective}.{BATCHES.get(name, "rows")}'),
         settings(f'{objective}.buckets'),
     )
-    assert all(rows % devices == 0 for rows in capacities.values() for devices in (8, 16, 64))
+    assert settings(f'{objective}.buckets') and all(
+        rows % devices == 0 for rows in capacities.values() for devices in (8, 16, 64)
+    )
 
 
 def test_finetuning_bars_no_answer_and_reads_no_passages_as_the_paper(settings_of):

@@ -6,6 +6,7 @@ shapes and are served by one compilation. A row may sit in a longer bucket than 
 own is full. A bucket is a NamedTuple of arrays with a row for each input.
 """
 
+import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
@@ -82,8 +83,8 @@ def capacities_for(
     `least` and `lengths` are the tokens that each row needs at least, and that it may have; the
     longest bucket cuts what is more. `rows` are those of a batch.
 
-    InputError: stated buckets have other rows together, or are not in order of their lengths; or a
-    row does not fit the longest.
+    InputError: stated buckets have other rows together, or are not in order of their lengths; a row
+    does not fit the longest; or this host cannot hold the tokens of a batch.
     """
     if not buckets:
         most = max(max(BUCKET_LENGTHS), np.max(least, initial=0))
@@ -97,6 +98,12 @@ def capacities_for(
             raise InputError(f'buckets={buckets} have {total} rows, but a batch has {rows}')
     if (longest := int(np.max(least, initial=0))) > max(capacities):
         raise InputError(f'buckets={buckets}: the longest row has {longest} tokens')
+    size = sum(length * count for length, count in capacities.items()) * np.dtype(np.int32).itemsize
+    if size > (held := os.sysconf('SC_PHYS_PAGES') * os.sysconf('SC_PAGE_SIZE')):
+        raise InputError(
+            f'rows={rows}: the tokens of a batch take {size / 1e9:,.0f} GB, and this host has '
+            f'{held / 1e9:,.0f} GB: take fewer rows'
+        )
     return capacities
 
 

@@ -2,12 +2,14 @@
 
 import functools
 import logging
+import os
 from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
 import numpy as np
 
 from opql_jax.core.errors import InputError
+from opql_jax.corpus.entities import EntityVocab
 from opql_jax.corpus.json_lines import short_repr
 from opql_jax.corpus.questions import Question, read_questions
 from opql_jax.data import batching, markup
@@ -15,6 +17,7 @@ from opql_jax.data.batching import round_up
 from opql_jax.data.prepared import Prepared
 from opql_jax.data.sampling import PairIndex
 from opql_jax.data.tokenizer import SpecialIds
+from opql_jax.datasets.question_conversion import format_of
 
 _log = logging.getLogger(__name__)
 
@@ -188,16 +191,37 @@ def is_file(questions: str) -> bool:
     return questions.endswith('.jsonl')
 
 
+def read_file(path: str, vocab: EntityVocab) -> list[Question]:
+    """The questions of a JSON Lines file, see `corpus.questions`.
+
+    InputError as of `read_questions`, or the file is of another known format.
+    """
+    check_format(path)
+    return read_questions(path, vocab)
+
+
+def check_format(path: str) -> None:
+    """Raises InputError, with the setting that reads it, if a file is of another known format."""
+    if os.path.isfile(path) and (other := format_of(path)):
+        raise InputError(
+            f'{path}: the file is of the format {other!r}: convert_questions with FORMAT={other} '
+            'makes a question file of it'
+        )
+
+
 def load_questions(name: str, prepared: Prepared) -> list[Question]:
     """The questions of a JSON Lines file (`*.jsonl`), or else of a split of the prepared folder."""
-    return read_questions(name, prepared.vocab) if is_file(name) else prepared.questions(name)
+    if is_file(name):
+        return read_file(name, prepared.vocab)
+    check_format(name)
+    return prepared.questions(name)
 
 
 def one_hop_questions(prepared: Prepared, name: str) -> list[Question]:
     """A set's questions of one hop about one known entity; InputError if there is none."""
     if not is_file(name):
-        return prepared.questions(name)
-    questions = read_questions(name, prepared.vocab)
+        return load_questions(name, prepared)
+    questions = read_file(name, prepared.vocab)
     found = [q for q in questions if q.hops == 1 and len(q.topics) == 1 and q.topic_entity >= 0]
     usable = (
         f'{len(found)} of {len(questions)} questions have one hop and one topic, known entities'

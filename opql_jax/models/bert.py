@@ -204,6 +204,8 @@ _MODERN_SUPPORTED = {
 
 # Projections that BERT does not have.
 _FRESH = ('w_r', 'w_e')
+# Tensors that an error names.
+_NAMED = 5
 
 # Words whose embeddings the markers start from in a BERT without markers.
 MARKER_WORDS = {'[ENT]': 'entity', '[R1]': 'x', '[R2]': 'y'}
@@ -293,7 +295,7 @@ def merge_pretrained(params, loaded):
     accuracy with MiniLM is 0.03 higher than with a random matrix.
 
     Raises:
-        InputError: the two trees differ in a tensor or a shape; lists all differences.
+        InputError: the two trees differ in a tensor or a shape; lists the first.
     """
     fresh = traverse_util.flatten_dict(params, sep='/')
     new = traverse_util.flatten_dict(loaded, sep='/')
@@ -305,9 +307,10 @@ def merge_pretrained(params, loaded):
         if shape(fresh, name) != shape(new, name)
     ]
     if differences:
+        more = f'; and {len(differences) - _NAMED} more' if len(differences) > _NAMED else ''
         raise InputError(
             'the BERT checkpoint does not fit the encoder: use the gin file of its size '
-            f'(gin/models), and prepare with its tokenizer. {"; ".join(differences)}'
+            f'(gin/models), and prepare with its tokenizer. {"; ".join(differences[:_NAMED])}{more}'
         )
     merged = {**fresh, **new, 'w_r/kernel': orthogonal(fresh['w_r/kernel'])}
     return traverse_util.unflatten_dict(

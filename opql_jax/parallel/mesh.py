@@ -39,7 +39,7 @@ def make_mesh(
 
     Raises:
         InputError: there are fewer devices than asked for, or more, where they are those of several
-            processes; or slices cannot be of equal size.
+            processes; `model` does not divide them, or slices cannot be of equal size.
     """
     devices = jax.local_devices() if local else jax.devices()
     mesh = mesh_of(devices, data, model, slices)
@@ -72,6 +72,12 @@ def mesh_of(
             raise InputError(
                 f'slices have {sizes} devices: say how many of each make the mesh, at most '
                 f'{fewest}, or slices=1'
+            )
+        if 1 < model < fewest and fewest % model:
+            fitting = ', '.join(str(n) for n in range(1, fewest + 1) if not fewest % n)
+            raise InputError(
+                f'{model} devices along the axis model (model_devices) do not divide {fewest}: '
+                f'take {fitting}, or say how many are along data (data_devices)'
             )
         data = max(fewest // max(model, 1), 1)
     if min(data, model) < 1 or data * model > fewest:

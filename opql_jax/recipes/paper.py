@@ -43,15 +43,28 @@ def _short_stage(run: str, steps: int, learning_rate: float, **bindings) -> Stag
     return Stage((_gin('training'), f'gin/runs/{run}.gin'), settings)
 
 
+def _piece(rows: int) -> tuple[tuple[int, int]]:
+    """The one bucket of a batch of pieces: 122 tokens, and their markup."""
+    return ((128, rows),)
+
+
 # {stage of `metaqa.STAGES`: how the encoder that Wikipedia taught is trained}. While entities are
 # learnt, it stays as it is.
 QUESTION_STAGES = {
     'entities': _short_stage(
-        'entities', 2000, 1e-3, **bound('objectives.Entities', rows=512, frozen_encoder=True)
+        'entities',
+        2000,
+        1e-3,
+        **bound('objectives.Entities', rows=512, buckets=_piece(512), frozen_encoder=True),
     ),
-    'align': _short_stage('align', 4000, 3e-5, **bound('objectives.Align', rows=256)),
+    'align': _short_stage(
+        'align', 4000, 3e-5, **bound('objectives.Align', rows=256, buckets=_piece(256))
+    ),
     'align-mentions': _short_stage(
-        'align_mentions', 4000, 3e-5, **bound('objectives.AlignPassages', passages=128)
+        'align_mentions',
+        4000,
+        3e-5,
+        **bound('objectives.AlignPassages', passages=128, buckets=_piece(128)),
     ),
     # The paper's follower (section 3).
     'follow': _short_stage(

@@ -71,19 +71,28 @@ def starting_params(
         InputError: there is no such BERT, released encoder or run, it does not fit, or another was
             put in its place meanwhile.
     """
+    fresh = lambda: init_params(encoder, len(prepared.vocab), seed)
     if init_from:
         model_config.check_start(model_config.read(init_from), encoder, prepared, init_from)
         with Checkpoints(init_from, read_only=True) as checkpoints:
             params, meta = checkpoints.load()
         _check_unchanged(init_from, meta['params_hash'], expected_hash)
-        expected = jax.eval_shape(lambda: init_params(encoder, len(prepared.vocab), seed))
+        expected = jax.eval_shape(fresh)
         found = {
             name: value for name, value in params.items() if name not in model_config.OWN_PARAMETERS
         }
         check_shapes(expected, found, f'the checkpoint in {init_from}')
         return params
-    params = init_params(encoder, len(prepared.vocab), seed)
-    start, own_w_r = params['encoder'], False
+    loaded, own_w_r = None, False
+    if bert_folder and not (
+        released.is_released(bert_folder) or model_config.is_model(bert_folder)
+    ):
+        fields, loaded = bert.load_bert(bert_folder, prepared.tokenizer)
+        check_computes(encoder, bert.encoder_class(fields), fields, bert_folder)
+        # Whatever does not fit is told before anything is compiled.
+        jax.eval_shape(bert.merge_pretrained, jax.eval_shape(fresh)['encoder'], loaded)
+    params = fresh()
+    start = params['encoder']
     if bert_folder and released.is_released(bert_folder):
         own_w_r = not fresh_w_r
         start = released.parameters_to_train(
@@ -97,9 +106,7 @@ def starting_params(
             found, own_w_r = checkpoints.params()['encoder'], True
         check_shapes(start, found, f'the checkpoint in {bert_folder}')
         start = found
-    elif bert_folder:
-        fields, loaded = bert.load_bert(bert_folder, prepared.tokenizer)
-        check_computes(encoder, bert.encoder_class(fields), fields, bert_folder)
+    elif loaded:
         start = bert.merge_pretrained(start, bert.with_marker_words(loaded, prepared.tokenizer))
     elif orthogonal_w_r:
         start = {**start, 'w_r': {'kernel': bert.orthogonal(start['w_r']['kernel'])}}

@@ -89,3 +89,10 @@ def test_stated_buckets_are_taken_as_they_are():
 def test_stated_buckets_that_cannot_be_are_refused(buckets, least, reason):
     with pytest.raises(ValueError, match=reason):
         batching.capacities_for([least], [least], 24, buckets)
+
+
+def test_a_batch_that_a_host_cannot_hold_is_refused():
+    rows = 10**12
+    for buckets in ((), ((128, rows),)):
+        with pytest.raises(ValueError, match=r'a batch take [\d,]+ GB, and this host has \d+ GB'):
+            batching.capacities_for([90], [100], rows, buckets)

@@ -34,10 +34,10 @@ LOOK = [
 ]
 
 
-def on(worker, command):
+def on(worker, command, node='my-tpu', connect=()):
     where = [f'--worker={worker}', '--quiet', '--ssh-flag=-oServerAliveInterval=30']
     command = f'--command=source opql_jax/launch/tpu.sh && {command}'
-    return [*VM, 'ssh', 'my-tpu', *PLACE, *where, command]
+    return [*VM, 'ssh', node, *PLACE, *connect, *where, command]
 
 
 @pytest.fixture
@@ -65,6 +65,7 @@ def test_what_is_asked_wrongly_is_named(host):
     for script, arguments, complaint in (
         ('setup_tpu.sh', ('--spot',), 'unknown argument --spot'),
         ('run_tpu.sh', ('--stop', 'train'), '--stop takes no binary'),
+        ('run_tpu.sh', ('--stop', 'A=b'), '--stop takes no binary'),
         ('run_tpu.sh', ('--stop', '--logs'), '--stop and --logs together'),
         ('run_tpu.sh', (), 'name a binary'),
     ):
@@ -81,7 +82,7 @@ def test_what_is_asked_wrongly_is_named(host):
 def test_a_dry_run_prints_how_a_tpu_is_made(tpu_host):
     archive, commit = str(tpu_host.root / 'runs' / 'my-tpu.tar.gz'), tpu_host.commit
     made = tpu_host.commands('setup_tpu.sh', '--dry_run', **TPU)
-    unpack = made.pop(9)
+    unpack = made.pop(8)
     kind = ['--accelerator-type=v5litepod-16', '--version=v2-alpha-tpuv5-lite']
     git = ['git', '-C', str(tpu_host.root), 'archive', '--format=tar.gz']
     assert made == [
@@ -108,6 +109,45 @@ def test_a_dry_run_prints_how_a_tpu_is_made(tpu_host):
     runtime = ['--runtime-version=v2-alpha-tpuv5-lite', '--quiet']
     assert made[2] == [*QUEUE, 'create', 'my-tpu', '--node-id=my-tpu', *PLACE, *given, *runtime]
     assert made[-1] == [*unpack[:-1], '--command=mount /mnt/runs']
+
+
+def test_a_dry_run_prints_how_slices_are_made_and_reached_by_internal_addresses(tpu_host):
+    connect, variables = ['--internal-ip'], {**TPU, 'SLICES': '2', 'CONNECT_FLAGS': '--internal-ip'}
+    made = tpu_host.commands('setup_tpu.sh', '--dry_run', **variables)
+    assert made[0][-2] == '--filter=name~/my-tpu-[0-9]+$' and made[1][-2] == LOOK[1][-2]
+    nodes = ['--node-count=2', '--node-prefix=my-tpu']
+    assert made[2][:9] == [*QUEUE, 'create', 'my-tpu', *nodes, PLACE[0]]
+    copied = [line for line in made if line[4:5] == ['scp']]
+    assert [line[6] for line in copied] == ['my-tpu-0:opql_jax.tar.gz', 'my-tpu-1:opql_jax.tar.gz']
+    assert all('--internal-ip' in line for line in copied)
+    installed = f'worker_install {tpu_host.commit}'
+    assert made[-2:] == [on('all', installed, f'my-tpu-{i}', connect) for i in (0, 1)]
+    started = tpu_host.commands('run_tpu.sh', '--dry_run', 'XLA_FLAGS=--a=b', 'train', **variables)
+    start = f'worker_start JOB {tpu_host.commit} XLA_FLAGS=--a=b train'
+    assert [on('all', start, f'my-tpu-{i}', connect) for i in (0, 1)] == started[2:4]
+    assert started[4] == on(0, 'worker_follow', 'my-tpu-0', connect)
+
+
+def test_slices_run_one_job_together_and_are_made_again_together(tpu_host):
+    variables = {'SLICES': '2', 'WORKERS': '1'}
+    assert tpu_host.tpu('setup_tpu.sh', SLICES='two')[0] == 1
+    code, output = tpu_host.tpu('setup_tpu.sh', **variables)
+    assert code == 0, output
+    (tpu_host.fake / 'preempt').touch()
+    command = ['--all_logs', 'XLA_FLAGS=--a=b c', 'train', *FLAGS]
+    code, output = tpu_host.tpu('run_tpu.sh', *command, CODES='waits 0', **variables)
+    assert code == 0 and 'train: the TPU was preempted' in output, output
+    assert {'w-0: attempt 1', 'w-1: attempt 1'} <= set(output.splitlines()), output
+    kinds = [(call[2], call[3]) for call in tpu_host.calls('create', 'delete')]
+    assert kinds == [('queued-resources', verb) for verb in ('create', 'delete', 'create')]
+    for i in (0, 1):
+        (_, (binary, given, _)) = tpu_host.started(i)
+        assert binary == ['opql_jax.train', *FLAGS]
+        assert given == {'OPQL_DISTRIBUTED': '1', 'XLA_FLAGS': '--a=b c'}
+    # One slice that is gone is not all that there is.
+    (tpu_host.fake / 'state').write_text('READY\nPREEMPTED')
+    code, output = tpu_host.tpu('run_tpu.sh', '--detach', 'train', CODES='0 0 0', **variables)
+    assert code == 1 and 'my-tpu is PREEMPTED' in output
 
 
 def test_a_tpu_is_made_once_and_gets_what_is_committed(tpu_host):

@@ -228,14 +228,24 @@ def test_markers_that_a_bert_lends_start_as_words(tmp_path):
     np.testing.assert_array_equal(np.delete(new, [1, 2, 3], 0), np.delete(old, [1, 2, 3], 0))
 
 
-def test_merging_into_an_encoder_of_another_shape_lists_the_differences(tmp_path):
+@pytest.mark.parametrize(
+    ('other', 'said'),
+    [
+        (
+            {'max_length': 16},
+            r'position_embedding/embedding: encoder \[16, 8\], checkpoint \[20, 8\]$',
+        ),
+        ({'num_layers': 3}, r'\. layers_2/[^;]+: encoder \[[0-9, ]+\], checkpoint none; .* more$'),
+    ],
+)
+def test_merging_into_an_encoder_of_another_shape_names_the_first_differences(
+    tmp_path, other, said
+):
     fields, loaded = load_bert(write(tmp_path, fake_tensors()))
-    _, fresh = fresh_params(fields | {'max_length': 16, 'num_layers': 3})
-    with pytest.raises(InputError) as e:
+    _, fresh = fresh_params(fields | other)
+    with pytest.raises(InputError, match=said) as e:
         merge_pretrained(fresh, loaded)
-    assert 'position_embedding/embedding: encoder [16, 8], checkpoint [20, 8]' in str(e.value)
-    assert 'layers_2/mlp_in/kernel: encoder [8, 12], checkpoint none' in str(e.value)
-    assert 'layers_0' not in str(e.value)
+    assert str(e.value).count('checkpoint [') + str(e.value).count('checkpoint none') <= 5
 
 
 def test_missing_or_broken_files_are_named(tmp_path):

@@ -72,6 +72,11 @@ def test_what_slices_cannot_share_equally_is_whole_in_each():
         (TWO_SLICES, {'data': 5}, '2 slices of 5 x 1 devices was asked for, but a slice has 4'),
         (ONE, {'model': 16}, 'a mesh of 1 x 16 devices was asked for, but JAX sees 8'),
         (ONE, {'model': 0}, 'a mesh of 8 x 0 devices was asked for, but JAX sees 8'),
+        (
+            ONE,
+            {'model': 3},
+            r'3 devices along .* model \(model_devices\) do not divide 8: take 1, 2, 4, 8, or say',
+        ),
         (ONE, {'slices': 3}, '8 devices cannot be taken as 3 slices of equal size'),
         (ONE, {'slices': 0}, '8 devices cannot be taken as 0 slices'),
         (

@@ -215,7 +215,8 @@ def tiny_bindings(step):
     if step.bindings.get('RELATIONS_PER_BATCH'):
         return {'RELATIONS_PER_BATCH': 4}
     if 'gin/models/tiny.gin' not in step.gin:
-        return TINY.get(step.gin[0], {})
+        planned = {name: () for name in step.bindings if name.endswith('.buckets')}
+        return TINY.get(step.gin[0], {}) | planned
     text = with_includes(record.ROOT / step.gin[-1])
     (objective,) = re.findall(r'^OBJECTIVE = @objectives\.(\w+)\(\)', text, re.M)
     return TINIER | recipe.bound(f'objectives.{objective}', **BATCHES[objective])

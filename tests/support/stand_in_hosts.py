@@ -3,7 +3,8 @@
 That for the interpreter notes what it was started with, and ends as the variable CODES tells: a
 word for each time it is started, a code, or `waits` and `deaf` for a process that runs until it is
 asked to stop, and one that does not heed that. That for gcloud keeps the workers of a TPU as
-folders, runs their commands there, and loses them to a preemption where there is a file `preempt`.
+folders, those of a slice after those of the one before, runs their commands there, and loses them
+to a preemption where there is a file `preempt`.
 """
 
 import json
@@ -60,6 +61,10 @@ kind, verb, *rest = sys.argv[3:]
 flags = dict(a[2:].partition('=')[::2] for a in rest if a.startswith('--'))
 names = [a for a in rest if not a.startswith('--')]
 state, queue, workers = fake / 'state', fake / 'queue', fake / 'workers'
+def homes_of(node):
+    homes, slices = sorted(workers.iterdir()), len(state.read_text().splitlines())
+    share, number = len(homes) // slices, int(node.rpartition('-')[2]) if slices > 1 else 0
+    return homes[number * share:(number + 1) * share]
 if (kind, verb) == ('tpu-vm', 'list'):
     logs = glob.glob(str(workers / '*/opql_jax_jobs/*.log'))
     if (fake / 'preempt').exists() and logs and all(map(os.path.getsize, logs)):
@@ -72,22 +77,24 @@ if (kind, verb) == ('tpu-vm', 'list'):
 elif verb == 'list':
     print(queue.read_text() if queue.exists() else '')
 elif verb == 'create':
-    state.write_text('READY')
+    slices = int(flags.get('node-count', '1'))
+    state.write_text('\\n'.join(['READY'] * slices))
     if kind == 'queued-resources':
         queue.write_text('ACTIVE')
-    for worker in range(int(os.environ.get('WORKERS', '2'))):
+    for worker in range(slices * int(os.environ.get('WORKERS', '2'))):
         (workers / f'w-{{worker}}').mkdir(parents=True)
 elif verb == 'delete':
     for path in (state, queue):
         path.unlink(missing_ok=True)
     shutil.rmtree(workers, ignore_errors=True)
 elif verb == 'scp':
-    for home in workers.iterdir():
-        shutil.copy(names[0], home / names[1].partition(':')[2])
+    node, _, name = names[1].partition(':')
+    for home in homes_of(node):
+        shutil.copy(names[0], home / name)
 elif verb == 'ssh':
-    if state.read_text() != 'READY':
+    if 'READY' not in state.read_text():
         sys.exit('not ready')
-    homes = sorted(workers.iterdir())
+    homes = homes_of(names[0])
     homes = homes if flags['worker'] == 'all' else [homes[int(flags['worker'])]]
     remote = ' '.join(flags['command'].split(' '))  # as gcloud and ssh do
     run = lambda home: subprocess.Popen(

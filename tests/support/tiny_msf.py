@@ -53,7 +53,7 @@ def paragraph(number, document, other):
 
 def query(world, question, other):
     steps = question.type.split('_to_')
-    chain = [{'wikidata_id': f'{a}_{b}', 'text': [b]} for a, b in zip(steps, steps[1:])]
+    chain = [{'wikidata_id': step, 'text': [step]} for step in steps[1:]]
     side = lambda entity: {
         'wikidata_id': wikidata_id(world.keys[entity], other),
         'aliases': {world.names[entity]: 1},

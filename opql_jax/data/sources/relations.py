@@ -130,7 +130,7 @@ class RelationSettings:
         anchors: how their pairs are drawn, see `sampling.ANCHORS`.
         rows: mentions encoded per step.
         buckets: of these, ((tokens of a row, rows), ...), shortest first; planned from the text if
-            ().
+            (), each and all together a multiple of 8 rows.
         neighbours: pairs around each seed pair (sampler 'shared'). The fewer, the more subjects a
             batch has: with many, what a passage is about tells no two rows of a batch apart and is
             not learnt.

@@ -10,7 +10,7 @@ import numpy as np
 from opql_jax.core import files
 from opql_jax.core.errors import InputError
 from opql_jax.core.hashing import params_hash
-from opql_jax.corpus.questions import read_questions
+from opql_jax.data.questions import read_file
 from opql_jax.data.sources.names import NameBatch, NameSource
 from opql_jax.models.entity_names import linear_reader, read_names, rows_of_states
 from opql_jax.parallel.entity_table import Layout
@@ -66,7 +66,7 @@ class LinkNames(LanguageModelObjective):
 
     def source(self, prepared, seed=0) -> NameSource:
         return NameSource(
-            prepared, read_questions(self.questions, prepared.vocab), rows=self.rows, seed=seed
+            prepared, read_file(self.questions, prepared.vocab), rows=self.rows, seed=seed
         )
 
     def build(self, prepared, encoder, mesh, seed=0) -> Task:

@@ -4,7 +4,7 @@ import dataclasses
 from typing import ClassVar
 
 from opql_jax.core import files
-from opql_jax.corpus.questions import read_questions
+from opql_jax.data.questions import read_file
 from opql_jax.data.sources.base import Source
 from opql_jax.data.sources.each_question import EachOpenQuestion
 from opql_jax.data.sources.names import NameSource
@@ -44,7 +44,7 @@ class AnswerQuestions(LanguageModelObjective):
         return self.absent_rate if self.own_prediction else 0.0
 
     def draw(self, prepared, memory, passages, seed):
-        questions = read_questions(self.questions, prepared.vocab)
+        questions = read_file(self.questions, prepared.vocab)
         check_hops(self.questions, questions, self.max_hops)
         text = names = None
         if self.text_rows:  # of another seed than pretraining's, whose batches they would repeat
