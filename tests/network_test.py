@@ -111,4 +111,4 @@ print('Spec' in type(files.path('gs://bucket/kb')._backend).__name__)
 def test_a_package_of_an_extra_that_is_missing_is_told_with_what_to_install():
     done = run(WITHOUT_PACKAGES, EXTRAS)
     for said, (_, _, package) in zip(done.stdout.splitlines(), EXTRAS, strict=True):
-        assert f'pip install {package}' in said and 'Error: ' in said, (said, done.stderr)
+        assert package in said and 'Error: ' in said, (said, done.stderr)

@@ -15,9 +15,9 @@ from opql_jax.corpus.questions import Question, read_questions
 from opql_jax.data import batching, markup
 from opql_jax.data.batching import round_up
 from opql_jax.data.prepared import Prepared
+from opql_jax.data.question_conversion import format_of
 from opql_jax.data.sampling import PairIndex
 from opql_jax.data.tokenizer import SpecialIds
-from opql_jax.datasets.question_conversion import format_of
 
 _log = logging.getLogger(__name__)
 
