@@ -139,14 +139,22 @@ def _check_config(config, objective):
 
 
 def make_schedule(config: trainer.TrainConfig) -> optax.Schedule:
-    """The learning rate of `make_optimizer` as a function of the step, for t5x to log."""
+    """The learning rate of `make_optimizer` as a function of the step, for t5x to log.
+
+    Args:
+        config: the model's.
+    """
     return schedule_of(config.num_steps, config.learning_rate, config.warmup_steps, config.schedule)
 
 
 def make_optimizer(
     objective: Objective, config: trainer.TrainConfig
 ) -> optax.GradientTransformation:
-    """The optimizer of `trainer.train` for the parameters that the model's objective trains."""
+    """The optimizer of `trainer.train` for the parameters that the objective trains.
+
+    Args:
+        objective, config: the model's.
+    """
     return trained_only(objective, trainer.optimizer_of(config))
 
 
