@@ -137,7 +137,7 @@ def _comparisons(folder, data, binaries):
     )
     assert done.returncode == 0, done.stderr
     records = [json.loads(line) for line in made.read_text(encoding='utf-8').splitlines()]
-    assert len({record['kind'] for record in records}) == 4
+    assert len({record['kind'] for record in records}) == 5
     few = [record for record in records if record['kind'] == 'comparison'][:2]
     needed = {name for record in few for name in record['documents']}
     documents = [json.loads(line) for line in texts.read_text(encoding='utf-8').splitlines()]
