@@ -157,7 +157,9 @@ def resolve(
         or (TITLE_KIND if is_heading(key) else _most_frequent(counts))
         for key, counts in kinds.items()
     }
-    resolved = [_with_pronouns(document, kind_of) for document in resolved]
+    resolved = [
+        _with_pronouns(document, kind_of, said) for document, said in zip(resolved, said_by)
+    ]
     names, aliases = [], []
     for key, counts in spellings.items():
         # Its full forms before the short ones.
@@ -212,7 +214,7 @@ def _with_first_persons(text: str, mentions: list[Mention], said: Sequence[Turn]
     return sorted([*mentions, *meant], key=lambda mention: mention.start)
 
 
-def _with_pronouns(document: Document, kinds: Mapping[str, str]) -> Document:
+def _with_pronouns(document: Document, kinds: Mapping[str, str], said: Sequence[Turn]) -> Document:
     """A document with what its pronouns mean.
 
     Not persons where it may be about one, of whom all that it names is taken to be said anyway.
@@ -224,7 +226,7 @@ def _with_pronouns(document: Document, kinds: Mapping[str, str]) -> Document:
         kind == 'person'
         or (kind == UNKNOWN_KIND and any(mention.entity == about for mention in mentions))
     ):
-        found += pronouns(document.text, mentions, kinds)
+        found += pronouns(document.text, mentions, kinds, said)
     return dataclasses.replace(
         document, mentions=tuple(sorted((*mentions, *found), key=lambda mention: mention.start))
     )
