@@ -100,13 +100,13 @@ def resolve(
     """Turns recognised spans into mentions of entities.
 
     Args:
-        documents: without mentions. One with a title entity is about what its title names; which
-            key it has is decided here.
+        documents: without mentions. The title entity of one is the name of what it is about; which
+            key that has is decided here.
         spans: of each document, those recognised in its text, by start, disjoint.
 
     Returns:
-        The entities, called as their title is, or as their full name is written most, each of the
-        kind that its document defines or its mentions have most, and the documents with their
+        The entities, called as a title entity is, or as their full name is written most, each of
+        the kind that its document defines or its mentions have most, and the documents with their
         mentions and title entities.
     """
     documents = list(documents)
@@ -257,10 +257,10 @@ class _Titles:
         for document in documents:
             key = self.entity_of(document)
             if key is not None and key not in self.name:
-                self.name[key] = document.title
-                base = fold(without_brackets(document.title))
+                self.name[key] = name = document.title_entity or ''
+                base = fold(without_brackets(name))
                 self._with_base[base][key] = None
-                if in_brackets := _BRACKETS.search(document.title):
+                if in_brackets := _BRACKETS.search(name):
                     words = tuple(fold(in_brackets[1]).split(' '))
                     self._told_by[base].setdefault(words, set()).add(key)
         bare = map(without_brackets, self.name.values())
@@ -283,7 +283,7 @@ class _Titles:
 
     def entity_of(self, document: Document) -> str | None:
         """The key of the entity that a document is about."""
-        return None if document.title_entity is None else fold(document.title)
+        return None if document.title_entity is None else fold(document.title_entity)
 
     def added_to(self, spans: Sequence[Span], text: str) -> list[Span]:
         """The spans recognised in a text, and the titles that it mentions, by start.
@@ -344,7 +344,7 @@ class _Names:
         self.defined = {
             fold(term.term): fold(document.text[term.start : term.end]) for term in terms
         }
-        title = '' if document.title_entity is None else fold(without_brackets(document.title))
+        title = fold(without_brackets(document.title_entity or ''))
         if title:
             names.setdefault(title, UNKNOWN_KIND)
         self.long: dict[str, str] = {}
