@@ -21,7 +21,7 @@ import functools
 import itertools
 import re
 import unicodedata
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 
 from opql_jax.corpus.concepts import CONCEPT, name_of
 from opql_jax.corpus.defined_terms import Defined, defined_terms, uses
@@ -214,8 +214,8 @@ def _with_first_persons(text: str, mentions: list[Mention], said: Sequence[Turn]
     return sorted([*mentions, *meant], key=lambda mention: mention.start)
 
 
-def _with_pronouns(document: Document, kinds: Mapping[str, str], said: Sequence[Turn]) -> Document:
-    """A document with what its pronouns mean.
+def _with_pronouns(document: Document, kinds: dict[str, str], said: Sequence[Turn]) -> Document:
+    """A document with what its pronouns mean; what 'he' or 'she' means is of the kind 'person'.
 
     Not persons where it may be about one, of whom all that it names is taken to be said anyway.
     """
@@ -226,7 +226,9 @@ def _with_pronouns(document: Document, kinds: Mapping[str, str], said: Sequence[
         kind == 'person'
         or (kind == UNKNOWN_KIND and any(mention.entity == about for mention in mentions))
     ):
-        found += pronouns(document.text, mentions, kinds, said)
+        persons = pronouns(document.text, mentions, kinds, said)
+        kinds.update((mention.entity, 'person') for mention in persons)
+        found += persons
     return dataclasses.replace(
         document, mentions=tuple(sorted((*mentions, *found), key=lambda mention: mention.start))
     )

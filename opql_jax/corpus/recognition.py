@@ -19,7 +19,7 @@ from opql_jax.core.errors import InputError
 from opql_jax.corpus.entities import UNKNOWN_KIND, EntityVocab
 from opql_jax.corpus.layout import is_label
 from opql_jax.corpus.linking import MentionLinker
-from opql_jax.corpus.name_kinds import labelled_kind, persons, places
+from opql_jax.corpus.name_kinds import by_words, labelled_kind, persons, places
 from opql_jax.corpus.spans import MAX_NAME, POSSESSIVE, VALUES, Span
 
 # Packages of spaCy models, of which the first that is installed is used: spaCy's own small one, and
@@ -549,6 +549,7 @@ RULES: tuple[Rule, ...] = (
     quoted,
     capitalised,
     cells,
+    by_words,
     places,
     persons,
     repeated,

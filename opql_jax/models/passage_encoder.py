@@ -157,11 +157,11 @@ class PassageEncoder:
 
     def kinds(self) -> list[str]:
         """The kind of each entity, by the recogniser and, if the encoder has kinds, mentions."""
-        recognised = self._prepared.vocab.kinds
+        vocab = self._prepared.vocab
         return (
-            self._encoder.kinds.of_entities(*self.mentions(), recognised)
+            self._encoder.kinds.of_entities(*self.mentions(), vocab.kinds, vocab.names)
             if self._encoder.kinds
-            else recognised
+            else vocab.kinds
         )
 
     @functools.cached_property
