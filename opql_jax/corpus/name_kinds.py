@@ -13,6 +13,11 @@ from opql_jax.corpus.definitions import PERSON, PLACE
 from opql_jax.corpus.entities import UNKNOWN_KIND
 from opql_jax.corpus.spans import VALUES, Span
 
+# How the name of a firm may end.
+PARTNERS = (
+    r'(?:and|&) (?:Sons?|Daughters?|Brothers|Sisters|Bros\.?|Co\.|Company|Partners|Associates)'
+    r'(?!\w)'
+)
 # What a name ends or begins with that tells its kind whatever the rest is. Left out are surnames,
 # such as 'Church' and 'Hill', and what is as often something else.
 _WORDS = tuple(
@@ -24,7 +29,7 @@ _WORDS = tuple(
             r'|Foundation|Foundry|Holdings|Hospital|Inc\.?|Institute|Institution|Insurance|Limited'
             r'|Ltd\.?|Ministry|Motors|Orchestra|Press|Publishing|Records|Regiment|School|Shipyard'
             r'|Society|Trust|University|Airlines|Airways|Army|Navy|Ironworks|Cooperative)'
-            r'|(?:University|Bank|Ministry|Institute|College) of .*',
+            rf'|(?:University|Bank|Ministry|Institute|College) of .*|.* {PARTNERS}',
             'organisation',
         ),
         (

@@ -19,7 +19,7 @@ from opql_jax.core.errors import InputError
 from opql_jax.corpus.entities import UNKNOWN_KIND, EntityVocab
 from opql_jax.corpus.layout import is_label
 from opql_jax.corpus.linking import MentionLinker
-from opql_jax.corpus.name_kinds import by_words, labelled_kind, persons, places
+from opql_jax.corpus.name_kinds import PARTNERS, by_words, labelled_kind, persons, places
 from opql_jax.corpus.spans import MAX_NAME, POSSESSIVE, VALUES, Span
 
 # Packages of spaCy models, of which the first that is installed is used: spaCy's own small one, and
@@ -479,10 +479,7 @@ _PARTICLES = re.compile(
     r' (?:d[aeiou]|del|della|dello|dei|degli|dos|des|van|von|zu|ten|ter|bin|ibn|al)'
     r'(?: (?:la|las|los|der|den|het))? '
 )
-_AND_PARTNERS = re.compile(
-    r' (?:and|&) (?:Sons?|Daughters?|Brothers|Sisters|Bros\.?|Co\.|Company|Partners'
-    r'|Associates)(?!\w)'
-)
+_AND_PARTNERS = re.compile(rf' {PARTNERS}')
 
 
 def wholes(text: str, spans: Sequence[Span]) -> list[Span]:

@@ -12,6 +12,7 @@ from tests.support.marked_spans import marked, named
     [
         ('Orla Brewery', 'organisation'),
         ('University of Malmo', 'organisation'),
+        ('Orla & Daughters', 'organisation'),
         ('Orla Canal', 'place'),
         ('Mount Orla', 'place'),
         ('Lady Orla Finch', 'person'),
