@@ -4,8 +4,9 @@
 
 Rules, which would rather say nothing than something wrong. A pronoun, 'her' only before a noun,
 refers to the only person of its sentence whom it may mean, else to the only one of the sentence
-before, and so on backwards. Of several it refers to the one whom a pronoun there referred to, or to
-the only one of known gender, else to none. It may mean neither who says it, nor one of the other
+before, and so on backwards. Of several it refers to the one of whom the sentence goes on to speak,
+as it has a pronoun for it or says what it "is", or to the first if only that is known to be of the
+gender, else to none. It may mean neither who says it, nor one of the other
 gender, nor whom the last pronoun of the other gender referred to. What tells a gender anywhere in a
 text are words beside a name ("his wife Ann"), first names, and pronouns that could mean nobody
 else. A text that says 'he' or 'she' before it names anybody is about somebody whom it does not
@@ -71,6 +72,8 @@ _NAMES_OF_WOMEN = frozenset(
     'matilda monica nancy nora olga olivia patricia rachel rebecca rosa ruth sarah sophia sophie '
     'susan sylvia teresa victoria winifred'.split()
 )
+# Behind what a sentence is about.
+_IS = re.compile(r'(?: \([^()\n]{0,200}\))?,? (?:is|was) ')
 # What may be a person where recognition says no more than that it is a name.
 _FULL_NAME = re.compile(r'[A-Z][^\W\d_]+ [A-Z][^\W\d_]+')
 _ARTICLE = re.compile(r'\b[Tt]he $')
@@ -125,7 +128,15 @@ def pronouns(
         )
         he = pronoun['he'] is not None
         places.append(_Pronoun(start, end, he, sentence_number(start), speaker))
-    persons = [(mention.start, sentence_number(mention.start), mention.entity) for mention in named]
+    persons = [
+        _Person(
+            mention.entity,
+            mention.start,
+            number := sentence_number(mention.start),
+            mention.start == starts[number - 1] and _IS.match(text, mention.end) is not None,
+        )
+        for mention in named
+    ]
     _meant(places, persons, is_he)  # tells genders, of which the text before them has a use, too
     return _meant(places, persons, is_he)
 
@@ -140,44 +151,56 @@ class _Pronoun(NamedTuple):
     speaker: str | None
 
 
-def _meant(
-    places: Sequence[_Pronoun], named: Sequence[tuple[int, int, str]], is_he: dict[str, bool]
-) -> list[Mention]:
-    """Whom pronouns mean; adds the genders to `is_he` that they tell.
+class _Person(NamedTuple):
+    """A mention of a person by name, and whether its sentence says what the person is or was."""
 
-    `named` are the places, sentences and entities of names, by place.
-    """
-    # The persons whom a sentence refers to, in the order of the text, and whether by a pronoun.
+    entity: str
+    start: int
+    sentence: int
+    is_topic: bool
+
+
+def _meant(
+    places: Sequence[_Pronoun], named: Sequence[_Person], is_he: dict[str, bool]
+) -> list[Mention]:
+    """Whom pronouns mean; adds the genders to `is_he` that they tell."""
+    # The persons whom a sentence refers to, in the order of the text, and whether it is about them.
     of_sentence: dict[int, dict[str, bool]] = {}
     last: dict[bool, str] = {}  # whom 'he' and 'she' referred to last
+    open_ones: set[tuple[int, bool]] = set()  # sentences that speak of a 'he' or 'she' unknown
     resolved: list[Mention] = []
     next_named = 0
     for pronoun in places:
-        while next_named < len(named) and named[next_named][0] < pronoun.start:
-            _, sentence, person = named[next_named]
-            of_sentence.setdefault(sentence, {}).setdefault(person, False)
+        while next_named < len(named) and (name := named[next_named]).start < pronoun.start:
+            of_sentence.setdefault(name.sentence, {}).setdefault(name.entity, name.is_topic)
             next_named += 1
         he, current = pronoun.he, pronoun.sentence
         no_candidates = (pronoun.speaker, last.get(not he))
+        candidates: list[str] = []
         for number in range(current, current - 1 - _SENTENCES, -1):
+            if (number, he) in open_ones:
+                break
             candidates = [
                 person
                 for person in itertools.islice(of_sentence.get(number, ()), _PERSONS)
                 if is_he.get(person, he) == he and person not in no_candidates
             ]
-            if not candidates:
-                continue
-            by_pronoun = [person for person in candidates if of_sentence[number][person]]
+            topics = [person for person in candidates if of_sentence[number][person]]
             known = [person for person in candidates if person in is_he]
-            only = next((few for few in (candidates, by_pronoun, known) if len(few) == 1), None)
-            if only:
-                person = last[he] = only[0]
-                if only is candidates:
-                    is_he[person] = he
-                if person not in of_sentence.setdefault(current, {}):
-                    resolved.append(Mention(pronoun.start, pronoun.end, person))
-                    of_sentence[current][person] = True
-            break
+            if len(topics) == 1:
+                candidates = topics
+            elif known == candidates[:1]:
+                candidates = known
+            if candidates:
+                break
+        if len(candidates) != 1:
+            open_ones.add((current, he))
+            continue
+        person = last[he] = candidates[0]
+        is_he[person] = he
+        if person not in of_sentence.setdefault(current, {}):
+            resolved.append(Mention(pronoun.start, pronoun.end, person))
+            of_sentence[current][person] = True
     return resolved
 
 

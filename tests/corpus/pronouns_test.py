@@ -38,20 +38,24 @@ def meant(text):
         # Whose gender a first name tells, a word beside the name, or another pronoun of the text;
         # else of two either may be meant.
         ('[Ada] met [Karl Brandt]. She left. He stayed.', [('She', 'Ada'), ('He', 'Karl Brandt')]),
-        ('[Bo Lee] hired [Ada Ek]. She left.', [('She', 'Ada Ek')]),
+        ('[Ada Ek] hired [Bo Lee]. She left.', [('She', 'Ada Ek')]),
+        ('[Bo Lee] hired [Ada Ek]. She left.', []),
         ('[Bo Lee] hired [Kim Ek]. She left.', []),
         ('[Bo Lee] and his wife [Kim Ek] came. She left.', [('She', 'Kim Ek')]),
-        ('[Bo Lee] hired [Kim Ek], a niece of [Al Dray]. She left.', [('She', 'Kim Ek')]),
+        ('[Bo Lee] hired [Kim Ek], a niece of the cook. He left.', [('He', 'Bo Lee')]),
         ('[Bo Lee] hired [Kim Ek], his brother [Al] and me. She left.', []),
         (
             '[Bo Lee] hired [Kim Ek]. She left.\n[Bo Lee] grew up. He wept.',
             [('She', 'Kim Ek'), ('He', 'Bo Lee')],
         ),
         # The one of whom the text goes on to speak.
+        ('[Kim Ek] (born 1980) is known to [Bo Lee]. She left.', [('She', 'Kim Ek')]),
         (
             '[Kim Ek] sang. She met [Bo Lee]. She left.',
             [('She', 'Kim Ek'), ('She', 'Kim Ek')],
         ),
+        # Nor is anybody else meant where the text goes on to speak of one whom it left open.
+        ('[Bo Lee] hired [Kim Ek]. She met [Ann Dray]. She left.', []),
         # What is of no known kind may be a person.
         ('[Bo Lee] slept. We saw [Kim Ek|name]. She left.', [('She', 'Kim Ek')]),
         ('[Bo Lee] slept. We saw the [Blue Mill|name]. He left.', [('He', 'Bo Lee')]),
