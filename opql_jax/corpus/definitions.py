@@ -112,6 +112,19 @@ def subject(text: str) -> str | None:
     return found['name'].strip()
 
 
+_GUIDE = (
+    '(?:[\\w-]+ ){0,2}(?:guide|handbook|manual|tutorial|documentation|reference|overview|primer'
+    '|introduction|readme|faq)'
+)
+
+
+def guides_to(title: str, name: str) -> bool:
+    """Whether a title calls a text a guide to something of that name, as 'Ada user guide' does."""
+    name = f'(?:the )?{re.escape(name)}'
+    guide = rf"{name}(?:['’]s?)?:? {_GUIDE}|(?:(?:an?|the) )?{_GUIDE} (?:to|of|for) {name}"
+    return re.fullmatch(guide, title, re.IGNORECASE) is not None
+
+
 # Nouns for things of a kind, as patterns.
 PERSON = (
     'persons?|people|man|woman|father|mother|parents?|wife|husband|spouse|son|daughter|child'

@@ -1,4 +1,4 @@
-"""Rules of `recognition` that tell persons and places by what stands beside a name.
+"""Rules of `recognition` that tell the kinds of names by their words and what stands beside them.
 
 Pronouns and short forms are resolved by these kinds, before anything is encoded. To take a firm or
 a town for a person costs more answers than to miss a person, so only what is nearly certain changes
@@ -13,7 +13,39 @@ from opql_jax.corpus.definitions import PERSON, PLACE
 from opql_jax.corpus.entities import UNKNOWN_KIND
 from opql_jax.corpus.spans import VALUES, Span
 
-# As in "the violinist Joel Stern", "Mayor Haldane", "Amara Finch (born 1980)", "Amara Finch, 44,".
+# How the name of a firm may end.
+PARTNERS = (
+    r'(?:and|&) (?:Sons?|Daughters?|Brothers|Sisters|Bros\.?|Co\.|Company|Partners|Associates)'
+    r'(?!\w)'
+)
+# What a name ends or begins with that tells its kind whatever the rest is. Left out are surnames,
+# such as 'Church' and 'Hill', and what is as often something else.
+_WORDS = tuple(
+    (re.compile(words), kind)
+    for words, kind in (
+        (
+            r'.* (?:Association|Authority|Agency|Bank|Board|Brewery|Brewing|Bureau|College'
+            r'|Commission|Committee|Company|Corporation|Council|Creamery|Dairy|Distillery|Dockyard'
+            r'|Foundation|Foundry|Holdings|Hospital|Inc\.?|Institute|Institution|Insurance|Limited'
+            r'|Ltd\.?|Ministry|Motors|Orchestra|Press|Publishing|Records|Regiment|School|Shipyard'
+            r'|Society|Trust|University|Airlines|Airways|Army|Navy|Ironworks|Cooperative)'
+            rf'|(?:University|Bank|Ministry|Institute|College) of .*|.* {PARTNERS}',
+            'organisation',
+        ),
+        (
+            r'.* (?:Airport|Avenue|Bridge|Canal|Castle|Cathedral|County|Dam|District|Harbou?r'
+            r'|Islands?|Lake|Mountains?|Ocean|Palace|Park|Peninsula|Province|Region|River|Sea'
+            r'|Square|Station|Street|Valley|Stadium)|(?:Lake|Mount|River) [A-Z]\S+',
+            'place',
+        ),
+        (r'(?:Lord|Lady|Sir|Dame|Mr\.?|Mrs\.?|Miss|Princess|Baroness|Countess) [A-Z].*', 'person'),
+        (r'(?:MV|HMS|USS|RMS) [A-Z].*', 'product'),
+    )
+)
+# Kinds for which spaCy takes names of other ones.
+_UNCERTAIN = frozenset({'person', 'organisation', 'place', 'product', UNKNOWN_KIND})
+# What stands before a person's name, and after it: "the violinist Joel Stern", "Mayor Haldane",
+# "Amara Finch (born 1980)", "Amara Finch, 44, runs".
 _PERSON_BEFORE = re.compile(
     r'(?:\b(?:Mr|Mrs|Ms|Dr|Prof|Rev)\.?|\b(?:Miss|Sir|Dame|Lady|Mayor|Captain|President|Senator'
     r'|Governor|Professor|Chancellor|Minister|Bishop)'
@@ -40,6 +72,20 @@ _LIVED_IN = re.compile(
 _NO_PLACES = ('person', 'group', UNKNOWN_KIND)
 # So many characters before a name are looked at.
 _BEFORE_CHARACTERS = 40
+
+
+def kind_of_words(name: str) -> str | None:
+    """The kind that the words of a name tell, as those of 'Dale Creamery' do; None if none does."""
+    return next((kind for words, kind in _WORDS if words.fullmatch(name)), None)
+
+
+def by_words(text: str, spans: Sequence[Span]) -> list[Span]:
+    """Names of the kinds that their words tell."""
+    told = lambda span: kind_of_words(text[span.start : span.end])
+    return [
+        span._replace(kind=told(span) or span.kind) if span.kind in _UNCERTAIN else span
+        for span in spans
+    ]
 
 
 def places(text: str, spans: Sequence[Span]) -> list[Span]:
@@ -82,12 +128,16 @@ def stands_as_place(text: str, start: int, end: int) -> bool:
 
 
 # What a label asks for, as "Gardener: Ines Duarte" and "home port: Hull" do.
+_OFFICES = (
+    f'{PERSON}|captain|cook|chef|chief|head|chair|clerk|contact|pilot|judge|host|guide|maid|nurse'
+    '|priest|bride|groom'
+)
 _ROLE = re.compile(
-    rf'(?:{PERSON}|captain|cook|chef|chief|head|chair|clerk|contact|pilot|judge|host|guide|maid'
-    rf'|nurse|priest|bride|groom|\w{{2,}}(?:er|or|ist|ian|ant|man|woman))'
-    r'(?: of \w+)?(?: name)?',
+    rf'(?:{_OFFICES}|\w{{2,}}(?:er|or|ist|ian|ant|man|woman))(?: of \w+)?(?: name)?',
     re.IGNORECASE,
 )
+# "The mayor is Pilar Soto".
+_OFFICE_IS = re.compile(rf'\b(?:{_OFFICES}|treasurer|manager|secretary|teacher) (?:is|was)\s$')
 _WHERE = re.compile(
     rf'(?:[\w ]+ )?(?:{PLACE}|port|location|headquarters|venue|origin|address|seat|base|station'
     r'|harbour|harbor)',
@@ -122,7 +172,8 @@ def persons(text: str, spans: Sequence[Span]) -> list[Span]:
     for start, end, kind in spans:
         name = text[start:end]
         before = text[max(0, start - _BEFORE_CHARACTERS) : start]
-        is_told = _PERSON_BEFORE.search(before) or _PERSON_AFTER.match(text, end)
+        in_office = kind == UNKNOWN_KIND and ' ' in name and _OFFICE_IS.search(before)
+        is_told = in_office or _PERSON_BEFORE.search(before) or _PERSON_AFTER.match(text, end)
         if is_told and kind not in VALUES and name[0].isupper():
             told[name] = kind
         if (name in told or kind == 'person') and len(words := name.split()) > 1:

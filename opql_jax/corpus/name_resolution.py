@@ -18,7 +18,7 @@ import dataclasses
 import functools
 import re
 import unicodedata
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 
 from opql_jax.corpus.concepts import CONCEPT, name_of
 from opql_jax.corpus.defined_terms import Defined, defined_terms, uses
@@ -88,13 +88,13 @@ def resolve(
     """Turns recognised spans into mentions of entities.
 
     Args:
-        documents: without mentions. One with a title entity is about what its title names; which
-            key it has is decided here.
+        documents: without mentions. The title entity of one is the name of what it is about; which
+            key that has is decided here.
         spans: of each document, those recognised in its text, by start, disjoint.
 
     Returns:
-        The entities, called as their title is, or as their full name is written most, each of the
-        kind that its document defines or its mentions have most, and the documents with their
+        The entities, called as a title entity is, or as their full name is written most, each of
+        the kind that its document defines or its mentions have most, and the documents with their
         mentions and title entities.
     """
     documents = list(documents)
@@ -139,7 +139,9 @@ def resolve(
         key: TITLE_KIND if is_heading(key) else _most_frequent(counts)
         for key, counts in kinds.items()
     } | kinds_by_definition
-    resolved = [_with_pronouns(document, kind_of) for document in resolved]
+    resolved = [
+        _with_pronouns(document, kind_of, said) for document, said in zip(resolved, said_by)
+    ]
     names, aliases = [], []
     for key, counts in spellings.items():
         # Its full forms before the short ones.
@@ -180,16 +182,24 @@ def _with_first_persons(text: str, mentions: list[Mention], said: Sequence[Turn]
     return sorted([*mentions, *meant], key=lambda mention: mention.start)
 
 
-def _with_pronouns(document: Document, kinds: Mapping[str, str]) -> Document:
-    """A document with its pronouns resolved, to persons only if it may not be about one."""
+def _with_pronouns(document: Document, kinds: dict[str, str], said: Sequence[Turn]) -> Document:
+    """A document with what its pronouns mean; what 'he' or 'she' means is of the kind 'person'.
+
+    Not persons where it may be about one, of whom all that it names is taken to be said anyway.
+    """
     mentions, about = document.mentions or (), document.title_entity
     kind = None if about is None else kinds[about]
     found = possessives(document.text, mentions, kinds)
-    is_named = any(mention.entity == about for mention in mentions)
-    if kind != 'person' and not (kind == UNKNOWN_KIND and is_named):
-        found += pronouns(document.text, mentions, kinds)
-    mentions = tuple(sorted((*mentions, *found), key=lambda mention: mention.start))
-    return dataclasses.replace(document, mentions=mentions)
+    if not (
+        kind == 'person'
+        or (kind == UNKNOWN_KIND and any(mention.entity == about for mention in mentions))
+    ):
+        persons = pronouns(document.text, mentions, kinds, said)
+        kinds.update((mention.entity, 'person') for mention in persons)
+        found += persons
+    return dataclasses.replace(
+        document, mentions=tuple(sorted((*mentions, *found), key=lambda mention: mention.start))
+    )
 
 
 def _most_frequent(kinds: collections.Counter[str]) -> str:
@@ -210,10 +220,10 @@ class _Titles:
         for document in documents:
             key = self.entity_of(document)
             if key is not None and key not in self.name:
-                self.name[key] = document.title
-                base = fold(without_brackets(document.title))
+                self.name[key] = name = document.title_entity or ''
+                base = fold(without_brackets(name))
                 self._with_base[base][key] = None
-                if in_brackets := _BRACKETS.search(document.title):
+                if in_brackets := _BRACKETS.search(name):
                     words = tuple(fold(in_brackets[1]).split(' '))
                     self._told_by[base].setdefault(words, set()).add(key)
         bare = map(without_brackets, self.name.values())
@@ -231,7 +241,7 @@ class _Titles:
 
     def entity_of(self, document: Document) -> str | None:
         """The key of the entity that a document is about."""
-        return None if document.title_entity is None else fold(document.title)
+        return None if document.title_entity is None else fold(document.title_entity)
 
     def added_to(self, spans: Sequence[Span], text: str) -> list[Span]:
         """A text's spans, and the titles it mentions in place of those inside them; by start."""
@@ -284,7 +294,7 @@ class _Names:
                     names[name] = span.kind
         self.persons = {name for name, kind in names.items() if kind == 'person'}
         self.defined = {fold(t.term): fold(document.text[t.start : t.end]) for t in terms}
-        title = '' if document.title_entity is None else fold(without_brackets(document.title))
+        title = fold(without_brackets(document.title_entity or ''))
         if title:
             names.setdefault(title, UNKNOWN_KIND)
         self.long: dict[str, str] = {}

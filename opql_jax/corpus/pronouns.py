@@ -1,23 +1,29 @@
 """Resolves 'he', 'she', 'his' and 'her' to persons whom sentences before name.
 
 Rules, which would rather say nothing than something wrong. A pronoun, 'her' only before a noun,
-refers to the person whom its sentence names first, else to the one whom the sentence before names
-first, and so on backwards; not to one whom the last pronoun of the other gender referred to, nor to
-one whom a title or a pronoun that could mean nobody else has told the other gender of. A text that
-says 'he' or 'she' before it names anybody is about somebody whom it does not name, and nothing in
-it is resolved. 'It', 'they', 'him' and 'her' as an object are left open. 'Its' and 'their' before a
-noun mean what the sentence before begins with, or the one thing that it names.
+refers to the only person of its sentence whom it may mean, else to the only one of the sentence
+before, and so on backwards. Of several it refers to the one of whom the sentence goes on to speak,
+as it has a pronoun for it or says what it "is", or to the first if only that is known to be of the
+gender, else to none. It may mean neither who says it, nor one of the other
+gender, nor whom the last pronoun of the other gender referred to. What tells a gender anywhere in a
+text are words beside a name ("his wife Ann"), first names, and pronouns that could mean nobody
+else. A text that says 'he' or 'she' before it names anybody is about somebody whom it does not
+name, and nothing in it is resolved. 'It', 'they', 'him' and 'her' as an object are left open. 'Its'
+and 'their' before a noun mean what the sentence before begins with, or the one thing that it names.
 """
 
 import bisect
 import itertools
 import re
 from collections.abc import Mapping, Sequence
+from typing import NamedTuple
 
 from opql_jax.corpus.documents import Mention
+from opql_jax.corpus.entities import UNKNOWN_KIND
 from opql_jax.corpus.recognition import begins_sentence
 from opql_jax.corpus.sentences import sentence_starts
-from opql_jax.corpus.spans import VALUES, overlap, starting_in
+from opql_jax.corpus.spans import VALUES, starting_in
+from opql_jax.corpus.speakers import Turn
 
 # Not 'he or she' and 'his/her', which are nobody's.
 _PRONOUN = re.compile(
@@ -30,64 +36,169 @@ _BEHIND_OBJECT = frozenset(
     'that the then there this to until when where which while who with after again away back '
     'home not off out over up'.split()
 )
-# What a name begins with, or stands right before it.
-_TITLE = re.compile(
-    r'(?:(?P<he>Mr|Sir|Lord|King|Prince|Duke|Count|Baron|Father|Brother|Uncle)|Mrs|Ms|Miss|Lady'
-    r'|Queen|Princess|Duchess|Countess'
-    r'|Baroness|Dame|Mother|Sister|Aunt)\b\.?'
+# Words for persons of one gender.
+_HE = (
+    'Mr|Sir|Lord|Father|Brother|Uncle|[Kk]ing|[Pp]rince|[Dd]uke|[Cc]ount|[Bb]aron|[Ee]mperor'
+    '|(?:grand)?(?:father|son)|husband|brother|uncle|nephew|widower|fisherman|businessman'
 )
+_SHE = (
+    'Mrs|Ms|Miss|Lady|Dame|Mother|Sister|Aunt|[Qq]ueen|[Pp]rincess|[Dd]uchess|[Cc]ountess'
+    '|[Bb]aroness|[Ee]mpress|(?:grand)?(?:mother|daughter)|wife|sister|aunt|niece|widow|actress'
+    '|businesswoman'
+)
+_GENDERED = rf'(?:(?P<he>{_HE})|(?:{_SHE}))\b'
+# As the first word of a name or the one before it, and behind it: "Ann, his wife", "Ann is the
+# niece of".
+_TITLE = re.compile(rf'{_GENDERED}\.?')
+_NOUN = re.compile(rf'(?:,| is| was) (?:an?|the|his|her|their) (?:[a-z]+ )?{_GENDERED}(?! [A-Z])')
+# First names, folded, that next to nobody of the other gender has.
+_NAMES_OF_MEN = frozenset(
+    'adam alan albert alexander alfred andrew antonio arthur benjamin bernard carl carlos charles '
+    'christopher daniel david edward eric ernest felix frank frederick george giovanni giuseppe '
+    'gustav hans harold harry henry herbert hugo isaac ivan jack jacob james johann john jonathan '
+    'jorge jose joseph juan karl lars louis luigi marco mark martin matthew michael mohammed '
+    'muhammad oliver oscar otto patrick paul pedro peter philip pierre ralph richard robert roger '
+    'samuel sergei simon stefan stephen steven theodore thomas tom tomas victor vladimir walter '
+    'william wolfgang'.split()
+)
+_NAMES_OF_WOMEN = frozenset(
+    'ada agnes alice amelia ann anna anne barbara beatrice bridget carla caroline catherine '
+    'charlotte christina claire clara deborah diana dorothy edith eleanor elena elisabeth '
+    'elizabeth ella emily emma esther eva fiona florence frances gertrude greta hannah harriet '
+    'helen helena ingrid irene isabel isabella jane janet jennifer jessica josephine julia '
+    'katharine katherine laura linda lisa louise lucy lydia margaret maria marie martha mary '
+    'matilda monica nancy nora olga olivia patricia rachel rebecca rosa ruth sarah sophia sophie '
+    'susan sylvia teresa victoria winifred'.split()
+)
+# Behind what a sentence is about.
+_IS = re.compile(r'(?: \([^()\n]{0,200}\))?,? (?:is|was) ')
+# What may be a person where recognition says no more than that it is a name.
+_FULL_NAME = re.compile(r'[A-Z][^\W\d_]+ [A-Z][^\W\d_]+')
+_ARTICLE = re.compile(r'\b[Tt]he $')
 # Sentences back in which a person is looked for.
 _SENTENCES = 3
 # Persons of a sentence, at most, among whom one is looked for.
 _PERSONS = 100
 
 
-def pronouns(text: str, mentions: Sequence[Mention], kinds: Mapping[str, str]) -> list[Mention]:
-    """The first pronoun in each sentence for each person that is not named before it, by start.
+def pronouns(
+    text: str,
+    mentions: Sequence[Mention],
+    kinds: Mapping[str, str],
+    said: Sequence[Turn] = (),
+) -> list[Mention]:
+    """The pronouns that refer to persons whom their sentence does not name before.
+
+    One for each person and sentence at most, by start.
 
     Args:
         mentions: what the text names, by start, disjoint; none of them overlaps a pronoun that is
             found.
         kinds: the kind of each entity, see `recognition.KINDS`.
+        said: who says what, see `speakers.turns`; a mention begins where each speaker is named.
     """
-    named = [mention for mention in mentions if kinds[mention.entity] == 'person']
+    named = [mention for mention in mentions if _may_be_person(text, mention, kinds)]
     found_pronouns = list(_PRONOUN.finditer(text)) if named else []
     if not found_pronouns or found_pronouns[0].start() < named[0].start:
         return []
     starts = sentence_starts(text, [(mention.start, mention.end, 0) for mention in mentions])
     sentence_number = lambda at: bisect.bisect_right(starts, at)
-    # The persons whom a sentence refers to, in the order of the text.
-    of_sentence: dict[int, dict[str, None]] = {}
     is_he: dict[str, bool] = {}
     for mention in named:
-        if title := _title(text, mention):
-            is_he.setdefault(mention.entity, title['he'] is not None)
-    last: dict[bool, str] = {}  # whom 'he' and 'she' referred to last
-    resolved: list[Mention] = []
-    next_named = 0
+        if (he := _gender(text, mention)) is not None:
+            is_he.setdefault(mention.entity, he)
+    entity_at = {mention.start: mention.entity for mention in mentions}
+    begins = [turn.start for turn in said]
+    ends = [mention.end for mention in mentions]
+    places: list[_Pronoun] = []
     for pronoun in found_pronouns:
-        while next_named < len(named) and (name := named[next_named]).start < pronoun.start():
-            of_sentence.setdefault(sentence_number(name.start), {})[name.entity] = None
-            next_named += 1
-        if overlap(mentions, *pronoun.span()):
+        start, end = pronoun.span()
+        overlapping = bisect.bisect_right(ends, start)
+        if overlapping < len(mentions) and mentions[overlapping].start < end:
             continue
         # 'the bundle of His'.
-        is_name = pronoun[0][0].isupper() and not begins_sentence(text, pronoun.start())
+        is_name = pronoun[0][0].isupper() and not begins_sentence(text, start)
         if is_name or pronoun['behind'] in _BEHIND_OBJECT:
             continue
-        he, current = pronoun['he'] is not None, sentence_number(pronoun.start())
-        may_be = lambda person, he=he: is_he.get(person, he) == he and person != last.get(not he)
+        turn = bisect.bisect_right(begins, start) - 1
+        speaker = (
+            entity_at.get(said[turn].name_start) if turn >= 0 and start < said[turn].end else None
+        )
+        he = pronoun['he'] is not None
+        places.append(_Pronoun(start, end, he, sentence_number(start), speaker))
+    persons = [
+        _Person(
+            mention.entity,
+            mention.start,
+            number := sentence_number(mention.start),
+            mention.start == starts[number - 1] and _IS.match(text, mention.end) is not None,
+        )
+        for mention in named
+    ]
+    _meant(places, persons, is_he)  # tells genders, of which the text before them has a use, too
+    return _meant(places, persons, is_he)
+
+
+class _Pronoun(NamedTuple):
+    """A pronoun: its characters, gender, the number of its sentence, and who says it, if known."""
+
+    start: int
+    end: int
+    he: bool
+    sentence: int
+    speaker: str | None
+
+
+class _Person(NamedTuple):
+    """A mention of a person by name, and whether its sentence says what the person is or was."""
+
+    entity: str
+    start: int
+    sentence: int
+    is_topic: bool
+
+
+def _meant(
+    places: Sequence[_Pronoun], named: Sequence[_Person], is_he: dict[str, bool]
+) -> list[Mention]:
+    """Whom pronouns mean; adds the genders to `is_he` that they tell."""
+    # The persons whom a sentence refers to, in the order of the text, and whether it is about them.
+    of_sentence: dict[int, dict[str, bool]] = {}
+    last: dict[bool, str] = {}  # whom 'he' and 'she' referred to last
+    open_ones: set[tuple[int, bool]] = set()  # sentences that speak of a 'he' or 'she' unknown
+    resolved: list[Mention] = []
+    next_named = 0
+    for pronoun in places:
+        while next_named < len(named) and (name := named[next_named]).start < pronoun.start:
+            of_sentence.setdefault(name.sentence, {}).setdefault(name.entity, name.is_topic)
+            next_named += 1
+        he, current = pronoun.he, pronoun.sentence
+        no_candidates = (pronoun.speaker, last.get(not he))
+        candidates: list[str] = []
         for number in range(current, current - 1 - _SENTENCES, -1):
-            persons = itertools.islice(of_sentence.get(number, ()), _PERSONS)
-            candidates = list(itertools.islice(filter(may_be, persons), 2))
-            if candidates:
-                person = last[he] = candidates[0]
-                if len(candidates) == 1:
-                    is_he[person] = he
-                if person not in of_sentence.get(current, ()):
-                    resolved.append(Mention(pronoun.start(), pronoun.end(), person))
-                    of_sentence.setdefault(current, {})[person] = None
+            if (number, he) in open_ones:
                 break
+            candidates = [
+                person
+                for person in itertools.islice(of_sentence.get(number, ()), _PERSONS)
+                if is_he.get(person, he) == he and person not in no_candidates
+            ]
+            topics = [person for person in candidates if of_sentence[number][person]]
+            known = [person for person in candidates if person in is_he]
+            if len(topics) == 1:
+                candidates = topics
+            elif known == candidates[:1]:
+                candidates = known
+            if candidates:
+                break
+        if len(candidates) != 1:
+            open_ones.add((current, he))
+            continue
+        person = last[he] = candidates[0]
+        is_he[person] = he
+        if person not in of_sentence.setdefault(current, {}):
+            resolved.append(Mention(pronoun.start, pronoun.end, person))
+            of_sentence[current][person] = True
     return resolved
 
 
@@ -127,8 +238,24 @@ def possessives(text: str, mentions: Sequence[Mention], kinds: Mapping[str, str]
     return resolved
 
 
-def _title(text: str, mention: Mention) -> re.Match[str] | None:
-    if title := _TITLE.match(text, mention.start, mention.end):
-        return title
-    before = re.search(r'(\w+\.?) $', text[max(0, mention.start - 12) : mention.start])
-    return _TITLE.fullmatch(before[1]) if before else None
+def _may_be_person(text: str, mention: Mention, kinds: Mapping[str, str]) -> bool:
+    kind = kinds[mention.entity]
+    return kind == 'person' or (
+        kind == UNKNOWN_KIND
+        and _FULL_NAME.fullmatch(text, mention.start, mention.end) is not None
+        and not _ARTICLE.search(text, max(0, mention.start - 5), mention.start)
+    )
+
+
+def _gender(text: str, mention: Mention) -> bool | None:
+    """Whether a person is 'he', by the words beside a mention or a first name; None if unknown."""
+    before = re.search(r'(\w+\.?) $', text[max(0, mention.start - 15) : mention.start])
+    told = (
+        _TITLE.match(text, mention.start, mention.end)
+        or (_TITLE.fullmatch(before[1]) if before else None)
+        or _NOUN.match(text, mention.end)
+    )
+    if told:
+        return told['he'] is not None
+    first = mention.entity.split()[0].lower()
+    return first in _NAMES_OF_MEN if first in _NAMES_OF_MEN | _NAMES_OF_WOMEN else None

@@ -18,7 +18,7 @@ from opql_jax.core.errors import InputError
 from opql_jax.corpus.entities import UNKNOWN_KIND, EntityVocab
 from opql_jax.corpus.layout import is_label
 from opql_jax.corpus.linking import MentionLinker
-from opql_jax.corpus.name_kinds import labelled_kind, persons, places
+from opql_jax.corpus.name_kinds import PARTNERS, by_words, labelled_kind, persons, places
 from opql_jax.corpus.spans import MAX_NAME, POSSESSIVE, VALUES, Span, starting_in
 
 # The first installed package is used: spaCy's small model, or the registry's name for its weights.
@@ -285,6 +285,29 @@ def values(text: str, spans: Sequence[Span]) -> list[Span]:
     return _disjoint(found)
 
 
+_NUMBER = re.compile(r'\d[\d.,]*')
+_UNIT = re.compile(
+    r'[ -](?:(?:square|cubic|nautical) )?(?:(?:centi|milli|kilo)?met(?:re|er)s?|feet|foot'
+    r'|inch(?:es)?|yards?|miles?|hectares?|acres?|(?:kilo|milli)?grams?|kilogrammes?|tonnes?|tons?|ounces?'
+    r'|(?:milli)?lit(?:re|er)s?|gallons?|pints?|barrels?|knots|(?:kilo|mega|giga)?watts?|volts?|k?m'
+    r'|[cm]m|k?g|ha|t|ft|lb|oz|[kMG]W|[kMGT]B|[kMG]?Hz|km²|m²|m³|mph|km/h)(?![\w/²³])'
+)
+
+
+def with_units(text: str, spans: Sequence[Span]) -> list[Span]:
+    """Numbers with the unit of measurement that stands behind them, which are quantities."""
+    found = []
+    for span in spans:
+        if (
+            span.kind in VALUES
+            and _NUMBER.fullmatch(text, span.start, span.end)
+            and (unit := _UNIT.match(text, span.end))
+        ):
+            span = Span(span.start, unit.end(), 'quantity')
+        found.append(span)
+    return _disjoint(found)
+
+
 _QUOTED = re.compile(r'(?:“\s*|(?<![\w"])"\s*)([A-Z0-9][^"“”\n]{0,59}[^"“”\s])\s*["”]')
 _TITLE_WORDS = 8
 
@@ -388,6 +411,36 @@ def _joined(text: str, spans: Sequence[Span]) -> list[Span]:
     return joined
 
 
+_PARTICLES = re.compile(
+    r' (?:d[aeiou]|del|della|dello|dei|degli|dos|des|van|von|zu|ten|ter|bin|ibn|al)'
+    r'(?: (?:la|las|los|der|den|het))? '
+)
+_AND_PARTNERS = re.compile(rf' {PARTNERS}')
+
+
+def wholes(text: str, spans: Sequence[Span]) -> list[Span]:
+    """Names of persons that were cut at "della" or "van der", and of firms at "and Sons"."""
+    found: list[Span] = []
+    for span in spans:
+        before = found[-1] if found else None
+        if before and span.start < before.end:  # the "Sons" of a firm
+            continue
+        if (
+            before
+            and {before.kind, span.kind} <= {'person', 'place', UNKNOWN_KIND}
+            and before.kind != 'place'
+            and _PARTICLES.fullmatch(text, before.end, span.start)
+        ):
+            span = Span(before.start, span.end, before.kind)
+            found.pop()
+        if span.kind in ('person', 'organisation', UNKNOWN_KIND) and (
+            partners := _AND_PARTNERS.match(text, span.end)
+        ):
+            span = Span(span.start, partners.end(), 'organisation')
+        found.append(span)
+    return found
+
+
 _CELLS = re.compile(r'(\n| \| )')
 _MARKS_OF_ITEM = ' \t-*•+_`|'
 
@@ -459,5 +512,16 @@ def _disjoint(first: Sequence[Span], then: Sequence[Span] = ()) -> list[Span]:
 
 # What each does to recall and precision: see `benchmarks/recognition.py`.
 RULES: tuple[Rule, ...] = (
-    *(bordered, trim, values, quoted, capitalised, cells, places, persons, repeated),
+    bordered,
+    trim,
+    values,
+    with_units,
+    quoted,
+    capitalised,
+    wholes,
+    cells,
+    by_words,
+    places,
+    persons,
+    repeated,
 )

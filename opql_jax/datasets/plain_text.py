@@ -33,7 +33,7 @@ from opql_jax.core.processes import LimitedProcess, map_ordered
 from opql_jax.core.progress import logged
 from opql_jax.corpus import casing, recognition, tables
 from opql_jax.corpus.concepts import find_concepts
-from opql_jax.corpus.definitions import subject
+from opql_jax.corpus.definitions import guides_to, subject
 from opql_jax.corpus.documents import (
     MAX_MENTION,
     Document,
@@ -391,6 +391,8 @@ def _as_read(document: Document, is_filled: bool = True, is_markdown: bool = Fal
     text = cleaned(document.text)
     text = restated(unfilled(text, is_markdown) if is_filled else text)
     title, about = (name and cleaned(name) for name in (document.title, document.title_entity))
+    if about and (defined := subject(text)) and guides_to(about, defined):
+        about = defined
     check_string('text', text)
     title, about = title or document.title, about or document.title_entity
     return dataclasses.replace(document, title=title, text=text, title_entity=about)

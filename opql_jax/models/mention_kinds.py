@@ -18,6 +18,7 @@ from opql_jax.core.arrays import bad_row
 from opql_jax.core.errors import InputError
 from opql_jax.corpus.concepts import CONCEPT
 from opql_jax.corpus.entities import TITLE_KIND, UNKNOWN_KIND
+from opql_jax.corpus.name_kinds import kind_of_words
 from opql_jax.corpus.spans import VALUES
 
 THING = 'thing'
@@ -48,7 +49,11 @@ class MentionKinds:
         return logits - np.log(np.exp(logits).sum(axis=1, keepdims=True))
 
     def of_entities(
-        self, vectors: np.ndarray, entities: np.ndarray, recognised: Sequence[str]
+        self,
+        vectors: np.ndarray,
+        entities: np.ndarray,
+        recognised: Sequence[str],
+        names: Sequence[str],
     ) -> list[str]:
         """The kinds of entities, by all of their mentions and the kinds that were recognised.
 
@@ -56,7 +61,8 @@ class MentionKinds:
             vectors, entities: [n, hidden_size] of the mentions of a text, and [n] whom each
                 mentions.
             recognised: the kind of each entity as the recogniser says. Values, concepts, groups,
-                languages and titles are certain.
+                languages, titles and what the words of a name tell are certain.
+            names: of each entity.
         """
         totals = np.zeros((len(recognised), len(KINDS)), np.float32)
         for start in range(0, len(vectors), _BLOCK):
@@ -65,8 +71,8 @@ class MentionKinds:
         # Mentions of one entity are much alike, and no independent evidence.
         totals /= np.sqrt(np.maximum(np.bincount(entities, minlength=len(recognised)), 1))[:, None]
         kinds = []
-        for kind, total in zip(recognised, totals):
-            if kind in _CERTAIN or not total.any():
+        for kind, total, name in zip(recognised, totals, names):
+            if kind in _CERTAIN or not total.any() or kind == kind_of_words(name):
                 kinds.append(kind)
                 continue
             if kind != UNKNOWN_KIND:

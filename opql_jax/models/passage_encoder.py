@@ -143,10 +143,10 @@ class PassageEncoder:
 
     def kinds(self) -> list[str]:
         """The kind of each entity, by the recogniser and, if the encoder has kinds, mentions."""
-        recognised = self._prepared.vocab.kinds
+        vocab = self._prepared.vocab
         if self._encoder.kinds:
-            return self._encoder.kinds.of_entities(*self.mentions(), recognised)
-        return recognised
+            return self._encoder.kinds.of_entities(*self.mentions(), vocab.kinds, vocab.names)
+        return vocab.kinds
 
     @functools.cached_property
     def _encoded(self) -> tuple[np.ndarray, np.ndarray]:

@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from opql_jax.corpus.definitions import defined_kind, definition, subject
+from opql_jax.corpus.definitions import defined_kind, definition, guides_to, subject
 
 
 @pytest.mark.parametrize(
@@ -111,3 +111,20 @@ def test_subjects_of_passages_are_their_titles(shared_data):
     # Of the rest most are spelt otherwise: 'Mike Granger', the title of a text that begins with
     # 'Michael Granger'.
     assert len(found) > 0.55 * len(lines) and sum(agree) > 0.93 * len(found)
+
+
+@pytest.mark.parametrize(
+    'title, is_guide',
+    [
+        ('Osprey administrator handbook', True),
+        ("Osprey's Reference", True),
+        ('A short guide to Osprey', True),
+        ('Introduction to the Osprey', True),
+        ('Osprey', False),
+        ('Guide to birds', False),
+        ('Osprey Falls', False),
+        ('A guide to Osprey Falls', False),
+    ],
+)
+def test_a_guide_is_about_what_it_is_a_guide_to(title, is_guide):
+    assert guides_to(title, 'Osprey') is is_guide

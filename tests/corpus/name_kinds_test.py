@@ -8,6 +8,35 @@ from tests.support.marked_spans import marked, named
 
 
 @pytest.mark.parametrize(
+    'name, kind',
+    [
+        ('Orla Brewery', 'organisation'),
+        ('University of Malmo', 'organisation'),
+        ('Orla & Daughters', 'organisation'),
+        ('Orla Canal', 'place'),
+        ('Mount Orla', 'place'),
+        ('Lady Orla Finch', 'person'),
+        ('HMS Orla', 'product'),
+        ('Orla Finch', 'group'),
+        ('Lord of the Rings', 'group'),
+        ('Bank', 'group'),
+    ],
+)
+def test_words_of_a_name_tell_its_kind(name, kind):
+    told = name_kinds.kind_of_words(name)
+    assert (told or 'group') == kind
+    for wrong, right in (('person', told or 'person'), ('work', 'work')):
+        plain, spans = marked(f'[{name}] stands.', wrong)
+        assert [span.kind for span in refine(plain, spans, [name_kinds.by_words])] == [right]
+
+
+@pytest.mark.parametrize('kind, expected', [('name', 'person'), ('organisation', 'organisation')])
+def test_who_holds_an_office_is_a_person(kind, expected):
+    plain, spans = marked(f'The treasurer was [Orla Finch|{kind}].')
+    assert [span.kind for span in refine(plain, spans, [name_kinds.persons])] == [expected]
+
+
+@pytest.mark.parametrize(
     'text, persons',
     [
         ('She married the violinist [Joel Stern] and left [Mayor Falls].', ['Joel Stern']),

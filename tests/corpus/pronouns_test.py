@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 
 from opql_jax.corpus.documents import Mention
 from opql_jax.corpus.pronouns import possessives, pronouns
+from opql_jax.corpus.speakers import turns
 from tests.support.marked_spans import marked
 
 
@@ -34,8 +35,30 @@ def meant(text):
     'text, expected',
     [
         ('[Ada] was born in [London|place]. Her mother came from [Ulm|place].', [('Her', 'Ada')]),
-        # Whom it names first.
+        # Whose gender a first name tells, a word beside the name, or another pronoun of the text;
+        # else of two either may be meant.
         ('[Ada] met [Karl Brandt]. She left. He stayed.', [('She', 'Ada'), ('He', 'Karl Brandt')]),
+        ('[Ada Ek] hired [Bo Lee]. She left.', [('She', 'Ada Ek')]),
+        ('[Bo Lee] hired [Ada Ek]. She left.', []),
+        ('[Bo Lee] hired [Kim Ek]. She left.', []),
+        ('[Bo Lee] and his wife [Kim Ek] came. She left.', [('She', 'Kim Ek')]),
+        ('[Bo Lee] hired [Kim Ek], a niece of the cook. He left.', [('He', 'Bo Lee')]),
+        ('[Bo Lee] hired [Kim Ek], his brother [Al] and me. She left.', []),
+        (
+            '[Bo Lee] hired [Kim Ek]. She left.\n[Bo Lee] grew up. He wept.',
+            [('She', 'Kim Ek'), ('He', 'Bo Lee')],
+        ),
+        # The one of whom the text goes on to speak.
+        ('[Kim Ek] (born 1980) is known to [Bo Lee]. She left.', [('She', 'Kim Ek')]),
+        (
+            '[Kim Ek] sang. She met [Bo Lee]. She left.',
+            [('She', 'Kim Ek'), ('She', 'Kim Ek')],
+        ),
+        # Nor is anybody else meant where the text goes on to speak of one whom it left open.
+        ('[Bo Lee] hired [Kim Ek]. She met [Ann Dray]. She left.', []),
+        # What is of no known kind may be a person.
+        ('[Bo Lee] slept. We saw [Kim Ek|name]. She left.', [('She', 'Kim Ek')]),
+        ('[Bo Lee] slept. We saw the [Blue Mill|name]. He left.', [('He', 'Bo Lee')]),
         ('[Ada] wrote. She met [Karl]. He left.', [('She', 'Ada'), ('He', 'Karl')]),  # Ada is 'she'
         ('[Mrs Dray] saw [Tom]. He waved.', [('He', 'Tom')]),
         ('[Sir Hugh] saw [Ann]. She waved.', [('She', 'Ann')]),
@@ -43,8 +66,7 @@ def meant(text):
         ('[Ada] slept. It rained. She left for [Bath|place].', [('She', 'Ada')]),
         ('[Ada] slept. It rained. It blew. It froze. She left.', []),  # too far
         ('It rained. He left.', []),  # nobody
-        # A sentence that names somebody needs no pronoun for them, and of several the first is
-        # enough.
+        # A sentence that names somebody needs no pronoun for them, and one of several is enough.
         ('[Ada] left, as she was ill.', []),
         ('[Ada] was ill. She left because she was ill.', [('She', 'Ada')]),
         # Titles stand before names or at their beginning.
@@ -67,8 +89,21 @@ def meant(text):
         ('[Acme|organisation] grew. Its chief executive is [Piers].', []),
     ],
 )
-def test_a_pronoun_means_what_was_named_first_before(text, expected):
+def test_a_pronoun_means_the_only_one_whom_it_may_mean(text, expected):
     assert meant(text) == expected
+
+
+@pytest.mark.parametrize(
+    'text, expected',
+    [
+        ('By [Bo Lee]\nI asked [Kim Ek]. She left. He stayed.', [('She', 'Kim Ek')]),
+        ('[Bo Lee]: I left. She knew.\n[Kim Ek]: I know. He left.', [('He', 'Bo Lee')]),
+    ],
+)
+def test_nobody_means_themselves_by_he_or_she(text, expected):
+    text, mentions, kinds = read(text)
+    found = pronouns(text, mentions, kinds, turns(text))
+    assert [(text[each.start : each.end], each.entity) for each in found] == expected
 
 
 _NAMES = ['[Ada]', '[Karl]', '[Acme|organisation]', '[Ulm|place]', '[His House|work]']

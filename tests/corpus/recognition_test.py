@@ -59,6 +59,19 @@ RULED = [
     (recognition.values, 'In [Dec. 2017|date] or [Spring 2017|date], in [recent years|date].',
         ['Dec. 2017', 'Spring 2017']),
     (recognition.values, 'born [12|quantity] [December 1981|date]', ['12 December 1981']),
+    # A measure is one with its unit.
+    (recognition.with_units,
+        'The field of [1,400|quantity] acres, [12.5|quantity] km long, has [30|quantity] goats.',
+        ['1,400 acres', '12.5 km', '30']),
+    (recognition.with_units, '[1500|date] square miles in [1500|date] by [12|quantity] men',
+        ['1500 square miles', '1500', '12']),
+    # Names go on behind particles, and those of firms behind 'and'.
+    (recognition.wholes, '[Piero|person] della [Rovere|place] met [Ada|person] van der [Laan]',
+        ['Piero della Rovere', 'Ada van der Laan']),
+    (recognition.wholes, '[Dray|person] and [Daughters] sued [Ek|person] & Co. and [Bo|person].',
+        ['Dray and Daughters', 'Ek & Co.', 'Bo']),
+    (recognition.wholes, 'In [Bern|place] de [Kuno|person] and [Ada|person] had Sons.',
+        ['Bern', 'Kuno', 'Ada']),
     # What stands in quotes is a work, and speech is none.
     (recognition.quoted, 'He sang "Moon River" and “Misty”, and said "no".',
         ['Moon River', 'Misty']),

@@ -240,13 +240,14 @@ def test_two_files_of_one_name_are_told(tmp_path):
     assert documents.keys() == {'x/a.txt', 'y/a.txt'}
 
 
-def test_a_text_without_a_title_is_about_what_it_begins_by_defining(tmp_path):
+def test_a_text_without_a_title_and_a_guide_are_about_what_they_begin_by_defining(tmp_path):
     lines = [
         {'id': 1, 'text': f'Ada Lovelace (born 1815) was an English mathematician. {ENGLISH}'},
         {'id': 'two', 'title': '', 'text': f'It rained. {ENGLISH}'},
     ]
     text = f'Lord Byron was an English poet. {ENGLISH}'
-    write(tmp_path, a__jsonl='\n'.join(map(json.dumps, lines)), notes__txt=text)
+    guide = f'# Reading guide to Greta\n\nGreta is an epic poem. {ENGLISH}'
+    write(tmp_path, a__jsonl='\n'.join(map(json.dumps, lines)), notes__txt=text, guide__md=guide)
     vocab, documents = read(tmp_path)
     about = {
         d.id: (d.title, d.title_entity and vocab.names[vocab.id_of_key[d.title_entity]])
@@ -256,6 +257,7 @@ def test_a_text_without_a_title_is_about_what_it_begins_by_defining(tmp_path):
         '1': ('Ada Lovelace', 'Ada Lovelace'),
         'two': ('two', None),
         'texts/notes.txt': ('Lord Byron', 'Lord Byron'),
+        'texts/guide.md': ('Reading guide to Greta', 'Greta'),
     }
 
 

@@ -5,16 +5,21 @@ as it stands.
 import dataclasses
 import subprocess
 import sys
+from types import SimpleNamespace
 
+import numpy as np
+import pyarrow as pa
 import pytest
+import scipy.sparse
 
 pytest.importorskip('spacy', reason='spaCy is not installed')
 
 import opql_jax
 from opql_jax.kb.answers import format_answer
 from opql_jax.kb.prediction_record import prediction_record
-from opql_jax.kb.text.evidence_finder import whole_words
+from opql_jax.kb.text.evidence_finder import EvidenceFinder, whole_words
 from opql_jax.kb.text.index_text import index_text
+from opql_jax.models.reader import Reading, Span
 
 from trios import TRIOS, write
 
@@ -72,6 +77,33 @@ def test_an_answer_that_was_read_is_shown_with_its_sentence(kb):
     names = [one['entity'] for one in answers]
     assert names == [member.name for member in answer] == answer.names
     assert [('key' in one) for one in answers] == (answer.entities >= 0).tolist()
+
+
+@pytest.mark.parametrize(
+    'read, shown', [('##', None), ('## Parts\n', 'Parts'), ('**Oak**', 'Oak'), ('C#', 'C#')]
+)
+def test_marks_of_markdown_neither_begin_nor_end_what_is_read(read, shown):
+    text = '## Parts\nThe frame is of **Oak** and the program in C#.'
+    row = {'text': text, 'title': '', 'title_entity': -1, 'sentence_starts': [0, 9], 'mentions': []}
+    index = SimpleNamespace(
+        titles=[''],
+        texts=[text],
+        entities_of_sentence=scipy.sparse.csr_array((2, 1)),
+        first_sentence=[0, 2],
+        title_entity=np.array([-1]),
+    )
+    ranked = SimpleNamespace(passage=0, reason=SimpleNamespace(previous=None))
+    start = text.index(read)
+    reading = Reading([Span(0, start, start + len(read), 1.0)], 0.0, 0.0, 0.0, np.ones(1))
+    finder = EvidenceFinder(
+        SimpleNamespace(passages=pa.Table.from_pylist([row])),
+        [],
+        SimpleNamespace(index=index, rank=lambda asked, most: [[ranked]]),
+        SimpleNamespace(read=lambda asked, texts: [reading]),
+    )
+    followed = SimpleNamespace(entities=np.zeros(0, int))
+    (evidence,) = finder.find([SimpleNamespace(text='')], [followed])
+    assert list(evidence.texts) == ([] if shown is None else [shown])
 
 
 def test_what_only_following_found_is_read_too(kb):

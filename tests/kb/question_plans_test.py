@@ -186,6 +186,7 @@ def test_what_no_entity_answers_is_told(question, why):
         'who directed Love and Death',
         'how long is it',
         'how many people live there',
+        'how many cabins does Ann have',
     ],
 )
 def test_other_questions_are_in_reach(question):
@@ -194,11 +195,12 @@ def test_other_questions_are_in_reach(question):
 
 @pytest.mark.parametrize(
     'question, stated',
-    examples("""
-        what is the largest city of Norway | Oslo is the largest city of Norway.
-        how many films did Ann direct | Ann directed twelve long films.
-        how many novels has Ann written | She wrote 14 novels.
-    """),
+    [
+        ('what is the largest city of Norway', 'Oslo is the largest city of Norway.'),
+        ('how many films did Ann direct', 'Ann directed twelve long films.'),
+        ('how many novels has Ann written', 'She wrote 14 novels.'),
+        ('how many cabins has Ann', 'ship: Ann | captain: Bo Lee | cabins: 14'),
+    ],
 )
 def test_a_count_or_superlative_that_a_sentence_states_is_in_reach(question, stated):
     assert out_of_reach(question) and out_of_reach(question, stated) is None

@@ -49,11 +49,10 @@ def test_there_must_be_mentions_of_these_kinds(vectors, kinds):
 PLAIN = MentionKinds(np.eye(4, dtype=np.float32), np.zeros(4, np.float32))
 
 
-def of_entities(recognised, *mentions):
+def of_entities(recognised, *mentions, name='Brenwick'):
     vectors = np.array([vector for _, vector in mentions], np.float32).reshape(-1, 4)
-    return PLAIN.of_entities(
-        vectors, np.array([entity for entity, _ in mentions], np.int64), recognised
-    )
+    entities = np.array([entity for entity, _ in mentions], np.int64)
+    return PLAIN.of_entities(vectors, entities, recognised, [name] * len(recognised))
 
 
 def test_mentions_outvote_what_was_recognised_if_they_are_sure():
@@ -62,6 +61,12 @@ def test_mentions_outvote_what_was_recognised_if_they_are_sure():
     assert of_entities(['person'], (0, [0, 0, 0.5, 0])) == ['person']
     assert of_entities(['name'], (0, [0, 0, 0.5, 0])) == ['place']
     assert of_entities(['person'], brenwick, (0, [4, 0, 0, 0]), (0, [4, 0, 0, 0])) == ['person']
+
+
+def test_mentions_do_not_outvote_the_words_of_a_name():
+    bridge = (0, [0, 9, 0, 0])
+    assert of_entities(['place'], bridge, name='Brenwick Bridge') == ['place']
+    assert of_entities(['person'], bridge, name='Brenwick Bridge') == ['organisation']
 
 
 def test_what_is_none_of_the_three_keeps_its_own_kind_or_is_a_thing():
@@ -90,7 +95,7 @@ def test_entities_are_told_by_the_mean_of_their_mentions_times_the_root_of_their
         rows = reference(kinds, vectors[entities == entity])
         total = rows.mean(axis=0) * np.sqrt(len(rows)) if len(rows) else np.zeros(4)
         expected.append(KINDS[total.argmax()] if len(rows) else 'name')
-    assert kinds.of_entities(vectors, entities, ['name'] * 12) == expected
+    assert kinds.of_entities(vectors, entities, ['name'] * 12, ['Brenwick'] * 12) == expected
 
 
 def test_bytes_are_read_back_and_others_refused():

@@ -151,9 +151,6 @@ def test_kinds_are_those_of_the_mentions_of_each_entity(prepared, tmp_path):
     encoder.kinds = MentionKinds(
         rng.normal(size=(16, 4)).astype(np.float32), np.zeros(4, np.float32)
     )
-    found = encoded.kinds()
-    assert (
-        found
-        == encoder.kinds.of_entities(vectors, entities, prepared.vocab.kinds)
-        != prepared.vocab.kinds
-    )
+    found, vocab = encoded.kinds(), prepared.vocab
+    expected = encoder.kinds.of_entities(vectors, entities, vocab.kinds, vocab.names)
+    assert found == expected != vocab.kinds

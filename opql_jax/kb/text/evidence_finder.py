@@ -23,7 +23,7 @@ from opql_jax.retrieval.rank import Ranked
 # did not find them: those of its best answers.
 PASSAGES, _FOLLOWED, _ANSWERS = 5, 2, 3
 # What an answer neither begins nor ends with.
-_MARKS = ' \t\n.,;:!?"“”\'‘’()[]{}«»'
+_MARKS = ' \t\n.,;:!?"“”\'‘’()[]{}«»*_|'
 # Nor does it begin with: 'in the mid-18th century' is the mid-18th century.
 _PREPOSITION = re.compile(r'(?:at|by|during|from|in|on|since)\s+(?=\d|the\b|[A-Z])')
 # What an answer is no part of: a word, a number with its marks. Nor does it leave out what a hyphen
@@ -131,7 +131,7 @@ class EvidenceFinder:
         title, text = index.titles[number], index.texts[number]
         whole, cut = titled(title, text), len(title) + len(TITLE_END) if title else 0
         start, end = span.start, span.end
-        while start < end and whole[start] in _MARKS:
+        while start < end and whole[start] in f'{_MARKS}#':  # which 'C#' ends with
             start += 1
         while start < end and whole[end - 1] in _MARKS:
             end -= 1

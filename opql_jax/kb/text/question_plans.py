@@ -256,7 +256,8 @@ _SUPERLATIVE = re.compile(
 # "how many films did she direct", rather than "how many people live there", which sentences state
 # in many ways.
 _COUNT = re.compile(
-    r'\bhow many (?:[a-z-]+ ){0,2}?(?!people\b)([a-z]+) (?:did|has|have|had)\b', re.IGNORECASE
+    r'\bhow many (?:(?!does\b)[a-z-]+ ){0,2}?(?!(?:people|does)\b)([a-z]+) (?:did|has|have|had)\b',
+    re.IGNORECASE,
 )
 _WHY = re.compile(
     r'\s*(?:and |but |so )?(why|how come|how (?=(?:did|do|does|is|are|was|were|has|have|had|can'
@@ -295,7 +296,9 @@ def out_of_reach(text: str, stated: str = '') -> str | None:
             'what the text says about its names'
         )
     counted = _COUNT.search(text)
-    if counted and not re.search(f'{_COUNTED}{counted[1]}', stated, re.IGNORECASE):
+    if counted and not re.search(
+        rf'{_COUNTED}{counted[1]}|\b{counted[1]}: \d', stated, re.IGNORECASE
+    ):
         return (
             'this counts, and no sentence that was found states the number: what follows is what '
             'the text says about its names'
