@@ -23,6 +23,7 @@ from opql_jax.kb.text.stated import has_role, left, says
         ('Who is the mother of Ina Krog?', 'Ina Krog works for Liv Krog.', False),
         ('Where did Ina Krog study?', 'She took her degree in Bergen.', True),
         ('Where did Ina Krog study?', 'She bought a house in Bergen.', False),
+        ('Where was the founder of the Molde Press born?', 'Krog was born in Molde.', True),
         ('Who painted the ceiling?', 'Its ceiling is by Liv Krog.', True),
     ],
 )

@@ -128,8 +128,9 @@ def left(answer: Answer, entity: int) -> float:
 
 
 def says(question: str, sentence: str) -> bool:
-    """Whether a sentence has a word for each relation that a question of one step asks for."""
-    return all(said.search(sentence) for asks, said in _RELATIONS if asks.search(question))
+    """Whether a sentence has a word for one of the relations that a question asks for, if any."""
+    asked = [said for asks, said in _RELATIONS if asks.search(question)]
+    return not asked or any(said.search(sentence) for said in asked)
 
 
 def has_role(question: str, name: str, sentence: str) -> bool:
