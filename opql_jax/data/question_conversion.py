@@ -53,6 +53,7 @@ def convert(
 
     Args:
         format: one of FORMATS.
+        path, output: the file that is read, and the question file that is made of it.
         hops: of a MetaQA file's questions.
         mid_to_qid, qid_labels: tables that `EntityResolver` reads; a MetaQA file needs none.
 
@@ -77,16 +78,28 @@ def convert(
 
 
 def convert_questions(
-    *, kb: str, text: str = 'text', format: str, path: str, dry_run: bool = False, **options
+    *,
+    kb: str,
+    text: str = 'text',
+    format: str,
+    path: str,
+    output: str,
+    hops: int = 1,
+    mid_to_qid: str | None = None,
+    qid_labels: str | None = None,
+    dry_run: bool = False,
 ) -> None:
     """Converts a question file, and tells how much of it the vocabulary covers.
 
     Args:
         kb, text: the knowledge base, and the part of it whose entities topics and answers are.
-        format, path: see `convert`, as for `options`: output, hops, mid_to_qid and qid_labels.
+        format, path, output, hops, mid_to_qid, qid_labels: see `convert`.
     """
     vocab = Prepared(KBFolder(kb).part(text)).vocab
     if dry_run:
         print(f'# {path} ({format}) over {len(vocab):,} entities')
-    else:
-        print(convert(format=format, path=path, vocab=vocab, **options).report())
+        return
+    tables = {'mid_to_qid': mid_to_qid, 'qid_labels': qid_labels}
+    print(
+        convert(format=format, path=path, vocab=vocab, output=output, hops=hops, **tables).report()
+    )

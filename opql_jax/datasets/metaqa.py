@@ -27,7 +27,11 @@ from opql_jax.corpus.questions import (
 
 @dataclasses.dataclass(frozen=True)
 class MetaQA:
-    """The reader of a folder of MetaQA; mentions are linked by entity names."""
+    """The reader of MetaQA; mentions are linked by entity names.
+
+    Attributes:
+        folder: holds passages.jsonl, entities.txt and <hops>-hop/<split>.txt.
+    """
 
     paths: ClassVar = ('folder',)
     folder: str

@@ -45,7 +45,11 @@ _NOTICES = re.compile(
 
 @dataclasses.dataclass(frozen=True)
 class Wikispeedia(Reader):
-    """The reader of whole articles of the 2007 Schools Wikipedia with their links; no questions."""
+    """The reader of whole articles of the 2007 Schools Wikipedia with their links; no questions.
+
+    Attributes:
+        folder: holds articles.jsonl.gz and links.tsv.
+    """
 
     paths: ClassVar = ('folder',)
     folder: str
