@@ -23,7 +23,7 @@ search time, so a memory stays valid when that table is trained further. `memory
 one segment, `memory/update.py` adds segments and tombstones and merges them; the manifest comes
 last, so a folder without one is no memory.
 
-The id of an entry stays the same for as long as it exists and is never given again. The row of an
+The id of an entry stays the same for as long as it exists and is never reused. The row of an
 entry is its place among all living entries, sorted by topic and then by id; an update moves rows.
 In a memory as built, ids are rows.
 

@@ -1,4 +1,4 @@
-"""The arithmetic of a hop over memory entries, once for all that hop.
+"""The arithmetic of a hop over memory entries, shared by all code that hops.
 
 A hop takes topics of weights alpha to the targets of their entries:
 

@@ -1,9 +1,7 @@
-"""What may answer a question, as one table of features.
+"""Candidate answers and their features, as one table.
 
-Entities that relations lead to, and places that the reader finds in passages.
-
-A candidate is an entity or a few words of the text. What speaks for it, and against it, are the
-features of which `kb.calibration` makes one probability.
+Candidates are entities that relations lead to, and places that the reader finds in passages;
+`kb.calibration` turns the features, for and against, into one probability.
 """
 
 from __future__ import annotations

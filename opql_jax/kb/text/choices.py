@@ -1,7 +1,7 @@
 """Questions that offer two names to choose from: 'Who is a painter, Orla Finch or Joel Stern?'.
 
-What compares dates, numbers or countries is for `comparison`; of the others the reader prefers one
-of the two.
+`comparison` handles those that compare dates, numbers or countries; of the others the reader
+chooses one of the two.
 """
 
 import dataclasses
@@ -10,6 +10,7 @@ import re
 import numpy as np
 
 from opql_jax.corpus.name_resolution import fold, without_brackets
+from opql_jax.kb import calibration
 from opql_jax.kb.answers import Answer
 from opql_jax.kb.text.marked_questions import (
     Name,
@@ -18,9 +19,9 @@ from opql_jax.kb.text.marked_questions import (
     readings,
 )
 
-# Pseudo-count of each of the two: the reader, which was taught by few such questions, is right in 7
-# of 10, whatever its probability.
-_PRIOR = 1.0
+# Pseudo-count of each of the two, and the most that their probabilities may be, so that neither is
+# sure: the reader, which was taught by few such questions, is right in 7 of 10, whatever it says.
+_PRIOR, _MOST = 1.0, calibration.SURE - 0.01
 # Where the two stand that a question chooses from, in its text without them; elsewhere 'or' joins
 # what is asked about, as in 'Which war did Norland or Sudland lose?'.
 _OFFERS = tuple(
@@ -74,6 +75,7 @@ def chosen(answer: Answer, sides: tuple[Side, Side]) -> Answer:
         )
     total = sum(known.values()) + 2 * _PRIOR
     shares = np.array([(known[number] + _PRIOR) / total for number in ranked], np.float32)
+    shares = np.minimum(shares, _MOST)
     return dataclasses.replace(
         answer,
         entities=answer.entities[[of_side[number][0] for number in ranked]],

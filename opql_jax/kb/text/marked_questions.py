@@ -1,6 +1,6 @@
 """Questions with marks in place of their names: 'which film is older, @0 or @1'.
 
-For patterns that say what is asked about which.
+Patterns over these say what is asked about which name.
 """
 
 import dataclasses

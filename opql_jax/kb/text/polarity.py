@@ -1,4 +1,4 @@
-"""Whether a fact's sentence denies it, or says that it was so once and is no longer."""
+"""Whether a fact's sentence denies it, or says that it used to be true."""
 
 import re
 

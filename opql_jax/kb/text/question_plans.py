@@ -2,7 +2,7 @@
 
 A phrase that holds the topic may stand for an entity that is to be found first: 'where did the
 father of [Ada Lovelace] die' is 'the father of [Ada Lovelace]' and then 'where did [it] die'. Which
-of the plans is right is for the memory to tell.
+of the plans is right is decided by the memory.
 """
 
 import itertools

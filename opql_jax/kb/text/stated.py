@@ -1,8 +1,8 @@
 """Whether the sentence that an answer rests on states what is asked, as far as its words tell.
 
-The reader takes whoever a short text names for who founded a thing, and when somebody was elected
-for when he was born. What a sentence says in none of the words for it, or of another thing, may
-be right, and is not sure.
+Given a short text, the reader may take any person that it names for the founder, or the date of an
+election for one of birth. An answer is not sure if its sentence has no word for what is asked, or
+is about something else; it may still be right.
 """
 
 from __future__ import annotations
@@ -11,13 +11,14 @@ import re
 from collections.abc import Iterator
 
 from opql_jax.corpus.question_linking import written_as_names
+from opql_jax.kb import calibration
 from opql_jax.kb.answers import Answer
 from opql_jax.kb.paths import Fact, target_sentence
 from opql_jax.retrieval.words import words_of
 
 # Facts of an answer that are looked at, and what is left of the probability of one that none
 # states: it is not sure.
-_FACTS, _UNSTATED = 3, 0.6
+_FACTS, _UNSTATED = 3, calibration.SURE
 # What asks for a relation, and what states it in a sentence.
 _RELATIONS = tuple(
     (re.compile(rf'\b(?:{asks})\b', re.IGNORECASE), re.compile(states, re.IGNORECASE))
@@ -110,7 +111,7 @@ _ENDS = re.compile(r'[.;:] | (?:by|from) ')
 def left(answer: Answer, entity: int) -> float:
     """What is left of the probability of one of an answer's entities: 1 if a sentence states it.
 
-    Which is so if one of the best facts that it rests on is about what is asked, and says it.
+    A sentence of one of the best facts that it rests on has to be about what is asked, and say it.
     """
     asked, paths = answer.question.text, answer.paths(entity, _FACTS)
     last = max(answer.plans, key=len, default=())

@@ -1,13 +1,11 @@
 """Answers questions over unseen text, without training, with a released encoder.
 
-Relations are followed as the question is worded.
-
 Every plan of a question (`question_plans`) is tried. A hop scores the entries of its topics by the
-cosine of the step's relation and theirs, with something added where the target is what the step
-asks for, by its kind or by what its document calls it, and where words of the step stand near it.
-Their softmax is the weight of the entries, and of their targets the weight of the next topics. A
-plan is worth the mean of the scores of its hops' best entries. The answers of all plans, of all
-topics, are added up by the softmax of these; what is shown of a topic is its best plan.
+cosine of the step's relation, in the question's own words, and theirs, plus a bonus if the target
+fits what is asked, by its kind or its document, and if words of the step stand near it. The softmax
+of the scores weighs the entries, and so the topics of the next hop. A plan's score is the mean of
+those of its hops' best entries. The answers of all plans of all topics are summed, weighed by the
+softmax of these scores; of each topic only the best plan is shown.
 
 Where no topic leads to what a question asks for, or it has none, the facts of the sentences most
 like it are scored in the same way, by the cosine of their vectors in place of that of relations.

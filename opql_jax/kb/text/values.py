@@ -1,4 +1,4 @@
-"""What dates, numbers and countries in words are worth, for comparing them."""
+"""Values of dates, numbers and countries in words, for comparing them."""
 
 import re
 
