@@ -106,7 +106,7 @@ def resolve(
     for document, recognised in zip(documents, spans, strict=True):
         said_by.append(turns(document.text, document.title))
         speakers = {Span(turn.name_start, turn.name_end, 'person') for turn in said_by[-1]}
-        found = _in_place_of(titles.added_to(recognised, document.text), sorted(speakers))
+        found = _in_place_of(titles.with_titles(recognised, document.text), sorted(speakers))
         terms = defined_terms(document.text, found)
         places.append(_with_terms(document.text, found, terms))
         names_of.append(_Names(document, places[-1], titles, terms))
@@ -243,7 +243,7 @@ class _Titles:
         """The key of the entity that a document is about."""
         return None if document.title_entity is None else fold(document.title_entity)
 
-    def added_to(self, spans: Sequence[Span], text: str) -> list[Span]:
+    def with_titles(self, spans: Sequence[Span], text: str) -> list[Span]:
         """A text's spans, and the titles it mentions in place of those inside them; by start."""
         starts = [span.start for span in spans]
         whole = []

@@ -103,8 +103,8 @@ def split_document(
             those in it; two are disjoint or nested. None begins or ends with space.
         title_entity: the entity the document is about, or -1.
         count_tokens: the number of tokens of a string, special tokens not counted.
-        max_tokens: of a passage, with mentions separated as `separate` does; it has at most twice
-            as many mentions. InputError if that is less than 1, or too few for a single character.
+        max_tokens: of a passage, with the spaces of `space_mentions`; it has at most twice as many
+            mentions. InputError if that is less than 1, or too few for a single character.
         title_prefix: whether a passage that does not mention the title entity begins with "{title}:
             ", a mention of it, so that each passage holds pairs with it; not where the prefix would
             take more than half of the tokens.
@@ -208,7 +208,7 @@ def _statements(text: str) -> list[tuple[int, int]]:
     return found
 
 
-def separate(text: str, mentions: Sequence[Span]) -> tuple[str, list[Span]]:
+def space_mentions(text: str, mentions: Sequence[Span]) -> tuple[str, list[Span]]:
     """A text with spaces around its mentions, and the mentions moved.
 
     Passages are tokenised so: the rest of a word ('s' of 'Americans') does not tell the name.

@@ -13,7 +13,7 @@ from typing import NamedTuple
 import numpy as np
 from tokenizers import Tokenizer
 
-from opql_jax.corpus.splitting import separate, unspaced_borders
+from opql_jax.corpus.splitting import space_mentions, unspaced_borders
 from opql_jax.data.tokenizer import SpecialIds
 
 # [CLS] and [SEP], and at most two tokens more than each of the two mentions had.
@@ -91,7 +91,7 @@ def tokenise_passages(
 ) -> list[TokenisedPassage]:
     """`tokenise_passage` of each text with its mentions; the tokenizer reads several at a time."""
     passages, found = iter(passages), []
-    while some := [separate(*passage) for passage in itertools.islice(passages, _TOGETHER)]:
+    while some := [space_mentions(*passage) for passage in itertools.islice(passages, _TOGETHER)]:
         encodings = tokenizer.encode_batch([text for text, _ in some], add_special_tokens=False)
         found += [_with_mentions(encoding, each[1]) for encoding, each in zip(encodings, some)]
     return found
@@ -114,7 +114,7 @@ def tokenise_sentences(
     """`tokenise_passage`, and [sentences] int32: the first token of each sentence."""
     cuts = unspaced_borders(text, mentions)
     moved = [start + bisect.bisect_right(cuts, start) for start in sentence_starts]
-    text, mentions = separate(text, mentions)
+    text, mentions = space_mentions(text, mentions)
     encoding = tokenizer.encode(text, add_special_tokens=False)
     begins = np.asarray(encoding.offsets, np.int64).reshape(-1, 2)[:, 0]
     return _with_mentions(encoding, mentions), np.searchsorted(begins, moved).astype(np.int32)
@@ -322,7 +322,9 @@ def mark_questions(
         [CLS] ... [ENT] [R1] ... [ENT] [R2] [SEP] for each.
     """
     marked = []
-    apart = [separate(t, [(start, end, 0)]) for t, (start, end) in zip(texts, spans, strict=True)]
+    apart = [
+        space_mentions(t, [(start, end, 0)]) for t, (start, end) in zip(texts, spans, strict=True)
+    ]
     encodings = tokenizer.encode_batch([text for text, _ in apart], add_special_tokens=False)
     for encoding, (_, mentions) in zip(encodings, apart):
         tokens, starts, ends, _ = _with_mentions(encoding, mentions)

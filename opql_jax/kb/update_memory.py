@@ -165,7 +165,9 @@ def inject(
         covers, state = covered(memory, prepared), memory.hash()
         covered_passages, num_entities = covers.passages, memory.manifest.num_entities
         if questions:
-            rows = _question_rows(memory, prepared, covers, as_tuple(questions), pairs_per_entity)
+            rows = _missing_pairs_of_topics(
+                memory, prepared, covers, as_tuple(questions), pairs_per_entity
+            )
         else:
             rows = select_pair_rows(prepared, covers.pairs)
             rows = rows[prepared.pairs['passage'][rows] >= covered_passages]
@@ -208,7 +210,7 @@ def inject(
     _log.info('%d entries in %s, %.0f s', len(changed), memory_dir, time.monotonic() - started)
 
 
-def _question_rows(memory, prepared, covers, questions, pairs_per_entity):
+def _missing_pairs_of_topics(memory, prepared, covers, questions, pairs_per_entity):
     """Rows of the pair table: the best pairs of the questions' topics that the memory lacks."""
     if covers.passages < len(prepared.passages):
         raise InputError(

@@ -54,9 +54,7 @@ class MemoryArrays(NamedTuple):
 
 
 class Queries(NamedTuple):
-    """The queries q of a hop, with W_k folded in: compared with E[topic] and relations.
-
-    The latter are those of the entries.
+    """The queries q of a hop, with W_k folded in: compared with E[topic] and entries' relations.
 
     Attributes:
         entity: [B, d_e] float32.
@@ -122,9 +120,9 @@ def relation_values(relations):
 
 
 def rankable(scores):
-    """Scores for `top_k`: not finite ones become -inf, which is never found.
+    """Scores for `top_k`: those that are not finite become -inf, which is never found.
 
-    And -0.0 the 0.0 that it equals but is ranked below.
+    -0.0, which would be ranked below 0.0, becomes 0.0.
     """
     return jnp.where(jnp.isfinite(scores), jnp.where(scores == 0, 0.0, scores), -jnp.inf)
 
@@ -140,10 +138,7 @@ def set_embedding(topics, weights, entity_table):
 
 
 def _topic_scores(query_e, topics, entity_table, log_weights):
-    """The score that all entries of one topic share: query_e . E[x] + log alpha_x, [B, K].
-
-    It is float32.
-    """
+    """The score that all entries of a topic share: query_e . E[x] + log alpha_x, [B, K] float32."""
     rows = entity_table[jnp.maximum(topics, 0)].astype(jnp.float32)
     return jnp.einsum('bd,bxd->bx', query_e, rows, precision=_PRECISION) + log_weights
 
@@ -230,10 +225,7 @@ def top_k(
 
 
 def _best_slots(queries, memory, k, block):
-    """The search of `top_k` for queries that wait for one another: scores and rows [B, k].
-
-    It is in its parts.
-    """
+    """`top_k` for queries that wait for one another, in its parts: scores and rows [B, k]."""
     query_r, shared, end, shift, exclude = queries
     total, last = end[:, -1:], end.shape[1] - 1
 
@@ -264,9 +256,7 @@ def _best_slots(queries, memory, k, block):
 
 
 def rescore(memory: MemoryArrays, entity_table, queries: Queries, topics: TopicSet, entry_rows):
-    """Computes the scores of chosen entries, with gradients.
-
-    To the queries, the log weights, the entity table and the relations.
+    """The scores of chosen entries, with gradients to all that they are computed from.
 
     `entry_rows` [B, k] are of entries whose topic is among the query's topics, -1 in unused slots,
     whose scores mean nothing.

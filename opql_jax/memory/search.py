@@ -61,7 +61,7 @@ def choose(
 def _proposed(memory: ShardedMemory, entity_table, queries: Queries, k: int, filter: SearchFilter):
     """`choose` by an index on the host, which knows no filter.
 
-    Where this bars too much of what is proposed, by an exact search.
+    If the filter bars too much of what it proposes, the search is exact.
     """
     assert memory.propose is not None
     is_filtered = any(part is not None for part in filter)

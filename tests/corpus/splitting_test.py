@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from opql_jax.core.errors import InputError
 from opql_jax.corpus.documents import Document
 from opql_jax.corpus.sentences import sentence_starts
-from opql_jax.corpus.splitting import separate, split_document
+from opql_jax.corpus.splitting import space_mentions, split_document
 
 
 def sentences(text, mentions=()):
@@ -109,7 +109,7 @@ def test_what_a_name_leaves_of_a_word_is_counted_by_itself():
     passages = split_document(Document('d', 't', text), mentions, -1, count, 3)
     found = [(p.text, p.mentions) for p in passages]
     assert found == [('abcd', [(1, 3, 0)]), ('abcd', [(1, 3, 0)])]
-    assert all(count(separate(p.text, p.mentions)[0]) <= 3 for p in passages)
+    assert all(count(space_mentions(p.text, p.mentions)[0]) <= 3 for p in passages)
 
 
 def test_mentions_without_tokens_do_not_gather_in_one_passage():

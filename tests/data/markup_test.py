@@ -219,7 +219,7 @@ def test_sentences_begin_at_the_first_token_of_their_characters(pieces, data):
     for one, other in zip(found, plain):
         np.testing.assert_array_equal(one, other)
     assert first.dtype == np.int32 and len(first) == len(starts)
-    apart, _ = markup.separate(text, mentions)
+    apart, _ = markup.space_mentions(text, mentions)
     borders = markup.unspaced_borders(text, mentions)
     moved = [start + sum(place <= start for place in borders) for start in starts]
     offsets = TOKENIZER.encode(apart, add_special_tokens=False).offsets

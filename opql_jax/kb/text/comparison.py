@@ -361,7 +361,7 @@ def _support(answer: Answer, path: Path) -> float:
 def _is_about(store: FactStore, fact: Fact, names: Sequence[str]) -> bool:
     """Whether the sentence of a fact's target has one of some names.
 
-    Or goes on about what a sentence before it names.
+    A sentence may also go on about what one before it names.
     """
     if fact.passage is None:
         return True

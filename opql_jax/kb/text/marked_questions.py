@@ -191,7 +191,7 @@ def mark_names(text: str, names: Sequence[Name]) -> Marked:
 def readings(text: str, names: Sequence[Name]) -> Iterator[Marked]:
     """A question with marks, as its names stand and with those made one that may be, see `JOINTS`.
 
-    Nothing of one that is longer, or has more names, than is looked at.
+    There are none of a question that is too long, or has too many names.
     """
     if len(text) > MOST_CHARACTERS:
         return

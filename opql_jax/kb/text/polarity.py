@@ -56,9 +56,7 @@ def refutes(fact: Fact) -> bool:
 
 
 def denies(fact: Fact, of_present: bool, of_now: bool = False) -> bool:
-    """Whether a fact's sentence, if any, says that it is not so.
-
-    Or, if that matters, that it was so once.
+    """Whether a fact's sentence, if any, says that it is not so, or is no longer, if that matters.
 
     What is asked for `of_present` is denied by 'former', 'until' and the like; `of_now`, by a state
     in the past tense, too.

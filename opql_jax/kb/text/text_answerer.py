@@ -501,7 +501,7 @@ class TextAnswerer:
     ) -> Entries | None:
         """The entries of weighted topics that suit a step best.
 
-        Where the way goes on, none to a number, which leads anywhere.
+        If further hops follow, entries of numbers are left out, as those lead anywhere.
         """
         topic, rows = first_entries(self._memory.offsets, topics)
         target = self._memory.target[rows]
