@@ -79,7 +79,7 @@ def test_names_that_the_text_lacks_and_other_languages_are_told(kb, question):
 def test_entries_are_those_of_the_sentences_with_the_highest_cosines(kb, monkeypatch):
     monkeypatch.setattr('opql_jax.kb.text.closest_sentences.SENTENCES', 2)
     question, answerer = 'Where does the review talk take place?', kb.text_answerer
-    encoder, index = answerer._encoder, answerer._index
+    encoder, index = answerer._encoder, kb._index
     found = ClosestSentences(kb.prepared, encoder, kb.memory, index)
     rows, cosines = found.entries(question)
     sentences = [

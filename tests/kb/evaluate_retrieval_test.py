@@ -111,7 +111,7 @@ def test_a_knowledge_base_is_scored_beside_what_it_is_compared_with(kb, tmp_path
             'supporting: expected a list of strings',
         ),
         ({'question': 'Who?', 'supporting': ['a']}, 'answer: expected a string'),
-        ([], 'expected an object'),
+        ([], 'expected a JSON object'),
     ],
 )
 def test_questions_that_cannot_be_scored_are_told(kb, tmp_path, record, message):

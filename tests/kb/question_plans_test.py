@@ -69,6 +69,14 @@ def test_phrases_may_lie_in_phrases():
     assert ['the mother of the director of [Inception]', 'Where did [it] die'] in found
 
 
+def test_what_a_phrase_stands_for_may_be_asked_where_it_is():
+    found = plans_of('Where is the yard that built the [Gull]?')
+    assert ['the yard that built the [Gull]', 'Where is [it]'] in found
+    assert ['the yard that built the [Gull]', 'Who is [it]'] not in plans_of(
+        'Who is the yard that built the [Gull]?'
+    )
+
+
 @pytest.mark.parametrize(
     'question',
     [

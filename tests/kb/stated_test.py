@@ -79,6 +79,7 @@ def kb(tmp_path_factory):
         'Falk was appointed in 2009.',
         'market': 'Rowan Farm sold ten calves on Friday. The vet of Heather Farm is Tilda Vane.',
     }
+    texts['press'] = 'Reed Songs was published by Marle Press. Marle Press is a firm in Ghent.'
     for name, text in texts.items():
         (root / 'notes' / f'{name}.txt').write_text(text)
     index_text([root / 'notes'], root / 'kb', processes=1)
@@ -100,3 +101,7 @@ def test_what_is_not_stated_is_not_sure(kb, question, answer, stated):
     entity = next(entity for entity in found.entities.tolist() if found.name_of(entity) == answer)
     assert (left(found, entity) == 1) is stated
     assert stated or not found.is_sure
+
+
+def test_what_is_somewhere_is_not_where_it_is(kb):
+    assert kb.ask('Where is the publisher of Reed Songs?').names[0] == 'Ghent'

@@ -127,7 +127,7 @@ def test_questions_that_teach_nothing_are_counted(kb, tmp_path):
         ('{"id": "a", "question": " ", "answers": ["Vienna"]}', 'question: expected a string'),
         ('{"id": "a", "question": "x", "answers": [3]}', r'answers\[0\]'),
         ('{"id": "q0", "question": "x", "answers": ["y"]}', "'q0' is already that of line 1"),
-        ('[]', 'expected an object'),
+        ('[]', 'expected a JSON object'),
     ],
 )
 def test_bad_lines_are_named_and_leave_the_knowledge_base_as_it_is(kb, tmp_path, line, message):

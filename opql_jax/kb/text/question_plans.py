@@ -45,6 +45,7 @@ _OF_KIN = re.compile(
     rf'\b(?:the )?({"|".join(_KIN)}) of (?=@)|(?<=@)[\'’]s? ({"|".join(_KIN)})\b(?![\'’])',
     re.IGNORECASE | re.ASCII,
 )
+_ONLY_WHERE = re.compile(r'\s*where (?:is|are|was|were) ', re.IGNORECASE)
 # What is left of a question must say more than these.
 _EMPTY = frozenset(
     'it a an the of in on at to by for from with and or that this these those name s'.split()
@@ -99,7 +100,7 @@ def _extend(step: Step, after: Plan, found: dict[Plan, None]) -> None:
     for start, end in _phrases(step):
         inner = Step(step.text[start:end], (step.topic[0] - start, step.topic[1] - start))
         rest = Step(f'{step.text[:start]}it{step.text[end:]}', (start, start + 2))
-        if says_something(inner) and says_something(rest):
+        if says_something(inner) and (says_something(rest) or asks_only_where(rest)):
             _extend(inner, (rest, *after), found)
 
 
@@ -109,6 +110,13 @@ def says_something(step: Step) -> bool:
     return any(
         word not in _EMPTY and not _QUESTION_WORDS.fullmatch(word)
         for word in re.findall(r'[^\W\d_]+', around)
+    )
+
+
+def asks_only_where(step: Step) -> bool:
+    """Whether a step asks where its topic is, and no more."""
+    return bool(_ONLY_WHERE.fullmatch(step.text, 0, step.topic[0])) and not re.search(
+        r'\w', step.text[step.topic[1] :]
     )
 
 

@@ -466,6 +466,9 @@ class TextAnswerer:
         for step in plan:
             if step not in relations or time_limit.passed():
                 return None
+            # Where the capital is, it says itself; where the yard is, a further fact.
+            if hops and question_plans.asks_only_where(step) and self._kinds[topics[0]] == 'place':
+                return None
             chosen_from = self._entries(
                 step, relations[step], topics, weights, exclude, names, onward=step is not plan[-1]
             )
